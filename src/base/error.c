@@ -1,0 +1,104 @@
+#include "base/error.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    const char *name;
+    int http;
+    int exit;
+} codes[] = {
+    [ERROR_NONE] = {"none", 200, 0},
+    [ERROR_INVALID] = {"invalid_request", 400, 2},
+    [ERROR_UNAUTHORIZED] = {"unauthorized", 401, 122},
+    [ERROR_FORBIDDEN] = {"forbidden", 403, 122},
+    [ERROR_DENIED] = {"policy_denied", 403, 122},
+    [ERROR_NOT_FOUND] = {"not_found", 404, 123},
+    [ERROR_METHOD] = {"method_not_allowed", 405, 2},
+    [ERROR_CONFLICT] = {"conflict", 409, 123},
+    [ERROR_TOO_LARGE] = {"too_large", 413, 2},
+    [ERROR_UNSUPPORTED] = {"unsupported", 400, 2},
+    [ERROR_UNENFORCEABLE] = {"unenforceable", 422, 123},
+    [ERROR_TOOL_FAILED] = {"tool_failed", 422, 1},
+    [ERROR_LIMIT] = {"limit_exceeded", 429, 121},
+    [ERROR_CRASH] = {"sandbox_crash", 502, 120},
+    [ERROR_TIMEOUT] = {"timeout", 504, 124},
+    [ERROR_NO_SPACE] = {"no_space", 507, 121},
+    [ERROR_UNAVAILABLE] = {"unavailable", 503, 121},
+    [ERROR_INTERNAL] = {"internal", 500, 125},
+};
+static_assert(sizeof(codes) / sizeof(codes[0]) == _ERROR_CODE_MAX, "a row per error code");
+
+static void fill(struct error *err, enum error_code code, int errnum, const char *field,
+                 const char *fmt, va_list ap)
+{
+    if (!err || err->code != ERROR_NONE)
+        return;
+    err->code = code;
+    err->sys_errno = errnum;
+    snprintf(err->field, sizeof(err->field), "%s", field);
+    int n = vsnprintf(err->message, sizeof(err->message), fmt, ap);
+    if (errnum && n >= 0 && (size_t)n < sizeof(err->message))
+        snprintf(err->message + n, sizeof(err->message) - (size_t)n, ": %s", strerror(errnum));
+}
+
+int error_set(struct error *err, enum error_code code, int errnum, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    fill(err, code, errnum, "", fmt, ap);
+    va_end(ap);
+    return errnum ? -errnum : -EINVAL;
+}
+
+int error_field(struct error *err, const char *field, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    fill(err, ERROR_INVALID, 0, field, fmt, ap);
+    va_end(ap);
+    return -EINVAL;
+}
+
+void error_prefix(struct error *err, const char *fmt, ...)
+{
+    if (!err || err->code == ERROR_NONE)
+        return;
+    char old[sizeof(err->message)];
+    memcpy(old, err->message, sizeof(old));
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(err->message, sizeof(err->message), fmt, ap);
+    va_end(ap);
+    if (n >= 0 && (size_t)n < sizeof(err->message))
+        snprintf(err->message + n, sizeof(err->message) - (size_t)n, ": %s", old);
+}
+
+bool error_is_set(const struct error *err)
+{
+    return err && err->code != ERROR_NONE;
+}
+
+void error_clear(struct error *err)
+{
+    if (err)
+        *err = (struct error){0};
+}
+
+const char *error_code_name(enum error_code code)
+{
+    return code < _ERROR_CODE_MAX ? codes[code].name : "internal";
+}
+
+int error_code_http(enum error_code code)
+{
+    return code < _ERROR_CODE_MAX ? codes[code].http : 500;
+}
+
+int error_code_exit(enum error_code code)
+{
+    return code < _ERROR_CODE_MAX ? codes[code].exit : 125;
+}

@@ -1,0 +1,154 @@
+#include "base/fd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/strbuf.h"
+
+void fd_close(int *fd)
+{
+    if (*fd < 0)
+        return;
+    int saved = errno;
+    close(*fd);
+    *fd = -1;
+    errno = saved;
+}
+
+int fd_steal(int *fd)
+{
+    int stolen = *fd;
+    *fd = -1;
+    return stolen;
+}
+
+static int fd_set_flag(int fd, int get, int set, int flag, bool on)
+{
+    int flags = fcntl(fd, get);
+    if (flags < 0)
+        return -errno;
+    int want = on ? flags | flag : flags & ~flag;
+    return want == flags || fcntl(fd, set, want) == 0 ? 0 : -errno;
+}
+
+int fd_set_nonblock(int fd, bool on)
+{
+    return fd_set_flag(fd, F_GETFL, F_SETFL, O_NONBLOCK, on);
+}
+
+int fd_set_cloexec(int fd, bool on)
+{
+    return fd_set_flag(fd, F_GETFD, F_SETFD, FD_CLOEXEC, on);
+}
+
+int fd_write_all(int fd, const void *data, size_t len)
+{
+    const char *p = data;
+    while (len) {
+        ssize_t n = write(fd, p, len);
+        if (n < 0) {
+            if (errno == EINTR)
+                continue;
+            return -errno;
+        }
+        p += n;
+        len -= (size_t)n;
+    }
+    return 0;
+}
+
+int fd_write_file_at(int dirfd, const char *path, const char *text)
+{
+    _cleanup_close_ int fd = openat(dirfd, path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    if (fd < 0)
+        return -errno;
+    ssize_t n = write(fd, text, strlen(text));
+    if (n < 0)
+        return -errno;
+    return (size_t)n == strlen(text) ? 0 : -EIO;
+}
+
+int fd_read_file_at(int dirfd, const char *path, struct strbuf *b)
+{
+    _cleanup_close_ int fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    if (fd < 0)
+        return -errno;
+    for (;;) {
+        char chunk[4096];
+        ssize_t n = read(fd, chunk, sizeof(chunk));
+        if (n == 0)
+            return 0;
+        if (n < 0) {
+            if (errno == EINTR)
+                continue;
+            return -errno;
+        }
+        int r = strbuf_append(b, chunk, (size_t)n);
+        if (r < 0)
+            return r;
+    }
+}
+
+ssize_t fd_send_msg(int sock, const void *data, size_t len, const int *fds, size_t n_fds)
+{
+    char control[CMSG_SPACE(sizeof(int) * FD_PASS_MAX)] = {0};
+    struct iovec iov = {.iov_base = (void *)data, .iov_len = len};
+    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+    if (n_fds > FD_PASS_MAX)
+        return -E2BIG;
+    if (n_fds) {
+        msg.msg_control = control;
+        msg.msg_controllen = CMSG_SPACE(sizeof(int) * n_fds);
+        struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+        c->cmsg_level = SOL_SOCKET;
+        c->cmsg_type = SCM_RIGHTS;
+        c->cmsg_len = CMSG_LEN(sizeof(int) * n_fds);
+        memcpy(CMSG_DATA(c), fds, sizeof(int) * n_fds);
+    }
+    ssize_t n;
+    do
+        n = sendmsg(sock, &msg, MSG_NOSIGNAL);
+    while (n < 0 && errno == EINTR);
+    return n < 0 ? -errno : n;
+}
+
+ssize_t fd_recv_msg(int sock, void *data, size_t size, int fds[FD_PASS_MAX])
+{
+    char control[CMSG_SPACE(sizeof(int) * FD_PASS_MAX)];
+    struct iovec iov = {.iov_base = data, .iov_len = size};
+    struct msghdr msg = {.msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = control,
+                         .msg_controllen = sizeof(control)};
+    for (size_t i = 0; i < FD_PASS_MAX; i++)
+        fds[i] = -1;
+    ssize_t n;
+    do
+        n = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC);
+    while (n < 0 && errno == EINTR);
+    if (n < 0)
+        return -errno;
+    size_t got = 0;
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(&msg); c; c = CMSG_NXTHDR(&msg, c)) {
+        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+            continue;
+        size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < count; i++) {
+            int fd;
+            memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
+            if (got < FD_PASS_MAX)
+                fds[got++] = fd;
+            else
+                close(fd);
+        }
+    }
+    if (msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) {
+        for (size_t i = 0; i < got; i++)
+            fd_close(&fds[i]);
+        return -EMSGSIZE;
+    }
+    return n;
+}

@@ -1,0 +1,27 @@
+/* Descriptors: close-on-exec at birth, -1 when empty. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+struct strbuf;
+
+void fd_close(int *fd); /* closes if >= 0, sets to -1, keeps errno */
+#define _cleanup_close_ __attribute__((cleanup(fd_close)))
+int fd_steal(int *fd);
+
+int fd_set_nonblock(int fd, bool on);
+int fd_set_cloexec(int fd, bool on);
+/* Writes all of it to a blocking descriptor. */
+int fd_write_all(int fd, const void *data, size_t len);
+/* Writes a short text to an existing file below dirfd (AT_FDCWD allowed): sysfs, procfs, cgroupfs. */
+int fd_write_file_at(int dirfd, const char *path, const char *text);
+/* Appends a whole file to b, bounded by b->max. */
+int fd_read_file_at(int dirfd, const char *path, struct strbuf *b);
+
+#define FD_PASS_MAX 8
+/* One datagram with up to FD_PASS_MAX descriptors. Received descriptors are close-on-exec; unused
+ * slots of fds are set to -1. Returns bytes, 0 at end, or -errno (-EMSGSIZE when truncated). */
+ssize_t fd_send_msg(int sock, const void *data, size_t len, const int *fds, size_t n_fds);
+ssize_t fd_recv_msg(int sock, void *data, size_t size, int fds[FD_PASS_MAX]);

@@ -1,0 +1,202 @@
+#include "base/json.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/strbuf.h"
+#include "base/utf8.h"
+
+/* jansson recurses as deep as its own compiled limit (2048); ours is smaller and counted here
+ * without recursion, before it runs. */
+static int check_depth(const char *data, size_t len, struct error *err)
+{
+    size_t depth = 0;
+    bool string = false;
+    for (size_t i = 0; i < len; i++) {
+        char c = data[i];
+        if (string) {
+            if (c == '\\')
+                i++;
+            else if (c == '"')
+                string = false;
+        } else if (c == '"') {
+            string = true;
+        } else if (c == '{' || c == '[') {
+            if (++depth > JSON_DEPTH_MAX)
+                return error_set(err, ERROR_INVALID, 0,
+                                 "invalid JSON: nested deeper than %d at byte %zu", JSON_DEPTH_MAX,
+                                 i + 1);
+        } else if ((c == '}' || c == ']') && depth) {
+            depth--;
+        }
+    }
+    return 0;
+}
+
+json_t *json_parse(const char *data, size_t len, struct error *err)
+{
+    json_error_t je;
+    if (len == 0) {
+        error_set(err, ERROR_INVALID, 0, "invalid JSON: empty");
+        return NULL;
+    }
+    if (check_depth(data, len, err) < 0)
+        return NULL;
+    json_t *value = json_loadb(data, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &je);
+    if (!value)
+        error_set(err, ERROR_INVALID, 0, "invalid JSON: line %d column %d: %s", je.line, je.column,
+                  je.text);
+    return value;
+}
+
+json_t *json_parse_object(const char *data, size_t len, struct error *err)
+{
+    json_t *value = json_parse(data, len, err);
+    if (value && !json_is_object(value)) {
+        error_set(err, ERROR_INVALID, 0, "invalid JSON: an object is expected");
+        json_decref(value);
+        return NULL;
+    }
+    return value;
+}
+
+static json_t *member(const json_t *obj, const char *key)
+{
+    json_t *v = json_object_get(obj, key);
+    return json_is_null(v) ? NULL : v;
+}
+
+int json_member_string(const json_t *obj, const char *key, const char **ret, struct error *err)
+{
+    json_t *v = member(obj, key);
+    if (!v)
+        return 0;
+    if (!json_is_string(v))
+        return error_field(err, key, "'%s' must be a string", key);
+    *ret = json_string_value(v);
+    return 1;
+}
+
+int json_member_int(const json_t *obj, const char *key, int64_t min, int64_t max, int64_t *ret,
+                    struct error *err)
+{
+    json_t *v = member(obj, key);
+    if (!v)
+        return 0;
+    if (!json_is_integer(v))
+        return error_field(err, key, "'%s' must be a whole number", key);
+    int64_t n = json_integer_value(v);
+    if (n < min || n > max)
+        return error_field(err, key, "'%s' must be from %lld to %lld", key, (long long)min,
+                           (long long)max);
+    *ret = n;
+    return 1;
+}
+
+int json_member_number(const json_t *obj, const char *key, double min, double max, double *ret,
+                       struct error *err)
+{
+    json_t *v = member(obj, key);
+    if (!v)
+        return 0;
+    if (!json_is_number(v))
+        return error_field(err, key, "'%s' must be a number", key);
+    double n = json_number_value(v);
+    if (!(n >= min && n <= max))
+        return error_field(err, key, "'%s' must be from %g to %g", key, min, max);
+    *ret = n;
+    return 1;
+}
+
+int json_member_bool(const json_t *obj, const char *key, bool *ret, struct error *err)
+{
+    json_t *v = member(obj, key);
+    if (!v)
+        return 0;
+    if (!json_is_boolean(v))
+        return error_field(err, key, "'%s' must be true or false", key);
+    *ret = json_is_true(v);
+    return 1;
+}
+
+int json_member_object(const json_t *obj, const char *key, json_t **ret, struct error *err)
+{
+    json_t *v = member(obj, key);
+    if (!v)
+        return 0;
+    if (!json_is_object(v))
+        return error_field(err, key, "'%s' must be an object", key);
+    *ret = v;
+    return 1;
+}
+
+int json_member_array(const json_t *obj, const char *key, json_t **ret, struct error *err)
+{
+    json_t *v = member(obj, key);
+    if (!v)
+        return 0;
+    if (!json_is_array(v))
+        return error_field(err, key, "'%s' must be an array", key);
+    *ret = v;
+    return 1;
+}
+
+int json_member_strv(const json_t *obj, const char *key, size_t max_items, char ***ret,
+                     struct error *err)
+{
+    json_t *array = NULL;
+    int r = json_member_array(obj, key, &array, err);
+    if (r <= 0)
+        return r;
+    size_t n = json_array_size(array);
+    if (n > max_items)
+        return error_field(err, key, "'%s' has %zu items, at most %zu are taken", key, n, max_items);
+    char **v = xcalloc(n + 1, sizeof(*v));
+    for (size_t i = 0; i < n; i++) {
+        const char *s = json_string_value(json_array_get(array, i));
+        if (!s) {
+            strv_free(v);
+            return error_field(err, key, "'%s'[%zu] must be a string", key, i);
+        }
+        v[i] = xstrdup(s);
+    }
+    *ret = v;
+    return 1;
+}
+
+static int append_chunk(const char *data, size_t len, void *out)
+{
+    return strbuf_append(out, data, len) < 0 ? -1 : 0;
+}
+
+int json_format(const json_t *value, struct strbuf *out)
+{
+    return json_dump_callback(value, append_chunk, out, JSON_COMPACT | JSON_ENCODE_ANY) < 0 ? -EFBIG
+                                                                                            : 0;
+}
+
+json_t *json_string_from_bytes(const char *data, size_t len, bool *ret_lossy)
+{
+    *ret_lossy = false;
+    if (utf8_valid_prefix(data, len) == len)
+        return json_stringn_nocheck(data, len);
+    struct strbuf b = STRBUF_INIT(len * 3);
+    while (len) {
+        size_t good = utf8_valid_prefix(data, len);
+        strbuf_append(&b, data, good);
+        data += good;
+        len -= good;
+        if (len) {
+            strbuf_puts(&b, "\xef\xbf\xbd");
+            data++;
+            len--;
+            *ret_lossy = true;
+        }
+    }
+    json_t *s = json_stringn_nocheck(b.data ? b.data : "", b.len);
+    strbuf_done(&b);
+    return s;
+}

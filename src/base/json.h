@@ -1,0 +1,45 @@
+/* Strict JSON on jansson: duplicate keys, bad UTF-8, NUL in strings, trailing bytes and deep nesting
+ * are errors that say where. Unknown members are ignored, as the contracts ask. */
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct error;
+struct strbuf;
+
+#define JSON_DEPTH_MAX 64
+
+static inline void cleanup_json(json_t **j)
+{
+    json_decref(*j);
+}
+#define _cleanup_json_ __attribute__((cleanup(cleanup_json)))
+
+/* A new reference, or NULL with err set ("line 1 column 7: ..."). */
+json_t *json_parse(const char *data, size_t len, struct error *err);
+/* As json_parse(), and the value must be an object. */
+json_t *json_parse_object(const char *data, size_t len, struct error *err);
+
+/* Member getters: an absent or null member leaves *ret as it was and returns 0; a present one of the
+ * right type sets *ret and returns 1; anything else is an error naming the member. Strings are
+ * borrowed from obj. Integers outside min..max are errors. */
+int json_member_string(const json_t *obj, const char *key, const char **ret, struct error *err);
+int json_member_int(const json_t *obj, const char *key, int64_t min, int64_t max, int64_t *ret,
+                    struct error *err);
+int json_member_number(const json_t *obj, const char *key, double min, double max, double *ret,
+                       struct error *err);
+int json_member_bool(const json_t *obj, const char *key, bool *ret, struct error *err);
+int json_member_object(const json_t *obj, const char *key, json_t **ret, struct error *err);
+int json_member_array(const json_t *obj, const char *key, json_t **ret, struct error *err);
+/* An array of strings as a NULL-terminated vector that the caller frees with strv_free(). */
+int json_member_strv(const json_t *obj, const char *key, size_t max_items, char ***ret,
+                     struct error *err);
+
+/* Appends the compact form. */
+int json_format(const json_t *value, struct strbuf *out);
+/* A JSON string value from bytes: valid UTF-8 stays, every other byte becomes U+FFFD. *ret_lossy is
+ * set when that happened. */
+json_t *json_string_from_bytes(const char *data, size_t len, bool *ret_lossy);

@@ -1,0 +1,113 @@
+/* HTTP/1.1 and WebSocket server on libuv.
+ *
+ * Nothing above this header sees libuv, llhttp, wslay or OpenSSL callbacks. All functions are called
+ * on the loop's thread. A handler is called once per request, when its headers are complete; it
+ * must answer exactly once (http_respond*, or http_upgrade_ws), now or later. A request stays valid
+ * until it has been answered in full and its body has been read or discarded; on_abort is called
+ * once if the client goes away first, and the request is then invalid when on_abort returns.
+ * Requests on one connection are handled one after another (pipelining), answers in order. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+struct error;
+struct http_server;
+struct http_request;
+struct ws;
+
+enum http_method { HTTP_GET_, HTTP_HEAD_, HTTP_POST_, HTTP_PUT_, HTTP_DELETE_, HTTP_PATCH_, HTTP_OPTIONS_, HTTP_OTHER_ };
+
+struct http_options {
+    uv_loop_t *loop;
+    void (*on_request)(struct http_request *req, void *data);
+    void *data;
+    size_t max_connections;     /* over it: accepted and closed with 503 */
+    size_t max_header_bytes;    /* request line and headers together: 431 */
+    size_t max_discard_bytes;   /* after a 413, how much of the body is still read before closing */
+    uint64_t header_timeout_ms; /* from first byte to end of headers: 408 */
+    uint64_t body_timeout_ms;   /* between two reads of a body: 408 */
+    uint64_t idle_timeout_ms;   /* keep-alive */
+    uint64_t write_timeout_ms;  /* a client that reads nothing of its answer for this long is dropped */
+    size_t max_write_queue;     /* bytes queued on one connection before http_write() says stop */
+    size_t ws_max_message;
+    uint64_t ws_ping_ms;        /* 0: no pings; a peer that misses two is closed */
+    const char *tls_cert, *tls_key; /* PEM texts (not paths); NULL: plain */
+};
+
+/* Defaults for everything but loop, on_request and data. */
+void http_options_init(struct http_options *o);
+struct http_server *http_server_new(const struct http_options *o, struct error *err);
+/* Takes a bound, listening socket (TCP or Unix). */
+int http_server_listen_fd(struct http_server *s, int fd, struct error *err);
+/* "host:port", "[v6]:port", ":port" (all interfaces), "unix:PATH". Returns the listening descriptor;
+ * ret_loopback says whether only this machine can reach it. For use before privileges are dropped. */
+int http_listen_open(const char *address, bool *ret_loopback, struct error *err);
+/* Stops accepting, closes idle connections and finishes running requests; then calls on_drained. */
+void http_server_drain(struct http_server *s, void (*on_drained)(void *data), void *data);
+/* Closes everything now. The server is freed once libuv has closed its handles. */
+void http_server_close(struct http_server *s);
+size_t http_server_connections(const struct http_server *s);
+
+/* --- the request. Strings are valid as long as the request is. */
+enum http_method http_request_method(const struct http_request *req);
+const char *http_request_method_name(const struct http_request *req);
+const char *http_request_path(const struct http_request *req);   /* percent-decoded, no query */
+/* A decoded query parameter, or NULL. */
+const char *http_request_query(const struct http_request *req, const char *name);
+const char *http_request_header(const struct http_request *req, const char *name); /* or NULL */
+bool http_request_is_unix(const struct http_request *req);       /* came over a Unix socket */
+bool http_request_wants_ws(const struct http_request *req);      /* asks for a WebSocket upgrade */
+void *http_request_data(const struct http_request *req);
+void http_request_set_data(struct http_request *req, void *data);
+void http_request_on_abort(struct http_request *req, void (*on_abort)(struct http_request *, void *data),
+                           void *data);
+
+/* --- the body. Without either call the body is discarded when the answer is sent.
+ * read: buffers all of it, then on_body once (body is NUL-terminated, valid during the call). A
+ * body over max is answered 413 by this layer through on_too_large (NULL: plain text), and on_body
+ * is not called. */
+void http_request_read_body(struct http_request *req, size_t max,
+                            void (*on_body)(struct http_request *, const char *body, size_t len),
+                            void (*on_too_large)(struct http_request *));
+/* stream: on_chunk as bytes come, len 0 at the end. pause/resume stop and start reading. */
+void http_request_stream_body(struct http_request *req,
+                              void (*on_chunk)(struct http_request *, const char *data, size_t len));
+void http_request_pause(struct http_request *req);
+void http_request_resume(struct http_request *req);
+
+/* --- the answer. Headers must be set before the first respond call; values are copied. */
+void http_response_header(struct http_request *req, const char *name, const char *value);
+void http_respond(struct http_request *req, int status, const char *content_type, const char *body,
+                  size_t len);
+/* A chunked answer: begin, write*, end. http_write() returns false when the queue is over
+ * max_write_queue: the data is still taken, but the caller should wait for on_drain. */
+void http_respond_begin(struct http_request *req, int status, const char *content_type);
+bool http_write(struct http_request *req, const char *data, size_t len);
+void http_request_on_drain(struct http_request *req, void (*on_drain)(struct http_request *, void *data),
+                           void *data);
+void http_respond_end(struct http_request *req);
+/* Cuts the connection without an end, so that the client sees a broken answer. */
+void http_respond_abort(struct http_request *req);
+
+/* --- WebSocket. */
+struct ws_handlers {
+    /* binary false: the text is valid UTF-8. Data is valid during the call. */
+    void (*on_message)(struct ws *ws, bool binary, const char *data, size_t len);
+    void (*on_drain)(struct ws *ws);  /* after ws_send() said false and the queue emptied */
+    void (*on_close)(struct ws *ws);  /* once, whoever closed; ws is invalid when it returns */
+};
+/* Answers 101 and takes the connection over; req is invalid afterwards. subprotocol may be NULL.
+ * Returns NULL after answering 400 when the handshake headers are wrong. */
+struct ws *http_upgrade_ws(struct http_request *req, const char *subprotocol,
+                           const struct ws_handlers *handlers, void *data);
+void *ws_data(const struct ws *ws);
+/* Queues a message; false when the queue is over max_write_queue (the data is still taken). */
+bool ws_send(struct ws *ws, bool binary, const char *data, size_t len);
+size_t ws_queued(const struct ws *ws);
+/* Sends a close frame (1000, 1001, 1008, 1011, ...) after what is queued, then closes. */
+void ws_close(struct ws *ws, uint16_t code, const char *reason);
+void ws_pause(struct ws *ws);
+void ws_resume(struct ws *ws);

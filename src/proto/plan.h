@@ -1,0 +1,131 @@
+/* What the control plane may ask of the warden: fixed-size binary records over a SOCK_SEQPACKET
+ * socketpair, descriptors as SCM_RIGHTS. Never JSON, never a path that the warden has not opened
+ * itself, nothing beyond the ceiling it fixed before the control plane existed.
+ *
+ * Every request gets one reply with its tag; events have tag 0. A record of the wrong size or
+ * version, an unterminated string or a value over the ceiling is refused (reply.error), never fatal
+ * to the warden. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define PLAN_VERSION    1
+#define PLAN_ID_SIZE    64  /* canonical sandbox id with NUL: [a-z0-9-], starts with a letter */
+#define PLAN_PATH_SIZE  256
+#define PLAN_MOUNTS_MAX 8
+
+enum plan_op {
+    PLAN_CREATE = 1, /* reply carries the runner connection as fds[0] */
+    PLAN_KILL,       /* ends everything in it; the EXITED event follows; unknown id: -ENOENT */
+    PLAN_CONNECT,    /* a fresh runner connection for this control-plane generation: fds[0] */
+    PLAN_STATS,
+    PLAN_LIST,       /* one EVENT_ALIVE per sandbox, then the reply */
+    PLAN_FREEZE,
+    PLAN_THAW,
+    PLAN_PROBE,      /* what this host can enforce: reply.mechanism, reply.features */
+    _PLAN_OP_MAX,
+};
+
+/* The things a sandbox can be limited in or walled from; index of the mechanism tables. */
+enum wall {
+    WALL_MEMORY,
+    WALL_CPU,
+    WALL_PROCESSES,
+    WALL_DISK,
+    WALL_IO,
+    WALL_FILESYSTEM,
+    WALL_NETWORK,
+    WALL_SYSCALLS,
+    WALL_USERS,
+    WALL_LANDLOCK,
+    _WALL_MAX,
+};
+
+/* What enforces a wall. Names for the `effective` report are in plan.c. */
+enum mechanism {
+    MECHANISM_NONE,
+    MECHANISM_CGROUP_V1,
+    MECHANISM_CGROUP_V2,
+    MECHANISM_RLIMIT,
+    MECHANISM_TMPFS,      /* charged to memory */
+    MECHANISM_LOOP,       /* ext4 image on a loop device */
+    MECHANISM_NAMESPACE,
+    MECHANISM_SECCOMP,
+    MECHANISM_LANDLOCK,
+    MECHANISM_UID_RANGE,  /* runner and tool on uids of their own, no host uid mapped */
+    MECHANISM_UID_SHARED, /* runner and tool share the caller's uid: uid_separation false */
+    _MECHANISM_MAX,
+};
+
+enum plan_flags {
+    PLAN_TOOL_NET = 1,     /* /.mas/gateway.sock and mas-tool-net exist in this sandbox */
+    PLAN_TOOL_NOBODY = 2,  /* the tool is 65534 instead of 1000 */
+};
+
+struct plan_mount {
+    int32_t allow_index;           /* into the warden's list of allowed host directories */
+    uint32_t read_only;
+    char subpath[PLAN_PATH_SIZE];  /* below it, "" for itself; resolved without symlinks */
+    char target[PLAN_PATH_SIZE];   /* absolute path inside */
+};
+
+struct plan_limits {       /* 0: not limited by this plan */
+    uint64_t memory_bytes; /* swap included */
+    uint64_t disk_bytes;
+    uint64_t disk_inodes;
+    uint64_t io_bytes_per_s;
+    uint32_t cpu_millicores;
+    uint32_t processes;
+    uint32_t open_files;
+    uint32_t reserved;
+};
+
+/* weaker[w] != 0: the caller accepts that wall w is not enforced (operator default, or
+ * accept_weaker). Otherwise a limit that cannot be enforced fails the create with the wall named. */
+struct plan {
+    uint32_t version;
+    uint32_t op;
+    uint64_t tag; /* chosen by the control plane, not 0 */
+    char id[PLAN_ID_SIZE];
+    uint32_t flags;
+    uint32_t n_mounts;
+    struct plan_limits limits;
+    uint8_t weaker[16];
+    char hostname[64];
+    char workdir[PLAN_PATH_SIZE]; /* inside; "" is /workspace */
+    struct plan_mount mounts[PLAN_MOUNTS_MAX];
+};
+
+enum plan_event { EVENT_NONE, EVENT_EXITED = 1, EVENT_ALIVE };
+
+enum host_features {
+    FEATURE_USERNS = 1,
+    FEATURE_SUBUIDS = 2,
+    FEATURE_ROOT = 4,
+    FEATURE_LOOP = 8,
+    FEATURE_FREEZER = 16,
+};
+
+struct plan_reply {
+    uint32_t version;
+    uint32_t event;     /* EVENT_NONE for the reply to a plan */
+    uint64_t tag;
+    char id[PLAN_ID_SIZE];
+    int32_t error;      /* 0 or an errno */
+    int32_t wall;       /* the wall that could not be built, or -1 */
+    char message[256];  /* with error: which step failed */
+    int32_t pid;        /* PID 1 of the sandbox as the warden sees it */
+    int32_t wait_status;
+    uint64_t memory_bytes, memory_peak_bytes, cpu_us, processes, oom_kills, disk_used_bytes;
+    uint32_t features;
+    uint32_t landlock_abi;
+    uint8_t mechanism[16];  /* per wall, enum mechanism */
+};
+
+/* "memory", "cpu", ... as the API spells them. */
+const char *wall_name(enum wall w);
+/* "cgroup v1", ... ; NULL for MECHANISM_NONE. */
+const char *mechanism_name(enum mechanism m);
+/* 0, or -EINVAL with a text in why (size bytes): strings terminated, ids well-formed, counts in range. */
+int plan_check(const struct plan *p, char *why, unsigned size);
