@@ -21,7 +21,11 @@ enum spawn_flags {
     SPAWN_PTY = 2,     /* one terminal instead of three pipes; output is stream 1 */
     SPAWN_BUILTIN = 4, /* argv[0] names code of the runner's (see toolrunner/builtin.h) */
     SPAWN_NARROW = 8,  /* only n_paths of the writable and readable places stay reachable */
+    _SPAWN_FLAGS_ALL = 15,
 };
+
+#define SPAWN_STRINGS_MAX 65536 /* argv and env together */
+#define SPAWN_PATHS_MAX   256
 
 struct spawn_path {
     bool writable;
