@@ -61,6 +61,7 @@ enum mechanism {
 enum plan_flags {
     PLAN_TOOL_NET = 1,     /* /.mas/gateway.sock and mas-tool-net exist in this sandbox */
     PLAN_TOOL_NOBODY = 2,  /* the tool is 65534 instead of 1000 */
+    PLAN_PROCESS = 4,      /* no walls at all; refused unless the operator enabled it */
 };
 
 struct plan_mount {

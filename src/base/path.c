@@ -1,0 +1,31 @@
+#include "base/path.h"
+
+#include <string.h>
+
+bool path_is_clean(const char *path)
+{
+    if (path[0] != '/')
+        return false;
+    if (path[1] == 0)
+        return true;
+    for (const char *p = path; *p;) {
+        const char *part = p + 1;
+        size_t n = strcspn(part, "/");
+        if (n == 0 || (n == 1 && part[0] == '.') || (n == 2 && part[0] == '.' && part[1] == '.'))
+            return false;
+        p = part + n;
+    }
+    return true;
+}
+
+const char *path_below(const char *dir, const char *path)
+{
+    size_t n = strlen(dir);
+    while (n > 0 && dir[n - 1] == '/')
+        n--;
+    if (strncmp(dir, path, n) != 0)
+        return NULL;
+    if (path[n] == 0)
+        return path + n;
+    return path[n] == '/' ? path + n + 1 : NULL;
+}

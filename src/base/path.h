@@ -1,0 +1,9 @@
+/* Absolute paths as text. Nothing here touches the file system. */
+#pragma once
+
+#include <stdbool.h>
+
+/* Absolute, no empty, "." or ".." components, no trailing slash (but "/" itself). */
+bool path_is_clean(const char *path);
+/* The rest of a clean path below dir ("" when equal), or NULL when it is not below it. */
+const char *path_below(const char *dir, const char *path);

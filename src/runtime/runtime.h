@@ -1,0 +1,70 @@
+/* A runtime: one way to start a runner behind walls. Each lives in its own folder and is one row of
+ * the array in registry.c; nothing outside its folder knows it by name.
+ *
+ * start() returns NULL with err set for a spec it cannot mean, else an instance that reports through
+ * its events, always later, never from inside start(): on_started exactly once; after a successful one, on_exited exactly once. The
+ * instance belongs to the runtime and is gone after on_exited, or after on_started with an error. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "runtime/spec.h"
+
+struct error;
+struct runtime_host;
+struct runtime_instance;
+
+/* What enforces each wall of a running sandbox. by[] is NULL where nothing does. */
+struct effective {
+    const char *runtime;
+    const char *by[_WALL_MAX];
+    uint64_t memory_bytes, disk_bytes, io_bytes_per_s; /* 0 where not limited */
+    uint32_t cpu_millicores, processes;
+    bool disk_in_memory; /* the disk budget is charged to the memory limit */
+    bool uid_separation; /* runner and tool have different uids */
+    uint32_t landlock_abi;
+};
+
+struct runtime_stats {
+    uint64_t memory_bytes, memory_peak_bytes, cpu_us, processes, oom_kills;
+};
+
+struct runtime_events {
+    /* err NULL: runner_fd (taken by the callee) is a fresh connection to the runner. */
+    void (*on_started)(void *data, int runner_fd, const struct effective *effective,
+                       const struct error *err);
+    void (*on_exited)(void *data, int wait_status, uint64_t oom_kills);
+};
+
+/* What a runtime can do on this host, for GET /v1/status and sbx doctor. */
+struct runtime_report {
+    bool available;
+    char why[256];          /* where not available, or what is missing */
+    struct effective walls; /* by[] only: what it would enforce */
+};
+
+struct runtime_ops {
+    const char *name;
+    const char *summary;
+    void (*probe)(struct runtime_host *host, struct runtime_report *ret);
+    struct runtime_instance *(*start)(struct runtime_host *host, const char *id,
+                                      const struct spec *spec, const struct runtime_events *events,
+                                      void *data, struct error *err);
+    void (*stop)(struct runtime_instance *in); /* idempotent; legal while starting */
+    /* Optional. cb is called once, with NULL when the instance died first. */
+    void (*stats)(struct runtime_instance *in,
+                  void (*cb)(void *data, const struct runtime_stats *stats), void *data);
+};
+
+/* What runtimes stand on. Owned by the daemon. */
+struct runtime_host {
+    struct warden_client *warden;
+    char *const *mounts_allow; /* in the warden's order */
+    bool process_enabled;      /* the operator named the process runtime */
+};
+
+/* NULL-terminated. */
+extern const struct runtime_ops *const runtimes[];
+const struct runtime_ops *runtime_find(const char *name);

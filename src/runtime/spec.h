@@ -1,0 +1,39 @@
+/* What a sandbox is asked to be: the same for every runtime.
+ *
+ * A limit is asked for by the caller (asked), or an operator default (not asked). An asked one is
+ * enforced or the create fails, unless its wall is in accept_weaker; a default applies where it
+ * can and is reported as null where it cannot. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/plan.h"
+
+#define SPEC_MOUNTS_MAX PLAN_MOUNTS_MAX
+
+struct spec_mount {
+    char *source; /* a host path; bound only from the operator's mounts.allow */
+    char *target; /* inside */
+    bool read_only;
+};
+
+struct spec {
+    char *runtime; /* name in the registry */
+    uint64_t memory_bytes, disk_bytes, io_bytes_per_s; /* 0: no limit */
+    uint32_t cpu_millicores, processes, open_files;
+    bool asked[_WALL_MAX];
+    bool accept_weaker[_WALL_MAX];
+    struct spec_mount mounts[SPEC_MOUNTS_MAX];
+    size_t n_mounts;
+    char **env;    /* KEY=VALUE, for every exec in it */
+    char *workdir; /* inside; NULL is the runtime's own */
+    bool tool_net; /* a helper sandbox for mas-tool-net, with a way to the gateway */
+};
+
+void spec_init(struct spec *s);
+void spec_done(struct spec *s);
+void spec_copy(struct spec *dst, const struct spec *src);
+/* The wall a caller means by an accept_weaker entry, or -1. */
+int spec_wall_parse(const char *name);

@@ -1,0 +1,233 @@
+#include "runtime/warden-client.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/map.h"
+
+struct pending {
+    struct list node; /* in order of sending: the warden answers nearly in order */
+    uint64_t tag;
+    warden_reply_fn cb;
+    void *data;
+    struct plan *unsent; /* the socket was full */
+};
+
+struct watch {
+    warden_exit_fn fn;
+    void *data;
+};
+
+struct warden_client {
+    uv_poll_t poll;
+    int sock;
+    uint64_t next_tag;
+    struct list pending;
+    size_t n_unsent;
+    struct map *watches; /* by sandbox id */
+    struct plan_reply probed;
+    bool dead;
+};
+
+static void on_poll(uv_poll_t *poll, int status, int events);
+
+static void update_poll(struct warden_client *c)
+{
+    uv_poll_start(&c->poll, UV_READABLE | (c->n_unsent ? UV_WRITABLE : 0), on_poll);
+}
+
+static void finish(struct pending *p, const struct plan_reply *reply, int fd)
+{
+    list_remove(&p->node);
+    p->cb(p->data, reply, fd);
+    free(p->unsent);
+    free(p);
+}
+
+static void fail_all(struct warden_client *c)
+{
+    c->dead = true;
+    uv_poll_stop(&c->poll);
+    while (!list_empty(&c->pending))
+        finish(container_of(c->pending.next, struct pending, node), NULL, -1);
+}
+
+static void dispatch_event(struct warden_client *c, const struct plan_reply *reply)
+{
+    if (reply->event != EVENT_EXITED)
+        return;
+    struct watch *w = map_remove(c->watches, reply->id);
+    if (!w)
+        return;
+    w->fn(w->data, reply);
+    free(w);
+}
+
+static void dispatch_reply(struct warden_client *c, const struct plan_reply *reply, int fd)
+{
+    list_for_each(p, &c->pending, struct pending, node)
+    {
+        if (p->tag != reply->tag)
+            continue;
+        finish(p, reply, fd);
+        return;
+    }
+    log_warn("warden answered an unknown request tag=%llu", (unsigned long long)reply->tag);
+    fd_close(&fd);
+}
+
+/* One record. Returns false when there was none. */
+static bool receive(struct warden_client *c)
+{
+    struct plan_reply reply;
+    int fds[FD_PASS_MAX];
+    ssize_t n = fd_recv_msg(c->sock, &reply, sizeof(reply), fds);
+    if (n == -EAGAIN)
+        return false;
+    if (n != sizeof(reply) || reply.version != PLAN_VERSION) {
+        log_error("the warden's socket broke: %s", n < 0 ? strerror((int)-n) : "end or bad record");
+        fail_all(c);
+        return false;
+    }
+    reply.id[sizeof(reply.id) - 1] = 0;
+    reply.message[sizeof(reply.message) - 1] = 0;
+    for (size_t i = 1; i < FD_PASS_MAX; i++)
+        fd_close(&fds[i]);
+    if (reply.event != EVENT_NONE) {
+        fd_close(&fds[0]);
+        dispatch_event(c, &reply);
+    } else {
+        dispatch_reply(c, &reply, fds[0]);
+    }
+    return !c->dead;
+}
+
+static int send_plan(struct warden_client *c, const struct plan *plan)
+{
+    ssize_t n = fd_send_msg(c->sock, plan, sizeof(*plan), NULL, 0);
+    return n < 0 ? (int)n : 0;
+}
+
+static void flush_unsent(struct warden_client *c)
+{
+    list_for_each(p, &c->pending, struct pending, node)
+    {
+        if (!p->unsent)
+            continue;
+        if (send_plan(c, p->unsent) == -EAGAIN)
+            return;
+        free(steal_ptr(p->unsent));
+        c->n_unsent--;
+    }
+    update_poll(c);
+}
+
+static void on_poll(uv_poll_t *poll, int status, int events)
+{
+    struct warden_client *c = poll->data;
+    if (status < 0) {
+        fail_all(c);
+        return;
+    }
+    if (events & UV_WRITABLE)
+        flush_unsent(c);
+    if (events & UV_READABLE)
+        while (receive(c))
+            ;
+}
+
+struct warden_client *warden_client_new(uv_loop_t *loop, int sock)
+{
+    struct warden_client *c = new0(struct warden_client);
+    c->sock = sock;
+    c->next_tag = 1;
+    list_init(&c->pending);
+    c->watches = map_new();
+    fd_set_nonblock(sock, true);
+    uv_poll_init(loop, &c->poll, sock);
+    c->poll.data = c;
+    update_poll(c);
+    return c;
+}
+
+static void on_closed(uv_handle_t *h)
+{
+    struct warden_client *c = h->data;
+    size_t cursor = 0;
+    struct watch *w;
+    while ((w = map_next(c->watches, &cursor)))
+        free(w);
+    map_free(c->watches);
+    fd_close(&c->sock);
+    free(c);
+}
+
+void warden_client_close(struct warden_client *c)
+{
+    if (!c)
+        return;
+    fail_all(c);
+    uv_close((uv_handle_t *)&c->poll, on_closed);
+}
+
+void warden_client_send(struct warden_client *c, struct plan *plan, warden_reply_fn cb, void *data)
+{
+    struct pending *p = new0(struct pending);
+    p->cb = cb;
+    p->data = data;
+    p->tag = plan->tag = c->next_tag++;
+    plan->version = PLAN_VERSION;
+    list_append(&c->pending, &p->node);
+    if (c->dead || c->n_unsent || send_plan(c, plan) < 0) {
+        p->unsent = xcalloc(1, sizeof(*plan));
+        *p->unsent = *plan;
+        c->n_unsent++;
+        if (!c->dead)
+            update_poll(c);
+    }
+}
+
+void warden_client_on_exit(struct warden_client *c, const char *id, warden_exit_fn fn, void *data)
+{
+    struct watch *w = NULL;
+    if (fn) {
+        w = new0(struct watch);
+        *w = (struct watch){fn, data};
+        free(map_put(c->watches, id, w));
+    } else {
+        free(map_remove(c->watches, id));
+    }
+}
+
+int warden_client_probe(struct warden_client *c, struct plan_reply *ret, struct error *err)
+{
+    struct plan plan = {.version = PLAN_VERSION, .op = PLAN_PROBE, .tag = c->next_tag++};
+    struct pollfd pfd = {.fd = c->sock, .events = POLLIN};
+    int fds[FD_PASS_MAX];
+    int r = send_plan(c, &plan);
+    if (r < 0)
+        return error_set(err, ERROR_INTERNAL, -r, "ask the warden what this host enforces");
+    if (poll(&pfd, 1, 10000) != 1)
+        return error_set(err, ERROR_INTERNAL, 0, "the warden does not answer");
+    ssize_t n = fd_recv_msg(c->sock, ret, sizeof(*ret), fds);
+    for (size_t i = 0; i < FD_PASS_MAX; i++)
+        fd_close(&fds[i]);
+    if (n != sizeof(*ret) || ret->tag != plan.tag)
+        return error_set(err, ERROR_INTERNAL, 0, "the warden's answer to a probe is not one");
+    c->probed = *ret;
+    return 0;
+}
+
+const struct plan_reply *warden_client_probed(const struct warden_client *c)
+{
+    return &c->probed;
+}

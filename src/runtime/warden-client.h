@@ -1,0 +1,24 @@
+/* The control plane's end of the warden's socket: sends plans, matches replies by tag, hands events
+ * to whoever holds the sandbox. */
+#pragma once
+
+#include <uv.h>
+
+#include "proto/plan.h"
+
+struct error;
+struct warden_client;
+
+/* fd is the reply's descriptor or -1, taken by the callback. reply is NULL when the warden is gone. */
+typedef void (*warden_reply_fn)(void *data, const struct plan_reply *reply, int fd);
+
+struct warden_client *warden_client_new(uv_loop_t *loop, int sock);
+void warden_client_close(struct warden_client *c);
+/* Sends a plan (version and tag are filled in). cb comes later, exactly once. */
+void warden_client_send(struct warden_client *c, struct plan *plan, warden_reply_fn cb, void *data);
+/* Who hears of the death of sandbox id. One per id; NULL fn forgets. */
+typedef void (*warden_exit_fn)(void *data, const struct plan_reply *event);
+void warden_client_on_exit(struct warden_client *c, const char *id, warden_exit_fn fn, void *data);
+/* Asks at start, blocking, what the host can enforce. */
+int warden_client_probe(struct warden_client *c, struct plan_reply *ret, struct error *err);
+const struct plan_reply *warden_client_probed(const struct warden_client *c);

@@ -1,0 +1,234 @@
+/* Sandboxes that the warden builds: turns a spec into a plan and the warden's reply into an effective
+ * report. Nothing here has privileges; the mechanisms are in src/warden. */
+#include "runtime/warden-instance.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/path.h"
+#include "runtime/warden-client.h"
+
+struct runtime_instance {
+    struct runtime_host *host;
+    const struct warden_kind *kind;
+    char id[PLAN_ID_SIZE];
+    const struct runtime_events *events;
+    void *data;
+    struct spec spec;
+    bool stopping;
+    bool started;
+};
+
+static void instance_free(struct runtime_instance *in)
+{
+    spec_done(&in->spec);
+    free(in);
+}
+
+static int set_text(char *out, size_t size, const char *text, const char *field, struct error *err)
+{
+    if (strlen(text) >= size)
+        return error_field(err, field, "'%s' is longer than %zu bytes", field, size - 1);
+    memcpy(out, text, strlen(text) + 1);
+    return 0;
+}
+
+/* Which allowed directory a host path lies under: its index, and the rest of the path. */
+static int find_allowed(const struct runtime_host *host, const char *source, const char **ret_rest)
+{
+    for (int i = 0; host->mounts_allow && host->mounts_allow[i]; i++) {
+        const char *rest = path_below(host->mounts_allow[i], source);
+        if (rest) {
+            *ret_rest = rest;
+            return i;
+        }
+    }
+    return -1;
+}
+
+static int plan_mount_fill(const struct runtime_host *host, const struct spec_mount *m,
+                           struct plan_mount *out, struct error *err)
+{
+    const char *rest;
+    int index = path_is_clean(m->source) ? find_allowed(host, m->source, &rest) : -1;
+    if (index < 0)
+        return error_set(err, ERROR_DENIED, 0, "host path '%s' is not under mounts.allow",
+                         m->source);
+    out->allow_index = index;
+    out->read_only = m->read_only;
+    int r = set_text(out->subpath, sizeof(out->subpath), rest, "mounts", err);
+    return r < 0 ? r : set_text(out->target, sizeof(out->target), m->target, "mounts", err);
+}
+
+static int plan_fill(const struct runtime_host *host, const char *id, const struct spec *s,
+                     struct plan *p, struct error *err)
+{
+    *p = (struct plan){.op = PLAN_CREATE, .n_mounts = (uint32_t)s->n_mounts};
+    p->flags = s->tool_net ? PLAN_TOOL_NET : 0;
+    p->limits = (struct plan_limits){.memory_bytes = s->memory_bytes,
+                                     .disk_bytes = s->disk_bytes,
+                                     .io_bytes_per_s = s->io_bytes_per_s,
+                                     .cpu_millicores = s->cpu_millicores,
+                                     .processes = s->processes,
+                                     .open_files = s->open_files};
+    for (int w = 0; w < _WALL_MAX; w++)
+        p->weaker[w] = s->accept_weaker[w] || !s->asked[w];
+    p->weaker[WALL_FILESYSTEM] = p->weaker[WALL_NETWORK] = p->weaker[WALL_SYSCALLS] = 0;
+    int r = set_text(p->id, sizeof(p->id), id, "id", err);
+    if (r >= 0)
+        r = set_text(p->hostname, sizeof(p->hostname), "sandbox", "hostname", err);
+    if (r >= 0 && s->workdir)
+        r = set_text(p->workdir, sizeof(p->workdir), s->workdir, "workdir", err);
+    for (size_t i = 0; r >= 0 && i < s->n_mounts; i++)
+        r = plan_mount_fill(host, &s->mounts[i], &p->mounts[i], err);
+    return r;
+}
+
+void warden_effective_fill(struct effective *e, const char *runtime, const struct plan_reply *reply,
+                           const struct spec *s)
+{
+    *e = (struct effective){.runtime = runtime, .landlock_abi = reply->landlock_abi};
+    e->uid_separation = reply->mechanism[WALL_USERS] == MECHANISM_UID_RANGE;
+    for (int w = 0; w < _WALL_MAX; w++)
+        e->by[w] = mechanism_name(reply->mechanism[w]);
+    if (!s)
+        return;
+    e->memory_bytes = e->by[WALL_MEMORY] ? s->memory_bytes : 0;
+    e->disk_bytes = e->by[WALL_DISK] ? s->disk_bytes : 0;
+    e->io_bytes_per_s = e->by[WALL_IO] ? s->io_bytes_per_s : 0;
+    e->cpu_millicores = e->by[WALL_CPU] ? s->cpu_millicores : 0;
+    e->processes = e->by[WALL_PROCESSES] ? s->processes : 0;
+    e->disk_in_memory = reply->mechanism[WALL_DISK] == MECHANISM_TMPFS;
+}
+
+static void set_start_error(struct error *err, const struct plan_reply *reply)
+{
+    if (!reply)
+        error_set(err, ERROR_UNAVAILABLE, 0, "the warden is gone");
+    else if (reply->wall >= 0 && reply->wall < _WALL_MAX)
+        error_set(err, ERROR_UNENFORCEABLE, 0, "%s cannot be enforced here: %s",
+                  wall_name((enum wall)reply->wall), reply->message);
+    else if (reply->error == EPERM || reply->error == EACCES || reply->error == ENOENT ||
+             reply->error == ELOOP || reply->error == EXDEV)
+        error_set(err, ERROR_DENIED, 0, "%s", reply->message);
+    else if (reply->error == EINVAL || reply->error == E2BIG || reply->error == ERANGE)
+        error_set(err, ERROR_INVALID, 0, "%s", reply->message);
+    else if (reply->error == EEXIST)
+        error_set(err, ERROR_CONFLICT, 0, "%s", reply->message);
+    else if (reply->error == EAGAIN || reply->error == EMFILE || reply->error == ENFILE ||
+             reply->error == ENOMEM || reply->error == EUSERS)
+        error_set(err, ERROR_LIMIT, 0, "%s", reply->message);
+    else if (reply->error == ENOSPC)
+        error_set(err, ERROR_NO_SPACE, 0, "%s", reply->message);
+    else
+        error_set(err, ERROR_INTERNAL, 0, "%s", reply->message);
+}
+
+static void on_exit_event(void *data, const struct plan_reply *event)
+{
+    struct runtime_instance *in = data;
+    in->events->on_exited(in->data, event->wait_status, event->oom_kills);
+    instance_free(in);
+}
+
+static void on_killed(void *data, const struct plan_reply *reply, int fd)
+{
+    (void)data;
+    (void)reply;
+    fd_close(&fd);
+}
+
+static void send_kill(struct runtime_instance *in)
+{
+    struct plan plan = {.op = PLAN_KILL};
+    memcpy(plan.id, in->id, sizeof(plan.id));
+    warden_client_send(in->host->warden, &plan, on_killed, NULL);
+}
+
+static void on_created(void *data, const struct plan_reply *reply, int fd)
+{
+    struct runtime_instance *in = data;
+    struct error err = {0};
+    if (!reply || reply->error || fd < 0) {
+        set_start_error(&err, reply);
+        fd_close(&fd);
+        in->events->on_started(in->data, -1, NULL, &err);
+        instance_free(in);
+        return;
+    }
+    struct effective e;
+    warden_effective_fill(&e, in->kind->name, reply, &in->spec);
+    in->started = true;
+    warden_client_on_exit(in->host->warden, in->id, on_exit_event, in);
+    if (in->stopping)
+        send_kill(in);
+    in->events->on_started(in->data, fd, &e, NULL);
+}
+
+
+struct runtime_instance *warden_instance_start(struct runtime_host *host, const char *id,
+                                               const struct spec *spec,
+                                               const struct warden_kind *kind,
+                                               const struct runtime_events *events, void *data,
+                                               struct error *err)
+{
+    struct plan plan;
+    if (plan_fill(host, id, spec, &plan, err) < 0)
+        return NULL;
+    plan.flags |= kind->flags;
+    struct runtime_instance *in = new0(struct runtime_instance);
+    in->host = host;
+    in->kind = kind;
+    in->events = events;
+    in->data = data;
+    snprintf(in->id, sizeof(in->id), "%s", id);
+    spec_copy(&in->spec, spec);
+    warden_client_send(host->warden, &plan, on_created, in);
+    return in;
+}
+
+void warden_instance_stop(struct runtime_instance *in)
+{
+    if (in->stopping)
+        return;
+    in->stopping = true;
+    if (in->started)
+        send_kill(in);
+}
+
+struct stats_call {
+    void (*cb)(void *data, const struct runtime_stats *stats);
+    void *data;
+};
+
+static void on_stats(void *data, const struct plan_reply *reply, int fd)
+{
+    struct stats_call *call = data;
+    fd_close(&fd);
+    if (!reply || reply->error) {
+        call->cb(call->data, NULL);
+    } else {
+        struct runtime_stats s = {.memory_bytes = reply->memory_bytes,
+                                  .memory_peak_bytes = reply->memory_peak_bytes,
+                                  .cpu_us = reply->cpu_us,
+                                  .processes = reply->processes,
+                                  .oom_kills = reply->oom_kills};
+        call->cb(call->data, &s);
+    }
+    free(call);
+}
+
+void warden_instance_stats(struct runtime_instance *in,
+                           void (*cb)(void *data, const struct runtime_stats *stats), void *data)
+{
+    struct stats_call *call = new0(struct stats_call);
+    *call = (struct stats_call){cb, data};
+    struct plan plan = {.op = PLAN_STATS};
+    memcpy(plan.id, in->id, sizeof(plan.id));
+    warden_client_send(in->host->warden, &plan, on_stats, call);
+}

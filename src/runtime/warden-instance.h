@@ -1,0 +1,23 @@
+/* The part that runtimes built by the warden share. */
+#pragma once
+
+#include "proto/plan.h"
+#include "runtime/runtime.h"
+
+struct warden_kind {
+    const char *name;
+    uint32_t flags; /* enum plan_flags, added to every plan */
+};
+
+/* As struct runtime_ops has them. */
+struct runtime_instance *warden_instance_start(struct runtime_host *host, const char *id,
+                                               const struct spec *spec,
+                                               const struct warden_kind *kind,
+                                               const struct runtime_events *events, void *data,
+                                               struct error *err);
+void warden_instance_stop(struct runtime_instance *in);
+void warden_instance_stats(struct runtime_instance *in,
+                           void (*cb)(void *data, const struct runtime_stats *stats), void *data);
+/* spec NULL: only what would enforce each wall. */
+void warden_effective_fill(struct effective *e, const char *runtime, const struct plan_reply *reply,
+                           const struct spec *spec);
