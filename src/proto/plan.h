@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #define PLAN_VERSION    1
-#define PLAN_ID_SIZE    64  /* canonical sandbox id with NUL: [a-z0-9-], starts with a letter */
+#define PLAN_ID_SIZE    72  /* canonical sandbox id with NUL: [a-z0-9-], starts with a letter */
 #define PLAN_PATH_SIZE  256
 #define PLAN_MOUNTS_MAX 8
 
