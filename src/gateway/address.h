@@ -1,0 +1,43 @@
+/* What kind of place an IP address is: pure functions, no name lookup, no sockets.
+ *
+ * Forms of IPv6 that carry an IPv4 address (mapped, NAT64, 6to4, ISATAP) are judged by the address
+ * they carry, so that no spelling of 127.0.0.1 is a public address. */
+#pragma once
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+enum address_class {
+    ADDRESS_PUBLIC,
+    ADDRESS_LOOPBACK,
+    ADDRESS_PRIVATE, /* RFC 1918, unique local, carrier-grade NAT */
+    ADDRESS_LINK_LOCAL,
+    ADDRESS_METADATA,  /* a cloud's instance data: reachable only when listed by address */
+    ADDRESS_RESERVED,  /* documentation, benchmarking, transition, not yet assigned */
+    ADDRESS_FORBIDDEN, /* unspecified, multicast, broadcast: never a place to connect to */
+    _ADDRESS_CLASS_MAX,
+};
+
+/* An IPv4 or IPv6 address. IPv4-mapped IPv6 is always stored as the IPv4 address it is. */
+struct address {
+    sa_family_t family; /* AF_INET or AF_INET6 */
+    uint8_t bytes[16];  /* the first 4 for AF_INET */
+};
+
+#define ADDRESS_TEXT_SIZE 46
+
+enum address_class address_classify(const struct address *a);
+const char *address_class_name(enum address_class c);
+
+/* Strict: four decimal numbers without leading zeros, or an IPv6 address without brackets or zone.
+ * -EINVAL for anything else. */
+int address_parse(const char *text, struct address *ret);
+/* -EAFNOSUPPORT for other families. */
+int address_from_sockaddr(const struct sockaddr *sa, struct address *ret);
+socklen_t address_to_sockaddr(const struct address *a, uint16_t port, struct sockaddr_storage *ret);
+void address_format(const struct address *a, char out[ADDRESS_TEXT_SIZE]);
+size_t address_bits(const struct address *a); /* 32 or 128 */
+bool address_in_prefix(const struct address *a, const struct address *net, size_t bits);

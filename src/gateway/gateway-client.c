@@ -1,0 +1,68 @@
+#include "gateway/gateway-client.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "gateway/gateway-proto.h"
+#include "gateway/rule.h"
+
+static int pack_host(struct gateway_request *req, const char *host, struct error *err)
+{
+    size_t size = strlen(host) + 1;
+    if (req->n_hosts == GATEWAY_HOSTS_MAX || size > GATEWAY_HOSTS_SIZE - req->hosts_len)
+        return error_field(err, "AllowedHosts", "too many allowed hosts: at most %d and %d bytes",
+                           GATEWAY_HOSTS_MAX, GATEWAY_HOSTS_SIZE);
+    memcpy(req->hosts + req->hosts_len, host, size);
+    req->hosts_len += (uint32_t)size;
+    req->n_hosts++;
+    return 0;
+}
+
+static int check_host(const char *host, struct error *err)
+{
+    struct rule_list l = {0};
+    int r = rule_list_add(&l, host);
+    rule_list_done(&l);
+    if (r < 0)
+        return error_field(err, "AllowedHosts",
+                           "'%.64s' is not a host, *.domain, address or network", host);
+    return 0;
+}
+
+static int pack(struct gateway_request *req, const struct gateway_rules *rules, struct error *err)
+{
+    *req = (struct gateway_request){.version = GATEWAY_VERSION, .tag = rules->tag};
+    if (rules->label)
+        strncpy(req->label, rules->label, sizeof(req->label) - 1);
+    if (!rules->hosts || !rules->hosts[0])
+        req->flags |= GATEWAY_ANY_HOST;
+    for (char *const *h = rules->hosts; h && *h; h++) {
+        int r = check_host(*h, err);
+        if (r < 0 || (r = pack_host(req, *h, err)) < 0)
+            return r;
+    }
+    return 0;
+}
+
+int gateway_rules_check(const struct gateway_rules *rules, struct error *err)
+{
+    _cleanup_free_ struct gateway_request *req = new0(struct gateway_request);
+    return pack(req, rules, err);
+}
+
+int gateway_open(int gateway_sock, const struct gateway_rules *rules, int stream_fd,
+                 struct error *err)
+{
+    _cleanup_free_ struct gateway_request *req = new0(struct gateway_request);
+    int r = pack(req, rules, err);
+    if (r < 0)
+        return r;
+    ssize_t n = fd_send_msg(gateway_sock, req, sizeof(*req), &stream_fd, 1);
+    if (n < 0)
+        return error_set(err, ERROR_UNAVAILABLE, (int)-n, "the network gateway does not answer");
+    return 0;
+}

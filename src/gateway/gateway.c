@@ -1,0 +1,190 @@
+/* The gateway's process: confines itself, then turns each datagram of the control plane into a
+ * session. It reads nothing of the file system but the resolver's files and CONNECT lines are the
+ * only text it parses. */
+#include "gateway/gateway.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "gateway/confine.h"
+#include "gateway/gateway-proto.h"
+#include "gateway/rule.h"
+#include "gateway/session.h"
+
+/* Sessions beyond the limit that are only told so, before datagrams are dropped unanswered. */
+#define OVERLOAD_SLACK 64
+/* Descriptors beside the two of each session: the loop's, the resolver's, stderr. */
+#define SPARE_DESCRIPTORS 128
+#define RESOLVER_THREADS  "16"
+
+struct control {
+    struct gateway gateway;
+    uv_poll_t poll;
+    int sock;
+};
+
+static bool label_ok(const char *label)
+{
+    size_t len = strnlen(label, GATEWAY_LABEL_SIZE);
+    if (len == GATEWAY_LABEL_SIZE)
+        return false;
+    for (size_t i = 0; i < len; i++)
+        if (label[i] <= ' ' || label[i] > '~' || label[i] == '"')
+            return false;
+    return true;
+}
+
+static int parse_hosts(const struct gateway_request *req, struct rule_list *ret)
+{
+    const char *p = req->hosts, *end = req->hosts + req->hosts_len;
+    for (uint32_t i = 0; i < req->n_hosts; i++) {
+        size_t len = strnlen(p, (size_t)(end - p));
+        if (p + len == end)
+            return -EINVAL;
+        int r = rule_list_add(ret, p);
+        if (r < 0)
+            return r;
+        p += len + 1;
+    }
+    return p == end ? 0 : -EINVAL;
+}
+
+static int check_request(const struct gateway_request *req, size_t size)
+{
+    if (size != sizeof(*req) || req->version != GATEWAY_VERSION || req->flags & ~GATEWAY_ANY_HOST)
+        return -EPROTO;
+    if (!label_ok(req->label) || req->n_hosts > GATEWAY_HOSTS_MAX ||
+        req->hosts_len > GATEWAY_HOSTS_SIZE)
+        return -EPROTO;
+    /* A list and "any" contradict each other, and no list without "any" allows nothing. */
+    return (req->n_hosts == 0) == !!(req->flags & GATEWAY_ANY_HOST) ? 0 : -EPROTO;
+}
+
+static bool is_stream_socket(int fd)
+{
+    int type = 0;
+    socklen_t size = sizeof(type);
+    return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_STREAM;
+}
+
+static void on_datagram(struct control *c, const struct gateway_request *req, size_t size, int *fd)
+{
+    struct gateway *g = &c->gateway;
+    struct rule_list hosts = {0};
+    if (check_request(req, size) < 0 || parse_hosts(req, &hosts) < 0 || !is_stream_socket(*fd))
+        log_warn("gateway dropped a malformed request size=%zu", size);
+    else if (g->n_sessions >= g->max_sessions + OVERLOAD_SLACK)
+        log_warn("gateway dropped a request sandbox=%s sessions=%zu", req->label, g->n_sessions);
+    else
+        session_start(g, req, &hosts, fd_steal(fd));
+    rule_list_done(&hosts);
+}
+
+static void on_control(uv_poll_t *poll, int status, int events)
+{
+    struct control *c = poll->data;
+    struct gateway_request req;
+    int fds[FD_PASS_MAX];
+    (void)status;
+    (void)events;
+    ssize_t n = fd_recv_msg(c->sock, &req, sizeof(req), fds);
+    if (n == -EAGAIN)
+        return;
+    if (n == -EMSGSIZE) {
+        log_warn("gateway dropped a request that is too large");
+        return;
+    }
+    if (n <= 0) {
+        uv_poll_stop(poll);
+        uv_stop(&c->gateway.loop);
+        return;
+    }
+    if (fds[0] >= 0)
+        on_datagram(c, &req, (size_t)n, &fds[0]);
+    for (size_t i = 0; i < FD_PASS_MAX; i++)
+        fd_close(&fds[i]);
+}
+
+static uint32_t or_default(uint32_t value, uint32_t fallback)
+{
+    return value ? value : fallback;
+}
+
+static int gateway_init(struct gateway *g, const struct gateway_options *o)
+{
+    *g = (struct gateway){0};
+    list_init(&g->sessions);
+    g->request_timeout_ms = or_default(o->request_timeout_ms, GATEWAY_REQUEST_TIMEOUT_MS);
+    g->resolve_timeout_ms = or_default(o->resolve_timeout_ms, GATEWAY_RESOLVE_TIMEOUT_MS);
+    g->connect_timeout_ms = or_default(o->connect_timeout_ms, GATEWAY_CONNECT_TIMEOUT_MS);
+    g->idle_timeout_ms = or_default(o->idle_timeout_ms, GATEWAY_IDLE_TIMEOUT_MS);
+    g->max_sessions = or_default(o->max_connections, GATEWAY_CONNECTIONS_MAX);
+    g->max_sessions_per_label =
+        or_default(o->max_connections_per_label, GATEWAY_CONNECTIONS_PER_MAX);
+    for (char *const *rule = o->allow_private; rule && *rule; rule++)
+        if (rule_list_add(&g->private_hosts, *rule) < 0) {
+            log_error("gateway: '%s' is not a host, *.domain, address or network", *rule);
+            return -EINVAL;
+        }
+    return uv_loop_init(&g->loop);
+}
+
+/* Names are looked up as they are given, never with a search domain behind them, and by few short
+ * tries. Read by libc and libuv at the first lookup. */
+static void set_resolver(void)
+{
+    setenv("LOCALDOMAIN", ".", 1);
+    setenv("RES_OPTIONS", "timeout:2 attempts:2", 1);
+    setenv("UV_THREADPOOL_SIZE", RESOLVER_THREADS, 1);
+}
+
+static void raise_descriptors(const struct gateway *g)
+{
+    rlim_t want = 2 * ((rlim_t)g->max_sessions + OVERLOAD_SLACK) + SPARE_DESCRIPTORS;
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+        return;
+    limit.rlim_cur = want < limit.rlim_max ? want : limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+static int serve(struct control *c)
+{
+    int r = uv_poll_init(&c->gateway.loop, &c->poll, c->sock);
+    if (r < 0)
+        return r;
+    c->poll.data = c;
+    uv_poll_start(&c->poll, UV_READABLE, on_control);
+    uv_run(&c->gateway.loop, UV_RUN_DEFAULT);
+    session_end_all(&c->gateway);
+    return 0;
+}
+
+int gateway_main(int sock, const struct gateway_options *options)
+{
+    _cleanup_free_ struct control *c = new0(struct control);
+    int fd = confine_descriptors(sock);
+    int r = fd < 0 ? fd : confine_identity(options->uid, options->gid);
+    if (r < 0) {
+        log_error("gateway cannot give up its privileges: %s", strerror(-r));
+        return 1;
+    }
+    confine_files();
+    set_resolver();
+    c->sock = fd;
+    r = gateway_init(&c->gateway, options);
+    if (r < 0 || (r = fd_set_nonblock(fd, true)) < 0)
+        return 1;
+    raise_descriptors(&c->gateway);
+    log_info("gateway ready uid=%u", (unsigned)getuid());
+    r = serve(c);
+    rule_list_done(&c->gateway.private_hosts);
+    return r < 0;
+}

@@ -1,0 +1,106 @@
+#include "gateway/relay.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/alloc.h"
+
+/* Fills of one buffer before other connections get their turn. */
+#define RELAY_ROUNDS 8
+
+void relay_init(struct relay *r)
+{
+    *r = (struct relay){.data = xcalloc(1, RELAY_BUFFER)};
+}
+
+void relay_done(struct relay *r)
+{
+    free(r->data);
+    *r = (struct relay){0};
+}
+
+bool relay_wants_read(const struct relay *r)
+{
+    return !r->eof && r->len < RELAY_BUFFER;
+}
+
+bool relay_wants_write(const struct relay *r)
+{
+    return !r->shut && r->len > 0;
+}
+
+bool relay_finished(const struct relay *r)
+{
+    return r->shut;
+}
+
+static void make_room(struct relay *r)
+{
+    if (r->len == 0)
+        r->start = 0;
+    if (r->start && r->start + r->len == RELAY_BUFFER) {
+        memmove(r->data, r->data + r->start, r->len);
+        r->start = 0;
+    }
+}
+
+bool relay_put(struct relay *r, const void *data, size_t len)
+{
+    make_room(r);
+    if (len > RELAY_BUFFER - r->start - r->len)
+        return false;
+    memcpy(r->data + r->start + r->len, data, len);
+    r->len += len;
+    return true;
+}
+
+int relay_fill(struct relay *r, int from)
+{
+    if (!relay_wants_read(r))
+        return 0;
+    make_room(r);
+    size_t end = r->start + r->len;
+    ssize_t n = recv(from, r->data + end, RELAY_BUFFER - end, 0);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return 0;
+    if (n <= 0) {
+        r->eof = true;
+        return n < 0 ? -errno : 0;
+    }
+    r->len += (size_t)n;
+    return (int)n;
+}
+
+static ssize_t drain(struct relay *r, int to)
+{
+    if (!relay_wants_write(r))
+        return 0;
+    ssize_t n = send(to, r->data + r->start, r->len, MSG_NOSIGNAL);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return 0;
+    if (n < 0) {
+        /* Nobody reads any more: what is buffered has nowhere to go. */
+        r->len = 0;
+        r->eof = r->shut = true;
+        return 0;
+    }
+    r->start += (size_t)n;
+    r->len -= (size_t)n;
+    r->bytes += (uint64_t)n;
+    return n;
+}
+
+void relay_pump(struct relay *r, int from, int to)
+{
+    for (int i = 0; i < RELAY_ROUNDS; i++) {
+        int in = relay_fill(r, from);
+        ssize_t out = drain(r, to);
+        if (in <= 0 && out <= 0)
+            break;
+    }
+    if (r->eof && r->len == 0 && !r->shut) {
+        shutdown(to, SHUT_WR);
+        r->shut = true;
+    }
+}

@@ -1,0 +1,32 @@
+/* One direction of a connection: bytes from one socket to another through a bounded buffer.
+ *
+ * Invariants: len <= RELAY_BUFFER; `eof` is set once the source has ended, `shut` once that end was
+ * passed on (or the sink went away, which drops what is buffered). Reading stops while the buffer
+ * is full, so a slow sink slows its source and nothing else. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define RELAY_BUFFER 65536
+
+struct relay {
+    char *data; /* RELAY_BUFFER bytes */
+    size_t start, len;
+    bool eof, shut;
+    uint64_t bytes; /* delivered */
+};
+
+void relay_init(struct relay *r);
+void relay_done(struct relay *r);
+/* Moves what can be moved without waiting. Both descriptors are non-blocking sockets. */
+void relay_pump(struct relay *r, int from, int to);
+/* Appends bytes that did not come from the source: false when they do not fit. */
+bool relay_put(struct relay *r, const void *data, size_t len);
+/* One read from the source. Bytes read, 0 when there are none now or no room, -errno on failure;
+ * sets eof. */
+int relay_fill(struct relay *r, int from);
+bool relay_wants_read(const struct relay *r);
+bool relay_wants_write(const struct relay *r);
+bool relay_finished(const struct relay *r);

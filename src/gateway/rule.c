@@ -1,0 +1,168 @@
+#include "gateway/rule.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+#define RULE_TEXT_MAX (GATEWAY_HOST_MAX + 16)
+
+void rule_list_done(struct rule_list *l)
+{
+    for (size_t i = 0; i < l->n; i++)
+        free(l->rules[i].name);
+    free(l->rules);
+    *l = (struct rule_list){0};
+}
+
+static int parse_bits(const char *text, const struct address *net, size_t *ret)
+{
+    size_t len = strlen(text), bits = 0;
+    if (len == 0 || len > 3)
+        return -EINVAL;
+    for (size_t i = 0; i < len; i++) {
+        if (text[i] < '0' || text[i] > '9')
+            return -EINVAL;
+        bits = bits * 10 + (size_t)(text[i] - '0');
+    }
+    if (bits > address_bits(net))
+        return -EINVAL;
+    *ret = bits;
+    return 0;
+}
+
+/* "address" or "address/bits", without brackets and port. */
+static int parse_network(char *text, struct rule *ret)
+{
+    char *slash = strchr(text, '/');
+    if (slash)
+        *slash = 0;
+    int r = address_parse(text, &ret->network);
+    if (r < 0)
+        return r;
+    ret->kind = RULE_NETWORK;
+    ret->bits = address_bits(&ret->network);
+    return slash ? parse_bits(slash + 1, &ret->network, &ret->bits) : 0;
+}
+
+static int parse_name(const char *text, struct rule *ret)
+{
+    struct target t = {0};
+    if (strcmp(text, "*") == 0) {
+        ret->kind = RULE_ANY;
+        return 0;
+    }
+    bool suffix = strncmp(text, "*.", 2) == 0;
+    const char *name = suffix ? text + 2 : text;
+    int r = target_parse_host(name, strlen(name), &t);
+    if (r < 0 || t.is_address)
+        return -EINVAL;
+    ret->kind = suffix ? RULE_SUFFIX : RULE_NAME;
+    ret->name = suffix ? xasprintf(".%s", t.host) : xstrdup(t.host);
+    return 0;
+}
+
+/* Cuts ":port" off the end of text. More than one colon outside brackets is an IPv6 address. */
+static int split_port(char *text, uint16_t *ret)
+{
+    char *close = strrchr(text, ']');
+    char *colon = strrchr(text, ':');
+    if (!colon || (close && colon < close) || (!close && strchr(text, ':') != colon))
+        return 0;
+    *colon = 0;
+    return target_parse_port(colon + 1, strlen(colon + 1), ret);
+}
+
+static int rule_parse(char *text, struct rule *ret)
+{
+    *ret = (struct rule){0};
+    int r = split_port(text, &ret->port);
+    if (r < 0)
+        return r;
+    size_t len = strlen(text);
+    if (text[0] == '[') {
+        if (len < 3 || text[len - 1] != ']')
+            return -EINVAL;
+        text[len - 1] = 0;
+        text++;
+        return strchr(text, ':') ? parse_network(text, ret) : -EINVAL;
+    }
+    if (strchr(text, '/') || strchr(text, ':'))
+        return parse_network(text, ret);
+    return parse_network(text, ret) == 0 ? 0 : parse_name(text, ret);
+}
+
+int rule_list_add(struct rule_list *l, const char *text)
+{
+    struct rule rule;
+    char copy[RULE_TEXT_MAX + 1];
+    if (!*text || strlen(text) > RULE_TEXT_MAX)
+        return -EINVAL;
+    strcpy(copy, text);
+    int r = rule_parse(copy, &rule);
+    if (r < 0)
+        return r;
+    l->rules = xrealloc(l->rules, (l->n + 1) * sizeof(*l->rules));
+    l->rules[l->n++] = rule;
+    return 0;
+}
+
+static bool ends_with(const char *text, const char *suffix)
+{
+    size_t n = strlen(text), m = strlen(suffix);
+    return n > m && strcmp(text + n - m, suffix) == 0;
+}
+
+static bool matches_host(const struct rule *rule, const struct target *t)
+{
+    if (rule->port && rule->port != t->port)
+        return false;
+    switch (rule->kind) {
+    case RULE_ANY:
+        return true;
+    case RULE_NAME:
+        return !t->is_address && strcmp(rule->name, t->host) == 0;
+    case RULE_SUFFIX:
+        return !t->is_address && ends_with(t->host, rule->name);
+    case RULE_NETWORK:
+        return t->is_address && address_in_prefix(&t->address, &rule->network, rule->bits);
+    }
+    return false;
+}
+
+enum gateway_code rule_check_host(const struct rule_list *hosts, bool any, const struct target *t)
+{
+    if (any)
+        return GATEWAY_OK;
+    for (size_t i = 0; i < hosts->n; i++)
+        if (matches_host(&hosts->rules[i], t))
+            return GATEWAY_OK;
+    return GATEWAY_HOST_NOT_ALLOWED;
+}
+
+/* Does the operator's rule open this address, which is not a public one? */
+static bool opens(const struct rule *rule, const struct target *t, const struct address *a,
+                  enum address_class class)
+{
+    if (rule->port && rule->port != t->port)
+        return false;
+    if (rule->kind == RULE_NETWORK)
+        return address_in_prefix(a, &rule->network, rule->bits) &&
+               (class != ADDRESS_METADATA || rule->bits == address_bits(a));
+    return (class == ADDRESS_LOOPBACK || class == ADDRESS_PRIVATE) && matches_host(rule, t);
+}
+
+enum gateway_code rule_check_address(const struct rule_list *private_hosts, const struct target *t,
+                                     const struct address *a)
+{
+    enum address_class class = address_classify(a);
+    if (class == ADDRESS_PUBLIC)
+        return GATEWAY_OK;
+    if (class == ADDRESS_FORBIDDEN)
+        return GATEWAY_ADDRESS_NOT_ALLOWED;
+    for (size_t i = 0; i < private_hosts->n; i++)
+        if (opens(&private_hosts->rules[i], t, a, class))
+            return GATEWAY_OK;
+    return GATEWAY_ADDRESS_NOT_ALLOWED;
+}

@@ -1,0 +1,446 @@
+#include "gateway/session.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "gateway/relay.h"
+#include "gateway/target.h"
+
+/* How long a refused client gets to read its answer before the stream is closed. */
+#define REFUSE_LINGER_MS 5000
+/* Addresses of one name that are tried, one after another. */
+#define ADDRESSES_MAX 4
+
+enum session_state {
+    SESSION_REQUEST, /* waits for the whole CONNECT line, which collects in up */
+    SESSION_RESOLVE, /* the name is with the resolver; nothing is read */
+    SESSION_CONNECT, /* a connect to addresses[current] is under way */
+    SESSION_RELAY,
+    SESSION_REFUSE, /* the answer is in down; waits for it to be read */
+};
+
+struct session {
+    struct list node;
+    struct gateway *gateway;
+    enum session_state state;
+    uint64_t tag;
+    char label[GATEWAY_LABEL_SIZE];
+    struct rule_list hosts;
+    bool any_host;
+    struct target target;
+    struct address addresses[ADDRESSES_MAX];
+    size_t n_addresses, current;
+    int client_fd, remote_fd;
+    uv_poll_t *client_poll, *remote_poll; /* freed by their close callbacks */
+    uv_timer_t *timer;
+    uv_getaddrinfo_t *lookup;
+    struct relay up, down; /* client to remote, remote to client */
+    int64_t started_ms;
+};
+
+static void update_polls(struct session *s);
+static void connect_next(struct session *s, int error);
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    free(handle);
+}
+
+static void close_handle(void *handle)
+{
+    if (handle)
+        uv_close(handle, on_handle_closed);
+}
+
+static void close_remote(struct session *s)
+{
+    close_handle(steal_ptr(s->remote_poll));
+    fd_close(&s->remote_fd);
+}
+
+/* A lookup cannot be taken back once a thread has it: it is left to end alone (on_resolved). */
+static void abandon_lookup(struct session *s)
+{
+    if (!s->lookup)
+        return;
+    s->lookup->data = NULL;
+    uv_cancel((uv_req_t *)s->lookup);
+    s->lookup = NULL;
+}
+
+static void session_free(struct session *s)
+{
+    abandon_lookup(s);
+    close_remote(s);
+    close_handle(steal_ptr(s->client_poll));
+    fd_close(&s->client_fd);
+    close_handle(steal_ptr(s->timer));
+    rule_list_done(&s->hosts);
+    relay_done(&s->up);
+    relay_done(&s->down);
+    list_remove(&s->node);
+    s->gateway->n_sessions--;
+    free(s);
+}
+
+static void session_end(struct session *s, const char *why)
+{
+    log_info("gateway closed sandbox=%s tag=%llu host=%s port=%u sent=%llu received=%llu "
+             "duration_ms=%lld reason=%s",
+             s->label, (unsigned long long)s->tag, s->target.host, s->target.port,
+             (unsigned long long)s->up.bytes, (unsigned long long)s->down.bytes,
+             (long long)(clock_mono_ms() - s->started_ms), why);
+    session_free(s);
+}
+
+static void on_timeout(uv_timer_t *timer);
+
+static void set_timer(struct session *s, uint64_t ms)
+{
+    uv_timer_start(s->timer, on_timeout, ms, 0);
+}
+
+static void __attribute__((format(printf, 3, 4)))
+refuse(struct session *s, enum gateway_code code, const char *fmt, ...)
+{
+    char message[200], line[GATEWAY_LINE_MAX];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(message, sizeof(message), fmt, ap);
+    va_end(ap);
+    log_info("gateway refused sandbox=%s tag=%llu host=%s port=%u code=%s why=\"%s\"", s->label,
+             (unsigned long long)s->tag, s->target.host, s->target.port, gateway_code_name(code),
+             message);
+    abandon_lookup(s);
+    close_remote(s);
+    int n = snprintf(line, sizeof(line), "ERR %s %s\n", gateway_code_name(code), message);
+    relay_put(&s->down, line, (size_t)n);
+    s->down.eof = true;
+    s->state = SESSION_REFUSE;
+    set_timer(s, REFUSE_LINGER_MS);
+    update_polls(s);
+}
+
+static void on_timeout(uv_timer_t *timer)
+{
+    struct session *s = timer->data;
+    switch (s->state) {
+    case SESSION_REQUEST:
+        refuse(s, GATEWAY_TIMEOUT, "no CONNECT line in time");
+        break;
+    case SESSION_RESOLVE:
+        refuse(s, GATEWAY_TIMEOUT, "%s: the name was not resolved in time", s->target.host);
+        break;
+    case SESSION_CONNECT:
+        refuse(s, GATEWAY_TIMEOUT, "%s: no connection in time", s->target.host);
+        break;
+    case SESSION_RELAY:
+        session_end(s, "idle");
+        break;
+    case SESSION_REFUSE:
+        session_free(s);
+        break;
+    }
+}
+
+static void start_relay(struct session *s)
+{
+    char ip[ADDRESS_TEXT_SIZE], line[GATEWAY_LINE_MAX];
+    int one = 1;
+    setsockopt(s->remote_fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    address_format(&s->addresses[s->current], ip);
+    log_info("gateway connected sandbox=%s tag=%llu host=%s port=%u address=%s", s->label,
+             (unsigned long long)s->tag, s->target.host, s->target.port, ip);
+    int n = snprintf(line, sizeof(line), "OK %s\n", ip);
+    relay_put(&s->down, line, (size_t)n);
+    s->state = SESSION_RELAY;
+    set_timer(s, s->gateway->idle_timeout_ms);
+    update_polls(s);
+}
+
+static void on_connected(struct session *s)
+{
+    int error = 0;
+    socklen_t size = sizeof(error);
+    if (getsockopt(s->remote_fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0)
+        error = errno;
+    if (!error) {
+        start_relay(s);
+        return;
+    }
+    close_remote(s);
+    s->current++;
+    connect_next(s, error);
+}
+
+static void on_ready(uv_poll_t *poll, int status, int events)
+{
+    struct session *s = poll->data;
+    (void)status;
+    (void)events;
+    if (s->state == SESSION_CONNECT && poll == s->remote_poll) {
+        on_connected(s);
+        return;
+    }
+    if (s->state == SESSION_RELAY) {
+        relay_pump(&s->up, s->client_fd, s->remote_fd);
+        relay_pump(&s->down, s->remote_fd, s->client_fd);
+        set_timer(s, s->gateway->idle_timeout_ms);
+        if (relay_finished(&s->up) && relay_finished(&s->down)) {
+            session_end(s, "done");
+            return;
+        }
+    }
+    update_polls(s);
+}
+
+static int start_poll(struct session *s, int fd, uv_poll_t **ret)
+{
+    uv_poll_t *poll = new0(uv_poll_t);
+    int r = uv_poll_init(&s->gateway->loop, poll, fd);
+    if (r < 0) {
+        free(poll);
+        return r;
+    }
+    poll->data = s;
+    *ret = poll;
+    return 0;
+}
+
+/* 0 while under way, else an errno. */
+static int connect_one(struct session *s, const struct address *a)
+{
+    struct sockaddr_storage sa;
+    socklen_t size = address_to_sockaddr(a, s->target.port, &sa);
+    s->remote_fd = socket(a->family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP);
+    if (s->remote_fd < 0)
+        return errno;
+    if (connect(s->remote_fd, (struct sockaddr *)&sa, size) < 0 && errno != EINPROGRESS)
+        return errno;
+    int r = start_poll(s, s->remote_fd, &s->remote_poll);
+    return r < 0 ? -r : 0;
+}
+
+static void connect_next(struct session *s, int error)
+{
+    for (; s->current < s->n_addresses; s->current++) {
+        error = connect_one(s, &s->addresses[s->current]);
+        if (!error) {
+            update_polls(s);
+            return;
+        }
+        close_remote(s);
+    }
+    refuse(s, GATEWAY_CONNECT_FAILED, "%s port %u: %s", s->target.host, s->target.port,
+           strerror(error));
+}
+
+static void start_connect(struct session *s)
+{
+    s->state = SESSION_CONNECT;
+    s->current = 0;
+    set_timer(s, s->gateway->connect_timeout_ms);
+    connect_next(s, EHOSTUNREACH);
+}
+
+/* Keeps the addresses that may be connected to; these and no others are used from here on. */
+static void choose_addresses(struct session *s, const struct addrinfo *list)
+{
+    enum address_class class = ADDRESS_PUBLIC;
+    for (const struct addrinfo *ai = list; ai && s->n_addresses < ADDRESSES_MAX; ai = ai->ai_next) {
+        struct address *a = &s->addresses[s->n_addresses];
+        if (address_from_sockaddr(ai->ai_addr, a) < 0)
+            continue;
+        if (rule_check_address(&s->gateway->private_hosts, &s->target, a) == GATEWAY_OK)
+            s->n_addresses++;
+        else
+            class = address_classify(a);
+    }
+    if (s->n_addresses)
+        start_connect(s);
+    else if (class != ADDRESS_PUBLIC)
+        refuse(s, GATEWAY_ADDRESS_NOT_ALLOWED, "%s is a %s address", s->target.host,
+               address_class_name(class));
+    else
+        refuse(s, GATEWAY_RESOLVE_FAILED, "%s: no address", s->target.host);
+}
+
+static void on_resolved(uv_getaddrinfo_t *req, int status, struct addrinfo *list)
+{
+    struct session *s = req->data;
+    struct gateway *g = container_of(req->loop, struct gateway, loop);
+    g->n_lookups--;
+    free(req);
+    if (s) {
+        s->lookup = NULL;
+        if (status == 0)
+            choose_addresses(s, list);
+        else
+            refuse(s, GATEWAY_RESOLVE_FAILED, "%s: %s", s->target.host, uv_strerror(status));
+    }
+    uv_freeaddrinfo(list);
+}
+
+static void start_resolve(struct session *s)
+{
+    static const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+    struct gateway *g = s->gateway;
+    s->state = SESSION_RESOLVE;
+    set_timer(s, g->resolve_timeout_ms);
+    if (g->n_lookups >= g->max_sessions) {
+        refuse(s, GATEWAY_RESOLVE_FAILED, "%s: the resolver is busy", s->target.host);
+        return;
+    }
+    uv_getaddrinfo_t *req = new0(uv_getaddrinfo_t);
+    req->data = s;
+    int r = uv_getaddrinfo(&g->loop, req, on_resolved, s->target.host, NULL, &hints);
+    if (r < 0) {
+        free(req);
+        refuse(s, GATEWAY_RESOLVE_FAILED, "%s: %s", s->target.host, uv_strerror(r));
+        return;
+    }
+    g->n_lookups++;
+    s->lookup = req;
+    update_polls(s);
+}
+
+static void on_target(struct session *s)
+{
+    if (rule_check_host(&s->hosts, s->any_host, &s->target) != GATEWAY_OK) {
+        refuse(s, GATEWAY_HOST_NOT_ALLOWED, "%s port %u is not an allowed host", s->target.host,
+               s->target.port);
+        return;
+    }
+    if (!s->target.is_address) {
+        start_resolve(s);
+        return;
+    }
+    const struct address *a = &s->target.address;
+    if (rule_check_address(&s->gateway->private_hosts, &s->target, a) != GATEWAY_OK) {
+        refuse(s, GATEWAY_ADDRESS_NOT_ALLOWED, "%s is a %s address", s->target.host,
+               address_class_name(address_classify(a)));
+        return;
+    }
+    s->addresses[s->n_addresses++] = *a;
+    start_connect(s);
+}
+
+/* The line collects at the start of the upward buffer; what follows it is the first of the data. */
+static void on_request(uv_poll_t *poll, int status, int events)
+{
+    struct session *s = poll->data;
+    (void)status;
+    (void)events;
+    relay_fill(&s->up, s->client_fd);
+    char *line = s->up.data + s->up.start;
+    char *end = memchr(line, '\n', s->up.len);
+    size_t len = end ? (size_t)(end - line) : s->up.len;
+    if (!end && s->up.eof) {
+        session_free(s);
+        return;
+    }
+    if (!end && len < GATEWAY_LINE_MAX)
+        return;
+    struct target target;
+    if (!end || len >= GATEWAY_LINE_MAX || target_parse_line(line, len, &target) < 0) {
+        refuse(s, GATEWAY_BAD_REQUEST, "expected: CONNECT host port");
+        return;
+    }
+    s->target = target;
+    s->up.start += len + 1;
+    s->up.len -= len + 1;
+    on_target(s);
+}
+
+static void on_refusal_read(uv_poll_t *poll, int status, int events)
+{
+    struct session *s = poll->data;
+    (void)status;
+    (void)events;
+    relay_pump(&s->down, -1, s->client_fd);
+    if (relay_finished(&s->down))
+        session_free(s);
+}
+
+static void watch(uv_poll_t *poll, bool in, bool out, uv_poll_cb cb)
+{
+    int events = (in ? UV_READABLE : 0) | (out ? UV_WRITABLE : 0);
+    if (!poll)
+        return;
+    if (events)
+        uv_poll_start(poll, events, cb);
+    else
+        uv_poll_stop(poll);
+}
+
+static void update_polls(struct session *s)
+{
+    switch (s->state) {
+    case SESSION_REQUEST:
+        watch(s->client_poll, true, false, on_request);
+        break;
+    case SESSION_RESOLVE:
+        watch(s->client_poll, false, false, NULL);
+        break;
+    case SESSION_CONNECT:
+        watch(s->client_poll, false, false, NULL);
+        watch(s->remote_poll, false, true, on_ready);
+        break;
+    case SESSION_RELAY:
+        watch(s->client_poll, relay_wants_read(&s->up), relay_wants_write(&s->down), on_ready);
+        watch(s->remote_poll, relay_wants_read(&s->down), relay_wants_write(&s->up), on_ready);
+        break;
+    case SESSION_REFUSE:
+        watch(s->client_poll, false, true, on_refusal_read);
+        break;
+    }
+}
+
+static size_t count_label(const struct gateway *g, const char *label)
+{
+    size_t n = 0;
+    list_for_each(s, &g->sessions, struct session, node) n += strcmp(s->label, label) == 0;
+    return n;
+}
+
+void session_start(struct gateway *g, const struct gateway_request *req, struct rule_list *hosts,
+                   int stream_fd)
+{
+    size_t of_label = count_label(g, req->label);
+    struct session *s = new0(struct session);
+    *s = (struct session){.gateway = g, .tag = req->tag, .client_fd = stream_fd, .remote_fd = -1};
+    memcpy(s->label, req->label, sizeof(s->label));
+    s->any_host = req->flags & GATEWAY_ANY_HOST;
+    s->hosts = *hosts;
+    *hosts = (struct rule_list){0};
+    s->started_ms = clock_mono_ms();
+    relay_init(&s->up);
+    relay_init(&s->down);
+    list_append(&g->sessions, &s->node);
+    g->n_sessions++;
+    s->timer = new0(uv_timer_t);
+    uv_timer_init(&g->loop, s->timer);
+    s->timer->data = s;
+    if (fd_set_nonblock(stream_fd, true) < 0 || start_poll(s, stream_fd, &s->client_poll) < 0) {
+        session_end(s, "unusable stream");
+        return;
+    }
+    set_timer(s, g->request_timeout_ms);
+    update_polls(s);
+    if (g->n_sessions > g->max_sessions || of_label >= g->max_sessions_per_label)
+        refuse(s, GATEWAY_CONNECT_FAILED, "too many connections");
+}
+
+void session_end_all(struct gateway *g)
+{
+    list_for_each_safe(s, &g->sessions, struct session, node) session_free(s);
+}

@@ -1,0 +1,31 @@
+/* One stream of the gateway: reads the CONNECT line, decides, resolves, connects, relays, ends.
+ *
+ *   REQUEST ──line──▶ RESOLVE ──addresses──▶ CONNECT ──connected──▶ RELAY
+ *      └────────────────┴───────────────────────┴──── ERR ──▶ REFUSE ──▶ gone
+ *
+ * Every state has one timer. A session belongs to its gateway's list and frees itself. */
+#pragma once
+
+#include <stdint.h>
+#include <uv.h>
+
+#include "base/list.h"
+#include "gateway/gateway-proto.h"
+#include "gateway/rule.h"
+
+/* What all sessions share. */
+struct gateway {
+    uv_loop_t loop;
+    struct list sessions;
+    size_t n_sessions;
+    size_t n_lookups; /* in the resolver, those of ended sessions included */
+    struct rule_list private_hosts;
+    uint32_t request_timeout_ms, resolve_timeout_ms, connect_timeout_ms, idle_timeout_ms;
+    uint32_t max_sessions, max_sessions_per_label;
+};
+
+/* Takes stream_fd and what is in hosts. A stream over a limit is answered and ended. */
+void session_start(struct gateway *g, const struct gateway_request *req, struct rule_list *hosts,
+                   int stream_fd);
+/* Ends all of them, without an answer. */
+void session_end_all(struct gateway *g);
