@@ -1,0 +1,241 @@
+/* After the sources: files that hold secrets, and everything that concerns more than one key or
+ * what the chosen runtime can do. A setting that would be ignored although it matters is an error
+ * that names it. */
+#include "daemon/config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/fd.h"
+
+#define MIB            (1024LL * 1024)
+#define UIDS_A_SANDBOX 65536
+
+/* --- files */
+
+static char *read_secret(const char *key, const char *path, struct config_problems *p)
+{
+    struct strbuf text = STRBUF_INIT(CONFIG_SECRET_MAX);
+    int r = fd_read_file_at(AT_FDCWD, path, &text);
+    if (r == 0 && text.len && strlen(text.data) == text.len)
+        return strbuf_steal(&text);
+    if (r == -EFBIG)
+        config_error(p, "%s: %s is larger than %d bytes", key, path, CONFIG_SECRET_MAX);
+    else if (r < 0)
+        config_error(p, "%s: %s: %s", key, path, strerror(-r));
+    else
+        config_error(p, "%s: %s is empty or holds a NUL byte", key, path);
+    strbuf_done(&text);
+    return NULL;
+}
+
+static void load_token(struct config *c, struct config_problems *p)
+{
+    struct stat st;
+    if (c->auth_token) {
+        config_error(p, "auth_token and auth_token_file are both set; which one is meant?");
+        return;
+    }
+    if (stat(c->auth_token_file, &st) == 0 && (st.st_mode & 0007))
+        config_warn(p, "auth_token_file: every user can read or change %s", c->auth_token_file);
+    char *text = read_secret("auth_token_file", c->auth_token_file, p);
+    if (!text)
+        return;
+    text[strcspn(text, "\r\n")] = 0;
+    if (!*text)
+        config_error(p, "auth_token_file: the first line of %s is empty", c->auth_token_file);
+    c->auth_token = text;
+}
+
+void config_load_secrets(struct config *c, struct config_problems *p)
+{
+    if (c->auth_token_file)
+        load_token(c, p);
+    if (c->tls_cert && c->tls_key) {
+        free(c->tls_cert_pem);
+        free(c->tls_key_pem);
+        c->tls_cert_pem = read_secret("tls_cert", c->tls_cert, p);
+        c->tls_key_pem = read_secret("tls_key", c->tls_key, p);
+    }
+}
+
+/* --- checks, a function a subject */
+
+/* Relative to where the operator started us, not to wherever a daemon goes later. */
+static void make_absolute(char **path, struct config_problems *p)
+{
+    if (!*path || **path == '/')
+        return;
+    _cleanup_free_ char *cwd = getcwd(NULL, 0);
+    if (!cwd) {
+        config_error(p, "'%s' is relative and the working directory is gone", *path);
+        return;
+    }
+    char *absolute = xasprintf("%s/%s", strcmp(cwd, "/") == 0 ? "" : cwd, *path);
+    free(*path);
+    *path = absolute;
+}
+
+static void check_paths(struct config *c, struct config_problems *p)
+{
+    config_for_each_key(k)
+    {
+        if (k->type == CONFIG_PATH)
+            make_absolute((char **)(void *)((char *)c + k->offset), p);
+        else if (k->type == CONFIG_PATHS)
+            for (char **v = config_value_items(c, k); v && *v; v++)
+                make_absolute(v, p);
+    }
+    for (char **v = c->mounts_allow; v && *v; v++) {
+        struct stat st;
+        if (stat(*v, &st) < 0)
+            config_error(p, "mounts.allow: %s: %s", *v, strerror(errno));
+        else if (!S_ISDIR(st.st_mode))
+            config_error(p, "mounts.allow: %s is not a directory", *v);
+    }
+}
+
+static void check_token(const struct config *c, struct config_problems *p)
+{
+    for (const char *s = c->auth_token; s && *s; s++)
+        if (*s <= ' ' || (unsigned char)*s > 0x7e) {
+            config_error(p, "auth_token holds a space or a character that headers cannot carry");
+            return;
+        }
+}
+
+static void check_listen(const struct config *c, struct config_problems *p)
+{
+    if (!c->tls_cert != !c->tls_key)
+        config_error(p, "tls_cert and tls_key go together");
+    if (c->tls_cert && !c->listen)
+        config_error(p, "tls_cert is set, but nothing is listened on");
+    for (char **o = c->allowed_origins; o && *o; o++)
+        if (strcmp(*o, "null") == 0 || strcmp(*o, "*") == 0 || !strstr(*o, "://"))
+            config_error(p, "allowed_origins: '%s' is not scheme://host[:port]", *o);
+    check_token(c, p);
+}
+
+static void check_runtime(const struct config *c, struct config_problems *p)
+{
+    if (strcmp(c->runtime, "local") != 0 && strcmp(c->runtime, "process") != 0)
+        config_error(p, "runtime: this build has no runtime '%s'", c->runtime);
+    else if (c->runtime_config)
+        config_error(p, "runtime_config: runtime '%s' takes no configuration file", c->runtime);
+}
+
+static void check_ceiling(struct config_problems *p, const char *key, double value,
+                          const char *ceiling, double max)
+{
+    if (max > 0 && value > max)
+        config_error(p, "%s (%g) is over %s (%g)", key, value, ceiling, max);
+}
+
+static void check_limits(const struct config *c, struct config_problems *p)
+{
+    check_ceiling(p, "default_memory_mb", (double)c->default_memory_mb, "max_memory_mb",
+                  (double)c->max_memory_mb);
+    check_ceiling(p, "default_disk_mb", (double)c->default_disk_mb, "max_disk_mb",
+                  (double)c->max_disk_mb);
+    check_ceiling(p, "default_cpu_cores", c->default_cpu_cores, "max_cpu_cores", c->max_cpu_cores);
+    check_ceiling(p, "default_max_processes", (double)c->default_max_processes, "max_processes",
+                  (double)c->max_processes);
+    check_ceiling(p, "default_open_files", (double)c->default_open_files, "max_open_files",
+                  (double)c->max_open_files);
+    check_ceiling(p, "exec_timeout", (double)c->exec_timeout_ms, "exec_max_timeout",
+                  (double)c->exec_max_timeout_ms);
+    check_ceiling(p, "journal_exec_bytes", (double)c->journal_exec_bytes, "journal_total_bytes",
+                  (double)c->journal_total_bytes);
+    if (c->uid_range_first + c->uid_range_count > UINT32_MAX)
+        config_error(p, "uid_range_first + uid_range_count is beyond the last uid");
+    if (c->uid_range_count / UIDS_A_SANDBOX < c->max_sandboxes)
+        config_error(p, "uid_range_count holds %lld blocks of %d, fewer than max_sandboxes (%lld)",
+                     (long long)(c->uid_range_count / UIDS_A_SANDBOX), UIDS_A_SANDBOX,
+                     (long long)c->max_sandboxes);
+    if (strchr(c->cgroup_prefix, '/') || c->cgroup_prefix[0] == '.')
+        config_error(p, "cgroup_prefix: '%s' is not a plain name", c->cgroup_prefix);
+}
+
+/* cpu_limit and mem_limit are contract B's names of two of our defaults. */
+static void apply_quantities(struct config *c, struct config_problems *p)
+{
+    if (c->cpu_limit > 0) {
+        if (config_origin(c, "default_cpu_cores") != ORIGIN_DEFAULT)
+            config_error(p, "cpu_limit and default_cpu_cores are both set; they mean the same");
+        c->default_cpu_cores = c->cpu_limit;
+    }
+    if (c->mem_limit > 0) {
+        if (config_origin(c, "default_memory_mb") != ORIGIN_DEFAULT)
+            config_error(p, "mem_limit and default_memory_mb are both set; they mean the same");
+        if (c->mem_limit < MIB)
+            config_error(p, "mem_limit: %lld bytes is below 1Mi", (long long)c->mem_limit);
+        c->default_memory_mb = c->mem_limit / MIB;
+    }
+}
+
+static void check_cluster(const struct config *c, struct config_problems *p)
+{
+    if (c->image)
+        config_error(p, "image: this build has no images; a sandbox sees the host's root");
+    if (strcmp(c->volume_mode, "pvc") == 0)
+        config_error(p, "volume_mode: pvc needs the kube runtime");
+    if (strcmp(c->cache_mode, "pvc") == 0)
+        config_error(p, "cache_mode: pvc needs the kube runtime");
+    if (strcmp(c->stream_mode, "sidecar") == 0)
+        config_error(p, "stream_mode: sidecar needs the kube runtime");
+    if (c->warm_pool_size > 0 || c->warm_pool_min > 0)
+        config_error(p, "%s: this build has no warm pools",
+                     c->warm_pool_size > 0 ? "warm_pool_size" : "warm_pool_min");
+    if (c->warm_pool_autosize)
+        config_error(p, "warm_pool_autosize: this build has no warm pools");
+    static const char *const kube_only[] = {"cpu_request",
+                                            "mem_request",
+                                            "cache_pvc_size",
+                                            "cache_pvc_storage_class",
+                                            "cache_pvc_access_mode",
+                                            "stream_sidecar_image",
+                                            "stream_endpoint",
+                                            "stream_events_dir",
+                                            "warm_control_namespace",
+                                            "warm_pool_max"};
+    for (size_t i = 0; i < ELEMENTS(kube_only); i++)
+        if (config_origin(c, kube_only[i]) != ORIGIN_DEFAULT)
+            config_warn(p, "%s has no effect on runtime '%s'", kube_only[i], c->runtime);
+}
+
+static bool is_below(const char *path, const char *dir)
+{
+    size_t len = strlen(dir);
+    while (len > 1 && dir[len - 1] == '/')
+        len--;
+    return strncmp(path, dir, len) == 0 && (len == 1 || path[len] == '/' || !path[len]);
+}
+
+/* On the host a cache path is a mount like any other. */
+static void check_cache(const struct config *c, struct config_problems *p)
+{
+    if (strcmp(c->cache_mode, "hostpath") != 0)
+        return;
+    for (char **v = c->mounts_allow; v && *v; v++)
+        if (is_below(c->cache_hostpath, *v))
+            return;
+    config_error(p, "cache_mode: hostpath %s is not under mounts.allow", c->cache_hostpath);
+}
+
+void config_check(struct config *c, struct config_problems *p)
+{
+    check_paths(c, p);
+    check_listen(c, p);
+    check_runtime(c, p);
+    apply_quantities(c, p);
+    check_limits(c, p);
+    check_cluster(c, p);
+    check_cache(c, p);
+}

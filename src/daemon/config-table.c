@@ -1,0 +1,261 @@
+/* Every key of the configuration. Help, the man page's check, the parsers of all three sources and
+ * the hand-over to the control plane read this table; adding a key is a line here, a member of
+ * struct config and a line in the man page. */
+#include "daemon/config.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+/* The offset of a member, and a compile error when its type is not what the key's type stores. */
+#define FIELD(member, ctype)                                                                       \
+    (offsetof(struct config, member) +                                                             \
+     0 * sizeof(char[__builtin_types_compatible_p(__typeof__(((struct config *)0)->member), ctype) \
+                         ? 1                                                                       \
+                         : -1]))
+
+#define STRING(n, dflt, text)                                                                      \
+    {                                                                                              \
+        .name = #n, .type = CONFIG_STRING, .offset = FIELD(n, char *), .fallback = dflt,           \
+        .help = text                                                                               \
+    }
+#define SECRET(n, text)                                                                            \
+    {                                                                                              \
+        .name = #n, .type = CONFIG_STRING, .flags = KEY_SECRET, .offset = FIELD(n, char *),        \
+        .help = text                                                                               \
+    }
+#define INTERNAL(n)                                                                                \
+    {                                                                                              \
+        .name = #n, .type = CONFIG_STRING, .flags = KEY_SECRET | KEY_INTERNAL,                     \
+        .offset = FIELD(n, char *), .help = ""                                                     \
+    }
+#define PATH(n, dflt, text)                                                                        \
+    {                                                                                              \
+        .name = #n, .type = CONFIG_PATH, .offset = FIELD(n, char *), .fallback = dflt,             \
+        .help = text                                                                               \
+    }
+#define CHOICE(n, dflt, all, text)                                                                 \
+    {                                                                                              \
+        .name = #n, .type = CONFIG_CHOICE, .offset = FIELD(n, char *), .fallback = dflt,           \
+        .choices = all, .help = text                                                               \
+    }
+#define NUMBER(kind, n, member, ctype, dflt, lo, hi, text)                                         \
+    {                                                                                              \
+        .name = #n, .type = kind, .offset = FIELD(member, ctype), .min = lo, .max = hi,            \
+        .fallback = dflt, .help = text                                                             \
+    }
+#define INT(n, dflt, lo, hi, text)  NUMBER(CONFIG_INT, n, n, int64_t, dflt, lo, hi, text)
+#define SIZE(n, dflt, lo, hi, text) NUMBER(CONFIG_SIZE, n, n, int64_t, dflt, lo, hi, text)
+#define CORES(n, dflt, text)        NUMBER(CONFIG_CORES, n, n, double, dflt, 0, 1024000, text)
+#define DURATION(n, dflt, lo, hi, text)                                                            \
+    NUMBER(CONFIG_DURATION, n, n##_ms, int64_t, dflt, lo, hi, text)
+#define BOOL(n, dflt, text)                                                                        \
+    {                                                                                              \
+        .name = #n, .type = CONFIG_BOOL, .offset = FIELD(n, bool), .fallback = dflt, .help = text  \
+    }
+#define LIST(kind, n, text)                                                                        \
+    {                                                                                              \
+        .name = #n, .type = kind, .offset = FIELD(n, char **), .help = text                        \
+    }
+#define GROUP(title)                                                                               \
+    {                                                                                              \
+        .group = title                                                                             \
+    }
+
+#define SECONDS 1000LL
+#define HOURS   (3600 * SECONDS)
+#define DAYS    (24 * HOURS)
+#define KIB     1024LL
+#define MIB     (1024 * KIB)
+#define GIB     (1024 * MIB)
+#define TIB     (1024 * GIB)
+
+/* clang-format off */
+const struct config_key config_keys[] = {
+    GROUP("Listening"),
+    LIST(CONFIG_LIST, listen, "address: host:port, [v6]:port, :port (all interfaces) or unix:PATH; "
+         "may be repeated; without one, the line protocol on stdin and stdout"),
+    SECRET(auth_token, "bearer token that every request must carry"),
+    PATH(auth_token_file, NULL, "file that holds the token (better: a flag is seen by other users)"),
+    PATH(tls_cert, NULL, "PEM certificate chain; with tls_key, listeners speak TLS"),
+    PATH(tls_key, NULL, "PEM private key of tls_cert"),
+    INTERNAL(tls_cert_pem),
+    INTERNAL(tls_key_pem),
+    BOOL(insecure, "false", "allow listening beyond loopback without a token"),
+    LIST(CONFIG_LIST, allowed_origins, "origins of web pages that may call (scheme://host[:port])"),
+    LIST(CONFIG_LIST, allowed_hosts_header,
+         "names accepted in the Host header beside loopback names and the listen addresses"),
+    BOOL(debug_endpoints, "false", "serve /v1/debug/echo for protocol test suites"),
+
+    GROUP("Daemon"),
+    CHOICE(runtime, "local", "local|process|oci|engine|microvm|kube|v8|wasm",
+           "what runs sandboxes unless a request names another; this build has local and process"),
+    PATH(runtime_config, NULL, "configuration file of the runtime, where it takes one"),
+    PATH(state_dir, NULL, "state; default /var/lib/mas-sandbox as root, else "
+         "$XDG_STATE_HOME/mas-sandbox; line mode: a private temporary one"),
+    STRING(user, "mas-sandbox", "user the control plane becomes when started as root"),
+    PATH(libexec_dir, NULL, "where mas-toolrunner and mas-tool-net are; default: beside this program"),
+    CHOICE(log_level, "info", "debug|info|warn|error", "least level that is logged"),
+    CHOICE(log_format, "text", "text|json", "form of a log line on stderr"),
+    DURATION(shutdown_grace, "30s", 0, DAYS,
+             "after SIGTERM, how long running requests may take to finish"),
+    INT(control_restarts, "10", 0, 1000,
+        "how often a crashed control plane is started again within control_restart_window"),
+    DURATION(control_restart_window, "1m", SECONDS, DAYS, "see control_restarts"),
+
+    GROUP("Sandboxes"),
+    LIST(CONFIG_PATHS, mounts_allow, "host directories that sandboxes may mount, or mount below; in "
+         "YAML also mounts: {allow: [...]}"),
+    INT(uid_range_first, "1879048192", 65536, 4294900000, "first host uid given to sandboxes"),
+    INT(uid_range_count, "67108864", 65536, 2147483648, "how many host uids, 65536 a sandbox"),
+    STRING(cgroup_prefix, "mas-sandbox", "name of our cgroup below each hierarchy's root"),
+    INT(max_sandboxes, "1000", 1, 100000, "sandboxes at once"),
+    INT(default_memory_mb, "512", 0, 1 << 24, "memory and swap of a sandbox in MiB; 0: not limited"),
+    INT(max_memory_mb, "0", 0, 1 << 24, "most a request may ask for; 0: what the host has"),
+    INT(default_disk_mb, "256", 0, 1 << 24, "/workspace, /tmp, /home and /dev/shm together in MiB"),
+    INT(max_disk_mb, "16384", 1, 1 << 24, "most a request may ask for"),
+    INT(default_disk_inodes, "65536", 16, 1 << 24, "files and directories in them"),
+    CORES(default_cpu_cores, "0", "cpu of a sandbox in cores; 0: not limited"),
+    CORES(max_cpu_cores, "0", "most a request may ask for; 0: what the host has"),
+    INT(default_max_processes, "256", 2, 4194304, "processes and threads of a sandbox"),
+    INT(max_processes, "4096", 2, 4194304, "most a request may ask for"),
+    INT(default_open_files, "1024", 32, 1048576, "open files of each process in a sandbox"),
+    INT(max_open_files, "65536", 32, 1048576, "most a request may ask for"),
+    INT(max_io_mb_per_s, "0", 0, 1 << 24, "most a request may ask for; 0: any"),
+    LIST(CONFIG_MAP, env, "environment of every command (NAME=value); variables: SANDBOX_ENV_NAME"),
+    DURATION(idle_ttl, "15m", 0, 365 * DAYS, "an idle sandbox is deleted after this; 0: never"),
+    DURATION(create_ready_timeout, "60s", SECONDS, HOURS, "how long a sandbox may take to start"),
+
+    GROUP("Network for tools"),
+    LIST(CONFIG_LIST, allowed_hosts, "hosts that URL tools may reach; empty: any public one"),
+    LIST(CONFIG_LIST, disallowed_hosts, "hosts that URL tools may not reach"),
+    LIST(CONFIG_LIST, gateway_allow_private,
+         "private addresses that URL tools may reach all the same: address, CIDR or host name"),
+    STRING(web_search_endpoint, "https://api.duckduckgo.com/", "where web_search asks"),
+
+    GROUP("Requests"),
+    INT(max_connections, "4096", 1, 500000, "open connections; over it: 503"),
+    SIZE(max_header_bytes, "64Ki", KIB, 16 * MIB, "request line and headers; over it: 431"),
+    SIZE(max_body_bytes, "1Mi", KIB, GIB, "JSON body; over it: 413"),
+    SIZE(max_upload_bytes, "1Gi", KIB, TIB, "uploaded file or tar; over it: 413"),
+    SIZE(max_discard_bytes, "16Mi", 0, GIB, "read after a 413 so that the client sees it"),
+    SIZE(max_line_bytes, "10Mi", KIB, GIB, "line of the line protocol"),
+    SIZE(max_write_queue, "1Mi", 4 * KIB, GIB, "bytes queued on one connection before it has to wait"),
+    DURATION(header_timeout, "10s", 1, HOURS, "from a request's first byte to the end of its headers"),
+    DURATION(body_timeout, "30s", 1, HOURS, "between two reads of a body"),
+    DURATION(idle_timeout, "75s", 1, DAYS, "a kept-alive connection without a request"),
+    DURATION(write_timeout, "60s", 1, DAYS, "a client that reads nothing of its answer"),
+    SIZE(ws_max_message, "1Mi", KIB, GIB, "WebSocket message"),
+    DURATION(ws_ping, "30s", 0, DAYS, "between two WebSocket pings; 0: none"),
+
+    GROUP("Commands"),
+    {.name = "use_async_exec", .alias = "async_exec", .type = CONFIG_BOOL,
+     .offset = FIELD(use_async_exec, bool), .fallback = "true",
+     .help = "POST /sandboxes/{id}/exec without \"async\" answers at once"},
+    DURATION(exec_timeout, "0", 0, 365 * DAYS, "of a command that names none; 0: none"),
+    DURATION(exec_max_timeout, "6h", SECONDS, 365 * DAYS, "longest a command may run"),
+    DURATION(exec_status_retention, "30m", SECONDS, 365 * DAYS,
+             "how long a finished command's status and output are kept"),
+    INT(max_execs, "4096", 1, 1000000, "running commands in all sandboxes"),
+    INT(max_execs_per_sandbox, "256", 1, 1024, "running commands in one sandbox"),
+    DURATION(drain_grace, "250ms", 0, HOURS,
+             "how long an exit waits for output that a background child holds open"),
+    DURATION(kill_grace, "5s", 0, HOURS, "between SIGTERM and SIGKILL"),
+    INT(stream_buffer, "200", 1, 1000000, "events of a command kept even when the journal is cut"),
+    SIZE(journal_exec_bytes, "64Mi", 64 * KIB, TIB, "output kept of one command"),
+    SIZE(journal_total_bytes, "1Gi", MIB, 1024 * TIB, "output kept of all commands"),
+
+    GROUP("Contract B"),
+    STRING(image, NULL, "image of a sandbox; this build has none: the host's root is the image"),
+    CHOICE(volume_mode, "emptydir", "emptydir|pvc", "/workspace; pvc needs the kube runtime"),
+    CHOICE(cache_mode, "emptydir", "emptydir|hostpath|pvc", "/cache; pvc needs the kube runtime"),
+    PATH(cache_hostpath, "/var/lib/sbx-cache", "host directory of cache_mode hostpath"),
+    STRING(cache_pvc_size, "5Gi", "kube runtime only"),
+    STRING(cache_pvc_storage_class, NULL, "kube runtime only"),
+    STRING(cache_pvc_access_mode, "ReadWriteOnce", "kube runtime only"),
+    INT(warm_pool_size, "0", 0, 10000, "sandboxes made ahead; this build has no pools"),
+    BOOL(warm_pool_autosize, "false", "size the pool by demand; this build has no pools"),
+    INT(warm_pool_min, "0", 0, 10000, "least with autosize"),
+    INT(warm_pool_max, "0", 0, 10000, "most with autosize; 0: 10"),
+    STRING(warm_control_namespace, "sbx-warm-control", "kube runtime only"),
+    CORES(cpu_request, "0", "kube runtime only"),
+    SIZE(mem_request, "0", 0, 1024 * TIB, "kube runtime only"),
+    CORES(cpu_limit, "0", "another way to say default_cpu_cores"),
+    SIZE(mem_limit, "0", 0, 1024 * TIB, "another way to say default_memory_mb, in bytes or Mi"),
+    CHOICE(stream_mode, "control-plane", "control-plane|sidecar",
+           "who collects output; sidecar needs the kube runtime"),
+    STRING(stream_sidecar_image, NULL, "kube runtime only"),
+    STRING(stream_endpoint, NULL, "kube runtime only"),
+    STRING(stream_events_dir, "/sbx-events", "kube runtime only"),
+};
+/* clang-format on */
+
+const size_t config_n_keys = ELEMENTS(config_keys);
+static_assert(ELEMENTS(config_keys) <= CONFIG_KEYS_MAX, "origin[] holds every key");
+
+static bool same_name(const char *name, const char *written)
+{
+    for (; *name && *written; name++, written++) {
+        char c = *written == '-' || *written == '.' ? '_' : *written;
+        if (c != *name)
+            return false;
+    }
+    return !*name && !*written;
+}
+
+const struct config_key *config_key_find(const char *name)
+{
+    for (size_t i = 0; i < config_n_keys; i++) {
+        const struct config_key *k = &config_keys[i];
+        if (k->name && (same_name(k->name, name) || (k->alias && same_name(k->alias, name))))
+            return k;
+    }
+    return NULL;
+}
+
+enum config_origin config_origin(const struct config *c, const char *name)
+{
+    const struct config_key *k = config_key_find(name);
+    assert(k);
+    return c->origin[k - config_keys];
+}
+
+/* Edit distance, bounded by the length of the longest name. */
+static size_t distance(const char *a, const char *b)
+{
+    enum { NAME_MAX_LEN = 63 };
+    size_t la = strlen(a), lb = strlen(b), row[NAME_MAX_LEN + 1];
+    if (la > NAME_MAX_LEN || lb > NAME_MAX_LEN)
+        return SIZE_MAX;
+    for (size_t j = 0; j <= lb; j++)
+        row[j] = j;
+    for (size_t i = 1; i <= la; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= lb; j++) {
+            size_t best = diagonal + (a[i - 1] != b[j - 1]);
+            diagonal = row[j];
+            best = row[j] + 1 < best ? row[j] + 1 : best;
+            row[j] = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
+        }
+    }
+    return row[lb];
+}
+
+const char *config_suggest(const char *written)
+{
+    const char *best = NULL;
+    size_t best_distance = strlen(written) / 3 + 1;
+    for (size_t i = 0; i < config_n_keys; i++) {
+        const struct config_key *k = &config_keys[i];
+        if (!k->name || (k->flags & KEY_INTERNAL))
+            continue;
+        size_t d = distance(written, k->name);
+        if (d <= best_distance && (!best || d < best_distance)) {
+            best = k->name;
+            best_distance = d;
+        }
+    }
+    return best;
+}

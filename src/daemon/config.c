@@ -1,0 +1,235 @@
+/* Life of a struct config, its problems, and its ways out: YAML for people, NUL-separated pairs for
+ * the control plane, help from the table. */
+#include "daemon/config.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+#define MASK "(set)"
+
+void config_problems_init(struct config_problems *p)
+{
+    strbuf_init(&p->errors, CONFIG_PROBLEMS_MAX);
+    strbuf_init(&p->warnings, CONFIG_PROBLEMS_MAX);
+    p->n_errors = 0;
+}
+
+void config_problems_done(struct config_problems *p)
+{
+    strbuf_done(&p->errors);
+    strbuf_done(&p->warnings);
+}
+
+/* A line each, whatever the input holds. Past the buffer's end the count still tells. */
+static void note(struct strbuf *b, const char *fmt, va_list ap)
+{
+    char line[768];
+    vsnprintf(line, sizeof(line), fmt, ap);
+    for (char *s = line; *s; s++)
+        *s = iscntrl((unsigned char)*s) ? '?' : *s;
+    (void)strbuf_printf(b, "%s\n", line);
+}
+
+void config_error(struct config_problems *p, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    note(&p->errors, fmt, ap);
+    va_end(ap);
+    p->n_errors++;
+}
+
+void config_warn(struct config_problems *p, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    note(&p->warnings, fmt, ap);
+    va_end(ap);
+}
+
+void config_init(struct config *c)
+{
+    *c = (struct config){0};
+    config_for_each_key(k)
+    {
+        char why[128];
+        if (!k->fallback)
+            continue;
+        int r = config_value_set(c, k, ORIGIN_DEFAULT, k->fallback, why, sizeof(why));
+        assert(r == 0);
+        (void)r;
+    }
+}
+
+void config_done(struct config *c)
+{
+    config_for_each_key(k) config_value_done(c, k);
+}
+
+/* --- for people */
+
+static int print_quoted(struct strbuf *out, const char *text)
+{
+    int r = strbuf_puts(out, "\"");
+    for (const char *s = text; *s && r == 0; s++)
+        r = *s == '"' || *s == '\\' ? strbuf_printf(out, "\\%c", *s) : strbuf_append(out, s, 1);
+    return r < 0 ? r : strbuf_puts(out, "\"");
+}
+
+static int print_items(const struct config_key *k, char **items, struct strbuf *out)
+{
+    int r = strbuf_printf(out, "%s:\n", k->name);
+    for (; r == 0 && *items; items++) {
+        const char *value = *items;
+        r = strbuf_puts(out, k->type == CONFIG_MAP ? "  " : "  - ");
+        if (r == 0 && k->type == CONFIG_MAP) {
+            value = strchr(*items, '=') + 1;
+            r = strbuf_printf(out, "%.*s: ", (int)(value - 1 - *items), *items);
+        }
+        if (r == 0)
+            r = print_quoted(out, value);
+        if (r == 0)
+            r = strbuf_puts(out, "\n");
+    }
+    return r;
+}
+
+static int print_scalar(const struct config *c, const struct config_key *k, struct strbuf *out)
+{
+    _cleanup_strbuf_ struct strbuf value = STRBUF_INIT(CONFIG_VALUE_MAX);
+    int r = config_value_format(c, k, &value);
+    if (r < 0)
+        return r;
+    bool text = k->type == CONFIG_STRING || k->type == CONFIG_PATH || k->type == CONFIG_CHOICE;
+    if (text && !value.len)
+        return strbuf_printf(out, "%s:\n", k->name);
+    if (!text)
+        return strbuf_printf(out, "%s: %s\n", k->name, value.data);
+    r = strbuf_printf(out, "%s: ", k->name);
+    if (r == 0)
+        r = print_quoted(out, k->flags & KEY_SECRET ? MASK : value.data);
+    return r < 0 ? r : strbuf_puts(out, "\n");
+}
+
+int config_print(const struct config *c, struct strbuf *out)
+{
+    config_for_each_key(k)
+    {
+        if (k->flags & KEY_INTERNAL)
+            continue;
+        int r;
+        if (!config_value_is_list(k))
+            r = print_scalar(c, k, out);
+        else if (config_value_items(c, k))
+            r = print_items(k, config_value_items(c, k), out);
+        else
+            r = strbuf_printf(out, "%s:\n", k->name);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+static const char *value_name(const struct config_key *k)
+{
+    static const char *const names[] = {
+        [CONFIG_STRING] = "TEXT",       [CONFIG_PATH] = "PATH",
+        [CONFIG_CHOICE] = "NAME",       [CONFIG_INT] = "N",
+        [CONFIG_CORES] = "N",           [CONFIG_BOOL] = "",
+        [CONFIG_DURATION] = "DURATION", [CONFIG_SIZE] = "SIZE",
+        [CONFIG_LIST] = "LIST",         [CONFIG_PATHS] = "LIST",
+        [CONFIG_MAP] = "NAME=VALUE",
+    };
+    static_assert(ELEMENTS(names) == _CONFIG_TYPE_MAX, "a name per type");
+    return names[k->type];
+}
+
+static int print_key_help(const struct config_key *k, struct strbuf *out)
+{
+    char flag[64];
+    snprintf(flag, sizeof(flag), "%s", k->name);
+    for (char *s = flag; *s; s++)
+        *s = *s == '_' ? '-' : *s;
+    int r = strbuf_printf(out, "  --%s %s\n        %s", flag, value_name(k), k->help);
+    if (r == 0 && k->type == CONFIG_CHOICE)
+        r = strbuf_printf(out, " [%s]", k->choices);
+    if (r == 0 && k->fallback && strcmp(k->fallback, "false") != 0)
+        r = strbuf_printf(out, " (default %s)", k->fallback);
+    return r < 0 ? r : strbuf_puts(out, "\n");
+}
+
+int config_print_help(struct strbuf *out)
+{
+    int r = strbuf_puts(
+        out,
+        "Usage: mas-sandboxd [--config FILE] [--KEY VALUE]...\n"
+        "Runs tool calls in sandboxes: over HTTP with --listen, else a JSON line each on stdin.\n\n"
+        "  --config FILE   YAML file of the keys below (also SANDBOX_CONFIG)\n"
+        "  --check-config  say what is wrong with the configuration, or \"ok\", and exit\n"
+        "  --print-config  print the configuration in effect and exit\n"
+        "  --version, --help\n\n"
+        "Every key is a flag (--idle-ttl 5m), a variable (SANDBOX_IDLE_TTL=5m) and a line of the\n"
+        "file (idle_ttl: 5m); a flag wins over a variable, a variable over the file.\n");
+    for (size_t i = 0; r == 0 && i < config_n_keys; i++) {
+        const struct config_key *k = &config_keys[i];
+        if (!k->name)
+            r = strbuf_printf(out, "\n%s:\n", k->group);
+        else if (!(k->flags & KEY_INTERNAL))
+            r = print_key_help(k, out);
+    }
+    return r;
+}
+
+/* --- for the control plane: name NUL value NUL, a pair for each item of a list */
+
+static int put_pair(struct strbuf *out, const char *name, const char *value)
+{
+    int r = strbuf_append(out, name, strlen(name) + 1);
+    return r < 0 ? r : strbuf_append(out, value, strlen(value) + 1);
+}
+
+int config_serialize(const struct config *c, struct strbuf *out)
+{
+    config_for_each_key(k)
+    {
+        int r = 0;
+        if (config_value_is_list(k)) {
+            for (char **v = config_value_items(c, k); r == 0 && v && *v; v++)
+                r = put_pair(out, k->name, *v);
+        } else {
+            _cleanup_strbuf_ struct strbuf value = STRBUF_INIT(CONFIG_VALUE_MAX);
+            r = config_value_format(c, k, &value);
+            if (r == 0 && value.len)
+                r = put_pair(out, k->name, value.data);
+        }
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+int config_deserialize(struct config *c, const char *data, size_t len, struct error *err)
+{
+    const char *end = data + len;
+    while (data < end) {
+        const char *value = memchr(data, 0, (size_t)(end - data));
+        const char *stop =
+            value && value + 1 < end ? memchr(value + 1, 0, (size_t)(end - value - 1)) : NULL;
+        if (!stop)
+            return error_set(err, ERROR_INTERNAL, EPROTO, "configuration cut short");
+        const struct config_key *k = config_key_find(data);
+        char why[256] = "unknown";
+        if (!k || config_value_add(c, k, ORIGIN_PARENT, value + 1, why, sizeof(why)) < 0)
+            return error_set(err, ERROR_INTERNAL, EPROTO, "configuration key '%s': %s", data, why);
+        data = stop + 1;
+    }
+    return 0;
+}

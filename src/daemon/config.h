@@ -1,0 +1,210 @@
+/* The daemon's configuration: one table of keys (config-table.c), three sources in rising order
+ * (YAML file, environment, flags), one check.
+ *
+ * A struct config owns all its strings and vectors. A list is a NULL-terminated vector or NULL when
+ * empty; a string is NULL when not set (never where the table has a default), never "". A number is 0 where its help says that
+ * 0 means none. Durations are in milliseconds, sizes in bytes. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/strbuf.h"
+
+struct error;
+
+#define CONFIG_FILE_MAX     (256 * 1024) /* bytes of a YAML file */
+#define CONFIG_DEPTH_MAX    8            /* nested maps and lists in it */
+#define CONFIG_SECRET_MAX   (64 * 1024)  /* bytes of a token, certificate or key file */
+#define CONFIG_LIST_MAX     1024         /* items of a list or map */
+#define CONFIG_VALUE_MAX    (64 * 1024)  /* bytes of one value */
+#define CONFIG_PROBLEMS_MAX (64 * 1024)  /* bytes of error and warning text each */
+#define CONFIG_KEYS_MAX     128
+
+enum config_origin {
+    ORIGIN_DEFAULT,
+    ORIGIN_FILE,
+    ORIGIN_ENV,
+    ORIGIN_FLAG,
+    ORIGIN_PARENT, /* handed over by config_serialize() */
+    _ORIGIN_MAX,
+};
+
+struct config {
+    /* who may talk to it */
+    char **listen; /* empty: line protocol on stdin and stdout */
+    char *auth_token;
+    char *auth_token_file;
+    char *tls_cert, *tls_key;         /* paths */
+    char *tls_cert_pem, *tls_key_pem; /* their texts, read before the drop */
+    bool insecure;
+    char **allowed_origins;
+    char **allowed_hosts_header;
+    bool debug_endpoints;
+
+    /* where it lives */
+    char *runtime;
+    char *runtime_config;
+    char *state_dir; /* NULL: main decides */
+    char *user;
+    char *libexec_dir;
+    char *log_level, *log_format;
+
+    /* what sandboxes may have */
+    char **mounts_allow;
+    int64_t uid_range_first, uid_range_count;
+    char *cgroup_prefix;
+    int64_t default_memory_mb, max_memory_mb;
+    int64_t default_disk_mb, max_disk_mb;
+    int64_t default_disk_inodes;
+    double default_cpu_cores, max_cpu_cores;
+    int64_t default_max_processes, max_processes;
+    int64_t default_open_files, max_open_files;
+    int64_t max_io_mb_per_s;
+    int64_t max_sandboxes;
+    int64_t max_execs, max_execs_per_sandbox;
+    char **env; /* "NAME=value" */
+    char **allowed_hosts, **disallowed_hosts;
+    char **gateway_allow_private;
+    char *web_search_endpoint;
+
+    /* HTTP and WebSocket */
+    int64_t max_connections;
+    int64_t max_header_bytes, max_body_bytes, max_upload_bytes, max_discard_bytes, max_line_bytes;
+    int64_t max_write_queue;
+    int64_t header_timeout_ms, body_timeout_ms, idle_timeout_ms, write_timeout_ms;
+    int64_t ws_max_message, ws_ping_ms;
+
+    /* commands and their output */
+    bool use_async_exec;
+    int64_t exec_timeout_ms, exec_max_timeout_ms;
+    int64_t exec_status_retention_ms;
+    int64_t create_ready_timeout_ms;
+    int64_t drain_grace_ms, kill_grace_ms;
+    int64_t stream_buffer;
+    int64_t journal_exec_bytes, journal_total_bytes;
+
+    /* life times */
+    int64_t idle_ttl_ms;
+    int64_t shutdown_grace_ms;
+    int64_t control_restarts;
+    int64_t control_restart_window_ms;
+
+    /* contract B's cluster settings */
+    char *image;
+    char *volume_mode;
+    char *cache_mode, *cache_hostpath;
+    char *cache_pvc_size, *cache_pvc_storage_class, *cache_pvc_access_mode;
+    int64_t warm_pool_size, warm_pool_min, warm_pool_max;
+    bool warm_pool_autosize;
+    char *warm_control_namespace;
+    double cpu_request, cpu_limit;
+    int64_t mem_request, mem_limit;
+    char *stream_mode, *stream_sidecar_image, *stream_endpoint, *stream_events_dir;
+
+    uint8_t origin[CONFIG_KEYS_MAX]; /* enum config_origin, by index in the table */
+};
+
+enum config_type {
+    CONFIG_STRING,
+    CONFIG_PATH,   /* a string; relative ones are made absolute by config_check() */
+    CONFIG_CHOICE, /* a string out of key->choices */
+    CONFIG_INT,
+    CONFIG_CORES, /* "1.5" or "1500m" */
+    CONFIG_BOOL,
+    CONFIG_DURATION, /* as Go writes them, at least whole milliseconds */
+    CONFIG_SIZE,     /* bytes, or with Ki, Mi, Gi, Ti */
+    CONFIG_LIST,     /* comma-separated in variables and flags */
+    CONFIG_PATHS,    /* a list of CONFIG_PATH */
+    CONFIG_MAP,      /* NAME=value */
+    _CONFIG_TYPE_MAX,
+};
+
+enum config_key_flags {
+    KEY_SECRET = 1,   /* never printed */
+    KEY_INTERNAL = 2, /* not a setting: carried by config_serialize() only */
+};
+
+struct config_key {
+    const char *name;  /* in YAML; flags write '-' for '_', variables SANDBOX_ and upper case */
+    const char *alias; /* a second name, or NULL */
+    enum config_type type;
+    unsigned flags;
+    size_t offset;
+    int64_t min, max;     /* of numbers; cores in thousandths */
+    const char *fallback; /* the default as text, or NULL */
+    const char *choices;  /* "a|b|c" */
+    const char *group;    /* heading in help and the man page */
+    const char *help;
+};
+
+/* Rows without a name are headings. */
+extern const struct config_key config_keys[];
+extern const size_t config_n_keys;
+#define config_for_each_key(k)                                                                     \
+    for (const struct config_key *k = config_keys; k < config_keys + config_n_keys; k++)           \
+        if (k->name)
+/* By name or alias; '-' and '.' count as '_'. NULL when unknown. */
+const struct config_key *config_key_find(const char *name);
+enum config_origin config_origin(const struct config *c, const char *name);
+
+/* What is wrong with a configuration, a line each, and what is only odd. */
+struct config_problems {
+    struct strbuf errors, warnings;
+    size_t n_errors;
+};
+void config_problems_init(struct config_problems *p);
+void config_problems_done(struct config_problems *p);
+void config_error(struct config_problems *p, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+void config_warn(struct config_problems *p, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* All defaults. */
+void config_init(struct config *c);
+void config_done(struct config *c);
+#define _cleanup_config_ __attribute__((cleanup(config_done)))
+
+/* --- sources. Each applies what it can and notes every problem; origin must not fall. */
+void config_load_yaml(struct config *c, const char *name, const char *text, size_t len,
+                      struct config_problems *p);
+void config_load_file(struct config *c, const char *path, struct config_problems *p);
+void config_load_env(struct config *c, char *const *environment, struct config_problems *p);
+
+enum config_mode { MODE_RUN, MODE_CHECK, MODE_PRINT, MODE_HELP, MODE_VERSION };
+struct config_args {
+    enum config_mode mode;
+    const char *config_path; /* borrowed from argv; NULL: SANDBOX_CONFIG, or no file */
+};
+/* Reads the flags without applying settings: the file they may name comes first. */
+void config_args_scan(int argc, char *const *argv, struct config_args *ret,
+                      struct config_problems *p);
+void config_load_args(struct config *c, int argc, char *const *argv, struct config_problems *p);
+
+/* --- after the sources. Reads the token, certificate and key files; then everything that concerns
+ * more than one key or the chosen runtime. */
+void config_load_secrets(struct config *c, struct config_problems *p);
+void config_check(struct config *c, struct config_problems *p);
+
+/* --- values (config-value.c). set appends to a list that this origin began, else replaces; a
+ * problem is written to why. The config is left as it was on failure. */
+int config_value_set(struct config *c, const struct config_key *key, enum config_origin origin,
+                     const char *text, char *why, size_t why_size);
+/* As set, but a list's text is one item, commas included. */
+int config_value_add(struct config *c, const struct config_key *key, enum config_origin origin,
+                     const char *text, char *why, size_t why_size);
+void config_value_done(struct config *c, const struct config_key *key);
+/* The text that config_value_set() takes; for lists and maps the number of items and each item. */
+bool config_value_is_list(const struct config_key *key);
+char **config_value_items(const struct config *c, const struct config_key *key); /* borrowed */
+int config_value_format(const struct config *c, const struct config_key *key, struct strbuf *out);
+
+/* --- out again. print writes YAML that config_load_yaml() reads back, secrets masked. */
+int config_print(const struct config *c, struct strbuf *out);
+int config_print_help(struct strbuf *out);
+/* Everything, secrets included, for a process that can no longer read files. */
+int config_serialize(const struct config *c, struct strbuf *out);
+int config_deserialize(struct config *c, const char *data, size_t len, struct error *err);
+/* The name closest to what was written, or NULL when none is close. */
+const char *config_suggest(const char *written);
