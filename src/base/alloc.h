@@ -14,7 +14,7 @@ char **strv_copy(char *const *v);
 void strv_free(char **v);
 size_t strv_length(char *const *v);
 
-#define new0(type) ((type *)xcalloc(1, sizeof(type)))
+#define new0(type)  ((type *)xcalloc(1, sizeof(type)))
 #define ELEMENTS(a) (sizeof(a) / sizeof((a)[0]))
 
 static inline void cleanup_free(void *p)

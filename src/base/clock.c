@@ -96,8 +96,13 @@ static int parse_unit(const char **text, int64_t *ret)
         const char *name;
         int64_t ns;
     } units[] = {
-        {"ns", 1},       {"us", 1000},           {"µs", 1000},          {"ms", 1000000},
-        {"s", 1000000000LL}, {"m", 60 * NS_PER_SEC}, {"h", 3600 * NS_PER_SEC},
+        {"ns", 1},
+        {"us", 1000},
+        {"µs", 1000},
+        {"ms", 1000000},
+        {"s", 1000000000LL},
+        {"m", 60 * NS_PER_SEC},
+        {"h", 3600 * NS_PER_SEC},
     };
     for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
         size_t n = strlen(units[i].name);

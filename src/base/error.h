@@ -8,19 +8,19 @@
 
 enum error_code {
     ERROR_NONE = 0,
-    ERROR_INVALID,       /* the request is malformed or a value is out of range */
-    ERROR_UNAUTHORIZED,  /* no or wrong credentials */
-    ERROR_FORBIDDEN,     /* known caller, not allowed */
-    ERROR_DENIED,        /* a policy said no */
+    ERROR_INVALID,      /* the request is malformed or a value is out of range */
+    ERROR_UNAUTHORIZED, /* no or wrong credentials */
+    ERROR_FORBIDDEN,    /* known caller, not allowed */
+    ERROR_DENIED,       /* a policy said no */
     ERROR_NOT_FOUND,
     ERROR_METHOD,
-    ERROR_CONFLICT,      /* exists already, or not legal in this state */
+    ERROR_CONFLICT, /* exists already, or not legal in this state */
     ERROR_TOO_LARGE,
     ERROR_UNSUPPORTED,   /* refused by name: this build or host does not do it */
     ERROR_UNENFORCEABLE, /* an asked-for limit or right cannot be enforced here */
     ERROR_TOOL_FAILED,
-    ERROR_LIMIT,         /* over a quota or admission limit; may work later */
-    ERROR_CRASH,         /* the sandbox died under the call */
+    ERROR_LIMIT, /* over a quota or admission limit; may work later */
+    ERROR_CRASH, /* the sandbox died under the call */
     ERROR_TIMEOUT,
     ERROR_NO_SPACE,
     ERROR_UNAVAILABLE,
@@ -30,8 +30,8 @@ enum error_code {
 
 struct error {
     enum error_code code;
-    int sys_errno;       /* 0 where no system call failed */
-    char field[64];      /* the request member at fault, or "" */
+    int sys_errno;  /* 0 where no system call failed */
+    char field[64]; /* the request member at fault, or "" */
     char message[512];
 };
 
@@ -50,6 +50,6 @@ void error_prefix(struct error *err, const char *fmt, ...) __attribute__((format
 bool error_is_set(const struct error *err);
 void error_clear(struct error *err);
 
-const char *error_code_name(enum error_code code);  /* "not_found" */
-int error_code_http(enum error_code code);          /* 404 */
-int error_code_exit(enum error_code code);          /* for sbx */
+const char *error_code_name(enum error_code code); /* "not_found" */
+int error_code_http(enum error_code code);         /* 404 */
+int error_code_exit(enum error_code code);         /* for sbx */

@@ -15,7 +15,8 @@ int fd_set_nonblock(int fd, bool on);
 int fd_set_cloexec(int fd, bool on);
 /* Writes all of it to a blocking descriptor. */
 int fd_write_all(int fd, const void *data, size_t len);
-/* Writes a short text to an existing file below dirfd (AT_FDCWD allowed): sysfs, procfs, cgroupfs. */
+/* Writes a short text to an existing file below dirfd (AT_FDCWD allowed): sysfs, procfs, cgroupfs.
+ */
 int fd_write_file_at(int dirfd, const char *path, const char *text);
 /* Appends a whole file to b, bounded by b->max. */
 int fd_read_file_at(int dirfd, const char *path, struct strbuf *b);

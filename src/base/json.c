@@ -153,7 +153,8 @@ int json_member_strv(const json_t *obj, const char *key, size_t max_items, char 
         return r;
     size_t n = json_array_size(array);
     if (n > max_items)
-        return error_field(err, key, "'%s' has %zu items, at most %zu are taken", key, n, max_items);
+        return error_field(err, key, "'%s' has %zu items, at most %zu are taken", key, n,
+                           max_items);
     char **v = xcalloc(n + 1, sizeof(*v));
     for (size_t i = 0; i < n; i++) {
         const char *s = json_string_value(json_array_get(array, i));

@@ -1,5 +1,5 @@
-/* Strict JSON on jansson: duplicate keys, bad UTF-8, NUL in strings, trailing bytes and deep nesting
- * are errors that say where. Unknown members are ignored, as the contracts ask. */
+/* Strict JSON on jansson: duplicate keys, bad UTF-8, NUL in strings, trailing bytes and deep
+ * nesting are errors that say where. Unknown members are ignored, as the contracts ask. */
 #pragma once
 
 #include <jansson.h>
@@ -23,8 +23,8 @@ json_t *json_parse(const char *data, size_t len, struct error *err);
 /* As json_parse(), and the value must be an object. */
 json_t *json_parse_object(const char *data, size_t len, struct error *err);
 
-/* Member getters: an absent or null member leaves *ret as it was and returns 0; a present one of the
- * right type sets *ret and returns 1; anything else is an error naming the member. Strings are
+/* Member getters: an absent or null member leaves *ret as it was and returns 0; a present one of
+ * the right type sets *ret and returns 1; anything else is an error naming the member. Strings are
  * borrowed from obj. Integers outside min..max are errors. */
 int json_member_string(const json_t *obj, const char *key, const char **ret, struct error *err);
 int json_member_int(const json_t *obj, const char *key, int64_t min, int64_t max, int64_t *ret,

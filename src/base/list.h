@@ -1,4 +1,5 @@
-/* Intrusive doubly linked list. A node is in at most one list; an unlinked node points to itself. */
+/* Intrusive doubly linked list. A node is in at most one list; an unlinked node points to itself.
+ */
 #pragma once
 
 #include <stdbool.h>
@@ -9,7 +10,10 @@ struct list {
 };
 
 #define container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
-#define LIST_INIT(l) {&(l), &(l)}
+#define LIST_INIT(l)                                                                               \
+    {                                                                                              \
+        &(l), &(l)                                                                                 \
+    }
 
 static inline void list_init(struct list *l)
 {

@@ -74,7 +74,8 @@ void log_line(enum log_level level, const char *fmt, ...)
                      "{\"time\":\"%s\",\"program\":\"%s\",\"level\":\"%s\",\"msg\":\"%s\"}\n", when,
                      program, level_names[level], clean);
     else
-        n = snprintf(line, sizeof(line), "%s %s %s: %s\n", when, program, level_names[level], clean);
+        n = snprintf(line, sizeof(line), "%s %s %s: %s\n", when, program, level_names[level],
+                     clean);
     if (n > 0 && write(STDERR_FILENO, line, (size_t)n) < 0) {
         /* Nowhere left to say it. */
     }

@@ -1,5 +1,6 @@
 /* One line a fact, on stderr. Messages are "what happened key=value ...": the text form prints them
- * after a level, the JSON form as {"time","level","msg"}. Never logs bodies, tokens or env values. */
+ * after a level, the JSON form as {"time","level","msg"}. Never logs bodies, tokens or env values.
+ */
 #pragma once
 
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* A growable byte buffer with a stated maximum.
  *
- * Invariants: data is NULL or NUL-terminated at data[len]; len <= max. An append that would pass max
- * fails with -EFBIG and leaves the buffer as it was. Running out of memory aborts. */
+ * Invariants: data is NULL or NUL-terminated at data[len]; len <= max. An append that would pass
+ * max fails with -EFBIG and leaves the buffer as it was. Running out of memory aborts. */
 #pragma once
 
 #include <stdarg.h>
@@ -14,7 +14,10 @@ struct strbuf {
     size_t max;
 };
 
-#define STRBUF_INIT(limit) {.max = (limit)}
+#define STRBUF_INIT(limit)                                                                         \
+    {                                                                                              \
+        .max = (limit)                                                                             \
+    }
 #define _cleanup_strbuf_ __attribute__((cleanup(strbuf_done)))
 
 void strbuf_init(struct strbuf *b, size_t max);

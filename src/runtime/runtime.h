@@ -1,9 +1,10 @@
 /* A runtime: one way to start a runner behind walls. Each lives in its own folder and is one row of
  * the array in registry.c; nothing outside its folder knows it by name.
  *
- * start() returns NULL with err set for a spec it cannot mean, else an instance that reports through
- * its events, always later, never from inside start(): on_started exactly once; after a successful one, on_exited exactly once. The
- * instance belongs to the runtime and is gone after on_exited, or after on_started with an error. */
+ * start() returns NULL with err set for a spec it cannot mean, else an instance that reports
+ * through its events, always later, never from inside start(): on_started exactly once; after a
+ * successful one, on_exited exactly once. The instance belongs to the runtime and is gone after
+ * on_exited, or after on_started with an error. */
 #pragma once
 
 #include <stdbool.h>

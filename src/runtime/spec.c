@@ -17,6 +17,7 @@ void spec_done(struct spec *s)
         free(s->mounts[i].target);
     }
     strv_free(s->env);
+    strv_free(s->hosts);
     free(s->workdir);
     spec_init(s);
 }
@@ -27,6 +28,7 @@ void spec_copy(struct spec *dst, const struct spec *src)
     dst->runtime = src->runtime ? xstrdup(src->runtime) : NULL;
     dst->workdir = src->workdir ? xstrdup(src->workdir) : NULL;
     dst->env = strv_copy(src->env);
+    dst->hosts = strv_copy(src->hosts);
     for (size_t i = 0; i < src->n_mounts; i++) {
         dst->mounts[i].source = xstrdup(src->mounts[i].source);
         dst->mounts[i].target = xstrdup(src->mounts[i].target);

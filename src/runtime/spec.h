@@ -20,7 +20,7 @@ struct spec_mount {
 };
 
 struct spec {
-    char *runtime; /* name in the registry */
+    char *runtime;                                     /* name in the registry */
     uint64_t memory_bytes, disk_bytes, io_bytes_per_s; /* 0: no limit */
     uint32_t cpu_millicores, processes, open_files;
     bool asked[_WALL_MAX];
@@ -30,6 +30,7 @@ struct spec {
     char **env;    /* KEY=VALUE, for every exec in it */
     char *workdir; /* inside; NULL is the runtime's own */
     bool tool_net; /* a helper sandbox for mas-tool-net, with a way to the gateway */
+    char **hosts;  /* with tool_net: the hosts it may reach; empty is every public one */
 };
 
 void spec_init(struct spec *s);

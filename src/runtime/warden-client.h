@@ -9,7 +9,8 @@
 struct error;
 struct warden_client;
 
-/* fd is the reply's descriptor or -1, taken by the callback. reply is NULL when the warden is gone. */
+/* fd is the reply's descriptor or -1, taken by the callback. reply is NULL when the warden is gone.
+ */
 typedef void (*warden_reply_fn)(void *data, const struct plan_reply *reply, int fd);
 
 struct warden_client *warden_client_new(uv_loop_t *loop, int sock);

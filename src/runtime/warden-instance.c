@@ -1,5 +1,5 @@
-/* Sandboxes that the warden builds: turns a spec into a plan and the warden's reply into an effective
- * report. Nothing here has privileges; the mechanisms are in src/warden. */
+/* Sandboxes that the warden builds: turns a spec into a plan and the warden's reply into an
+ * effective report. Nothing here has privileges; the mechanisms are in src/warden. */
 #include "runtime/warden-instance.h"
 
 #include <errno.h>
@@ -169,7 +169,6 @@ static void on_created(void *data, const struct plan_reply *reply, int fd)
         send_kill(in);
     in->events->on_started(in->data, fd, &e, NULL);
 }
-
 
 struct runtime_instance *warden_instance_start(struct runtime_host *host, const char *id,
                                                const struct spec *spec,

@@ -1,5 +1,5 @@
-/* The process runtime: the runner and its commands as ordinary processes. It enforces nothing, says so,
- * and refuses every limit that was asked for and not given up by name. */
+/* The process runtime: the runner and its commands as ordinary processes. It enforces nothing, says
+ * so, and refuses every limit that was asked for and not given up by name. */
 #include "runtime/process/process.h"
 
 #include <stdio.h>

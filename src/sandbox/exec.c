@@ -1,0 +1,688 @@
+#include "sandbox/exec.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "sandbox/environment.h"
+#include "sandbox/internal.h"
+
+#define ACK_BYTES    (PROTO_WINDOW / 4) /* output unacknowledged before an ACK goes out */
+#define STDIN_CHUNK  (FRAME_PAYLOAD_MAX - 64)
+#define FORGET_BATCH 16          /* FORGETs that wait to ride with another frame */
+#define FORGET_BYTES (16 * 1024) /* an exec with more output than this is forgotten at once */
+
+static const char *const status_names[] = {"running", "canceling", "completed",
+                                           "failed",  "canceled",  "timed_out"};
+static_assert(ELEMENTS(status_names) == _EXEC_STATUS_MAX, "a name per status");
+
+/* --- references */
+
+struct exec *exec_ref(struct exec *e)
+{
+    e->refs++;
+    return e;
+}
+
+void exec_unref(struct exec *e)
+{
+    if (!e || --e->refs)
+        return;
+    journal_free(e->journal);
+    strbuf_done(&e->stdin_queue);
+    strv_free(e->argv);
+    sandbox_unref(e->sandbox);
+    free(e);
+}
+
+/* Takes a finished exec out of its sandbox's tables. */
+void exec_forget(struct exec *e)
+{
+    struct sandbox *sb = e->sandbox;
+    list_remove(&e->phase_node);
+    list_remove(&e->node);
+    map_remove(sb->execs_by_id, e->id);
+    sb->n_execs--;
+    exec_unref(e);
+}
+
+/* --- ending */
+
+static void wake(struct exec *e)
+{
+    while (!list_empty(&e->waiters)) {
+        struct exec_waiter *w = container_of(e->waiters.next, struct exec_waiter, node);
+        list_remove(&w->node);
+        w->on_done(w, e);
+    }
+}
+
+static void make_room(struct sandbox *sb)
+{
+    if (sb->n_execs <= sb->manager->options.max_execs_per_sandbox)
+        return;
+    list_for_each(e, &sb->execs, struct exec, node)
+    {
+        if (!exec_is_done(e))
+            continue;
+        exec_forget(e);
+        return;
+    }
+}
+
+static void finish(struct exec *e)
+{
+    struct sandbox *sb = e->sandbox;
+    struct manager *m = sb->manager;
+    exec_ref(e);
+    e->finished_ns = clock_real_ns();
+    e->stdin_open = false;
+    list_remove(&e->phase_node);
+    m->counts.execs_running--;
+    if (e->result.status == EXEC_FAILED)
+        m->counts.execs_failed_total++;
+    if (e->journal)
+        journal_end(e->journal);
+    if (e->on_stdin_drain)
+        e->on_stdin_drain(e->stdin_drain_data);
+    wake(e);
+    sandbox_release(sb);
+    if (e->hidden || sb->hidden || sb->state == SANDBOX_STOPPING || sb->state == SANDBOX_GONE) {
+        exec_forget(e);
+    } else {
+        e->forget_at_ms = clock_mono_ms() + (int64_t)m->options.retention_ms;
+        list_append(&m->finished, &e->phase_node);
+        make_room(sb);
+    }
+    exec_unref(e);
+}
+
+/* Ends every exec of a sandbox that can no longer run any. */
+void exec_fail_all(struct sandbox *sb, enum exec_status status, bool crashed, const char *why)
+{
+    while (!list_empty(&sb->running)) {
+        struct exec *e = container_of(sb->running.next, struct exec, phase_node);
+        e->result.status = status;
+        e->result.crashed = crashed;
+        snprintf(e->result.error, sizeof(e->result.error), "%s%s", crashed ? "sandbox_crash: " : "",
+                 why);
+        finish(e);
+    }
+    if (sb->state != SANDBOX_STOPPING)
+        return;
+    while (!list_empty(&sb->execs))
+        exec_forget(container_of(sb->execs.next, struct exec, node));
+}
+
+static void describe_end(struct exec *e)
+{
+    struct exec_result *r = &e->result;
+    if (e->exit.flags & EXIT_TIMED_OUT) {
+        r->status = EXEC_TIMED_OUT;
+        snprintf(r->error, sizeof(r->error), "timed out after %llu ms",
+                 (unsigned long long)e->timeout_ms);
+    } else if (r->status == EXEC_CANCELING) {
+        r->status = EXEC_CANCELED;
+        snprintf(r->error, sizeof(r->error), "canceled");
+    } else if (r->oom_killed) {
+        r->status = EXEC_FAILED;
+        snprintf(r->error, sizeof(r->error),
+                 "out of memory: killed by the kernel at the sandbox's memory limit");
+    } else if (r->signo) {
+        r->status = EXEC_FAILED;
+        snprintf(r->error, sizeof(r->error), "killed by signal %d (SIG%s)", r->signo,
+                 sigabbrev_np(r->signo) ? sigabbrev_np(r->signo) : "?");
+    } else {
+        r->status = EXEC_COMPLETED;
+    }
+}
+
+static void on_exit_stats(void *data, const struct runtime_stats *stats)
+{
+    struct exec *e = data;
+    struct sandbox *sb = e->sandbox;
+    if (stats && stats->oom_kills > sb->oom_kills_seen) {
+        sb->oom_kills_seen = stats->oom_kills;
+        sb->manager->counts.oom_kills_total++;
+        e->result.oom_killed = true;
+    }
+    if (!exec_is_done(e)) {
+        describe_end(e);
+        finish(e);
+    }
+    exec_unref(e);
+}
+
+/* FORGET is not urgent: it rides with the next frame, or goes when enough have gathered. */
+static void send_forget(struct exec *e)
+{
+    struct sandbox *sb = e->sandbox;
+    frame_append(runner_out(sb->runner), MSG_FORGET, e->stream, NULL, 0);
+    if (++sb->n_unflushed >= FORGET_BATCH || e->received[0] + e->received[1] > FORGET_BYTES) {
+        sb->n_unflushed = 0;
+        runner_flush(sb->runner);
+    } else if (list_empty(&sb->dirty_node)) {
+        list_append(&sb->manager->dirty, &sb->dirty_node);
+    }
+}
+
+static void flush(struct sandbox *sb)
+{
+    sb->n_unflushed = 0;
+    list_remove(&sb->dirty_node);
+    runner_flush(sb->runner);
+}
+
+/* --- what the runner says */
+
+static struct exec *find_running(struct sandbox *sb, uint32_t stream)
+{
+    list_for_each(e, &sb->running, struct exec, phase_node)
+    {
+        if (e->stream == stream && !e->awaiting_stats)
+            return e;
+    }
+    return NULL;
+}
+
+static void on_started(void *data, uint32_t stream, const struct msg_started *m)
+{
+    struct exec *e = find_running(data, stream);
+    if (!e)
+        return;
+    e->started = true;
+    e->pid = m->pid;
+}
+
+static void on_spawn_failed(void *data, uint32_t stream, const struct msg_spawn_failed *m)
+{
+    struct sandbox *sb = data;
+    struct exec *e = find_running(sb, stream);
+    if (!e)
+        return;
+    struct exec_result *r = &e->result;
+    r->status = EXEC_FAILED;
+    r->spawn_errno = m->error > 0 ? m->error : EIO;
+    r->has_exit_code = true;
+    r->exit_code = r->spawn_errno == ENOENT || r->spawn_errno == ENOTDIR ? 127 : 126;
+    snprintf(r->error, sizeof(r->error), "cannot run '%.100s' (%.20s): %s", e->argv[0], m->stage,
+             strerror(r->spawn_errno));
+    send_forget(e);
+    finish(e);
+}
+
+static void acknowledge(struct exec *e, uint8_t which, uint64_t offset)
+{
+    if (offset - e->acked[which - 1] < ACK_BYTES || !e->sandbox->runner)
+        return;
+    struct msg_ack ack = {.which = which, .offset = offset};
+    e->acked[which - 1] = offset;
+    msg_ack_format(runner_out(e->sandbox->runner), e->stream, &ack);
+    flush(e->sandbox);
+}
+
+static int on_output(void *data, uint32_t stream, const struct msg_output *m)
+{
+    struct sandbox *sb = data;
+    struct exec *e = find_running(sb, stream);
+    if (!e || (m->which != 1 && m->which != 2) || m->offset != e->received[m->which - 1])
+        return -EPROTO;
+    if (m->offset + m->len - e->acked[m->which - 1] > PROTO_WINDOW)
+        return -EPROTO;
+    e->received[m->which - 1] += m->len;
+    sb->manager->counts.output_bytes_total += m->len;
+    if (e->has_sink) {
+        if (e->sink.on_output)
+            e->sink.on_output(e->sink.data, m->which, (const char *)m->data, m->len);
+        else
+            exec_sink_done(e, m->which, m->len);
+        return 0;
+    }
+    journal_append(e->journal, m->which, (const char *)m->data, m->len);
+    acknowledge(e, m->which, e->received[m->which - 1]);
+    return 0;
+}
+
+void exec_sink_done(struct exec *e, uint8_t stream, size_t bytes)
+{
+    e->consumed[stream - 1] += bytes;
+    if (!exec_is_done(e))
+        acknowledge(e, stream, e->consumed[stream - 1]);
+}
+
+void exec_sink_detach(struct exec *e)
+{
+    e->sink.on_output = NULL;
+    for (uint8_t s = 1; s <= 2; s++)
+        exec_sink_done(e, s, e->received[s - 1] - e->consumed[s - 1]);
+}
+
+static void on_exit_message(void *data, uint32_t stream, const struct msg_exit *m)
+{
+    struct sandbox *sb = data;
+    struct exec *e = find_running(sb, stream);
+    if (!e)
+        return;
+    if (m->end[0] != e->received[0] || m->end[1] != e->received[1]) {
+        sandbox_break(sb, "the runner lost output");
+        return;
+    }
+    struct exec_result *r = &e->result;
+    e->exit = *m;
+    r->usage = (struct exec_usage){m->user_us, m->system_us, m->max_rss_kb, m->wall_us};
+    r->pipe_held = m->flags & EXIT_PIPE_HELD;
+    r->has_exit_code = true;
+    r->signo = WIFSIGNALED(m->wait_status) ? WTERMSIG(m->wait_status) : 0;
+    r->exit_code = r->signo ? 128 + r->signo : WEXITSTATUS(m->wait_status);
+    send_forget(e);
+    /* Only the cgroup knows whether a SIGKILL was the kernel's for want of memory. */
+    bool killed = r->exit_code == 128 + SIGKILL;
+    if (killed && !(m->flags & EXIT_TIMED_OUT) && r->status == EXEC_RUNNING) {
+        e->awaiting_stats = true;
+        exec_ref(e);
+        sandbox_stats(sb, on_exit_stats, e);
+        return;
+    }
+    describe_end(e);
+    finish(e);
+}
+
+/* --- stdin */
+
+static void pump_stdin(struct exec *e)
+{
+    struct sandbox *sb = e->sandbox;
+    if (!sb->runner)
+        return;
+    uint64_t end = e->stdin_base + e->stdin_queue.len;
+    bool sent = false;
+    while (e->stdin_sent < end && e->stdin_sent - e->stdin_base < PROTO_WINDOW) {
+        uint64_t room = PROTO_WINDOW - (e->stdin_sent - e->stdin_base);
+        size_t n = end - e->stdin_sent < STDIN_CHUNK ? end - e->stdin_sent : STDIN_CHUNK;
+        n = n < room ? n : room;
+        struct msg_stdin m = {.offset = e->stdin_sent,
+                              .data = (const uint8_t *)e->stdin_queue.data +
+                                      (e->stdin_sent - e->stdin_base),
+                              .len = n};
+        msg_stdin_format(runner_out(sb->runner), e->stream, &m);
+        e->stdin_sent += n;
+        sent = true;
+    }
+    if (e->stdin_close_wanted && !e->stdin_close_sent && e->stdin_sent == end) {
+        struct msg_stdin_close m = {.offset = end};
+        msg_stdin_close_format(runner_out(sb->runner), e->stream, &m);
+        e->stdin_close_sent = true;
+        sent = true;
+    }
+    if (sent)
+        flush(sb);
+}
+
+static void on_stdin_ack(void *data, uint32_t stream, const struct msg_stdin_ack *m)
+{
+    struct sandbox *sb = data;
+    struct exec *e = find_running(sb, stream);
+    if (!e)
+        return;
+    if (m->offset < e->stdin_base || m->offset > e->stdin_sent) {
+        sandbox_break(sb, "the runner acknowledged input it was not sent");
+        return;
+    }
+    if (m->closed) {
+        e->stdin_open = false;
+        e->stdin_base += e->stdin_queue.len;
+        e->stdin_sent = e->stdin_base;
+        e->stdin_close_sent = true;
+        strbuf_done(&e->stdin_queue);
+    } else {
+        strbuf_consume(&e->stdin_queue, m->offset - e->stdin_base);
+        e->stdin_base = m->offset;
+        pump_stdin(e);
+    }
+    if (e->stdin_queue.len == 0 && e->on_stdin_drain)
+        e->on_stdin_drain(e->stdin_drain_data);
+}
+
+int exec_write(struct exec *e, const char *data, size_t len, struct error *err)
+{
+    if (exec_is_done(e) || !e->stdin_open || e->stdin_close_wanted)
+        return error_set(err, ERROR_CONFLICT, 0, "the command's stdin is closed");
+    if (strbuf_append(&e->stdin_queue, data, len) < 0)
+        return error_set(err, ERROR_LIMIT, 0,
+                         "the command does not read its stdin "
+                         "(max_stdin_queue)");
+    pump_stdin(e);
+    return 0;
+}
+
+int exec_close_stdin(struct exec *e, struct error *err)
+{
+    if (exec_is_done(e) || !e->stdin_open || e->stdin_close_wanted)
+        return error_set(err, ERROR_CONFLICT, 0, "the command's stdin is closed");
+    e->stdin_close_wanted = true;
+    pump_stdin(e);
+    return 0;
+}
+
+size_t exec_stdin_queued(const struct exec *e)
+{
+    return e->stdin_queue.len;
+}
+
+void exec_on_stdin_drain(struct exec *e, void (*cb)(void *data), void *data)
+{
+    e->on_stdin_drain = cb;
+    e->stdin_drain_data = data;
+}
+
+/* --- the other events of the connection */
+
+static void on_open(void *data, uint32_t stream, const struct msg_open *m)
+{
+    gateway_stream_open(data, stream, m);
+}
+
+static int on_data(void *data, uint32_t stream, const struct msg_data *m)
+{
+    return gateway_stream_data(data, stream, m);
+}
+
+static void on_data_ack(void *data, uint32_t stream, const struct msg_data_ack *m)
+{
+    gateway_stream_ack(data, stream, m);
+}
+
+static void on_close(void *data, uint32_t stream)
+{
+    gateway_stream_close(data, stream);
+}
+
+static void on_broken(void *data, const char *why)
+{
+    struct sandbox *sb = data;
+    if (sb->state == SANDBOX_READY)
+        sandbox_break(sb, why);
+}
+
+const struct runner_events exec_runner_events = {
+    .on_started = on_started,
+    .on_spawn_failed = on_spawn_failed,
+    .on_output = on_output,
+    .on_exit = on_exit_message,
+    .on_stdin_ack = on_stdin_ack,
+    .on_open = on_open,
+    .on_data = on_data,
+    .on_data_ack = on_data_ack,
+    .on_close = on_close,
+    .on_broken = on_broken,
+};
+
+/* --- starting */
+
+static struct exec *exec_new(struct sandbox *sb, const struct exec_spec *spec)
+{
+    const struct manager_options *o = &sb->manager->options;
+    struct exec *e = new0(struct exec);
+    e->sandbox = sandbox_ref(sb);
+    e->refs = 1; /* the sandbox's tables */
+    memcpy(e->id, "ex-", 3);
+    random_id(e->id + 3, 16);
+    e->stream = sb->next_stream;
+    sb->next_stream += 2;
+    e->request_id = sb->next_request++;
+    e->hidden = spec->hidden;
+    e->pty = spec->pty;
+    e->argv = strv_copy(spec->argv);
+    e->timeout_ms = spec->timeout_ms;
+    e->started_ns = clock_real_ns();
+    e->stdin_open = spec->open_stdin || spec->stdin_len || spec->pty;
+    e->stdin_close_wanted = e->stdin_open && !spec->open_stdin && !spec->pty;
+    size_t queue = o->max_stdin_queue > spec->stdin_len ? o->max_stdin_queue : spec->stdin_len;
+    strbuf_init(&e->stdin_queue, queue);
+    if (spec->stdin_len)
+        strbuf_append(&e->stdin_queue, spec->stdin_data, spec->stdin_len);
+    if (spec->sink) {
+        e->has_sink = true;
+        e->sink = *spec->sink;
+    } else {
+        e->journal = journal_new(&sb->manager->options.journal);
+    }
+    list_init(&e->waiters);
+    list_init(&e->node);
+    list_init(&e->phase_node);
+    return e;
+}
+
+static void send_spawn(struct exec *e, const struct exec_spec *spec)
+{
+    struct sandbox *sb = e->sandbox;
+    const struct manager_options *o = &sb->manager->options;
+    _cleanup_strv_ char **env = environment_build(sb->spec.env, spec->env, spec->pty);
+    struct spawn_path *paths = xcalloc(spec->n_paths, sizeof(*paths));
+    for (size_t i = 0; i < spec->n_paths; i++)
+        paths[i] = (struct spawn_path){spec->paths[i].writable, spec->paths[i].path};
+    struct msg_spawn m = {
+        .request_id = e->request_id,
+        .flags = (e->stdin_open ? SPAWN_STDIN : 0) | (spec->pty ? SPAWN_PTY : 0) |
+                 (spec->builtin ? SPAWN_BUILTIN : 0) | (spec->narrow ? SPAWN_NARROW : 0),
+        .rows = spec->rows ? spec->rows : 24,
+        .cols = spec->cols ? spec->cols : 80,
+        .timeout_ms = spec->timeout_ms,
+        .kill_grace_ms = o->kill_grace_ms,
+        .drain_grace_ms = o->drain_grace_ms,
+        .limit_as_bytes = spec->limit_as_bytes,
+        .argv = e->argv,
+        .env = env,
+        .cwd = spec->cwd ? spec->cwd : "",
+        .paths = paths,
+        .n_paths = spec->n_paths,
+    };
+    msg_spawn_format(runner_out(sb->runner), e->stream, &m);
+    free(paths);
+}
+
+/* The encoded SPAWN has a bound, and so has what execve() takes. */
+static int check_size(const struct exec_spec *spec, struct error *err)
+{
+    size_t total = 0;
+    for (char *const *a = spec->argv; *a; a++) {
+        size_t n = strlen(*a);
+        if (n >= 128 * 1024)
+            return error_set(err, ERROR_TOO_LARGE, 0,
+                             "an argument of %zu bytes: the kernel takes "
+                             "at most 131071",
+                             n);
+        total += n + 16;
+    }
+    for (char *const *v = spec->env; v && *v; v++)
+        total += strlen(*v) + 16;
+    if (total > 2 * 1024 * 1024)
+        return error_set(err, ERROR_TOO_LARGE, 0,
+                         "arguments and environment together are over "
+                         "2 MiB");
+    return 0;
+}
+
+struct exec *exec_start(struct sandbox *sb, const struct exec_spec *spec, struct error *err)
+{
+    struct manager *m = sb->manager;
+    if (sandbox_check_ready(sb, err) < 0 || check_size(spec, err) < 0)
+        return NULL;
+    if (m->counts.execs_running >= m->options.max_execs) {
+        error_set(err, ERROR_LIMIT, 0, "%zu commands are running already (max_execs)",
+                  m->options.max_execs);
+        return NULL;
+    }
+    struct exec *e = exec_new(sb, spec);
+    list_append(&sb->execs, &e->node);
+    list_append(&sb->running, &e->phase_node);
+    map_put(sb->execs_by_id, e->id, e);
+    sb->n_execs++;
+    sb->last_exec_ns = e->started_ns;
+    m->counts.execs_running++;
+    m->counts.execs_total++;
+    sandbox_hold(sb);
+    if (e->journal)
+        journal_start(e->journal);
+    send_spawn(e, spec);
+    flush(sb);
+    pump_stdin(e);
+    return e;
+}
+
+/* --- steering */
+
+static int check_running(const struct exec *e, struct error *err)
+{
+    if (exec_is_done(e) || !e->sandbox->runner)
+        return error_set(err, ERROR_CONFLICT, 0, "exec %s has ended (%s)", e->id,
+                         exec_status_name(e->result.status));
+    return 0;
+}
+
+static void send_signal(struct exec *e, int signo, uint32_t kill_grace_ms)
+{
+    struct msg_signal m = {
+        .request_id = e->sandbox->next_request++, .signo = signo, .kill_grace_ms = kill_grace_ms};
+    msg_signal_format(runner_out(e->sandbox->runner), e->stream, &m);
+    flush(e->sandbox);
+}
+
+int exec_signal(struct exec *e, int signo, struct error *err)
+{
+    int r = check_running(e, err);
+    if (r >= 0)
+        send_signal(e, signo, 0);
+    return r;
+}
+
+int exec_resize(struct exec *e, uint16_t rows, uint16_t cols, struct error *err)
+{
+    int r = check_running(e, err);
+    if (r < 0)
+        return r;
+    if (!e->pty)
+        return error_set(err, ERROR_CONFLICT, 0, "exec %s has no terminal", e->id);
+    struct msg_resize m = {.rows = rows, .cols = cols};
+    msg_resize_format(runner_out(e->sandbox->runner), e->stream, &m);
+    flush(e->sandbox);
+    return 0;
+}
+
+int exec_cancel(struct exec *e, struct error *err)
+{
+    int r = check_running(e, err);
+    if (r < 0)
+        return r;
+    if (e->result.status == EXEC_CANCELING)
+        return error_set(err, ERROR_CONFLICT, 0, "exec %s is being canceled already", e->id);
+    e->result.status = EXEC_CANCELING;
+    uint32_t grace = e->sandbox->manager->options.kill_grace_ms;
+    send_signal(e, SIGTERM, grace ? grace : 1);
+    return 0;
+}
+
+void exec_wait(struct exec *e, struct exec_waiter *w)
+{
+    list_init(&w->node);
+    if (exec_is_done(e))
+        w->on_done(w, e);
+    else
+        list_append(&e->waiters, &w->node);
+}
+
+void exec_waiter_cancel(struct exec_waiter *w)
+{
+    if (w->node.next)
+        list_remove(&w->node);
+}
+
+/* --- looking */
+
+struct exec *exec_find(struct sandbox *sb, const char *id)
+{
+    return map_find(sb->execs_by_id, id);
+}
+
+size_t exec_list(struct sandbox *sb, struct exec **ret, size_t max)
+{
+    size_t n = 0;
+    list_for_each(e, &sb->execs, struct exec, node)
+    {
+        if (!e->hidden && n < max)
+            ret[n++] = e;
+    }
+    return n;
+}
+
+const char *exec_id(const struct exec *e)
+{
+    return e->id;
+}
+
+struct sandbox *exec_sandbox(const struct exec *e)
+{
+    return e->sandbox;
+}
+
+enum exec_status exec_status(const struct exec *e)
+{
+    return e->result.status;
+}
+
+bool exec_is_done(const struct exec *e)
+{
+    return e->result.status != EXEC_RUNNING && e->result.status != EXEC_CANCELING;
+}
+
+const char *exec_status_name(enum exec_status s)
+{
+    return s < _EXEC_STATUS_MAX ? status_names[s] : "unknown";
+}
+
+const struct exec_result *exec_result(const struct exec *e)
+{
+    return &e->result;
+}
+
+struct journal *exec_journal(const struct exec *e)
+{
+    return e->journal;
+}
+
+char *const *exec_argv(const struct exec *e)
+{
+    return e->argv;
+}
+
+bool exec_has_pty(const struct exec *e)
+{
+    return e->pty;
+}
+
+int64_t exec_started_ns(const struct exec *e)
+{
+    return e->started_ns;
+}
+
+int64_t exec_finished_ns(const struct exec *e)
+{
+    return e->finished_ns;
+}
+
+uint64_t exec_timeout_ms(const struct exec *e)
+{
+    return e->timeout_ms;
+}
+
+uint32_t exec_pid(const struct exec *e)
+{
+    return e->pid;
+}

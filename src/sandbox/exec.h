@@ -1,0 +1,124 @@
+/* Commands (and the runner's built-in tools) in a sandbox.
+ *
+ *   RUNNING → COMPLETED | FAILED | TIMED_OUT | CANCELED;  RUNNING → CANCELING → CANCELED
+ *
+ * COMPLETED: it ended by itself, whatever its exit code. FAILED: it could not start, was killed, or
+ * its sandbox died. An exec's record lives in its sandbox until the retention passes, or as long as
+ * somebody holds a reference. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "sandbox/sandbox.h"
+
+struct error;
+struct exec;
+struct journal;
+
+enum exec_status {
+    EXEC_RUNNING,
+    EXEC_CANCELING,
+    EXEC_COMPLETED,
+    EXEC_FAILED,
+    EXEC_CANCELED,
+    EXEC_TIMED_OUT,
+    _EXEC_STATUS_MAX,
+};
+
+/* Takes output instead of the journal: for downloads. The callee acknowledges with
+ * exec_sink_done() when it has room again; until then the command is held back by the window. */
+struct exec_sink {
+    void (*on_output)(void *data, uint8_t stream, const char *bytes, size_t len);
+    void *data;
+};
+
+struct exec_path {
+    bool writable;
+    const char *path;
+};
+
+struct exec_spec {
+    char *const *argv;
+    char *const *env;       /* KEY=VALUE, over the sandbox's */
+    const char *cwd;        /* NULL: the sandbox's workdir */
+    const char *stdin_data; /* sent, then closed unless open_stdin */
+    size_t stdin_len;
+    bool open_stdin; /* more may come by exec_write() */
+    bool pty;
+    uint16_t rows, cols;
+    uint64_t timeout_ms; /* 0: none */
+    uint64_t limit_as_bytes;
+    bool builtin;
+    bool hidden; /* in no listing: file operations */
+    bool narrow; /* only these paths besides the system's stay reachable */
+    const struct exec_path *paths;
+    size_t n_paths;
+    const struct exec_sink *sink;
+};
+
+struct exec_usage {
+    uint64_t user_us, system_us, max_rss_kb, wall_us;
+};
+
+struct exec_result {
+    enum exec_status status;
+    bool has_exit_code;
+    int exit_code; /* 128+n for signal n */
+    int signo;     /* 0: it exited */
+    bool oom_killed;
+    bool pipe_held;  /* a background process still had its output open */
+    char error[256]; /* where status is not COMPLETED */
+    bool crashed;    /* the sandbox died under it */
+    int spawn_errno; /* it never started */
+    struct exec_usage usage;
+};
+
+struct exec_waiter {
+    struct list node;
+    void (*on_done)(struct exec_waiter *w, struct exec *e);
+};
+
+/* The caller borrows the exec; the sandbox owns a reference while it remembers it. */
+struct exec *exec_start(struct sandbox *sb, const struct exec_spec *spec, struct error *err);
+struct exec *exec_find(struct sandbox *sb, const char *id);
+struct exec *exec_ref(struct exec *e);
+void exec_unref(struct exec *e);
+
+/* on_done comes once, from inside when it ended already. */
+void exec_wait(struct exec *e, struct exec_waiter *w);
+void exec_waiter_cancel(struct exec_waiter *w);
+
+/* Queues bytes for its stdin. ERROR_CONFLICT when it is closed, ERROR_LIMIT when the queue is full.
+ */
+int exec_write(struct exec *e, const char *data, size_t len, struct error *err);
+int exec_close_stdin(struct exec *e, struct error *err);
+size_t exec_stdin_queued(const struct exec *e);
+/* Called when the queue has emptied. One listener; NULL ends it. */
+void exec_on_stdin_drain(struct exec *e, void (*cb)(void *data), void *data);
+int exec_signal(struct exec *e, int signo, struct error *err);
+int exec_resize(struct exec *e, uint16_t rows, uint16_t cols, struct error *err);
+/* SIGTERM, then SIGKILL after the grace. ERROR_CONFLICT when terminal or already canceling. */
+int exec_cancel(struct exec *e, struct error *err);
+void exec_sink_done(struct exec *e, uint8_t stream, size_t bytes);
+/* The sink's owner is gone: output is dropped from here on. */
+void exec_sink_detach(struct exec *e);
+
+const char *exec_id(const struct exec *e);
+struct sandbox *exec_sandbox(const struct exec *e);
+enum exec_status exec_status(const struct exec *e);
+bool exec_is_done(const struct exec *e);
+const char *exec_status_name(enum exec_status s);
+const struct exec_result *exec_result(const struct exec *e);
+struct journal *exec_journal(const struct exec *e); /* NULL with a sink */
+char *const *exec_argv(const struct exec *e);
+bool exec_has_pty(const struct exec *e);
+int64_t exec_started_ns(const struct exec *e);
+int64_t exec_finished_ns(const struct exec *e); /* 0: running */
+uint64_t exec_timeout_ms(const struct exec *e);
+uint32_t exec_pid(const struct exec *e); /* inside; 0 until started */
+
+/* Oldest first; returns how many. */
+size_t exec_list(struct sandbox *sb, struct exec **ret, size_t max);

@@ -1,0 +1,106 @@
+/* What sandbox.c, exec.c and gateway-stream.c share; for no one else. */
+#pragma once
+
+#include "loop/loop.h"
+#include "base/error.h"
+#include "base/map.h"
+#include "base/strbuf.h"
+#include "sandbox/exec.h"
+#include "sandbox/journal.h"
+#include "sandbox/runner.h"
+#include "sandbox/sandbox.h"
+
+#define EXEC_ID_SIZE 24
+
+struct manager {
+    struct manager_options options;
+    struct manager_counts counts;
+    struct map *by_id;    /* canonical */
+    struct map *by_alias; /* owner "\n" alias */
+    struct list all;      /* newest last */
+    struct list idle;     /* longest idle first */
+    struct list finished; /* execs whose retention runs, first to go first */
+    struct list dirty;    /* sandboxes with frames that wait for company */
+    struct loop_timer tick;
+    void (*on_closed)(void *data);
+    void *closed_data;
+    bool closing;
+};
+
+struct sandbox {
+    struct manager *manager;
+    int refs;
+    char id[PLAN_ID_SIZE];
+    char *alias, *alias_key;
+    char *owner;
+    bool hidden;
+    enum sandbox_state state;
+    struct spec spec;
+    struct effective effective;
+    struct error failure;
+    const struct runtime_ops *ops;
+    struct runtime_instance *instance; /* NULL when the runtime is done with it */
+    struct runner *runner;
+    bool runner_ended; /* its connection is closed, everything it sent was read */
+    int exit_status;   /* of PID 1, once instance is NULL */
+    struct list waiters_ready, waiters_gone;
+    struct list node, idle_node, dirty_node;
+    int64_t created_ns, created_ms, last_exec_ns, idle_since_ms;
+    int holds; /* running execs and open streams */
+    uint64_t oom_kills_seen;
+    struct list execs;   /* all remembered, oldest first */
+    struct list running; /* those whose EXIT has not come */
+    struct map *execs_by_id;
+    size_t n_execs; /* remembered */
+    uint32_t next_stream;
+    uint64_t next_request;
+    unsigned n_unflushed; /* FORGET frames that wait for company */
+    struct map *gateway_streams;
+    void *attached;
+    void (*free_attached)(void *);
+};
+
+struct exec {
+    struct sandbox *sandbox;
+    int refs;
+    char id[EXEC_ID_SIZE];
+    uint32_t stream;
+    uint64_t request_id;
+    bool hidden, pty;
+    char **argv;
+    struct exec_result result;
+    bool started;
+    uint32_t pid;
+    uint64_t timeout_ms;
+    int64_t started_ns, finished_ns, forget_at_ms;
+    struct journal *journal;
+    struct exec_sink sink;
+    bool has_sink;
+    uint64_t received[2], acked[2], consumed[2];
+    /* stdin: bytes from stdin_base on are in stdin_queue; those before stdin_sent were sent */
+    struct strbuf stdin_queue;
+    uint64_t stdin_base, stdin_sent;
+    bool stdin_open, stdin_close_wanted, stdin_close_sent;
+    void (*on_stdin_drain)(void *data);
+    void *stdin_drain_data;
+    bool awaiting_stats;
+    struct msg_exit exit;
+    struct list waiters;
+    struct list node;       /* in sandbox->execs */
+    struct list phase_node; /* in sandbox->running, then manager->finished */
+};
+
+/* exec.c, for sandbox.c */
+extern const struct runner_events exec_runner_events;
+void exec_fail_all(struct sandbox *sb, enum exec_status status, bool crashed, const char *why);
+void exec_forget(struct exec *e);
+
+/* sandbox.c, for exec.c */
+void sandbox_break(struct sandbox *sb, const char *why);
+
+/* gateway-stream.c */
+void gateway_stream_open(struct sandbox *sb, uint32_t stream, const struct msg_open *m);
+int gateway_stream_data(struct sandbox *sb, uint32_t stream, const struct msg_data *m);
+void gateway_stream_ack(struct sandbox *sb, uint32_t stream, const struct msg_data_ack *m);
+void gateway_stream_close(struct sandbox *sb, uint32_t stream);
+void gateway_streams_free(struct sandbox *sb);

@@ -1,0 +1,234 @@
+#include "sandbox/runner.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/fd.h"
+#include "base/strbuf.h"
+
+#define RUNNER_READ_BYTES (256 * 1024)
+#define RUNNER_OUT_MAX    (64 * 1024 * 1024)
+
+struct runner {
+    uv_poll_t poll;
+    int fd;
+    const struct runner_events *events;
+    void *data;
+    struct strbuf in; /* an unfinished frame; empty most of the time */
+    struct strbuf out;
+    size_t sent; /* of out */
+    uint64_t generation;
+    bool greeted, hello_done;
+    bool broken, closing;
+    bool polling_write;
+};
+
+/* All connections are read on one thread into one buffer, so that an idle one costs nothing. */
+static uint8_t read_buffer[RUNNER_READ_BYTES];
+
+static void on_poll(uv_poll_t *poll, int status, int events);
+
+static void break_connection(struct runner *r, const char *why)
+{
+    if (r->broken || r->closing)
+        return;
+    r->broken = true;
+    uv_poll_stop(&r->poll);
+    r->events->on_broken(r->data, why);
+}
+
+static void on_closed(uv_handle_t *h)
+{
+    struct runner *r = h->data;
+    fd_close(&r->fd);
+    strbuf_done(&r->in);
+    strbuf_done(&r->out);
+    free(r);
+}
+
+void runner_close(struct runner *r)
+{
+    if (!r || r->closing)
+        return;
+    r->closing = true;
+    uv_close((uv_handle_t *)&r->poll, on_closed);
+}
+
+struct strbuf *runner_out(struct runner *r)
+{
+    return &r->out;
+}
+
+size_t runner_backlog(const struct runner *r)
+{
+    return r->out.len - r->sent;
+}
+
+static void poll_for(struct runner *r, bool write)
+{
+    if (r->polling_write == write)
+        return;
+    r->polling_write = write;
+    uv_poll_start(&r->poll, UV_READABLE | (write ? UV_WRITABLE : 0), on_poll);
+}
+
+void runner_flush(struct runner *r)
+{
+    if (r->broken || r->closing)
+        return;
+    while (r->sent < r->out.len) {
+        ssize_t n = write(r->fd, r->out.data + r->sent, r->out.len - r->sent);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EAGAIN) {
+            poll_for(r, true);
+            return;
+        }
+        if (n < 0) {
+            /* The reading side says so, from the loop: callers of flush do not expect events. */
+            r->sent = r->out.len;
+            break;
+        }
+        r->sent += (size_t)n;
+    }
+    strbuf_reset(&r->out);
+    r->sent = 0;
+    poll_for(r, false);
+}
+
+static int handle_hello(struct runner *r, const struct frame *f)
+{
+    struct msg_hello_ok m;
+    if (r->hello_done || msg_hello_ok_parse(f->payload, f->length, &m) < 0 ||
+        m.version != PROTO_VERSION || m.generation != r->generation)
+        return -EPROTO;
+    r->hello_done = true;
+    return 0;
+}
+
+#define HANDLE(name, call)                                                                         \
+    {                                                                                              \
+        struct msg_##name m;                                                                       \
+        if (msg_##name##_parse(f->payload, f->length, &m) < 0)                                     \
+            return -EPROTO;                                                                        \
+        call;                                                                                      \
+        return 0;                                                                                  \
+    }
+
+static int handle_frame(struct runner *r, const struct frame *f)
+{
+    const struct runner_events *e = r->events;
+    if (f->flags)
+        return -EPROTO;
+    if (!r->hello_done)
+        return f->type == MSG_HELLO_OK ? handle_hello(r, f) : -EPROTO;
+    switch (f->type) {
+    case MSG_STARTED:
+        HANDLE(started, e->on_started(r->data, f->stream, &m))
+    case MSG_SPAWN_FAILED:
+        HANDLE(spawn_failed, e->on_spawn_failed(r->data, f->stream, &m))
+    case MSG_OUTPUT:
+        HANDLE(output, return e->on_output(r->data, f->stream, &m))
+    case MSG_EXIT:
+        HANDLE(exit, e->on_exit(r->data, f->stream, &m))
+    case MSG_STDIN_ACK:
+        HANDLE(stdin_ack, e->on_stdin_ack(r->data, f->stream, &m))
+    case MSG_OPEN:
+        HANDLE(open, e->on_open(r->data, f->stream, &m))
+    case MSG_DATA:
+        HANDLE(data, return e->on_data(r->data, f->stream, &m))
+    case MSG_DATA_ACK:
+        HANDLE(data_ack, e->on_data_ack(r->data, f->stream, &m))
+    case MSG_STATE:
+        HANDLE(state, (void)m)
+    case MSG_CLOSE:
+        e->on_close(r->data, f->stream);
+        return 0;
+    default:
+        return -EPROTO;
+    }
+}
+
+/* Handles every whole frame; returns how many bytes are used up, or negative. */
+static ssize_t handle_bytes(struct runner *r, const uint8_t *data, size_t len)
+{
+    size_t used = 0;
+    if (!r->greeted) {
+        if (len < FRAME_PREFACE_SIZE)
+            return 0;
+        if (memcmp(data, FRAME_PREFACE, FRAME_PREFACE_SIZE) != 0)
+            return -EPROTO;
+        r->greeted = true;
+        used = FRAME_PREFACE_SIZE;
+    }
+    while (!r->closing) {
+        struct frame f;
+        int n = frame_parse(data + used, len - used, &f);
+        if (n == 0)
+            break;
+        if (n < 0 || handle_frame(r, &f) < 0)
+            return -EPROTO;
+        used += (size_t)n;
+    }
+    return (ssize_t)used;
+}
+
+static void take_bytes(struct runner *r, size_t len)
+{
+    ssize_t used;
+    if (r->in.len) {
+        strbuf_append(&r->in, read_buffer, len);
+        used = handle_bytes(r, (const uint8_t *)r->in.data, r->in.len);
+        if (used > 0)
+            strbuf_consume(&r->in, (size_t)used);
+        if (r->in.len == 0)
+            strbuf_done(&r->in);
+    } else {
+        used = handle_bytes(r, read_buffer, len);
+        if (used >= 0 && (size_t)used < len)
+            strbuf_append(&r->in, read_buffer + used, len - (size_t)used);
+    }
+    if (used < 0)
+        break_connection(r, "the runner broke the protocol");
+}
+
+static void on_poll(uv_poll_t *poll, int status, int events)
+{
+    struct runner *r = poll->data;
+    if (status < 0) {
+        break_connection(r, uv_strerror(status));
+        return;
+    }
+    if (events & UV_WRITABLE)
+        runner_flush(r);
+    if (!(events & UV_READABLE) || r->closing || r->broken)
+        return;
+    ssize_t n = read(r->fd, read_buffer, sizeof(read_buffer));
+    if (n > 0)
+        take_bytes(r, (size_t)n);
+    else if (n == 0 || (errno != EAGAIN && errno != EINTR))
+        break_connection(r, n == 0 ? "the runner closed its connection" : strerror(errno));
+}
+
+struct runner *runner_new(uv_loop_t *loop, int fd, uint64_t generation,
+                          const struct runner_events *events, void *data)
+{
+    struct runner *r = new0(struct runner);
+    r->fd = fd;
+    r->events = events;
+    r->data = data;
+    r->generation = generation;
+    strbuf_init(&r->in, RUNNER_READ_BYTES + FRAME_HEADER_SIZE + FRAME_PAYLOAD_MAX);
+    strbuf_init(&r->out, RUNNER_OUT_MAX);
+    fd_set_nonblock(fd, true);
+    uv_poll_init(loop, &r->poll, fd);
+    r->poll.data = r;
+    uv_poll_start(&r->poll, UV_READABLE, on_poll);
+    strbuf_append(&r->out, FRAME_PREFACE, FRAME_PREFACE_SIZE);
+    struct msg_hello hello = {.version = PROTO_VERSION, .generation = generation};
+    msg_hello_format(&r->out, 0, &hello);
+    return r;
+}

@@ -1,0 +1,37 @@
+/* The control plane's end of one runner connection: frames in and out, nothing about execs.
+ *
+ * The runner is not trusted: anything malformed, out of turn or over a limit ends in on_broken,
+ * once, after which only runner_close() may be called. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "proto/message.h"
+
+struct runner;
+
+struct runner_events {
+    void (*on_started)(void *data, uint32_t stream, const struct msg_started *m);
+    void (*on_spawn_failed)(void *data, uint32_t stream, const struct msg_spawn_failed *m);
+    int (*on_output)(void *data, uint32_t stream, const struct msg_output *m);
+    void (*on_exit)(void *data, uint32_t stream, const struct msg_exit *m);
+    void (*on_stdin_ack)(void *data, uint32_t stream, const struct msg_stdin_ack *m);
+    void (*on_open)(void *data, uint32_t stream, const struct msg_open *m);
+    int (*on_data)(void *data, uint32_t stream, const struct msg_data *m);
+    void (*on_data_ack)(void *data, uint32_t stream, const struct msg_data_ack *m);
+    void (*on_close)(void *data, uint32_t stream);
+    void (*on_broken)(void *data, const char *why);
+};
+
+/* Takes fd. Sends the preface and HELLO at once; frames may follow without waiting for the answer.
+ */
+struct runner *runner_new(uv_loop_t *loop, int fd, uint64_t generation,
+                          const struct runner_events *events, void *data);
+void runner_close(struct runner *r); /* NULL is fine; no event comes afterwards */
+/* Where msg_*_format() appends; runner_flush() sends it. */
+struct strbuf *runner_out(struct runner *r);
+void runner_flush(struct runner *r);
+/* Bytes that the socket has not taken yet. */
+size_t runner_backlog(const struct runner *r);

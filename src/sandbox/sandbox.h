@@ -1,0 +1,107 @@
+/* Sandboxes: their ids, states, owners and ends.
+ *
+ *   CREATING ── the runtime is building it            delete: stops it, ends in GONE
+ *   READY    ── execs run                             delete: STOPPING
+ *   CRASHED  ── it died by itself; its record stays   delete: GONE
+ *   STOPPING ── being killed                          delete: waits with the first
+ *   GONE     ── out of the tables; freed when the last reference goes
+ *
+ * Only sandbox.c writes the state. Ids: canonical `sbx-<x>`; the caller's own name for it (alias)
+ * is found too, per owner. All calls are on the loop's thread; waiters and watchers are embedded in
+ * their callers and may be taken out at any time. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "base/list.h"
+#include "runtime/runtime.h"
+#include "sandbox/journal.h"
+
+struct error;
+struct exec;
+struct manager;
+struct sandbox;
+
+enum sandbox_state {
+    SANDBOX_CREATING,
+    SANDBOX_READY,
+    SANDBOX_CRASHED,
+    SANDBOX_STOPPING,
+    SANDBOX_GONE,
+    _SANDBOX_STATE_MAX,
+};
+
+struct manager_options {
+    uv_loop_t *loop;
+    struct runtime_host *host;
+    int gateway_sock; /* -1: none */
+    uint64_t generation;
+    struct journal_options journal;
+    size_t max_sandboxes, max_execs, max_execs_per_sandbox;
+    size_t max_stdin_queue;
+    uint64_t idle_ttl_ms;  /* 0: never */
+    uint64_t retention_ms; /* of finished execs */
+    uint64_t create_timeout_ms;
+    uint32_t drain_grace_ms, kill_grace_ms;
+};
+
+struct manager_counts {
+    uint64_t sandboxes, creating, execs_running;
+    uint64_t created_total, create_failed_total, deleted_total, crashed_total;
+    uint64_t execs_total, execs_failed_total, oom_kills_total, output_bytes_total;
+};
+
+struct manager *manager_new(const struct manager_options *o);
+/* Deletes every sandbox, then calls on_closed; the manager is freed with the loop's next turn. */
+void manager_close(struct manager *m, void (*on_closed)(void *data), void *data);
+const struct manager_options *manager_options(const struct manager *m);
+const struct manager_counts *manager_counts(const struct manager *m);
+
+struct sandbox_waiter {
+    struct list node;
+    void (*on_event)(struct sandbox_waiter *w, struct sandbox *sb, const struct error *err);
+};
+void sandbox_waiter_cancel(struct sandbox_waiter *w); /* legal at any time, also when not waiting */
+
+/* name: the part after `sbx-`, or NULL for a random one. alias: the caller's own name, or NULL. The
+ * sandbox exists at once, in CREATING. NULL with err set when refused (ERROR_CONFLICT for a taken
+ * id). hidden ones (one-shot helpers) are in no listing. */
+struct sandbox *sandbox_create(struct manager *m, const struct spec *spec, const char *owner,
+                               const char *name, const char *alias, bool hidden, struct error *err);
+/* Calls w->on_event once: READY (err NULL), or failed. From inside when that is known already. */
+void sandbox_wait_ready(struct sandbox *sb, struct sandbox_waiter *w);
+/* Kills everything in it. Calls w->on_event (w may be NULL) when it is gone. */
+void sandbox_delete(struct sandbox *sb, struct sandbox_waiter *w);
+
+struct sandbox *sandbox_find(struct manager *m, const char *owner, const char *id_or_alias);
+struct sandbox *sandbox_ref(struct sandbox *sb);
+void sandbox_unref(struct sandbox *sb);
+/* READY, or an error that says why not. */
+int sandbox_check_ready(const struct sandbox *sb, struct error *err);
+
+const char *sandbox_id(const struct sandbox *sb);    /* sbx-<x> */
+const char *sandbox_alias(const struct sandbox *sb); /* or NULL */
+enum sandbox_state sandbox_state(const struct sandbox *sb);
+const char *sandbox_state_name(enum sandbox_state s);
+const struct spec *sandbox_spec(const struct sandbox *sb);
+const struct effective *sandbox_effective(const struct sandbox *sb);
+const struct error *sandbox_failure(const struct sandbox *sb); /* why CRASHED */
+int64_t sandbox_created_ns(const struct sandbox *sb);          /* real time */
+int64_t sandbox_last_exec_ns(const struct sandbox *sb);        /* 0: never */
+struct manager *sandbox_manager(const struct sandbox *sb);
+/* Anything attached to it by the layer above, freed with it. */
+void sandbox_attach(struct sandbox *sb, void *data, void (*free_data)(void *));
+void *sandbox_attached(const struct sandbox *sb);
+/* Open streams and terminals count as activity. */
+void sandbox_hold(struct sandbox *sb);
+void sandbox_release(struct sandbox *sb);
+void sandbox_stats(struct sandbox *sb, void (*cb)(void *data, const struct runtime_stats *stats),
+                   void *data);
+
+/* Listing in the order of canonical ids: those of owner after the id `after` (NULL: from the
+ * start). */
+size_t sandbox_list(struct manager *m, const char *owner, const char *after, struct sandbox **ret,
+                    size_t max);
