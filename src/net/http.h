@@ -1,11 +1,14 @@
 /* HTTP/1.1 and WebSocket server on libuv.
  *
- * Nothing above this header sees libuv, llhttp, wslay or OpenSSL callbacks. All functions are called
- * on the loop's thread. A handler is called once per request, when its headers are complete; it
- * must answer exactly once (http_respond*, or http_upgrade_ws), now or later. A request stays valid
- * until it has been answered in full and its body has been read or discarded; on_abort is called
- * once if the client goes away first, and the request is then invalid when on_abort returns.
- * Requests on one connection are handled one after another (pipelining), answers in order. */
+ * Nothing above this header sees libuv, llhttp, wslay or OpenSSL callbacks. All functions are
+ * called on the loop's thread. A handler is called once per request, when its headers are complete;
+ * it must answer exactly once (http_respond*, or http_upgrade_ws), now or later. A request stays
+ * valid until it has been answered in full: no callback of its is called after that, and what is
+ * left of its body is discarded. on_abort is called once if that cannot happen any more: the client
+ * went away, the server is closed, or the body was refused by this layer (malformed, too slow, too
+ * large without on_too_large). The request is invalid when on_abort returns. Callbacks are never
+ * called from inside a function of this header. Requests on one connection are handled one after
+ * another (pipelining), answers in order. A client that half-closes its side counts as gone. */
 #pragma once
 
 #include <stdbool.h>
@@ -18,7 +21,17 @@ struct http_server;
 struct http_request;
 struct ws;
 
-enum http_method { HTTP_GET_, HTTP_HEAD_, HTTP_POST_, HTTP_PUT_, HTTP_DELETE_, HTTP_PATCH_, HTTP_OPTIONS_, HTTP_OTHER_ };
+/* The underscore keeps them apart from the parser's own names. */
+enum http_method {
+    HTTP_GET_,
+    HTTP_HEAD_,
+    HTTP_POST_,
+    HTTP_PUT_,
+    HTTP_DELETE_,
+    HTTP_PATCH_,
+    HTTP_OPTIONS_,
+    HTTP_OTHER_, /* any other method the parser knows; unknown ones are answered 501 */
+};
 
 struct http_options {
     uv_loop_t *loop;
@@ -30,22 +43,30 @@ struct http_options {
     uint64_t header_timeout_ms; /* from first byte to end of headers: 408 */
     uint64_t body_timeout_ms;   /* between two reads of a body: 408 */
     uint64_t idle_timeout_ms;   /* keep-alive */
-    uint64_t write_timeout_ms;  /* a client that reads nothing of its answer for this long is dropped */
-    size_t max_write_queue;     /* bytes queued on one connection before http_write() says stop */
+    uint64_t
+        write_timeout_ms;   /* a client that reads nothing of its answer for this long is dropped */
+    size_t max_write_queue; /* bytes queued on one connection before http_write() says stop */
     size_t ws_max_message;
-    uint64_t ws_ping_ms;        /* 0: no pings; a peer that misses two is closed */
+    uint64_t ws_ping_ms;            /* 0: no pings; a peer that misses two is closed */
     const char *tls_cert, *tls_key; /* PEM texts (not paths); NULL: plain */
+    /* The body of an answer this layer gives by itself (400, 408, 413, 431, 501, 503, 505): writes
+     * at most size bytes to out and returns how many. NULL: a line of plain text. */
+    size_t (*format_error)(int status, const char *message, char *out, size_t size);
+    const char *error_type; /* content type of what format_error writes */
 };
 
 /* Defaults for everything but loop, on_request and data. */
 void http_options_init(struct http_options *o);
+/* Ignores SIGPIPE in the whole process, as libuv asks of its users. */
 struct http_server *http_server_new(const struct http_options *o, struct error *err);
-/* Takes a bound, listening socket (TCP or Unix). */
+/* Takes a bound, listening socket (TCP or Unix); it is the server's even on failure. */
 int http_server_listen_fd(struct http_server *s, int fd, struct error *err);
-/* "host:port", "[v6]:port", ":port" (all interfaces), "unix:PATH". Returns the listening descriptor;
- * ret_loopback says whether only this machine can reach it. For use before privileges are dropped. */
+/* "host:port", "[v6]:port", ":port" (all interfaces), "unix:PATH". Returns the listening
+ * descriptor; ret_loopback says whether only this machine can reach it. For use before privileges
+ * are dropped. */
 int http_listen_open(const char *address, bool *ret_loopback, struct error *err);
-/* Stops accepting, closes idle connections and finishes running requests; then calls on_drained. */
+/* Stops accepting, closes idle connections, tells WebSockets to go away (1001) and finishes running
+ * requests; then calls on_drained. The server still has to be closed. */
 void http_server_drain(struct http_server *s, void (*on_drained)(void *data), void *data);
 /* Closes everything now. The server is freed once libuv has closed its handles. */
 void http_server_close(struct http_server *s);
@@ -54,16 +75,16 @@ size_t http_server_connections(const struct http_server *s);
 /* --- the request. Strings are valid as long as the request is. */
 enum http_method http_request_method(const struct http_request *req);
 const char *http_request_method_name(const struct http_request *req);
-const char *http_request_path(const struct http_request *req);   /* percent-decoded, no query */
+const char *http_request_path(const struct http_request *req); /* percent-decoded, no query */
 /* A decoded query parameter, or NULL. */
 const char *http_request_query(const struct http_request *req, const char *name);
 const char *http_request_header(const struct http_request *req, const char *name); /* or NULL */
-bool http_request_is_unix(const struct http_request *req);       /* came over a Unix socket */
-bool http_request_wants_ws(const struct http_request *req);      /* asks for a WebSocket upgrade */
+bool http_request_is_unix(const struct http_request *req);  /* came over a Unix socket */
+bool http_request_wants_ws(const struct http_request *req); /* asks for a WebSocket upgrade */
 void *http_request_data(const struct http_request *req);
 void http_request_set_data(struct http_request *req, void *data);
-void http_request_on_abort(struct http_request *req, void (*on_abort)(struct http_request *, void *data),
-                           void *data);
+void http_request_on_abort(struct http_request *req,
+                           void (*on_abort)(struct http_request *, void *data), void *data);
 
 /* --- the body. Without either call the body is discarded when the answer is sent.
  * read: buffers all of it, then on_body once (body is NUL-terminated, valid during the call). A
@@ -72,13 +93,18 @@ void http_request_on_abort(struct http_request *req, void (*on_abort)(struct htt
 void http_request_read_body(struct http_request *req, size_t max,
                             void (*on_body)(struct http_request *, const char *body, size_t len),
                             void (*on_too_large)(struct http_request *));
+/* The length the client announced, or -1 for none or chunked. */
+int64_t http_request_content_length(const struct http_request *req);
 /* stream: on_chunk as bytes come, len 0 at the end. pause/resume stop and start reading. */
 void http_request_stream_body(struct http_request *req,
-                              void (*on_chunk)(struct http_request *, const char *data, size_t len));
+                              void (*on_chunk)(struct http_request *, const char *data,
+                                               size_t len));
 void http_request_pause(struct http_request *req);
 void http_request_resume(struct http_request *req);
 
-/* --- the answer. Headers must be set before the first respond call; values are copied. */
+/* --- the answer. Headers must be set before the first respond call; values are copied, and control
+ * bytes in them become spaces. "Connection: close" closes after this answer. Date, Content-Length,
+ * Transfer-Encoding and Connection are set by this layer. */
 void http_response_header(struct http_request *req, const char *name, const char *value);
 void http_respond(struct http_request *req, int status, const char *content_type, const char *body,
                   size_t len);
@@ -86,8 +112,8 @@ void http_respond(struct http_request *req, int status, const char *content_type
  * max_write_queue: the data is still taken, but the caller should wait for on_drain. */
 void http_respond_begin(struct http_request *req, int status, const char *content_type);
 bool http_write(struct http_request *req, const char *data, size_t len);
-void http_request_on_drain(struct http_request *req, void (*on_drain)(struct http_request *, void *data),
-                           void *data);
+void http_request_on_drain(struct http_request *req,
+                           void (*on_drain)(struct http_request *, void *data), void *data);
 void http_respond_end(struct http_request *req);
 /* Cuts the connection without an end, so that the client sees a broken answer. */
 void http_respond_abort(struct http_request *req);
@@ -96,18 +122,19 @@ void http_respond_abort(struct http_request *req);
 struct ws_handlers {
     /* binary false: the text is valid UTF-8. Data is valid during the call. */
     void (*on_message)(struct ws *ws, bool binary, const char *data, size_t len);
-    void (*on_drain)(struct ws *ws);  /* after ws_send() said false and the queue emptied */
-    void (*on_close)(struct ws *ws);  /* once, whoever closed; ws is invalid when it returns */
+    void (*on_drain)(struct ws *ws); /* after ws_send() said false and the queue emptied */
+    void (*on_close)(struct ws *ws); /* once, whoever closed; ws is invalid when it returns */
 };
 /* Answers 101 and takes the connection over; req is invalid afterwards. subprotocol may be NULL.
- * Returns NULL after answering 400 when the handshake headers are wrong. */
+ * Returns NULL after answering 400 when the handshake headers are wrong (426 for the version). */
 struct ws *http_upgrade_ws(struct http_request *req, const char *subprotocol,
                            const struct ws_handlers *handlers, void *data);
 void *ws_data(const struct ws *ws);
 /* Queues a message; false when the queue is over max_write_queue (the data is still taken). */
 bool ws_send(struct ws *ws, bool binary, const char *data, size_t len);
 size_t ws_queued(const struct ws *ws);
-/* Sends a close frame (1000, 1001, 1008, 1011, ...) after what is queued, then closes. */
+/* Sends a close frame (1000, 1001, 1008, 1011, ...) after what is queued, then closes. No message
+ * is delivered after this; on_close still comes. */
 void ws_close(struct ws *ws, uint16_t code, const char *reason);
 void ws_pause(struct ws *ws);
 void ws_resume(struct ws *ws);

@@ -1,0 +1,162 @@
+/* Inside of the HTTP server, shared by the files of this folder only. conn.c has the theory. */
+#pragma once
+
+#include <uv.h>
+
+#include "base/list.h"
+#include "base/strbuf.h"
+#include "net/chunk.h"
+#include "net/http.h"
+#include "net/scan.h"
+#include "net/target.h"
+
+#define HTTP_FIELDS_MAX      100   /* header fields of a request: 431 */
+#define HTTP_QUERY_MAX       64    /* query parameters: 400 */
+#define CONN_BODY_ROOM       65536 /* input buffer behind the longest head */
+#define CONN_LINGER_MS       5000  /* how long a refused client's bytes are still read */
+#define CONN_REFUSED_MAX     64    /* connections over max_connections that are told so */
+#define RESPONSE_HEADERS_MAX 65536
+#define WS_CLOSE_TIMEOUT_MS  5000
+
+struct tls;
+struct tls_context;
+
+enum conn_state {
+    CONN_HEAD,    /* waits for a request head; idle while no byte of it has come */
+    CONN_BUSY,    /* one request is running: its answer or its body is not complete */
+    CONN_WS,      /* handed over to ws.c */
+    CONN_LINGER,  /* last answer queued; what still comes is thrown away */
+    CONN_CLOSING, /* uv_close() called; freed when libuv says so */
+};
+
+enum body_framing { FRAMING_NONE, FRAMING_LENGTH, FRAMING_CHUNKED };
+enum body_mode { BODY_UNDECIDED, BODY_BUFFER, BODY_STREAM, BODY_DISCARD };
+enum answer_state { ANSWER_NONE, ANSWER_STREAMING, ANSWER_DONE };
+
+struct http_request {
+    struct conn *conn;
+    const char *method_name;
+    char *path;
+    void *data;
+    enum http_method method;
+    bool http10, keep_alive, expect_continue, upgrade;
+
+    enum body_framing framing;
+    enum body_mode mode;
+    uint64_t content_length, body_left;
+    size_t discarded;
+    struct chunk_decoder chunk;
+    bool body_done, body_told, paused;
+    size_t body_max;
+    void (*on_body)(struct http_request *, const char *, size_t);
+    void (*on_too_large)(struct http_request *);
+    void (*on_chunk)(struct http_request *, const char *, size_t);
+
+    enum answer_state answer;
+    bool close;     /* the connection ends with this answer */
+    bool no_body;   /* HEAD, 204, 304 */
+    bool unchunked; /* streamed to an HTTP/1.0 client: ends with the connection */
+    bool want_drain;
+    void (*on_drain)(struct http_request *, void *);
+    void *drain_data;
+    void (*on_abort)(struct http_request *, void *);
+    void *abort_data;
+
+    size_t n_fields, n_query;
+    /* Not cleared between requests. */
+    struct http_field fields[HTTP_FIELDS_MAX];
+    struct http_field query[HTTP_QUERY_MAX];
+};
+
+struct conn {
+    union {
+        uv_handle_t handle;
+        uv_stream_t stream;
+        uv_tcp_t tcp;
+        uv_pipe_t pipe;
+    } h;
+    struct http_server *server;
+    struct list node;  /* server->conns */
+    struct list ready; /* server->ready */
+    struct tls *tls;
+    struct ws *ws;
+    enum conn_state state;
+    bool is_unix, reading, eof, processing, counted;
+    bool linger_read, shutdown_done;
+
+    /* Input: [base, pos) is used up, [pos, len) is not looked at yet. The head of a running request
+     * lies before base and is not moved. */
+    char *in;
+    size_t in_base, in_pos, in_len, in_cap;
+    struct scan scan;
+    size_t lingered;
+
+    uint64_t since; /* the start of what the present state's timeout measures */
+    uint64_t write_since;
+    size_t write_last;
+    uv_shutdown_t shutdown;
+
+    struct strbuf headers; /* of the answer being made */
+    struct strbuf body;    /* of BODY_BUFFER, when it does not come in one piece */
+    struct http_request req;
+};
+
+struct http_server {
+    struct http_options o;
+    struct tls_context *tls;
+    struct list conns, listeners, ready;
+    size_t n_conns, n_refused, n_handles;
+    bool draining, closing, drained_told;
+    void (*on_drained)(void *);
+    void *drained_data;
+    uv_timer_t tick, kick;
+    uint64_t tick_ms;
+    struct strbuf out; /* scratch for answers */
+    char *tls_in;      /* scratch for encrypted input */
+    int64_t date_s;
+    char date[40];
+};
+
+/* uv_buf_init() has no const and a 32-bit length. */
+static inline uv_buf_t buf_of(const void *data, size_t len)
+{
+    return (uv_buf_t){.base = (char *)data, .len = len};
+}
+
+/* server.c */
+void server_kick(struct http_server *s, struct conn *c);
+void server_unref_handle(struct http_server *s);
+void server_conn_gone(struct http_server *s, struct conn *c);
+const char *server_date(struct http_server *s);
+
+/* conn.c */
+struct conn *conn_new(struct http_server *s, bool is_unix);
+void conn_start(struct conn *c);
+void conn_refuse(struct conn *c, int status, const char *message);
+void conn_process(struct conn *c);
+void conn_advance(struct conn *c); /* something changed outside conn_process() */
+void conn_write(struct conn *c, const uv_buf_t *bufs, unsigned n);
+size_t conn_queued(const struct conn *c);
+void conn_linger(struct conn *c, bool read);
+void conn_close(struct conn *c);
+void conn_reset(struct conn *c);
+void conn_tick(struct conn *c, uint64_t now);
+
+/* parse.c: fills c->req from the head at c->in[start..start+len). 0 or a status to refuse it with.
+ */
+int parse_head(struct conn *c, size_t start, size_t len, const char **ret_message);
+
+/* request.c: one step of the running request's body; whether anything happened. */
+bool request_pump(struct conn *c);
+bool field_has_token(const char *value, const char *token);
+
+/* response.c */
+void response_continue(struct http_request *req);
+void response_error(struct http_request *req, int status, const char *message);
+
+/* ws.c */
+void ws_input(struct conn *c);
+void ws_drained(struct conn *c);
+void ws_tick(struct ws *ws, uint64_t now);
+bool ws_wants_input(const struct ws *ws);
+void ws_gone(struct ws *ws);

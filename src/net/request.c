@@ -1,0 +1,253 @@
+/* What a handler asks of a request, and how its body reaches it. */
+#include <errno.h>
+#include <string.h>
+#include <strings.h>
+
+#include "net/conn.h"
+
+enum http_method http_request_method(const struct http_request *req)
+{
+    return req->method;
+}
+
+const char *http_request_method_name(const struct http_request *req)
+{
+    return req->method_name;
+}
+
+const char *http_request_path(const struct http_request *req)
+{
+    return req->path;
+}
+
+const char *http_request_query(const struct http_request *req, const char *name)
+{
+    for (size_t i = 0; i < req->n_query; i++)
+        if (!strcmp(req->query[i].name, name))
+            return req->query[i].value;
+    return NULL;
+}
+
+const char *http_request_header(const struct http_request *req, const char *name)
+{
+    for (size_t i = 0; i < req->n_fields; i++)
+        if (!strcasecmp(req->fields[i].name, name))
+            return req->fields[i].value;
+    return NULL;
+}
+
+bool http_request_is_unix(const struct http_request *req)
+{
+    return req->conn->is_unix;
+}
+
+bool http_request_wants_ws(const struct http_request *req)
+{
+    const char *upgrade = req->upgrade ? http_request_header(req, "Upgrade") : NULL;
+    return upgrade && field_has_token(upgrade, "websocket");
+}
+
+void *http_request_data(const struct http_request *req)
+{
+    return req->data;
+}
+
+void http_request_set_data(struct http_request *req, void *data)
+{
+    req->data = data;
+}
+
+void http_request_on_abort(struct http_request *req,
+                           void (*on_abort)(struct http_request *, void *data), void *data)
+{
+    req->on_abort = on_abort;
+    req->abort_data = data;
+}
+
+void http_request_on_drain(struct http_request *req,
+                           void (*on_drain)(struct http_request *, void *data), void *data)
+{
+    req->on_drain = on_drain;
+    req->drain_data = data;
+}
+
+int64_t http_request_content_length(const struct http_request *req)
+{
+    return req->framing == FRAMING_LENGTH ? (int64_t)req->content_length : -1;
+}
+
+/* Whether a comma-separated list holds the token, in any case. */
+bool field_has_token(const char *value, const char *token)
+{
+    size_t want = strlen(token);
+    while (*value) {
+        value += strspn(value, ", \t");
+        size_t len = strcspn(value, ", \t");
+        if (len == want && !strncasecmp(value, token, len))
+            return true;
+        value += len;
+    }
+    return false;
+}
+
+static void begin_body(struct http_request *req, enum body_mode mode)
+{
+    struct conn *c = req->conn;
+    if (c->state != CONN_BUSY || req->mode != BODY_UNDECIDED)
+        return;
+    req->mode = mode;
+    c->since = uv_now(c->server->o.loop);
+    if (req->expect_continue && c->in_pos == c->in_len)
+        response_continue(req);
+    req->expect_continue = false;
+    conn_advance(c);
+}
+
+void http_request_read_body(struct http_request *req, size_t max,
+                            void (*on_body)(struct http_request *, const char *body, size_t len),
+                            void (*on_too_large)(struct http_request *))
+{
+    req->body_max = max;
+    req->on_body = on_body;
+    req->on_too_large = on_too_large;
+    /* Known to be too large: no 100-continue is sent for it. */
+    if (req->framing == FRAMING_LENGTH && req->content_length > max &&
+        req->mode == BODY_UNDECIDED) {
+        req->mode = BODY_BUFFER;
+        conn_advance(req->conn);
+        return;
+    }
+    begin_body(req, BODY_BUFFER);
+}
+
+void http_request_stream_body(struct http_request *req,
+                              void (*on_chunk)(struct http_request *, const char *data, size_t len))
+{
+    req->on_chunk = on_chunk;
+    begin_body(req, BODY_STREAM);
+}
+
+void http_request_pause(struct http_request *req)
+{
+    req->paused = true;
+}
+
+void http_request_resume(struct http_request *req)
+{
+    req->paused = false;
+    req->conn->since = uv_now(req->conn->server->o.loop);
+    conn_advance(req->conn);
+}
+
+static void too_large(struct http_request *req)
+{
+    req->close = true;
+    req->mode = BODY_DISCARD;
+    if (req->answer != ANSWER_NONE)
+        return;
+    if (req->on_too_large)
+        req->on_too_large(req);
+    else
+        response_error(req, 413, "the body is too large");
+}
+
+static void deliver(struct http_request *req, const char *data, size_t len)
+{
+    struct conn *c = req->conn;
+    switch (req->mode) {
+    case BODY_STREAM:
+        req->on_chunk(req, data, len);
+        break;
+    case BODY_BUFFER:
+        if (!c->body.len)
+            c->body.max = req->body_max;
+        if (strbuf_append(&c->body, data, len) < 0)
+            too_large(req);
+        break;
+    default:
+        req->discarded += len;
+        break;
+    }
+}
+
+/* A whole body that lies in the input buffer is handed over from there. The byte behind it, which
+ * may belong to the next request, is put back afterwards; the buffer has one spare byte. */
+static void deliver_whole(struct http_request *req, char *data, size_t len)
+{
+    char behind = data[len];
+    data[len] = 0;
+    req->body_told = true;
+    req->on_body(req, data, len);
+    data[len] = behind;
+}
+
+static bool pump_length(struct conn *c)
+{
+    struct http_request *req = &c->req;
+    size_t avail = c->in_len - c->in_pos;
+    size_t n = req->body_left < avail ? (size_t)req->body_left : avail;
+    char *data = c->in + c->in_pos;
+    if (req->mode == BODY_BUFFER && req->content_length > req->body_max) {
+        too_large(req);
+        return true;
+    }
+    if (!n)
+        return false;
+    c->in_pos += n;
+    req->body_left -= n;
+    req->body_done = !req->body_left;
+    if (req->mode == BODY_BUFFER && n == req->content_length)
+        deliver_whole(req, data, n);
+    else
+        deliver(req, data, n);
+    return true;
+}
+
+static bool pump_chunked(struct conn *c)
+{
+    struct http_request *req = &c->req;
+    if (c->in_pos == c->in_len)
+        return false;
+    const char *piece;
+    size_t len;
+    ssize_t n = chunk_decode(&req->chunk, c->in + c->in_pos, c->in_len - c->in_pos, &piece, &len);
+    if (n < 0) {
+        req->close = true;
+        req->mode = BODY_DISCARD;
+        if (req->answer == ANSWER_NONE)
+            response_error(req, 400, "malformed chunked body");
+        else
+            conn_reset(c);
+        return true;
+    }
+    c->in_pos += (size_t)n;
+    req->body_done = req->chunk.done;
+    if (len)
+        deliver(req, piece, len);
+    return true;
+}
+
+static bool tell_end(struct http_request *req)
+{
+    if (req->body_told || req->answer == ANSWER_DONE)
+        return false;
+    req->body_told = true;
+    struct strbuf *b = &req->conn->body;
+    if (req->mode == BODY_STREAM)
+        req->on_chunk(req, "", 0);
+    else if (req->mode == BODY_BUFFER)
+        req->on_body(req, b->data ? b->data : "", b->len);
+    return true;
+}
+
+bool request_pump(struct conn *c)
+{
+    struct http_request *req = &c->req;
+    if (req->mode == BODY_UNDECIDED || req->paused)
+        return false;
+    if (req->mode == BODY_DISCARD && req->answer != ANSWER_DONE)
+        return false;
+    if (req->body_done)
+        return tell_end(req);
+    return req->framing == FRAMING_LENGTH ? pump_length(c) : pump_chunked(c);
+}

@@ -1,0 +1,322 @@
+/* The server: listeners, the set of connections, its two timers, and its end.
+ *
+ * n_handles counts every libuv handle that points into the server; the server is freed when it was
+ * closed and the last of them is gone. */
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "net/conn.h"
+#include "net/tls.h"
+
+#define ANSWER_SCRATCH_MAX (256 * 1024)
+#define LISTEN_BACKLOG     4096
+#define TICK_MIN_MS        10
+#define TICK_MAX_MS        1000
+
+struct listener {
+    union {
+        uv_handle_t handle;
+        uv_stream_t stream;
+        uv_tcp_t tcp;
+        uv_pipe_t pipe;
+    } h;
+    struct http_server *server;
+    struct list node;
+    bool is_unix;
+};
+
+void http_options_init(struct http_options *o)
+{
+    *o = (struct http_options){
+        .max_connections = 1024,
+        .max_header_bytes = 32 * 1024,
+        .max_discard_bytes = 1024 * 1024,
+        .header_timeout_ms = 10 * 1000,
+        .body_timeout_ms = 30 * 1000,
+        .idle_timeout_ms = 75 * 1000,
+        .write_timeout_ms = 60 * 1000,
+        .max_write_queue = 1024 * 1024,
+        .ws_max_message = 16 * 1024 * 1024,
+        .ws_ping_ms = 30 * 1000,
+    };
+}
+
+/* --- handles */
+
+void server_unref_handle(struct http_server *s)
+{
+    if (--s->n_handles || !s->closing)
+        return;
+    tls_context_free(s->tls);
+    strbuf_done(&s->out);
+    free(s->tls_in);
+    free(s);
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    server_unref_handle(handle->data);
+}
+
+static void tell_drained(struct http_server *s)
+{
+    if (!s->draining || s->drained_told || s->n_conns || !list_empty(&s->listeners))
+        return;
+    s->drained_told = true;
+    if (s->on_drained)
+        s->on_drained(s->drained_data);
+}
+
+/* --- timers */
+
+static void on_tick(uv_timer_t *t)
+{
+    struct http_server *s = t->data;
+    uint64_t now = uv_now(s->o.loop);
+    list_for_each(c, &s->conns, struct conn, node) conn_tick(c, now);
+}
+
+/* Connections that something outside conn_process() changed. */
+static void on_kick(uv_timer_t *t)
+{
+    struct http_server *s = t->data;
+    struct list todo;
+    list_init(&todo);
+    while (!list_empty(&s->ready)) {
+        struct list *n = s->ready.next;
+        list_remove(n);
+        list_append(&todo, n);
+    }
+    while (!list_empty(&todo)) {
+        struct conn *c = container_of(todo.next, struct conn, ready);
+        list_remove(&c->ready);
+        conn_process(c);
+    }
+    tell_drained(s);
+}
+
+static void start_kick(struct http_server *s)
+{
+    if (!s->closing && !uv_is_active((uv_handle_t *)&s->kick))
+        uv_timer_start(&s->kick, on_kick, 0, 0);
+}
+
+void server_kick(struct http_server *s, struct conn *c)
+{
+    if (!list_empty(&c->ready))
+        return;
+    list_append(&s->ready, &c->ready);
+    start_kick(s);
+}
+
+static uint64_t tick_interval(const struct http_options *o)
+{
+    uint64_t least = o->header_timeout_ms;
+    const uint64_t others[] = {o->body_timeout_ms, o->idle_timeout_ms, o->write_timeout_ms,
+                               o->ws_ping_ms ? o->ws_ping_ms : UINT64_MAX};
+    for (size_t i = 0; i < ELEMENTS(others); i++)
+        if (others[i] < least)
+            least = others[i];
+    least /= 4;
+    return least < TICK_MIN_MS ? TICK_MIN_MS : least > TICK_MAX_MS ? TICK_MAX_MS : least;
+}
+
+/* "\r\nDate: ...\r\n", made once a second. */
+const char *server_date(struct http_server *s)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME_COARSE, &now);
+    if (now.tv_sec != s->date_s) {
+        struct tm tm;
+        time_t t = now.tv_sec;
+        gmtime_r(&t, &tm);
+        strftime(s->date, sizeof(s->date), "\r\nDate: %a, %d %b %Y %H:%M:%S GMT\r\n", &tm);
+        s->date_s = now.tv_sec;
+    }
+    return s->date;
+}
+
+/* --- life */
+
+struct http_server *http_server_new(const struct http_options *o, struct error *err)
+{
+    struct tls_context *tls = NULL;
+    if (o->tls_cert || o->tls_key) {
+        if (!o->tls_cert || !o->tls_key) {
+            error_set(err, ERROR_INVALID, 0, "TLS needs both a certificate and a key");
+            return NULL;
+        }
+        tls = tls_context_new(o->tls_cert, o->tls_key, err);
+        if (!tls)
+            return NULL;
+    }
+    signal(SIGPIPE, SIG_IGN);
+    struct http_server *s = new0(struct http_server);
+    s->o = *o;
+    s->o.tls_cert = s->o.tls_key = NULL;
+    s->tls = tls;
+    if (tls)
+        s->tls_in = xrealloc(NULL, CONN_BODY_ROOM);
+    s->tick_ms = tick_interval(o);
+    list_init(&s->conns);
+    list_init(&s->listeners);
+    list_init(&s->ready);
+    strbuf_init(&s->out, ANSWER_SCRATCH_MAX);
+    uv_timer_init(o->loop, &s->tick);
+    uv_timer_init(o->loop, &s->kick);
+    s->tick.data = s->kick.data = s;
+    s->n_handles = 2;
+    return s;
+}
+
+size_t http_server_connections(const struct http_server *s)
+{
+    return s->n_conns;
+}
+
+static void on_listener_closed(uv_handle_t *handle)
+{
+    struct listener *l = handle->data;
+    struct http_server *s = l->server;
+    list_remove(&l->node);
+    free(l);
+    tell_drained(s);
+    server_unref_handle(s);
+}
+
+static void close_listeners(struct http_server *s)
+{
+    list_for_each(l, &s->listeners, struct listener, node)
+    {
+        if (!uv_is_closing(&l->h.handle))
+            uv_close(&l->h.handle, on_listener_closed);
+    }
+}
+
+void http_server_drain(struct http_server *s, void (*on_drained)(void *data), void *data)
+{
+    s->draining = true;
+    s->on_drained = on_drained;
+    s->drained_data = data;
+    close_listeners(s);
+    list_for_each(c, &s->conns, struct conn, node)
+    {
+        if (c->state == CONN_HEAD && c->in_pos == c->in_len)
+            conn_linger(c, false);
+        else if (c->state == CONN_WS)
+            ws_close(c->ws, 1001, "the server is going away");
+    }
+    start_kick(s);
+}
+
+void http_server_close(struct http_server *s)
+{
+    if (s->closing)
+        return;
+    s->closing = true;
+    close_listeners(s);
+    list_for_each(c, &s->conns, struct conn, node) conn_close(c);
+    uv_close((uv_handle_t *)&s->tick, on_timer_closed);
+    uv_close((uv_handle_t *)&s->kick, on_timer_closed);
+}
+
+/* --- accepting */
+
+void server_conn_gone(struct http_server *s, struct conn *c)
+{
+    list_remove(&c->node);
+    if (c->counted)
+        s->n_conns--;
+    else
+        s->n_refused--;
+    if (list_empty(&s->conns) && !s->closing)
+        uv_timer_stop(&s->tick);
+    tell_drained(s);
+}
+
+static void add_conn(struct http_server *s, struct conn *c)
+{
+    c->counted = s->n_conns < s->o.max_connections;
+    if (c->counted)
+        s->n_conns++;
+    else
+        s->n_refused++;
+    list_append(&s->conns, &c->node);
+    if (!uv_is_active((uv_handle_t *)&s->tick))
+        uv_timer_start(&s->tick, on_tick, s->tick_ms, s->tick_ms);
+}
+
+static void on_connection(uv_stream_t *stream, int status)
+{
+    struct listener *l = stream->data;
+    struct http_server *s = l->server;
+    if (status < 0) {
+        log_warn("cannot accept error=%s", uv_strerror(status));
+        return;
+    }
+    struct conn *c = conn_new(s, l->is_unix);
+    if (l->is_unix)
+        uv_pipe_init(s->o.loop, &c->h.pipe, 0);
+    else
+        uv_tcp_init(s->o.loop, &c->h.tcp);
+    c->h.handle.data = c;
+    s->n_handles++;
+    add_conn(s, c);
+    if (uv_accept(stream, &c->h.stream) < 0) {
+        conn_close(c);
+        return;
+    }
+    if (!l->is_unix)
+        uv_tcp_nodelay(&c->h.tcp, 1);
+    if (!c->counted && (s->tls || s->n_refused > CONN_REFUSED_MAX)) {
+        conn_close(c);
+    } else if (!c->counted) {
+        conn_refuse(c, 503, "too many connections");
+    } else {
+        if (s->tls)
+            c->tls = tls_new(s->tls);
+        conn_start(c);
+    }
+}
+
+static int open_handle(struct listener *l, uv_loop_t *loop, int fd)
+{
+    int r = l->is_unix ? uv_pipe_init(loop, &l->h.pipe, 0) : uv_tcp_init(loop, &l->h.tcp);
+    if (r < 0)
+        return r;
+    l->h.handle.data = l;
+    l->server->n_handles++;
+    list_append(&l->server->listeners, &l->node);
+    return l->is_unix ? uv_pipe_open(&l->h.pipe, fd) : uv_tcp_open(&l->h.tcp, fd);
+}
+
+int http_server_listen_fd(struct http_server *s, int fd, struct error *err)
+{
+    _cleanup_close_ int owned = fd;
+    struct sockaddr_storage addr;
+    socklen_t len = sizeof(addr);
+    if (getsockname(fd, (struct sockaddr *)&addr, &len) < 0)
+        return error_set(err, ERROR_INVALID, errno, "listening socket");
+    struct listener *l = new0(struct listener);
+    l->server = s;
+    l->is_unix = addr.ss_family == AF_UNIX;
+    list_init(&l->node);
+    int r = open_handle(l, s->o.loop, fd);
+    if (r == 0) {
+        fd_steal(&owned);
+        r = uv_listen(&l->h.stream, LISTEN_BACKLOG, on_connection);
+    }
+    if (r < 0) {
+        uv_close(&l->h.handle, on_listener_closed);
+        return error_set(err, ERROR_INTERNAL, -r, "listen");
+    }
+    return 0;
+}

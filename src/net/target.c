@@ -1,0 +1,107 @@
+/* Takes a request target apart in the buffer it came in. Decoding only ever shortens, so every part
+ * stays where it was. */
+#include "net/target.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+#include <strings.h>
+
+static int hex_value(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    return -1;
+}
+
+/* Undoes %XX, and + where plus is set, in a NUL-terminated string. */
+static int decode(char *s, bool plus)
+{
+    char *out = s;
+    for (; *s; s++) {
+        if (*s == '+' && plus) {
+            *out++ = ' ';
+        } else if (*s != '%') {
+            *out++ = *s;
+        } else {
+            int hi = hex_value(s[1]);
+            int lo = hi < 0 ? -1 : hex_value(s[2]);
+            if (lo < 0 || (hi == 0 && lo == 0))
+                return -EINVAL;
+            *out++ = (char)(hi << 4 | lo);
+            s += 2;
+        }
+    }
+    *out = 0;
+    return 0;
+}
+
+static int parse_query(char *query, struct http_field *fields, size_t max, size_t *ret_n)
+{
+    size_t n = 0;
+    char *save = NULL;
+    for (char *p = strtok_r(query, "&", &save); p; p = strtok_r(NULL, "&", &save)) {
+        if (n == max)
+            return -EINVAL;
+        char *eq = strchr(p, '=');
+        char *value = eq ? eq + 1 : p + strlen(p);
+        if (eq)
+            *eq = 0;
+        if (decode(p, true) < 0 || decode(value, true) < 0)
+            return -EINVAL;
+        fields[n++] = (struct http_field){p, value};
+    }
+    *ret_n = n;
+    return 0;
+}
+
+/* "http://[user@]host[:port]" before the path. Moves the host one byte to the left, over a slash of
+ * "//", to make room for its NUL. Returns where the path begins. */
+static char *parse_authority(char *target, struct target *ret)
+{
+    size_t scheme = !strncasecmp(target, "http://", 7)    ? 7
+                    : !strncasecmp(target, "https://", 8) ? 8
+                                                          : 0;
+    if (!scheme)
+        return NULL;
+    char *host = target + scheme;
+    size_t len = strcspn(host, "/?#");
+    char *end = host + len;
+    char *at = memrchr(host, '@', len);
+    if (at)
+        host = at + 1;
+    if (host == end)
+        return NULL;
+    memmove(host - 1, host, (size_t)(end - host));
+    end[-1] = 0;
+    ret->authority = host - 1;
+    return end;
+}
+
+int target_parse(char *target, size_t len, struct target *ret, struct http_field *query, size_t max)
+{
+    static char root[] = "/";
+    *ret = (struct target){0};
+    target[len] = 0;
+    char *path = target;
+    if (*path != '/' && strcmp(path, "*") != 0) {
+        path = parse_authority(target, ret);
+        if (!path)
+            return -EINVAL;
+    }
+    char *fragment = strchr(path, '#');
+    if (fragment)
+        *fragment = 0;
+    char *q = strchr(path, '?');
+    if (q) {
+        *q = 0;
+        if (parse_query(q + 1, query, max, &ret->n_query) < 0)
+            return -EINVAL;
+    }
+    ret->path = *path ? path : root;
+    return decode(path, false);
+}

@@ -1,0 +1,20 @@
+/* Request targets: path, query and authority, decoded in place. */
+#pragma once
+
+#include <stddef.h>
+
+struct http_field {
+    char *name, *value;
+};
+
+struct target {
+    char *path;      /* decoded, begins with '/', or "*" */
+    char *authority; /* of an absolute-form target without its user part, or NULL */
+    size_t n_query;
+};
+
+/* Decodes target[0..len) in place; target[len] is overwritten with NUL and the byte before an
+ * authority may be too. query has room for max parameters. 0, or -EINVAL: malformed, a bad escape,
+ * an escaped NUL or too many parameters. */
+int target_parse(char *target, size_t len, struct target *ret, struct http_field *query,
+                 size_t max);
