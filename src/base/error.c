@@ -88,6 +88,14 @@ void error_clear(struct error *err)
         *err = (struct error){0};
 }
 
+enum error_code error_code_find(const char *name)
+{
+    for (int i = 0; i < _ERROR_CODE_MAX; i++)
+        if (strcmp(codes[i].name, name) == 0)
+            return (enum error_code)i;
+    return ERROR_INTERNAL;
+}
+
 const char *error_code_name(enum error_code code)
 {
     return code < _ERROR_CODE_MAX ? codes[code].name : "internal";

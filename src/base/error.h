@@ -50,6 +50,8 @@ void error_prefix(struct error *err, const char *fmt, ...) __attribute__((format
 bool error_is_set(const struct error *err);
 void error_clear(struct error *err);
 
+/* The code of a name, ERROR_INTERNAL for one that is none. */
+enum error_code error_code_find(const char *name);
 const char *error_code_name(enum error_code code); /* "not_found" */
 int error_code_http(enum error_code code);         /* 404 */
 int error_code_exit(enum error_code code);         /* for sbx */

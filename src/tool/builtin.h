@@ -1,0 +1,10 @@
+/* What the runner's built-in tools answer: data on stdout, and on failure exit 1 with one line of
+ * JSON
+ * {"code","message"} on stderr. */
+#pragma once
+
+struct error;
+struct exec;
+
+/* 0 when the finished exec succeeded, else its error. */
+int builtin_check(struct exec *e, struct error *err);

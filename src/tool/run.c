@@ -1,0 +1,204 @@
+#include "tool/run.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "tool/builtin.h"
+
+struct run {
+    const struct run_events *events;
+    void *data;
+    struct sandbox *sandbox; /* referenced */
+    bool one_shot;
+    struct sandbox_waiter ready;
+    struct exec_waiter done;
+    struct exec *exec; /* referenced; the file being written, then the command */
+    struct run_file *files;
+    size_t n_files, next_file;
+    struct exec_spec spec; /* owns what it points to */
+    struct exec_path *paths;
+    struct exec_sink sink;
+    bool command_started;
+};
+
+static int next_step(struct run *run, struct error *err);
+
+static void free_spec(struct run *run)
+{
+    strv_free((char **)run->spec.argv);
+    strv_free((char **)run->spec.env);
+    free((char *)run->spec.cwd);
+    free((char *)run->spec.stdin_data);
+    for (size_t i = 0; i < run->spec.n_paths; i++)
+        free((char *)run->paths[i].path);
+    free(run->paths);
+}
+
+static void copy_spec(struct run *run, const struct exec_spec *s)
+{
+    run->spec = *s;
+    run->spec.argv = strv_copy(s->argv);
+    run->spec.env = s->env ? strv_copy(s->env) : NULL;
+    run->spec.cwd = s->cwd ? xstrdup(s->cwd) : NULL;
+    if (s->stdin_len) {
+        char *data = xcalloc(1, s->stdin_len);
+        memcpy(data, s->stdin_data, s->stdin_len);
+        run->spec.stdin_data = data;
+    }
+    run->paths = xcalloc(s->n_paths, sizeof(*run->paths));
+    for (size_t i = 0; i < s->n_paths; i++)
+        run->paths[i] = (struct exec_path){s->paths[i].writable, xstrdup(s->paths[i].path)};
+    run->spec.paths = run->paths;
+    if (s->sink) {
+        run->sink = *s->sink;
+        run->spec.sink = &run->sink;
+    }
+}
+
+static void copy_files(struct run *run, const struct run_file *files, size_t n)
+{
+    run->files = xcalloc(n, sizeof(*run->files));
+    run->n_files = n;
+    for (size_t i = 0; i < n; i++) {
+        run->files[i] = files[i];
+        run->files[i].path = xstrdup(files[i].path);
+        run->files[i].data = xcalloc(1, files[i].len + 1);
+        memcpy(run->files[i].data, files[i].data, files[i].len);
+    }
+}
+
+static void run_free(struct run *run)
+{
+    sandbox_waiter_cancel(&run->ready);
+    exec_waiter_cancel(&run->done);
+    for (size_t i = 0; i < run->n_files; i++) {
+        free(run->files[i].path);
+        free(run->files[i].data);
+    }
+    free(run->files);
+    free_spec(run);
+    exec_unref(run->exec);
+    if (run->one_shot)
+        sandbox_delete(run->sandbox, NULL);
+    sandbox_unref(run->sandbox);
+    free(run);
+}
+
+static void finish(struct run *run, struct exec *e, const struct error *err)
+{
+    run->events->on_done(run->data, run, e, err);
+    run_free(run);
+}
+
+static void on_exec_done(struct exec_waiter *w, struct exec *e)
+{
+    struct run *run = container_of(w, struct run, done);
+    struct error err = {0};
+    if (run->command_started) {
+        finish(run, e, NULL);
+        return;
+    }
+    if (builtin_check(e, &err) < 0) {
+        error_prefix(&err, "cannot write file '%s'", run->files[run->next_file - 1].path);
+        finish(run, NULL, &err);
+        return;
+    }
+    exec_unref(steal_ptr(run->exec));
+    if (next_step(run, &err) < 0)
+        finish(run, NULL, &err);
+}
+
+static struct exec *start_file(struct run *run, struct error *err)
+{
+    struct run_file *f = &run->files[run->next_file++];
+    char mode[16];
+    snprintf(mode, sizeof(mode), "%o", f->mode);
+    char *argv[] = {(char *)"fs-write", f->path, mode, (char *)"truncate", NULL};
+    struct exec_spec spec = {.argv = argv,
+                             .builtin = true,
+                             .hidden = true,
+                             .stdin_data = f->data,
+                             .stdin_len = f->len,
+                             .open_stdin = f->len == 0};
+    struct exec *e = exec_start(run->sandbox, &spec, err);
+    if (e && f->len == 0)
+        exec_close_stdin(e, NULL);
+    return e;
+}
+
+/* Never ends the run itself: an exec ends in a later turn of the loop. */
+static int next_step(struct run *run, struct error *err)
+{
+    struct exec *e;
+    if (run->next_file < run->n_files) {
+        e = start_file(run, err);
+    } else {
+        run->command_started = true;
+        e = exec_start(run->sandbox, &run->spec, err);
+    }
+    if (!e)
+        return -EINVAL;
+    run->exec = exec_ref(e);
+    exec_wait(e, &run->done);
+    if (run->command_started && run->events->on_started)
+        run->events->on_started(run->data, run, e);
+    return 0;
+}
+
+static void on_ready(struct sandbox_waiter *w, struct sandbox *sb, const struct error *err)
+{
+    struct run *run = container_of(w, struct run, ready);
+    struct error step_err = {0};
+    (void)sb;
+    if (!err && next_step(run, &step_err) < 0)
+        err = &step_err;
+    if (err)
+        finish(run, NULL, err);
+}
+
+struct run *run_start(const struct run_request *req, const struct run_events *events, void *data,
+                      struct error *err)
+{
+    struct gate_call call = req->call;
+    call.owner = req->owner;
+    call.argv = req->exec.argv;
+    if (gate_check(&call, err) < 0)
+        return NULL;
+    struct sandbox *sb = req->sandbox;
+    if (!sb)
+        sb = sandbox_create(req->manager, req->spec, req->owner, NULL, NULL, true, err);
+    if (!sb)
+        return NULL;
+    struct run *run = new0(struct run);
+    list_init(&run->ready.node);
+    list_init(&run->done.node);
+    run->events = events;
+    run->data = data;
+    run->one_shot = !req->sandbox;
+    run->sandbox = sandbox_ref(sb);
+    run->ready.on_event = on_ready;
+    run->done.on_done = on_exec_done;
+    copy_spec(run, &req->exec);
+    copy_files(run, req->files, req->n_files);
+    if (sandbox_state(sb) == SANDBOX_CREATING) {
+        sandbox_wait_ready(sb, &run->ready);
+    } else if (next_step(run, err) < 0) {
+        run_free(run);
+        return NULL;
+    }
+    return run;
+}
+
+void run_abandon(struct run *run)
+{
+    if (run)
+        run_free(run);
+}
+
+struct sandbox *run_sandbox(const struct run *run)
+{
+    return run->sandbox;
+}

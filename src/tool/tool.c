@@ -1,0 +1,189 @@
+/* The table of tools and how each one's arguments become something to run. */
+#include "tool/tool.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/random.h"
+
+#define TOOL_NET_PATH    "/.mas/mas-tool-net"
+#define TOOL_ARGV_MAX    1024
+#define CODE_IN_ARGV_MAX (96 * 1024) /* below the kernel's limit on one argument */
+
+static char **make_argv(const char *a, const char *b, const char *c)
+{
+    char **argv = xcalloc(4, sizeof(*argv));
+    const char *items[] = {a, b, c};
+    for (size_t i = 0; i < 3 && items[i]; i++)
+        argv[i] = xstrdup(items[i]);
+    return argv;
+}
+
+static int build_runner_tool(const char *name, struct tool_command *ret)
+{
+    ret->argv = make_argv(name, NULL, NULL);
+    return 0;
+}
+
+static int build_calculator(const json_t *args, struct tool_command *ret, struct error *err)
+{
+    const char *expression = NULL;
+    int r = json_member_string(args, "expression", &expression, err);
+    if (r < 0)
+        return r;
+    if (!expression)
+        return error_field(err, "expression", "calculator needs 'expression'");
+    return build_runner_tool("calculator", ret);
+}
+
+static int build_file_system(const json_t *args, struct tool_command *ret, struct error *err)
+{
+    const char *action = NULL, *path = NULL;
+    int r = json_member_string(args, "action", &action, err);
+    if (r >= 0)
+        r = json_member_string(args, "path", &path, err);
+    if (r < 0)
+        return r;
+    if (!action || !path)
+        return error_field(err, action ? "path" : "action",
+                           "file_system needs 'action' and 'path'");
+    return build_runner_tool("file_system", ret);
+}
+
+/* The host of a URL, as the gate compares it; the gateway decides about the connection itself. */
+static char *url_host(const char *url)
+{
+    const char *p = strstr(url, "://");
+    p = p ? p + 3 : url;
+    size_t n = strcspn(p, "/?#");
+    const char *at = memrchr(p, '@', n);
+    if (at) {
+        n -= (size_t)(at + 1 - p);
+        p = at + 1;
+    }
+    if (*p == '[') {
+        size_t end = strcspn(p, "]");
+        return xstrndup(p + 1, end > 1 && end < n ? end - 1 : 0);
+    }
+    size_t colon = strcspn(p, ":");
+    return xstrndup(p, colon < n ? colon : n);
+}
+
+static int build_url_tool(const json_t *args, struct tool_command *ret, struct error *err)
+{
+    const char *url = NULL;
+    int r = json_member_string(args, "url", &url, err);
+    if (r < 0)
+        return r;
+    if (!url)
+        return error_field(err, "url", "'url' is missing");
+    ret->host = url_host(url);
+    ret->argv = make_argv(TOOL_NET_PATH, NULL, NULL);
+    return 0;
+}
+
+static int build_web_search(const json_t *args, struct tool_command *ret, struct error *err)
+{
+    const char *query = NULL;
+    int r = json_member_string(args, "query", &query, err);
+    if (r < 0)
+        return r;
+    if (!query)
+        return error_field(err, "query", "'query' is missing");
+    ret->argv = make_argv(TOOL_NET_PATH, NULL, NULL);
+    return 0;
+}
+
+static int build_shell(const json_t *args, struct tool_command *ret, struct error *err)
+{
+    const char *command = NULL;
+    int r = json_member_string(args, "command", &command, err);
+    if (r >= 0)
+        r = json_member_strv(args, "argv", TOOL_ARGV_MAX, &ret->argv, err);
+    if (r < 0)
+        return r;
+    if (!command == !ret->argv)
+        return error_field(err, "command", "shell needs either 'command' or 'argv'");
+    if (ret->argv && !ret->argv[0])
+        return error_field(err, "argv", "'argv' is empty");
+    if (command)
+        ret->argv = make_argv("/bin/sh", "-c", command);
+    return 0;
+}
+
+static const struct {
+    const char *language, *program, *inline_flag, *suffix;
+} languages[] = {
+    {"python", "python3", "-c", "py"},  {"python3", "python3", "-c", "py"},
+    {"javascript", "node", "-e", "js"}, {"node", "node", "-e", "js"},
+    {"js", "node", "-e", "js"},         {"bash", "bash", "-c", "sh"},
+    {"sh", "sh", "-c", "sh"},           {"shell", "sh", "-c", "sh"},
+};
+
+int tool_build_code(const char *language, const char *code, struct tool_command *ret,
+                    struct error *err)
+{
+    for (size_t i = 0; i < ELEMENTS(languages); i++) {
+        if (strcmp(language, languages[i].language) != 0)
+            continue;
+        if (strlen(code) <= CODE_IN_ARGV_MAX) {
+            ret->argv = make_argv(languages[i].program, languages[i].inline_flag, code);
+        } else {
+            char id[13];
+            random_id(id, 12);
+            ret->file = xasprintf("/tmp/code-%s.%s", id, languages[i].suffix);
+            ret->file_data = xstrdup(code);
+            ret->argv = make_argv(languages[i].program, ret->file, NULL);
+        }
+        return 0;
+    }
+    return error_field(err, "language", "language '%s' is none of python, javascript, bash, sh",
+                       language);
+}
+
+static int build_code(const json_t *args, struct tool_command *ret, struct error *err)
+{
+    const char *language = NULL, *code = NULL;
+    int r = json_member_string(args, "language", &language, err);
+    if (r >= 0)
+        r = json_member_string(args, "code", &code, err);
+    if (r < 0)
+        return r;
+    if (!language || !code)
+        return error_field(err, language ? "code" : "language", "code needs 'language' and 'code'");
+    return tool_build_code(language, code, ret, err);
+}
+
+const struct tool tools[] = {
+    {"calculator", 0, TOOL_IN_RUNNER, "arithmetic", build_calculator},
+    {"file_system", CAPABILITY_FILE, TOOL_IN_RUNNER, "read, write, list and delete files",
+     build_file_system},
+    {"http_client", CAPABILITY_NETWORK, TOOL_IN_HELPER, "one HTTP request", build_url_tool},
+    {"fetch", CAPABILITY_NETWORK, TOOL_IN_HELPER, "a web page as text, markdown or HTML",
+     build_url_tool},
+    {"web_search", CAPABILITY_NETWORK, TOOL_IN_HELPER, "a web search", build_web_search},
+    {"shell", CAPABILITY_UNSAFE, TOOL_AS_COMMAND, "a shell line or an argv", build_shell},
+    {"code", CAPABILITY_UNSAFE, TOOL_AS_COMMAND, "a program in python, javascript or bash",
+     build_code},
+};
+const size_t n_tools = ELEMENTS(tools);
+
+const struct tool *tool_find(const char *name)
+{
+    for (size_t i = 0; i < n_tools; i++)
+        if (strcmp(tools[i].name, name) == 0)
+            return &tools[i];
+    return NULL;
+}
+
+void tool_command_done(struct tool_command *c)
+{
+    strv_free(c->argv);
+    free(c->stdin_data);
+    free(c->host);
+    free(c->file);
+    free(c->file_data);
+    *c = (struct tool_command){0};
+}
