@@ -1,0 +1,148 @@
+#include "toolnet/html-writer.h"
+
+#include <string.h>
+
+void writer_init(struct html_writer *w, struct strbuf *out)
+{
+    *w = (struct html_writer){.out = out, .line_start = true};
+}
+
+static void raw(struct html_writer *w, const char *data, size_t len)
+{
+    if (!w->full && strbuf_append(w->out, data, len) < 0)
+        w->full = true;
+}
+
+void writer_break(struct html_writer *w, unsigned n)
+{
+    if (w->flat) {
+        w->space = true;
+        return;
+    }
+    w->space = false;
+    if (!w->fresh && n > w->breaks)
+        w->breaks = n;
+}
+
+void writer_space(struct html_writer *w)
+{
+    w->space = true;
+}
+
+/* A line without text gets its prefix without the trailing spaces. */
+static void put_prefix(struct html_writer *w, bool empty_line)
+{
+    size_t depth = w->n_prefixes < WRITER_PREFIX_MAX ? w->n_prefixes : WRITER_PREFIX_MAX;
+    size_t from = w->out->len;
+    for (size_t i = 0; i < depth; i++)
+        raw(w, w->prefixes[i], strlen(w->prefixes[i]));
+    while (empty_line && w->out->len > from && w->out->data[w->out->len - 1] == ' ')
+        w->out->data[--w->out->len] = 0;
+}
+
+static void put_breaks(struct html_writer *w)
+{
+    for (unsigned i = 0; w->started && i < w->breaks; i++) {
+        raw(w, "\n", 1);
+        put_prefix(w, i + 1 < w->breaks);
+    }
+    if (!w->started)
+        put_prefix(w, false);
+    w->started = w->line_start = true;
+    w->breaks = 0;
+    w->space = false;
+}
+
+static void put_pending(struct html_writer *w)
+{
+    if (w->breaks || !w->started)
+        put_breaks(w);
+    else if (w->space && !w->line_start)
+        raw(w, " ", 1);
+    w->space = false;
+    for (size_t i = 0; i < w->n_marks && i < WRITER_MARKS_MAX; i++)
+        raw(w, w->marks[i], strlen(w->marks[i]));
+    w->n_marks = 0;
+}
+
+void writer_put(struct html_writer *w, const char *data, size_t len)
+{
+    if (!len || w->full)
+        return;
+    put_pending(w);
+    raw(w, data, len);
+    w->line_start = w->fresh = false;
+}
+
+void writer_puts(struct html_writer *w, const char *text)
+{
+    writer_put(w, text, strlen(text));
+}
+
+void writer_newline(struct html_writer *w)
+{
+    if (w->flat || !w->started) {
+        w->space = true;
+        return;
+    }
+    w->space = false;
+    raw(w, "\n", 1);
+    put_prefix(w, false);
+    w->line_start = true;
+}
+
+void writer_open_mark(struct html_writer *w, const char *mark)
+{
+    if (w->n_marks < WRITER_MARKS_MAX)
+        w->marks[w->n_marks] = mark;
+    w->n_marks++;
+}
+
+void writer_close_mark(struct html_writer *w, const char *mark)
+{
+    if (w->n_marks)
+        w->n_marks--;
+    else
+        raw(w, mark, strlen(mark));
+}
+
+void writer_marker(struct html_writer *w, const char *marker)
+{
+    writer_puts(w, marker);
+    w->line_start = w->fresh = true;
+}
+
+void writer_push_prefix(struct html_writer *w, const char *prefix)
+{
+    if (w->n_prefixes < WRITER_PREFIX_MAX)
+        w->prefixes[w->n_prefixes] = prefix;
+    w->n_prefixes++;
+}
+
+void writer_pop_prefix(struct html_writer *w)
+{
+    if (w->n_prefixes)
+        w->n_prefixes--;
+}
+
+void writer_finish(struct html_writer *w)
+{
+    struct strbuf *b = w->out;
+    while (b->len && strchr(" \n", b->data[b->len - 1]))
+        b->data[--b->len] = 0;
+}
+
+void writer_lines(struct html_writer *w, const char *data, size_t len)
+{
+    while (len && !w->full) {
+        const char *end = memchr(data, '\n', len);
+        size_t n = end ? (size_t)(end - data) : len;
+        size_t shown = n && data[n - 1] == '\r' ? n - 1 : n;
+        writer_put(w, data, shown);
+        if (end)
+            writer_newline(w);
+        n += end != NULL;
+        data += n;
+        len -= n;
+    }
+}

@@ -1,0 +1,336 @@
+#include "toolnet/transfer.h"
+
+#include <ctype.h>
+#include <curl/curl.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "toolnet/toolnet.h"
+#include "toolnet/url.h"
+
+/* One request and its answer, without redirects. */
+struct hop {
+    const struct toolnet *net;
+    const struct transfer_request *req;
+    struct transfer_response *res;
+    const char *method;
+    struct url url;
+    bool with_body;
+    bool with_credentials; /* still at the origin the caller named */
+    int64_t deadline_ms;
+    size_t header_count, header_bytes;
+    CURL *curl;
+    struct curl_slist *headers, *connect_to;
+    char curl_error[CURL_ERROR_SIZE];
+    struct error err; /* of a callback */
+};
+
+static void hop_done(struct hop *h)
+{
+    curl_easy_cleanup(h->curl);
+    curl_slist_free_all(h->headers);
+    curl_slist_free_all(h->connect_to);
+    url_done(&h->url);
+}
+
+static curl_socket_t on_open_socket(void *data, curlsocktype purpose, struct curl_sockaddr *address)
+{
+    struct hop *h = data;
+    (void)purpose;
+    (void)address;
+    int fd = dial_open(h->net->gateway_socket, h->url.host, h->url.port, h->deadline_ms,
+                       h->res->detail, &h->err);
+    return fd < 0 ? CURL_SOCKET_BAD : fd;
+}
+
+static int on_socket_option(void *data, curl_socket_t fd, curlsocktype purpose)
+{
+    (void)data;
+    (void)fd;
+    (void)purpose;
+    return CURL_SOCKOPT_ALREADY_CONNECTED;
+}
+
+static size_t on_body(char *data, size_t size, size_t n, void *user)
+{
+    struct hop *h = user;
+    size_t len = size * n, room = h->res->body.max - h->res->body.len;
+    size_t take = len < room ? len : room;
+    strbuf_append(&h->res->body, data, take);
+    if (take == len)
+        return len;
+    /* A short count ends the transfer; hop_run() knows that it was us. */
+    h->res->truncated = true;
+    return CURL_WRITEFUNC_ERROR;
+}
+
+/* "content-type" and "CONTENT-TYPE" become "Content-Type". */
+static char *canonical_name(const char *name, size_t len)
+{
+    char *copy = xstrndup(name, len);
+    bool upper = true;
+    for (char *p = copy; *p; p++) {
+        *p = (char)(upper ? toupper((unsigned char)*p) : tolower((unsigned char)*p));
+        upper = *p == '-';
+    }
+    return copy;
+}
+
+static void add_answer_header(json_t *headers, const char *line, size_t len)
+{
+    bool lossy;
+    const char *colon = memchr(line, ':', len);
+    if (!colon || colon == line)
+        return;
+    const char *value = colon + 1, *end = line + len;
+    while (value < end && isspace((unsigned char)*value))
+        value++;
+    while (end > value && isspace((unsigned char)end[-1]))
+        end--;
+    _cleanup_json_ json_t *text = json_string_from_bytes(value, (size_t)(end - value), &lossy);
+    _cleanup_free_ char *raw = canonical_name(line, (size_t)(colon - line));
+    _cleanup_json_ json_t *name = json_string_from_bytes(raw, strlen(raw), &lossy);
+    const char *key = json_string_value(name);
+    const char *old = json_string_value(json_object_get(headers, key));
+    if (old)
+        json_object_set_new(headers, key, json_sprintf("%s, %s", old, json_string_value(text)));
+    else
+        json_object_set(headers, key, text);
+}
+
+static void start_answer(struct hop *h, const char *line, size_t len)
+{
+    bool lossy;
+    const char *space = memchr(line, ' ', len);
+    const char *text = space ? space + 1 : line + len;
+    _cleanup_json_ json_t *clean =
+        json_string_from_bytes(text, (size_t)(line + len - text), &lossy);
+    snprintf(h->res->status_text, sizeof(h->res->status_text), "%.100s", json_string_value(clean));
+    h->res->status_text[strcspn(h->res->status_text, "\r\n")] = 0;
+    json_object_clear(h->res->headers);
+}
+
+static size_t on_header(char *data, size_t size, size_t n, void *user)
+{
+    struct hop *h = user;
+    size_t len = size * n;
+    h->header_bytes += len;
+    if (++h->header_count > TRANSFER_ANSWER_HEADERS || h->header_bytes > TRANSFER_ANSWER_BYTES) {
+        error_set(&h->err, ERROR_TOOL_FAILED, 0, "the answer's headers are too large");
+        return 0;
+    }
+    if (len > 5 && memcmp(data, "HTTP/", 5) == 0)
+        start_answer(h, data, len);
+    else
+        add_answer_header(h->res->headers, data, len);
+    return len;
+}
+
+/* What may follow a redirect to another origin: anything else could be a credential. */
+static bool crosses_origins(const char *name)
+{
+    static const char *const names[] = {"Accept",     "Accept-Language", "Accept-Encoding",
+                                        "User-Agent", "Cache-Control",   "Range"};
+    for (size_t i = 0; i < ELEMENTS(names); i++)
+        if (strcasecmp(name, names[i]) == 0)
+            return true;
+    return strncasecmp(name, "Content-", 8) == 0;
+}
+
+static bool has_header(const struct transfer_request *req, const char *name)
+{
+    for (size_t i = 0; i < req->n_headers; i++)
+        if (strcasecmp(req->headers[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+static void append_line(struct hop *h, const char *line)
+{
+    h->headers = curl_slist_append(h->headers, line);
+}
+
+static void set_headers(struct hop *h)
+{
+    for (size_t i = 0; i < h->req->n_headers; i++) {
+        const struct transfer_header *hd = &h->req->headers[i];
+        if (!h->with_credentials && !crosses_origins(hd->name))
+            continue;
+        if (!h->with_body && strncasecmp(hd->name, "Content-", 8) == 0)
+            continue;
+        /* libcurl takes "Name;" for a header without a value, and "Name:" for "do not send". */
+        _cleanup_free_ char *line =
+            *hd->value ? xasprintf("%s: %s", hd->name, hd->value) : xasprintf("%s;", hd->name);
+        append_line(h, line);
+    }
+    append_line(h, "Expect:");
+    if (!has_header(h->req, "Content-Type"))
+        append_line(h, "Content-Type:");
+    curl_easy_setopt(h->curl, CURLOPT_HTTPHEADER, h->headers);
+    if (!has_header(h->req, "Accept-Encoding"))
+        curl_easy_setopt(h->curl, CURLOPT_ACCEPT_ENCODING, "");
+}
+
+static void set_method(struct hop *h)
+{
+    CURL *c = h->curl;
+    if (strcmp(h->method, "HEAD") == 0) {
+        curl_easy_setopt(c, CURLOPT_NOBODY, 1L);
+        return;
+    }
+    if (h->with_body) {
+        curl_easy_setopt(c, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)h->req->body_len);
+        curl_easy_setopt(c, CURLOPT_POSTFIELDS, h->req->body);
+    }
+    curl_easy_setopt(c, CURLOPT_CUSTOMREQUEST, h->method);
+}
+
+/* The name is never resolved: every connection is said to go to an address that is not used,
+ * because on_open_socket() hands over a stream that is connected already. */
+static void set_connection(struct hop *h)
+{
+    CURL *c = h->curl;
+    h->connect_to = curl_slist_append(NULL, "::127.0.0.1:9");
+    curl_easy_setopt(c, CURLOPT_CONNECT_TO, h->connect_to);
+    curl_easy_setopt(c, CURLOPT_OPENSOCKETFUNCTION, on_open_socket);
+    curl_easy_setopt(c, CURLOPT_OPENSOCKETDATA, h);
+    curl_easy_setopt(c, CURLOPT_SOCKOPTFUNCTION, on_socket_option);
+    curl_easy_setopt(c, CURLOPT_PROXY, "");
+    curl_easy_setopt(c, CURLOPT_NOPROXY, "*");
+    curl_easy_setopt(c, CURLOPT_FORBID_REUSE, 1L);
+    curl_easy_setopt(c, CURLOPT_CAINFO, h->net->ca_file);
+    curl_easy_setopt(c, CURLOPT_CAPATH, NULL);
+    curl_easy_setopt(c, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+}
+
+static int set_options(struct hop *h)
+{
+    CURL *c = h->curl;
+    int64_t left = h->deadline_ms - clock_mono_ms();
+    if (left <= 0)
+        return error_set(&h->err, ERROR_TOOL_FAILED, 0, "timed out");
+    curl_easy_setopt(c, CURLOPT_URL, h->url.text);
+    curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(c, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(c, CURLOPT_TIMEOUT_MS, (long)left);
+    curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT_MS, (long)left);
+    curl_easy_setopt(c, CURLOPT_USERAGENT, "mas-tool-net/" MAS_VERSION);
+    curl_easy_setopt(c, CURLOPT_ERRORBUFFER, h->curl_error);
+    curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, on_body);
+    curl_easy_setopt(c, CURLOPT_WRITEDATA, h);
+    curl_easy_setopt(c, CURLOPT_HEADERFUNCTION, on_header);
+    curl_easy_setopt(c, CURLOPT_HEADERDATA, h);
+    set_connection(h);
+    set_method(h);
+    set_headers(h);
+    return 0;
+}
+
+static int failure(const struct hop *h, CURLcode code, struct error *err)
+{
+    if (error_is_set(&h->err)) {
+        *err = h->err;
+        return -EIO;
+    }
+    const char *why = h->curl_error[0] ? h->curl_error : curl_easy_strerror(code);
+    if (code == CURLE_OPERATION_TIMEDOUT) {
+        char limit[CLOCK_DURATION_SIZE];
+        clock_format_duration(h->req->timeout_ms * 1000000, limit);
+        return error_set(err, ERROR_TOOL_FAILED, 0, "timed out after %s", limit);
+    }
+    return error_set(err, ERROR_TOOL_FAILED, 0, "%s: %s", h->url.host, why);
+}
+
+/* *ret_next is where the answer redirects to, or NULL; the caller frees it. */
+static int hop_run(struct hop *h, char **ret_next, struct error *err)
+{
+    struct transfer_response *res = h->res;
+    h->curl = curl_easy_init();
+    strbuf_reset(&res->body);
+    res->truncated = false;
+    CURLcode code = h->curl && set_options(h) == 0 ? curl_easy_perform(h->curl) : CURLE_FAILED_INIT;
+    if (code != CURLE_OK && !(code == CURLE_WRITE_ERROR && res->truncated))
+        return failure(h, code, err);
+    char *next = NULL;
+    curl_easy_getinfo(h->curl, CURLINFO_RESPONSE_CODE, &res->status);
+    curl_easy_getinfo(h->curl, CURLINFO_REDIRECT_URL, &next);
+    *ret_next = next ? xstrdup(next) : NULL;
+    return 0;
+}
+
+/* As browsers do: 303 turns all into GET, 301 and 302 only POST; 307 and 308 keep the request. */
+static void change_method(struct hop *h, long status)
+{
+    bool to_get = status == 303 ? strcmp(h->method, "HEAD") != 0
+                                : status < 303 && strcmp(h->method, "POST") == 0;
+    if (to_get) {
+        h->method = "GET";
+        h->with_body = false;
+    }
+}
+
+static int next_hop(struct hop *h, const struct url *first, const char *next, struct error *err)
+{
+    struct transfer_response *res = h->res;
+    if (++res->redirects > h->net->max_redirects)
+        return error_set(err, ERROR_TOOL_FAILED, 0, "stopped after %d redirects",
+                         h->net->max_redirects);
+    struct hop n = {.net = h->net, .req = h->req, .res = res, .method = h->method};
+    n.with_body = h->with_body;
+    n.deadline_ms = h->deadline_ms;
+    struct error bad = {0};
+    if (url_parse(next, &n.url, &bad) < 0)
+        return error_set(err, ERROR_TOOL_FAILED, 0, "redirected to a URL that is not followed: %s",
+                         bad.message);
+    /* Once away from the first origin, credentials do not come back. */
+    n.with_credentials = h->with_credentials && url_same_origin(first, &n.url);
+    change_method(&n, res->status);
+    hop_done(h);
+    *h = n;
+    return 0;
+}
+
+static int follow(struct hop *h, const struct url *first, struct error *err)
+{
+    for (;;) {
+        _cleanup_free_ char *next = NULL;
+        int r = hop_run(h, &next, err);
+        if (r < 0 || !next)
+            return r;
+        r = next_hop(h, first, next, err);
+        if (r < 0)
+            return r;
+    }
+}
+
+int transfer_run(const struct toolnet *net, const struct transfer_request *req,
+                 struct transfer_response *ret, struct error *err)
+{
+    struct url first;
+    struct hop h = {.net = net, .req = req, .res = ret, .method = req->method};
+    *ret = (struct transfer_response){.headers = json_object()};
+    strbuf_init(&ret->body, net->max_body_bytes);
+    int r = url_parse(req->url, &first, err);
+    if (r < 0)
+        return r;
+    h.with_body = req->body != NULL;
+    h.with_credentials = true;
+    h.deadline_ms = clock_mono_ms() + req->timeout_ms;
+    r = url_parse(req->url, &h.url, err);
+    if (r == 0)
+        r = follow(&h, &first, err);
+    if (r == 0)
+        ret->url = xstrdup(h.url.text);
+    hop_done(&h);
+    url_done(&first);
+    return r;
+}
