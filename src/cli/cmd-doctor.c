@@ -1,0 +1,109 @@
+/* sbx doctor: what this host offers, what each runtime of the daemon makes of it, how to get more;
+ * and with -clean, the sweep of what killed daemons left behind. */
+#include <errno.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "base/alloc.h"
+#include "base/json.h"
+#include "cli/args.h"
+#include "cli/command.h"
+#include "cli/host-check.h"
+#include "cli/output.h"
+#include "cli/session.h"
+#include "libsbx/sbx.h"
+
+extern char **environ;
+
+static void print_row(bool ok, const char *name, const char *detail)
+{
+    _cleanup_free_ char *clean = printable(detail);
+    printf("  %s%-3s%s %-16s %s\n", colour(ok ? COLOUR_GREEN : COLOUR_YELLOW), ok ? "yes" : "no",
+           colour(COLOUR_OFF), name, clean);
+}
+
+static void print_host(void)
+{
+    printf("%sThis host%s\n", colour(COLOUR_BOLD), colour(COLOUR_OFF));
+    for (size_t i = 0; i < n_host_checks; i++) {
+        char detail[HOST_CHECK_DETAIL] = "";
+        bool ok = host_checks[i].look(detail);
+        print_row(ok, host_checks[i].name, detail);
+        if (!ok)
+            printf("      %-16s to get it: %s\n", "", host_checks[i].advice);
+    }
+}
+
+/* What enforces a limit: a text, or null where nothing does. */
+static void print_enforced(const json_t *enforces)
+{
+    const char *key;
+    json_t *v;
+    json_object_foreach((json_t *)enforces, key, v)
+    {
+        bool on = json_is_string(v) || json_is_true(v);
+        print_row(on, key, json_is_string(v) ? json_string_value(v) : "");
+    }
+}
+
+static void print_runtime(const json_t *rt)
+{
+    _cleanup_free_ char *name = cell(rt, "name"), *reason = cell(rt, "reason");
+    bool ok = json_is_true(json_object_get(rt, "available"));
+    printf("%sRuntime %s%s: %s%s%s\n", colour(COLOUR_BOLD), name, colour(COLOUR_OFF),
+           ok ? "available" : "not available", strcmp(reason, "-") != 0 ? ", " : "",
+           strcmp(reason, "-") != 0 ? reason : "");
+    print_enforced(json_object_get(rt, "enforces"));
+}
+
+static int examine(const struct args *a)
+{
+    struct sbx_error err;
+    _cleanup_session_ struct session s = {0};
+    _cleanup_json_ json_t *status = NULL;
+    if (!a->on[FLAG_JSON])
+        print_host();
+    if (session_open(a, true, &s, &err) < 0 ||
+        session_call(&s, "GET", "/v1/status", NULL, &status, &err) < 0)
+        return cli_fail(&err);
+    const json_t *runtimes = json_object_get(status, "runtimes");
+    if (a->on[FLAG_JSON]) {
+        json_dumpf(runtimes, stdout, JSON_INDENT(2));
+        putchar('\n');
+        return 0;
+    }
+    size_t i;
+    json_t *rt;
+    json_array_foreach(runtimes, i, rt)
+    {
+        putchar('\n');
+        print_runtime(rt);
+    }
+    return 0;
+}
+
+/* The daemon knows its own names; it sweeps what belongs to no living daemon, and says what. */
+static int clean(void)
+{
+    struct sbx_error err;
+    _cleanup_free_ char *path = sbx_find_daemon(&err);
+    if (!path)
+        return cli_fail(&err);
+    char *argv[] = {path, (char *)"--clean", NULL};
+    pid_t pid;
+    int status, r = posix_spawnp(&pid, path, NULL, NULL, argv, environ);
+    if (r != 0) {
+        cli_set_error(&err, NULL, "start '%s': %s", path, strerror(r));
+        return cli_fail(&err);
+    }
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_SBX_FAILED;
+}
+
+int cmd_doctor(const struct args *a)
+{
+    return a->on[FLAG_CLEAN] ? clean() : examine(a);
+}

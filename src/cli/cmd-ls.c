@@ -1,0 +1,113 @@
+/* sbx ls: sandboxes, or files of one. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/json.h"
+#include "cli/args.h"
+#include "cli/command.h"
+#include "cli/output.h"
+#include "cli/remote.h"
+#include "cli/session.h"
+#include "cli/transfer.h"
+#include "libsbx/sbx.h"
+
+#define PAGE_SIZE "100"
+
+static void print_json(const json_t *value)
+{
+    json_dumpf(value, stdout, JSON_INDENT(2));
+    putchar('\n');
+}
+
+static void add_sandboxes(struct table *t, const json_t *page)
+{
+    size_t i;
+    json_t *sb;
+    json_array_foreach(json_object_get(page, "sandboxes"), i, sb)
+    {
+        char *cells[] = {cell(sb, "id"), cell(sb, "runtime"), cell(sb, "state"),
+                         cell(sb, "created_at")};
+        table_add(t, cells);
+    }
+}
+
+static int list_sandboxes(struct session *s, bool as_json, struct sbx_error *err)
+{
+    static const char *const titles[] = {"ID", "RUNTIME", "STATE", "CREATED"};
+    struct table t;
+    table_init(&t, ELEMENTS(titles), titles);
+    _cleanup_json_ json_t *all = json_array();
+    _cleanup_free_ char *cursor = xstrdup("");
+    int r;
+    do {
+        _cleanup_free_ char *path =
+            sbx_path_format(*cursor ? "/v1/sandboxes?limit=" PAGE_SIZE "&cursor=%s"
+                                    : "/v1/sandboxes?limit=" PAGE_SIZE "%s",
+                            cursor);
+        _cleanup_json_ json_t *page = NULL;
+        r = session_call(s, "GET", path, NULL, &page, err);
+        if (r < 0)
+            break;
+        add_sandboxes(&t, page);
+        json_array_extend(all, json_object_get(page, "sandboxes"));
+        const char *next = json_string_value(json_object_get(page, "next_cursor"));
+        free(cursor);
+        cursor = xstrdup(next ? next : "");
+    } while (*cursor);
+    if (r == 0 && as_json)
+        print_json(all);
+    else if (r == 0)
+        table_print(&t);
+    return r;
+}
+
+static void print_files(const json_t *files)
+{
+    static const char *const titles[] = {"MODE", "SIZE", "MODIFIED", "NAME"};
+    struct table t;
+    table_init(&t, ELEMENTS(titles), titles);
+    size_t i;
+    json_t *f;
+    json_array_foreach(files, i, f)
+    {
+        bool dir = json_is_true(json_object_get(f, "is_dir"));
+        _cleanup_free_ char *name = cell(f, "name");
+        char *cells[] = {cell(f, "mode"), cell(f, "size"), cell(f, "mod_time"),
+                         xasprintf("%s%s", name, dir ? "/" : "")};
+        table_add(&t, cells);
+    }
+    table_print(&t);
+}
+
+static int list_files(struct session *s, const struct remote *r, const struct args *a,
+                      struct sbx_error *err)
+{
+    _cleanup_free_ char *path = sbx_path_format("/v1/sandboxes/%s/files?path=%s&recursive=%s",
+                                                r->id, r->path, a->on[FLAG_RECURSIVE] ? "1" : "0");
+    _cleanup_json_ json_t *answer = NULL;
+    if (session_call(s, "GET", path, NULL, &answer, err) < 0)
+        return -1;
+    const json_t *files = json_object_get(answer, "files");
+    if (a->on[FLAG_JSON])
+        print_json(files);
+    else
+        print_files(files);
+    return 0;
+}
+
+int cmd_ls(const struct args *a)
+{
+    struct sbx_error err;
+    _cleanup_session_ struct session s = {0};
+    if (session_open(a, false, &s, &err) < 0)
+        return cli_fail(&err);
+    if (!a->n_rest)
+        return list_sandboxes(&s, a->on[FLAG_JSON], &err) < 0 ? cli_fail(&err) : 0;
+    _cleanup_remote_ struct remote r = {0};
+    if (!remote_parse(a->rest[0], &r)) {
+        r.id = xstrdup(a->rest[0]);
+        r.path = transfer_remote_path("");
+    }
+    return list_files(&s, &r, a, &err) < 0 ? cli_fail(&err) : 0;
+}

@@ -1,0 +1,70 @@
+#include "cli/command.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "cli/args.h"
+
+#define FLAGS_SPEC                                                                                 \
+    (FLAG_BIT(RUNTIME) | FLAG_BIT(LIMIT) | FLAG_BIT(ACCEPT_WEAKER) | FLAG_BIT(ENV) |               \
+     FLAG_BIT(FILE) | FLAG_BIT(CWD) | FLAG_BIT(TIMEOUT) | FLAG_BIT(KEEP))
+
+const struct command commands[] = {
+    {"run", GROUP_EVERYDAY, "[flags] [--] argv...", "run one command in a new sandbox",
+     "Standard input goes to the command, its output comes as it is written, and sbx exits as\n"
+     "the command did. Without -addr and $MAS_SANDBOX_URL, and with no daemon at the default\n"
+     "address, sbx starts a private one for this command and stops it afterwards.",
+     FLAGS_CONNECTION | FLAGS_SPEC, 1, -1, true, cmd_run},
+    {"shell", GROUP_EVERYDAY, "[flags] [--] [argv...]", "open a terminal in a sandbox",
+     "In a new sandbox, deleted at the end unless -keep is given; or in the one that -id names.",
+     FLAGS_CONNECTION | FLAGS_SPEC | FLAG_BIT(ID), 0, -1, true, cmd_shell},
+    {"cp", GROUP_EVERYDAY, "[flags] FROM TO", "copy files and directories in or out",
+     "One side is local, the other is ID:PATH. A relative PATH is below /workspace. A directory\n"
+     "is copied with what is in it; into TO if TO is a directory, else as TO. Local files are\n"
+     "written below TO only, whatever links the sandbox's files contain.",
+     FLAGS_CONNECTION, 2, 2, false, cmd_cp},
+    {"ls", GROUP_EVERYDAY, "[flags] [ID[:PATH]]", "list sandboxes, or files of one", NULL,
+     FLAGS_CONNECTION | FLAG_BIT(RECURSIVE) | FLAG_BIT(JSON), 0, 1, false, cmd_ls},
+    {"logs", GROUP_EVERYDAY, "[-f] -id ID [-exec-id E]", "print the output of an exec",
+     "Without -exec-id, of the sandbox's newest.",
+     FLAGS_CONNECTION | FLAG_BIT(ID) | FLAG_BIT(EXEC_ID) | FLAG_BIT(FOLLOW) | FLAG_BIT(STREAM_RAW),
+     0, 0, false, cmd_logs},
+    {"create", GROUP_SANDBOX, "[flags]", "create a sandbox; prints id=... namespace=... pod=...",
+     NULL,
+     FLAGS_CONNECTION | FLAG_BIT(ID) | FLAG_BIT(IMAGE) | FLAG_BIT(VOLUME) | FLAG_BIT(CACHE_MODE) |
+         FLAG_BIT(CACHE_PVC_SIZE) | FLAG_BIT(CACHE_PVC_STORAGE_CLASS) |
+         FLAG_BIT(CACHE_PVC_ACCESS_MODE) | FLAG_BIT(ENV) | FLAG_BIT(ALLOW_HOST) |
+         FLAG_BIT(DENY_HOST) | FLAG_BIT(CMD),
+     0, -1, true, cmd_create},
+    {"exec", GROUP_SANDBOX, "-id ID [flags] [--] argv...", "run a command in a sandbox",
+     "Starts it and prints exec_id=... status=running, or with -sync, -stream or -stream-raw "
+     "waits\n"
+     "for it and exits as it did.",
+     FLAGS_CONNECTION | FLAG_BIT(ID) | FLAG_BIT(CMD) | FLAG_BIT(TIMEOUT) | FLAG_BIT(SYNC) |
+         FLAG_BIT(STREAM) | FLAG_BIT(STREAM_RAW),
+     0, -1, true, cmd_exec},
+    {"status", GROUP_SANDBOX, "[-id ID]", "show one sandbox, or a table of all", NULL,
+     FLAGS_CONNECTION | FLAG_BIT(ID), 0, 0, false, cmd_status},
+    {"delete", GROUP_SANDBOX, "-id ID", "delete a sandbox with all that is in it", NULL,
+     FLAGS_CONNECTION | FLAG_BIT(ID), 0, 0, false, cmd_delete},
+    {"exec-status", GROUP_SANDBOX, "-id ID -exec-id E", "show how an exec is doing", NULL,
+     FLAGS_CONNECTION | FLAG_BIT(ID) | FLAG_BIT(EXEC_ID), 0, 0, false, cmd_exec_status},
+    {"exec-cancel", GROUP_SANDBOX, "-id ID -exec-id E", "end an exec", NULL,
+     FLAGS_CONNECTION | FLAG_BIT(ID) | FLAG_BIT(EXEC_ID), 0, 0, false, cmd_exec_cancel},
+    {"doctor", GROUP_HOST, "[-clean] [-json]",
+     "say what this host can enforce, and how to get more",
+     "With -clean, removes cgroups and files of daemons that were killed.",
+     FLAGS_CONNECTION | FLAG_BIT(CLEAN) | FLAG_BIT(JSON), 0, 0, false, cmd_doctor},
+    {"version", GROUP_HOST, "", "print versions of sbx and of the daemon", NULL, FLAGS_CONNECTION,
+     0, 0, false, cmd_version},
+    {"help", GROUP_HOST, "[COMMAND]", "say how a command is used", NULL, 0, 0, 1, false, cmd_help},
+};
+const size_t n_commands = ELEMENTS(commands);
+
+const struct command *command_find(const char *name)
+{
+    for (size_t i = 0; i < n_commands; i++)
+        if (strcmp(commands[i].name, name) == 0)
+            return &commands[i];
+    return NULL;
+}

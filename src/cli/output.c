@@ -1,0 +1,180 @@
+#include "cli/output.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/strbuf.h"
+#include "libsbx/sbx.h"
+
+static const char *const colours[] = {
+    [COLOUR_OFF] = "\033[0m",    [COLOUR_BOLD] = "\033[1m",    [COLOUR_RED] = "\033[31m",
+    [COLOUR_GREEN] = "\033[32m", [COLOUR_YELLOW] = "\033[33m",
+};
+static_assert(ELEMENTS(colours) == _COLOUR_MAX, "a sequence per colour");
+
+static bool may_colour(int fd)
+{
+    const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
+    return !(no && *no) && !(term && strcmp(term, "dumb") == 0) && isatty(fd);
+}
+
+const char *colour(enum colour c)
+{
+    return may_colour(STDOUT_FILENO) ? colours[c] : "";
+}
+
+const char *colour_err(enum colour c)
+{
+    return may_colour(STDERR_FILENO) ? colours[c] : "";
+}
+
+static bool is_control(const unsigned char *p)
+{
+    /* The C1 controls are 0xc2 0x80..0x9f in UTF-8. */
+    return *p < 0x20 || *p == 0x7f || (*p == 0xc2 && p[1] >= 0x80 && p[1] <= 0x9f);
+}
+
+char *printable(const char *text)
+{
+    struct strbuf out = STRBUF_INIT(SBX_LINE_MAX);
+    for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
+        if (is_control(p))
+            strbuf_printf(&out, "\\x%02x", *p == 0xc2 ? *++p : *p);
+        else
+            strbuf_append(&out, p, 1);
+    }
+    return strbuf_steal(&out);
+}
+
+static void print_message(const char *text, enum colour c)
+{
+    _cleanup_free_ char *clean = printable(text);
+    fflush(stdout);
+    fprintf(stderr, "%ssbx:%s %s\n", colour_err(c), colour_err(COLOUR_OFF), clean);
+}
+
+void cli_warn(const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    char text[2048];
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    print_message(text, COLOUR_YELLOW);
+}
+
+int cli_fail_usage(const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    char text[2048];
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    print_message(text, COLOUR_RED);
+    return EXIT_USAGE;
+}
+
+int cli_fail(const struct sbx_error *err)
+{
+    print_message(err->message, COLOUR_RED);
+    for (int c = ERROR_NONE + 1; c < _ERROR_CODE_MAX; c++)
+        if (strcmp(error_code_name((enum error_code)c), err->code) == 0)
+            return error_code_exit((enum error_code)c);
+    return EXIT_SBX_FAILED;
+}
+
+int cli_set_error(struct sbx_error *err, const char *code, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    err->http_status = 0;
+    snprintf(err->code, sizeof(err->code), "%s", code ? code : "internal");
+    vsnprintf(err->message, sizeof(err->message), fmt, ap);
+    va_end(ap);
+    return -1;
+}
+
+int exit_code_of(const char *status, bool has_exit_code, int exit_code)
+{
+    if (strcmp(status, "timed_out") == 0) {
+        cli_warn("the command ran out of time");
+        return EXIT_TIMED_OUT;
+    }
+    if (strcmp(status, "oom_killed") == 0) {
+        cli_warn("the command ran out of memory");
+        return EXIT_OOM_KILLED;
+    }
+    if (strcmp(status, "canceled") == 0)
+        cli_warn("the command was canceled");
+    if (!has_exit_code)
+        return strcmp(status, "completed") == 0 ? 0 : EXIT_SBX_FAILED;
+    return exit_code & 0xff;
+}
+
+char *cell(const json_t *obj, const char *key)
+{
+    const json_t *v = json_object_get(obj, key);
+    if (json_is_string(v) && json_string_length(v))
+        return printable(json_string_value(v));
+    if (json_is_boolean(v))
+        return xstrdup(json_is_true(v) ? "true" : "false");
+    if (json_is_integer(v))
+        return xasprintf("%lld", (long long)json_integer_value(v));
+    if (json_is_real(v))
+        return xasprintf("%g", json_real_value(v));
+    return xstrdup("-");
+}
+
+void table_init(struct table *t, size_t columns, const char *const titles[])
+{
+    assert(columns <= TABLE_COLUMNS_MAX);
+    *t = (struct table){.columns = columns};
+    char *cells[TABLE_COLUMNS_MAX];
+    for (size_t i = 0; i < columns; i++)
+        cells[i] = xstrdup(titles[i]);
+    table_add(t, cells);
+}
+
+void table_add(struct table *t, char *const cells[])
+{
+    char **row = xcalloc(t->columns, sizeof(char *));
+    memcpy(row, cells, t->columns * sizeof(char *));
+    t->rows = xrealloc(t->rows, (t->n_rows + 1) * sizeof(char **));
+    t->rows[t->n_rows++] = row;
+}
+
+/* Columns on a screen, near enough: bytes that do not continue a UTF-8 sequence. */
+static size_t width_of(const char *s)
+{
+    size_t n = 0;
+    for (; *s; s++)
+        n += ((unsigned char)*s & 0xc0) != 0x80;
+    return n;
+}
+
+void table_print(struct table *t)
+{
+    size_t width[TABLE_COLUMNS_MAX] = {0};
+    for (size_t r = 0; r < t->n_rows; r++)
+        for (size_t i = 0; i < t->columns; i++)
+            if (width_of(t->rows[r][i]) > width[i])
+                width[i] = width_of(t->rows[r][i]);
+    for (size_t r = 0; r < t->n_rows; r++) {
+        for (size_t i = 0; i < t->columns; i++) {
+            bool last = i + 1 == t->columns;
+            int pad = last ? 0 : (int)(width[i] - width_of(t->rows[r][i]) + 2);
+            printf("%s%*s", t->rows[r][i], pad, "");
+            free(t->rows[r][i]);
+        }
+        putchar('\n');
+        free(t->rows[r]);
+    }
+    free(t->rows);
+    *t = (struct table){0};
+}

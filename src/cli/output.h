@@ -1,0 +1,51 @@
+/* What sbx prints: colours only on a terminal and only without NO_COLOR, names and messages that
+ * come from a sandbox or a daemon never with control bytes, tables, errors and exit codes. */
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+struct sbx_error;
+struct strbuf;
+
+#define SBX_CLI_ADDRESS "http://localhost:8080"
+
+/* Exit codes that are not a command's own; the others come from base/error.c's table. */
+#define EXIT_USAGE       2
+#define EXIT_TIMED_OUT   124
+#define EXIT_SBX_FAILED  125
+#define EXIT_BROKEN_PIPE 141
+#define EXIT_OOM_KILLED  137
+
+enum colour { COLOUR_OFF, COLOUR_BOLD, COLOUR_RED, COLOUR_GREEN, COLOUR_YELLOW, _COLOUR_MAX };
+const char *colour(enum colour c);     /* for stdout; "" where there are none */
+const char *colour_err(enum colour c); /* for stderr */
+
+/* Prints "sbx: message" on stderr and returns the exit code for it. */
+int cli_fail(const struct sbx_error *err);
+int cli_fail_usage(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* Prints "sbx: ..." on stderr. */
+void cli_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* sbx's own exit code for a command that ended; explains on stderr when it was not by itself. */
+int exit_code_of(const char *status, bool has_exit_code, int exit_code);
+/* Fills err with code "internal" unless another is given; returns -1. */
+int cli_set_error(struct sbx_error *err, const char *code, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* A copy in which control bytes are written as \xNN. The caller frees it. */
+char *printable(const char *text);
+/* A member as a cell: text, number or true/false; "-" when absent, null or empty. */
+char *cell(const json_t *obj, const char *key);
+
+#define TABLE_COLUMNS_MAX 8
+struct table {
+    size_t columns;
+    char ***rows; /* each with `columns` strings */
+    size_t n_rows;
+};
+void table_init(struct table *t, size_t columns, const char *const titles[]);
+/* Takes the strings. */
+void table_add(struct table *t, char *const cells[]);
+/* Prints to stdout and frees. */
+void table_print(struct table *t);
