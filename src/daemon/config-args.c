@@ -173,6 +173,18 @@ void config_load_args(struct config *c, int argc, char *const *argv, struct conf
     config_problems_done(&seen);
 }
 
+void config_args_hide(int argc, char *const *argv)
+{
+    struct config_problems seen;
+    config_problems_init(&seen);
+    struct walk w = {argc, argv, 1};
+    struct flag f;
+    while (next_flag(&w, &f, &seen))
+        if (f.key && (f.key->flags & KEY_SECRET) && f.value)
+            memset((char *)(uintptr_t)f.value, 'x', strlen(f.value));
+    config_problems_done(&seen);
+}
+
 /* NAME of SANDBOX_NAME=value as a key's name. False when it cannot be one. */
 static bool key_name(const char *variable, size_t len, char name[FLAG_NAME_MAX])
 {

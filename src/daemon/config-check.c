@@ -15,8 +15,7 @@
 #include "base/alloc.h"
 #include "base/fd.h"
 
-#define MIB            (1024LL * 1024)
-#define UIDS_A_SANDBOX 65536
+#define MIB (1024LL * 1024)
 
 /* --- files */
 
@@ -155,9 +154,8 @@ static void check_limits(const struct config *c, struct config_problems *p)
                   (double)c->journal_total_bytes);
     if (c->uid_range_first + c->uid_range_count > UINT32_MAX)
         config_error(p, "uid_range_first + uid_range_count is beyond the last uid");
-    if (c->uid_range_count / UIDS_A_SANDBOX < c->max_sandboxes)
-        config_error(p, "uid_range_count holds %lld blocks of %d, fewer than max_sandboxes (%lld)",
-                     (long long)(c->uid_range_count / UIDS_A_SANDBOX), UIDS_A_SANDBOX,
+    if (c->uid_range_count / c->uid_block < c->max_sandboxes)
+        config_error(p, "uid_range_count / uid_block is less than max_sandboxes (%lld)",
                      (long long)c->max_sandboxes);
     if (strchr(c->cgroup_prefix, '/') || c->cgroup_prefix[0] == '.')
         config_error(p, "cgroup_prefix: '%s' is not a plain name", c->cgroup_prefix);

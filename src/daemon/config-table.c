@@ -108,7 +108,8 @@ const struct config_key config_keys[] = {
     LIST(CONFIG_PATHS, mounts_allow, "host directories that sandboxes may mount, or mount below; in "
          "YAML also mounts: {allow: [...]}"),
     INT(uid_range_first, "1879048192", 65536, 4294900000, "first host uid given to sandboxes"),
-    INT(uid_range_count, "67108864", 65536, 2147483648, "how many host uids, 65536 a sandbox"),
+    INT(uid_range_count, "67108864", 65536, 2147483648, "how many host uids and gids there are to give"),
+    INT(uid_block, "3", 3, 65536, "how many of them each sandbox takes"),
     STRING(cgroup_prefix, "mas-sandbox", "name of our cgroup below each hierarchy's root"),
     INT(max_sandboxes, "1000", 1, 100000, "sandboxes at once"),
     INT(default_memory_mb, "512", 0, 1 << 24, "memory and swap of a sandbox in MiB; 0: not limited"),

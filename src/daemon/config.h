@@ -2,8 +2,8 @@
  * (YAML file, environment, flags), one check.
  *
  * A struct config owns all its strings and vectors. A list is a NULL-terminated vector or NULL when
- * empty; a string is NULL when not set (never where the table has a default), never "". A number is 0 where its help says that
- * 0 means none. Durations are in milliseconds, sizes in bytes. */
+ * empty; a string is NULL when not set (never where the table has a default), never "". A number is
+ * 0 where its help says that 0 means none. Durations are in milliseconds, sizes in bytes. */
 #pragma once
 
 #include <stdbool.h>
@@ -53,7 +53,7 @@ struct config {
 
     /* what sandboxes may have */
     char **mounts_allow;
-    int64_t uid_range_first, uid_range_count;
+    int64_t uid_range_first, uid_range_count, uid_block;
     char *cgroup_prefix;
     int64_t default_memory_mb, max_memory_mb;
     int64_t default_disk_mb, max_disk_mb;
@@ -181,6 +181,8 @@ struct config_args {
 void config_args_scan(int argc, char *const *argv, struct config_args *ret,
                       struct config_problems *p);
 void config_load_args(struct config *c, int argc, char *const *argv, struct config_problems *p);
+/* Overwrites secrets in argv, where other users could go on reading them. */
+void config_args_hide(int argc, char *const *argv);
 
 /* --- after the sources. Reads the token, certificate and key files; then everything that concerns
  * more than one key or the chosen runtime. */

@@ -1,0 +1,156 @@
+/* A child is forked from the warden, which lives in a mount namespace of its own and, unless
+ * started as root, in a user namespace where it is root. The child goes back to the host's view
+ * first. The user namespace cannot be left; a nested one, in which the caller is the caller again
+ * and which has no say over the warden's, is as good. */
+#include "daemon/child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "daemon/config.h"
+#include "daemon/control.h"
+#include "daemon/handover.h"
+#include "daemon/listeners.h"
+#include "daemon/programs.h"
+#include "daemon/state-dir.h"
+#include "daemon/supervise.h"
+#include "daemon/gateway-stage.h"
+#include "warden/warden.h"
+
+static int become_caller_again(uid_t uid, gid_t gid)
+{
+    char map[64];
+    /* /proc/self belongs to root while we are not dumpable. */
+    prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+    if (unshare(CLONE_NEWUSER) < 0)
+        return -errno;
+    fd_write_file_at(AT_FDCWD, "/proc/self/setgroups", "deny");
+    snprintf(map, sizeof(map), "%u 0 1", (unsigned)uid);
+    int r = fd_write_file_at(AT_FDCWD, "/proc/self/uid_map", map);
+    snprintf(map, sizeof(map), "%u 0 1", (unsigned)gid);
+    return r < 0 ? r : fd_write_file_at(AT_FDCWD, "/proc/self/gid_map", map);
+}
+
+static int enter_host(const struct supervise_options *o)
+{
+    int r = warden_enter_host(o->warden);
+    if (r < 0 || o->privileged)
+        return r;
+    return become_caller_again(o->uid, o->gid);
+}
+
+/* --- control plane */
+
+static int seal(const struct supervise_options *o, const struct child_control *child, pid_t warden)
+{
+    struct handover h = {
+        .generation = child->generation,
+        .warden_pid = warden,
+        .privileged = o->privileged,
+        .line_mode = o->line_mode,
+        .n_listeners = (uint32_t)o->listeners->n,
+        .uid = o->uid,
+        .gid = o->gid,
+    };
+    snprintf(h.state_path, sizeof(h.state_path), "%s", o->state->control_path);
+    return handover_seal(&h, o->config);
+}
+
+static int arrange(const struct supervise_options *o, const struct child_control *child, int memory)
+{
+    int fds[HANDOVER_LISTENERS_MAX + 8];
+    size_t n = 0;
+    fds[n++] = child->warden_sock;
+    fds[n++] = child->gateway_sock;
+    fds[n++] = memory;
+    fds[n++] = child->ready_fd;
+    fds[n++] = o->state->control_fd;
+    for (size_t i = 0; i < o->listeners->n; i++)
+        fds[n++] = o->listeners->fds[i];
+    if (o->line_mode && (dup2(o->line_in, 0) < 0 || dup2(o->line_out, 1) < 0))
+        return -errno;
+    return handover_arrange(fds, n);
+}
+
+/* Settings of the sanitizers, which are read at start; nothing else of the operator's. */
+static char **child_environment(void)
+{
+    static char *env[4];
+    static const char *const names[] = {"ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS"};
+    static char text[3][512];
+    size_t n = 0;
+    for (size_t i = 0; i < 3; i++) {
+        const char *value = getenv(names[i]);
+        if (!value)
+            continue;
+        snprintf(text[n], sizeof(text[n]), "%s=%s", names[i], value);
+        env[n] = text[n];
+        n++;
+    }
+    return env;
+}
+
+static int exec_control(const struct supervise_options *o, const struct child_control *child,
+                        pid_t warden)
+{
+    static char name[] = "mas-sandboxd", flag[] = HANDOVER_FLAG;
+    char *argv[] = {name, flag, NULL};
+    int memory = seal(o, child, warden);
+    if (memory < 0)
+        return memory;
+    int self = fcntl(o->programs->self, F_DUPFD_CLOEXEC, HANDOVER_LISTEN + HANDOVER_LISTENERS_MAX);
+    int r = self < 0 ? -errno : enter_host(o);
+    if (r == 0)
+        r = arrange(o, child, memory);
+    if (r < 0)
+        return r;
+    execveat(self, "", argv, child_environment(), AT_EMPTY_PATH);
+    return -errno;
+}
+
+pid_t child_start_control(const struct supervise_options *o, const struct child_control *child)
+{
+    pid_t warden = getpid();
+    pid_t pid = fork();
+    if (pid != 0)
+        return pid < 0 ? -errno : pid;
+    int r = exec_control(o, child, warden);
+    log_error("control plane cannot be executed: %s", strerror(-r));
+    _exit(CONTROL_EXIT_REFUSED);
+}
+
+/* --- gateway */
+
+/* Executed anew, like the control plane: a fork would keep tokens and keys in its memory. */
+static int exec_gateway(const struct supervise_options *o, int sock)
+{
+    char *argv[GATEWAY_ARGS_FIXED + CONFIG_LIST_MAX + 1] = {0};
+    size_t n = gateway_stage_argv(argv, o->privileged, o->config->gateway_allow_private);
+    int self = fcntl(o->programs->self, F_DUPFD_CLOEXEC, HANDOVER_LISTEN + HANDOVER_LISTENERS_MAX);
+    int r = self < 0 ? -errno : enter_host(o);
+    if (r == 0)
+        r = handover_arrange(&sock, 1);
+    if (r < 0)
+        return r;
+    argv[n] = NULL;
+    execveat(self, "", argv, child_environment(), AT_EMPTY_PATH);
+    return -errno;
+}
+
+pid_t child_start_gateway(const struct supervise_options *o, int sock)
+{
+    pid_t pid = fork();
+    if (pid != 0)
+        return pid < 0 ? -errno : pid;
+    int r = exec_gateway(o, sock);
+    log_error("gateway cannot be executed: %s", strerror(-r));
+    _exit(1);
+}

@@ -1,0 +1,16 @@
+/* The two children of the warden that are not sandboxes, from fork to their own code. */
+#pragma once
+
+#include <stdint.h>
+#include <sys/types.h>
+
+struct supervise_options;
+
+struct child_control {
+    uint64_t generation;
+    int warden_sock, gateway_sock, ready_fd;
+};
+
+/* Both: the pid, or -errno. */
+pid_t child_start_control(const struct supervise_options *o, const struct child_control *child);
+pid_t child_start_gateway(const struct supervise_options *o, int sock);

@@ -1,0 +1,122 @@
+/* From execution to control_main(): take what the warden handed over, give up everything else. */
+#include "daemon/control.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "daemon/config.h"
+#include "daemon/control.h"
+#include "daemon/drop.h"
+#include "daemon/handover.h"
+
+/* Descriptors beside connections: a runner, a journal and streams for each sandbox, then the rest.
+ */
+#define FILES_A_SANDBOX 8
+#define FILES_SPARE     1024
+
+static uint64_t open_files(const struct config *c)
+{
+    return (uint64_t)(c->max_connections + FILES_A_SANDBOX * c->max_sandboxes + 2 * c->max_execs) +
+           FILES_SPARE;
+}
+
+/* The stages in order: what needs rights comes before they go. */
+static int drop(struct handover *h, const struct config *c, struct error *err)
+{
+    int r = drop_limits(open_files(c), err);
+    if (r == 0 && h->privileged) {
+        r = drop_root(h->state_path, HANDOVER_STATE, err);
+        snprintf(h->state_path, sizeof(h->state_path), "%s", DROP_STATE_PATH);
+    }
+    if (r == 0)
+        r = drop_identity(h->privileged, h->uid, h->gid, err);
+    if (r == 0)
+        r = drop_process(h->warden_pid, err);
+    if (r == 0)
+        r = drop_files(h->state_path, err);
+    if (r == 0)
+        r = drop_syscalls(err);
+    return r;
+}
+
+static void setup_log(const struct config *c)
+{
+    enum log_level level = LOG_INFO;
+    log_level_parse(c->log_level, &level);
+    log_setup("mas-sandboxd", level, strcmp(c->log_format, "json") == 0);
+}
+
+/* The terminal's ^C goes to the whole group; the warden decides what it means to us. */
+static void setup_signals(void)
+{
+    sigset_t none;
+    sigemptyset(&none);
+    signal(SIGINT, SIG_IGN);
+    signal(SIGHUP, SIG_IGN);
+    signal(SIGPIPE, SIG_IGN);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+static void say_ready(void)
+{
+    if (write(HANDOVER_READY, "", 1) < 0)
+        log_warn("cannot tell the warden that the drop is done: %s", strerror(errno));
+    close(HANDOVER_READY);
+    close(HANDOVER_STATE);
+}
+
+static int run(const struct handover *h, const struct config *c)
+{
+    int listeners[HANDOVER_LISTENERS_MAX];
+    for (size_t i = 0; i < h->n_listeners; i++)
+        listeners[i] = HANDOVER_LISTEN + (int)i;
+    uv_loop_t loop;
+    if (uv_loop_init(&loop) < 0) {
+        log_error("cannot make an event loop");
+        return CONTROL_EXIT_REFUSED;
+    }
+    struct control_context ctx = {
+        .config = c,
+        .loop = &loop,
+        .warden_sock = HANDOVER_WARDEN,
+        .gateway_sock = HANDOVER_GATEWAY,
+        .listeners = listeners,
+        .n_listeners = h->n_listeners,
+        .state_path = h->state_path,
+        .warden_pid = h->warden_pid,
+        .line_mode = h->line_mode,
+        .generation = h->generation,
+    };
+    return control_main(&ctx);
+}
+
+int control_stage(void)
+{
+    static struct handover h;
+    struct config c;
+    struct error err = {0};
+    prctl(PR_SET_NAME, "mas-control", 0, 0, 0);
+    setup_signals();
+    if (handover_take(&h, &c, &err) < 0) {
+        log_error("control plane: %s", err.message);
+        return CONTROL_EXIT_REFUSED;
+    }
+    setup_log(&c);
+    if (drop(&h, &c, &err) < 0) {
+        log_error("control plane cannot give up its privileges: %s", err.message);
+        return CONTROL_EXIT_REFUSED;
+    }
+    log_info("control plane started pid=%d uid=%u generation=%llu", getpid(), (unsigned)getuid(),
+             (unsigned long long)h.generation);
+    say_ready();
+    int code = run(&h, &c);
+    config_done(&c);
+    return code;
+}

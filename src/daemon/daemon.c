@@ -1,0 +1,213 @@
+/* Start-up in stages, each of which needs what the next one gives up:
+ *
+ *   signals      wait in a descriptor from now on
+ *   listeners    while we may bind and see paths
+ *   programs     opened, because the warden's root does not have them
+ *   state        made, locked, given to the control plane's user
+ *   stdin/stdout set aside: only the control plane of line mode ever has them
+ *   warden       this process moves into its own namespaces
+ *   supervision  gateway and control plane are forked, the loop runs
+ *
+ * and the way back in reverse. */
+#include "daemon/daemon.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pwd.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "daemon/config.h"
+#include "daemon/drop.h"
+#include "daemon/listeners.h"
+#include "daemon/notify.h"
+#include "daemon/programs.h"
+#include "daemon/state-dir.h"
+#include "daemon/supervise.h"
+#include "gateway/rule.h"
+#include "warden/warden.h"
+
+#define MIB         (1024ULL * 1024)
+#define LINE_FD_MIN 16 /* out of the way of anything that expects low numbers */
+
+struct daemon {
+    const struct config *config;
+    struct listeners listeners;
+    struct programs programs;
+    struct state_dir state;
+    struct warden *warden;
+    struct supervise_options supervise;
+};
+
+static void check_rules(struct config_problems *p, const char *key, char **rules)
+{
+    for (; rules && *rules; rules++) {
+        struct rule_list list = {0};
+        if (rule_list_add(&list, *rules) < 0)
+            config_error(p, "%s: '%s' is not a host, *.domain, address or network", key, *rules);
+        rule_list_done(&list);
+    }
+}
+
+static int find_user(const struct config *c, uid_t *ret_uid, gid_t *ret_gid)
+{
+    const struct passwd *pw = getpwnam(c->user);
+    if (pw) {
+        *ret_uid = pw->pw_uid;
+        *ret_gid = pw->pw_gid;
+        return pw->pw_uid == 0 ? -EPERM : 0;
+    }
+    *ret_uid = *ret_gid = DROP_CONTROL_UID;
+    return config_origin(c, "user") == ORIGIN_DEFAULT ? 0 : -ENOENT;
+}
+
+void daemon_check(const struct config *c, struct config_problems *p)
+{
+    uid_t uid;
+    gid_t gid;
+    check_rules(p, "gateway_allow_private", c->gateway_allow_private);
+    check_rules(p, "allowed_hosts", c->allowed_hosts);
+    check_rules(p, "disallowed_hosts", c->disallowed_hosts);
+    int r = find_user(c, &uid, &gid);
+    if (r == -EPERM)
+        config_error(p, "user: '%s' is root", c->user);
+    else if (r < 0)
+        config_error(p, "user: there is no user '%s'", c->user);
+}
+
+/* --- stages */
+
+static int stage_signals(struct daemon *d, struct error *err)
+{
+    int fd = supervise_block_signals();
+    if (fd < 0)
+        return error_set(err, ERROR_INTERNAL, -fd, "signals");
+    d->supervise.signal_fd = fd;
+    d->supervise.notify_fd = notify_open();
+    return 0;
+}
+
+static int stage_listeners(struct daemon *d, struct error *err)
+{
+    int r = listeners_open(&d->listeners, d->config, err);
+    d->supervise.line_mode = d->listeners.n == 0;
+    return r;
+}
+
+static int stage_state(struct daemon *d, struct error *err)
+{
+    struct supervise_options *s = &d->supervise;
+    s->privileged = geteuid() == 0;
+    s->uid = geteuid();
+    s->gid = getegid();
+    if (s->privileged)
+        find_user(d->config, &s->uid, &s->gid);
+    return state_dir_open(&d->state, d->config->state_dir, s->line_mode, s->uid, s->gid, err);
+}
+
+/* Whoever writes to stdout by mistake writes to nowhere. */
+static int stage_standard_streams(struct daemon *d, struct error *err)
+{
+    struct supervise_options *s = &d->supervise;
+    if (s->line_mode) {
+        s->line_in = fcntl(0, F_DUPFD_CLOEXEC, LINE_FD_MIN);
+        s->line_out = fcntl(1, F_DUPFD_CLOEXEC, LINE_FD_MIN);
+        if (s->line_in < 0 || s->line_out < 0)
+            return error_set(err, ERROR_INVALID, errno, "line mode needs stdin and stdout");
+    }
+    _cleanup_close_ int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0)
+        return error_set(err, ERROR_INTERNAL, errno, "/dev/null");
+    return 0;
+}
+
+/* The most that any plan may ask for. What the config leaves open is left open. */
+static void set_ceiling(struct plan_limits *ceiling, const struct config *c)
+{
+    *ceiling = (struct plan_limits){
+        .memory_bytes = (uint64_t)c->max_memory_mb * MIB,
+        .disk_bytes = (uint64_t)c->max_disk_mb * MIB,
+        .io_bytes_per_s = (uint64_t)c->max_io_mb_per_s * MIB,
+        .cpu_millicores = (uint32_t)(c->max_cpu_cores * 1000),
+        .processes = (uint32_t)c->max_processes,
+        .open_files = (uint32_t)c->max_open_files,
+    };
+}
+
+static int stage_warden(struct daemon *d, struct error *err)
+{
+    const struct config *c = d->config;
+    struct warden_options o;
+    warden_options_init(&o);
+    o.state_dir = d->state.warden_path;
+    o.mounts_allow = c->mounts_allow;
+    o.cgroup_prefix = c->cgroup_prefix;
+    o.id_first = (uint32_t)c->uid_range_first;
+    o.id_count = (uint32_t)c->uid_range_count;
+    o.id_block = (uint32_t)c->uid_block;
+    o.max_sandboxes = (uint32_t)c->max_sandboxes;
+    o.disk_default_bytes = (uint64_t)c->default_disk_mb * MIB;
+    o.disk_default_inodes = (uint64_t)c->default_disk_inodes;
+    o.open_files_default = (uint32_t)c->default_open_files;
+    o.create_timeout_ms = (uint32_t)c->create_ready_timeout_ms;
+    o.runner_fd = d->programs.runner;
+    o.toolnet_fd = d->programs.toolnet;
+    set_ceiling(&o.ceiling, c);
+    d->warden = warden_new(&o, err);
+    return d->warden ? 0 : -EINVAL;
+}
+
+static int start(struct daemon *d, struct error *err)
+{
+    int r = stage_signals(d, err);
+    if (r == 0)
+        r = stage_listeners(d, err);
+    if (r == 0)
+        r = programs_open(&d->programs, d->config->libexec_dir, err);
+    if (r == 0)
+        r = stage_state(d, err);
+    if (r == 0)
+        r = stage_standard_streams(d, err);
+    if (r == 0)
+        r = stage_warden(d, err);
+    return r;
+}
+
+static void finish(struct daemon *d)
+{
+    listeners_close(&d->listeners);
+    warden_free(d->warden);
+    state_dir_close(&d->state);
+    programs_close(&d->programs);
+    fd_close(&d->supervise.line_in);
+    fd_close(&d->supervise.line_out);
+    fd_close(&d->supervise.signal_fd);
+    fd_close(&d->supervise.notify_fd);
+}
+
+int daemon_run(const struct config *c)
+{
+    struct error err = {0};
+    struct daemon d = {
+        .config = c,
+        .programs = PROGRAMS_INIT,
+        .state = STATE_DIR_INIT,
+        .supervise = {.signal_fd = -1, .notify_fd = -1, .line_in = -1, .line_out = -1},
+    };
+    int code = 1;
+    if (start(&d, &err) < 0) {
+        log_error("cannot start: %s", err.message);
+    } else {
+        d.supervise.config = c;
+        d.supervise.warden = d.warden;
+        d.supervise.programs = &d.programs;
+        d.supervise.listeners = &d.listeners;
+        d.supervise.state = &d.state;
+        code = supervise(&d.supervise);
+    }
+    finish(&d);
+    return code;
+}

@@ -1,0 +1,221 @@
+/* What the control plane can still see: a root of its own with a handful of files in it, and behind
+ * that Landlock, which is all there is when the daemon was not started as root. */
+#include "daemon/drop.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/landlock.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/log.h"
+
+#define ROOT_SIZE "size=64k,nr_inodes=64,mode=0755"
+
+/* Shown read-only where they exist. */
+static const struct {
+    const char *path;
+    bool directory;
+    bool device;
+} kept[] = {
+    {"/etc/resolv.conf", false, false},
+    {"/etc/hosts", false, false},
+    {"/etc/nsswitch.conf", false, false},
+    {"/etc/ssl/openssl.cnf", false, false},
+    {"/etc/ssl/certs", true, false},
+    {"/usr/share/ca-certificates", true, false},
+    {"/usr/local/share/ca-certificates", true, false},
+    {"/dev/null", false, true},
+    {"/dev/urandom", false, true},
+};
+
+/* --- a root of its own */
+
+/* A detached copy of the mount at path: taken first, so that what is mounted later cannot hide it.
+ */
+static int clone_tree(const char *path)
+{
+    int fd = open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
+    return fd < 0 ? -errno : fd;
+}
+
+/* Makes target's parents and target below the current directory. */
+static int make_target(const char *target, bool directory)
+{
+    char path[128];
+    snprintf(path, sizeof(path), "%s", target);
+    for (char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = 0;
+        if (mkdir(path, 0755) < 0 && errno != EEXIST)
+            return -errno;
+        *slash = '/';
+    }
+    if (directory)
+        return mkdir(path, 0755) < 0 && errno != EEXIST ? -errno : 0;
+    _cleanup_close_ int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
+    return fd < 0 ? -errno : 0;
+}
+
+static int attach_tree(int tree, const char *target, bool directory, uint64_t flags)
+{
+    struct mount_attr attr = {.attr_set = flags | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC};
+    int r = make_target(target, directory);
+    if (r < 0)
+        return r;
+    if (mount_setattr(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof(attr)) < 0 ||
+        move_mount(tree, "", AT_FDCWD, target, MOVE_MOUNT_F_EMPTY_PATH) < 0)
+        return -errno;
+    return 0;
+}
+
+static void close_trees(int (*trees)[ELEMENTS(kept)])
+{
+    for (size_t i = 0; i < ELEMENTS(kept); i++)
+        fd_close(&(*trees)[i]);
+}
+
+static int attach_kept(int trees[ELEMENTS(kept)], struct error *err)
+{
+    for (size_t i = 0; i < ELEMENTS(kept); i++) {
+        if (trees[i] < 0)
+            continue;
+        uint64_t flags = MOUNT_ATTR_RDONLY | (kept[i].device ? 0 : MOUNT_ATTR_NODEV);
+        int r = attach_tree(trees[i], kept[i].path + 1, kept[i].directory, flags);
+        if (r < 0)
+            return error_set(err, ERROR_INTERNAL, -r, "show %s", kept[i].path);
+    }
+    return 0;
+}
+
+static int attach_state(int tree, int state_fd, struct error *err)
+{
+    struct stat want, got;
+    int r = attach_tree(tree, DROP_STATE_PATH + 1, true, MOUNT_ATTR_NODEV);
+    if (r < 0)
+        return error_set(err, ERROR_INTERNAL, -r, "show the state directory");
+    if (fstat(state_fd, &want) < 0 || stat(DROP_STATE_PATH + 1, &got) < 0)
+        return error_set(err, ERROR_INTERNAL, errno, "state directory");
+    if (want.st_dev != got.st_dev || want.st_ino != got.st_ino)
+        return error_set(err, ERROR_INTERNAL, 0, "the state directory was replaced");
+    return 0;
+}
+
+/* Swaps the current directory, a mount, for the root and lets go of the old one. */
+static int enter_root(struct error *err)
+{
+    unsigned long flags = MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC;
+    if (syscall(SYS_pivot_root, ".", ".") < 0 || umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
+        return error_set(err, ERROR_INTERNAL, errno, "change root");
+    if (mount(NULL, "/", NULL, flags, NULL) < 0)
+        return error_set(err, ERROR_INTERNAL, errno, "make the root read-only");
+    return 0;
+}
+
+int drop_root(const char *state_path, int state_fd, struct error *err)
+{
+    int trees[ELEMENTS(kept)] __attribute__((cleanup(close_trees)));
+    memset(trees, -1, sizeof(trees));
+    if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+        return error_set(err, ERROR_INTERNAL, errno, "private mount namespace");
+    _cleanup_close_ int state = clone_tree(state_path);
+    if (state < 0)
+        return error_set(err, ERROR_INTERNAL, -state, "%s", state_path);
+    for (size_t i = 0; i < ELEMENTS(kept); i++) {
+        trees[i] = clone_tree(kept[i].path);
+        if (trees[i] < 0 && trees[i] != -ENOENT)
+            return error_set(err, ERROR_INTERNAL, -trees[i], "%s", kept[i].path);
+    }
+    /* Any directory will do to stand on. */
+    if (mount("tmpfs", state_path, "tmpfs", MS_NOSUID | MS_NODEV, ROOT_SIZE) < 0 ||
+        chdir(state_path) < 0)
+        return error_set(err, ERROR_INTERNAL, errno, "private root");
+    umask(0);
+    int r = attach_state(state, state_fd, err);
+    if (r == 0)
+        r = attach_kept(trees, err);
+    umask(077);
+    return r < 0 ? r : enter_root(err);
+}
+
+/* --- Landlock. The installed header may be older than the kernel: newer names are spelled here. */
+
+#define FS_TRUNCATE           (1ULL << 14) /* ABI 3 */
+#define FS_IOCTL_DEV          (1ULL << 15) /* ABI 5 */
+#define NET_BIND              (1ULL << 0)  /* ABI 4 */
+#define NET_CONNECT           (1ULL << 1)
+#define SCOPE_ABSTRACT_SOCKET (1ULL << 0) /* ABI 6 */
+#define SCOPE_SIGNAL          (1ULL << 1)
+
+#define FS_READ (LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR)
+#define FS_ABI1 ((LANDLOCK_ACCESS_FS_MAKE_SYM << 1) - 1)
+/* Plain files and directories: no devices, no programs. */
+#define FS_STATE                                                                                   \
+    (FS_READ | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_DIR |                     \
+     LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_MAKE_REG |  \
+     LANDLOCK_ACCESS_FS_REFER | FS_TRUNCATE)
+
+struct ruleset {
+    uint64_t fs, net, scoped;
+};
+
+static struct ruleset ruleset_for(int abi)
+{
+    struct ruleset r = {.fs = FS_ABI1};
+    if (abi >= 2)
+        r.fs |= LANDLOCK_ACCESS_FS_REFER;
+    if (abi >= 3)
+        r.fs |= FS_TRUNCATE;
+    if (abi >= 4)
+        r.net = NET_BIND | NET_CONNECT;
+    if (abi >= 5)
+        r.fs |= FS_IOCTL_DEV;
+    if (abi >= 6)
+        r.scoped = SCOPE_ABSTRACT_SOCKET | SCOPE_SIGNAL;
+    return r;
+}
+
+/* 0 also when there is no such file. */
+static int allow(int ruleset, const struct ruleset *handled, const char *path, uint64_t access)
+{
+    _cleanup_close_ int fd = open(path, O_PATH | O_CLOEXEC);
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return errno == ENOENT || errno == EACCES ? 0 : -errno;
+    if (!S_ISDIR(st.st_mode))
+        access &= LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE | FS_TRUNCATE;
+    struct landlock_path_beneath_attr rule = {.allowed_access = access & handled->fs,
+                                              .parent_fd = fd};
+    return syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &rule, 0) < 0
+               ? -errno
+               : 0;
+}
+
+int drop_files(const char *state_path, struct error *err)
+{
+    int abi = (int)syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
+    if (abi < 1) {
+        log_warn("control plane runs without landlock: this kernel has none");
+        return 0;
+    }
+    struct ruleset handled = ruleset_for(abi);
+    /* Older kernels know a shorter struct; what they do not know is 0 and may be left out. */
+    size_t size = abi >= 6 ? sizeof(handled) : abi >= 4 ? 2 * sizeof(uint64_t) : sizeof(uint64_t);
+    _cleanup_close_ int ruleset = (int)syscall(SYS_landlock_create_ruleset, &handled, size, 0);
+    if (ruleset < 0)
+        return error_set(err, ERROR_INTERNAL, errno, "landlock");
+    int r = allow(ruleset, &handled, state_path, FS_STATE);
+    for (size_t i = 0; r == 0 && i < ELEMENTS(kept); i++)
+        r = allow(ruleset, &handled, kept[i].path,
+                  FS_READ | (kept[i].device ? LANDLOCK_ACCESS_FS_WRITE_FILE : 0));
+    if (r == 0 && syscall(SYS_landlock_restrict_self, ruleset, 0) < 0)
+        r = -errno;
+    return r < 0 ? error_set(err, ERROR_INTERNAL, -r, "landlock") : 0;
+}

@@ -1,0 +1,29 @@
+/* How the control plane gives up its rights, in stages that are called in this order. Each returns
+ * 0 or negative with err set; a caller that meets an error must not go on. Single-threaded. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct error;
+
+/* Used when the user of the config key `user` does not exist: nobody else has these. */
+#define DROP_CONTROL_UID 64213
+#define DROP_GATEWAY_UID 64214
+
+#define DROP_STATE_PATH "/state" /* where drop_root() shows the state subdirectory */
+
+/* Root: a private, read-only root that holds the state subdirectory, resolver and CA files,
+ * /dev/null and /dev/urandom. state_fd must be the directory that state_path names. */
+int drop_root(const char *state_path, int state_fd, struct error *err);
+/* Root: another user, no groups; then for everybody: no capabilities, and none to be had again. */
+int drop_identity(bool privileged, uid_t uid, gid_t gid, struct error *err);
+/* No new privileges, no core dump, not to be traced; killed when the warden (parent) dies. */
+int drop_process(pid_t parent, struct error *err);
+int drop_limits(uint64_t open_files, struct error *err);
+/* Landlock: files below state_path, reading the resolver and CA files, no TCP connection to
+ * anywhere, no signal and no abstract socket to other processes. As far as the kernel has it. */
+int drop_files(const char *state_path, struct error *err);
+/* seccomp: no programs, mounts, namespaces, tracing, keyrings, modules, bpf or io_uring. */
+int drop_syscalls(struct error *err);

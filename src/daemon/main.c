@@ -1,0 +1,116 @@
+/* mas-sandboxd: options and configuration, then daemon_run() or, in the process that the daemon
+ * starts of itself, control_stage(). */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "daemon/config.h"
+#include "daemon/control.h"
+#include "daemon/daemon.h"
+#include "daemon/gateway-stage.h"
+#include "daemon/handover.h"
+
+#define EXIT_USAGE 2
+#define OUTPUT_MAX (256 * 1024)
+
+/* Leak checking traces the process, which the drop forbids; everything else of the sanitizers
+ * works. A weak default: the operator's ASAN_OPTIONS are read after it. */
+const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+    return "detect_leaks=0";
+}
+
+static void print_lines(const char *what, const struct strbuf *lines)
+{
+    for (const char *line = lines->data; line && *line;) {
+        size_t len = strcspn(line, "\n");
+        fprintf(stderr, "mas-sandboxd: %s%.*s\n", what, (int)len, line);
+        line += len + (line[len] == '\n');
+    }
+}
+
+/* The file first, though a flag may name it; then variables, then flags. */
+static void load(struct config *c, const struct config_args *args, int argc, char **argv,
+                 struct config_problems *p)
+{
+    const char *path = args->config_path ? args->config_path : getenv("SANDBOX_CONFIG");
+    if (path && *path)
+        config_load_file(c, path, p);
+    config_load_env(c, environ, p);
+    config_load_args(c, argc, argv, p);
+    config_check(c, p);
+    config_load_secrets(c, p);
+    daemon_check(c, p);
+}
+
+static int print_text(int (*format)(struct strbuf *out))
+{
+    _cleanup_strbuf_ struct strbuf out = STRBUF_INIT(OUTPUT_MAX);
+    if (format(&out) < 0)
+        return EXIT_FAILURE;
+    fputs(out.data, stdout);
+    return EXIT_SUCCESS;
+}
+
+static int print_config(const struct config *c)
+{
+    _cleanup_strbuf_ struct strbuf out = STRBUF_INIT(OUTPUT_MAX);
+    if (config_print(c, &out) < 0)
+        return EXIT_FAILURE;
+    fputs(out.data, stdout);
+    return EXIT_SUCCESS;
+}
+
+static void setup_log(const struct config *c)
+{
+    enum log_level level = LOG_INFO;
+    log_level_parse(c->log_level, &level);
+    log_setup("mas-sandboxd", level, strcmp(c->log_format, "json") == 0);
+}
+
+static int run(struct config *c, const struct config_args *args, struct config_problems *p)
+{
+    print_lines("", &p->errors);
+    if (args->mode != MODE_RUN || p->n_errors)
+        print_lines("warning: ", &p->warnings);
+    if (p->n_errors)
+        return EXIT_USAGE;
+    if (args->mode == MODE_PRINT)
+        return print_config(c);
+    if (args->mode == MODE_CHECK) {
+        puts("ok");
+        return EXIT_SUCCESS;
+    }
+    setup_log(c);
+    for (char *rest = p->warnings.data, *line; rest && (line = strsep(&rest, "\n"));)
+        if (*line)
+            log_warn("%s", line);
+    return daemon_run(c);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 2 && strcmp(argv[1], HANDOVER_FLAG) == 0)
+        return control_stage();
+    if (argc >= 2 && strcmp(argv[1], GATEWAY_FLAG) == 0)
+        return gateway_stage(argc, argv);
+
+    _cleanup_config_ struct config c;
+    __attribute__((cleanup(config_problems_done))) struct config_problems p;
+    struct config_args args;
+    config_init(&c);
+    config_problems_init(&p);
+    config_args_scan(argc, argv, &args, &p);
+    if (args.mode == MODE_HELP)
+        return print_text(config_print_help);
+    if (args.mode == MODE_VERSION) {
+        puts("mas-sandboxd " MAS_VERSION);
+        return EXIT_SUCCESS;
+    }
+    load(&c, &args, argc, argv, &p);
+    config_args_hide(argc, argv);
+    return run(&c, &args, &p);
+}

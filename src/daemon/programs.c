@@ -1,0 +1,69 @@
+#include "daemon/programs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/log.h"
+
+static int open_in(const char *dir, const char *name)
+{
+    char path[PATH_MAX];
+    if (snprintf(path, sizeof(path), "%s/%s", dir, name) >= (int)sizeof(path))
+        return -ENAMETOOLONG;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
+/* The directory of the running program. */
+static int own_dir(char out[PATH_MAX])
+{
+    ssize_t n = readlink("/proc/self/exe", out, PATH_MAX - 1);
+    if (n < 0)
+        return -errno;
+    out[n] = 0;
+    *strrchr(out, '/') = 0;
+    return 0;
+}
+
+static int find(const char *dir, const char *name)
+{
+    char own[PATH_MAX];
+    if (dir)
+        return open_in(dir, name);
+    int r = own_dir(own);
+    if (r == 0)
+        r = open_in(own, name);
+    return r == -ENOENT ? open_in(MAS_LIBEXECDIR, name) : r;
+}
+
+int programs_open(struct programs *p, const char *dir, struct error *err)
+{
+    *p = (struct programs)PROGRAMS_INIT;
+    p->self = open("/proc/self/exe", O_PATH | O_CLOEXEC);
+    if (p->self < 0)
+        return error_set(err, ERROR_INTERNAL, errno, "/proc/self/exe");
+    p->runner = find(dir, "mas-toolrunner");
+    if (p->runner < 0)
+        return error_set(err, ERROR_INVALID, -p->runner,
+                         "mas-toolrunner (looked in %s; set libexec_dir)",
+                         dir ? dir : "the daemon's directory and " MAS_LIBEXECDIR);
+    p->toolnet = find(dir, "mas-tool-net");
+    if (p->toolnet < 0) {
+        log_warn("mas-tool-net is not there; URL tools will fail: %s", strerror(-p->toolnet));
+        p->toolnet = -1;
+    }
+    return 0;
+}
+
+void programs_close(struct programs *p)
+{
+    fd_close(&p->self);
+    fd_close(&p->runner);
+    fd_close(&p->toolnet);
+}

@@ -1,0 +1,19 @@
+/* The programs the daemon starts, opened before privileges and paths are given up. */
+#pragma once
+
+struct error;
+
+struct programs {
+    int self;    /* O_PATH */
+    int runner;  /* mas-toolrunner */
+    int toolnet; /* mas-tool-net; -1 where it is not installed */
+};
+
+#define PROGRAMS_INIT                                                                              \
+    {                                                                                              \
+        -1, -1, -1                                                                                 \
+    }
+
+/* dir: where to look; NULL: beside this program, then in the libexec directory it was built for. */
+int programs_open(struct programs *p, const char *dir, struct error *err);
+void programs_close(struct programs *p);

@@ -1,0 +1,199 @@
+#include "daemon/state-dir.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/log.h"
+
+#define ROOT_STATE_DIR "/var/lib/mas-sandbox"
+#define TEMPORARY_NAME "mas-sandbox-"
+#define REMOVE_DEPTH   32
+/* A younger directory may belong to a daemon that has not locked it yet. */
+#define ABANDONED_AFTER_S 60
+
+/* --- where */
+
+static char *default_path(struct error *err)
+{
+    const char *xdg = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+    if (geteuid() == 0)
+        return xstrdup(ROOT_STATE_DIR);
+    if (xdg && *xdg == '/')
+        return xasprintf("%s/mas-sandbox", xdg);
+    if (home && *home == '/')
+        return xasprintf("%s/.local/state/mas-sandbox", home);
+    error_set(err, ERROR_INVALID, 0, "no state directory: set --state-dir, XDG_STATE_HOME or HOME");
+    return NULL;
+}
+
+static const char *temporary_parent(void)
+{
+    const char *tmp = getenv("TMPDIR");
+    return tmp && *tmp == '/' ? tmp : "/tmp";
+}
+
+static int make_parents(const char *path, struct error *err)
+{
+    _cleanup_free_ char *copy = xstrdup(path);
+    for (char *slash = strchr(copy + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = 0;
+        if (mkdir(copy, 0755) < 0 && errno != EEXIST)
+            return error_set(err, ERROR_INVALID, errno, "make '%s'", copy);
+        *slash = '/';
+    }
+    return 0;
+}
+
+static int open_own(const char *path, struct error *err)
+{
+    struct stat st;
+    if (mkdir(path, 0700) < 0 && errno != EEXIST)
+        return error_set(err, ERROR_INVALID, errno, "make state directory '%s'", path);
+    _cleanup_close_ int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return error_set(err, ERROR_INVALID, errno, "state directory '%s'", path);
+    if (st.st_uid != geteuid())
+        return error_set(err, ERROR_INVALID, 0, "state directory '%s' belongs to uid %u", path,
+                         (unsigned)st.st_uid);
+    if ((st.st_mode & 077) && fchmod(fd, 0700) < 0)
+        return error_set(err, ERROR_INVALID, errno, "make state directory '%s' private", path);
+    return fd_steal(&fd);
+}
+
+/* --- temporary ones */
+
+static void remove_tree_at(int parent, const char *name, int depth)
+{
+    if (unlinkat(parent, name, 0) == 0 || errno == ENOENT)
+        return;
+    _cleanup_close_ int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *dir = fd >= 0 && depth < REMOVE_DEPTH ? fdopendir(dup(fd)) : NULL;
+    for (struct dirent *e; dir && (e = readdir(dir));)
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+            remove_tree_at(fd, e->d_name, depth + 1);
+    if (dir)
+        closedir(dir);
+    if (unlinkat(parent, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
+        log_warn("cannot remove '%s': %s", name, strerror(errno));
+}
+
+/* A daemon that was killed leaves its directory; its lock is free. */
+static bool is_abandoned(int parent, const char *name)
+{
+    struct stat st;
+    _cleanup_close_ int dir = openat(parent, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (dir < 0 || fstat(dir, &st) < 0 || st.st_uid != geteuid() ||
+        time(NULL) - st.st_mtime < ABANDONED_AFTER_S)
+        return false;
+    _cleanup_close_ int lock = openat(dir, "lock", O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    return lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) == 0;
+}
+
+static void sweep_temporary(const char *parent)
+{
+    DIR *dir = opendir(parent);
+    for (struct dirent *e; dir && (e = readdir(dir));)
+        if (strncmp(e->d_name, TEMPORARY_NAME, strlen(TEMPORARY_NAME)) == 0 &&
+            is_abandoned(dirfd(dir), e->d_name))
+            remove_tree_at(dirfd(dir), e->d_name, 0);
+    if (dir)
+        closedir(dir);
+}
+
+static int make_temporary(struct state_dir *s, struct error *err)
+{
+    const char *parent = temporary_parent();
+    sweep_temporary(parent);
+    s->path = xasprintf("%s/" TEMPORARY_NAME "XXXXXX", parent);
+    if (!mkdtemp(s->path))
+        return error_set(err, ERROR_INVALID, errno, "make a directory in '%s'", parent);
+    s->temporary = true;
+    s->parent_fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return s->parent_fd < 0 ? error_set(err, ERROR_INVALID, errno, "'%s'", parent) : 0;
+}
+
+/* --- open and close */
+
+static int find_path(struct state_dir *s, const char *path, bool temporary, struct error *err)
+{
+    if (!path && temporary)
+        return make_temporary(s, err);
+    s->path = path ? xstrdup(path) : default_path(err);
+    return s->path ? make_parents(s->path, err) : -EINVAL;
+}
+
+static int take_lock(struct state_dir *s, struct error *err)
+{
+    char pid[32];
+    s->lock_fd = openat(s->fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (s->lock_fd < 0)
+        return error_set(err, ERROR_INVALID, errno, "lock in '%s'", s->path);
+    if (flock(s->lock_fd, LOCK_EX | LOCK_NB) < 0) {
+        ssize_t n = pread(s->lock_fd, pid, sizeof(pid) - 1, 0);
+        pid[n > 0 ? n : 0] = 0;
+        pid[strcspn(pid, "\n")] = 0;
+        return error_set(err, ERROR_CONFLICT, 0, "state directory '%s' is in use by process %s",
+                         s->path, *pid ? pid : "?");
+    }
+    int n = snprintf(pid, sizeof(pid), "%d\n", (int)getpid());
+    if (ftruncate(s->lock_fd, 0) < 0 || pwrite(s->lock_fd, pid, (size_t)n, 0) != n)
+        return error_set(err, ERROR_NO_SPACE, errno, "lock in '%s'", s->path);
+    return 0;
+}
+
+static int make_control(struct state_dir *s, uid_t uid, gid_t gid, struct error *err)
+{
+    s->control_path = xasprintf("%s/control", s->path);
+    s->warden_path = xasprintf("%s/warden", s->path);
+    if (mkdirat(s->fd, "control", 0700) < 0 && errno != EEXIST)
+        return error_set(err, ERROR_INVALID, errno, "make '%s'", s->control_path);
+    _cleanup_close_ int fd =
+        openat(s->fd, "control", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return error_set(err, ERROR_INVALID, errno, "'%s'", s->control_path);
+    if (geteuid() == 0 && fchown(fd, uid, gid) < 0)
+        return error_set(err, ERROR_INVALID, errno, "give '%s' to uid %u", s->control_path,
+                         (unsigned)uid);
+    s->control_fd = openat(s->fd, "control", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return s->control_fd < 0 ? error_set(err, ERROR_INVALID, errno, "'%s'", s->control_path) : 0;
+}
+
+int state_dir_open(struct state_dir *s, const char *path, bool temporary, uid_t uid, gid_t gid,
+                   struct error *err)
+{
+    *s = (struct state_dir)STATE_DIR_INIT;
+    int r = find_path(s, path, temporary, err);
+    if (r < 0)
+        return r;
+    s->fd = open_own(s->path, err);
+    if (s->fd < 0)
+        return s->fd;
+    r = take_lock(s, err);
+    return r < 0 ? r : make_control(s, uid, gid, err);
+}
+
+void state_dir_close(struct state_dir *s)
+{
+    if (s->temporary && s->parent_fd >= 0)
+        remove_tree_at(s->parent_fd, strrchr(s->path, '/') + 1, 0);
+    fd_close(&s->control_fd);
+    fd_close(&s->fd);
+    fd_close(&s->parent_fd);
+    fd_close(&s->lock_fd);
+    free(s->path);
+    free(s->control_path);
+    free(s->warden_path);
+    *s = (struct state_dir)STATE_DIR_INIT;
+}

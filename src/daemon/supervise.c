@@ -1,0 +1,309 @@
+/* Supervision, all in callbacks of the warden's loop.
+ *
+ * First SIGTERM or SIGINT: the control plane is asked to drain, and killed when it takes longer
+ * than the grace. Second: it is told to stop now. A control plane that exits with 0 ends the
+ * daemon; one that crashes is started again with growing pauses while the listening sockets stay
+ * open, until it has crashed too often. In line mode it is not started again: half-read input
+ * cannot be resumed. */
+#include "daemon/supervise.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "daemon/child.h"
+#include "daemon/config.h"
+#include "daemon/control.h"
+#include "daemon/listeners.h"
+#include "daemon/notify.h"
+#include "warden/warden.h"
+
+#define BACKOFF_FIRST_MS 100
+#define BACKOFF_MAX_MS   5000
+/* Beyond shutdown_grace, which the control plane counts itself. */
+#define KILL_MARGIN_MS 2000
+/* After the second signal. */
+#define STOP_NOW_MS 2000
+
+struct service {
+    pid_t pid; /* 0: not running */
+    int64_t backoff_ms;
+};
+
+struct supervisor {
+    struct supervise_options *o;
+    struct service control, gateway;
+    int gateway_socks[2]; /* ours to keep: the next gateway and control plane get them again */
+    uint64_t generation;
+    int64_t window_start_ms;
+    int64_t crashes; /* within the window */
+    int signals;
+    int ready_fd;
+    struct watch *ready_watch, *kill_watch;
+    bool told_ready;
+    int code;
+};
+
+static void start_control(void *data);
+static void start_gateway(void *data);
+
+int supervise_block_signals(void)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGHUP);
+    sigaddset(&set, SIGPIPE);
+    if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
+        return -errno;
+    /* Blocked and never read: SIGHUP means nothing to us, and EPIPE is an answer. */
+    sigdelset(&set, SIGHUP);
+    sigdelset(&set, SIGPIPE);
+    int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    return fd < 0 ? -errno : fd;
+}
+
+static void finish(struct supervisor *s, int code)
+{
+    s->code = code;
+    warden_quit(s->o->warden);
+}
+
+/* Doubles for as long as crashes come soon after one another. */
+static int next_backoff(struct service *service)
+{
+    service->backoff_ms = service->backoff_ms ? 2 * service->backoff_ms : BACKOFF_FIRST_MS;
+    if (service->backoff_ms > BACKOFF_MAX_MS)
+        service->backoff_ms = BACKOFF_MAX_MS;
+    return (int)service->backoff_ms;
+}
+
+/* --- readiness */
+
+static void stop_waiting(struct supervisor *s)
+{
+    watch_remove(s->ready_watch);
+    s->ready_watch = NULL;
+    fd_close(&s->ready_fd);
+}
+
+static void on_ready(int fd, uint32_t events, void *data)
+{
+    struct supervisor *s = data;
+    char byte;
+    (void)events;
+    bool ready = read(fd, &byte, 1) == 1;
+    stop_waiting(s);
+    if (!ready || s->told_ready)
+        return;
+    s->told_ready = true;
+    listeners_log(s->o->listeners);
+    notify_send(s->o->notify_fd, "READY=1");
+}
+
+/* --- control plane */
+
+static bool too_many_crashes(struct supervisor *s)
+{
+    int64_t now = clock_mono_ms();
+    if (now - s->window_start_ms > s->o->config->control_restart_window_ms) {
+        s->window_start_ms = now;
+        s->crashes = 0;
+        s->control.backoff_ms = 0;
+    }
+    return ++s->crashes > s->o->config->control_restarts;
+}
+
+static void log_death(const char *who, pid_t pid, int status)
+{
+    if (WIFSIGNALED(status))
+        log_error("%s died pid=%d signal=%d", who, (int)pid, WTERMSIG(status));
+    else
+        log_error("%s failed pid=%d exit_code=%d", who, (int)pid, WEXITSTATUS(status));
+}
+
+static void restart_control(struct supervisor *s, pid_t pid, int status)
+{
+    log_death("control plane", pid, status);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == CONTROL_EXIT_REFUSED) {
+        finish(s, 1);
+        return;
+    }
+    if (s->o->line_mode || too_many_crashes(s)) {
+        log_error("control plane is not started again crashes=%lld", (long long)s->crashes);
+        finish(s, 1);
+        return;
+    }
+    int pause_ms = next_backoff(&s->control);
+    log_info("control plane is started again in_ms=%d", pause_ms);
+    if (!warden_watch_timer(s->o->warden, pause_ms, start_control, s))
+        finish(s, 1);
+}
+
+static void on_control_exit(pid_t pid, int status, void *data)
+{
+    struct supervisor *s = data;
+    s->control.pid = 0;
+    stop_waiting(s);
+    bool clean = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    /* Before it had a handler, the signal that asked it to drain is what ended it. */
+    clean = clean || (s->signals && WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+    if (clean) {
+        finish(s, 0);
+    } else if (s->signals) {
+        log_death("control plane", pid, status);
+        finish(s, 1);
+    } else {
+        restart_control(s, pid, status);
+    }
+}
+
+static int watch_control(struct supervisor *s, pid_t pid, int ready_fd)
+{
+    s->control.pid = pid;
+    s->ready_fd = ready_fd;
+    s->ready_watch = warden_watch(s->o->warden, ready_fd, EPOLLIN, on_ready, s);
+    if (!s->ready_watch || !warden_watch_child(s->o->warden, pid, on_control_exit, s))
+        return -errno;
+    return 0;
+}
+
+static int try_start_control(struct supervisor *s)
+{
+    int plans[2], ready[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, plans) < 0)
+        return -errno;
+    _cleanup_close_ int control_end = plans[1], warden_end = plans[0];
+    if (pipe2(ready, O_CLOEXEC) < 0)
+        return -errno;
+    _cleanup_close_ int ready_read = ready[0], ready_write = ready[1];
+    struct child_control child = {
+        .generation = s->generation + 1,
+        .warden_sock = control_end,
+        .gateway_sock = s->gateway_socks[1],
+        .ready_fd = ready_write,
+    };
+    pid_t pid = child_start_control(s->o, &child);
+    if (pid < 0)
+        return pid;
+    s->generation++;
+    fd_close(&s->o->line_in);
+    fd_close(&s->o->line_out);
+    int r = watch_control(s, pid, fd_steal(&ready_read));
+    return r < 0 ? r : warden_attach(s->o->warden, fd_steal(&warden_end));
+}
+
+static void start_control(void *data)
+{
+    struct supervisor *s = data;
+    if (s->signals) {
+        finish(s, 0);
+        return;
+    }
+    int r = try_start_control(s);
+    if (r < 0) {
+        log_error("control plane cannot be started: %s", strerror(-r));
+        finish(s, 1);
+    }
+}
+
+/* --- gateway */
+
+static void on_gateway_exit(pid_t pid, int status, void *data)
+{
+    struct supervisor *s = data;
+    s->gateway.pid = 0;
+    if (s->signals)
+        return;
+    log_death("gateway", pid, status);
+    /* Without it URL tools fail, and nothing else: worth trying for ever, at the slowest pace. */
+    if (!warden_watch_timer(s->o->warden, next_backoff(&s->gateway), start_gateway, s))
+        log_error("gateway is not started again");
+}
+
+static void start_gateway(void *data)
+{
+    struct supervisor *s = data;
+    pid_t pid = child_start_gateway(s->o, s->gateway_socks[0]);
+    if (pid < 0 || !warden_watch_child(s->o->warden, pid, on_gateway_exit, s))
+        log_error("gateway cannot be started: %s", strerror(pid < 0 ? -pid : errno));
+    if (pid > 0)
+        s->gateway.pid = pid;
+}
+
+/* --- signals */
+
+static void on_grace_over(void *data)
+{
+    struct supervisor *s = data;
+    s->kill_watch = NULL;
+    if (s->control.pid) {
+        log_warn("control plane did not stop in time; killed pid=%d", (int)s->control.pid);
+        kill(s->control.pid, SIGKILL);
+    }
+}
+
+static void stop(struct supervisor *s)
+{
+    if (++s->signals == 1)
+        notify_send(s->o->notify_fd, "STOPPING=1");
+    if (!s->control.pid) {
+        finish(s, 0);
+        return;
+    }
+    int64_t grace_ms =
+        s->signals == 1 ? s->o->config->shutdown_grace_ms + KILL_MARGIN_MS : STOP_NOW_MS;
+    log_info("stopping now=%s", s->signals == 1 ? "no" : "yes");
+    kill(s->control.pid, SIGTERM);
+    watch_remove(s->kill_watch);
+    s->kill_watch = warden_watch_timer(s->o->warden, (int)grace_ms, on_grace_over, s);
+}
+
+static void on_signal(int fd, uint32_t events, void *data)
+{
+    struct signalfd_siginfo info;
+    (void)events;
+    while (read(fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
+        stop(data);
+}
+
+/* --- the whole */
+
+static void end(struct service *service)
+{
+    if (!service->pid)
+        return;
+    kill(service->pid, SIGKILL);
+    waitpid(service->pid, NULL, 0);
+    service->pid = 0;
+}
+
+int supervise(struct supervise_options *options)
+{
+    struct supervisor s = {.o = options, .ready_fd = -1, .window_start_ms = clock_mono_ms()};
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, s.gateway_socks) < 0 ||
+        !warden_watch(options->warden, options->signal_fd, EPOLLIN, on_signal, &s)) {
+        log_error("supervision cannot start: %s", strerror(errno));
+        return 1;
+    }
+    start_gateway(&s);
+    s.code = -1;
+    start_control(&s);
+    if (s.code < 0 && warden_loop(options->warden) < 0)
+        s.code = 1;
+    end(&s.control);
+    end(&s.gateway);
+    fd_close(&s.gateway_socks[0]);
+    fd_close(&s.gateway_socks[1]);
+    return s.code < 0 ? 1 : s.code;
+}
