@@ -38,7 +38,7 @@ struct ws {
     struct strbuf message; /* of the message being received */
     struct strbuf out;
     struct list held;
-    bool paused, closing, want_drain;
+    bool paused, closing, want_drain, violated;
     uint64_t heard_at, closing_at, ping_at;
     unsigned missed;
 };
@@ -163,6 +163,9 @@ static void on_frame_start(wslay_event_context_ptr ctx,
     struct ws *ws = data;
     (void)ctx;
     ws->message.max = wslay_is_ctrl_frame(arg->opcode) ? 0 : ws->conn->server->o.ws_max_message;
+    /* Half a close code, which wslay would answer as if there were none. */
+    if (arg->opcode == WSLAY_CONNECTION_CLOSE && arg->payload_length == 1)
+        ws->violated = true;
 }
 
 static void hold(struct ws *ws, bool binary)
@@ -236,12 +239,24 @@ static void finish_if_closed(struct ws *ws)
     conn_linger(ws->conn, !wslay_event_get_close_received(ws->ctx));
 }
 
+/* A frame header that wslay cannot read: it wants to close without a code, we say why. */
+static void fail(struct ws *ws)
+{
+    static const unsigned char frame[] = {0x80 | WSLAY_CONNECTION_CLOSE, 2, 1002 >> 8, 1002 & 0xff};
+    uv_buf_t buf = buf_of(frame, sizeof(frame));
+    if (!wslay_event_get_close_sent(ws->ctx))
+        conn_write(ws->conn, &buf, 1);
+    conn_linger(ws->conn, true);
+}
+
 void ws_input(struct conn *c)
 {
     struct ws *ws = c->ws;
     deliver_held(ws);
-    if (alive(ws) && wslay_event_want_read(ws->ctx) && wslay_event_recv(ws->ctx) != 0) {
-        conn_close(c);
+    if (alive(ws) && wslay_event_want_read(ws->ctx) && wslay_event_recv(ws->ctx) != 0)
+        ws->violated = true;
+    if (alive(ws) && ws->violated) {
+        fail(ws);
         return;
     }
     flush(ws);
