@@ -173,10 +173,11 @@ static int append_chunk(const char *data, size_t len, void *out)
     return strbuf_append(out, data, len) < 0 ? -1 : 0;
 }
 
+/* 15 digits: every decimal that short comes out as it went in (17 would make 0.1 longer). */
 int json_format(const json_t *value, struct strbuf *out)
 {
-    return json_dump_callback(value, append_chunk, out, JSON_COMPACT | JSON_ENCODE_ANY) < 0 ? -EFBIG
-                                                                                            : 0;
+    const size_t flags = JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(15);
+    return json_dump_callback(value, append_chunk, out, flags) < 0 ? -EFBIG : 0;
 }
 
 json_t *json_string_from_bytes(const char *data, size_t len, bool *ret_lossy)
