@@ -1,0 +1,452 @@
+/* The gateway's decisions, as tables: what is parsed, which address is what, who may go where; and
+ * the relay that moves the bytes. */
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "gateway/address.h"
+#include "gateway/gateway-client.h"
+#include "gateway/relay.h"
+#include "gateway/rule.h"
+#include "gateway/target.h"
+#include "tests/unit/tap.h"
+
+static const struct {
+    const char *text;
+    enum address_class class;
+} addresses[] = {
+    {"1.1.1.1", ADDRESS_PUBLIC},
+    {"8.8.8.8", ADDRESS_PUBLIC},
+    {"9.255.255.255", ADDRESS_PUBLIC},
+    {"11.0.0.0", ADDRESS_PUBLIC},
+    {"100.63.255.255", ADDRESS_PUBLIC},
+    {"100.128.0.0", ADDRESS_PUBLIC},
+    {"126.255.255.255", ADDRESS_PUBLIC},
+    {"128.0.0.1", ADDRESS_PUBLIC},
+    {"169.253.255.255", ADDRESS_PUBLIC},
+    {"172.15.255.255", ADDRESS_PUBLIC},
+    {"172.32.0.0", ADDRESS_PUBLIC},
+    {"192.167.255.255", ADDRESS_PUBLIC},
+    {"192.169.0.0", ADDRESS_PUBLIC},
+    {"198.17.255.255", ADDRESS_PUBLIC},
+    {"198.20.0.0", ADDRESS_PUBLIC},
+    {"223.255.255.255", ADDRESS_PUBLIC},
+    {"168.63.129.15", ADDRESS_PUBLIC},
+    {"0.0.0.0", ADDRESS_FORBIDDEN},
+    {"0.1.2.3", ADDRESS_FORBIDDEN},
+    {"10.0.0.0", ADDRESS_PRIVATE},
+    {"10.255.255.255", ADDRESS_PRIVATE},
+    {"100.64.0.0", ADDRESS_PRIVATE},
+    {"100.127.255.255", ADDRESS_PRIVATE},
+    {"100.100.100.200", ADDRESS_METADATA},
+    {"127.0.0.1", ADDRESS_LOOPBACK},
+    {"127.255.255.254", ADDRESS_LOOPBACK},
+    {"168.63.129.16", ADDRESS_METADATA},
+    {"169.254.0.1", ADDRESS_LINK_LOCAL},
+    {"169.254.169.254", ADDRESS_METADATA},
+    {"169.254.170.2", ADDRESS_METADATA},
+    {"172.16.0.0", ADDRESS_PRIVATE},
+    {"172.31.255.255", ADDRESS_PRIVATE},
+    {"192.0.0.1", ADDRESS_RESERVED},
+    {"192.0.0.192", ADDRESS_METADATA},
+    {"192.0.2.1", ADDRESS_RESERVED},
+    {"192.88.99.1", ADDRESS_RESERVED},
+    {"192.168.0.0", ADDRESS_PRIVATE},
+    {"192.168.255.255", ADDRESS_PRIVATE},
+    {"198.18.0.0", ADDRESS_RESERVED},
+    {"198.19.255.255", ADDRESS_RESERVED},
+    {"198.51.100.1", ADDRESS_RESERVED},
+    {"203.0.113.1", ADDRESS_RESERVED},
+    {"224.0.0.1", ADDRESS_FORBIDDEN},
+    {"239.255.255.255", ADDRESS_FORBIDDEN},
+    {"240.0.0.1", ADDRESS_RESERVED},
+    {"255.255.255.255", ADDRESS_FORBIDDEN},
+    {"2606:4700:4700::1111", ADDRESS_PUBLIC},
+    {"2001:4860:4860::8888", ADDRESS_PUBLIC},
+    {"2a00:1450:4001:81b::200e", ADDRESS_PUBLIC},
+    {"2001:200::1", ADDRESS_PUBLIC},
+    {"3ffe::1", ADDRESS_PUBLIC},
+    {"::", ADDRESS_FORBIDDEN},
+    {"::1", ADDRESS_LOOPBACK},
+    {"::2", ADDRESS_RESERVED},
+    {"::7f00:1", ADDRESS_RESERVED},
+    {"::127.0.0.1", ADDRESS_RESERVED},
+    {"::ffff:127.0.0.1", ADDRESS_LOOPBACK},
+    {"::ffff:7f00:1", ADDRESS_LOOPBACK},
+    {"::ffff:10.1.2.3", ADDRESS_PRIVATE},
+    {"::ffff:169.254.169.254", ADDRESS_METADATA},
+    {"::ffff:8.8.8.8", ADDRESS_PUBLIC},
+    {"::ffff:0:127.0.0.1", ADDRESS_RESERVED},
+    {"64:ff9b::7f00:1", ADDRESS_LOOPBACK},
+    {"64:ff9b::169.254.169.254", ADDRESS_METADATA},
+    {"64:ff9b::8.8.8.8", ADDRESS_PUBLIC},
+    {"64:ff9b:1::8.8.8.8", ADDRESS_RESERVED},
+    {"2002:7f00:1::", ADDRESS_LOOPBACK},
+    {"2002:a00:1::1", ADDRESS_PRIVATE},
+    {"2002:a9fe:a9fe::1", ADDRESS_METADATA},
+    {"2002:808:808::1", ADDRESS_PUBLIC},
+    {"2001:0:4136:e378:8000:63bf:3fff:fdd2", ADDRESS_RESERVED},
+    {"2001:2::1", ADDRESS_RESERVED},
+    {"2001:10::1", ADDRESS_RESERVED},
+    {"2001:db8::1", ADDRESS_RESERVED},
+    {"3fff:fff::1", ADDRESS_RESERVED},
+    {"2606:4700::5efe:127.0.0.1", ADDRESS_LOOPBACK},
+    {"2606:4700::200:5efe:10.0.0.1", ADDRESS_PRIVATE},
+    {"100::1", ADDRESS_RESERVED},
+    {"4000::1", ADDRESS_RESERVED},
+    {"5f00::1", ADDRESS_RESERVED},
+    {"fc00::1", ADDRESS_PRIVATE},
+    {"fd12:3456::1", ADDRESS_PRIVATE},
+    {"fd00:ec2::254", ADDRESS_METADATA},
+    {"fd20:ce::254", ADDRESS_METADATA},
+    {"fe80::1", ADDRESS_LINK_LOCAL},
+    {"febf::1", ADDRESS_LINK_LOCAL},
+    {"fec0::1", ADDRESS_PRIVATE},
+    {"ff02::1", ADDRESS_FORBIDDEN},
+};
+
+static void test_addresses(void)
+{
+    for (size_t i = 0; i < ELEMENTS(addresses); i++) {
+        struct address a;
+        int r = address_parse(addresses[i].text, &a);
+        enum address_class c = r < 0 ? _ADDRESS_CLASS_MAX : address_classify(&a);
+        ok(c == addresses[i].class, "%s is %s (got %s)", addresses[i].text,
+           address_class_name(addresses[i].class), address_class_name(c));
+    }
+}
+
+/* host: what becomes of it, or NULL where the line must be refused. */
+static const struct {
+    const char *line;
+    const char *host;
+    uint16_t port;
+} lines[] = {
+    {"CONNECT example.com 80", "example.com", 80},
+    {"CONNECT EXAMPLE.Com 443", "example.com", 443},
+    {"CONNECT example.com. 443", "example.com", 443},
+    {"CONNECT localhost 1", "localhost", 1},
+    {"CONNECT xn--bcher-kva.example 65535", "xn--bcher-kva.example", 65535},
+    {"CONNECT _dmarc.example.com 80", "_dmarc.example.com", 80},
+    {"CONNECT 1e100.net 80", "1e100.net", 80},
+    {"CONNECT 0x7f.example 80", "0x7f.example", 80},
+    {"CONNECT 8.8.8.8 53", "8.8.8.8", 53},
+    {"CONNECT 127.0.0.1. 80", "127.0.0.1", 80},
+    {"CONNECT [::1] 80", "::1", 80},
+    {"CONNECT [2606:4700:4700:0:0:0:0:1111] 80", "2606:4700:4700::1111", 80},
+    {"CONNECT [::ffff:127.0.0.1] 80", "127.0.0.1", 80},
+    {"CONNECT [::FFFF:7F00:1] 80", "127.0.0.1", 80},
+    /* other spellings of 127.0.0.1 that a resolver would take */
+    {"CONNECT 2130706433 80", NULL, 0},
+    {"CONNECT 0x7f000001 80", NULL, 0},
+    {"CONNECT 0X7F000001 80", NULL, 0},
+    {"CONNECT 017700000001 80", NULL, 0},
+    {"CONNECT 127.1 80", NULL, 0},
+    {"CONNECT 127.0.1 80", NULL, 0},
+    {"CONNECT 0177.0.0.1 80", NULL, 0},
+    {"CONNECT 0x7f.0.0.1 80", NULL, 0},
+    {"CONNECT 127.0.0.0x1 80", NULL, 0},
+    {"CONNECT 127.0.0.01 80", NULL, 0},
+    {"CONNECT 127.000.000.001 80", NULL, 0},
+    {"CONNECT 256.256.256.256 80", NULL, 0},
+    {"CONNECT 1.2.3.4.5 80", NULL, 0},
+    {"CONNECT foo.0x 80", NULL, 0},
+    {"CONNECT 0 80", NULL, 0},
+    {"CONNECT ::1 80", NULL, 0},
+    {"CONNECT [::1 80", NULL, 0},
+    {"CONNECT ::1] 80", NULL, 0},
+    {"CONNECT [127.0.0.1] 80", NULL, 0},
+    {"CONNECT [fe80::1%eth0] 80", NULL, 0},
+    {"CONNECT [fe80::1%25lo] 80", NULL, 0},
+    {"CONNECT [] 80", NULL, 0},
+    {"CONNECT . 80", NULL, 0},
+    {"CONNECT .. 80", NULL, 0},
+    {"CONNECT example.com.. 80", NULL, 0},
+    {"CONNECT .example.com 80", NULL, 0},
+    {"CONNECT a..b 80", NULL, 0},
+    {"CONNECT -a.com 80", NULL, 0},
+    {"CONNECT a-.com 80", NULL, 0},
+    {"CONNECT *.example.com 80", NULL, 0},
+    {"CONNECT exa mple.com 80", NULL, 0},
+    {"CONNECT user@example.com 80", NULL, 0},
+    {"CONNECT example.com:80 80", NULL, 0},
+    {"CONNECT example.com/ 80", NULL, 0},
+    {"CONNECT b\xc3\xbc"
+     "cher.example 80",
+     NULL, 0},
+    {"CONNECT 127.0.0.1\xe3\x80\x82 80", NULL, 0},
+    {"CONNECT exam\tple.com 80", NULL, 0},
+    {"CONNECT example.com 0", NULL, 0},
+    {"CONNECT example.com 65536", NULL, 0},
+    {"CONNECT example.com 99999999999", NULL, 0},
+    {"CONNECT example.com 080", NULL, 0},
+    {"CONNECT example.com -1", NULL, 0},
+    {"CONNECT example.com +80", NULL, 0},
+    {"CONNECT example.com 80 ", NULL, 0},
+    {"CONNECT example.com 80\r", NULL, 0},
+    {"CONNECT example.com  80", NULL, 0},
+    {"CONNECT  example.com 80", NULL, 0},
+    {"CONNECT example.com", NULL, 0},
+    {"CONNECT example.com ", NULL, 0},
+    {"CONNECT ", NULL, 0},
+    {"CONNECT", NULL, 0},
+    {"connect example.com 80", NULL, 0},
+    {"GET / HTTP/1.1", NULL, 0},
+    {"", NULL, 0},
+};
+
+static void test_lines(void)
+{
+    for (size_t i = 0; i < ELEMENTS(lines); i++) {
+        struct target t;
+        int r = target_parse_line(lines[i].line, strlen(lines[i].line), &t);
+        if (!lines[i].host)
+            ok(r == -EINVAL, "'%s' is refused", lines[i].line);
+        else
+            ok(r == 0 && strcmp(t.host, lines[i].host) == 0 && t.port == lines[i].port,
+               "'%s' goes to %s port %u", lines[i].line, lines[i].host, lines[i].port);
+    }
+    struct target t;
+    char line[600] = "CONNECT ", label[65] = {0};
+    memset(label, 'a', 63);
+    for (int k = 0; k < 4; k++)
+        strcat(strcat(line, label), k < 3 ? "." : "");
+    strcat(line, " 80");
+    ok(target_parse_line(line, strlen(line), &t) == -EINVAL, "255 bytes of name are refused");
+    ok(target_parse_line("CONNECT a\0b 80", 14, &t) == -EINVAL, "a NUL in a name is refused");
+}
+
+static const struct {
+    const char *rule;
+    const char *host;
+    uint16_t port;
+    bool allowed;
+} hosts[] = {
+    {"example.com", "example.com", 443, true},
+    {"Example.COM", "example.com", 443, true},
+    {"example.com.", "example.com", 443, true},
+    {"example.com", "EXAMPLE.com.", 443, true},
+    {"example.com", "www.example.com", 443, false},
+    {"example.com", "badexample.com", 443, false},
+    {"example.com", "example.com.evil.net", 443, false},
+    {"example.com", "example.co", 443, false},
+    {"example.com:443", "example.com", 443, true},
+    {"example.com:443", "example.com", 80, false},
+    {"*.example.com", "www.example.com", 443, true},
+    {"*.example.com", "a.b.example.com", 443, true},
+    {"*.example.com", "WWW.EXAMPLE.COM.", 443, true},
+    {"*.example.com", "example.com", 443, false},
+    {"*.example.com", "badexample.com", 443, false},
+    {"*.example.com", "www.example.com.evil.net", 443, false},
+    {"*.example.com:8443", "www.example.com", 8443, true},
+    {"*.example.com:8443", "www.example.com", 443, false},
+    {"*", "anything.example", 80, true},
+    {"*:443", "anything.example", 443, true},
+    {"*:443", "anything.example", 80, false},
+    {"xn--bcher-kva.example", "xn--bcher-kva.example", 80, true},
+    {"8.8.8.8", "8.8.8.8", 53, true},
+    {"8.8.8.8", "8.8.4.4", 53, false},
+    {"8.8.8.8:53", "8.8.8.8", 80, false},
+    {"8.8.8.0/24", "8.8.8.77", 80, true},
+    {"8.8.8.0/24", "8.8.9.1", 80, false},
+    {"8.8.8.0/24:443", "8.8.8.77", 80, false},
+    {"8.8.8.8", "[::ffff:8.8.8.8]", 53, true},
+    {"2606:4700::1111", "[2606:4700:0::1111]", 80, true},
+    {"[2606:4700::1111]", "[2606:4700::1111]", 80, true},
+    {"[2606:4700::1111]:443", "[2606:4700::1111]", 80, false},
+    {"2606:4700::/32", "[2606:4700:1::5]", 80, true},
+    {"[2606:4700::/32]:80", "[2606:4701::5]", 80, false},
+    {"0.0.0.0/0", "example.com", 80, false},
+};
+
+static const char *const bad_rules[] = {
+    "",          "*.",       "*example.com", "**.example.com",    "foo.*.com",    "example.com:",
+    "a b",       "http://x", "example.com/", "example.com/8",     "10.0.0.0/33",  "10.0.0.0/",
+    "10.0.0/8",  "::1/129",  "[::1",         "[example.com]",     "[10.0.0.1]",   "example.com:0",
+    "*.1.2.3.4", "127.1",    "0x7f.1",       "example.com:99999", "10.0.0.0/8/8", "*:*",
+    "*.8.8",
+};
+
+static void test_host_rules(void)
+{
+    for (size_t i = 0; i < ELEMENTS(hosts); i++) {
+        struct rule_list l = {0};
+        struct target t = {.port = hosts[i].port};
+        int r = rule_list_add(&l, hosts[i].rule);
+        int p = target_parse_host(hosts[i].host, strlen(hosts[i].host), &t);
+        bool allowed = rule_check_host(&l, false, &t) == GATEWAY_OK;
+        ok(r == 0 && p == 0 && allowed == hosts[i].allowed, "rule %s %s %s:%u", hosts[i].rule,
+           hosts[i].allowed ? "allows" : "does not allow", hosts[i].host, hosts[i].port);
+        rule_list_done(&l);
+    }
+    for (size_t i = 0; i < ELEMENTS(bad_rules); i++) {
+        struct rule_list l = {0};
+        ok(rule_list_add(&l, bad_rules[i]) == -EINVAL && l.n == 0, "'%s' is no rule", bad_rules[i]);
+        rule_list_done(&l);
+    }
+    struct rule_list none = {0};
+    struct target t = {.port = 80, .host = "example.com"};
+    ok(rule_check_host(&none, false, &t) == GATEWAY_HOST_NOT_ALLOWED, "no rule allows nothing");
+    ok(rule_check_host(&none, true, &t) == GATEWAY_OK, "any host is any host");
+}
+
+/* The operator's rule, what the client asked for, what it resolved to. */
+static const struct {
+    const char *rule, *host;
+    uint16_t port;
+    const char *address;
+    bool allowed;
+} opened[] = {
+    {NULL, "example.com", 80, "93.184.216.34", true},
+    {NULL, "localhost", 80, "127.0.0.1", false},
+    {NULL, "rebind.example", 80, "127.0.0.1", false},
+    {NULL, "rebind.example", 80, "::1", false},
+    {NULL, "rebind.example", 80, "::ffff:10.0.0.1", false},
+    {NULL, "metadata.google.internal", 80, "169.254.169.254", false},
+    {"127.0.0.1:8080", "127.0.0.1", 8080, "127.0.0.1", true},
+    {"127.0.0.1:8080", "127.0.0.1", 8081, "127.0.0.1", false},
+    {"127.0.0.1:8080", "127.0.0.1", 8080, "127.0.0.2", false},
+    {"127.0.0.1", "[::ffff:127.0.0.1]", 9, "::ffff:127.0.0.1", true},
+    {"10.0.0.0/8", "db.internal", 5432, "10.9.8.7", true},
+    {"10.0.0.0/8", "db.internal", 5432, "192.168.0.1", false},
+    {"10.0.0.0/8:443", "db.internal", 5432, "10.9.8.7", false},
+    {"db.internal", "db.internal", 5432, "10.9.8.7", true},
+    {"db.internal:5432", "db.internal", 22, "10.9.8.7", false},
+    {"db.internal", "evil.example", 5432, "10.9.8.7", false},
+    {"*.internal", "db.internal", 5432, "fd00::7", true},
+    {"db.internal", "db.internal", 80, "169.254.169.254", false},
+    {"db.internal", "db.internal", 80, "169.254.1.1", false},
+    {"*", "x.example", 80, "127.0.0.1", true},
+    {"*", "x.example", 80, "169.254.169.254", false},
+    {"169.254.0.0/16", "169.254.1.1", 80, "169.254.1.1", true},
+    {"169.254.0.0/16", "169.254.169.254", 80, "169.254.169.254", false},
+    {"0.0.0.0/0", "169.254.169.254", 80, "169.254.169.254", false},
+    {"169.254.169.254", "169.254.169.254", 80, "169.254.169.254", true},
+    {"fd00::/8", "[fd00:ec2::254]", 80, "fd00:ec2::254", false},
+    {"0.0.0.0", "0.0.0.0", 80, "0.0.0.0", false},
+    {"0.0.0.0/0", "0.0.0.0", 80, "0.0.0.0", false},
+    {"::/0", "[::]", 80, "::", false},
+    {"::/0", "[::1]", 80, "::1", true},
+    {"::/0", "x.example", 80, "127.0.0.1", false},
+    {"224.0.0.0/4", "224.0.0.1", 80, "224.0.0.1", false},
+};
+
+static void test_address_rules(void)
+{
+    for (size_t i = 0; i < ELEMENTS(opened); i++) {
+        struct rule_list l = {0};
+        struct target t = {.port = opened[i].port};
+        struct address a;
+        int r = opened[i].rule ? rule_list_add(&l, opened[i].rule) : 0;
+        r = r < 0 ? r : target_parse_host(opened[i].host, strlen(opened[i].host), &t);
+        r = r < 0 ? r : address_parse(opened[i].address, &a);
+        bool allowed = r == 0 && rule_check_address(&l, &t, &a) == GATEWAY_OK;
+        ok(r == 0 && allowed == opened[i].allowed, "%s: %s:%u at %s is %s",
+           opened[i].rule ? opened[i].rule : "no rule", opened[i].host, opened[i].port,
+           opened[i].address, opened[i].allowed ? "allowed" : "not allowed");
+        rule_list_done(&l);
+    }
+}
+
+static void test_client_rules(void)
+{
+    struct error err = {0};
+    char *good[] = {(char *)"example.com", (char *)"*.example.org:443", NULL};
+    char *bad[] = {(char *)"example.com", (char *)"http://example.com", NULL};
+    struct gateway_rules rules = {.hosts = good, .label = "sbx-1"};
+    ok(gateway_rules_check(&rules, &err) == 0, "good rules pass");
+    rules.hosts = bad;
+    ok(gateway_rules_check(&rules, &err) < 0 && strstr(err.message, "http://example.com"),
+       "a bad rule is named: %s", err.message);
+    char *many[GATEWAY_HOSTS_MAX + 2] = {0};
+    for (size_t i = 0; i <= GATEWAY_HOSTS_MAX; i++)
+        many[i] = (char *)"a.example";
+    rules.hosts = many;
+    error_clear(&err);
+    ok(gateway_rules_check(&rules, &err) < 0, "too many rules are refused: %s", err.message);
+    for (int c = 0; c < _GATEWAY_CODE_MAX; c++)
+        ok(gateway_code_find(gateway_code_name((enum gateway_code)c)) == (enum gateway_code)c,
+           "code %s is found by its name", gateway_code_name((enum gateway_code)c));
+}
+
+static void pair_open(int fds[2])
+{
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) < 0)
+        exit(1);
+}
+
+/* Pumps bytes from one end of a to one end of b while the far ends write and read at odd sizes. */
+static void test_relay(void)
+{
+    enum { TOTAL = 3000000 };
+    int a[2], b[2];
+    struct relay r;
+    pair_open(a);
+    pair_open(b);
+    relay_init(&r);
+    size_t sent = 0, got = 0, wrong = 0;
+    unsigned char out[7001], in[4999];
+    bool ended = false;
+    for (int round = 0; round < 100000 && !ended; round++) {
+        size_t n = TOTAL - sent < sizeof(out) ? TOTAL - sent : sizeof(out);
+        for (size_t i = 0; i < n; i++)
+            out[i] = (unsigned char)((sent + i) * 31 >> 3);
+        ssize_t w = n ? send(a[0], out, n, MSG_NOSIGNAL) : 0;
+        sent += w > 0 ? (size_t)w : 0;
+        if (sent == TOTAL && n)
+            shutdown(a[0], SHUT_WR);
+        relay_pump(&r, a[1], b[0]);
+        ssize_t g = recv(b[1], in, sizeof(in), 0);
+        for (ssize_t i = 0; i < g; i++)
+            wrong += in[i] != (unsigned char)((got + (size_t)i) * 31 >> 3);
+        got += g > 0 ? (size_t)g : 0;
+        ended = g == 0;
+    }
+    ok(got == TOTAL && wrong == 0 && ended, "all bytes arrive in order, then the end (%zu)", got);
+    ok(relay_finished(&r) && r.bytes == TOTAL, "the relay counted them");
+    relay_done(&r);
+    for (int i = 0; i < 2; i++) {
+        close(a[i]);
+        close(b[i]);
+    }
+}
+
+static void test_relay_backpressure(void)
+{
+    int a[2], b[2];
+    struct relay r;
+    char block[8192] = {0};
+    pair_open(a);
+    pair_open(b);
+    relay_init(&r);
+    for (int i = 0; i < 1000; i++) {
+        send(a[0], block, sizeof(block), MSG_NOSIGNAL);
+        relay_pump(&r, a[1], b[0]);
+    }
+    ok(!relay_wants_read(&r) && relay_wants_write(&r),
+       "a sink that does not read stops the source");
+    ok(r.len <= RELAY_BUFFER, "and no more than the buffer is kept");
+    close(b[1]);
+    relay_pump(&r, a[1], b[0]);
+    ok(relay_finished(&r) && !relay_wants_read(&r), "a sink that is gone ends it");
+    relay_done(&r);
+    close(a[0]);
+    close(a[1]);
+    close(b[0]);
+}
+
+int main(void)
+{
+    test_addresses();
+    test_lines();
+    test_host_rules();
+    test_address_rules();
+    test_client_rules();
+    test_relay();
+    test_relay_backpressure();
+    return tap_done();
+}
