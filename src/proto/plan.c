@@ -1,0 +1,171 @@
+/* What both ends of the warden's socket agree on: names of walls and mechanisms, and the checks of
+ * a plan that need no knowledge of the host. The warden runs plan_check() on every record it
+ * receives; its ceiling comes on top (warden/ceiling.c). */
+#include "proto/plan.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *const wall_names[] = {
+    [WALL_MEMORY] = "memory",
+    [WALL_CPU] = "cpu",
+    [WALL_PROCESSES] = "processes",
+    [WALL_DISK] = "disk",
+    [WALL_IO] = "io",
+    [WALL_FILESYSTEM] = "filesystem",
+    [WALL_NETWORK] = "network",
+    [WALL_SYSCALLS] = "syscalls",
+    [WALL_USERS] = "users",
+    [WALL_LANDLOCK] = "landlock",
+};
+static_assert(sizeof(wall_names) / sizeof(wall_names[0]) == _WALL_MAX, "a name for every wall");
+static_assert(_WALL_MAX <= sizeof(((struct plan *)0)->weaker), "a flag for every wall");
+static_assert(_WALL_MAX <= sizeof(((struct plan_reply *)0)->mechanism), "a slot for every wall");
+
+static const char *const mechanism_names[] = {
+    [MECHANISM_NONE] = NULL,
+    [MECHANISM_CGROUP_V1] = "cgroup v1",
+    [MECHANISM_CGROUP_V2] = "cgroup v2",
+    [MECHANISM_RLIMIT] = "rlimit",
+    [MECHANISM_TMPFS] = "tmpfs",
+    [MECHANISM_LOOP] = "loop image",
+    [MECHANISM_NAMESPACE] = "namespace",
+    [MECHANISM_SECCOMP] = "seccomp",
+    [MECHANISM_LANDLOCK] = "landlock",
+    [MECHANISM_UID_RANGE] = "uid range",
+    [MECHANISM_UID_SHARED] = "shared uid",
+};
+static_assert(sizeof(mechanism_names) / sizeof(mechanism_names[0]) == _MECHANISM_MAX,
+              "a name for every mechanism");
+
+const char *wall_name(enum wall w)
+{
+    return (unsigned)w < _WALL_MAX ? wall_names[w] : "unknown";
+}
+
+const char *mechanism_name(enum mechanism m)
+{
+    return (unsigned)m < _MECHANISM_MAX ? mechanism_names[m] : NULL;
+}
+
+static int refuse(char *why, unsigned size, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static int refuse(char *why, unsigned size, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    if (size)
+        vsnprintf(why, size, fmt, ap);
+    va_end(ap);
+    return -EINVAL;
+}
+
+static bool is_terminated(const char *text, size_t size)
+{
+    return memchr(text, 0, size) != NULL;
+}
+
+static bool is_id_char(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
+}
+
+static bool id_ok(const char *id)
+{
+    if (id[0] < 'a' || id[0] > 'z')
+        return false;
+    for (const char *p = id; *p; p++)
+        if (!is_id_char(*p))
+            return false;
+    return true;
+}
+
+/* As sethostname() and resolvers take it: letters, digits, inner dots and hyphens. */
+static bool hostname_ok(const char *name)
+{
+    for (const char *p = name; *p; p++)
+        if (!is_id_char(*p) && !(*p >= 'A' && *p <= 'Z') && *p != '.')
+            return false;
+    return name[0] != '-' && name[0] != '.';
+}
+
+/* No empty, "." or ".." component, and no trailing slash. */
+static bool components_ok(const char *path)
+{
+    for (const char *p = path; *p;) {
+        size_t n = strcspn(p, "/");
+        if (n == 0 || (n == 1 && p[0] == '.') || (n == 2 && p[0] == '.' && p[1] == '.'))
+            return false;
+        p += n;
+        if (*p == '/' && !*++p)
+            return false;
+    }
+    return true;
+}
+
+static bool absolute_ok(const char *path)
+{
+    return path[0] == '/' && path[1] && components_ok(path + 1);
+}
+
+static int mount_check(const struct plan_mount *m, unsigned i, char *why, unsigned size)
+{
+    if (!is_terminated(m->subpath, sizeof(m->subpath)) ||
+        !is_terminated(m->target, sizeof(m->target)))
+        return refuse(why, size, "mount %u: unterminated path", i);
+    if (m->read_only > 1)
+        return refuse(why, size, "mount %u: read_only is not 0 or 1", i);
+    if (m->allow_index < 0)
+        return refuse(why, size, "mount %u: negative directory index", i);
+    if (m->subpath[0] && !components_ok(m->subpath))
+        return refuse(why, size, "mount %u: subpath is not a clean relative path", i);
+    if (!absolute_ok(m->target))
+        return refuse(why, size, "mount %u: target is not a clean absolute path", i);
+    return 0;
+}
+
+static int create_check(const struct plan *p, char *why, unsigned size)
+{
+    if (p->flags & ~(uint32_t)(PLAN_TOOL_NET | PLAN_TOOL_NOBODY))
+        return refuse(why, size, "unknown flags");
+    if (!is_terminated(p->hostname, sizeof(p->hostname)) || !hostname_ok(p->hostname))
+        return refuse(why, size, "malformed hostname");
+    if (!is_terminated(p->workdir, sizeof(p->workdir)) ||
+        (p->workdir[0] && !absolute_ok(p->workdir)))
+        return refuse(why, size, "workdir is not a clean absolute path");
+    if (p->n_mounts > PLAN_MOUNTS_MAX)
+        return refuse(why, size, "more than %d mounts", PLAN_MOUNTS_MAX);
+    for (unsigned i = 0; i < p->n_mounts; i++) {
+        int r = mount_check(&p->mounts[i], i, why, size);
+        if (r < 0)
+            return r;
+        for (unsigned k = 0; k < i; k++)
+            if (!strcmp(p->mounts[k].target, p->mounts[i].target))
+                return refuse(why, size, "mount %u: target used twice", i);
+    }
+    return 0;
+}
+
+static bool op_needs_id(uint32_t op)
+{
+    return op != PLAN_LIST && op != PLAN_PROBE;
+}
+
+int plan_check(const struct plan *p, char *why, unsigned size)
+{
+    if (p->version != PLAN_VERSION)
+        return refuse(why, size, "plan version %u, expected %d", p->version, PLAN_VERSION);
+    if (p->op == 0 || p->op >= _PLAN_OP_MAX)
+        return refuse(why, size, "unknown operation %u", p->op);
+    if (p->tag == 0)
+        return refuse(why, size, "tag 0 is for events");
+    if (!is_terminated(p->id, sizeof(p->id)))
+        return refuse(why, size, "unterminated id");
+    if (op_needs_id(p->op) && !id_ok(p->id))
+        return refuse(why, size, "malformed id");
+    return p->op == PLAN_CREATE ? create_check(p, why, size) : 0;
+}

@@ -1,0 +1,159 @@
+/* See blank.h. The clone is of a small single-threaded process; what takes long in it (joining the
+ * cgroup, mounting) is done by the child, so that the warden goes on serving. */
+#include "warden/blank.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "warden/state.h"
+
+/* The child's ends, closed in the warden after the clone. */
+struct ends {
+    int stream, channel, failure;
+};
+
+static void ends_close(struct ends *e)
+{
+    fd_close(&e->stream);
+    fd_close(&e->channel);
+    fd_close(&e->failure);
+}
+#define _cleanup_ends_ __attribute__((cleanup(ends_close)))
+
+static int open_ends(struct sandbox *s, struct ends *ret)
+{
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+        return -errno;
+    s->stream_fd = pair[0];
+    ret->stream = pair[1];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return -errno;
+    s->channel_fd = pair[0];
+    ret->channel = pair[1];
+    if (pipe2(pair, O_CLOEXEC | O_NONBLOCK) < 0)
+        return -errno;
+    s->failure_fd = pair[0];
+    ret->failure = pair[1];
+    /* Sending to a runner must never make the warden wait. The child's end stays blocking. */
+    return fd_set_nonblock(s->channel_fd, true);
+}
+
+static int clone_child(struct sandbox *s, const struct ends *ends)
+{
+    int cgroup_fd = cgroup_clone_fd(&s->cgroup);
+    struct clone_args args = {
+        .flags = CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC |
+                 CLONE_NEWUTS | CLONE_PIDFD,
+        .pidfd = (uint64_t)(uintptr_t)&s->pidfd,
+        .exit_signal = SIGCHLD,
+    };
+    if (cgroup_fd >= 0) {
+        args.flags |= CLONE_INTO_CGROUP;
+        args.cgroup = (uint64_t)cgroup_fd;
+    }
+    pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+    if (pid < 0)
+        return -errno;
+    if (pid == 0)
+        child_main(&s->warden->child_template, &s->cgroup, ends->stream, ends->channel,
+                   ends->failure);
+    s->pid = pid;
+    return 0;
+}
+
+static int build(struct sandbox *s, watch_child_fn on_exit, const char **ret_step)
+{
+    struct warden *w = s->warden;
+    _cleanup_ends_ struct ends ends = {-1, -1, -1};
+    *ret_step = "take ids";
+    s->id_block = id_block_take(&w->ids);
+    if (s->id_block < 0)
+        return (int)s->id_block;
+    *ret_step = "make a cgroup";
+    int r = cgroup_open(&s->cgroup, &w->cgroups, s->serial);
+    if (r < 0)
+        return r;
+    *ret_step = "make sockets";
+    r = open_ends(s, &ends);
+    if (r < 0)
+        return r;
+    *ret_step = "make namespaces";
+    r = clone_child(s, &ends);
+    if (r < 0)
+        return r;
+    *ret_step = "watch the child";
+    s->child_watch = watcher_add_child(w->watcher, s->pid, s->pidfd, on_exit, s);
+    if (!s->child_watch)
+        return -errno;
+    *ret_step = "map ids";
+    r = id_block_map(&w->ids, s->id_block, w->proc_fd, s->pid);
+    return r < 0 ? r : (int)fd_send_msg(s->channel_fd, "g", 1, NULL, 0);
+}
+
+/* For a blank that was never watched: nobody else reaps it. */
+static void undo(struct sandbox *s)
+{
+    int status;
+    if (s->pid > 0) {
+        kill(s->pid, SIGKILL);
+        waitpid(s->pid, &status, 0);
+    }
+    watch_remove(s->child_watch);
+    if (!s->child_watch)
+        fd_close(&s->pidfd);
+    fd_close(&s->failure_fd);
+    fd_close(&s->stream_fd);
+    fd_close(&s->channel_fd);
+    if (s->id_block >= 0)
+        id_block_release(&s->warden->ids, s->id_block);
+    cgroup_remove(&s->cgroup);
+    cgroup_done(&s->cgroup);
+    free(s);
+}
+
+struct sandbox *blank_new(struct warden *w, watch_child_fn on_exit, struct plan_reply *reply)
+{
+    struct sandbox *s = new0(struct sandbox);
+    const char *step;
+    s->warden = w;
+    s->state = SANDBOX_BLANK;
+    s->serial = w->next_serial++;
+    s->pidfd = s->channel_fd = s->stream_fd = s->failure_fd = -1;
+    s->failure.wall = -1;
+    list_init(&s->link);
+    cgroup_init(&s->cgroup);
+    for (size_t i = 0; i < PLAN_MOUNTS_MAX; i++)
+        s->mount_fds[i] = -1;
+    int r = build(s, on_exit, &step);
+    if (r >= 0)
+        return s;
+    undo(s);
+    if (reply) {
+        reply->error = -r;
+        snprintf(reply->message, sizeof(reply->message), "%s: %s", step, strerror(-r));
+    } else {
+        log_warn("cannot make a blank sandbox step=%s error=%s", step, strerror(-r));
+    }
+    return NULL;
+}
+
+void blank_kill(struct sandbox *s)
+{
+    if (s->pidfd >= 0)
+        pidfd_send_signal(s->pidfd, SIGKILL, NULL, 0);
+}

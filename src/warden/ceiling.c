@@ -1,0 +1,113 @@
+/* See ceiling.h. */
+#include "warden/ceiling.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/fd.h"
+#include "warden/mount.h"
+#include "warden/state.h"
+
+#define FIELD(member)                                                                              \
+    {                                                                                              \
+#member, offsetof(struct plan_limits, member), sizeof(((struct plan_limits *)0)->member)   \
+    }
+
+static const struct limit_field {
+    const char *name;
+    size_t offset, size;
+} limit_fields[] = {
+    FIELD(memory_bytes),   FIELD(disk_bytes), FIELD(disk_inodes), FIELD(io_bytes_per_s),
+    FIELD(cpu_millicores), FIELD(processes),  FIELD(open_files),
+};
+
+static uint64_t get(const struct plan_limits *l, const struct limit_field *f)
+{
+    const char *at = (const char *)l + f->offset;
+    uint32_t small;
+    uint64_t large;
+    if (f->size == sizeof(small)) {
+        memcpy(&small, at, sizeof(small));
+        return small;
+    }
+    memcpy(&large, at, sizeof(large));
+    return large;
+}
+
+static int check_limits(const struct warden *w, const struct plan *p, struct plan_limits *ret,
+                        struct plan_reply *reply)
+{
+    struct plan_limits limits = p->limits;
+    for (size_t i = 0; i < sizeof(limit_fields) / sizeof(limit_fields[0]); i++) {
+        const struct limit_field *f = &limit_fields[i];
+        uint64_t asked = get(&p->limits, f), most = get(&w->options.ceiling, f);
+        if (most && asked > most) {
+            snprintf(reply->message, sizeof(reply->message), "%s %llu is over the ceiling of %llu",
+                     f->name, (unsigned long long)asked, (unsigned long long)most);
+            return -EPERM;
+        }
+        if (!asked)
+            memcpy((char *)&limits + f->offset, (const char *)&w->options.ceiling + f->offset,
+                   f->size);
+    }
+    *ret = limits;
+    return 0;
+}
+
+static int check_mount(const struct warden *w, const struct plan_mount *m, unsigned i,
+                       struct plan_reply *reply)
+{
+    if ((unsigned)m->allow_index >= w->n_allowed) {
+        snprintf(reply->message, sizeof(reply->message),
+                 "mount %u: no allowed directory has index %d", i, m->allow_index);
+        return -EPERM;
+    }
+    if (!mount_target_ok(m->target)) {
+        snprintf(reply->message, sizeof(reply->message), "mount %u: target '%.100s' is reserved", i,
+                 m->target);
+        return -EPERM;
+    }
+    return 0;
+}
+
+int ceiling_check(const struct warden *w, const struct plan *p, struct plan_limits *ret_limits,
+                  struct plan_reply *reply)
+{
+    for (uint32_t i = 0; i < p->n_mounts; i++) {
+        int r = check_mount(w, &p->mounts[i], i, reply);
+        if (r < 0) {
+            reply->wall = WALL_FILESYSTEM;
+            return r;
+        }
+    }
+    if (p->flags & PLAN_TOOL_NOBODY && w->ids.shared) {
+        snprintf(reply->message, sizeof(reply->message),
+                 "uid 65534 needs a range of ids, which this warden does not have");
+        reply->wall = WALL_USERS;
+        return -EOPNOTSUPP;
+    }
+    return check_limits(w, p, ret_limits, reply);
+}
+
+int ceiling_open_mounts(const struct warden *w, const struct plan *p, int ret_fds[PLAN_MOUNTS_MAX],
+                        struct plan_reply *reply)
+{
+    for (unsigned i = 0; i < PLAN_MOUNTS_MAX; i++)
+        ret_fds[i] = -1;
+    for (uint32_t i = 0; i < p->n_mounts; i++) {
+        const struct plan_mount *m = &p->mounts[i];
+        int fd = mount_open_host(w->host_ns_fd, w->own_ns_fd, w->allowed_fds[m->allow_index], m);
+        if (fd >= 0) {
+            ret_fds[i] = fd;
+            continue;
+        }
+        snprintf(reply->message, sizeof(reply->message), "mount %u: open '%.100s': %s", i,
+                 m->subpath, strerror(-fd));
+        reply->wall = WALL_FILESYSTEM;
+        for (uint32_t k = 0; k < i; k++)
+            fd_close(&ret_fds[k]);
+        return fd;
+    }
+    return 0;
+}

@@ -1,0 +1,15 @@
+/* What a plan may ask for at most: fixed from the operator's configuration before the control plane
+ * existed. */
+#pragma once
+
+#include "proto/plan.h"
+
+struct warden;
+
+/* Checks limits and mounts against the ceiling. Limits that the plan leaves open become the
+ * ceiling's. -EPERM or -EINVAL with reply's message set. */
+int ceiling_check(const struct warden *w, const struct plan *p, struct plan_limits *ret_limits,
+                  struct plan_reply *reply);
+/* Opens the plan's host directories as detached mounts. */
+int ceiling_open_mounts(const struct warden *w, const struct plan *p, int ret_fds[PLAN_MOUNTS_MAX],
+                        struct plan_reply *reply);

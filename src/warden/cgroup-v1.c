@@ -1,0 +1,162 @@
+/* cgroup version 1: one hierarchy a controller (or a few controllers sharing one). Groups are made
+ * at the root of each mount, which in a container is the container's own group. Memory is limited
+ * with swap where the kernel accounts it. Block I/O limits of this version do not reach buffered
+ * writes, so io is never claimed here. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/fd.h"
+#include "base/strbuf.h"
+#include "warden/cgroup.h"
+
+#define CPU_PERIOD_US 100000
+
+static const char *const controller_names[] = {
+    [CGROUP_MEMORY] = "memory",   [CGROUP_PIDS] = "pids",       [CGROUP_CPU] = "cpu",
+    [CGROUP_FREEZER] = "freezer", [CGROUP_CPUACCT] = "cpuacct", [CGROUP_IO] = NULL,
+};
+_Static_assert(ELEMENTS(controller_names) == _CGROUP_MAX, "a name for every controller");
+
+static bool has_option(const char *options, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *p = options; p && *p; p = strchr(p, ',') ? strchr(p, ',') + 1 : NULL)
+        if (strncmp(p, name, n) == 0 && (p[n] == ',' || p[n] == 0))
+            return true;
+    return false;
+}
+
+static int open_instance(struct cgroup_root *root, enum cgroup_controller c, const char *mountpoint)
+{
+    _cleanup_close_ int parent = open(mountpoint, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (parent < 0)
+        return -errno;
+    if (mkdirat(parent, root->instance, 0755) < 0 && errno != EEXIST)
+        return -errno;
+    root->fd[c] = openat(parent, root->instance, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (root->fd[c] < 0)
+        return -errno;
+    root->parent_fd[c] = fd_steal(&parent);
+    root->has[c] = true;
+    return 0;
+}
+
+/* Two controllers may share a mount ("cpu,cpuacct"); the second then uses the first's directory. */
+static int on_mount(const char *fstype, const char *mountpoint, const char *super, void *data)
+{
+    struct cgroup_root *root = data;
+    bool opened = false;
+    if (strcmp(fstype, "cgroup") != 0)
+        return 0;
+    for (int c = 0; c < _CGROUP_MAX; c++) {
+        if (!controller_names[c] || root->has[c] || !has_option(super, controller_names[c]))
+            continue;
+        if (opened)
+            root->has[c] = true;
+        else if (open_instance(root, c, mountpoint) == 0)
+            opened = true;
+    }
+    return 0;
+}
+
+static int v1_open(struct cgroup_root *root, const char *prefix)
+{
+    (void)prefix;
+    int r = cgroup_each_mount(on_mount, root);
+    if (r < 0)
+        return r;
+    for (int c = 0; c < _CGROUP_MAX; c++)
+        if (root->fd[c] >= 0)
+            return 0;
+    return -ENOENT;
+}
+
+/* The directory of a controller that may share another's mount. */
+static int dir_of(const struct cgroup *cg, enum cgroup_controller c, const char *file)
+{
+    if (cg->dir_fd[c] >= 0)
+        return cg->dir_fd[c];
+    for (int i = 0; i < _CGROUP_MAX; i++)
+        if (cg->dir_fd[i] >= 0 && faccessat(cg->dir_fd[i], file, F_OK, 0) == 0)
+            return cg->dir_fd[i];
+    return -1;
+}
+
+static int put_number(const struct cgroup *cg, enum cgroup_controller c, const char *file,
+                      uint64_t value)
+{
+    char text[32];
+    snprintf(text, sizeof(text), "%llu", (unsigned long long)value);
+    return fd_write_file_at(dir_of(cg, c, file), file, text);
+}
+
+static int limit_memory(struct cgroup *cg, uint64_t bytes)
+{
+    int r = put_number(cg, CGROUP_MEMORY, "memory.limit_in_bytes", bytes);
+    if (r < 0)
+        return r;
+    r = put_number(cg, CGROUP_MEMORY, "memory.memsw.limit_in_bytes", bytes);
+    if (r != -ENOENT)
+        return r;
+    /* No swap accounting: the limit holds only if nothing of this group is ever swapped. */
+    return put_number(cg, CGROUP_MEMORY, "memory.swappiness", 0);
+}
+
+static int limit_cpu(struct cgroup *cg, uint32_t millicores)
+{
+    uint64_t quota = (uint64_t)millicores * CPU_PERIOD_US / 1000;
+    if (quota < 1000) /* the kernel's minimum */
+        quota = 1000;
+    int r = put_number(cg, CGROUP_CPU, "cpu.cfs_period_us", CPU_PERIOD_US);
+    return r < 0 ? r : put_number(cg, CGROUP_CPU, "cpu.cfs_quota_us", quota);
+}
+
+static int v1_limit(struct cgroup *cg, enum wall wall, const struct plan_limits *limits)
+{
+    switch (wall) {
+    case WALL_MEMORY:
+        return limit_memory(cg, limits->memory_bytes);
+    case WALL_CPU:
+        return limit_cpu(cg, limits->cpu_millicores);
+    case WALL_PROCESSES:
+        return put_number(cg, CGROUP_PIDS, "pids.max", limits->processes);
+    default:
+        return -EOPNOTSUPP;
+    }
+}
+
+static uint64_t get_number(const struct cgroup *cg, enum cgroup_controller c, const char *file,
+                           const char *key)
+{
+    uint64_t value = 0;
+    cgroup_read_number(dir_of(cg, c, file), file, key, &value);
+    return value;
+}
+
+static void v1_read_stats(const struct cgroup *cg, struct plan_reply *ret)
+{
+    ret->memory_bytes = get_number(cg, CGROUP_MEMORY, "memory.usage_in_bytes", NULL);
+    ret->memory_peak_bytes = get_number(cg, CGROUP_MEMORY, "memory.max_usage_in_bytes", NULL);
+    ret->oom_kills = get_number(cg, CGROUP_MEMORY, "memory.oom_control", "oom_kill");
+    ret->cpu_us = get_number(cg, CGROUP_CPUACCT, "cpuacct.usage", NULL) / 1000;
+    ret->processes = get_number(cg, CGROUP_PIDS, "pids.current", NULL);
+}
+
+static int v1_freeze(struct cgroup *cg, bool on)
+{
+    return fd_write_file_at(dir_of(cg, CGROUP_FREEZER, "freezer.state"), "freezer.state",
+                            on ? "FROZEN" : "THAWED");
+}
+
+const struct cgroup_driver cgroup_v1 = {
+    .mechanism = MECHANISM_CGROUP_V1,
+    .open = v1_open,
+    .limit = v1_limit,
+    .read_stats = v1_read_stats,
+    .freeze = v1_freeze,
+};

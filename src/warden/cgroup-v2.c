@@ -1,0 +1,259 @@
+/* cgroup version 2: one tree. The instance's directory goes below the warden's own group, because
+ * that is where a delegation (systemd's Delegate=yes, a container) gives rights and where limits
+ * set on us hold for our sandboxes too. A group with processes cannot hand controllers to children,
+ * so when the only processes in ours are our own family they are first moved to a leaf beside the
+ * instance. As root, where the own group cannot be used, the top of the mount is tried. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/fd.h"
+#include "base/strbuf.h"
+#include "warden/cgroup.h"
+
+#define CPU_PERIOD_US 100000
+#define V2_TEXT_MAX   (256 * 1024)
+#define V2_FAMILY_MAX 64 /* processes of ours that are moved to a leaf at start */
+
+static const struct {
+    const char *name;
+    enum cgroup_controller controller;
+} wanted[] = {
+    {"memory", CGROUP_MEMORY},
+    {"pids", CGROUP_PIDS},
+    {"cpu", CGROUP_CPU},
+    {"io", CGROUP_IO},
+};
+
+static int on_mount(const char *fstype, const char *mountpoint, const char *super, void *data)
+{
+    int *ret_fd = data;
+    (void)super;
+    if (strcmp(fstype, "cgroup2") == 0 && *ret_fd < 0)
+        *ret_fd = open(mountpoint, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return 0;
+}
+
+/* "0::/path" of /proc/self/cgroup, without the leading slash; "." for the top. */
+static int own_group(struct strbuf *ret)
+{
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(V2_TEXT_MAX);
+    int r = fd_read_file_at(AT_FDCWD, "/proc/self/cgroup", &text);
+    if (r < 0)
+        return r;
+    char *save = NULL;
+    for (char *l = strtok_r(text.data, "\n", &save); l; l = strtok_r(NULL, "\n", &save))
+        if (strncmp(l, "0::/", 4) == 0)
+            return strbuf_puts(ret, l[4] ? l + 4 : ".");
+    return -ENOENT;
+}
+
+static bool list_has(const char *list, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *p = list; p && (p = strstr(p, name)); p += n)
+        if ((p == list || p[-1] == ' ') && (p[n] == ' ' || p[n] == '\n' || p[n] == 0))
+            return true;
+    return false;
+}
+
+/* Hands on each wanted controller that the group has; one that is refused is just not used. */
+static int enable_controllers(int group_fd)
+{
+    int result = 0;
+    _cleanup_strbuf_ struct strbuf have = STRBUF_INIT(4096);
+    int r = fd_read_file_at(group_fd, "cgroup.controllers", &have);
+    if (r < 0)
+        return r;
+    for (size_t i = 0; i < ELEMENTS(wanted); i++) {
+        char text[32];
+        if (!have.data || !list_has(have.data, wanted[i].name))
+            continue;
+        snprintf(text, sizeof(text), "+%s", wanted[i].name);
+        r = fd_write_file_at(group_fd, "cgroup.subtree_control", text);
+        if (r < 0)
+            result = r;
+    }
+    return result;
+}
+
+static bool is_family(pid_t pid)
+{
+    if (pid == getpid() || pid == getppid())
+        return true;
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(4096);
+    if (fd_read_file_at(AT_FDCWD, path, &text) < 0 || !text.data)
+        return false;
+    const char *end = strrchr(text.data, ')');
+    int parent = 0;
+    return end && sscanf(end + 1, " %*c %d", &parent) == 1 &&
+           (parent == getpid() || parent == getppid());
+}
+
+/* Moves the processes of group_fd to a leaf, unless one of them is a stranger. */
+static int move_family(int group_fd, const char *leaf)
+{
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(V2_TEXT_MAX);
+    int r = fd_read_file_at(group_fd, "cgroup.procs", &text);
+    if (r < 0)
+        return r;
+    pid_t pids[V2_FAMILY_MAX];
+    size_t n = 0;
+    char *save = NULL;
+    for (char *l = text.data ? strtok_r(text.data, "\n", &save) : NULL; l;
+         l = strtok_r(NULL, "\n", &save)) {
+        pid_t pid = (pid_t)atoi(l);
+        if (n == V2_FAMILY_MAX || !is_family(pid))
+            return -EBUSY;
+        pids[n++] = pid;
+    }
+    if (mkdirat(group_fd, leaf, 0755) < 0 && errno != EEXIST)
+        return -errno;
+    _cleanup_close_ int leaf_fd = openat(group_fd, leaf, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    for (size_t i = 0; i < n && leaf_fd >= 0; i++) {
+        char pid_text[16];
+        snprintf(pid_text, sizeof(pid_text), "%d", (int)pids[i]);
+        r = fd_write_file_at(leaf_fd, "cgroup.procs", pid_text);
+        if (r < 0 && r != -ESRCH)
+            return r;
+    }
+    return leaf_fd < 0 ? -errno : 0;
+}
+
+static int use_group(struct cgroup_root *root, int group_fd, const char *prefix)
+{
+    char leaf[CGROUP_NAME_SIZE];
+    snprintf(leaf, sizeof(leaf), "%.48s-warden", prefix);
+    if (enable_controllers(group_fd) == -EBUSY) {
+        int r = move_family(group_fd, leaf);
+        if (r < 0)
+            return r;
+        enable_controllers(group_fd);
+    }
+    if (mkdirat(group_fd, root->instance, 0755) < 0 && errno != EEXIST)
+        return -errno;
+    _cleanup_close_ int fd = openat(group_fd, root->instance, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    enable_controllers(fd);
+    _cleanup_strbuf_ struct strbuf have = STRBUF_INIT(4096);
+    int r = fd_read_file_at(fd, "cgroup.subtree_control", &have);
+    bool any = false;
+    for (size_t i = 0; r == 0 && i < ELEMENTS(wanted); i++) {
+        bool has = have.data && list_has(have.data, wanted[i].name);
+        root->has[wanted[i].controller] = has;
+        any = any || (has && wanted[i].controller != CGROUP_IO);
+    }
+    if (!any) {
+        unlinkat(group_fd, root->instance, AT_REMOVEDIR);
+        return -ENOENT;
+    }
+    root->has[CGROUP_CPUACCT] = root->has[CGROUP_FREEZER] = true;
+    root->fd[0] = fd_steal(&fd);
+    root->parent_fd[0] = fcntl(group_fd, F_DUPFD_CLOEXEC, 3);
+    return 0;
+}
+
+static int v2_open(struct cgroup_root *root, const char *prefix)
+{
+    _cleanup_close_ int top = -1;
+    _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(4096);
+    int r = cgroup_each_mount(on_mount, &top);
+    if (r < 0)
+        return r;
+    if (top < 0)
+        return -ENOENT;
+    r = own_group(&path);
+    if (r < 0)
+        return r;
+    _cleanup_close_ int own = openat(top, path.data, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    r = own < 0 ? -errno : use_group(root, own, prefix);
+    return r == 0 || geteuid() != 0 ? r : use_group(root, top, prefix);
+}
+
+static int put(const struct cgroup *cg, const char *file, const char *text)
+{
+    return fd_write_file_at(cg->dir_fd[0], file, text);
+}
+
+static int limit_io(struct cgroup *cg, uint64_t bytes_per_s)
+{
+    for (unsigned i = 0; i < cg->root->n_disks; i++) {
+        char text[128];
+        dev_t d = cg->root->disks[i];
+        snprintf(text, sizeof(text), "%u:%u rbps=%llu wbps=%llu", major(d), minor(d),
+                 (unsigned long long)bytes_per_s, (unsigned long long)bytes_per_s);
+        int r = put(cg, "io.max", text);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+static int limit_memory(struct cgroup *cg, uint64_t bytes)
+{
+    char text[32];
+    snprintf(text, sizeof(text), "%llu", (unsigned long long)bytes);
+    int r = put(cg, "memory.max", text);
+    if (r < 0)
+        return r;
+    r = put(cg, "memory.swap.max", "0");
+    if (r == -ENOENT) /* a kernel without swap */
+        r = 0;
+    /* One killed process of a sandbox is reported; the others and the runner go on. */
+    put(cg, "memory.oom.group", "0");
+    return r;
+}
+
+static int v2_limit(struct cgroup *cg, enum wall wall, const struct plan_limits *limits)
+{
+    char text[64];
+    switch (wall) {
+    case WALL_MEMORY:
+        return limit_memory(cg, limits->memory_bytes);
+    case WALL_CPU: {
+        uint64_t quota = (uint64_t)limits->cpu_millicores * CPU_PERIOD_US / 1000;
+        snprintf(text, sizeof(text), "%llu %d", (unsigned long long)(quota < 1000 ? 1000 : quota),
+                 CPU_PERIOD_US);
+        return put(cg, "cpu.max", text);
+    }
+    case WALL_PROCESSES:
+        snprintf(text, sizeof(text), "%u", limits->processes);
+        return put(cg, "pids.max", text);
+    case WALL_IO:
+        return limit_io(cg, limits->io_bytes_per_s);
+    default:
+        return -EOPNOTSUPP;
+    }
+}
+
+static void v2_read_stats(const struct cgroup *cg, struct plan_reply *ret)
+{
+    int fd = cg->dir_fd[0];
+    cgroup_read_number(fd, "memory.current", NULL, &ret->memory_bytes);
+    cgroup_read_number(fd, "memory.peak", NULL, &ret->memory_peak_bytes);
+    cgroup_read_number(fd, "memory.events", "oom_kill", &ret->oom_kills);
+    cgroup_read_number(fd, "cpu.stat", "usage_usec", &ret->cpu_us);
+    cgroup_read_number(fd, "pids.current", NULL, &ret->processes);
+}
+
+static int v2_freeze(struct cgroup *cg, bool on)
+{
+    return put(cg, "cgroup.freeze", on ? "1" : "0");
+}
+
+const struct cgroup_driver cgroup_v2 = {
+    .mechanism = MECHANISM_CGROUP_V2,
+    .open = v2_open,
+    .limit = v2_limit,
+    .read_stats = v2_read_stats,
+    .freeze = v2_freeze,
+};

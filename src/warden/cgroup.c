@@ -1,0 +1,256 @@
+/* The part of cgroup handling that does not depend on the version; see cgroup.h. */
+#include "warden/cgroup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/strbuf.h"
+#include "warden/sweep.h"
+
+#define CGROUP_FILE_MAX (64 * 1024)
+#define MOUNTINFO_MAX   (4 * 1024 * 1024)
+
+int cgroup_read_number(int dirfd, const char *file, const char *key, uint64_t *ret)
+{
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(CGROUP_FILE_MAX);
+    int r = fd_read_file_at(dirfd, file, &text);
+    if (r < 0)
+        return r;
+    const char *p = text.data ? text.data : "";
+    size_t n = key ? strlen(key) : 0;
+    while (key && !(strncmp(p, key, n) == 0 && p[n] == ' ')) {
+        p = strchr(p, '\n');
+        if (!p)
+            return -ENOENT;
+        p++;
+    }
+    char *end;
+    errno = 0;
+    uint64_t value = strtoull(p + n, &end, 10);
+    if (errno || end == p + n)
+        return -EINVAL;
+    *ret = value;
+    return 0;
+}
+
+/* mountinfo: id parent major:minor root mountpoint options [tags...] - fstype source super */
+static int parse_mount_line(char *line, char **ret_point, char **ret_type, char **ret_super)
+{
+    char *dash = strstr(line, " - ");
+    if (!dash)
+        return -EINVAL;
+    *dash = 0;
+    char *save = NULL, *point = NULL;
+    char *field = strtok_r(line, " ", &save);
+    for (int i = 0; field && i < 4; i++)
+        point = field = strtok_r(NULL, " ", &save);
+    char *type = strtok_r(dash + 3, " ", &save);
+    char *source = strtok_r(NULL, " ", &save);
+    char *super = strtok_r(NULL, " ", &save);
+    if (!point || !type || !source || !super)
+        return -EINVAL;
+    *ret_point = point;
+    *ret_type = type;
+    *ret_super = super;
+    return 0;
+}
+
+int cgroup_each_mount(int (*fn)(const char *fstype, const char *mountpoint, const char *super,
+                                void *data),
+                      void *data)
+{
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(MOUNTINFO_MAX);
+    int r = fd_read_file_at(AT_FDCWD, "/proc/self/mountinfo", &text);
+    if (r < 0)
+        return r;
+    char *save = NULL;
+    for (char *line = strtok_r(text.data, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+        char *point, *type, *super;
+        if (parse_mount_line(line, &point, &type, &super) < 0 || strncmp(type, "cgroup", 6) != 0)
+            continue;
+        r = fn(type, point, super, data);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+void cgroup_root_open(struct cgroup_root *root, const char *prefix)
+{
+    static const struct cgroup_driver *const drivers[] = {&cgroup_v2, &cgroup_v1};
+    *root = (struct cgroup_root){0};
+    sweep_instance_name(prefix, root->instance, sizeof(root->instance));
+    for (int i = 0; i < _CGROUP_MAX; i++)
+        root->fd[i] = root->parent_fd[i] = -1;
+    for (size_t i = 0; i < ELEMENTS(drivers); i++) {
+        int r = drivers[i]->open(root, prefix);
+        if (r == 0) {
+            root->driver = drivers[i];
+            return;
+        }
+        memset(root->has, 0, sizeof(root->has));
+        if (r != -ENOENT)
+            log_debug("%s is not usable error=%s", mechanism_name(drivers[i]->mechanism),
+                      strerror(-r));
+    }
+}
+
+void cgroup_root_close(struct cgroup_root *root)
+{
+    for (int i = 0; i < _CGROUP_MAX; i++) {
+        if (root->parent_fd[i] >= 0)
+            sweep_cgroup_tree(root->parent_fd[i], root->instance);
+        fd_close(&root->fd[i]);
+        fd_close(&root->parent_fd[i]);
+    }
+    root->driver = NULL;
+}
+
+enum mechanism cgroup_root_enforces(const struct cgroup_root *root, enum wall wall)
+{
+    if (!root->driver)
+        return MECHANISM_NONE;
+    bool has = false;
+    switch (wall) {
+    case WALL_MEMORY:
+        has = root->has[CGROUP_MEMORY];
+        break;
+    case WALL_CPU:
+        has = root->has[CGROUP_CPU];
+        break;
+    case WALL_PROCESSES:
+        has = root->has[CGROUP_PIDS];
+        break;
+    case WALL_IO: /* version 1 throttles direct I/O only */
+        has = root->has[CGROUP_IO] && root->driver == &cgroup_v2 && root->n_disks > 0;
+        break;
+    default:
+        break;
+    }
+    return has ? root->driver->mechanism : MECHANISM_NONE;
+}
+
+/* io.max wants the whole disk; /sys/dev/block/<partition>/.. is it. */
+static dev_t whole_disk(dev_t dev)
+{
+    char path[128];
+    snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/partition", major(dev), minor(dev));
+    if (access(path, F_OK) < 0)
+        return dev;
+    snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/../dev", major(dev), minor(dev));
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(64);
+    unsigned ma, mi;
+    if (fd_read_file_at(AT_FDCWD, path, &text) < 0 || sscanf(text.data, "%u:%u", &ma, &mi) != 2)
+        return dev;
+    return makedev(ma, mi);
+}
+
+void cgroup_root_add_disk(struct cgroup_root *root, int fd)
+{
+    struct stat st;
+    if (fstat(fd, &st) < 0 || major(st.st_dev) == 0 || root->n_disks == CGROUP_DISKS_MAX)
+        return;
+    dev_t disk = whole_disk(st.st_dev);
+    for (unsigned i = 0; i < root->n_disks; i++)
+        if (root->disks[i] == disk)
+            return;
+    root->disks[root->n_disks++] = disk;
+}
+
+void cgroup_init(struct cgroup *cg)
+{
+    *cg = (struct cgroup){0};
+    for (int i = 0; i < _CGROUP_MAX; i++)
+        cg->dir_fd[i] = cg->procs_fd[i] = -1;
+}
+
+int cgroup_open(struct cgroup *cg, const struct cgroup_root *root, uint64_t serial)
+{
+    cgroup_init(cg);
+    if (!root->driver)
+        return 0;
+    cg->root = root;
+    snprintf(cg->name, sizeof(cg->name), "s%llu", (unsigned long long)serial);
+    for (int i = 0; i < _CGROUP_MAX; i++) {
+        if (root->fd[i] < 0)
+            continue;
+        if (mkdirat(root->fd[i], cg->name, 0755) < 0)
+            return -errno;
+        cg->dir_fd[i] = openat(root->fd[i], cg->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (cg->dir_fd[i] < 0)
+            return -errno;
+        cg->procs_fd[i] = openat(cg->dir_fd[i], "cgroup.procs", O_WRONLY | O_CLOEXEC);
+        if (cg->procs_fd[i] < 0)
+            return -errno;
+    }
+    return 0;
+}
+
+int cgroup_clone_fd(const struct cgroup *cg)
+{
+    return cg->root && cg->root->driver == &cgroup_v2 ? cg->dir_fd[0] : -1;
+}
+
+int cgroup_join(const struct cgroup *cg)
+{
+    if (cgroup_clone_fd(cg) >= 0)
+        return 0;
+    for (int i = 0; i < _CGROUP_MAX; i++)
+        if (cg->procs_fd[i] >= 0 && write(cg->procs_fd[i], "0", 1) != 1)
+            return -errno;
+    return 0;
+}
+
+int cgroup_limit(struct cgroup *cg, enum wall wall, const struct plan_limits *limits)
+{
+    if (!cg->root || cgroup_root_enforces(cg->root, wall) == MECHANISM_NONE)
+        return -EOPNOTSUPP;
+    return cg->root->driver->limit(cg, wall, limits);
+}
+
+void cgroup_read_stats(const struct cgroup *cg, struct plan_reply *ret)
+{
+    if (cg->root)
+        cg->root->driver->read_stats(cg, ret);
+}
+
+int cgroup_freeze(struct cgroup *cg, bool on)
+{
+    if (!cg->root || !cg->root->has[CGROUP_FREEZER])
+        return -EOPNOTSUPP;
+    return cg->root->driver->freeze(cg, on);
+}
+
+int cgroup_remove(struct cgroup *cg)
+{
+    int result = 0;
+    for (int i = 0; cg->root && i < _CGROUP_MAX; i++) {
+        if (cg->dir_fd[i] < 0)
+            continue;
+        if (unlinkat(cg->root->fd[i], cg->name, AT_REMOVEDIR) < 0 && errno != ENOENT) {
+            result = -errno;
+            continue;
+        }
+        fd_close(&cg->dir_fd[i]);
+        fd_close(&cg->procs_fd[i]);
+    }
+    return result;
+}
+
+void cgroup_done(struct cgroup *cg)
+{
+    for (int i = 0; i < _CGROUP_MAX; i++) {
+        fd_close(&cg->dir_fd[i]);
+        fd_close(&cg->procs_fd[i]);
+    }
+    cg->root = NULL;
+}

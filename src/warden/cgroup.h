@@ -1,0 +1,91 @@
+/* Control groups of sandboxes, version 1 or 2, whichever this host lets us use.
+ *
+ * All groups of one warden live below "<prefix>-<pid>-<start time>" in each hierarchy, so that a
+ * sweep can tell groups of dead wardens from those of living ones. A group is made ahead of its
+ * sandbox with no limits; limits are written when the sandbox's plan is known. Everything is
+ * addressed by directory descriptors: the warden has no cgroupfs in its mount namespace. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "proto/plan.h"
+
+enum cgroup_controller {
+    CGROUP_MEMORY,
+    CGROUP_PIDS,
+    CGROUP_CPU,
+    CGROUP_FREEZER,
+    CGROUP_CPUACCT,
+    CGROUP_IO,
+    _CGROUP_MAX,
+};
+
+#define CGROUP_NAME_SIZE 64
+#define CGROUP_DISKS_MAX 8
+
+struct cgroup_driver;
+
+struct cgroup_root {
+    const struct cgroup_driver *driver; /* NULL: no usable hierarchy */
+    char instance[CGROUP_NAME_SIZE];
+    int parent_fd[_CGROUP_MAX]; /* where our instance's directory is; v2 uses slot 0 only */
+    int fd[_CGROUP_MAX];        /* our instance's directory */
+    bool has[_CGROUP_MAX];
+    dev_t disks[CGROUP_DISKS_MAX]; /* whole disks that io limits cover */
+    unsigned n_disks;
+};
+
+struct cgroup {
+    const struct cgroup_root *root;
+    char name[CGROUP_NAME_SIZE];
+    int dir_fd[_CGROUP_MAX];
+    int procs_fd[_CGROUP_MAX];
+};
+
+struct cgroup_driver {
+    enum mechanism mechanism;
+    /* Finds hierarchies and makes the instance's directories; -ENOENT when there is nothing to use.
+     */
+    int (*open)(struct cgroup_root *root, const char *prefix);
+    int (*limit)(struct cgroup *cg, enum wall wall, const struct plan_limits *limits);
+    void (*read_stats)(const struct cgroup *cg, struct plan_reply *ret);
+    int (*freeze)(struct cgroup *cg, bool on);
+};
+
+extern const struct cgroup_driver cgroup_v1, cgroup_v2;
+
+/* Never fails: a host without usable cgroups gives a root without driver. */
+void cgroup_root_open(struct cgroup_root *root, const char *prefix);
+/* Removes what is empty below our instance's directories, and them. */
+void cgroup_root_close(struct cgroup_root *root);
+/* What enforces this wall, or MECHANISM_NONE. */
+enum mechanism cgroup_root_enforces(const struct cgroup_root *root, enum wall wall);
+/* Adds the whole disk behind a descriptor's file system to those that io limits cover. */
+void cgroup_root_add_disk(struct cgroup_root *root, int fd);
+
+void cgroup_init(struct cgroup *cg);
+/* Makes an unlimited group; 0 with an empty cg when the host has none. */
+int cgroup_open(struct cgroup *cg, const struct cgroup_root *root, uint64_t serial);
+/* For CLONE_INTO_CGROUP, or -1 where the child has to join by itself. */
+int cgroup_clone_fd(const struct cgroup *cg);
+/* Called by the child: moves itself in. Moving takes an RCU grace period after a quiet time (28 ms
+ * measured), which is why the warden does not do it. */
+int cgroup_join(const struct cgroup *cg);
+/* Writes one wall's limit. -EOPNOTSUPP when this host cannot enforce it. */
+int cgroup_limit(struct cgroup *cg, enum wall wall, const struct plan_limits *limits);
+void cgroup_read_stats(const struct cgroup *cg, struct plan_reply *ret);
+int cgroup_freeze(struct cgroup *cg, bool on);
+/* 0 once all directories are gone; -EBUSY while the kernel still counts a dead process. */
+int cgroup_remove(struct cgroup *cg);
+/* Closes descriptors without removing. */
+void cgroup_done(struct cgroup *cg);
+
+/* For drivers: reads a decimal number from a file of one line, or after "key " on a line of its
+ * own. */
+int cgroup_read_number(int dirfd, const char *file, const char *key, uint64_t *ret);
+/* For drivers and the sweep: calls fn for each cgroup mount (hierarchy options in super). */
+int cgroup_each_mount(int (*fn)(const char *fstype, const char *mountpoint, const char *super,
+                                void *data),
+                      void *data);

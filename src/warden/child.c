@@ -1,0 +1,322 @@
+/* See child.h. Runs in a copy of the warden with full rights over its own new namespaces and none
+ * over the host's, and gives those up step by step; every step that fails ends it with a report. */
+#include "warden/child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/capability.h>
+#include <net/if.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/fd.h"
+#include "warden/cgroup.h"
+#include "warden/landlock.h"
+#include "warden/mount.h"
+#include "warden/root.h"
+#include "warden/seccomp.h"
+#include "warden/userns.h"
+
+#define FAILURE_FD    5
+#define FIRST_FREE_FD 6
+#define CHILD_OOM_ADJ                                                                              \
+    "200" /* before the daemon's processes when the host itself is out of memory */
+
+static void fail(const char *step, int error, int wall) __attribute__((noreturn));
+
+static void fail(const char *step, int error, int wall)
+{
+    struct child_failure f = {.error = error < 0 ? -error : error, .wall = wall};
+    snprintf(f.step, sizeof(f.step), "%s", step);
+    ssize_t n = write(FAILURE_FD, &f, sizeof(f));
+    _exit(n == sizeof(f) ? 126 : 125);
+}
+
+static void must(int r, const char *step, int wall)
+{
+    if (r < 0)
+        fail(step, r, wall);
+}
+
+static int negative_errno(int r)
+{
+    return r < 0 ? -errno : r;
+}
+
+/* Moves our three descriptors to fixed numbers and closes all others of the warden's. */
+static int keep_descriptors(int stream_fd, int channel_fd, int failure_fd)
+{
+    int stream = fcntl(stream_fd, F_DUPFD_CLOEXEC, FIRST_FREE_FD);
+    int channel = fcntl(channel_fd, F_DUPFD_CLOEXEC, FIRST_FREE_FD);
+    int failure = fcntl(failure_fd, F_DUPFD_CLOEXEC, FIRST_FREE_FD);
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (null >= 0 && null < FIRST_FREE_FD)
+        null = fcntl(null, F_DUPFD_CLOEXEC, FIRST_FREE_FD);
+    if (stream < 0 || channel < 0 || failure < 0 || null < 0)
+        return -errno;
+    for (int i = 0; i <= 2; i++)
+        if (dup2(null, i) < 0)
+            return -errno;
+    if (dup2(stream, CHILD_STREAM_FD) < 0 || dup2(channel, CHILD_CHANNEL_FD) < 0 ||
+        dup3(failure, FAILURE_FD, O_CLOEXEC) < 0)
+        return -errno;
+    return negative_errno(close_range(FIRST_FREE_FD, ~0U, 0));
+}
+
+static void reset_signals(void)
+{
+    sigset_t none;
+    for (int s = 1; s < NSIG; s++)
+        signal(s, SIG_DFL);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+static void wait_for_byte(const char *step)
+{
+    char go;
+    ssize_t n;
+    do
+        n = recv(CHILD_CHANNEL_FD, &go, 1, 0);
+    while (n < 0 && errno == EINTR);
+    if (n == 0)
+        _exit(0); /* the warden is gone */
+    if (n < 0)
+        fail(step, errno, -1);
+}
+
+static int become_inside(bool shared_uid)
+{
+    uid_t id = shared_uid ? SANDBOX_TOOL_ID : SANDBOX_RUNNER_ID;
+    if (!shared_uid && setgroups(0, NULL) < 0)
+        return -errno;
+    if (setresgid(id, id, id) < 0 || setresuid(id, id, id) < 0)
+        return -errno;
+    return 0;
+}
+
+/* To be called after the last change of credentials, which clears the signal. If the warden died
+ * just before, its end of the channel is closed already. */
+static int die_with_warden(void)
+{
+    struct pollfd p = {.fd = CHILD_CHANNEL_FD};
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
+        return -errno;
+    if (poll(&p, 1, 0) > 0 && (p.revents & (POLLHUP | POLLERR)))
+        _exit(0);
+    return 0;
+}
+
+static int raise_loopback(void)
+{
+    struct ifreq ifr = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
+    _cleanup_close_ int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -errno;
+    return negative_errno(ioctl(fd, SIOCSIFFLAGS, &ifr));
+}
+
+static int put_sysctl(int dirfd, const char *name, uint32_t value)
+{
+    char text[16];
+    snprintf(text, sizeof(text), "%u", value);
+    int r = fd_write_file_at(dirfd, name, text);
+    return r == -ENOENT ? 0 : r; /* an older kernel without that limit */
+}
+
+/* No namespaces inside; and no way to use up what inotify and fanotify share across the host. */
+static int lower_user_limits(const struct child_template *t)
+{
+    static const char *const none[] = {
+        "max_user_namespaces", "max_pid_namespaces", "max_mnt_namespaces",  "max_net_namespaces",
+        "max_ipc_namespaces",  "max_uts_namespaces", "max_time_namespaces", "max_cgroup_namespaces",
+    };
+    _cleanup_close_ int dir = open("/proc/sys/user", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int r = dir < 0 ? -errno : 0;
+    for (size_t i = 0; r == 0 && i < ELEMENTS(none); i++)
+        r = put_sysctl(dir, none[i], 0);
+    r = r < 0 ? r : put_sysctl(dir, "max_inotify_instances", t->inotify_instances);
+    r = r < 0 ? r : put_sysctl(dir, "max_inotify_watches", t->inotify_watches);
+    r = r < 0 ? r : put_sysctl(dir, "max_fanotify_groups", t->fanotify_groups);
+    return r < 0 ? r : put_sysctl(dir, "max_fanotify_marks", t->fanotify_marks);
+}
+
+static const int kept_caps[] = {CAP_SETUID, CAP_SETGID, CAP_KILL};
+
+static bool is_kept(int cap, bool shared_uid)
+{
+    for (size_t i = 0; !shared_uid && i < ELEMENTS(kept_caps); i++)
+        if (kept_caps[i] == cap)
+            return true;
+    return false;
+}
+
+static int bound_caps(bool shared_uid)
+{
+    for (int cap = 0; cap <= CAP_LAST_CAP || prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
+        if (!is_kept(cap, shared_uid) && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0 &&
+            errno != EINVAL)
+            return -errno;
+    return 0;
+}
+
+static int drop_caps(bool shared_uid)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[2] = {{0}};
+    uint32_t kept = 0;
+    for (size_t i = 0; !shared_uid && i < ELEMENTS(kept_caps); i++)
+        kept |= 1u << kept_caps[i];
+    data[0].effective = data[0].permitted = kept;
+    return negative_errno((int)syscall(SYS_capset, &header, data));
+}
+
+static int lower_rlimit(int resource, rlim_t value)
+{
+    struct rlimit old, limit = {value, value};
+    if (getrlimit(resource, &old) < 0)
+        return -errno;
+    if (old.rlim_max < value) /* raising needs a right over the host that we may not have */
+        limit.rlim_cur = limit.rlim_max = old.rlim_max;
+    return negative_errno(setrlimit(resource, &limit));
+}
+
+static int lower_rlimits(const struct child_order *o)
+{
+    int r = lower_rlimit(RLIMIT_CORE, 0);
+    r = r < 0 ? r : lower_rlimit(RLIMIT_NOFILE, o->open_files);
+    return r < 0 || !o->process_rlimit ? r : lower_rlimit(RLIMIT_NPROC, o->process_rlimit);
+}
+
+/* Everything that does not depend on the plan. */
+static void become_blank(const struct child_template *t)
+{
+    fd_write_file_at(AT_FDCWD, "/proc/self/oom_score_adj", CHILD_OOM_ADJ);
+    reset_signals();
+    wait_for_byte("wait for the id maps");
+    must(become_inside(t->shared_uid), "change ids", WALL_USERS);
+    must(die_with_warden(), "tie to the warden", -1);
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    must(negative_errno(setsid()), "setsid", -1);
+    umask(022);
+    must(negative_errno(unshare(CLONE_NEWCGROUP)), "cgroup namespace", -1);
+    must(raise_loopback(), "loopback", WALL_NETWORK);
+    must(mount_proc(), "mount /proc", WALL_FILESYSTEM);
+    must(lower_user_limits(t), "lower user limits", WALL_USERS);
+    must(mount_proc_masks(), "mask /proc", WALL_FILESYSTEM);
+    must(mount_devpts(), "mount /dev/pts", WALL_FILESYSTEM);
+    must(bound_caps(t->shared_uid), "bound capabilities", WALL_USERS);
+}
+
+static void receive_order(struct child_order *o, int mount_fds[FD_PASS_MAX], int *ret_disk_fd)
+{
+    int fds[FD_PASS_MAX];
+    char byte;
+    ssize_t n = fd_recv_msg(CHILD_CHANNEL_FD, o, sizeof(*o), mount_fds);
+    if (n == 0)
+        _exit(0); /* the warden is gone, or does not need this blank */
+    if (n != sizeof(*o))
+        fail("receive the order", n < 0 ? (int)n : EPROTO, -1);
+    *ret_disk_fd = -1;
+    if (!o->disk_from_fd)
+        return;
+    n = fd_recv_msg(CHILD_CHANNEL_FD, &byte, 1, fds);
+    if (n != 1 || fds[0] < 0)
+        fail("receive the disk", n < 0 ? (int)n : EPROTO, WALL_DISK);
+    *ret_disk_fd = fds[0];
+}
+
+static void build_filesystem(const struct child_template *t, const struct child_order *o,
+                             int *mount_fds, int disk_fd)
+{
+    struct mount_disk disk = {
+        .fd = disk_fd,
+        .bytes = o->disk_bytes,
+        .inodes = o->disk_inodes,
+        .runner_id = t->shared_uid ? SANDBOX_TOOL_ID : SANDBOX_RUNNER_ID,
+        .tool_id = o->flags & PLAN_TOOL_NOBODY ? SANDBOX_NOBODY_ID : SANDBOX_TOOL_ID,
+    };
+    const char *targets[PLAN_MOUNTS_MAX];
+    for (uint32_t i = 0; i < o->n_mounts; i++)
+        targets[i] = o->mounts[i].target;
+    must(mount_disk_open(&disk), "mount the disk", WALL_DISK);
+    bool own_root = mount_targets_need_root(targets, o->n_mounts);
+    if (own_root)
+        must(mount_own_root(), "make a root of its own", WALL_FILESYSTEM);
+    must(mount_disk_divide(&disk), "divide the disk", WALL_DISK);
+    for (uint32_t i = 0; i < o->n_mounts; i++)
+        must(mount_attach(mount_fds[i], targets[i], disk.tool_id), "attach a mount",
+             WALL_FILESYSTEM);
+    if (own_root)
+        must(mount_seal_root(), "seal the root", WALL_FILESYSTEM);
+}
+
+static void confine(const struct child_template *t, const struct child_order *o)
+{
+    const char *writable[PLAN_MOUNTS_MAX + MOUNT_WRITABLE_MAX + 1];
+    size_t n = mount_writable_dirs(writable);
+    for (uint32_t i = 0; i < o->n_mounts; i++)
+        writable[n++] = o->mounts[i].target;
+    writable[n] = NULL;
+    must(lower_rlimits(o), "lower rlimits", -1);
+    must(negative_errno(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)), "no_new_privs", -1);
+    if (t->landlock_abi > 0)
+        must(landlock_apply(t->landlock_abi, writable), "landlock", WALL_LANDLOCK);
+    must(drop_caps(t->shared_uid), "drop capabilities", WALL_USERS);
+    must(die_with_warden(), "tie to the warden", -1);
+    must(seccomp_programs_apply(t->seccomp), "seccomp", WALL_SYSCALLS);
+}
+
+static void exec_runner(const struct child_template *t, const struct child_order *o)
+    __attribute__((noreturn));
+
+static void exec_runner(const struct child_template *t, const struct child_order *o)
+{
+    const char *id = o->flags & PLAN_TOOL_NOBODY ? "65534" : "1000";
+    const char *argv[16] = {"mas-toolrunner", "--pid1", "--uid",     id,
+                            "--gid",          id,       "--workdir", o->workdir};
+    const char *env[] = {"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/home/sandbox", NULL};
+    size_t n = 8;
+    if (t->shared_uid)
+        argv[n++] = "--shared-uid";
+    if (o->flags & PLAN_TOOL_NET) {
+        argv[n++] = "--gateway-socket";
+        argv[n++] = ROOT_GATEWAY_SOCKET;
+    }
+    execve(ROOT_RUNNER_PATH, (char **)argv, (char **)env);
+    fail("start the runner", errno, -1);
+}
+
+void child_main(const struct child_template *t, const struct cgroup *cg, int stream_fd,
+                int channel_fd, int failure_fd)
+{
+    struct child_order order;
+    int mount_fds[FD_PASS_MAX], disk_fd;
+    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    int joined = cgroup_join(cg);
+    int kept = keep_descriptors(stream_fd, channel_fd, failure_fd);
+    if (kept < 0)
+        _exit(125);
+    must(joined, "join the cgroup", -1);
+    become_blank(t);
+    receive_order(&order, mount_fds, &disk_fd);
+    must(negative_errno(sethostname(order.hostname, strlen(order.hostname))), "hostname", -1);
+    build_filesystem(t, &order, mount_fds, disk_fd);
+    if (chdir("/") < 0)
+        fail("chdir", errno, WALL_FILESYSTEM);
+    must(negative_errno(close_range(FIRST_FREE_FD, ~0U, 0)), "close descriptors", -1);
+    confine(t, &order);
+    exec_runner(t, &order);
+}

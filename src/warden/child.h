@@ -1,0 +1,57 @@
+/* What happens between clone() and the runner's exec, in the new process.
+ *
+ * A child first makes itself a blank: namespaces, ids, cgroup, /proc, everything that is the same
+ * for all sandboxes. Then it waits for its order, and only with it becomes a sandbox. Blanks can
+ * thus be made ahead; each is given to exactly one sandbox.
+ *
+ * The warden and the child share a SOCK_SEQPACKET channel (descriptor 4 of the child, kept by the
+ * runner for fresh connections): first one byte once the id maps are written, then struct
+ * child_order with the mounts' descriptors, then, if disk_from_fd, one byte with the disk's.
+ * Failures come back as struct child_failure on a close-on-exec pipe; its end without a record
+ * means that the runner runs. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/plan.h"
+
+struct cgroup;
+struct seccomp_programs;
+
+#define CHILD_STREAM_FD  3
+#define CHILD_CHANNEL_FD 4
+
+/* The same for all children of a warden; read by the child from its copy of the warden's memory. */
+struct child_template {
+    const struct seccomp_programs *seccomp;
+    int landlock_abi;
+    bool shared_uid;
+    uint32_t inotify_instances, inotify_watches, fanotify_groups, fanotify_marks;
+};
+
+struct child_mount {
+    char target[PLAN_PATH_SIZE];
+};
+
+struct child_order {
+    uint32_t flags; /* enum plan_flags */
+    uint32_t n_mounts;
+    uint32_t disk_from_fd;
+    uint32_t open_files;
+    uint32_t process_rlimit; /* 0: a cgroup limits processes */
+    uint64_t disk_bytes, disk_inodes;
+    char hostname[64];
+    char workdir[PLAN_PATH_SIZE];
+    struct child_mount mounts[PLAN_MOUNTS_MAX];
+};
+
+struct child_failure {
+    int32_t error;
+    int32_t wall; /* or -1 */
+    char step[64];
+};
+
+/* Never returns. The descriptors are the child's ends. */
+void child_main(const struct child_template *t, const struct cgroup *cg, int stream_fd,
+                int channel_fd, int failure_fd) __attribute__((noreturn));

@@ -1,0 +1,251 @@
+/* See control.h. One record is read per turn of the loop. Records out that do not fit into the
+ * socket wait in a bounded queue; a control plane that lets it overflow is cut off, because the
+ * warden must never wait for it. */
+#include "warden/control.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/map.h"
+#include "warden/ceiling.h"
+#include "warden/sandbox.h"
+#include "warden/state.h"
+
+#define OUTGOING_MAX 4096
+
+struct outgoing {
+    struct list link;
+    struct plan_reply reply;
+    int fd;
+};
+
+static void on_control(int fd, uint32_t events, void *data);
+
+bool control_is_attached(const struct warden *w)
+{
+    return w->control_fd >= 0;
+}
+
+static void outgoing_free(struct warden *w, struct outgoing *o)
+{
+    list_remove(&o->link);
+    fd_close(&o->fd);
+    free(o);
+    w->n_outgoing--;
+}
+
+void control_detach(struct warden *w)
+{
+    watch_remove(w->control_watch);
+    w->control_watch = NULL;
+    fd_close(&w->control_fd);
+    list_for_each_safe(o, &w->outgoing, struct outgoing, link) outgoing_free(w, o);
+    w->control_blocked = false;
+}
+
+static int watch_control(struct warden *w)
+{
+    watch_remove(w->control_watch);
+    uint32_t events = EPOLLIN | (w->control_blocked ? (uint32_t)EPOLLOUT : 0);
+    w->control_watch = watcher_add_fd(w->watcher, w->control_fd, events, on_control, w);
+    return w->control_watch ? 0 : -errno;
+}
+
+int control_attach(struct warden *w, int sock)
+{
+    control_detach(w);
+    w->control_fd = sock;
+    int r = fd_set_nonblock(sock, true);
+    r = r < 0 ? r : watch_control(w);
+    if (r < 0) {
+        control_detach(w);
+        return r;
+    }
+    sandbox_flush_exited(w);
+    return 0;
+}
+
+static void set_blocked(struct warden *w, bool blocked)
+{
+    if (w->control_blocked == blocked)
+        return;
+    w->control_blocked = blocked;
+    if (watch_control(w) < 0)
+        control_detach(w);
+}
+
+/* 0 when the queue is empty or the socket full; a broken socket is detached. */
+static void flush(struct warden *w)
+{
+    while (!list_empty(&w->outgoing)) {
+        struct outgoing *o = container_of(w->outgoing.next, struct outgoing, link);
+        ssize_t n = fd_send_msg(w->control_fd, &o->reply, sizeof(o->reply), &o->fd, o->fd >= 0);
+        if (n == -EAGAIN)
+            return set_blocked(w, true);
+        if (n < 0) {
+            log_warn("control plane is gone error=%s", strerror((int)-n));
+            return control_detach(w);
+        }
+        outgoing_free(w, o);
+    }
+    set_blocked(w, false);
+}
+
+void control_send(struct warden *w, struct plan_reply *reply, int fd)
+{
+    if (!control_is_attached(w)) {
+        fd_close(&fd);
+        return;
+    }
+    if (w->n_outgoing == OUTGOING_MAX) {
+        log_error("control plane does not read its replies");
+        fd_close(&fd);
+        return control_detach(w);
+    }
+    struct outgoing *o = new0(struct outgoing);
+    reply->version = PLAN_VERSION;
+    o->reply = *reply;
+    o->fd = fd;
+    list_append(&w->outgoing, &o->link);
+    w->n_outgoing++;
+    if (!w->control_blocked)
+        flush(w);
+}
+
+static void reply_error(struct warden *w, struct plan_reply *reply, int error)
+{
+    reply->error = error < 0 ? -error : error;
+    if (reply->error && !reply->message[0])
+        snprintf(reply->message, sizeof(reply->message), "%s", strerror(reply->error));
+    control_send(w, reply, -1);
+}
+
+static void do_create(struct warden *w, const struct plan *p, struct plan_reply *reply)
+{
+    struct plan_limits limits;
+    int mount_fds[PLAN_MOUNTS_MAX];
+    int r = 0;
+    if (sandbox_find(w, p->id)) {
+        snprintf(reply->message, sizeof(reply->message), "a sandbox of this id exists");
+        r = -EEXIST;
+    } else if (map_count(w->by_id) >= w->options.max_sandboxes) {
+        snprintf(reply->message, sizeof(reply->message), "all %u sandboxes are in use",
+                 w->options.max_sandboxes);
+        r = -EAGAIN;
+    }
+    r = r < 0 ? r : ceiling_check(w, p, &limits, reply);
+    r = r < 0 ? r : ceiling_open_mounts(w, p, mount_fds, reply);
+    r = r < 0 ? r : sandbox_create(w, p, &limits, mount_fds, reply);
+    if (r < 0)
+        reply_error(w, reply, r);
+}
+
+static void do_list(struct warden *w, struct plan_reply *reply)
+{
+    size_t cursor = 0;
+    sandbox_flush_exited(w);
+    for (struct sandbox *s; (s = map_next(w->by_id, &cursor));) {
+        struct plan_reply event = {.event = EVENT_ALIVE, .wall = -1};
+        if (s->state != SANDBOX_RUNNING)
+            continue;
+        sandbox_describe(s, &event);
+        control_send(w, &event, -1);
+    }
+    reply_error(w, reply, 0);
+}
+
+static void do_connect(struct warden *w, struct sandbox *s, struct plan_reply *reply)
+{
+    int fd = sandbox_connect(s);
+    if (fd < 0)
+        return reply_error(w, reply, fd);
+    sandbox_describe(s, reply);
+    control_send(w, reply, fd);
+}
+
+static void do_stats(struct warden *w, struct sandbox *s, struct plan_reply *reply)
+{
+    sandbox_describe(s, reply);
+    sandbox_read_stats(s, reply);
+    reply_error(w, reply, 0);
+}
+
+static void do_probe(struct warden *w, struct plan_reply *reply)
+{
+    uint64_t tag = reply->tag;
+    warden_probe(w, reply);
+    reply->tag = tag;
+    reply_error(w, reply, 0);
+}
+
+static void dispatch(struct warden *w, const struct plan *p, struct plan_reply *reply)
+{
+    if (p->op == PLAN_CREATE)
+        return do_create(w, p, reply);
+    if (p->op == PLAN_LIST)
+        return do_list(w, reply);
+    if (p->op == PLAN_PROBE)
+        return do_probe(w, reply);
+    struct sandbox *s = sandbox_find(w, p->id);
+    if (!s)
+        return reply_error(w, reply, ENOENT);
+    switch (p->op) {
+    case PLAN_KILL:
+        return reply_error(w, reply, sandbox_kill(s));
+    case PLAN_CONNECT:
+        return do_connect(w, s, reply);
+    case PLAN_STATS:
+        return do_stats(w, s, reply);
+    case PLAN_FREEZE:
+    case PLAN_THAW:
+        return reply_error(w, reply, sandbox_freeze(s, p->op == PLAN_FREEZE));
+    default:
+        return reply_error(w, reply, EINVAL);
+    }
+}
+
+static void on_plan(struct warden *w, const struct plan *p, ssize_t size)
+{
+    struct plan_reply reply = {.wall = -1};
+    if (size != (ssize_t)sizeof(*p)) {
+        snprintf(reply.message, sizeof(reply.message), "a record of %zd bytes is not a plan", size);
+        return reply_error(w, &reply, EINVAL);
+    }
+    reply.tag = p->tag;
+    memcpy(reply.id, p->id, sizeof(reply.id) - 1);
+    int r = plan_check(p, reply.message, sizeof(reply.message));
+    if (r < 0)
+        return reply_error(w, &reply, r);
+    dispatch(w, p, &reply);
+}
+
+static void on_control(int fd, uint32_t events, void *data)
+{
+    struct warden *w = data;
+    struct plan plan;
+    int fds[FD_PASS_MAX];
+    if (events & EPOLLOUT) {
+        flush(w);
+        if (!control_is_attached(w))
+            return;
+    }
+    if (!(events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
+        return;
+    ssize_t n = fd_recv_msg(fd, &plan, sizeof(plan), fds);
+    for (size_t i = 0; i < FD_PASS_MAX; i++) /* no plan carries descriptors */
+        fd_close(&fds[i]);
+    if (n == -EAGAIN)
+        return;
+    if (n == -EMSGSIZE)
+        return on_plan(w, &plan, 0);
+    if (n <= 0)
+        return control_detach(w);
+    on_plan(w, &plan, n);
+}

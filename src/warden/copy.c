@@ -1,0 +1,123 @@
+/* See copy.h. */
+#include "warden/copy.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+
+int copy_fd(int source_fd, int target_dirfd, const char *target, mode_t mode)
+{
+    _cleanup_close_ int out =
+        openat(target_dirfd, target, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+    off_t offset = 0;
+    if (out < 0)
+        return -errno;
+    for (;;) {
+        ssize_t n = sendfile(out, source_fd, &offset, 1 << 20);
+        if (n == 0)
+            return 0;
+        if (n < 0 && errno != EINTR)
+            return -errno;
+    }
+}
+
+static int copy_entry(int source, int target, const char *name, struct copy_budget *budget);
+
+static int copy_dir(int source, int target, const char *name, struct copy_budget *budget)
+{
+    if (budget->depth == 0)
+        return 0;
+    if (mkdirat(target, name, 0755) < 0 && errno != EEXIST)
+        return -errno;
+    _cleanup_close_ int to = openat(target, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int from = openat(source, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *dir = from < 0 ? NULL : fdopendir(from);
+    if (!dir || to < 0) {
+        fd_close(&from);
+        return 0;
+    }
+    int r = 0;
+    budget->depth--;
+    for (struct dirent *e; r == 0 && (e = readdir(dir));)
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+            r = copy_entry(dirfd(dir), to, e->d_name, budget);
+    budget->depth++;
+    closedir(dir);
+    return r;
+}
+
+static int copy_link(int source, int target, const char *name)
+{
+    char text[PATH_MAX];
+    ssize_t n = readlinkat(source, name, text, sizeof(text) - 1);
+    if (n < 0)
+        return 0;
+    text[n] = 0;
+    return symlinkat(text, target, name) < 0 && errno != EEXIST ? -errno : 0;
+}
+
+static int copy_entry(int source, int target, const char *name, struct copy_budget *budget)
+{
+    struct stat st;
+    if (fstatat(source, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || budget->files == 0)
+        return 0;
+    budget->files--;
+    if (S_ISLNK(st.st_mode))
+        return copy_link(source, target, name);
+    if (S_ISDIR(st.st_mode))
+        return st.st_mode & S_IXOTH ? copy_dir(source, target, name, budget) : 0;
+    if (!S_ISREG(st.st_mode) || !(st.st_mode & S_IROTH) || (uint64_t)st.st_size > budget->bytes)
+        return 0;
+    _cleanup_close_ int fd = openat(source, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    budget->bytes -= (uint64_t)st.st_size;
+    int r = copy_fd(fd, target, name, st.st_mode & 0555);
+    return r == -EEXIST ? 0 : r;
+}
+
+static int copy_prefix(int source, int target, const char *prefix, size_t n,
+                       struct copy_budget *budget)
+{
+    int fd = openat(source, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    int r = 0;
+    if (!dir) {
+        fd_close(&fd);
+        return 0;
+    }
+    for (struct dirent *e; r == 0 && (e = readdir(dir));)
+        if (strncmp(e->d_name, prefix, n) == 0)
+            r = copy_entry(source, target, e->d_name, budget);
+    closedir(dir);
+    return r;
+}
+
+int copy_matching(int source_dirfd, int target_dirfd, const char *name, struct copy_budget *budget)
+{
+    size_t n = strlen(name);
+    if (name[n - 1] == '*')
+        return copy_prefix(source_dirfd, target_dirfd, name, n - 1, budget);
+    const char *slash = strchr(name, '/');
+    if (!slash)
+        return copy_entry(source_dirfd, target_dirfd, name, budget);
+    char first[NAME_MAX + 1];
+    snprintf(first, sizeof(first), "%.*s", (int)(slash - name), name);
+    _cleanup_close_ int from =
+        openat(source_dirfd, first, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (from < 0)
+        return 0;
+    if (mkdirat(target_dirfd, first, 0755) < 0 && errno != EEXIST)
+        return -errno;
+    _cleanup_close_ int to = openat(target_dirfd, first, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return to < 0 ? -errno : copy_matching(from, to, slash + 1, budget);
+}

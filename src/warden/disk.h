@@ -1,0 +1,35 @@
+/* Disks of sandboxes that do not fit into memory: sparse ext4 images on loop devices. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct disk_job;
+struct watcher;
+
+struct disk_maker {
+    bool usable; /* root, loop devices and mkfs.ext4 are there */
+    int loop_control_fd, dev_fd, state_fd, host_ns_fd;
+    uint32_t max_templates;
+    char instance[64];
+};
+
+struct disk_request {
+    uint64_t bytes, inodes, serial;
+    uint32_t runner_id, tool_id; /* owners of its directories, as the host sees them */
+};
+
+/* mount_fd: the mounted image, detached, now the callee's; or -errno. */
+typedef void (*disk_done_fn)(int mount_fd, const char *step, void *data);
+
+/* Opens what is needed later; to be called while the host's /dev is visible. */
+void disk_maker_open(struct disk_maker *m, int state_fd, uint32_t max_templates,
+                     const char *instance);
+void disk_maker_close(struct disk_maker *m);
+/* Formats (once a size), copies, attaches and mounts an image in a helper process; fn is called
+ * from the loop. NULL with errno. */
+struct disk_job *disk_job_start(struct disk_maker *m, struct watcher *watcher,
+                                const struct disk_request *request, disk_done_fn fn, void *data);
+/* Gives up: fn will not be called, the helper's work is thrown away. */
+void disk_job_cancel(struct disk_job *job);

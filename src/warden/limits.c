@@ -1,0 +1,126 @@
+/* See limits.h. */
+#include "warden/limits.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "warden/state.h"
+
+static int refuse(struct plan_reply *reply, enum wall wall, int error, const char *why)
+{
+    reply->wall = (int)wall;
+    snprintf(reply->message, sizeof(reply->message), "%s cannot be limited: %s", wall_name(wall),
+             why);
+    return error;
+}
+
+static bool is_limited(const struct plan_limits *l, enum wall wall)
+{
+    switch (wall) {
+    case WALL_MEMORY:
+        return l->memory_bytes;
+    case WALL_CPU:
+        return l->cpu_millicores;
+    case WALL_PROCESSES:
+        return l->processes;
+    case WALL_IO:
+        return l->io_bytes_per_s;
+    default:
+        return false;
+    }
+}
+
+static const char *why_not(enum wall wall, const struct warden *w, int error)
+{
+    if (error != -EOPNOTSUPP)
+        return strerror(-error);
+    if (wall == WALL_IO && w->cgroups.driver == &cgroup_v1)
+        return "cgroup version 1 does not throttle buffered writes";
+    return "this warden has no cgroup for it";
+}
+
+/* Must run before the order is sent: the child then never runs a program unlimited. */
+static int apply_wall(struct sandbox *s, const struct plan *p, const struct plan_limits *limits,
+                      enum wall wall, struct plan_reply *reply)
+{
+    const struct warden *w = s->warden;
+    if (!is_limited(limits, wall))
+        return 0;
+    int r = cgroup_limit(&s->cgroup, wall, limits);
+    if (r == 0) {
+        s->mechanism[wall] = (uint8_t)cgroup_root_enforces(&w->cgroups, wall);
+        return 0;
+    }
+    if (wall == WALL_PROCESSES) { /* counted per user namespace and uid, so per sandbox */
+        s->order.process_rlimit = limits->processes;
+        s->mechanism[wall] = MECHANISM_RLIMIT;
+        return 0;
+    }
+    if (is_limited(&p->limits, wall) && !p->weaker[wall])
+        return refuse(reply, wall, r, why_not(wall, w, r));
+    return 0;
+}
+
+/* A tmpfs is charged to memory: over the memory limit it ends in an OOM kill, not in ENOSPC. */
+static bool tmpfs_fits(const struct sandbox *s, const struct plan_limits *limits, uint64_t bytes)
+{
+    const struct warden_options *o = &s->warden->options;
+    if (s->mechanism[WALL_MEMORY] == MECHANISM_NONE)
+        return bytes <= o->tmpfs_max_bytes;
+    return bytes <= limits->memory_bytes && limits->memory_bytes - bytes >= o->memory_reserve_bytes;
+}
+
+/* The size where nobody asked for one: the default, or what the memory limit leaves. */
+static uint64_t default_disk(const struct sandbox *s, const struct plan_limits *limits)
+{
+    const struct warden_options *o = &s->warden->options;
+    if (tmpfs_fits(s, limits, o->disk_default_bytes))
+        return o->disk_default_bytes;
+    if (limits->memory_bytes > 2 * o->memory_reserve_bytes)
+        return limits->memory_bytes - o->memory_reserve_bytes;
+    return limits->memory_bytes / 2;
+}
+
+static int apply_disk(struct sandbox *s, const struct plan *p, const struct plan_limits *limits,
+                      struct plan_reply *reply)
+{
+    const struct warden *w = s->warden;
+    struct child_order *o = &s->order;
+    bool asked = limits->disk_bytes != 0;
+    o->disk_bytes = asked ? limits->disk_bytes : default_disk(s, limits);
+    o->disk_inodes = limits->disk_inodes ? limits->disk_inodes : w->options.disk_default_inodes;
+    s->mechanism[WALL_DISK] = MECHANISM_TMPFS;
+    if (!asked || tmpfs_fits(s, limits, o->disk_bytes))
+        return 0;
+    if (w->disks.usable) {
+        o->disk_from_fd = 1;
+        s->mechanism[WALL_DISK] = MECHANISM_LOOP;
+        return 0;
+    }
+    s->mechanism[WALL_DISK] = MECHANISM_NONE;
+    if (p->weaker[WALL_DISK])
+        return 0;
+    return refuse(reply, WALL_DISK, -EOPNOTSUPP,
+                  "it does not fit the memory limit, and loop devices are not available");
+}
+
+int limits_apply(struct sandbox *s, const struct plan *p, const struct plan_limits *limits,
+                 struct plan_reply *reply)
+{
+    static const enum wall walls[] = {WALL_MEMORY, WALL_CPU, WALL_PROCESSES, WALL_IO};
+    const struct warden *w = s->warden;
+    for (size_t i = 0; i < ELEMENTS(walls); i++) {
+        int r = apply_wall(s, p, limits, walls[i], reply);
+        if (r < 0)
+            return r;
+    }
+    s->mechanism[WALL_FILESYSTEM] = s->mechanism[WALL_NETWORK] = MECHANISM_NAMESPACE;
+    s->mechanism[WALL_SYSCALLS] = MECHANISM_SECCOMP;
+    s->mechanism[WALL_USERS] = w->ids.shared ? MECHANISM_UID_SHARED : MECHANISM_UID_RANGE;
+    s->mechanism[WALL_LANDLOCK] =
+        w->child_template.landlock_abi > 0 ? MECHANISM_LANDLOCK : MECHANISM_NONE;
+    return apply_disk(s, p, limits, reply);
+}

@@ -1,0 +1,298 @@
+/* See mount.h. */
+#include "warden/mount.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "warden/root.h"
+
+#define OWN_ROOT_DIR     "/mnt" /* not a system directory, so it is not bound into itself */
+#define OWN_ROOT_OPTIONS "size=1m,nr_inodes=1k,mode=0755"
+
+static int open_beneath(int dirfd, const char *path)
+{
+    struct open_how how = {
+        .flags = O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW,
+        .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
+    };
+    int fd = (int)syscall(SYS_openat2, dirfd, path[0] ? path : ".", &how, sizeof(how));
+    return fd < 0 ? -errno : fd;
+}
+
+static int clone_tree(int fd, bool read_only)
+{
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
+                                          (read_only ? MOUNT_ATTR_RDONLY : 0)};
+    _cleanup_close_ int tree =
+        open_tree(fd, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
+    if (tree < 0 || mount_setattr(tree, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0)
+        return -errno;
+    return fd_steal(&tree);
+}
+
+int mount_open_host(int host_ns_fd, int own_ns_fd, int allowed_fd, const struct plan_mount *m)
+{
+    if (setns(host_ns_fd, CLONE_NEWNS) < 0)
+        return -errno;
+    _cleanup_close_ int dir = open_beneath(allowed_fd, m->subpath);
+    int tree = dir < 0 ? dir : clone_tree(dir, m->read_only);
+    if (setns(own_ns_fd, CLONE_NEWNS) < 0) {
+        /* Serving on from the host's view would give sandboxes the host's root. */
+        log_error("cannot return to the template's mount namespace error=%s", strerror(errno));
+        _exit(1);
+    }
+    return tree;
+}
+
+static const char *const system_dirs[] = {
+    "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32",
+    "/etc", "/dev", "/proc", "/sys", "/.mas",  "/run",
+};
+
+static bool is_below(const char *path, const char *dir)
+{
+    size_t n = strlen(dir);
+    return strncmp(path, dir, n) == 0 && (path[n] == 0 || path[n] == '/');
+}
+
+bool mount_target_ok(const char *target)
+{
+    for (size_t i = 0; i < ELEMENTS(system_dirs); i++)
+        if (is_below(target, system_dirs[i]))
+            return false;
+    /* Binding over a parent of the disk's places would hide them. */
+    return strcmp(target, "/home") != 0;
+}
+
+int mount_proc(void)
+{
+    return mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0 ? -errno : 0;
+}
+
+static const char *const proc_masked[] = {
+    "/proc/acpi",        "/proc/asound",      "/proc/interrupts",    "/proc/kcore",
+    "/proc/keys",        "/proc/key-users",   "/proc/latency_stats", "/proc/timer_list",
+    "/proc/timer_stats", "/proc/sched_debug", "/proc/scsi",
+};
+static const char *const proc_read_only[] = {
+    "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger",
+};
+
+static int mask(const char *path)
+{
+    if (mount("/dev/null", path, NULL, MS_BIND, NULL) == 0 || errno == ENOENT)
+        return 0;
+    if (errno != ENOTDIR)
+        return -errno;
+    return mount(ROOT_EMPTY_DIR, path, NULL, MS_BIND, NULL) < 0 ? -errno : 0;
+}
+
+int mount_proc_masks(void)
+{
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < ELEMENTS(proc_masked); i++)
+        r = mask(proc_masked[i]);
+    for (size_t i = 0; r == 0 && i < ELEMENTS(proc_read_only); i++) {
+        const char *path = proc_read_only[i];
+        if (mount(path, path, NULL, MS_BIND, NULL) < 0)
+            r = errno == ENOENT ? 0 : -errno;
+        else if (mount(NULL, path, NULL,
+                       MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC,
+                       NULL) < 0)
+            r = -errno;
+    }
+    return r;
+}
+
+int mount_devpts(void)
+{
+    return mount("devpts", "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC,
+                 "newinstance,ptmxmode=0666,mode=0600") < 0
+               ? -errno
+               : 0;
+}
+
+/* What the disk holds and where each part goes. */
+static const struct disk_part {
+    const char *name, *target;
+    mode_t mode;
+    bool tools; /* owned by the tool, else by the runner */
+} disk_parts[] = {
+    {"workspace", "/workspace", 0755, true}, {"tmp", "/tmp", 01777, false},
+    {"home", "/home/sandbox", 0755, true},   {"cache", "/cache", 0755, true},
+    {"shm", "/dev/shm", 01777, false},       {"vartmp", "/var/tmp", 01777, false},
+    {"run", ROOT_GATEWAY_DIR, 0755, false},
+};
+_Static_assert(ELEMENTS(disk_parts) <= MOUNT_WRITABLE_MAX, "room for every part");
+
+size_t mount_writable_dirs(const char **ret)
+{
+    for (size_t i = 0; i < ELEMENTS(disk_parts); i++)
+        ret[i] = disk_parts[i].target;
+    return ELEMENTS(disk_parts);
+}
+
+int mount_disk_open(struct mount_disk *d)
+{
+    char options[96];
+    if (d->fd >= 0)
+        return move_mount(d->fd, "", AT_FDCWD, ROOT_DISK_DIR, MOVE_MOUNT_F_EMPTY_PATH) < 0 ? -errno
+                                                                                           : 0;
+    snprintf(options, sizeof(options), "size=%llu,nr_inodes=%llu,mode=0755",
+             (unsigned long long)d->bytes, (unsigned long long)d->inodes);
+    return mount("sandbox", ROOT_DISK_DIR, "tmpfs", MS_NOSUID | MS_NODEV, options) < 0 ? -errno : 0;
+}
+
+int mount_disk_make_parts(int root_fd, uid_t runner_id, uid_t tool_id)
+{
+    for (size_t i = 0; i < ELEMENTS(disk_parts); i++) {
+        const struct disk_part *part = &disk_parts[i];
+        uid_t owner = part->tools ? tool_id : runner_id;
+        if (mkdirat(root_fd, part->name, 0700) < 0 ||
+            fchownat(root_fd, part->name, owner, owner, AT_SYMLINK_NOFOLLOW) < 0 ||
+            fchmodat(root_fd, part->name, part->mode, 0) < 0)
+            return -errno;
+    }
+    return 0;
+}
+
+static int bind_part(const struct disk_part *part)
+{
+    char source[64];
+    snprintf(source, sizeof(source), "%s/%s", ROOT_DISK_DIR, part->name);
+    return mount(source, part->target, NULL, MS_BIND, NULL) < 0 ? -errno : 0;
+}
+
+int mount_disk_divide(struct mount_disk *d)
+{
+    int r = 0;
+    if (d->fd < 0) {
+        _cleanup_close_ int root_fd = open(ROOT_DISK_DIR, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        r = root_fd < 0 ? -errno : mount_disk_make_parts(root_fd, d->runner_id, d->tool_id);
+    }
+    for (size_t i = 0; r == 0 && i < ELEMENTS(disk_parts); i++)
+        r = bind_part(&disk_parts[i]);
+    if (r < 0)
+        return r;
+    return umount2(ROOT_DISK_DIR, MNT_DETACH) < 0 ? -errno : 0;
+}
+
+bool mount_targets_need_root(const char *const *targets, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        bool on_disk = false;
+        for (size_t k = 0; k < ELEMENTS(disk_parts); k++)
+            on_disk = on_disk || is_below(targets[i], disk_parts[k].target);
+        if (!on_disk)
+            return true;
+    }
+    return false;
+}
+
+static int add_root_entry(int root_fd, const struct dirent *e)
+{
+    char path[NAME_MAX + 2], target[NAME_MAX + 32], link[PATH_MAX];
+    snprintf(path, sizeof(path), "/%s", e->d_name);
+    if (e->d_type == DT_LNK) {
+        ssize_t n = readlink(path, link, sizeof(link) - 1);
+        if (n < 0)
+            return -errno;
+        link[n] = 0;
+        return symlinkat(link, root_fd, e->d_name) < 0 ? -errno : 0;
+    }
+    if (mkdirat(root_fd, e->d_name, 0755) < 0)
+        return -errno;
+    bool is_system = false;
+    for (size_t i = 0; i < ELEMENTS(system_dirs); i++)
+        is_system = is_system || strcmp(path, system_dirs[i]) == 0;
+    if (!is_system)
+        return 0;
+    snprintf(target, sizeof(target), "%s%s", OWN_ROOT_DIR, path);
+    return mount(path, target, NULL, MS_BIND | MS_REC, NULL) < 0 ? -errno : 0;
+}
+
+static int fill_own_root(int root_fd)
+{
+    DIR *dir = opendir("/");
+    int r = 0;
+    if (!dir)
+        return -errno;
+    for (struct dirent *e; r == 0 && (e = readdir(dir));)
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+            r = add_root_entry(root_fd, e);
+    closedir(dir);
+    if (r < 0)
+        return r;
+    if (mkdirat(root_fd, "home/sandbox", 0755) < 0 || mkdirat(root_fd, "var/tmp", 0755) < 0 ||
+        symlinkat("../run", root_fd, "var/run") < 0)
+        return -errno;
+    return 0;
+}
+
+int mount_own_root(void)
+{
+    if (mount("root", OWN_ROOT_DIR, "tmpfs", MS_NOSUID | MS_NODEV, OWN_ROOT_OPTIONS) < 0)
+        return -errno;
+    _cleanup_close_ int root_fd = open(OWN_ROOT_DIR, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (root_fd < 0)
+        return -errno;
+    int r = fill_own_root(root_fd);
+    if (r < 0)
+        return r;
+    if (fchdir(root_fd) < 0 || syscall(SYS_pivot_root, ".", ".") < 0 ||
+        umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
+        return -errno;
+    return 0;
+}
+
+int mount_seal_root(void)
+{
+    return mount(NULL, "/", NULL, MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV, NULL) < 0
+               ? -errno
+               : 0;
+}
+
+/* Makes the target's missing directories; what is there must be a directory, not a link. */
+static int make_target(const char *target, uid_t owner)
+{
+    _cleanup_close_ int at = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    char path[PLAN_PATH_SIZE];
+    char *save = NULL;
+    snprintf(path, sizeof(path), "%s", target);
+    for (char *name = strtok_r(path, "/", &save); name; name = strtok_r(NULL, "/", &save)) {
+        if (mkdirat(at, name, 0755) == 0) {
+            if (fchownat(at, name, owner, owner, AT_SYMLINK_NOFOLLOW) < 0)
+                return -errno;
+        } else if (errno != EEXIST && errno != EROFS) {
+            return -errno;
+        }
+        int next = openat(at, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (next < 0)
+            return -errno;
+        fd_close(&at);
+        at = next;
+    }
+    return fd_steal(&at);
+}
+
+int mount_attach(int tree_fd, const char *target, uid_t owner)
+{
+    _cleanup_close_ int at = make_target(target, owner);
+    if (at < 0)
+        return at;
+    return move_mount(tree_fd, "", at, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0
+               ? -errno
+               : 0;
+}

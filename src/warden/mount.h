@@ -1,0 +1,45 @@
+/* Mounts of a sandbox. The functions without a host directory in them run in the child, after
+ * clone(), and work on its copy of the template root. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "proto/plan.h"
+
+/* In the warden: opens plan_mount.subpath below allowed_fd (a directory of the host view) without
+ * following any link, and returns a detached copy of that mount for a child to attach. Visits the
+ * host view's namespace and comes back. */
+int mount_open_host(int host_ns_fd, int own_ns_fd, int allowed_fd, const struct plan_mount *m);
+/* Is target a place where a host directory may go? System directories are not. */
+bool mount_target_ok(const char *target);
+
+int mount_proc(void);
+int mount_proc_masks(void);
+int mount_devpts(void);
+
+/* The sandbox's disk: one file system, parts of it bound to each writable place. */
+struct mount_disk {
+    int fd; /* a detached mount that the warden made, or -1: a tmpfs of bytes and inodes */
+    uint64_t bytes, inodes;
+    uid_t runner_id, tool_id;
+};
+/* Makes the parts' directories below a file system's root: in the child for a tmpfs, in the
+ * warden's helper for an image, where only the host's root may. */
+int mount_disk_make_parts(int root_fd, uid_t runner_id, uid_t tool_id);
+int mount_disk_open(struct mount_disk *d);
+int mount_disk_divide(struct mount_disk *d);
+
+#define MOUNT_WRITABLE_MAX 8
+/* Places that the disk is bound to. Returns how many. */
+size_t mount_writable_dirs(const char **ret);
+
+/* Do these targets need directories that the shared template lacks? Then the sandbox gets a root of
+ * its own, made of binds from the template, which is sealed (read-only) at the end. */
+bool mount_targets_need_root(const char *const *targets, size_t n);
+int mount_own_root(void);
+int mount_seal_root(void);
+/* Attaches a detached mount, making directories where needed (owned by the tool). */
+int mount_attach(int tree_fd, const char *target, uid_t owner);

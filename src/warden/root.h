@@ -1,0 +1,23 @@
+/* The template of a sandbox's root: built once, copied by every clone of the warden.
+ *
+ * After root_enter() the calling process has two mount namespaces: its own, whose root is the
+ * template (read-only, almost no mounts, so that copying it is cheap), and the one in host_ns_fd,
+ * which looks like the host and is visited only to open allowed host directories. */
+#pragma once
+
+struct error;
+
+struct root_options {
+    const char *scratch_dir; /* any existing directory; a tmpfs covers it in our namespace only */
+    int runner_fd;           /* copied to /.mas/mas-toolrunner */
+    int toolnet_fd;          /* copied to /.mas/mas-tool-net; -1: none */
+};
+
+#define ROOT_RUNNER_PATH    "/.mas/mas-toolrunner"
+#define ROOT_EMPTY_DIR      "/.mas/empty"
+#define ROOT_DISK_DIR       "/.mas/disk" /* where a sandbox's disk is mounted while it is divided */
+#define ROOT_GATEWAY_DIR    "/.mas/run"
+#define ROOT_GATEWAY_SOCKET "/.mas/run/gateway.sock" /* /.mas/gateway.sock is a link to it */
+
+int root_enter(const struct root_options *o, int *ret_host_ns_fd, int *ret_own_ns_fd,
+               struct error *err);

@@ -1,0 +1,430 @@
+/* See sandbox.h and the states in state.h. Nothing here waits: a create goes on when the child
+ * closes its failure pipe, an end when its pidfd becomes readable, a removal by timer until the
+ * kernel lets the cgroup go. */
+#include "warden/sandbox.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/pidfd.h>
+#include <sys/socket.h>
+#include <sys/statfs.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/map.h"
+#include "warden/blank.h"
+#include "warden/control.h"
+#include "warden/limits.h"
+#include "warden/state.h"
+
+#define REMOVE_RETRY_MS      5
+#define REMOVE_TRIES_MAX     2000 /* then the next start's sweep has to do it */
+#define REFILL_DELAY_MS      3    /* after a create, so that a burst is not slowed by it */
+#define REFILL_AFTER_FAIL_MS 1000
+
+static void on_child_exit(pid_t pid, int wait_status, void *data);
+
+struct sandbox *sandbox_find(const struct warden *w, const char *id)
+{
+    return map_find(w->by_id, id);
+}
+
+static void on_remove_timer(void *data);
+
+static void sandbox_free(struct sandbox *s)
+{
+    cgroup_done(&s->cgroup);
+    free(s);
+}
+
+/* The process is reaped: gives back all but the record itself and the cgroup. */
+static void release(struct sandbox *s)
+{
+    watch_remove(s->failure_watch);
+    watch_remove(s->timer);
+    s->failure_watch = s->timer = NULL;
+    s->pidfd = -1;
+    disk_job_cancel(s->disk_job);
+    s->disk_job = NULL;
+    fd_close(&s->failure_fd);
+    fd_close(&s->stream_fd);
+    fd_close(&s->channel_fd);
+    for (size_t i = 0; i < PLAN_MOUNTS_MAX; i++)
+        fd_close(&s->mount_fds[i]);
+    id_block_release(&s->warden->ids, s->id_block);
+}
+
+/* Removes the cgroup now or by timer, then frees the record. */
+static void remove_soon(struct sandbox *s)
+{
+    struct warden *w = s->warden;
+    s->state = SANDBOX_REMOVING;
+    list_append(&w->removing, &s->link);
+    on_remove_timer(s);
+}
+
+static void on_remove_timer(void *data)
+{
+    struct sandbox *s = data;
+    s->timer = NULL;
+    int r = cgroup_remove(&s->cgroup);
+    if (r < 0 && ++s->remove_tries < REMOVE_TRIES_MAX) {
+        s->timer = watcher_add_timer(s->warden->watcher, REMOVE_RETRY_MS, on_remove_timer, s);
+        return;
+    }
+    if (r < 0)
+        log_warn("cgroup stays name=%s error=%s", s->cgroup.name, strerror(-r));
+    list_remove(&s->link);
+    sandbox_free(s);
+}
+
+static void on_refill_timer(void *data)
+{
+    struct warden *w = data;
+    w->refill_timer = NULL;
+    if (w->n_blanks >= w->options.blanks)
+        return;
+    struct sandbox *s = blank_new(w, on_child_exit, NULL);
+    if (!s)
+        return;
+    list_append(&w->blanks, &s->link);
+    w->n_blanks++;
+    sandbox_plan_refill(w);
+}
+
+static void plan_refill(struct warden *w, int delay_ms)
+{
+    if (w->n_blanks < w->options.blanks && !w->refill_timer)
+        w->refill_timer = watcher_add_timer(w->watcher, delay_ms, on_refill_timer, w);
+}
+
+void sandbox_plan_refill(struct warden *w)
+{
+    plan_refill(w, REFILL_DELAY_MS);
+}
+
+static struct sandbox *take_blank(struct warden *w, struct plan_reply *reply)
+{
+    if (list_empty(&w->blanks))
+        return blank_new(w, on_child_exit, reply);
+    struct sandbox *s = container_of(w->blanks.next, struct sandbox, link);
+    list_remove(&s->link);
+    w->n_blanks--;
+    return s;
+}
+
+/* Owes the create's reply until here. */
+static void reply_to_create(struct sandbox *s, int error)
+{
+    struct plan_reply reply = {.tag = s->create_tag, .wall = -1, .error = error};
+    sandbox_describe(s, &reply);
+    if (!error)
+        return control_send(s->warden, &reply, fd_steal(&s->stream_fd));
+    reply.wall = s->failure.wall;
+    snprintf(reply.message, sizeof(reply.message), "%s: %s",
+             s->failure.step[0] ? s->failure.step : "start the sandbox", strerror(error));
+    control_send(s->warden, &reply, -1);
+}
+
+static void read_failure(struct sandbox *s)
+{
+    struct child_failure f;
+    if (s->failure_fd < 0 || read(s->failure_fd, &f, sizeof(f)) != sizeof(f))
+        return;
+    f.step[sizeof(f.step) - 1] = 0;
+    s->failure = f;
+}
+
+/* Data: a step failed, and the exit follows. End: the runner was executed. */
+static void on_failure_pipe(int fd, uint32_t events, void *data)
+{
+    struct sandbox *s = data;
+    (void)fd;
+    (void)events;
+    read_failure(s);
+    watch_remove(s->failure_watch);
+    s->failure_watch = NULL;
+    if (s->failure.error)
+        return;
+    watch_remove(s->timer);
+    s->timer = NULL;
+    fd_close(&s->failure_fd);
+    s->state = SANDBOX_RUNNING;
+    reply_to_create(s, 0);
+    sandbox_plan_refill(s->warden);
+}
+
+static void on_create_timeout(void *data)
+{
+    struct sandbox *s = data;
+    s->timer = NULL;
+    s->failure = (struct child_failure){.error = ETIMEDOUT, .wall = -1, .step = "time limit"};
+    sandbox_kill(s);
+}
+
+static int send_order(struct sandbox *s, int disk_fd)
+{
+    struct warden *w = s->warden;
+    ssize_t n =
+        fd_send_msg(s->channel_fd, &s->order, sizeof(s->order), s->mount_fds, s->order.n_mounts);
+    if (n >= 0 && disk_fd >= 0)
+        n = fd_send_msg(s->channel_fd, "d", 1, &disk_fd, 1);
+    if (n < 0)
+        return (int)n;
+    for (size_t i = 0; i < PLAN_MOUNTS_MAX; i++)
+        fd_close(&s->mount_fds[i]);
+    s->state = SANDBOX_STARTING;
+    s->failure_watch = watcher_add_fd(w->watcher, s->failure_fd, EPOLLIN, on_failure_pipe, s);
+    return s->failure_watch ? 0 : -errno;
+}
+
+static void fail_start(struct sandbox *s, int error, int wall, const char *step)
+{
+    if (!s->failure.error) {
+        s->failure = (struct child_failure){.error = error < 0 ? -error : error, .wall = wall};
+        snprintf(s->failure.step, sizeof(s->failure.step), "%s", step);
+    }
+    sandbox_kill(s);
+}
+
+static void on_disk(int mount_fd, const char *step, void *data)
+{
+    struct sandbox *s = data;
+    s->disk_job = NULL;
+    if (mount_fd < 0)
+        return fail_start(s, mount_fd, WALL_DISK, step);
+    int r = send_order(s, mount_fd);
+    fd_close(&mount_fd);
+    if (r < 0)
+        fail_start(s, r, -1, "send the order");
+}
+
+/* With an image to make, the order waits for it. */
+static int start(struct sandbox *s)
+{
+    struct warden *w = s->warden;
+    if (!s->order.disk_from_fd)
+        return send_order(s, -1);
+    struct disk_request request = {
+        .bytes = s->order.disk_bytes,
+        .inodes = s->order.disk_inodes,
+        .serial = s->serial,
+        .runner_id = id_block_host_id(&w->ids, s->id_block, SANDBOX_RUNNER_ID),
+        .tool_id = id_block_host_id(&w->ids, s->id_block,
+                                    s->order.flags & PLAN_TOOL_NOBODY ? SANDBOX_NOBODY_ID
+                                                                      : SANDBOX_TOOL_ID),
+    };
+    s->state = SANDBOX_FORMATTING;
+    s->disk_job = disk_job_start(&w->disks, w->watcher, &request, on_disk, s);
+    return s->disk_job ? 0 : -errno;
+}
+
+static void fill_order(struct sandbox *s, const struct plan *p, const struct plan_limits *limits)
+{
+    struct child_order *o = &s->order;
+    o->flags = p->flags;
+    o->n_mounts = p->n_mounts;
+    o->open_files = limits->open_files ? limits->open_files : s->warden->options.open_files_default;
+    snprintf(o->hostname, sizeof(o->hostname), "%s", p->hostname[0] ? p->hostname : "sandbox");
+    snprintf(o->workdir, sizeof(o->workdir), "%s", p->workdir[0] ? p->workdir : "/workspace");
+    for (uint32_t i = 0; i < p->n_mounts; i++)
+        memcpy(o->mounts[i].target, p->mounts[i].target, sizeof(o->mounts[i].target));
+}
+
+int sandbox_create(struct warden *w, const struct plan *p, const struct plan_limits *limits,
+                   int *mount_fds, struct plan_reply *reply)
+{
+    struct sandbox *s = take_blank(w, reply);
+    if (!s) {
+        for (size_t i = 0; i < PLAN_MOUNTS_MAX; i++)
+            fd_close(&mount_fds[i]);
+        return reply->error ? -reply->error : -EIO;
+    }
+    memcpy(s->mount_fds, mount_fds, sizeof(s->mount_fds));
+    snprintf(s->id, sizeof(s->id), "%s", p->id);
+    s->create_tag = p->tag;
+    s->state = SANDBOX_STARTING;
+    map_put(w->by_id, s->id, s);
+    fill_order(s, p, limits);
+    int r = limits_apply(s, p, limits, reply);
+    if (r < 0) {
+        /* The reply is the caller's to send; the sandbox goes away as if it had never been. */
+        map_remove(w->by_id, s->id);
+        s->state = SANDBOX_BLANK;
+        list_init(&s->link);
+        blank_kill(s);
+        return r;
+    }
+    s->timer =
+        watcher_add_timer(w->watcher, (int)w->options.create_timeout_ms, on_create_timeout, s);
+    r = start(s);
+    if (r < 0)
+        fail_start(s, r, -1, "start the sandbox");
+    return 0;
+}
+
+int sandbox_kill(struct sandbox *s)
+{
+    s->killed = true;
+    cgroup_freeze(&s->cgroup, false); /* version 1 does not let a frozen process die */
+    return s->pidfd >= 0 && pidfd_send_signal(s->pidfd, SIGKILL, NULL, 0) < 0 && errno != ESRCH
+               ? -errno
+               : 0;
+}
+
+int sandbox_connect(struct sandbox *s)
+{
+    int pair[2];
+    if (s->state != SANDBOX_RUNNING)
+        return -EBUSY;
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+        return -errno;
+    ssize_t n = fd_send_msg(s->channel_fd, "c", 1, &pair[1], 1);
+    close(pair[1]);
+    if (n >= 0)
+        return pair[0];
+    close(pair[0]);
+    return (int)n;
+}
+
+int sandbox_freeze(struct sandbox *s, bool on)
+{
+    return s->state == SANDBOX_RUNNING ? cgroup_freeze(&s->cgroup, on) : -EBUSY;
+}
+
+void sandbox_describe(const struct sandbox *s, struct plan_reply *ret)
+{
+    memcpy(ret->id, s->id, sizeof(ret->id));
+    ret->pid = s->pid;
+    memcpy(ret->mechanism, s->mechanism, sizeof(ret->mechanism));
+    ret->landlock_abi = (uint32_t)s->warden->child_template.landlock_abi;
+}
+
+void sandbox_read_stats(const struct sandbox *s, struct plan_reply *ret)
+{
+    char path[64];
+    struct statfs fs;
+    cgroup_read_stats(&s->cgroup, ret);
+    if (s->state != SANDBOX_RUNNING)
+        return;
+    /* /workspace may be a mount of the caller's, /var/tmp is always a part of the disk. */
+    snprintf(path, sizeof(path), "%d/root/var/tmp", (int)s->pid);
+    _cleanup_close_ int fd = openat(s->warden->proc_fd, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0 && fstatfs(fd, &fs) == 0)
+        ret->disk_used_bytes = (uint64_t)(fs.f_blocks - fs.f_bfree) * (uint64_t)fs.f_bsize;
+}
+
+static void send_exited(struct sandbox *s)
+{
+    struct plan_reply event = {.event = EVENT_EXITED,
+                               .wall = -1,
+                               .wait_status = s->wait_status,
+                               .oom_kills = s->oom_kills};
+    sandbox_describe(s, &event);
+    control_send(s->warden, &event, -1);
+}
+
+void sandbox_flush_exited(struct warden *w)
+{
+    list_for_each_safe(s, &w->exited, struct sandbox, link)
+    {
+        if (!control_is_attached(w))
+            return;
+        list_remove(&s->link);
+        w->n_exited--;
+        send_exited(s);
+        remove_soon(s);
+    }
+}
+
+static void end_running(struct sandbox *s)
+{
+    struct warden *w = s->warden;
+    struct plan_reply stats = {0};
+    cgroup_read_stats(&s->cgroup, &stats);
+    s->oom_kills = stats.oom_kills;
+    map_remove(w->by_id, s->id);
+    s->state = SANDBOX_EXITED;
+    /* Kept until a control plane has heard of it, as many as could ever live at once. */
+    if (w->n_exited == w->options.max_sandboxes) {
+        struct sandbox *oldest = container_of(w->exited.next, struct sandbox, link);
+        list_remove(&oldest->link);
+        w->n_exited--;
+        remove_soon(oldest);
+    }
+    list_append(&w->exited, &s->link);
+    w->n_exited++;
+    sandbox_flush_exited(w);
+}
+
+static void end_blank(struct sandbox *s)
+{
+    struct warden *w = s->warden;
+    if (!list_empty(&s->link)) {
+        list_remove(&s->link);
+        w->n_blanks--;
+        log_warn("a blank sandbox failed step=%s error=%s", s->failure.step,
+                 strerror(s->failure.error));
+        plan_refill(w, REFILL_AFTER_FAIL_MS);
+    }
+    remove_soon(s);
+}
+
+static void on_child_exit(pid_t pid, int wait_status, void *data)
+{
+    struct sandbox *s = data;
+    (void)pid;
+    s->child_watch = NULL;
+    s->wait_status = wait_status;
+    if (!s->failure.error)
+        read_failure(s);
+    release(s);
+    switch (s->state) {
+    case SANDBOX_BLANK:
+        return end_blank(s);
+    case SANDBOX_FORMATTING:
+    case SANDBOX_STARTING:
+        reply_to_create(s, s->failure.error ? s->failure.error : s->killed ? ECANCELED : ECHILD);
+        map_remove(s->warden->by_id, s->id);
+        return remove_soon(s);
+    case SANDBOX_RUNNING:
+        return end_running(s);
+    case SANDBOX_EXITED:
+    case SANDBOX_REMOVING:
+        break;
+    }
+}
+
+static bool all_gone(const struct warden *w)
+{
+    return map_count(w->by_id) == 0 && list_empty(&w->blanks) && list_empty(&w->removing);
+}
+
+void sandbox_end_all(struct warden *w)
+{
+    size_t cursor = 0;
+    w->options.blanks = 0;
+    control_detach(w);
+    for (struct sandbox *s; (s = map_next(w->by_id, &cursor));)
+        sandbox_kill(s);
+    list_for_each(s, &w->blanks, struct sandbox, link) sandbox_kill(s);
+    for (int i = 0; i < REMOVE_TRIES_MAX && !all_gone(w); i++)
+        watcher_once(w->watcher, REMOVE_RETRY_MS);
+    list_for_each_safe(s, &w->exited, struct sandbox, link)
+    {
+        list_remove(&s->link);
+        w->n_exited--;
+        cgroup_remove(&s->cgroup);
+        sandbox_free(s);
+    }
+}

@@ -1,0 +1,154 @@
+/* See seccomp-table.h. Left out on purpose: io_uring, bpf, userfaultfd, perf, keyrings, mounts,
+ * modules, kexec, swap, quotas, accounting, setting clocks, port I/O, file handles, joining or
+ * making namespaces, reading other processes' memory, kernel log, NUMA page moves of others. */
+#include "warden/seccomp-table.h"
+
+#include <errno.h>
+#include <linux/netlink.h>
+#include <linux/sched.h>
+#include <netinet/in.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+const char *const syscalls_allowed[] = {
+    /* files */
+    "access", "chdir", "chmod", "chown", "chown32", "close", "close_range", "copy_file_range",
+    "creat", "dup", "dup2", "dup3", "faccessat", "faccessat2", "fadvise64", "fadvise64_64",
+    "fallocate", "fchdir", "fchmod", "fchmodat", "fchmodat2", "fchown", "fchown32", "fchownat",
+    "fcntl", "fcntl64", "fdatasync", "fgetxattr", "flistxattr", "flock", "fremovexattr",
+    "fsetxattr", "fstat", "fstat64", "fstatat64", "fstatfs", "fstatfs64", "fsync", "ftruncate",
+    "ftruncate64", "futimesat", "getcwd", "getdents", "getdents64", "getxattr", "lchown",
+    "lchown32", "lgetxattr", "link", "linkat", "listxattr", "llistxattr", "_llseek", "lremovexattr",
+    "lseek", "lsetxattr", "lstat", "lstat64", "mkdir", "mkdirat", "mknod", "mknodat", "newfstatat",
+    "open", "openat", "openat2", "pread64", "preadv", "preadv2", "pwrite64", "pwritev", "pwritev2",
+    "read", "readahead", "readlink", "readlinkat", "readv", "removexattr", "rename", "renameat",
+    "renameat2", "rmdir", "sendfile", "sendfile64", "setxattr", "splice", "stat", "stat64",
+    "statfs", "statfs64", "statx", "symlink", "symlinkat", "sync", "sync_file_range", "syncfs",
+    "tee", "truncate", "truncate64", "umask", "unlink", "unlinkat", "utime", "utimensat",
+    "utimensat_time64", "utimes", "vmsplice", "write", "writev",
+    /* waiting */
+    "epoll_create", "epoll_create1", "epoll_ctl", "epoll_ctl_old", "epoll_pwait", "epoll_pwait2",
+    "epoll_wait", "epoll_wait_old", "eventfd", "eventfd2", "fanotify_mark", "inotify_add_watch",
+    "inotify_init", "inotify_init1", "inotify_rm_watch", "_newselect", "pipe", "pipe2", "poll",
+    "ppoll", "ppoll_time64", "pselect6", "pselect6_time64", "select", "signalfd", "signalfd4",
+    "timerfd_create", "timerfd_gettime", "timerfd_gettime64", "timerfd_settime",
+    "timerfd_settime64",
+    /* asynchronous I/O of the old kind */
+    "io_cancel", "io_destroy", "io_getevents", "io_pgetevents", "io_pgetevents_time64", "io_setup",
+    "io_submit",
+    /* memory */
+    "brk", "cachestat", "get_mempolicy", "madvise", "map_shadow_stack", "mbind", "membarrier",
+    "memfd_create", "memfd_secret", "mincore", "mlock", "mlock2", "mlockall", "mmap", "mmap2",
+    "mprotect", "mremap", "msync", "munlock", "munlockall", "munmap", "pkey_alloc", "pkey_free",
+    "pkey_mprotect", "process_madvise", "process_mrelease", "remap_file_pages", "set_mempolicy",
+    "shmat", "shmctl", "shmdt", "shmget",
+    /* processes and threads */
+    "arch_prctl", "capget", "capset", "execve", "execveat", "exit", "exit_group", "fork", "futex",
+    "futex_requeue", "futex_time64", "futex_wait", "futex_waitv", "futex_wake", "get_robust_list",
+    "get_thread_area", "getcpu", "getegid", "getegid32", "geteuid", "geteuid32", "getgid",
+    "getgid32", "getgroups", "getgroups32", "getpgid", "getpgrp", "getpid", "getppid",
+    "getpriority", "getresgid", "getresgid32", "getresuid", "getresuid32", "getrlimit", "getrusage",
+    "getsid", "gettid", "getuid", "getuid32", "ioprio_get", "ioprio_set", "kill",
+    "landlock_add_rule", "landlock_create_ruleset", "landlock_restrict_self", "modify_ldt", "nice",
+    "pause", "pidfd_open", "pidfd_send_signal", "prctl", "prlimit64", "ptrace", "rseq",
+    "rt_sigaction", "rt_sigpending", "rt_sigprocmask", "rt_sigqueueinfo", "rt_sigreturn",
+    "rt_sigsuspend", "rt_sigtimedwait", "rt_sigtimedwait_time64", "rt_tgsigqueueinfo",
+    "sched_get_priority_max", "sched_get_priority_min", "sched_getaffinity", "sched_getattr",
+    "sched_getparam", "sched_getscheduler", "sched_rr_get_interval", "sched_rr_get_interval_time64",
+    "sched_setaffinity", "sched_setattr", "sched_setparam", "sched_setscheduler", "sched_yield",
+    "seccomp", "set_robust_list", "set_thread_area", "set_tid_address", "setfsgid", "setfsgid32",
+    "setfsuid", "setfsuid32", "setgid", "setgid32", "setgroups", "setgroups32", "setpgid",
+    "setpriority", "setregid", "setregid32", "setresgid", "setresgid32", "setresuid", "setresuid32",
+    "setreuid", "setreuid32", "setrlimit", "setsid", "setuid", "setuid32", "sigaction",
+    "sigaltstack", "signal", "sigpending", "sigprocmask", "sigreturn", "sigsuspend", "sysinfo",
+    "tgkill", "time", "times", "tkill", "ugetrlimit", "uname", "vfork", "wait4", "waitid",
+    "waitpid",
+    /* time; clock_adjtime and friends only read without CAP_SYS_TIME, but are not offered at all */
+    "alarm", "clock_getres", "clock_getres_time64", "clock_gettime", "clock_gettime64",
+    "clock_nanosleep", "clock_nanosleep_time64", "getitimer", "gettimeofday", "nanosleep",
+    "setitimer", "timer_create", "timer_delete", "timer_getoverrun", "timer_gettime",
+    "timer_gettime64", "timer_settime", "timer_settime64",
+    /* sockets, but see the rules for socket() */
+    "accept", "accept4", "bind", "connect", "getpeername", "getsockname", "getsockopt", "listen",
+    "recv", "recvfrom", "recvmmsg", "recvmmsg_time64", "recvmsg", "send", "sendmmsg", "sendmsg",
+    "sendto", "setsockopt", "shutdown", "socketpair",
+    /* System V and POSIX queues, private to the sandbox's ipc namespace */
+    "mq_getsetattr", "mq_notify", "mq_open", "mq_timedreceive", "mq_timedreceive_time64",
+    "mq_timedsend", "mq_timedsend_time64", "mq_unlink", "msgctl", "msgget", "msgrcv", "msgsnd",
+    "semctl", "semget", "semop", "semtimedop", "semtimedop_time64",
+    /* the rest */
+    "getrandom", "restart_syscall", NULL};
+
+#define CLONE_NEW_ANY                                                                              \
+    ((uint64_t)(CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER |      \
+                CLONE_NEWPID | CLONE_NEWNET))
+
+/* socket(family, type, protocol); the type's upper bits are SOCK_CLOEXEC and SOCK_NONBLOCK. */
+#define SOCKET_RULE(family, type, protocol)                                                        \
+    {                                                                                              \
+        "socket", 0,                                                                               \
+        {                                                                                          \
+            {COMPARE_EQUAL, 0, 0, family}, {COMPARE_MASKED_EQUAL, 1, 0xf, type},                   \
+                {COMPARE_EQUAL, 2, 0, protocol},                                                   \
+        }                                                                                          \
+    }
+#define UNIX_RULE(type)                                                                            \
+    {                                                                                              \
+        "socket", 0,                                                                               \
+        {                                                                                          \
+            {COMPARE_EQUAL, 0, 0, AF_UNIX}, {COMPARE_MASKED_EQUAL, 1, 0xf, type},                  \
+        }                                                                                          \
+    }
+#define REFUSED(name, error)                                                                       \
+    {                                                                                              \
+        name, error,                                                                               \
+        {                                                                                          \
+            {                                                                                      \
+                0                                                                                  \
+            }                                                                                      \
+        }                                                                                          \
+    }
+
+const struct syscall_rule syscall_rules[] = {
+    {"clone", 0, {{COMPARE_MASKED_EQUAL, 0, CLONE_NEW_ANY, 0}}},
+    {"unshare", 0, {{COMPARE_MASKED_EQUAL, 0, CLONE_NEW_ANY | CLONE_NEWTIME, 0}}},
+    /* Flags behind a pointer cannot be filtered; C libraries fall back to clone. */
+    REFUSED("clone3", ENOSYS),
+    /* Programs that find these probe for them and fall back on ENOSYS only. */
+    REFUSED("io_uring_setup", ENOSYS),
+    REFUSED("io_uring_enter", ENOSYS),
+    REFUSED("io_uring_register", ENOSYS),
+    REFUSED("pidfd_getfd", ENOSYS),
+    REFUSED("userfaultfd", ENOSYS),
+    REFUSED("statmount", ENOSYS),
+    REFUSED("listmount", ENOSYS),
+    REFUSED("lsm_get_self_attr", ENOSYS),
+    REFUSED("lsm_list_modules", ENOSYS),
+    REFUSED("rseq_slice_yield", ENOSYS),
+    UNIX_RULE(SOCK_STREAM),
+    UNIX_RULE(SOCK_DGRAM),
+    UNIX_RULE(SOCK_SEQPACKET),
+    SOCKET_RULE(AF_INET, SOCK_STREAM, 0),
+    SOCKET_RULE(AF_INET, SOCK_STREAM, IPPROTO_TCP),
+    SOCKET_RULE(AF_INET, SOCK_DGRAM, 0),
+    SOCKET_RULE(AF_INET, SOCK_DGRAM, IPPROTO_UDP),
+    SOCKET_RULE(AF_INET, SOCK_DGRAM, IPPROTO_ICMP),
+    SOCKET_RULE(AF_INET6, SOCK_STREAM, 0),
+    SOCKET_RULE(AF_INET6, SOCK_STREAM, IPPROTO_TCP),
+    SOCKET_RULE(AF_INET6, SOCK_DGRAM, 0),
+    SOCKET_RULE(AF_INET6, SOCK_DGRAM, IPPROTO_UDP),
+    SOCKET_RULE(AF_INET6, SOCK_DGRAM, IPPROTO_ICMPV6),
+    SOCKET_RULE(AF_NETLINK, SOCK_RAW, NETLINK_ROUTE),
+    SOCKET_RULE(AF_NETLINK, SOCK_DGRAM, NETLINK_ROUTE),
+    /* Typing into another process's terminal. Everything else is allowed; seccomp.c turns rules
+     * with an error and an argument into a refusal before the general allowance. */
+    {"ioctl", EPERM, {{COMPARE_MASKED_EQUAL, 1, 0xffffffff, TIOCSTI}}},
+    {"ioctl", EPERM, {{COMPARE_MASKED_EQUAL, 1, 0xffffffff, TIOCLINUX}}},
+    /* PER_LINUX, its uname-2.6 and no-randomization variants, and the query. */
+    {"personality", 0, {{COMPARE_EQUAL, 0, 0, 0x0000}}},
+    {"personality", 0, {{COMPARE_EQUAL, 0, 0, 0x0008}}},
+    {"personality", 0, {{COMPARE_EQUAL, 0, 0, 0x20000}}},
+    {"personality", 0, {{COMPARE_EQUAL, 0, 0, 0x20008}}},
+    {"personality", 0, {{COMPARE_EQUAL, 0, 0, 0xffffffff}}},
+};
+const size_t n_syscall_rules = sizeof(syscall_rules) / sizeof(syscall_rules[0]);

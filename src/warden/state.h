@@ -1,0 +1,82 @@
+/* What the warden knows: shared by warden.c (start and end), control.c (plans and replies),
+ * sandbox.c (lifecycle) and ceiling.c (what a plan may ask). */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/list.h"
+#include "proto/plan.h"
+#include "warden/cgroup.h"
+#include "warden/child.h"
+#include "warden/disk.h"
+#include "warden/seccomp.h"
+#include "warden/userns.h"
+#include "warden/warden.h"
+#include "warden/watch.h"
+
+struct map;
+
+#define WARDEN_ALLOWED_MAX 64 /* host directories in mounts_allow */
+
+enum sandbox_state {
+    SANDBOX_BLANK,      /* never used; waits for an order; in warden.blanks */
+    SANDBOX_FORMATTING, /* its disk image is being made; in warden.by_id */
+    SANDBOX_STARTING,   /* has its order; the create's reply is owed; in warden.by_id */
+    SANDBOX_RUNNING,    /* the runner runs; in warden.by_id */
+    SANDBOX_EXITED,     /* reaped; its EXITED event is owed to a control plane; in warden.exited */
+    SANDBOX_REMOVING,   /* reaped; its cgroup is not gone yet; in warden.removing */
+};
+
+/* Only sandbox.c changes state. */
+struct sandbox {
+    struct warden *warden;
+    struct list link;
+    enum sandbox_state state;
+    char id[PLAN_ID_SIZE];
+    uint64_t serial;
+    uint64_t create_tag;
+    pid_t pid;
+    int pidfd;      /* borrowed from child_watch */
+    int channel_fd; /* to the runner's descriptor 4 */
+    int stream_fd;  /* the control plane's end of the runner connection, until handed out */
+    int failure_fd;
+    struct watch *child_watch, *failure_watch, *timer;
+    struct child_failure failure; /* error != 0: reported by the child */
+    struct child_order order;
+    int mount_fds[PLAN_MOUNTS_MAX];
+    struct disk_job *disk_job;
+    struct cgroup cgroup;
+    int64_t id_block;
+    uint8_t mechanism[16];
+    bool killed;
+    bool cgroup_gone;
+    int remove_tries;
+    int wait_status;
+    uint64_t oom_kills;
+};
+
+struct warden {
+    struct warden_options options;
+    struct watcher *watcher;
+    int control_fd;
+    struct watch *control_watch;
+    bool control_blocked; /* waiting for room to send */
+    struct list outgoing; /* struct outgoing of control.c */
+    unsigned n_outgoing;
+    int host_ns_fd, own_ns_fd, proc_fd, state_fd;
+    int allowed_fds[WARDEN_ALLOWED_MAX];
+    unsigned n_allowed;
+    struct id_range ids;
+    struct cgroup_root cgroups;
+    struct seccomp_programs seccomp;
+    struct child_template child_template;
+    struct disk_maker disks;
+    bool was_root;
+    struct map *by_id;
+    struct list blanks, exited, removing;
+    unsigned n_blanks, n_exited;
+    uint64_t next_serial;
+    struct watch *refill_timer;
+};

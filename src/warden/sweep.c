@@ -1,0 +1,144 @@
+/* See sweep.h. Runs at the start of a warden and for `sbx doctor --clean`. */
+#include "warden/sweep.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/fd.h"
+#include "base/strbuf.h"
+#include "warden/cgroup.h"
+#include "warden/warden.h"
+
+static unsigned long long start_time(int pid)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(4096);
+    if (fd_read_file_at(AT_FDCWD, path, &text) < 0 || !text.data)
+        return 0;
+    /* Field 22; the name in field 2 may hold anything, so count from its closing parenthesis. */
+    const char *p = strrchr(text.data, ')');
+    for (int field = 2; p && field < 22; field++)
+        p = strchr(p + 1, ' ');
+    return p ? strtoull(p, NULL, 10) : 0;
+}
+
+void sweep_instance_name(const char *prefix, char *ret, size_t size)
+{
+    snprintf(ret, size, "%.24s-%d-%llu", prefix, (int)getpid(), start_time((int)getpid()));
+}
+
+/* Does name start with an instance's name, and is that instance dead? */
+static bool is_dead_instance(const char *prefix, const char *name)
+{
+    size_t n = strlen(prefix);
+    int pid, used = 0;
+    unsigned long long started;
+    if (strncmp(name, prefix, n) != 0)
+        return false;
+    if (sscanf(name + n, "-%d-%llu%n", &pid, &started, &used) != 2 || used == 0)
+        return false;
+    return pid > 0 && start_time(pid) != started;
+}
+
+int sweep_cgroup_tree(int parent_fd, const char *name)
+{
+    int removed = 0;
+    int fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    if (!dir) {
+        fd_close(&fd);
+        return 0;
+    }
+    for (struct dirent *e; (e = readdir(dir));)
+        if (e->d_type == DT_DIR && e->d_name[0] != '.' &&
+            unlinkat(dirfd(dir), e->d_name, AT_REMOVEDIR) == 0)
+            removed++;
+    closedir(dir);
+    if (unlinkat(parent_fd, name, AT_REMOVEDIR) == 0)
+        removed++;
+    return removed;
+}
+
+struct sweep_state {
+    const char *prefix;
+    int removed;
+};
+
+static void sweep_dir(const char *path, struct sweep_state *s)
+{
+    DIR *dir = opendir(path);
+    if (!dir)
+        return;
+    for (struct dirent *e; (e = readdir(dir));)
+        if (e->d_type == DT_DIR && is_dead_instance(s->prefix, e->d_name))
+            s->removed += sweep_cgroup_tree(dirfd(dir), e->d_name);
+    closedir(dir);
+}
+
+static void sweep_own_group(const char *mountpoint, struct sweep_state *s)
+{
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(64 * 1024);
+    if (fd_read_file_at(AT_FDCWD, "/proc/self/cgroup", &text) < 0)
+        return;
+    char *save = NULL;
+    for (char *l = strtok_r(text.data, "\n", &save); l; l = strtok_r(NULL, "\n", &save)) {
+        if (strncmp(l, "0::/", 4) != 0 || !l[4])
+            continue;
+        _cleanup_free_ char *own = xasprintf("%s/%s", mountpoint, l + 4);
+        sweep_dir(own, s);
+        /* When our family was moved to a leaf, instances are beside the leaf. */
+        _cleanup_free_ char *above = xasprintf("%s/..", own);
+        sweep_dir(above, s);
+    }
+}
+
+static int on_mount(const char *fstype, const char *mountpoint, const char *super, void *data)
+{
+    struct sweep_state *s = data;
+    (void)super;
+    sweep_dir(mountpoint, s);
+    if (strcmp(fstype, "cgroup2") == 0)
+        sweep_own_group(mountpoint, s);
+    return 0;
+}
+
+int sweep_cgroups(const char *prefix)
+{
+    struct sweep_state s = {.prefix = prefix};
+    int r = cgroup_each_mount(on_mount, &s);
+    return r < 0 ? r : s.removed;
+}
+
+int sweep_images(int state_fd, const char *prefix)
+{
+    int removed = 0;
+    int fd = state_fd < 0 ? -1 : openat(state_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    if (!dir) {
+        fd_close(&fd);
+        return 0;
+    }
+    for (struct dirent *e; (e = readdir(dir));)
+        if (is_dead_instance(prefix, e->d_name) && unlinkat(dirfd(dir), e->d_name, 0) == 0)
+            removed++;
+    closedir(dir);
+    return removed;
+}
+
+int warden_clean(const char *state_dir, const char *cgroup_prefix)
+{
+    int removed = sweep_cgroups(cgroup_prefix);
+    if (removed < 0)
+        return removed;
+    _cleanup_close_ int fd = open(state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return removed + sweep_images(fd, cgroup_prefix);
+}

@@ -1,0 +1,38 @@
+/* User ids: the warden's own user namespace when it is not root, and each sandbox's block of ids.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct error;
+
+/* Ids inside every sandbox. */
+#define SANDBOX_RUNNER_ID 0
+#define SANDBOX_TOOL_ID   1000
+#define SANDBOX_NOBODY_ID 65534
+#define ID_BLOCK_MIN      3
+
+struct id_range {
+    bool shared;           /* one id for all: no range to be had */
+    uint32_t first, count; /* as the warden's user namespace sees them */
+    uint32_t block;        /* ids per sandbox */
+    uint32_t n_blocks;
+    uint8_t *used; /* one byte a block */
+    uint32_t next; /* where the search starts: a freed block rests as long as possible */
+};
+
+/* As root: takes first and count as they are. Otherwise enters a user namespace in which the caller
+ * is root, with the caller's subordinate ids when newuidmap and newgidmap grant them. */
+int id_range_open(struct id_range *r, uint32_t first, uint32_t count, uint32_t block,
+                  struct error *err);
+void id_range_done(struct id_range *r);
+
+/* The block's first id. -EAGAIN when all are in use; 0 in shared mode. */
+int64_t id_block_take(struct id_range *r);
+void id_block_release(struct id_range *r, int64_t first);
+/* Writes the maps of a process that was cloned into its own user namespace. proc_fd: /proc. */
+int id_block_map(const struct id_range *r, int64_t first, int proc_fd, pid_t pid);
+/* The ids that own files of the tool and of the runner, as the warden sees them. */
+uint32_t id_block_host_id(const struct id_range *r, int64_t first, uint32_t inside);

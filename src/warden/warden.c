@@ -1,0 +1,277 @@
+/* Start and end of the warden; see warden.h. The order of warden_new() matters: what needs the
+ * host's view is opened first, ids before mounts (an ordinary user gets rights over mounts only
+ * with a user namespace), the template root last. */
+#include "warden/warden.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/map.h"
+#include "warden/control.h"
+#include "warden/landlock.h"
+#include "warden/root.h"
+#include "warden/sandbox.h"
+#include "warden/state.h"
+#include "warden/sweep.h"
+
+#define MIB (1024ull * 1024)
+
+void warden_options_init(struct warden_options *o)
+{
+    *o = (struct warden_options){
+        .cgroup_prefix = "mas-sandbox",
+        .id_first = 2000000000,
+        .id_count = 65536,
+        .id_block = 4,
+        .max_sandboxes = 1000,
+        .blanks = 4,
+        .memory_reserve_bytes = 32 * MIB,
+        .disk_default_bytes = 256 * MIB,
+        .disk_default_inodes = 65536,
+        .tmpfs_max_bytes = 1024 * MIB,
+        .disk_templates = 8,
+        .open_files_default = 4096,
+        .inotify_instances = 32,
+        .inotify_watches = 8192,
+        .fanotify_groups = 0,
+        .fanotify_marks = 0,
+        .create_timeout_ms = 10000,
+        .runner_fd = -1,
+        .toolnet_fd = -1,
+    };
+}
+
+static int check_options(const struct warden_options *o, struct error *err)
+{
+    if (!o->state_dir || o->runner_fd < 0)
+        return error_set(err, ERROR_INVALID, 0, "a warden needs a state directory and a runner");
+    if (!o->cgroup_prefix || !o->cgroup_prefix[0] || strlen(o->cgroup_prefix) > 24 ||
+        strchr(o->cgroup_prefix, '/'))
+        return error_set(err, ERROR_INVALID, 0, "cgroup_prefix is not 1 to 24 bytes without '/'");
+    if (o->mounts_allow && strv_length(o->mounts_allow) > WARDEN_ALLOWED_MAX)
+        return error_set(err, ERROR_INVALID, 0, "more than %d directories in mounts.allow",
+                         WARDEN_ALLOWED_MAX);
+    if (!o->max_sandboxes || !o->create_timeout_ms || !o->open_files_default)
+        return error_set(err, ERROR_INVALID, 0, "a limit of the warden is 0");
+    return 0;
+}
+
+static int open_state(struct warden *w, struct error *err)
+{
+    const char *path = w->options.state_dir;
+    if (mkdir(path, 0700) < 0 && errno != EEXIST)
+        return error_set(err, ERROR_UNAVAILABLE, errno, "make '%s'", path);
+    w->state_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (w->state_fd < 0)
+        return error_set(err, ERROR_UNAVAILABLE, errno, "open '%s'", path);
+    return 0;
+}
+
+/* Leftovers, cgroups, disks: all that is found by host paths and kept as descriptors. */
+static int open_host_parts(struct warden *w, struct error *err)
+{
+    const struct warden_options *o = &w->options;
+    int r = open_state(w, err);
+    if (r < 0)
+        return r;
+    int swept = sweep_cgroups(o->cgroup_prefix);
+    swept = (swept < 0 ? 0 : swept) + sweep_images(w->state_fd, o->cgroup_prefix);
+    if (swept)
+        log_info("swept leftovers of dead wardens count=%d", swept);
+    cgroup_root_open(&w->cgroups, o->cgroup_prefix);
+    cgroup_root_add_disk(&w->cgroups, w->state_fd);
+    _cleanup_close_ int usr = open("/usr", O_PATH | O_CLOEXEC);
+    if (usr >= 0)
+        cgroup_root_add_disk(&w->cgroups, usr);
+    disk_maker_open(&w->disks, w->state_fd, o->disk_templates, w->cgroups.instance);
+    return 0;
+}
+
+/* Opened from the host view's own namespace: only there may they be cloned later. */
+static int open_allowed(struct warden *w, struct error *err)
+{
+    char *const *dirs = w->options.mounts_allow;
+    int r = 0;
+    if (!dirs || !*dirs)
+        return 0;
+    if (setns(w->host_ns_fd, CLONE_NEWNS) < 0)
+        return error_set(err, ERROR_UNAVAILABLE, errno, "enter the host view");
+    for (; r == 0 && dirs[w->n_allowed]; w->n_allowed++) {
+        int fd = open(dirs[w->n_allowed], O_PATH | O_DIRECTORY | O_CLOEXEC);
+        w->allowed_fds[w->n_allowed] = fd;
+        if (fd < 0)
+            r = error_set(err, ERROR_INVALID, errno, "mounts.allow: '%s'", dirs[w->n_allowed]);
+    }
+    if (setns(w->own_ns_fd, CLONE_NEWNS) < 0)
+        return error_set(err, ERROR_UNAVAILABLE, errno, "leave the host view");
+    return r;
+}
+
+static int enter_root(struct warden *w, struct error *err)
+{
+    const struct root_options root = {
+        .scratch_dir = w->options.state_dir,
+        .runner_fd = w->options.runner_fd,
+        .toolnet_fd = w->options.toolnet_fd,
+    };
+    int r = root_enter(&root, &w->host_ns_fd, &w->own_ns_fd, err);
+    if (r < 0)
+        return r;
+    w->disks.host_ns_fd = w->host_ns_fd;
+    w->proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (w->proc_fd < 0)
+        return error_set(err, ERROR_UNAVAILABLE, errno, "open /proc");
+    return open_allowed(w, err);
+}
+
+static void fill_child_template(struct warden *w)
+{
+    const struct warden_options *o = &w->options;
+    w->child_template = (struct child_template){
+        .seccomp = &w->seccomp,
+        .landlock_abi = landlock_abi(),
+        .shared_uid = w->ids.shared,
+        .inotify_instances = o->inotify_instances,
+        .inotify_watches = o->inotify_watches,
+        .fanotify_groups = o->fanotify_groups,
+        .fanotify_marks = o->fanotify_marks,
+    };
+}
+
+static struct warden *warden_alloc(const struct warden_options *o)
+{
+    struct warden *w = new0(struct warden);
+    w->options = *o;
+    w->control_fd = w->host_ns_fd = w->own_ns_fd = w->proc_fd = w->state_fd = -1;
+    w->disks = (struct disk_maker){.loop_control_fd = -1, .dev_fd = -1};
+    for (int i = 0; i < _CGROUP_MAX; i++)
+        w->cgroups.fd[i] = w->cgroups.parent_fd[i] = -1;
+    list_init(&w->outgoing);
+    list_init(&w->blanks);
+    list_init(&w->exited);
+    list_init(&w->removing);
+    w->by_id = map_new();
+    w->was_root = geteuid() == 0;
+    return w;
+}
+
+static int prepare(struct warden *w, struct error *err)
+{
+    const struct warden_options *o = &w->options;
+    int r = check_options(o, err);
+    r = r < 0 ? r : seccomp_programs_init(&w->seccomp, err);
+    r = r < 0 ? r : open_host_parts(w, err);
+    r = r < 0 ? r : id_range_open(&w->ids, o->id_first, o->id_count, o->id_block, err);
+    r = r < 0 ? r : enter_root(w, err);
+    if (r < 0)
+        return r;
+    w->watcher = watcher_new();
+    if (!w->watcher)
+        return error_set(err, ERROR_UNAVAILABLE, errno, "make an event loop");
+    signal(SIGPIPE, SIG_IGN);
+    fill_child_template(w);
+    sandbox_plan_refill(w);
+    return 0;
+}
+
+struct warden *warden_new(const struct warden_options *o, struct error *err)
+{
+    struct warden *w = warden_alloc(o);
+    if (prepare(w, err) < 0) {
+        warden_free(w);
+        return NULL;
+    }
+    /* Paths of the caller's are not used after the start. */
+    w->options.state_dir = w->options.cgroup_prefix = NULL;
+    w->options.mounts_allow = NULL;
+    w->options.runner_fd = w->options.toolnet_fd = -1;
+    return w;
+}
+
+void warden_free(struct warden *w)
+{
+    if (!w)
+        return;
+    if (w->watcher)
+        sandbox_end_all(w);
+    cgroup_root_close(&w->cgroups);
+    disk_maker_close(&w->disks);
+    id_range_done(&w->ids);
+    seccomp_programs_done(&w->seccomp);
+    for (unsigned i = 0; i < w->n_allowed; i++)
+        fd_close(&w->allowed_fds[i]);
+    fd_close(&w->host_ns_fd);
+    fd_close(&w->own_ns_fd);
+    fd_close(&w->proc_fd);
+    fd_close(&w->state_fd);
+    watcher_free(w->watcher);
+    map_free(w->by_id);
+    free(w);
+}
+
+int warden_attach(struct warden *w, int control_sock)
+{
+    return control_attach(w, control_sock);
+}
+
+struct watch *warden_watch(struct warden *w, int fd, uint32_t epoll_events, watch_fd_fn fn,
+                           void *data)
+{
+    return watcher_add_fd(w->watcher, fd, epoll_events, fn, data);
+}
+
+struct watch *warden_watch_child(struct warden *w, pid_t pid, watch_child_fn fn, void *data)
+{
+    return watcher_add_child(w->watcher, pid, -1, fn, data);
+}
+
+struct watch *warden_watch_timer(struct warden *w, int delay_ms, watch_timer_fn fn, void *data)
+{
+    return watcher_add_timer(w->watcher, delay_ms, fn, data);
+}
+
+int warden_loop(struct warden *w)
+{
+    return watcher_run(w->watcher);
+}
+
+void warden_quit(struct warden *w)
+{
+    watcher_quit(w->watcher);
+}
+
+int warden_enter_host(const struct warden *w)
+{
+    return setns(w->host_ns_fd, CLONE_NEWNS) < 0 ? -errno : 0;
+}
+
+void warden_probe(const struct warden *w, struct plan_reply *ret)
+{
+    static const enum wall limited[] = {WALL_MEMORY, WALL_CPU, WALL_PROCESSES, WALL_IO};
+    *ret = (struct plan_reply){.version = PLAN_VERSION, .wall = -1};
+    for (size_t i = 0; i < ELEMENTS(limited); i++)
+        ret->mechanism[limited[i]] = (uint8_t)cgroup_root_enforces(&w->cgroups, limited[i]);
+    if (!ret->mechanism[WALL_PROCESSES])
+        ret->mechanism[WALL_PROCESSES] = MECHANISM_RLIMIT;
+    ret->mechanism[WALL_DISK] = w->disks.usable ? MECHANISM_LOOP : MECHANISM_TMPFS;
+    ret->mechanism[WALL_FILESYSTEM] = ret->mechanism[WALL_NETWORK] = MECHANISM_NAMESPACE;
+    ret->mechanism[WALL_SYSCALLS] = MECHANISM_SECCOMP;
+    ret->mechanism[WALL_USERS] = w->ids.shared ? MECHANISM_UID_SHARED : MECHANISM_UID_RANGE;
+    ret->landlock_abi = (uint32_t)w->child_template.landlock_abi;
+    if (ret->landlock_abi)
+        ret->mechanism[WALL_LANDLOCK] = MECHANISM_LANDLOCK;
+    ret->features = FEATURE_USERNS | (w->was_root ? FEATURE_ROOT : 0) |
+                    (w->ids.shared ? 0 : FEATURE_SUBUIDS) | (w->disks.usable ? FEATURE_LOOP : 0) |
+                    (w->cgroups.driver && w->cgroups.has[CGROUP_FREEZER] ? FEATURE_FREEZER : 0);
+}

@@ -1,0 +1,72 @@
+/* The warden: builds, holds, limits and reaps local sandboxes.
+ *
+ * A process calls warden_new() while it is single-threaded and then lives in the warden's own mount
+ * namespace: an almost empty, read-only template of a sandbox's root. Open what is needed from the
+ * host before that, or let a child call warden_enter_host() first. From then on the process serves
+ * plans (proto/plan.h) from one control plane at a time, and watches descriptors and children of
+ * the daemon's in the same loop. When it dies, every sandbox dies with it. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "proto/plan.h"
+#include "warden/watch.h"
+
+struct error;
+struct warden;
+
+struct warden_options {
+    const char *state_dir;       /* disk images; made 0700 when absent */
+    char *const *mounts_allow;   /* NULL-terminated host directories; plan_mount.allow_index */
+    const char *cgroup_prefix;   /* names of our cgroups start with it */
+    uint32_t id_first, id_count; /* host uids and gids for sandboxes; as root only */
+    uint32_t id_block;           /* ids a sandbox takes from that range, at least 3 */
+    uint32_t max_sandboxes;
+    uint32_t blanks;            /* never-used sandboxes kept ready, each given out once; 0: none */
+    struct plan_limits ceiling; /* 0: no ceiling */
+    uint64_t memory_reserve_bytes; /* of the memory limit, beside a disk on tmpfs */
+    uint64_t disk_default_bytes;   /* where a plan does not limit the disk */
+    uint64_t disk_default_inodes;
+    uint64_t tmpfs_max_bytes; /* larger disks of a sandbox without memory limit are images */
+    uint32_t disk_templates;  /* formatted images kept, one a size */
+    uint32_t open_files_default;
+    uint32_t inotify_instances, inotify_watches, fanotify_groups, fanotify_marks;
+    uint32_t create_timeout_ms; /* from plan to running runner */
+    int runner_fd;  /* mas-toolrunner, opened for reading; borrowed during warden_new() */
+    int toolnet_fd; /* mas-tool-net, or -1; borrowed during warden_new() */
+};
+
+/* Every limit at its default; the caller fills in paths and descriptors. */
+void warden_options_init(struct warden_options *o);
+
+/* Moves the calling process into its own mount namespace (and, unless it is root, into a user
+ * namespace) and prepares everything a sandbox needs. NULL with err set; the process is then of no
+ * further use and should exit. */
+struct warden *warden_new(const struct warden_options *o, struct error *err);
+/* Kills and removes all sandboxes, waiting for them. */
+void warden_free(struct warden *w);
+
+/* (Re)attaches a control plane: takes the warden's end of a SOCK_SEQPACKET socketpair and closes
+ * the one before. Sandboxes stay; the new control plane finds them with PLAN_LIST. */
+int warden_attach(struct warden *w, int control_sock);
+
+/* The loop. fd is borrowed. */
+struct watch *warden_watch(struct warden *w, int fd, uint32_t epoll_events, watch_fd_fn fn,
+                           void *data);
+/* The child is reaped before fn is called, once. */
+struct watch *warden_watch_child(struct warden *w, pid_t pid, watch_child_fn fn, void *data);
+struct watch *warden_watch_timer(struct warden *w, int delay_ms, watch_timer_fn fn, void *data);
+int warden_loop(struct warden *w); /* until warden_quit() */
+void warden_quit(struct warden *w);
+
+/* For children the daemon forks from the warden (control plane, gateway): moves the calling process
+ * back to a mount namespace that looks like the host's. */
+int warden_enter_host(const struct warden *w);
+/* What this host can enforce, as PLAN_PROBE answers it. */
+void warden_probe(const struct warden *w, struct plan_reply *ret);
+
+/* Removes cgroups and images that dead instances left behind; no warden_new() needed. Returns how
+ * many things were removed, or -errno. */
+int warden_clean(const char *state_dir, const char *cgroup_prefix);
