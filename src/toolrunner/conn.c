@@ -1,0 +1,208 @@
+/* The byte stream to the control plane. Frames go to dispatch.c; what is to be sent is collected in
+ * one buffer and leaves in one write a round, because waking the peer costs more than anything done
+ * here. */
+#include "toolrunner/conn.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "toolrunner/exec.h"
+#include "toolrunner/runner.h"
+
+#define CONN_BUFFER_KEEP 65536 /* larger idle buffers are given back */
+
+static void on_conn_ready(struct watch *w, uint32_t ready);
+
+void conn_init(struct conn *c)
+{
+    *c = (struct conn){.hello_seen = false};
+    watch_init(&c->watch, -1, on_conn_ready);
+    strbuf_init(&c->in, CONN_IN_MAX);
+    strbuf_init(&c->out, CONN_OUT_MAX);
+    strbuf_init(&c->spawn, PROTO_SPAWN_MAX);
+}
+
+void conn_drop(struct runner *r)
+{
+    struct conn *c = &r->conn;
+    watch_close(&r->loop, &c->watch);
+    strbuf_done(&c->in);
+    strbuf_done(&c->out);
+    strbuf_done(&c->spawn);
+    conn_init(c);
+    exec_on_disconnect(r);
+    gateway_on_disconnect(&r->gateway);
+}
+
+void conn_queued(struct conn *c, int result)
+{
+    if (result < 0)
+        c->broken = true;
+    c->urgent = true;
+}
+
+/* Returns false when the peer takes no more for now. */
+static bool conn_write(struct conn *c)
+{
+    while (c->out_sent < c->out.len) {
+        ssize_t n = send(c->watch.fd, c->out.data + c->out_sent, c->out.len - c->out_sent,
+                         MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0) {
+            c->broken |= errno != EAGAIN;
+            return false;
+        }
+        c->out_sent += (size_t)n;
+    }
+    c->out_sent = 0;
+    if (c->out.alloc > CONN_BUFFER_KEEP)
+        strbuf_done(&c->out);
+    else
+        strbuf_reset(&c->out);
+    c->urgent = false;
+    return true;
+}
+
+static void conn_update_watch(struct runner *r)
+{
+    struct conn *c = &r->conn;
+    size_t waiting = c->out.len - c->out_sent;
+    uint32_t events = waiting < CONN_OUT_HIGH ? EPOLLIN : 0;
+    if (waiting && c->urgent)
+        events |= EPOLLOUT;
+    watch_set(&r->loop, &c->watch, events);
+}
+
+static void conn_compact(struct conn *c)
+{
+    if (c->out_sent > CONN_OUT_LOW) {
+        strbuf_consume(&c->out, c->out_sent);
+        c->out_sent = 0;
+    }
+}
+
+void conn_pump(struct runner *r)
+{
+    struct conn *c = &r->conn;
+    if (c->watch.fd < 0)
+        return;
+    bool more = true, open = true;
+    while (more && open && !c->broken) {
+        more = conn_ready(c) && (exec_pump(r) | gateway_pump(&r->gateway));
+        open = !c->urgent || conn_write(c);
+    }
+    if (c->broken) {
+        conn_drop(r);
+        runner_on_disconnect(r);
+        return;
+    }
+    conn_compact(c);
+    conn_update_watch(r);
+}
+
+void conn_fail(struct runner *r, const char *why)
+{
+    struct conn *c = &r->conn;
+    log_warn("connection ended reason=\"%s\"", why);
+    frame_append(&c->out, MSG_GOODBYE, 0, why, strlen(why));
+    conn_write(c);
+    conn_drop(r);
+    runner_on_disconnect(r);
+}
+
+static int conn_take_preface(struct conn *c, size_t *used)
+{
+    size_t have = c->in.len < FRAME_PREFACE_SIZE ? c->in.len : FRAME_PREFACE_SIZE;
+    if (memcmp(c->in.data, FRAME_PREFACE, have))
+        return -EPROTO;
+    if (have < FRAME_PREFACE_SIZE)
+        return 0;
+    c->preface_seen = true;
+    *used = FRAME_PREFACE_SIZE;
+    return 1;
+}
+
+/* Handles all whole frames in the buffer. -EPROTO ends the connection. */
+static int conn_take_frames(struct runner *r, const char **ret_why)
+{
+    struct conn *c = &r->conn;
+    size_t used = 0;
+    int n = 1;
+    if (!c->preface_seen) {
+        *ret_why = "not the runner protocol";
+        n = conn_take_preface(c, &used);
+        if (n <= 0)
+            return n;
+    }
+    for (;;) {
+        struct frame f;
+        *ret_why = "malformed frame";
+        n = frame_parse((const uint8_t *)c->in.data + used, c->in.len - used, &f);
+        if (n <= 0)
+            break;
+        used += (size_t)n;
+        n = dispatch_frame(r, &f, ret_why);
+        if (n < 0)
+            break;
+    }
+    if (n < 0)
+        return n;
+    if (used == c->in.len && c->in.alloc > CONN_BUFFER_KEEP)
+        strbuf_done(&c->in);
+    else
+        strbuf_consume(&c->in, used);
+    return 0;
+}
+
+static void conn_parse(struct runner *r)
+{
+    const char *why = "";
+    if (conn_take_frames(r, &why) < 0)
+        conn_fail(r, why);
+}
+
+static void on_conn_ready(struct watch *w, uint32_t ready)
+{
+    struct runner *r = container_of(w, struct runner, conn.watch);
+    struct conn *c = &r->conn;
+    if (!(ready & (EPOLLIN | EPOLLHUP | EPOLLERR)) || !(w->events & EPOLLIN)) {
+        if (ready & (EPOLLHUP | EPOLLERR))
+            c->broken = true;
+        return;
+    }
+    size_t room = c->in.max - c->in.len;
+    size_t want = room < CONN_READ_SIZE ? room : CONN_READ_SIZE;
+    /* Most reads are one small frame: a buffer is grown only when the last read filled it. */
+    size_t spare = c->in.alloc > c->in.len + 1 ? c->in.alloc - c->in.len - 1 : 0;
+    if (spare < 1024) {
+        strbuf_reserve(&c->in, spare || c->in.len ? want : 4095);
+        spare = c->in.alloc - c->in.len - 1;
+    }
+    ssize_t n = recv(w->fd, c->in.data + c->in.len, spare < want ? spare : want, MSG_DONTWAIT);
+    if (n > 0) {
+        strbuf_commit(&c->in, (size_t)n);
+        conn_parse(r);
+    } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
+        c->broken = true;
+    }
+}
+
+void conn_adopt(struct runner *r, int fd, const void *data, size_t len)
+{
+    conn_drop(r);
+    struct conn *c = &r->conn;
+    watch_init(&c->watch, fd, on_conn_ready);
+    strbuf_append(&c->out, FRAME_PREFACE, FRAME_PREFACE_SIZE);
+    c->urgent = true;
+    watch_set(&r->loop, &c->watch, EPOLLIN);
+    strbuf_append(&c->in, data, len);
+    if (len)
+        conn_parse(r);
+    else
+        on_conn_ready(&c->watch, EPOLLIN);
+}

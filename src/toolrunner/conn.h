@@ -1,0 +1,61 @@
+/* The connection to the control plane: bytes in, bytes out, framing. There is at most one; a newer
+ * one replaces it. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/strbuf.h"
+#include "proto/message.h"
+#include "toolrunner/loop.h"
+
+struct runner;
+struct frame;
+
+#define CONN_READ_SIZE 65536
+#define CONN_IN_MAX    (CONN_READ_SIZE + FRAME_HEADER_SIZE + FRAME_PAYLOAD_MAX)
+#define CONN_OUT_LOW   (256 * 1024)      /* output of commands is added up to here */
+#define CONN_OUT_HIGH  (1024 * 1024)     /* above it nothing more is read */
+#define CONN_OUT_MAX   (4 * 1024 * 1024) /* above it the peer is given up */
+
+struct conn {
+    struct watch watch; /* fd -1: none */
+    struct strbuf in, out;
+    size_t out_sent;
+    bool preface_seen, hello_seen;
+    bool urgent;         /* out holds more than news that can wait for company */
+    bool broken;         /* to be dropped at the end of this round */
+    struct strbuf spawn; /* a SPAWN that comes in several frames */
+    uint32_t spawn_stream;
+};
+
+void conn_init(struct conn *c);
+/* Takes fd. data are bytes that were read from it already. */
+void conn_adopt(struct runner *r, int fd, const void *data, size_t len);
+void conn_drop(struct runner *r);
+/* GOODBYE with the reason, then drop. */
+void conn_fail(struct runner *r, const char *why);
+/* Moves what commands and tunnels have to say into out, and out to the peer. */
+void conn_pump(struct runner *r);
+
+static inline bool conn_ready(const struct conn *c)
+{
+    return c->hello_seen;
+}
+static inline bool conn_has_room(const struct conn *c)
+{
+    return c->out.len - c->out_sent < CONN_OUT_LOW;
+}
+
+/* Formats a message if there is somebody to read it. Without a connection nothing is kept: the next
+ * one is told the state. */
+#define conn_send(c, name, stream, ...)                                                            \
+    do {                                                                                           \
+        if (conn_ready(c))                                                                         \
+            conn_queued(                                                                           \
+                (c), msg_##name##_format(&(c)->out, (stream), &(struct msg_##name){__VA_ARGS__})); \
+    } while (0)
+void conn_queued(struct conn *c, int result);
+
+/* dispatch.c: one whole frame. 0, or -EPROTO with *ret_why. */
+int dispatch_frame(struct runner *r, const struct frame *f, const char **ret_why);

@@ -1,0 +1,272 @@
+/* Bytes of execs: pipes or a terminal on one side, frames on the other.
+ *
+ * Output is read into a ring as large as the window and stays there until acknowledged; a full ring
+ * stops the reading, so a command whose reader is slow waits in write() like in any pipeline. */
+#include <errno.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/fd.h"
+#include "toolrunner/exec.h"
+#include "toolrunner/runner.h"
+
+#define SINK_BUFFER   65536
+#define TERMINAL_EOF  "\004" /* VEOF of a fresh terminal */
+#define READS_A_ROUND 4      /* then others get a turn */
+
+void exec_mark_pending(struct exec *e)
+{
+    if (conn_ready(&e->runner->conn) && list_empty(&e->pending) && !e->forgotten)
+        list_append(&e->runner->pending, &e->pending);
+}
+
+enum read_end { READ_SOME, READ_EMPTY, READ_FULL, READ_EOF };
+
+/* One read. A terminal whose other side is closed reads as EIO. */
+static enum read_end output_read_once(struct exec_output *o)
+{
+    ssize_t n = ring_read_fd(&o->ring, o->watch.fd);
+    if (n > 0)
+        return READ_SOME;
+    return n == -EAGAIN ? READ_EMPTY : n == -ENOBUFS ? READ_FULL : READ_EOF;
+}
+
+static enum read_end output_read(struct exec_output *o, int rounds)
+{
+    struct loop *l = &o->exec->runner->loop;
+    enum read_end end = READ_SOME;
+    while (end == READ_SOME && rounds--)
+        end = output_read_once(o);
+    if (end == READ_EOF)
+        watch_close(l, &o->watch);
+    else if (end == READ_FULL)
+        watch_set(l, &o->watch, 0);
+    return end;
+}
+
+static void on_output_ready(struct watch *w, uint32_t ready)
+{
+    struct exec_output *o = container_of(w, struct exec_output, watch);
+    (void)ready;
+    output_read(o, READS_A_ROUND);
+    exec_mark_pending(o->exec);
+    exec_check_drained(o->exec);
+}
+
+void exec_io_watch(struct exec *e)
+{
+    for (size_t i = 0; i < 2; i++) {
+        if (ring_free(&e->out[i].ring))
+            watch_set(&e->runner->loop, &e->out[i].watch, EPOLLIN);
+    }
+}
+
+void exec_io_drain(struct exec *e)
+{
+    for (size_t i = 0; i < 2; i++) {
+        struct exec_output *o = &e->out[i];
+        int left = 0;
+        if (o->watch.fd < 0)
+            continue;
+        /* A background process may write as fast as we read: bounded by what one ring can hold. */
+        enum read_end end = output_read(o, PROTO_WINDOW / 4096);
+        if (end == READ_SOME || end == READ_FULL)
+            ioctl(o->watch.fd, FIONREAD, &left);
+        o->owed = o->ring.end + (left > 0 ? (uint64_t)left : 0);
+    }
+    exec_mark_pending(e);
+}
+
+bool exec_io_settled(const struct exec *e, bool *ret_all_ended)
+{
+    bool settled = true;
+    *ret_all_ended = true;
+    for (size_t i = 0; i < 2; i++) {
+        bool ended = e->out[i].watch.fd < 0;
+        *ret_all_ended &= ended;
+        settled &= ended || e->out[i].ring.end >= e->out[i].owed;
+    }
+    return settled;
+}
+
+struct sink {
+    struct runner *runner;
+    struct list link;
+    struct watch watch;
+};
+
+static void sink_free(struct sink *s)
+{
+    watch_close(&s->runner->loop, &s->watch);
+    list_remove(&s->link);
+    s->runner->n_sinks--;
+    free(s);
+}
+
+static void on_sink_ready(struct watch *w, uint32_t ready)
+{
+    static char scrap[SINK_BUFFER];
+    (void)ready;
+    ssize_t n = read(w->fd, scrap, sizeof(scrap));
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+        sink_free(container_of(w, struct sink, watch));
+}
+
+static void sink_new(struct runner *r, int fd)
+{
+    if (r->n_sinks >= EXEC_SINKS_MAX)
+        sink_free(container_of(r->sinks.next, struct sink, link));
+    struct sink *s = new0(struct sink);
+    s->runner = r;
+    list_append(&r->sinks, &s->link);
+    r->n_sinks++;
+    watch_init(&s->watch, fd, on_sink_ready);
+    watch_set(&r->loop, &s->watch, EPOLLIN);
+}
+
+void exec_io_sink(struct exec *e)
+{
+    for (size_t i = 0; i < 2; i++) {
+        struct exec_output *o = &e->out[i];
+        watch_set(&e->runner->loop, &o->watch, 0);
+        if (o->watch.fd >= 0)
+            sink_new(e->runner, fd_steal(&o->watch.fd));
+    }
+}
+
+int exec_ack(struct exec *e, const struct msg_ack *m)
+{
+    struct exec_output *o = &e->out[m->which - 1];
+    if (m->offset > o->ring.end)
+        return -EPROTO;
+    if (m->offset > o->ring.start)
+        ring_discard(&o->ring, m->offset);
+    if (o->sent < o->ring.start)
+        o->sent = o->ring.start;
+    o->hold = false;
+    if (o->watch.fd >= 0 && !o->watch.events && !timer_is_set(&e->young))
+        watch_set(&e->runner->loop, &o->watch, EPOLLIN);
+    exec_mark_pending(e);
+    return 0;
+}
+
+/* Sends at most a chunk. True when there is more to send. */
+static bool output_send(struct exec_output *o)
+{
+    struct conn *c = &o->exec->runner->conn;
+    size_t budget = EXEC_CHUNK;
+    while (!o->hold && budget && o->sent < o->ring.end) {
+        const char *data;
+        size_t n = ring_peek(&o->ring, o->sent, budget, &data);
+        conn_send(c, output, o->exec->stream, .which = o->which, .offset = o->sent,
+                  .data = (const uint8_t *)data, .len = n);
+        o->sent += n;
+        budget -= n;
+    }
+    return !o->hold && o->sent < o->ring.end;
+}
+
+static bool exec_send(struct exec *e)
+{
+    bool more = output_send(&e->out[0]) | output_send(&e->out[1]);
+    bool held = e->out[0].hold || e->out[1].hold;
+    if (!more && !held && e->state == EXEC_DONE && !e->exit_sent) {
+        conn_queued(&e->runner->conn, msg_exit_format(&e->runner->conn.out, e->stream, &e->exit));
+        e->exit_sent = true;
+    }
+    return more;
+}
+
+bool exec_pump(struct runner *r)
+{
+    while (!list_empty(&r->pending) && conn_has_room(&r->conn)) {
+        struct exec *e = container_of(r->pending.next, struct exec, pending);
+        list_remove(&e->pending);
+        if (exec_send(e))
+            list_append(&r->pending, &e->pending);
+    }
+    return !list_empty(&r->pending);
+}
+
+static void input_send_ack(struct exec *e)
+{
+    struct exec_input *in = &e->in;
+    conn_send(&e->runner->conn, stdin_ack, e->stream, .offset = in->ring.start,
+              .closed = in->watch.fd < 0);
+    in->acked = in->ring.start;
+}
+
+void exec_io_close_input(struct exec *e)
+{
+    watch_close(&e->runner->loop, &e->in.watch);
+    ring_done(&e->in.ring);
+}
+
+/* Writes what the pipe takes; closes it at the end of the stream or when nobody reads. */
+static void input_write(struct exec *e)
+{
+    struct exec_input *in = &e->in;
+    ssize_t n = 1;
+    while (in->watch.fd >= 0 && n > 0 && ring_used(&in->ring))
+        n = ring_write_fd(&in->ring, in->watch.fd);
+    bool at_end = in->close_asked && in->close_at == in->ring.start;
+    if (at_end && e->flags & SPAWN_PTY && in->watch.fd >= 0)
+        n = write(in->watch.fd, TERMINAL_EOF, 1) < 0 ? -errno : 1;
+    if (at_end || (n < 0 && n != -EAGAIN))
+        exec_io_close_input(e);
+    watch_set(&e->runner->loop, &in->watch, ring_used(&in->ring) ? EPOLLOUT : 0);
+    if (in->watch.fd < 0 || !ring_used(&in->ring) ||
+        in->ring.start - in->acked >= EXEC_STDIN_ACK_EVERY)
+        input_send_ack(e);
+}
+
+static void on_input_ready(struct watch *w, uint32_t ready)
+{
+    (void)ready;
+    input_write(container_of(w, struct exec, in.watch));
+}
+
+int exec_stdin(struct exec *e, const struct msg_stdin *m)
+{
+    struct exec_input *in = &e->in;
+    if (m->offset > in->ring.end || (in->close_asked && m->offset + m->len > in->close_at))
+        return -EPROTO;
+    uint64_t known = in->ring.end - m->offset;
+    if (known < m->len && in->watch.fd < 0)
+        in->ring.start = in->ring.end = m->offset + m->len;
+    else if (known < m->len && ring_put(&in->ring, m->data + known, m->len - known) < 0)
+        return -EPROTO;
+    input_write(e);
+    return 0;
+}
+
+int exec_stdin_close(struct exec *e, const struct msg_stdin_close *m)
+{
+    struct exec_input *in = &e->in;
+    if (m->offset < in->ring.end || (in->close_asked && m->offset != in->close_at))
+        return -EPROTO;
+    in->close_asked = true;
+    in->close_at = m->offset;
+    input_write(e);
+    return 0;
+}
+
+void exec_io_init(struct exec *e, const int out_fds[2], int in_fd)
+{
+    for (size_t i = 0; i < 2; i++) {
+        e->out[i].exec = e;
+        e->out[i].which = (uint8_t)(i + 1);
+        watch_init(&e->out[i].watch, out_fds[i], on_output_ready);
+    }
+    watch_init(&e->in.watch, in_fd, on_input_ready);
+}
+
+void exec_io_done(struct exec *e)
+{
+    for (size_t i = 0; i < 2; i++) {
+        watch_close(&e->runner->loop, &e->out[i].watch);
+        ring_done(&e->out[i].ring);
+    }
+    exec_io_close_input(e);
+}

@@ -1,0 +1,402 @@
+/* The exec table and the life of an exec. */
+#include "toolrunner/exec.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/fsuid.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "toolrunner/builtin.h"
+#include "toolrunner/pty.h"
+#include "toolrunner/runner.h"
+
+struct exec *exec_find(struct runner *r, uint32_t stream)
+{
+    list_for_each(e, &r->execs, struct exec, link)
+    {
+        if (e->stream == stream && !e->forgotten)
+            return e;
+    }
+    return NULL;
+}
+
+static struct exec *exec_find_request(struct runner *r, uint64_t request_id)
+{
+    list_for_each(e, &r->execs, struct exec, link)
+    {
+        if (e->request_id == request_id && !e->forgotten)
+            return e;
+    }
+    return NULL;
+}
+
+uint32_t exec_count_known(const struct runner *r)
+{
+    uint32_t n = 0;
+    list_for_each(e, &r->execs, const struct exec, link) n += !e->forgotten;
+    return n;
+}
+
+static void exec_free(struct exec *e)
+{
+    list_remove(&e->link);
+    list_remove(&e->pending);
+    timer_clear(&e->young);
+    timer_clear(&e->timeout);
+    timer_clear(&e->kill);
+    timer_clear(&e->drain);
+    timer_clear(&e->resume);
+    exec_io_done(e);
+    e->runner->n_execs--;
+    free(e);
+}
+
+void exec_free_all(struct runner *r)
+{
+    list_for_each_safe(e, &r->execs, struct exec, link) exec_free(e);
+}
+
+/* The group's id stays taken while anybody is in it, so this reaches nobody else; once it is empty
+ * the number could at worst come back as another group of this same sandbox. */
+static void exec_kill_group(const struct exec *e, int signo)
+{
+    kill(-e->pid, signo);
+}
+
+static void exec_terminate(struct exec *e, uint32_t grace_ms)
+{
+    if (!grace_ms) {
+        exec_kill_group(e, SIGKILL);
+        return;
+    }
+    exec_kill_group(e, SIGTERM);
+    timer_set_us(&e->runner->loop, &e->kill, (uint64_t)grace_ms * 1000);
+}
+
+static void on_young_over(struct timer *t)
+{
+    struct exec *e = container_of(t, struct exec, young);
+    e->runner->conn.urgent = true;
+    exec_io_watch(e);
+}
+
+static void on_timeout(struct timer *t)
+{
+    struct exec *e = container_of(t, struct exec, timeout);
+    e->exit.flags |= EXIT_TIMED_OUT;
+    exec_terminate(e, e->kill_grace_ms);
+}
+
+static void on_kill_due(struct timer *t)
+{
+    exec_kill_group(container_of(t, struct exec, kill), SIGKILL);
+}
+
+static void on_drain_over(struct timer *t)
+{
+    struct exec *e = container_of(t, struct exec, drain);
+    e->drain_over = true;
+    exec_check_drained(e);
+}
+
+static void on_resume_over(struct timer *t)
+{
+    struct exec *e = container_of(t, struct exec, resume);
+    e->out[0].hold = e->out[1].hold = false;
+    exec_mark_pending(e);
+}
+
+static struct exec *exec_new(struct runner *r, uint32_t stream, const struct msg_spawn *m)
+{
+    struct exec *e = new0(struct exec);
+    e->runner = r;
+    e->stream = stream;
+    e->request_id = m->request_id;
+    e->flags = m->flags;
+    e->kill_grace_ms = m->kill_grace_ms;
+    e->drain_grace_ms = m->drain_grace_ms;
+    list_init(&e->pending);
+    timer_init(&e->young, on_young_over);
+    timer_init(&e->timeout, on_timeout);
+    timer_init(&e->kill, on_kill_due);
+    timer_init(&e->drain, on_drain_over);
+    timer_init(&e->resume, on_resume_over);
+    exec_io_init(e, (const int[]){-1, -1}, -1);
+    list_append(&r->execs, &e->link);
+    r->n_execs++;
+    return e;
+}
+
+/* One pipe: ours does not block, the command's end does. end is 0 for its stdin, 1 for output. */
+static int open_pipe(int end, int *ret_ours, int *ret_theirs)
+{
+    int fds[2];
+    if (pipe2(fds, O_CLOEXEC) < 0)
+        return -errno;
+    *ret_ours = fds[!end];
+    *ret_theirs = fds[end];
+    return fcntl(*ret_ours, F_SETFL, O_NONBLOCK) < 0 ? -errno : 0;
+}
+
+static int open_stdio_pipes(struct runner *r, const struct msg_spawn *m, int ours[3], int theirs[3])
+{
+    int n = 0;
+    if (m->flags & SPAWN_STDIN)
+        n = open_pipe(0, &ours[0], &theirs[0]);
+    else if ((theirs[0] = fcntl(r->null_fd, F_DUPFD_CLOEXEC, 3)) < 0)
+        n = -errno;
+    for (int i = 1; n >= 0 && i < 3; i++)
+        n = open_pipe(1, &ours[i], &theirs[i]);
+    return n;
+}
+
+/* A terminal belongs to whose file-system ids opened it: the tool's, so that it may reopen it. */
+static int open_stdio_pty(struct runner *r, const struct msg_spawn *m, int ours[3], int theirs[3])
+{
+    const struct spawn_identity *id = &r->identity;
+    uid_t uid = id->switch_user ? (uid_t)setfsuid(id->uid) : 0;
+    gid_t gid = id->switch_user ? (gid_t)setfsgid(id->gid) : 0;
+    int n = pty_open(m->rows, m->cols, &ours[1], &theirs[0]);
+    if (id->switch_user) {
+        setfsgid(gid);
+        setfsuid(uid);
+    }
+    if (n < 0)
+        return n;
+    ours[0] = fcntl(ours[1], F_DUPFD_CLOEXEC, 3);
+    theirs[1] = fcntl(theirs[0], F_DUPFD_CLOEXEC, 3);
+    theirs[2] = fcntl(theirs[0], F_DUPFD_CLOEXEC, 3);
+    return ours[0] < 0 || theirs[1] < 0 || theirs[2] < 0 ? -errno : 0;
+}
+
+static pid_t exec_start(struct runner *r, const struct msg_spawn *m, int ours[3],
+                        const char **ret_stage)
+{
+    struct spawn_plan plan = {
+        .identity = &r->identity, .msg = m, .fds = {-1, -1, -1}, .terminal = m->flags & SPAWN_PTY};
+    *ret_stage = "builtin";
+    if (m->flags & SPAWN_BUILTIN && !(plan.builtin = builtin_find(m->argv[0])))
+        return -ENOENT;
+    *ret_stage = plan.terminal ? "pty" : "pipe";
+    pid_t pid = plan.terminal ? open_stdio_pty(r, m, ours, plan.fds)
+                              : open_stdio_pipes(r, m, ours, plan.fds);
+    if (pid >= 0) {
+        pid = spawn_start(&plan);
+        *ret_stage = plan.stage;
+    }
+    for (int i = 0; i < 3; i++)
+        fd_close(&plan.fds[i]);
+    return pid;
+}
+
+static void exec_on_started(struct exec *e, const struct msg_spawn *m)
+{
+    struct runner *r = e->runner;
+    bool urgent = r->conn.urgent;
+    conn_send(&r->conn, started, e->stream, .request_id = e->request_id, .pid = (uint32_t)e->pid);
+    r->conn.urgent = urgent; /* on_young_over() sends it at the latest */
+    timer_set_us(&r->loop, &e->young, EXEC_YOUNG_US);
+    if (m->timeout_ms)
+        timer_set_us(&r->loop, &e->timeout,
+                     m->timeout_ms > UINT64_MAX / 1000 ? UINT64_MAX : m->timeout_ms * 1000);
+}
+
+static void spawn_refuse(struct runner *r, uint32_t stream, const struct msg_spawn *m, int error,
+                         const char *stage)
+{
+    conn_send(&r->conn, spawn_failed, stream, .request_id = m->request_id, .error = error,
+              .stage = stage);
+}
+
+int exec_spawn(struct runner *r, uint32_t stream, const struct msg_spawn *m)
+{
+    struct exec *known = exec_find_request(r, m->request_id);
+    if (known) {
+        conn_send(&r->conn, started, known->stream, .request_id = known->request_id,
+                  .pid = (uint32_t)known->pid);
+        return 0;
+    }
+    if (stream % 2 == 0 || exec_find(r, stream))
+        return -EPROTO;
+    if (r->n_execs >= PROTO_EXECS_MAX) {
+        spawn_refuse(r, stream, m, EAGAIN, "limit");
+        return 0;
+    }
+    int ours[3] = {-1, -1, -1};
+    const char *stage;
+    int64_t now = clock_mono_ns();
+    pid_t pid = exec_start(r, m, ours, &stage);
+    if (pid < 0) {
+        for (int i = 0; i < 3; i++)
+            fd_close(&ours[i]);
+        spawn_refuse(r, stream, m, -pid, stage);
+        return 0;
+    }
+    struct exec *e = exec_new(r, stream, m);
+    e->pid = pid;
+    e->started_ns = now;
+    exec_io_init(e, ours + 1, ours[0]);
+    exec_on_started(e, m);
+    return 0;
+}
+
+int exec_signal(struct exec *e, const struct msg_signal *m)
+{
+    if (m->signo < 1 || m->signo > SIGRTMAX)
+        return -EPROTO;
+    for (unsigned i = 0; i < EXEC_SIGNALS_KNOWN && i < e->n_signals; i++) {
+        if (e->signal_ids[i] == m->request_id)
+            return 0;
+    }
+    e->signal_ids[e->n_signals++ % EXEC_SIGNALS_KNOWN] = m->request_id;
+    if (e->state == EXEC_DONE)
+        return 0;
+    if (e->state == EXEC_RUNNING)
+        e->exit.flags |= EXIT_SIGNALED;
+    exec_kill_group(e, m->signo);
+    if (m->signo == SIGTERM && m->kill_grace_ms)
+        timer_set_us(&e->runner->loop, &e->kill, (uint64_t)m->kill_grace_ms * 1000);
+    return 0;
+}
+
+int exec_resize(struct exec *e, const struct msg_resize *m)
+{
+    if (e->flags & SPAWN_PTY && e->out[0].watch.fd >= 0)
+        pty_resize(e->out[0].watch.fd, m->rows, m->cols);
+    return 0;
+}
+
+void exec_forget(struct exec *e)
+{
+    if (e->state != EXEC_RUNNING) {
+        exec_free(e);
+        return;
+    }
+    /* Nobody can reach it any more. */
+    exec_kill_group(e, SIGKILL);
+    e->forgotten = true;
+    list_remove(&e->pending);
+    timer_clear(&e->young);
+    exec_io_done(e);
+}
+
+static uint64_t timeval_us(struct timeval t)
+{
+    return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_usec;
+}
+
+void exec_on_exit(struct runner *r, pid_t pid, int status, const struct rusage *usage)
+{
+    struct exec *e = NULL;
+    list_for_each(each, &r->execs, struct exec, link)
+    {
+        if (each->pid == pid && each->state == EXEC_RUNNING) {
+            e = each;
+            break;
+        }
+    }
+    if (!e)
+        return;
+    if (e->forgotten) {
+        exec_free(e);
+        return;
+    }
+    e->state = EXEC_DRAINING;
+    e->exit.wait_status = status;
+    e->exit.user_us = timeval_us(usage->ru_utime);
+    e->exit.system_us = timeval_us(usage->ru_stime);
+    e->exit.max_rss_kb = (uint64_t)usage->ru_maxrss;
+    e->exit.wall_us = (uint64_t)(clock_mono_ns() - e->started_ns) / 1000;
+    timer_clear(&e->timeout);
+    timer_clear(&e->young);
+    exec_io_drain(e);
+    exec_check_drained(e);
+    if (e->state == EXEC_DRAINING) {
+        exec_io_watch(e);
+        timer_set_us(&r->loop, &e->drain, (uint64_t)e->drain_grace_ms * 1000);
+    }
+}
+
+/* DRAINING ends when the pipes do, or when the grace is over and all that the command itself wrote
+ * was read. */
+void exec_check_drained(struct exec *e)
+{
+    bool all_ended;
+    if (e->state != EXEC_DRAINING)
+        return;
+    bool settled = exec_io_settled(e, &all_ended);
+    if (!all_ended && !(settled && e->drain_over))
+        return;
+    if (!all_ended)
+        e->exit.flags |= EXIT_PIPE_HELD;
+    e->state = EXEC_DONE;
+    timer_clear(&e->drain);
+    exec_io_sink(e);
+    exec_io_close_input(e);
+    for (size_t i = 0; i < 2; i++)
+        e->exit.end[i] = e->out[i].ring.end;
+    exec_mark_pending(e);
+}
+
+static void exec_send_state(struct exec *e)
+{
+    struct conn *c = &e->runner->conn;
+    conn_send(c, state, e->stream, .request_id = e->request_id, .pid = (uint32_t)e->pid,
+              .started = 1, .exited = e->state == EXEC_DONE, .stdin_received = e->in.ring.end,
+              .acked = {e->out[0].ring.start, e->out[1].ring.start},
+              .end = {e->out[0].ring.end, e->out[1].ring.end});
+}
+
+/* Sends again from where the peer says it is; one that does not say gets all that is kept. */
+static void exec_rewind(struct exec *e)
+{
+    struct conn *c = &e->runner->conn;
+    for (size_t i = 0; i < 2; i++) {
+        e->out[i].sent = e->out[i].ring.start;
+        e->out[i].hold = ring_used(&e->out[i].ring) > 0;
+    }
+    e->exit_sent = false;
+    if (e->out[0].hold || e->out[1].hold)
+        timer_set_us(&e->runner->loop, &e->resume, EXEC_RESUME_GRACE_MS * 1000);
+    if (e->flags & SPAWN_STDIN || e->flags & SPAWN_PTY)
+        conn_send(c, stdin_ack, e->stream, .offset = e->in.ring.start,
+                  .closed = e->in.watch.fd < 0);
+    exec_mark_pending(e);
+}
+
+void exec_resume(struct runner *r)
+{
+    list_for_each(e, &r->execs, struct exec, link)
+    {
+        if (!e->forgotten)
+            exec_send_state(e);
+    }
+    list_for_each(e, &r->execs, struct exec, link)
+    {
+        if (!e->forgotten)
+            exec_rewind(e);
+    }
+}
+
+void exec_on_disconnect(struct runner *r)
+{
+    while (!list_empty(&r->pending))
+        list_remove(r->pending.next);
+}
+
+void exec_signal_all(struct runner *r, int signo)
+{
+    list_for_each(e, &r->execs, struct exec, link)
+    {
+        if (e->state == EXEC_RUNNING)
+            exec_kill_group(e, signo);
+    }
+}

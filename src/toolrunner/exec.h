@@ -1,0 +1,107 @@
+/* Execs: one command each, from SPAWN to FORGET.
+ *
+ * States. RUNNING: the process lives. DRAINING: wait() gave its status, its pipes may still hold
+ * output. DONE: the output's end is known, EXIT is sent as soon as all output is. A forgotten exec
+ * lives on, invisibly, until its process is reaped.
+ *
+ * Only exec.c writes the state; exec-io.c moves bytes and calls exec_check_drained(). */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/list.h"
+#include "proto/message.h"
+#include "toolrunner/loop.h"
+#include "toolrunner/ring.h"
+
+struct runner;
+struct rusage;
+
+#define EXEC_YOUNG_US        1000  /* a command that ends within this is told of in one write */
+#define EXEC_RESUME_GRACE_MS 250   /* how long a new connection may take to say where to go on */
+#define EXEC_CHUNK           32768 /* output of one exec before it is another's turn */
+#define EXEC_STDIN_ACK_EVERY 32768
+#define EXEC_SIGNALS_KNOWN   16 /* request ids of signals kept to drop repeats */
+#define EXEC_SINKS_MAX       256
+
+enum exec_state { EXEC_RUNNING, EXEC_DRAINING, EXEC_DONE };
+
+struct exec_output {
+    struct exec *exec;
+    struct watch watch; /* fd -1: at its end */
+    struct ring ring;   /* start is what was acknowledged */
+    uint64_t sent;      /* on this connection */
+    uint64_t owed;      /* DRAINING: offset up to which the command itself wrote */
+    uint8_t which;
+    bool hold; /* a new connection has not said yet where to go on */
+};
+
+struct exec_input {
+    struct watch watch; /* fd -1: none, or closed */
+    struct ring ring;   /* start is what was written to the command, end what was received */
+    uint64_t acked;
+    uint64_t close_at;
+    bool close_asked;
+};
+
+struct exec {
+    struct runner *runner;
+    struct list link;
+    struct list pending; /* in runner->pending while it has something to send */
+    uint32_t stream;
+    uint64_t request_id;
+    uint32_t flags; /* enum spawn_flags */
+    pid_t pid;
+    enum exec_state state;
+    bool forgotten;
+    bool exit_sent;
+    bool drain_over;
+    int64_t started_ns;
+    uint32_t kill_grace_ms, drain_grace_ms;
+    struct exec_output out[2];
+    struct exec_input in;
+    struct timer young, timeout, kill, drain, resume;
+    struct msg_exit exit;
+    uint64_t signal_ids[EXEC_SIGNALS_KNOWN];
+    unsigned n_signals;
+};
+
+/* Requests. 0, or -EPROTO when the peer broke the protocol. */
+int exec_spawn(struct runner *r, uint32_t stream, const struct msg_spawn *m);
+int exec_stdin(struct exec *e, const struct msg_stdin *m);
+int exec_stdin_close(struct exec *e, const struct msg_stdin_close *m);
+int exec_signal(struct exec *e, const struct msg_signal *m);
+int exec_resize(struct exec *e, const struct msg_resize *m);
+int exec_ack(struct exec *e, const struct msg_ack *m);
+void exec_forget(struct exec *e);
+
+struct exec *exec_find(struct runner *r, uint32_t stream);
+uint32_t exec_count_known(const struct runner *r);
+/* Tells a new connection about every exec. */
+void exec_resume(struct runner *r);
+void exec_on_disconnect(struct runner *r);
+/* wait() gave pid's status; also called for pids that are nobody's. */
+void exec_on_exit(struct runner *r, pid_t pid, int status, const struct rusage *usage);
+void exec_signal_all(struct runner *r, int signo);
+void exec_free_all(struct runner *r);
+
+/* exec-io.c */
+void exec_io_init(struct exec *e, const int out_fds[2], int in_fd);
+void exec_io_done(struct exec *e);
+/* Starts watching the output pipes. */
+void exec_io_watch(struct exec *e);
+/* Reads each pipe until it is empty, ended or the window is full, and notes what is still owed. */
+void exec_io_drain(struct exec *e);
+/* Everything the command wrote was taken over (DRAINING). all_ended: nobody has the pipes open. */
+bool exec_io_settled(const struct exec *e, bool *ret_all_ended);
+/* What comes later is read and dropped. */
+void exec_io_sink(struct exec *e);
+void exec_io_close_input(struct exec *e);
+void exec_mark_pending(struct exec *e);
+/* Moves output into the connection's buffer; true when more waits for room. */
+bool exec_pump(struct runner *r);
+
+/* exec.c */
+void exec_check_drained(struct exec *e);

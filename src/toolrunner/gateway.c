@@ -1,0 +1,252 @@
+/* Tunnels: a local socket on one side, a stream of the runner protocol on the other. */
+#include "toolrunner/gateway.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/fd.h"
+#include "toolrunner/ring.h"
+#include "toolrunner/runner.h"
+
+#define FIRST_STREAM 2 /* even: chosen by the runner */
+#define BACKLOG      64
+
+struct tunnel {
+    struct gateway *gateway;
+    struct list link;
+    uint32_t stream;
+    struct watch watch;
+    struct ring out; /* from the socket; start is what the peer acknowledged */
+    struct ring in;  /* to the socket */
+    uint64_t sent;
+    bool open;   /* the control plane took it */
+    bool eof;    /* the socket's side sends no more */
+    bool closed; /* the socket's side is gone: CLOSE when all is sent */
+    bool ending; /* the control plane closed: free when all is written */
+};
+
+static void gateway_update(struct gateway *g)
+{
+    bool listen = conn_ready(&g->runner->conn) && g->n_tunnels < GATEWAY_TUNNELS_MAX;
+    watch_set(&g->runner->loop, &g->listener, listen ? EPOLLIN : 0);
+}
+
+static void tunnel_free(struct tunnel *t)
+{
+    struct gateway *g = t->gateway;
+    watch_close(&g->runner->loop, &t->watch);
+    ring_done(&t->out);
+    ring_done(&t->in);
+    list_remove(&t->link);
+    g->n_tunnels--;
+    free(t);
+    gateway_update(g);
+}
+
+static struct tunnel *tunnel_find(struct gateway *g, uint32_t stream)
+{
+    list_for_each(t, &g->tunnels, struct tunnel, link)
+    {
+        if (t->stream == stream)
+            return t;
+    }
+    return NULL;
+}
+
+/* EPOLLERR is always reported; asking for it alone still tells of a hang-up. */
+static void tunnel_update(struct tunnel *t)
+{
+    uint32_t events = EPOLLERR;
+    if (t->open && !t->eof && ring_free(&t->out))
+        events |= EPOLLIN;
+    if (ring_used(&t->in))
+        events |= EPOLLOUT;
+    watch_set(&t->gateway->runner->loop, &t->watch, t->closed ? 0 : events);
+}
+
+static void tunnel_write(struct tunnel *t)
+{
+    uint64_t before = t->in.start;
+    ssize_t n = 1;
+    while (n > 0 && ring_used(&t->in))
+        n = ring_write_fd(&t->in, t->watch.fd);
+    if (n < 0 && n != -EAGAIN) {
+        ring_done(&t->in);
+        t->eof = t->closed = true;
+    }
+    if (t->in.start != before)
+        conn_send(&t->gateway->runner->conn, data_ack, t->stream, .offset = t->in.start);
+}
+
+static void tunnel_read(struct tunnel *t)
+{
+    ssize_t n = ring_read_fd(&t->out, t->watch.fd);
+    if (n == 0)
+        t->eof = true;
+    else if (n < 0 && n != -EAGAIN && n != -ENOBUFS)
+        t->eof = t->closed = true;
+}
+
+static void on_tunnel_ready(struct watch *w, uint32_t ready)
+{
+    struct tunnel *t = container_of(w, struct tunnel, watch);
+    if (w->events & EPOLLOUT && ready & (EPOLLOUT | EPOLLERR | EPOLLHUP))
+        tunnel_write(t);
+    if (w->events & EPOLLIN && ready & (EPOLLIN | EPOLLHUP))
+        tunnel_read(t);
+    /* A hang-up with unread bytes left (a full ring) is looked at again after they are read. */
+    if (ready & EPOLLHUP && (t->eof || !t->open))
+        t->closed = true;
+    if (t->ending && !ring_used(&t->in))
+        tunnel_free(t);
+    else
+        tunnel_update(t);
+}
+
+static void on_gateway_ready(struct watch *w, uint32_t ready)
+{
+    struct gateway *g = container_of(w, struct gateway, listener);
+    (void)ready;
+    int fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0)
+        return;
+    struct tunnel *t = new0(struct tunnel);
+    t->gateway = g;
+    t->stream = g->next_stream;
+    g->next_stream += 2;
+    watch_init(&t->watch, fd, on_tunnel_ready);
+    list_append(&g->tunnels, &t->link);
+    g->n_tunnels++;
+    conn_send(&g->runner->conn, open, t->stream, .kind = OPEN_GATEWAY);
+    tunnel_update(t);
+    gateway_update(g);
+}
+
+static int gateway_listen(const char *path)
+{
+    struct sockaddr_un sa = {.sun_family = AF_UNIX};
+    if (strlen(path) >= sizeof(sa.sun_path))
+        return -ENAMETOOLONG;
+    strcpy(sa.sun_path, path);
+    _cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return -errno;
+    unlink(path);
+    if (bind(fd, (struct sockaddr *)&sa, sizeof(sa)) < 0 || chmod(path, 0666) < 0 ||
+        listen(fd, BACKLOG) < 0)
+        return -errno;
+    return fd_steal(&fd);
+}
+
+int gateway_init(struct gateway *g, struct runner *r, const char *path)
+{
+    *g = (struct gateway){.runner = r, .next_stream = FIRST_STREAM};
+    list_init(&g->tunnels);
+    int fd = path ? gateway_listen(path) : -1;
+    watch_init(&g->listener, fd, on_gateway_ready);
+    return path && fd < 0 ? fd : 0;
+}
+
+void gateway_on_connect(struct gateway *g)
+{
+    gateway_update(g);
+}
+
+void gateway_on_disconnect(struct gateway *g)
+{
+    list_for_each_safe(t, &g->tunnels, struct tunnel, link) tunnel_free(t);
+    gateway_update(g);
+}
+
+/* Sends at most a chunk. True when there is more. */
+static bool tunnel_send(struct tunnel *t)
+{
+    struct conn *c = &t->gateway->runner->conn;
+    size_t budget = GATEWAY_CHUNK;
+    while (budget && t->sent < t->out.end) {
+        const char *data;
+        size_t n = ring_peek(&t->out, t->sent, budget, &data);
+        conn_send(c, data, t->stream, .offset = t->sent, .data = (const uint8_t *)data, .len = n);
+        t->sent += n;
+        budget -= n;
+    }
+    return t->sent < t->out.end;
+}
+
+bool gateway_pump(struct gateway *g)
+{
+    struct conn *c = &g->runner->conn;
+    bool more = false;
+    list_for_each_safe(t, &g->tunnels, struct tunnel, link)
+    {
+        if (!conn_has_room(c))
+            return true;
+        bool left = tunnel_send(t);
+        more |= left;
+        if (t->closed && !left) {
+            conn_queued(c, frame_append(&c->out, MSG_CLOSE, t->stream, NULL, 0));
+            tunnel_free(t);
+        }
+    }
+    return more;
+}
+
+int gateway_on_open_result(struct gateway *g, uint32_t stream, const struct msg_open_result *m)
+{
+    struct tunnel *t = tunnel_find(g, stream);
+    if (!t)
+        return 0;
+    if (t->open)
+        return -EPROTO;
+    t->open = true;
+    if (m->error)
+        tunnel_free(t);
+    else
+        tunnel_update(t);
+    return 0;
+}
+
+int gateway_on_data(struct gateway *g, uint32_t stream, const struct msg_data *m)
+{
+    struct tunnel *t = tunnel_find(g, stream);
+    if (!t)
+        return 0;
+    if (!t->open || t->ending || m->offset != t->in.end)
+        return -EPROTO;
+    if (ring_put(&t->in, m->data, m->len) < 0)
+        return -EPROTO;
+    tunnel_write(t);
+    tunnel_update(t);
+    return 0;
+}
+
+int gateway_on_data_ack(struct gateway *g, uint32_t stream, const struct msg_data_ack *m)
+{
+    struct tunnel *t = tunnel_find(g, stream);
+    if (!t)
+        return 0;
+    if (m->offset > t->sent)
+        return -EPROTO;
+    if (m->offset > t->out.start)
+        ring_discard(&t->out, m->offset);
+    tunnel_update(t);
+    return 0;
+}
+
+void gateway_on_close(struct gateway *g, uint32_t stream)
+{
+    struct tunnel *t = tunnel_find(g, stream);
+    if (!t)
+        return;
+    t->ending = t->eof = true;
+    if (ring_used(&t->in) && !t->closed)
+        tunnel_update(t);
+    else
+        tunnel_free(t);
+}

@@ -1,0 +1,40 @@
+/* Connections from the inside: the runner listens on a unix socket, and each connection becomes a
+ * stream that the control plane hands to the gateway. Unlike execs they do not outlive a connection
+ * of the control plane. CLOSE ends a stream in both directions. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "toolrunner/loop.h"
+
+struct runner;
+struct msg_open_result;
+struct msg_data;
+struct msg_data_ack;
+
+#define GATEWAY_TUNNELS_MAX 32 /* more wait in the socket's backlog */
+#define GATEWAY_CHUNK       32768
+
+struct gateway {
+    struct runner *runner;
+    struct watch listener; /* fd -1: no gateway in this sandbox */
+    struct list tunnels;
+    size_t n_tunnels;
+    uint32_t next_stream;
+};
+
+/* path NULL: none. 0 or -errno. */
+int gateway_init(struct gateway *g, struct runner *r, const char *path);
+void gateway_on_connect(struct gateway *g);
+void gateway_on_disconnect(struct gateway *g);
+/* Moves bytes into the connection's buffer; true when more waits for room. */
+bool gateway_pump(struct gateway *g);
+
+/* Frames. A stream that is gone is ignored; -EPROTO when the peer broke the protocol. */
+int gateway_on_open_result(struct gateway *g, uint32_t stream, const struct msg_open_result *m);
+int gateway_on_data(struct gateway *g, uint32_t stream, const struct msg_data *m);
+int gateway_on_data_ack(struct gateway *g, uint32_t stream, const struct msg_data_ack *m);
+void gateway_on_close(struct gateway *g, uint32_t stream);

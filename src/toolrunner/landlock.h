@@ -1,0 +1,16 @@
+/* Landlock domains of a command. Both functions run in a child that shares the runner's memory, so
+ * they allocate nothing. */
+#pragma once
+
+#include <stdbool.h>
+
+struct msg_spawn;
+
+/* The kernel's ABI, 0 where Landlock is missing or off. */
+int landlock_abi(void);
+
+/* Enters a domain. With narrow, only the system's directories (to read and run) and msg->paths stay
+ * reachable. In any case a process in it cannot trace one outside of it, and from ABI 6 on cannot
+ * signal it or reach its abstract sockets. Returns 0 or -errno; a listed path that does not exist
+ * is not granted, one that cannot be opened without following a symlink is an error. */
+int landlock_enter(int abi, bool narrow, const struct msg_spawn *msg);

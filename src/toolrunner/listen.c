@@ -1,0 +1,162 @@
+/* Listening on vsock (or a unix socket, for tests and for hypervisors that offer one). */
+#include "toolrunner/listen.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <linux/vm_sockets.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/fd.h"
+#include "proto/frame.h"
+#include "toolrunner/json-line.h"
+#include "toolrunner/runner.h"
+
+#define BACKLOG 64
+
+struct waiting {
+    struct listener *listener;
+    struct list link;
+    struct watch watch;
+    struct timer timer;
+};
+
+static void waiting_free(struct waiting *w)
+{
+    watch_close(&w->listener->runner->loop, &w->watch);
+    timer_clear(&w->timer);
+    list_remove(&w->link);
+    w->listener->n_waiting--;
+    free(w);
+}
+
+static void on_waiting_over(struct timer *t)
+{
+    waiting_free(container_of(t, struct waiting, timer));
+}
+
+/* The child becomes the tool's user before it looks at a byte. */
+static void __attribute__((noreturn)) lines_child(struct runner *r, int fd)
+{
+    const struct spawn_identity *id = &r->identity;
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    setsid();
+    if (id->switch_user && (setgroups(0, NULL) < 0 || setresgid(id->gid, id->gid, id->gid) < 0 ||
+                            setresuid(id->uid, id->uid, id->uid) < 0))
+        _exit(1);
+    if (dup2(fd, 3) < 0)
+        _exit(1);
+    close_range(4, ~0u, 0);
+    fd_set_cloexec(3, true);
+    fd_set_nonblock(3, false);
+    json_line_serve(3, id->workdir);
+    _exit(0);
+}
+
+static void listener_fork_lines(struct listener *l, int fd)
+{
+    for (size_t i = 0; i < LISTEN_LINES_MAX; i++) {
+        if (l->lines_pid[i])
+            continue;
+        pid_t pid = fork();
+        if (pid == 0)
+            lines_child(l->runner, fd);
+        if (pid > 0)
+            l->lines_pid[i] = pid;
+        return;
+    }
+}
+
+bool listener_on_exit(struct listener *l, int pid)
+{
+    for (size_t i = 0; i < LISTEN_LINES_MAX; i++) {
+        if (l->lines_pid[i] == pid) {
+            l->lines_pid[i] = 0;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void on_waiting_ready(struct watch *watch, uint32_t ready)
+{
+    struct waiting *w = container_of(watch, struct waiting, watch);
+    struct listener *l = w->listener;
+    struct runner *r = l->runner;
+    char first;
+    (void)ready;
+    ssize_t n = recv(watch->fd, &first, 1, MSG_PEEK | MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    watch_set(&r->loop, watch, 0);
+    _cleanup_close_ int fd = fd_steal(&watch->fd);
+    waiting_free(w);
+    if (n == 1 && first == FRAME_PREFACE[0])
+        conn_adopt(r, fd_steal(&fd), NULL, 0);
+    else if (n == 1)
+        listener_fork_lines(l, fd);
+}
+
+static void on_listener_ready(struct watch *watch, uint32_t ready)
+{
+    struct listener *l = container_of(watch, struct listener, watch);
+    (void)ready;
+    int fd = accept4(watch->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0)
+        return;
+    if (l->n_waiting >= LISTEN_WAITING_MAX)
+        waiting_free(container_of(l->waiting.next, struct waiting, link));
+    struct waiting *w = new0(struct waiting);
+    w->listener = l;
+    list_append(&l->waiting, &w->link);
+    l->n_waiting++;
+    watch_init(&w->watch, fd, on_waiting_ready);
+    watch_set(&l->runner->loop, &w->watch, EPOLLIN);
+    timer_init(&w->timer, on_waiting_over);
+    timer_set_us(&l->runner->loop, &w->timer, LISTEN_WAITING_MS * 1000);
+}
+
+static int listen_on(int family, const struct sockaddr *sa, socklen_t len)
+{
+    _cleanup_close_ int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0 || bind(fd, sa, len) < 0 || listen(fd, BACKLOG) < 0)
+        return -errno;
+    return fd_steal(&fd);
+}
+
+static int listen_unix(const char *path)
+{
+    struct sockaddr_un sa = {.sun_family = AF_UNIX};
+    if (strlen(path) >= sizeof(sa.sun_path))
+        return -ENAMETOOLONG;
+    strcpy(sa.sun_path, path);
+    unlink(path);
+    return listen_on(AF_UNIX, (struct sockaddr *)&sa, sizeof(sa));
+}
+
+static int listen_vsock(uint32_t port)
+{
+    struct sockaddr_vm sa = {.svm_family = AF_VSOCK, .svm_cid = VMADDR_CID_ANY, .svm_port = port};
+    return listen_on(AF_VSOCK, (struct sockaddr *)&sa, sizeof(sa));
+}
+
+int listener_init(struct listener *l, struct runner *r, const char *unix_path, int64_t vsock_port)
+{
+    *l = (struct listener){.runner = r};
+    list_init(&l->waiting);
+    int fd = unix_path         ? listen_unix(unix_path)
+             : vsock_port >= 0 ? listen_vsock((uint32_t)vsock_port)
+                               : -1;
+    watch_init(&l->watch, fd, on_listener_ready);
+    if (fd < 0)
+        return unix_path || vsock_port >= 0 ? fd : 0;
+    watch_set(&r->loop, &l->watch, EPOLLIN);
+    return 0;
+}

@@ -1,0 +1,148 @@
+/* mas-toolrunner: options, then the runner. */
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "toolrunner/runner.h"
+
+static const char usage[] =
+    "usage: mas-toolrunner [-port 5000]             serve a guest's vsock port\n"
+    "       mas-toolrunner --unix PATH              the same on a unix socket\n"
+    "       mas-toolrunner --fd N [--channel N]     serve a connection that is open already\n"
+    "       mas-toolrunner --pid1 --uid U --gid G   be PID 1 of a sandbox (descriptors 3 and 4)\n"
+    "options: --workdir DIR          where commands start\n"
+    "         --shared-uid           commands keep the runner's user, behind Landlock\n"
+    "         --gateway-socket PATH  offer the way to the gateway here\n"
+    "         --help, --version\n";
+
+enum option_id {
+    OPT_PID1 = 256,
+    OPT_UID,
+    OPT_GID,
+    OPT_WORKDIR,
+    OPT_SHARED_UID,
+    OPT_GATEWAY,
+    OPT_FD,
+    OPT_CHANNEL,
+    OPT_PORT,
+    OPT_UNIX,
+    OPT_HELP,
+    OPT_VERSION,
+};
+
+static const struct option options[] = {
+    {"pid1", no_argument, NULL, OPT_PID1},
+    {"uid", required_argument, NULL, OPT_UID},
+    {"gid", required_argument, NULL, OPT_GID},
+    {"workdir", required_argument, NULL, OPT_WORKDIR},
+    {"shared-uid", no_argument, NULL, OPT_SHARED_UID},
+    {"gateway-socket", required_argument, NULL, OPT_GATEWAY},
+    {"fd", required_argument, NULL, OPT_FD},
+    {"channel", required_argument, NULL, OPT_CHANNEL},
+    {"port", required_argument, NULL, OPT_PORT},
+    {"unix", required_argument, NULL, OPT_UNIX},
+    {"help", no_argument, NULL, OPT_HELP},
+    {"version", no_argument, NULL, OPT_VERSION},
+    {NULL, 0, NULL, 0},
+};
+
+static void __attribute__((noreturn)) die_usage(const char *problem)
+{
+    fprintf(stderr, "mas-toolrunner: %s\n%s", problem, usage);
+    exit(2);
+}
+
+static long number(const char *text, long max)
+{
+    char *end;
+    errno = 0;
+    long v = strtol(text, &end, 10);
+    if (errno || end == text || *end || v < 0 || v > max)
+        die_usage("a number is out of range");
+    return v;
+}
+
+static void apply(struct runner_config *c, int id, const char *value)
+{
+    switch (id) {
+    case OPT_PID1:
+        c->pid1 = true;
+        c->conn_fd = 3;
+        c->channel_fd = 4;
+        break;
+    case OPT_UID:
+        c->uid = (uid_t)number(value, UINT_MAX - 1);
+        c->switch_user = true;
+        break;
+    case OPT_GID:
+        c->gid = (gid_t)number(value, UINT_MAX - 1);
+        break;
+    case OPT_WORKDIR:
+        c->workdir = value;
+        break;
+    case OPT_SHARED_UID:
+        c->shared_uid = true;
+        break;
+    case OPT_GATEWAY:
+        c->gateway_socket = value;
+        break;
+    case OPT_FD:
+        c->conn_fd = (int)number(value, INT_MAX);
+        break;
+    case OPT_CHANNEL:
+        c->channel_fd = (int)number(value, INT_MAX);
+        break;
+    case OPT_PORT:
+        c->vsock_port = number(value, UINT_MAX - 1);
+        break;
+    case OPT_UNIX:
+        c->unix_path = value;
+        break;
+    case OPT_HELP:
+        fputs(usage, stdout);
+        exit(0);
+    case OPT_VERSION:
+        puts("mas-toolrunner " MAS_VERSION);
+        exit(0);
+    default:
+        die_usage("unknown option");
+    }
+}
+
+static struct runner_config parse_options(int argc, char **argv)
+{
+    struct runner_config c = {.conn_fd = -1, .channel_fd = -1, .vsock_port = -1};
+    opterr = 0;
+    for (int id; (id = getopt_long_only(argc, argv, "", options, NULL)) >= 0;)
+        apply(&c, id, optarg);
+    if (optind < argc)
+        die_usage("unexpected argument");
+    if (c.conn_fd < 0 && c.channel_fd < 0 && !c.unix_path && c.vsock_port < 0)
+        c.vsock_port = LISTEN_PORT_DEFAULT;
+    if (c.shared_uid)
+        c.switch_user = false;
+    if (c.pid1 && !c.shared_uid && (c.uid == 0 || c.gid == 0))
+        die_usage("--pid1 needs --uid and --gid of a user that is not root, or --shared-uid");
+    return c;
+}
+
+int main(int argc, char **argv)
+{
+    struct runner_config config = parse_options(argc, argv);
+    struct runner r;
+    const char *what;
+    log_setup("mas-toolrunner", LOG_INFO, false);
+    int n = runner_init(&r, &config, &what);
+    if (n < 0) {
+        log_error("cannot start step=\"%s\" error=\"%s\"", what, strerror(-n));
+        return 1;
+    }
+    runner_run(&r);
+    runner_done(&r);
+    return 0;
+}

@@ -1,0 +1,244 @@
+/* Setting up, signals, new connections from the warden, and the end. */
+#include "toolrunner/runner.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "toolrunner/exec.h"
+#include "toolrunner/landlock.h"
+
+#define SIGNALS_A_READ 8
+
+static void reap(struct runner *r)
+{
+    for (;;) {
+        int status;
+        struct rusage usage;
+        pid_t pid = wait4(-1, &status, WNOHANG, &usage);
+        if (pid <= 0)
+            return;
+        if (!listener_on_exit(&r->listener, pid))
+            exec_on_exit(r, pid, status, &usage);
+    }
+}
+
+static void runner_shut_down(struct runner *r)
+{
+    if (timer_is_set(&r->shutdown)) {
+        r->stop = true;
+        return;
+    }
+    exec_signal_all(r, SIGTERM);
+    timer_set_us(&r->loop, &r->shutdown, RUNNER_SHUTDOWN_GRACE_MS * 1000);
+}
+
+static void on_shutdown_over(struct timer *t)
+{
+    container_of(t, struct runner, shutdown)->stop = true;
+}
+
+static void on_signals_ready(struct watch *w, uint32_t ready)
+{
+    struct runner *r = container_of(w, struct runner, signals);
+    struct signalfd_siginfo info[SIGNALS_A_READ];
+    (void)ready;
+    ssize_t n = read(w->fd, info, sizeof(info));
+    for (ssize_t i = 0; i < n / (ssize_t)sizeof(info[0]); i++) {
+        /* As PID 1 only the outside may end us: a sender in our namespace has a pid here. */
+        if (info[i].ssi_signo != SIGCHLD && !(r->config.pid1 && info[i].ssi_pid != 0))
+            runner_shut_down(r);
+    }
+    reap(r);
+}
+
+static void on_channel_ready(struct watch *w, uint32_t ready)
+{
+    struct runner *r = container_of(w, struct runner, channel);
+    int fds[FD_PASS_MAX];
+    char byte;
+    (void)ready;
+    ssize_t n = fd_recv_msg(w->fd, &byte, 1, fds);
+    if (n == -EAGAIN || n == -EMSGSIZE)
+        return;
+    if (n <= 0) {
+        r->stop = true; /* the warden is gone, and we go with it */
+        return;
+    }
+    for (size_t i = 1; i < FD_PASS_MAX; i++)
+        fd_close(&fds[i]);
+    if (fds[0] >= 0)
+        conn_adopt(r, fds[0], NULL, 0);
+}
+
+void runner_on_disconnect(struct runner *r)
+{
+    if (r->channel.fd < 0 && r->listener.watch.fd < 0)
+        r->stop = true;
+}
+
+static int runner_open_signals(struct runner *r)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGHUP);
+    sigaddset(&set, SIGQUIT);
+    /* A parent may have left signals ignored; commands must not inherit that. */
+    struct sigaction dfl = {.sa_handler = SIG_DFL}, ign = {.sa_handler = SIG_IGN};
+    for (int s = 1; s < NSIG; s++)
+        sigaction(s, &dfl, NULL);
+    sigaction(SIGPIPE, &ign, NULL);
+    if (sigprocmask(SIG_SETMASK, &set, NULL) < 0)
+        return -errno;
+    int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (fd < 0)
+        return -errno;
+    watch_init(&r->signals, fd, on_signals_ready);
+    watch_set(&r->loop, &r->signals, EPOLLIN);
+    return 0;
+}
+
+/* Nothing but the descriptors we were given stays open, and none of them outlives an exec. */
+static int runner_open_fds(struct runner *r)
+{
+    const struct runner_config *c = &r->config;
+    int last = 2;
+    r->null_fd = open("/dev/null", O_RDWR | O_CLOEXEC | O_NOCTTY);
+    if (r->null_fd < 0)
+        return -errno;
+    while (r->null_fd < 3) { /* 0, 1 and 2 must be taken before pipes are made */
+        int fd = fcntl(r->null_fd, F_DUPFD_CLOEXEC, r->null_fd + 1);
+        if (fd < 0)
+            return -errno;
+        r->null_fd = fd;
+    }
+    int given[] = {c->conn_fd, c->channel_fd, r->null_fd};
+    for (size_t i = 0; i < ELEMENTS(given); i++)
+        last = given[i] > last ? given[i] : last;
+    for (int fd = 3; fd <= last; fd++) {
+        bool ours = false;
+        for (size_t i = 0; i < ELEMENTS(given); i++)
+            ours |= given[i] == fd;
+        if (!ours)
+            close(fd);
+        else
+            fd_set_cloexec(fd, true);
+    }
+    close_range((unsigned)last + 1, ~0u, 0);
+    return 0;
+}
+
+static int runner_open_channel(struct runner *r)
+{
+    watch_init(&r->channel, r->config.channel_fd, on_channel_ready);
+    if (r->channel.fd < 0)
+        return 0;
+    int n = fd_set_nonblock(r->channel.fd, true);
+    watch_set(&r->loop, &r->channel, EPOLLIN);
+    return n;
+}
+
+static int runner_protect(struct runner *r)
+{
+    umask(022);
+    if (r->config.pid1 &&
+        (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0))
+        return -errno;
+    if (!r->config.pid1)
+        prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    return 0;
+}
+
+static void runner_set_identity(struct runner *r)
+{
+    const struct runner_config *c = &r->config;
+    r->identity = (struct spawn_identity){
+        .switch_user = c->switch_user,
+        .shared_uid = c->shared_uid,
+        .die_with_us = !c->pid1,
+        .uid = c->uid,
+        .gid = c->gid,
+        .workdir = c->workdir,
+        .landlock_abi = landlock_abi(),
+        .runner_pid = getpid(),
+    };
+}
+
+static int runner_open_loop(struct runner *r)
+{
+    return loop_init(&r->loop);
+}
+
+static int runner_open_gateway(struct runner *r)
+{
+    return gateway_init(&r->gateway, r, r->config.gateway_socket);
+}
+
+static int runner_open_listener(struct runner *r)
+{
+    return listener_init(&r->listener, r, r->config.unix_path, r->config.vsock_port);
+}
+
+int runner_init(struct runner *r, const struct runner_config *config, const char **ret_what)
+{
+    static const struct {
+        const char *what;
+        int (*run)(struct runner *r);
+    } steps[] = {
+        {"protect the runner", runner_protect},
+        {"descriptors", runner_open_fds},
+        {"epoll", runner_open_loop},
+        {"signals", runner_open_signals},
+        {"channel", runner_open_channel},
+        {"gateway socket", runner_open_gateway},
+        {"listen", runner_open_listener},
+    };
+    *r = (struct runner){.config = *config, .null_fd = -1};
+    list_init(&r->execs);
+    list_init(&r->pending);
+    list_init(&r->sinks);
+    timer_init(&r->shutdown, on_shutdown_over);
+    conn_init(&r->conn);
+    runner_set_identity(r);
+    int n = 0;
+    for (size_t i = 0; n >= 0 && i < ELEMENTS(steps); i++) {
+        *ret_what = steps[i].what;
+        n = steps[i].run(r);
+    }
+    if (n >= 0 && config->conn_fd >= 0)
+        conn_adopt(r, config->conn_fd, NULL, 0);
+    return n;
+}
+
+void runner_run(struct runner *r)
+{
+    conn_pump(r);
+    while (!r->stop) {
+        loop_once(&r->loop);
+        conn_pump(r);
+    }
+}
+
+/* As PID 1 the kernel ends everything with us; otherwise the commands' groups are ours to end. */
+void runner_done(struct runner *r)
+{
+    exec_signal_all(r, SIGKILL);
+    conn_drop(r);
+    exec_free_all(r);
+    if (r->config.gateway_socket)
+        unlink(r->config.gateway_socket);
+    loop_done(&r->loop);
+}

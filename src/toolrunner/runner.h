@@ -1,0 +1,65 @@
+/* The runner as a whole: PID 1 of a sandbox, the helper of the process runtime, or a guest's
+ * service.
+ *
+ * Theory of operation. One thread, one epoll set. Three kinds of input: frames of the control plane
+ * (conn.c, dispatch.c), bytes and ends of commands (exec.c, exec-io.c), connections from the inside
+ * (gateway.c). State belongs to execs, never to a connection: frames are made from state, so a lost
+ * connection loses nothing and the next one starts with a full account (exec_resume()).
+ *
+ * Tools are hostile: they run as another user (or in a Landlock domain) with no descriptor of ours,
+ * and what they can send us is bytes in a pipe, which are carried and never looked at. JSON and tar
+ * are parsed in forked children only. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "toolrunner/conn.h"
+#include "toolrunner/gateway.h"
+#include "toolrunner/listen.h"
+#include "toolrunner/loop.h"
+#include "toolrunner/spawn.h"
+
+#define RUNNER_SHUTDOWN_GRACE_MS 2000 /* SIGTERM to the commands, then the end */
+
+struct runner_config {
+    bool pid1;
+    bool switch_user;
+    bool shared_uid;
+    uid_t uid;
+    gid_t gid;
+    const char *workdir;        /* NULL: the current directory */
+    const char *gateway_socket; /* NULL: none */
+    const char *unix_path;      /* listen here instead of a vsock port */
+    int conn_fd;                /* the first connection, or -1 */
+    int channel_fd;             /* where later ones come from, or -1 */
+    int64_t vsock_port;         /* -1: do not listen */
+};
+
+struct runner {
+    struct runner_config config;
+    struct spawn_identity identity;
+    struct loop loop;
+    struct conn conn;
+    struct list execs;
+    size_t n_execs;
+    struct list pending; /* execs with something to send on this connection */
+    struct list sinks;   /* pipes that outlived their exec's end */
+    size_t n_sinks;
+    struct gateway gateway;
+    struct listener listener;
+    struct watch signals, channel;
+    struct timer shutdown;
+    int null_fd;
+    uint64_t generation; /* the newest that said HELLO */
+    bool stop;
+};
+
+/* Takes the descriptors that config names. 0 or -errno; *ret_what names the failed step. */
+int runner_init(struct runner *r, const struct runner_config *config, const char **ret_what);
+/* Serves until the warden's channel or the last way to a control plane is gone. */
+void runner_run(struct runner *r);
+void runner_done(struct runner *r);
+/* The connection ended: without a way to another one the runner ends too. */
+void runner_on_disconnect(struct runner *r);

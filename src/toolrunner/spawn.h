@@ -1,0 +1,47 @@
+/* Starting a command: everything between a checked SPAWN and the first instruction of the program.
+ *
+ * A program is started in a child that shares the runner's memory until execve() (CLONE_VM and
+ * CLONE_VFORK: no page tables are copied, and an error is simply a value the child leaves in the
+ * plan). A builtin runs in a forked copy instead. Both go through the same steps, in the order of
+ * the table in spawn.c, and give up their rights before they touch anything of the caller's. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct msg_spawn;
+struct builtin;
+
+/* How this runner starts commands; fixed at its start. */
+struct spawn_identity {
+    bool switch_user; /* become uid and gid, with no other groups */
+    bool shared_uid;  /* a Landlock domain stands in for the uid wall */
+    bool die_with_us; /* SIGKILL to the command when the runner is gone */
+    uid_t uid;
+    gid_t gid;
+    const char *workdir;
+    int landlock_abi; /* 0: not there */
+    pid_t runner_pid;
+};
+
+struct spawn_plan {
+    const struct spawn_identity *identity;
+    const struct msg_spawn *msg;
+    const struct builtin *builtin; /* NULL: execve */
+    int fds[3];                    /* become 0, 1 and 2 of the child */
+    bool terminal;                 /* fds[0] is to be its controlling terminal */
+
+    /* left by a child that failed */
+    int error;
+    const char *stage;
+
+    /* scratch for the child, which must not allocate */
+    char **argv; /* two free slots before the caller's argv */
+    char *path;
+    size_t path_size;
+};
+
+/* Starts it. The child's pid, or -errno with plan->stage set to the step that failed. The child
+ * leads a new session and process group. */
+pid_t spawn_start(struct spawn_plan *plan);

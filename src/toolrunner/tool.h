@@ -1,0 +1,25 @@
+/* Tools of contract A that the runner brings itself: args in, result out. */
+#pragma once
+
+#include "base/json.h"
+
+struct tool_failure {
+    const char *code; /* NULL: none */
+    char message[512];
+    json_t *result; /* what the tool says about it, or NULL; a reference */
+};
+
+/* A new reference to the result, or NULL with f set. allowed_paths is NULL where nothing is to be
+ * checked. */
+typedef json_t *tool_function(const json_t *args, json_t *allowed_paths, struct tool_failure *f);
+
+tool_function tool_calculator;
+tool_function tool_file_system;
+
+/* Sets f once and returns NULL. */
+json_t *tool_fail(struct tool_failure *f, const char *code, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+/* The function of a tool, or NULL. */
+tool_function *tool_find(const char *name);
+/* A builtin's body: {"args","allowed_paths"} on stdin, the result or the failure on stdout. */
+int tool_run(tool_function *tool);
