@@ -451,7 +451,7 @@ static bool step(struct conn *c)
         return step_busy(c);
     case CONN_WS:
         ws_input(c);
-        return false;
+        return c->state == CONN_LINGER;
     case CONN_LINGER:
         step_linger(c);
         return false;

@@ -38,7 +38,8 @@ struct ws {
     struct strbuf message; /* of the message being received */
     struct strbuf out;
     struct list held;
-    bool paused, closing, want_drain, violated;
+    bool paused, closing, want_drain;
+    uint16_t violation; /* the close code for what the peer did wrong, or 0 */
     uint64_t heard_at, closing_at, ping_at;
     unsigned missed;
 };
@@ -125,7 +126,7 @@ static ssize_t on_recv(wslay_event_context_ptr ctx, uint8_t *buf, size_t len, in
     size_t n = c->in_len - c->in_pos;
     if (n > len)
         n = len;
-    if (!n || !alive(ws) || !ws_wants_input(ws)) {
+    if (!n || !alive(ws) || !ws_wants_input(ws) || ws->violation) {
         wslay_event_set_error(ctx, WSLAY_ERR_WOULDBLOCK);
         return -1;
     }
@@ -154,7 +155,7 @@ static void on_frame_chunk(wslay_event_context_ptr ctx,
     /* Control frames are at most 125 bytes and wslay keeps them itself; on_frame_start marks them
      * by a maximum of 0. */
     if (ws->message.max && strbuf_append(&ws->message, arg->data, arg->data_length) < 0)
-        ws_close(ws, WSLAY_CODE_MESSAGE_TOO_BIG, "message too big");
+        ws->violation = WSLAY_CODE_MESSAGE_TOO_BIG;
 }
 
 static void on_frame_start(wslay_event_context_ptr ctx,
@@ -165,7 +166,7 @@ static void on_frame_start(wslay_event_context_ptr ctx,
     ws->message.max = wslay_is_ctrl_frame(arg->opcode) ? 0 : ws->conn->server->o.ws_max_message;
     /* Half a close code, which wslay would answer as if there were none. */
     if (arg->opcode == WSLAY_CONNECTION_CLOSE && arg->payload_length == 1)
-        ws->violated = true;
+        ws->violation = WSLAY_CODE_PROTOCOL_ERROR;
 }
 
 static void hold(struct ws *ws, bool binary)
@@ -188,7 +189,7 @@ static void on_message(wslay_event_context_ptr ctx, const struct wslay_event_on_
         return;
     bool binary = arg->opcode == WSLAY_BINARY_FRAME;
     const char *text = ws->message.data ? ws->message.data : "";
-    if (!alive(ws) || ws->closing)
+    if (!alive(ws) || ws->closing || ws->violation)
         ;
     else if (ws->paused || !list_empty(&ws->held))
         hold(ws, binary);
@@ -239,10 +240,13 @@ static void finish_if_closed(struct ws *ws)
     conn_linger(ws->conn, !wslay_event_get_close_received(ws->ctx));
 }
 
-/* A frame header that wslay cannot read: it wants to close without a code, we say why. */
+/* Says why and closes without waiting for the peer's part of the handshake. wslay would close
+ * without a code after a frame header it cannot read. */
 static void fail(struct ws *ws)
 {
-    static const unsigned char frame[] = {0x80 | WSLAY_CONNECTION_CLOSE, 2, 1002 >> 8, 1002 & 0xff};
+    const unsigned char frame[] = {0x80 | WSLAY_CONNECTION_CLOSE, 2,
+                                   (unsigned char)(ws->violation >> 8),
+                                   (unsigned char)ws->violation};
     uv_buf_t buf = buf_of(frame, sizeof(frame));
     if (!wslay_event_get_close_sent(ws->ctx))
         conn_write(ws->conn, &buf, 1);
@@ -253,9 +257,10 @@ void ws_input(struct conn *c)
 {
     struct ws *ws = c->ws;
     deliver_held(ws);
-    if (alive(ws) && wslay_event_want_read(ws->ctx) && wslay_event_recv(ws->ctx) != 0)
-        ws->violated = true;
-    if (alive(ws) && ws->violated) {
+    if (alive(ws) && wslay_event_want_read(ws->ctx) && wslay_event_recv(ws->ctx) != 0 &&
+        !ws->violation)
+        ws->violation = WSLAY_CODE_PROTOCOL_ERROR;
+    if (alive(ws) && ws->violation) {
         fail(ws);
         return;
     }
