@@ -133,14 +133,13 @@ pid_t child_start_control(const struct supervise_options *o, const struct child_
 static int exec_gateway(const struct supervise_options *o, int sock)
 {
     char *argv[GATEWAY_ARGS_FIXED + CONFIG_LIST_MAX + 1] = {0};
-    size_t n = gateway_stage_argv(argv, o->privileged, o->config->gateway_allow_private);
+    gateway_stage_argv(argv, o->privileged, o->config);
     int self = fcntl(o->programs->self, F_DUPFD_CLOEXEC, HANDOVER_LISTEN + HANDOVER_LISTENERS_MAX);
     int r = self < 0 ? -errno : enter_host(o);
     if (r == 0)
         r = handover_arrange(&sock, 1);
     if (r < 0)
         return r;
-    argv[n] = NULL;
     execveat(self, "", argv, child_environment(), AT_EMPTY_PATH);
     return -errno;
 }

@@ -15,7 +15,8 @@
 #include "base/alloc.h"
 #include "base/fd.h"
 
-#define MIB (1024LL * 1024)
+#define MIB               (1024LL * 1024)
+#define CGROUP_PREFIX_MAX 24
 
 /* --- files */
 
@@ -157,8 +158,10 @@ static void check_limits(const struct config *c, struct config_problems *p)
     if (c->uid_range_count / c->uid_block < c->max_sandboxes)
         config_error(p, "uid_range_count / uid_block is less than max_sandboxes (%lld)",
                      (long long)c->max_sandboxes);
-    if (strchr(c->cgroup_prefix, '/') || c->cgroup_prefix[0] == '.')
-        config_error(p, "cgroup_prefix: '%s' is not a plain name", c->cgroup_prefix);
+    if (strchr(c->cgroup_prefix, '/') || c->cgroup_prefix[0] == '.' ||
+        strlen(c->cgroup_prefix) > CGROUP_PREFIX_MAX)
+        config_error(p, "cgroup_prefix: '%s' is not a name of at most %d characters",
+                     c->cgroup_prefix, CGROUP_PREFIX_MAX);
 }
 
 /* cpu_limit and mem_limit are contract B's names of two of our defaults. */

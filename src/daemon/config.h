@@ -62,11 +62,17 @@ struct config {
     int64_t default_max_processes, max_processes;
     int64_t default_open_files, max_open_files;
     int64_t max_io_mb_per_s;
+    int64_t blanks;
+    int64_t memory_reserve_mb, tmpfs_max_mb, disk_templates;
+    int64_t inotify_instances, inotify_watches, fanotify_groups, fanotify_marks;
     int64_t max_sandboxes;
     int64_t max_execs, max_execs_per_sandbox;
     char **env; /* "NAME=value" */
     char **allowed_hosts, **disallowed_hosts;
     char **gateway_allow_private;
+    int64_t gateway_request_timeout_ms, gateway_resolve_timeout_ms, gateway_connect_timeout_ms;
+    int64_t gateway_idle_timeout_ms;
+    int64_t gateway_max_connections, gateway_max_connections_per_sandbox;
     char *web_search_endpoint;
 
     /* HTTP and WebSocket */

@@ -149,6 +149,14 @@ static int stage_warden(struct daemon *d, struct error *err)
     o.id_count = (uint32_t)c->uid_range_count;
     o.id_block = (uint32_t)c->uid_block;
     o.max_sandboxes = (uint32_t)c->max_sandboxes;
+    o.blanks = (uint32_t)c->blanks;
+    o.memory_reserve_bytes = (uint64_t)c->memory_reserve_mb * MIB;
+    o.tmpfs_max_bytes = (uint64_t)c->tmpfs_max_mb * MIB;
+    o.disk_templates = (uint32_t)c->disk_templates;
+    o.inotify_instances = (uint32_t)c->inotify_instances;
+    o.inotify_watches = (uint32_t)c->inotify_watches;
+    o.fanotify_groups = (uint32_t)c->fanotify_groups;
+    o.fanotify_marks = (uint32_t)c->fanotify_marks;
     o.disk_default_bytes = (uint64_t)c->default_disk_mb * MIB;
     o.disk_default_inodes = (uint64_t)c->default_disk_inodes;
     o.open_files_default = (uint32_t)c->default_open_files;

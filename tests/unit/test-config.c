@@ -1,0 +1,516 @@
+/* Configuration: sources and their order, every value type, problems with places and suggestions,
+ * cross-key checks, and both ways out. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "daemon/config.h"
+#include "tests/unit/tap.h"
+
+static struct config c;
+static struct config_problems p;
+
+static void begin(void)
+{
+    config_init(&c);
+    config_problems_init(&p);
+}
+
+static void finish(void)
+{
+    config_done(&c);
+    config_problems_done(&p);
+}
+
+static void yaml(const char *text)
+{
+    config_load_yaml(&c, "f.yaml", text, strlen(text), &p);
+}
+
+static const char *errors(void)
+{
+    return p.errors.data ? p.errors.data : "";
+}
+
+static bool said(const char *text)
+{
+    bool there = strstr(errors(), text) != NULL;
+    if (!there)
+        printf("# errors are: %s\n", errors());
+    return there;
+}
+
+/* What main() gets is not const, though nothing here writes to it. */
+static char *const *vector(const char *const *v)
+{
+    return (char *const *)(uintptr_t)v;
+}
+
+static const char *one_line(const char *text)
+{
+    static char line[128];
+    snprintf(line, sizeof(line), "%s", text);
+    for (char *s = line; *s; s++)
+        *s = *s == '\n' ? ';' : *s;
+    return line;
+}
+
+/* --- values */
+
+static void test_defaults(void)
+{
+    begin();
+    config_check(&c, &p);
+    ok(p.n_errors == 0, "the defaults are a good configuration (%s)", errors());
+    ok(!c.listen && strcmp(c.runtime, "local") == 0, "line mode on the local runtime");
+    ok(c.default_memory_mb == 512 && c.default_disk_mb == 256 && c.default_max_processes == 256,
+       "default limits");
+    ok(c.idle_ttl_ms == 15 * 60000 && c.exec_max_timeout_ms == 6 * 3600000 &&
+           c.exec_status_retention_ms == 30 * 60000 && c.create_ready_timeout_ms == 60000 &&
+           c.exec_timeout_ms == 0,
+       "contract B's durations");
+    ok(c.stream_buffer == 200 && c.use_async_exec && c.max_body_bytes == 1 << 20 &&
+           c.max_line_bytes == 10 << 20,
+       "contract defaults");
+    finish();
+}
+
+static void test_types(void)
+{
+    begin();
+    yaml("listen: [127.0.0.1:1, 'unix:/x']\nidle_ttl: 1h30m\nmax_upload_bytes: 64Mi\n"
+         "default_cpu_cores: 1500m\ninsecure: yes\nlog_format: json\nmax_execs: 7\n"
+         "env: {A: 'b=c, d', B_2: 5, EMPTY: }\nallowed_hosts: a.example, b.example\n");
+    ok(p.n_errors == 0, "all types (%s)", errors());
+    ok(strv_length(c.listen) == 2 && strcmp(c.listen[1], "unix:/x") == 0, "list");
+    ok(c.idle_ttl_ms == 90 * 60000, "duration");
+    ok(c.max_upload_bytes == 64 << 20, "size");
+    ok(c.default_cpu_cores == 1.5, "cores in thousandths");
+    ok(c.insecure && strcmp(c.log_format, "json") == 0 && c.max_execs == 7, "bool, choice, int");
+    ok(strv_length(c.env) == 3 && strcmp(c.env[0], "A=b=c, d") == 0 &&
+           strcmp(c.env[1], "B_2=5") == 0 && strcmp(c.env[2], "EMPTY=") == 0,
+       "map keeps commas and equals signs");
+    ok(strv_length(c.allowed_hosts) == 2 && strcmp(c.allowed_hosts[1], "b.example") == 0,
+       "a list as text");
+    finish();
+}
+
+static void test_bad_values(void)
+{
+    static const struct {
+        const char *text, *error;
+    } cases[] = {
+        {"idle_ttl: 5", "idle_ttl: '5' is not a duration"},
+        {"idle_ttl: -5s", "idle_ttl: '-5s' is not a duration"},
+        {"ws_ping: 25h", "ws_ping: 25h is not within 0s and 24h0m0s"},
+        {"idle_ttl: 10us", "below a millisecond"},
+        {"idle_ttl: 9999999999999h", "f.yaml:1: idle_ttl"},
+        {"max_execs: 0", "max_execs: 0 is not within 1 and 1000000"},
+        {"max_execs: 1e3", "not a whole number"},
+        {"max_execs: ' 5'", "not a number"},
+        {"max_execs: 99999999999999999999", "too large"},
+        {"max_execs: [1]", "max_execs: a plain value is expected"},
+        {"max_body_bytes: 1Mb", "not a size"},
+        {"max_body_bytes: 9000000T", "out of range"},
+        {"default_cpu_cores: nan", "not a number of cores"},
+        {"default_cpu_cores: -1", "not a number of cores"},
+        {"default_cpu_cores: 2000000", "not within"},
+        {"insecure: maybe", "'maybe' is not true or false"},
+        {"log_level: loud", "'loud' is not one of debug|info|warn|error"},
+        {"log_level: inf", "not one of"},
+        {"cgroup_prefix: ''", "cgroup_prefix: the value is empty"},
+        {"state_dir: \"a\\tb\"", "control character"},
+        {"state_dir: \"a\\0b\"", "NUL byte"},
+        {"env: {'A-B': 1}", "'A-B' is not a variable's name"},
+        {"env: {'1A': 1}", "not a variable's name"},
+        {"env: [A=1]", "env: a map is expected"},
+        {"env: {A: [1]}", "env.A: not a plain value"},
+        {"listen: ['']", "an item is empty"},
+        {"listen: {a: b}", "listen: a list is expected"},
+        {"listen: [[a]]", "an item is not a plain value"},
+    };
+    for (size_t i = 0; i < ELEMENTS(cases); i++) {
+        begin();
+        yaml(cases[i].text);
+        ok(p.n_errors >= 1 && said(cases[i].error), "refused: %s", one_line(cases[i].text));
+        finish();
+    }
+}
+
+/* --- YAML */
+
+static void test_nesting(void)
+{
+    begin();
+    yaml("mounts: {allow: [/tmp]}\nwarm: {pool: {size: 3, max: 4}}\nmem: {limit: 64Mi}\n"
+         "default-open-files: 77\n");
+    ok(p.n_errors == 0 && strv_length(c.mounts_allow) == 1 && c.warm_pool_size == 3 &&
+           c.warm_pool_max == 4 && c.mem_limit == 64 << 20 && c.default_open_files == 77,
+       "maps flatten into names (%s)", errors());
+    finish();
+    begin();
+    yaml("mounts.allow: [/tmp]\nmounts: {allow: [/usr]}\n");
+    ok(said("f.yaml:2: mounts_allow is there twice"), "two spellings of one key are a duplicate");
+    finish();
+    begin();
+    yaml("async_exec: false\n");
+    ok(!c.use_async_exec, "the second name of a key");
+    finish();
+}
+
+static void test_bad_yaml(void)
+{
+    static const struct {
+        const char *text, *error;
+    } cases[] = {
+        {"idle_tll: 5m", "f.yaml:1: unknown key 'idle_tll'; did you mean 'idle_ttl'?"},
+        {"insecure: true\nzzzzzzzzzz: 1", "f.yaml:2: unknown key 'zzzzzzzzzz'\n"},
+        {"mounts: {alow: [/]}", "unknown key 'mounts_alow'; did you mean 'mounts_allow'?"},
+        {"idle_ttl: 1m\nidle_ttl: 2m", "f.yaml:2: idle_ttl is there twice"},
+        {"tls_key_pem: x", "unknown key 'tls_key_pem'"},
+        {"user: &a x\nlibexec_dir: *a", "f.yaml:1: aliases, anchors and tags"},
+        {"user: *a", "aliases, anchors"},
+        {"user: !!str x", "aliases, anchors and tags"},
+        {"<<: {user: x}", "unknown key '<<'"},
+        {"user: x\n---\nuser: y", "a second document"},
+        {"- user", "not a map"},
+        {"just text", "not a map"},
+        {"user: [", "not YAML"},
+        {"user: \"\xff\"", "not YAML"},
+        {"? [a]\n: b", "not a plain value"},
+        {"zz: [[[[[[[[[[1]]]]]]]]]]", "nested deeper"},
+        {"warm: {pool: {size: {warm: 1}}}", "warm_pool_size: a plain value is expected"},
+    };
+    for (size_t i = 0; i < ELEMENTS(cases); i++) {
+        begin();
+        yaml(cases[i].text);
+        ok(p.n_errors >= 1 && said(cases[i].error), "refused: %s", one_line(cases[i].text));
+        finish();
+    }
+    begin();
+    yaml("");
+    yaml("# nothing\n");
+    yaml("idle_ttl:\nlisten: ~\n");
+    ok(p.n_errors == 0 && c.idle_ttl_ms == 15 * 60000, "empty files and empty keys change nothing");
+    finish();
+    begin();
+    yaml("idle_ttl: x\nmax_execs: y\nbogus_key: 1\nmax_sandboxes: 5\n");
+    ok(p.n_errors == 3 && c.max_sandboxes == 5, "all problems are reported, the rest is read");
+    finish();
+}
+
+/* --- environment and flags */
+
+static void test_order(void)
+{
+    const char *env[] = {"SANDBOX_IDLE_TTL=2m", "SANDBOX_LISTEN=127.0.0.1:2", "SANDBOX_ENV_A=env",
+                         "SANDBOX_ENV_C=1,2=3", "SANDBOX_ASYNC_EXEC=0",       "SANDBOX_MAX_EXECS=",
+                         "PATH=/bin",           "SANDBOX_CONFIG=/nowhere",    NULL};
+    const char *argv[] = {"d",          "-listen", "127.0.0.1:3", "--listen=127.0.0.1:4,[::1]:5",
+                          "-env",       "B=flag",  "--insecure",  "-debug_endpoints=false",
+                          "--idle-ttl", "3m",      NULL};
+    begin();
+    yaml("idle_ttl: 1m\nlisten: [127.0.0.1:1]\nenv: {A: file, B: file}\nmax_execs: 9\n"
+         "debug_endpoints: true\n");
+    config_load_env(&c, vector(env), &p);
+    ok(c.idle_ttl_ms == 120000, "a variable wins over the file");
+    ok(strv_length(c.listen) == 1 && strcmp(c.listen[0], "127.0.0.1:2") == 0,
+       "a variable's list replaces the file's");
+    ok(!c.use_async_exec && c.max_execs == 9, "empty means unset");
+    struct config_args args;
+    config_args_scan(10, vector(argv), &args, &p);
+    config_load_args(&c, 10, vector(argv), &p);
+    ok(p.n_errors == 0, "no problems (%s)", errors());
+    ok(c.idle_ttl_ms == 180000 && c.insecure && !c.debug_endpoints, "a flag wins over both");
+    ok(strv_length(c.listen) == 3 && strcmp(c.listen[2], "[::1]:5") == 0, "a repeated flag adds");
+    ok(strv_length(c.env) == 3 && strcmp(c.env[0], "A=env") == 0 &&
+           strcmp(c.env[1], "B=flag") == 0 && strcmp(c.env[2], "C=1,2=3") == 0,
+       "maps merge by name");
+    ok(config_origin(&c, "idle_ttl") == ORIGIN_FLAG &&
+           config_origin(&c, "max_execs") == ORIGIN_FILE,
+       "origins");
+    finish();
+}
+
+static struct config_args scan(const char *a, const char *b)
+{
+    const char *argv[] = {"d", a, b, NULL};
+    struct config_args args;
+    config_args_scan(b ? 3 : 2, vector(argv), &args, &p);
+    return args;
+}
+
+static void test_flags(void)
+{
+    static const struct {
+        const char *a, *b, *error;
+    } cases[] = {
+        {"--lisen", ":80", "unknown flag --lisen; did you mean --listen?"},
+        {"-check-confg", NULL, "did you mean --check-config?"},
+        {"--listen", NULL, "--listen needs a value"},
+        {"--mcp", NULL, "does not speak MCP"},
+        {"stray", NULL, "unexpected argument 'stray'"},
+        {"--", "stray", "unexpected argument 'stray'"},
+        {"-", NULL, "unexpected argument '-'"},
+        {"--=x", NULL, "is not a flag"},
+        {"--version=2", NULL, "takes no value"},
+        {"--tls-key-pem", "x", "unknown flag"},
+        {"--control-stage", NULL, "unknown flag"},
+    };
+    for (size_t i = 0; i < ELEMENTS(cases); i++) {
+        begin();
+        scan(cases[i].a, cases[i].b);
+        ok(p.n_errors == 1 && said(cases[i].error), "refused: %s", cases[i].a);
+        finish();
+    }
+    begin();
+    ok(scan("-h", NULL).mode == MODE_HELP && scan("--check-config", NULL).mode == MODE_CHECK &&
+           strcmp(scan("-config", "x").config_path, "x") == 0 &&
+           strcmp(scan("--config=y", NULL).config_path, "y") == 0,
+       "what is not a setting");
+    ok(p.n_errors == 0, "no problems (%s)", errors());
+    finish();
+}
+
+static void test_hide(void)
+{
+    char token[] = "secret", attached[] = "-auth-token=other", plain[] = "5m";
+    const char *argv[] = {"d", "--auth_token", token, attached, "-idle-ttl", plain, NULL};
+    config_args_hide(6, vector(argv));
+    ok(strcmp(token, "xxxxxx") == 0 && strcmp(attached, "-auth-token=xxxxx") == 0 &&
+           strcmp(plain, "5m") == 0,
+       "secrets in argv are overwritten");
+}
+
+static void test_variables(void)
+{
+    const char *env[] = {"SANDBOX_IDLE_TLL=5m",    "SANDBOX_SOMEBODY_ELSES_BUSINESS=1",
+                         "SANDBOX_AUTH_TOKEN=",    "SANDBOX_ENV_BAD-NAME=1",
+                         "SANDBOX_MAX_EXECS=many", "SANDBOX_TLS_KEY_PEM=x",
+                         "SANDBOX_ENV=A=1",        NULL};
+    begin();
+    config_load_env(&c, vector(env), &p);
+    ok(said("unknown variable SANDBOX_IDLE_TLL; did you mean SANDBOX_IDLE_TTL?"), "a slip");
+    ok(!strstr(errors(), "SOMEBODY") && p.warnings.data && strstr(p.warnings.data, "SOMEBODY"),
+       "another program's variable is only mentioned");
+    ok(said("SANDBOX_AUTH_TOKEN is empty"), "a lost token does not open the door");
+    ok(said("SANDBOX_ENV_BAD-NAME: 'BAD-NAME' is not"), "a bad name");
+    ok(said("SANDBOX_MAX_EXECS: 'many' is not a number"), "a bad value");
+    ok(!c.tls_key_pem, "internal keys are not settable");
+    finish();
+}
+
+/* --- checks */
+
+static void test_checks(void)
+{
+    static const struct {
+        const char *text, *error;
+    } cases[] = {
+        {"runtime: microvm", "runtime: this build has no runtime 'microvm'"},
+        {"runtime_config: x.json", "runtime_config: runtime 'local' takes no"},
+        {"image: ubuntu:22.04", "image: this build has no images"},
+        {"volume_mode: pvc", "volume_mode: pvc needs the kube runtime"},
+        {"cache_mode: pvc", "cache_mode: pvc"},
+        {"cache_mode: hostpath", "not under mounts.allow"},
+        {"cache_mode: hostpath\nmounts_allow: [/va]", "not under mounts.allow"},
+        {"stream_mode: sidecar", "stream_mode: sidecar"},
+        {"warm_pool_size: 1", "warm_pool_size: this build"},
+        {"warm_pool_min: 1", "warm_pool_min: this build"},
+        {"warm_pool_autosize: 1", "warm_pool_autosize"},
+        {"default_memory_mb: 9\nmax_memory_mb: 8", "default_memory_mb (9) is over max_memory_mb"},
+        {"exec_timeout: 7h", "exec_timeout (2.52e+07) is over exec_max_timeout"},
+        {"mem_limit: 1Gi\ndefault_memory_mb: 5", "mem_limit and default_memory_mb are both set"},
+        {"cpu_limit: 1\ndefault_cpu_cores: 1", "cpu_limit and default_cpu_cores are both set"},
+        {"tls_cert: /x\nlisten: :1", "tls_cert and tls_key go together"},
+        {"tls_cert: /x\ntls_key: /y", "nothing is listened on"},
+        {"allowed_origins: ['*']", "allowed_origins: '*' is not"},
+        {"auth_token: 'a b'", "auth_token holds a space"},
+        {"mounts: {allow: [/does/not/exist]}", "mounts.allow: /does/not/exist: No such file"},
+        {"mounts: {allow: [/etc/passwd]}", "mounts.allow: /etc/passwd is not a directory"},
+        {"cgroup_prefix: a/b", "cgroup_prefix: 'a/b' is not a name"},
+        {"max_sandboxes: 100000\nuid_range_count: 65536", "is less than max_sandboxes"},
+        {"uid_range_first: 4294900000\nuid_range_count: 100000", "beyond the last uid"},
+    };
+    for (size_t i = 0; i < ELEMENTS(cases); i++) {
+        begin();
+        yaml(cases[i].text);
+        config_check(&c, &p);
+        ok(p.n_errors >= 1 && said(cases[i].error), "refused: %s", one_line(cases[i].text));
+        finish();
+    }
+    begin();
+    yaml("mem_limit: 1Gi\ncpu_limit: 500m\ncpu_request: 100m\n");
+    config_check(&c, &p);
+    ok(p.n_errors == 0 && c.default_memory_mb == 1024 && c.default_cpu_cores == 0.5,
+       "contract B's limits are our defaults (%s)", errors());
+    ok(p.warnings.data && strstr(p.warnings.data, "cpu_request has no effect"),
+       "what has no effect is said");
+    finish();
+}
+
+static void test_relative(void)
+{
+    begin();
+    yaml("state_dir: here/state\nmounts_allow: [.]\n");
+    config_check(&c, &p);
+    _cleanup_free_ char *cwd = getcwd(NULL, 0), *want = xasprintf("%s/here/state", cwd);
+    ok(strcmp(c.state_dir, want) == 0 && c.mounts_allow[0][0] == '/', "paths are made absolute");
+    finish();
+}
+
+static void write_text(const char *path, const char *text, mode_t mode)
+{
+    _cleanup_close_ int fd = open(path, O_CREAT | O_WRONLY | O_TRUNC | O_CLOEXEC, 0600);
+    ok(fd >= 0 && fchmod(fd, mode) == 0 && fd_write_all(fd, text, strlen(text)) == 0, "write %s",
+       path);
+}
+
+static void test_secrets(void)
+{
+    char dir[] = "/tmp/test-config-XXXXXX";
+    ok(mkdtemp(dir) != NULL, "a directory");
+    _cleanup_free_ char *token = xasprintf("%s/token", dir), *pem = xasprintf("%s/pem", dir);
+    write_text(token, "s3cret\nsecond line\n", 0604);
+    write_text(pem, "-----BEGIN\nx\n", 0600);
+    begin();
+    c.auth_token_file = xstrdup(token);
+    c.tls_cert = xstrdup(pem);
+    c.tls_key = xstrdup(pem);
+    config_load_secrets(&c, &p);
+    ok(p.n_errors == 0 && strcmp(c.auth_token, "s3cret") == 0, "token: the first line");
+    ok(strcmp(c.tls_key_pem, "-----BEGIN\nx\n") == 0, "key: the whole text");
+    ok(p.warnings.data && strstr(p.warnings.data, "every user can read"), "an open file is said");
+    config_load_secrets(&c, &p);
+    ok(said("auth_token and auth_token_file are both set"), "two tokens");
+    finish();
+    write_text(token, "\n", 0600);
+    begin();
+    c.auth_token_file = xstrdup(token);
+    config_load_secrets(&c, &p);
+    ok(said("the first line of"), "an empty token file is an error");
+    finish();
+    unlink(token);
+    begin();
+    c.auth_token_file = xstrdup(token);
+    config_load_secrets(&c, &p);
+    ok(said("auth_token_file: ") && said("No such file"), "a missing token file is an error");
+    finish();
+    unlink(pem);
+    rmdir(dir);
+}
+
+/* --- out again */
+
+static const char busy[] =
+    "listen: ['127.0.0.1:1', 'unix:/a \"b\" \\c']\nauth_token: t0ken\nidle_ttl: 1h0m0.25s\n"
+    "env: {A: 'x,y=z', B: ''}\ndefault_cpu_cores: 0.333\nmax_upload_bytes: 3Gi\n"
+    "use_async_exec: false\nallowed_hosts: [a]\nuser: somebody\n";
+
+static void test_round_trip(void)
+{
+    begin();
+    yaml(busy);
+    c.tls_key_pem = xstrdup("line\nline\n");
+    _cleanup_strbuf_ struct strbuf wire = STRBUF_INIT(1 << 20), again = STRBUF_INIT(1 << 20);
+    ok(p.n_errors == 0 && config_serialize(&c, &wire) == 0, "serialize");
+    struct config copy;
+    struct error err = {0};
+    config_init(&copy);
+    ok(config_deserialize(&copy, wire.data, wire.len, &err) == 0, "deserialize %s", err.message);
+    ok(config_serialize(&copy, &again) == 0 && again.len == wire.len &&
+           memcmp(again.data, wire.data, wire.len) == 0,
+       "the same again");
+    ok(strcmp(copy.auth_token, "t0ken") == 0 && strcmp(copy.tls_key_pem, "line\nline\n") == 0 &&
+           copy.idle_ttl_ms == 3600250 && strcmp(copy.listen[1], "unix:/a \"b\" \\c") == 0,
+       "secrets and odd characters included");
+    config_done(&copy);
+    config_init(&copy);
+    ok(config_deserialize(&copy, wire.data, wire.len - 1, &err) < 0, "cut short is an error");
+    config_done(&copy);
+    finish();
+}
+
+static void test_print(void)
+{
+    begin();
+    yaml(busy);
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(1 << 20), again = STRBUF_INIT(1 << 20);
+    ok(config_print(&c, &text) == 0, "print");
+    ok(!strstr(text.data, "t0ken") && strstr(text.data, "auth_token: \"(set)\""), "token masked");
+    finish();
+    begin();
+    yaml(text.data);
+    ok(p.n_errors == 0, "what is printed can be read (%s)", errors());
+    ok(config_print(&c, &again) == 0 && strcmp(text.data, again.data) == 0, "and is the same");
+    finish();
+}
+
+static void test_table(void)
+{
+    _cleanup_strbuf_ struct strbuf help = STRBUF_INIT(1 << 20);
+    ok(config_print_help(&help) == 0, "help");
+    bool all = true, unique = true;
+    config_for_each_key(k)
+    {
+        char flag[80];
+        snprintf(flag, sizeof(flag), "--%s", k->name);
+        for (char *s = flag; *s; s++)
+            *s = *s == '_' ? '-' : *s;
+        all = all && (strstr(help.data, flag) || (k->flags & KEY_INTERNAL));
+        unique = unique && config_key_find(k->name) == k;
+    }
+    ok(all, "every key is in the help");
+    ok(unique, "names are unique");
+    ok(strcmp(config_suggest("exec_timout"), "exec_timeout") == 0 && !config_suggest("qqqqqqqq"),
+       "suggestions");
+}
+
+/* argv: the manual page and the example file, whose job it is to keep up with the table. */
+static void test_documents(const char *man_path, const char *example_path)
+{
+    _cleanup_strbuf_ struct strbuf man = STRBUF_INIT(1 << 20), example = STRBUF_INIT(1 << 20);
+    ok(fd_read_file_at(AT_FDCWD, man_path, &man) == 0, "read %s", man_path);
+    ok(fd_read_file_at(AT_FDCWD, example_path, &example) == 0, "read %s", example_path);
+    config_for_each_key(k)
+    {
+        if (k->flags & KEY_INTERNAL)
+            continue;
+        char line[80];
+        snprintf(line, sizeof(line), ".B %s\n", k->name);
+        ok(man.data && strstr(man.data, line), "%s is in the manual page", k->name);
+        snprintf(line, sizeof(line), "%s:", k->name);
+        ok(example.data && strstr(example.data, line), "%s is in the example", k->name);
+    }
+    begin();
+    config_load_yaml(&c, "example", example.data, example.len, &p);
+    ok(p.n_errors == 0, "the example can be read (%s)", errors());
+    finish();
+}
+
+int main(int argc, char **argv)
+{
+    test_defaults();
+    test_types();
+    test_bad_values();
+    test_nesting();
+    test_bad_yaml();
+    test_order();
+    test_flags();
+    test_hide();
+    test_variables();
+    test_checks();
+    test_relative();
+    test_secrets();
+    test_round_trip();
+    test_print();
+    test_table();
+    if (argc > 2)
+        test_documents(argv[1], argv[2]);
+    return tap_done();
+}
