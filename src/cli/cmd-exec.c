@@ -23,7 +23,7 @@ static int exec_sync(struct session *s, const struct args *a, char *const argv[]
     int code = EXIT_BROKEN_PIPE;
     if (fd_write_all(STDOUT_FILENO, r.stdout_data, r.stdout_len) == 0 &&
         fd_write_all(STDERR_FILENO, r.stderr_data, r.stderr_len) == 0)
-        code = exit_code_of(r.status, r.has_exit_code, r.exit_code);
+        code = exit_code_of(r.status, r.error, r.has_exit_code, r.exit_code);
     sbx_exec_result_done(&r);
     return code;
 }

@@ -22,7 +22,7 @@ int event_print(void *printer, const struct sbx_event *ev)
     struct event_printer *p = printer;
     if (strcmp(ev->type, "exit") == 0) {
         p->exited = true;
-        p->exit_code = exit_code_of(ev->status, ev->has_exit_code, ev->exit_code);
+        p->exit_code = exit_code_of(ev->status, ev->error, ev->has_exit_code, ev->exit_code);
     }
     if (p->raw) {
         int r = write_out(p, STDOUT_FILENO, ev->json, ev->json_len);

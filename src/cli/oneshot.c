@@ -72,7 +72,7 @@ int oneshot_exec(struct session *s, const struct args *a, const char *id, char *
     if (start_exec(s, a, id, argv, terminal, &exec_id, err) < 0 ||
         relay_exec(s->client, id, exec_id, terminal, &result, err) < 0)
         return -1;
-    *ret_code = exit_code_of(result.status, result.has_exit_code, result.exit_code);
+    *ret_code = exit_code_of(result.status, result.error, result.has_exit_code, result.exit_code);
     return 0;
 }
 

@@ -100,7 +100,7 @@ int cli_set_error(struct sbx_error *err, const char *code, const char *fmt, ...)
     return -1;
 }
 
-int exit_code_of(const char *status, bool has_exit_code, int exit_code)
+int exit_code_of(const char *status, const char *error, bool has_exit_code, int exit_code)
 {
     if (strcmp(status, "timed_out") == 0) {
         cli_warn("the command ran out of time");
@@ -112,6 +112,8 @@ int exit_code_of(const char *status, bool has_exit_code, int exit_code)
     }
     if (strcmp(status, "canceled") == 0)
         cli_warn("the command was canceled");
+    else if (*error)
+        cli_warn("%s", error);
     if (!has_exit_code)
         return strcmp(status, "completed") == 0 ? 0 : EXIT_SBX_FAILED;
     return exit_code & 0xff;

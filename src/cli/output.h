@@ -28,7 +28,7 @@ int cli_fail_usage(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Prints "sbx: ..." on stderr. */
 void cli_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* sbx's own exit code for a command that ended; explains on stderr when it was not by itself. */
-int exit_code_of(const char *status, bool has_exit_code, int exit_code);
+int exit_code_of(const char *status, const char *error, bool has_exit_code, int exit_code);
 /* Fills err with code "internal" unless another is given; returns -1. */
 int cli_set_error(struct sbx_error *err, const char *code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));

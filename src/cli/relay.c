@@ -90,8 +90,10 @@ static int on_signal(struct relay *r, struct sbx_error *err)
 static void on_exit_message(struct relay *r, const json_t *m)
 {
     const char *status = json_string_value(json_object_get(m, "status"));
+    const char *error = json_string_value(json_object_get(m, "error"));
     const json_t *code = json_object_get(m, "exit_code");
     snprintf(r->result.status, sizeof(r->result.status), "%s", status ? status : "");
+    snprintf(r->result.error, sizeof(r->result.error), "%s", error ? error : "");
     r->result.has_exit_code = json_is_integer(code);
     r->result.exit_code = (int)json_integer_value(code);
     r->done = true;
@@ -112,6 +114,8 @@ static int on_message(struct relay *r, const struct sbx_ws_message *m, struct sb
     const char *type = json_string_value(json_object_get(root, "type"));
     if (type && strcmp(type, "exit") == 0)
         on_exit_message(r, root);
+    else if (type && strcmp(type, "cut") == 0)
+        cli_warn("output was dropped: it came faster than it was read");
     return 0;
 }
 

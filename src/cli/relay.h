@@ -9,6 +9,7 @@ struct sbx_error;
 
 struct relay_result {
     char status[24]; /* "completed", "timed_out", ... or "" */
+    char error[256]; /* why it did not run or end by itself, or "" */
     bool has_exit_code;
     int exit_code;
 };

@@ -21,6 +21,7 @@ int libsbx_event_deliver(const char *json, size_t len, sbx_event_fn *fn, void *d
     struct sbx_event ev = {.type = type,
                            .stream = member_or_empty(root, "stream"),
                            .status = member_or_empty(root, "status"),
+                           .error = member_or_empty(root, "error"),
                            .seq = -1,
                            .json = json,
                            .json_len = len};

@@ -86,6 +86,7 @@ struct sbx_event {
     const char *type;   /* "start", "output", "exit", ... */
     const char *stream; /* "stdout", "stderr" or "" */
     const char *status; /* of an exit: "completed", "timed_out", ... or "" */
+    const char *error;  /* of an exit: why the command did not run or end by itself, or "" */
     long long seq;      /* -1 when absent */
     const char *data;   /* bytes the command wrote, decoded; NUL-terminated, may hold NULs */
     size_t data_len;
@@ -179,6 +180,7 @@ struct sbx_exec_result {
     char *stderr_data;
     size_t stderr_len;
     char *status;
+    char *error; /* why it did not run or end by itself, or "" */
     int has_exit_code;
     int exit_code;
     long long duration_ms; /* -1 when not told */

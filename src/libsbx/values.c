@@ -78,14 +78,19 @@ bool libsbx_int_member(const json_t *obj, const char *key, int *ret)
     return true;
 }
 
+static char *dup_or_empty(const json_t *obj, const char *key)
+{
+    char *s = libsbx_dup_member(obj, key);
+    return s ? s : xstrdup("");
+}
+
 void libsbx_exec_result_parse(const json_t *obj, struct sbx_exec_result *ret)
 {
     struct sbx_exec_result r = {.duration_ms = -1};
     r.stdout_data = libsbx_bytes_member(obj, "stdout", &r.stdout_len);
     r.stderr_data = libsbx_bytes_member(obj, "stderr", &r.stderr_len);
-    r.status = libsbx_dup_member(obj, "status");
-    if (!r.status)
-        r.status = xstrdup("");
+    r.status = dup_or_empty(obj, "status");
+    r.error = dup_or_empty(obj, "error");
     r.has_exit_code = libsbx_int_member(obj, "exit_code", &r.exit_code);
     const json_t *duration = json_object_get(obj, "duration_ms");
     if (json_is_number(duration))
@@ -98,5 +103,6 @@ void sbx_exec_result_done(struct sbx_exec_result *r)
     free(r->stdout_data);
     free(r->stderr_data);
     free(r->status);
+    free(r->error);
     *r = (struct sbx_exec_result){0};
 }

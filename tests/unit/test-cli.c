@@ -144,10 +144,10 @@ static void test_names(void)
 
 static void test_exit_codes(void)
 {
-    ok(exit_code_of("completed", true, 7) == 7, "a command's own code");
-    ok(exit_code_of("timed_out", true, 137) == EXIT_TIMED_OUT, "out of time");
-    ok(exit_code_of("oom_killed", true, 137) == EXIT_OOM_KILLED, "out of memory");
-    ok(exit_code_of("failed", false, 0) == EXIT_SBX_FAILED, "no code and no success");
+    ok(exit_code_of("completed", "", true, 7) == 7, "a command's own code");
+    ok(exit_code_of("timed_out", "", true, 137) == EXIT_TIMED_OUT, "out of time");
+    ok(exit_code_of("oom_killed", "", true, 137) == EXIT_OOM_KILLED, "out of memory");
+    ok(exit_code_of("failed", "", false, 0) == EXIT_SBX_FAILED, "no code and no success");
     snprintf(err.code, sizeof(err.code), "not_found");
     ok(cli_fail(&err) == 123, "not_found is 123");
     snprintf(err.code, sizeof(err.code), "no_such_code");
