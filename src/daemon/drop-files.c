@@ -198,24 +198,63 @@ static int allow(int ruleset, const struct ruleset *handled, const char *path, u
                : 0;
 }
 
-int drop_files(const char *state_path, struct error *err)
+/* 0 without Landlock in the kernel, which is logged; else the version. */
+static int open_ruleset(struct ruleset *handled, bool with_network, int *ret_fd)
 {
     int abi = (int)syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
     if (abi < 1) {
-        log_warn("control plane runs without landlock: this kernel has none");
+        log_warn("no landlock in this kernel: one wall less around pid=%d", getpid());
         return 0;
     }
-    struct ruleset handled = ruleset_for(abi);
+    *handled = ruleset_for(abi);
+    if (with_network)
+        handled->net = 0;
     /* Older kernels know a shorter struct; what they do not know is 0 and may be left out. */
-    size_t size = abi >= 6 ? sizeof(handled) : abi >= 4 ? 2 * sizeof(uint64_t) : sizeof(uint64_t);
-    _cleanup_close_ int ruleset = (int)syscall(SYS_landlock_create_ruleset, &handled, size, 0);
-    if (ruleset < 0)
-        return error_set(err, ERROR_INTERNAL, errno, "landlock");
-    int r = allow(ruleset, &handled, state_path, FS_STATE);
+    size_t size = abi >= 6 ? sizeof(*handled) : abi >= 4 ? 2 * sizeof(uint64_t) : sizeof(uint64_t);
+    *ret_fd = (int)syscall(SYS_landlock_create_ruleset, handled, size, 0);
+    return *ret_fd < 0 ? -errno : abi;
+}
+
+static int restrict_self(int ruleset)
+{
+    return syscall(SYS_landlock_restrict_self, ruleset, 0) < 0 ? -errno : 0;
+}
+
+int drop_files(const char *state_path, struct error *err)
+{
+    struct ruleset handled;
+    _cleanup_close_ int ruleset = -1;
+    int r = open_ruleset(&handled, false, &ruleset);
+    if (r == 0)
+        return 0;
+    if (r > 0)
+        r = allow(ruleset, &handled, state_path, FS_STATE);
     for (size_t i = 0; r == 0 && i < ELEMENTS(kept); i++)
         r = allow(ruleset, &handled, kept[i].path,
                   FS_READ | (kept[i].device ? LANDLOCK_ACCESS_FS_WRITE_FILE : 0));
-    if (r == 0 && syscall(SYS_landlock_restrict_self, ruleset, 0) < 0)
-        r = -errno;
+    if (r == 0)
+        r = restrict_self(ruleset);
+    return r < 0 ? error_set(err, ERROR_INTERNAL, -r, "landlock") : 0;
+}
+
+/* Directories, because resolv.conf and its like are replaced while we run; libraries, because libc
+ * loads what nsswitch.conf names. */
+static const char *const lookup[] = {
+    "/etc",     "/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager", "/lib", "/lib64",
+    "/usr/lib", "/dev/urandom",
+};
+
+int drop_gateway_files(struct error *err)
+{
+    struct ruleset handled;
+    _cleanup_close_ int ruleset = -1;
+    int r = open_ruleset(&handled, true, &ruleset);
+    if (r == 0)
+        return 0;
+    r = r < 0 ? r : 0;
+    for (size_t i = 0; r == 0 && i < ELEMENTS(lookup); i++)
+        r = allow(ruleset, &handled, lookup[i], FS_READ);
+    if (r == 0)
+        r = restrict_self(ruleset);
     return r < 0 ? error_set(err, ERROR_INTERNAL, -r, "landlock") : 0;
 }

@@ -25,5 +25,7 @@ int drop_limits(uint64_t open_files, struct error *err);
 /* Landlock: files below state_path, reading the resolver and CA files, no TCP connection to
  * anywhere, no signal and no abstract socket to other processes. As far as the kernel has it. */
 int drop_files(const char *state_path, struct error *err);
+/* The gateway's: reading what name lookup needs, nothing else of the file system; TCP stays. */
+int drop_gateway_files(struct error *err);
 /* seccomp: no programs, mounts, namespaces, tracing, keyrings, modules, bpf or io_uring. */
 int drop_syscalls(struct error *err);

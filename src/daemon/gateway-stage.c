@@ -1,6 +1,7 @@
 #include "daemon/gateway-stage.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,6 +72,19 @@ void gateway_stage_argv(char **argv, bool privileged, const struct config *c)
     argv[n] = NULL;
 }
 
+/* What gateway_main() leaves: it changes the uid itself when root, and stops writing and execution.
+ */
+static int drop(bool caller, struct error *err)
+{
+    /* Root goes with the uid; a caller's namespace would leave capabilities. */
+    int r = caller ? drop_identity(false, 0, 0, err) : 0;
+    if (r == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+        r = error_set(err, ERROR_INTERNAL, errno, "no_new_privs");
+    if (r == 0)
+        r = drop_gateway_files(err);
+    return r < 0 ? r : drop_syscalls(err);
+}
+
 int gateway_stage(int argc, char **argv)
 {
     struct error err = {0};
@@ -89,8 +103,7 @@ int gateway_stage(int argc, char **argv)
         *(uint32_t *)(void *)((char *)&options + numbers[i]) =
             (uint32_t)strtoul(argv[NUMBERS_AT + i], NULL, 10);
     options.allow_private = argv + GATEWAY_ARGS_FIXED;
-    /* Root goes with the uid; a caller's namespace would leave it capabilities. */
-    if (strcmp(argv[2], as_caller) == 0 && drop_identity(false, 0, 0, &err) < 0) {
+    if (drop(strcmp(argv[2], as_caller) == 0, &err) < 0) {
         log_error("gateway cannot give up its privileges: %s", err.message);
         return 1;
     }

@@ -1,0 +1,240 @@
+/* The control plane's and the gateway's drop: a child gives everything up and then tries what it
+ * must not be able to do any more. Each attempt succeeds before the drop, so that it can fail. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "daemon/drop.h"
+#include "tests/unit/tap.h"
+
+enum attempt {
+    OPEN_HOST_FILE,
+    OPEN_PROC,
+    LIST_ROOT,
+    WRITE_TMP,
+    EXECUTE,
+    CONNECT_TCP,
+    SIGNAL_PARENT,
+    MAKE_NAMESPACE,
+    WRITE_STATE,
+    READ_RESOLVER,
+    WRITE_NULL,
+    BIND_TCP,
+    _ATTEMPT_MAX,
+};
+
+static const char *const names[_ATTEMPT_MAX] = {
+    [OPEN_HOST_FILE] = "read /etc/passwd",
+    [OPEN_PROC] = "read /proc/1/status",
+    [LIST_ROOT] = "list /usr/bin",
+    [WRITE_TMP] = "write to /tmp",
+    [EXECUTE] = "execute a program",
+    [CONNECT_TCP] = "connect to a TCP port",
+    [SIGNAL_PARENT] = "signal the warden",
+    [MAKE_NAMESPACE] = "make a user namespace",
+    [WRITE_STATE] = "write to the state directory",
+    [READ_RESOLVER] = "read /etc/hosts",
+    [WRITE_NULL] = "write to /dev/null",
+    [BIND_TCP] = "bind a TCP port",
+};
+
+/* What the child found, in memory it shares with us. */
+struct result {
+    bool done[_ATTEMPT_MAX];
+    char error[256];
+    uid_t uid;
+    unsigned long long caps;
+    int dumpable, no_new_privs, death_signal;
+    rlim_t open_files;
+};
+
+static struct result *result;
+static int port;
+
+static bool can_open(const char *path, int flags)
+{
+    _cleanup_close_ int fd = open(path, flags | O_CLOEXEC, 0600);
+    return fd >= 0;
+}
+
+static bool can_execute(void)
+{
+    pid_t pid = vfork();
+    if (pid == 0) {
+        execl("/bin/true", "true", (char *)NULL);
+        _exit(1);
+    }
+    int status = -1;
+    return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
+}
+
+static bool can_tcp(bool connecting)
+{
+    _cleanup_close_ int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    if (connecting)
+        a.sin_port = htons((uint16_t)port);
+    return fd >= 0 && (connecting ? connect(fd, (struct sockaddr *)&a, sizeof(a))
+                                  : bind(fd, (struct sockaddr *)&a, sizeof(a))) == 0;
+}
+
+static bool can_make_namespace(void)
+{
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(unshare(CLONE_NEWUSER) == 0 ? 0 : 1);
+    int status = -1;
+    return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
+}
+
+static void attempt_all(const char *state)
+{
+    char path[128], in_tmp[64];
+    snprintf(path, sizeof(path), "%s/probe", state);
+    snprintf(in_tmp, sizeof(in_tmp), "/tmp/test-drop-%d", getpid());
+    bool *done = result->done;
+    done[OPEN_HOST_FILE] = can_open("/etc/passwd", O_RDONLY);
+    done[OPEN_PROC] = can_open("/proc/1/status", O_RDONLY);
+    done[LIST_ROOT] = can_open("/usr/bin", O_RDONLY | O_DIRECTORY);
+    done[WRITE_TMP] = can_open(in_tmp, O_WRONLY | O_CREAT);
+    if (done[WRITE_TMP])
+        unlink(in_tmp);
+    done[EXECUTE] = can_execute();
+    done[CONNECT_TCP] = can_tcp(true);
+    done[BIND_TCP] = can_tcp(false);
+    done[SIGNAL_PARENT] = kill(getppid(), 0) == 0;
+    done[MAKE_NAMESPACE] = can_make_namespace();
+    done[WRITE_STATE] = can_open(path, O_WRONLY | O_CREAT) && unlink(path) == 0;
+    done[READ_RESOLVER] = can_open("/etc/hosts", O_RDONLY);
+    done[WRITE_NULL] = can_open("/dev/null", O_WRONLY);
+}
+
+static void describe(void)
+{
+    struct rlimit files;
+    result->uid = getuid();
+    result->dumpable = prctl(PR_GET_DUMPABLE);
+    result->no_new_privs = prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0);
+    prctl(PR_GET_PDEATHSIG, &result->death_signal);
+    getrlimit(RLIMIT_NOFILE, &files);
+    result->open_files = files.rlim_cur;
+    for (int cap = 0; cap < 41; cap++)
+        if (prctl(PR_CAPBSET_READ, cap, 0, 0, 0) == 1)
+            result->caps |= 1ULL << cap;
+}
+
+enum role { NOBODY_YET, CONTROL_AS_ROOT, CONTROL_AS_CALLER, GATEWAY };
+
+static int drop(enum role role, const char **state, pid_t parent, struct error *err)
+{
+    _cleanup_close_ int fd = open(*state, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (role == NOBODY_YET)
+        return 0;
+    int r = drop_limits(77, err);
+    if (r == 0 && role == CONTROL_AS_ROOT) {
+        r = drop_root(*state, fd, err);
+        *state = DROP_STATE_PATH;
+    }
+    if (r == 0)
+        r = drop_identity(role == CONTROL_AS_ROOT, DROP_CONTROL_UID, DROP_CONTROL_UID, err);
+    if (r == 0)
+        r = drop_process(parent, err);
+    if (r == 0)
+        r = role == GATEWAY ? drop_gateway_files(err) : drop_files(*state, err);
+    return r < 0 ? r : drop_syscalls(err);
+}
+
+/* Runs all attempts in a child that has dropped in the given way. */
+static void run(enum role role, const char *state)
+{
+    pid_t parent = getpid();
+    memset(result, 0, sizeof(*result));
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct error err = {0};
+        if (drop(role, &state, parent, &err) < 0) {
+            snprintf(result->error, sizeof(result->error), "%.255s", err.message);
+            _exit(1);
+        }
+        attempt_all(state);
+        describe();
+        _exit(0);
+    }
+    int status = -1;
+    waitpid(pid, &status, 0);
+    ok(status == 0, "the child ran (status %d, %s)", status, result->error);
+}
+
+static void expect(const char *who, unsigned allowed)
+{
+    for (unsigned i = 0; i < _ATTEMPT_MAX; i++) {
+        bool may = allowed & (1U << i);
+        ok(result->done[i] == may, "%s %s %s", who, may ? "can" : "cannot", names[i]);
+    }
+}
+
+#define BIT(x) (1U << (x))
+#define ALL    (BIT(_ATTEMPT_MAX) - 1)
+
+static int listen_somewhere(void)
+{
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof(a);
+    if (bind(fd, (struct sockaddr *)&a, sizeof(a)) < 0 || listen(fd, 8) < 0 ||
+        getsockname(fd, (struct sockaddr *)&a, &len) < 0)
+        return -1;
+    port = ntohs(a.sin_port);
+    return fd;
+}
+
+int main(void)
+{
+    char state[] = "/tmp/test-drop-XXXXXX";
+    result = mmap(NULL, sizeof(*result), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    _cleanup_close_ int listener = listen_somewhere();
+    if (result == MAP_FAILED || listener < 0 || !mkdtemp(state))
+        return 1;
+    bool root = geteuid() == 0;
+    bool landlock =
+        syscall(SYS_landlock_create_ruleset, NULL, 0, 1) >= 6; /* every wall of ours: ABI 6 */
+
+    run(NOBODY_YET, state);
+    expect("nobody yet", ALL);
+
+    if (root && chown(state, DROP_CONTROL_UID, DROP_CONTROL_UID) == 0) {
+        run(CONTROL_AS_ROOT, state);
+        unsigned may = BIT(WRITE_STATE) | BIT(READ_RESOLVER) | BIT(WRITE_NULL);
+        expect("control plane of root", landlock ? may : may | BIT(CONNECT_TCP) | BIT(BIND_TCP));
+        ok(result->uid == DROP_CONTROL_UID && result->caps == 0, "another user, no bounding set");
+        ok(result->dumpable == 0 && result->no_new_privs == 1 && result->death_signal == SIGKILL &&
+               result->open_files == 77,
+           "process flags and limits");
+        ok(chown(state, 0, 0) == 0, "take the directory back");
+    }
+    if (landlock) {
+        run(CONTROL_AS_CALLER, state);
+        expect("control plane of a caller",
+               BIT(WRITE_STATE) | BIT(READ_RESOLVER) | BIT(WRITE_NULL));
+        run(GATEWAY, state);
+        expect("gateway",
+               BIT(OPEN_HOST_FILE) | BIT(READ_RESOLVER) | BIT(CONNECT_TCP) | BIT(BIND_TCP));
+    }
+    rmdir(state);
+    return tap_done();
+}
