@@ -1,4 +1,4 @@
-/* One connection: an explicit state machine over a libuv stream, plain or TLS.
+/* One connection: an explicit state machine. conn-io.c moves its bytes.
  *
  * States (enum conn_state), each left only in this file or by http_upgrade_ws():
  *
@@ -33,13 +33,6 @@
 #include "base/log.h"
 #include "net/conn.h"
 #include "net/tls.h"
-
-#define ROOM_MIN 4096 /* compact the input when less is free behind it */
-
-struct write {
-    uv_write_t req;
-    char data[];
-};
 
 struct conn *conn_new(struct http_server *s, bool is_unix)
 {
@@ -104,11 +97,9 @@ static void on_shutdown(uv_shutdown_t *req, int status)
     struct conn *c = req->handle->data;
     c->shutdown_done = true;
     c->since = uv_now(c->server->o.loop);
-    if (status < 0 || !c->linger_read || c->eof || c->lingered > c->server->o.max_discard_bytes)
+    if (status < 0 || !c->linger_read || c->eof)
         conn_close(c);
 }
-
-static void tls_flush(struct conn *c);
 
 void conn_linger(struct conn *c, bool read)
 {
@@ -119,204 +110,27 @@ void conn_linger(struct conn *c, bool read)
     c->since = uv_now(c->server->o.loop);
     if (c->tls) {
         tls_shutdown(c->tls);
-        tls_flush(c);
+        conn_flush_tls(c);
     }
     if (c->state == CONN_LINGER && uv_shutdown(&c->shutdown, &c->h.stream, on_shutdown) < 0)
         conn_close(c);
 }
 
-/* --- output */
+/* --- the machine */
 
-size_t conn_queued(const struct conn *c)
+/* Nothing more is read then, but a client that reads still has a moment to see its answer. */
+static bool enough_lingered(const struct conn *c)
 {
-    return uv_stream_get_write_queue_size(&c->h.stream);
+    return c->lingered > c->server->o.max_discard_bytes;
 }
 
-static void on_written(uv_write_t *w, int status)
-{
-    struct conn *c = w->handle->data;
-    free(container_of(w, struct write, req));
-    if (c->state == CONN_CLOSING)
-        return;
-    if (status < 0) {
-        conn_close(c);
-        return;
-    }
-    c->write_since = uv_now(c->server->o.loop);
-    c->write_last = conn_queued(c);
-    if (c->write_last)
-        return;
-    struct http_request *req = &c->req;
-    if (c->state == CONN_WS) {
-        ws_drained(c);
-    } else if (c->state == CONN_BUSY && req->want_drain) {
-        req->want_drain = false;
-        if (req->on_drain)
-            req->on_drain(req, req->drain_data);
-    }
-    conn_process(c);
-}
-
-static void queue_rest(struct conn *c, const uv_buf_t *bufs, unsigned n, size_t skip, size_t total)
-{
-    struct write *w = xrealloc(NULL, sizeof(*w) + total - skip);
-    size_t at = 0;
-    for (unsigned i = 0; i < n; i++) {
-        size_t drop = skip < bufs[i].len ? skip : bufs[i].len;
-        memcpy(w->data + at, bufs[i].base + drop, bufs[i].len - drop);
-        at += bufs[i].len - drop;
-        skip -= drop;
-    }
-    if (!conn_queued(c)) {
-        c->write_since = uv_now(c->server->o.loop);
-        c->write_last = at;
-    }
-    uv_buf_t buf = buf_of(w->data, at);
-    if (uv_write(&w->req, &c->h.stream, &buf, 1, on_written) < 0) {
-        free(w);
-        conn_close(c);
-    }
-}
-
-static void raw_write(struct conn *c, const uv_buf_t *bufs, unsigned n)
-{
-    size_t total = 0, done = 0;
-    for (unsigned i = 0; i < n; i++)
-        total += bufs[i].len;
-    if (!conn_queued(c)) {
-        int r = uv_try_write(&c->h.stream, bufs, n);
-        if (r < 0 && r != UV_EAGAIN) {
-            conn_close(c);
-            return;
-        }
-        done = r > 0 ? (size_t)r : 0;
-    }
-    if (done < total)
-        queue_rest(c, bufs, n, done, total);
-}
-
-static void tls_flush(struct conn *c)
-{
-    const char *data;
-    size_t len = tls_to_send(c->tls, &data);
-    if (!len || c->state == CONN_CLOSING)
-        return;
-    uv_buf_t buf = buf_of(data, len);
-    raw_write(c, &buf, 1);
-    tls_sent(c->tls);
-}
-
-void conn_write(struct conn *c, const uv_buf_t *bufs, unsigned n)
-{
-    if (c->state == CONN_CLOSING)
-        return;
-    if (!c->tls) {
-        raw_write(c, bufs, n);
-        return;
-    }
-    for (unsigned i = 0; i < n; i++) {
-        if (tls_write(c->tls, bufs[i].base, bufs[i].len) < 0) {
-            conn_close(c);
-            return;
-        }
-    }
-    tls_flush(c);
-}
-
-/* --- input */
-
-/* Free bytes behind the input, after moving what is left of it if that helps. */
-static size_t make_room(struct conn *c)
-{
-    if (!c->in) {
-        c->in_cap = c->server->o.max_header_bytes + CONN_BODY_ROOM;
-        c->in = xrealloc(NULL, c->in_cap + 1);
-    }
-    if (c->in_pos == c->in_len) {
-        c->in_pos = c->in_len = c->in_base;
-    } else if (c->in_cap - c->in_len < ROOM_MIN && c->in_pos > c->in_base) {
-        memmove(c->in + c->in_base, c->in + c->in_pos, c->in_len - c->in_pos);
-        c->in_len -= c->in_pos - c->in_base;
-        c->in_pos = c->in_base;
-    }
-    return c->in_cap - c->in_len;
-}
-
-static void on_alloc(uv_handle_t *handle, size_t hint, uv_buf_t *buf)
-{
-    struct conn *c = handle->data;
-    (void)hint;
-    size_t room = make_room(c);
-    if (c->tls)
-        *buf = buf_of(c->server->tls_in, CONN_BODY_ROOM);
-    else
-        *buf = buf_of(c->in + c->in_len, room);
-}
-
-/* A head is timed from its first byte, a body from its last. */
-static void input_came(struct conn *c, size_t n)
-{
-    if (c->state != CONN_HEAD || c->in_pos == c->in_len)
-        c->since = uv_now(c->server->o.loop);
-    c->in_len += n;
-}
-
-/* Decrypts as much as there is room for; whether anything came. */
-static bool tls_pull(struct conn *c)
-{
-    bool any = false;
-    size_t room;
-    while (c->state != CONN_CLOSING && !c->eof && (room = make_room(c)) > 0) {
-        ssize_t n = tls_read(c->tls, c->in + c->in_len, room);
-        tls_flush(c);
-        if (n == 0)
-            break;
-        if (n == -EPROTO)
-            conn_close(c);
-        else if (n < 0)
-            c->eof = true;
-        else
-            input_came(c, (size_t)n);
-        any |= n > 0;
-    }
-    return any;
-}
-
-static void update_reading(struct conn *c);
-
-static void on_read(uv_stream_t *stream, ssize_t nread, const uv_buf_t *buf)
-{
-    struct conn *c = stream->data;
-    if (nread == 0 || c->state == CONN_CLOSING)
-        return;
-    if (nread == UV_ENOBUFS) {
-        update_reading(c);
-        return;
-    }
-    if (nread < 0) {
-        c->eof = true;
-        if (nread != UV_EOF) {
-            conn_close(c);
-            return;
-        }
-    } else if (c->tls) {
-        if (tls_feed(c->tls, buf->base, (size_t)nread) < 0) {
-            conn_close(c);
-            return;
-        }
-    } else {
-        input_came(c, (size_t)nread);
-    }
-    conn_process(c);
-}
-
-static bool wants_input(const struct conn *c)
+bool conn_wants_input(const struct conn *c)
 {
     if (c->eof)
         return false;
     switch (c->state) {
     case CONN_LINGER:
-        return c->linger_read && c->lingered <= c->server->o.max_discard_bytes;
+        return c->linger_read && !enough_lingered(c);
     case CONN_WS:
         return ws_wants_input(c->ws);
     case CONN_CLOSING:
@@ -325,22 +139,6 @@ static bool wants_input(const struct conn *c)
         return true;
     }
 }
-
-static void update_reading(struct conn *c)
-{
-    if (c->state == CONN_CLOSING)
-        return;
-    bool want = wants_input(c) && make_room(c) > 0;
-    if (want == c->reading)
-        return;
-    c->reading = want;
-    if (want && uv_read_start(&c->h.stream, on_alloc, on_read) < 0)
-        conn_close(c);
-    else if (!want)
-        uv_read_stop(&c->h.stream);
-}
-
-/* --- the machine */
 
 /* An answer of this layer's own to bytes that never became a request. */
 void conn_refuse(struct conn *c, int status, const char *message)
@@ -437,8 +235,7 @@ static void step_linger(struct conn *c)
 {
     c->lingered += c->in_len - c->in_pos;
     c->in_base = c->in_pos = c->in_len = 0;
-    bool enough = c->eof || c->lingered > c->server->o.max_discard_bytes;
-    if (enough && c->shutdown_done)
+    if (c->eof && c->shutdown_done)
         conn_close(c);
 }
 
@@ -467,17 +264,17 @@ void conn_process(struct conn *c)
         return;
     do {
         if (c->tls && !c->eof)
-            tls_pull(c);
+            conn_pull_tls(c);
         c->processing = true;
         while (step(c))
             ;
         c->processing = false;
-    } while (c->tls && !c->eof && wants_input(c) && tls_pull(c));
+    } while (c->tls && !c->eof && conn_wants_input(c) && conn_pull_tls(c));
     if (c->eof && c->state == CONN_HEAD)
         conn_linger(c, false); /* earlier answers may still be queued */
     else if (c->eof && c->state != CONN_LINGER)
         conn_close(c);
-    update_reading(c);
+    conn_update_reading(c);
 }
 
 void conn_advance(struct conn *c)
@@ -489,7 +286,21 @@ void conn_advance(struct conn *c)
 void conn_start(struct conn *c)
 {
     c->since = uv_now(c->server->o.loop);
-    update_reading(c);
+    conn_update_reading(c);
+}
+
+/* Everything queued has been taken by the kernel. */
+void conn_drained(struct conn *c)
+{
+    struct http_request *req = &c->req;
+    if (c->state == CONN_WS) {
+        ws_drained(c);
+    } else if (c->state == CONN_BUSY && req->want_drain) {
+        req->want_drain = false;
+        if (req->on_drain)
+            req->on_drain(req, req->drain_data);
+    }
+    conn_process(c);
 }
 
 /* --- time */
@@ -540,7 +351,8 @@ void conn_tick(struct conn *c, uint64_t now)
         ws_tick(c->ws, now);
         break;
     case CONN_LINGER:
-        if (c->shutdown_done && waited >= CONN_LINGER_MS)
+        if (c->shutdown_done &&
+            waited >= (enough_lingered(c) ? CONN_LINGER_FULL_MS : CONN_LINGER_MS))
             conn_close(c);
         break;
     case CONN_CLOSING:

@@ -14,6 +14,7 @@
 #define HTTP_QUERY_MAX       64    /* query parameters: 400 */
 #define CONN_BODY_ROOM       65536 /* input buffer behind the longest head */
 #define CONN_LINGER_MS       5000  /* how long a refused client's bytes are still read */
+#define CONN_LINGER_FULL_MS  1000  /* the same, once max_discard_bytes have been read */
 #define CONN_REFUSED_MAX     64    /* connections over max_connections that are told so */
 #define RESPONSE_HEADERS_MAX 65536
 #define WS_CLOSE_TIMEOUT_MS  5000
@@ -135,12 +136,20 @@ void conn_start(struct conn *c);
 void conn_refuse(struct conn *c, int status, const char *message);
 void conn_process(struct conn *c);
 void conn_advance(struct conn *c); /* something changed outside conn_process() */
-void conn_write(struct conn *c, const uv_buf_t *bufs, unsigned n);
-size_t conn_queued(const struct conn *c);
 void conn_linger(struct conn *c, bool read);
 void conn_close(struct conn *c);
 void conn_reset(struct conn *c);
 void conn_tick(struct conn *c, uint64_t now);
+bool conn_wants_input(const struct conn *c);
+void conn_drained(struct conn *c);
+
+/* conn-io.c */
+void conn_write(struct conn *c, const uv_buf_t *bufs, unsigned n);
+size_t conn_queued(const struct conn *c);
+void conn_update_reading(struct conn *c);
+/* Decrypts as much as there is room for; whether anything came. */
+bool conn_pull_tls(struct conn *c);
+void conn_flush_tls(struct conn *c);
 
 /* parse.c: fills c->req from the head at c->in[start..start+len). 0 or a status to refuse it with.
  */
