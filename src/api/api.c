@@ -1,0 +1,301 @@
+/* From an HTTP request to its route's handler: who asks, may they, which route, which body. */
+#include "api/api.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "api/auth.h"
+#include "api/idempotency.h"
+#include "api/internal.h"
+#include "api/request.h"
+#include "base/alloc.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "base/strbuf.h"
+
+#define REPLY_MAX (256 * 1024 * 1024)
+
+struct api *api_new(const struct api_options *o)
+{
+    struct api *api = new0(struct api);
+    api->options = *o;
+    api->idempotency = idempotency_table_new(o->max_idempotency_keys, o->idempotency_ms);
+    return api;
+}
+
+void api_free(struct api *api)
+{
+    if (!api)
+        return;
+    idempotency_table_free(api->idempotency);
+    free(api);
+}
+
+/* --- answering */
+
+static void request_free(struct api_request *req)
+{
+    for (size_t i = 0; i < API_PARAMS_MAX; i++)
+        free(req->params[i]);
+    json_decref(req->body);
+    free(req);
+}
+
+struct http_request *api_take(struct api_request *req)
+{
+    struct http_request *http = req->http;
+    http_request_on_abort(http, NULL, NULL);
+    http_request_set_data(http, NULL);
+    request_free(req);
+    return http;
+}
+
+void api_reply_text(struct api_request *req, int status, const char *type, const char *text,
+                    size_t len)
+{
+    struct api *api = req->api;
+    api->replies[status / 100 % 6]++;
+    if (req->idempotency)
+        idempotency_finish(req->idempotency, status, text, len);
+    if (req->http) {
+        http_request_on_abort(req->http, NULL, NULL);
+        http_request_set_data(req->http, NULL); /* the rest of a body may still come */
+        http_respond(req->http, status, type, text, len);
+    }
+    request_free(req);
+}
+
+void api_reply(struct api_request *req, int status, json_t *body)
+{
+    _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(REPLY_MAX);
+    if (json_format(body, &b) < 0) {
+        strbuf_reset(&b);
+        strbuf_puts(&b, "{\"error\":\"the answer is too large\"}");
+        status = 500;
+    }
+    json_decref(body);
+    api_reply_text(req, status, "application/json", b.data, b.len);
+}
+
+json_t *api_error_body(enum route_style style, const struct error *err)
+{
+    if (style == STYLE_B)
+        return json_pack("{s:s}", "error", err->message);
+    json_t *e =
+        json_pack("{s:s, s:s}", "code", error_code_name(err->code), "message", err->message);
+    if (*err->field)
+        json_object_set_new(e, "field", json_string(err->field));
+    if (style == STYLE_A)
+        return json_pack("{s:s, s:o}", "status", "error", "error", e);
+    return json_pack("{s:o}", "error", e);
+}
+
+void api_fail(struct api_request *req, const struct error *err)
+{
+    if (req->http && err->code == ERROR_LIMIT)
+        http_response_header(req->http, "Retry-After", "1");
+    if (err->code == ERROR_INTERNAL)
+        log_error("request failed id=%s: %s", req->request_id, err->message);
+    api_reply(req, error_code_http(err->code), api_error_body(req->route->style, err));
+}
+
+struct sandbox *api_find_sandbox(struct api_request *req)
+{
+    struct error err = {0};
+    struct sandbox *sb = sandbox_find(req->options->manager, req->owner, req->params[0]);
+    if (sb)
+        return sb;
+    error_set(&err, ERROR_NOT_FOUND, 0, "there is no sandbox '%.80s'", req->params[0]);
+    api_fail(req, &err);
+    return NULL;
+}
+
+struct exec *api_find_exec(struct api_request *req, struct sandbox *sb)
+{
+    struct error err = {0};
+    struct exec *e = exec_find(sb, req->params[1]);
+    if (e)
+        return e;
+    error_set(&err, ERROR_NOT_FOUND, 0, "sandbox %s has no exec '%.80s'", sandbox_id(sb),
+              req->params[1]);
+    api_fail(req, &err);
+    return NULL;
+}
+
+/* --- finding the route */
+
+/* Matches one path against a pattern; parameters are borrowed parts of path. */
+static bool match(const char *pattern, const char *path, const char *params[API_PARAMS_MAX],
+                  size_t lengths[API_PARAMS_MAX])
+{
+    size_t n = 0;
+    while (*pattern) {
+        if (*pattern != '{') {
+            if (*pattern++ != *path++)
+                return false;
+            continue;
+        }
+        size_t len = strcspn(path, "/");
+        if (len == 0)
+            return false;
+        params[n] = path;
+        lengths[n++] = len;
+        path += len;
+        pattern += strcspn(pattern, "}") + 1;
+    }
+    return *path == 0;
+}
+
+static const struct route *find_route(struct api *api, struct http_request *http,
+                                      const char *params[API_PARAMS_MAX],
+                                      size_t lengths[API_PARAMS_MAX], bool *ret_other_method)
+{
+    const char *path = http_request_path(http);
+    enum http_method method = http_request_method(http);
+    if (method == HTTP_HEAD_)
+        method = HTTP_GET_;
+    *ret_other_method = false;
+    for (size_t i = 0; i < n_routes; i++) {
+        const struct route *r = &routes[i];
+        if ((r->flags & ROUTE_DEBUG) && !api->options.debug_endpoints)
+            continue;
+        for (size_t k = 0; k < API_PARAMS_MAX; k++)
+            params[k] = NULL;
+        if (!match(r->path, path, params, lengths))
+            continue;
+        if (r->method == method && !!(r->flags & ROUTE_WS) == http_request_wants_ws(http))
+            return r;
+        if (r->method == method && (r->flags & ROUTE_WS))
+            return r;
+        if (r->method != method)
+            *ret_other_method = true;
+    }
+    return NULL;
+}
+
+/* --- before the handler */
+
+static void set_request_id(struct api_request *req)
+{
+    const char *given = http_request_header(req->http, "X-Request-Id");
+    size_t n = given ? strlen(given) : 0;
+    bool usable = n > 0 && n <= API_REQUEST_ID_MAX;
+    for (size_t i = 0; usable && i < n; i++)
+        usable = given[i] > ' ' && given[i] < 0x7f;
+    if (usable)
+        memcpy(req->request_id, given, n + 1);
+    else
+        random_id(req->request_id, 20);
+    http_response_header(req->http, "X-Request-Id", req->request_id);
+}
+
+static void on_abort(struct http_request *http, void *data)
+{
+    struct api_request *req = data;
+    (void)http;
+    if (req->idempotency) {
+        req->http = NULL; /* whoever repeats the request gets the answer */
+        return;
+    }
+    if (req->on_abort)
+        req->on_abort(req);
+    request_free(req);
+}
+
+static void call_handler(struct api_request *req)
+{
+    http_request_on_abort(req->http, on_abort, req);
+    req->route->handle(req);
+}
+
+static void on_body(struct http_request *http, const char *body, size_t len)
+{
+    struct api_request *req = http_request_data(http);
+    struct error err = {0};
+    if (len || (req->route->flags & ROUTE_BODY)) {
+        if (len)
+            req->body = json_parse_object(body, len, &err);
+        else
+            error_set(&err, ERROR_INVALID, 0, "the body is empty: a JSON object is expected");
+        if (!req->body) {
+            api_fail(req, &err);
+            return;
+        }
+    }
+    if (idempotency_begin(req->api->idempotency, req, body, len))
+        call_handler(req);
+}
+
+static void on_body_too_large(struct http_request *http)
+{
+    struct api_request *req = http_request_data(http);
+    struct error err = {0};
+    error_set(&err, ERROR_TOO_LARGE, 0, "the body is over %zu bytes (max_body_bytes)",
+              req->options->max_body_bytes);
+    api_fail(req, &err);
+}
+
+static int check_access(struct api_request *req, struct error *err)
+{
+    int r = auth_check_source(req->options, req->http, err);
+    if (r >= 0 && !(req->route->flags & ROUTE_OPEN))
+        r = auth_check_token(req->options, req->http, err);
+    return r;
+}
+
+static const struct route no_route = {.path = "", .style = STYLE_NATIVE, .flags = ROUTE_OPEN};
+
+/* Contract B's paths get contract B's errors even where there is no such route. */
+static const struct route no_route_b = {.path = "", .style = STYLE_B, .flags = ROUTE_OPEN};
+
+static void reject_unrouted(struct api_request *req, bool other_method)
+{
+    struct error err = {0};
+    if (other_method)
+        error_set(&err, ERROR_METHOD, 0, "%s is not a method of %.200s",
+                  http_request_method_name(req->http), http_request_path(req->http));
+    else
+        error_set(&err, ERROR_NOT_FOUND, 0, "there is nothing at %.200s",
+                  http_request_path(req->http));
+    api_fail(req, &err);
+}
+
+void api_on_request(struct http_request *http, void *data)
+{
+    struct api *api = data;
+    const char *params[API_PARAMS_MAX];
+    size_t lengths[API_PARAMS_MAX];
+    bool other_method;
+    struct error err = {0};
+    struct api_request *req = new0(struct api_request);
+    req->api = api;
+    req->options = &api->options;
+    req->http = http;
+    req->owner = "";
+    http_request_set_data(http, req);
+    api->requests++;
+    set_request_id(req);
+    req->route = find_route(api, http, params, lengths, &other_method);
+    bool found = req->route;
+    if (!found)
+        req->route = strncmp(http_request_path(http), "/sandboxes", 10) ? &no_route : &no_route_b;
+    if (check_access(req, &err) < 0) {
+        if (err.code == ERROR_UNAUTHORIZED)
+            http_response_header(http, "WWW-Authenticate", "Bearer");
+        api_fail(req, &err);
+        return;
+    }
+    if (!found) {
+        reject_unrouted(req, other_method);
+        return;
+    }
+    for (size_t i = 0; i < API_PARAMS_MAX && params[i]; i++)
+        req->params[i] = xstrndup(params[i], lengths[i]);
+    if (req->route->flags & (ROUTE_BODY | ROUTE_BODY_OPTIONAL)) {
+        http_request_on_abort(http, on_abort, req);
+        http_request_read_body(http, api->options.max_body_bytes, on_body, on_body_too_large);
+    } else {
+        call_handler(req);
+    }
+}

@@ -1,0 +1,42 @@
+/* The HTTP front end: routes over the operations below, three contracts, one error table. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "runtime/runtime.h"
+#include "tool/tool.h"
+
+struct api;
+struct http_request;
+
+struct api_options {
+    uv_loop_t *loop;
+    struct manager *manager;
+    struct runtime_host *host;
+    struct tool_options tool;
+    const struct spec *default_spec;
+    const char *token; /* NULL: none asked for */
+    char *const *allowed_origins;
+    char *const *allowed_hosts; /* names accepted in Host besides IP literals and localhost */
+    bool debug_endpoints;
+    bool async_exec; /* contract B's default */
+    size_t max_body_bytes, max_upload_bytes, max_output_bytes;
+    uint64_t exec_timeout_ms, exec_max_timeout_ms; /* 0: none */
+    const char *cache_mode, *cache_hostpath, *volume_mode;
+    pid_t warden_pid;
+    size_t max_idempotency_keys;
+    uint64_t idempotency_ms;
+};
+
+struct api *api_new(const struct api_options *o);
+void api_free(struct api *api);
+/* For struct http_options; data is the api. */
+void api_on_request(struct http_request *http, void *data);
+
+/* The line protocol: one request's line in, one response's line out (no newline), through the same
+ * tool calls as HTTP. on_line comes once, from inside or later. */
+void api_line(struct api *api, const char *line, size_t len,
+              void (*on_line)(void *data, const char *line, size_t len), void *data);

@@ -1,0 +1,96 @@
+#include "api/auth.h"
+
+#include <arpa/inet.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <string.h>
+#include <strings.h>
+
+#include "api/api.h"
+#include "base/error.h"
+#include "net/http.h"
+
+/* The name without its port and brackets; false when it is not a host at all. */
+static bool host_name(const char *host, char *out, size_t size)
+{
+    const char *start = host;
+    size_t n;
+    if (*host == '[') {
+        start = host + 1;
+        n = strcspn(start, "]");
+        if (start[n] != ']')
+            return false;
+    } else {
+        n = strcspn(host, ":");
+    }
+    if (n == 0 || n >= size)
+        return false;
+    memcpy(out, start, n);
+    out[n] = 0;
+    return true;
+}
+
+static bool host_is_ours(const struct api_options *o, const char *host)
+{
+    char name[256];
+    unsigned char address[16];
+    if (!host || !host_name(host, name, sizeof(name)))
+        return false;
+    if (strcasecmp(name, "localhost") == 0 || inet_pton(AF_INET, name, address) == 1 ||
+        inet_pton(AF_INET6, name, address) == 1)
+        return true;
+    for (char *const *h = o->allowed_hosts; h && *h; h++)
+        if (strcasecmp(*h, name) == 0 || strcasecmp(*h, host) == 0)
+            return true;
+    return false;
+}
+
+static bool origin_is_ours(const struct api_options *o, const char *origin, const char *host)
+{
+    for (char *const *a = o->allowed_origins; a && *a; a++)
+        if (strcasecmp(*a, origin) == 0)
+            return true;
+    const char *p = strstr(origin, "://");
+    return p && host && strcasecmp(p + 3, host) == 0;
+}
+
+int auth_check_source(const struct api_options *o, struct http_request *http, struct error *err)
+{
+    const char *host = http_request_header(http, "Host");
+    const char *origin = http_request_header(http, "Origin");
+    if (!http_request_is_unix(http) && !host_is_ours(o, host))
+        return error_set(err, ERROR_FORBIDDEN, 0,
+                         "Host '%.100s' is not a name of this daemon (allowed_hosts_header)",
+                         host ? host : "");
+    if (origin && !origin_is_ours(o, origin, host))
+        return error_set(err, ERROR_FORBIDDEN, 0,
+                         "Origin '%.100s' is not allowed (allowed_origins)", origin);
+    return 0;
+}
+
+/* Compares digests, so that neither content nor length of the token shows in the time. */
+static bool token_equal(const char *a, const char *b)
+{
+    unsigned char x[EVP_MAX_MD_SIZE], y[EVP_MAX_MD_SIZE];
+    if (!EVP_Digest(a, strlen(a), x, NULL, EVP_sha256(), NULL) ||
+        !EVP_Digest(b, strlen(b), y, NULL, EVP_sha256(), NULL))
+        return false;
+    return CRYPTO_memcmp(x, y, 32) == 0;
+}
+
+int auth_check_token(const struct api_options *o, struct http_request *http, struct error *err)
+{
+    if (!o->token)
+        return 0;
+    const char *given = http_request_header(http, "X-Sandbox-Token");
+    const char *header = http_request_header(http, "Authorization");
+    if (header && strncasecmp(header, "bearer ", 7) == 0) {
+        given = header + 7;
+        while (*given == ' ')
+            given++;
+    }
+    if (given && token_equal(given, o->token))
+        return 0;
+    return error_set(err, ERROR_UNAUTHORIZED, 0,
+                     given ? "the token is wrong" : "a token is needed");
+}

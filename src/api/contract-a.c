@@ -1,0 +1,232 @@
+/* Contract A: MAS tool calls over HTTP and, through the same calls, over lines. */
+#include <string.h>
+
+#include "api/handlers.h"
+#include "api/sandbox-reply.h"
+#include "base/alloc.h"
+#include "base/json.h"
+
+#define ALIAS_MAX 128
+
+void handle_a_health(struct api_request *req)
+{
+    api_reply(req, 200, json_pack("{s:s, s:s}", "status", "ok", "version", MAS_VERSION));
+}
+
+/* --- create */
+
+static int check_alias(const char *alias, struct error *err)
+{
+    size_t n = strlen(alias);
+    bool good = n >= 1 && n <= ALIAS_MAX;
+    for (size_t i = 0; good && i < n; i++)
+        good = alias[i] > ' ' && alias[i] < 0x7f && alias[i] != '/';
+    if (!good || strstr(alias, ".."))
+        return error_field(err, "sandbox_id",
+                           "'sandbox_id' must be 1 to %d printable bytes without '/' and '..'",
+                           ALIAS_MAX);
+    return 0;
+}
+
+static int parse_resources(const json_t *body, struct spec *s, uint64_t *ret_timeout_ms,
+                           struct error *err)
+{
+    json_t *res = NULL;
+    double cpu = 0;
+    int64_t memory = 0, disk = 0, timeout = 0;
+    int r = json_member_object(body, "resources", &res, err);
+    if (r <= 0)
+        return r;
+    r = json_member_number(res, "cpu", 0, 1024, &cpu, err);
+    if (r >= 0)
+        r = json_member_int(res, "mem_mb", 0, 1 << 24, &memory, err);
+    if (r >= 0)
+        r = json_member_int(res, "disk_mb", 0, 1 << 24, &disk, err);
+    if (r >= 0)
+        r = json_member_int(res, "timeout_ms", 0, INT64_MAX / 1000000, &timeout, err);
+    if (r < 0)
+        return r;
+    /* 0 is how Go clients say "not set". */
+    if (cpu > 0) {
+        s->cpu_millicores = cpu < 0.001 ? 1 : (uint32_t)(cpu * 1000);
+        s->asked[WALL_CPU] = true;
+    }
+    if (memory) {
+        s->memory_bytes = (uint64_t)memory << 20;
+        s->asked[WALL_MEMORY] = true;
+    }
+    if (disk) {
+        s->disk_bytes = (uint64_t)disk << 20;
+        s->asked[WALL_DISK] = true;
+    }
+    *ret_timeout_ms = (uint64_t)timeout;
+    return 0;
+}
+
+static json_t *view_created(struct sandbox *sb)
+{
+    const char *id = sandbox_alias(sb) ? sandbox_alias(sb) : sandbox_id(sb);
+    return json_pack("{s:s, s:s}", "sandbox_id", id, "status", "ok");
+}
+
+static struct sandbox *create_from(struct api_request *req, struct spec *spec,
+                                   struct tool_scope *scope, struct error *err)
+{
+    const char *alias = NULL;
+    int r = json_member_string(req->body, "sandbox_id", &alias, err);
+    if (r >= 0 && alias && *alias)
+        r = check_alias(alias, err);
+    if (r >= 0)
+        r = policy_parse(json_object_get(req->body, "policy"), &scope->policy, err);
+    if (r >= 0)
+        r = parse_resources(req->body, spec, &scope->timeout_ms, err);
+    if (r >= 0)
+        r = tool_narrow_spec(spec, &scope->policy, req->options->tool.mounts_allow, err);
+    if (r < 0)
+        return NULL;
+    return sandbox_create(req->options->manager, spec, req->owner, NULL,
+                          alias && *alias ? alias : NULL, false, err);
+}
+
+void handle_a_create(struct api_request *req)
+{
+    struct error err = {0};
+    struct spec spec;
+    struct tool_scope *scope = tool_scope_new();
+    spec_copy(&spec, req->options->default_spec);
+    struct sandbox *sb = create_from(req, &spec, scope, &err);
+    spec_done(&spec);
+    if (!sb) {
+        tool_scope_free(scope);
+        api_fail(req, &err);
+        return;
+    }
+    sandbox_attach(sb, scope, tool_scope_free);
+    sandbox_reply_ready(req, sb, 200, view_created);
+}
+
+/* --- execute */
+
+struct execute {
+    struct policy policy;
+    struct tool_call *call;
+    struct api_request *req;
+    char *tool_call_id;
+};
+
+static void execute_free(struct execute *x)
+{
+    policy_done(&x->policy);
+    free(x->tool_call_id);
+    free(x);
+}
+
+static void on_execute_abort(struct api_request *req)
+{
+    struct execute *x = req->state;
+    tool_call_abandon(x->call);
+    execute_free(x);
+}
+
+static void on_tool_done(void *data, const struct tool_result *r)
+{
+    struct execute *x = data;
+    struct api_request *req = x->req;
+    json_t *o = json_object();
+    if (x->tool_call_id)
+        json_object_set_new(o, "tool_call_id", json_string(x->tool_call_id));
+    json_object_set_new(o, "status", json_string(r->ok ? "ok" : "error"));
+    if (r->result)
+        json_object_set(o, "result", r->result);
+    if (!r->ok)
+        json_object_set_new(o, "error",
+                            json_pack("{s:s, s:s}", "code", r->code, "message", r->message));
+    json_object_set_new(o, "exit_code", json_integer(r->exit_code));
+    json_object_set_new(
+        o, "usage",
+        json_pack("{s:I, s:f}", "cpu_ms",
+                  (json_int_t)((r->usage.user_us + r->usage.system_us + 999) / 1000), "mem_mb",
+                  (double)r->usage.max_rss_kb / 1024));
+    if (r->stderr_text && *r->stderr_text)
+        json_object_set_new(o, "stderr", json_string(r->stderr_text));
+    execute_free(x);
+    api_reply(req, 200, o);
+}
+
+/* Contract A answers 200 with the verdict inside, once the request itself could be read. */
+static void reply_denied(struct execute *x, const struct error *err)
+{
+    struct tool_result r = {.code = "invalid_request", .message = err->message, .exit_code = 1};
+    on_tool_done(x, &r);
+}
+
+void handle_a_execute(struct api_request *req)
+{
+    struct error err = {0};
+    json_t *tool = NULL;
+    const char *id = NULL, *sandbox_name = NULL, *name = NULL;
+    int r = json_member_object(req->body, "tool", &tool, &err);
+    if (r >= 0 && !tool)
+        r = error_field(&err, "tool", "'tool' is missing");
+    if (r >= 0)
+        r = json_member_string(tool, "name", &name, &err);
+    if (r >= 0 && !name)
+        r = error_field(&err, "tool", "'tool.name' is missing");
+    if (r >= 0)
+        r = json_member_string(req->body, "tool_call_id", &id, &err);
+    if (r >= 0)
+        r = json_member_string(req->body, "sandbox_id", &sandbox_name, &err);
+    struct execute *x = new0(struct execute);
+    if (r >= 0)
+        r = policy_parse(json_object_get(req->body, "policy"), &x->policy, &err);
+    if (r < 0) {
+        execute_free(x);
+        api_fail(req, &err);
+        return;
+    }
+    x->req = req;
+    x->tool_call_id = id ? xstrdup(id) : NULL;
+    struct tool_request tr = {.owner = req->owner,
+                              .name = name,
+                              .args = json_object_get(tool, "args"),
+                              .policy = &x->policy};
+    if (sandbox_name && *sandbox_name) {
+        tr.sandbox = sandbox_find(req->options->manager, req->owner, sandbox_name);
+        if (!tr.sandbox) {
+            error_set(&err, ERROR_NOT_FOUND, 0, "there is no sandbox '%.80s'", sandbox_name);
+            reply_denied(x, &err);
+            return;
+        }
+        tr.scope = sandbox_attached(tr.sandbox);
+    }
+    req->state = x;
+    req->on_abort = on_execute_abort;
+    struct tool_call *call = tool_call_start(&req->options->tool, &tr, on_tool_done, x);
+    if (call)
+        x->call = call;
+}
+
+/* --- destroy */
+
+static json_t *view_destroyed(struct sandbox *sb)
+{
+    (void)sb;
+    return json_pack("{s:s}", "status", "ok");
+}
+
+void handle_a_destroy(struct api_request *req)
+{
+    struct error err = {0};
+    const char *id = NULL;
+    struct sandbox *sb = NULL;
+    if (json_member_string(req->body, "sandbox_id", &id, &err) >= 0 && !id)
+        error_field(&err, "sandbox_id", "'sandbox_id' is missing");
+    if (id)
+        sb = sandbox_find(req->options->manager, req->owner, id);
+    if (id && !sb)
+        error_set(&err, ERROR_NOT_FOUND, 0, "there is no sandbox '%.80s'", id);
+    if (!sb)
+        api_fail(req, &err);
+    else
+        sandbox_reply_deleted(req, sb, 200, view_destroyed);
+}

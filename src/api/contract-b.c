@@ -1,0 +1,363 @@
+/* Contract B: sandboxes and streaming exec, as existing clients speak it. */
+#include <stdio.h>
+#include <string.h>
+
+#include "api/handlers.h"
+#include "api/run-reply.h"
+#include "api/sandbox-reply.h"
+#include "api/spec-json.h"
+#include "api/stream.h"
+#include "api/view.h"
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "tool/run.h"
+
+#define ARGV_MAX_ITEMS 65536
+
+/* --- create */
+
+static int refuse(struct error *err, const char *field, const char *why)
+{
+    int r = error_field(err, field, "'%s': %s", field, why);
+    err->code = ERROR_UNSUPPORTED;
+    return r;
+}
+
+/* Fields that only a cluster can mean. */
+static int check_cluster_fields(const json_t *body, struct error *err)
+{
+    static const char *const fields[] = {"cache_pvc_size", "cache_pvc_storage_class",
+                                         "cache_pvc_access_mode"};
+    const char *image = NULL, *volume = NULL;
+    int r = json_member_string(body, "image", &image, err);
+    if (r >= 0)
+        r = json_member_string(body, "volume_mode", &volume, err);
+    if (r < 0)
+        return r;
+    if (image && *image)
+        return refuse(err, "image",
+                      "images are not supported by this version; without it a "
+                      "sandbox has a view of the host's root");
+    if (volume && *volume && strcmp(volume, "emptydir") != 0)
+        return refuse(err, "volume_mode", "only 'emptydir' exists on this runtime");
+    for (size_t i = 0; i < ELEMENTS(fields); i++) {
+        const char *value = NULL;
+        r = json_member_string(body, fields[i], &value, err);
+        if (r < 0)
+            return r;
+        if (value && *value)
+            return refuse(err, fields[i], "volume claims exist only on a cluster");
+    }
+    return 0;
+}
+
+static int parse_cache(const struct api_options *o, const json_t *body, struct spec *s,
+                       struct error *err)
+{
+    const char *mode = o->cache_mode;
+    int r = json_member_string(body, "cache_mode", &mode, err);
+    if (r < 0)
+        return r;
+    if (!mode || !*mode || strcmp(mode, "emptydir") == 0)
+        return 0;
+    if (strcmp(mode, "hostpath") != 0)
+        return refuse(err, "cache_mode", "only 'emptydir' and 'hostpath' exist on this runtime");
+    s->mounts[s->n_mounts++] =
+        (struct spec_mount){xstrdup(o->cache_hostpath), xstrdup("/cache"), false};
+    return 0;
+}
+
+static void push_env(struct spec *s, char *entry)
+{
+    size_t n = strv_length(s->env);
+    s->env = xrealloc(s->env, (n + 2) * sizeof(*s->env));
+    s->env[n] = entry;
+    s->env[n + 1] = NULL;
+}
+
+static char *join(char *const *list)
+{
+    size_t len = 1;
+    for (char *const *i = list; *i; i++)
+        len += strlen(*i) + 1;
+    char *text = xcalloc(1, len);
+    for (char *const *i = list; *i; i++) {
+        strcat(text, *i);
+        if (i[1])
+            strcat(text, ",");
+    }
+    return text;
+}
+
+/* With no network, every host is disallowed; an allowed one cannot be given. */
+static int parse_hosts(const json_t *body, struct spec *s, struct error *err)
+{
+    _cleanup_strv_ char **allowed = NULL, **disallowed = NULL;
+    int r = json_member_strv(body, "allowed_hosts", 256, &allowed, err);
+    if (r >= 0)
+        r = json_member_strv(body, "disallowed_hosts", 256, &disallowed, err);
+    if (r < 0)
+        return r;
+    if (allowed && allowed[0])
+        return refuse(err, "allowed_hosts",
+                      "a sandbox has no network here, so no host can be "
+                      "allowed");
+    if (disallowed && disallowed[0]) {
+        _cleanup_free_ char *list = join(disallowed);
+        push_env(s, xasprintf("SBX_DISALLOWED_HOSTS=%s", list));
+    }
+    return 0;
+}
+
+static int parse_create(struct api_request *req, struct spec *s, const char **ret_name,
+                        char ***ret_command, struct error *err)
+{
+    char **env = NULL;
+    int r = json_member_string(req->body, "id", ret_name, err);
+    if (r >= 0 && *ret_name && !**ret_name)
+        *ret_name = NULL;
+    if (r >= 0 && *ret_name)
+        r = sandbox_name_check(*ret_name, err);
+    if (r >= 0)
+        r = check_cluster_fields(req->body, err);
+    if (r >= 0)
+        r = parse_cache(req->options, req->body, s, err);
+    if (r >= 0)
+        r = parse_hosts(req->body, s, err);
+    if (r >= 0)
+        r = json_member_strv(req->body, "command", ARGV_MAX_ITEMS, ret_command, err);
+    if (r >= 0)
+        r = spec_json_env(req->body, "env", &env, err);
+    for (size_t i = 0; env && env[i]; i++)
+        push_env(s, env[i]);
+    free(env);
+    return r;
+}
+
+static json_t *view_b(struct sandbox *sb)
+{
+    return json_pack("{s:s, s:s, s:s}", "id", sandbox_id(sb), "namespace", sandbox_id(sb),
+                     "pod_name", "sandbox");
+}
+
+/* The sandbox's own command starts with it, as a container's would. */
+static void on_command_done(void *data, struct run *run, struct exec *e, const struct error *err)
+{
+    (void)data;
+    (void)run;
+    (void)e;
+    (void)err;
+}
+
+static int start_command(struct api_request *req, struct sandbox *sb, char **command,
+                         struct error *err)
+{
+    static const struct run_events events = {.on_done = on_command_done};
+    if (!command || !command[0])
+        return 0;
+    struct run_request run = {.manager = req->options->manager,
+                              .owner = req->owner,
+                              .sandbox = sb,
+                              .call = {.tool = "exec", .capabilities = CAPABILITY_UNSAFE},
+                              .exec = {.argv = command}};
+    return run_start(&run, &events, NULL, err) ? 0 : -1;
+}
+
+void handle_b_create(struct api_request *req)
+{
+    struct error err = {0};
+    struct spec spec;
+    const char *name = NULL;
+    _cleanup_strv_ char **command = NULL;
+    struct sandbox *sb = NULL;
+    spec_copy(&spec, req->options->default_spec);
+    if (parse_create(req, &spec, &name, &command, &err) >= 0)
+        sb = sandbox_create(req->options->manager, &spec, req->owner, name, NULL, false, &err);
+    spec_done(&spec);
+    if (sb && start_command(req, sb, command, &err) < 0) {
+        sandbox_delete(sb, NULL);
+        sb = NULL;
+    }
+    if (!sb)
+        api_fail(req, &err);
+    else
+        sandbox_reply_ready(req, sb, 200, view_b);
+}
+
+/* --- get, list, delete */
+
+static const char *phase(enum sandbox_state s)
+{
+    static const char *const phases[] = {"Pending", "Running", "Failed", "Terminating", "Unknown"};
+    return phases[s];
+}
+
+static json_t *view_row(struct sandbox *sb)
+{
+    char age[CLOCK_DURATION_SIZE], last[CLOCK_RFC3339_SIZE] = "";
+    int64_t seconds = (clock_real_ns() - sandbox_created_ns(sb)) / 1000000000;
+    clock_format_duration(seconds > 0 ? seconds * 1000000000 : 0, age);
+    if (sandbox_last_exec_ns(sb))
+        clock_format_rfc3339(sandbox_last_exec_ns(sb), last);
+    return json_pack("{s:s, s:s, s:s, s:s, s:b, s:s}", "id", sandbox_id(sb), "namespace",
+                     sandbox_id(sb), "age", age, "state", sandbox_state_name(sandbox_state(sb)),
+                     "allocated", 1, "last_exec_time", last);
+}
+
+void handle_b_list(struct api_request *req)
+{
+    struct manager *m = req->options->manager;
+    size_t max = manager_counts(m)->sandboxes;
+    struct sandbox **found = xcalloc(max, sizeof(struct sandbox *));
+    size_t n = sandbox_list(m, req->owner, NULL, found, max);
+    json_t *list = json_array();
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(list, view_row(found[i]));
+    free(found);
+    api_reply(req, 200, list);
+}
+
+void handle_b_get(struct api_request *req)
+{
+    struct sandbox *sb = api_find_sandbox(req);
+    if (!sb)
+        return;
+    json_t *o = view_b(sb);
+    json_object_set_new(o, "phase", json_string(phase(sandbox_state(sb))));
+    api_reply(req, 200, o);
+}
+
+static json_t *view_deleted(struct sandbox *sb)
+{
+    (void)sb;
+    return json_pack("{s:s}", "status", "deleted");
+}
+
+void handle_b_delete(struct api_request *req)
+{
+    struct sandbox *sb = api_find_sandbox(req);
+    if (sb)
+        sandbox_reply_deleted(req, sb, 200, view_deleted);
+}
+
+/* --- exec */
+
+static json_t *view_started(struct exec *e, size_t max_output)
+{
+    (void)max_output;
+    return json_pack("{s:s, s:s}", "exec_id", exec_id(e), "status", "running");
+}
+
+static json_t *view_finished(struct exec *e, size_t max_output)
+{
+    json_t *o = view_result(e, max_output);
+    /* Contract B has six words for a status. */
+    json_object_set_new(o, "status", json_string(exec_status_name(exec_status(e))));
+    return o;
+}
+
+void handle_b_exec(struct api_request *req)
+{
+    struct error err = {0};
+    const struct api_options *o = req->options;
+    bool async = o->async_exec;
+    int64_t seconds = 0;
+    _cleanup_strv_ char **command = NULL;
+    struct sandbox *sb = api_find_sandbox(req);
+    if (!sb)
+        return;
+    int64_t max_seconds = o->exec_max_timeout_ms ? (int64_t)o->exec_max_timeout_ms / 1000 : 1 << 30;
+    int r = json_member_strv(req->body, "command", ARGV_MAX_ITEMS, &command, &err);
+    if (r >= 0 && (!command || !command[0]))
+        r = error_field(&err, "command", "'command' must be a list of at least one string");
+    if (r >= 0)
+        r = json_member_bool(req->body, "async", &async, &err);
+    if (r >= 0)
+        r = json_member_int(req->body, "timeout_seconds", 0, max_seconds, &seconds, &err);
+    if (r < 0) {
+        api_fail(req, &err);
+        return;
+    }
+    uint64_t timeout = seconds ? (uint64_t)seconds * 1000 : o->exec_timeout_ms;
+    struct run_request run = {
+        .manager = o->manager,
+        .owner = req->owner,
+        .sandbox = sb,
+        .call = {.tool = "exec", .capabilities = CAPABILITY_UNSAFE},
+        .exec = {.argv = command, .timeout_ms = timeout ? timeout : o->exec_max_timeout_ms}};
+    run_reply(req, &run, async ? RUN_ASYNC : RUN_SYNC, async ? view_started : view_finished,
+              o->max_output_bytes);
+}
+
+static json_t *view_status(const struct exec *e)
+{
+    const struct exec_result *r = exec_result(e);
+    json_t *o = json_pack("{s:s, s:s, s:s}", "sandbox_id", sandbox_id(exec_sandbox(e)), "exec_id",
+                          exec_id(e), "status", exec_status_name(exec_status(e)));
+    if (r->has_exit_code)
+        json_object_set_new(o, "exit_code", json_integer(r->exit_code));
+    json_object_set_new(o, "started_at", view_time(exec_started_ns(e)));
+    if (exec_finished_ns(e))
+        json_object_set_new(o, "finished_at", view_time(exec_finished_ns(e)));
+    if (exec_timeout_ms(e))
+        json_object_set_new(o, "timeout_seconds",
+                            json_integer((json_int_t)((exec_timeout_ms(e) + 999) / 1000)));
+    if (*r->error)
+        json_object_set_new(o, "error", json_string(r->error));
+    return o;
+}
+
+void handle_b_exec_status(struct api_request *req)
+{
+    struct sandbox *sb = api_find_sandbox(req);
+    struct exec *e = sb ? api_find_exec(req, sb) : NULL;
+    if (e)
+        api_reply(req, 200, view_status(e));
+}
+
+void handle_b_exec_cancel(struct api_request *req)
+{
+    struct error err = {0};
+    struct sandbox *sb = api_find_sandbox(req);
+    struct exec *e = sb ? api_find_exec(req, sb) : NULL;
+    if (!e)
+        return;
+    if (exec_cancel(e, &err) < 0)
+        api_fail(req, &err);
+    else
+        api_reply(req, 200, view_status(e));
+}
+
+/* --- streams */
+
+void handle_b_stream(struct api_request *req)
+{
+    struct error err = {0};
+    const char *id = http_request_query(req->http, "exec_id");
+    struct sandbox *sb = api_find_sandbox(req);
+    if (!sb)
+        return;
+    struct exec *e = id ? exec_find(sb, id) : NULL;
+    if (!id)
+        error_field(&err, "exec_id", "'exec_id' is missing in the query");
+    else if (!e)
+        error_set(&err, ERROR_NOT_FOUND, 0, "sandbox %s has no exec '%.80s'", sandbox_id(sb), id);
+    if (!e) {
+        api_fail(req, &err);
+        return;
+    }
+    uint64_t since = api_since(req);
+    stream_ws(api_take(req), e, since);
+}
+
+void handle_b_ingest(struct api_request *req)
+{
+    struct error err = {0};
+    struct sandbox *sb = api_find_sandbox(req);
+    if (!sb)
+        return;
+    error_set(&err, ERROR_CONFLICT, 0, "sandbox %s has a runner of its own: nothing is ingested",
+              sandbox_id(sb));
+    api_fail(req, &err);
+}

@@ -1,0 +1,247 @@
+/* Native commands: one-shot runs, execs in a sandbox, and steering them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/handlers.h"
+#include "api/run-reply.h"
+#include "api/signal-name.h"
+#include "api/spec-json.h"
+#include "api/stream.h"
+#include "api/view.h"
+#include "base/alloc.h"
+#include "base/json.h"
+#include "base/strbuf.h"
+#include "tool/run.h"
+
+#define EXEC_LIST_MAX 10000
+
+static bool wants_ndjson(const struct api_request *req, const struct exec_json *x)
+{
+    const char *accept = http_request_header(req->http, "Accept");
+    return x->stream || (accept && strstr(accept, "application/x-ndjson"));
+}
+
+static struct run_request make_request(const struct api_request *req, const struct exec_json *x)
+{
+    return (struct run_request){.manager = req->options->manager,
+                                .owner = req->owner,
+                                .call = {.tool = "exec", .capabilities = CAPABILITY_UNSAFE},
+                                .files = x->files,
+                                .n_files = x->n_files,
+                                .exec = x->spec};
+}
+
+void handle_run(struct api_request *req)
+{
+    struct error err = {0};
+    struct exec_json x = {0};
+    struct spec spec;
+    spec_init(&spec);
+    int r = exec_json_parse(req->body, req->options, &x, &err);
+    if (r >= 0 && x.spec.open_stdin)
+        r = error_field(&err, "open_stdin", "'open_stdin' needs a sandbox of its own");
+    if (r >= 0)
+        r = spec_json_parse(req->body, req->options, &spec, &err);
+    bool stream = r >= 0 && wants_ndjson(req, &x);
+    if (stream && req->idempotency)
+        r = error_set(&err, ERROR_INVALID, 0, "a stream cannot have an Idempotency-Key");
+    if (r < 0) {
+        api_fail(req, &err);
+    } else {
+        struct run_request run = make_request(req, &x);
+        run.spec = &spec;
+        run_reply(req, &run, stream ? RUN_STREAM : RUN_SYNC, view_result, x.max_output_bytes);
+    }
+    spec_done(&spec);
+    exec_json_done(&x);
+}
+
+static json_t *view_async(struct exec *e, size_t max_output)
+{
+    (void)max_output;
+    return json_pack("{s:s, s:s, s:s}", "exec_id", exec_id(e), "status", "running", "sandbox_id",
+                     sandbox_id(exec_sandbox(e)));
+}
+
+void handle_exec(struct api_request *req)
+{
+    struct error err = {0};
+    struct exec_json x = {0};
+    bool async = false;
+    struct sandbox *sb = api_find_sandbox(req);
+    if (!sb)
+        return;
+    int r = json_member_bool(req->body, "async", &async, &err);
+    if (r >= 0)
+        r = exec_json_parse(req->body, req->options, &x, &err);
+    if (r >= 0 && (x.spec.open_stdin || x.spec.pty) && !async)
+        r = error_field(&err, "async", "'open_stdin' and 'pty' need 'async': true");
+    if (r < 0) {
+        api_fail(req, &err);
+    } else {
+        struct run_request run = make_request(req, &x);
+        run.sandbox = sb;
+        enum run_mode mode = async ? RUN_ASYNC : wants_ndjson(req, &x) ? RUN_STREAM : RUN_SYNC;
+        run_reply(req, &run, mode, async ? view_async : view_result, x.max_output_bytes);
+    }
+    exec_json_done(&x);
+}
+
+void handle_exec_list(struct api_request *req)
+{
+    struct sandbox *sb = api_find_sandbox(req);
+    if (!sb)
+        return;
+    struct exec **found = xcalloc(EXEC_LIST_MAX, sizeof(struct exec *));
+    size_t n = exec_list(sb, found, EXEC_LIST_MAX);
+    json_t *list = json_array();
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(list, view_exec(found[i]));
+    free(found);
+    api_reply(req, 200, json_pack("{s:o}", "execs", list));
+}
+
+static struct exec *find_exec(struct api_request *req)
+{
+    struct sandbox *sb = api_find_sandbox(req);
+    return sb ? api_find_exec(req, sb) : NULL;
+}
+
+void handle_exec_get(struct api_request *req)
+{
+    struct exec *e = find_exec(req);
+    if (e)
+        api_reply(req, 200, view_exec(e));
+}
+
+void handle_exec_logs(struct api_request *req)
+{
+    struct exec *e = find_exec(req);
+    if (!e)
+        return;
+    uint64_t since = api_since(req);
+    const char *follow = http_request_query(req->http, "follow");
+    bool wait = follow && strcmp(follow, "0") != 0 && strcmp(follow, "false") != 0;
+    stream_ndjson(api_take(req), e, since, wait, NULL, NULL);
+}
+
+/* Answers with the exec's state, or with why not. */
+static void reply_steered(struct api_request *req, struct exec *e, int r, const struct error *err)
+{
+    if (r < 0)
+        api_fail(req, err);
+    else
+        api_reply(req, 200, view_exec(e));
+}
+
+void handle_exec_signal(struct api_request *req)
+{
+    struct error err = {0};
+    int signo = 0;
+    struct exec *e = find_exec(req);
+    if (!e)
+        return;
+    int r = signal_parse(json_object_get(req->body, "signal"), &signo, &err);
+    if (r >= 0)
+        r = exec_signal(e, signo, &err);
+    reply_steered(req, e, r, &err);
+}
+
+void handle_exec_resize(struct api_request *req)
+{
+    struct error err = {0};
+    int64_t rows = 0, cols = 0;
+    struct exec *e = find_exec(req);
+    if (!e)
+        return;
+    int r = json_member_int(req->body, "rows", 1, 10000, &rows, &err);
+    if (r >= 0)
+        r = json_member_int(req->body, "cols", 1, 10000, &cols, &err);
+    if (r >= 0 && (!rows || !cols))
+        r = error_field(&err, rows ? "cols" : "rows", "'rows' and 'cols' are needed");
+    if (r >= 0)
+        r = exec_resize(e, (uint16_t)rows, (uint16_t)cols, &err);
+    reply_steered(req, e, r, &err);
+}
+
+void handle_exec_cancel(struct api_request *req)
+{
+    struct error err = {0};
+    struct exec *e = find_exec(req);
+    if (e)
+        reply_steered(req, e, exec_cancel(e, &err), &err);
+}
+
+/* --- stdin: the body as it comes, held back while the command does not read */
+
+struct stdin_call {
+    struct api_request *req;
+    struct exec *exec;
+    bool close, ended, failed;
+    struct error err;
+};
+
+static void stdin_free(struct stdin_call *c)
+{
+    exec_on_stdin_drain(c->exec, NULL, NULL);
+    exec_unref(c->exec);
+    free(c);
+}
+
+static void on_stdin_abort(struct api_request *req)
+{
+    stdin_free(req->state);
+}
+
+static void finish_stdin(struct stdin_call *c)
+{
+    struct api_request *req = c->req;
+    int r = c->failed ? -1 : 0;
+    if (r >= 0 && c->close)
+        r = exec_close_stdin(c->exec, &c->err);
+    if (r < 0)
+        api_fail(req, &c->err);
+    else
+        api_reply(req, 200, view_exec(c->exec));
+    stdin_free(c);
+}
+
+static void on_stdin_drain(void *data)
+{
+    struct stdin_call *c = data;
+    if (!c->ended)
+        http_request_resume(c->req->http);
+}
+
+static void on_stdin_chunk(struct http_request *http, const char *data, size_t len)
+{
+    struct api_request *req = http_request_data(http);
+    if (!req)
+        return; /* answered already */
+    struct stdin_call *c = req->state;
+    if (len == 0) {
+        c->ended = true;
+        finish_stdin(c);
+        return;
+    }
+    if (!c->failed && exec_write(c->exec, data, len, &c->err) < 0)
+        c->failed = true;
+    if (!c->failed && exec_stdin_queued(c->exec) > 0)
+        http_request_pause(http);
+}
+
+void handle_exec_stdin(struct api_request *req)
+{
+    struct exec *e = find_exec(req);
+    if (!e)
+        return;
+    const char *close = http_request_query(req->http, "close");
+    struct stdin_call *c = new0(struct stdin_call);
+    c->req = req;
+    c->exec = exec_ref(e);
+    c->close = close && strcmp(close, "0") != 0;
+    req->state = c;
+    req->on_abort = on_stdin_abort;
+    exec_on_stdin_drain(e, on_stdin_drain, c);
+    http_request_stream_body(req->http, on_stdin_chunk);
+}

@@ -1,0 +1,462 @@
+/* Files of a sandbox: each operation is one of the runner's built-in tools, run as the tool user.
+ *
+ * Three shapes: an answer of JSON (list, stat, mkdir, ...), bytes out (read, tar download) and
+ * bytes in (write, tar upload). Bytes go through without being kept: the runner's window holds the
+ * sandbox back when the client is slow, and the connection is paused when the sandbox is. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/handlers.h"
+#include "base/alloc.h"
+#include "base/json.h"
+#include "base/strbuf.h"
+#include "tool/builtin.h"
+#include "tool/run.h"
+
+#define ANSWER_MAX (64 * 1024 * 1024)
+
+static struct run_request builtin_request(struct api_request *req, struct sandbox *sb,
+                                          const char *tool, char **argv)
+{
+    return (struct run_request){.manager = req->options->manager,
+                                .owner = req->owner,
+                                .sandbox = sb,
+                                .call = {.tool = tool, .capabilities = CAPABILITY_FILE},
+                                .exec = {.argv = argv, .builtin = true, .hidden = true}};
+}
+
+/* The path a query names, or NULL after answering 400. */
+static const char *query_path(struct api_request *req)
+{
+    struct error err = {0};
+    const char *path = http_request_query(req->http, "path");
+    if (path && *path)
+        return path;
+    error_field(&err, "path", "'path' is missing in the query");
+    api_fail(req, &err);
+    return NULL;
+}
+
+static bool query_flag(struct api_request *req, const char *name)
+{
+    const char *value = http_request_query(req->http, name);
+    return value && strcmp(value, "0") != 0 && strcmp(value, "false") != 0;
+}
+
+/* --- answers of JSON */
+
+struct json_call {
+    struct api_request *req; /* NULL when the client left */
+    bool has_answer;
+};
+
+static void on_json_abort(struct api_request *req)
+{
+    struct json_call *c = req->state;
+    c->req = NULL;
+}
+
+static json_t *parse_answer(struct exec *e, struct error *err)
+{
+    _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(ANSWER_MAX);
+    uint64_t omitted;
+    size_t gap;
+    if (journal_collect(exec_journal(e), 1, ANSWER_MAX, &b, &omitted, &gap) < 0 || omitted) {
+        error_set(err, ERROR_TOO_LARGE, 0, "the answer is too large");
+        return NULL;
+    }
+    return json_parse_object(b.data ? b.data : "", b.len, err);
+}
+
+static void on_json_done(void *data, struct run *run, struct exec *e, const struct error *run_err)
+{
+    struct json_call *c = data;
+    struct api_request *req = c->req;
+    bool has_answer = c->has_answer;
+    struct error err = {0};
+    json_t *answer = NULL;
+    (void)run;
+    free(c);
+    if (!req)
+        return;
+    if (run_err)
+        err = *run_err;
+    else if (builtin_check(e, &err) >= 0)
+        answer = has_answer ? parse_answer(e, &err) : json_pack("{s:b}", "ok", 1);
+    if (answer)
+        api_reply(req, 200, answer);
+    else
+        api_fail(req, &err);
+}
+
+static void run_json(struct api_request *req, const char *tool, char **argv, bool has_answer)
+{
+    static const struct run_events events = {.on_done = on_json_done};
+    struct error err = {0};
+    struct sandbox *sb = api_find_sandbox(req);
+    if (!sb)
+        return;
+    struct json_call *c = new0(struct json_call);
+    c->req = req;
+    c->has_answer = has_answer;
+    req->state = c;
+    req->on_abort = on_json_abort;
+    struct run_request run = builtin_request(req, sb, tool, argv);
+    if (!run_start(&run, &events, c, &err)) {
+        free(c);
+        api_fail(req, &err);
+    }
+}
+
+void handle_file_list(struct api_request *req)
+{
+    const char *path = query_path(req);
+    if (!path)
+        return;
+    char *argv[] = {(char *)"fs-list", (char *)path,
+                    query_flag(req, "recursive") ? (char *)"recursive" : NULL, NULL};
+    run_json(req, "file.list", argv, true);
+}
+
+void handle_file_stat(struct api_request *req)
+{
+    const char *path = query_path(req);
+    char *argv[] = {(char *)"fs-stat", (char *)path, NULL};
+    if (path)
+        run_json(req, "file.stat", argv, true);
+}
+
+void handle_file_remove(struct api_request *req)
+{
+    const char *path = query_path(req);
+    if (!path)
+        return;
+    char *argv[] = {(char *)"fs-remove", (char *)path,
+                    query_flag(req, "recursive") ? (char *)"recursive" : NULL, NULL};
+    run_json(req, "file.remove", argv, false);
+}
+
+void handle_file_mkdir(struct api_request *req)
+{
+    struct error err = {0};
+    const char *path = NULL;
+    bool parents = false;
+    int r = json_member_string(req->body, "path", &path, &err);
+    if (r >= 0)
+        r = json_member_bool(req->body, "parents", &parents, &err);
+    if (r >= 0 && (!path || !*path))
+        r = error_field(&err, "path", "'path' is missing");
+    char *argv[] = {(char *)"fs-mkdir", (char *)path, parents ? (char *)"parents" : NULL, NULL};
+    if (r < 0)
+        api_fail(req, &err);
+    else
+        run_json(req, "file.mkdir", argv, false);
+}
+
+void handle_file_move(struct api_request *req)
+{
+    struct error err = {0};
+    const char *from = NULL, *to = NULL;
+    int r = json_member_string(req->body, "from", &from, &err);
+    if (r >= 0)
+        r = json_member_string(req->body, "to", &to, &err);
+    if (r >= 0 && (!from || !to || !*from || !*to))
+        r = error_field(&err, from ? "to" : "from", "'from' and 'to' are needed");
+    char *argv[] = {(char *)"fs-move", (char *)from, (char *)to, NULL};
+    if (r < 0)
+        api_fail(req, &err);
+    else
+        run_json(req, "file.move", argv, false);
+}
+
+void handle_processes(struct api_request *req)
+{
+    char *argv[] = {(char *)"ps", NULL};
+    run_json(req, "processes", argv, true);
+}
+
+/* --- bytes out */
+
+struct download {
+    struct api_request *req;   /* until the first byte */
+    struct http_request *http; /* from then on; NULL when the client left */
+    struct exec *exec;
+    struct strbuf stderr_text;
+    const char *type;
+    size_t pending[2]; /* taken by the connection, not acknowledged to the runner */
+    bool full;
+};
+
+static void download_free(struct download *d)
+{
+    exec_unref(d->exec);
+    strbuf_done(&d->stderr_text);
+    free(d);
+}
+
+static void acknowledge(struct download *d)
+{
+    for (uint8_t s = 1; s <= 2; s++) {
+        size_t n = d->pending[s - 1];
+        d->pending[s - 1] = 0;
+        if (n && d->exec)
+            exec_sink_done(d->exec, s, n);
+    }
+}
+
+static void on_download_drain(struct http_request *http, void *data)
+{
+    struct download *d = data;
+    (void)http;
+    d->full = false;
+    acknowledge(d);
+}
+
+/* The client left: the tool's remaining output is dropped, on_download_done frees. */
+static void on_download_abort(struct http_request *http, void *data)
+{
+    struct download *d = data;
+    (void)http;
+    d->http = NULL;
+    if (d->exec)
+        exec_sink_detach(d->exec);
+}
+
+static void on_download_request_abort(struct api_request *req)
+{
+    struct download *d = req->state;
+    d->req = NULL;
+    if (d->exec)
+        exec_sink_detach(d->exec);
+}
+
+static void begin_download(struct download *d)
+{
+    d->http = api_take(d->req);
+    d->req = NULL;
+    http_request_on_abort(d->http, on_download_abort, d);
+    http_request_on_drain(d->http, on_download_drain, d);
+    http_respond_begin(d->http, 200, d->type);
+}
+
+static void on_download_output(void *data, uint8_t stream, const char *bytes, size_t len)
+{
+    struct download *d = data;
+    d->pending[stream - 1] += len;
+    if (stream == 2) {
+        strbuf_append(&d->stderr_text, bytes, len);
+    } else {
+        if (d->req)
+            begin_download(d);
+        if (d->http && !http_write(d->http, bytes, len))
+            d->full = true;
+    }
+    if (!d->full)
+        acknowledge(d);
+}
+
+static void on_download_started(void *data, struct run *run, struct exec *e)
+{
+    struct download *d = data;
+    (void)run;
+    d->exec = exec_ref(e);
+}
+
+static void on_download_done(void *data, struct run *run, struct exec *e,
+                             const struct error *run_err)
+{
+    struct download *d = data;
+    struct error err = {0};
+    (void)run;
+    if (run_err)
+        err = *run_err;
+    else
+        builtin_check_text(e, d->stderr_text.data, d->stderr_text.len, &err);
+    if (d->req && error_is_set(&err)) {
+        api_fail(d->req, &err);
+    } else {
+        if (d->req)
+            begin_download(d);
+        if (d->http) {
+            http_request_on_abort(d->http, NULL, NULL);
+            http_request_on_drain(d->http, NULL, NULL);
+            if (error_is_set(&err))
+                http_respond_abort(d->http); /* a cut file must not look whole */
+            else
+                http_respond_end(d->http);
+        }
+    }
+    download_free(d);
+}
+
+static void run_download(struct api_request *req, const char *tool, char **argv, const char *type)
+{
+    static const struct run_events events = {on_download_started, on_download_done};
+    struct error err = {0};
+    struct sandbox *sb = api_find_sandbox(req);
+    if (!sb)
+        return;
+    struct download *d = new0(struct download);
+    d->req = req;
+    d->type = type;
+    strbuf_init(&d->stderr_text, 4096);
+    req->state = d;
+    req->on_abort = on_download_request_abort;
+    struct exec_sink sink = {on_download_output, d};
+    struct run_request run = builtin_request(req, sb, tool, argv);
+    run.exec.sink = &sink;
+    if (!run_start(&run, &events, d, &err)) {
+        download_free(d);
+        api_fail(req, &err);
+    }
+}
+
+void handle_file_read(struct api_request *req)
+{
+    const char *path = query_path(req);
+    if (!path)
+        return;
+    const char *offset = http_request_query(req->http, "offset");
+    const char *length = http_request_query(req->http, "length");
+    char *argv[] = {(char *)"fs-read", (char *)path,
+                    (char *)(offset   ? offset
+                             : length ? "0"
+                                      : NULL),
+                    (char *)length, NULL};
+    run_download(req, "file.read", argv, "application/octet-stream");
+}
+
+void handle_tar_read(struct api_request *req)
+{
+    const char *path = query_path(req);
+    char *argv[] = {(char *)"tar-create", (char *)path, NULL};
+    if (path)
+        run_download(req, "file.tar.read", argv, "application/x-tar");
+}
+
+/* --- bytes in */
+
+struct upload {
+    struct api_request *req; /* NULL when the client left */
+    struct exec *exec;
+    uint64_t received, max;
+    bool ended; /* the whole body came */
+    bool too_large;
+};
+
+static void upload_free(struct upload *u)
+{
+    if (u->exec)
+        exec_on_stdin_drain(u->exec, NULL, NULL);
+    exec_unref(u->exec);
+    free(u);
+}
+
+static void on_upload_drain(void *data)
+{
+    struct upload *u = data;
+    if (u->req && !u->ended)
+        http_request_resume(u->req->http);
+}
+
+/* The client left in the middle: the tool is ended, so that half a file does not become one. */
+static void on_upload_abort(struct api_request *req)
+{
+    struct upload *u = req->state;
+    u->req = NULL;
+    if (u->exec && !u->ended)
+        exec_signal(u->exec, 9, NULL);
+}
+
+static void on_upload_chunk(struct http_request *http, const char *data, size_t len)
+{
+    struct api_request *req = http_request_data(http);
+    if (!req)
+        return; /* answered already */
+    struct upload *u = req->state;
+    if (len == 0) {
+        u->ended = true;
+        exec_close_stdin(u->exec, NULL);
+        return;
+    }
+    u->received += len;
+    if (u->received > u->max && !u->too_large) {
+        u->too_large = true;
+        exec_signal(u->exec, 9, NULL);
+    }
+    /* A tool that has ended takes nothing more; its own error is the answer. */
+    if (!u->too_large && exec_write(u->exec, data, len, NULL) >= 0 && exec_stdin_queued(u->exec))
+        http_request_pause(http);
+}
+
+static void on_upload_started(void *data, struct run *run, struct exec *e)
+{
+    struct upload *u = data;
+    (void)run;
+    u->exec = exec_ref(e);
+    exec_on_stdin_drain(e, on_upload_drain, u);
+    if (u->req)
+        http_request_stream_body(u->req->http, on_upload_chunk);
+}
+
+static void on_upload_done(void *data, struct run *run, struct exec *e, const struct error *run_err)
+{
+    struct upload *u = data;
+    struct api_request *req = u->req;
+    struct error err = {0};
+    (void)run;
+    if (run_err)
+        err = *run_err;
+    else if (u->too_large)
+        error_set(&err, ERROR_TOO_LARGE, 0, "the upload is over %llu bytes (max_upload_bytes)",
+                  (unsigned long long)u->max);
+    else
+        builtin_check(e, &err);
+    upload_free(u);
+    if (!req)
+        return;
+    if (error_is_set(&err))
+        api_fail(req, &err);
+    else
+        api_reply(req, 200, json_pack("{s:b}", "ok", 1));
+}
+
+static void run_upload(struct api_request *req, const char *tool, char **argv)
+{
+    static const struct run_events events = {on_upload_started, on_upload_done};
+    struct error err = {0};
+    struct sandbox *sb = api_find_sandbox(req);
+    if (!sb)
+        return;
+    struct upload *u = new0(struct upload);
+    u->req = req;
+    u->max = req->options->max_upload_bytes;
+    req->state = u;
+    req->on_abort = on_upload_abort;
+    struct run_request run = builtin_request(req, sb, tool, argv);
+    run.exec.open_stdin = true;
+    if (!run_start(&run, &events, u, &err)) {
+        upload_free(u);
+        api_fail(req, &err);
+    }
+}
+
+void handle_file_write(struct api_request *req)
+{
+    const char *path = query_path(req);
+    if (!path)
+        return;
+    const char *mode = http_request_query(req->http, "mode");
+    char *argv[] = {(char *)"fs-write", (char *)path, (char *)(mode ? mode : "644"),
+                    (char *)(query_flag(req, "append") ? "append" : "truncate"), NULL};
+    run_upload(req, "file.write", argv);
+}
+
+void handle_tar_write(struct api_request *req)
+{
+    const char *path = query_path(req);
+    char *argv[] = {(char *)"tar-extract", (char *)path, NULL};
+    if (path)
+        run_upload(req, "file.tar.write", argv);
+}

@@ -1,0 +1,61 @@
+/* Every route's handler, by file. */
+#pragma once
+
+#include "api/request.h"
+
+/* since=SEQ of the query: the last event the client has; 0 without it. */
+uint64_t api_since(const struct api_request *req);
+
+/* contract-a.c */
+void handle_a_health(struct api_request *req);
+void handle_a_create(struct api_request *req);
+void handle_a_execute(struct api_request *req);
+void handle_a_destroy(struct api_request *req);
+/* contract-b.c */
+void handle_b_create(struct api_request *req);
+void handle_b_list(struct api_request *req);
+void handle_b_get(struct api_request *req);
+void handle_b_delete(struct api_request *req);
+void handle_b_exec(struct api_request *req);
+void handle_b_exec_status(struct api_request *req);
+void handle_b_exec_cancel(struct api_request *req);
+void handle_b_stream(struct api_request *req);
+void handle_b_ingest(struct api_request *req);
+/* sandboxes.c */
+void handle_sandbox_create(struct api_request *req);
+void handle_sandbox_list(struct api_request *req);
+void handle_sandbox_get(struct api_request *req);
+void handle_sandbox_delete(struct api_request *req);
+void handle_sandbox_stats(struct api_request *req);
+void handle_refused(struct api_request *req);
+/* execs.c */
+void handle_run(struct api_request *req);
+void handle_exec(struct api_request *req);
+void handle_exec_list(struct api_request *req);
+void handle_exec_get(struct api_request *req);
+void handle_exec_logs(struct api_request *req);
+void handle_exec_stdin(struct api_request *req);
+void handle_exec_signal(struct api_request *req);
+void handle_exec_resize(struct api_request *req);
+void handle_exec_cancel(struct api_request *req);
+void handle_processes(struct api_request *req);
+/* attach.c */
+void handle_attach(struct api_request *req);
+/* files.c */
+void handle_file_list(struct api_request *req);
+void handle_file_remove(struct api_request *req);
+void handle_file_read(struct api_request *req);
+void handle_file_write(struct api_request *req);
+void handle_file_stat(struct api_request *req);
+void handle_file_mkdir(struct api_request *req);
+void handle_file_move(struct api_request *req);
+void handle_tar_read(struct api_request *req);
+void handle_tar_write(struct api_request *req);
+/* status.c */
+void handle_healthz(struct api_request *req);
+void handle_metrics(struct api_request *req);
+void handle_status(struct api_request *req);
+void handle_openapi(struct api_request *req);
+void handle_tools(struct api_request *req);
+void handle_debug_echo(struct api_request *req);
+void handle_debug_echo_ws(struct api_request *req);

@@ -1,0 +1,175 @@
+#include "api/idempotency.h"
+
+#include <openssl/evp.h>
+#include <string.h>
+
+#include "api/request.h"
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/list.h"
+#include "base/map.h"
+
+#define KEY_MAX 255
+
+struct waiting {
+    struct list node;
+    struct api_request *req;
+};
+
+struct idempotency {
+    struct list node; /* oldest first */
+    struct idempotency_table *table;
+    char *key;
+    unsigned char digest[32];
+    bool done;
+    int64_t done_ms;
+    int status;
+    char *body;
+    size_t len;
+    struct list waiting;
+};
+
+struct idempotency_table {
+    struct map *entries;
+    struct list order;
+    size_t max;
+    uint64_t keep_ms;
+};
+
+struct idempotency_table *idempotency_table_new(size_t max, uint64_t keep_ms)
+{
+    struct idempotency_table *t = new0(struct idempotency_table);
+    t->entries = map_new();
+    t->max = max;
+    t->keep_ms = keep_ms;
+    list_init(&t->order);
+    return t;
+}
+
+static void entry_free(struct idempotency *e)
+{
+    map_remove(e->table->entries, e->key);
+    list_remove(&e->node);
+    free(e->key);
+    free(e->body);
+    free(e);
+}
+
+void idempotency_table_free(struct idempotency_table *t)
+{
+    if (!t)
+        return;
+    while (!list_empty(&t->order))
+        entry_free(container_of(t->order.next, struct idempotency, node));
+    map_free(t->entries);
+    free(t);
+}
+
+static void expire(struct idempotency_table *t)
+{
+    int64_t now = clock_mono_ms();
+    while (!list_empty(&t->order)) {
+        struct idempotency *e = container_of(t->order.next, struct idempotency, node);
+        if (!e->done || e->done_ms + (int64_t)t->keep_ms > now)
+            break;
+        entry_free(e);
+    }
+}
+
+static void replay(struct api_request *req, const struct idempotency *e)
+{
+    if (req->http)
+        http_response_header(req->http, "Idempotency-Replayed", "true");
+    api_reply_text(req, e->status, "application/json", e->body, e->len);
+}
+
+static void on_waiting_abort(struct api_request *req)
+{
+    struct waiting *w = req->state;
+    list_remove(&w->node);
+    free(w);
+}
+
+static void wait_for(struct idempotency *e, struct api_request *req)
+{
+    struct waiting *w = new0(struct waiting);
+    w->req = req;
+    req->state = w;
+    list_append(&e->waiting, &w->node);
+    req->on_abort = on_waiting_abort;
+}
+
+static struct idempotency *entry_new(struct idempotency_table *t, const char *key,
+                                     const unsigned char digest[32])
+{
+    struct idempotency *e = new0(struct idempotency);
+    e->table = t;
+    e->key = xstrdup(key);
+    memcpy(e->digest, digest, 32);
+    list_init(&e->waiting);
+    list_append(&t->order, &e->node);
+    map_put(t->entries, key, e);
+    return e;
+}
+
+static int check(struct idempotency_table *t, const struct idempotency *e, const char *key,
+                 const unsigned char digest[32], struct error *err)
+{
+    if (strlen(key) > KEY_MAX)
+        return error_set(err, ERROR_INVALID, 0, "Idempotency-Key is over %d bytes", KEY_MAX);
+    if (e && memcmp(e->digest, digest, 32) != 0)
+        return error_set(err, ERROR_CONFLICT, 0,
+                         "this Idempotency-Key was used with another request");
+    if (!e && map_count(t->entries) >= t->max)
+        return error_set(err, ERROR_LIMIT, 0,
+                         "too many idempotency keys are remembered "
+                         "(max_idempotency_keys)");
+    return 0;
+}
+
+bool idempotency_begin(struct idempotency_table *t, struct api_request *req, const char *body,
+                       size_t len)
+{
+    const char *given = http_request_header(req->http, "Idempotency-Key");
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    struct error err = {0};
+    if (!given || !(req->route->flags & ROUTE_IDEMPOTENT))
+        return true;
+    expire(t);
+    _cleanup_free_ char *key = xasprintf("%s\n%s\n%s", req->owner, req->route->path, given);
+    EVP_Digest(body, len, digest, NULL, EVP_sha256(), NULL);
+    struct idempotency *e = map_find(t->entries, key);
+    if (check(t, e, given, digest, &err) < 0) {
+        api_fail(req, &err);
+        return false;
+    }
+    if (!e) {
+        req->idempotency = entry_new(t, key, digest);
+        return true;
+    }
+    if (e->done)
+        replay(req, e);
+    else
+        wait_for(e, req);
+    return false;
+}
+
+void idempotency_finish(struct idempotency *e, int status, const char *body, size_t len)
+{
+    e->done = true;
+    e->done_ms = clock_mono_ms();
+    e->status = status;
+    e->body = xcalloc(1, len + 1);
+    memcpy(e->body, body, len);
+    e->len = len;
+    while (!list_empty(&e->waiting)) {
+        struct waiting *w = container_of(e->waiting.next, struct waiting, node);
+        struct api_request *req = w->req;
+        list_remove(&w->node);
+        free(w);
+        replay(req, e);
+    }
+    /* A failure that may pass is not remembered: the next try is a new one. */
+    if (status >= 500 || status == 429)
+        entry_free(e);
+}

@@ -1,0 +1,18 @@
+/* Idempotency-Key: a repeated request is answered with what the first one got, never done twice. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct api_request;
+struct idempotency;
+struct idempotency_table;
+
+struct idempotency_table *idempotency_table_new(size_t max, uint64_t keep_ms);
+void idempotency_table_free(struct idempotency_table *t);
+/* True: go on (with req->idempotency set where a key was given). False: the request was answered,
+ * or waits for the first one's answer. */
+bool idempotency_begin(struct idempotency_table *t, struct api_request *req, const char *body,
+                       size_t len);
+void idempotency_finish(struct idempotency *entry, int status, const char *body, size_t len);

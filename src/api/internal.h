@@ -1,0 +1,14 @@
+/* The api's own state, for the files of this folder. */
+#pragma once
+
+#include "api/api.h"
+
+struct idempotency_table;
+
+struct api {
+    struct api_options options;
+    struct idempotency_table *idempotency;
+    uint64_t requests;
+    uint64_t replies[6]; /* by the status' first digit */
+    uint64_t websockets;
+};

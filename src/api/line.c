@@ -1,0 +1,83 @@
+/* The line protocol: {"id","tool","args","policy"} in,
+ * {"id","result","error","exit_code","duration"} out. One call at a time keeps answers in the order
+ * of requests. */
+#include <string.h>
+
+#include "api/internal.h"
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/strbuf.h"
+
+#define LINE_OUT_MAX (64 * 1024 * 1024)
+
+struct line_call {
+    void (*on_line)(void *data, const char *line, size_t len);
+    void *data;
+    int64_t started_ns;
+    char *id;
+    struct policy policy;
+};
+
+static void answer(struct line_call *c, json_t *result, const char *message, int exit_code,
+                   int64_t duration_ns)
+{
+    char duration[CLOCK_DURATION_SIZE];
+    _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(LINE_OUT_MAX);
+    clock_format_duration(duration_ns, duration);
+    _cleanup_json_ json_t *o = json_object();
+    json_object_set_new(o, "id", json_string(c->id ? c->id : ""));
+    if (result)
+        json_object_set(o, "result", result);
+    if (message && *message)
+        json_object_set_new(o, "error", json_string(message));
+    json_object_set_new(o, "exit_code", json_integer(exit_code));
+    json_object_set_new(o, "duration", json_string(duration));
+    json_format(o, &b);
+    c->on_line(c->data, b.data, b.len);
+    policy_done(&c->policy);
+    free(c->id);
+    free(c);
+}
+
+static void on_done(void *data, const struct tool_result *r)
+{
+    struct line_call *c = data;
+    answer(c, r->result, r->ok ? NULL : r->message, r->exit_code, clock_mono_ns() - c->started_ns);
+}
+
+static int parse(struct line_call *c, const json_t *o, const char **ret_tool, struct error *err)
+{
+    const char *id = NULL;
+    int r = json_member_string(o, "id", &id, err);
+    if (id)
+        c->id = xstrdup(id);
+    if (r >= 0)
+        r = json_member_string(o, "tool", ret_tool, err);
+    if (r >= 0 && !*ret_tool)
+        r = error_field(err, "tool", "'tool' is missing");
+    if (r >= 0)
+        r = policy_parse(json_object_get(o, "policy"), &c->policy, err);
+    return r;
+}
+
+void api_line(struct api *api, const char *line, size_t len,
+              void (*on_line)(void *data, const char *line, size_t len), void *data)
+{
+    struct error err = {0};
+    const char *tool = NULL;
+    struct line_call *c = new0(struct line_call);
+    c->on_line = on_line;
+    c->data = data;
+    c->started_ns = clock_mono_ns();
+    _cleanup_json_ json_t *o = json_parse_object(line, len, &err);
+    if (!o || parse(c, o, &tool, &err) < 0) {
+        error_prefix(&err, "invalid request");
+        answer(c, NULL, err.message, 1, 0);
+        return;
+    }
+    struct tool_request req = {
+        .owner = "", .name = tool, .args = json_object_get(o, "args"), .policy = &c->policy};
+    tool_call_start(&api->options.tool, &req, on_done, c);
+}

@@ -1,0 +1,76 @@
+/* One HTTP request on its way through a route's handler.
+ *
+ * A handler answers exactly once, now or later, with api_reply(), api_fail() or by taking the
+ * connection over (api_take()); the request is gone then. Should the client leave first, on_abort
+ * is called and the request is gone when it returns. */
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "api/api.h"
+#include "base/error.h"
+#include "net/http.h"
+#include "sandbox/exec.h"
+#include "sandbox/sandbox.h"
+
+struct idempotency;
+struct route;
+
+#define API_PARAMS_MAX     3
+#define API_REQUEST_ID_MAX 128
+
+struct api_request {
+    struct api *api;
+    const struct api_options *options;
+    struct http_request *http; /* NULL when the client left and the work goes on (idempotency) */
+    const struct route *route;
+    char *params[API_PARAMS_MAX];
+    const char *owner;
+    json_t *body; /* of JSON routes: an object, or NULL where it is optional and absent */
+    char request_id[API_REQUEST_ID_MAX + 1];
+    struct idempotency *idempotency;
+    /* the handler's own */
+    void *state;
+    void (*on_abort)(struct api_request *req);
+};
+
+enum route_flags {
+    ROUTE_OPEN = 1,          /* no token needed */
+    ROUTE_BODY = 2,          /* a JSON object is required */
+    ROUTE_BODY_OPTIONAL = 4, /* a JSON object, or nothing */
+    ROUTE_WS = 8,            /* WebSocket */
+    ROUTE_RAW = 16,          /* the handler reads the body itself */
+    ROUTE_EXECUTES = 32,     /* makes something run: passes the gate in run_start() */
+    ROUTE_IDEMPOTENT = 64,   /* takes Idempotency-Key */
+    ROUTE_DEBUG = 128,       /* only with debug_endpoints */
+};
+
+enum route_style { STYLE_NATIVE, STYLE_A, STYLE_B };
+
+struct route {
+    enum http_method method;
+    const char *path; /* "/v1/sandboxes/{id}/exec" */
+    enum route_style style;
+    unsigned flags;
+    void (*handle)(struct api_request *req);
+    const char *summary;
+};
+
+/* Every route there is (routes.c). */
+extern const struct route routes[];
+extern const size_t n_routes;
+
+void api_reply(struct api_request *req, int status, json_t *body); /* takes body */
+void api_reply_text(struct api_request *req, int status, const char *type, const char *text,
+                    size_t len);
+void api_fail(struct api_request *req, const struct error *err);
+/* Takes the HTTP request out; the api_request is gone. The caller answers on it. */
+struct http_request *api_take(struct api_request *req);
+/* The body of an error as the route's contract has it. */
+json_t *api_error_body(enum route_style style, const struct error *err);
+
+/* The sandbox (or exec) that the path names, or NULL after answering 404. */
+struct sandbox *api_find_sandbox(struct api_request *req);
+struct exec *api_find_exec(struct api_request *req, struct sandbox *sb);

@@ -1,0 +1,82 @@
+#include "api/run-reply.h"
+
+#include <stdlib.h>
+
+#include "api/request.h"
+#include "api/stream.h"
+#include "base/alloc.h"
+#include "tool/run.h"
+
+struct run_call {
+    struct api_request *req; /* NULL once answered */
+    struct run *run;         /* NULL once done */
+    enum run_mode mode;
+    bool one_shot;
+    json_t *(*view)(struct exec *e, size_t max_output);
+    size_t max_output;
+};
+
+/* The client left: nobody will see how a one-shot ends. */
+static void on_gone(void *data)
+{
+    struct run_call *c = data;
+    if (!c->run || !c->one_shot)
+        return;
+    run_abandon(c->run);
+    free(c);
+}
+
+static void on_abort(struct api_request *req)
+{
+    struct run_call *c = req->state;
+    c->req = NULL;
+    on_gone(c);
+}
+
+static void on_started(void *data, struct run *run, struct exec *e)
+{
+    struct run_call *c = data;
+    struct api_request *req = c->req;
+    c->run = run;
+    if (c->mode == RUN_SYNC || !req)
+        return;
+    c->req = NULL;
+    if (c->mode == RUN_ASYNC)
+        api_reply(req, 200, c->view(e, c->max_output));
+    else
+        stream_ndjson(api_take(req), e, 0, true, on_gone, c);
+}
+
+static void on_done(void *data, struct run *run, struct exec *e, const struct error *err)
+{
+    struct run_call *c = data;
+    struct api_request *req = c->req;
+    (void)run;
+    if (req && err)
+        api_fail(req, err);
+    else if (req)
+        api_reply(req, 200, c->view(e, c->max_output));
+    free(c);
+}
+
+void run_reply(struct api_request *req, const struct run_request *run, enum run_mode mode,
+               json_t *(*view)(struct exec *e, size_t max_output), size_t max_output)
+{
+    static const struct run_events events = {on_started, on_done};
+    struct error err = {0};
+    struct run_call *c = new0(struct run_call);
+    c->req = req;
+    c->mode = mode;
+    c->one_shot = !run->sandbox;
+    c->view = view;
+    c->max_output = max_output;
+    req->state = c;
+    req->on_abort = on_abort;
+    struct run *started = run_start(run, &events, c, &err);
+    if (started) {
+        c->run = started;
+        return;
+    }
+    api_fail(req, &err);
+    free(c);
+}

@@ -1,0 +1,15 @@
+/* Answers that wait for a sandbox to be ready or gone. */
+#pragma once
+
+#include <jansson.h>
+
+struct api_request;
+struct error;
+struct sandbox;
+
+void sandbox_reply_ready(struct api_request *req, struct sandbox *sb, int status,
+                         json_t *(*view)(struct sandbox *sb));
+void sandbox_reply_deleted(struct api_request *req, struct sandbox *sb, int status,
+                           json_t *(*view)(struct sandbox *sb));
+/* DNS-1123, at most 63. */
+int sandbox_name_check(const char *name, struct error *err);

@@ -1,0 +1,209 @@
+/* Native sandboxes: create from a spec, get, list, delete, stats. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/handlers.h"
+#include "api/sandbox-reply.h"
+#include "api/spec-json.h"
+#include "api/view.h"
+#include "base/alloc.h"
+#include "base/json.h"
+
+#define LIST_LIMIT_DEFAULT 100
+#define LIST_LIMIT_MAX     1000
+#define NAME_MAX_          63
+
+uint64_t api_since(const struct api_request *req)
+{
+    const char *since = http_request_query(req->http, "since");
+    return since ? strtoull(since, NULL, 10) : 0;
+}
+
+/* --- answers that wait for a sandbox */
+
+struct pending {
+    struct sandbox_waiter waiter;
+    struct api_request *req;
+    json_t *(*view)(struct sandbox *sb);
+    int status;
+};
+
+static void on_pending_abort(struct api_request *req)
+{
+    struct pending *p = req->state;
+    sandbox_waiter_cancel(&p->waiter);
+    free(p);
+}
+
+static void on_event(struct sandbox_waiter *w, struct sandbox *sb, const struct error *err)
+{
+    struct pending *p = container_of(w, struct pending, waiter);
+    struct api_request *req = p->req;
+    json_t *(*view)(struct sandbox *) = p->view;
+    int status = p->status;
+    free(p);
+    if (err)
+        api_fail(req, err);
+    else
+        api_reply(req, status, view(sb));
+}
+
+static struct pending *pending_new(struct api_request *req, int status,
+                                   json_t *(*view)(struct sandbox *sb))
+{
+    struct pending *p = new0(struct pending);
+    p->req = req;
+    p->view = view;
+    p->status = status;
+    p->waiter.on_event = on_event;
+    req->state = p;
+    req->on_abort = on_pending_abort;
+    return p;
+}
+
+void sandbox_reply_ready(struct api_request *req, struct sandbox *sb, int status,
+                         json_t *(*view)(struct sandbox *sb))
+{
+    struct pending *p = pending_new(req, status, view);
+    sandbox_wait_ready(sb, &p->waiter);
+}
+
+void sandbox_reply_deleted(struct api_request *req, struct sandbox *sb, int status,
+                           json_t *(*view)(struct sandbox *sb))
+{
+    struct pending *p = pending_new(req, status, view);
+    sandbox_delete(sb, &p->waiter);
+}
+
+int sandbox_name_check(const char *name, struct error *err)
+{
+    size_t n = strlen(name);
+    bool good = n >= 1 && n <= NAME_MAX_ && name[0] != '-' && name[n - 1] != '-';
+    for (size_t i = 0; good && i < n; i++)
+        good = (name[i] >= 'a' && name[i] <= 'z') || (name[i] >= '0' && name[i] <= '9') ||
+               name[i] == '-';
+    if (!good)
+        return error_field(err, "id", "'id' must be 1 to %d of a-z, 0-9 and '-', not '-' at an end",
+                           NAME_MAX_);
+    return 0;
+}
+
+/* --- handlers */
+
+static json_t *view_created(struct sandbox *sb)
+{
+    return view_sandbox(sb);
+}
+
+void handle_sandbox_create(struct api_request *req)
+{
+    struct error err = {0};
+    struct spec spec;
+    const char *name = NULL;
+    struct sandbox *sb = NULL;
+    spec_init(&spec);
+    int r = json_member_string(req->body, "id", &name, &err);
+    if (r >= 0 && name)
+        r = sandbox_name_check(name, &err);
+    if (r >= 0)
+        r = spec_json_parse(req->body, req->options, &spec, &err);
+    if (r >= 0)
+        sb = sandbox_create(req->options->manager, &spec, req->owner, name, NULL, false, &err);
+    spec_done(&spec);
+    if (!sb)
+        api_fail(req, &err);
+    else
+        sandbox_reply_ready(req, sb, 201, view_created);
+}
+
+void handle_sandbox_list(struct api_request *req)
+{
+    struct error err = {0};
+    const char *limit_text = http_request_query(req->http, "limit");
+    const char *cursor = http_request_query(req->http, "cursor");
+    long limit = limit_text ? strtol(limit_text, NULL, 10) : LIST_LIMIT_DEFAULT;
+    if (limit < 1 || limit > LIST_LIMIT_MAX) {
+        error_field(&err, "limit", "'limit' must be from 1 to %d", LIST_LIMIT_MAX);
+        api_fail(req, &err);
+        return;
+    }
+    struct sandbox **found = xcalloc((size_t)limit + 1, sizeof(struct sandbox *));
+    size_t n = sandbox_list(req->options->manager, req->owner, cursor, found, (size_t)limit + 1);
+    json_t *list = json_array(), *o = json_object();
+    for (size_t i = 0; i < n && i < (size_t)limit; i++)
+        json_array_append_new(list, view_sandbox(found[i]));
+    json_object_set_new(o, "sandboxes", list);
+    if (n > (size_t)limit)
+        json_object_set_new(o, "next_cursor", json_string(sandbox_id(found[limit - 1])));
+    free(found);
+    api_reply(req, 200, o);
+}
+
+void handle_sandbox_get(struct api_request *req)
+{
+    struct sandbox *sb = api_find_sandbox(req);
+    if (sb)
+        api_reply(req, 200, view_sandbox(sb));
+}
+
+static json_t *view_deleted(struct sandbox *sb)
+{
+    return json_pack("{s:s, s:s}", "id", sandbox_id(sb), "status", "deleted");
+}
+
+void handle_sandbox_delete(struct api_request *req)
+{
+    struct sandbox *sb = api_find_sandbox(req);
+    if (sb)
+        sandbox_reply_deleted(req, sb, 200, view_deleted);
+}
+
+struct stats_call {
+    struct api_request *req; /* NULL when the client left */
+};
+
+static void on_stats_abort(struct api_request *req)
+{
+    struct stats_call *c = req->state;
+    c->req = NULL;
+}
+
+static void on_stats(void *data, const struct runtime_stats *s)
+{
+    struct stats_call *c = data;
+    struct api_request *req = c->req;
+    struct error err = {0};
+    free(c);
+    if (!req)
+        return;
+    if (!s) {
+        error_set(&err, ERROR_CONFLICT, 0, "the sandbox is not running");
+        api_fail(req, &err);
+        return;
+    }
+    api_reply(req, 200,
+              json_pack("{s:I, s:I, s:I, s:I, s:I}", "memory_bytes", (json_int_t)s->memory_bytes,
+                        "memory_peak_bytes", (json_int_t)s->memory_peak_bytes, "cpu_ms",
+                        (json_int_t)(s->cpu_us / 1000), "processes", (json_int_t)s->processes,
+                        "oom_kills", (json_int_t)s->oom_kills));
+}
+
+void handle_sandbox_stats(struct api_request *req)
+{
+    struct sandbox *sb = api_find_sandbox(req);
+    if (!sb)
+        return;
+    struct stats_call *c = new0(struct stats_call);
+    c->req = req;
+    req->state = c;
+    req->on_abort = on_stats_abort;
+    sandbox_stats(sb, on_stats, c);
+}
+
+void handle_refused(struct api_request *req)
+{
+    struct error err = {0};
+    const char *what = strrchr(req->route->path, '/') + 1;
+    error_set(&err, ERROR_UNSUPPORTED, 0, "'%s' is not supported by this version", what);
+    api_fail(req, &err);
+}

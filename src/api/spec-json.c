@@ -1,0 +1,408 @@
+#include "api/spec-json.h"
+
+#include <errno.h>
+#include <openssl/evp.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/path.h"
+
+#define ENV_MAX   1024
+#define ARGV_MAX  65536
+#define FILES_MAX 256
+#define MB        (1024.0 * 1024.0)
+
+/* --- environment */
+
+static int check_env_name(const char *name, struct error *err)
+{
+    if (!*name || strchr(name, '='))
+        return error_field(err, "env", "'%.60s' is not a name for an environment variable", name);
+    return 0;
+}
+
+int spec_json_env(const json_t *body, const char *key, char ***ret, struct error *err)
+{
+    json_t *obj = NULL, *value;
+    const char *name;
+    size_t n = 0;
+    int r = json_member_object(body, key, &obj, err);
+    if (r <= 0)
+        return r;
+    if (json_object_size(obj) > ENV_MAX)
+        return error_field(err, key, "'%s' has more than %d variables", key, ENV_MAX);
+    char **env = xcalloc(json_object_size(obj) + 1, sizeof(*env));
+    json_object_foreach(obj, name, value)
+    {
+        r = check_env_name(name, err);
+        if (r >= 0 && !json_is_string(value))
+            r = error_field(err, key, "%s.%.60s must be a string", key, name);
+        if (r < 0) {
+            strv_free(env);
+            return r;
+        }
+        env[n++] = xasprintf("%s=%s", name, json_string_value(value));
+    }
+    *ret = env;
+    return 1;
+}
+
+static void append_env(struct spec *s, char **more)
+{
+    size_t a = strv_length(s->env), b = strv_length(more);
+    s->env = xrealloc(s->env, (a + b + 1) * sizeof(*s->env));
+    memcpy(s->env + a, more, b * sizeof(*more));
+    s->env[a + b] = NULL;
+    free(more);
+}
+
+/* --- limits */
+
+static int parse_limit(const json_t *limits, const char *key, double min, double max, enum wall w,
+                       struct spec *s, double *ret, struct error *err)
+{
+    int r = json_member_number(limits, key, min, max, ret, err);
+    if (r > 0)
+        s->asked[w] = true;
+    return r;
+}
+
+static int parse_limits(const json_t *body, struct spec *s, struct error *err)
+{
+    json_t *limits = NULL;
+    double cpu = 0, memory = 0, disk = 0, processes = 0, io = 0;
+    int r = json_member_object(body, "limits", &limits, err);
+    if (r <= 0)
+        return r;
+    r = parse_limit(limits, "cpu_cores", 0.01, 1024, WALL_CPU, s, &cpu, err);
+    if (r > 0)
+        s->cpu_millicores = (uint32_t)(cpu * 1000);
+    if (r >= 0)
+        r = parse_limit(limits, "memory_mb", 1, 1 << 24, WALL_MEMORY, s, &memory, err);
+    if (r > 0)
+        s->memory_bytes = (uint64_t)(memory * MB);
+    if (r >= 0)
+        r = parse_limit(limits, "disk_mb", 1, 1 << 24, WALL_DISK, s, &disk, err);
+    if (r > 0)
+        s->disk_bytes = (uint64_t)(disk * MB);
+    if (r >= 0)
+        r = parse_limit(limits, "max_processes", 1, 1 << 22, WALL_PROCESSES, s, &processes, err);
+    if (r > 0)
+        s->processes = (uint32_t)processes;
+    if (r >= 0)
+        r = parse_limit(limits, "io_mb_per_s", 0.001, 1 << 20, WALL_IO, s, &io, err);
+    if (r > 0)
+        s->io_bytes_per_s = (uint64_t)(io * MB);
+    return r < 0 ? r : 0;
+}
+
+static int parse_weaker(const json_t *body, struct spec *s, struct error *err)
+{
+    char **list = NULL;
+    int r = json_member_strv(body, "accept_weaker", _WALL_MAX, &list, err);
+    for (char **name = list; r > 0 && *name; name++) {
+        int w = spec_wall_parse(*name);
+        if (w < 0)
+            r = error_field(err, "accept_weaker", "accept_weaker: there is no wall '%s'", *name);
+        else
+            s->accept_weaker[w] = true;
+    }
+    strv_free(list);
+    return r;
+}
+
+/* --- mounts and the rest */
+
+static int parse_mount(const json_t *item, struct spec *s, struct error *err)
+{
+    const char *source = NULL, *target = NULL;
+    bool read_only = true;
+    if (!json_is_object(item))
+        return error_field(err, "mounts", "each of 'mounts' must be an object");
+    int r = json_member_string(item, "source", &source, err);
+    if (r >= 0)
+        r = json_member_string(item, "target", &target, err);
+    if (r >= 0)
+        r = json_member_bool(item, "read_only", &read_only, err);
+    if (r < 0)
+        return r;
+    if (!source || !path_is_clean(source))
+        return error_field(err, "mounts", "a mount's 'source' must be an absolute path");
+    target = target ? target : source;
+    if (!path_is_clean(target))
+        return error_field(err, "mounts", "a mount's 'target' must be an absolute path");
+    s->mounts[s->n_mounts++] = (struct spec_mount){xstrdup(source), xstrdup(target), read_only};
+    return 0;
+}
+
+static int parse_mounts(const json_t *body, struct spec *s, struct error *err)
+{
+    json_t *list = NULL, *item;
+    size_t i;
+    int r = json_member_array(body, "mounts", &list, err);
+    if (r <= 0)
+        return r;
+    if (json_array_size(list) > SPEC_MOUNTS_MAX)
+        return error_field(err, "mounts", "more than %d mounts", SPEC_MOUNTS_MAX);
+    json_array_foreach(list, i, item)
+    {
+        r = parse_mount(item, s, err);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+/* "none", false or {"mode":"none"}: there is nothing else until egress exists. */
+static int check_network(const json_t *body, struct error *err)
+{
+    const json_t *v = json_object_get(body, "network");
+    if (json_is_object(v) && json_object_get(v, "mode"))
+        v = json_object_get(v, "mode");
+    else if (json_is_object(v) && json_object_get(v, "enabled"))
+        v = json_object_get(v, "enabled");
+    if (!v || json_is_null(v) || json_is_false(v) ||
+        (json_is_string(v) && strcmp(json_string_value(v), "none") == 0))
+        return 0;
+    error_field(err, "network",
+                "a sandbox has no network beyond its own loopback here: 'network' "
+                "can only be \"none\"");
+    err->code = ERROR_UNSUPPORTED;
+    return -EINVAL;
+}
+
+/* Members that other versions have: refused by name, never ignored. */
+static int check_refused(const json_t *body, struct error *err)
+{
+    static const char *const refused[] = {"image",    "pool",     "snapshot",
+                                          "template", "approval", "oci_runtime"};
+    for (size_t i = 0; i < ELEMENTS(refused); i++) {
+        const json_t *v = json_object_get(body, refused[i]);
+        if (!v || json_is_null(v))
+            continue;
+        error_field(err, refused[i], "'%s' is not supported by this version", refused[i]);
+        err->code = ERROR_UNSUPPORTED;
+        return -EINVAL;
+    }
+    return check_network(body, err);
+}
+
+static int parse_strings(const json_t *body, struct spec *s, struct error *err)
+{
+    const char *runtime = NULL, *workdir = NULL;
+    char **env = NULL;
+    int r = json_member_string(body, "runtime", &runtime, err);
+    if (r >= 0)
+        r = json_member_string(body, "workdir", &workdir, err);
+    if (r >= 0 && workdir && !path_is_clean(workdir))
+        r = error_field(err, "workdir", "'workdir' must be an absolute path");
+    if (r >= 0)
+        r = spec_json_env(body, "env", &env, err);
+    if (r < 0)
+        return r;
+    if (runtime) {
+        free(s->runtime);
+        s->runtime = xstrdup(runtime);
+    }
+    if (workdir) {
+        free(s->workdir);
+        s->workdir = xstrdup(workdir);
+    }
+    if (env)
+        append_env(s, env);
+    return 0;
+}
+
+int spec_json_parse(const json_t *body, const struct api_options *o, struct spec *ret,
+                    struct error *err)
+{
+    struct spec s;
+    spec_copy(&s, o->default_spec);
+    int r = check_refused(body, err);
+    if (r >= 0)
+        r = parse_strings(body, &s, err);
+    if (r >= 0)
+        r = parse_limits(body, &s, err);
+    if (r >= 0)
+        r = parse_weaker(body, &s, err);
+    if (r >= 0)
+        r = parse_mounts(body, &s, err);
+    if (r < 0) {
+        spec_done(&s);
+        return r;
+    }
+    *ret = s;
+    return 0;
+}
+
+/* --- commands */
+
+void exec_json_done(struct exec_json *x)
+{
+    for (size_t i = 0; i < x->n_files; i++) {
+        free(x->files[i].path);
+        free(x->files[i].data);
+    }
+    free(x->files);
+    tool_command_done(&x->command);
+    strv_free(x->argv);
+    strv_free(x->env);
+    *x = (struct exec_json){0};
+}
+
+static int parse_command(const json_t *body, struct exec_json *x, struct error *err)
+{
+    const char *language = NULL, *code = NULL;
+    int r = json_member_strv(body, "command", ARGV_MAX, &x->argv, err);
+    if (r >= 0)
+        r = json_member_string(body, "language", &language, err);
+    if (r >= 0)
+        r = json_member_string(body, "code", &code, err);
+    if (r < 0)
+        return r;
+    if (x->argv && (language || code))
+        return error_field(err, "command", "'command' and 'code' exclude each other");
+    if (x->argv && !x->argv[0])
+        return error_field(err, "command", "'command' is empty");
+    if (!x->argv && (!language || !code))
+        return error_field(err, "command", "'command', or 'language' and 'code', are needed");
+    if (code)
+        r = tool_build_code(language, code, &x->command, err);
+    x->spec.argv = x->argv ? x->argv : x->command.argv;
+    return r;
+}
+
+static int decode_base64(const char *text, struct run_file *f, struct error *err)
+{
+    size_t n = strlen(text);
+    f->data = xcalloc(1, n / 4 * 3 + 4);
+    int len =
+        n % 4 ? -1 : EVP_DecodeBlock((unsigned char *)f->data, (const unsigned char *)text, (int)n);
+    if (len < 0)
+        return error_field(err, "files", "content_base64 of '%.80s' is not base64", f->path);
+    f->len = (size_t)len;
+    while (n && text[n - 1] == '=' && f->len) {
+        n--;
+        f->len--;
+    }
+    return 0;
+}
+
+static int parse_file(const json_t *item, struct run_file *f, struct error *err)
+{
+    const char *path = NULL, *content = NULL, *encoded = NULL;
+    int64_t mode = 0644;
+    int r = json_is_object(item) ? 0 : error_field(err, "files", "each of 'files' is an object");
+    if (r >= 0)
+        r = json_member_string(item, "path", &path, err);
+    if (r >= 0)
+        r = json_member_string(item, "content", &content, err);
+    if (r >= 0)
+        r = json_member_string(item, "content_base64", &encoded, err);
+    if (r >= 0)
+        r = json_member_int(item, "mode", 0, 0777, &mode, err);
+    if (r < 0)
+        return r;
+    if (!path || !*path || (!content && !encoded))
+        return error_field(err, "files", "a file needs 'path' and 'content' or 'content_base64'");
+    f->path = xstrdup(path);
+    f->mode = (unsigned)mode;
+    if (encoded)
+        return decode_base64(encoded, f, err);
+    f->data = xstrdup(content);
+    f->len = strlen(content);
+    return 0;
+}
+
+static int parse_files(const json_t *body, struct exec_json *x, struct error *err)
+{
+    json_t *list = NULL, *item;
+    size_t i;
+    int r = json_member_array(body, "files", &list, err);
+    if (r < 0)
+        return r;
+    size_t n = list ? json_array_size(list) : 0;
+    if (n > FILES_MAX)
+        return error_field(err, "files", "more than %d files", FILES_MAX);
+    x->files = xcalloc(n + 1, sizeof(*x->files));
+    json_array_foreach(list, i, item)
+    {
+        r = parse_file(item, &x->files[x->n_files++], err);
+        if (r < 0)
+            return r;
+    }
+    if (x->command.file)
+        x->files[x->n_files++] = (struct run_file){steal_ptr(x->command.file), x->command.file_data,
+                                                   strlen(x->command.file_data), 0644};
+    x->command.file_data = NULL;
+    return 0;
+}
+
+static int parse_timeout(const json_t *body, const struct api_options *o, struct exec_json *x,
+                         struct error *err)
+{
+    int64_t ms = (int64_t)o->exec_timeout_ms;
+    int64_t max = o->exec_max_timeout_ms ? (int64_t)o->exec_max_timeout_ms : INT64_MAX / 1000000;
+    int r = json_member_int(body, "timeout_ms", 1, max, &ms, err);
+    x->spec.timeout_ms = (uint64_t)(ms ? ms : (int64_t)o->exec_max_timeout_ms);
+    return r;
+}
+
+static int parse_terminal(const json_t *body, struct exec_json *x, struct error *err)
+{
+    int64_t rows = 24, cols = 80;
+    int r = json_member_bool(body, "pty", &x->spec.pty, err);
+    if (r >= 0)
+        r = json_member_int(body, "rows", 1, 10000, &rows, err);
+    if (r >= 0)
+        r = json_member_int(body, "cols", 1, 10000, &cols, err);
+    x->spec.rows = (uint16_t)rows;
+    x->spec.cols = (uint16_t)cols;
+    return r;
+}
+
+static int parse_input(const json_t *body, struct exec_json *x, struct error *err)
+{
+    int r = json_member_string(body, "stdin", &x->spec.stdin_data, err);
+    if (r > 0)
+        x->spec.stdin_len = strlen(x->spec.stdin_data);
+    if (r >= 0)
+        r = json_member_bool(body, "open_stdin", &x->spec.open_stdin, err);
+    if (r >= 0)
+        r = json_member_string(body, "cwd", &x->spec.cwd, err);
+    if (r >= 0 && x->spec.cwd && !*x->spec.cwd)
+        x->spec.cwd = NULL;
+    if (r >= 0)
+        r = spec_json_env(body, "env", &x->env, err);
+    x->spec.env = x->env;
+    return r;
+}
+
+int exec_json_parse(const json_t *body, const struct api_options *o, struct exec_json *ret,
+                    struct error *err)
+{
+    struct exec_json x = {0};
+    int64_t max_output = (int64_t)o->max_output_bytes;
+    int r = parse_command(body, &x, err);
+    if (r >= 0)
+        r = parse_files(body, &x, err);
+    if (r >= 0)
+        r = parse_timeout(body, o, &x, err);
+    if (r >= 0)
+        r = parse_terminal(body, &x, err);
+    if (r >= 0)
+        r = parse_input(body, &x, err);
+    if (r >= 0)
+        r = json_member_bool(body, "stream", &x.stream, err);
+    if (r >= 0)
+        r = json_member_int(body, "max_output_bytes", 0, max_output, &max_output, err);
+    x.max_output_bytes = (size_t)max_output;
+    if (r < 0) {
+        exec_json_done(&x);
+        return r;
+    }
+    *ret = x;
+    return 0;
+}

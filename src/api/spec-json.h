@@ -1,0 +1,30 @@
+/* Request bodies into specs. */
+#pragma once
+
+#include <jansson.h>
+
+#include "api/api.h"
+#include "tool/run.h"
+
+struct error;
+
+/* A native sandbox spec over the operator's defaults. ret is filled on success only. */
+int spec_json_parse(const json_t *body, const struct api_options *o, struct spec *ret,
+                    struct error *err);
+/* An object of strings as KEY=VALUE; names are checked. NULL or null gives NULL. */
+int spec_json_env(const json_t *body, const char *key, char ***ret, struct error *err);
+
+/* What runs, with the strings it points to. */
+struct exec_json {
+    struct exec_spec spec;
+    struct tool_command command; /* of "language" and "code" */
+    char **argv, **env;
+    struct run_file *files;
+    size_t n_files;
+    size_t max_output_bytes;
+    bool stream;
+};
+/* {"command":[…]} or {"language","code"}, files, stdin, env, cwd, pty, timeout_ms, ... */
+int exec_json_parse(const json_t *body, const struct api_options *o, struct exec_json *ret,
+                    struct error *err);
+void exec_json_done(struct exec_json *x);

@@ -1,0 +1,144 @@
+/* Health, counters, what this host enforces, and the protocol suites' echo. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "api/handlers.h"
+#include "api/internal.h"
+#include "api/openapi.h"
+#include "api/view.h"
+#include "base/alloc.h"
+#include "base/strbuf.h"
+
+void handle_healthz(struct api_request *req)
+{
+    api_reply_text(req, 200, "text/plain; charset=utf-8", "ok", 2);
+}
+
+void handle_openapi(struct api_request *req)
+{
+    api_reply_text(req, 200, "application/json", openapi_json, openapi_json_len);
+}
+
+/* --- metrics */
+
+struct metric {
+    const char *name, *type, *help;
+    uint64_t value;
+};
+
+static void put_metric(struct strbuf *b, const struct metric *m)
+{
+    strbuf_printf(b, "# HELP %s %s\n# TYPE %s %s\n%s %llu\n", m->name, m->help, m->name, m->type,
+                  m->name, (unsigned long long)m->value);
+}
+
+void handle_metrics(struct api_request *req)
+{
+    const struct manager_counts *c = manager_counts(req->options->manager);
+    const struct api *api = req->api;
+    const struct metric metrics[] = {
+        {"sandbox_active", "gauge", "Sandboxes that exist now.", c->sandboxes},
+        {"sandbox_creating", "gauge", "Sandboxes being created.", c->creating},
+        {"sandbox_created_total", "counter", "Sandboxes created.", c->created_total},
+        {"sandbox_create_failed_total", "counter", "Creates that failed.", c->create_failed_total},
+        {"sandbox_deleted_total", "counter", "Sandboxes deleted.", c->deleted_total},
+        {"sandbox_crashed_total", "counter", "Sandboxes that died by themselves.",
+         c->crashed_total},
+        {"sandbox_exec_running", "gauge", "Commands running now.", c->execs_running},
+        {"sandbox_exec_total", "counter", "Commands started.", c->execs_total},
+        {"sandbox_exec_failed_total", "counter", "Commands that failed.", c->execs_failed_total},
+        {"sandbox_exec_oom_kills_total", "counter", "Commands killed at the memory limit.",
+         c->oom_kills_total},
+        {"sandbox_exec_output_bytes_total", "counter", "Bytes that commands printed.",
+         c->output_bytes_total},
+        {"sandbox_journal_bytes", "gauge", "Bytes of output kept.",
+         manager_options(req->options->manager)->journal.total_bytes},
+        {"sandbox_http_requests_total", "counter", "HTTP requests.", api->requests},
+        {"sandbox_http_errors_total", "counter", "Answers with status 5xx.", api->replies[5]},
+        {"sandbox_http_rejected_total", "counter", "Answers with status 4xx.", api->replies[4]},
+    };
+    _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(64 * 1024);
+    for (size_t i = 0; i < ELEMENTS(metrics); i++)
+        put_metric(&b, &metrics[i]);
+    api_reply_text(req, 200, "text/plain; version=0.0.4; charset=utf-8", b.data, b.len);
+}
+
+/* --- status */
+
+static json_t *view_runtimes(struct runtime_host *host)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; runtimes[i]; i++) {
+        struct runtime_report report = {0};
+        runtimes[i]->probe(host, &report);
+        json_t *o = json_pack("{s:s, s:s, s:b}", "name", runtimes[i]->name, "summary",
+                              runtimes[i]->summary, "available", report.available);
+        if (*report.why)
+            json_object_set_new(o, "why", json_string(report.why));
+        json_object_set_new(o, "enforces", view_walls(&report.walls));
+        json_array_append_new(list, o);
+    }
+    return list;
+}
+
+void handle_status(struct api_request *req)
+{
+    const struct manager_counts *c = manager_counts(req->options->manager);
+    json_t *o = json_pack("{s:s, s:s, s:I, s:I}", "status", "ok", "version", MAS_VERSION, "pid",
+                          (json_int_t)getpid(), "warden_pid", (json_int_t)req->options->warden_pid);
+    json_object_set_new(o, "default_runtime", json_string(req->options->default_spec->runtime));
+    json_object_set_new(o, "counts",
+                        json_pack("{s:I, s:I, s:I, s:I, s:I}", "sandboxes",
+                                  (json_int_t)c->sandboxes, "creating", (json_int_t)c->creating,
+                                  "execs_running", (json_int_t)c->execs_running, "execs_total",
+                                  (json_int_t)c->execs_total, "requests",
+                                  (json_int_t)req->api->requests));
+    json_object_set_new(o, "runtimes", view_runtimes(req->options->host));
+    api_reply(req, 200, o);
+}
+
+void handle_tools(struct api_request *req)
+{
+    static const char *const names[] = {"network", "file", "unsafe"};
+    json_t *list = json_array();
+    for (size_t i = 0; i < n_tools; i++) {
+        json_t *caps = json_array();
+        for (size_t k = 0; k < ELEMENTS(names); k++)
+            if (tools[i].capabilities & (1u << k))
+                json_array_append_new(caps, json_string(names[k]));
+        json_array_append_new(list, json_pack("{s:s, s:s, s:o}", "name", tools[i].name, "summary",
+                                              tools[i].summary, "capabilities", caps));
+    }
+    api_reply(req, 200, json_pack("{s:o}", "tools", list));
+}
+
+/* --- echo */
+
+static void on_echo_body(struct http_request *http, const char *body, size_t len)
+{
+    http_respond(http, 200, "application/octet-stream", body, len);
+}
+
+void handle_debug_echo(struct api_request *req)
+{
+    size_t max = req->options->max_body_bytes;
+    http_request_read_body(api_take(req), max, on_echo_body, NULL);
+}
+
+static void on_echo_message(struct ws *ws, bool binary, const char *data, size_t len)
+{
+    if (!ws_send(ws, binary, data, len))
+        ws_pause(ws);
+}
+
+static void on_echo_close(struct ws *ws)
+{
+    (void)ws;
+}
+
+void handle_debug_echo_ws(struct api_request *req)
+{
+    static const struct ws_handlers handlers = {on_echo_message, ws_resume, on_echo_close};
+    http_upgrade_ws(api_take(req), NULL, &handlers, NULL);
+}
