@@ -15,7 +15,7 @@ int cmd_run(const struct args *a)
     struct sbx_error err;
     _cleanup_session_ struct session s = {0};
     _cleanup_free_ char *id = NULL;
-    if (session_open(a, true, &s, &err) < 0 || oneshot_create(&s, a, &id, &err) < 0)
+    if (session_open(a, !a->on[FLAG_KEEP], &s, &err) < 0 || oneshot_create(&s, a, &id, &err) < 0)
         return cli_fail(&err);
     int code = 0;
     int r = oneshot_exec(&s, a, id, a->rest, false, &code, &err);

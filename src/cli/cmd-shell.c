@@ -23,7 +23,8 @@ int cmd_shell(const struct args *a)
     _cleanup_session_ struct session s = {0};
     const char *given = a->text[FLAG_ID];
     _cleanup_free_ char *made = NULL;
-    if (session_open(a, !given, &s, &err) < 0 || (!given && oneshot_create(&s, a, &made, &err) < 0))
+    if (session_open(a, !given && !a->on[FLAG_KEEP], &s, &err) < 0 ||
+        (!given && oneshot_create(&s, a, &made, &err) < 0))
         return cli_fail(&err);
     int code = 0;
     char *const *argv = a->n_rest ? a->rest : default_shell;

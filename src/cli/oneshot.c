@@ -79,7 +79,7 @@ int oneshot_exec(struct session *s, const struct args *a, const char *id, char *
 void oneshot_end(struct session *s, const struct args *a, const char *id)
 {
     struct sbx_error err;
-    if (a->on[FLAG_KEEP] && !s->daemon) {
+    if (a->on[FLAG_KEEP]) {
         cli_warn("sandbox %s is kept", id);
         return;
     }

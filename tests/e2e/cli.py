@@ -1,0 +1,370 @@
+#!/usr/bin/env python3
+"""sbx and sandbox_agent against a real daemon, as TAP.
+
+usage: cli.py BUILD_DIR [NAME]   (only tests whose name contains NAME)
+
+Each test is a function test_*(t); t.sbx() runs sbx against the daemon, t.ok() states a fact.
+"""
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+
+BUILD = os.path.abspath(sys.argv[1])
+ONLY = sys.argv[2] if len(sys.argv) > 2 else ""
+WAIT_S = 30
+
+
+class Tap:
+    def __init__(self):
+        self.count = self.failed = 0
+        self.name = ""
+
+    def ok(self, good, what, detail=""):
+        self.count += 1
+        self.failed += not good
+        print(f"{'' if good else 'not '}ok {self.count} - {self.name}: {what}", flush=True)
+        if not good and detail:
+            for line in str(detail).splitlines():
+                print(f"# {line}")
+        return good
+
+
+class Bench(Tap):
+    def __init__(self):
+        super().__init__()
+        self.dir = tempfile.mkdtemp(prefix="test-cli-")
+        self.address = f"unix:{self.dir}/sock"
+        self.env = {k: v for k, v in os.environ.items() if not k.startswith(("MAS_", "SANDBOX_"))}
+        self.log = open(f"{self.dir}/log", "w+")
+        os.mkdir(f"{self.dir}/state")
+        self.daemon = subprocess.Popen(
+            [f"{BUILD}/mas-sandboxd", "--listen", self.address, "--state-dir", f"{self.dir}/state"],
+            stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, env=self.env)
+        deadline = time.time() + WAIT_S
+        while self.sbx("version").returncode and time.time() < deadline and self.daemon.poll() is None:
+            time.sleep(0.05)
+
+    def close(self):
+        self.daemon.send_signal(signal.SIGTERM)
+        try:
+            self.daemon.wait(WAIT_S)
+        except subprocess.TimeoutExpired:
+            self.ok(False, "the daemon ends on SIGTERM")
+            self.daemon.kill()
+        if self.failed:
+            self.log.seek(0)
+            for line in self.log.read().splitlines()[-40:]:
+                print(f"# daemon: {line}")
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+    def sbx(self, verb, *args, stdin=b"", env=None, addr=True, timeout=WAIT_S):
+        where = ["-addr", self.address] if addr else []
+        if isinstance(stdin, str):
+            stdin = stdin.encode()
+        return subprocess.run([f"{BUILD}/sbx", verb, *where, *args], input=stdin, capture_output=True,
+                              env={**self.env, **(env or {})}, timeout=timeout, check=False)
+
+    def is_(self, p, what, code=0, out=None, err=None):
+        """Checks a finished process: exit code, and exact output or a pattern of it."""
+        def fits(got, want):
+            if want is None:
+                return True
+            if isinstance(want, re.Pattern):
+                return want.search(got) is not None
+            return got == want
+        good = p.returncode == code and fits(p.stdout, out) and fits(p.stderr, err)
+        return self.ok(good, what, f"exit {p.returncode}\nstdout {p.stdout!r}\nstderr {p.stderr!r}")
+
+    def create(self, *args):
+        m = re.match(rb"id=(\S+) namespace=(\S+) pod=(\S+)\n$", self.sbx("create", *args).stdout)
+        return m.group(1).decode() if m else "none"
+
+
+def test_contract(t):
+    p = t.sbx("create", "-id", "abc", "--env", "A=from create", "-volume=emptydir")
+    t.is_(p, "create prints id, namespace, pod", out=re.compile(rb"^id=sbx-abc namespace=sbx-abc pod=\S+\n$"))
+    t.is_(t.sbx("create", "-id", "abc"), "an id that is taken is a conflict", 123, b"", re.compile(b"^sbx: "))
+    t.is_(t.sbx("create", "-id", "Not_DNS"), "a bad id is a bad request", 2, b"", re.compile(b"^sbx: "))
+    i = ["-id", "sbx-abc"]
+    t.is_(t.sbx("status", *i), "status of one", out=re.compile(rb"^id=sbx-abc namespace=sbx-abc pod=\S+ phase=\S+\n$"))
+    t.is_(t.sbx("exec", *i, "-sync", "--", "sh", "-c", "echo out; echo err >&2; echo $A; exit 7"),
+          "exec -sync: output and code", 7, b"out\nfrom create\n", b"err\n")
+    t.is_(t.sbx("exec", *i, "-sync", "-cmd", "echo  a b"), "exec -cmd splits at spaces", 0, b"a b\n")
+    p = t.sbx("exec", *i, "sh", "-c", "echo one; sleep 0.3; echo two; exit 5")
+    m = re.match(rb"^exec_id=(\S+) status=running\n$", p.stdout)
+    if not t.ok(m and p.returncode == 0, "exec prints exec_id and status", p):
+        return
+    e = ["-exec-id", m.group(1).decode()]
+    t.is_(t.sbx("logs", "-f", *i, *e), "logs -f follows to the end", 0, b"one\ntwo\n")
+    p = t.sbx("exec-status", *i, *e)
+    t.is_(p, "exec-status is key=value lines", 0, re.compile(
+        rb"^sandbox_id=sbx-abc\nexec_id=\S+\nstatus=completed\nexit_code=5\nstarted_at=\S+\nfinished_at=\S+\n$"))
+    t.is_(t.sbx("exec-cancel", *i, *e), "cancel of an ended exec is a conflict", 123, b"", re.compile(b"^sbx: "))
+    t.is_(t.sbx("exec", *i, "-stream", "--", "sh", "-c", "echo o; sleep 0.1; echo e >&2; exit 9"),
+          "exec -stream", 9, b"o\n", b"e\n")
+    p = t.sbx("exec", *i, "-stream-raw", "--", "echo", "hi")
+    lines = [json.loads(x) for x in p.stdout.splitlines()]
+    t.ok(p.returncode == 0 and [x["type"] for x in lines] == ["start", "output", "exit"] and
+         lines[1]["data"] == "hi\n", "exec -stream-raw prints events", p)
+    p = t.sbx("exec", *i, "--", "sleep", "100")
+    e = ["-exec-id", re.search(rb"exec_id=(\S+)", p.stdout).group(1).decode()]
+    t.is_(t.sbx("exec-cancel", *i, *e), "exec-cancel", 0, re.compile(rb"^exec_id=\S+ status=cancel\w+\n$"))
+    t.is_(t.sbx("logs", "-f", *i, *e), "and it ends", 0, b"")
+    t.is_(t.sbx("exec", *i, "-sync", "-timeout", "1", "--", "sleep", "100"), "exec -timeout", 124)
+    t.is_(t.sbx("status"), "status table", 0, re.compile(
+        rb"^ID +AGE +STATE +ALLOCATED +LAST_EXEC_TIME\n(.*\n)*sbx-abc +\S+ +\S+ +\S+ +\S+"))
+    t.is_(t.sbx("delete", *i), "delete", 0, b"deleted\n")
+    t.is_(t.sbx("delete", *i), "twice", 123, b"", re.compile(b"^sbx: "))
+    t.is_(t.sbx("exec", *i, "-sync", "--", "true"), "exec in a deleted sandbox", 123, b"")
+
+
+def test_usage(t):
+    t.is_(t.sbx("exec", "-sync", "--", "true"), "exec without -id", 2)
+    t.is_(t.sbx("exec", "-id", "x"), "exec without a command", 2)
+    t.is_(t.sbx("nonsense", addr=False), "an unknown command", 2)
+    t.is_(t.sbx("status", "-nonsense"), "an unknown flag", 2)
+    t.is_(t.sbx("status", "-id", "sbx-none"), "an unknown sandbox", 123, b"")
+    t.is_(t.sbx("status", "-id", "../v1/status"), "an id with slashes", 123, b"")
+    t.is_(t.sbx("status", "-addr", "http://127.0.0.1:1", addr=False), "no daemon", 121, b"")
+    t.is_(t.sbx("help", addr=False), "help", 0, re.compile(b"^Usage: sbx"))
+    for verb in ("run", "cp", "create", "doctor"):
+        t.is_(t.sbx("help", verb, addr=False), f"help {verb}", 0, re.compile(b"^Usage: sbx " + verb.encode()))
+
+
+def test_run(t):
+    sh = ["--", "sh", "-c"]
+    t.is_(t.sbx("run", *sh, "echo out; echo err >&2; exit 3"), "output and code", 3, b"out\n", b"err\n")
+    data = os.urandom(300_000) * 10
+    t.is_(t.sbx("run", "--", "cat", stdin=data), "3 MB of binary stdin come back", 0, data)
+    t.is_(t.sbx("run", "--", "wc", "-c", stdin=b""), "empty stdin ends", 0, b"0\n")
+    t.is_(t.sbx("run", "--", "head", "-c", "10", stdin=data), "a command that stops reading", 0, data[:10])
+    t.is_(t.sbx("run", "-env", "X=a b", "-cwd", "/tmp", *sh, "echo $X; pwd"), "-env and -cwd", 0, b"a b\n/tmp\n")
+    t.is_(t.sbx("run", "-timeout", "1", *sh, "echo early; sleep 60"), "-timeout", 124, b"early\n")
+    t.is_(t.sbx("run", *sh, "kill -9 $$"), "a signal is 128+n", 137)
+    t.is_(t.sbx("run", "--", "/no/such/program"), "no such program", 127, b"", re.compile(b"sbx: "))
+    t.is_(t.sbx("run", "-limit", "memory_mb=64", "--", "python3", "-c",
+                "x = [b'x' * (1 << 20) for i in range(500)]"), "out of memory is said", 137, b"",
+          re.compile(b"memory"))
+    t.is_(t.sbx("run", "-runtime", "nonsense", "--", "true"), "an unknown runtime", 2, b"")
+    with open(f"{t.dir}/in.txt", "w") as f:
+        f.write("content\n")
+    os.chmod(f"{t.dir}/in.txt", 0o750)
+    t.is_(t.sbx("run", "-file", f"{t.dir}/in.txt:sub/dir/f", *sh, "cat sub/dir/f; stat -c %a /workspace/sub/dir/f"),
+          "-file", 0, b"content\n750\n")
+    t.is_(t.sbx("run", "-file", f"{t.dir}/nothing:f", "--", "true"), "-file that is not there", 2, b"")
+    listed = t.sbx("ls", "-json")
+    t.ok(json.loads(listed.stdout) == [], "no sandbox is left", listed)
+    p = t.sbx("run", "-keep", "--", "true")
+    m = re.search(rb"sandbox (\S+) is kept", p.stderr)
+    t.ok(m and t.sbx("delete", "-id", m.group(1).decode()).returncode == 0, "-keep keeps it", p)
+
+
+def test_run_live(t):
+    p = subprocess.Popen([f"{BUILD}/sbx", "run", "-addr", t.address, "--", "sh", "-c",
+                          "while read x; do echo got $x; done; echo end"],
+                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=t.env)
+    for word in (b"one", b"two"):
+        p.stdin.write(word + b"\n")
+        p.stdin.flush()
+        t.ok(p.stdout.readline() == b"got " + word + b"\n", "stdin and stdout are live")
+    p.stdin.close()
+    t.ok(p.stdout.read() == b"end\n" and p.wait(WAIT_S) == 0, "end of input is passed on")
+    p = subprocess.Popen([f"{BUILD}/sbx", "run", "-addr", t.address, "--", "sh", "-c",
+                          "trap 'echo int; exit 42' INT; echo ready; while :; do sleep 0.05; done"],
+                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=t.env)
+    p.stdout.readline()
+    p.send_signal(signal.SIGINT)
+    t.ok(p.stdout.read() == b"int\n" and p.wait(WAIT_S) == 42, "SIGINT is passed on")
+    p = subprocess.Popen([f"{BUILD}/sbx", "run", "-addr", t.address, "--", "yes"], stdin=subprocess.DEVNULL,
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=t.env)
+    p.stdout.read(100_000)
+    p.stdout.close()
+    t.ok(p.wait(WAIT_S) == 141 and p.stderr.read() == b"", "a reader that stops ends it quietly")
+    deadline = time.time() + WAIT_S
+    while json.loads(t.sbx("ls", "-json").stdout) and time.time() < deadline:
+        time.sleep(0.1)
+    t.ok(json.loads(t.sbx("ls", "-json").stdout) == [], "no sandbox is left")
+
+
+def test_private_daemon(t):
+    tmp = f"{t.dir}/tmp"
+    os.mkdir(tmp)
+    env = {"TMPDIR": tmp, "XDG_RUNTIME_DIR": ""}
+    t.is_(t.sbx("run", "--", "sh", "-c", "cat; exit 4", stdin="hello", env=env, addr=False),
+          "run without a daemon", 4, b"hello")
+    t.ok(os.listdir(tmp) == [], "leaves nothing in its temporary directory", os.listdir(tmp))
+    t.is_(t.sbx("run", "--", "true", env={**env, "MAS_SANDBOXD": "/bin/false"}, addr=False),
+          "a daemon that does not start is explained", 121, b"", re.compile(b"does not start"))
+    t.ok(os.listdir(tmp) == [], "and leaves nothing either", os.listdir(tmp))
+    t.is_(t.sbx("run", "-addr", f"unix:{tmp}/none", "--", "true", addr=False),
+          "a daemon that was named is not replaced", 121, b"")
+
+
+class Terminal:
+    """sbx on a pty, as a person would use it."""
+
+    def __init__(self, t, *args):
+        pid, self.fd = pty.fork()
+        if pid == 0:
+            os.execve(f"{BUILD}/sbx", ["sbx", *args], {**t.env, "TERM": "xterm", "PS1": "$ "})
+        self.pid, self.seen = pid, b""
+
+    def resize(self, rows, cols):
+        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, cols, 0, 0))
+
+    def type(self, text):
+        os.write(self.fd, text)
+
+    def expect(self, pattern):
+        deadline = time.time() + WAIT_S
+        while not re.search(pattern, self.seen):
+            left = deadline - time.time()
+            if left < 0 or not select.select([self.fd], [], [], left)[0]:
+                return False
+            try:
+                self.seen += os.read(self.fd, 65536)
+            except OSError:
+                return re.search(pattern, self.seen) is not None
+        self.seen = self.seen[re.search(pattern, self.seen).end():]
+        return True
+
+    def end(self):
+        while self.expect(rb"(?s).+"):
+            if not select.select([self.fd], [], [], WAIT_S)[0]:
+                break
+        os.close(self.fd)
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+def test_shell(t):
+    s = Terminal(t, "shell", "-addr", t.address)
+    s.resize(33, 101)
+    s.type(b"echo mark$((1+1))\r")
+    t.ok(s.expect(rb"mark2\r\n"), "the shell answers", s.seen)
+    s.type(b"test -t 0 && stty size\r")
+    t.ok(s.expect(rb"\d+ \d+\r\n"), "it is a terminal", s.seen)
+    s.resize(44, 122)
+    s.type(b"sleep 0.3; stty size\r")
+    t.ok(s.expect(rb"44 122\r\n"), "a new size arrives", s.seen)
+    s.type(b"sleep 100\r")
+    time.sleep(0.5)
+    s.type(b"\x03")
+    s.type(b"echo still $((2+2))\r")
+    t.ok(s.expect(rb"still 4\r\n"), "Ctrl-C goes to the command", s.seen)
+    s.type(b"exit 6\r")
+    code = s.end()
+    t.ok(code == 6, "exits as the shell did", code)
+    p = t.sbx("ls", "-json")
+    t.ok(json.loads(p.stdout) == [], "the sandbox is deleted", p)
+    i = t.create()
+    s = Terminal(t, "shell", "-addr", t.address, "-id", i, "--", "sh", "-c", "tty; echo kept > /workspace/f")
+    t.ok(s.end() == 0, "a command in a sandbox that was there")
+    t.is_(t.sbx("exec", "-id", i, "-sync", "--", "cat", "/workspace/f"), "which stays", 0, b"kept\n")
+    t.sbx("delete", "-id", i)
+    t.is_(t.sbx("shell"), "without a terminal it is refused", 2)
+
+
+def test_cp(t):
+    i = t.create()
+    src, out = f"{t.dir}/src", f"{t.dir}/out"
+    os.makedirs(f"{src}/deep/er")
+    os.makedirs(out)
+    blob = os.urandom(5_000_000)
+    with open(f"{src}/blob", "wb") as f:
+        f.write(blob)
+    with open(f"{src}/deep/er/é file", "w") as f:
+        f.write("text\n")
+    open(f"{src}/empty", "w").close()
+    os.chmod(f"{src}/empty", 0o751)
+    os.symlink("deep/er", f"{src}/link")
+    t.is_(t.sbx("cp", f"{src}/blob", f"{i}:b"), "a file in", 0, b"")
+    t.is_(t.sbx("cp", f"{i}:/workspace/b", f"{out}/b"), "and out", 0, b"")
+    t.ok(open(f"{out}/b", "rb").read() == blob, "is the same")
+    t.is_(t.sbx("cp", f"{src}/empty", f"{i}:/tmp"), "into a directory", 0)
+    t.is_(t.sbx("exec", "-id", i, "-sync", "--", "stat", "-c", "%a %s", "/tmp/empty"), "with its name and mode",
+          0, b"751 0\n")
+    t.is_(t.sbx("cp", src, f"{i}:tree"), "a tree in", 0, b"")
+    t.is_(t.sbx("exec", "-id", i, "-sync", "--", "cat", "/workspace/tree/link/é file"), "is there", 0, b"text\n")
+    t.is_(t.sbx("cp", src, f"{i}:tree"), "a tree into a directory", 0, b"")
+    t.is_(t.sbx("exec", "-id", i, "-sync", "--", "cat", "/workspace/tree/src/deep/er/é file"), "goes below it",
+          0, b"text\n")
+    t.is_(t.sbx("cp", f"{i}:tree", f"{out}/tree"), "a tree out", 0, b"")
+    t.ok(open(f"{out}/tree/blob", "rb").read() == blob and os.readlink(f"{out}/tree/link") == "deep/er" and
+         os.path.getsize(f"{out}/tree/empty") == 0 and open(f"{out}/tree/src/deep/er/é file").read() == "text\n",
+         "is the same", subprocess.run(["find", out], capture_output=True, check=False).stdout.decode())
+    t.is_(t.sbx("cp", f"{i}:nothing", out), "a file that is not there", 123, b"")
+    t.is_(t.sbx("cp", f"{t.dir}/nothing", f"{i}:x"), "a local one neither", 2, b"")
+    t.is_(t.sbx("cp", "sbx-none:/tmp/x", out), "a sandbox that is not there", 123, b"")
+    t.is_(t.sbx("cp", "a", "b"), "both local", 2, b"")
+    t.sbx("exec", "-id", i, "-sync", "--", "sh", "-c",
+          "mkdir /workspace/evil && cd /workspace/evil && ln -s /etc/passwd abs && ln -s ../../../x up && echo y > ok")
+    t.is_(t.sbx("cp", f"{i}:evil", f"{out}/evil"), "links that lead out are left out and said", 1, b"",
+          re.compile(b"leads out"))
+    t.ok(os.listdir(f"{out}/evil") == ["ok"], "the rest is there", os.listdir(f"{out}/evil"))
+    t.is_(t.sbx("ls", f"{i}:tree/deep"), "ls of a directory", 0, re.compile(rb"NAME\n.*\ber/\n"))
+    t.is_(t.sbx("exec", "-id", i, "-sync", "--", "sh", "-c", r"touch '/tmp/a\033[31mb' /tmp/$(printf 'c\033d')"), "odd names")
+    p = t.sbx("ls", f"{i}:/tmp")
+    t.ok(b"\033" not in p.stdout and b"c\\x1bd" in p.stdout, "are printed without control bytes", p)
+    t.sbx("delete", "-id", i)
+
+
+def test_logs_and_ls(t):
+    i = t.create()
+    t.is_(t.sbx("logs", "-id", i), "no execs yet", 123)
+    t.sbx("exec", "-id", i, "-sync", "--", "echo", "first")
+    t.sbx("exec", "-id", i, "-sync", "--", "printf", "\\377\\000x")
+    t.is_(t.sbx("logs", "-id", i), "logs of the newest, byte for byte", 0, b"\xff\0x")
+    p = t.sbx("ls")
+    t.is_(p, "ls lists it", 0, re.compile(rb"^ID +RUNTIME +STATE +CREATED\n" + i.encode() + rb" +local +\S+ +20"))
+    t.sbx("delete", "-id", i)
+
+
+def test_doctor(t):
+    p = t.sbx("doctor")
+    t.is_(p, "says what the host has and the runtimes enforce", 0,
+          re.compile(rb"(?s)^This host\n.*Landlock.*Runtime local: available\n.*memory"))
+    t.ok(b"\033" not in p.stdout, "without colours where there is no terminal")
+    p = t.sbx("doctor", "-json")
+    t.ok(any(r["name"] == "local" for r in json.loads(p.stdout)), "-json", p)
+    p = t.sbx("doctor", addr=False, env={"TMPDIR": t.dir, "XDG_RUNTIME_DIR": ""})
+    t.is_(p, "needs no daemon", 0, re.compile(b"Runtime local"))
+
+
+def test_agent(t):
+    def agent(**env):
+        return subprocess.run([f"{BUILD}/sandbox_agent"], capture_output=True, env={**t.env, **env}, check=False,
+                              timeout=WAIT_S)
+    want = re.compile(rb"(?s)^question: +Compute 15 \* 8 \+ 7\ntool call: calculator .*\nresult: .*127.*\n")
+    t.is_(agent(), "stdin/stdout mode", 0, want)
+    t.is_(agent(MAS_SANDBOX_MODE="http", MAS_SANDBOX_URL=t.address), "http mode", 0, want)
+    t.is_(agent(MAS_SANDBOX_MODE="http", MAS_SANDBOX_URL="http://127.0.0.1:1"), "no daemon", 1)
+    t.is_(agent(MAS_SANDBOXD="/bin/false"), "a daemon that says nothing", 1)
+
+
+def main():
+    t = Bench()
+    for name, fn in list(globals().items()):
+        if name.startswith("test_") and ONLY in name:
+            t.name = name[5:]
+            try:
+                fn(t)
+            except (Exception,) as e:  # a test that breaks is a failed one, and the daemon still ends
+                t.ok(False, f"broke: {type(e).__name__}: {e}")
+    t.name = "end"
+    t.close()
+    print(f"1..{t.count}")
+    sys.exit(1 if t.failed else 0)
+
+
+main()
