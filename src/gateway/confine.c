@@ -63,3 +63,12 @@ void confine_files(void)
     if (fd < 0 || syscall(SYS_landlock_restrict_self, fd, 0) < 0)
         log_warn("gateway runs without landlock error=%d", errno);
 }
+
+void confine_signals(void)
+{
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGINT, SIG_IGN);
+}

@@ -9,3 +9,6 @@ int confine_descriptors(int sock);
 int confine_identity(uid_t uid, gid_t gid);
 /* No file can be written, made or executed any more, where the kernel has Landlock. */
 void confine_files(void);
+/* No signal is blocked; a closed log pipe and a terminal's interrupt, which is for the daemon, are
+ * ignored. */
+void confine_signals(void);

@@ -4,6 +4,7 @@
 #include "gateway/gateway.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -87,6 +88,13 @@ static void on_datagram(struct control *c, const struct gateway_request *req, si
     rule_list_done(&hosts);
 }
 
+/* An empty datagram and the end of the socket read the same. */
+static bool has_ended(int sock)
+{
+    struct pollfd p = {.fd = sock, .events = POLLRDHUP};
+    return poll(&p, 1, 0) != 0;
+}
+
 static void on_control(uv_poll_t *poll, int status, int events)
 {
     struct control *c = poll->data;
@@ -101,7 +109,7 @@ static void on_control(uv_poll_t *poll, int status, int events)
         log_warn("gateway dropped a request that is too large");
         return;
     }
-    if (n <= 0) {
+    if (n < 0 || (n == 0 && has_ended(c->sock))) {
         uv_poll_stop(poll);
         uv_stop(&c->gateway.loop);
         return;
@@ -176,6 +184,7 @@ int gateway_main(int sock, const struct gateway_options *options)
         log_error("gateway cannot give up its privileges: %s", strerror(-r));
         return 1;
     }
+    confine_signals();
     confine_files();
     set_resolver();
     c->sock = fd;

@@ -185,10 +185,11 @@ bool body_type_is_text(const char *type)
                     strcasestr(type, "xml") || strcasestr(type, "javascript"));
 }
 
-json_t *body_json(const char *data, size_t len, const char *content_type, bool *ret_base64)
+json_t *body_json(const char *data, size_t len, bool truncated, const char *content_type,
+                  bool *ret_base64)
 {
     char charset[BODY_CHARSET_SIZE];
-    size_t whole = len - utf8_incomplete_suffix(data, len);
+    size_t whole = len - (truncated ? utf8_incomplete_suffix(data, len) : 0);
     *ret_base64 = false;
     if (body_is_text(data, whole))
         return json_stringn_nocheck(data, whole);

@@ -23,6 +23,7 @@ bool body_type_is_text(const char *content_type);
 /* Drops control characters other than tab and line ends. */
 void body_strip_controls(struct strbuf *b);
 /* A JSON string of the body: as text where it is, or where the Content-Type says so and its charset
- * converts; otherwise base64 with *ret_base64 set. A sequence cut at the end by truncation is left
- * out. */
-json_t *body_json(const char *data, size_t len, const char *content_type, bool *ret_base64);
+ * converts; otherwise base64 with *ret_base64 set. truncated: the end was cut off, perhaps inside a
+ * character, which is then left out. */
+json_t *body_json(const char *data, size_t len, bool truncated, const char *content_type,
+                  bool *ret_base64);

@@ -106,7 +106,7 @@ static json_t *content_json(const struct transfer_response *res, const struct pa
 {
     *ret_base64 = p->base64;
     if (p->base64)
-        return body_json(res->body.data, res->body.len, NULL, ret_base64);
+        return body_json(res->body.data, res->body.len, res->truncated, NULL, ret_base64);
     return json_stringn_nocheck(p->content ? p->content : "", p->len);
 }
 

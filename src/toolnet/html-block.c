@@ -86,7 +86,7 @@ static void table_open(struct html_state *s, const xmlNode *element)
 static void cell_open(struct html_state *s)
 {
     s->w.space = false;
-    writer_puts(&s->w, s->column ? " | " : "| ");
+    writer_puts(&s->w, s->column ? " | " : s->plain_tables ? "" : "| ");
     s->w.line_start = s->w.flat = true;
     s->column++;
 }
@@ -94,8 +94,10 @@ static void cell_open(struct html_state *s)
 static void row_close(struct html_state *s)
 {
     s->w.space = false;
-    if (!s->column)
+    if (!s->column || s->plain_tables) {
+        writer_break(&s->w, 1);
         return;
+    }
     writer_puts(&s->w, " |");
     if (s->row++ == 0) {
         writer_break(&s->w, 1);

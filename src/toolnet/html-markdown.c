@@ -9,7 +9,6 @@
 #include "base/strbuf.h"
 #include "toolnet/html-visitor.h"
 
-#define PRE_MAX  (1024 * 1024)
 #define LANG_MAX 24
 
 static const char *mark_of(enum html_kind kind)
@@ -39,7 +38,7 @@ static char *fence_for(const char *text, size_t least)
 
 static void put_code(struct html_state *s, const xmlNode *element)
 {
-    _cleanup_strbuf_ struct strbuf raw = STRBUF_INIT(PRE_MAX);
+    _cleanup_strbuf_ struct strbuf raw = STRBUF_INIT(HTML_PRE_MAX);
     html_raw_text(element, &raw);
     for (size_t i = 0; i < raw.len; i++)
         if (raw.data[i] == '\n' || raw.data[i] == '\r')
@@ -77,21 +76,17 @@ static void find_language(const xmlNode *pre, char out[LANG_MAX])
 static void put_pre(struct html_state *s, const xmlNode *element)
 {
     char lang[LANG_MAX];
-    _cleanup_strbuf_ struct strbuf raw = STRBUF_INIT(PRE_MAX);
-    html_raw_text(element, &raw);
-    size_t len = raw.len;
-    while (len && isspace((unsigned char)raw.data[len - 1]))
-        len--;
-    if (!len)
+    _cleanup_strbuf_ struct strbuf raw = STRBUF_INIT(HTML_PRE_MAX);
+    html_pre_text(element, &raw);
+    if (!raw.len)
         return;
-    size_t skip = raw.data[0] == '\n';
     _cleanup_free_ char *fence = fence_for(raw.data, 3);
     find_language(element, lang);
     writer_break(&s->w, 2);
     writer_puts(&s->w, fence);
     writer_puts(&s->w, lang);
     writer_newline(&s->w);
-    writer_lines(&s->w, raw.data + skip, len - skip);
+    writer_lines(&s->w, raw.data, raw.len);
     writer_newline(&s->w);
     writer_puts(&s->w, fence);
     writer_break(&s->w, 2);

@@ -4,12 +4,10 @@
 #include "base/strbuf.h"
 #include "toolnet/html-visitor.h"
 
-#define PRE_MAX (1024 * 1024)
-
 static void put_pre(struct html_state *s, const xmlNode *element)
 {
-    _cleanup_strbuf_ struct strbuf raw = STRBUF_INIT(PRE_MAX);
-    html_raw_text(element, &raw);
+    _cleanup_strbuf_ struct strbuf raw = STRBUF_INIT(HTML_PRE_MAX);
+    html_pre_text(element, &raw);
     writer_break(&s->w, 2);
     if (raw.data)
         writer_lines(&s->w, raw.data, raw.len);
@@ -19,6 +17,7 @@ static void put_pre(struct html_state *s, const xmlNode *element)
 static bool text_open(struct html_state *s, const xmlNode *element)
 {
     enum html_kind kind = html_kind(element);
+    s->plain_tables = true;
     switch (kind) {
     case HTML_SKIP:
         return false;

@@ -8,6 +8,7 @@
 #include "toolnet/html-writer.h"
 
 #define HTML_LIST_DEPTH_MAX 16
+#define HTML_PRE_MAX        (1024 * 1024) /* bytes of one <pre> or <code> */
 
 /* One conversion under way. */
 struct html_state {
@@ -20,6 +21,7 @@ struct html_state {
     size_t list_depth;    /* may pass the maximum: deeper lists look like the last one kept */
     const xmlNode *table; /* the data table that is open, if any; no other is inside it */
     unsigned row, column;
+    bool plain_tables; /* " | " between cells, and no other lines */
 };
 
 struct html_visitor {
@@ -60,6 +62,8 @@ enum html_kind html_kind(const xmlNode *element);
 const char *html_attribute(const xmlNode *element, const char *name);
 /* All text below an element as it stands, <br> as a newline. */
 void html_raw_text(const xmlNode *element, struct strbuf *out);
+/* The inside of <pre>: its raw text without a leading newline and trailing white space. */
+void html_pre_text(const xmlNode *element, struct strbuf *out);
 /* The absolute form of an http, https or mailto link, or NULL for any other. The caller frees. */
 char *html_link(const struct html_state *s, const char *href);
 

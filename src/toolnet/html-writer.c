@@ -20,7 +20,11 @@ void writer_break(struct html_writer *w, unsigned n)
         return;
     }
     w->space = false;
-    if (!w->fresh && n > w->breaks)
+    if (w->fresh)
+        return;
+    if (!w->breaks || w->n_prefixes < w->blank_prefixes)
+        w->blank_prefixes = w->n_prefixes;
+    if (n > w->breaks)
         w->breaks = n;
 }
 
@@ -29,25 +33,28 @@ void writer_space(struct html_writer *w)
     w->space = true;
 }
 
-/* A line without text gets its prefix without the trailing spaces. */
-static void put_prefix(struct html_writer *w, bool empty_line)
+static void trim_spaces(struct html_writer *w)
 {
-    size_t depth = w->n_prefixes < WRITER_PREFIX_MAX ? w->n_prefixes : WRITER_PREFIX_MAX;
-    size_t from = w->out->len;
-    for (size_t i = 0; i < depth; i++)
+    struct strbuf *b = w->out;
+    while (b->len && b->data[b->len - 1] == ' ')
+        b->data[--b->len] = 0;
+}
+
+static void put_prefix(struct html_writer *w, size_t depth)
+{
+    for (size_t i = 0; i < depth && i < WRITER_PREFIX_MAX; i++)
         raw(w, w->prefixes[i], strlen(w->prefixes[i]));
-    while (empty_line && w->out->len > from && w->out->data[w->out->len - 1] == ' ')
-        w->out->data[--w->out->len] = 0;
 }
 
 static void put_breaks(struct html_writer *w)
 {
     for (unsigned i = 0; w->started && i < w->breaks; i++) {
+        trim_spaces(w);
         raw(w, "\n", 1);
-        put_prefix(w, i + 1 < w->breaks);
+        put_prefix(w, i + 1 < w->breaks ? w->blank_prefixes : w->n_prefixes);
     }
     if (!w->started)
-        put_prefix(w, false);
+        put_prefix(w, w->n_prefixes);
     w->started = w->line_start = true;
     w->breaks = 0;
     w->space = false;
@@ -87,7 +94,7 @@ void writer_newline(struct html_writer *w)
     }
     w->space = false;
     raw(w, "\n", 1);
-    put_prefix(w, false);
+    put_prefix(w, w->n_prefixes);
     w->line_start = true;
 }
 

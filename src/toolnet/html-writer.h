@@ -24,6 +24,7 @@ struct html_writer {
     bool flat;       /* in a table cell: breaks are spaces */
     const char *prefixes[WRITER_PREFIX_MAX];
     size_t n_prefixes;
+    size_t blank_prefixes; /* of the blank lines pending: as many as both sides of them share */
     const char *marks[WRITER_MARKS_MAX];
     size_t n_marks;
 };

@@ -5,6 +5,7 @@
 #include <libxml/HTMLparser.h>
 #include <libxml/uri.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -109,6 +110,15 @@ void html_raw_text(const xmlNode *element, struct strbuf *out)
     }
 }
 
+void html_pre_text(const xmlNode *element, struct strbuf *out)
+{
+    html_raw_text(element, out);
+    while (out->len && strchr(" \t\r\n", out->data[out->len - 1]))
+        out->data[--out->len] = 0;
+    if (out->len && out->data[0] == '\n')
+        strbuf_consume(out, 1);
+}
+
 static bool scheme_ok(const char *url)
 {
     size_t scheme = strcspn(url, ":/?#");
@@ -118,18 +128,31 @@ static bool scheme_ok(const char *url)
            strncasecmp(url, "mailto:", 7) == 0;
 }
 
+/* Parentheses are legal in a URL but would end a markdown link early. */
+static char *escape_parentheses(const char *url)
+{
+    size_t n = 0;
+    char *out = xcalloc(3, strlen(url) + 1);
+    for (; *url; url++) {
+        if (*url == '(' || *url == ')')
+            n += (size_t)sprintf(out + n, "%%%02X", *url);
+        else
+            out[n++] = *url;
+    }
+    return out;
+}
+
 char *html_link(const struct html_state *s, const char *href)
 {
     while (*href && strchr(" \t\r\n\f", *href))
         href++;
     if (!*href || *href == '#' || strlen(href) > LINK_MAX || !scheme_ok(href))
         return NULL;
-    /* Parentheses, spaces and brackets would end a markdown link early. */
     xmlChar *escaped = xmlURIEscapeStr((const xmlChar *)href, (const xmlChar *)":/?#@!$&'*+,;=%~");
     xmlChar *whole =
         escaped && s->base_url ? xmlBuildURI(escaped, (const xmlChar *)s->base_url) : NULL;
     const char *best = whole ? (const char *)whole : (const char *)escaped;
-    char *copy = best && scheme_ok(best) ? xstrdup(best) : NULL;
+    char *copy = best && scheme_ok(best) ? escape_parentheses(best) : NULL;
     xmlFree(whole);
     xmlFree(escaped);
     return copy;

@@ -88,8 +88,8 @@ static json_t *format_result(const struct transfer_response *res, int64_t ns, co
     char duration[CLOCK_DURATION_SIZE];
     clock_format_duration(ns, duration);
     const char *data = res->body.data ? res->body.data : "";
-    json_t *body =
-        body_json(data, res->body.len, transfer_find_header(res, "Content-Type"), &base64);
+    const char *type = transfer_find_header(res, "Content-Type");
+    json_t *body = body_json(data, res->body.len, res->truncated, type, &base64);
     json_t *out =
         json_pack("{s:b, s:i, s:s, s:O, s:o, s:I, s:s}", "success", success, "status_code",
                   (int)res->status, "status", res->status_text, "headers", res->headers, "body",

@@ -6,15 +6,21 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "toolnet/bridge.h"
 #include "toolnet/toolnet.h"
 #include "toolnet/url.h"
+
+/* How long a wait may be between two looks at libcurl's own timers. */
+#define POLL_MS 1000
+#define NO_BRIDGE                                                                                  \
+    {                                                                                              \
+        .listen_fd = -1, .local_fd = -1, .stream_fd = -1                                           \
+    }
 
 /* One request and its answer, without redirects. */
 struct hop {
@@ -28,7 +34,8 @@ struct hop {
     int64_t deadline_ms;
     size_t header_count, header_bytes;
     CURL *curl;
-    struct curl_slist *headers, *connect_to;
+    struct curl_slist *headers;
+    struct bridge bridge;
     char curl_error[CURL_ERROR_SIZE];
     struct error err; /* of a callback */
 };
@@ -37,26 +44,8 @@ static void hop_done(struct hop *h)
 {
     curl_easy_cleanup(h->curl);
     curl_slist_free_all(h->headers);
-    curl_slist_free_all(h->connect_to);
+    bridge_done(&h->bridge);
     url_done(&h->url);
-}
-
-static curl_socket_t on_open_socket(void *data, curlsocktype purpose, struct curl_sockaddr *address)
-{
-    struct hop *h = data;
-    (void)purpose;
-    (void)address;
-    int fd = dial_open(h->net->gateway_socket, h->url.host, h->url.port, h->deadline_ms,
-                       h->res->detail, &h->err);
-    return fd < 0 ? CURL_SOCKET_BAD : fd;
-}
-
-static int on_socket_option(void *data, curl_socket_t fd, curlsocktype purpose)
-{
-    (void)data;
-    (void)fd;
-    (void)purpose;
-    return CURL_SOCKOPT_ALREADY_CONNECTED;
 }
 
 static size_t on_body(char *data, size_t size, size_t n, void *user)
@@ -193,16 +182,11 @@ static void set_method(struct hop *h)
     curl_easy_setopt(c, CURLOPT_CUSTOMREQUEST, h->method);
 }
 
-/* The name is never resolved: every connection is said to go to an address that is not used,
- * because on_open_socket() hands over a stream that is connected already. */
+/* The name is never resolved: libcurl connects to the bridge, whatever the URL says. */
 static void set_connection(struct hop *h)
 {
     CURL *c = h->curl;
-    h->connect_to = curl_slist_append(NULL, "::127.0.0.1:9");
-    curl_easy_setopt(c, CURLOPT_CONNECT_TO, h->connect_to);
-    curl_easy_setopt(c, CURLOPT_OPENSOCKETFUNCTION, on_open_socket);
-    curl_easy_setopt(c, CURLOPT_OPENSOCKETDATA, h);
-    curl_easy_setopt(c, CURLOPT_SOCKOPTFUNCTION, on_socket_option);
+    curl_easy_setopt(c, CURLOPT_ABSTRACT_UNIX_SOCKET, h->bridge.name);
     curl_easy_setopt(c, CURLOPT_PROXY, "");
     curl_easy_setopt(c, CURLOPT_NOPROXY, "*");
     curl_easy_setopt(c, CURLOPT_FORBID_REUSE, 1L);
@@ -250,14 +234,49 @@ static int failure(const struct hop *h, CURLcode code, struct error *err)
     return error_set(err, ERROR_TOOL_FAILED, 0, "%s: %s", h->url.host, why);
 }
 
+static int hop_connect(struct hop *h, struct error *err)
+{
+    int fd = dial_open(h->net->gateway_socket, h->url.host, h->url.port, h->deadline_ms,
+                       h->res->detail, err);
+    if (fd < 0)
+        return fd;
+    int r = bridge_open(&h->bridge, fd);
+    return r < 0 ? error_set(err, ERROR_TOOL_FAILED, -r, "cannot make a socket") : 0;
+}
+
+/* curl_easy_perform(), with the bridge's work between libcurl's. */
+static CURLcode hop_perform(struct hop *h)
+{
+    CURLM *multi = curl_multi_init();
+    CURLcode result = CURLE_FAILED_INIT;
+    int running = 1;
+    CURLMcode r = curl_multi_add_handle(multi, h->curl);
+    while (r == CURLM_OK && running) {
+        struct curl_waitfd fds[BRIDGE_POLL_FDS];
+        r = curl_multi_perform(multi, &running);
+        bridge_pump(&h->bridge);
+        if (r == CURLM_OK && running)
+            r = curl_multi_poll(multi, fds, bridge_wait_fds(&h->bridge, fds), POLL_MS, NULL);
+    }
+    CURLMsg *msg = curl_multi_info_read(multi, &running);
+    if (msg && msg->msg == CURLMSG_DONE)
+        result = msg->data.result;
+    curl_multi_remove_handle(multi, h->curl);
+    curl_multi_cleanup(multi);
+    return result;
+}
+
 /* *ret_next is where the answer redirects to, or NULL; the caller frees it. */
 static int hop_run(struct hop *h, char **ret_next, struct error *err)
 {
     struct transfer_response *res = h->res;
-    h->curl = curl_easy_init();
     strbuf_reset(&res->body);
     res->truncated = false;
-    CURLcode code = h->curl && set_options(h) == 0 ? curl_easy_perform(h->curl) : CURLE_FAILED_INIT;
+    int r = hop_connect(h, err);
+    if (r < 0)
+        return r;
+    h->curl = curl_easy_init();
+    CURLcode code = h->curl && set_options(h) == 0 ? hop_perform(h) : CURLE_FAILED_INIT;
     if (code != CURLE_OK && !(code == CURLE_WRITE_ERROR && res->truncated))
         return failure(h, code, err);
     char *next = NULL;
@@ -284,7 +303,8 @@ static int next_hop(struct hop *h, const struct url *first, const char *next, st
     if (++res->redirects > h->net->max_redirects)
         return error_set(err, ERROR_TOOL_FAILED, 0, "stopped after %d redirects",
                          h->net->max_redirects);
-    struct hop n = {.net = h->net, .req = h->req, .res = res, .method = h->method};
+    struct hop n = {.net = h->net, .req = h->req, .res = res, .bridge = NO_BRIDGE};
+    n.method = h->method;
     n.with_body = h->with_body;
     n.deadline_ms = h->deadline_ms;
     struct error bad = {0};
@@ -316,12 +336,13 @@ int transfer_run(const struct toolnet *net, const struct transfer_request *req,
                  struct transfer_response *ret, struct error *err)
 {
     struct url first;
-    struct hop h = {.net = net, .req = req, .res = ret, .method = req->method};
+    struct hop h = {.net = net, .req = req, .res = ret, .bridge = NO_BRIDGE};
     *ret = (struct transfer_response){.headers = json_object()};
     strbuf_init(&ret->body, net->max_body_bytes);
     int r = url_parse(req->url, &first, err);
     if (r < 0)
         return r;
+    h.method = req->method;
     h.with_body = req->body != NULL;
     h.with_credentials = true;
     h.deadline_ms = clock_mono_ms() + req->timeout_ms;

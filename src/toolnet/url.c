@@ -34,11 +34,11 @@ static char *get_part(CURLU *u, CURLUPart part, unsigned flags)
     return copy;
 }
 
-static int check(const struct url *u, const char *port, struct error *err)
+static int check(const struct url *u, const char *zone, const char *port, struct error *err)
 {
     if (!u->scheme || (strcmp(u->scheme, "http") != 0 && strcmp(u->scheme, "https") != 0))
         return error_field(err, "url", "only http and https URLs are fetched");
-    if (!u->host || !*u->host || strchr(u->host, '%'))
+    if (!u->host || !*u->host || zone || strchr(u->host, '%'))
         return error_field(err, "url", "the URL has no valid host");
     if (!port || strtoul(port, NULL, 10) - 1 >= UINT16_MAX)
         return error_field(err, "url", "the URL's port is not valid");
@@ -57,8 +57,9 @@ int url_parse(const char *text, struct url *ret, struct error *err)
     ret->text = xstrdup(text);
     ret->scheme = get_part(u, CURLUPART_SCHEME, 0);
     ret->host = get_part(u, CURLUPART_HOST, CURLU_PUNYCODE);
+    _cleanup_free_ char *zone = get_part(u, CURLUPART_ZONEID, 0);
     _cleanup_free_ char *port = get_part(u, CURLUPART_PORT, CURLU_DEFAULT_PORT);
-    int r = check(ret, port, err);
+    int r = check(ret, zone, port, err);
     if (r < 0) {
         url_done(ret);
         return r;
