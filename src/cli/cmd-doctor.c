@@ -50,11 +50,13 @@ static void print_enforced(const json_t *enforces)
 
 static void print_runtime(const json_t *rt)
 {
-    _cleanup_free_ char *name = cell(rt, "name"), *reason = cell(rt, "reason");
+    _cleanup_free_ char *name = cell(rt, "name"), *summary = cell(rt, "summary"),
+                        *why = cell(rt, "why");
     bool ok = json_is_true(json_object_get(rt, "available"));
-    printf("%sRuntime %s%s: %s%s%s\n", colour(COLOUR_BOLD), name, colour(COLOUR_OFF),
-           ok ? "available" : "not available", strcmp(reason, "-") != 0 ? ", " : "",
-           strcmp(reason, "-") != 0 ? reason : "");
+    printf("%sRuntime %s%s: %s (%s)\n", colour(COLOUR_BOLD), name, colour(COLOUR_OFF),
+           ok ? "available" : "not available", summary);
+    if (strcmp(why, "-") != 0)
+        printf("  %s\n", why);
     print_enforced(json_object_get(rt, "enforces"));
 }
 

@@ -222,7 +222,8 @@ int sbx_run(struct sbx_client *c, const char *request, struct sbx_exec_result *r
 /* As sbx_run(), with the events as they happen. */
 int sbx_run_stream(struct sbx_client *c, const char *request, sbx_event_fn *on_event, void *data,
                    struct sbx_error *err);
-/* Events of an exec from sequence number `since` (-1: the first); with follow, until its exit. */
+/* Events of an exec after sequence number `since` (-1: from the first); with follow, until its
+ * exit. */
 int sbx_exec_logs(struct sbx_client *c, const char *id, const char *exec_id, int follow,
                   long long since, sbx_event_fn *on_event, void *data, struct sbx_error *err);
 
