@@ -131,8 +131,6 @@ bool conn_wants_input(const struct conn *c)
     switch (c->state) {
     case CONN_LINGER:
         return c->linger_read && !enough_lingered(c);
-    case CONN_WS:
-        return ws_wants_input(c->ws);
     case CONN_CLOSING:
         return false;
     default:
@@ -209,6 +207,7 @@ static bool step_head(struct conn *c)
         return true;
     }
     c->in_base = c->in_pos;
+    c->served = true;
     c->state = CONN_BUSY;
     c->since = uv_now(o->loop);
     o->on_request(&c->req, o->data);
@@ -341,7 +340,8 @@ void conn_tick(struct conn *c, uint64_t now)
     case CONN_HEAD:
         if (c->in_pos < c->in_len && waited >= o->header_timeout_ms)
             conn_refuse(c, 408, "the request head came too slowly");
-        else if (c->in_pos == c->in_len && waited >= o->idle_timeout_ms)
+        else if (c->in_pos == c->in_len &&
+                 waited >= (c->served ? o->idle_timeout_ms : o->header_timeout_ms))
             conn_linger(c, false);
         break;
     case CONN_BUSY:

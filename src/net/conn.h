@@ -83,6 +83,7 @@ struct conn {
     struct ws *ws;
     enum conn_state state;
     bool is_unix, reading, eof, processing, counted;
+    bool served; /* a request has come */
     bool linger_read, shutdown_done;
 
     /* Input: [base, pos) is used up, [pos, len) is not looked at yet. The head of a running request
@@ -161,11 +162,11 @@ bool field_has_token(const char *value, const char *token);
 
 /* response.c */
 void response_continue(struct http_request *req);
+void response_refuse(struct http_request *req, int status, const char *message);
 void response_error(struct http_request *req, int status, const char *message);
 
 /* ws.c */
 void ws_input(struct conn *c);
 void ws_drained(struct conn *c);
 void ws_tick(struct ws *ws, uint64_t now);
-bool ws_wants_input(const struct ws *ws);
 void ws_gone(struct ws *ws);

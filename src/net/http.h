@@ -40,12 +40,11 @@ struct http_options {
     size_t max_connections;     /* over it: accepted and closed with 503 */
     size_t max_header_bytes;    /* request line and headers together: 431 */
     size_t max_discard_bytes;   /* after a 413, how much of the body is still read before closing */
-    uint64_t header_timeout_ms; /* from first byte to end of headers: 408 */
+    uint64_t header_timeout_ms; /* from first byte to end of headers: 408; and to the first byte */
     uint64_t body_timeout_ms;   /* between two reads of a body: 408 */
     uint64_t idle_timeout_ms;   /* keep-alive */
-    uint64_t
-        write_timeout_ms;   /* a client that reads nothing of its answer for this long is dropped */
-    size_t max_write_queue; /* bytes queued on one connection before http_write() says stop */
+    uint64_t write_timeout_ms;  /* a client that takes no byte of its answer for this is dropped */
+    size_t max_write_queue;     /* bytes queued on one connection before http_write() says stop */
     size_t ws_max_message;
     uint64_t ws_ping_ms;            /* 0: no pings; a peer that misses two is closed */
     const char *tls_cert, *tls_key; /* PEM texts (not paths); NULL: plain */

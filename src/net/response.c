@@ -247,11 +247,10 @@ void response_continue(struct http_request *req)
     conn_write(req->conn, &buf, 1);
 }
 
-/* This layer's own answer to a request that a handler has: the handler hears of it by on_abort. */
-void response_error(struct http_request *req, int status, const char *message)
+/* This layer's own answer, in the words and shape the server's owner chose. */
+void response_refuse(struct http_request *req, int status, const char *message)
 {
     const struct http_options *o = &req->conn->server->o;
-    void (*on_abort)(struct http_request *, void *) = req->on_abort;
     char body[ERROR_BODY_MAX];
     size_t len;
     if (o->format_error)
@@ -261,10 +260,17 @@ void response_error(struct http_request *req, int status, const char *message)
             (size_t)snprintf(body, sizeof(body), "%d %s: %s\n", status, reason_of(status), message);
     if (len > sizeof(body))
         len = sizeof(body);
-    strbuf_reset(&req->conn->headers);
-    req->close = true;
     const char *type = o->format_error && o->error_type ? o->error_type : "text/plain";
     http_respond(req, status, type, body, len);
+}
+
+/* As response_refuse(), over the head of a handler that has the request: it hears by on_abort. */
+void response_error(struct http_request *req, int status, const char *message)
+{
+    void (*on_abort)(struct http_request *, void *) = req->on_abort;
+    strbuf_reset(&req->conn->headers);
+    req->close = true;
+    response_refuse(req, status, message);
     if (on_abort)
         on_abort(req, req->abort_data);
 }

@@ -113,7 +113,7 @@ static bool output_full(const struct ws *ws)
     return conn_queued(ws->conn) > ws->conn->server->o.max_write_queue;
 }
 
-bool ws_wants_input(const struct ws *ws)
+static bool wants_input(const struct ws *ws)
 {
     return !ws->paused && !output_full(ws);
 }
@@ -126,7 +126,7 @@ static ssize_t on_recv(wslay_event_context_ptr ctx, uint8_t *buf, size_t len, in
     size_t n = c->in_len - c->in_pos;
     if (n > len)
         n = len;
-    if (!n || !alive(ws) || !ws_wants_input(ws) || ws->violation) {
+    if (!n || !alive(ws) || !wants_input(ws) || ws->violation) {
         wslay_event_set_error(ctx, WSLAY_ERR_WOULDBLOCK);
         return -1;
     }
@@ -180,6 +180,15 @@ static void hold(struct ws *ws, bool binary)
     list_append(&ws->held, &h->node);
 }
 
+static void take_message(struct ws *ws, bool binary)
+{
+    const char *data = ws->message.data ? ws->message.data : "";
+    if (ws->paused || !list_empty(&ws->held))
+        hold(ws, binary);
+    else if (ws->handlers.on_message)
+        ws->handlers.on_message(ws, binary, data, ws->message.len);
+}
+
 static void on_message(wslay_event_context_ptr ctx, const struct wslay_event_on_msg_recv_arg *arg,
                        void *data)
 {
@@ -188,13 +197,8 @@ static void on_message(wslay_event_context_ptr ctx, const struct wslay_event_on_
     if (wslay_is_ctrl_frame(arg->opcode))
         return;
     bool binary = arg->opcode == WSLAY_BINARY_FRAME;
-    const char *text = ws->message.data ? ws->message.data : "";
-    if (!alive(ws) || ws->closing || ws->violation)
-        ;
-    else if (ws->paused || !list_empty(&ws->held))
-        hold(ws, binary);
-    else if (ws->handlers.on_message)
-        ws->handlers.on_message(ws, binary, text, ws->message.len);
+    if (alive(ws) && !ws->closing && !ws->violation)
+        take_message(ws, binary);
     if (ws->message.alloc > CONN_BODY_ROOM)
         strbuf_done(&ws->message);
     else
@@ -405,7 +409,7 @@ struct ws *http_upgrade_ws(struct http_request *req, const char *subprotocol,
         c->state == CONN_BUSY && req->answer == ANSWER_NONE ? check_handshake(req, &message) : -1;
     if (status) {
         if (status > 0)
-            http_respond(req, status, "text/plain", message, strlen(message));
+            response_refuse(req, status, message);
         return NULL;
     }
     send_accept(req, subprotocol);
