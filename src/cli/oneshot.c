@@ -13,9 +13,13 @@
 #include "cli/output.h"
 #include "cli/relay.h"
 #include "cli/session.h"
+#include "cli/signals.h"
 #include "cli/spec.h"
 #include "cli/transfer.h"
 #include "libsbx/sbx.h"
+
+/* More than a daemon gives a sandbox to become ready. */
+#define REQUEST_TIMEOUT_MS 90000
 
 static int copy_files_in(struct session *s, const struct args *a, const char *id,
                          struct sbx_error *err)
@@ -34,6 +38,9 @@ static int copy_files_in(struct session *s, const struct args *a, const char *id
 
 int oneshot_create(struct session *s, const struct args *a, char **ret_id, struct sbx_error *err)
 {
+    /* From here on there is something to delete. */
+    signals_fd();
+    sbx_client_set_timeout(s->client, REQUEST_TIMEOUT_MS);
     json_t *spec = spec_sandbox(a, err);
     _cleanup_json_ json_t *answer = NULL;
     if (!spec || session_call(s, "POST", "/v1/sandboxes", spec, &answer, err) < 0)

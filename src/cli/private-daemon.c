@@ -18,6 +18,7 @@
 #include "base/fd.h"
 #include "base/strbuf.h"
 #include "cli/output.h"
+#include "cli/signals.h"
 #include "libsbx/sbx.h"
 
 #define START_TIMEOUT_MS 15000
@@ -123,6 +124,7 @@ struct private_daemon *private_daemon_start(struct sbx_error *err)
     _cleanup_free_ char *path = sbx_find_daemon(err);
     if (!path)
         return NULL;
+    signals_fd(); /* a directory to remove, even when interrupted */
     struct private_daemon *d = new0(struct private_daemon);
     if (make_dir(d, err) < 0)
         goto fail;

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/signalfd.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -15,18 +14,17 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "cli/output.h"
+#include "cli/signals.h"
 #include "libsbx/sbx.h"
 
-#define STDIN_PIECE     (32u << 10)
-#define QUEUE_HIGH      (256u << 10) /* our stdin waits while more than this is unsent */
-#define SIGNALS_TO_QUIT 3
+#define STDIN_PIECE (32u << 10)
+#define QUEUE_HIGH  (256u << 10) /* our stdin waits while more than this is unsent */
 
 /* First byte of a binary message from the daemon. */
 enum attach_stream { ATTACH_STDOUT = 1, ATTACH_STDERR = 2 };
 
 struct relay {
     struct sbx_ws *ws;
-    int signal_fd;
     bool terminal;
     bool raw; /* saved holds the terminal's settings */
     struct termios saved;
@@ -62,28 +60,32 @@ static int send_size(struct relay *r, struct sbx_error *err)
         r, json_pack("{s:s, s:i, s:i}", "type", "resize", "rows", rows, "cols", cols), err);
 }
 
-static int on_stdin(struct relay *r, struct sbx_error *err)
+/* A connection that takes no more may still hold the command's last words: what it is about is said
+ * by on_socket(). */
+static void on_stdin(struct relay *r)
 {
     char buf[STDIN_PIECE];
     ssize_t n = read(STDIN_FILENO, buf, sizeof(buf));
-    if (n > 0)
-        return sbx_ws_send(r->ws, 1, buf, (size_t)n, err);
     if (n < 0 && (errno == EINTR || errno == EAGAIN))
-        return 0;
-    r->stdin_open = false;
-    return send_control(r, json_pack("{s:s}", "type", "stdin_close"), err);
+        return;
+    if (n > 0)
+        r->stdin_open = sbx_ws_send(r->ws, 1, buf, (size_t)n, NULL) == 0;
+    else
+        r->stdin_open = false;
+    if (n <= 0)
+        send_control(r, json_pack("{s:s}", "type", "stdin_close"), NULL);
 }
 
 static int on_signal(struct relay *r, struct sbx_error *err)
 {
-    struct signalfd_siginfo si;
-    if (read(r->signal_fd, &si, sizeof(si)) != sizeof(si))
+    int signo = signals_read();
+    if (!signo)
         return 0;
-    if (si.ssi_signo == SIGWINCH)
+    if (signo == SIGWINCH)
         return r->terminal ? send_size(r, err) : 0;
     if (++r->n_signals >= SIGNALS_TO_QUIT || r->terminal)
         return cli_set_error(err, "canceled", "interrupted");
-    const char *name = si.ssi_signo == SIGINT ? "INT" : si.ssi_signo == SIGHUP ? "HUP" : "TERM";
+    const char *name = signo == SIGINT ? "INT" : signo == SIGHUP ? "HUP" : "TERM";
     return send_control(r, json_pack("{s:s, s:s}", "type", "signal", "signal", name), err);
 }
 
@@ -140,15 +142,15 @@ static int loop(struct relay *r, struct sbx_error *err)
         bool read_stdin = r->stdin_open && sbx_ws_queued(r->ws) < QUEUE_HIGH;
         struct pollfd p[] = {
             {.fd = sbx_ws_fd(r->ws), .events = sbx_ws_events(r->ws)},
-            {.fd = r->signal_fd, .events = POLLIN},
+            {.fd = signals_fd(), .events = POLLIN},
             {.fd = read_stdin ? STDIN_FILENO : -1, .events = POLLIN},
         };
         if (poll(p, ELEMENTS(p), -1) < 0 && errno != EINTR)
             return cli_set_error(err, NULL, "poll: %s", strerror(errno));
         if (p[1].revents && on_signal(r, err) < 0)
             return -1;
-        if (p[2].revents && on_stdin(r, err) < 0)
-            return -1;
+        if (p[2].revents)
+            on_stdin(r);
         if (p[0].revents && on_socket(r, err) < 0)
             return -1;
     }
@@ -165,18 +167,6 @@ static void enter_raw(struct relay *r)
     r->raw = tcsetattr(STDIN_FILENO, TCSADRAIN, &t) == 0;
 }
 
-static int block_signals(sigset_t *ret_old)
-{
-    sigset_t s;
-    sigemptyset(&s);
-    sigaddset(&s, SIGINT);
-    sigaddset(&s, SIGTERM);
-    sigaddset(&s, SIGHUP);
-    sigaddset(&s, SIGWINCH);
-    sigprocmask(SIG_BLOCK, &s, ret_old);
-    return signalfd(-1, &s, SFD_CLOEXEC | SFD_NONBLOCK);
-}
-
 int relay_exec(struct sbx_client *c, const char *id, const char *exec_id, bool terminal,
                struct relay_result *ret, struct sbx_error *err)
 {
@@ -185,16 +175,12 @@ int relay_exec(struct sbx_client *c, const char *id, const char *exec_id, bool t
     r.ws = sbx_ws_open(c, path, err);
     if (!r.ws)
         return -1;
-    sigset_t old;
-    r.signal_fd = block_signals(&old);
     enter_raw(&r);
     int result = terminal ? send_size(&r, err) : 0;
     if (result == 0)
         result = loop(&r, err);
     if (r.raw)
         tcsetattr(STDIN_FILENO, TCSADRAIN, &r.saved);
-    fd_close(&r.signal_fd);
-    sigprocmask(SIG_SETMASK, &old, NULL);
     sbx_ws_free(r.ws);
     if (result == 0)
         *ret = r.result;

@@ -15,8 +15,8 @@ struct relay_result {
 };
 
 /* terminal: the exec has a pty, and ours is switched to raw mode while it runs; changes of its size
- * are passed on. Otherwise SIGINT, SIGTERM and SIGHUP are passed on to the command, and the third
- * one gives up. */
+ * are passed on. Otherwise SIGINT, SIGTERM and SIGHUP are passed on to the command, and the last of
+ * SIGNALS_TO_QUIT gives up. */
 int relay_exec(struct sbx_client *c, const char *id, const char *exec_id, bool terminal,
                struct relay_result *ret, struct sbx_error *err);
 /* Our terminal's size; 24 x 80 when there is none. */

@@ -393,6 +393,11 @@ static int finished(struct sbx_ws *ws, bool failed, struct sbx_error *err)
     return SBX_WS_FAILED;
 }
 
+static int read_some(struct sbx_ws *ws)
+{
+    return wslay_event_want_read(ws->wslay) ? wslay_event_recv(ws->wslay) : 0;
+}
+
 enum sbx_ws_result sbx_ws_receive(struct sbx_ws *ws, int timeout_ms, struct sbx_ws_message *ret,
                                   struct sbx_error *err)
 {
@@ -400,13 +405,16 @@ enum sbx_ws_result sbx_ws_receive(struct sbx_ws *ws, int timeout_ms, struct sbx_
     for (;;) {
         if (take_message(ws, ret))
             return SBX_WS_MESSAGE;
-        bool failed = ws->ended;
-        if (!failed && wslay_event_want_read(ws->wslay))
-            failed = wslay_event_recv(ws->wslay) != 0;
+        bool failed = ws->ended || read_some(ws) < 0;
         if (ws->first)
             continue;
-        if (!failed && flush(ws, NULL) < 0)
+        if (!failed && flush(ws, NULL) < 0) {
             failed = true;
+            /* It stopped reading; what it said before may have come only now. */
+            read_some(ws);
+            if (ws->first)
+                continue;
+        }
         if (failed || (!wslay_event_want_read(ws->wslay) && !wslay_event_want_write(ws->wslay)))
             return finished(ws, failed, err);
         int n = wait_fd(ws->fd, sbx_ws_events(ws), deadline);
