@@ -7,8 +7,12 @@
 #include "base/alloc.h"
 
 static const struct builtin builtins[] = {
-    {"calculator", builtin_calculator},
-    {"file_system", builtin_file_system},
+    {"calculator", builtin_calculator},   {"file_system", builtin_file_system},
+    {"fs-read", builtin_fs_read},         {"fs-write", builtin_fs_write},
+    {"fs-list", builtin_fs_list},         {"fs-stat", builtin_fs_stat},
+    {"fs-mkdir", builtin_fs_mkdir},       {"fs-remove", builtin_fs_remove},
+    {"fs-move", builtin_fs_move},         {"tar-create", builtin_tar_create},
+    {"tar-extract", builtin_tar_extract}, {"ps", builtin_ps},
 };
 
 const struct builtin *builtin_find(const char *name)

@@ -1,0 +1,176 @@
+/* Unpacking. Every path is opened by openat2() beneath the root without following symlinks, so the
+ * kernel itself refuses the tricks; what exists under an entry's name is unlinked, never written
+ * through. */
+#include "toolrunner/tar-extract.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/fd.h"
+#include "toolrunner/tar.h"
+
+#define COPY_SIZE 65536
+#define DIR_MODE  0755 /* of directories that entries need but the archive does not have */
+
+static int open_beneath(int root_fd, const char *path)
+{
+    struct open_how how = {
+        .flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
+        .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
+    };
+    int fd = (int)syscall(SYS_openat2, root_fd, *path ? path : ".", &how, sizeof(how));
+    return fd < 0 ? -errno : fd;
+}
+
+static int make_dirs(int root_fd, char *path)
+{
+    for (char *slash = path;;) {
+        slash = strchr(slash, '/');
+        if (slash)
+            *slash = 0;
+        int fd = open_beneath(root_fd, path);
+        if (fd == -ENOENT) {
+            char *last = strrchr(path, '/');
+            if (last)
+                *last = 0;
+            _cleanup_close_ int parent = open_beneath(root_fd, last ? path : "");
+            if (last)
+                *last = '/';
+            if (parent < 0)
+                return parent;
+            if (mkdirat(parent, last ? last + 1 : path, DIR_MODE) < 0 && errno != EEXIST)
+                return -errno;
+        } else if (fd < 0) {
+            return fd;
+        } else {
+            close(fd);
+        }
+        if (!slash)
+            return 0;
+        *slash++ = '/';
+    }
+}
+
+/* The directory an entry is in, made if it has to be; *ret_name is its last part. */
+static int open_parent(int root_fd, const char *path, const char **ret_name)
+{
+    const char *slash = strrchr(path, '/');
+    *ret_name = slash ? slash + 1 : path;
+    _cleanup_free_ char *dir = xstrndup(path, slash ? (size_t)(slash - path) : 0);
+    int fd = open_beneath(root_fd, dir);
+    if (fd != -ENOENT)
+        return fd;
+    int r = make_dirs(root_fd, dir);
+    return r < 0 ? r : open_beneath(root_fd, dir);
+}
+
+static int copy_data(struct tar *t, int fd)
+{
+    static char chunk[COPY_SIZE];
+    for (;;) {
+        ssize_t n = tar_read(t, chunk, sizeof(chunk));
+        if (n <= 0)
+            return (int)n;
+        int r = fd_write_all(fd, chunk, (size_t)n);
+        if (r < 0)
+            return r;
+    }
+}
+
+static int extract_file(struct tar *t, const struct tar_entry *e, int dir_fd, const char *name)
+{
+    _cleanup_close_ int fd =
+        openat(dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return -errno;
+    int r = copy_data(t, fd);
+    if (r < 0)
+        return r;
+    struct timespec times[2] = {{.tv_nsec = UTIME_NOW}, {.tv_sec = e->mtime}};
+    if (fchmod(fd, e->mode) < 0)
+        return -errno;
+    futimens(fd, times);
+    return 0;
+}
+
+static int extract_directory(const struct tar_entry *e, int dir_fd, const char *name)
+{
+    struct stat st;
+    /* Ours to write into, whatever the archive says: there may be more to unpack below it. */
+    if (mkdirat(dir_fd, name, e->mode | 0700) == 0)
+        return 0;
+    if (errno != EEXIST || fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return -errno;
+    return S_ISDIR(st.st_mode) ? 0 : -EEXIST;
+}
+
+static int extract_hardlink(const struct tar_entry *e, int root_fd, int dir_fd, const char *name)
+{
+    const char *target;
+    struct stat st;
+    _cleanup_close_ int from = open_parent(root_fd, e->link, &target);
+    if (from < 0)
+        return from;
+    if (fstatat(from, target, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return -errno;
+    if (!S_ISREG(st.st_mode))
+        return -EPERM;
+    return linkat(from, target, dir_fd, name, 0) < 0 ? -errno : 0;
+}
+
+static int extract_at(struct tar *t, const struct tar_entry *e, int root_fd, int dir_fd,
+                      const char *name)
+{
+    if (e->type == TAR_DIRECTORY)
+        return extract_directory(e, dir_fd, name);
+    if (unlinkat(dir_fd, name, 0) < 0 && errno != ENOENT)
+        return -errno;
+    if (e->type == TAR_SYMLINK)
+        return symlinkat(e->link, dir_fd, name) < 0 ? -errno : 0;
+    if (e->type == TAR_HARDLINK)
+        return extract_hardlink(e, root_fd, dir_fd, name);
+    return extract_file(t, e, dir_fd, name);
+}
+
+static int extract_entry(struct tar *t, const struct tar_entry *e, int root_fd)
+{
+    if (!*e->path)
+        return 0;
+    const char *name;
+    _cleanup_close_ int dir_fd = open_parent(root_fd, e->path, &name);
+    if (dir_fd < 0)
+        return dir_fd;
+    return extract_at(t, e, root_fd, dir_fd, name);
+}
+
+static void explain(struct tar *t, const struct tar_entry *e, int error)
+{
+    const char *text = error == -ELOOP || error == -EXDEV || error == -ENOTDIR
+                           ? "its path goes through something that is not a directory"
+                           : strerror(-error);
+    snprintf(t->why, sizeof(t->why), "entry '%s': %s", e->path, text);
+}
+
+int tar_extract(struct tar *t, int root_fd)
+{
+    _cleanup_free_ struct tar_entry *e = new0(struct tar_entry);
+    for (;;) {
+        int r = tar_next(t, e);
+        if (r <= 0)
+            return r;
+        t->why[0] = 0;
+        r = extract_entry(t, e, root_fd);
+        if (r < 0) {
+            if (!t->why[0]) /* else the archive itself was at fault */
+                explain(t, e, r);
+            return r;
+        }
+    }
+}
