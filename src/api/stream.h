@@ -2,6 +2,7 @@
  * the journal, not bytes in memory. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct exec;

@@ -1,37 +1,231 @@
-/* What the control plane consists of. */
+/* What the control plane consists of, put together: warden client, sandbox manager, tools, API, and
+ * either an HTTP server or the line protocol. Also how it ends: drain, then delete every sandbox. */
 #include "daemon/control.h"
 
+#include <fcntl.h>
 #include <signal.h>
+#include <string.h>
+#include <unistd.h>
 
+#include "api/api.h"
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/fd.h"
 #include "base/log.h"
+#include "daemon/config.h"
+#include "daemon/line-mode.h"
 #include "loop/loop.h"
+#include "net/http.h"
+#include "runtime/warden-client.h"
+#include "sandbox/sandbox.h"
 
-static void on_sigterm(void *data, int signo)
+#define JOURNAL_MEMORY_BYTES (64 * 1024)
+#define OUTPUT_MAX_BYTES     (16 * 1024 * 1024) /* of each stream in a synchronous answer */
+#define IDEMPOTENCY_KEYS_MAX 10000
+#define STDIN_QUEUE_BYTES    (1024 * 1024)
+
+struct control {
+    struct control_context *ctx;
+    struct warden_client *warden;
+    struct runtime_host host;
+    struct spec default_spec;
+    struct manager *manager;
+    struct api *api;
+    struct http_server *server;
+    struct line_mode *line;
+    struct loop_signal sigterm;
+    struct loop_timer drain_timer;
+    int stops; /* SIGTERMs seen */
+    bool deleting;
+    int status;
+};
+
+static void default_spec_fill(struct spec *s, const struct config *c)
 {
-    (void)signo;
-    uv_stop(data);
+    spec_init(s);
+    s->runtime = xstrdup(c->runtime);
+    s->memory_bytes = (uint64_t)c->default_memory_mb << 20;
+    s->disk_bytes = (uint64_t)c->default_disk_mb << 20;
+    s->cpu_millicores = (uint32_t)(c->default_cpu_cores * 1000);
+    s->processes = (uint32_t)c->default_max_processes;
+    s->open_files = (uint32_t)c->default_open_files;
+    s->env = strv_copy(c->env);
 }
 
-static void on_stdin(uv_poll_t *poll, int status, int events)
+static struct manager *make_manager(struct control *k, int journal_dir)
 {
-    char sink[4096];
-    (void)status;
-    (void)events;
-    if (read(0, sink, sizeof(sink)) <= 0)
-        uv_stop(poll->loop);
+    const struct config *c = k->ctx->config;
+    struct manager_options o = {
+        .loop = k->ctx->loop,
+        .host = &k->host,
+        .gateway_sock = k->ctx->gateway_sock,
+        .generation = k->ctx->generation,
+        .journal = {.dir_fd = journal_dir,
+                    .memory_bytes = JOURNAL_MEMORY_BYTES,
+                    .limit_bytes = (uint64_t)c->journal_exec_bytes,
+                    .min_events = (size_t)c->stream_buffer,
+                    .total_limit = (uint64_t)c->journal_total_bytes},
+        .max_sandboxes = (size_t)c->max_sandboxes,
+        .max_execs = (size_t)c->max_execs,
+        .max_execs_per_sandbox = (size_t)c->max_execs_per_sandbox,
+        .max_stdin_queue = STDIN_QUEUE_BYTES,
+        .idle_ttl_ms = (uint64_t)c->idle_ttl_ms,
+        .retention_ms = (uint64_t)c->exec_status_retention_ms,
+        .create_timeout_ms = (uint64_t)c->create_ready_timeout_ms,
+        .drain_grace_ms = (uint32_t)c->drain_grace_ms,
+        .kill_grace_ms = (uint32_t)c->kill_grace_ms,
+    };
+    return manager_new(&o);
+}
+
+static struct api *make_api(struct control *k)
+{
+    const struct config *c = k->ctx->config;
+    struct api_options o = {
+        .loop = k->ctx->loop,
+        .manager = k->manager,
+        .host = &k->host,
+        .default_spec = &k->default_spec,
+        .token = c->auth_token,
+        .allowed_origins = c->allowed_origins,
+        .allowed_hosts = c->allowed_hosts_header,
+        .debug_endpoints = c->debug_endpoints,
+        .async_exec = c->use_async_exec,
+        .max_body_bytes = (size_t)c->max_body_bytes,
+        .max_upload_bytes = (size_t)c->max_upload_bytes,
+        .max_output_bytes = OUTPUT_MAX_BYTES,
+        .exec_timeout_ms = (uint64_t)c->exec_timeout_ms,
+        .exec_max_timeout_ms = (uint64_t)c->exec_max_timeout_ms,
+        .cache_mode = c->cache_mode,
+        .cache_hostpath = c->cache_hostpath,
+        .volume_mode = c->volume_mode,
+        .warden_pid = k->ctx->warden_pid,
+        .max_idempotency_keys = IDEMPOTENCY_KEYS_MAX,
+        .idempotency_ms = (uint64_t)c->exec_status_retention_ms,
+        .tool = {.manager = k->manager,
+                 .mounts_allow = c->mounts_allow,
+                 .default_spec = &k->default_spec,
+                 .web_search_endpoint = c->web_search_endpoint,
+                 .max_timeout_ms = (uint64_t)c->exec_max_timeout_ms,
+                 .max_output_bytes = OUTPUT_MAX_BYTES},
+    };
+    return api_new(&o);
+}
+
+static int make_server(struct control *k, struct error *err)
+{
+    const struct config *c = k->ctx->config;
+    struct http_options o;
+    http_options_init(&o);
+    o.loop = k->ctx->loop;
+    o.on_request = api_on_request;
+    o.data = k->api;
+    o.max_connections = (size_t)c->max_connections;
+    o.max_header_bytes = (size_t)c->max_header_bytes;
+    o.max_discard_bytes = (size_t)c->max_discard_bytes;
+    o.max_write_queue = (size_t)c->max_write_queue;
+    o.header_timeout_ms = (uint64_t)c->header_timeout_ms;
+    o.body_timeout_ms = (uint64_t)c->body_timeout_ms;
+    o.idle_timeout_ms = (uint64_t)c->idle_timeout_ms;
+    o.write_timeout_ms = (uint64_t)c->write_timeout_ms;
+    o.ws_max_message = (size_t)c->ws_max_message;
+    o.ws_ping_ms = (uint64_t)c->ws_ping_ms;
+    o.tls_cert = c->tls_cert_pem;
+    o.tls_key = c->tls_key_pem;
+    k->server = http_server_new(&o, err);
+    if (!k->server)
+        return -1;
+    for (size_t i = 0; i < k->ctx->n_listeners; i++)
+        if (http_server_listen_fd(k->server, k->ctx->listeners[i], err) < 0)
+            return -1;
+    return 0;
+}
+
+/* --- the end */
+
+static void on_manager_closed(void *data)
+{
+    struct control *k = data;
+    if (k->server)
+        http_server_close(k->server);
+    warden_client_close(k->warden);
+    loop_signal_close(&k->sigterm, NULL, NULL);
+    loop_timer_close(&k->drain_timer, NULL, NULL);
+    uv_stop(k->ctx->loop);
+}
+
+static void delete_all(void *data)
+{
+    struct control *k = data;
+    if (k->deleting)
+        return;
+    k->deleting = true;
+    loop_timer_stop(&k->drain_timer);
+    manager_close(k->manager, on_manager_closed, k);
+}
+
+static void on_stop_signal(void *data, int signo)
+{
+    struct control *k = data;
+    (void)signo;
+    if (k->stops++ > 0 || !k->server) {
+        delete_all(k);
+        return;
+    }
+    log_info("draining: no new connections, running requests may finish");
+    http_server_drain(k->server, delete_all, k);
+    loop_timer_start(&k->drain_timer, (uint64_t)k->ctx->config->shutdown_grace_ms);
+}
+
+static void on_line_end(void *data)
+{
+    delete_all(data);
+}
+
+/* --- the start */
+
+static int control_init(struct control *k, struct error *err)
+{
+    struct control_context *ctx = k->ctx;
+    struct plan_reply probed;
+    int journal_dir = open(ctx->state_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (journal_dir < 0)
+        return error_set(err, ERROR_INTERNAL, errno, "open '%s'", ctx->state_path);
+    default_spec_fill(&k->default_spec, ctx->config);
+    k->warden = warden_client_new(ctx->loop, ctx->warden_sock);
+    k->host = (struct runtime_host){.warden = k->warden,
+                                    .mounts_allow = ctx->config->mounts_allow,
+                                    .process_enabled = strcmp(ctx->config->runtime, "process") == 0};
+    if (warden_client_probe(k->warden, &probed, err) < 0)
+        return -1;
+    if (!runtime_find(ctx->config->runtime))
+        return error_set(err, ERROR_UNSUPPORTED, 0, "there is no runtime '%s' in this build",
+                         ctx->config->runtime);
+    k->manager = make_manager(k, journal_dir);
+    k->api = make_api(k);
+    loop_timer_init(&k->drain_timer, ctx->loop, delete_all, k);
+    loop_signal_init(&k->sigterm, ctx->loop, SIGTERM, on_stop_signal, k);
+    if (ctx->line_mode) {
+        k->line = line_mode_start(ctx->loop, k->api, (size_t)ctx->config->max_line_bytes,
+                                  on_line_end, k);
+        return 0;
+    }
+    return make_server(k, err);
 }
 
 int control_main(struct control_context *ctx)
 {
-    struct loop_signal term;
-    struct loop_timer hold;
-    uv_poll_t input;
-    loop_signal_init(&term, ctx->loop, SIGTERM, on_sigterm, ctx->loop);
-    loop_timer_init(&hold, ctx->loop, NULL, NULL);
-    loop_timer_start(&hold, UINT32_MAX);
-    if (ctx->line_mode && uv_poll_init(ctx->loop, &input, 0) == 0)
-        uv_poll_start(&input, UV_READABLE, on_stdin);
-    log_info("control plane ready listeners=%zu state=%s", ctx->n_listeners, ctx->state_path);
+    struct control k = {.ctx = ctx};
+    struct error err = {0};
+    if (control_init(&k, &err) < 0) {
+        log_error("%s", err.message);
+        return CONTROL_EXIT_REFUSED;
+    }
+    log_info("control plane ready listeners=%zu runtime=%s", ctx->n_listeners,
+             ctx->config->runtime);
     uv_run(ctx->loop, UV_RUN_DEFAULT);
-    return 0;
+    line_mode_free(k.line);
+    api_free(k.api);
+    spec_done(&k.default_spec);
+    return k.status;
 }

@@ -132,7 +132,7 @@ static void do_create(struct warden *w, const struct plan *p, struct plan_reply 
     struct plan_limits limits;
     int mount_fds[PLAN_MOUNTS_MAX];
     int r = 0;
-    if (sandbox_find(w, p->id)) {
+    if (warden_sandbox_find(w, p->id)) {
         snprintf(reply->message, sizeof(reply->message), "a sandbox of this id exists");
         r = -EEXIST;
     } else if (map_count(w->by_id) >= w->options.max_sandboxes) {
@@ -142,7 +142,7 @@ static void do_create(struct warden *w, const struct plan *p, struct plan_reply 
     }
     r = r < 0 ? r : ceiling_check(w, p, &limits, reply);
     r = r < 0 ? r : ceiling_open_mounts(w, p, mount_fds, reply);
-    r = r < 0 ? r : sandbox_create(w, p, &limits, mount_fds, reply);
+    r = r < 0 ? r : warden_sandbox_create(w, p, &limits, mount_fds, reply);
     if (r < 0)
         reply_error(w, reply, r);
 }
@@ -193,7 +193,7 @@ static void dispatch(struct warden *w, const struct plan *p, struct plan_reply *
         return do_list(w, reply);
     if (p->op == PLAN_PROBE)
         return do_probe(w, reply);
-    struct sandbox *s = sandbox_find(w, p->id);
+    struct sandbox *s = warden_sandbox_find(w, p->id);
     if (!s)
         return reply_error(w, reply, ENOENT);
     switch (p->op) {
@@ -215,7 +215,8 @@ static void on_plan(struct warden *w, const struct plan *p, ssize_t size)
 {
     struct plan_reply reply = {.wall = -1};
     if (size != (ssize_t)sizeof(*p)) {
-        snprintf(reply.message, sizeof(reply.message), "a record of %zd bytes is not a plan", size);
+        snprintf(reply.message, sizeof(reply.message),
+                 "a record of %zd bytes or more is not a plan of %zu", size, sizeof(*p));
         return reply_error(w, &reply, EINVAL);
     }
     reply.tag = p->tag;
@@ -244,7 +245,7 @@ static void on_control(int fd, uint32_t events, void *data)
     if (n == -EAGAIN)
         return;
     if (n == -EMSGSIZE)
-        return on_plan(w, &plan, 0);
+        return on_plan(w, &plan, sizeof(plan) + 1);
     if (n <= 0)
         return control_detach(w);
     on_plan(w, &plan, n);

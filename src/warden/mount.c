@@ -24,7 +24,7 @@
 static int open_beneath(int dirfd, const char *path)
 {
     struct open_how how = {
-        .flags = O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW,
+        .flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
         .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
     };
     int fd = (int)syscall(SYS_openat2, dirfd, path[0] ? path : ".", &how, sizeof(how));

@@ -34,7 +34,7 @@
 
 static void on_child_exit(pid_t pid, int wait_status, void *data);
 
-struct sandbox *sandbox_find(const struct warden *w, const char *id)
+struct sandbox *warden_sandbox_find(const struct warden *w, const char *id)
 {
     return map_find(w->by_id, id);
 }
@@ -241,7 +241,7 @@ static void fill_order(struct sandbox *s, const struct plan *p, const struct pla
         memcpy(o->mounts[i].target, p->mounts[i].target, sizeof(o->mounts[i].target));
 }
 
-int sandbox_create(struct warden *w, const struct plan *p, const struct plan_limits *limits,
+int warden_sandbox_create(struct warden *w, const struct plan *p, const struct plan_limits *limits,
                    int *mount_fds, struct plan_reply *reply)
 {
     struct sandbox *s = take_blank(w, reply);
