@@ -18,22 +18,23 @@
 
 extern char **environ;
 
-/* mas-sandboxd in the directory of the running program; NULL when there is none. */
+/* mas-sandboxd in the directory of the running program, or in the sbin of its bin; NULL when there
+ * is none. */
 static char *beside_this_program(void)
 {
+    static const char *const places[] = {"", "/../sbin"};
     char self[4096];
     ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    if (n <= 0)
-        return NULL;
-    self[n] = 0;
-    char *slash = strrchr(self, '/');
+    char *slash = n > 0 ? memrchr(self, '/', (size_t)n) : NULL;
     if (!slash)
         return NULL;
     *slash = 0;
-    char *path = xasprintf("%s/" DAEMON_NAME, self);
-    if (access(path, X_OK) == 0)
-        return path;
-    free(path);
+    for (size_t i = 0; i < ELEMENTS(places); i++) {
+        char *path = xasprintf("%s%s/" DAEMON_NAME, self, places[i]);
+        if (access(path, X_OK) == 0)
+            return path;
+        free(path);
+    }
     return NULL;
 }
 

@@ -148,7 +148,8 @@ void sbx_tool_result_done(struct sbx_tool_result *r);
 int sbx_tool_execute(struct sbx_client *c, const struct sbx_tool_call *call,
                      struct sbx_tool_result *ret, struct sbx_error *err);
 /* Starts a daemon for this one call and talks to it over stdin and stdout. daemon: its path, or
- * NULL for $MAS_SANDBOXD, else mas-sandboxd beside this program, else in $PATH. */
+ * NULL for $MAS_SANDBOXD, else mas-sandboxd beside this program or in the sbin of its bin, else in
+ * $PATH. */
 int sbx_tool_execute_local(const char *daemon, const struct sbx_tool_call *call,
                            struct sbx_tool_result *ret, struct sbx_error *err);
 /* Over HTTP if MAS_SANDBOX_MODE is "http", locally if it is unset, empty or "local". */
