@@ -1,7 +1,7 @@
-/* A runner small enough to test the warden with: PID 1 of the sandbox that runs one shell command per
- * request as the tool's user. Requests and answers on descriptor 3: a 32-bit length, then the command,
- * or the command's output with "exit=N" on its last line. "!pid1 CMD" runs CMD without changing ids.
- * A connection that comes over descriptor 4 replaces the one before. */
+/* A runner small enough to test the warden with: PID 1 of the sandbox that runs one shell command
+ * per request as the tool's user. Requests and answers on descriptor 3: a 32-bit length, then the
+ * command, or the command's output with "exit=N" on its last line. "!pid1 CMD" runs CMD without
+ * changing ids. A connection that comes over descriptor 4 replaces the one before. */
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>

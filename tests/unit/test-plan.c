@@ -1,0 +1,130 @@
+/* plan_check() and the names: every way a plan can be malformed is refused, with a reason. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "proto/plan.h"
+#include "tests/unit/tap.h"
+
+static struct plan good(void)
+{
+    struct plan p = {.version = PLAN_VERSION, .op = PLAN_CREATE, .tag = 1, .id = "sbx-a1"};
+    p.n_mounts = 1;
+    strcpy(p.mounts[0].subpath, "a/b");
+    strcpy(p.mounts[0].target, "/workspace/data");
+    strcpy(p.hostname, "box-1.example");
+    strcpy(p.workdir, "/workspace");
+    return p;
+}
+
+static void refused(const struct plan *p, const char *what)
+{
+    char why[128] = "";
+    int r = plan_check(p, why, sizeof(why));
+    ok(r == -EINVAL && why[0], "%s is refused: %s", what, why);
+}
+
+static void test_strings(void)
+{
+    static const char *const ids[] = {"", "1a", "-a", "A", "a_b", "a/b", "..", "a b", "a\n"};
+    static const char *const paths[] = {"", "a", "/", "//", "/a/", "/a//b", "/./a", "/a/..", "/.."};
+    static const char *const subs[] = {"/a", "a/", "a//b", "..", "a/../b", ".", "./a"};
+    static const char *const hosts[] = {"-a", ".a", "a b", "a/b", "a\x01"};
+    struct plan p;
+    for (size_t i = 0; i < ELEMENTS(ids); i++) {
+        p = good();
+        strcpy(p.id, ids[i]);
+        refused(&p, "a malformed id");
+    }
+    for (size_t i = 0; i < ELEMENTS(paths); i++) {
+        p = good();
+        strcpy(p.mounts[0].target, paths[i]);
+        refused(&p, "a malformed target");
+        p = good();
+        strcpy(p.workdir, paths[i]);
+        if (paths[i][0])
+            refused(&p, "a malformed workdir");
+    }
+    for (size_t i = 0; i < ELEMENTS(subs); i++) {
+        p = good();
+        strcpy(p.mounts[0].subpath, subs[i]);
+        refused(&p, "a malformed subpath");
+    }
+    for (size_t i = 0; i < ELEMENTS(hosts); i++) {
+        p = good();
+        strcpy(p.hostname, hosts[i]);
+        refused(&p, "a malformed hostname");
+    }
+}
+
+static void test_unterminated(void)
+{
+    struct plan p = good();
+    memset(p.id, 'a', sizeof(p.id));
+    refused(&p, "an unterminated id");
+    p = good();
+    memset(p.hostname, 'a', sizeof(p.hostname));
+    refused(&p, "an unterminated hostname");
+    p = good();
+    memset(p.workdir, '/', sizeof(p.workdir));
+    refused(&p, "an unterminated workdir");
+    p = good();
+    memset(p.mounts[0].subpath, 'a', sizeof(p.mounts[0].subpath));
+    refused(&p, "an unterminated subpath");
+    p = good();
+    memset(p.mounts[0].target + 1, 'a', sizeof(p.mounts[0].target) - 1);
+    refused(&p, "an unterminated target");
+}
+
+static void test_numbers(void)
+{
+    struct plan p = good();
+    p.version++;
+    refused(&p, "another version");
+    p = good();
+    p.op = 0;
+    refused(&p, "operation 0");
+    p.op = _PLAN_OP_MAX;
+    refused(&p, "an operation past the last");
+    p = good();
+    p.tag = 0;
+    refused(&p, "tag 0");
+    p = good();
+    p.flags = 1u << 31;
+    refused(&p, "an unknown flag");
+    p = good();
+    p.n_mounts = PLAN_MOUNTS_MAX + 1;
+    refused(&p, "too many mounts");
+    p = good();
+    p.mounts[0].allow_index = -1;
+    refused(&p, "a negative index");
+    p = good();
+    p.mounts[0].read_only = 2;
+    refused(&p, "read_only 2");
+    p = good();
+    p.n_mounts = 2;
+    p.mounts[1] = p.mounts[0];
+    refused(&p, "one target twice");
+}
+
+int main(void)
+{
+    char why[64];
+    struct plan p = good();
+    ok(plan_check(&p, why, sizeof(why)) == 0, "a good plan passes");
+    p.hostname[0] = p.workdir[0] = p.mounts[0].subpath[0] = 0;
+    ok(plan_check(&p, why, sizeof(why)) == 0, "empty hostname, workdir and subpath pass");
+    p = (struct plan){.version = PLAN_VERSION, .op = PLAN_LIST, .tag = 1};
+    ok(plan_check(&p, why, sizeof(why)) == 0, "a list needs no id");
+    p.op = PLAN_KILL;
+    refused(&p, "a kill without id");
+    test_strings();
+    test_unterminated();
+    test_numbers();
+    for (int w = 0; w < _WALL_MAX; w++)
+        ok(wall_name(w)[0] && strcmp(wall_name(w), "unknown") != 0, "wall %d has a name", w);
+    for (int m = 1; m < _MECHANISM_MAX; m++)
+        ok(mechanism_name(m) != NULL, "mechanism %d has a name", m);
+    ok(!mechanism_name(MECHANISM_NONE) && !mechanism_name(_MECHANISM_MAX), "no name for none");
+    return tap_done();
+}
