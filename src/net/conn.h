@@ -111,8 +111,9 @@ struct http_server {
     bool draining, closing, drained_told;
     void (*on_drained)(void *);
     void *drained_data;
-    uv_timer_t tick, kick;
-    uint64_t tick_ms;
+    uv_timer_t tick;
+    uv_idle_t kick;
+    uint64_t tick_ms, warned_at;
     struct strbuf out; /* scratch for answers */
     char *tls_in;      /* scratch for encrypted input */
     int64_t date_s;

@@ -1,4 +1,4 @@
-/* The server: listeners, the set of connections, its two timers, and its end.
+/* The server: listeners, the set of connections, what runs them besides their own I/O, and its end.
  *
  * n_handles counts every libuv handle that points into the server; the server is freed when it was
  * closed and the last of them is gone. */
@@ -18,6 +18,7 @@
 
 #define ANSWER_SCRATCH_MAX (256 * 1024)
 #define LISTEN_BACKLOG     4096
+#define ACCEPT_WARN_MS     1000
 #define TICK_MIN_MS        10
 #define TICK_MAX_MS        1000
 
@@ -61,7 +62,7 @@ void server_unref_handle(struct http_server *s)
     free(s);
 }
 
-static void on_timer_closed(uv_handle_t *handle)
+static void on_own_closed(uv_handle_t *handle)
 {
     server_unref_handle(handle->data);
 }
@@ -75,7 +76,7 @@ static void tell_drained(struct http_server *s)
         s->on_drained(s->drained_data);
 }
 
-/* --- timers */
+/* --- running connections */
 
 static void on_tick(uv_timer_t *t)
 {
@@ -84,11 +85,13 @@ static void on_tick(uv_timer_t *t)
     list_for_each(c, &s->conns, struct conn, node) conn_tick(c, now);
 }
 
-/* Connections that something outside conn_process() changed. */
-static void on_kick(uv_timer_t *t)
+/* Connections that something outside conn_process() changed. An idle handle runs once a turn, so
+ * two connections that wake each other cannot keep the loop from everything else. */
+static void on_kick(uv_idle_t *idle)
 {
-    struct http_server *s = t->data;
+    struct http_server *s = idle->data;
     struct list todo;
+    uv_idle_stop(idle);
     list_init(&todo);
     while (!list_empty(&s->ready)) {
         struct list *n = s->ready.next;
@@ -105,8 +108,8 @@ static void on_kick(uv_timer_t *t)
 
 static void start_kick(struct http_server *s)
 {
-    if (!s->closing && !uv_is_active((uv_handle_t *)&s->kick))
-        uv_timer_start(&s->kick, on_kick, 0, 0);
+    if (!s->closing)
+        uv_idle_start(&s->kick, on_kick);
 }
 
 void server_kick(struct http_server *s, struct conn *c)
@@ -171,7 +174,7 @@ struct http_server *http_server_new(const struct http_options *o, struct error *
     list_init(&s->ready);
     strbuf_init(&s->out, ANSWER_SCRATCH_MAX);
     uv_timer_init(o->loop, &s->tick);
-    uv_timer_init(o->loop, &s->kick);
+    uv_idle_init(o->loop, &s->kick);
     s->tick.data = s->kick.data = s;
     s->n_handles = 2;
     return s;
@@ -224,8 +227,8 @@ void http_server_close(struct http_server *s)
     s->closing = true;
     close_listeners(s);
     list_for_each(c, &s->conns, struct conn, node) conn_close(c);
-    uv_close((uv_handle_t *)&s->tick, on_timer_closed);
-    uv_close((uv_handle_t *)&s->kick, on_timer_closed);
+    uv_close((uv_handle_t *)&s->tick, on_own_closed);
+    uv_close((uv_handle_t *)&s->kick, on_own_closed);
 }
 
 /* --- accepting */
@@ -254,12 +257,22 @@ static void add_conn(struct http_server *s, struct conn *c)
         uv_timer_start(&s->tick, on_tick, s->tick_ms, s->tick_ms);
 }
 
+/* Out of descriptors, most likely, and then every connection fails. */
+static void warn_accept(struct http_server *s, int status)
+{
+    uint64_t now = uv_now(s->o.loop);
+    if (s->warned_at && now - s->warned_at < ACCEPT_WARN_MS)
+        return;
+    s->warned_at = now;
+    log_warn("cannot accept error=%s", uv_strerror(status));
+}
+
 static void on_connection(uv_stream_t *stream, int status)
 {
     struct listener *l = stream->data;
     struct http_server *s = l->server;
     if (status < 0) {
-        log_warn("cannot accept error=%s", uv_strerror(status));
+        warn_accept(s, status);
         return;
     }
     struct conn *c = conn_new(s, l->is_unix);

@@ -342,7 +342,10 @@ void ws_tick(struct ws *ws, uint64_t now)
 {
     uint64_t every = ws->conn->server->o.ws_ping_ms;
     if (ws->closing) {
-        if (now - ws->closing_at >= WS_CLOSE_TIMEOUT_MS)
+        /* A slow reader gets all that is queued first; one that stopped is the write timeout's. */
+        if (conn_queued(ws->conn))
+            ws->closing_at = now;
+        else if (now - ws->closing_at >= WS_CLOSE_TIMEOUT_MS)
             conn_close(ws->conn);
         return;
     }

@@ -5,7 +5,7 @@ const fs = require('fs');
 const os = require('os');
 const path = require('path');
 const { execFileSync } = require('child_process');
-const { Raw, answers, start, sleep, ok, done } = require('./net-client.js');
+const { Raw, Ws, answers, start, frame, sleep, ok, done } = require('./net-client.js');
 
 const program = process.argv[2];
 const MiB = 1024 * 1024;
@@ -280,6 +280,21 @@ async function limits(where) {
   ok(a[0].status === 200, 'and room again afterwards', a);
 }
 
+async function outOfDescriptors() {
+  const s = start('prlimit', ['--nofile=40', program, '127.0.0.1:0']);
+  const where = { port: await s.ready, host: '127.0.0.1' };
+  const crowd = [];
+  for (let i = 0; i < 100; i++) crowd.push(new Raw(where).send(get('/slow?ms=200')));
+  await sleep(500);
+  const seen = crowd.filter((c) => statuses(c.text)[0] === 200).length;
+  ok(seen > 10 && seen < 40, 'out of descriptors: some are served', seen);
+  for (const c of crowd) c.destroy();
+  await sleep(50);
+  ok((await talk(where, get('/'), 1))[0].body === 'ok', 'and it recovers');
+  s.child.kill('SIGTERM');
+  ok(await s.exit === 0 && s.err.split('\n').length < 5, 'and does not fill the log', s.err);
+}
+
 async function drain() {
   const s = start(program, ['127.0.0.1:0']);
   const port = await s.ready;
@@ -351,6 +366,11 @@ async function overTls(dir) {
   c.send('GET / HTTP/1.1\nx\n\n');
   a = answers(await c.end(2000));
   ok(a[0] && a[0].status === 400 && c.ended && !c.failed, 'TLS: a refusal is seen', [a, c.failed]);
+  const w = await new Ws(where).hello();
+  w.send(frame(1, 'over TLS'));
+  const f = await w.count(1);
+  ok(f[0] && f[0].data.toString() === 'over TLS', 'TLS: WebSocket', f);
+  w.destroy();
   c = new Raw({ port });
   c.send(get('/'));
   await c.end(2000);
@@ -375,6 +395,7 @@ async function overTls(dir) {
   await limits({ port: await fast.ready, host: '127.0.0.1' });
   fast.child.kill('SIGTERM');
   ok(await fast.exit === 0, 'the server with limits ends cleanly', fast.err);
+  await outOfDescriptors();
   await drain();
   await unixSockets(dir);
   await addresses();
