@@ -1,0 +1,206 @@
+/* The bytes of a connection: reading into its input buffer and writing, plain or through TLS.
+ *
+ * Reading stops when the input buffer is full or the state has no use for input, and that is all
+ * the backpressure there is. A write is tried at once; what the socket does not take is copied and
+ * queued in libuv, whose queue length is what max_write_queue is compared with. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "net/conn.h"
+#include "net/tls.h"
+
+#define ROOM_MIN 4096 /* compact the input when less is free behind it */
+
+struct write {
+    uv_write_t req;
+    char data[];
+};
+
+/* --- output */
+
+size_t conn_queued(const struct conn *c)
+{
+    return uv_stream_get_write_queue_size(&c->h.stream);
+}
+
+static void on_written(uv_write_t *w, int status)
+{
+    struct conn *c = w->handle->data;
+    free(container_of(w, struct write, req));
+    if (c->state == CONN_CLOSING)
+        return;
+    if (status < 0) {
+        conn_close(c);
+        return;
+    }
+    c->write_since = uv_now(c->server->o.loop);
+    c->write_last = conn_queued(c);
+    if (!c->write_last)
+        conn_drained(c);
+}
+
+static void queue_rest(struct conn *c, const uv_buf_t *bufs, unsigned n, size_t skip, size_t total)
+{
+    struct write *w = xrealloc(NULL, sizeof(*w) + total - skip);
+    size_t at = 0;
+    for (unsigned i = 0; i < n; i++) {
+        size_t drop = skip < bufs[i].len ? skip : bufs[i].len;
+        memcpy(w->data + at, bufs[i].base + drop, bufs[i].len - drop);
+        at += bufs[i].len - drop;
+        skip -= drop;
+    }
+    if (!conn_queued(c)) {
+        c->write_since = uv_now(c->server->o.loop);
+        c->write_last = at;
+    }
+    uv_buf_t buf = buf_of(w->data, at);
+    if (uv_write(&w->req, &c->h.stream, &buf, 1, on_written) < 0) {
+        free(w);
+        conn_close(c);
+    }
+}
+
+static void raw_write(struct conn *c, const uv_buf_t *bufs, unsigned n)
+{
+    size_t total = 0, done = 0;
+    for (unsigned i = 0; i < n; i++)
+        total += bufs[i].len;
+    if (!conn_queued(c)) {
+        int r = uv_try_write(&c->h.stream, bufs, n);
+        if (r < 0 && r != UV_EAGAIN) {
+            conn_close(c);
+            return;
+        }
+        done = r > 0 ? (size_t)r : 0;
+    }
+    if (done < total)
+        queue_rest(c, bufs, n, done, total);
+}
+
+void conn_flush_tls(struct conn *c)
+{
+    const char *data;
+    size_t len = tls_to_send(c->tls, &data);
+    if (!len || c->state == CONN_CLOSING)
+        return;
+    uv_buf_t buf = buf_of(data, len);
+    raw_write(c, &buf, 1);
+    tls_sent(c->tls);
+}
+
+void conn_write(struct conn *c, const uv_buf_t *bufs, unsigned n)
+{
+    if (c->state == CONN_CLOSING)
+        return;
+    if (!c->tls) {
+        raw_write(c, bufs, n);
+        return;
+    }
+    for (unsigned i = 0; i < n; i++) {
+        if (tls_write(c->tls, bufs[i].base, bufs[i].len) < 0) {
+            conn_close(c);
+            return;
+        }
+    }
+    conn_flush_tls(c);
+}
+
+/* --- input */
+
+/* Free bytes behind the input, after moving what is left of it if that helps. */
+static size_t make_room(struct conn *c)
+{
+    if (!c->in) {
+        c->in_cap = c->server->o.max_header_bytes + CONN_BODY_ROOM;
+        c->in = xrealloc(NULL, c->in_cap + 1);
+    }
+    if (c->in_pos == c->in_len) {
+        c->in_pos = c->in_len = c->in_base;
+    } else if (c->in_cap - c->in_len < ROOM_MIN && c->in_pos > c->in_base) {
+        memmove(c->in + c->in_base, c->in + c->in_pos, c->in_len - c->in_pos);
+        c->in_len -= c->in_pos - c->in_base;
+        c->in_pos = c->in_base;
+    }
+    return c->in_cap - c->in_len;
+}
+
+static void on_alloc(uv_handle_t *handle, size_t hint, uv_buf_t *buf)
+{
+    struct conn *c = handle->data;
+    (void)hint;
+    size_t room = make_room(c);
+    if (c->tls)
+        *buf = buf_of(c->server->tls_in, CONN_BODY_ROOM);
+    else
+        *buf = buf_of(c->in + c->in_len, room);
+}
+
+/* A head is timed from its first byte, a body from its last, lingering from its start. */
+static void input_came(struct conn *c, size_t n)
+{
+    if (c->state == CONN_BUSY || (c->state == CONN_HEAD && c->in_pos == c->in_len))
+        c->since = uv_now(c->server->o.loop);
+    c->in_len += n;
+}
+
+/* Decrypts as much as there is room for; whether anything came. */
+bool conn_pull_tls(struct conn *c)
+{
+    bool any = false;
+    size_t room;
+    while (c->state != CONN_CLOSING && !c->eof && (room = make_room(c)) > 0) {
+        ssize_t n = tls_read(c->tls, c->in + c->in_len, room);
+        conn_flush_tls(c);
+        if (n == 0)
+            break;
+        if (n == -EPROTO)
+            conn_close(c);
+        else if (n < 0)
+            c->eof = true;
+        else
+            input_came(c, (size_t)n);
+        any |= n > 0;
+    }
+    return any;
+}
+
+static void on_read(uv_stream_t *stream, ssize_t nread, const uv_buf_t *buf)
+{
+    struct conn *c = stream->data;
+    if (nread == 0 || c->state == CONN_CLOSING)
+        return;
+    if (nread == UV_ENOBUFS) {
+        conn_update_reading(c);
+        return;
+    }
+    if (nread < 0) {
+        c->eof = true;
+        if (nread != UV_EOF) {
+            conn_close(c);
+            return;
+        }
+    } else if (c->tls) {
+        if (tls_feed(c->tls, buf->base, (size_t)nread) < 0) {
+            conn_close(c);
+            return;
+        }
+    } else {
+        input_came(c, (size_t)nread);
+    }
+    conn_process(c);
+}
+
+void conn_update_reading(struct conn *c)
+{
+    if (c->state == CONN_CLOSING)
+        return;
+    bool want = conn_wants_input(c) && make_room(c) > 0;
+    if (want == c->reading)
+        return;
+    c->reading = want;
+    if (want && uv_read_start(&c->h.stream, on_alloc, on_read) < 0)
+        conn_close(c);
+    else if (!want)
+        uv_read_stop(&c->h.stream);
+}
