@@ -1,0 +1,44 @@
+# A thin front for Meson. `make demo` shows the main job; `make check` runs every test.
+BUILD ?= build
+
+.PHONY: all demo run check install bench fuzz asan clean deps-build deps-test deps-bench
+
+all: deps-build
+	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) >/dev/null
+	@ninja -C $(BUILD)
+
+demo: all
+	@scripts/demo.sh $(BUILD)
+
+run: all
+	@$(BUILD)/mas-sandboxd -listen 127.0.0.1:8080
+
+check: deps-test all
+	@scripts/check.sh $(BUILD)
+
+install: all
+	@meson install -C $(BUILD)
+
+bench: deps-bench all
+	@bench/run.sh $(BUILD)
+
+# FUZZ_SECONDS a target, FUZZ a list of targets (default: all).
+fuzz: deps-test
+	@scripts/fuzz.sh
+
+asan: deps-test
+	@test -f build-asan/build.ninja || meson setup build-asan -Db_sanitize=address,undefined \
+	    -Db_lundef=false >/dev/null
+	@scripts/check.sh build-asan
+
+clean:
+	rm -rf $(BUILD) build-asan build-fuzz
+
+deps-build:
+	@scripts/install-deps.sh build
+
+deps-test:
+	@scripts/install-deps.sh test
+
+deps-bench:
+	@scripts/install-deps.sh bench

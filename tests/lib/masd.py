@@ -1,0 +1,340 @@
+"""A real daemon in a temporary directory, an HTTP and WebSocket client for it, and TAP output.
+
+Tests are scripts: they import this, call `test(name)` as a decorator and end with `main()`. One test
+runs by name: `tests/api/test-run.py NAME`. BUILD (environment) is the build directory.
+"""
+import base64
+import http.client
+import json
+import os
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+BUILD = os.environ.get("BUILD", os.path.join(os.path.dirname(__file__), "../../build"))
+BUILD = os.path.abspath(BUILD)
+SANDBOXD = os.path.join(BUILD, "mas-sandboxd")
+SBX = os.path.join(BUILD, "sbx")
+
+
+class Answer:
+    def __init__(self, status, headers, body):
+        self.status, self.headers, self.body = status, headers, body
+
+    @property
+    def json(self):
+        return json.loads(self.body)
+
+    def __repr__(self):
+        return f"<{self.status} {self.body[:300]!r}>"
+
+
+class Daemon:
+    """with Daemon("--debug-endpoints") as d: d.get("/healthz")"""
+
+    def __init__(self, *flags, env=None, runtime=None, command=None, config=None):
+        self.dir = tempfile.mkdtemp(prefix="mas-test-")
+        os.chmod(self.dir, 0o755)
+        self.log_path = os.path.join(self.dir, "log")
+        self.flags = list(flags)
+        if runtime:
+            self.flags += ["-runtime", runtime]
+        if config is not None:
+            path = os.path.join(self.dir, "config.yaml")
+            with open(path, "w") as f:
+                f.write(config)
+            self.flags += ["--config", path]
+        self.env = dict(os.environ, **(env or {}))
+        self.command = command or [SANDBOXD]
+        self.port = None
+        self.process = None
+        self.token = None
+
+    def start(self):
+        probe = socket.socket()
+        probe.bind(("127.0.0.1", 0))
+        self.port = probe.getsockname()[1]
+        probe.close()
+        self.state = os.path.join(self.dir, "state")
+        argv = self.command + ["-listen", f"127.0.0.1:{self.port}", "--state-dir", self.state]
+        self.log = open(self.log_path, "ab")
+        self.process = subprocess.Popen(argv + self.flags, stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.DEVNULL, stderr=self.log, env=self.env)
+        for _ in range(200):
+            try:
+                if self.get("/healthz").status == 200:
+                    return self
+            except OSError:
+                pass
+            if self.process.poll() is not None:
+                break
+            time.sleep(0.05)
+        raise RuntimeError("the daemon did not start:\n" + self.log_text())
+
+    def stop(self):
+        if self.process and self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(15)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+                raise RuntimeError("the daemon did not stop on SIGTERM:\n" + self.log_text())
+        if self.process:
+            self.log.close()
+        return self.process.returncode if self.process else None
+
+    def __enter__(self):
+        return self.start()
+
+    def __exit__(self, *exc):
+        try:
+            self.stop()
+        finally:
+            shutil.rmtree(self.dir, ignore_errors=True)
+
+    def log_text(self):
+        with open(self.log_path, errors="replace") as f:
+            return f.read()[-4000:]
+
+    def connect(self):
+        return socket.create_connection(("127.0.0.1", self.port), timeout=30)
+
+    def request(self, method, path, body=None, headers=None, timeout=60):
+        conn = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+        headers = dict(headers or {})
+        if self.token:
+            headers.setdefault("Authorization", "Bearer " + self.token)
+        if body is not None and not isinstance(body, (bytes, str)):
+            body = json.dumps(body)
+            headers.setdefault("Content-Type", "application/json")
+        try:
+            conn.request(method, path, body, headers)
+            r = conn.getresponse()
+            return Answer(r.status, r.headers, r.read())
+        finally:
+            conn.close()
+
+    def get(self, path, **kw):
+        return self.request("GET", path, **kw)
+
+    def post(self, path, body=None, **kw):
+        return self.request("POST", path, {} if body is None else body, **kw)
+
+    def put(self, path, body, **kw):
+        return self.request("PUT", path, body, **kw)
+
+    def delete(self, path, **kw):
+        return self.request("DELETE", path, **kw)
+
+    def raw(self, data, timeout=5):
+        """Sends bytes, returns everything until the daemon closes or is silent."""
+        s = self.connect()
+        s.settimeout(timeout)
+        out = b""
+        try:
+            s.sendall(data)
+            while True:
+                piece = s.recv(65536)
+                if not piece:
+                    break
+                out += piece
+        except (socket.timeout, ConnectionError):
+            pass
+        s.close()
+        return out
+
+    def run(self, *argv, **spec):
+        """POST /v1/run; the parsed answer."""
+        a = self.post("/v1/run", dict(command=list(argv), **spec))
+        if a.status != 200:
+            raise AssertionError(f"/v1/run: {a}")
+        return a.json
+
+    def sandbox(self, **spec):
+        a = self.post("/v1/sandboxes", spec)
+        if a.status != 201:
+            raise AssertionError(f"create: {a}")
+        return Sandbox(self, a.json)
+
+    def ws(self, path, headers=None):
+        return WebSocket(self, path, headers or {})
+
+
+class Sandbox:
+    def __init__(self, daemon, created):
+        self.daemon, self.created, self.id = daemon, created, created["id"]
+        self.path = "/v1/sandboxes/" + self.id
+
+    def exec(self, *argv, **spec):
+        a = self.daemon.post(self.path + "/exec", dict(command=list(argv), **spec))
+        if a.status != 200:
+            raise AssertionError(f"exec: {a}")
+        return a.json
+
+    def sh(self, script, **spec):
+        return self.exec("/bin/sh", "-c", script, **spec)
+
+    def delete(self):
+        return self.daemon.delete(self.path)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.delete()
+
+
+class WebSocket:
+    """A client of RFC 6455, enough for tests: messages() yields str or bytes until the close."""
+
+    def __init__(self, daemon, path, headers):
+        self.sock = daemon.connect()
+        key = base64.b64encode(os.urandom(16)).decode()
+        lines = [f"GET {path} HTTP/1.1", f"Host: 127.0.0.1:{daemon.port}", "Upgrade: websocket",
+                 "Connection: Upgrade", "Sec-WebSocket-Version: 13", f"Sec-WebSocket-Key: {key}"]
+        if daemon.token:
+            lines.append("Authorization: Bearer " + daemon.token)
+        lines += [f"{k}: {v}" for k, v in headers.items()]
+        self.sock.sendall(("\r\n".join(lines) + "\r\n\r\n").encode())
+        self.buffer = b""
+        while b"\r\n\r\n" not in self.buffer:
+            piece = self.sock.recv(65536)
+            if not piece:
+                raise AssertionError(f"no upgrade: {self.buffer!r}")
+            self.buffer += piece
+        head, self.buffer = self.buffer.split(b"\r\n\r\n", 1)
+        self.status = int(head.split()[1])
+        self.head = head.decode()
+        self.close_code = None
+
+    def _take(self, n):
+        while len(self.buffer) < n:
+            piece = self.sock.recv(65536)
+            if not piece:
+                raise EOFError
+            self.buffer += piece
+        out, self.buffer = self.buffer[:n], self.buffer[n:]
+        return out
+
+    def frame(self):
+        first, second = self._take(2)
+        n = second & 127
+        if n == 126:
+            n = struct.unpack(">H", self._take(2))[0]
+        elif n == 127:
+            n = struct.unpack(">Q", self._take(8))[0]
+        return first & 0x80, first & 15, self._take(n)
+
+    def messages(self):
+        parts, kind = [], None
+        while True:
+            try:
+                fin, opcode, payload = self.frame()
+            except EOFError:
+                return
+            if opcode == 8:
+                self.close_code = struct.unpack(">H", payload[:2])[0] if len(payload) >= 2 else 1005
+                self.send_frame(8, payload[:2])
+                return
+            if opcode == 9:
+                self.send_frame(10, payload)
+                continue
+            if opcode == 10:
+                continue
+            kind = opcode or kind
+            parts.append(payload)
+            if fin:
+                whole = b"".join(parts)
+                parts = []
+                yield whole.decode() if kind == 1 else whole
+
+    def send_frame(self, opcode, payload, mask=True, fin=True):
+        head = bytes([(0x80 if fin else 0) | opcode])
+        bit = 0x80 if mask else 0
+        n = len(payload)
+        if n < 126:
+            head += bytes([bit | n])
+        elif n < 65536:
+            head += bytes([bit | 126]) + struct.pack(">H", n)
+        else:
+            head += bytes([bit | 127]) + struct.pack(">Q", n)
+        if mask:
+            key = os.urandom(4)
+            payload = bytes(b ^ key[i & 3] for i, b in enumerate(payload))
+            head += key
+        self.sock.sendall(head + payload)
+
+    def send(self, message):
+        if isinstance(message, str):
+            self.send_frame(1, message.encode())
+        else:
+            self.send_frame(2, message)
+
+    def events(self):
+        return [json.loads(m) for m in self.messages() if isinstance(m, str)]
+
+    def close(self):
+        self.sock.close()
+
+
+# --- tests
+
+_tests = []
+
+
+def test(name):
+    def add(fn):
+        _tests.append((name, fn))
+        return fn
+    return add
+
+
+class Skip(Exception):
+    pass
+
+
+def equal(got, want, what=""):
+    if got != want:
+        raise AssertionError(f"{what}: got {got!r}, want {want!r}")
+
+
+def check(condition, what):
+    if not condition:
+        raise AssertionError(what)
+
+
+def wait_for(condition, what, seconds=10):
+    end = time.time() + seconds
+    while time.time() < end:
+        if condition():
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"not within {seconds} s: {what}")
+
+
+def main():
+    chosen = [t for t in _tests if not sys.argv[1:] or any(a in t[0] for a in sys.argv[1:])]
+    failed = 0
+    signal.signal(signal.SIGTERM, lambda *a: sys.exit(1))
+    for number, (name, fn) in enumerate(chosen, 1):
+        try:
+            fn()
+            print(f"ok {number} - {name}", flush=True)
+        except Skip as why:
+            print(f"ok {number} - {name} # SKIP {why}", flush=True)
+        except BaseException:
+            failed += 1
+            print(f"not ok {number} - {name}", flush=True)
+            for line in traceback.format_exc().splitlines():
+                print("# " + line, flush=True)
+            if not isinstance(sys.exc_info()[1], Exception):
+                raise
+    print(f"1..{len(chosen)}", flush=True)
+    sys.exit(1 if failed else 0)
