@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <libxml/HTMLparser.h>
+#include <libxml/SAX2.h>
 #include <libxml/uri.h>
 #include <limits.h>
 #include <stdio.h>
@@ -202,17 +203,53 @@ static void walk(const struct html_visitor *v, struct html_state *s, const xmlNo
     }
 }
 
-int html_convert(const char *data, size_t len, const char *base_url, enum html_format format,
-                 struct strbuf *out)
+/* Counts what the tree is made of, so that a small page cannot become a tree of gigabytes. */
+static void on_start_element(void *data, const xmlChar *name, const xmlChar **attributes)
+{
+    htmlParserCtxtPtr ctxt = data;
+    size_t *left = ctxt->_private;
+    size_t cost = 1;
+    while (attributes && attributes[2 * (cost - 1)])
+        cost++;
+    if (*left < cost) {
+        xmlStopParser(ctxt);
+        return;
+    }
+    *left -= cost;
+    xmlSAX2StartElement(data, name, attributes);
+}
+
+/* NULL when there is no memory. *ret_cut: the document goes on where a limit was reached. */
+static htmlDocPtr parse(const char *data, int len, bool *ret_cut)
 {
     /* HUGE is not set: the parser's own limits on depth and text stay in force. */
     int options = HTML_PARSE_RECOVER | HTML_PARSE_NOERROR | HTML_PARSE_NOWARNING |
                   HTML_PARSE_NONET | HTML_PARSE_IGNORE_ENC;
+    size_t left = HTML_NODES_MAX;
+    htmlParserCtxtPtr ctxt = htmlNewParserCtxt();
+    if (!ctxt)
+        return NULL;
+    ctxt->_private = &left;
+    ctxt->sax->startElement = on_start_element;
+    /* Never shown: scripts, styles, comments. */
+    ctxt->sax->cdataBlock = NULL;
+    ctxt->sax->comment = NULL;
+    ctxt->sax->processingInstruction = NULL;
+    htmlDocPtr doc = htmlCtxtReadMemory(ctxt, data, len, NULL, "UTF-8", options);
+    *ret_cut = ctxt->disableSAX != 0;
+    htmlFreeParserCtxt(ctxt);
+    return doc;
+}
+
+int html_convert(const char *data, size_t len, const char *base_url, enum html_format format,
+                 struct strbuf *out)
+{
+    bool cut = false;
     struct html_state s = {.base_url = base_url};
     writer_init(&s.w, out);
     if (len > INT_MAX)
         return -EFBIG;
-    htmlDocPtr doc = htmlReadMemory(data, (int)len, NULL, "UTF-8", options);
+    htmlDocPtr doc = parse(data, (int)len, &cut);
     const xmlNode *root = doc ? xmlDocGetRootElement(doc) : NULL;
     if (root)
         walk(visitors[format], &s, root);
@@ -222,5 +259,5 @@ int html_convert(const char *data, size_t len, const char *base_url, enum html_f
      */
     if (out->data)
         out->data[out->len = utf8_valid_prefix(out->data, out->len)] = 0;
-    return s.w.full ? -EFBIG : 0;
+    return s.w.full || cut ? -EFBIG : 0;
 }

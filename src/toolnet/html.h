@@ -11,11 +11,12 @@
 
 struct strbuf;
 
-#define HTML_DEPTH_MAX 256 /* elements nested deeper are left out */
+#define HTML_DEPTH_MAX 256    /* elements nested deeper are left out */
+#define HTML_NODES_MAX 200000 /* elements and attributes; a page with more is cut there */
 
 enum html_format { HTML_TEXT, HTML_MARKDOWN, _HTML_FORMAT_MAX };
 
 /* Appends the document's text. Links and images are resolved against base_url (may be NULL). -EFBIG
- * when out is full: what fitted is in it. */
+ * when out is full or a limit above was reached: what fitted is in it. */
 int html_convert(const char *data, size_t len, const char *base_url, enum html_format format,
                  struct strbuf *out);

@@ -18,7 +18,7 @@
 #include "toolnet/toolnet.h"
 
 #define INPUT_MAX  (12 * 1024 * 1024)
-#define OUTPUT_MAX (64 * 1024 * 1024)
+#define OUTPUT_MAX (16 * 1024 * 1024) /* a whole body of quotes, escaped, and headers fit */
 
 static const struct {
     const char *name;

@@ -170,6 +170,24 @@ static void test_limit(void)
     }
 }
 
+/* The tree is bounded, not only the text: 5 MiB of small elements would take 400 MiB. */
+static void test_node_limit(void)
+{
+    static const char *const parts[] = {"<p>x", "<a b>", "<br>"};
+    for (size_t i = 0; i < ELEMENTS(parts); i++) {
+        _cleanup_strbuf_ struct strbuf out = STRBUF_INIT(4 * MIB);
+        _cleanup_free_ char *html = repeat("<body>", parts[i], HTML_NODES_MAX + 1);
+        ok(html_convert(html, strlen(html), NULL, HTML_TEXT, &out) == -EFBIG,
+           "a page of %d times %s is cut", HTML_NODES_MAX + 1, parts[i]);
+    }
+    _cleanup_strbuf_ struct strbuf out = STRBUF_INIT(4 * MIB);
+    _cleanup_free_ char *html = repeat("<body>", "<p>x</p>", HTML_NODES_MAX / 2);
+    ok(html_convert(html, strlen(html), NULL, HTML_TEXT, &out) == 0, "half of it is not");
+    _cleanup_free_ char *deep = repeat("<body>", "<b>x", 1000);
+    ok(html_convert(deep, strlen(deep), NULL, HTML_TEXT, &out) == -EFBIG,
+       "too deep is cut, and said");
+}
+
 static void test_charsets(void)
 {
     static const struct {
@@ -220,6 +238,7 @@ int main(void)
     test_pages();
     test_bombs();
     test_limit();
+    test_node_limit();
     test_charsets();
     return tap_done();
 }
