@@ -62,22 +62,32 @@ static int list_sandboxes(struct session *s, bool as_json, struct sbx_error *err
     return r;
 }
 
-static void print_files(const json_t *files)
+/* As 'ls -F' would: "name/" for a directory, "name -> target" for a link. */
+static char *shown_name(const json_t *f, bool whole_path)
+{
+    _cleanup_free_ char *name = cell(f, whole_path ? "path" : "name"), *type = cell(f, "type"),
+                        *target = cell(f, "target");
+    if (strcmp(type, "symlink") == 0)
+        return xasprintf("%s -> %s", name, target);
+    return xasprintf("%s%s", name, strcmp(type, "directory") == 0 ? "/" : "");
+}
+
+static void print_files(const json_t *answer, bool whole_paths)
 {
     static const char *const titles[] = {"MODE", "SIZE", "MODIFIED", "NAME"};
     struct table t;
     table_init(&t, ELEMENTS(titles), titles);
     size_t i;
     json_t *f;
-    json_array_foreach(files, i, f)
+    json_array_foreach(json_object_get(answer, "entries"), i, f)
     {
-        bool dir = json_is_true(json_object_get(f, "is_dir"));
-        _cleanup_free_ char *name = cell(f, "name");
         char *cells[] = {cell(f, "mode"), cell(f, "size"), cell(f, "mod_time"),
-                         xasprintf("%s%s", name, dir ? "/" : "")};
+                         shown_name(f, whole_paths)};
         table_add(&t, cells);
     }
     table_print(&t);
+    if (json_is_true(json_object_get(answer, "truncated")))
+        cli_warn("there are more files than the daemon lists");
 }
 
 static int list_files(struct session *s, const struct remote *r, const struct args *a,
@@ -88,11 +98,10 @@ static int list_files(struct session *s, const struct remote *r, const struct ar
     _cleanup_json_ json_t *answer = NULL;
     if (session_call(s, "GET", path, NULL, &answer, err) < 0)
         return -1;
-    const json_t *files = json_object_get(answer, "files");
     if (a->on[FLAG_JSON])
-        print_json(files);
+        print_json(json_object_get(answer, "entries"));
     else
-        print_files(files);
+        print_files(answer, a->on[FLAG_RECURSIVE]);
     return 0;
 }
 

@@ -109,7 +109,7 @@ def test_contract(t):
     t.is_(t.sbx("logs", "-f", *i, *e), "logs -f follows to the end", 0, b"one\ntwo\n")
     p = t.sbx("exec-status", *i, *e)
     t.is_(p, "exec-status is key=value lines", 0, re.compile(
-        rb"^sandbox_id=sbx-abc\nexec_id=\S+\nstatus=completed\nexit_code=5\nstarted_at=\S+\nfinished_at=\S+\n$"))
+        rb"^sandbox_id=sbx-abc\nexec_id=\S+\nstatus=completed\nexit_code=5\nstarted_at=\S+\nfinished_at=\S+\n(timeout_seconds=\d+\n)?$"))
     t.is_(t.sbx("exec-cancel", *i, *e), "cancel of an ended exec is a conflict", 123, b"", re.compile(b"^sbx: "))
     t.is_(t.sbx("exec", *i, "-stream", "--", "sh", "-c", "echo o; sleep 0.1; echo e >&2; exit 9"),
           "exec -stream", 9, b"o\n", b"e\n")
@@ -313,6 +313,7 @@ def test_cp(t):
           re.compile(b"leads out"))
     t.ok(os.listdir(f"{out}/evil") == ["ok"], "the rest is there", os.listdir(f"{out}/evil"))
     t.is_(t.sbx("ls", f"{i}:tree/deep"), "ls of a directory", 0, re.compile(rb"NAME\n.*\ber/\n"))
+    t.is_(t.sbx("ls", "-r", f"{i}:tree"), "ls -r", 0, re.compile(rb"/workspace/tree/link -> deep/er\n"))
     t.is_(t.sbx("exec", "-id", i, "-sync", "--", "sh", "-c", r"touch '/tmp/a\033[31mb' /tmp/$(printf 'c\033d')"), "odd names")
     p = t.sbx("ls", f"{i}:/tmp")
     t.ok(b"\033" not in p.stdout and b"c\\x1bd" in p.stdout, "are printed without control bytes", p)
