@@ -217,6 +217,8 @@ static void become_blank(const struct child_template *t)
     must(lower_user_limits(t), "lower user limits", WALL_USERS);
     must(mount_proc_masks(), "mask /proc", WALL_FILESYSTEM);
     must(mount_devpts(), "mount /dev/pts", WALL_FILESYSTEM);
+    must(mount_disk_prepare(t->shared_uid ? SANDBOX_TOOL_ID : SANDBOX_RUNNER_ID, SANDBOX_TOOL_ID),
+         "prepare the disk", WALL_DISK);
     must(bound_caps(t->shared_uid), "bound capabilities", WALL_USERS);
 }
 
@@ -238,45 +240,63 @@ static void receive_order(struct child_order *o, int mount_fds[FD_PASS_MAX], int
     *ret_disk_fd = fds[0];
 }
 
-static void build_filesystem(const struct child_template *t, const struct child_order *o,
-                             int *mount_fds, int disk_fd)
+static int open_landlock(const struct child_template *t)
 {
-    struct mount_disk disk = {
-        .fd = disk_fd,
-        .bytes = o->disk_bytes,
-        .inodes = o->disk_inodes,
-        .runner_id = t->shared_uid ? SANDBOX_TOOL_ID : SANDBOX_RUNNER_ID,
-        .tool_id = o->flags & PLAN_TOOL_NOBODY ? SANDBOX_NOBODY_ID : SANDBOX_TOOL_ID,
-    };
+    const char *writable[MOUNT_WRITABLE_MAX + 1] = {NULL};
+    if (t->landlock_abi <= 0)
+        return -1;
+    mount_writable_dirs(writable);
+    int fd = landlock_open(t->landlock_abi, writable);
+    must(fd, "landlock", WALL_LANDLOCK);
+    return fd;
+}
+
+static void set_disk(const struct child_order *o, int disk_fd)
+{
+    if (disk_fd >= 0) {
+        must(mount_disk_replace(disk_fd), "mount the disk", WALL_DISK);
+        return;
+    }
+    must(mount_disk_resize(o->disk_bytes, o->disk_inodes), "size the disk", WALL_DISK);
+    if (o->flags & PLAN_TOOL_NOBODY)
+        must(mount_disk_give(SANDBOX_NOBODY_ID), "give the disk", WALL_DISK);
+}
+
+/* Disk and mounts as ordered. The prepared Landlock rules are about what the paths named before. */
+static void build_filesystem(const struct child_template *t, const struct child_order *o,
+                             int *mount_fds, int disk_fd, int *landlock_fd)
+{
     const char *targets[PLAN_MOUNTS_MAX];
+    uid_t owner = o->flags & PLAN_TOOL_NOBODY ? SANDBOX_NOBODY_ID : SANDBOX_TOOL_ID;
     for (uint32_t i = 0; i < o->n_mounts; i++)
         targets[i] = o->mounts[i].target;
-    must(mount_disk_open(&disk), "mount the disk", WALL_DISK);
+    set_disk(o, disk_fd);
     bool own_root = mount_targets_need_root(targets, o->n_mounts);
     if (own_root)
         must(mount_own_root(), "make a root of its own", WALL_FILESYSTEM);
-    must(mount_disk_divide(&disk), "divide the disk", WALL_DISK);
     for (uint32_t i = 0; i < o->n_mounts; i++)
-        must(mount_attach(mount_fds[i], targets[i], disk.tool_id), "attach a mount",
-             WALL_FILESYSTEM);
+        must(mount_attach(mount_fds[i], targets[i], owner), "attach a mount", WALL_FILESYSTEM);
     if (own_root)
         must(mount_seal_root(), "seal the root", WALL_FILESYSTEM);
+    if (disk_fd >= 0 || own_root) {
+        fd_close(landlock_fd);
+        *landlock_fd = open_landlock(t);
+    }
+    for (uint32_t i = 0; i < o->n_mounts && *landlock_fd >= 0; i++)
+        must(landlock_allow_writing(*landlock_fd, t->landlock_abi, targets[i]), "landlock",
+             WALL_LANDLOCK);
 }
 
-static void confine(const struct child_template *t, const struct child_order *o)
+static void confine(const struct child_template *t, const struct child_order *o, int landlock_fd)
 {
-    const char *writable[PLAN_MOUNTS_MAX + MOUNT_WRITABLE_MAX + 1];
-    size_t n = mount_writable_dirs(writable);
-    for (uint32_t i = 0; i < o->n_mounts; i++)
-        writable[n++] = o->mounts[i].target;
-    writable[n] = NULL;
     must(lower_rlimits(o), "lower rlimits", -1);
     must(negative_errno(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)), "no_new_privs", -1);
-    if (t->landlock_abi > 0)
-        must(landlock_apply(t->landlock_abi, writable), "landlock", WALL_LANDLOCK);
+    if (landlock_fd >= 0)
+        must(landlock_restrict(landlock_fd), "landlock", WALL_LANDLOCK);
+    must(negative_errno(close_range(FIRST_FREE_FD, ~0U, 0)), "close descriptors", -1);
     must(drop_caps(t->shared_uid), "drop capabilities", WALL_USERS);
     must(die_with_warden(), "tie to the warden", -1);
-    must(seccomp_programs_apply(t->seccomp), "seccomp", WALL_SYSCALLS);
+    must(seccomp_program_apply(t->seccomp), "seccomp", WALL_SYSCALLS);
 }
 
 static void exec_runner(const struct child_template *t, const struct child_order *o)
@@ -311,12 +331,11 @@ void child_main(const struct child_template *t, const struct cgroup *cg, int str
         _exit(125);
     must(joined, "join the cgroup", -1);
     become_blank(t);
+    int landlock_fd = open_landlock(t);
     receive_order(&order, mount_fds, &disk_fd);
     must(negative_errno(sethostname(order.hostname, strlen(order.hostname))), "hostname", -1);
-    build_filesystem(t, &order, mount_fds, disk_fd);
-    if (chdir("/") < 0)
-        fail("chdir", errno, WALL_FILESYSTEM);
-    must(negative_errno(close_range(FIRST_FREE_FD, ~0U, 0)), "close descriptors", -1);
-    confine(t, &order);
+    build_filesystem(t, &order, mount_fds, disk_fd, &landlock_fd);
+    must(negative_errno(chdir("/")), "chdir", WALL_FILESYSTEM);
+    confine(t, &order, landlock_fd);
     exec_runner(t, &order);
 }

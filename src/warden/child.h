@@ -17,14 +17,14 @@
 #include "proto/plan.h"
 
 struct cgroup;
-struct seccomp_programs;
+struct sock_fprog;
 
 #define CHILD_STREAM_FD  3
 #define CHILD_CHANNEL_FD 4
 
 /* The same for all children of a warden; read by the child from its copy of the warden's memory. */
 struct child_template {
-    const struct seccomp_programs *seccomp;
+    const struct sock_fprog *seccomp;
     int landlock_abi;
     bool shared_uid;
     uint32_t inotify_instances, inotify_watches, fanotify_groups, fanotify_marks;

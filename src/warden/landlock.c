@@ -71,10 +71,13 @@ static int allow(int ruleset, const char *path, uint64_t rights)
     return syscall(SYS_landlock_add_rule, ruleset, RULE_PATH_BENEATH, &rule, 0) < 0 ? -errno : 0;
 }
 
-int landlock_apply(int abi, const char *const *writable)
+int landlock_allow_writing(int ruleset_fd, int abi, const char *path)
 {
-    if (abi <= 0)
-        return -EOPNOTSUPP;
+    return allow(ruleset_fd, path, known_rights(abi) & ~(FS_MAKE_CHAR | FS_MAKE_BLOCK));
+}
+
+int landlock_open(int abi, const char *const *writable)
+{
     uint64_t known = known_rights(abi);
     struct ruleset_attr attr = {
         .handled_access_fs = known,
@@ -90,8 +93,11 @@ int landlock_apply(int abi, const char *const *writable)
     r = r < 0 ? r : allow(ruleset, "/dev", device);
     r = r < 0 ? r : allow(ruleset, "/proc", (FS_WRITE_FILE | FS_TRUNCATE) & known);
     for (; r == 0 && *writable; writable++)
-        r = allow(ruleset, *writable, known & ~(FS_MAKE_CHAR | FS_MAKE_BLOCK));
-    if (r < 0)
-        return r;
-    return syscall(SYS_landlock_restrict_self, ruleset, 0) < 0 ? -errno : 0;
+        r = landlock_allow_writing(ruleset, abi, *writable);
+    return r < 0 ? r : fd_steal(&ruleset);
+}
+
+int landlock_restrict(int ruleset_fd)
+{
+    return syscall(SYS_landlock_restrict_self, ruleset_fd, 0) < 0 ? -errno : 0;
 }

@@ -18,8 +18,9 @@
 #include "base/log.h"
 #include "warden/root.h"
 
-#define OWN_ROOT_DIR     "/mnt" /* not a system directory, so it is not bound into itself */
-#define OWN_ROOT_OPTIONS "size=1m,nr_inodes=1k,mode=0755"
+#define OWN_ROOT_DIR       "/mnt" /* not a system directory, so it is not bound into itself */
+#define BLANK_DISK_OPTIONS "size=1m,nr_inodes=64,mode=0755"
+#define OWN_ROOT_OPTIONS   "size=1m,nr_inodes=1k,mode=0755"
 
 static int open_beneath(int dirfd, const char *path)
 {
@@ -67,11 +68,18 @@ static bool is_below(const char *path, const char *dir)
     return strncmp(path, dir, n) == 0 && (path[n] == 0 || path[n] == '/');
 }
 
-bool mount_target_ok(const char *target)
+static bool is_system(const char *path)
 {
     for (size_t i = 0; i < ELEMENTS(system_dirs); i++)
-        if (is_below(target, system_dirs[i]))
-            return false;
+        if (is_below(path, system_dirs[i]))
+            return true;
+    return false;
+}
+
+bool mount_target_ok(const char *target)
+{
+    if (is_system(target))
+        return false;
     /* Binding over a parent of the disk's places would hide them. */
     return strcmp(target, "/home") != 0;
 }
@@ -144,17 +152,6 @@ size_t mount_writable_dirs(const char **ret)
     return ELEMENTS(disk_parts);
 }
 
-int mount_disk_open(struct mount_disk *d)
-{
-    char options[96];
-    if (d->fd >= 0)
-        return move_mount(d->fd, "", AT_FDCWD, ROOT_DISK_DIR, MOVE_MOUNT_F_EMPTY_PATH) < 0 ? -errno
-                                                                                           : 0;
-    snprintf(options, sizeof(options), "size=%llu,nr_inodes=%llu,mode=0755",
-             (unsigned long long)d->bytes, (unsigned long long)d->inodes);
-    return mount("sandbox", ROOT_DISK_DIR, "tmpfs", MS_NOSUID | MS_NODEV, options) < 0 ? -errno : 0;
-}
-
 int mount_disk_make_parts(int root_fd, uid_t runner_id, uid_t tool_id)
 {
     for (size_t i = 0; i < ELEMENTS(disk_parts); i++) {
@@ -168,25 +165,50 @@ int mount_disk_make_parts(int root_fd, uid_t runner_id, uid_t tool_id)
     return 0;
 }
 
-static int bind_part(const struct disk_part *part)
+static int bind_parts(void)
 {
-    char source[64];
-    snprintf(source, sizeof(source), "%s/%s", ROOT_DISK_DIR, part->name);
-    return mount(source, part->target, NULL, MS_BIND, NULL) < 0 ? -errno : 0;
+    for (size_t i = 0; i < ELEMENTS(disk_parts); i++) {
+        char source[64];
+        snprintf(source, sizeof(source), "%s/%s", ROOT_DISK_DIR, disk_parts[i].name);
+        if (mount(source, disk_parts[i].target, NULL, MS_BIND, NULL) < 0)
+            return -errno;
+    }
+    return umount2(ROOT_DISK_DIR, MNT_DETACH) < 0 ? -errno : 0;
 }
 
-int mount_disk_divide(struct mount_disk *d)
+int mount_disk_prepare(uid_t runner_id, uid_t tool_id)
 {
-    int r = 0;
-    if (d->fd < 0) {
-        _cleanup_close_ int root_fd = open(ROOT_DISK_DIR, O_PATH | O_DIRECTORY | O_CLOEXEC);
-        r = root_fd < 0 ? -errno : mount_disk_make_parts(root_fd, d->runner_id, d->tool_id);
-    }
-    for (size_t i = 0; r == 0 && i < ELEMENTS(disk_parts); i++)
-        r = bind_part(&disk_parts[i]);
-    if (r < 0)
-        return r;
-    return umount2(ROOT_DISK_DIR, MNT_DETACH) < 0 ? -errno : 0;
+    if (mount("sandbox", ROOT_DISK_DIR, "tmpfs", MS_NOSUID | MS_NODEV, BLANK_DISK_OPTIONS) < 0)
+        return -errno;
+    _cleanup_close_ int root_fd = open(ROOT_DISK_DIR, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int r = root_fd < 0 ? -errno : mount_disk_make_parts(root_fd, runner_id, tool_id);
+    return r < 0 ? r : bind_parts();
+}
+
+int mount_disk_resize(uint64_t bytes, uint64_t inodes)
+{
+    char options[96];
+    snprintf(options, sizeof(options), "size=%llu,nr_inodes=%llu", (unsigned long long)bytes,
+             (unsigned long long)inodes);
+    /* Any part will do: the limits are the file system's. */
+    return mount(NULL, disk_parts[0].target, NULL, MS_REMOUNT | MS_NOSUID | MS_NODEV, options) < 0
+               ? -errno
+               : 0;
+}
+
+int mount_disk_replace(int image_fd)
+{
+    if (move_mount(image_fd, "", AT_FDCWD, ROOT_DISK_DIR, MOVE_MOUNT_F_EMPTY_PATH) < 0)
+        return -errno;
+    return bind_parts();
+}
+
+int mount_disk_give(uid_t tool_id)
+{
+    for (size_t i = 0; i < ELEMENTS(disk_parts); i++)
+        if (disk_parts[i].tools && chown(disk_parts[i].target, tool_id, tool_id) < 0)
+            return -errno;
+    return 0;
 }
 
 bool mount_targets_need_root(const char *const *targets, size_t n)
@@ -214,10 +236,7 @@ static int add_root_entry(int root_fd, const struct dirent *e)
     }
     if (mkdirat(root_fd, e->d_name, 0755) < 0)
         return -errno;
-    bool is_system = false;
-    for (size_t i = 0; i < ELEMENTS(system_dirs); i++)
-        is_system = is_system || strcmp(path, system_dirs[i]) == 0;
-    if (!is_system)
+    if (!is_system(path))
         return 0;
     snprintf(target, sizeof(target), "%s%s", OWN_ROOT_DIR, path);
     return mount(path, target, NULL, MS_BIND | MS_REC, NULL) < 0 ? -errno : 0;
@@ -241,6 +260,19 @@ static int fill_own_root(int root_fd)
     return 0;
 }
 
+/* Parts below system directories came along with those. */
+static int carry_parts(void)
+{
+    for (size_t i = 0; i < ELEMENTS(disk_parts); i++) {
+        char target[64];
+        snprintf(target, sizeof(target), "%s%s", OWN_ROOT_DIR, disk_parts[i].target);
+        if (!is_system(disk_parts[i].target) &&
+            mount(disk_parts[i].target, target, NULL, MS_BIND, NULL) < 0)
+            return -errno;
+    }
+    return 0;
+}
+
 int mount_own_root(void)
 {
     if (mount("root", OWN_ROOT_DIR, "tmpfs", MS_NOSUID | MS_NODEV, OWN_ROOT_OPTIONS) < 0)
@@ -249,6 +281,7 @@ int mount_own_root(void)
     if (root_fd < 0)
         return -errno;
     int r = fill_own_root(root_fd);
+    r = r < 0 ? r : carry_parts();
     if (r < 0)
         return r;
     if (fchdir(root_fd) < 0 || syscall(SYS_pivot_root, ".", ".") < 0 ||

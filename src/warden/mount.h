@@ -20,17 +20,17 @@ int mount_proc(void);
 int mount_proc_masks(void);
 int mount_devpts(void);
 
-/* The sandbox's disk: one file system, parts of it bound to each writable place. */
-struct mount_disk {
-    int fd; /* a detached mount that the warden made, or -1: a tmpfs of bytes and inodes */
-    uint64_t bytes, inodes;
-    uid_t runner_id, tool_id;
-};
-/* Makes the parts' directories below a file system's root: in the child for a tmpfs, in the
+/* The sandbox's disk: one file system, parts of it bound to each writable place. A blank starts
+ * with a tmpfs, which is resized or replaced when the order is known. */
+int mount_disk_prepare(uid_t runner_id, uid_t tool_id);
+int mount_disk_resize(uint64_t bytes, uint64_t inodes);
+/* Puts a mounted image, whose parts the warden made, in the tmpfs's place. */
+int mount_disk_replace(int image_fd);
+/* Changes the owner of the tool's parts of the tmpfs. */
+int mount_disk_give(uid_t tool_id);
+/* Makes the parts' directories below a file system's root: in the child for the tmpfs, in the
  * warden's helper for an image, where only the host's root may. */
 int mount_disk_make_parts(int root_fd, uid_t runner_id, uid_t tool_id);
-int mount_disk_open(struct mount_disk *d);
-int mount_disk_divide(struct mount_disk *d);
 
 #define MOUNT_WRITABLE_MAX 8
 /* Places that the disk is bound to. Returns how many. */

@@ -242,7 +242,7 @@ static void fill_order(struct sandbox *s, const struct plan *p, const struct pla
 }
 
 int warden_sandbox_create(struct warden *w, const struct plan *p, const struct plan_limits *limits,
-                   int *mount_fds, struct plan_reply *reply)
+                          int *mount_fds, struct plan_reply *reply)
 {
     struct sandbox *s = take_blank(w, reply);
     if (!s) {

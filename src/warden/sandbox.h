@@ -12,7 +12,7 @@ struct warden;
 /* Starts a sandbox from a plan that ceiling_check() accepted; takes mount_fds. 0: the reply follows
  * from here. Otherwise -errno with reply's message and wall set, and nothing is left behind. */
 int warden_sandbox_create(struct warden *w, const struct plan *p, const struct plan_limits *limits,
-                   int *mount_fds, struct plan_reply *reply);
+                          int *mount_fds, struct plan_reply *reply);
 struct sandbox *warden_sandbox_find(const struct warden *w, const char *id);
 int sandbox_kill(struct sandbox *s);
 /* A fresh connection to its runner: the control plane's end, or -errno. */

@@ -21,8 +21,9 @@ struct syscall_arg {
 
 #define SYSCALL_ARGS_MAX 3
 
-/* Allowed when all args match; error != 0: refused with that errno instead of allowed. A call with
- * several rules is allowed when one of them matches. */
+/* A call's rules are tried in order; the first whose arguments all match decides: allowed, or
+ * refused with error. When none matches the call is refused with EPERM, or allowed if all its rules
+ * are refusals. Comparisons see the low 32 bits, as the kernel does for these arguments. */
 struct syscall_rule {
     const char *name;
     int error;

@@ -70,7 +70,7 @@ struct warden {
     unsigned n_allowed;
     struct id_range ids;
     struct cgroup_root cgroups;
-    struct seccomp_programs seccomp;
+    struct sock_fprog seccomp;
     struct child_template child_template;
     struct disk_maker disks;
     bool was_root;

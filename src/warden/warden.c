@@ -170,7 +170,7 @@ static int prepare(struct warden *w, struct error *err)
 {
     const struct warden_options *o = &w->options;
     int r = check_options(o, err);
-    r = r < 0 ? r : seccomp_programs_init(&w->seccomp, err);
+    r = r < 0 ? r : seccomp_program_init(&w->seccomp, err);
     r = r < 0 ? r : open_host_parts(w, err);
     r = r < 0 ? r : id_range_open(&w->ids, o->id_first, o->id_count, o->id_block, err);
     r = r < 0 ? r : enter_root(w, err);
@@ -208,7 +208,7 @@ void warden_free(struct warden *w)
     cgroup_root_close(&w->cgroups);
     disk_maker_close(&w->disks);
     id_range_done(&w->ids);
-    seccomp_programs_done(&w->seccomp);
+    seccomp_program_done(&w->seccomp);
     for (unsigned i = 0; i < w->n_allowed; i++)
         fd_close(&w->allowed_fds[i]);
     fd_close(&w->host_ns_fd);
