@@ -48,6 +48,55 @@ static int pack(struct gateway_request *req, const struct gateway_rules *rules, 
     return 0;
 }
 
+static struct rule_list parse_list(char *const *hosts)
+{
+    struct rule_list l = {0};
+    for (; *hosts; hosts++)
+        rule_list_add(&l, *hosts);
+    return l;
+}
+
+static void add_once(char **list, size_t *n, char *text)
+{
+    for (size_t i = 0; i < *n; i++)
+        if (strcmp(list[i], text) == 0) {
+            free(text);
+            return;
+        }
+    list[(*n)++] = text;
+}
+
+static char **intersect(const struct rule_list *a, const struct rule_list *b)
+{
+    char **out = xcalloc(a->n * b->n + 2, sizeof(*out));
+    size_t n = 0;
+    for (size_t i = 0; i < a->n; i++)
+        for (size_t k = 0; k < b->n; k++) {
+            struct rule both;
+            if (!rule_intersect(&a->rules[i], &b->rules[k], &both))
+                continue;
+            add_once(out, &n, rule_format(&both));
+            free(both.name);
+        }
+    if (n == 0)
+        out[n++] = xstrdup(GATEWAY_HOST_NONE);
+    return out;
+}
+
+char **gateway_hosts_intersect(char *const *a, char *const *b)
+{
+    bool any_a = !a || !*a, any_b = !b || !*b;
+    if (any_a && any_b)
+        return NULL;
+    if (any_a || any_b)
+        return strv_copy(any_a ? b : a);
+    struct rule_list la = parse_list(a), lb = parse_list(b);
+    char **both = intersect(&la, &lb);
+    rule_list_done(&la);
+    rule_list_done(&lb);
+    return both;
+}
+
 int gateway_rules_check(const struct gateway_rules *rules, struct error *err)
 {
     _cleanup_free_ struct gateway_request *req = new0(struct gateway_request);

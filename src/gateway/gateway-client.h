@@ -11,6 +11,14 @@ struct gateway_rules {
     uint64_t tag;
 };
 
+/* A rule that allows nothing: the name is reserved never to exist (RFC 2606). */
+#define GATEWAY_HOST_NONE "none.invalid"
+
+/* The hosts that both lists allow, so that a call's list can narrow its sandbox's and never widen
+ * it. NULL or empty in: every host; NULL out: every host. Where the lists have nothing in common,
+ * or one has an entry that is no rule, the result allows less, down to GATEWAY_HOST_NONE alone. The
+ * caller frees with strv_free(). */
+char **gateway_hosts_intersect(char *const *a, char *const *b);
 /* Checks rules without sending anything: names the first host that is not a rule. */
 int gateway_rules_check(const struct gateway_rules *rules, struct error *err);
 /* Sends one request with stream_fd, which stays the caller's to close. Does not wait: the decision

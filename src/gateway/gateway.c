@@ -125,6 +125,16 @@ static uint32_t or_default(uint32_t value, uint32_t fallback)
     return value ? value : fallback;
 }
 
+static int load_rules(struct rule_list *l, char *const *rules)
+{
+    for (; rules && *rules; rules++)
+        if (rule_list_add(l, *rules) < 0) {
+            log_error("gateway: '%s' is not a host, *.domain, address or network", *rules);
+            return -EINVAL;
+        }
+    return 0;
+}
+
 static int gateway_init(struct gateway *g, const struct gateway_options *o)
 {
     *g = (struct gateway){0};
@@ -136,11 +146,10 @@ static int gateway_init(struct gateway *g, const struct gateway_options *o)
     g->max_sessions = or_default(o->max_connections, GATEWAY_CONNECTIONS_MAX);
     g->max_sessions_per_label =
         or_default(o->max_connections_per_label, GATEWAY_CONNECTIONS_PER_MAX);
-    for (char *const *rule = o->allow_private; rule && *rule; rule++)
-        if (rule_list_add(&g->private_hosts, *rule) < 0) {
-            log_error("gateway: '%s' is not a host, *.domain, address or network", *rule);
-            return -EINVAL;
-        }
+    if (load_rules(&g->private_hosts, o->allow_private) < 0 ||
+        load_rules(&g->allow_hosts, o->allow_hosts) < 0 ||
+        load_rules(&g->deny_hosts, o->deny_hosts) < 0)
+        return -EINVAL;
     return uv_loop_init(&g->loop);
 }
 
@@ -195,5 +204,7 @@ int gateway_main(int sock, const struct gateway_options *options)
     log_info("gateway ready uid=%u", (unsigned)getuid());
     r = serve(c);
     rule_list_done(&c->gateway.private_hosts);
+    rule_list_done(&c->gateway.allow_hosts);
+    rule_list_done(&c->gateway.deny_hosts);
     return r < 0;
 }

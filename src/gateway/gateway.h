@@ -19,6 +19,8 @@
 
 struct gateway_options {
     char *const *allow_private; /* rules (rule.h) for what is not public; may be NULL */
+    char *const *allow_hosts;   /* what any sandbox may ask for; NULL or empty: every host */
+    char *const *deny_hosts;    /* what none may reach, by name or by address; may be NULL */
     uid_t uid;                  /* to become; ignored unless the caller is root */
     gid_t gid;
     uint32_t request_timeout_ms; /* 0 in any of these: the default above */

@@ -114,9 +114,14 @@ static bool ends_with(const char *text, const char *suffix)
     return n > m && strcmp(text + n - m, suffix) == 0;
 }
 
+static bool port_matches(const struct rule *rule, const struct target *t)
+{
+    return !rule->port || rule->port == t->port;
+}
+
 static bool matches_host(const struct rule *rule, const struct target *t)
 {
-    if (rule->port && rule->port != t->port)
+    if (!port_matches(rule, t))
         return false;
     switch (rule->kind) {
     case RULE_ANY:
@@ -131,21 +136,36 @@ static bool matches_host(const struct rule *rule, const struct target *t)
     return false;
 }
 
+bool rule_list_has_host(const struct rule_list *l, const struct target *t)
+{
+    for (size_t i = 0; i < l->n; i++)
+        if (matches_host(&l->rules[i], t))
+            return true;
+    return false;
+}
+
+bool rule_list_has_address(const struct rule_list *l, const struct target *t,
+                           const struct address *a)
+{
+    for (size_t i = 0; i < l->n; i++) {
+        const struct rule *rule = &l->rules[i];
+        if (rule->kind == RULE_NETWORK && port_matches(rule, t) &&
+            address_in_prefix(a, &rule->network, rule->bits))
+            return true;
+    }
+    return false;
+}
+
 enum gateway_code rule_check_host(const struct rule_list *hosts, bool any, const struct target *t)
 {
-    if (any)
-        return GATEWAY_OK;
-    for (size_t i = 0; i < hosts->n; i++)
-        if (matches_host(&hosts->rules[i], t))
-            return GATEWAY_OK;
-    return GATEWAY_HOST_NOT_ALLOWED;
+    return any || rule_list_has_host(hosts, t) ? GATEWAY_OK : GATEWAY_HOST_NOT_ALLOWED;
 }
 
 /* Does the operator's rule open this address, which is not a public one? */
 static bool opens(const struct rule *rule, const struct target *t, const struct address *a,
                   enum address_class class)
 {
-    if (rule->port && rule->port != t->port)
+    if (!port_matches(rule, t))
         return false;
     if (rule->kind == RULE_NETWORK)
         return address_in_prefix(a, &rule->network, rule->bits) &&

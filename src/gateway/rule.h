@@ -8,11 +8,13 @@
  *   10.0.0.0/8, fd00::/8   every address of a network
  * with an optional ":port" (an IPv6 address or network then needs brackets: "[fd00::/8]:443").
  *
- * Two lists decide. `hosts` comes with each stream and names what its sandbox may ask for; it never
- * opens a private address. `private_hosts` is the operator's and names what may be reached although
- * it is not public. A name there opens loopback and private addresses that the name resolves to;
- * link-local and reserved addresses only open by address or network, metadata addresses only by the
- * address itself. Forbidden ones never do. */
+ * Several lists decide. `hosts` comes with each stream and names what its sandbox may ask for; it
+ * never opens a private address. `private_hosts` is the operator's and names what may be reached
+ * although it is not public. A name there opens loopback and private addresses that the name
+ * resolves to; link-local and reserved addresses only open by address or network, metadata
+ * addresses only by the address itself. Forbidden ones never do. The operator may also limit what
+ * any sandbox may ask for (a list like `hosts`, which both must allow) and name what none may
+ * reach, by name or address. */
 #pragma once
 
 #include <stdbool.h>
@@ -41,6 +43,17 @@ struct rule_list {
 void rule_list_done(struct rule_list *l);
 /* Adds one rule; -EINVAL for text that is none. */
 int rule_list_add(struct rule_list *l, const char *text);
+
+/* The text of a rule, which rule_list_add() takes. The caller frees. */
+char *rule_format(const struct rule *rule);
+/* What both rules allow, as one rule. False when that is nothing. The caller frees ret->name. */
+bool rule_intersect(const struct rule *a, const struct rule *b, struct rule *ret);
+
+/* Is the target named by one of the rules? */
+bool rule_list_has_host(const struct rule_list *l, const struct target *t);
+/* Is the address in one of the rules' networks, at the target's port? */
+bool rule_list_has_address(const struct rule_list *l, const struct target *t,
+                           const struct address *a);
 
 /* May the client ask for this host? any: there is no list, every host may be asked for. */
 enum gateway_code rule_check_host(const struct rule_list *hosts, bool any, const struct target *t);

@@ -252,24 +252,40 @@ static void start_connect(struct session *s)
     connect_next(s, EHOSTUNREACH);
 }
 
+static bool may_connect(const struct session *s, const struct address *a)
+{
+    const struct gateway *g = s->gateway;
+    return !rule_list_has_address(&g->deny_hosts, &s->target, a) &&
+           rule_check_address(&g->private_hosts, &s->target, a) == GATEWAY_OK;
+}
+
+static void refuse_address(struct session *s, enum address_class class)
+{
+    if (class == ADDRESS_PUBLIC)
+        refuse(s, GATEWAY_ADDRESS_NOT_ALLOWED, "%s has an address the operator denies",
+               s->target.host);
+    else
+        refuse(s, GATEWAY_ADDRESS_NOT_ALLOWED, "%s is a %s address", s->target.host,
+               address_class_name(class));
+}
+
 /* Keeps the addresses that may be connected to; these and no others are used from here on. */
 static void choose_addresses(struct session *s, const struct addrinfo *list)
 {
-    enum address_class class = ADDRESS_PUBLIC;
+    enum address_class class = _ADDRESS_CLASS_MAX;
     for (const struct addrinfo *ai = list; ai && s->n_addresses < ADDRESSES_MAX; ai = ai->ai_next) {
         struct address *a = &s->addresses[s->n_addresses];
         if (address_from_sockaddr(ai->ai_addr, a) < 0)
             continue;
-        if (rule_check_address(&s->gateway->private_hosts, &s->target, a) == GATEWAY_OK)
+        if (may_connect(s, a))
             s->n_addresses++;
         else
             class = address_classify(a);
     }
     if (s->n_addresses)
         start_connect(s);
-    else if (class != ADDRESS_PUBLIC)
-        refuse(s, GATEWAY_ADDRESS_NOT_ALLOWED, "%s is a %s address", s->target.host,
-               address_class_name(class));
+    else if (class != _ADDRESS_CLASS_MAX)
+        refuse_address(s, class);
     else
         refuse(s, GATEWAY_RESOLVE_FAILED, "%s: no address", s->target.host);
 }
@@ -313,25 +329,28 @@ static void start_resolve(struct session *s)
     update_polls(s);
 }
 
+static bool may_ask(const struct session *s)
+{
+    const struct gateway *g = s->gateway;
+    return rule_check_host(&s->hosts, s->any_host, &s->target) == GATEWAY_OK &&
+           rule_check_host(&g->allow_hosts, g->allow_hosts.n == 0, &s->target) == GATEWAY_OK &&
+           !rule_list_has_host(&g->deny_hosts, &s->target);
+}
+
 static void on_target(struct session *s)
 {
-    if (rule_check_host(&s->hosts, s->any_host, &s->target) != GATEWAY_OK) {
+    const struct address *a = &s->target.address;
+    if (!may_ask(s))
         refuse(s, GATEWAY_HOST_NOT_ALLOWED, "%s port %u is not an allowed host", s->target.host,
                s->target.port);
-        return;
-    }
-    if (!s->target.is_address) {
+    else if (!s->target.is_address)
         start_resolve(s);
-        return;
+    else if (!may_connect(s, a))
+        refuse_address(s, address_classify(a));
+    else {
+        s->addresses[s->n_addresses++] = *a;
+        start_connect(s);
     }
-    const struct address *a = &s->target.address;
-    if (rule_check_address(&s->gateway->private_hosts, &s->target, a) != GATEWAY_OK) {
-        refuse(s, GATEWAY_ADDRESS_NOT_ALLOWED, "%s is a %s address", s->target.host,
-               address_class_name(address_classify(a)));
-        return;
-    }
-    s->addresses[s->n_addresses++] = *a;
-    start_connect(s);
 }
 
 /* The line collects at the start of the upward buffer; what follows it is the first of the data. */

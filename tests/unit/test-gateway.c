@@ -373,6 +373,78 @@ static void test_client_rules(void)
            "code %s is found by its name", gateway_code_name((enum gateway_code)c));
 }
 
+/* Lists with '|' between their rules; "" is no list, every host. */
+static const struct {
+    const char *a, *b, *both;
+} intersections[] = {
+    {"", "", ""},
+    {"a.example", "", "a.example"},
+    {"", "*.b.example:80", "*.b.example:80"},
+    {"a.example", "a.example", "a.example"},
+    {"a.example", "b.example", GATEWAY_HOST_NONE},
+    {"a.example|b.example", "b.example|c.example", "b.example"},
+    {"*.example", "a.example", "a.example"},
+    {"a.example", "*.example", "a.example"},
+    {"*.example", "example", GATEWAY_HOST_NONE},
+    {"*.example", "*.b.example", "*.b.example"},
+    {"*.example", "*.badexample", GATEWAY_HOST_NONE},
+    {"*", "a.example:443", "a.example:443"},
+    {"*:443", "*.example", "*.example:443"},
+    {"a.example:443", "a.example:80", GATEWAY_HOST_NONE},
+    {"a.example:443", "a.example", "a.example:443"},
+    {"10.0.0.0/8", "10.1.0.0/16:80", "10.1.0.0/16:80"},
+    {"10.0.0.0/8", "11.0.0.0/8", GATEWAY_HOST_NONE},
+    {"10.0.0.0/8", "10.1.2.3", "10.1.2.3"},
+    {"10.0.0.0/8", "a.example", GATEWAY_HOST_NONE},
+    {"fd00::/8", "fd00::1", "[fd00::1]"},
+    {"fd00::/8", "*:443", "[fd00::/8]:443"},
+    {"not a rule", "a.example", GATEWAY_HOST_NONE},
+    {"A.Example.", "a.example|*.example", "a.example"},
+};
+
+static char **split(const char *text)
+{
+    char **v = xcalloc(8, sizeof(*v));
+    for (size_t n = 0; *text; n++) {
+        size_t len = strcspn(text, "|");
+        v[n] = xstrndup(text, len);
+        text += len + (text[len] == '|');
+    }
+    return v;
+}
+
+static void test_intersections(void)
+{
+    for (size_t i = 0; i < ELEMENTS(intersections); i++) {
+        _cleanup_strv_ char **a = split(intersections[i].a), **b = split(intersections[i].b);
+        _cleanup_strv_ char **want = split(intersections[i].both);
+        _cleanup_strv_ char **got = gateway_hosts_intersect(a, b);
+        size_t n = strv_length(want);
+        bool same = got ? strv_length(got) == n : n == 0;
+        for (size_t k = 0; same && k < n; k++)
+            same = strcmp(got[k], want[k]) == 0;
+        ok(same, "'%s' and '%s' allow '%s' (got %s)", intersections[i].a, intersections[i].b,
+           intersections[i].both, got && got[0] ? got[0] : "all");
+    }
+}
+
+static void test_denied_addresses(void)
+{
+    struct rule_list l = {0};
+    struct target t = {.host = "x.example", .port = 443};
+    struct address in, out;
+    address_parse("8.8.8.8", &in);
+    address_parse("8.8.9.8", &out);
+    rule_list_add(&l, "8.8.8.0/24:443");
+    rule_list_add(&l, "*");
+    ok(rule_list_has_address(&l, &t, &in), "a network has an address, by whatever name");
+    ok(!rule_list_has_address(&l, &t, &out), "and not its neighbour");
+    t.port = 80;
+    ok(!rule_list_has_address(&l, &t, &in), "nor at another port");
+    ok(rule_list_has_host(&l, &t), "a name rule is about names");
+    rule_list_done(&l);
+}
+
 static void pair_open(int fds[2])
 {
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) < 0)
@@ -446,6 +518,8 @@ int main(void)
     test_host_rules();
     test_address_rules();
     test_client_rules();
+    test_intersections();
+    test_denied_addresses();
     test_relay();
     test_relay_backpressure();
     return tap_done();

@@ -225,8 +225,10 @@ static void start_gateway(void)
     snprintf(a, sizeof(a), "127.0.0.1:%d", main_port);
     snprintf(b, sizeof(b), "127.0.0.1:%d", other_port);
     snprintf(c, sizeof(c), "127.0.0.1:%d", tls_port);
-    char *allow[] = {a, b, c, (char *)"127.0.0.1:1", NULL};
+    char *allow[] = {a, b, c, (char *)"127.0.0.1:1", (char *)"127.0.0.3", NULL};
+    char *deny[] = {(char *)"*.denied.example", (char *)"127.0.0.3", NULL};
     struct gateway_options options = {.allow_private = allow,
+                                      .deny_hosts = deny,
                                       .uid = NOBODY,
                                       .gid = NOBODY,
                                       .request_timeout_ms = 1000,
@@ -432,6 +434,10 @@ static void test_denied(void)
     }
     check_denied(call("fetch", "{\"url\":\"http://169.254.169.254/\"}"), "the metadata service");
     check_denied(call("fetch", "{\"url\":\"http://10.0.0.1/\"}"), "a private address");
+    check_denied(call("fetch", "{\"url\":\"http://www.denied.example/\"}"),
+                 "a name on the deny list");
+    check_denied(call("fetch", "{\"url\":\"http://127.0.0.3:%d/\"}", main_port),
+                 "an address on the deny list, even if it is listed as private");
     check_denied(get("fetch", "/to-secret"), "a redirect to an address that is not listed");
     check_denied(get("fetch", "/to-metadata"), "a redirect to the metadata service");
     _answer_ hits = get("fetch", "/secret-hits");
