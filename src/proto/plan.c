@@ -165,7 +165,7 @@ int plan_check(const struct plan *p, char *why, unsigned size)
         return refuse(why, size, "tag 0 is for events");
     if (!is_terminated(p->id, sizeof(p->id)))
         return refuse(why, size, "unterminated id");
-    if (op_needs_id(p->op) && !id_ok(p->id))
+    if ((op_needs_id(p->op) || p->id[0]) && !id_ok(p->id))
         return refuse(why, size, "malformed id");
     return p->op == PLAN_CREATE ? create_check(p, why, size) : 0;
 }
