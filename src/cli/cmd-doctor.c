@@ -24,6 +24,11 @@ static void print_row(bool ok, const char *name, const char *detail)
            colour(COLOUR_OFF), name, clean);
 }
 
+static void print_advice(const char *advice)
+{
+    printf("      %-16s to get it: %s\n", "", advice);
+}
+
 static void print_host(void)
 {
     printf("%sThis host%s\n", colour(COLOUR_BOLD), colour(COLOUR_OFF));
@@ -32,8 +37,29 @@ static void print_host(void)
         bool ok = host_checks[i].look(detail);
         print_row(ok, host_checks[i].name, detail);
         if (!ok)
-            printf("      %-16s to get it: %s\n", "", host_checks[i].advice);
+            print_advice(host_checks[i].advice);
     }
+}
+
+/* How to get what a runtime cannot enforce. */
+static const struct {
+    const char *wall, *advice;
+} wall_advice[] = {
+    {"memory", "run the daemon as root, or in a delegated cgroup v2"},
+    {"cpu", "run the daemon as root, or in a delegated cgroup v2"},
+    {"processes", "run the daemon as root, or in a delegated cgroup v2"},
+    {"io", "cgroup v2: boot with systemd.unified_cgroup_hierarchy=1"},
+    {"disk", "loop devices (modprobe loop) and a daemon run as root"},
+    {"landlock", "a kernel with landlock in the lsm= list"},
+    {"uid_separation", "run the daemon as root, or with newuidmap and a range in /etc/subuid"},
+};
+
+static const char *find_advice(const char *wall)
+{
+    for (size_t i = 0; i < ELEMENTS(wall_advice); i++)
+        if (strcmp(wall_advice[i].wall, wall) == 0)
+            return wall_advice[i].advice;
+    return NULL;
 }
 
 /* What enforces a limit: a text, or null where nothing does. */
@@ -45,6 +71,8 @@ static void print_enforced(const json_t *enforces)
     {
         bool on = json_is_string(v) || json_is_true(v);
         print_row(on, key, json_is_string(v) ? json_string_value(v) : "");
+        if (!on && find_advice(key))
+            print_advice(find_advice(key));
     }
 }
 
@@ -57,7 +85,8 @@ static void print_runtime(const json_t *rt)
            ok ? "available" : "not available", summary);
     if (strcmp(why, "-") != 0)
         printf("  %s\n", why);
-    print_enforced(json_object_get(rt, "enforces"));
+    if (ok)
+        print_enforced(json_object_get(rt, "enforces"));
 }
 
 static int examine(const struct args *a)

@@ -93,15 +93,28 @@ static bool look_subuids(char detail[HOST_CHECK_DETAIL])
     return helper && range;
 }
 
+/* Whether we may make cgroups below the one we are in. */
+static bool may_use_own_cgroup(void)
+{
+    _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(PROC_FILE_MAX);
+    char *own = read_text("/proc/self/cgroup", &b) ? strstr(b.data, "0::/") : NULL;
+    if (!own)
+        return false;
+    own[strcspn(own, "\n")] = 0;
+    _cleanup_free_ char *path = xasprintf("/sys/fs/cgroup%s/cgroup.procs", own + 3);
+    return access(path, W_OK) == 0;
+}
+
 static bool look_cgroup_v2(char detail[HOST_CHECK_DETAIL])
 {
     _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(PROC_FILE_MAX);
-    read_text("/sys/fs/cgroup/cgroup.controllers", &b);
-    char *newline = b.data ? strchr(b.data, '\n') : NULL;
-    if (newline)
-        *newline = 0;
-    snprintf(detail, HOST_CHECK_DETAIL, "v2: %s", b.data ? b.data : "no controllers");
-    return b.data && strstr(b.data, "memory") && strstr(b.data, "cpu") && strstr(b.data, "pids");
+    bool there = read_text("/sys/fs/cgroup/cgroup.controllers", &b), mine = may_use_own_cgroup();
+    if (there)
+        b.data[strcspn(b.data, "\n")] = 0;
+    snprintf(detail, HOST_CHECK_DETAIL, "v2: %s%s", there ? b.data : "no controllers",
+             mine ? "" : ", not delegated to us");
+    return mine && there && strstr(b.data, "memory") && strstr(b.data, "cpu") &&
+           strstr(b.data, "pids");
 }
 
 static bool look_cgroups(char detail[HOST_CHECK_DETAIL])
@@ -110,11 +123,11 @@ static bool look_cgroups(char detail[HOST_CHECK_DETAIL])
     if (statfs("/sys/fs/cgroup", &fs) == 0 && fs.f_type == CGROUP2_SUPER_MAGIC)
         return look_cgroup_v2(detail);
     static const char *const wanted[] = {"memory", "cpu", "pids", "blkio"};
-    int n = snprintf(detail, HOST_CHECK_DETAIL, "v1:");
+    int n = snprintf(detail, HOST_CHECK_DETAIL, "v1, writable:");
     bool all = true;
     for (size_t i = 0; i < ELEMENTS(wanted); i++) {
         _cleanup_free_ char *path = xasprintf("/sys/fs/cgroup/%s", wanted[i]);
-        bool there = access(path, geteuid() == 0 ? W_OK : F_OK) == 0;
+        bool there = access(path, W_OK) == 0;
         n += snprintf(detail + n, HOST_CHECK_DETAIL - (size_t)n, " %s%s", there ? "" : "no ",
                       wanted[i]);
         all = all && there;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """sbx and sandbox_agent against a real daemon, as TAP.
 
-usage: cli.py BUILD_DIR [NAME]   (only tests whose name contains NAME)
+usage: BUILD=dir test-cli.py [NAME]   (only tests whose name contains NAME)
 
 Each test is a function test_*(t); t.sbx() runs sbx against the daemon, t.ok() states a fact.
 """
@@ -20,8 +20,8 @@ import tempfile
 import termios
 import time
 
-BUILD = os.path.abspath(sys.argv[1])
-ONLY = sys.argv[2] if len(sys.argv) > 2 else ""
+BUILD = os.path.abspath(os.environ.get("BUILD", "build"))
+ONLY = sys.argv[1] if len(sys.argv) > 1 else ""
 WAIT_S = 30
 
 
@@ -62,9 +62,13 @@ class Bench(Tap):
         except subprocess.TimeoutExpired:
             self.ok(False, "the daemon ends on SIGTERM")
             self.daemon.kill()
+        self.log.seek(0)
+        log = self.log.read()
+        self.ok(self.daemon.returncode == 0, "the daemon ends well", self.daemon.returncode)
+        self.ok(not re.search(r"died|Sanitizer|runtime error", log), "and nothing of it died before")
         if self.failed:
-            self.log.seek(0)
-            for line in self.log.read().splitlines()[-40:]:
+            first = re.search(r"[^\n]*(Sanitizer|runtime error)|\Z", log).start()
+            for line in (log[first:] or log[-4000:]).splitlines()[:60]:
                 print(f"# daemon: {line}")
         shutil.rmtree(self.dir, ignore_errors=True)
 
