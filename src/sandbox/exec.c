@@ -42,10 +42,12 @@ void exec_unref(struct exec *e)
     free(e);
 }
 
-/* Takes a finished exec out of its sandbox's tables. */
+/* Takes a finished exec out of its sandbox's tables; once is enough. */
 void exec_forget(struct exec *e)
 {
     struct sandbox *sb = e->sandbox;
+    if (list_empty(&e->node))
+        return;
     list_remove(&e->phase_node);
     list_remove(&e->node);
     map_remove(sb->execs_by_id, e->id);
@@ -96,7 +98,7 @@ static void finish(struct exec *e)
     sandbox_release(sb);
     if (e->hidden || sb->hidden || sb->state == SANDBOX_STOPPING || sb->state == SANDBOX_GONE) {
         exec_forget(e);
-    } else {
+    } else if (!list_empty(&e->node)) {
         e->forget_at_ms = clock_mono_ms() + (int64_t)m->options.retention_ms;
         list_append(&m->finished, &e->phase_node);
         make_room(sb);
