@@ -44,11 +44,11 @@ struct session {
     uv_timer_t *timer;
     uv_getaddrinfo_t *lookup;
     struct relay up, down; /* client to remote, remote to client */
-    int64_t started_ms;
+    int64_t started_ms, connect_deadline_ms;
 };
 
 static void update_polls(struct session *s);
-static void connect_next(struct session *s, int error);
+static void try_next(struct session *s, int error);
 
 static void on_handle_closed(uv_handle_t *handle)
 {
@@ -141,7 +141,7 @@ static void on_timeout(uv_timer_t *timer)
         refuse(s, GATEWAY_TIMEOUT, "%s: the name was not resolved in time", s->target.host);
         break;
     case SESSION_CONNECT:
-        refuse(s, GATEWAY_TIMEOUT, "%s: no connection in time", s->target.host);
+        try_next(s, ETIMEDOUT);
         break;
     case SESSION_RELAY:
         session_end(s, "idle");
@@ -173,13 +173,10 @@ static void on_connected(struct session *s)
     socklen_t size = sizeof(error);
     if (getsockopt(s->remote_fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0)
         error = errno;
-    if (!error) {
+    if (error)
+        try_next(s, error);
+    else
         start_relay(s);
-        return;
-    }
-    close_remote(s);
-    s->current++;
-    connect_next(s, error);
 }
 
 static void on_ready(uv_poll_t *poll, int status, int events)
@@ -230,25 +227,43 @@ static int connect_one(struct session *s, const struct address *a)
     return r < 0 ? -r : 0;
 }
 
+static void refuse_connect(struct session *s, int error)
+{
+    refuse(s, error == ETIMEDOUT ? GATEWAY_TIMEOUT : GATEWAY_CONNECT_FAILED, "%s port %u: %s",
+           s->target.host, s->target.port, strerror(error));
+}
+
+/* Starts with addresses[current]. Each address gets its share of the time that is left, so that one
+ * that swallows packets does not keep the next from being tried. */
 static void connect_next(struct session *s, int error)
 {
     for (; s->current < s->n_addresses; s->current++) {
+        int64_t left = s->connect_deadline_ms - clock_mono_ms();
+        if (left <= 0)
+            break;
         error = connect_one(s, &s->addresses[s->current]);
         if (!error) {
+            set_timer(s, (uint64_t)left / (s->n_addresses - s->current) + 1);
             update_polls(s);
             return;
         }
         close_remote(s);
     }
-    refuse(s, GATEWAY_CONNECT_FAILED, "%s port %u: %s", s->target.host, s->target.port,
-           strerror(error));
+    refuse_connect(s, error);
+}
+
+static void try_next(struct session *s, int error)
+{
+    close_remote(s);
+    s->current++;
+    connect_next(s, error);
 }
 
 static void start_connect(struct session *s)
 {
     s->state = SESSION_CONNECT;
     s->current = 0;
-    set_timer(s, s->gateway->connect_timeout_ms);
+    s->connect_deadline_ms = clock_mono_ms() + s->gateway->connect_timeout_ms;
     connect_next(s, EHOSTUNREACH);
 }
 

@@ -137,9 +137,7 @@ static int run(const struct toolnet *net, const struct transfer_request *req,
         read_page(&res, format, net->max_body_bytes, &page);
         *ret = format_result(&res, &page, res.redirects ? res.url : req->url, format, NULL);
     } else if (err->code != ERROR_INVALID) {
-        _cleanup_free_ char *text = res.detail[0] && err->code == ERROR_DENIED
-                                        ? xasprintf("%s: %s", err->message, res.detail)
-                                        : xstrdup(err->message);
+        _cleanup_free_ char *text = transfer_failure_text(&res, err);
         strbuf_reset(&res.body);
         *ret = format_result(&res, &page, req->url, format, text);
     }

@@ -105,16 +105,6 @@ static json_t *format_result(const struct transfer_response *res, int64_t ns, co
     return out;
 }
 
-/* The result's own error has the gateway's words, where it spoke. */
-static json_t *format_failure(const struct transfer_response *res, int64_t ns,
-                              const struct error *err)
-{
-    _cleanup_free_ char *text = res->detail[0] && err->code == ERROR_DENIED
-                                    ? xasprintf("%s: %s", err->message, res->detail)
-                                    : xstrdup(err->message);
-    return format_result(res, ns, text);
-}
-
 int toolnet_http_client(const struct toolnet *net, const json_t *args, json_t **ret,
                         struct error *err)
 {
@@ -126,10 +116,9 @@ int toolnet_http_client(const struct toolnet *net, const json_t *args, json_t **
     if (r == 0) {
         r = transfer_run(net, &req, &res, err);
         int64_t ns = clock_mono_ns() - start_ns;
-        if (r == 0)
-            *ret = format_result(&res, ns, NULL);
-        else if (err->code != ERROR_INVALID)
-            *ret = format_failure(&res, ns, err);
+        _cleanup_free_ char *failure = r < 0 ? transfer_failure_text(&res, err) : NULL;
+        if (r == 0 || err->code != ERROR_INVALID)
+            *ret = format_result(&res, ns, failure);
     }
     transfer_request_done(&req);
     transfer_response_done(&res);

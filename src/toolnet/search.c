@@ -181,7 +181,8 @@ int toolnet_web_search(const struct toolnet *net, const json_t *args, json_t **r
         return r;
     s.results = json_array();
     r = ask(net, &s, &res, err);
-    *ret = format_result(&s, r < 0 ? err->message : NULL);
+    _cleanup_free_ char *failure = r < 0 ? transfer_failure_text(&res, err) : NULL;
+    *ret = format_result(&s, failure);
     json_decref(s.results);
     transfer_response_done(&res);
     return r;

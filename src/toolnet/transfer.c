@@ -332,6 +332,12 @@ static int follow(struct hop *h, const struct url *first, struct error *err)
     }
 }
 
+char *transfer_failure_text(const struct transfer_response *r, const struct error *err)
+{
+    return r->detail[0] && err->code == ERROR_DENIED ? xasprintf("%s: %s", err->message, r->detail)
+                                                     : xstrdup(err->message);
+}
+
 int transfer_run(const struct toolnet *net, const struct transfer_request *req,
                  struct transfer_response *ret, struct error *err)
 {

@@ -54,5 +54,7 @@ void transfer_request_done(struct transfer_request *req);
 /* NULL when absent; name in any case. */
 const char *transfer_find_header(const struct transfer_response *r, const char *name);
 
+/* A failure in words, with the gateway's where it refused. The caller frees. */
+char *transfer_failure_text(const struct transfer_response *r, const struct error *err);
 int transfer_run(const struct toolnet *net, const struct transfer_request *req,
                  struct transfer_response *ret, struct error *err);

@@ -5,9 +5,11 @@
  * unix socket and hands each connection to the gateway.
  *
  * Usage: test-toolnet MAS-TOOL-NET SERVER.js */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -32,7 +34,7 @@
 
 static char dir[] = "/tmp/test-toolnet.XXXXXX";
 static const char *tool;
-static int main_port, other_port, tls_port, secret_port;
+static int main_port, other_port, tls_port, secret_port, black_hole_port;
 static int gateway_sock = -1, listen_fd = -1;
 static pid_t gateway_pid, server_pid;
 static int server_stdin = -1;
@@ -218,20 +220,39 @@ static void start_server(const char *script, char *key, char *cert)
         die("node server");
 }
 
+/* A port that answers no connect: its queue is full. */
+static void open_black_hole(void)
+{
+    struct sockaddr_in sa = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof(sa);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || bind(fd, (struct sockaddr *)&sa, size) < 0 || listen(fd, 0) < 0 ||
+        getsockname(fd, (struct sockaddr *)&sa, &size) < 0)
+        die("black hole");
+    black_hole_port = ntohs(sa.sin_port);
+    for (int i = 0; i < 4; i++) {
+        int filler = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        connect(filler, (struct sockaddr *)&sa, size);
+    }
+}
+
 static void start_gateway(void)
 {
     int pair[2];
-    char a[32], b[32], c[32];
+    char a[32], b[32], c[32], hole[32];
+    snprintf(hole, sizeof(hole), "127.0.0.1:%d", black_hole_port);
     snprintf(a, sizeof(a), "127.0.0.1:%d", main_port);
     snprintf(b, sizeof(b), "127.0.0.1:%d", other_port);
     snprintf(c, sizeof(c), "127.0.0.1:%d", tls_port);
-    char *allow[] = {a, b, c, (char *)"127.0.0.1:1", (char *)"127.0.0.3", NULL};
+    char *allow[] = {a, b, c, hole, (char *)"127.0.0.1:1", (char *)"127.0.0.3", NULL};
     char *deny[] = {(char *)"*.denied.example", (char *)"127.0.0.3", NULL};
     struct gateway_options options = {.allow_private = allow,
                                       .deny_hosts = deny,
                                       .uid = NOBODY,
                                       .gid = NOBODY,
                                       .request_timeout_ms = 1000,
+                                      .connect_timeout_ms = 1000,
+                                      .idle_timeout_ms = 2000,
                                       .max_connections_per_label = 8};
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         die("socketpair");
@@ -658,6 +679,11 @@ static void test_stream(void)
                      main_port);
     check_stream(line, (size_t)n, "OK 127.0.0.1\nHTTP/1.1 200 OK\r\n", "data right after the line");
 
+    n = snprintf(line, sizeof(line), "CONNECT 127.0.0.1 %d\n", black_hole_port);
+    check_stream(line, (size_t)n, "ERR timeout ", "a place that does not answer");
+    n = snprintf(line, sizeof(line), "CONNECT 127.0.0.1 %d\n", main_port);
+    check_stream(line, (size_t)n, "OK 127.0.0.1\n", "an idle connection is ended");
+
     int held[8];
     for (size_t i = 0; i < ELEMENTS(held); i++)
         held[i] = open_stream("sbx-greedy");
@@ -714,6 +740,7 @@ int main(int argc, char **argv)
     tool = argv[1];
     make_certificate(key, cert, sizeof(key));
     start_server(argv[2], key, cert);
+    open_black_hole();
     start_gateway();
     pthread_t acceptor = start_acceptor();
     test_http_client();
