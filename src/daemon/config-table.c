@@ -268,6 +268,9 @@ const char *config_suggest(const char *written)
         const struct config_key *k = &config_keys[i];
         if (!k->name || (k->flags & KEY_INTERNAL))
             continue;
+        size_t a = strlen(written), b = strlen(k->name);
+        if ((a > b ? a - b : b - a) > best_distance)
+            continue; /* at least that far */
         size_t d = distance(written, k->name);
         if (d <= best_distance && (!best || d < best_distance)) {
             best = k->name;
