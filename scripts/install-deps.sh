@@ -8,7 +8,7 @@ libyaml-dev libsqlite3-dev libseccomp-dev libcap-dev libssl-dev libcurl4-openssl
 libarchive-dev uidmap e2fsprogs util-linux"
 test="curl python3 nodejs openssl strace libc6-dev-i386 procps iproute2 xz-utils clang
 libclang-rt-14-dev clang-format"
-bench="bubblewrap crun runc wrk"
+bench="bubblewrap crun runc busybox-static wrk"
 
 want=$build
 for set in "$@"; do

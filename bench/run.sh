@@ -1,0 +1,84 @@
+#!/bin/bash
+# Prints medians, minima and ratios from one interleaved run with peers from packages. Needs root.
+# ROUNDS (10) and ITERATIONS (20) can be set.
+set -eu
+build=$(cd "$1" && pwd)
+# crun refuses this mix of cgroup v1 controllers and a v2 mount: hide the v2 mount from the peers.
+if [ -z "${BENCH_NS:-}" ]; then
+    exec env BENCH_NS=1 unshare -m --propagation private "$0" "$build"
+fi
+umount /sys/fs/cgroup/unified 2>/dev/null || true
+
+work=$(mktemp -d /var/tmp/mas-bench.XXXXXX)
+port=$((20000 + RANDOM % 20000))
+daemon=
+cleanup() {
+    [ -n "$daemon" ] && kill "$daemon" 2>/dev/null && wait "$daemon" 2>/dev/null
+    crun delete -f "mas-bench-$$" 2>/dev/null
+    runc delete -f "mas-bench-$$" 2>/dev/null
+    rm -rf "$work"
+}
+trap cleanup EXIT
+
+# A bundle for crun and runc whose root holds one static program.
+mkdir -p "$work/bundle/rootfs/bin" "$work/bundle/rootfs/proc"
+cp "$build/bench/bench-true" "$work/bundle/rootfs/bin/true"
+cp "$(command -v busybox || echo "$build/bench/bench-true")" "$work/bundle/rootfs/bin/sleep"
+make_bundle() { # $1: args as JSON
+    (cd "$work/bundle" && rm -f config.json && runc spec &&
+        sed -i "s/\"terminal\": true/\"terminal\": false/; s#^\t*\"sh\"#$1#" config.json)
+}
+
+# The program lies where the sandbox sees it too: the host's /usr is its /usr.
+mkdir -p "$work/allow"
+cp "$build/bench/bench-true" "$work/allow/true"
+"$build/mas-sandboxd" -listen "127.0.0.1:$port" --state-dir "$work/state" \
+    --mounts-allow "$work/allow" >/dev/null 2>"$work/log" &
+daemon=$!
+for _ in $(seq 100); do
+    curl -fs "http://127.0.0.1:$port/healthz" >/dev/null && break
+    sleep 0.05
+done
+mounts="\"mounts\":[{\"source\":\"$work/allow\",\"target\":\"/opt/bench\",\"read_only\":true}]"
+id=$(curl -fs "http://127.0.0.1:$port/v1/sandboxes" -d "{$mounts}" |
+    python3 -c 'import json,sys; print(json.load(sys.stdin)["id"])')
+
+make_bundle '"/bin/sleep","1000000"'
+(cd "$work/bundle" && runc run -d "mas-bench-$$" >/dev/null 2>&1 </dev/null)
+make_bundle '"/bin/true"'
+cat >"$work/crun-run" <<X
+#!/bin/sh
+cd $work/bundle && exec crun run c\$\$
+X
+cat >"$work/runc-run" <<X
+#!/bin/sh
+cd $work/bundle && exec runc run r\$\$
+X
+chmod +x "$work/crun-run" "$work/runc-run"
+
+"$build/bench/bench-compare" -n "${ITERATIONS:-20}" -r "${ROUNDS:-10}" \
+    "bare fork+exec|spawn|$work/allow/true" \
+    "bwrap --unshare-all|spawn|bwrap --unshare-all --ro-bind / / --proc /proc --dev /dev --tmpfs /tmp $work/allow/true" \
+    "crun run|spawn|$work/crun-run" \
+    "runc run|spawn|$work/runc-run" \
+    "runc exec|spawn|runc exec mas-bench-$$ /bin/true" \
+    "POST /v1/run, fresh sandbox|http|$port|/v1/run|{\"command\":[\"/opt/bench/true\"],$mounts}" \
+    "POST /v1/run, fresh, host's /usr/bin/true|http|$port|/v1/run|{\"command\":[\"/usr/bin/true\"]}" \
+    "POST exec, running sandbox|http|$port|/v1/sandboxes/$id/exec|{\"command\":[\"/opt/bench/true\"]}" \
+    >"$work/result"
+
+awk -F'\t' '
+    { min[$1] = $2; med[$1] = $3; printf "%-44s %10d %10d\n", $1, $2, $3 }
+    function ratio(a, b, want) {
+        r = med[a] / med[b]
+        printf "%-70s %7.3f   expected %s %s\n", a " / " b, r, want, r <= substr(want, 4) ? "" : "MISSED"
+    }
+    BEGIN { printf "%-44s %10s %10s\n", "what", "min us", "median us" }
+    END {
+        print ""
+        ratio("POST /v1/run, fresh sandbox", "bwrap --unshare-all", "<= 0.4")
+        ratio("POST exec, running sandbox", "runc exec", "<= 0.1")
+        ratio("POST exec, running sandbox", "bare fork+exec", "<= 2")
+        ratio("POST /v1/run, fresh sandbox", "crun run", "<= 1")
+        ratio("POST /v1/run, fresh sandbox", "runc run", "<= 1")
+    }' "$work/result"

@@ -1,0 +1,27 @@
+#!/bin/bash
+# Builds every fuzz target with clang, ASan and UBSan and runs each for FUZZ_SECONDS (600), two at a
+# time. FUZZ names a subset. Prints what each one did; a crash fails and leaves its input in
+# fuzz/corpus-run.
+set -eu
+cd "$(dirname "$0")/.."
+[ -f build-fuzz/build.ninja ] || CC=clang CFLAGS=-fsanitize=fuzzer-no-link \
+    meson setup build-fuzz -Db_sanitize=address,undefined -Db_lundef=false >/dev/null
+targets=${FUZZ:-$(cd fuzz && ls fuzz-*.c | sed 's/fuzz-//; s/\.c//')}
+# shellcheck disable=SC2086
+ninja -C build-fuzz $(printf 'fuzz/fuzz-%s ' $targets)
+
+one() {
+    name=$1
+    mkdir -p "fuzz/corpus-run/$name"
+    if build-fuzz/fuzz/fuzz-$name -max_total_time="${FUZZ_SECONDS:-600}" -print_final_stats=1 \
+        -rss_limit_mb=4096 -artifact_prefix="fuzz/corpus-run/$name-" "fuzz/corpus-run/$name" \
+        "fuzz/corpus/$name" >"fuzz/corpus-run/$name.log" 2>&1; then
+        runs=$(awk '/number_of_executed_units/ {print $2}' "fuzz/corpus-run/$name.log")
+        echo "$name: clean, $runs executions, corpus $(ls "fuzz/corpus-run/$name" | wc -l) inputs"
+    else
+        echo "$name: FAILED, see fuzz/corpus-run/$name.log"
+        return 1
+    fi
+}
+export -f one
+printf '%s\n' $targets | xargs -P 2 -I{} bash -c 'one {}'
