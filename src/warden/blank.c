@@ -55,7 +55,7 @@ static int open_ends(struct sandbox *s, struct ends *ret)
 
 static int clone_child(struct sandbox *s, const struct ends *ends)
 {
-    int cgroup_fd = cgroup_clone_fd(&s->cgroup);
+    _cleanup_close_ int cgroup_fd = cgroup_clone_fd(&s->cgroup);
     struct clone_args args = {
         .flags = CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC |
                  CLONE_NEWUTS | CLONE_PIDFD,
@@ -122,7 +122,6 @@ static void undo(struct sandbox *s)
     if (s->id_block >= 0)
         id_block_release(&s->warden->ids, s->id_block);
     cgroup_remove(&s->cgroup);
-    cgroup_done(&s->cgroup);
     free(s);
 }
 
@@ -136,7 +135,6 @@ struct sandbox *blank_new(struct warden *w, watch_child_fn on_exit, struct plan_
     s->pidfd = s->channel_fd = s->stream_fd = s->failure_fd = -1;
     s->failure.wall = -1;
     list_init(&s->link);
-    cgroup_init(&s->cgroup);
     for (size_t i = 0; i < PLAN_MOUNTS_MAX; i++)
         s->mount_fds[i] = -1;
     int r = build(s, on_exit, &step);

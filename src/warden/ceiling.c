@@ -87,6 +87,11 @@ int ceiling_check(const struct warden *w, const struct plan *p, struct plan_limi
         reply->wall = WALL_USERS;
         return -EOPNOTSUPP;
     }
+    if (p->flags & PLAN_TOOL_NET && !w->has_toolnet) {
+        snprintf(reply->message, sizeof(reply->message), "this warden has no mas-tool-net");
+        reply->wall = WALL_NETWORK;
+        return -EOPNOTSUPP;
+    }
     return check_limits(w, p, ret_limits, reply);
 }
 

@@ -50,16 +50,19 @@ static int open_instance(struct cgroup_root *root, enum cgroup_controller c, con
 static int on_mount(const char *fstype, const char *mountpoint, const char *super, void *data)
 {
     struct cgroup_root *root = data;
-    bool opened = false;
+    int opened = -1;
     if (strcmp(fstype, "cgroup") != 0)
         return 0;
     for (int c = 0; c < _CGROUP_MAX; c++) {
         if (!controller_names[c] || root->has[c] || !has_option(super, controller_names[c]))
             continue;
-        if (opened)
-            root->has[c] = true;
-        else if (open_instance(root, c, mountpoint) == 0)
-            opened = true;
+        if (opened < 0) {
+            if (open_instance(root, c, mountpoint) == 0)
+                opened = c;
+            continue;
+        }
+        root->has[c] = true;
+        root->shares[c] = (enum cgroup_controller)opened;
     }
     return 0;
 }
@@ -76,15 +79,10 @@ static int v1_open(struct cgroup_root *root, const char *prefix)
     return -ENOENT;
 }
 
-/* The directory of a controller that may share another's mount. */
-static int dir_of(const struct cgroup *cg, enum cgroup_controller c, const char *file)
+/* The slot of a controller, which may share another's mount. */
+static int slot_of(const struct cgroup *cg, enum cgroup_controller c)
 {
-    if (cg->dir_fd[c] >= 0)
-        return cg->dir_fd[c];
-    for (int i = 0; i < _CGROUP_MAX; i++)
-        if (cg->dir_fd[i] >= 0 && faccessat(cg->dir_fd[i], file, F_OK, 0) == 0)
-            return cg->dir_fd[i];
-    return -1;
+    return cg->root->fd[c] >= 0 ? (int)c : (int)cg->root->shares[c];
 }
 
 static int put_number(const struct cgroup *cg, enum cgroup_controller c, const char *file,
@@ -92,7 +90,7 @@ static int put_number(const struct cgroup *cg, enum cgroup_controller c, const c
 {
     char text[32];
     snprintf(text, sizeof(text), "%llu", (unsigned long long)value);
-    return fd_write_file_at(dir_of(cg, c, file), file, text);
+    return cgroup_write(cg, slot_of(cg, c), file, text);
 }
 
 static int limit_memory(struct cgroup *cg, uint64_t bytes)
@@ -134,7 +132,8 @@ static uint64_t get_number(const struct cgroup *cg, enum cgroup_controller c, co
                            const char *key)
 {
     uint64_t value = 0;
-    cgroup_read_number(dir_of(cg, c, file), file, key, &value);
+    if (cg->root->has[c])
+        cgroup_read_number(cg, slot_of(cg, c), file, key, &value);
     return value;
 }
 
@@ -149,8 +148,7 @@ static void v1_read_stats(const struct cgroup *cg, struct plan_reply *ret)
 
 static int v1_freeze(struct cgroup *cg, bool on)
 {
-    return fd_write_file_at(dir_of(cg, CGROUP_FREEZER, "freezer.state"), "freezer.state",
-                            on ? "FROZEN" : "THAWED");
+    return cgroup_write(cg, slot_of(cg, CGROUP_FREEZER), "freezer.state", on ? "FROZEN" : "THAWED");
 }
 
 const struct cgroup_driver cgroup_v1 = {

@@ -1,8 +1,9 @@
 /* cgroup version 2: one tree. The instance's directory goes below the warden's own group, because
  * that is where a delegation (systemd's Delegate=yes, a container) gives rights and where limits
  * set on us hold for our sandboxes too. A group with processes cannot hand controllers to children,
- * so when the only processes in ours are our own family they are first moved to a leaf beside the
- * instance. As root, where the own group cannot be used, the top of the mount is tried. */
+ * so when the only processes in ours are ourselves and our children they are first moved to a leaf
+ * beside the instance. As root, where the own group cannot be used, the top of the mount is tried.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -19,7 +20,7 @@
 
 #define CPU_PERIOD_US 100000
 #define V2_TEXT_MAX   (256 * 1024)
-#define V2_FAMILY_MAX 64 /* processes of ours that are moved to a leaf at start */
+#define V2_OURS_MAX   64 /* processes of ours that are moved to a leaf at start */
 
 static const struct {
     const char *name;
@@ -77,15 +78,15 @@ static int enable_controllers(int group_fd)
             continue;
         snprintf(text, sizeof(text), "+%s", wanted[i].name);
         r = fd_write_file_at(group_fd, "cgroup.subtree_control", text);
-        if (r < 0)
+        if (r == -EBUSY) /* the group has processes; other refusals are the controller's own */
             result = r;
     }
     return result;
 }
 
-static bool is_family(pid_t pid)
+static bool is_ours(pid_t pid)
 {
-    if (pid == getpid() || pid == getppid())
+    if (pid == getpid())
         return true;
     char path[64];
     snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
@@ -94,24 +95,23 @@ static bool is_family(pid_t pid)
         return false;
     const char *end = strrchr(text.data, ')');
     int parent = 0;
-    return end && sscanf(end + 1, " %*c %d", &parent) == 1 &&
-           (parent == getpid() || parent == getppid());
+    return end && sscanf(end + 1, " %*c %d", &parent) == 1 && parent == getpid();
 }
 
 /* Moves the processes of group_fd to a leaf, unless one of them is a stranger. */
-static int move_family(int group_fd, const char *leaf)
+static int move_ours(int group_fd, const char *leaf)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(V2_TEXT_MAX);
     int r = fd_read_file_at(group_fd, "cgroup.procs", &text);
     if (r < 0)
         return r;
-    pid_t pids[V2_FAMILY_MAX];
+    pid_t pids[V2_OURS_MAX];
     size_t n = 0;
     char *save = NULL;
     for (char *l = text.data ? strtok_r(text.data, "\n", &save) : NULL; l;
          l = strtok_r(NULL, "\n", &save)) {
         pid_t pid = (pid_t)atoi(l);
-        if (n == V2_FAMILY_MAX || !is_family(pid))
+        if (n == V2_OURS_MAX || !is_ours(pid))
             return -EBUSY;
         pids[n++] = pid;
     }
@@ -133,7 +133,7 @@ static int use_group(struct cgroup_root *root, int group_fd, const char *prefix)
     char leaf[CGROUP_NAME_SIZE];
     snprintf(leaf, sizeof(leaf), "%.48s-warden", prefix);
     if (enable_controllers(group_fd) == -EBUSY) {
-        int r = move_family(group_fd, leaf);
+        int r = move_ours(group_fd, leaf);
         if (r < 0)
             return r;
         enable_controllers(group_fd);
@@ -181,7 +181,7 @@ static int v2_open(struct cgroup_root *root, const char *prefix)
 
 static int put(const struct cgroup *cg, const char *file, const char *text)
 {
-    return fd_write_file_at(cg->dir_fd[0], file, text);
+    return cgroup_write(cg, 0, file, text);
 }
 
 static int limit_io(struct cgroup *cg, uint64_t bytes_per_s)
@@ -237,12 +237,11 @@ static int v2_limit(struct cgroup *cg, enum wall wall, const struct plan_limits 
 
 static void v2_read_stats(const struct cgroup *cg, struct plan_reply *ret)
 {
-    int fd = cg->dir_fd[0];
-    cgroup_read_number(fd, "memory.current", NULL, &ret->memory_bytes);
-    cgroup_read_number(fd, "memory.peak", NULL, &ret->memory_peak_bytes);
-    cgroup_read_number(fd, "memory.events", "oom_kill", &ret->oom_kills);
-    cgroup_read_number(fd, "cpu.stat", "usage_usec", &ret->cpu_us);
-    cgroup_read_number(fd, "pids.current", NULL, &ret->processes);
+    cgroup_read_number(cg, 0, "memory.current", NULL, &ret->memory_bytes);
+    cgroup_read_number(cg, 0, "memory.peak", NULL, &ret->memory_peak_bytes);
+    cgroup_read_number(cg, 0, "memory.events", "oom_kill", &ret->oom_kills);
+    cgroup_read_number(cg, 0, "cpu.stat", "usage_usec", &ret->cpu_us);
+    cgroup_read_number(cg, 0, "pids.current", NULL, &ret->processes);
 }
 
 static int v2_freeze(struct cgroup *cg, bool on)

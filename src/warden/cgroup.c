@@ -19,24 +19,45 @@
 #define CGROUP_FILE_MAX (64 * 1024)
 #define MOUNTINFO_MAX   (4 * 1024 * 1024)
 
-int cgroup_read_number(int dirfd, const char *file, const char *key, uint64_t *ret)
+#define CGROUP_PATH_SIZE (CGROUP_NAME_SIZE + 64)
+
+static const char *path_of(const struct cgroup *cg, const char *file, char path[CGROUP_PATH_SIZE])
+{
+    snprintf(path, CGROUP_PATH_SIZE, "%s/%s", cg->name, file);
+    return path;
+}
+
+int cgroup_write(const struct cgroup *cg, int i, const char *file, const char *text)
+{
+    char path[CGROUP_PATH_SIZE];
+    return fd_write_file_at(cg->root->fd[i], path_of(cg, file, path), text);
+}
+
+/* The line that starts with "key ", behind it; NULL when there is none. */
+static const char *find_key(const char *text, const char *key)
+{
+    size_t n = strlen(key);
+    while (text && !(strncmp(text, key, n) == 0 && text[n] == ' ')) {
+        text = strchr(text, '\n');
+        text = text ? text + 1 : NULL;
+    }
+    return text ? text + n : NULL;
+}
+
+int cgroup_read_number(const struct cgroup *cg, int i, const char *file, const char *key,
+                       uint64_t *ret)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(CGROUP_FILE_MAX);
-    int r = fd_read_file_at(dirfd, file, &text);
+    char path[CGROUP_PATH_SIZE], *end;
+    int r = fd_read_file_at(cg->root->fd[i], path_of(cg, file, path), &text);
     if (r < 0)
         return r;
-    const char *p = text.data ? text.data : "";
-    size_t n = key ? strlen(key) : 0;
-    while (key && !(strncmp(p, key, n) == 0 && p[n] == ' ')) {
-        p = strchr(p, '\n');
-        if (!p)
-            return -ENOENT;
-        p++;
-    }
-    char *end;
+    const char *p = text.data && key ? find_key(text.data, key) : text.data;
+    if (!p)
+        return -ENOENT;
     errno = 0;
-    uint64_t value = strtoull(p + n, &end, 10);
-    if (errno || end == p + n)
+    uint64_t value = strtoull(p, &end, 10);
+    if (errno || end == p)
         return -EINVAL;
     *ret = value;
     return 0;
@@ -166,16 +187,9 @@ void cgroup_root_add_disk(struct cgroup_root *root, int fd)
     root->disks[root->n_disks++] = disk;
 }
 
-void cgroup_init(struct cgroup *cg)
-{
-    *cg = (struct cgroup){0};
-    for (int i = 0; i < _CGROUP_MAX; i++)
-        cg->dir_fd[i] = cg->procs_fd[i] = -1;
-}
-
 int cgroup_open(struct cgroup *cg, const struct cgroup_root *root, uint64_t serial)
 {
-    cgroup_init(cg);
+    *cg = (struct cgroup){0};
     if (!root->driver)
         return 0;
     cg->root = root;
@@ -185,29 +199,30 @@ int cgroup_open(struct cgroup *cg, const struct cgroup_root *root, uint64_t seri
             continue;
         if (mkdirat(root->fd[i], cg->name, 0755) < 0)
             return -errno;
-        cg->dir_fd[i] = openat(root->fd[i], cg->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (cg->dir_fd[i] < 0)
-            return -errno;
-        cg->procs_fd[i] = openat(cg->dir_fd[i], "cgroup.procs", O_WRONLY | O_CLOEXEC);
-        if (cg->procs_fd[i] < 0)
-            return -errno;
+        cg->made[i] = true;
     }
     return 0;
 }
 
+static bool joins_at_clone(const struct cgroup *cg)
+{
+    return cg->root && cg->root->driver == &cgroup_v2;
+}
+
 int cgroup_clone_fd(const struct cgroup *cg)
 {
-    return cg->root && cg->root->driver == &cgroup_v2 ? cg->dir_fd[0] : -1;
+    if (!joins_at_clone(cg))
+        return -1;
+    return openat(cg->root->fd[0], cg->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
 int cgroup_join(const struct cgroup *cg)
 {
-    if (cgroup_clone_fd(cg) >= 0)
-        return 0;
-    for (int i = 0; i < _CGROUP_MAX; i++)
-        if (cg->procs_fd[i] >= 0 && write(cg->procs_fd[i], "0", 1) != 1)
-            return -errno;
-    return 0;
+    int r = 0;
+    for (int i = 0; r == 0 && !joins_at_clone(cg) && i < _CGROUP_MAX; i++)
+        if (cg->made[i])
+            r = cgroup_write(cg, i, "cgroup.procs", "0");
+    return r;
 }
 
 int cgroup_limit(struct cgroup *cg, enum wall wall, const struct plan_limits *limits)
@@ -233,24 +248,13 @@ int cgroup_freeze(struct cgroup *cg, bool on)
 int cgroup_remove(struct cgroup *cg)
 {
     int result = 0;
-    for (int i = 0; cg->root && i < _CGROUP_MAX; i++) {
-        if (cg->dir_fd[i] < 0)
+    for (int i = 0; i < _CGROUP_MAX; i++) {
+        if (!cg->made[i])
             continue;
-        if (unlinkat(cg->root->fd[i], cg->name, AT_REMOVEDIR) < 0 && errno != ENOENT) {
+        if (unlinkat(cg->root->fd[i], cg->name, AT_REMOVEDIR) == 0 || errno == ENOENT)
+            cg->made[i] = false;
+        else
             result = -errno;
-            continue;
-        }
-        fd_close(&cg->dir_fd[i]);
-        fd_close(&cg->procs_fd[i]);
     }
     return result;
-}
-
-void cgroup_done(struct cgroup *cg)
-{
-    for (int i = 0; i < _CGROUP_MAX; i++) {
-        fd_close(&cg->dir_fd[i]);
-        fd_close(&cg->procs_fd[i]);
-    }
-    cg->root = NULL;
 }

@@ -33,15 +33,16 @@ struct cgroup_root {
     int parent_fd[_CGROUP_MAX]; /* where our instance's directory is; v2 uses slot 0 only */
     int fd[_CGROUP_MAX];        /* our instance's directory */
     bool has[_CGROUP_MAX];
-    dev_t disks[CGROUP_DISKS_MAX]; /* whole disks that io limits cover */
+    enum cgroup_controller shares[_CGROUP_MAX]; /* v1: whose directory, where has but no fd */
+    dev_t disks[CGROUP_DISKS_MAX];              /* whole disks that io limits cover */
     unsigned n_disks;
 };
 
+/* Holds no descriptors: a thousand sandboxes would use up the warden's. */
 struct cgroup {
-    const struct cgroup_root *root;
+    const struct cgroup_root *root; /* NULL: none */
     char name[CGROUP_NAME_SIZE];
-    int dir_fd[_CGROUP_MAX];
-    int procs_fd[_CGROUP_MAX];
+    bool made[_CGROUP_MAX];
 };
 
 struct cgroup_driver {
@@ -65,10 +66,9 @@ enum mechanism cgroup_root_enforces(const struct cgroup_root *root, enum wall wa
 /* Adds the whole disk behind a descriptor's file system to those that io limits cover. */
 void cgroup_root_add_disk(struct cgroup_root *root, int fd);
 
-void cgroup_init(struct cgroup *cg);
 /* Makes an unlimited group; 0 with an empty cg when the host has none. */
 int cgroup_open(struct cgroup *cg, const struct cgroup_root *root, uint64_t serial);
-/* For CLONE_INTO_CGROUP, or -1 where the child has to join by itself. */
+/* A new descriptor for CLONE_INTO_CGROUP, or -1 where the child has to join by itself. */
 int cgroup_clone_fd(const struct cgroup *cg);
 /* Called by the child: moves itself in. Moving takes an RCU grace period after a quiet time (28 ms
  * measured), which is why the warden does not do it. */
@@ -79,12 +79,12 @@ void cgroup_read_stats(const struct cgroup *cg, struct plan_reply *ret);
 int cgroup_freeze(struct cgroup *cg, bool on);
 /* 0 once all directories are gone; -EBUSY while the kernel still counts a dead process. */
 int cgroup_remove(struct cgroup *cg);
-/* Closes descriptors without removing. */
-void cgroup_done(struct cgroup *cg);
 
-/* For drivers: reads a decimal number from a file of one line, or after "key " on a line of its
- * own. */
-int cgroup_read_number(int dirfd, const char *file, const char *key, uint64_t *ret);
+/* For drivers: one file of a group, in the hierarchy of slot i. */
+int cgroup_write(const struct cgroup *cg, int i, const char *file, const char *text);
+/* A decimal number from a file of one line, or after "key " on a line of its own. */
+int cgroup_read_number(const struct cgroup *cg, int i, const char *file, const char *key,
+                       uint64_t *ret);
 /* For drivers and the sweep: calls fn for each cgroup mount (hierarchy options in super). */
 int cgroup_each_mount(int (*fn)(const char *fstype, const char *mountpoint, const char *super,
                                 void *data),

@@ -195,7 +195,8 @@ static int lower_rlimit(int resource, rlim_t value)
 
 static int lower_rlimits(const struct child_order *o)
 {
-    int r = lower_rlimit(RLIMIT_CORE, 0);
+    /* 1 and not 0: only 1 keeps the kernel from starting a host program that takes core dumps. */
+    int r = lower_rlimit(RLIMIT_CORE, 1);
     r = r < 0 ? r : lower_rlimit(RLIMIT_NOFILE, o->open_files);
     return r < 0 || !o->process_rlimit ? r : lower_rlimit(RLIMIT_NPROC, o->process_rlimit);
 }

@@ -41,12 +41,6 @@ struct sandbox *warden_sandbox_find(const struct warden *w, const char *id)
 
 static void on_remove_timer(void *data);
 
-static void sandbox_free(struct sandbox *s)
-{
-    cgroup_done(&s->cgroup);
-    free(s);
-}
-
 /* The process is reaped: gives back all but the record itself and the cgroup. */
 static void release(struct sandbox *s)
 {
@@ -85,7 +79,7 @@ static void on_remove_timer(void *data)
     if (r < 0)
         log_warn("cgroup stays name=%s error=%s", s->cgroup.name, strerror(-r));
     list_remove(&s->link);
-    sandbox_free(s);
+    free(s);
 }
 
 static void on_refill_timer(void *data)
@@ -425,6 +419,6 @@ void sandbox_end_all(struct warden *w)
         list_remove(&s->link);
         w->n_exited--;
         cgroup_remove(&s->cgroup);
-        sandbox_free(s);
+        free(s);
     }
 }

@@ -8,6 +8,7 @@
 #include <linux/sched.h>
 #include <netinet/in.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 const char *const syscalls_allowed[] = {
@@ -50,19 +51,18 @@ const char *const syscalls_allowed[] = {
     "getpriority", "getresgid", "getresgid32", "getresuid", "getresuid32", "getrlimit", "getrusage",
     "getsid", "gettid", "getuid", "getuid32", "ioprio_get", "ioprio_set", "kill",
     "landlock_add_rule", "landlock_create_ruleset", "landlock_restrict_self", "modify_ldt", "nice",
-    "pause", "pidfd_open", "pidfd_send_signal", "prctl", "prlimit64", "ptrace", "rseq",
-    "rt_sigaction", "rt_sigpending", "rt_sigprocmask", "rt_sigqueueinfo", "rt_sigreturn",
-    "rt_sigsuspend", "rt_sigtimedwait", "rt_sigtimedwait_time64", "rt_tgsigqueueinfo",
-    "sched_get_priority_max", "sched_get_priority_min", "sched_getaffinity", "sched_getattr",
-    "sched_getparam", "sched_getscheduler", "sched_rr_get_interval", "sched_rr_get_interval_time64",
+    "pause", "pidfd_open", "pidfd_send_signal", "prctl", "ptrace", "rseq", "rt_sigaction",
+    "rt_sigpending", "rt_sigprocmask", "rt_sigqueueinfo", "rt_sigreturn", "rt_sigsuspend",
+    "rt_sigtimedwait", "rt_sigtimedwait_time64", "rt_tgsigqueueinfo", "sched_get_priority_max",
+    "sched_get_priority_min", "sched_getaffinity", "sched_getattr", "sched_getparam",
+    "sched_getscheduler", "sched_rr_get_interval", "sched_rr_get_interval_time64",
     "sched_setaffinity", "sched_setattr", "sched_setparam", "sched_setscheduler", "sched_yield",
     "seccomp", "set_robust_list", "set_thread_area", "set_tid_address", "setfsgid", "setfsgid32",
     "setfsuid", "setfsuid32", "setgid", "setgid32", "setgroups", "setgroups32", "setpgid",
     "setpriority", "setregid", "setregid32", "setresgid", "setresgid32", "setresuid", "setresuid32",
-    "setreuid", "setreuid32", "setrlimit", "setsid", "setuid", "setuid32", "sigaction",
-    "sigaltstack", "signal", "sigpending", "sigprocmask", "sigreturn", "sigsuspend", "sysinfo",
-    "tgkill", "time", "times", "tkill", "ugetrlimit", "uname", "vfork", "wait4", "waitid",
-    "waitpid",
+    "setreuid", "setreuid32", "setsid", "setuid", "setuid32", "sigaction", "sigaltstack", "signal",
+    "sigpending", "sigprocmask", "sigreturn", "sigsuspend", "sysinfo", "tgkill", "time", "times",
+    "tkill", "ugetrlimit", "uname", "vfork", "wait4", "waitid", "waitpid",
     /* time; clock_adjtime and friends only read without CAP_SYS_TIME, but are not offered at all */
     "alarm", "clock_getres", "clock_getres_time64", "clock_gettime", "clock_gettime64",
     "clock_nanosleep", "clock_nanosleep_time64", "getitimer", "gettimeofday", "nanosleep",
@@ -145,6 +145,14 @@ const struct syscall_rule syscall_rules[] = {
     {"ioctl", EPERM, {{COMPARE_EQUAL, 1, 0, TIOCLINUX}}},
     /* 32-bit x86: socket() behind a pointer, past the rules above. */
     {"socketcall", EPERM, {{COMPARE_EQUAL, 0, 0, 1}}},
+    /* RLIMIT_CORE stays 1: at any other value, 0 included, a crash can start the host's core dump
+     * program. Programs that lower it are told that they did. */
+    {"setrlimit", SYSCALL_PRETEND, {{COMPARE_EQUAL, 0, 0, RLIMIT_CORE}}},
+    {"prlimit64",
+     0,
+     {{COMPARE_EQUAL, 1, 0, RLIMIT_CORE}, {COMPARE_EQUAL, 2, 0, 0}, {COMPARE_HIGH_EQUAL, 2, 0, 0}}},
+    {"prlimit64", SYSCALL_PRETEND, {{COMPARE_EQUAL, 1, 0, RLIMIT_CORE}}},
+    {"prlimit64", 0, {{COMPARE_MASKED_EQUAL, 0, 0, 0}}},
     /* PER_LINUX, its uname-2.6 and no-randomization variants, and the query. */
     {"personality", 0, {{COMPARE_EQUAL, 0, 0, 0x0000}}},
     {"personality", 0, {{COMPARE_EQUAL, 0, 0, 0x0008}}},

@@ -10,7 +10,10 @@ enum syscall_compare {
     COMPARE_NONE,
     COMPARE_EQUAL,        /* argument == value */
     COMPARE_MASKED_EQUAL, /* (argument & mask) == value */
+    COMPARE_HIGH_EQUAL,   /* (argument >> 32) == value */
 };
+
+#define SYSCALL_PRETEND (-1) /* as an error: not carried out, answered with success */
 
 struct syscall_arg {
     enum syscall_compare compare;
@@ -23,7 +26,8 @@ struct syscall_arg {
 
 /* A call's rules are tried in order; the first whose arguments all match decides: allowed, or
  * refused with error. When none matches the call is refused with EPERM, or allowed if all its rules
- * are refusals. Comparisons see the low 32 bits, as the kernel does for these arguments. */
+ * are refusals. Comparisons see the low 32 bits, as the kernel
+ * does for these arguments; a pointer is compared in two halves. */
 struct syscall_rule {
     const char *name;
     int error;

@@ -69,7 +69,8 @@ static void emit_rule(struct code *c, const struct syscall_rule *r)
     for (; n < SYSCALL_ARGS_MAX && r->args[n].compare != COMPARE_NONE; n++) {
         const struct syscall_arg *a = &r->args[n];
         emit(c, BPF_LD | BPF_W | BPF_ABS, 0, 0,
-             (uint32_t)(offsetof(struct seccomp_data, args) + 8 * a->index));
+             (uint32_t)(offsetof(struct seccomp_data, args) + 8 * a->index +
+                        (a->compare == COMPARE_HIGH_EQUAL ? 4 : 0)));
         if (a->compare == COMPARE_MASKED_EQUAL)
             emit(c, BPF_ALU | BPF_AND | BPF_K, 0, 0, (uint32_t)a->mask);
         jumps[n] = c->n;

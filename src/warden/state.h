@@ -51,7 +51,6 @@ struct sandbox {
     int64_t id_block;
     uint8_t mechanism[16];
     bool killed;
-    bool cgroup_gone;
     int remove_tries;
     int wait_status;
     uint64_t oom_kills;
@@ -74,6 +73,7 @@ struct warden {
     struct child_template child_template;
     struct disk_maker disks;
     bool was_root;
+    bool has_toolnet;
     struct map *by_id;
     struct list blanks, exited, removing;
     unsigned n_blanks, n_exited;

@@ -9,7 +9,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -163,7 +163,19 @@ static struct warden *warden_alloc(const struct warden_options *o)
     list_init(&w->removing);
     w->by_id = map_new();
     w->was_root = geteuid() == 0;
+    w->has_toolnet = o->toolnet_fd >= 0;
     return w;
+}
+
+/* Two descriptors a sandbox, and the daemon's; children lower theirs again. */
+static void raise_open_files(void)
+{
+    struct rlimit l;
+    if (getrlimit(RLIMIT_NOFILE, &l) < 0 || l.rlim_cur >= l.rlim_max)
+        return;
+    l.rlim_cur = l.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &l) < 0)
+        log_warn("cannot raise the limit of open files error=%s", strerror(errno));
 }
 
 static int prepare(struct warden *w, struct error *err)
@@ -180,6 +192,7 @@ static int prepare(struct warden *w, struct error *err)
     if (!w->watcher)
         return error_set(err, ERROR_UNAVAILABLE, errno, "make an event loop");
     signal(SIGPIPE, SIG_IGN);
+    raise_open_files();
     fill_child_template(w);
     sandbox_plan_refill(w);
     return 0;
