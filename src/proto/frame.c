@@ -58,7 +58,8 @@ int frame_append(struct strbuf *out, uint8_t type, uint32_t stream, const void *
     while (r >= 0 && frames--) {
         size_t part = len > FRAME_PAYLOAD_MAX ? FRAME_PAYLOAD_MAX : len;
         r = frame_append_one(out, type, frames ? FRAME_MORE : 0, stream, p, part);
-        p += part;
+        if (part)
+            p += part;
         len -= part;
     }
     return r;

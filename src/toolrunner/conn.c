@@ -93,7 +93,9 @@ void conn_pump(struct runner *r)
         return;
     bool more = true, open = true;
     while (more && open && !c->broken) {
-        more = conn_ready(c) && (exec_pump(r) | gateway_pump(&r->gateway));
+        bool execs = conn_ready(c) && exec_pump(r);
+        bool tunnels = conn_ready(c) && gateway_pump(&r->gateway);
+        more = execs || tunnels;
         open = !c->urgent || conn_write(c);
     }
     if (c->broken) {

@@ -135,6 +135,11 @@ void exec_io_sink(struct exec *e)
     }
 }
 
+void exec_free_sinks(struct runner *r)
+{
+    list_for_each_safe(s, &r->sinks, struct sink, link) sink_free(s);
+}
+
 int exec_ack(struct exec *e, const struct msg_ack *m)
 {
     struct exec_output *o = &e->out[m->which - 1];
@@ -169,7 +174,8 @@ static bool output_send(struct exec_output *o)
 
 static bool exec_send(struct exec *e)
 {
-    bool more = output_send(&e->out[0]) | output_send(&e->out[1]);
+    bool more_out = output_send(&e->out[0]), more_err = output_send(&e->out[1]);
+    bool more = more_out || more_err;
     bool held = e->out[0].hold || e->out[1].hold;
     if (!more && !held && e->state == EXEC_DONE && !e->exit_sent) {
         conn_queued(&e->runner->conn, msg_exit_format(&e->runner->conn.out, e->stream, &e->exit));

@@ -98,6 +98,7 @@ void exec_io_drain(struct exec *e);
 bool exec_io_settled(const struct exec *e, bool *ret_all_ended);
 /* What comes later is read and dropped. */
 void exec_io_sink(struct exec *e);
+void exec_free_sinks(struct runner *r);
 void exec_io_close_input(struct exec *e);
 void exec_mark_pending(struct exec *e);
 /* Moves output into the connection's buffer; true when more waits for room. */

@@ -192,6 +192,19 @@ static int runner_open_listener(struct runner *r)
     return listener_init(&r->listener, r, r->config.unix_path, r->config.vsock_port);
 }
 
+void runner_init_state(struct runner *r, const struct runner_config *config)
+{
+    *r = (struct runner){.config = *config, .null_fd = -1};
+    list_init(&r->execs);
+    list_init(&r->pending);
+    list_init(&r->sinks);
+    timer_init(&r->shutdown, on_shutdown_over);
+    conn_init(&r->conn);
+    watch_init(&r->channel, -1, on_channel_ready);
+    watch_init(&r->listener.watch, -1, NULL);
+    runner_set_identity(r);
+}
+
 int runner_init(struct runner *r, const struct runner_config *config, const char **ret_what)
 {
     static const struct {
@@ -206,13 +219,7 @@ int runner_init(struct runner *r, const struct runner_config *config, const char
         {"gateway socket", runner_open_gateway},
         {"listen", runner_open_listener},
     };
-    *r = (struct runner){.config = *config, .null_fd = -1};
-    list_init(&r->execs);
-    list_init(&r->pending);
-    list_init(&r->sinks);
-    timer_init(&r->shutdown, on_shutdown_over);
-    conn_init(&r->conn);
-    runner_set_identity(r);
+    runner_init_state(r, config);
     int n = 0;
     for (size_t i = 0; n >= 0 && i < ELEMENTS(steps); i++) {
         *ret_what = steps[i].what;
@@ -238,6 +245,7 @@ void runner_done(struct runner *r)
     exec_signal_all(r, SIGKILL);
     conn_drop(r);
     exec_free_all(r);
+    exec_free_sinks(r);
     if (r->config.gateway_socket)
         unlink(r->config.gateway_socket);
     loop_done(&r->loop);

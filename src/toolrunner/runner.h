@@ -56,6 +56,8 @@ struct runner {
     bool stop;
 };
 
+/* Sets the members only; nothing of the process is touched. */
+void runner_init_state(struct runner *r, const struct runner_config *config);
 /* Takes the descriptors that config names. 0 or -errno; *ret_what names the failed step. */
 int runner_init(struct runner *r, const struct runner_config *config, const char **ret_what);
 /* Serves until the warden's channel or the last way to a control plane is gone. */

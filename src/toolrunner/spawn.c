@@ -226,7 +226,7 @@ static void __attribute__((noreturn)) builtin_main(struct spawn_plan *p, int rep
     }
     /* The report's end is the word that all went well; the connection and all else goes with it. */
     close_range(3, ~0u, 0);
-    exit(p->builtin->run((int)strv_length(p->msg->argv), p->msg->argv));
+    _exit(p->builtin->run((int)strv_length(p->msg->argv), p->msg->argv));
 }
 
 static pid_t spawn_builtin(struct spawn_plan *p)

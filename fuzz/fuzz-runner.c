@@ -1,0 +1,240 @@
+/* The runner's end of the protocol against a hostile control plane and hostile tools: frames, raw
+ * bytes, ends of commands, output, connections from the inside, in any order. Commands are not run:
+ * this file has its own spawn_start(), which only keeps the command's ends of the pipes.
+ *
+ * The input is a sequence of steps: an op byte, a byte that chooses, a length of two bytes, data.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "toolrunner/exec.h"
+#include "toolrunner/runner.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define CHILDREN   8
+#define FAKE_PID   (1 << 22) /* above any pid the kernel gives */
+#define STEPS_MAX  200
+#define SPAWNS_MAX 32
+
+enum {
+    OP_EXIT = 0xf0,
+    OP_OUTPUT,
+    OP_RECONNECT,
+    OP_RAW,
+    OP_TUNNEL,
+    OP_TUNNEL_DATA,
+    OP_TUNNEL_CLOSE
+};
+
+static struct runner r;
+static struct watch always; /* keeps the loop from waiting */
+static int children[CHILDREN][3];
+static pid_t n_spawned;
+static int peer_fd = -1, tunnel_fd = -1;
+static uint64_t generation;
+
+static void expect(bool good)
+{
+    if (!good)
+        abort();
+}
+
+pid_t spawn_start(struct spawn_plan *p)
+{
+    if (n_spawned >= SPAWNS_MAX) {
+        p->stage = "exec";
+        return -ENOENT;
+    }
+    int *fds = children[n_spawned % CHILDREN];
+    for (int i = 0; i < 3; i++) {
+        fd_close(&fds[i]);
+        fds[i] = fcntl(p->fds[i], F_DUPFD_CLOEXEC, 3);
+        fd_set_nonblock(fds[i], true);
+    }
+    return FAKE_PID + n_spawned++;
+}
+
+/* All that the runner says must be frames. */
+static void read_peer(void)
+{
+    static uint8_t buffer[1 << 20];
+    size_t len = 0;
+    ssize_t n;
+    while (len < sizeof(buffer) &&
+           (n = recv(peer_fd, buffer + len, sizeof(buffer) - len, MSG_DONTWAIT)) > 0)
+        len += (size_t)n;
+    size_t at = 0;
+    if (len >= FRAME_PREFACE_SIZE && !memcmp(buffer, FRAME_PREFACE, FRAME_PREFACE_SIZE))
+        at = FRAME_PREFACE_SIZE;
+    while (at < len) {
+        struct frame f;
+        int used = frame_parse(buffer + at, len - at, &f);
+        expect(used >= 0);
+        if (used == 0)
+            break; /* the rest did not fit the socket yet; nobody waits for it */
+        expect(f.type >= MSG_DATA);
+        at += (size_t)used;
+    }
+}
+
+static void turn(void)
+{
+    loop_once(&r.loop);
+    conn_pump(&r);
+    expect(r.n_execs <= PROTO_EXECS_MAX && r.gateway.n_tunnels <= GATEWAY_TUNNELS_MAX);
+    list_for_each(e, &r.execs, struct exec, link)
+    {
+        for (int i = 0; i < 2; i++) {
+            const struct exec_output *o = &e->out[i];
+            expect(o->ring.start <= o->sent && o->sent <= o->ring.end);
+            expect(o->ring.end - o->ring.start <= PROTO_WINDOW);
+        }
+        expect(e->in.ring.end - e->in.ring.start <= PROTO_WINDOW);
+    }
+}
+
+static void send_bytes(const void *data, size_t len)
+{
+    if (len)
+        (void)!send(peer_fd, data, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+static void reconnect(bool hello)
+{
+    int fds[2];
+    fd_close(&peer_fd);
+    expect(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds));
+    peer_fd = fds[0];
+    conn_adopt(&r, fds[1], NULL, 0);
+    _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(4096);
+    strbuf_append(&b, FRAME_PREFACE, FRAME_PREFACE_SIZE);
+    if (hello)
+        msg_hello_format(&b, 0, &(struct msg_hello){PROTO_VERSION, ++generation});
+    send_bytes(b.data, b.len);
+    turn();
+}
+
+static void step_frame(uint8_t type, uint8_t stream, const uint8_t *data, size_t len)
+{
+    _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(1 << 20);
+    if (frame_append(&b, type, stream, data, len) == 0)
+        send_bytes(b.data, b.len);
+}
+
+static void step_exit(uint8_t choice)
+{
+    struct rusage usage = {.ru_maxrss = 1};
+    if (!n_spawned)
+        return;
+    pid_t n = choice % n_spawned;
+    if (n_spawned - n <= CHILDREN && choice & 0x80) {
+        for (int i = 0; i < 3; i++)
+            fd_close(&children[n % CHILDREN][i]);
+    }
+    exec_on_exit(&r, FAKE_PID + n, choice << 8, &usage);
+}
+
+static void step_tunnel(void)
+{
+    if (tunnel_fd >= 0 || r.gateway.listener.fd < 0)
+        return;
+    tunnel_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    struct sockaddr_storage sa;
+    socklen_t len = sizeof(sa);
+    if (getsockname(r.gateway.listener.fd, (struct sockaddr *)&sa, &len) < 0 ||
+        connect(tunnel_fd, (struct sockaddr *)&sa, len) < 0)
+        fd_close(&tunnel_fd);
+}
+
+static void step(uint8_t op, uint8_t choice, const uint8_t *data, size_t len)
+{
+    if (op == OP_EXIT)
+        step_exit(choice);
+    else if (op == OP_OUTPUT)
+        (void)!write(children[choice % CHILDREN][1 + (choice >> 7)], data, len);
+    else if (op == OP_RECONNECT)
+        reconnect(choice & 1);
+    else if (op == OP_RAW)
+        send_bytes(data, len);
+    else if (op == OP_TUNNEL)
+        step_tunnel();
+    else if (op == OP_TUNNEL_DATA && tunnel_fd >= 0)
+        (void)!send(tunnel_fd, data, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+    else if (op == OP_TUNNEL_CLOSE)
+        fd_close(&tunnel_fd);
+    else
+        step_frame(op, choice, data, len);
+    turn();
+    read_peer();
+}
+
+static void on_always(struct watch *w, uint32_t ready)
+{
+    (void)w;
+    (void)ready;
+}
+
+static void set_up(void)
+{
+    static bool once;
+    struct runner_config config = {.conn_fd = -1, .channel_fd = -1, .vsock_port = -1};
+    if (!once) {
+        log_setup("fuzz-runner", LOG_ERROR, false);
+        memset(children, -1, sizeof(children));
+        once = true;
+    }
+    char path[64];
+    snprintf(path, sizeof(path), "/tmp/fuzz-runner-%d.sock", getpid());
+    runner_init_state(&r, &config);
+    r.null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    expect(loop_init(&r.loop) == 0 && gateway_init(&r.gateway, &r, path) == 0);
+    r.channel.fd = -1;
+    watch_init(&always, eventfd(1, EFD_CLOEXEC), on_always);
+    watch_set(&r.loop, &always, EPOLLIN);
+    n_spawned = 0;
+    generation = 0;
+    unlink(path);
+}
+
+static void tear_down(void)
+{
+    conn_drop(&r);
+    exec_free_all(&r);
+    exec_free_sinks(&r);
+    watch_close(&r.loop, &r.gateway.listener);
+    watch_close(&r.loop, &always);
+    fd_close(&r.null_fd);
+    loop_done(&r.loop);
+    fd_close(&peer_fd);
+    fd_close(&tunnel_fd);
+    for (int i = 0; i < CHILDREN; i++) {
+        for (int j = 0; j < 3; j++)
+            fd_close(&children[i][j]);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    set_up();
+    reconnect(true);
+    for (int steps = 0; steps < STEPS_MAX && size >= 4; steps++) {
+        size_t len = data[2] | (size_t)data[3] << 8;
+        len = len < size - 4 ? len : size - 4;
+        step(data[0], data[1], data + 4, len);
+        data += 4 + len;
+        size -= 4 + len;
+    }
+    tear_down();
+    return 0;
+}
