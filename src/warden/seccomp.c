@@ -54,7 +54,8 @@ static void emit(struct code *c, uint16_t op, uint8_t jt, uint8_t jf, uint32_t k
 
 static void emit_return(struct code *c, int error)
 {
-    emit(c, BPF_RET | BPF_K, 0, 0, error ? SECCOMP_RET_ERRNO | (uint32_t)error : SECCOMP_RET_ALLOW);
+    uint32_t refusal = SECCOMP_RET_ERRNO | (error == SYSCALL_PRETEND ? 0 : (uint32_t)error);
+    emit(c, BPF_RET | BPF_K, 0, 0, error ? refusal : SECCOMP_RET_ALLOW);
 }
 
 static bool is_conditional(const struct syscall_rule *r)

@@ -1,0 +1,284 @@
+/* The system call filter: each refused call is really made, in a child with the filter and, where
+ * it is safe, in one without, so that a wrong test shows. */
+#include <errno.h>
+#include <linux/netlink.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/personality.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "tests/unit/tap.h"
+#include "warden/seccomp.h"
+
+#define X32_BIT 0x40000000
+
+static struct sock_fprog program;
+
+typedef long (*attempt_fn)(void);
+
+/* The errno an attempt ends with in a child, 0 for success. */
+static int outcome(attempt_fn attempt, bool filtered)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        if (filtered &&
+            (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || seccomp_program_apply(&program) < 0))
+            _exit(200);
+        errno = 0;
+        _exit(attempt() < 0 ? errno : 0);
+    }
+    int status;
+    waitpid(pid, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 201;
+}
+
+static long try_unshare_user(void)
+{
+    return unshare(CLONE_NEWUSER);
+}
+static long try_unshare_files(void)
+{
+    return unshare(CLONE_FILES);
+}
+static long try_clone_user(void)
+{
+    long pid = syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, 0, 0, 0, 0);
+    if (pid == 0)
+        _exit(0);
+    return pid;
+}
+static long try_fork(void)
+{
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(0);
+    return pid;
+}
+static long try_clone3(void)
+{
+    return syscall(SYS_clone3, NULL, 0);
+}
+static long try_raw(void)
+{
+    return socket(AF_INET, SOCK_RAW, IPPROTO_ICMP);
+}
+static long try_raw_flags(void)
+{
+    return socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_ICMP);
+}
+static long try_packet(void)
+{
+    return socket(AF_PACKET, SOCK_DGRAM, 0);
+}
+static long try_vsock(void)
+{
+    return socket(AF_VSOCK, SOCK_STREAM, 0);
+}
+static long try_alg(void)
+{
+    return socket(AF_ALG, SOCK_SEQPACKET, 0);
+}
+static long try_netfilter(void)
+{
+    return socket(AF_NETLINK, SOCK_RAW, NETLINK_NETFILTER);
+}
+static long try_route(void)
+{
+    return socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+}
+static long try_tcp(void)
+{
+    return socket(AF_INET6, SOCK_STREAM | SOCK_NONBLOCK, 0);
+}
+static long try_unix(void)
+{
+    return socket(AF_UNIX, SOCK_SEQPACKET, 0);
+}
+static long try_high_family(void)
+{
+    return syscall(SYS_socket, 0xffffffff00000000ul | AF_PACKET, SOCK_DGRAM, 0);
+}
+static long try_sti(void)
+{
+    return ioctl(0, TIOCSTI, "x");
+}
+static long try_sti_high(void)
+{
+    return syscall(SYS_ioctl, 0, 0x100000000ul | TIOCSTI, "x");
+}
+static long try_winsize(void)
+{
+    struct winsize w;
+    return ioctl(-1, TIOCGWINSZ, &w);
+}
+static long try_keyctl(void)
+{
+    return syscall(SYS_keyctl, 0, -3, 0);
+}
+static long try_uring(void)
+{
+    return syscall(SYS_io_uring_setup, 1, NULL);
+}
+static long try_bpf(void)
+{
+    return syscall(SYS_bpf, 0, NULL, 0);
+}
+static long try_mount(void)
+{
+    return syscall(SYS_mount, "a", "/", "tmpfs", 0, NULL);
+}
+static long try_handle(void)
+{
+    return syscall(SYS_open_by_handle_at, -1, NULL, 0);
+}
+static long try_settime(void)
+{
+    return syscall(SYS_clock_settime, -1, NULL);
+}
+static long try_personality(void)
+{
+    return syscall(SYS_personality, 0x0400000 /* READ_IMPLIES_EXEC */);
+}
+static long try_personality_query(void)
+{
+    return syscall(SYS_personality, 0xffffffff) < 0 ? -1 : 0;
+}
+static long try_newest(void)
+{
+    return syscall(1000);
+}
+/* 0 only if the limit is as it was although lowering it "worked". */
+static long try_core_limit(void)
+{
+    struct rlimit before, zero = {0, 0}, after;
+    if (getrlimit(RLIMIT_CORE, &before) < 0 || setrlimit(RLIMIT_CORE, &zero) < 0 ||
+        getrlimit(RLIMIT_CORE, &after) < 0)
+        return -1;
+    errno = ERANGE;
+    return after.rlim_cur == before.rlim_cur ? 0 : -1;
+}
+static long try_open_files_limit(void)
+{
+    struct rlimit l;
+    return getrlimit(RLIMIT_NOFILE, &l) < 0 ? -1 : setrlimit(RLIMIT_NOFILE, &l);
+}
+
+static long try_set_core(void)
+{
+    struct rlimit l = {4096, 4096};
+    return setrlimit(RLIMIT_CORE, &l);
+}
+
+#ifdef __x86_64__
+static long compat(long nr, long a, long b)
+{
+    long r;
+    __asm__ volatile("int $0x80" : "=a"(r) : "a"(nr), "b"(a), "c"(b) : "memory", "r8", "r9");
+    if (r < 0) {
+        errno = (int)-r;
+        return -1;
+    }
+    return r;
+}
+static long try_x32_getpid(void)
+{
+    return syscall(X32_BIT | SYS_getpid);
+}
+static long try_compat_getpid(void)
+{
+    return compat(20, 0, 0);
+}
+static long try_compat_socketcall(void)
+{
+    static uint32_t args[3] = {AF_UNIX, SOCK_STREAM, 0};
+    return compat(102, 1, (long)(uintptr_t)args);
+}
+static long try_compat_packet(void)
+{
+    return compat(359, AF_PACKET, SOCK_DGRAM);
+}
+static long try_compat_keyctl(void)
+{
+    return compat(288, 0, 0);
+}
+static long try_compat_unshare(void)
+{
+    return compat(310, CLONE_NEWUSER, 0);
+}
+#endif
+
+static const struct {
+    const char *what;
+    attempt_fn attempt;
+    int filtered; /* expected errno */
+    int open;     /* errno without the filter; -1: not tried, -2: anything but the filtered one */
+} cases[] = {
+    {"unshare of a user namespace", try_unshare_user, EPERM, -1},
+    {"unshare of the descriptor table", try_unshare_files, 0, 0},
+    {"clone with a user namespace", try_clone_user, EPERM, -1},
+    {"fork", try_fork, 0, 0},
+    {"clone3", try_clone3, ENOSYS, -2},
+    {"a raw socket", try_raw, EPERM, -1},
+    {"a raw socket with flags", try_raw_flags, EPERM, -1},
+    {"a packet socket", try_packet, EPERM, -1},
+    {"a vsock socket", try_vsock, EPERM, -2},
+    {"an AF_ALG socket", try_alg, EPERM, -2},
+    {"netfilter's netlink", try_netfilter, EPERM, -1},
+    {"routing's netlink", try_route, 0, 0},
+    {"a TCP socket", try_tcp, 0, 0},
+    {"a unix socket", try_unix, 0, 0},
+    {"a packet socket with high bits set", try_high_family, EPERM, -1},
+    {"TIOCSTI", try_sti, EPERM, -2},
+    {"TIOCSTI with high bits set", try_sti_high, EPERM, -2},
+    {"another ioctl", try_winsize, EBADF, EBADF},
+    {"keyctl", try_keyctl, EPERM, -2},
+    {"io_uring_setup", try_uring, ENOSYS, -1},
+    {"bpf", try_bpf, EPERM, -1},
+    {"mount", try_mount, EPERM, -1},
+    {"open_by_handle_at", try_handle, EPERM, -2},
+    {"clock_settime", try_settime, EPERM, -2},
+    {"personality that makes memory executable", try_personality, EPERM, -2},
+    {"the personality query", try_personality_query, 0, 0},
+    {"a call that does not exist yet", try_newest, ENOSYS, ENOSYS},
+    {"the limit of core dumps pretends to change", try_core_limit, 0, ERANGE},
+    {"the limit of open files", try_open_files_limit, 0, 0},
+#ifdef __x86_64__
+    {"an x32 call", try_x32_getpid, ENOSYS, -1},
+    {"a 32-bit call", try_compat_getpid, 0, 0},
+    {"socketcall(socket)", try_compat_socketcall, EPERM, -2},
+    {"a 32-bit packet socket", try_compat_packet, EPERM, -1},
+    {"a 32-bit keyctl", try_compat_keyctl, EPERM, -2},
+    {"a 32-bit unshare", try_compat_unshare, EPERM, -1},
+#endif
+};
+
+int main(void)
+{
+    struct error err = {0};
+    ok(seccomp_program_init(&program, &err) == 0, "the table compiles");
+    printf("# %d instructions\n", program.len);
+    ok(program.len > 100 && program.len < 1000, "to a program of moderate size");
+    try_set_core();
+    for (size_t i = 0; i < ELEMENTS(cases); i++) {
+        int got = outcome(cases[i].attempt, true);
+        ok(got == cases[i].filtered, "%s: %s", cases[i].what, got ? strerror(got) : "allowed");
+        if (cases[i].open == -1)
+            continue;
+        int open = outcome(cases[i].attempt, false);
+        ok(cases[i].open == -2 ? open != got : open == cases[i].open, "without the filter: %s",
+           open ? strerror(open) : "allowed");
+    }
+    seccomp_program_done(&program);
+    return tap_done();
+}
