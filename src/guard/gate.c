@@ -19,7 +19,7 @@ int gate_check(const struct gate_call *call, struct error *err)
     for (size_t i = 0; i < call->n_policies; i++) {
         int r = policy_check_tool(call->policies[i], call->tool, call->capabilities, err);
         if (r >= 0 && call->host)
-            r = policy_check_host(call->policies[i], call->host, err);
+            r = policy_check_host(call->policies[i], call->host, call->port, err);
         if (r < 0)
             return r;
     }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <stddef.h>
+#include <stdint.h>
 
 struct error;
 struct policy;
@@ -13,7 +14,8 @@ struct gate_call {
     const char *tool;      /* "exec", "file.read", or a tool's name */
     unsigned capabilities; /* enum capability */
     char *const *argv;
-    const char *host;                     /* of a URL tool */
+    const char *host; /* of a URL tool, as its URL writes it; NULL otherwise */
+    uint16_t port;
     const struct policy *const *policies; /* the sandbox's, then the call's: each must allow */
     size_t n_policies;
 };

@@ -3,12 +3,12 @@
 #include <ctype.h>
 #include <errno.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "gateway/rule.h"
 
 #define POLICY_LIST_MAX 256
 
@@ -194,24 +194,21 @@ int policy_check_tool(const struct policy *p, const char *tool, unsigned caps, s
     return 0;
 }
 
-static bool host_matches(const char *pattern, const char *host)
+int policy_check_host(const struct policy *p, const char *host, uint16_t port, struct error *err)
 {
-    if (strncmp(pattern, "*.", 2) == 0) {
-        size_t n = strlen(pattern + 1), h = strlen(host);
-        return h > n && strcasecmp(host + h - n, pattern + 1) == 0;
-    }
-    size_t n = strcspn(pattern, ":");
-    return strncasecmp(pattern, host, n) == 0 && host[n] == 0;
-}
-
-int policy_check_host(const struct policy *p, const char *host, struct error *err)
-{
+    struct rule_list rules = {0};
+    struct target target = {.port = port};
     if (!p->allowed_hosts || !p->allowed_hosts[0])
         return 0;
-    for (char **h = p->allowed_hosts; *h; h++)
-        if (host_matches(*h, host))
-            return 0;
-    return error_set(err, ERROR_DENIED, 0, "host not allowed");
+    bool allowed = target_parse_host(host, strlen(host), &target) >= 0;
+    for (char **h = p->allowed_hosts; allowed && *h; h++)
+        if (rule_list_add(&rules, *h) < 0) {
+            rule_list_done(&rules);
+            return error_field(err, "policy", "AllowedHosts: '%.100s' is not a host", *h);
+        }
+    allowed = allowed && rule_list_has_host(&rules, &target);
+    rule_list_done(&rules);
+    return allowed ? 0 : error_set(err, ERROR_DENIED, 0, "host not allowed");
 }
 
 char **policy_paths(const struct policy *p)

@@ -33,8 +33,9 @@ int policy_parse(const json_t *json, struct policy *ret, struct error *err);
 /* ERROR_DENIED with the contract's words: tool not allowed, capability not allowed, network
  * disabled. caps is a set of enum capability. */
 int policy_check_tool(const struct policy *p, const char *tool, unsigned caps, struct error *err);
-/* "host not allowed" when AllowedHosts is set and has no entry for it. */
-int policy_check_host(const struct policy *p, const char *host, struct error *err);
+/* "host not allowed" when AllowedHosts is set and has no rule (gateway/rule.h) for it. The gateway
+ * decides again, about every connection. */
+int policy_check_host(const struct policy *p, const char *host, uint16_t port, struct error *err);
 /* AllowedPaths and Workdir together; NULL when neither is set. */
 char **policy_paths(const struct policy *p);
 /* Those of env (KEY=VALUE) that the whitelist lets through; all of them when there is none. */

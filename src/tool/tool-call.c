@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/path.h"
 #include "base/strbuf.h"
+#include "gateway/gateway-client.h"
 #include "tool/run.h"
 #include "tool/tool.h"
 
@@ -283,14 +284,14 @@ static int prepare_input(const struct tool_options *o, const struct tool *tool, 
     return 0;
 }
 
-static void copy_hosts(struct preparation *p, const struct tool_request *req)
+/* Redirects are decided by the gateway, so it gets what both policies allow. */
+static void set_hosts(struct preparation *p, const struct tool_request *req)
 {
-    const struct policy *with = req->policy && req->policy->allowed_hosts ? req->policy
-                                : req->scope                              ? &req->scope->policy
-                                                                          : NULL;
+    char *const *scope = req->scope ? req->scope->policy.allowed_hosts : NULL;
+    char *const *call = req->policy ? req->policy->allowed_hosts : NULL;
     p->spec.tool_net = true;
     strv_free(p->spec.hosts);
-    p->spec.hosts = strv_copy(with ? with->allowed_hosts : NULL);
+    p->spec.hosts = gateway_hosts_intersect(scope, call);
 }
 
 static int prepare(const struct tool_options *o, const struct tool *tool,
@@ -312,7 +313,7 @@ static int prepare(const struct tool_options *o, const struct tool *tool,
     for (size_t i = 0; i < n; i++)
         p->exec_paths[i] = (struct exec_path){true, p->paths[i]};
     if (tool->place == TOOL_IN_HELPER)
-        copy_hosts(p, req);
+        set_hosts(p, req);
     return prepare_input(o, tool, args, p, err);
 }
 
@@ -347,6 +348,7 @@ static struct run *start_run(struct tool_call *call, const struct tool_request *
         .call = {.tool = call->tool->name,
                  .capabilities = call->tool->capabilities,
                  .host = p->command.host,
+                 .port = p->command.port,
                  .policies = policies,
                  .n_policies = n_policies},
         .files = &file,

@@ -2,11 +2,13 @@
 #include "tool/tool.h"
 
 #include <string.h>
+#include <strings.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/random.h"
+#include "gateway/target.h"
 
 #define TOOL_NET_PATH    "/.mas/mas-tool-net"
 #define TOOL_ARGV_MAX    1024
@@ -52,23 +54,24 @@ static int build_file_system(const json_t *args, struct tool_command *ret, struc
     return build_runner_tool("file_system", ret);
 }
 
-/* The host of a URL, as the gate compares it; the gateway decides about the connection itself. */
-static char *url_host(const char *url)
+/* Host and port of a URL, as the gate compares them; the gateway decides about the connection. */
+static void parse_url(const char *url, struct tool_command *ret)
 {
     const char *p = strstr(url, "://");
+    ret->port = p && strncasecmp(url, "https", (size_t)(p - url)) == 0 ? 443 : 80;
     p = p ? p + 3 : url;
-    size_t n = strcspn(p, "/?#");
+    size_t n = strcspn(p, "/?#\\");
     const char *at = memrchr(p, '@', n);
     if (at) {
         n -= (size_t)(at + 1 - p);
         p = at + 1;
     }
-    if (*p == '[') {
-        size_t end = strcspn(p, "]");
-        return xstrndup(p + 1, end > 1 && end < n ? end - 1 : 0);
-    }
-    size_t colon = strcspn(p, ":");
-    return xstrndup(p, colon < n ? colon : n);
+    const char *end = *p == '[' ? memchr(p, ']', n) : NULL;
+    size_t host = end ? (size_t)(end + 1 - p) : strcspn(p, ":");
+    host = host < n ? host : n;
+    if (host + 1 < n && p[host] == ':')
+        target_parse_port(p + host + 1, n - host - 1, &ret->port);
+    ret->host = xstrndup(p, host);
 }
 
 static int build_url_tool(const json_t *args, struct tool_command *ret, struct error *err)
@@ -79,7 +82,7 @@ static int build_url_tool(const json_t *args, struct tool_command *ret, struct e
         return r;
     if (!url)
         return error_field(err, "url", "'url' is missing");
-    ret->host = url_host(url);
+    parse_url(url, ret);
     ret->argv = make_argv(TOOL_NET_PATH, NULL, NULL);
     return 0;
 }
