@@ -277,6 +277,7 @@ int exec_resize(struct exec *e, const struct msg_resize *m)
 void exec_forget(struct exec *e)
 {
     if (e->state != EXEC_RUNNING) {
+        exec_io_sink(e);
         exec_free(e);
         return;
     }
@@ -390,6 +391,16 @@ void exec_on_disconnect(struct runner *r)
 {
     while (!list_empty(&r->pending))
         list_remove(r->pending.next);
+}
+
+bool exec_any_running(const struct runner *r)
+{
+    list_for_each(e, &r->execs, const struct exec, link)
+    {
+        if (e->state == EXEC_RUNNING)
+            return true;
+    }
+    return false;
 }
 
 void exec_signal_all(struct runner *r, int signo)

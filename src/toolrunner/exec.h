@@ -84,6 +84,7 @@ void exec_resume(struct runner *r);
 void exec_on_disconnect(struct runner *r);
 /* wait() gave pid's status; also called for pids that are nobody's. */
 void exec_on_exit(struct runner *r, pid_t pid, int status, const struct rusage *usage);
+bool exec_any_running(const struct runner *r);
 void exec_signal_all(struct runner *r, int signo);
 void exec_free_all(struct runner *r);
 

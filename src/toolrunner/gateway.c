@@ -114,8 +114,11 @@ static void on_gateway_ready(struct watch *w, uint32_t ready)
     struct gateway *g = container_of(w, struct gateway, listener);
     (void)ready;
     int fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd < 0)
+    if (fd < 0) {
+        watch_set(&g->runner->loop, &g->listener, 0);
+        timer_set_us(&g->runner->loop, &g->retry, GATEWAY_RETRY_MS * 1000);
         return;
+    }
     struct tunnel *t = new0(struct tunnel);
     t->gateway = g;
     t->stream = g->next_stream;
@@ -126,6 +129,11 @@ static void on_gateway_ready(struct watch *w, uint32_t ready)
     conn_send(&g->runner->conn, open, t->stream, .kind = OPEN_GATEWAY);
     tunnel_update(t);
     gateway_update(g);
+}
+
+static void on_gateway_retry(struct timer *t)
+{
+    gateway_update(container_of(t, struct gateway, retry));
 }
 
 static int gateway_listen(const char *path)
@@ -148,6 +156,7 @@ int gateway_init(struct gateway *g, struct runner *r, const char *path)
 {
     *g = (struct gateway){.runner = r, .next_stream = FIRST_STREAM};
     list_init(&g->tunnels);
+    timer_init(&g->retry, on_gateway_retry);
     int fd = path ? gateway_listen(path) : -1;
     watch_init(&g->listener, fd, on_gateway_ready);
     return path && fd < 0 ? fd : 0;

@@ -17,10 +17,12 @@ struct msg_data_ack;
 
 #define GATEWAY_TUNNELS_MAX 32 /* more wait in the socket's backlog */
 #define GATEWAY_CHUNK       32768
+#define GATEWAY_RETRY_MS    100
 
 struct gateway {
     struct runner *runner;
     struct watch listener; /* fd -1: no gateway in this sandbox */
+    struct timer retry;    /* out of descriptors: listen again later */
     struct list tunnels;
     size_t n_tunnels;
     uint32_t next_stream;

@@ -39,6 +39,7 @@ static void __attribute__((noreturn)) command_child(char *const *argv, int out, 
 {
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     setsid();
+    signal(SIGPIPE, SIG_DFL);
     if (dup2(null, 0) < 0 || dup2(out, 1) < 0 || dup2(err, 2) < 0)
         _exit(127);
     execvp(argv[0], argv);

@@ -109,8 +109,11 @@ static void on_listener_ready(struct watch *watch, uint32_t ready)
     struct listener *l = container_of(watch, struct listener, watch);
     (void)ready;
     int fd = accept4(watch->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd < 0)
+    if (fd < 0) {
+        watch_set(&l->runner->loop, watch, 0);
+        timer_set_us(&l->runner->loop, &l->retry, LISTEN_RETRY_MS * 1000);
         return;
+    }
     if (l->n_waiting >= LISTEN_WAITING_MAX)
         waiting_free(container_of(l->waiting.next, struct waiting, link));
     struct waiting *w = new0(struct waiting);
@@ -121,6 +124,12 @@ static void on_listener_ready(struct watch *watch, uint32_t ready)
     watch_set(&l->runner->loop, &w->watch, EPOLLIN);
     timer_init(&w->timer, on_waiting_over);
     timer_set_us(&l->runner->loop, &w->timer, LISTEN_WAITING_MS * 1000);
+}
+
+static void on_listener_retry(struct timer *t)
+{
+    struct listener *l = container_of(t, struct listener, retry);
+    watch_set(&l->runner->loop, &l->watch, EPOLLIN);
 }
 
 static int listen_on(int family, const struct sockaddr *sa, socklen_t len)
@@ -151,6 +160,7 @@ int listener_init(struct listener *l, struct runner *r, const char *unix_path, i
 {
     *l = (struct listener){.runner = r};
     list_init(&l->waiting);
+    timer_init(&l->retry, on_listener_retry);
     int fd = unix_path         ? listen_unix(unix_path)
              : vsock_port >= 0 ? listen_vsock((uint32_t)vsock_port)
                                : -1;

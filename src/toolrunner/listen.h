@@ -14,10 +14,12 @@ struct runner;
 #define LISTEN_WAITING_MAX  16    /* connections that have not said anything yet */
 #define LISTEN_WAITING_MS   10000 /* how long they may take */
 #define LISTEN_LINES_MAX    32    /* connections served with JSON lines at once */
+#define LISTEN_RETRY_MS     100   /* when out of descriptors */
 
 struct listener {
     struct runner *runner;
     struct watch watch; /* fd -1: not listening */
+    struct timer retry;
     struct list waiting;
     size_t n_waiting;
     size_t n_lines; /* children that serve JSON lines */

@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "toolrunner/descendants.h"
 #include "toolrunner/exec.h"
 #include "toolrunner/landlock.h"
 
@@ -60,6 +61,8 @@ static void on_signals_ready(struct watch *w, uint32_t ready)
             runner_shut_down(r);
     }
     reap(r);
+    if (timer_is_set(&r->shutdown) && !exec_any_running(r))
+        r->stop = true;
 }
 
 static void on_channel_ready(struct watch *w, uint32_t ready)
@@ -68,17 +71,15 @@ static void on_channel_ready(struct watch *w, uint32_t ready)
     int fds[FD_PASS_MAX];
     char byte;
     (void)ready;
+    fd_close(&r->spare_fd);
     ssize_t n = fd_recv_msg(w->fd, &byte, 1, fds);
-    if (n == -EAGAIN || n == -EMSGSIZE)
-        return;
-    if (n <= 0) {
+    if (n <= 0 && n != -EAGAIN && n != -EMSGSIZE)
         r->stop = true; /* the warden is gone, and we go with it */
-        return;
-    }
     for (size_t i = 1; i < FD_PASS_MAX; i++)
         fd_close(&fds[i]);
     if (fds[0] >= 0)
-        conn_adopt(r, fds[0], NULL, 0);
+        conn_adopt(r, fds[0], NULL, 0); /* closes the old one */
+    r->spare_fd = fcntl(r->null_fd, F_DUPFD_CLOEXEC, 3);
 }
 
 void runner_on_disconnect(struct runner *r)
@@ -147,6 +148,7 @@ static int runner_open_channel(struct runner *r)
     if (r->channel.fd < 0)
         return 0;
     int n = fd_set_nonblock(r->channel.fd, true);
+    r->spare_fd = fcntl(r->null_fd, F_DUPFD_CLOEXEC, 3);
     watch_set(&r->loop, &r->channel, EPOLLIN);
     return n;
 }
@@ -194,7 +196,7 @@ static int runner_open_listener(struct runner *r)
 
 void runner_init_state(struct runner *r, const struct runner_config *config)
 {
-    *r = (struct runner){.config = *config, .null_fd = -1};
+    *r = (struct runner){.config = *config, .null_fd = -1, .spare_fd = -1};
     list_init(&r->execs);
     list_init(&r->pending);
     list_init(&r->sinks);
@@ -239,10 +241,11 @@ void runner_run(struct runner *r)
     }
 }
 
-/* As PID 1 the kernel ends everything with us; otherwise the commands' groups are ours to end. */
+/* As PID 1 the kernel ends everything with us; otherwise what descends from us is ours to end. */
 void runner_done(struct runner *r)
 {
-    exec_signal_all(r, SIGKILL);
+    if (!r->config.pid1)
+        descendants_kill();
     conn_drop(r);
     exec_free_all(r);
     exec_free_sinks(r);

@@ -52,6 +52,7 @@ struct runner {
     struct watch signals, channel;
     struct timer shutdown;
     int null_fd;
+    int spare_fd;        /* given up for a new connection when there is no other descriptor left */
     uint64_t generation; /* the newest that said HELLO */
     bool stop;
 };

@@ -421,7 +421,12 @@ int main(int argc, char **argv)
     test_reconnect(&p);
     test_reconnect_silent(&p, 100);
     test_malformed(&p, 101);
+    struct peer_exec *e = peer_shell(&p, "setsid sleep 300 >/dev/null 2>&1 & echo $!");
+    ok(peer_exited_with(e, 0), "a background process of its own session");
+    pid_t left = (pid_t)atoi(e->out[0].data);
+    ok(left > 1 && kill(left, 0) == 0, "lives on");
     ok(WIFEXITED(peer_stop(&p)), "the runner ends with its channel");
+    ok(kill(left, 0) < 0, "and everything that it started ends with it");
     rmdir(dir);
     return tap_done();
 }
