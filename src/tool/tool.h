@@ -19,6 +19,7 @@ struct tool_command {
     char *stdin_data;
     size_t stdin_len;
     char *host; /* of its URL, for the gate */
+    uint16_t port;
     char *file; /* code to be written there first, or NULL */
     char *file_data;
 };
