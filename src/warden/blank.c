@@ -149,9 +149,3 @@ struct sandbox *blank_new(struct warden *w, watch_child_fn on_exit, struct plan_
     }
     return NULL;
 }
-
-void blank_kill(struct sandbox *s)
-{
-    if (s->pidfd >= 0)
-        pidfd_send_signal(s->pidfd, SIGKILL, NULL, 0);
-}

@@ -10,4 +10,3 @@ struct warden;
 /* A sandbox in SANDBOX_BLANK, in no list. on_exit is called with it. NULL with reply's error and
  * message set (reply may be NULL: the failure is logged). */
 struct sandbox *blank_new(struct warden *w, watch_child_fn on_exit, struct plan_reply *reply);
-void blank_kill(struct sandbox *s);

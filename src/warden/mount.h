@@ -13,6 +13,11 @@
  * following any link, and returns a detached copy of that mount for a child to attach. Visits the
  * host view's namespace and comes back. */
 int mount_open_host(int host_ns_fd, int own_ns_fd, int allowed_fd, const struct plan_mount *m);
+/* In the warden: makes files of the mounted directory's owner appear as the tool's, and what the
+ * tool makes there the owner's. Not for a directory of root's: a tool that writes as the host's
+ * root could leave a set-user-id program behind. tool_id is the tool's on the host. -EPERM for
+ * root's, or what the file system says that cannot do it; the mount then stays as it is. */
+int mount_map_owner(int tree_fd, int proc_fd, uint32_t tool_id);
 /* Is target a place where a host directory may go? System directories are not. */
 bool mount_target_ok(const char *target);
 

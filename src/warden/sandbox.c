@@ -25,6 +25,7 @@
 #include "warden/blank.h"
 #include "warden/control.h"
 #include "warden/limits.h"
+#include "warden/mount.h"
 #include "warden/state.h"
 
 #define REMOVE_RETRY_MS      5
@@ -82,18 +83,29 @@ static void on_remove_timer(void *data)
     free(s);
 }
 
+static bool add_blank(struct warden *w)
+{
+    struct sandbox *s = blank_new(w, on_child_exit, NULL);
+    if (!s)
+        return false;
+    list_append(&w->blanks, &s->link);
+    w->n_blanks++;
+    return true;
+}
+
+/* One at a time, so that a plan never waits for more than one. */
 static void on_refill_timer(void *data)
 {
     struct warden *w = data;
     w->refill_timer = NULL;
-    if (w->n_blanks >= w->options.blanks)
-        return;
-    struct sandbox *s = blank_new(w, on_child_exit, NULL);
-    if (!s)
-        return;
-    list_append(&w->blanks, &s->link);
-    w->n_blanks++;
-    sandbox_plan_refill(w);
+    if (w->n_blanks < w->options.blanks && add_blank(w))
+        sandbox_plan_refill(w);
+}
+
+void sandbox_fill_blanks(struct warden *w)
+{
+    while (w->n_blanks < w->options.blanks && add_blank(w))
+        continue;
 }
 
 static void plan_refill(struct warden *w, int delay_ms)
@@ -235,6 +247,19 @@ static void fill_order(struct sandbox *s, const struct plan *p, const struct pla
         memcpy(o->mounts[i].target, p->mounts[i].target, sizeof(o->mounts[i].target));
 }
 
+/* Where ids cannot be mapped the directory's permission bits decide, as for any stranger. */
+static void map_mount_owners(struct sandbox *s)
+{
+    const struct warden *w = s->warden;
+    uint32_t inside = s->order.flags & PLAN_TOOL_NOBODY ? SANDBOX_NOBODY_ID : SANDBOX_TOOL_ID;
+    uint32_t tool_id = id_block_host_id(&w->ids, s->id_block, inside);
+    for (uint32_t i = 0; w->was_root && i < s->order.n_mounts; i++) {
+        int r = mount_map_owner(s->mount_fds[i], w->proc_fd, tool_id);
+        if (r < 0)
+            log_debug("mount is not mapped id=%s error=%s", s->id, strerror(-r));
+    }
+}
+
 int warden_sandbox_create(struct warden *w, const struct plan *p, const struct plan_limits *limits,
                           int *mount_fds, struct plan_reply *reply)
 {
@@ -250,13 +275,13 @@ int warden_sandbox_create(struct warden *w, const struct plan *p, const struct p
     s->state = SANDBOX_STARTING;
     map_put(w->by_id, s->id, s);
     fill_order(s, p, limits);
+    map_mount_owners(s);
     int r = limits_apply(s, p, limits, reply);
     if (r < 0) {
         /* The reply is the caller's to send; the sandbox goes away as if it had never been. */
         map_remove(w->by_id, s->id);
         s->state = SANDBOX_BLANK;
-        list_init(&s->link);
-        blank_kill(s);
+        sandbox_kill(s);
         return r;
     }
     s->timer =
@@ -367,6 +392,8 @@ static void end_blank(struct sandbox *s)
     if (!list_empty(&s->link)) {
         list_remove(&s->link);
         w->n_blanks--;
+    }
+    if (!s->killed) {
         log_warn("a blank sandbox failed step=%s error=%s", s->failure.step,
                  strerror(s->failure.error));
         plan_refill(w, REFILL_AFTER_FAIL_MS);

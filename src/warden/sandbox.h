@@ -23,7 +23,8 @@ void sandbox_read_stats(const struct sandbox *s, struct plan_reply *ret);
 void sandbox_describe(const struct sandbox *s, struct plan_reply *ret);
 /* Sends the EXITED events that no control plane has had yet. */
 void sandbox_flush_exited(struct warden *w);
-/* Makes blanks up to the configured number, soon. */
+/* Makes blanks up to the configured number: at once, at the start; later soon, one by one. */
+void sandbox_fill_blanks(struct warden *w);
 void sandbox_plan_refill(struct warden *w);
 /* Kills all, reaps all, removes all. */
 void sandbox_end_all(struct warden *w);

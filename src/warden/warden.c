@@ -194,7 +194,7 @@ static int prepare(struct warden *w, struct error *err)
     signal(SIGPIPE, SIG_IGN);
     raise_open_files();
     fill_child_template(w);
-    sandbox_plan_refill(w);
+    sandbox_fill_blanks(w);
     return 0;
 }
 

@@ -310,6 +310,20 @@ static void test_mounts(void)
     ok(create(&p, &fd).error == 0, "one replaces /workspace");
     ok(contains(client_shell(fd, "cat file"), "content"), "as the working directory");
     end("mounts", fd);
+    if (can.features & FEATURE_ROOT) {
+        p = mount_plan("mounts", "owned", "/workspace", false);
+        fd = -1;
+        ok(create(&p, &fd).error == 0, "one of another user's, closed to strangers");
+        ok(contains(client_shell(fd, "echo x > made && stat -c '%%U %%a' . made"),
+                    "sandbox 700\nsandbox 644\nexit=0"),
+           "is the tool's inside");
+        struct stat st;
+        char path[128];
+        snprintf(path, sizeof(path), "%s/owned/made", allowed_dir);
+        ok(stat(path, &st) == 0 && st.st_uid == 12345 && st.st_gid == 12345,
+           "and what it makes is the owner's outside");
+        end("mounts", fd);
+    }
     mount_refused("link", "/workspace/in", ELOOP);
     mount_refused("link/x", "/workspace/in", ELOOP);
     mount_refused("absent", "/workspace/in", ENOENT);
@@ -449,6 +463,9 @@ static void prepare_dirs(void)
     FILE *f = fopen(path, "w");
     fputs("content\n", f);
     fclose(f);
+    snprintf(path, sizeof(path), "%s/owned", allowed_dir);
+    if (geteuid() == 0 && (mkdir(path, 0700) < 0 || chown(path, 12345, 12345) < 0))
+        exit(3);
     snprintf(path, sizeof(path), "%s/link", allowed_dir);
     if (symlink("sub", path) < 0)
         exit(3);
