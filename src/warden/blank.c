@@ -34,7 +34,7 @@ static void ends_close(struct ends *e)
 }
 #define _cleanup_ends_ __attribute__((cleanup(ends_close)))
 
-static int open_ends(struct sandbox *s, struct ends *ret)
+static int open_ends(struct cell *s, struct ends *ret)
 {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
@@ -53,7 +53,7 @@ static int open_ends(struct sandbox *s, struct ends *ret)
     return fd_set_nonblock(s->channel_fd, true);
 }
 
-static int clone_child(struct sandbox *s, const struct ends *ends)
+static int clone_child(struct cell *s, const struct ends *ends)
 {
     _cleanup_close_ int cgroup_fd = cgroup_clone_fd(&s->cgroup);
     struct clone_args args = {
@@ -76,7 +76,7 @@ static int clone_child(struct sandbox *s, const struct ends *ends)
     return 0;
 }
 
-static int build(struct sandbox *s, watch_child_fn on_exit, const char **ret_step)
+static int build(struct cell *s, watch_child_fn on_exit, const char **ret_step)
 {
     struct warden *w = s->warden;
     _cleanup_ends_ struct ends ends = {-1, -1, -1};
@@ -106,7 +106,7 @@ static int build(struct sandbox *s, watch_child_fn on_exit, const char **ret_ste
 }
 
 /* For a blank that was never watched: nobody else reaps it. */
-static void undo(struct sandbox *s)
+static void undo(struct cell *s)
 {
     int status;
     if (s->pid > 0) {
@@ -125,12 +125,12 @@ static void undo(struct sandbox *s)
     free(s);
 }
 
-struct sandbox *blank_new(struct warden *w, watch_child_fn on_exit, struct plan_reply *reply)
+struct cell *blank_new(struct warden *w, watch_child_fn on_exit, struct plan_reply *reply)
 {
-    struct sandbox *s = new0(struct sandbox);
+    struct cell *s = new0(struct cell);
     const char *step;
     s->warden = w;
-    s->state = SANDBOX_BLANK;
+    s->state = CELL_BLANK;
     s->serial = w->next_serial++;
     s->pidfd = s->channel_fd = s->stream_fd = s->failure_fd = -1;
     s->failure.wall = -1;

@@ -4,9 +4,9 @@
 #include "warden/watch.h"
 
 struct plan_reply;
-struct sandbox;
+struct cell;
 struct warden;
 
-/* A sandbox in SANDBOX_BLANK, in no list. on_exit is called with it. NULL with reply's error and
+/* A sandbox in CELL_BLANK, in no list. on_exit is called with it. NULL with reply's error and
  * message set (reply may be NULL: the failure is logged). */
-struct sandbox *blank_new(struct warden *w, watch_child_fn on_exit, struct plan_reply *reply);
+struct cell *blank_new(struct warden *w, watch_child_fn on_exit, struct plan_reply *reply);

@@ -15,7 +15,7 @@
 #include "base/log.h"
 #include "base/map.h"
 #include "warden/ceiling.h"
-#include "warden/sandbox.h"
+#include "warden/cell.h"
 #include "warden/state.h"
 
 #define OUTGOING_MAX 4096
@@ -68,7 +68,7 @@ int control_attach(struct warden *w, int sock)
         control_detach(w);
         return r;
     }
-    sandbox_flush_exited(w);
+    cell_flush_exited(w);
     return 0;
 }
 
@@ -132,7 +132,7 @@ static void do_create(struct warden *w, const struct plan *p, struct plan_reply 
     struct plan_limits limits;
     int mount_fds[PLAN_MOUNTS_MAX];
     int r = 0;
-    if (warden_sandbox_find(w, p->id)) {
+    if (cell_find(w, p->id)) {
         snprintf(reply->message, sizeof(reply->message), "a sandbox of this id exists");
         r = -EEXIST;
     } else if (map_count(w->by_id) >= w->options.max_sandboxes) {
@@ -142,7 +142,7 @@ static void do_create(struct warden *w, const struct plan *p, struct plan_reply 
     }
     r = r < 0 ? r : ceiling_check(w, p, &limits, reply);
     r = r < 0 ? r : ceiling_open_mounts(w, p, mount_fds, reply);
-    r = r < 0 ? r : warden_sandbox_create(w, p, &limits, mount_fds, reply);
+    r = r < 0 ? r : cell_create(w, p, &limits, mount_fds, reply);
     if (r < 0)
         reply_error(w, reply, r);
 }
@@ -150,30 +150,30 @@ static void do_create(struct warden *w, const struct plan *p, struct plan_reply 
 static void do_list(struct warden *w, struct plan_reply *reply)
 {
     size_t cursor = 0;
-    sandbox_flush_exited(w);
-    for (struct sandbox *s; (s = map_next(w->by_id, &cursor));) {
+    cell_flush_exited(w);
+    for (struct cell *s; (s = map_next(w->by_id, &cursor));) {
         struct plan_reply event = {.event = EVENT_ALIVE, .wall = -1};
-        if (s->state != SANDBOX_RUNNING)
+        if (s->state != CELL_RUNNING)
             continue;
-        sandbox_describe(s, &event);
+        cell_describe(s, &event);
         control_send(w, &event, -1);
     }
     reply_error(w, reply, 0);
 }
 
-static void do_connect(struct warden *w, struct sandbox *s, struct plan_reply *reply)
+static void do_connect(struct warden *w, struct cell *s, struct plan_reply *reply)
 {
-    int fd = sandbox_connect(s);
+    int fd = cell_connect(s);
     if (fd < 0)
         return reply_error(w, reply, fd);
-    sandbox_describe(s, reply);
+    cell_describe(s, reply);
     control_send(w, reply, fd);
 }
 
-static void do_stats(struct warden *w, struct sandbox *s, struct plan_reply *reply)
+static void do_stats(struct warden *w, struct cell *s, struct plan_reply *reply)
 {
-    sandbox_describe(s, reply);
-    sandbox_read_stats(s, reply);
+    cell_describe(s, reply);
+    cell_read_stats(s, reply);
     reply_error(w, reply, 0);
 }
 
@@ -193,19 +193,19 @@ static void dispatch(struct warden *w, const struct plan *p, struct plan_reply *
         return do_list(w, reply);
     if (p->op == PLAN_PROBE)
         return do_probe(w, reply);
-    struct sandbox *s = warden_sandbox_find(w, p->id);
+    struct cell *s = cell_find(w, p->id);
     if (!s)
         return reply_error(w, reply, ENOENT);
     switch (p->op) {
     case PLAN_KILL:
-        return reply_error(w, reply, sandbox_kill(s));
+        return reply_error(w, reply, cell_kill(s));
     case PLAN_CONNECT:
         return do_connect(w, s, reply);
     case PLAN_STATS:
         return do_stats(w, s, reply);
     case PLAN_FREEZE:
     case PLAN_THAW:
-        return reply_error(w, reply, sandbox_freeze(s, p->op == PLAN_FREEZE));
+        return reply_error(w, reply, cell_freeze(s, p->op == PLAN_FREEZE));
     default:
         return reply_error(w, reply, EINVAL);
     }

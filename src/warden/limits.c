@@ -43,7 +43,7 @@ static const char *why_not(enum wall wall, const struct warden *w, int error)
 }
 
 /* Must run before the order is sent: the child then never runs a program unlimited. */
-static int apply_wall(struct sandbox *s, const struct plan *p, const struct plan_limits *limits,
+static int apply_wall(struct cell *s, const struct plan *p, const struct plan_limits *limits,
                       enum wall wall, struct plan_reply *reply)
 {
     const struct warden *w = s->warden;
@@ -65,7 +65,7 @@ static int apply_wall(struct sandbox *s, const struct plan *p, const struct plan
 }
 
 /* A tmpfs is charged to memory: over the memory limit it ends in an OOM kill, not in ENOSPC. */
-static bool tmpfs_fits(const struct sandbox *s, const struct plan_limits *limits, uint64_t bytes)
+static bool tmpfs_fits(const struct cell *s, const struct plan_limits *limits, uint64_t bytes)
 {
     const struct warden_options *o = &s->warden->options;
     if (s->mechanism[WALL_MEMORY] == MECHANISM_NONE)
@@ -74,7 +74,7 @@ static bool tmpfs_fits(const struct sandbox *s, const struct plan_limits *limits
 }
 
 /* The size where nobody asked for one: the default, or what the memory limit leaves. */
-static uint64_t default_disk(const struct sandbox *s, const struct plan_limits *limits)
+static uint64_t default_disk(const struct cell *s, const struct plan_limits *limits)
 {
     const struct warden_options *o = &s->warden->options;
     if (tmpfs_fits(s, limits, o->disk_default_bytes))
@@ -84,7 +84,7 @@ static uint64_t default_disk(const struct sandbox *s, const struct plan_limits *
     return limits->memory_bytes / 2;
 }
 
-static int apply_disk(struct sandbox *s, const struct plan *p, const struct plan_limits *limits,
+static int apply_disk(struct cell *s, const struct plan *p, const struct plan_limits *limits,
                       struct plan_reply *reply)
 {
     const struct warden *w = s->warden;
@@ -107,7 +107,7 @@ static int apply_disk(struct sandbox *s, const struct plan *p, const struct plan
                   "it does not fit the memory limit, and loop devices are not available");
 }
 
-int limits_apply(struct sandbox *s, const struct plan *p, const struct plan_limits *limits,
+int limits_apply(struct cell *s, const struct plan *p, const struct plan_limits *limits,
                  struct plan_reply *reply)
 {
     static const enum wall walls[] = {WALL_MEMORY, WALL_CPU, WALL_PROCESSES, WALL_IO};

@@ -3,10 +3,10 @@
 
 #include "proto/plan.h"
 
-struct sandbox;
+struct cell;
 
 /* Writes cgroup limits, chooses the kind of disk, fills the order's limits and s->mechanism. limits
  * are the plan's with the ceiling's in the gaps: only what the plan itself asked for, and did not
  * accept to be weaker, fails. -errno with reply's wall and message set. */
-int limits_apply(struct sandbox *s, const struct plan *p, const struct plan_limits *limits,
+int limits_apply(struct cell *s, const struct plan *p, const struct plan_limits *limits,
                  struct plan_reply *reply);

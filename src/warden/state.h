@@ -1,5 +1,5 @@
 /* What the warden knows: shared by warden.c (start and end), control.c (plans and replies),
- * sandbox.c (lifecycle) and ceiling.c (what a plan may ask). */
+ * cell.c (lifecycle) and ceiling.c (what a plan may ask). */
 #pragma once
 
 #include <stdbool.h>
@@ -20,20 +20,20 @@ struct map;
 
 #define WARDEN_ALLOWED_MAX 64 /* host directories in mounts_allow */
 
-enum sandbox_state {
-    SANDBOX_BLANK,      /* never used; waits for an order; in warden.blanks */
-    SANDBOX_FORMATTING, /* its disk image is being made; in warden.by_id */
-    SANDBOX_STARTING,   /* has its order; the create's reply is owed; in warden.by_id */
-    SANDBOX_RUNNING,    /* the runner runs; in warden.by_id */
-    SANDBOX_EXITED,     /* reaped; its EXITED event is owed to a control plane; in warden.exited */
-    SANDBOX_REMOVING,   /* reaped; its cgroup is not gone yet; in warden.removing */
+enum cell_state {
+    CELL_BLANK,      /* never used; waits for an order; in warden.blanks */
+    CELL_FORMATTING, /* its disk image is being made; in warden.by_id */
+    CELL_STARTING,   /* has its order; the create's reply is owed; in warden.by_id */
+    CELL_RUNNING,    /* the runner runs; in warden.by_id */
+    CELL_EXITED,     /* reaped; its EXITED event is owed to a control plane; in warden.exited */
+    CELL_REMOVING,   /* reaped; its cgroup is not gone yet; in warden.removing */
 };
 
-/* Only sandbox.c changes state. */
-struct sandbox {
+/* Only cell.c changes state. */
+struct cell {
     struct warden *warden;
     struct list link;
-    enum sandbox_state state;
+    enum cell_state state;
     char id[PLAN_ID_SIZE];
     uint64_t serial;
     uint64_t create_tag;

@@ -21,7 +21,7 @@
 #include "warden/control.h"
 #include "warden/landlock.h"
 #include "warden/root.h"
-#include "warden/sandbox.h"
+#include "warden/cell.h"
 #include "warden/state.h"
 #include "warden/sweep.h"
 
@@ -194,7 +194,7 @@ static int prepare(struct warden *w, struct error *err)
     signal(SIGPIPE, SIG_IGN);
     raise_open_files();
     fill_child_template(w);
-    sandbox_fill_blanks(w);
+    cell_fill_blanks(w);
     return 0;
 }
 
@@ -217,7 +217,7 @@ void warden_free(struct warden *w)
     if (!w)
         return;
     if (w->watcher)
-        sandbox_end_all(w);
+        cell_end_all(w);
     cgroup_root_close(&w->cgroups);
     disk_maker_close(&w->disks);
     id_range_done(&w->ids);

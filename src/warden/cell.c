@@ -1,7 +1,7 @@
-/* See sandbox.h and the states in state.h. Nothing here waits: a create goes on when the child
+/* See cell.h and the states in state.h. Nothing here waits: a create goes on when the child
  * closes its failure pipe, an end when its pidfd becomes readable, a removal by timer until the
  * kernel lets the cgroup go. */
-#include "warden/sandbox.h"
+#include "warden/cell.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -35,7 +35,7 @@
 
 static void on_child_exit(pid_t pid, int wait_status, void *data);
 
-struct sandbox *warden_sandbox_find(const struct warden *w, const char *id)
+struct cell *cell_find(const struct warden *w, const char *id)
 {
     return map_find(w->by_id, id);
 }
@@ -43,7 +43,7 @@ struct sandbox *warden_sandbox_find(const struct warden *w, const char *id)
 static void on_remove_timer(void *data);
 
 /* The process is reaped: gives back all but the record itself and the cgroup. */
-static void release(struct sandbox *s)
+static void release(struct cell *s)
 {
     watch_remove(s->failure_watch);
     watch_remove(s->timer);
@@ -60,17 +60,17 @@ static void release(struct sandbox *s)
 }
 
 /* Removes the cgroup now or by timer, then frees the record. */
-static void remove_soon(struct sandbox *s)
+static void remove_soon(struct cell *s)
 {
     struct warden *w = s->warden;
-    s->state = SANDBOX_REMOVING;
+    s->state = CELL_REMOVING;
     list_append(&w->removing, &s->link);
     on_remove_timer(s);
 }
 
 static void on_remove_timer(void *data)
 {
-    struct sandbox *s = data;
+    struct cell *s = data;
     s->timer = NULL;
     int r = cgroup_remove(&s->cgroup);
     if (r < 0 && ++s->remove_tries < REMOVE_TRIES_MAX) {
@@ -85,7 +85,7 @@ static void on_remove_timer(void *data)
 
 static bool add_blank(struct warden *w)
 {
-    struct sandbox *s = blank_new(w, on_child_exit, NULL);
+    struct cell *s = blank_new(w, on_child_exit, NULL);
     if (!s)
         return false;
     list_append(&w->blanks, &s->link);
@@ -99,10 +99,10 @@ static void on_refill_timer(void *data)
     struct warden *w = data;
     w->refill_timer = NULL;
     if (w->n_blanks < w->options.blanks && add_blank(w))
-        sandbox_plan_refill(w);
+        cell_plan_refill(w);
 }
 
-void sandbox_fill_blanks(struct warden *w)
+void cell_fill_blanks(struct warden *w)
 {
     while (w->n_blanks < w->options.blanks && add_blank(w))
         continue;
@@ -114,26 +114,26 @@ static void plan_refill(struct warden *w, int delay_ms)
         w->refill_timer = watcher_add_timer(w->watcher, delay_ms, on_refill_timer, w);
 }
 
-void sandbox_plan_refill(struct warden *w)
+void cell_plan_refill(struct warden *w)
 {
     plan_refill(w, REFILL_DELAY_MS);
 }
 
-static struct sandbox *take_blank(struct warden *w, struct plan_reply *reply)
+static struct cell *take_blank(struct warden *w, struct plan_reply *reply)
 {
     if (list_empty(&w->blanks))
         return blank_new(w, on_child_exit, reply);
-    struct sandbox *s = container_of(w->blanks.next, struct sandbox, link);
+    struct cell *s = container_of(w->blanks.next, struct cell, link);
     list_remove(&s->link);
     w->n_blanks--;
     return s;
 }
 
 /* Owes the create's reply until here. */
-static void reply_to_create(struct sandbox *s, int error)
+static void reply_to_create(struct cell *s, int error)
 {
     struct plan_reply reply = {.tag = s->create_tag, .wall = -1, .error = error};
-    sandbox_describe(s, &reply);
+    cell_describe(s, &reply);
     if (!error)
         return control_send(s->warden, &reply, fd_steal(&s->stream_fd));
     reply.wall = s->failure.wall;
@@ -142,7 +142,7 @@ static void reply_to_create(struct sandbox *s, int error)
     control_send(s->warden, &reply, -1);
 }
 
-static void read_failure(struct sandbox *s)
+static void read_failure(struct cell *s)
 {
     struct child_failure f;
     if (s->failure_fd < 0 || read(s->failure_fd, &f, sizeof(f)) != sizeof(f))
@@ -154,7 +154,7 @@ static void read_failure(struct sandbox *s)
 /* Data: a step failed, and the exit follows. End: the runner was executed. */
 static void on_failure_pipe(int fd, uint32_t events, void *data)
 {
-    struct sandbox *s = data;
+    struct cell *s = data;
     (void)fd;
     (void)events;
     read_failure(s);
@@ -165,20 +165,20 @@ static void on_failure_pipe(int fd, uint32_t events, void *data)
     watch_remove(s->timer);
     s->timer = NULL;
     fd_close(&s->failure_fd);
-    s->state = SANDBOX_RUNNING;
+    s->state = CELL_RUNNING;
     reply_to_create(s, 0);
-    sandbox_plan_refill(s->warden);
+    cell_plan_refill(s->warden);
 }
 
 static void on_create_timeout(void *data)
 {
-    struct sandbox *s = data;
+    struct cell *s = data;
     s->timer = NULL;
     s->failure = (struct child_failure){.error = ETIMEDOUT, .wall = -1, .step = "time limit"};
-    sandbox_kill(s);
+    cell_kill(s);
 }
 
-static int send_order(struct sandbox *s, int disk_fd)
+static int send_order(struct cell *s, int disk_fd)
 {
     struct warden *w = s->warden;
     ssize_t n =
@@ -189,23 +189,23 @@ static int send_order(struct sandbox *s, int disk_fd)
         return (int)n;
     for (size_t i = 0; i < PLAN_MOUNTS_MAX; i++)
         fd_close(&s->mount_fds[i]);
-    s->state = SANDBOX_STARTING;
+    s->state = CELL_STARTING;
     s->failure_watch = watcher_add_fd(w->watcher, s->failure_fd, EPOLLIN, on_failure_pipe, s);
     return s->failure_watch ? 0 : -errno;
 }
 
-static void fail_start(struct sandbox *s, int error, int wall, const char *step)
+static void fail_start(struct cell *s, int error, int wall, const char *step)
 {
     if (!s->failure.error) {
         s->failure = (struct child_failure){.error = error < 0 ? -error : error, .wall = wall};
         snprintf(s->failure.step, sizeof(s->failure.step), "%s", step);
     }
-    sandbox_kill(s);
+    cell_kill(s);
 }
 
 static void on_disk(int mount_fd, const char *step, void *data)
 {
-    struct sandbox *s = data;
+    struct cell *s = data;
     s->disk_job = NULL;
     if (mount_fd < 0)
         return fail_start(s, mount_fd, WALL_DISK, step);
@@ -216,7 +216,7 @@ static void on_disk(int mount_fd, const char *step, void *data)
 }
 
 /* With an image to make, the order waits for it. */
-static int start(struct sandbox *s)
+static int start(struct cell *s)
 {
     struct warden *w = s->warden;
     if (!s->order.disk_from_fd)
@@ -230,12 +230,12 @@ static int start(struct sandbox *s)
                                     s->order.flags & PLAN_TOOL_NOBODY ? SANDBOX_NOBODY_ID
                                                                       : SANDBOX_TOOL_ID),
     };
-    s->state = SANDBOX_FORMATTING;
+    s->state = CELL_FORMATTING;
     s->disk_job = disk_job_start(&w->disks, w->watcher, &request, on_disk, s);
     return s->disk_job ? 0 : -errno;
 }
 
-static void fill_order(struct sandbox *s, const struct plan *p, const struct plan_limits *limits)
+static void fill_order(struct cell *s, const struct plan *p, const struct plan_limits *limits)
 {
     struct child_order *o = &s->order;
     o->flags = p->flags;
@@ -248,7 +248,7 @@ static void fill_order(struct sandbox *s, const struct plan *p, const struct pla
 }
 
 /* Where ids cannot be mapped the directory's permission bits decide, as for any stranger. */
-static void map_mount_owners(struct sandbox *s)
+static void map_mount_owners(struct cell *s)
 {
     const struct warden *w = s->warden;
     uint32_t inside = s->order.flags & PLAN_TOOL_NOBODY ? SANDBOX_NOBODY_ID : SANDBOX_TOOL_ID;
@@ -260,10 +260,10 @@ static void map_mount_owners(struct sandbox *s)
     }
 }
 
-int warden_sandbox_create(struct warden *w, const struct plan *p, const struct plan_limits *limits,
-                          int *mount_fds, struct plan_reply *reply)
+int cell_create(struct warden *w, const struct plan *p, const struct plan_limits *limits,
+                int *mount_fds, struct plan_reply *reply)
 {
-    struct sandbox *s = take_blank(w, reply);
+    struct cell *s = take_blank(w, reply);
     if (!s) {
         for (size_t i = 0; i < PLAN_MOUNTS_MAX; i++)
             fd_close(&mount_fds[i]);
@@ -272,7 +272,7 @@ int warden_sandbox_create(struct warden *w, const struct plan *p, const struct p
     memcpy(s->mount_fds, mount_fds, sizeof(s->mount_fds));
     snprintf(s->id, sizeof(s->id), "%s", p->id);
     s->create_tag = p->tag;
-    s->state = SANDBOX_STARTING;
+    s->state = CELL_STARTING;
     map_put(w->by_id, s->id, s);
     fill_order(s, p, limits);
     map_mount_owners(s);
@@ -280,8 +280,8 @@ int warden_sandbox_create(struct warden *w, const struct plan *p, const struct p
     if (r < 0) {
         /* The reply is the caller's to send; the sandbox goes away as if it had never been. */
         map_remove(w->by_id, s->id);
-        s->state = SANDBOX_BLANK;
-        sandbox_kill(s);
+        s->state = CELL_BLANK;
+        cell_kill(s);
         return r;
     }
     s->timer =
@@ -292,7 +292,7 @@ int warden_sandbox_create(struct warden *w, const struct plan *p, const struct p
     return 0;
 }
 
-int sandbox_kill(struct sandbox *s)
+int cell_kill(struct cell *s)
 {
     s->killed = true;
     cgroup_freeze(&s->cgroup, false); /* version 1 does not let a frozen process die */
@@ -301,10 +301,10 @@ int sandbox_kill(struct sandbox *s)
                : 0;
 }
 
-int sandbox_connect(struct sandbox *s)
+int cell_connect(struct cell *s)
 {
     int pair[2];
-    if (s->state != SANDBOX_RUNNING)
+    if (s->state != CELL_RUNNING)
         return -EBUSY;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
         return -errno;
@@ -316,12 +316,12 @@ int sandbox_connect(struct sandbox *s)
     return (int)n;
 }
 
-int sandbox_freeze(struct sandbox *s, bool on)
+int cell_freeze(struct cell *s, bool on)
 {
-    return s->state == SANDBOX_RUNNING ? cgroup_freeze(&s->cgroup, on) : -EBUSY;
+    return s->state == CELL_RUNNING ? cgroup_freeze(&s->cgroup, on) : -EBUSY;
 }
 
-void sandbox_describe(const struct sandbox *s, struct plan_reply *ret)
+void cell_describe(const struct cell *s, struct plan_reply *ret)
 {
     memcpy(ret->id, s->id, sizeof(ret->id));
     ret->pid = s->pid;
@@ -329,12 +329,12 @@ void sandbox_describe(const struct sandbox *s, struct plan_reply *ret)
     ret->landlock_abi = (uint32_t)s->warden->child_template.landlock_abi;
 }
 
-void sandbox_read_stats(const struct sandbox *s, struct plan_reply *ret)
+void cell_read_stats(const struct cell *s, struct plan_reply *ret)
 {
     char path[64];
     struct statfs fs;
     cgroup_read_stats(&s->cgroup, ret);
-    if (s->state != SANDBOX_RUNNING)
+    if (s->state != CELL_RUNNING)
         return;
     /* /workspace may be a mount of the caller's, /var/tmp is always a part of the disk. */
     snprintf(path, sizeof(path), "%d/root/var/tmp", (int)s->pid);
@@ -343,19 +343,19 @@ void sandbox_read_stats(const struct sandbox *s, struct plan_reply *ret)
         ret->disk_used_bytes = (uint64_t)(fs.f_blocks - fs.f_bfree) * (uint64_t)fs.f_bsize;
 }
 
-static void send_exited(struct sandbox *s)
+static void send_exited(struct cell *s)
 {
     struct plan_reply event = {.event = EVENT_EXITED,
                                .wall = -1,
                                .wait_status = s->wait_status,
                                .oom_kills = s->oom_kills};
-    sandbox_describe(s, &event);
+    cell_describe(s, &event);
     control_send(s->warden, &event, -1);
 }
 
-void sandbox_flush_exited(struct warden *w)
+void cell_flush_exited(struct warden *w)
 {
-    list_for_each_safe(s, &w->exited, struct sandbox, link)
+    list_for_each_safe(s, &w->exited, struct cell, link)
     {
         if (!control_is_attached(w))
             return;
@@ -366,27 +366,27 @@ void sandbox_flush_exited(struct warden *w)
     }
 }
 
-static void end_running(struct sandbox *s)
+static void end_running(struct cell *s)
 {
     struct warden *w = s->warden;
     struct plan_reply stats = {0};
     cgroup_read_stats(&s->cgroup, &stats);
     s->oom_kills = stats.oom_kills;
     map_remove(w->by_id, s->id);
-    s->state = SANDBOX_EXITED;
+    s->state = CELL_EXITED;
     /* Kept until a control plane has heard of it, as many as could ever live at once. */
     if (w->n_exited == w->options.max_sandboxes) {
-        struct sandbox *oldest = container_of(w->exited.next, struct sandbox, link);
+        struct cell *oldest = container_of(w->exited.next, struct cell, link);
         list_remove(&oldest->link);
         w->n_exited--;
         remove_soon(oldest);
     }
     list_append(&w->exited, &s->link);
     w->n_exited++;
-    sandbox_flush_exited(w);
+    cell_flush_exited(w);
 }
 
-static void end_blank(struct sandbox *s)
+static void end_blank(struct cell *s)
 {
     struct warden *w = s->warden;
     if (!list_empty(&s->link)) {
@@ -403,7 +403,7 @@ static void end_blank(struct sandbox *s)
 
 static void on_child_exit(pid_t pid, int wait_status, void *data)
 {
-    struct sandbox *s = data;
+    struct cell *s = data;
     (void)pid;
     s->child_watch = NULL;
     s->wait_status = wait_status;
@@ -411,17 +411,17 @@ static void on_child_exit(pid_t pid, int wait_status, void *data)
         read_failure(s);
     release(s);
     switch (s->state) {
-    case SANDBOX_BLANK:
+    case CELL_BLANK:
         return end_blank(s);
-    case SANDBOX_FORMATTING:
-    case SANDBOX_STARTING:
+    case CELL_FORMATTING:
+    case CELL_STARTING:
         reply_to_create(s, s->failure.error ? s->failure.error : s->killed ? ECANCELED : ECHILD);
         map_remove(s->warden->by_id, s->id);
         return remove_soon(s);
-    case SANDBOX_RUNNING:
+    case CELL_RUNNING:
         return end_running(s);
-    case SANDBOX_EXITED:
-    case SANDBOX_REMOVING:
+    case CELL_EXITED:
+    case CELL_REMOVING:
         break;
     }
 }
@@ -431,17 +431,17 @@ static bool all_gone(const struct warden *w)
     return map_count(w->by_id) == 0 && list_empty(&w->blanks) && list_empty(&w->removing);
 }
 
-void sandbox_end_all(struct warden *w)
+void cell_end_all(struct warden *w)
 {
     size_t cursor = 0;
     w->options.blanks = 0;
     control_detach(w);
-    for (struct sandbox *s; (s = map_next(w->by_id, &cursor));)
-        sandbox_kill(s);
-    list_for_each(s, &w->blanks, struct sandbox, link) sandbox_kill(s);
+    for (struct cell *s; (s = map_next(w->by_id, &cursor));)
+        cell_kill(s);
+    list_for_each(s, &w->blanks, struct cell, link) cell_kill(s);
     for (int i = 0; i < REMOVE_TRIES_MAX && !all_gone(w); i++)
         watcher_once(w->watcher, REMOVE_RETRY_MS);
-    list_for_each_safe(s, &w->exited, struct sandbox, link)
+    list_for_each_safe(s, &w->exited, struct cell, link)
     {
         list_remove(&s->link);
         w->n_exited--;

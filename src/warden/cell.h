@@ -1,0 +1,31 @@
+/* A cell is the warden's side of one sandbox. Its life: blank, ordered, running, reaped, removed.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/plan.h"
+
+struct cell;
+struct warden;
+
+/* Starts a sandbox from a plan that ceiling_check() accepted; takes mount_fds. 0: the reply follows
+ * from here. Otherwise -errno with reply's message and wall set, and nothing is left behind. */
+int cell_create(struct warden *w, const struct plan *p, const struct plan_limits *limits,
+                int *mount_fds, struct plan_reply *reply);
+struct cell *cell_find(const struct warden *w, const char *id);
+int cell_kill(struct cell *s);
+/* A fresh connection to its runner: the control plane's end, or -errno. */
+int cell_connect(struct cell *s);
+int cell_freeze(struct cell *s, bool on);
+void cell_read_stats(const struct cell *s, struct plan_reply *ret);
+/* Fills id, pid and mechanisms. */
+void cell_describe(const struct cell *s, struct plan_reply *ret);
+/* Sends the EXITED events that no control plane has had yet. */
+void cell_flush_exited(struct warden *w);
+/* Makes blanks up to the configured number: at once, at the start; later soon, one by one. */
+void cell_fill_blanks(struct warden *w);
+void cell_plan_refill(struct warden *w);
+/* Kills all, reaps all, removes all. */
+void cell_end_all(struct warden *w);
