@@ -3,6 +3,7 @@
 Tests are scripts: they import this, call `test(name)` as a decorator and end with `main()`. One test
 runs by name: `tests/api/test-run.py NAME`. BUILD (environment) is the build directory.
 """
+import atexit
 import base64
 import http.client
 import json
@@ -165,6 +166,18 @@ class Daemon:
 
     def ws(self, path, headers=None):
         return WebSocket(self, path, headers or {})
+
+
+_shared = {}
+
+
+def shared_daemon(*flags, **kw):
+    """One daemon for all tests of a script that ask with the same flags; stopped when it exits."""
+    key = (flags, repr(kw))
+    if key not in _shared:
+        _shared[key] = Daemon(*flags, **kw).start()
+        atexit.register(_shared[key].__exit__)
+    return _shared[key]
 
 
 class Sandbox:
@@ -334,6 +347,10 @@ def main():
             print(f"not ok {number} - {name}", flush=True)
             for line in traceback.format_exc().splitlines():
                 print("# " + line, flush=True)
+            for d in list(_shared.values()):
+                if d.process.poll() is not None:
+                    print("# a shared daemon has ended:\n# " + d.log_text().replace("\n", "\n# "))
+                    d.start()
             if not isinstance(sys.exc_info()[1], Exception):
                 raise
     print(f"1..{len(chosen)}", flush=True)
