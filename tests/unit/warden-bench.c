@@ -1,5 +1,5 @@
-/* warden-bench RUNNER STATE_DIR [N [BLANKS [PAUSE_MS]]]: latency of create and of kill-to-exited over N
- * fresh sandboxes with limits, one after the other. A measurement, not a test. */
+/* warden-bench RUNNER STATE_DIR [N [BLANKS [PAUSE_MS]]]: latency of create and of kill-to-exited
+ * over N fresh sandboxes with limits, one after the other. A measurement, not a test. */
 #include <time.h>
 
 #include "base/clock.h"

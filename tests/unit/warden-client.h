@@ -1,5 +1,5 @@
-/* A control plane small enough for tests and measurements: starts a warden in a child process, sends
- * it plans and speaks to warden-runner. */
+/* A control plane small enough for tests and measurements: starts a warden in a child process,
+ * sends it plans and speaks to warden-runner. */
 #pragma once
 
 #include <errno.h>
