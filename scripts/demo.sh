@@ -33,7 +33,7 @@ created=$("$build/sbx" create -addr "$url")
 echo "$created"
 id=${created#id=}
 id=${id%% *}
-"$build/sbx" exec -addr "$url" -id "$id" -stream-raw -- \
+"$build/sbx" exec -addr "$url" -id "$id" -stream -- \
     sh -c 'for i in 1 2 3; do echo "line $i at $(date +%T.%3N)"; sleep 0.3; done; id'
 
 step "what enforces its walls"

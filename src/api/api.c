@@ -100,6 +100,23 @@ void api_fail(struct api_request *req, const struct error *err)
     api_reply(req, error_code_http(err->code), api_error_body(req->route->style, err));
 }
 
+size_t api_format_error(int status, const char *message, char *out, size_t size)
+{
+    struct error err = {0};
+    _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(size);
+    enum error_code code = status == 413   ? ERROR_TOO_LARGE
+                           : status == 408 ? ERROR_TIMEOUT
+                           : status == 503 ? ERROR_UNAVAILABLE
+                           : status >= 500 ? ERROR_UNSUPPORTED
+                                           : ERROR_INVALID;
+    error_set(&err, code, 0, "%s", message);
+    _cleanup_json_ json_t *body = api_error_body(STYLE_NATIVE, &err);
+    if (json_format(body, &b) < 0)
+        return 0;
+    memcpy(out, b.data, b.len);
+    return b.len;
+}
+
 struct sandbox *api_find_sandbox(struct api_request *req)
 {
     struct error err = {0};

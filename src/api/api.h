@@ -36,6 +36,9 @@ void api_free(struct api *api);
 /* For struct http_options; data is the api. */
 void api_on_request(struct http_request *http, void *data);
 
+/* For struct http_options: what the server answers by itself has the same shape as our own errors. */
+size_t api_format_error(int status, const char *message, char *out, size_t size);
+
 /* The line protocol: one request's line in, one response's line out (no newline), through the same
  * tool calls as HTTP. on_line comes once, from inside or later. */
 void api_line(struct api *api, const char *line, size_t len,

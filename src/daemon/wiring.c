@@ -132,6 +132,8 @@ static int make_server(struct control *k, struct error *err)
     o.ws_ping_ms = (uint64_t)c->ws_ping_ms;
     o.tls_cert = c->tls_cert_pem;
     o.tls_key = c->tls_key_pem;
+    o.format_error = api_format_error;
+    o.error_type = "application/json";
     k->server = http_server_new(&o, err);
     if (!k->server)
         return -1;
