@@ -1,14 +1,16 @@
 #!/bin/sh
 # Installs what the project needs from Debian's packages, and only what is missing.
-# Usage: install-deps.sh build|test|bench ...   (each set includes the ones before it)
+# Usage: install-deps.sh build|test|bench|guest ...   (each of the first three includes the ones before
+# it; guest, for `make check-guest`, adds to test)
 set -eu
 
 build="gcc libc6-dev pkg-config meson ninja-build libuv1-dev node-llhttp libwslay-dev libjansson-dev
 libyaml-dev libsqlite3-dev libseccomp-dev libcap-dev libssl-dev libcurl4-openssl-dev libxml2-dev
-libarchive-dev uidmap e2fsprogs util-linux"
+libarchive-dev uidmap e2fsprogs util-linux musl-tools"
 test="curl python3 nodejs openssl strace libc6-dev-i386 procps iproute2 xz-utils clang
 libclang-rt-14-dev clang-format"
 bench="bubblewrap crun runc busybox-static wrk"
+guest="qemu-system-x86 cpio busybox-static"
 
 want=$build
 for set in "$@"; do
@@ -16,7 +18,8 @@ for set in "$@"; do
     build) ;;
     test) want="$want $test" ;;
     bench) want="$want $test $bench" ;;
-    *) echo "install-deps.sh: no package set '$set' (build, test, bench)" >&2; exit 2 ;;
+    guest) want="$want $test $guest" ;;
+    *) echo "install-deps.sh: no package set '$set' (build, test, bench, guest)" >&2; exit 2 ;;
     esac
 done
 
