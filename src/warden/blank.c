@@ -76,6 +76,16 @@ static int clone_child(struct cell *s, const struct ends *ends)
     return 0;
 }
 
+/* Before the daemon's processes when the host itself is out of memory. Written from here, by one
+ * who has CAP_SYS_RESOURCE over the host, it is also the least the sandbox can set; elsewhere it is
+ * not, and the sandbox can go back to the warden's own value. */
+static void set_oom_score(const struct warden *w, pid_t pid)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "%d/oom_score_adj", (int)pid);
+    fd_write_file_at(w->proc_fd, path, CHILD_OOM_ADJ);
+}
+
 static int build(struct cell *s, watch_child_fn on_exit, const char **ret_step)
 {
     struct warden *w = s->warden;
@@ -100,6 +110,7 @@ static int build(struct cell *s, watch_child_fn on_exit, const char **ret_step)
     s->child_watch = watcher_add_child(w->watcher, s->pid, s->pidfd, on_exit, s);
     if (!s->child_watch)
         return -errno;
+    set_oom_score(w, s->pid);
     *ret_step = "map ids";
     r = id_block_map(&w->ids, s->id_block, w->proc_fd, s->pid);
     return r < 0 ? r : (int)fd_send_msg(s->channel_fd, "g", 1, NULL, 0);

@@ -31,8 +31,6 @@
 
 #define FAILURE_FD    5
 #define FIRST_FREE_FD 6
-#define CHILD_OOM_ADJ                                                                              \
-    "200" /* before the daemon's processes when the host itself is out of memory */
 
 static void fail(const char *step, int error, int wall) __attribute__((noreturn));
 

@@ -21,6 +21,7 @@ struct sock_fprog;
 
 #define CHILD_STREAM_FD  3
 #define CHILD_CHANNEL_FD 4
+#define CHILD_OOM_ADJ    "200" /* before the daemon's own when the host is out of memory */
 
 /* The same for all children of a warden; read by the child from its copy of the warden's memory. */
 struct child_template {

@@ -20,6 +20,7 @@
 
 #define OWN_ROOT_DIR       "/mnt" /* not a system directory, so it is not bound into itself */
 #define BLANK_DISK_OPTIONS "size=1m,nr_inodes=64,mode=0755"
+#define PTYS_MAX           "64" /* the host has 4096 (kernel.pty.max) for everybody */
 #define OWN_ROOT_OPTIONS   "size=1m,nr_inodes=1k,mode=0755"
 
 static int open_beneath(int dirfd, const char *path)
@@ -127,7 +128,7 @@ int mount_proc_masks(void)
 int mount_devpts(void)
 {
     return mount("devpts", "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC,
-                 "newinstance,ptmxmode=0666,mode=0600") < 0
+                 "newinstance,ptmxmode=0666,mode=0600,max=" PTYS_MAX) < 0
                ? -errno
                : 0;
 }
