@@ -27,15 +27,18 @@
 #include "daemon/notify.h"
 #include "warden/warden.h"
 
-#define BACKOFF_FIRST_MS 100
+#define BACKOFF_FIRST_MS 10
 #define BACKOFF_MAX_MS   5000
 /* Beyond shutdown_grace, which the control plane counts itself. */
 #define KILL_MARGIN_MS 2000
 /* After the second signal. */
 #define STOP_NOW_MS 2000
 
+/* Every watch is kept: none may outlive the supervisor, because the warden's loop does. */
 struct service {
-    pid_t pid; /* 0: not running */
+    pid_t pid;           /* 0: not running */
+    struct watch *exit;  /* while it runs */
+    struct watch *again; /* while it waits to be started again */
     int64_t backoff_ms;
 };
 
@@ -48,7 +51,7 @@ struct supervisor {
     int64_t crashes; /* within the window */
     int signals;
     int ready_fd;
-    struct watch *ready_watch, *kill_watch;
+    struct watch *signal_watch, *ready_watch, *kill_watch;
     bool told_ready;
     int code;
 };
@@ -146,7 +149,8 @@ static void restart_control(struct supervisor *s, pid_t pid, int status)
     }
     int pause_ms = next_backoff(&s->control);
     log_info("control plane is started again in_ms=%d", pause_ms);
-    if (!warden_watch_timer(s->o->warden, pause_ms, start_control, s))
+    s->control.again = warden_watch_timer(s->o->warden, pause_ms, start_control, s);
+    if (!s->control.again)
         finish(s, 1);
 }
 
@@ -154,6 +158,7 @@ static void on_control_exit(pid_t pid, int status, void *data)
 {
     struct supervisor *s = data;
     s->control.pid = 0;
+    s->control.exit = NULL;
     stop_waiting(s);
     bool clean = WIFEXITED(status) && WEXITSTATUS(status) == 0;
     /* Before it had a handler, the signal that asked it to drain is what ended it. */
@@ -173,9 +178,8 @@ static int watch_control(struct supervisor *s, pid_t pid, int ready_fd)
     s->control.pid = pid;
     s->ready_fd = ready_fd;
     s->ready_watch = warden_watch(s->o->warden, ready_fd, EPOLLIN, on_ready, s);
-    if (!s->ready_watch || !warden_watch_child(s->o->warden, pid, on_control_exit, s))
-        return -errno;
-    return 0;
+    s->control.exit = warden_watch_child(s->o->warden, pid, on_control_exit, s);
+    return s->ready_watch && s->control.exit ? 0 : -errno;
 }
 
 static int try_start_control(struct supervisor *s)
@@ -206,6 +210,7 @@ static int try_start_control(struct supervisor *s)
 static void start_control(void *data)
 {
     struct supervisor *s = data;
+    s->control.again = NULL;
     if (s->signals) {
         finish(s, 0);
         return;
@@ -223,22 +228,30 @@ static void on_gateway_exit(pid_t pid, int status, void *data)
 {
     struct supervisor *s = data;
     s->gateway.pid = 0;
+    s->gateway.exit = NULL;
     if (s->signals)
         return;
     log_death("gateway", pid, status);
     /* Without it URL tools fail, and nothing else: worth trying for ever, at the slowest pace. */
-    if (!warden_watch_timer(s->o->warden, next_backoff(&s->gateway), start_gateway, s))
+    s->gateway.again =
+        warden_watch_timer(s->o->warden, next_backoff(&s->gateway), start_gateway, s);
+    if (!s->gateway.again)
         log_error("gateway is not started again");
 }
 
 static void start_gateway(void *data)
 {
     struct supervisor *s = data;
+    s->gateway.again = NULL;
     pid_t pid = child_start_gateway(s->o, s->gateway_socks[0]);
-    if (pid < 0 || !warden_watch_child(s->o->warden, pid, on_gateway_exit, s))
-        log_error("gateway cannot be started: %s", strerror(pid < 0 ? -pid : errno));
-    if (pid > 0)
-        s->gateway.pid = pid;
+    if (pid < 0) {
+        log_error("gateway cannot be started: %s", strerror(-pid));
+        return;
+    }
+    s->gateway.pid = pid;
+    s->gateway.exit = warden_watch_child(s->o->warden, pid, on_gateway_exit, s);
+    if (!s->gateway.exit)
+        log_error("gateway cannot be watched: %s", strerror(errno));
 }
 
 /* --- signals */
@@ -281,29 +294,43 @@ static void on_signal(int fd, uint32_t events, void *data)
 
 static void end(struct service *service)
 {
-    if (!service->pid)
-        return;
-    kill(service->pid, SIGKILL);
-    waitpid(service->pid, NULL, 0);
-    service->pid = 0;
+    watch_remove(service->exit);
+    watch_remove(service->again);
+    if (service->pid) {
+        kill(service->pid, SIGKILL);
+        waitpid(service->pid, NULL, 0);
+    }
+    *service = (struct service){0};
+}
+
+static void supervisor_done(struct supervisor *s)
+{
+    stop_waiting(s);
+    watch_remove(s->signal_watch);
+    watch_remove(s->kill_watch);
+    end(&s->control);
+    end(&s->gateway);
+    fd_close(&s->gateway_socks[0]);
+    fd_close(&s->gateway_socks[1]);
 }
 
 int supervise(struct supervise_options *options)
 {
-    struct supervisor s = {.o = options, .ready_fd = -1, .window_start_ms = clock_mono_ms()};
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, s.gateway_socks) < 0 ||
-        !warden_watch(options->warden, options->signal_fd, EPOLLIN, on_signal, &s)) {
+    struct supervisor s = {.o = options,
+                           .ready_fd = -1,
+                           .window_start_ms = clock_mono_ms(),
+                           .gateway_socks = {-1, -1},
+                           .code = -1};
+    s.signal_watch = warden_watch(options->warden, options->signal_fd, EPOLLIN, on_signal, &s);
+    if (!s.signal_watch ||
+        socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, s.gateway_socks) < 0) {
         log_error("supervision cannot start: %s", strerror(errno));
-        return 1;
+    } else {
+        start_gateway(&s);
+        start_control(&s);
+        if (s.code < 0 && warden_loop(options->warden) < 0)
+            s.code = 1;
     }
-    start_gateway(&s);
-    s.code = -1;
-    start_control(&s);
-    if (s.code < 0 && warden_loop(options->warden) < 0)
-        s.code = 1;
-    end(&s.control);
-    end(&s.gateway);
-    fd_close(&s.gateway_socks[0]);
-    fd_close(&s.gateway_socks[1]);
+    supervisor_done(&s);
     return s.code < 0 ? 1 : s.code;
 }

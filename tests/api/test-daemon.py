@@ -1,0 +1,364 @@
+#!/usr/bin/env python3
+"""Life of the daemon: options, process tree, what the processes are left with, restarts, signals."""
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
+from masd import SANDBOXD, Daemon, Skip, check, equal, main, test, wait_for  # noqa: E402
+
+ROOT = os.geteuid() == 0
+
+
+def daemon(*argv, env=None, stdin=b"", timeout=30):
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("SANDBOX_")}
+    return subprocess.run([SANDBOXD, *argv], input=stdin, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, timeout=timeout, env=dict(clean, **(env or {})))
+
+
+def status(pid):
+    with open(f"/proc/{pid}/status") as f:
+        return dict(line.rstrip("\n").split(":\t", 1) for line in f if ":\t" in line)
+
+
+def children(pid):
+    """comm → pid of the processes below pid that are ours by name."""
+    found = {}
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit():
+            continue
+        try:
+            s = status(entry)
+        except OSError:
+            continue
+        if int(s["PPid"]) == pid and s["State"][0] != "Z":
+            found[s["Name"]] = int(entry)
+    return found
+
+
+def control_pid(d):
+    return children(d.process.pid).get("mas-control")
+
+
+def gone(pid):
+    try:
+        return status(pid)["State"][0] in "ZX"
+    except OSError:
+        return True
+
+
+# --- options
+
+@test("--help names every flag, --version the version")
+def _():
+    p = daemon("--help")
+    equal(p.returncode, 0)
+    for flag in ("--listen", "--auth-token", "--idle-ttl", "--check-config", "--mounts-allow"):
+        check(flag.encode() in p.stdout, flag)
+    check(re.fullmatch(rb"mas-sandboxd \S+\n", daemon("-version").stdout), "version")
+
+
+@test("--check-config says ok, or every error with its place")
+def _():
+    p = daemon("--check-config", "-listen", ":8080", "-runtime=local")
+    equal((p.returncode, p.stdout), (0, b"ok\n"))
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as f:
+        f.write("idle_ttl: 5m\nidle_tll: 5m\nlog_level: loud\n")
+        f.flush()
+        p = daemon("--check-config", env={"SANDBOX_CONFIG": f.name, "SANDBOX_MAX_EXECS": "x"})
+        equal((p.returncode, p.stdout), (2, b""))
+        text = p.stderr.decode()
+        check(f"{f.name}:2: unknown key 'idle_tll'; did you mean 'idle_ttl'?" in text, text)
+        check(f"{f.name}:3: log_level: 'loud'" in text, text)
+        check("SANDBOX_MAX_EXECS: 'x' is not a number" in text, text)
+
+
+@test("--print-config shows what is in effect, without the token")
+def _():
+    p = daemon("--print-config", "-auth-token", "hush", "--idle-ttl", "7m",
+               env={"SANDBOX_IDLE_TTL": "6m", "SANDBOX_STREAM_BUFFER": "9"})
+    equal(p.returncode, 0)
+    lines = p.stdout.decode().splitlines()
+    check("idle_ttl: 7m0s" in lines and "stream_buffer: 9" in lines, lines)
+    check(b"hush" not in p.stdout + p.stderr, "token")
+
+
+@test("what this build cannot do is refused by name")
+def _():
+    for flags, word in ((["-runtime", "microvm"], "microvm"), (["-mcp"], "mcp"),
+                        (["-image", "ubuntu:22.04"], "image"), (["-warm-pool-size", "2"], "warm_pool"),
+                        (["-stream-mode", "sidecar"], "stream_mode")):
+        p = daemon(*flags)
+        equal((p.returncode, p.stdout), (2, b""), str(flags))
+        check(word in p.stderr.decode(), p.stderr)
+
+
+@test("beyond loopback needs a token or --insecure")
+def _():
+    p = daemon("-listen", "0.0.0.0:0")
+    equal(p.returncode, 1)
+    check(b"auth_token" in p.stderr and b"--insecure" in p.stderr, p.stderr)
+    with Daemon("-listen", "0.0.0.0:0", "-insecure") as d:
+        equal(d.get("/healthz").status, 200)
+    with Daemon("-listen", "0.0.0.0:0", "--auth-token=t") as d:
+        equal(d.get("/sandboxes").status, 401)
+        equal(d.get("/sandboxes", headers={"Authorization": "bearer t"}).status, 200)
+
+
+@test("a port or state directory in use is an error that says so")
+def _():
+    with Daemon() as d:
+        p = daemon("-listen", f"127.0.0.1:{d.port}")
+        equal(p.returncode, 1)
+        check(b"Address already in use" in p.stderr, p.stderr)
+        p = daemon("-listen", "127.0.0.1:0", "-state-dir", d.state)
+        equal(p.returncode, 1)
+        check(f"in use by process {d.process.pid}".encode() in p.stderr, p.stderr)
+        equal(d.get("/healthz").status, 200)
+
+
+# --- process tree and rights
+
+@test("control plane and gateway are left with next to nothing")
+def _():
+    with Daemon() as d:
+        kids = children(d.process.pid)
+        control, gateway = status(kids["mas-control"]), status(kids["mas-gateway"])
+        for s in (control, gateway):
+            equal((int(s["CapEff"], 16), int(s["CapPrm"], 16), s["NoNewPrivs"], s["Seccomp"]),
+                  (0, 0, "1", "2"), s["Name"])
+        answer = d.get("/v1/status").json
+        equal((answer["pid"], answer["warden_pid"]), (kids["mas-control"], d.process.pid))
+        if not ROOT:
+            return
+        check("0" not in control["Uid"].split() + gateway["Uid"].split(), "not root")
+        check(control["Uid"] != gateway["Uid"], "a uid each")
+        equal(control["Groups"].strip(), "", "groups")
+        root = f"/proc/{kids['mas-control']}/root"
+        equal(sorted(os.listdir(root)), ["dev", "etc", "state", "usr"])
+        check(not os.path.exists(root + "/etc/passwd") and not os.path.exists(root + "/usr/bin"),
+              "no host files")
+
+
+@test("a token on the command line does not stay there")
+def _():
+    with Daemon("-auth-token", "very-secret") as d:
+        for pid in [d.process.pid, *children(d.process.pid).values()]:
+            with open(f"/proc/{pid}/cmdline", "rb") as f:
+                check(b"very-secret" not in f.read(), pid)
+
+
+@test("everything dies with the warden")
+def _():
+    with Daemon() as d:
+        sandbox = d.sandbox()
+        d.post(sandbox.path + "/exec", {"command": ["sleep", "1000"], "async": True})
+        pids = list(children(d.process.pid).values())
+        check(len(pids) >= 3, pids)
+        d.process.kill()
+        d.process.wait()
+        wait_for(lambda: all(gone(p) for p in pids), "the children are gone", 5)
+
+
+# --- restarts
+
+@test("a crashed control plane is started again; callers only wait")
+def _():
+    with Daemon() as d:
+        first = control_pid(d)
+        for _ in range(3):
+            old = control_pid(d)
+            os.kill(old, signal.SIGSEGV)
+            wait_for(lambda: gone(old), "the old one is gone")
+            equal(d.get("/healthz").status, 200)
+            wait_for(lambda: control_pid(d) not in (None, old), "another one")
+        check(control_pid(d) != first, "another process")
+        equal(d.run("echo", "hi")["stdout"], "hi\n")
+        equal(d.process.poll(), None, "the warden never ended")
+
+
+@test("a control plane that keeps crashing ends the daemon")
+def _():
+    with Daemon("--control-restarts", "2") as d:
+        for _ in range(3):
+            wait_for(lambda: control_pid(d), "a control plane")
+            old = control_pid(d)
+            os.kill(old, signal.SIGKILL)
+            wait_for(lambda: gone(old), "gone")
+        equal(d.process.wait(10), 1)
+        check("not started again" in d.log_text(), d.log_text())
+
+
+@test("a killed gateway is started again")
+def _():
+    with Daemon() as d:
+        old = children(d.process.pid)["mas-gateway"]
+        os.kill(old, signal.SIGKILL)
+        wait_for(lambda: children(d.process.pid).get("mas-gateway", old) != old, "a new gateway")
+        equal(d.get("/healthz").status, 200)
+
+
+# --- signals
+
+def run_in_background(d, *argv):
+    result = {}
+    thread = threading.Thread(target=lambda: result.update(answer=d.post("/v1/run", {"command": list(argv)})))
+    thread.start()
+    wait_for(lambda: d.get("/v1/status").json["counts"]["execs_running"] == 1, "it runs")
+    return thread, result
+
+
+@test("SIGTERM drains: the running request is answered, new ones are refused")
+def _():
+    with Daemon() as d:
+        thread, result = run_in_background(d, "sh", "-c", "sleep 1; echo done")
+        d.process.terminate()
+        thread.join()
+        equal(result["answer"].json["stdout"], "done\n")
+        equal(d.process.wait(10), 0)
+
+
+@test("a second SIGTERM stops at once")
+def _():
+    with Daemon() as d:
+        thread, _ = run_in_background(d, "sleep", "100")
+        began = time.time()
+        d.process.terminate()
+        time.sleep(0.3)
+        equal(d.process.poll(), None, "still draining")
+        d.process.terminate()
+        d.process.wait(10)
+        check(time.time() - began < 5, "quick")
+        thread.join()
+
+
+@test("a drain ends with its grace")
+def _():
+    with Daemon("--shutdown-grace", "500ms") as d:
+        thread, _ = run_in_background(d, "sleep", "100")
+        began = time.time()
+        d.process.terminate()
+        d.process.wait(10)
+        check(0.3 < time.time() - began < 5, time.time() - began)
+        thread.join()
+
+
+@test("SIGHUP is ignored, SIGINT stops like SIGTERM")
+def _():
+    with Daemon() as d:
+        d.process.send_signal(signal.SIGHUP)
+        equal(d.get("/healthz").status, 200)
+        d.process.send_signal(signal.SIGINT)
+        equal(d.process.wait(10), 0)
+
+
+# --- sockets and files
+
+@test("a unix socket is ours alone and goes away; others' files stay")
+def _():
+    with tempfile.TemporaryDirectory() as dir:
+        path = dir + "/s"
+        with Daemon("-listen", "unix:" + path) as d:
+            equal(os.stat(path).st_mode & 0o777, 0o600)
+            s = socket.socket(socket.AF_UNIX)
+            s.connect(path)
+            s.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            check(s.recv(100).startswith(b"HTTP/1.1 200"), "served")
+            d.stop()
+        check(not os.path.exists(path), "removed")
+        with open(path, "w"):
+            pass
+        equal(daemon("-listen", "unix:" + path).returncode, 1)
+        check(os.path.exists(path), "a plain file is not replaced")
+
+
+@test("sockets and readiness of a service manager")
+def _():
+    with tempfile.TemporaryDirectory() as dir:
+        notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        notify.bind(dir + "/n")
+        notify.settimeout(10)
+        listener = socket.create_server(("127.0.0.1", 0))
+        script = 'exec 3<&0 </dev/null; LISTEN_FDS=1 LISTEN_PID=$$ exec "$0" "$@"'
+        p = subprocess.Popen(["/bin/sh", "-c", script, SANDBOXD, "-state-dir", dir + "/state"],
+                             stdin=listener, stderr=subprocess.DEVNULL,
+                             env=dict(os.environ, NOTIFY_SOCKET=dir + "/n"))
+        equal(notify.recv(100), b"READY=1")
+        s = socket.create_connection(listener.getsockname())
+        s.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+        check(s.recv(100).startswith(b"HTTP/1.1 200"), "served")
+        p.terminate()
+        equal(notify.recv(100), b"STOPPING=1")
+        equal(p.wait(10), 0)
+
+
+@test("line mode: stdout is protocol only, ends with the input, leaves nothing")
+def _():
+    call = b'{"id":"a","tool":"calculator","args":{"expression":"1+1"}}\n'
+    with tempfile.TemporaryDirectory() as dir:
+        p = daemon("--log-level", "debug", stdin=call, env={"TMPDIR": dir})
+        equal(p.returncode, 0)
+        equal([json.loads(line)["id"] for line in p.stdout.splitlines()], ["a"])
+        equal(os.listdir(dir), [], "temporary state")
+        p = daemon(stdin=b"", env={"TMPDIR": dir})
+        equal((p.returncode, p.stdout), (0, b""))
+        p = daemon("-state-dir", dir + "/kept", stdin=call)
+        check("lock" in os.listdir(dir + "/kept"), "a named state directory stays")
+
+
+@test("line mode: a crash is an error, not silence")
+def _():
+    with tempfile.TemporaryDirectory() as dir:
+        p = subprocess.Popen([SANDBOXD], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                             stderr=subprocess.DEVNULL, env=dict(os.environ, TMPDIR=dir))
+        wait_for(lambda: children(p.pid).get("mas-control"), "a control plane")
+        os.kill(children(p.pid)["mas-control"], signal.SIGKILL)
+        equal(p.stdout.read(), b"")
+        equal(p.wait(10), 1)
+        equal(os.listdir(dir), [], "temporary state")
+
+
+@test("a killed daemon's temporary state is swept by the next")
+def _():
+    with tempfile.TemporaryDirectory() as dir:
+        env = dict(os.environ, TMPDIR=dir)
+        p = subprocess.Popen([SANDBOXD], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                             stderr=subprocess.DEVNULL, env=env)
+        wait_for(lambda: children(p.pid).get("mas-control"), "a control plane")
+        left = os.path.join(dir, os.listdir(dir)[0])
+        daemon(stdin=b"", env={"TMPDIR": dir})
+        check(os.path.exists(left), "not while it lives")
+        p.kill()
+        p.wait()
+        os.utime(left, (0, 0))
+        daemon(stdin=b"", env={"TMPDIR": dir})
+        equal(os.listdir(dir), [])
+
+
+@test("as an ordinary user")
+def _():
+    if not ROOT:
+        raise Skip("this is one already")
+    with tempfile.TemporaryDirectory() as dir:
+        os.chmod(dir, 0o755)
+        subprocess.run(["cp", SANDBOXD, os.path.join(os.path.dirname(SANDBOXD), "mas-toolrunner"), dir],
+                       check=True)
+        os.mkdir(dir + "/home")
+        os.chown(dir + "/home", 12399, 12399)
+        p = subprocess.run(["setpriv", "--reuid=12399", "--regid=12399", "--clear-groups",
+                            dir + "/mas-sandboxd"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                           input=b'{"id":"u","tool":"shell","args":{"command":"echo hi"}}\n',
+                           env={"HOME": dir + "/home", "TMPDIR": dir + "/home", "PATH": os.environ["PATH"]},
+                           timeout=30)
+        equal(p.returncode, 0, p.stderr)
+        equal([json.loads(line)["exit_code"] for line in p.stdout.splitlines()], [0], p.stdout)
+
+
+main()
