@@ -1,0 +1,84 @@
+"""What the security tests share: the attack program in and outside of sandboxes.
+
+An attempt is one run of build/tests/security/attack: exit 0 means that it worked. Inside it must be
+refused; the control runs the same attempt where the wall is missing and must work, so that a test
+that cannot fail is noticed. Test names start with the promise of SECURITY.md they try: "P3 ...".
+"""
+import os
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
+from masd import *
+
+ATTACK = os.path.join(BUILD, "tests/security/attack")
+INSIDE = "/workspace/attack"
+
+# Private namespaces for controls that would otherwise change something of the host.
+NAMESPACES = ["unshare", "--mount", "--pid", "--fork", "--ipc", "--net", "--uts", "--cgroup",
+              "--mount-proc"]
+
+
+def put_attack(sb, path=INSIDE):
+    with open(ATTACK, "rb") as f:
+        a = sb.daemon.put(f"{sb.path}/files/content?path={path}&mode=755", f.read())
+    check(a.status in (200, 201, 204), f"upload of the attack program: {a}")
+
+
+def inside(sb, *args, path=INSIDE, **spec):
+    """The attempt's (exit code, stdout) inside."""
+    r = sb.exec(path, *[str(a) for a in args], **spec)
+    return r["exit_code"], r["stdout"]
+
+
+def refused(sb, *args, errors=None, **spec):
+    code, out = inside(sb, *args, **spec)
+    check(code == 1, f"the attempt {args} was not refused: exit {code}, {out[:500]!r}")
+    name = out.split("refused ")[-1].strip()
+    check(errors is None or name in errors.split(), f"{args}: refused with {name}, not {errors}")
+    return name
+
+
+def terminal(sb, *argv):
+    """What a command writes to a terminal of the API's."""
+    a = sb.daemon.post(sb.path + "/exec", {"command": list(argv), "pty": True, "async": True})
+    check(a.status in (200, 201, 202), a)
+    path = f"/sandboxes/{sb.id}/stream?exec_id={a.json['exec_id']}"
+    return "".join(e.get("data", "") for e in sb.daemon.ws(path).events())
+
+
+def outside(*args, private=False, user=None, prefix=()):
+    """The same attempt on the host: (exit code, stdout)."""
+    argv = list(prefix) + (NAMESPACES if private else [])
+    if user is not None:
+        argv += ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
+    p = subprocess.run(argv + [ATTACK] + [str(a) for a in args], stdout=subprocess.PIPE,
+                       stdin=subprocess.DEVNULL, timeout=60)
+    return p.returncode, p.stdout.decode(errors="replace")
+
+
+def works(*args, **how):
+    """The control: fails unless the attempt works outside."""
+    code, out = outside(*args, **how)
+    check(code == 0, f"the control of {args} does not work: exit {code}, {out[:500]!r}")
+    return out
+
+
+def reaches_kernel(*args, **how):
+    """The control of what is too dangerous to let work: outside it is not refused as inside."""
+    code, out = outside(*args, **how)
+    check(code == 0 or not any(e in out for e in ("EPERM", "EACCES")),
+          f"the control of {args} is refused like inside: {out!r}")
+
+
+def processes(marker):
+    """Pids on this host whose command line contains the marker."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as f:
+                if marker.encode() in f.read().replace(b"\0", b" "):
+                    found.append(int(pid))
+        except OSError:
+            pass
+    return found

@@ -1,0 +1,492 @@
+#!/usr/bin/env python3
+"""Attempts to get out of a sandbox, from inside. SECURITY.md says which promise each one tries."""
+import re
+
+from attempt import *
+
+d = Daemon(env={"MAS_SECRET_OF_THE_DAEMON": "do-not-show"}).start()
+sb = d.sandbox()
+put_attack(sb)
+
+ROOT_FILE = "/etc/shadow"
+OWN_PROC = f"/proc/{os.getpid()}"  # a process of the host that is no sandbox's
+NR = {  # x86_64; the attack program takes numbers
+    "mount": 165, "swapon": 167, "reboot": 169, "init_module": 175, "delete_module": 176,
+    "quotactl": 179, "clock_settime": 227, "settimeofday": 164, "adjtimex": 159, "kexec_load": 246,
+    "add_key": 248, "request_key": 249, "keyctl": 250, "perf_event_open": 298,
+    "fanotify_init": 300, "finit_module": 313, "kexec_file_load": 320, "bpf": 321,
+    "userfaultfd": 323, "io_uring_setup": 425, "acct": 163, "syslog": 103, "iopl": 172,
+    "ioperm": 173, "personality": 135, "vhangup": 153, "sethostname": 170, "lookup_dcookie": 212,
+    "move_pages": 279, "migrate_pages": 256, "kcmp": 312, "process_vm_writev": 311,
+    "move_mount": 429, "mount_setattr": 442, "open_tree": 428, "fspick": 433, "setdomainname": 171,
+    "quotactl_fd": 443, "clock_adjtime": 305, "name_to_handle_at": 303, "uselib": 134,
+}
+CLONE_NEWUSER, CLONE_NEWNS, CLONE_NEWNET, CLONE_NEWPID = 0x10000000, 0x20000, 0x40000000, 0x20000000
+
+
+def attempt(name, *args, errors=None, control=works, **how):
+    """A test of one attempt, with its control (None where there is no safe one)."""
+    control_args = how.pop("control_args", args)
+
+    @test(name)
+    def _():
+        if control:
+            control(*control_args, **how)
+        refused(sb, *args, errors=errors)
+
+
+# --- P1: files of the host
+
+attempt("P1 read the host's password hashes", "read", ROOT_FILE, errors="ENOENT EACCES")
+attempt("P1 through the runner's root: /proc/1/root", "read", "/proc/1/root" + ROOT_FILE,
+        errors="EACCES EPERM", control_args=("read", OWN_PROC + "/root" + ROOT_FILE))
+attempt("P1 through the runner's working directory: /proc/1/cwd", "read", "/proc/1/cwd" + ROOT_FILE,
+        errors="EACCES EPERM", control_args=("list", OWN_PROC + "/cwd"))
+attempt("P1 up from the root: /proc/self/root/..", "read",
+        "/proc/self/root/../../../.." + ROOT_FILE, errors="ENOENT EACCES")
+attempt("P1 through a symlink of its own", "symlink-read", "../../../../.." + ROOT_FILE,
+        "/tmp/mas-attack-link", errors="ENOENT EACCES", control_args=("read", ROOT_FILE))
+attempt("P1 through another process's root", "read", "/proc/self/task/../../1/root" + ROOT_FILE,
+        errors="EACCES EPERM", control_args=("read", OWN_PROC + "/root" + ROOT_FILE))
+attempt("P1 a hard link to a file of the host", "link", "/usr/bin/true", "/workspace/true",
+        errors="EXDEV EPERM EACCES EROFS", control=None)
+attempt("P1 a file by its handle: open_by_handle_at", "handle", "/usr", errors="EPERM")
+attempt("P1 the runner's descriptors: /proc/1/fd", "list", "/proc/1/fd", errors="EACCES EPERM",
+        control_args=("list", OWN_PROC + "/fd"))
+attempt("P1 mapped files of the runner: /proc/1/map_files", "list", "/proc/1/map_files",
+        errors="EACCES EPERM", control_args=("list", OWN_PROC + "/map_files"))
+
+
+@test("P1 the host's directories are not there")
+def _():
+    for path in ("/root", "/home", "/var", "/boot", "/srv", "/opt", "/mnt", "/run", "/sys"):
+        seen = sb.sh(f"ls -A {path} 2>/dev/null; true")["stdout"].split()
+        allowed = {"/home": ["sandbox"], "/var": ["run", "tmp"]}.get(path, [])
+        equal(sorted(seen), allowed, path)
+    marker = os.path.join(d.dir, "host-file")
+    with open(marker, "w") as f:
+        f.write("x")
+    check(os.path.exists(marker), "the control's file")
+    equal(sb.sh(f"cat {marker}")["exit_code"], 1, "a file in the host's /tmp")
+
+
+@test("P1 no name, user or address of the host")
+def _():
+    text = sb.sh("hostname; cat /etc/passwd /etc/group /etc/hosts; cat /proc/net/dev /proc/net/route"
+                 " /proc/net/unix; getent passwd")["stdout"]
+    check(os.uname().nodename not in text.split() or os.uname().nodename == "sandbox", "hostname")
+    equal(len(re.findall(r"^\S+:x:", text.split("127.0.0.1")[0], re.M)), 6, "users and groups")
+    check("eth0" not in text and "ens" not in text, "interfaces")
+
+
+@test("P1 the daemon's environment is not a command's")
+def _():
+    text = sb.sh("env; tr '\\0' '\\n' < /proc/self/environ; cat /proc/*/environ")["stdout"]
+    check("do-not-show" not in text and "MAS_SECRET" not in text, text)
+    with open(f"/proc/{d.process.pid}/environ") as f:
+        check("do-not-show" in f.read(), "the control: the daemon has it")
+
+
+# --- P2: what is read-only
+
+for path in ("/usr/bin/mas-attack", "/etc/mas-attack", "/mas-attack", "/dev/mas-attack",
+             "/.mas/mas-attack", "/.mas/run/mas-attack", "/proc/mas-attack", "/run/mas-attack"):
+    attempt(f"P2 make a file in {os.path.dirname(path)}", "create", path, control=None,
+            errors="EROFS EACCES ENOENT EPERM")
+attempt("P2 change a program of the host", "write", "/usr/bin/true", "x",
+        errors="EROFS EACCES EPERM", control=None)
+attempt("P2 change the runner's program", "write", "/.mas/mas-toolrunner", "x",
+        errors="EROFS EACCES ETXTBSY", control=None)
+attempt("P2 change the runner's program through /proc/1/exe", "write", "/proc/1/exe", "x",
+        errors="EACCES EPERM", control=None)
+attempt("P2 change who is who", "write", "/etc/passwd", "root::0:0::/:/bin/sh",
+        errors="EROFS EACCES", control=None)
+
+# --- P3: the mount table
+
+attempt("P3 mount a tmpfs", "mount", "none", "/tmp", "tmpfs", errors="EPERM", private=True)
+attempt("P3 mount the disk the host runs from", "mount", "/dev/vda", "/tmp", "ext4",
+        errors="EPERM", control_args=("mount", "none", "/tmp", "tmpfs"), private=True)
+attempt("P3 mount a second proc", "mount", "proc", "/tmp", "proc", errors="EPERM", private=True)
+attempt("P3 mount sysfs", "mount", "sysfs", "/tmp", "sysfs", errors="EPERM", private=True)
+attempt("P3 bind one directory over another", "bind", "/", "/tmp", errors="EPERM", private=True)
+attempt("P3 make /usr writable: remount", "remount", "/usr", errors="EPERM", private=True,
+        control_args=("remount", "/proc"))
+attempt("P3 uncover what a mount hides: umount /proc", "umount", "/proc", errors="EPERM",
+        private=True)
+attempt("P3 uncover a masked file: umount /proc/keys", "umount", "/proc/keys", errors="EPERM",
+        private=True, control_args=("umount", "/proc"))
+attempt("P3 the new mount calls: fsopen, fsmount", "new-mount-api", errors="EPERM", private=True)
+attempt("P3 the new mount calls: open_tree, move_mount", "open-tree", "/usr", "/tmp",
+        errors="EPERM", private=True)
+attempt("P3 another root: pivot_root", "pivot-root", "/tmp", errors="EPERM", private=True)
+attempt("P3 another root: chroot", "chroot", "/tmp", errors="EPERM", private=True)
+attempt("P3 mount_setattr", "sys", NR["mount_setattr"], -100, "s:/usr", 0, "b:", 32,
+        errors="EPERM", control=reaches_kernel)
+
+# --- P4: /proc and the kernel's knobs
+
+for path, text in (("/proc/sys/kernel/core_pattern", "|/bin/sh"), ("/proc/sysrq-trigger", "h"),
+                   ("/proc/sys/kernel/modprobe", "/tmp/x"), ("/proc/sys/vm/drop_caches", "1"),
+                   ("/proc/sys/kernel/hostname", "x"), ("/proc/sys/user/max_user_namespaces", "9"),
+                   ("/proc/sys/net/ipv4/ip_forward", "1"), ("/proc/sys/fs/binfmt_misc/register", "x"),
+                   ("/proc/irq/default_smp_affinity", "1"), ("/proc/self/uid_map", "0 0 1")):
+    attempt(f"P4 write {path}", "write", path, text, control=None,
+            errors="EROFS EACCES EPERM ENOENT")
+for path in ("/proc/kcore", "/proc/keys", "/proc/timer_list", "/proc/kmsg", "/proc/kpagecount",
+             "/proc/slabinfo", "/proc/vmallocinfo", "/proc/1/stack", "/dev/mem", "/dev/kmsg"):
+    attempt(f"P4 read {path}", "read", path, control=None,
+            errors="ENODATA EACCES EPERM ENOENT EIO")
+
+
+@test("P4 no addresses of the kernel: /proc/kallsyms")
+def _():
+    out = sb.sh("head -n 200 /proc/kallsyms | cut -d' ' -f1 | sort -u")["stdout"].split()
+    check(all(int(a, 16) == 0 for a in out), out[:5])
+
+
+# --- P5: the runner
+
+VICTIM = subprocess.Popen([ATTACK, "take-fds", "1", "600"], stdout=subprocess.DEVNULL)
+attempt("P5 trace the runner: PTRACE_SEIZE", "ptrace", 1, errors="EPERM",
+        control_args=("ptrace", VICTIM.pid))
+attempt("P5 trace the runner: PTRACE_ATTACH", "ptrace-attach", 1, errors="EPERM",
+        control_args=("ptrace-attach", VICTIM.pid))
+attempt("P5 read the runner's memory: process_vm_readv", "vm-read", 1, 0x400000, errors="EPERM",
+        control_args=("vm-read", VICTIM.pid, 0x400000))
+attempt("P5 read the runner's memory: /proc/1/mem", "read", "/proc/1/mem", errors="EACCES EPERM",
+        control=None)
+attempt("P5 read the runner's environment", "read", "/proc/1/environ", errors="EACCES EPERM",
+        control_args=("read", OWN_PROC + "/environ"))
+attempt("P5 read the runner's memory map", "read", "/proc/1/maps", errors="EACCES EPERM",
+        control_args=("read", OWN_PROC + "/maps"))
+attempt("P5 read the runner's registers: /proc/1/syscall", "read", "/proc/1/syscall",
+        errors="EACCES EPERM", control_args=("read", OWN_PROC + "/syscall"))
+for name, number in (("KILL", 9), ("STOP", 19), ("TERM", 15), ("SEGV", 11), ("USR1", 10)):
+    attempt(f"P5 signal the runner: SIG{name}", "kill", 1, number, errors="EPERM",
+            control_args=("kill", VICTIM.pid, 0))
+attempt("P5 signal the runner by pidfd", "pidfd-kill", 1, 9, errors="EPERM",
+        control_args=("pidfd-kill", VICTIM.pid, 0))
+attempt("P5 take the runner's descriptors: pidfd_getfd", "pidfd-getfd", 1, 3, errors="ENOSYS EPERM",
+        control=works, control_args=("pidfd-getfd", os.getpid(), 0))
+attempt("P5 limit the runner: prlimit", "prlimit", 1, errors="EPERM",
+        control_args=("prlimit", VICTIM.pid))
+attempt("P5 a descriptor that was left open", "leaked-fds", errors="EBADF", control=None)
+attempt("P5 write to the runner's connection: /proc/1/fd/3", "write", "/proc/1/fd/3", "x",
+        errors="EACCES EPERM", control=None)
+attempt("P5 the kernel comparing pointers: kcmp", "sys", NR["kcmp"], 1, 1, 0, 0, 0, errors="EPERM",
+        control=works, control_args=("sys", NR["kcmp"], os.getpid(), os.getpid(), 0, 0, 0))
+attempt("P5 make the runner the first to die: oom_score_adj", "write", "/proc/1/oom_score_adj",
+        "1000", errors="EACCES EPERM",
+        control_args=("write", f"/proc/{VICTIM.pid}/oom_score_adj", "1000"))
+
+
+@test("P5 children that the runner never started do not confuse it")
+def _():
+    equal(inside(sb, "clone-parent", 50)[0], 0)
+    equal(sb.sh("echo still here; exit 3")["exit_code"], 3)
+
+
+@test("P5 stopping every process does not stop the sandbox's end")
+def _():
+    with d.sandbox() as other:
+        put_attack(other)
+        d.post(f"/sandboxes/{other.id}/exec", {"command": [INSIDE, "stop-all", "30"], "async": True})
+        time.sleep(0.1)
+        for _ in range(3):
+            d.post(f"/sandboxes/{other.id}/exec", {"command": ["true"], "async": True})
+        start = time.time()
+        equal(other.delete().status, 200, "delete")
+        check(time.time() - start < 5, "it took long")
+        equal(processes("attack stop-all"), [])
+    equal(sb.sh("echo here")["stdout"], "here\n", "other sandboxes")
+
+
+# --- P6: another sandbox, and the host's own processes
+
+with_neighbour = d.sandbox()
+put_attack(with_neighbour)
+PORT = 40404
+
+
+@test("P6 the neighbour has left what is looked for")
+def _():
+    d.post(f"/sandboxes/{with_neighbour.id}/exec",
+           {"command": [INSIDE, "leave", str(PORT), "120"], "async": True})
+    wait_for(lambda: inside(with_neighbour, "connect", "127.0.0.1", PORT)[0] == 0,
+             "the neighbour is ready")
+    for what in ("find-shm", "find-msg", "find-sem", "connect-abstract"):
+        equal(inside(with_neighbour, what)[0], 0, f"control: {what} inside the same sandbox")
+
+
+attempt("P6 the neighbour's System V memory", "find-shm", errors="ENOENT", control=None)
+attempt("P6 the neighbour's System V queue", "find-msg", errors="ENOENT", control=None)
+attempt("P6 the neighbour's System V semaphore", "find-sem", errors="ENOENT", control=None)
+attempt("P6 the neighbour's POSIX queue", "find-queue", errors="ENOENT EACCES", control=None)
+attempt("P6 the neighbour's abstract socket", "connect-abstract", errors="ECONNREFUSED EPERM",
+        control=None)
+attempt("P6 the neighbour by loopback", "connect", "127.0.0.1", PORT, errors="ECONNREFUSED",
+        control=None)
+
+
+@test("P6 the neighbour's processes: neither seen nor signalled")
+def _():
+    check("attack leave" in with_neighbour.sh("cat /proc/*/cmdline | tr '\\0' ' '")["stdout"],
+          "control: it is seen in its own sandbox")
+    check("attack leave" not in sb.sh("cat /proc/*/cmdline | tr '\\0' ' '")["stdout"], "seen")
+    sb.sh("kill -9 -1")
+    sb.sh("for p in $(seq 2 2000); do kill -9 $p; done 2>/dev/null")
+    check(processes("attack leave"), "it was killed from another sandbox")
+    host = processes("attack leave")[0]
+    refused(sb, "kill", host, 9, errors="ESRCH EPERM")
+
+
+@test("P6 the neighbour's files")
+def _():
+    with_neighbour.sh("echo secret > /tmp/secret; echo secret > /workspace/secret;"
+                      " echo secret > /dev/shm/secret")
+    equal(sb.sh("cat /tmp/secret /workspace/secret /dev/shm/secret 2>/dev/null")["stdout"], "")
+
+
+@test("P6 two sandboxes have no host user in common")
+def _():
+    maps = [s.sh("cat /proc/self/uid_map /proc/self/gid_map")["stdout"] for s in (sb, with_neighbour)]
+    ids = [{int(line.split()[1]) for line in m.splitlines()} for m in maps]
+    check(not ids[0] & ids[1], ids)
+    check(min(ids[0] | ids[1]) >= 65536, "an id of the host is mapped")
+
+
+@test("P6 the daemon's own port and the host's abstract sockets")
+def _():
+    works("connect", "127.0.0.1", d.port)
+    refused(sb, "connect", "127.0.0.1", d.port, errors="ECONNREFUSED")
+    server = socket.socket(socket.AF_UNIX)
+    server.bind("\0mas-attack")
+    server.listen(5)
+    works("connect-abstract")
+    refused(sb, "connect-abstract", errors="ECONNREFUSED EPERM")
+    server.close()
+
+
+# --- P7: network
+
+attempt("P7 an address of the world", "connect", "192.0.2.1", 80, errors="ENETUNREACH", control=None)
+attempt("P7 the cloud's metadata address", "connect", "169.254.169.254", 80, errors="ENETUNREACH",
+        control=None)
+attempt("P7 a raw socket", "socket", 2, 3, 1, errors="EPERM")
+attempt("P7 a raw IPv6 socket", "socket", 10, 3, 58, errors="EPERM")
+attempt("P7 a packet socket", "socket", 17, 3, 0x300, errors="EPERM")
+attempt("P7 the hypervisor: AF_VSOCK", "socket", 40, 1, 0, errors="EPERM")
+for name, family, kind in (("AF_ALG", 38, 5), ("AF_BLUETOOTH", 31, 3), ("AF_CAN", 29, 3),
+                           ("AF_TIPC", 30, 1), ("AF_KEY", 15, 3), ("AF_RDS", 21, 5),
+                           ("AF_X25", 9, 5), ("AF_XDP", 44, 3), ("AF_QIPCRTR", 42, 2)):
+    attempt(f"P7 another family: {name}", "socket", family, kind, 0, errors="EPERM",
+            control=reaches_kernel)
+for name, protocol in (("audit", 9), ("netfilter", 12), ("uevents", 15), ("generic", 16),
+                       ("sock_diag", 4), ("xfrm", 6), ("connector", 11), ("crypto", 21)):
+    attempt(f"P7 netlink: {name}", "socket", 16, 3, protocol, errors="EPERM",
+            control=reaches_kernel)
+attempt("P7 other TCP: multipath", "socket", 2, 1, 262, errors="EPERM", control=reaches_kernel)
+attempt("P7 other families through socketpair: netlink audit", "socketpair", 16, 3, 9,
+        errors="EPERM")
+attempt("P7 other families through socketpair: AF_VSOCK", "socketpair", 40, 1, 0, errors="EPERM")
+attempt("P7 add an interface", "new-link", errors="EPERM", private=True)
+attempt("P7 take loopback down", "lo-down", errors="EPERM", private=True)
+
+
+@test("P7 netlink route reads, and what is allowed works")
+def _():
+    equal(inside(sb, "socket", 16, 3, 0)[0], 0, "NETLINK_ROUTE")
+    for family in (1, 2, 10):
+        equal(inside(sb, "socket", family, 1, 0)[0], 0, f"family {family}")
+    equal(inside(sb, "socketpair", 1, 1, 0)[0], 0, "socketpair")
+
+
+# --- P8: devices
+
+attempt("P8 make a node of the host's disk", "mknod", "/workspace/disk", "b", 254, 0,
+        errors="EPERM EACCES", control_args=("mknod", d.dir + "/disk", "b", 254, 0))
+attempt("P8 make a node of the kernel's memory", "mknod", "/dev/shm/mem", "c", 1, 1,
+        errors="EPERM EACCES", control_args=("mknod", d.dir + "/mem", "c", 1, 1))
+for path in ("/dev/vda", "/dev/sda", "/dev/loop0", "/dev/loop-control", "/dev/kvm", "/dev/fuse",
+             "/dev/net/tun", "/dev/mapper/control", "/dev/console", "/dev/tty0"):
+    attempt(f"P8 open {path}", "read", path, control=None, errors="ENOENT EACCES EPERM ENXIO")
+
+
+@test("P8 only the harmless devices exist")
+def _():
+    out = sb.sh("find /dev -type c -o -type b")["stdout"].split()
+    out = sorted(p for p in out if not p.startswith("/dev/pts/"))
+    equal(out, ["/dev/" + n for n in ("full", "null", "random", "tty", "urandom", "zero")])
+
+
+# --- P9: rights
+
+attempt("P9 become root: setresuid", "setuid", 0, errors="EPERM")
+attempt("P9 become the sandbox's nobody", "setuid", 65534, errors="EPERM")
+attempt("P9 become another group", "setgid", 0, errors="EPERM")
+attempt("P9 add a group", "setgroups", 0, errors="EPERM")
+attempt("P9 any capability", "has-capability", errors="EPERM")
+for name, number in (("CAP_SYS_ADMIN", 21), ("CAP_DAC_OVERRIDE", 1), ("CAP_SETUID", 7)):
+    attempt(f"P9 raise {name}", "raise-capability", number, errors="EPERM")
+attempt("P9 real-time priority", "realtime", errors="EPERM", control=None)
+attempt("P9 a better nice value", "nice", -5, errors="EACCES EPERM")
+attempt("P9 more open files than allowed", "raise-rlimit", 7, errors="EPERM", control=None)
+attempt("P9 core dumps", "core", errors="EPERM")
+attempt("P9 be spared by the OOM killer", "write", "/proc/self/oom_score_adj", "-1000",
+        errors="EACCES EPERM", control=None)
+attempt("P9 be killed after the daemon", "write", "/proc/self/oom_score_adj", "-1",
+        errors="EACCES EPERM", control=None)
+
+
+@test("P9 be killed together with the daemon, not before it")
+def _():
+    with open("/proc/self/status") as f:
+        rights = int(re.search(r"CapEff:\s*(\w+)", f.read())[1], 16)
+    if not rights >> 24 & 1:
+        raise Skip("root has no CAP_SYS_RESOURCE here, and so cannot raise the least value")
+    works("write", "/proc/self/oom_score_adj", "0")
+    refused(sb, "write", "/proc/self/oom_score_adj", "0", errors="EACCES EPERM")
+
+
+@test("P9 no_new_privs, an empty bounding set but for the runner's, a filter")
+def _():
+    status = sb.sh("cat /proc/self/status")["stdout"]
+    for line in ("NoNewPrivs:\t1", "Seccomp:\t2", "CapEff:\t0000000000000000",
+                 "CapPrm:\t0000000000000000", "CapInh:\t0000000000000000",
+                 "CapAmb:\t0000000000000000", "CapBnd:\t00000000000000e0"):
+        check(line in status, line)
+
+
+@test("P9 programs of the host that are set-user-ID stay powerless")
+def _():
+    with open("/proc/self/status") as f:
+        check("CapEff:\t0000000000000000" not in f.read(), "control: outside, root has rights")
+    r = sb.sh("for p in su mount umount passwd newgrp chsh; do command -v $p; done;"
+              " su -c id root </dev/null; mount -t tmpfs x /tmp; newuidmap $$ 0 0 1; id -u")
+    check(r["stdout"].strip().endswith("1000"), r)
+
+
+# --- P10: namespaces
+
+for name, flag in (("user", CLONE_NEWUSER), ("mount", CLONE_NEWNS), ("network", CLONE_NEWNET),
+                   ("pid", CLONE_NEWPID), ("ipc", 0x08000000), ("uts", 0x04000000),
+                   ("cgroup", 0x02000000), ("time", 0x80)):
+    attempt(f"P10 unshare: {name}", "unshare", flag, errors="EPERM")
+attempt("P10 clone into a user namespace", "clone", CLONE_NEWUSER, errors="EPERM")
+attempt("P10 clone3 into a user namespace", "clone3", CLONE_NEWUSER, errors="ENOSYS")
+for kind in ("mnt", "user", "pid", "net"):
+    attempt(f"P10 join the runner's namespaces: {kind}", "setns", f"/proc/1/ns/{kind}",
+            errors="EACCES EPERM", control=None)
+attempt("P10 join its own: setns", "setns", "/proc/self/ns/uts", errors="EPERM")
+
+# --- P11: system calls, in each way a processor has to make them
+
+for name, args, control in (
+        ("swapon", ("s:/workspace/attack", 0), None),
+        ("reboot", (0xfee1dead, 672274793, 0xcdef0123), None),
+        ("init_module", ("b:", 0, "s:"), reaches_kernel),
+        ("finit_module", (0, "s:", 0), reaches_kernel),
+        ("delete_module", ("s:none-of-this-name", 0x800), reaches_kernel),
+        ("kexec_load", (0, 0, 0, 0), None),
+        ("kexec_file_load", (-1, -1, 0, 0, 0), None),
+        ("quotactl", (0x80000700, 0, 0, 0), None),
+        ("acct", ("s:/nonexistent",), reaches_kernel),
+        ("clock_settime", (0, "b:"), None),
+        ("settimeofday", ("b:", 0), None),
+        ("adjtimex", ("b:",), works),
+        ("clock_adjtime", (0, "b:"), works),
+        ("add_key", ("s:user", "s:mas", "s:x", 1, -2), works),
+        ("request_key", ("s:user", "s:mas-none", 0, -2), reaches_kernel),
+        ("keyctl", (0, -3, 1), works),
+        ("perf_event_open", ("b:", 0, -1, -1, 0), reaches_kernel),
+        ("bpf", (5, "b:", 128), reaches_kernel),
+        ("userfaultfd", (1,), reaches_kernel),
+        ("io_uring_setup", (4, "b:"), works),
+        ("fanotify_init", (0, 0), works),
+        ("syslog", (10, 0, 0), works),
+        ("iopl", (3,), None),
+        ("ioperm", (0x80, 1, 1), None),
+        ("personality", (0x0400000,), works),
+        ("sethostname", ("s:x", 1), None),
+        ("setdomainname", ("s:x", 1), None),
+        ("vhangup", (), None),
+        ("migrate_pages", (1, 64, "b:", "b:"), None),
+        ("move_pages", (1, 0, 0, 0, 0, 0), None),
+        ("fspick", (-100, "s:/", 0), works),
+        ("name_to_handle_at", (-100, "s:/", "b:", "b:", 0), reaches_kernel)):
+    attempt(f"P11 {name}", "sys", NR[name], *args, errors="EPERM ENOSYS", control=control)
+
+attempt("P11 i386: mount", "i386", 21, "b:none", "b:/tmp", "b:tmpfs", 0, 0, errors="EPERM",
+        private=True)
+attempt("P11 i386: a user namespace by clone", "i386", 120, CLONE_NEWUSER, 0, 0, 0, 0,
+        errors="EPERM", control=None)
+attempt("P11 i386: a user namespace by unshare", "i386", 310, CLONE_NEWUSER, errors="EPERM")
+attempt("P11 i386: ptrace the runner", "i386", 26, 0x4206, 1, 0, 0, errors="EPERM", control=None)
+attempt("P11 i386: socketcall of a packet socket", "socketcall", 1, 17, 3, 0, errors="EPERM")
+attempt("P11 i386: socketcall of netlink audit", "socketcall", 1, 16, 3, 9, errors="EPERM")
+attempt("P11 i386: socketcall of a pair of another family", "socketcall", 8, 16, 3, 9,
+        errors="EPERM", control=reaches_kernel)
+attempt("P11 i386: keyctl", "i386", 288, 0, 0xfffffffd, 1, errors="EPERM")
+attempt("P11 i386: bpf", "i386", 357, 5, "b:", 128, errors="EPERM", control=reaches_kernel)
+attempt("P11 i386: io_uring_setup", "i386", 425, 4, "b:", errors="EPERM ENOSYS")
+attempt("P11 i386: vm86", "i386", 166, 0, 0, errors="EPERM ENOSYS", control=None)
+attempt("P11 i386: swapon", "i386", 87, "b:/workspace/attack", 0, errors="EPERM", control=None)
+attempt("P11 x32: getpid", "x32", 39, errors="ENOSYS", control=None)
+attempt("P11 x32: mount", "x32", 165, "s:none", "s:/tmp", "s:tmpfs", 0, 0, errors="ENOSYS",
+        control=None)
+attempt("P11 x32: ptrace the runner", "x32", 521, 0x4206, 1, 0, 0, errors="ENOSYS", control=None)
+attempt("P11 a number that means nothing", "sys", 1000, errors="ENOSYS", control=None)
+
+# --- P12: terminals
+
+attempt("P12 type into a terminal: TIOCSTI", "pty-ioctl", 0x5412, errors="EPERM")
+attempt("P12 TIOCSTI with bits above 32", "pty-ioctl", 0x100005412, errors="EPERM")
+attempt("P12 TIOCLINUX", "pty-ioctl", 0x541c, errors="EPERM", control=reaches_kernel)
+
+
+@test("P12 a terminal of the API is its own: no typing, no other's")
+def _():
+    check("refused EPERM" in terminal(sb, INSIDE, "tty-ioctl", "0x5412"), "TIOCSTI")
+    out = terminal(sb, "/bin/sh", "-c", "tty; ls /dev/pts").split()
+    check(set(out[1:]) <= {"ptmx", out[0].split("/")[-1]}, out)
+
+
+# --- P13: cgroups
+
+attempt("P13 mount cgroup version 1", "mount", "cgroup", "/tmp", "cgroup", "memory", errors="EPERM",
+        control=None)
+attempt("P13 mount cgroup version 2", "mount", "cgroup2", "/tmp", "cgroup2", errors="EPERM",
+        private=True)
+attempt("P13 a release agent", "write", "/sys/fs/cgroup/memory/release_agent", "/tmp/x",
+        errors="ENOENT EACCES EROFS", control=None)
+
+
+@test("P13 the cgroup's place on the host does not show")
+def _():
+    lines = sb.sh("cat /proc/self/cgroup")["stdout"].splitlines()
+    check(lines and all(line.endswith(":/") for line in lines), lines)
+
+
+# --- P17: the way to the gateway
+
+@test("P17 no gateway where the network was not asked for")
+def _():
+    refused(sb, "connect-path", "/.mas/gateway.sock", errors="ENOENT ECONNREFUSED EACCES")
+    refused(sb, "create", "/.mas/run/gateway.sock", errors="EACCES EROFS EPERM")
+    equal(sb.sh("rm -f /.mas/gateway.sock /.mas/mas-tool-net; ls /.mas")["stdout"].split(),
+          ["disk", "empty", "gateway.sock", "mas-tool-net", "mas-toolrunner", "run"])
+
+
+@test("P5 after all this the runner is the same and well")
+def _():
+    equal(sb.sh("echo fine; exit 5")["exit_code"], 5)
+    equal(d.get(sb.path).json["state"], "ready")
+
+
+try:
+    main()
+finally:
+    VICTIM.kill()
+    VICTIM.wait()
+    d.__exit__()
