@@ -36,7 +36,7 @@ static int check_depth(const char *data, size_t len, struct error *err)
     return 0;
 }
 
-json_t *json_parse(const char *data, size_t len, struct error *err)
+static json_t *parse(const char *data, size_t len, size_t flags, struct error *err)
 {
     json_error_t je;
     if (len == 0) {
@@ -45,22 +45,37 @@ json_t *json_parse(const char *data, size_t len, struct error *err)
     }
     if (check_depth(data, len, err) < 0)
         return NULL;
-    json_t *value = json_loadb(data, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &je);
+    json_t *value = json_loadb(data, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | flags, &je);
     if (!value)
         error_set(err, ERROR_INVALID, 0, "invalid JSON: line %d column %d: %s", je.line, je.column,
                   je.text);
     return value;
 }
 
-json_t *json_parse_object(const char *data, size_t len, struct error *err)
+json_t *json_parse(const char *data, size_t len, struct error *err)
 {
-    json_t *value = json_parse(data, len, err);
+    return parse(data, len, 0, err);
+}
+
+static json_t *parse_object(const char *data, size_t len, size_t flags, struct error *err)
+{
+    json_t *value = parse(data, len, flags, err);
     if (value && !json_is_object(value)) {
         error_set(err, ERROR_INVALID, 0, "invalid JSON: an object is expected");
         json_decref(value);
         return NULL;
     }
     return value;
+}
+
+json_t *json_parse_object(const char *data, size_t len, struct error *err)
+{
+    return parse_object(data, len, 0, err);
+}
+
+json_t *json_parse_answer(const char *data, size_t len, struct error *err)
+{
+    return parse_object(data, len, JSON_ALLOW_NUL, err);
 }
 
 static json_t *member(const json_t *obj, const char *key)

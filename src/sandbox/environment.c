@@ -31,7 +31,17 @@ static void put(struct builder *b, const char *entry)
     b->items[b->count++] = entry;
 }
 
-char **environment_build(char *const *sandbox_env, char *const *exec_env, bool terminal)
+static bool is_listed(char *const *whitelist, const char *entry)
+{
+    size_t n = strcspn(entry, "=");
+    for (char *const *name = whitelist; name && *name; name++)
+        if (strlen(*name) == n && strncmp(*name, entry, n) == 0)
+            return true;
+    return !whitelist;
+}
+
+char **environment_build(char *const *sandbox_env, char *const *whitelist, char *const *exec_env,
+                         bool terminal)
 {
     size_t max = ELEMENTS(defaults) + strv_length(sandbox_env) + strv_length(exec_env) + 1;
     struct builder b = {.items = xcalloc(max, sizeof(*b.items))};
@@ -39,7 +49,8 @@ char **environment_build(char *const *sandbox_env, char *const *exec_env, bool t
     for (size_t i = 0; i < n_defaults; i++)
         put(&b, defaults[i]);
     for (char *const *e = sandbox_env; e && *e; e++)
-        put(&b, *e);
+        if (is_listed(whitelist, *e))
+            put(&b, *e);
     for (char *const *e = exec_env; e && *e; e++)
         put(&b, *e);
     char **env = strv_copy((char *const *)b.items);

@@ -5,4 +5,5 @@
 #include <stdbool.h>
 
 /* Vectors may be NULL. The caller frees with strv_free(). */
-char **environment_build(char *const *sandbox_env, char *const *exec_env, bool terminal);
+char **environment_build(char *const *sandbox_env, char *const *whitelist, char *const *exec_env,
+                         bool terminal);

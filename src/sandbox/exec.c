@@ -466,7 +466,8 @@ static void send_spawn(struct exec *e, const struct exec_spec *spec)
 {
     struct sandbox *sb = e->sandbox;
     const struct manager_options *o = &sb->manager->options;
-    _cleanup_strv_ char **env = environment_build(sb->spec.env, spec->env, spec->pty);
+    _cleanup_strv_ char **env =
+        environment_build(sb->spec.env, spec->env_whitelist, spec->env, spec->pty);
     struct spawn_path *paths = xcalloc(spec->n_paths, sizeof(*paths));
     for (size_t i = 0; i < spec->n_paths; i++)
         paths[i] = (struct spawn_path){spec->paths[i].writable, spec->paths[i].path};

@@ -42,7 +42,9 @@ struct exec_path {
 
 struct exec_spec {
     char *const *argv;
-    char *const *env;       /* KEY=VALUE, over the sandbox's */
+    char *const *env; /* KEY=VALUE, over the sandbox's */
+    /* Of the sandbox's variables, only those with these names; NULL: all. */
+    char *const *env_whitelist;
     const char *cwd;        /* NULL: the sandbox's workdir */
     const char *stdin_data; /* sent, then closed unless open_stdin */
     size_t stdin_len;

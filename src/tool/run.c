@@ -30,6 +30,7 @@ static void free_spec(struct run *run)
 {
     strv_free((char **)run->spec.argv);
     strv_free((char **)run->spec.env);
+    strv_free((char **)run->spec.env_whitelist);
     free((char *)run->spec.cwd);
     free((char *)run->spec.stdin_data);
     for (size_t i = 0; i < run->spec.n_paths; i++)
@@ -42,6 +43,7 @@ static void copy_spec(struct run *run, const struct exec_spec *s)
     run->spec = *s;
     run->spec.argv = strv_copy(s->argv);
     run->spec.env = s->env ? strv_copy(s->env) : NULL;
+    run->spec.env_whitelist = s->env_whitelist ? strv_copy(s->env_whitelist) : NULL;
     run->spec.cwd = s->cwd ? xstrdup(s->cwd) : NULL;
     if (s->stdin_len) {
         char *data = xcalloc(1, s->stdin_len);

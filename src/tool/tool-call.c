@@ -31,7 +31,6 @@ struct preparation {
     struct tool_command command;
     struct spec spec;
     char **paths; /* NULL: not narrowed */
-    char **env;
     struct exec_path *exec_paths;
     uint64_t timeout_ms, limit_as_bytes;
 };
@@ -113,7 +112,8 @@ static void answer_command(struct tool_call *call, struct exec *e)
     _cleanup_json_ json_t *result = json_object();
     set_text(result, "stdout", &out);
     set_text(result, "stderr", &errs);
-    json_object_set_new(result, "exit_code", json_integer(er->exit_code));
+    if (er->has_exit_code)
+        json_object_set_new(result, "exit_code", json_integer(er->exit_code));
     if (omitted[0] || omitted[1])
         json_object_set_new(result, "truncated", json_true());
     struct tool_result r = {.ok = er->status == EXEC_COMPLETED && er->exit_code == 0,
@@ -166,7 +166,7 @@ static void answer_json(struct tool_call *call, struct exec *e)
     if (er->status == EXEC_COMPLETED)
         journal_collect(exec_journal(e), 1, TOOL_ANSWER_MAX, &out, &omitted, &gap);
     _cleanup_json_ json_t *answer =
-        out.len && !omitted ? json_parse_object(out.data, out.len, &ignored) : NULL;
+        out.len && !omitted ? json_parse_answer(out.data, out.len, &ignored) : NULL;
     if (!answer || (er->exit_code && !json_object_get(answer, "error"))) {
         answer_broken(call, e);
         return;
@@ -322,7 +322,6 @@ static void preparation_done(struct preparation *p)
     tool_command_done(&p->command);
     spec_done(&p->spec);
     strv_free(p->paths);
-    strv_free(p->env);
     free(p->exec_paths);
 }
 
@@ -362,6 +361,7 @@ static struct run *start_run(struct tool_call *call, const struct tool_request *
                  .narrow = p->paths && !helper,
                  .paths = p->exec_paths,
                  .n_paths = helper ? 0 : strv_length(p->paths),
+                 .env_whitelist = req->policy ? req->policy->env_whitelist : NULL,
                  .cwd = req->sandbox && req->policy ? req->policy->workdir : NULL},
     };
     return run_start(&run, &run_events, call, err);
