@@ -76,7 +76,7 @@ static void reject_long_line(struct line_mode *l)
 static bool is_blank(const char *line, size_t len)
 {
     for (size_t i = 0; i < len; i++)
-        if (!strchr(" \t\r", line[i]))
+        if (!line[i] || !strchr(" \t\r", line[i]))
             return false;
     return true;
 }
