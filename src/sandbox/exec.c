@@ -88,6 +88,7 @@ static void finish(struct exec *e)
     e->stdin_open = false;
     list_remove(&e->phase_node);
     m->counts.execs_running--;
+    sb->n_running--;
     if (e->result.status == EXEC_FAILED)
         m->counts.execs_failed_total++;
     if (e->journal)
@@ -513,16 +514,24 @@ static int check_size(const struct exec_spec *spec, struct error *err)
     return 0;
 }
 
+static int check_count(const struct sandbox *sb, struct error *err)
+{
+    const struct manager *m = sb->manager;
+    if (m->counts.execs_running >= m->options.max_execs)
+        return error_set(err, ERROR_LIMIT, 0, "%zu commands are running already (max_execs)",
+                         m->options.max_execs);
+    if (sb->n_running >= m->options.max_execs_per_sandbox)
+        return error_set(err, ERROR_LIMIT, 0,
+                         "%zu commands are running in this sandbox already (max_execs_per_sandbox)",
+                         m->options.max_execs_per_sandbox);
+    return 0;
+}
+
 struct exec *exec_start(struct sandbox *sb, const struct exec_spec *spec, struct error *err)
 {
     struct manager *m = sb->manager;
-    if (sandbox_check_ready(sb, err) < 0 || check_size(spec, err) < 0)
+    if (sandbox_check_ready(sb, err) < 0 || check_size(spec, err) < 0 || check_count(sb, err) < 0)
         return NULL;
-    if (m->counts.execs_running >= m->options.max_execs) {
-        error_set(err, ERROR_LIMIT, 0, "%zu commands are running already (max_execs)",
-                  m->options.max_execs);
-        return NULL;
-    }
     struct exec *e = exec_new(sb, spec);
     list_append(&sb->execs, &e->node);
     list_append(&sb->running, &e->phase_node);
@@ -530,6 +539,7 @@ struct exec *exec_start(struct sandbox *sb, const struct exec_spec *spec, struct
     sb->n_execs++;
     sb->last_exec_ns = e->started_ns;
     m->counts.execs_running++;
+    sb->n_running++;
     m->counts.execs_total++;
     sandbox_hold(sb);
     if (e->journal)
