@@ -379,7 +379,7 @@ static void test_isolation(void)
     end("iso-b", b);
 }
 
-static void test_reattach_state(void)
+static void test_list(void)
 {
     struct plan p = client_plan(PLAN_LIST, "");
     struct plan_reply r;
@@ -401,6 +401,50 @@ static int count_entries(const char *dir, const char *prefix)
     if (d)
         closedir(d);
     return n;
+}
+
+static void test_reattach(void)
+{
+    struct plan_reply r;
+    int fd = create_plain("survivor"), lost = create_plain("lost"), fresh = -1;
+    close(c.sock);
+    c.sock = -1;
+    client_shell(lost, "!exit");
+    close(fd);
+    close(lost);
+    usleep(50 * 1000);
+    ok(client_reattach(&c), "a new control plane is attached");
+    ok(client_receive(&c, &r, NULL) && r.event == EVENT_EXITED && strcmp(r.id, "lost") == 0 &&
+           WEXITSTATUS(r.wait_status) == 7,
+       "what ended in between is reported to it");
+    struct plan p = client_plan(PLAN_CONNECT, "survivor");
+    r = client_call(&c, &p, &fresh);
+    ok(r.error == 0 && contains(client_shell(fresh, "echo still here"), "still here"),
+       "what lives on answers on a fresh connection");
+    end("survivor", fresh);
+}
+
+/* An ordered end removes everything before the process is gone. */
+static void test_end(struct warden_options *o)
+{
+    char prefix[24];
+    snprintf(prefix, sizeof(prefix), "mas-end-%d", (int)getpid());
+    const char *before = o->cgroup_prefix;
+    struct client first = c;
+    o->cgroup_prefix = prefix;
+    c = client_start(o);
+    int fd = create_plain("last");
+    close(c.side);
+    waitpid(c.warden_pid, NULL, 0);
+    char byte;
+    ok(read(fd, &byte, 1) == 0, "an ordered end ends the sandboxes");
+    ok(count_entries("/sys/fs/cgroup/memory", prefix) == 0 &&
+           count_entries("/sys/fs/cgroup", prefix) == 0,
+       "an ordered end leaves no cgroup");
+    close(fd);
+    close(c.sock);
+    c = first;
+    o->cgroup_prefix = before;
 }
 
 static bool process_has(const char *pid, const char *marker)
@@ -434,11 +478,11 @@ static void test_warden_dies(const struct warden_options *o)
     int fd = create_plain("orphan");
     char marker[32];
     snprintf(marker, sizeof(marker), "sleep 31%d", (int)getpid());
-    client_shell(fd, "(setsid sleep 31%d >/dev/null 2>&1 &)", (int)getpid());
+    client_shell(fd, "(setsid sleep 31%d >/dev/null 2>&1 &); sleep 0.3", (int)getpid());
     ok(count_processes(marker) >= 1, "a process runs in the sandbox");
     kill(c.warden_pid, SIGKILL);
     waitpid(c.warden_pid, NULL, 0);
-    usleep(100 * 1000);
+    usleep(100 * 1000); /* what SECURITY.md promises */
     ok(count_processes(marker) == 0, "100 ms after kill -9 of the warden it is gone");
     close(fd);
     close(c.sock);
@@ -486,7 +530,7 @@ int main(int argc, char **argv)
     o.ceiling.processes = 1000;
     o.runner_fd = open(argv[1], O_RDONLY | O_CLOEXEC);
     started_ns = clock_mono_ns();
-    c = client_start(&o, NULL);
+    c = client_start(&o);
     struct plan p = client_plan(PLAN_PROBE, "");
     can = client_call(&c, &p, NULL);
     ok(can.error == 0, "a warden starts and answers a probe");
@@ -504,7 +548,9 @@ int main(int argc, char **argv)
     test_mounts();
     test_ceiling();
     test_isolation();
-    test_reattach_state();
+    test_list();
+    test_reattach();
+    test_end(&o);
     test_warden_dies(&o);
     char command[256];
     snprintf(command, sizeof(command), "rm -rf %s %s", state_dir, allowed_dir);
