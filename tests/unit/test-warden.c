@@ -56,7 +56,7 @@ static void test_life(void)
     strcpy(p.hostname, "my-box");
     r = create(&p, &fd);
     ok(r.error == 0 && r.pid > 0 && fd >= 0, "a sandbox is created");
-    ok(contains(client_shell(fd, "hostname; id -u; id -un; echo $$; cat /proc/1/comm"),
+    ok(contains(client_shell(fd, "uname -n; id -u; id -un; echo $$; cat /proc/1/comm"),
                 "my-box\n1000\nsandbox\n"),
        "hostname and user are the sandbox's");
     p.tag = 0;
@@ -130,38 +130,44 @@ static void test_walls(void)
     end("walls", fd);
 }
 
+/* A small guest may lack some of these; make check's host has them all. */
+static const struct {
+    const char *program, *command, *wanted;
+} programs[] = {
+    {"python3",
+     "python3 -c 'import socket,subprocess,threading,multiprocessing as m;p=m.Pool(2);"
+     "print(sum(p.map(abs,[-1,-2])))'",
+     "3\nexit=0"},
+    {"node",
+     "node -e 'require(\"fs\").promises.readFile(\"/etc/hosts\").then(b=>console.log(b.length>5))'",
+     "true\nexit=0"},
+    {"gcc", "cd /tmp && echo 'int main(){return 5;}' > a.c && gcc a.c -o a && ./a; echo $?", "5\n"},
+    {"git",
+     "cd /workspace && git init -q . && git -c user.name=a -c user.email=b commit -q --allow-empty "
+     "-m x && git log --oneline | wc -l",
+     "1\nexit=0"},
+    {"script", "script -qc 'tty' /dev/null", "/dev/pts/0"},
+    {"python3",
+     "python3 - <<'X'\nimport socket\ns=socket.create_server(('127.0.0.1',0))\n"
+     "c=socket.create_connection(s.getsockname());a,_=s.accept()\n"
+     "c.send(b'hi');print(a.recv(9))\nX",
+     "b'hi'"},
+    {"strace", "strace -f true 2>&1 | tail -1", "exited with 0"},
+    {"gdb", "gdb -q -batch -ex run -ex bt --args /bin/true 2>&1 | grep -c 'exited normally'",
+     "1\n"},
+};
+
 static void test_programs(void)
 {
     int fd = create_plain("programs");
-    ok(contains(client_shell(fd,
-                             "python3 -c 'import socket,subprocess,threading,multiprocessing as m;"
-                             "p=m.Pool(2);print(sum(p.map(abs,[-1,-2])))'"),
-                "3\nexit=0"),
-       "python with processes and semaphores works");
-    ok(contains(client_shell(fd, "node -e "
-                                 "'require(\"fs\").promises.readFile(\"/etc/"
-                                 "hosts\").then(b=>console.log(b.length>5))'"),
-                "true\nexit=0"),
-       "node works");
-    ok(contains(
-           client_shell(
-               fd, "cd /tmp && echo 'int main(){return 5;}' > a.c && gcc a.c -o a && ./a; echo $?"),
-           "5\n"),
-       "gcc works");
-    ok(contains(client_shell(fd,
-                             "cd /workspace && git init -q . && git -c user.name=a -c user.email=b "
-                             "commit -q --allow-empty -m x && git log --oneline | wc -l"),
-                "1\nexit=0"),
-       "git works");
-    ok(contains(client_shell(fd, "script -qc 'tty' /dev/null"), "/dev/pts/0"), "terminals work");
-    ok(contains(client_shell(
-                    fd, "python3 - <<'X'\nimport socket\ns=socket.create_server(('127.0.0.1',0))\n"
-                        "c=socket.create_connection(s.getsockname());a,_=s.accept()\n"
-                        "c.send(b'hi');print(a.recv(9))\nX"),
-                "b'hi'"),
-       "loopback carries data");
-    ok(contains(client_shell(fd, "strace -f true 2>&1 | tail -1"), "exited with 0"),
-       "ptrace works inside");
+    for (size_t i = 0; i < ELEMENTS(programs); i++) {
+        const char *program = programs[i].program;
+        if (!strstr(client_shell(fd, "command -v %s", program), "exit=0"))
+            ok(true, "%s works # SKIP not installed", program);
+        else
+            ok(contains(client_shell(fd, "%s", programs[i].command), programs[i].wanted),
+               "%s works", program);
+    }
     end("programs", fd);
 }
 
