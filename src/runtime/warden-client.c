@@ -8,11 +8,14 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "base/map.h"
+
+#define PROBE_TIMEOUT_MS 10000
 
 struct pending {
     struct list node; /* in order of sending: the warden answers nearly in order */
@@ -149,7 +152,7 @@ struct warden_client *warden_client_new(uv_loop_t *loop, int sock)
 {
     struct warden_client *c = new0(struct warden_client);
     c->sock = sock;
-    c->next_tag = 1;
+    c->next_tag = (uint64_t)clock_mono_ns(); /* matches no reply owed to an earlier control plane */
     list_init(&c->pending);
     c->watches = map_new();
     fd_set_nonblock(sock, true);
@@ -208,23 +211,35 @@ void warden_client_on_exit(struct warden_client *c, const char *id, warden_exit_
     }
 }
 
+/* Reads records until the reply to tag: exits that an earlier control plane did not live to hear of
+ * may come first, and concern nobody here. */
+static int wait_for_reply(struct warden_client *c, uint64_t tag, struct plan_reply *ret,
+                          struct error *err)
+{
+    struct pollfd pfd = {.fd = c->sock, .events = POLLIN};
+    int fds[FD_PASS_MAX];
+    do {
+        if (poll(&pfd, 1, PROBE_TIMEOUT_MS) != 1)
+            return error_set(err, ERROR_INTERNAL, 0, "the warden does not answer");
+        ssize_t n = fd_recv_msg(c->sock, ret, sizeof(*ret), fds);
+        for (size_t i = 0; i < FD_PASS_MAX; i++)
+            fd_close(&fds[i]);
+        if (n != sizeof(*ret))
+            return error_set(err, ERROR_INTERNAL, 0, "the warden's answer to a probe is not one");
+    } while (ret->event != EVENT_NONE || ret->tag != tag);
+    return 0;
+}
+
 int warden_client_probe(struct warden_client *c, struct plan_reply *ret, struct error *err)
 {
     struct plan plan = {.version = PLAN_VERSION, .op = PLAN_PROBE, .tag = c->next_tag++};
-    struct pollfd pfd = {.fd = c->sock, .events = POLLIN};
-    int fds[FD_PASS_MAX];
     int r = send_plan(c, &plan);
     if (r < 0)
         return error_set(err, ERROR_INTERNAL, -r, "ask the warden what this host enforces");
-    if (poll(&pfd, 1, 10000) != 1)
-        return error_set(err, ERROR_INTERNAL, 0, "the warden does not answer");
-    ssize_t n = fd_recv_msg(c->sock, ret, sizeof(*ret), fds);
-    for (size_t i = 0; i < FD_PASS_MAX; i++)
-        fd_close(&fds[i]);
-    if (n != sizeof(*ret) || ret->tag != plan.tag)
-        return error_set(err, ERROR_INTERNAL, 0, "the warden's answer to a probe is not one");
-    c->probed = *ret;
-    return 0;
+    r = wait_for_reply(c, plan.tag, ret, err);
+    if (r == 0)
+        c->probed = *ret;
+    return r;
 }
 
 const struct plan_reply *warden_client_probed(const struct warden_client *c)
