@@ -4,7 +4,7 @@
 # cannot: that limits hold on version 2, and that a Debian 12 user's kernel has all that we call.
 #
 # Usage: check-guest.sh BUILD [SUITE,SUITE]   Prints TAP. Needs root, not KVM.
-# GUEST_TIMEOUT (seconds, 300), GUEST_LOG=1 (whole console on stderr).
+# GUEST_TIMEOUT (seconds, 300), GUEST_LOG=1 (the whole console on stderr).
 set -euo pipefail
 
 build=$(realpath "$1")
@@ -17,7 +17,7 @@ tsc_khz=2000000
 
 programs="mas-sandboxd mas-toolrunner mas-tool-net sbx tests/security/attack
 tests/unit/test-seccomp tests/unit/test-warden tests/unit/warden-runner"
-packages="base-files bash coreutils dash e2fsprogs findutils grep iproute2 libc-bin libc6 mount
+packages="base-files bash coreutils dash e2fsprogs findutils grep hostname iproute2 libc-bin libc6 mount
 procps python3-minimal python3.11-minimal libpython3.11-minimal libpython3.11-stdlib sed uidmap
 util-linux"
 modules="virtio virtio_ring virtio_mmio virtio_blk loop overlay"
@@ -57,7 +57,7 @@ libraries() {
 make_root() {
     local tree=$work/root list=$work/files p
     rm -rf "$tree" && mkdir -p "$tree"/usr/{bin,sbin,lib,lib64} "$tree"/{build/tests,tests} \
-        "$tree"/{dev,proc,sys,run,tmp,root,home,etc,var/lib}
+        "$tree"/{dev,proc,sys,run,tmp,root,home,srv,etc,var/lib}
     chmod 1777 "$tree/tmp"
     for p in bin sbin lib lib64; do
         ln -s "usr/$p" "$tree/$p"
@@ -102,5 +102,6 @@ fetch_kernel
 make_initramfs
 make_root
 set +e
-boot | tr -d '\r' | tee "$work/console.log" | if [ "${GUEST_LOG:-}" ]; then cat >&2; else cat >/dev/null; fi
+boot | tr -d '\r' >"$work/console.log"
+[ -z "${GUEST_LOG:-}" ] || cat "$work/console.log" >&2
 python3 "$source/tests/guest/read-console.py" "$work/console.log"

@@ -2,8 +2,8 @@
  * that is where a delegation (systemd's Delegate=yes, a container) gives rights and where limits
  * set on us hold for our sandboxes too. A group with processes cannot hand controllers to children,
  * so when the only processes in ours are ourselves and our children they are first moved to a leaf
- * beside the instance. As root, where the own group cannot be used, the top of the mount is tried.
- */
+ * beside the instance, and at the end back. As root, where the own group cannot be used, the top of
+ * the mount is tried. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -64,10 +64,10 @@ static bool list_has(const char *list, const char *name)
     return false;
 }
 
-/* Hands on each wanted controller that the group has; one that is refused is just not used. */
-static int enable_controllers(int group_fd)
+/* Hands on each wanted controller that the group has, or takes them back; one that is refused is
+ * just not used. */
+static int switch_controllers(int group_fd, char sign)
 {
-    int result = 0;
     _cleanup_strbuf_ struct strbuf have = STRBUF_INIT(4096);
     int r = fd_read_file_at(group_fd, "cgroup.controllers", &have);
     if (r < 0)
@@ -76,12 +76,10 @@ static int enable_controllers(int group_fd)
         char text[32];
         if (!have.data || !list_has(have.data, wanted[i].name))
             continue;
-        snprintf(text, sizeof(text), "+%s", wanted[i].name);
-        r = fd_write_file_at(group_fd, "cgroup.subtree_control", text);
-        if (r == -EBUSY) /* the group has processes; other refusals are the controller's own */
-            result = r;
+        snprintf(text, sizeof(text), "%c%s", sign, wanted[i].name);
+        fd_write_file_at(group_fd, "cgroup.subtree_control", text);
     }
-    return result;
+    return 0;
 }
 
 static bool is_ours(pid_t pid)
@@ -98,52 +96,91 @@ static bool is_ours(pid_t pid)
     return end && sscanf(end + 1, " %*c %d", &parent) == 1 && parent == getpid();
 }
 
-/* Moves the processes of group_fd to a leaf, unless one of them is a stranger. */
-static int move_ours(int group_fd, const char *leaf)
+static int read_pids(int group_fd, pid_t pids[V2_OURS_MAX], size_t *ret_n)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(V2_TEXT_MAX);
     int r = fd_read_file_at(group_fd, "cgroup.procs", &text);
     if (r < 0)
         return r;
-    pid_t pids[V2_OURS_MAX];
     size_t n = 0;
     char *save = NULL;
     for (char *l = text.data ? strtok_r(text.data, "\n", &save) : NULL; l;
          l = strtok_r(NULL, "\n", &save)) {
-        pid_t pid = (pid_t)atoi(l);
-        if (n == V2_OURS_MAX || !is_ours(pid))
+        if (n == V2_OURS_MAX)
             return -EBUSY;
-        pids[n++] = pid;
+        pids[n++] = (pid_t)atoi(l);
     }
+    *ret_n = n;
+    return 0;
+}
+
+static int move_pids(int to_fd, const pid_t *pids, size_t n)
+{
+    int r = 0;
+    for (size_t i = 0; i < n && (r == 0 || r == -ESRCH); i++) {
+        char text[16];
+        snprintf(text, sizeof(text), "%d", (int)pids[i]);
+        r = fd_write_file_at(to_fd, "cgroup.procs", text);
+    }
+    return r == -ESRCH ? 0 : r;
+}
+
+/* Moves the processes of group_fd to a leaf, unless one of them is a stranger. Must come before any
+ * controller is handed on: pids and cpu can be while there are processes, and then the group's
+ * children are no domains that could have memory. */
+static int move_ours(int group_fd, const char *leaf)
+{
+    pid_t pids[V2_OURS_MAX];
+    size_t n;
+    int r = read_pids(group_fd, pids, &n);
+    if (r < 0 || n == 0)
+        return r;
+    for (size_t i = 0; i < n; i++)
+        if (!is_ours(pids[i]))
+            return -EBUSY;
     if (mkdirat(group_fd, leaf, 0755) < 0 && errno != EEXIST)
         return -errno;
     _cleanup_close_ int leaf_fd = openat(group_fd, leaf, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    for (size_t i = 0; i < n && leaf_fd >= 0; i++) {
-        char pid_text[16];
-        snprintf(pid_text, sizeof(pid_text), "%d", (int)pids[i]);
-        r = fd_write_file_at(leaf_fd, "cgroup.procs", pid_text);
-        if (r < 0 && r != -ESRCH)
-            return r;
-    }
-    return leaf_fd < 0 ? -errno : 0;
+    return leaf_fd < 0 ? -errno : move_pids(leaf_fd, pids, n);
 }
 
-static int use_group(struct cgroup_root *root, int group_fd, const char *prefix)
+static void name_leaf(char leaf[CGROUP_NAME_SIZE], const struct cgroup_root *root)
+{
+    snprintf(leaf, CGROUP_NAME_SIZE, "%.48s-self", root->instance);
+}
+
+/* Makes the group as it was found, so that the next daemon can be started in it. Fails harmlessly
+ * while another instance has groups below it. */
+static void move_back(int group_fd, const struct cgroup_root *root)
 {
     char leaf[CGROUP_NAME_SIZE];
-    snprintf(leaf, sizeof(leaf), "%.48s-warden", prefix);
-    if (enable_controllers(group_fd) == -EBUSY) {
-        int r = move_ours(group_fd, leaf);
-        if (r < 0)
-            return r;
-        enable_controllers(group_fd);
-    }
+    pid_t pids[V2_OURS_MAX];
+    size_t n = 0;
+    name_leaf(leaf, root);
+    _cleanup_close_ int leaf_fd = openat(group_fd, leaf, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (leaf_fd < 0)
+        return;
+    switch_controllers(group_fd, '-');
+    if (read_pids(leaf_fd, pids, &n) == 0)
+        move_pids(group_fd, pids, n);
+    unlinkat(group_fd, leaf, AT_REMOVEDIR);
+}
+
+/* Only the top of the tree may have processes and hand on controllers; it has no type. */
+static bool is_top(int group_fd)
+{
+    return faccessat(group_fd, "cgroup.type", F_OK, 0) < 0 && errno == ENOENT;
+}
+
+/* Makes the instance's directory; -ENOENT when no controller arrives in it. */
+static int make_instance(struct cgroup_root *root, int group_fd)
+{
     if (mkdirat(group_fd, root->instance, 0755) < 0 && errno != EEXIST)
         return -errno;
     _cleanup_close_ int fd = openat(group_fd, root->instance, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return -errno;
-    enable_controllers(fd);
+    switch_controllers(fd, '+');
     _cleanup_strbuf_ struct strbuf have = STRBUF_INIT(4096);
     int r = fd_read_file_at(fd, "cgroup.subtree_control", &have);
     bool any = false;
@@ -156,8 +193,24 @@ static int use_group(struct cgroup_root *root, int group_fd, const char *prefix)
         unlinkat(group_fd, root->instance, AT_REMOVEDIR);
         return -ENOENT;
     }
-    root->has[CGROUP_CPUACCT] = root->has[CGROUP_FREEZER] = true;
     root->fd[0] = fd_steal(&fd);
+    return 0;
+}
+
+static int use_group(struct cgroup_root *root, int group_fd)
+{
+    char leaf[CGROUP_NAME_SIZE];
+    name_leaf(leaf, root);
+    int r = is_top(group_fd) ? 0 : move_ours(group_fd, leaf);
+    if (r == 0) {
+        switch_controllers(group_fd, '+');
+        r = make_instance(root, group_fd);
+    }
+    if (r < 0) {
+        move_back(group_fd, root);
+        return r;
+    }
+    root->has[CGROUP_CPUACCT] = root->has[CGROUP_FREEZER] = true;
     root->parent_fd[0] = fcntl(group_fd, F_DUPFD_CLOEXEC, 3);
     return 0;
 }
@@ -166,6 +219,7 @@ static int v2_open(struct cgroup_root *root, const char *prefix)
 {
     _cleanup_close_ int top = -1;
     _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(4096);
+    (void)prefix;
     int r = cgroup_each_mount(on_mount, &top);
     if (r < 0)
         return r;
@@ -175,8 +229,13 @@ static int v2_open(struct cgroup_root *root, const char *prefix)
     if (r < 0)
         return r;
     _cleanup_close_ int own = openat(top, path.data, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    r = own < 0 ? -errno : use_group(root, own, prefix);
-    return r == 0 || geteuid() != 0 ? r : use_group(root, top, prefix);
+    r = own < 0 ? -errno : use_group(root, own);
+    return r == 0 || geteuid() != 0 ? r : use_group(root, top);
+}
+
+static void v2_leave(const struct cgroup_root *root)
+{
+    move_back(root->parent_fd[0], root);
 }
 
 static int put(const struct cgroup *cg, const char *file, const char *text)
@@ -252,6 +311,7 @@ static int v2_freeze(struct cgroup *cg, bool on)
 const struct cgroup_driver cgroup_v2 = {
     .mechanism = MECHANISM_CGROUP_V2,
     .open = v2_open,
+    .leave = v2_leave,
     .limit = v2_limit,
     .read_stats = v2_read_stats,
     .freeze = v2_freeze,

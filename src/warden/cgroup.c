@@ -125,6 +125,12 @@ void cgroup_root_open(struct cgroup_root *root, const char *prefix)
     }
 }
 
+void cgroup_root_leave(const struct cgroup_root *root)
+{
+    if (root->driver && root->driver->leave)
+        root->driver->leave(root);
+}
+
 void cgroup_root_close(struct cgroup_root *root)
 {
     for (int i = 0; i < _CGROUP_MAX; i++) {

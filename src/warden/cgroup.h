@@ -50,6 +50,8 @@ struct cgroup_driver {
     /* Finds hierarchies and makes the instance's directories; -ENOENT when there is nothing to use.
      */
     int (*open)(struct cgroup_root *root, const char *prefix);
+    /* May be NULL; see cgroup_root_leave(). */
+    void (*leave)(const struct cgroup_root *root);
     int (*limit)(struct cgroup *cg, enum wall wall, const struct plan_limits *limits);
     void (*read_stats)(const struct cgroup *cg, struct plan_reply *ret);
     int (*freeze)(struct cgroup *cg, bool on);
@@ -59,6 +61,9 @@ extern const struct cgroup_driver cgroup_v1, cgroup_v2;
 
 /* Never fails: a host without usable cgroups gives a root without driver. */
 void cgroup_root_open(struct cgroup_root *root, const char *prefix);
+/* Undoes what was done to the group the warden was started in, once the directories are gone; for
+ * the janitor. */
+void cgroup_root_leave(const struct cgroup_root *root);
 /* Closes descriptors; the janitor has removed the directories. */
 void cgroup_root_close(struct cgroup_root *root);
 /* What enforces this wall, or MECHANISM_NONE. */

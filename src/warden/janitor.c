@@ -116,6 +116,7 @@ static void janitor_main(const struct cgroup_root *root, int sock)
     int64_t end = clock_mono_ms() + JANITOR_END_MS;
     while (!sweep_instance(root) && clock_mono_ms() < end)
         poll(NULL, 0, JANITOR_RETRY_MS);
+    cgroup_root_leave(root);
     _exit(0);
 }
 

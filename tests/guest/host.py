@@ -18,7 +18,6 @@ def groups():
 def group_of(sb):
     """The cgroup of a sandbox, found by the one that a command of its own is in."""
     marker = f"group-of-{sb.id}"
-    sb.daemon.post(sb.path + "/exec", {"command": ["sleep", "30.0", marker], "async": True})
     a = sb.daemon.post(sb.path + "/exec",
                        {"command": ["sh", "-c", f": {marker}; sleep 60"], "async": True})
     check(a.status in (200, 201, 202), a)
@@ -60,6 +59,12 @@ def make_group(name, controllers="cpu io memory pids", owner=None):
         for file in (".", "cgroup.procs", "cgroup.threads", "cgroup.subtree_control"):
             os.chown(os.path.join(path, file), owner, owner)
     return path
+
+
+def start_time(pid):
+    """When a process started, as the names of our groups have it."""
+    with open(f"/proc/{pid}/stat") as f:
+        return f.read().rsplit(")", 1)[1].split()[19]
 
 
 def daemon_in(group, *flags, user=None, **kw):

@@ -19,7 +19,7 @@ def _():
     release = tuple(int(n) for n in os.uname().release.split("-")[0].split(".")[:2])
     if release == (6, 1):
         equal(report["landlock"], {"by": "landlock", "abi": 2})
-    equal(by(report, "syscalls", "filesystem", "network"), ["seccomp", "namespaces", "namespaces"])
+    equal(by(report, "syscalls", "filesystem", "network"), ["seccomp", "namespace", "namespace"])
     equal(report["uid_separation"], True)
 
 
@@ -85,7 +85,7 @@ def _():
 @test("io_mb_per_s holds for what reaches the disk, also through an image")
 def _():
     with d.sandbox(limits={"memory_mb": 32, "disk_mb": 64, "io_mb_per_s": 1}) as sb:
-        equal(by(sb.created["effective"], "disk", "io"), ["loop", "cgroup v2"])
+        equal(by(sb.created["effective"], "disk", "io"), ["loop image", "cgroup v2"])
         group = group_of(sb)
         check("wbps=1048576" in read(group, "io.max"), read(group, "io.max"))
         start = time.monotonic()
@@ -97,8 +97,8 @@ def _():
 
 @test("io_mb_per_s is refused by name where no block device is")
 def _():
-    script = ("mount -t tmpfs t /mnt && mkdir /mnt/up /mnt/work && mount -t overlay o -o "
-              "lowerdir=/usr,upperdir=/mnt/up,workdir=/mnt/work /usr && exec \"$@\"")
+    script = ("mount -t tmpfs t /srv && mkdir /srv/up /srv/work && mount -t overlay o -o "
+              "lowerdir=/usr,upperdir=/srv/up,workdir=/srv/work /usr && exec \"$@\"")
     command = ["unshare", "--mount", "/bin/sh", "-c", script, "sh", SANDBOXD]
     with Daemon("--state-dir", "/run/mas-state", command=command) as other:
         refused_create(other, "io", limits={"io_mb_per_s": 1})
@@ -136,7 +136,7 @@ def _():
     equal(groups(), before)
 
 
-@test("what a killed daemon leaves is gone at once or with the next start")
+@test("a killed daemon leaves no process and no cgroup")
 def _():
     before = groups()
     other = Daemon().start()
@@ -147,11 +147,22 @@ def _():
     wait_for(lambda: not processes("sleep 998"), "its processes end")
     wait_for(lambda: not processes(other.dir), "the daemon's own end")
     other.process.wait()
-    check(groups() != before, "control: cgroups are left")
-    with Daemon():
-        pass
-    equal(groups(), before)
+    wait_for(lambda: groups() == before, "its cgroups go")
     other.__exit__()
+
+
+@test("what is left even so goes with the next start")
+def _():
+    before = groups()
+    left = make_group(f"{PREFIX}-4194304-1/s1")
+    make_group(f"{PREFIX}-4194304-1-self")
+    alive = make_group(f"{PREFIX}-1-{start_time(1)}/s1")
+    with Daemon():
+        check(os.path.exists(alive), "a living one's is left alone")
+        check(not os.path.exists(os.path.dirname(left)), "a dead one's is swept")
+    for path in (alive, os.path.dirname(alive)):
+        os.rmdir(path)
+    equal(groups(), before)
 
 
 @test("in a group of its own, as a service has it, the service's limits hold for sandboxes too")
@@ -162,6 +173,8 @@ def _():
             group = group_of(sb)
             check(group.startswith(service + "/"), group)
             equal(by(sb.created["effective"], "memory", "processes"), ["cgroup v2"] * 2)
+    equal((read(service, "cgroup.procs"), read(service, "cgroup.subtree_control")), ("", ""),
+          "as it was found")
     with daemon_in(service) as other:
         equal(by(effective(other, limits={"memory_mb": 64}), "memory"), ["cgroup v2"])
     equal([g for g in groups() if g.startswith(service)], [], "left in the service's group")
@@ -171,9 +184,8 @@ def _():
 @test("commands, files and the built-in tools work on this kernel")
 def _():
     with d.sandbox() as sb:
-        equal(sb.sh("echo out; echo err >&2; exit 3"),
-              {**sb.sh("true"), "stdout": "out\n", "stderr": "err\n", "exit_code": 3}
-              if False else sb.sh("echo out; echo err >&2; exit 3"))
+        r = sb.sh("echo out; echo err >&2; exit 3")
+        equal((r["stdout"], r["stderr"], r["exit_code"]), ("out\n", "err\n", 3))
         d.put(sb.path + "/files/content?path=/workspace/a", b"hello")
         equal(sb.exec("cat", "a")["stdout"], "hello")
     for language, code, want in (("python", "print(6*7)", "42\n"), ("bash", "echo $((6*7))", "42\n")):

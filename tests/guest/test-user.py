@@ -50,15 +50,11 @@ def _():
     d = daemon_in(group, user=USER).start()
     d.sandbox(limits=LIMITS)
     os.kill(d.get("/v1/status").json["warden_pid"], signal.SIGKILL)
-    wait_for(lambda: not processes(d.dir), "it ends")
     d.process.wait()
-    left = [g for g in groups() if g.startswith(group)]
-    check(left, "control: cgroups are left")
-    # The group itself takes no processes while it hands on controllers; a group below it does.
-    inner = make_group("delegated/next", owner=USER)
-    with daemon_in(inner, user=USER) as other:
+    wait_for(lambda: not [g for g in groups() if g.startswith(group)], "its cgroups go")
+    equal(read(group, "cgroup.subtree_control"), "", "as it was found")
+    with daemon_in(group, user=USER) as other:
         equal(by(effective(other, limits=LIMITS), "memory", "cpu"), ["cgroup v2"] * 2)
-    equal([g for g in groups() if g in left and "-warden" not in g], [], "not swept")
     d.__exit__()
 
 
