@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/strbuf.h"
@@ -23,6 +24,12 @@ int fd_steal(int *fd)
     int stolen = *fd;
     *fd = -1;
     return stolen;
+}
+
+/* A raw call: not every C library has the function. */
+void fd_close_from(unsigned first)
+{
+    syscall(SYS_close_range, first, ~0u, 0);
 }
 
 static int fd_set_flag(int fd, int get, int set, int flag, bool on)

@@ -11,6 +11,8 @@ void fd_close(int *fd); /* closes if >= 0, sets to -1, keeps errno */
 #define _cleanup_close_ __attribute__((cleanup(fd_close)))
 int fd_steal(int *fd);
 
+void fd_close_from(unsigned first); /* that one and all above */
+
 int fd_set_nonblock(int fd, bool on);
 int fd_set_cloexec(int fd, bool on);
 /* Writes all of it to a blocking descriptor. */

@@ -132,8 +132,7 @@ pid_t child_start_control(const struct supervise_options *o, const struct child_
 /* Executed anew, like the control plane: a fork would keep tokens and keys in its memory. */
 static int exec_gateway(const struct supervise_options *o, int sock)
 {
-    char *argv[GATEWAY_ARGS_FIXED + CONFIG_LIST_MAX + 1] = {0};
-    gateway_stage_argv(argv, o->privileged, o->config);
+    char **argv = gateway_stage_argv(o->privileged, o->config);
     int self = fcntl(o->programs->self, F_DUPFD_CLOEXEC, HANDOVER_LISTEN + HANDOVER_LISTENERS_MAX);
     int r = self < 0 ? -errno : enter_host(o);
     if (r == 0)

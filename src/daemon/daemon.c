@@ -30,8 +30,9 @@
 #include "gateway/rule.h"
 #include "warden/warden.h"
 
-#define MIB         (1024ULL * 1024)
-#define LINE_FD_MIN 16 /* out of the way of anything that expects low numbers */
+#define MIB              (1024ULL * 1024)
+#define LINE_MODE_BLANKS 1
+#define LINE_FD_MIN      16 /* out of the way of anything that expects low numbers */
 
 struct daemon {
     const struct config *config;
@@ -150,6 +151,10 @@ static int stage_warden(struct daemon *d, struct error *err)
     o.id_block = (uint32_t)c->uid_block;
     o.max_sandboxes = (uint32_t)c->max_sandboxes;
     o.blanks = (uint32_t)c->blanks;
+    /* Most line-mode daemons live for one call. */
+    if (d->supervise.line_mode && o.blanks > LINE_MODE_BLANKS &&
+        config_origin(c, "blanks") == ORIGIN_DEFAULT)
+        o.blanks = LINE_MODE_BLANKS;
     o.memory_reserve_bytes = (uint64_t)c->memory_reserve_mb * MIB;
     o.tmpfs_max_bytes = (uint64_t)c->tmpfs_max_mb * MIB;
     o.disk_templates = (uint32_t)c->disk_templates;

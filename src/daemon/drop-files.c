@@ -98,10 +98,10 @@ static int attach_kept(int trees[ELEMENTS(kept)], struct error *err)
 static int attach_state(int tree, int state_fd, struct error *err)
 {
     struct stat want, got;
-    int r = attach_tree(tree, DROP_STATE_PATH + 1, true, MOUNT_ATTR_NODEV);
+    int r = attach_tree(tree, &DROP_STATE_PATH[1], true, MOUNT_ATTR_NODEV);
     if (r < 0)
         return error_set(err, ERROR_INTERNAL, -r, "show the state directory");
-    if (fstat(state_fd, &want) < 0 || stat(DROP_STATE_PATH + 1, &got) < 0)
+    if (fstat(state_fd, &want) < 0 || stat(&DROP_STATE_PATH[1], &got) < 0)
         return error_set(err, ERROR_INTERNAL, errno, "state directory");
     if (want.st_dev != got.st_dev || want.st_ino != got.st_ino)
         return error_set(err, ERROR_INTERNAL, 0, "the state directory was replaced");

@@ -1,9 +1,8 @@
 #include "daemon/gateway-stage.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <signal.h>
-#include <stdio.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -15,16 +14,10 @@
 #include "daemon/drop.h"
 #include "gateway/gateway.h"
 
-static char as_root[] = "root", as_caller[] = "caller";
+#define AS_ROOT   "root"
+#define AS_CALLER "caller"
 
 /* "text:info", "json:debug" */
-static char *log_style(const struct config *c)
-{
-    static char style[32];
-    snprintf(style, sizeof(style), "%s:%s", c->log_format, c->log_level);
-    return style;
-}
-
 static void use_log_style(const char *style)
 {
     enum log_level level = LOG_INFO;
@@ -45,31 +38,69 @@ static const size_t numbers[] = {
     offsetof(struct gateway_options, max_connections_per_label),
 };
 
-/* argv[9] is where the log goes on; the rules follow. */
 #define LEVEL_AT (NUMBERS_AT + (int)ELEMENTS(numbers))
-static_assert(LEVEL_AT + 1 == GATEWAY_ARGS_FIXED, "a place for everything");
+#define RULES_AT (LEVEL_AT + 1)
 
-void gateway_stage_argv(char **argv, bool privileged, const struct config *c)
+/* A rule is "allow:RULE" and so on. */
+static const struct {
+    const char *prefix;
+    size_t config, options;
+} rules[] = {
+    {"private:", offsetof(struct config, gateway_allow_private),
+     offsetof(struct gateway_options, allow_private)},
+    {"allow:", offsetof(struct config, allowed_hosts),
+     offsetof(struct gateway_options, allow_hosts)},
+    {"deny:", offsetof(struct config, disallowed_hosts),
+     offsetof(struct gateway_options, deny_hosts)},
+};
+
+static void append(char ***v, char *text)
 {
-    static char name[] = "mas-sandboxd", flag[] = GATEWAY_FLAG;
-    static char text[ELEMENTS(numbers)][16];
+    size_t n = strv_length(*v);
+    *v = xrealloc(*v, (n + 2) * sizeof(char *));
+    (*v)[n] = text;
+    (*v)[n + 1] = NULL;
+}
+
+char **gateway_stage_argv(bool privileged, const struct config *c)
+{
     const int64_t values[ELEMENTS(numbers)] = {
         c->gateway_request_timeout_ms, c->gateway_resolve_timeout_ms,
         c->gateway_connect_timeout_ms, c->gateway_idle_timeout_ms,
         c->gateway_max_connections,    c->gateway_max_connections_per_sandbox,
     };
-    argv[0] = name;
-    argv[1] = flag;
-    argv[2] = privileged ? as_root : as_caller;
-    for (size_t i = 0; i < ELEMENTS(numbers); i++) {
-        snprintf(text[i], sizeof(text[i]), "%lld", (long long)values[i]);
-        argv[NUMBERS_AT + i] = text[i];
+    char **argv = NULL;
+    append(&argv, xstrdup("mas-sandboxd"));
+    append(&argv, xstrdup(GATEWAY_FLAG));
+    append(&argv, xstrdup(privileged ? AS_ROOT : AS_CALLER));
+    for (size_t i = 0; i < ELEMENTS(numbers); i++)
+        append(&argv, xasprintf("%lld", (long long)values[i]));
+    append(&argv, xasprintf("%s:%s", c->log_format, c->log_level));
+    for (size_t i = 0; i < ELEMENTS(rules); i++) {
+        char **list = *(char ***)(void *)((char *)(uintptr_t)c + rules[i].config);
+        for (; list && *list; list++)
+            append(&argv, xasprintf("%s%s", rules[i].prefix, *list));
     }
-    argv[LEVEL_AT] = log_style(c);
-    size_t n = GATEWAY_ARGS_FIXED;
-    for (char **rule = c->gateway_allow_private; rule && *rule; rule++)
-        argv[n++] = *rule;
-    argv[n] = NULL;
+    return argv;
+}
+
+static void take_numbers(struct gateway_options *options, char **argv)
+{
+    for (size_t i = 0; i < ELEMENTS(numbers); i++)
+        *(uint32_t *)(void *)((char *)options + numbers[i]) =
+            (uint32_t)strtoul(argv[NUMBERS_AT + i], NULL, 10);
+}
+
+static void take_rules(struct gateway_options *options, char **argv)
+{
+    for (size_t i = 0; i < ELEMENTS(rules); i++) {
+        size_t len = strlen(rules[i].prefix);
+        char **list = NULL;
+        for (char **arg = argv + RULES_AT; *arg; arg++)
+            if (strncmp(*arg, rules[i].prefix, len) == 0)
+                append(&list, *arg + len);
+        *(char ***)(void *)((char *)options + rules[i].options) = list;
+    }
 }
 
 /* What gateway_main() leaves: it changes the uid itself when root, and stops writing and execution.
@@ -96,14 +127,12 @@ int gateway_stage(int argc, char **argv)
     signal(SIGHUP, SIG_IGN);
     signal(SIGPIPE, SIG_IGN);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    if (argc < GATEWAY_ARGS_FIXED)
+    if (argc < RULES_AT)
         return 1;
     use_log_style(argv[LEVEL_AT]);
-    for (size_t i = 0; i < ELEMENTS(numbers); i++)
-        *(uint32_t *)(void *)((char *)&options + numbers[i]) =
-            (uint32_t)strtoul(argv[NUMBERS_AT + i], NULL, 10);
-    options.allow_private = argv + GATEWAY_ARGS_FIXED;
-    if (drop(strcmp(argv[2], as_caller) == 0, &err) < 0) {
+    take_numbers(&options, argv);
+    take_rules(&options, argv);
+    if (drop(strcmp(argv[2], AS_CALLER) == 0, &err) < 0) {
         log_error("gateway cannot give up its privileges: %s", err.message);
         return 1;
     }

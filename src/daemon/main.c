@@ -41,8 +41,8 @@ static void load(struct config *c, const struct config_args *args, int argc, cha
         config_load_file(c, path, p);
     config_load_env(c, environ, p);
     config_load_args(c, argc, argv, p);
-    config_check(c, p);
     config_load_secrets(c, p);
+    config_check(c, p);
     daemon_check(c, p);
 }
 

@@ -53,7 +53,7 @@ static void __attribute__((noreturn)) lines_child(struct runner *r, int fd)
         _exit(1);
     if (dup2(fd, 3) < 0)
         _exit(1);
-    close_range(4, ~0u, 0);
+    fd_close_from(4);
     fd_set_cloexec(3, true);
     fd_set_nonblock(3, false);
     json_line_serve(3, id->workdir);

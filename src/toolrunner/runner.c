@@ -97,9 +97,10 @@ static int runner_open_signals(struct runner *r)
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGHUP);
     sigaddset(&set, SIGQUIT);
-    /* A parent may have left signals ignored; commands must not inherit that. */
+    /* A parent may have left signals ignored, which commands must not inherit; the warden has not.
+     */
     struct sigaction dfl = {.sa_handler = SIG_DFL}, ign = {.sa_handler = SIG_IGN};
-    for (int s = 1; s < NSIG; s++)
+    for (int s = 1; s < NSIG && !r->config.pid1; s++)
         sigaction(s, &dfl, NULL);
     sigaction(SIGPIPE, &ign, NULL);
     if (sigprocmask(SIG_SETMASK, &set, NULL) < 0)
@@ -138,7 +139,7 @@ static int runner_open_fds(struct runner *r)
         else
             fd_set_cloexec(fd, true);
     }
-    close_range((unsigned)last + 1, ~0u, 0);
+    fd_close_from((unsigned)last + 1);
     return 0;
 }
 

@@ -225,7 +225,7 @@ static void __attribute__((noreturn)) builtin_main(struct spawn_plan *p, int rep
         _exit(CHILD_EXIT_CODE);
     }
     /* The report's end is the word that all went well; the connection and all else goes with it. */
-    close_range(3, ~0u, 0);
+    fd_close_from(3);
     _exit(p->builtin->run((int)strv_length(p->msg->argv), p->msg->argv));
 }
 

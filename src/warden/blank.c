@@ -55,13 +55,15 @@ static int open_ends(struct cell *s, struct ends *ret)
 
 static int clone_child(struct cell *s, const struct ends *ends)
 {
-    _cleanup_close_ int cgroup_fd = cgroup_clone_fd(&s->cgroup);
+    _cleanup_close_ int cgroup_fd = cgroup_open_for_clone(&s->cgroup);
     struct clone_args args = {
         .flags = CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC |
                  CLONE_NEWUTS | CLONE_PIDFD,
         .pidfd = (uint64_t)(uintptr_t)&s->pidfd,
         .exit_signal = SIGCHLD,
     };
+    if (cgroup_fd < -1)
+        return cgroup_fd;
     if (cgroup_fd >= 0) {
         args.flags |= CLONE_INTO_CGROUP;
         args.cgroup = (uint64_t)cgroup_fd;
@@ -94,12 +96,8 @@ static int build(struct cell *s, watch_child_fn on_exit, const char **ret_step)
     s->id_block = id_block_take(&w->ids);
     if (s->id_block < 0)
         return (int)s->id_block;
-    *ret_step = "make a cgroup";
-    int r = cgroup_open(&s->cgroup, &w->cgroups, s->serial);
-    if (r < 0)
-        return r;
     *ret_step = "make sockets";
-    r = open_ends(s, &ends);
+    int r = open_ends(s, &ends);
     if (r < 0)
         return r;
     *ret_step = "make namespaces";
@@ -132,7 +130,7 @@ static void undo(struct cell *s)
     fd_close(&s->channel_fd);
     if (s->id_block >= 0)
         id_block_release(&s->warden->ids, s->id_block);
-    cgroup_remove(&s->cgroup);
+    janitor_remove(&s->warden->janitor, &s->cgroup);
     free(s);
 }
 
@@ -146,6 +144,7 @@ struct cell *blank_new(struct warden *w, watch_child_fn on_exit, struct plan_rep
     s->pidfd = s->channel_fd = s->stream_fd = s->failure_fd = -1;
     s->failure.wall = -1;
     list_init(&s->link);
+    cgroup_init(&s->cgroup, &w->cgroups, s->serial);
     for (size_t i = 0; i < PLAN_MOUNTS_MAX; i++)
         s->mount_fds[i] = -1;
     int r = build(s, on_exit, &step);

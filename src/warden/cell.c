@@ -1,6 +1,5 @@
-/* See cell.h and the states in state.h. Nothing here waits: a create goes on when the child
- * closes its failure pipe, an end when its pidfd becomes readable, a removal by timer until the
- * kernel lets the cgroup go. */
+/* See cell.h and the states in state.h. Nothing here waits: a create goes on when the child closes
+ * its failure pipe, an end when its pidfd becomes readable; cgroups are removed by the janitor. */
 #include "warden/cell.h"
 
 #include <errno.h>
@@ -19,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/map.h"
@@ -28,9 +28,9 @@
 #include "warden/mount.h"
 #include "warden/state.h"
 
-#define REMOVE_RETRY_MS      5
-#define REMOVE_TRIES_MAX     2000 /* then the next start's sweep has to do it */
-#define REFILL_DELAY_MS      3    /* after a create, so that a burst is not slowed by it */
+#define END_TURN_MS          50
+#define END_MAX_MS           10000 /* for killed processes to be reaped at the warden's end */
+#define REFILL_DELAY_MS      3     /* after a create, so that a burst is not slowed by it */
 #define REFILL_AFTER_FAIL_MS 1000
 
 static void on_child_exit(pid_t pid, int wait_status, void *data);
@@ -40,14 +40,14 @@ struct cell *cell_find(const struct warden *w, const char *id)
     return map_find(w->by_id, id);
 }
 
-static void on_remove_timer(void *data);
-
-/* The process is reaped: gives back all but the record itself and the cgroup. */
+/* The process is reaped: gives back all but the record itself. */
 static void release(struct cell *s)
 {
+    struct warden *w = s->warden;
     watch_remove(s->failure_watch);
+    watch_remove(s->channel_watch);
     watch_remove(s->timer);
-    s->failure_watch = s->timer = NULL;
+    s->failure_watch = s->channel_watch = s->timer = NULL;
     s->pidfd = -1;
     disk_job_cancel(s->disk_job);
     s->disk_job = NULL;
@@ -56,36 +56,23 @@ static void release(struct cell *s)
     fd_close(&s->channel_fd);
     for (size_t i = 0; i < PLAN_MOUNTS_MAX; i++)
         fd_close(&s->mount_fds[i]);
-    id_block_release(&s->warden->ids, s->id_block);
+    id_block_release(&w->ids, s->id_block);
+    janitor_remove(&w->janitor, &s->cgroup);
 }
 
-/* Removes the cgroup now or by timer, then frees the record. */
-static void remove_soon(struct cell *s)
-{
-    struct warden *w = s->warden;
-    s->state = CELL_REMOVING;
-    list_append(&w->removing, &s->link);
-    on_remove_timer(s);
-}
+static void on_ready(int fd, uint32_t events, void *data);
 
-static void on_remove_timer(void *data)
+static struct cell *new_blank(struct warden *w, struct plan_reply *reply)
 {
-    struct cell *s = data;
-    s->timer = NULL;
-    int r = cgroup_remove(&s->cgroup);
-    if (r < 0 && ++s->remove_tries < REMOVE_TRIES_MAX) {
-        s->timer = watcher_add_timer(s->warden->watcher, REMOVE_RETRY_MS, on_remove_timer, s);
-        return;
-    }
-    if (r < 0)
-        log_warn("cgroup stays name=%s error=%s", s->cgroup.name, strerror(-r));
-    list_remove(&s->link);
-    free(s);
+    struct cell *s = blank_new(w, on_child_exit, reply);
+    if (s)
+        s->channel_watch = watcher_add_fd(w->watcher, s->channel_fd, EPOLLIN, on_ready, s);
+    return s;
 }
 
 static bool add_blank(struct warden *w)
 {
-    struct cell *s = blank_new(w, on_child_exit, NULL);
+    struct cell *s = new_blank(w, NULL);
     if (!s)
         return false;
     list_append(&w->blanks, &s->link);
@@ -119,20 +106,28 @@ void cell_plan_refill(struct warden *w)
     plan_refill(w, REFILL_DELAY_MS);
 }
 
+/* One that is ready, or else the one that has been at it longest. */
 static struct cell *take_blank(struct warden *w, struct plan_reply *reply)
 {
     if (list_empty(&w->blanks))
-        return blank_new(w, on_child_exit, reply);
-    struct cell *s = container_of(w->blanks.next, struct cell, link);
-    list_remove(&s->link);
+        return new_blank(w, reply);
+    struct cell *taken = container_of(w->blanks.next, struct cell, link);
+    list_for_each(s, &w->blanks, struct cell, link)
+    {
+        if (!s->ready)
+            continue;
+        taken = s;
+        break;
+    }
+    list_remove(&taken->link);
     w->n_blanks--;
-    return s;
+    return taken;
 }
 
 /* Owes the create's reply until here. */
 static void reply_to_create(struct cell *s, int error)
 {
-    struct plan_reply reply = {.tag = s->create_tag, .wall = -1, .error = error};
+    struct plan_reply reply = {.tag = s->plan.tag, .wall = -1, .error = error};
     cell_describe(s, &reply);
     if (!error)
         return control_send(s->warden, &reply, fd_steal(&s->stream_fd));
@@ -235,12 +230,14 @@ static int start(struct cell *s)
     return s->disk_job ? 0 : -errno;
 }
 
-static void fill_order(struct cell *s, const struct plan *p, const struct plan_limits *limits)
+static void fill_order(struct cell *s)
 {
+    const struct plan *p = &s->plan;
     struct child_order *o = &s->order;
+    uint32_t files = s->limits.open_files;
     o->flags = p->flags;
     o->n_mounts = p->n_mounts;
-    o->open_files = limits->open_files ? limits->open_files : s->warden->options.open_files_default;
+    o->open_files = files ? files : s->warden->options.open_files_default;
     snprintf(o->hostname, sizeof(o->hostname), "%s", p->hostname[0] ? p->hostname : "sandbox");
     snprintf(o->workdir, sizeof(o->workdir), "%s", p->workdir[0] ? p->workdir : "/workspace");
     for (uint32_t i = 0; i < p->n_mounts; i++)
@@ -260,6 +257,41 @@ static void map_mount_owners(struct cell *s)
     }
 }
 
+/* The cell is a blank now: limits, mounts, disk, order. */
+static void begin(struct cell *s)
+{
+    struct plan_reply reply = {.tag = s->plan.tag, .wall = -1};
+    fill_order(s);
+    map_mount_owners(s);
+    int r = limits_apply(s, &s->plan, &s->limits, &reply);
+    if (r < 0) {
+        reply.error = -r;
+        memcpy(reply.id, s->id, sizeof(reply.id));
+        control_send(s->warden, &reply, -1);
+        map_remove(s->warden->by_id, s->id);
+        s->state = CELL_BLANK; /* goes away as if it had never been anything else */
+        cell_kill(s);
+        return;
+    }
+    r = start(s);
+    if (r < 0)
+        fail_start(s, r, -1, "start the sandbox");
+}
+
+static void on_ready(int fd, uint32_t events, void *data)
+{
+    struct cell *s = data;
+    char byte;
+    (void)events;
+    watch_remove(s->channel_watch);
+    s->channel_watch = NULL;
+    if (recv(fd, &byte, 1, MSG_DONTWAIT) != 1)
+        return; /* its exit follows */
+    s->ready = true;
+    if (s->state == CELL_WAITING)
+        begin(s);
+}
+
 int cell_create(struct warden *w, const struct plan *p, const struct plan_limits *limits,
                 int *mount_fds, struct plan_reply *reply)
 {
@@ -271,24 +303,14 @@ int cell_create(struct warden *w, const struct plan *p, const struct plan_limits
     }
     memcpy(s->mount_fds, mount_fds, sizeof(s->mount_fds));
     snprintf(s->id, sizeof(s->id), "%s", p->id);
-    s->create_tag = p->tag;
-    s->state = CELL_STARTING;
+    s->plan = *p;
+    s->limits = *limits;
+    s->state = CELL_WAITING;
     map_put(w->by_id, s->id, s);
-    fill_order(s, p, limits);
-    map_mount_owners(s);
-    int r = limits_apply(s, p, limits, reply);
-    if (r < 0) {
-        /* The reply is the caller's to send; the sandbox goes away as if it had never been. */
-        map_remove(w->by_id, s->id);
-        s->state = CELL_BLANK;
-        cell_kill(s);
-        return r;
-    }
     s->timer =
         watcher_add_timer(w->watcher, (int)w->options.create_timeout_ms, on_create_timeout, s);
-    r = start(s);
-    if (r < 0)
-        fail_start(s, r, -1, "start the sandbox");
+    if (s->ready)
+        begin(s);
     return 0;
 }
 
@@ -362,16 +384,13 @@ void cell_flush_exited(struct warden *w)
         list_remove(&s->link);
         w->n_exited--;
         send_exited(s);
-        remove_soon(s);
+        free(s);
     }
 }
 
 static void end_running(struct cell *s)
 {
     struct warden *w = s->warden;
-    struct plan_reply stats = {0};
-    cgroup_read_stats(&s->cgroup, &stats);
-    s->oom_kills = stats.oom_kills;
     map_remove(w->by_id, s->id);
     s->state = CELL_EXITED;
     /* Kept until a control plane has heard of it, as many as could ever live at once. */
@@ -379,7 +398,7 @@ static void end_running(struct cell *s)
         struct cell *oldest = container_of(w->exited.next, struct cell, link);
         list_remove(&oldest->link);
         w->n_exited--;
-        remove_soon(oldest);
+        free(oldest);
     }
     list_append(&w->exited, &s->link);
     w->n_exited++;
@@ -398,7 +417,7 @@ static void end_blank(struct cell *s)
                  strerror(s->failure.error));
         plan_refill(w, REFILL_AFTER_FAIL_MS);
     }
-    remove_soon(s);
+    free(s);
 }
 
 static void on_child_exit(pid_t pid, int wait_status, void *data)
@@ -409,26 +428,25 @@ static void on_child_exit(pid_t pid, int wait_status, void *data)
     s->wait_status = wait_status;
     if (!s->failure.error)
         read_failure(s);
+    struct plan_reply stats = {0};
+    if (s->state == CELL_RUNNING)
+        cgroup_read_stats(&s->cgroup, &stats);
+    s->oom_kills = stats.oom_kills;
     release(s);
     switch (s->state) {
     case CELL_BLANK:
         return end_blank(s);
+    case CELL_WAITING:
     case CELL_FORMATTING:
     case CELL_STARTING:
         reply_to_create(s, s->failure.error ? s->failure.error : s->killed ? ECANCELED : ECHILD);
         map_remove(s->warden->by_id, s->id);
-        return remove_soon(s);
+        return free(s);
     case CELL_RUNNING:
         return end_running(s);
     case CELL_EXITED:
-    case CELL_REMOVING:
         break;
     }
-}
-
-static bool all_gone(const struct warden *w)
-{
-    return map_count(w->by_id) == 0 && list_empty(&w->blanks) && list_empty(&w->removing);
 }
 
 void cell_end_all(struct warden *w)
@@ -439,13 +457,13 @@ void cell_end_all(struct warden *w)
     for (struct cell *s; (s = map_next(w->by_id, &cursor));)
         cell_kill(s);
     list_for_each(s, &w->blanks, struct cell, link) cell_kill(s);
-    for (int i = 0; i < REMOVE_TRIES_MAX && !all_gone(w); i++)
-        watcher_once(w->watcher, REMOVE_RETRY_MS);
+    int64_t end = clock_mono_ms() + END_MAX_MS;
+    while ((map_count(w->by_id) || !list_empty(&w->blanks)) && clock_mono_ms() < end)
+        watcher_once(w->watcher, END_TURN_MS);
     list_for_each_safe(s, &w->exited, struct cell, link)
     {
         list_remove(&s->link);
-        w->n_exited--;
-        cgroup_remove(&s->cgroup);
         free(s);
     }
+    w->n_exited = 0;
 }

@@ -128,8 +128,6 @@ void cgroup_root_open(struct cgroup_root *root, const char *prefix)
 void cgroup_root_close(struct cgroup_root *root)
 {
     for (int i = 0; i < _CGROUP_MAX; i++) {
-        if (root->parent_fd[i] >= 0)
-            sweep_cgroup_tree(root->parent_fd[i], root->instance);
         fd_close(&root->fd[i]);
         fd_close(&root->parent_fd[i]);
     }
@@ -187,21 +185,15 @@ void cgroup_root_add_disk(struct cgroup_root *root, int fd)
     root->disks[root->n_disks++] = disk;
 }
 
-int cgroup_open(struct cgroup *cg, const struct cgroup_root *root, uint64_t serial)
+void cgroup_init(struct cgroup *cg, const struct cgroup_root *root, uint64_t serial)
 {
     *cg = (struct cgroup){0};
     if (!root->driver)
-        return 0;
+        return;
     cg->root = root;
     snprintf(cg->name, sizeof(cg->name), "s%llu", (unsigned long long)serial);
-    for (int i = 0; i < _CGROUP_MAX; i++) {
-        if (root->fd[i] < 0)
-            continue;
-        if (mkdirat(root->fd[i], cg->name, 0755) < 0)
-            return -errno;
-        cg->made[i] = true;
-    }
-    return 0;
+    for (int i = 0; i < _CGROUP_MAX; i++)
+        cg->in[i] = root->fd[i] >= 0;
 }
 
 static bool joins_at_clone(const struct cgroup *cg)
@@ -209,19 +201,26 @@ static bool joins_at_clone(const struct cgroup *cg)
     return cg->root && cg->root->driver == &cgroup_v2;
 }
 
-int cgroup_clone_fd(const struct cgroup *cg)
+int cgroup_open_for_clone(const struct cgroup *cg)
 {
     if (!joins_at_clone(cg))
         return -1;
-    return openat(cg->root->fd[0], cg->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (mkdirat(cg->root->fd[0], cg->name, 0755) < 0)
+        return -errno;
+    int fd = openat(cg->root->fd[0], cg->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
 }
 
 int cgroup_join(const struct cgroup *cg)
 {
     int r = 0;
-    for (int i = 0; r == 0 && !joins_at_clone(cg) && i < _CGROUP_MAX; i++)
-        if (cg->made[i])
-            r = cgroup_write(cg, i, "cgroup.procs", "0");
+    for (int i = 0; r == 0 && !joins_at_clone(cg) && i < _CGROUP_MAX; i++) {
+        if (!cg->in[i])
+            continue;
+        if (mkdirat(cg->root->fd[i], cg->name, 0755) < 0)
+            return -errno;
+        r = cgroup_write(cg, i, "cgroup.procs", "0");
+    }
     return r;
 }
 
@@ -249,10 +248,10 @@ int cgroup_remove(struct cgroup *cg)
 {
     int result = 0;
     for (int i = 0; i < _CGROUP_MAX; i++) {
-        if (!cg->made[i])
+        if (!cg->in[i])
             continue;
         if (unlinkat(cg->root->fd[i], cg->name, AT_REMOVEDIR) == 0 || errno == ENOENT)
-            cg->made[i] = false;
+            cg->in[i] = false;
         else
             result = -errno;
     }

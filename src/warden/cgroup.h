@@ -42,7 +42,7 @@ struct cgroup_root {
 struct cgroup {
     const struct cgroup_root *root; /* NULL: none */
     char name[CGROUP_NAME_SIZE];
-    bool made[_CGROUP_MAX];
+    bool in[_CGROUP_MAX]; /* slots of hierarchies it is, or may be, in */
 };
 
 struct cgroup_driver {
@@ -59,19 +59,20 @@ extern const struct cgroup_driver cgroup_v1, cgroup_v2;
 
 /* Never fails: a host without usable cgroups gives a root without driver. */
 void cgroup_root_open(struct cgroup_root *root, const char *prefix);
-/* Removes what is empty below our instance's directories, and them. */
+/* Closes descriptors; the janitor has removed the directories. */
 void cgroup_root_close(struct cgroup_root *root);
 /* What enforces this wall, or MECHANISM_NONE. */
 enum mechanism cgroup_root_enforces(const struct cgroup_root *root, enum wall wall);
 /* Adds the whole disk behind a descriptor's file system to those that io limits cover. */
 void cgroup_root_add_disk(struct cgroup_root *root, int fd);
 
-/* Makes an unlimited group; 0 with an empty cg when the host has none. */
-int cgroup_open(struct cgroup *cg, const struct cgroup_root *root, uint64_t serial);
-/* A new descriptor for CLONE_INTO_CGROUP, or -1 where the child has to join by itself. */
-int cgroup_clone_fd(const struct cgroup *cg);
-/* Called by the child: moves itself in. Moving takes an RCU grace period after a quiet time (28 ms
- * measured), which is why the warden does not do it. */
+/* Names a group that is still to be made; an empty one when the host has none. */
+void cgroup_init(struct cgroup *cg, const struct cgroup_root *root, uint64_t serial);
+/* Version 2, in the warden: makes the group and returns a descriptor for CLONE_INTO_CGROUP.
+ * Otherwise -1, and the child has to join by itself; or -errno below that. */
+int cgroup_open_for_clone(const struct cgroup *cg);
+/* Version 1, in the child: makes the group and moves itself in (see janitor.h for why the child).
+ */
 int cgroup_join(const struct cgroup *cg);
 /* Writes one wall's limit. -EOPNOTSUPP when this host cannot enforce it. */
 int cgroup_limit(struct cgroup *cg, enum wall wall, const struct plan_limits *limits);

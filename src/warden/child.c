@@ -331,6 +331,7 @@ void child_main(const struct child_template *t, const struct cgroup *cg, int str
     must(joined, "join the cgroup", -1);
     become_blank(t);
     int landlock_fd = open_landlock(t);
+    must((int)fd_send_msg(CHILD_CHANNEL_FD, "r", 1, NULL, 0), "report", -1);
     receive_order(&order, mount_fds, &disk_fd);
     must(negative_errno(sethostname(order.hostname, strlen(order.hostname))), "hostname", -1);
     build_filesystem(t, &order, mount_fds, disk_fd, &landlock_fd);

@@ -5,10 +5,10 @@
  * thus be made ahead; each is given to exactly one sandbox.
  *
  * The warden and the child share a SOCK_SEQPACKET channel (descriptor 4 of the child, kept by the
- * runner for fresh connections): first one byte once the id maps are written, then struct
- * child_order with the mounts' descriptors, then, if disk_from_fd, one byte with the disk's.
- * Failures come back as struct child_failure on a close-on-exec pipe; its end without a record
- * means that the runner runs. */
+ * runner for fresh connections): first one byte once the id maps are written, one byte
+ * back when the child is a blank, then struct child_order with the mounts' descriptors, then, if
+ * disk_from_fd, one byte with the disk's. Failures come back as struct child_failure on a
+ * close-on-exec pipe; its end without a record means that the runner runs. */
 #pragma once
 
 #include <stdbool.h>

@@ -11,6 +11,7 @@
 #include "warden/cgroup.h"
 #include "warden/child.h"
 #include "warden/disk.h"
+#include "warden/janitor.h"
 #include "warden/seccomp.h"
 #include "warden/userns.h"
 #include "warden/warden.h"
@@ -22,11 +23,11 @@ struct map;
 
 enum cell_state {
     CELL_BLANK,      /* never used; waits for an order; in warden.blanks */
+    CELL_WAITING,    /* has a plan, but is not quite a blank yet; in warden.by_id */
     CELL_FORMATTING, /* its disk image is being made; in warden.by_id */
     CELL_STARTING,   /* has its order; the create's reply is owed; in warden.by_id */
     CELL_RUNNING,    /* the runner runs; in warden.by_id */
     CELL_EXITED,     /* reaped; its EXITED event is owed to a control plane; in warden.exited */
-    CELL_REMOVING,   /* reaped; its cgroup is not gone yet; in warden.removing */
 };
 
 /* Only cell.c changes state. */
@@ -36,13 +37,15 @@ struct cell {
     enum cell_state state;
     char id[PLAN_ID_SIZE];
     uint64_t serial;
-    uint64_t create_tag;
     pid_t pid;
     int pidfd;      /* borrowed from child_watch */
     int channel_fd; /* to the runner's descriptor 4 */
     int stream_fd;  /* the control plane's end of the runner connection, until handed out */
     int failure_fd;
-    struct watch *child_watch, *failure_watch, *timer;
+    struct watch *child_watch, *failure_watch, *channel_watch, *timer;
+    bool ready;       /* the child has become a blank */
+    struct plan plan; /* from CELL_WAITING on */
+    struct plan_limits limits;
     struct child_failure failure; /* error != 0: reported by the child */
     struct child_order order;
     int mount_fds[PLAN_MOUNTS_MAX];
@@ -51,7 +54,6 @@ struct cell {
     int64_t id_block;
     uint8_t mechanism[16];
     bool killed;
-    int remove_tries;
     int wait_status;
     uint64_t oom_kills;
 };
@@ -72,10 +74,11 @@ struct warden {
     struct sock_fprog seccomp;
     struct child_template child_template;
     struct disk_maker disks;
+    struct janitor janitor;
     bool was_root;
     bool has_toolnet;
     struct map *by_id;
-    struct list blanks, exited, removing;
+    struct list blanks, exited;
     unsigned n_blanks, n_exited;
     uint64_t next_serial;
     struct watch *refill_timer;

@@ -155,12 +155,12 @@ static struct warden *warden_alloc(const struct warden_options *o)
     w->options = *o;
     w->control_fd = w->host_ns_fd = w->own_ns_fd = w->proc_fd = w->state_fd = -1;
     w->disks = (struct disk_maker){.loop_control_fd = -1, .dev_fd = -1};
+    w->janitor.sock = -1;
     for (int i = 0; i < _CGROUP_MAX; i++)
         w->cgroups.fd[i] = w->cgroups.parent_fd[i] = -1;
     list_init(&w->outgoing);
     list_init(&w->blanks);
     list_init(&w->exited);
-    list_init(&w->removing);
     w->by_id = map_new();
     w->was_root = geteuid() == 0;
     w->has_toolnet = o->toolnet_fd >= 0;
@@ -188,6 +188,9 @@ static int prepare(struct warden *w, struct error *err)
     r = r < 0 ? r : enter_root(w, err);
     if (r < 0)
         return r;
+    r = janitor_start(&w->janitor, &w->cgroups);
+    if (r < 0)
+        return error_set(err, ERROR_UNAVAILABLE, -r, "start the janitor");
     w->watcher = watcher_new();
     if (!w->watcher)
         return error_set(err, ERROR_UNAVAILABLE, errno, "make an event loop");
@@ -218,6 +221,7 @@ void warden_free(struct warden *w)
         return;
     if (w->watcher)
         cell_end_all(w);
+    janitor_stop(&w->janitor);
     cgroup_root_close(&w->cgroups);
     disk_maker_close(&w->disks);
     id_range_done(&w->ids);

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Life of the daemon: options, process tree, what the processes are left with, restarts, signals."""
+import http.server
 import json
 import os
 import re
@@ -165,6 +166,26 @@ def _():
         d.process.kill()
         d.process.wait()
         wait_for(lambda: all(gone(p) for p in pids), "the children are gone", 5)
+
+
+@test("the operator's lists of hosts reach the gateway")
+def _():
+    server = http.server.HTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://localhost:{server.server_port}/"
+    call = json.dumps({"id": "1", "tool": "http_client", "args": {"method": "GET", "url": url},
+                       "policy": {"Network": {"Enabled": True}}}).encode() + b"\n"
+    private = ["-gateway-allow-private", "localhost"]
+    for flags, reached in (([], False), (private, True),
+                           (private + ["-disallowed-hosts", "localhost"], False),
+                           (private + ["-allowed-hosts", "example.com"], False),
+                           (private + ["-allowed-hosts", "example.com,localhost"], True)):
+        answer = json.loads(daemon(*flags, stdin=call).stdout)
+        if reached:
+            equal(answer["result"]["status_code"], 501, flags)
+        else:
+            equal(answer.get("error"), "host not allowed", flags)
+    server.shutdown()
 
 
 # --- restarts

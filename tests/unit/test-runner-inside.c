@@ -390,7 +390,7 @@ static void test_client(const char *client)
     char command[512];
     snprintf(command, sizeof(command), "echo {} | %s --vsock /no/such/socket 2>/dev/null", client);
     ok(WEXITSTATUS(system(command)) == 1, "no socket");
-    snprintf(command, sizeof(command), "echo {} | %s 2>/dev/null", client);
+    snprintf(command, sizeof(command), "%s 2>/dev/null </dev/null", client);
     ok(WEXITSTATUS(system(command)) == 2, "usage");
 }
 
