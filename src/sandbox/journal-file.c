@@ -1,6 +1,7 @@
-/* Journals on disk: NAME.dat holds the bytes, NAME.idx one struct record an event, in order. A record
- * is written after its bytes, so a record that is whole and whose bytes are there is an event; what
- * comes after the last such record was never acknowledged and is cut off at recovery. */
+/* Journals on disk: NAME.dat holds the bytes, NAME.idx one struct record an event, in order. A
+ * record is written after its bytes, so a record that is whole and whose bytes are there is an
+ * event; what comes after the last such record was never acknowledged and is cut off at recovery.
+ */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -104,8 +105,7 @@ static bool record_is_sane(const struct journal *j, const struct record *rec, ui
         return false;
     if (rec->type != JOURNAL_OUTPUT)
         return rec->len == 0;
-    return (rec->stream == 1 || rec->stream == 2) &&
-           rec->offset == j->stream_end[rec->stream - 1];
+    return (rec->stream == 1 || rec->stream == 2) && rec->offset == j->stream_end[rec->stream - 1];
 }
 
 /* Replays records until the first that does not fit; returns how many did. */

@@ -174,7 +174,11 @@ static void push(struct journal *j, enum journal_type type, uint8_t stream, cons
         log_error("the journal cannot be written, output is lost: %s", strerror(-r));
         j->lost = true;
     }
+    if (j->lost)
+        rec.len = 0;
     journal_place(j, &rec);
+    if (j->lost && type == JOURNAL_OUTPUT)
+        j->stream_end[stream - 1] += len;
 }
 
 static void notify(struct journal *j)

@@ -55,8 +55,8 @@ struct journal_reader {
 struct journal *journal_new(struct journal_options *o, const char *name);
 /* Removes its files too. There must be no readers left. */
 void journal_free(struct journal *j);
-/* The journal that an earlier process left under a name: from its files, else from a snapshot (may be
- * NULL), else empty. */
+/* The journal that an earlier process left under a name: from its files, else from a snapshot (may
+ * be NULL), else empty. */
 struct journal *journal_restore(struct journal_options *o, const char *name, const void *snapshot,
                                 size_t len);
 /* A journal that is still in memory, as bytes; nothing is appended when it has files. */

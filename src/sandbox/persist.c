@@ -48,9 +48,9 @@ static json_t *format_spec(const struct spec *s)
 {
     json_t *mounts = json_array();
     for (size_t i = 0; i < s->n_mounts; i++)
-        json_array_append_new(mounts, json_pack("{s:s, s:s, s:b}", "source", s->mounts[i].source,
-                                                "target", s->mounts[i].target, "read_only",
-                                                s->mounts[i].read_only));
+        json_array_append_new(mounts,
+                              json_pack("{s:s, s:s, s:b}", "source", s->mounts[i].source, "target",
+                                        s->mounts[i].target, "read_only", s->mounts[i].read_only));
     return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:s?}", "runtime",
                      s->runtime, "memory_bytes", (json_int_t)s->memory_bytes, "disk_bytes",
                      (json_int_t)s->disk_bytes, "io_bytes_per_s", (json_int_t)s->io_bytes_per_s,
@@ -81,9 +81,8 @@ static void parse_mounts(const json_t *obj, struct spec *s)
         const char *source = json_string_value(json_object_get(item, "source"));
         const char *target = json_string_value(json_object_get(item, "target"));
         if (source && target && s->n_mounts < SPEC_MOUNTS_MAX)
-            s->mounts[s->n_mounts++] =
-                (struct spec_mount){xstrdup(source), xstrdup(target),
-                                    json_is_true(json_object_get(item, "read_only"))};
+            s->mounts[s->n_mounts++] = (struct spec_mount){
+                xstrdup(source), xstrdup(target), json_is_true(json_object_get(item, "read_only"))};
     }
 }
 
@@ -127,10 +126,9 @@ int persist_spec_parse(const json_t *obj, struct spec *ret, struct error *err)
 void persist_sandbox(struct sandbox *sb, store_done_fn on_durable, void *data)
 {
     _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(ROW_MAX);
-    _cleanup_json_ json_t *o =
-        json_pack("{s:s, s:s?, s:I, s:o, s:s?}", "owner", sb->owner, "alias", sb->alias,
-                  "created_ns", (json_int_t)sb->created_ns, "spec", format_spec(&sb->spec), "note",
-                  sb->note);
+    _cleanup_json_ json_t *o = json_pack("{s:s, s:s?, s:I, s:o, s:s?}", "owner", sb->owner, "alias",
+                                         sb->alias, "created_ns", (json_int_t)sb->created_ns,
+                                         "spec", format_spec(&sb->spec), "note", sb->note);
     json_format(o, &b);
     store_put(sb->manager->options.store, STORE_SANDBOX, sb->id, b.data, b.len, on_durable, data);
 }

@@ -39,9 +39,9 @@ static void restore_sandbox(void *data, const char *key, const char *body, size_
     json_member_string(o, "alias", &alias, &err);
     json_member_string(o, "note", &note, &err);
     json_member_int(o, "created_ns", 0, INT64_MAX, &created_ns, &err);
-    bool alive = map_remove(r->alive, key);
+    _cleanup_free_ char *alive = map_remove(r->alive, key);
     struct sandbox *sb =
-        sandbox_restore(r->manager, &spec, owner, key, alias, note, created_ns, alive);
+        sandbox_restore(r->manager, &spec, owner, key, alias, note, created_ns, alive != NULL);
     spec_done(&spec);
     if (sandbox_state(sb) == SANDBOX_CREATING)
         r->adopted++;

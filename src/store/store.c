@@ -11,9 +11,9 @@
 #include "base/log.h"
 #include "loop/loop.h"
 
-#define STORE_FILE       "state.db"
-#define STORE_VERSION    1
-#define STORE_BUSY_MS    5000 /* waits for another process that reads the file */
+#define STORE_FILE    "state.db"
+#define STORE_VERSION 1
+#define STORE_BUSY_MS 5000 /* waits for another process that reads the file */
 
 static const char *const table_names[] = {"sandbox", "exec", "idempotency"};
 static_assert(ELEMENTS(table_names) == _STORE_TABLE_MAX, "a name per table");
@@ -36,7 +36,7 @@ struct store {
     struct list queued;  /* the loop's */
     struct list writing; /* the worker's while busy */
     bool busy;
-    struct error err;    /* of the batch being written */
+    struct error err; /* of the batch being written */
 };
 
 /* --- opening */
@@ -86,7 +86,8 @@ static int migrate(struct store *s, struct error *err)
     if (version > STORE_VERSION)
         return error_set(err, ERROR_INTERNAL, 0,
                          "the database is of version %d, this program knows %d: use the newer "
-                         "program", version, STORE_VERSION);
+                         "program",
+                         version, STORE_VERSION);
     for (int t = 0; r >= 0 && t < _STORE_TABLE_MAX; t++) {
         _cleanup_free_ char *sql = xasprintf("CREATE TABLE IF NOT EXISTS %s "
                                              "(key TEXT PRIMARY KEY, body BLOB NOT NULL) "
@@ -101,8 +102,8 @@ static int migrate(struct store *s, struct error *err)
 static int prepare_statements(struct store *s, struct error *err)
 {
     for (int t = 0; t < _STORE_TABLE_MAX; t++) {
-        _cleanup_free_ char *put = xasprintf("INSERT OR REPLACE INTO %s VALUES (?1, ?2)",
-                                             table_names[t]);
+        _cleanup_free_ char *put =
+            xasprintf("INSERT OR REPLACE INTO %s VALUES (?1, ?2)", table_names[t]);
         _cleanup_free_ char *del = xasprintf("DELETE FROM %s WHERE key = ?1", table_names[t]);
         if (sqlite3_prepare_v2(s->db, put, -1, &s->put[t], NULL) != SQLITE_OK ||
             sqlite3_prepare_v2(s->db, del, -1, &s->remove[t], NULL) != SQLITE_OK)
@@ -120,8 +121,10 @@ static int open_database(struct store *s, const char *path, struct error *err)
     int r = check_integrity(s, err);
     /* NORMAL: a kill -9 loses nothing; power loss may lose the last commits, never the file. */
     if (r >= 0)
-        r = exec_sql(s, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; "
-                        "PRAGMA temp_store = MEMORY", err);
+        r = exec_sql(s,
+                     "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; "
+                     "PRAGMA temp_store = MEMORY",
+                     err);
     if (r >= 0)
         r = migrate(s, err);
     return r < 0 ? r : prepare_statements(s, err);

@@ -2,7 +2,8 @@
  *
  * One writer: puts and deletes queue up and go to the worker as one transaction, so that many
  * requests share one commit. Reading happens only at start, before the loop runs. A database that
- * is damaged, or of a newer version, refuses to open and says what to do; nothing is thrown away. */
+ * is damaged, or of a newer version, refuses to open and says what to do; nothing is thrown away.
+ */
 #pragma once
 
 #include <stddef.h>
