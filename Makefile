@@ -1,7 +1,8 @@
 # A thin front for Meson. `make demo` shows the main job; `make check` runs every test.
 BUILD ?= build
 
-.PHONY: all demo run check install bench fuzz asan clean deps-build deps-test deps-bench
+.PHONY: all demo run check check-guest install bench fuzz asan clean deps-build deps-test deps-bench \
+    deps-guest
 
 all: deps-build
 	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) >/dev/null
@@ -15,6 +16,10 @@ run: all
 
 check: deps-test all
 	@scripts/check.sh $(BUILD)
+
+# Debian's own kernel with cgroup version 2, in QEMU; not part of check.
+check-guest: deps-guest all
+	@scripts/check-guest.sh $(BUILD)
 
 install: all
 	@meson install -C $(BUILD)
@@ -42,3 +47,6 @@ deps-test:
 
 deps-bench:
 	@scripts/install-deps.sh bench
+
+deps-guest:
+	@scripts/install-deps.sh guest

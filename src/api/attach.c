@@ -136,15 +136,21 @@ void handle_attach(struct api_request *req)
     static const struct ws_handlers handlers = {on_message, on_drain, on_close};
     struct sandbox *sb = api_find_sandbox(req);
     struct exec *e = sb ? api_find_exec(req, sb) : NULL;
+    struct error err = {0};
+    uint64_t since;
     if (!e)
         return;
+    if (api_check_stream(req, &since, &err) < 0) {
+        api_fail(req, &err);
+        return;
+    }
     struct attach *a = new0(struct attach);
     a->exec = exec_ref(e);
     strbuf_init(&a->scratch, ATTACH_FRAME_MAX);
     strbuf_init(&a->frame, ATTACH_FRAME_MAX);
     list_init(&a->reader.node);
     sandbox_hold(sb);
-    a->reader.next_seq = api_since(req) + 1;
+    a->reader.next_seq = since + 1;
     a->ws = http_upgrade_ws(api_take(req), NULL, &handlers, a);
     if (!a->ws) {
         attach_free(a);

@@ -343,11 +343,11 @@ void handle_b_stream(struct api_request *req)
         error_field(&err, "exec_id", "'exec_id' is missing in the query");
     else if (!e)
         error_set(&err, ERROR_NOT_FOUND, 0, "sandbox %s has no exec '%.80s'", sandbox_id(sb), id);
-    if (!e) {
+    uint64_t since = 0;
+    if (!e || api_check_stream(req, &since, &err) < 0) {
         api_fail(req, &err);
         return;
     }
-    uint64_t since = api_since(req);
     stream_ws(api_take(req), e, since);
 }
 

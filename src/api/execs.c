@@ -119,7 +119,12 @@ void handle_exec_logs(struct api_request *req)
     struct exec *e = find_exec(req);
     if (!e)
         return;
-    uint64_t since = api_since(req);
+    struct error err = {0};
+    uint64_t since;
+    if (api_check_stream(req, &since, &err) < 0) {
+        api_fail(req, &err);
+        return;
+    }
     const char *follow = http_request_query(req->http, "follow");
     bool wait = follow && strcmp(follow, "0") != 0 && strcmp(follow, "false") != 0;
     stream_ndjson(api_take(req), e, since, wait, NULL, NULL);

@@ -3,8 +3,12 @@
 
 #include "api/request.h"
 
-/* since=SEQ of the query: the last event the client has; 0 without it. */
-uint64_t api_since(const struct api_request *req);
+/* A whole number of the query; *ret stays as it is where there is none. */
+int api_query_number(const struct api_request *req, const char *name, uint64_t min, uint64_t max,
+                     uint64_t *ret, struct error *err);
+/* For a stream of events: the client asks for a WebSocket where the route is one, and since=SEQ
+ * (the last event it has; 0 without it) is a number. */
+int api_check_stream(const struct api_request *req, uint64_t *ret_since, struct error *err);
 
 /* contract-a.c */
 void handle_a_health(struct api_request *req);

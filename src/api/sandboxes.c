@@ -13,10 +13,28 @@
 #define LIST_LIMIT_MAX     1000
 #define NAME_MAX_          63
 
-uint64_t api_since(const struct api_request *req)
+int api_query_number(const struct api_request *req, const char *name, uint64_t min, uint64_t max,
+                     uint64_t *ret, struct error *err)
 {
-    const char *since = http_request_query(req->http, "since");
-    return since ? strtoull(since, NULL, 10) : 0;
+    const char *text = http_request_query(req->http, name);
+    if (!text)
+        return 0;
+    size_t n = strlen(text);
+    bool good = n > 0 && n < 20 && strspn(text, "0123456789") == n;
+    uint64_t value = good ? strtoull(text, NULL, 10) : 0;
+    if (!good || value < min || value > max)
+        return error_field(err, name, "'%s' must be a number from %llu to %llu", name,
+                           (unsigned long long)min, (unsigned long long)max);
+    *ret = value;
+    return 0;
+}
+
+int api_check_stream(const struct api_request *req, uint64_t *ret_since, struct error *err)
+{
+    *ret_since = 0;
+    if ((req->route->flags & ROUTE_WS) && !http_request_wants_ws(req->http))
+        return error_set(err, ERROR_INVALID, 0, "a WebSocket handshake is expected here");
+    return api_query_number(req, "since", 0, INT64_MAX, ret_since, err);
 }
 
 /* --- answers that wait for a sandbox */
@@ -119,21 +137,19 @@ void handle_sandbox_create(struct api_request *req)
 void handle_sandbox_list(struct api_request *req)
 {
     struct error err = {0};
-    const char *limit_text = http_request_query(req->http, "limit");
     const char *cursor = http_request_query(req->http, "cursor");
-    long limit = limit_text ? strtol(limit_text, NULL, 10) : LIST_LIMIT_DEFAULT;
-    if (limit < 1 || limit > LIST_LIMIT_MAX) {
-        error_field(&err, "limit", "'limit' must be from 1 to %d", LIST_LIMIT_MAX);
+    uint64_t limit = LIST_LIMIT_DEFAULT;
+    if (api_query_number(req, "limit", 1, LIST_LIMIT_MAX, &limit, &err) < 0) {
         api_fail(req, &err);
         return;
     }
-    struct sandbox **found = xcalloc((size_t)limit + 1, sizeof(struct sandbox *));
-    size_t n = sandbox_list(req->options->manager, req->owner, cursor, found, (size_t)limit + 1);
+    struct sandbox **found = xcalloc(limit + 1, sizeof(struct sandbox *));
+    size_t n = sandbox_list(req->options->manager, req->owner, cursor, found, limit + 1);
     json_t *list = json_array(), *o = json_object();
-    for (size_t i = 0; i < n && i < (size_t)limit; i++)
+    for (size_t i = 0; i < n && i < limit; i++)
         json_array_append_new(list, view_sandbox(found[i]));
     json_object_set_new(o, "sandboxes", list);
-    if (n > (size_t)limit)
+    if (n > limit)
         json_object_set_new(o, "next_cursor", json_string(sandbox_id(found[limit - 1])));
     free(found);
     api_reply(req, 200, o);

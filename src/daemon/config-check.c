@@ -14,6 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/fd.h"
+#include "runtime/runtime.h"
 
 #define MIB               (1024LL * 1024)
 #define CGROUP_PREFIX_MAX 24
@@ -125,7 +126,7 @@ static void check_listen(const struct config *c, struct config_problems *p)
 
 static void check_runtime(const struct config *c, struct config_problems *p)
 {
-    if (strcmp(c->runtime, "local") != 0 && strcmp(c->runtime, "process") != 0)
+    if (!runtime_find(c->runtime))
         config_error(p, "runtime: this build has no runtime '%s'", c->runtime);
     else if (c->runtime_config)
         config_error(p, "runtime_config: runtime '%s' takes no configuration file", c->runtime);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/list.h"
@@ -151,7 +152,7 @@ struct warden_client *warden_client_new(uv_loop_t *loop, int sock)
 {
     struct warden_client *c = new0(struct warden_client);
     c->sock = sock;
-    c->next_tag = 1;
+    c->next_tag = (uint64_t)clock_mono_ns(); /* matches no reply owed to an earlier control plane */
     list_init(&c->pending);
     c->watches = map_new();
     fd_set_nonblock(sock, true);

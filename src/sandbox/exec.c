@@ -128,6 +128,7 @@ static void finish(struct exec *e)
     e->stdin_open = false;
     list_remove(&e->phase_node);
     m->counts.execs_running--;
+    sb->n_running--;
     if (e->result.status == EXEC_FAILED)
         m->counts.execs_failed_total++;
     if (e->journal && !journal_ended(e->journal))
@@ -548,6 +549,7 @@ void exec_enter_tables(struct exec *e)
     }
     list_append(&sb->running, &e->phase_node);
     m->counts.execs_running++;
+    sb->n_running++;
     sandbox_hold(sb);
 }
 
@@ -634,16 +636,24 @@ static int check_size(const struct exec_spec *spec, struct error *err)
     return 0;
 }
 
+static int check_count(const struct sandbox *sb, struct error *err)
+{
+    const struct manager *m = sb->manager;
+    if (m->counts.execs_running >= m->options.max_execs)
+        return error_set(err, ERROR_LIMIT, 0, "%zu commands are running already (max_execs)",
+                         m->options.max_execs);
+    if (sb->n_running >= m->options.max_execs_per_sandbox)
+        return error_set(err, ERROR_LIMIT, 0,
+                         "%zu commands are running in this sandbox already (max_execs_per_sandbox)",
+                         m->options.max_execs_per_sandbox);
+    return 0;
+}
+
 struct exec *exec_start(struct sandbox *sb, const struct exec_spec *spec, struct error *err)
 {
     struct manager *m = sb->manager;
-    if (sandbox_check_ready(sb, err) < 0 || check_size(spec, err) < 0)
+    if (sandbox_check_ready(sb, err) < 0 || check_size(spec, err) < 0 || check_count(sb, err) < 0)
         return NULL;
-    if (m->counts.execs_running >= m->options.max_execs) {
-        error_set(err, ERROR_LIMIT, 0, "%zu commands are running already (max_execs)",
-                  m->options.max_execs);
-        return NULL;
-    }
     struct exec *e = exec_new(sb, spec);
     exec_enter_tables(e);
     m->counts.execs_total++;

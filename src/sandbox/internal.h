@@ -53,6 +53,7 @@ struct sandbox {
     struct list running; /* those whose EXIT has not come */
     struct map *execs_by_id;
     size_t n_execs; /* remembered */
+    size_t n_running;
     uint32_t next_stream;
     uint64_t next_request;
     unsigned n_unflushed; /* FORGET frames that wait for company */

@@ -2,7 +2,6 @@
 #include "base/error.h"
 #include "base/strbuf.h"
 #include "toolrunner/builtin-io.h"
-#include "toolrunner/builtin.h"
 #include "toolrunner/calculator.h"
 #include "toolrunner/tool.h"
 
@@ -29,11 +28,4 @@ json_t *tool_calculator(const json_t *args, json_t *allowed_paths, struct tool_f
     if (calculator_evaluate(expression, &value, why, sizeof(why)) < 0)
         return tool_fail(f, "tool_failed", "%s", why);
     return json_pack("{s:s, s:o}", "expression", expression, "result", number_to_json(value));
-}
-
-int builtin_calculator(int argc, char **argv)
-{
-    (void)argc;
-    (void)argv;
-    return tool_run(tool_calculator);
 }

@@ -15,7 +15,6 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/strbuf.h"
-#include "toolrunner/builtin.h"
 #include "toolrunner/tool.h"
 #include "toolrunner/tree.h"
 
@@ -247,11 +246,4 @@ json_t *tool_file_system(const json_t *args, json_t *allowed_paths, struct tool_
             return actions[i].run(q, f);
     }
     return tool_fail(f, "invalid_request", "unknown action '%.40s'", q->action);
-}
-
-int builtin_file_system(int argc, char **argv)
-{
-    (void)argc;
-    (void)argv;
-    return tool_run(tool_file_system);
 }

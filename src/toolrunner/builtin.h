@@ -11,8 +11,6 @@ struct builtin {
 /* NULL when there is none of that name. */
 const struct builtin *builtin_find(const char *name);
 
-int builtin_calculator(int argc, char **argv);
-int builtin_file_system(int argc, char **argv);
 int builtin_fs_read(int argc, char **argv);
 int builtin_fs_write(int argc, char **argv);
 int builtin_fs_list(int argc, char **argv);

@@ -55,15 +55,16 @@ static int open_ends(struct cell *s, struct ends *ret)
 
 static int clone_child(struct cell *s, const struct ends *ends)
 {
-    _cleanup_close_ int cgroup_fd = cgroup_open_for_clone(&s->cgroup);
+    _cleanup_close_ int cgroup_fd = -1;
+    int r = cgroup_open_for_clone(&s->cgroup, &cgroup_fd);
+    if (r < 0)
+        return r;
     struct clone_args args = {
         .flags = CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC |
                  CLONE_NEWUTS | CLONE_PIDFD,
         .pidfd = (uint64_t)(uintptr_t)&s->pidfd,
         .exit_signal = SIGCHLD,
     };
-    if (cgroup_fd < -1)
-        return cgroup_fd;
     if (cgroup_fd >= 0) {
         args.flags |= CLONE_INTO_CGROUP;
         args.cgroup = (uint64_t)cgroup_fd;

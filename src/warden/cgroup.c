@@ -201,14 +201,15 @@ static bool joins_at_clone(const struct cgroup *cg)
     return cg->root && cg->root->driver == &cgroup_v2;
 }
 
-int cgroup_open_for_clone(const struct cgroup *cg)
+int cgroup_open_for_clone(const struct cgroup *cg, int *ret_fd)
 {
+    *ret_fd = -1;
     if (!joins_at_clone(cg))
-        return -1;
+        return 0;
     if (mkdirat(cg->root->fd[0], cg->name, 0755) < 0)
         return -errno;
-    int fd = openat(cg->root->fd[0], cg->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return fd < 0 ? -errno : fd;
+    *ret_fd = openat(cg->root->fd[0], cg->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return *ret_fd < 0 ? -errno : 0;
 }
 
 int cgroup_join(const struct cgroup *cg)

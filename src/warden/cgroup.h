@@ -68,9 +68,9 @@ void cgroup_root_add_disk(struct cgroup_root *root, int fd);
 
 /* Names a group that is still to be made; an empty one when the host has none. */
 void cgroup_init(struct cgroup *cg, const struct cgroup_root *root, uint64_t serial);
-/* Version 2, in the warden: makes the group and returns a descriptor for CLONE_INTO_CGROUP.
- * Otherwise -1, and the child has to join by itself; or -errno below that. */
-int cgroup_open_for_clone(const struct cgroup *cg);
+/* Version 2, in the warden: makes the group and opens it for CLONE_INTO_CGROUP. Otherwise *ret_fd
+ * is -1, and the child has to join by itself. */
+int cgroup_open_for_clone(const struct cgroup *cg, int *ret_fd);
 /* Version 1, in the child: makes the group and moves itself in (see janitor.h for why the child).
  */
 int cgroup_join(const struct cgroup *cg);

@@ -75,6 +75,7 @@ struct warden {
     struct child_template child_template;
     struct disk_maker disks;
     struct janitor janitor;
+    struct watch *janitor_watch;
     bool was_root;
     bool has_toolnet;
     struct map *by_id;

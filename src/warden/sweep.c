@@ -46,6 +46,10 @@ static bool is_dead_instance(const char *prefix, const char *name)
         return false;
     if (sscanf(name + n, "-%d-%llu%n", &pid, &started, &used) != 2 || used == 0)
         return false;
+    /* Images go on with "-word"; a number there makes it another prefix's name. */
+    const char *rest = name + n + used;
+    if (rest[0] && (rest[0] != '-' || (rest[1] >= '0' && rest[1] <= '9')))
+        return false;
     return pid > 0 && start_time(pid) != started;
 }
 

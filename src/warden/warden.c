@@ -167,6 +167,27 @@ static struct warden *warden_alloc(const struct warden_options *o)
     return w;
 }
 
+static int start_janitor(struct warden *w);
+
+static void on_janitor_exit(pid_t pid, int wait_status, void *data)
+{
+    struct warden *w = data;
+    log_error("the janitor died pid=%d wait_status=%d", (int)pid, wait_status);
+    w->janitor_watch = NULL;
+    w->janitor.pid = 0;
+    fd_close(&w->janitor.sock);
+    start_janitor(w);
+}
+
+static int start_janitor(struct warden *w)
+{
+    int r = janitor_start(&w->janitor, &w->cgroups);
+    if (r < 0 || w->janitor.pid == 0)
+        return r;
+    w->janitor_watch = warden_watch_child(w, w->janitor.pid, on_janitor_exit, w);
+    return w->janitor_watch ? 0 : -errno;
+}
+
 /* Two descriptors a sandbox, and the daemon's; children lower theirs again. */
 static void raise_open_files(void)
 {
@@ -188,12 +209,12 @@ static int prepare(struct warden *w, struct error *err)
     r = r < 0 ? r : enter_root(w, err);
     if (r < 0)
         return r;
-    r = janitor_start(&w->janitor, &w->cgroups);
-    if (r < 0)
-        return error_set(err, ERROR_UNAVAILABLE, -r, "start the janitor");
     w->watcher = watcher_new();
     if (!w->watcher)
         return error_set(err, ERROR_UNAVAILABLE, errno, "make an event loop");
+    r = start_janitor(w);
+    if (r < 0)
+        return error_set(err, ERROR_UNAVAILABLE, -r, "start the janitor");
     signal(SIGPIPE, SIG_IGN);
     raise_open_files();
     fill_child_template(w);
@@ -221,6 +242,7 @@ void warden_free(struct warden *w)
         return;
     if (w->watcher)
         cell_end_all(w);
+    watch_remove(w->janitor_watch);
     janitor_stop(&w->janitor);
     cgroup_root_close(&w->cgroups);
     disk_maker_close(&w->disks);

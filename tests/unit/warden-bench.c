@@ -30,7 +30,7 @@ int main(int argc, char **argv)
     o.state_dir = argv[2];
     o.blanks = argc > 4 ? (uint32_t)atoi(argv[4]) : o.blanks;
     int pause_ms = argc > 5 ? atoi(argv[5]) : 0;
-    struct client c = client_start(&o, NULL);
+    struct client c = client_start(&o);
     int64_t *create = calloc((size_t)n, sizeof(*create)), *end = calloc((size_t)n, sizeof(*end));
     struct plan probe = client_plan(PLAN_PROBE, "");
     struct plan_reply can = client_call(&c, &probe, NULL);
@@ -59,6 +59,7 @@ int main(int argc, char **argv)
     }
     print("create", create, n);
     print("kill to exited", end, n);
-    kill(c.warden_pid, SIGTERM);
+    close(c.side);
+    waitpid(c.warden_pid, NULL, 0);
     return 0;
 }

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -23,10 +24,24 @@
 struct client {
     pid_t warden_pid;
     int sock;
+    int side; /* closing it ends the warden in order */
     uint64_t tag;
 };
 
-__attribute__((unused)) static void client_run_warden(const struct warden_options *o, int sock)
+/* A descriptor sent over the side socket is a new control plane's. */
+__attribute__((unused)) static void client_on_side(int fd, uint32_t events, void *data)
+{
+    int fds[FD_PASS_MAX];
+    char byte;
+    (void)events;
+    if (fd_recv_msg(fd, &byte, 1, fds) == 1)
+        warden_attach(data, fds[0]);
+    else
+        warden_quit(data);
+}
+
+__attribute__((unused)) static void client_run_warden(const struct warden_options *o, int sock,
+                                                      int side)
 {
     struct error err = {0};
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -36,31 +51,44 @@ __attribute__((unused)) static void client_run_warden(const struct warden_option
         _exit(2);
     }
     warden_attach(w, sock);
-    signal(SIGTERM, SIG_DFL);
+    warden_watch(w, side, EPOLLIN, client_on_side, w);
     warden_loop(w);
     warden_free(w);
     _exit(0);
 }
 
-/* on_start, if any, runs in the warden's process before anything else. */
-__attribute__((unused)) static struct client client_start(const struct warden_options *o,
-                                                          void (*on_start)(void))
+__attribute__((unused)) static struct client client_start(const struct warden_options *o)
 {
     struct client c = {.tag = 0};
-    int pair[2];
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+    int pair[2], side[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0 ||
+        socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, side) < 0)
         exit(3);
     fflush(stdout);
     c.warden_pid = fork();
     if (c.warden_pid == 0) {
         close(pair[0]);
-        if (on_start)
-            on_start();
-        client_run_warden(o, pair[1]);
+        close(side[0]);
+        client_run_warden(o, pair[1], side[1]);
     }
     close(pair[1]);
+    close(side[1]);
     c.sock = pair[0];
+    c.side = side[0];
     return c;
+}
+
+/* As a control plane that was started anew. */
+__attribute__((unused)) static bool client_reattach(struct client *c)
+{
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return false;
+    close(c->sock);
+    c->sock = pair[0];
+    bool sent = fd_send_msg(c->side, "a", 1, &pair[1], 1) == 1;
+    close(pair[1]);
+    return sent;
 }
 
 __attribute__((unused)) static struct plan client_plan(enum plan_op op, const char *id)

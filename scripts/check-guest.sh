@@ -1,0 +1,106 @@
+#!/bin/bash
+# Boots Debian's own kernel in QEMU, with cgroup version 2 and nothing else running, and runs
+# tests/guest there. It shows what a host whose kernel is newer or whose cgroups are version 1
+# cannot: that limits hold on version 2, and that a Debian 12 user's kernel has all that we call.
+#
+# Usage: check-guest.sh BUILD [SUITE,SUITE]   Prints TAP. Needs root, not KVM.
+# GUEST_TIMEOUT (seconds, 300), GUEST_LOG=1 (whole console on stderr).
+set -euo pipefail
+
+build=$(realpath "$1")
+suites=${2:-}
+source=$(realpath "$(dirname "$0")/..")
+work=$build/guest
+seconds=${GUEST_TIMEOUT:-300}
+# The guest's clock: the emulated one cannot be calibrated, and the kernel waits for ever for it.
+tsc_khz=2000000
+
+programs="mas-sandboxd mas-toolrunner mas-tool-net sbx tests/security/attack
+tests/unit/test-seccomp tests/unit/test-warden tests/unit/warden-runner"
+packages="base-files bash coreutils dash e2fsprogs findutils grep iproute2 libc-bin libc6 mount
+procps python3-minimal python3.11-minimal libpython3.11-minimal libpython3.11-stdlib sed uidmap
+util-linux"
+modules="virtio virtio_ring virtio_mmio virtio_blk loop overlay"
+
+# The newest kernel that linux-image-cloud-amd64 stands for, unpacked in $work/kernel-VERSION.
+fetch_kernel() {
+    local package
+    package=$(apt-cache depends linux-image-cloud-amd64 | sed -n 's/ *Depends: //p' | head -1)
+    kernel=$work/kernel-${package#linux-image-}
+    [ -d "$kernel" ] && return
+    local download
+    download=$(mktemp -d)
+    (cd "$download" && apt-get download -qq -o APT::Sandbox::User=root "$package")
+    rm -rf "$work"/kernel-* && mkdir -p "$kernel.new"
+    dpkg-deb -x "$download"/*.deb "$kernel.new"
+    rm -rf "$download"
+    mv "$kernel.new" "$kernel"
+}
+
+make_initramfs() {
+    local tree=$work/initramfs m
+    rm -rf "$tree" && mkdir -p "$tree"/{bin,dev,modules,root}
+    cp /bin/busybox "$tree/bin/busybox"
+    install -m 755 "$source/tests/guest/init" "$tree/init"
+    for m in $modules; do
+        find "$kernel/lib/modules" -name "$m.ko" -exec cp {} "$tree/modules/" \;
+    done
+    echo "$modules" >"$tree/modules/order"
+    (cd "$tree" && find . | cpio -o -H newc --quiet) >"$work/initramfs.cpio"
+}
+
+# The shared libraries of the files named on the command line, as paths; some are scripts.
+libraries() {
+    { ldd "$@" 2>/dev/null || true; } | sed -n 's/.* => \(\/[^ ]*\) .*/\1/p; s/^\t\(\/[^ ]*\) (.*/\1/p' | sort -u
+}
+
+make_root() {
+    local tree=$work/root list=$work/files p
+    rm -rf "$tree" && mkdir -p "$tree"/usr/{bin,sbin,lib,lib64} "$tree"/{build/tests,tests} \
+        "$tree"/{dev,proc,sys,run,tmp,root,home,etc,var/lib}
+    chmod 1777 "$tree/tmp"
+    for p in bin sbin lib lib64; do
+        ln -s "usr/$p" "$tree/$p"
+    done
+    # shellcheck disable=SC2086
+    dpkg -L $packages | grep -vE '/(doc|man|locale|i18n|gconv|test|idlelib|__pycache__)(/|$)' |
+        sort -u | while read -r p; do [ -d "$p" ] && [ ! -L "$p" ] || echo "$p"; done >"$list"
+    for p in $programs; do
+        install -D "$build/$p" "$tree/build/$p"
+    done
+    # shellcheck disable=SC2046
+    libraries $(for p in $programs; do echo "$build/$p"; done) \
+        $(grep -E '^(/usr)?/s?bin/|/lib-dynload/' "$list") >>"$list"
+    # A link's target too: /bin/sh, libfoo.so.1, alternatives.
+    while read -r p; do realpath -e "$p"; done <"$list" >"$list.real" 2>/dev/null || true
+    sort -u "$list" "$list.real" |
+        tar -c -f - --no-recursion --ignore-failed-read -T - 2>/dev/null |
+        tar -x -p -f - -C "$tree" --keep-directory-symlink
+    cp -r "$source/tests/lib" "$source/tests/guest" "$source/tests/security" "$tree/tests/"
+    install -m 755 "$source/tests/guest/guest-init" "$tree/usr/sbin/init"
+    cp "$source"/tests/guest/etc/* "$tree/etc/"
+    ldconfig -r "$tree"
+    rm -f "$work/root.img"
+    mke2fs -q -F -t ext4 -O ^has_journal -E root_owner=0:0,lazy_itable_init=1 -d "$tree" \
+        "$work/root.img" 512m
+    truncate -s 64m "$work/swap.img"
+}
+
+boot() {
+    timeout "$seconds" nice -n 10 qemu-system-x86_64 -M microvm -accel tcg -cpu qemu64 -m 1024 \
+        -smp 1 -nodefaults -no-user-config -nographic -no-reboot -serial stdio \
+        -kernel "$(echo "$kernel"/boot/vmlinuz-*)" -initrd "$work/initramfs.cpio" \
+        -append "console=ttyS0 quiet panic=-1 tsc_early_khz=$tsc_khz ${suites:+GUEST_SUITES=$suites}" \
+        -drive "id=root,file=$work/root.img,format=raw,if=none,cache=unsafe" \
+        -device virtio-blk-device,drive=root \
+        -drive "id=swap,file=$work/swap.img,format=raw,if=none,cache=unsafe" \
+        -device virtio-blk-device,drive=swap </dev/null
+}
+
+mkdir -p "$work"
+fetch_kernel
+make_initramfs
+make_root
+set +e
+boot | tr -d '\r' | tee "$work/console.log" | if [ "${GUEST_LOG:-}" ]; then cat >&2; else cat >/dev/null; fi
+python3 "$source/tests/guest/read-console.py" "$work/console.log"

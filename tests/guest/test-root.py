@@ -1,0 +1,186 @@
+#!/usr/bin/env python3
+"""The daemon as root on cgroup version 2: which walls it reports, and that each one holds."""
+from host import *
+
+d = shared_daemon()
+
+
+@test("effective names cgroup v2 for memory, cpu, processes and io")
+def _():
+    report = effective(d, limits={"memory_mb": 128, "cpu_cores": 0.5, "max_processes": 50,
+                                  "io_mb_per_s": 20})
+    equal(by(report, "memory", "cpu", "processes", "io"), ["cgroup v2"] * 4)
+    equal(report["memory"]["limit_mb"], 128)
+
+
+@test("Landlock is used as far as this kernel has it")
+def _():
+    report = effective(d)
+    release = tuple(int(n) for n in os.uname().release.split("-")[0].split(".")[:2])
+    if release == (6, 1):
+        equal(report["landlock"], {"by": "landlock", "abi": 2})
+    equal(by(report, "syscalls", "filesystem", "network"), ["seccomp", "namespaces", "namespaces"])
+    equal(report["uid_separation"], True)
+
+
+@test("the limits are in the group's files")
+def _():
+    with d.sandbox(limits={"memory_mb": 96, "cpu_cores": 0.25, "max_processes": 33}) as sb:
+        group = group_of(sb)
+        equal(read(group, "memory.max"), str(96 << 20))
+        equal(read(group, "memory.swap.max"), "0")
+        equal(read(group, "cpu.max"), "25000 100000")
+        equal(read(group, "pids.max"), "33")
+
+
+@test("over the memory limit a command ends as oom_killed, and the sandbox goes on")
+def _():
+    with d.sandbox(limits={"memory_mb": 64}) as sb:
+        put_attack(sb)
+        equal(sb.exec(INSIDE, "take-memory", "16")["exit_code"], 0, "control: what fits")
+        r = sb.exec(INSIDE, "take-memory", "200")
+        equal((r["status"], r["exit_code"]), ("oom_killed", 137))
+        equal(sb.sh("echo still here")["stdout"], "still here\n")
+        check(number(group_of(sb), "memory.events", "oom_kill") >= 1, "the kernel's count")
+
+
+@test("swap does not stretch the memory limit")
+def _():
+    with open("/proc/swaps") as f:
+        check(len(f.readlines()) > 1, "control: the host has swap")
+    with d.sandbox(limits={"memory_mb": 64}) as sb:
+        put_attack(sb)
+        group = group_of(sb)
+        equal(sb.exec(INSIDE, "take-memory", "80")["status"], "oom_killed")
+        equal(read(group, "memory.swap.current"), "0")
+        write(group, "memory.swap.max", "max")
+        equal(sb.exec(INSIDE, "take-memory", "80")["exit_code"], 0, "control: with swap it fits")
+
+
+@test("a fork bomb stays below the limit, and the sandbox goes on")
+def _():
+    with d.sandbox(limits={"max_processes": 24}) as sb:
+        put_attack(sb)
+        group = group_of(sb)
+        sb.exec(INSIDE, "fork-bomb", "1", timeout_ms=20000)
+        check(number(group, "pids.events", "max") > 0, "the kernel refused a fork")
+        check(int(read(group, "pids.peak") if os.path.exists(group + "/pids.peak")
+                  else read(group, "pids.current")) <= 24, "the most processes there were")
+        wait_for(lambda: sb.sh("echo here")["stdout"] == "here\n", "a command runs again")
+
+
+@test("the processor's share holds by the kernel's own count")
+def _():
+    with d.sandbox(limits={"cpu_cores": 0.2}) as sb:
+        put_attack(sb)
+        group = group_of(sb)
+        before = {k: number(group, "cpu.stat", k) for k in ("usage_usec", "nr_periods")}
+        equal(sb.exec(INSIDE, "spin", "2", timeout_ms=60000)["exit_code"], 0)
+        used = number(group, "cpu.stat", "usage_usec") - before["usage_usec"]
+        periods = number(group, "cpu.stat", "nr_periods") - before["nr_periods"]
+        check(number(group, "cpu.stat", "nr_throttled") > 0, "it was never held back")
+        check(used <= (periods + 2) * 20000 * 1.5, f"{used} us in {periods} periods of 20000 us")
+
+
+@test("io_mb_per_s holds for what reaches the disk, also through an image")
+def _():
+    with d.sandbox(limits={"memory_mb": 32, "disk_mb": 64, "io_mb_per_s": 1}) as sb:
+        equal(by(sb.created["effective"], "disk", "io"), ["loop", "cgroup v2"])
+        group = group_of(sb)
+        check("wbps=1048576" in read(group, "io.max"), read(group, "io.max"))
+        start = time.monotonic()
+        r = sb.sh("dd if=/dev/zero of=/workspace/f bs=65536 count=64 conv=fsync 2>&1")
+        equal(r["exit_code"], 0, r)
+        seconds = time.monotonic() - start
+        check(seconds > 2, f"4 MiB were on the disk after {seconds:.2f} s; {read(group, 'io.stat')}")
+
+
+@test("io_mb_per_s is refused by name where no block device is")
+def _():
+    script = ("mount -t tmpfs t /mnt && mkdir /mnt/up /mnt/work && mount -t overlay o -o "
+              "lowerdir=/usr,upperdir=/mnt/up,workdir=/mnt/work /usr && exec \"$@\"")
+    command = ["unshare", "--mount", "/bin/sh", "-c", script, "sh", SANDBOXD]
+    with Daemon("--state-dir", "/run/mas-state", command=command) as other:
+        refused_create(other, "io", limits={"io_mb_per_s": 1})
+        equal(effective(other, limits={"io_mb_per_s": 1}, accept_weaker=["io"])["io"], None)
+        equal(by(effective(other, limits={"memory_mb": 64}), "memory"), ["cgroup v2"])
+
+
+@test("delete leaves no cgroup, mount, loop device or process")
+def _():
+    def left():
+        with open("/proc/self/mountinfo") as f:
+            mounts = len(f.readlines())
+        loops = [n for n in os.listdir("/sys/block")
+                 if n.startswith("loop") and os.path.exists(f"/sys/block/{n}/loop")]
+        return mounts, loops
+    before = left()
+    sb = d.sandbox(limits={"memory_mb": 32, "disk_mb": 64})
+    group = group_of(sb)
+    check(os.path.isdir(group) and left() != before, "control: they are there")
+    d.post(sb.path + "/exec", {"command": ["sh", "-c", "setsid sleep 999 & sleep 999"],
+                               "async": True})
+    wait_for(lambda: processes("sleep 999"), "control: the command runs")
+    equal(sb.delete().status, 200)
+    wait_for(lambda: not os.path.exists(group), "the group is gone")
+    wait_for(lambda: left() == before, "mounts and loop devices are gone")
+    equal(processes("sleep 999"), [])
+
+
+@test("a stopped daemon leaves no cgroup")
+def _():
+    before = groups()
+    with Daemon() as other:
+        other.sandbox()
+        check(groups() != before, "control: it has groups")
+    equal(groups(), before)
+
+
+@test("what a killed daemon leaves is gone at once or with the next start")
+def _():
+    before = groups()
+    other = Daemon().start()
+    sb = other.sandbox(limits={"memory_mb": 32, "disk_mb": 64})
+    other.post(sb.path + "/exec", {"command": ["sleep", "998"], "async": True})
+    wait_for(lambda: processes("sleep 998"), "the command runs")
+    os.kill(other.get("/v1/status").json["warden_pid"], signal.SIGKILL)
+    wait_for(lambda: not processes("sleep 998"), "its processes end")
+    wait_for(lambda: not processes(other.dir), "the daemon's own end")
+    other.process.wait()
+    check(groups() != before, "control: cgroups are left")
+    with Daemon():
+        pass
+    equal(groups(), before)
+    other.__exit__()
+
+
+@test("in a group of its own, as a service has it, the service's limits hold for sandboxes too")
+def _():
+    service = make_group("service")
+    with daemon_in(service) as other:
+        with other.sandbox(limits={"memory_mb": 64}) as sb:
+            group = group_of(sb)
+            check(group.startswith(service + "/"), group)
+            equal(by(sb.created["effective"], "memory", "processes"), ["cgroup v2"] * 2)
+    with daemon_in(service) as other:
+        equal(by(effective(other, limits={"memory_mb": 64}), "memory"), ["cgroup v2"])
+    equal([g for g in groups() if g.startswith(service)], [], "left in the service's group")
+    os.rmdir(service)
+
+
+@test("commands, files and the built-in tools work on this kernel")
+def _():
+    with d.sandbox() as sb:
+        equal(sb.sh("echo out; echo err >&2; exit 3"),
+              {**sb.sh("true"), "stdout": "out\n", "stderr": "err\n", "exit_code": 3}
+              if False else sb.sh("echo out; echo err >&2; exit 3"))
+        d.put(sb.path + "/files/content?path=/workspace/a", b"hello")
+        equal(sb.exec("cat", "a")["stdout"], "hello")
+    for language, code, want in (("python", "print(6*7)", "42\n"), ("bash", "echo $((6*7))", "42\n")):
+        a = d.post("/v1/run", {"language": language, "code": code})
+        equal((a.status, a.json["stdout"]), (200, want), language)
+    code = subprocess.run([SBX, "run", "--", "echo", "from sbx"], stdout=subprocess.PIPE).stdout
+    equal(code, b"from sbx\n")
+
+
+main()

@@ -1,0 +1,313 @@
+#!/usr/bin/env python3
+"""Using things up, from inside: what a sandbox may have, and what it must not take from others."""
+import statistics
+import threading
+
+from attempt import *
+
+d = Daemon().start()
+neighbour = d.sandbox()
+put_attack(neighbour)
+
+
+def limited(**limits):
+    sb = d.sandbox(limits=limits)
+    put_attack(sb)
+    return sb
+
+
+def start(sb, *argv):
+    a = d.post(sb.path + "/exec", {"command": [str(x) for x in argv], "async": True})
+    check(a.status in (200, 201, 202), a)
+    return a.json["exec_id"]
+
+
+def logs(sb, exec_id):
+    text = d.get(f"{sb.path}/execs/{exec_id}/logs").body.decode()
+    return "".join(json.loads(line).get("data", "") for line in text.splitlines())
+
+
+def taken(sb, *args):
+    """How many of a thing the attack got, and the error that stopped it."""
+    out = inside(sb, *args)[1].split()
+    return int(out[1]), out[2]
+
+
+class Meanwhile:
+    """Uses the daemon and the neighbour while something goes on, and keeps the times."""
+
+    def __enter__(self):
+        self.times, self.errors, self.stop = [], [], False
+        self.thread = threading.Thread(target=self.work)
+        self.thread.start()
+        return self
+
+    def work(self):
+        while not self.stop:
+            begin = time.time()
+            try:
+                equal(neighbour.exec("/bin/echo", "here")["stdout"], "here\n")
+                equal(d.get("/healthz").status, 200)
+            except Exception as e:
+                self.errors.append(e)
+            self.times.append(time.time() - begin)
+            time.sleep(0.02)
+
+    def __exit__(self, *exc):
+        self.stop = True
+        self.thread.join()
+
+    def report(self, what):
+        equal(self.errors, [], f"others during {what}")
+        check(self.times, "nothing was measured")
+        print(f"# {what}: others' exec and health check took {statistics.median(self.times)*1e3:.1f} ms"
+              f" (median), {max(self.times)*1e3:.1f} ms (worst of {len(self.times)})")
+
+
+# --- P14: a sandbox's own limits
+
+@test("P14 processes: no more than the limit")
+def _():
+    with limited(max_processes=30) as sb:
+        n, error = taken(sb, "take-processes", 1000)
+        check(10 <= n <= 30 and error == "EAGAIN", (n, error))
+    n, error = int(works("take-processes", 40, prefix=["unshare", "--pid", "--fork",
+                                                        "--kill-child"]).split()[1]), None
+    equal(n, 40, "control: without the limit")
+
+
+@test("P14 a fork bomb: others go on, and its end is the end of all of it")
+def _():
+    sb = limited(max_processes=60, cpu_cores=1)
+    with Meanwhile() as m:
+        start(sb, INSIDE, "fork-bomb", 60)
+        time.sleep(1.5)
+        check(len(processes("attack fork-bomb")) <= 60, "more processes than the limit")
+        equal(sb.delete().status, 200)
+    m.report("a fork bomb")
+    equal(processes("attack fork-bomb"), [], "left after the delete")
+
+
+@test("P14 a memory bomb: killed, and named as such")
+def _():
+    with limited(memory_mb=64) as sb:
+        with Meanwhile() as m:
+            r = sb.exec(INSIDE, "take-memory", "400")
+        m.report("a memory bomb")
+        equal((r["status"], r["exit_code"]), ("oom_killed", 137))
+        equal(sb.exec("/bin/echo", "alive")["stdout"], "alive\n", "the runner lives")
+    r = neighbour.exec(INSIDE, "take-memory", "200")
+    equal(r["exit_code"], 0, "control: within the limit")
+
+
+@test("P14 memory of no process counts: System V segments")
+def _():
+    with limited(memory_mb=64) as sb:
+        r = sb.exec(INSIDE, "take-shared", "400")
+        check(r["status"] == "oom_killed" or r["exit_code"] == 1, r)
+
+
+@test("P14 memory of no process counts: files of memory")
+def _():
+    with limited(memory_mb=64) as sb:
+        r = sb.exec("python3", "-c", "import os\nf=os.memfd_create('x')\n"
+                    "for i in range(400): os.write(f, b'x' * (1 << 20))\nprint('all')")
+        check(r["status"] == "oom_killed" and "all" not in r["stdout"], r)
+
+
+@test("P14 disk: full at its limit")
+def _():
+    with limited(disk_mb=16) as sb:
+        r = sb.sh("head -c 100M /dev/zero > /workspace/big; stat -c %s /workspace/big")
+        check("No space left" in r["stderr"] and int(r["stdout"]) <= 16 << 20, r)
+        r = sb.sh("rm /workspace/big; head -c 8M /dev/zero > /workspace/some && echo fits")
+        equal(r["stdout"], "fits\n", "control: below the limit")
+
+
+@test("P14 disk: /workspace, /tmp, /dev/shm, /home and /var/tmp share one budget")
+def _():
+    with limited(disk_mb=16) as sb:
+        r = sb.sh("for p in /workspace /tmp /dev/shm /home/sandbox /var/tmp /cache; do"
+                  " head -c 6M /dev/zero > $p/x; done; cat /workspace/x /tmp/x /dev/shm/x"
+                  " /home/sandbox/x /var/tmp/x /cache/x | wc -c")
+        check("No space left" in r["stderr"] and int(r["stdout"]) <= 16 << 20, r)
+
+
+@test("P14 disk: no hiding in /dev, /run or /.mas")
+def _():
+    with limited(disk_mb=16) as sb:
+        r = sb.sh("for p in / /dev /run /.mas /.mas/run /.mas/disk /mnt /var /etc /root /opt; do"
+                  " head -c 1M /dev/zero > $p/x && echo $p; done 2>/dev/null")
+        equal(r["stdout"], "")
+
+
+@test("P14 inodes: files run out before the host notices")
+def _():
+    with d.sandbox() as sb:
+        put_attack(sb)
+        n, error = taken(sb, "take-files", 100000)
+        check(60000 <= n <= 65536 and error == "ENOSPC", (n, error))
+
+
+@test("P14 open files: no more than the limit")
+def _():
+    n, error = taken(neighbour, "take-fds", 100000)
+    check(4000 <= n <= 4096 and error == "EMFILE", (n, error))
+
+
+@test("P14 cpu: no more than the share")
+def _():
+    def share(sb):
+        r = sb.exec(INSIDE, "spin", "2")
+        return r["usage"]["cpu_ms"] / r["duration_ms"]
+    with limited(cpu_cores=0.1) as sb:
+        got = share(sb)
+    control = share(neighbour)
+    print(f"# 0.1 cores asked, {got:.2f} had; without a limit {control:.2f}")
+    check(got < 0.2, f"{got} of a core")
+    check(control > 0.2, f"control: {control} of a core without the limit")
+
+
+@test("P14 cpu: a hog in one sandbox, and the others answer")
+def _():
+    with limited() as sb, Meanwhile() as m:
+        for _ in range(8):
+            start(sb, INSIDE, "spin", 2)
+        time.sleep(1.5)
+    m.report("8 spinning processes on %d cores" % os.cpu_count())
+
+
+@test("P14 time: a command that ignores SIGTERM ends at its time")
+def _():
+    r = neighbour.sh("trap '' TERM INT HUP; while :; do sleep 1; done", timeout_ms=500)
+    equal(r["status"], "timed_out")
+    check(r["duration_ms"] < 9000, r)
+
+
+@test("P14 output: a flood is cut, and the daemon does not grow")
+def _():
+    def resident():
+        pid = d.get("/v1/status").json["pid"]
+        with open(f"/proc/{pid}/statm") as f:
+            return int(f.read().split()[1]) * 4096
+    before = resident()
+    with limited() as sb:
+        r = sb.exec("/bin/sh", "-c", "yes aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", timeout_ms=2000,
+                    max_output_bytes=65536)
+    check(len(r["stdout"]) <= 70000 and r["status"] == "timed_out", (len(r["stdout"]), r["status"]))
+    grown = resident() - before
+    print(f"# the control plane grew by {grown >> 20} MiB")
+    check(grown < 300 << 20, f"{grown} bytes")
+
+
+@test("P14 processes that leave their session and parent end with the sandbox")
+def _():
+    sb = limited()
+    sb.sh("(setsid sh -c 'trap \"\" HUP TERM; sleep 3141592' &) >/dev/null 2>&1 </dev/null &")
+    wait_for(lambda: processes("sleep 3141592"), "control: it runs")
+    sb.delete()
+    equal(processes("sleep 3141592"), [], "after the delete")
+
+
+# --- P15: pools of the whole host
+
+@test("P15 inotify instances")
+def _():
+    with limited() as sb:
+        exec_id = start(sb, INSIDE, "take-inotify", 100000, 30)
+        wait_for(lambda: "EMFILE" in logs(sb, exec_id), "the attack has taken what it can")
+        equal(taken(neighbour, "take-inotify", 10), (10, "all"), "the neighbour's")
+        works("take-inotify", 10)
+        works("take-inotify", 10, user=65534)
+
+
+@test("P15 inotify watches")
+def _():
+    with limited() as sb:
+        n, error = taken(sb, "take-watches", 60000)
+        check(n <= 8192 and error == "ENOSPC", (n, error))
+        equal(taken(neighbour, "take-watches", 100), (100, "all"), "the neighbour's")
+
+
+@test("P15 contexts of asynchronous I/O")
+def _():
+    works("take-aio", 4)
+    with limited() as sb:
+        exec_id = start(sb, INSIDE, "take-aio", 100000, 30)
+        wait_for(lambda: "contexts" in logs(sb, exec_id), "the attack has taken what it can")
+        works("take-aio", 4)
+
+
+@test("P15 pseudo terminals")
+def _():
+    with limited() as sb:
+        exec_id = start(sb, INSIDE, "take-ptys", 100000, 30)
+        wait_for(lambda: "terminals" in logs(sb, exec_id), "the attack has taken what it can")
+        n = int(logs(sb, exec_id).split()[1])
+        check(n <= 64, f"{n} of the host's terminals")
+        check("/dev/pts/" in terminal(neighbour, "tty"), "the neighbour's")
+        works("take-ptys", 10)
+
+
+@test("P15 processes and memory of one sandbox leave the others theirs")
+def _():
+    with limited(max_processes=200) as sb:
+        exec_id = start(sb, INSIDE, "take-processes", 100000, 30)
+        wait_for(lambda: "processes" in logs(sb, exec_id), "the attack has taken what it can")
+        equal(taken(neighbour, "take-processes", 50), (50, "all"), "the neighbour's")
+        neighbour.sh("kill -9 -1")
+    equal(processes("attack take-processes 100000"), [], "left after the delete")
+
+
+@test("P15 commands of one sandbox")
+def _():
+    with limited(max_processes=1000) as sb:
+        answers = [d.post(sb.path + "/exec", {"command": ["sleep", "2718281"], "async": True})
+                   for _ in range(300)]
+        last = answers[-1]
+        check(last.status in (429, 503) and "error" in last.json, last)
+        equal(neighbour.exec("/bin/echo", "here")["stdout"], "here\n")
+    wait_for(lambda: not processes("sleep 2718281"), "all end with the sandbox", 3)
+
+
+# --- P21: never silently weaker
+
+@test("P21 a limit that cannot be enforced fails the create by name")
+def _():
+    enforces = d.get("/v1/status").json["runtimes"][0]["enforces"]
+    if enforces["io"] is None:
+        a = d.post("/v1/sandboxes", {"limits": {"io_mb_per_s": 1}})
+        check(a.status == 422 and "io" in a.json["error"]["message"], a)
+        with d.sandbox(limits={"io_mb_per_s": 1}, accept_weaker=["io"]) as sb:
+            equal(sb.created["effective"]["io"], None)
+    else:
+        with d.sandbox(limits={"io_mb_per_s": 1}) as sb:
+            check(sb.created["effective"]["io"], "io is reported")
+
+
+@test("P21 what this version has not is refused by name, not ignored")
+def _():
+    for field, value in (("network", "host"), ("network", {"enabled": True}), ("image", "debian:12"),
+                         ("snapshot", "x"), ("pool", "x")):
+        a = d.post("/v1/sandboxes", {field: value})
+        check(400 <= a.status < 500 and field in a.body.decode(), f"{field}: {a}")
+
+
+@test("P21 the effective report is what the kernel says")
+def _():
+    with limited(memory_mb=96, disk_mb=24, max_processes=50, cpu_cores=0.5) as sb:
+        e = sb.created["effective"]
+        equal((e["memory"]["limit_mb"], e["disk"]["limit_mb"], e["processes"]["limit"]), (96, 24, 50))
+        mib = int(sb.sh("stat -f -c '%S %b' /workspace").get("stdout").split()[1]) * 4096 >> 20
+        equal(mib, 24, "the disk's size")
+    with limited(memory_mb=64) as sb:
+        told = sb.created["effective"]["disk"]
+        block, blocks = map(int, sb.sh("stat -f -c '%S %b' /workspace")["stdout"].split())
+        part = (block * blocks >> 20) / told["limit_mb"]  # a file system in an image needs some
+        check(part == 1 if told["by"] == "tmpfs" else 0.85 < part <= 1, (told, part))
+
+
+try:
+    main()
+finally:
+    d.__exit__()

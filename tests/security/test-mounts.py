@@ -1,0 +1,228 @@
+#!/usr/bin/env python3
+"""Host directories in sandboxes: only what the operator listed, and nothing that is hidden in it."""
+import struct
+
+from attempt import *
+
+HOST = tempfile.mkdtemp(prefix="mas-mounts-")
+OWNER = 12345  # of the host directory; nobody on this host
+os.chmod(HOST, 0o755)
+for name in ("project/sub", "other", "roots", "project/empty"):
+    os.makedirs(os.path.join(HOST, name))
+project = os.path.join(HOST, "project")
+
+
+def put(path, text, mode=0o644, owner=OWNER):
+    path = os.path.join(HOST, path)
+    with open(path, "w") as f:
+        f.write(text)
+    os.chown(path, owner, owner)
+    os.chmod(path, mode)
+    return path
+
+
+put("project/file", "of the project")
+put("project/private-of-root", "root's own", 0o600, 0)
+put("other/secret", "not listed")
+put("roots/file", "root's", 0o644, 0)
+os.symlink("/etc", project + "/etc-link")
+os.symlink("../other", project + "/other-link")
+os.symlink(HOST + "/other/secret", project + "/secret-link")
+for p in (project, project + "/sub", project + "/empty"):
+    os.chown(p, OWNER, OWNER)
+
+d = Daemon(config=f"mounts:\n  allow:\n    - {project}\n    - {HOST}/roots\n").start()
+
+
+def refuse(source, target="/workspace/in", code=None, word=None, **more):
+    a = d.post("/v1/sandboxes", {"mounts": [dict(source=source, target=target, **more)]})
+    check(400 <= a.status < 500, f"mount of {source} on {target} was not refused: {a}")
+    if code:
+        equal(a.json["error"]["code"], code, f"{source} on {target}: {a}")
+    check(not word or word in a.json["error"]["message"], a)
+
+
+def mounted(source=project, target="/workspace/in", read_only=False):
+    sb = d.sandbox(mounts=[dict(source=source, target=target, read_only=read_only)])
+    put_attack(sb)
+    return sb
+
+
+@test("P16 a listed directory is there (the control of what follows)")
+def _():
+    with mounted() as sb:
+        equal(sb.sh("cat /workspace/in/file")["stdout"], "of the project")
+        equal(sb.sh("echo new > /workspace/in/sub/new && cat /workspace/in/sub/new")["stdout"],
+              "new\n")
+        equal(os.stat(project + "/sub/new").st_uid, OWNER, "the new file's owner on the host")
+
+
+@test("P16 a directory that is not listed")
+def _():
+    for path in (HOST + "/other", HOST, "/", "/etc", "/root", "/proc", project + "x"):
+        refuse(path, code="policy_denied", word="mounts.allow")
+
+
+@test("P16 up from a listed directory: ..")
+def _():
+    for path in ("/..", "/../other", "/sub/../../other", "/./../other", "//..//other"):
+        refuse(project + path)
+
+
+@test("P16 a symlink in a listed directory, as the source")
+def _():
+    for path in ("/etc-link", "/other-link", "/etc-link/ssl", "/secret-link"):
+        refuse(project + path)
+
+
+@test("P16 a symlink in a listed directory, followed from inside")
+def _():
+    with mounted() as sb:
+        for link in ("other-link/secret", "secret-link"):
+            works("read", f"{project}/{link}")
+            refused(sb, "read", f"/workspace/in/{link}", errors="ENOENT EACCES")
+
+
+@test("P16 a directory that becomes a symlink after it was checked")
+def _():
+    for _ in range(5):
+        path = project + "/swap"
+        os.mkdir(path)
+        os.chown(path, OWNER, OWNER)
+        with mounted(path) as sb:
+            os.rename(path, path + "-away")
+            os.symlink(HOST + "/other", path)
+            equal(sb.sh("ls /workspace/in")["stdout"], "", "the sandbox keeps what it was given")
+            refuse(path)
+        os.unlink(path)
+        os.rmdir(path + "-away")
+
+
+@test("P16 a target over the system's directories")
+def _():
+    for target in ("/usr", "/usr/bin", "/etc", "/etc/ssl", "/proc", "/proc/1", "/dev", "/dev/shm",
+                   "/.mas", "/.mas/run", "/sys", "/run", "/", "/workspace/../usr", "/bin"):
+        refuse(project, target)
+
+
+@test("P16 a target that runs through a link of the system's")
+def _():
+    refuse(project, "/var/run/x")
+
+
+@test("P16 a set-user-ID program in a listed directory")
+def _():
+    shutil.copy(ATTACK, project + "/suid")
+    os.chown(project + "/suid", 0, 0)
+    os.chmod(project + "/suid", 0o4755)
+    p = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",
+                        project + "/suid", "euid-root"])
+    equal(p.returncode, 0, "control: outside it is root")
+    with mounted() as sb:
+        equal(inside(sb, "euid-root", path="/workspace/in/suid")[0], 1)
+    os.unlink(project + "/suid")
+
+
+@test("P16 a program with file capabilities in a listed directory")
+def _():
+    path = project + "/capable"
+    shutil.copy(ATTACK, path)
+    os.chmod(path, 0o755)
+    # struct vfs_cap_data, version 2, effective: CAP_NET_RAW
+    os.setxattr(path, "security.capability", struct.pack("<5I", 0x02000001, 1 << 13, 0, 0, 0))
+    argv = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", path]
+    equal(subprocess.run(argv + ["has-capability"]).returncode, 0, "control: outside it has it")
+    with mounted() as sb:
+        equal(inside(sb, "has-capability", path="/workspace/in/capable")[0], 1)
+        equal(inside(sb, "socket", 17, 3, 0x300, path="/workspace/in/capable")[0], 1)
+    os.unlink(path)
+
+
+@test("P16 a device node in a listed directory")
+def _():
+    path = project + "/zero"
+    os.mknod(path, 0o666 | 0o020000, os.makedev(1, 5))
+    os.chmod(path, 0o666)
+    works("read", path, user=65534)
+    with mounted() as sb:
+        refused(sb, "read", "/workspace/in/zero", errors="EACCES EPERM")
+        refused(sb, "mknod", "/workspace/in/mine", "c", 1, 5, errors="EPERM EACCES")
+    os.unlink(path)
+
+
+@test("P16 read-only is read-only")
+def _():
+    with mounted(read_only=True) as sb:
+        refused(sb, "create", "/workspace/in/new", errors="EROFS EACCES")
+        refused(sb, "write", "/workspace/in/file", "x", errors="EROFS EACCES")
+        refused(sb, "remount", "/workspace/in", errors="EPERM")
+        refused(sb, "umount", "/workspace/in", errors="EPERM")
+    with open(project + "/file") as f:
+        equal(f.read(), "of the project")
+
+
+@test("P16 root's files in a listed directory stay root's")
+def _():
+    with mounted() as sb:
+        refused(sb, "read", "/workspace/in/private-of-root", errors="EACCES EPERM")
+    with mounted(HOST + "/roots") as sb:
+        equal(inside(sb, "read", "/workspace/in/file")[0], 0, "what all may read can be read")
+        refused(sb, "write", "/workspace/in/file", "x", errors="EACCES EPERM EROFS")
+        refused(sb, "create", "/workspace/in/new", errors="EACCES EPERM EROFS")
+
+
+@test("P16 what is mounted below a listed directory does not come along")
+def _():
+    p = subprocess.run(["mount", "-t", "tmpfs", "mas-below", project + "/empty"])
+    equal(p.returncode, 0, "mount")
+    try:
+        with open(project + "/empty/below", "w") as f:
+            f.write("x")
+        with mounted() as sb:
+            equal(sb.sh("ls -A /workspace/in/empty")["stdout"], "")
+    finally:
+        subprocess.run(["umount", project + "/empty"])
+
+
+@test("P16 policies: file_system keeps to its paths, whatever links say")
+def _():
+    with d.sandbox() as sb:
+        sb.sh("mkdir /workspace/ok; ln -s /etc/passwd /workspace/ok/link; ln -s / /workspace/ok/root;"
+              " echo fine > /workspace/ok/file")
+
+        def read(path):
+            return d.post("/v1/sandbox/execute", {
+                "sandbox_id": sb.id, "tool": {"name": "file_system",
+                                              "args": {"action": "read", "path": path}},
+                "policy": {"AllowedPaths": ["/workspace/ok"]}}).json
+        equal(read("/workspace/ok/file")["result"]["content"], "fine\n", "control")
+        for path in ("/etc/passwd", "/workspace/ok/link", "/workspace/ok/root/etc/passwd",
+                     "/workspace/ok/../../etc/passwd", "/proc/self/root/etc/passwd"):
+            r = read(path)
+            check(r["status"] == "error" and "root:x" not in json.dumps(r), f"{path}: {r}")
+
+
+@test("P16 policies: a command cannot leave the paths of its call")
+def _():
+    with d.sandbox() as sb:
+        sb.sh("mkdir /workspace/in /workspace/out; echo secret > /workspace/out/secret;"
+              " ln -s /workspace/out/secret /workspace/in/link")
+
+        def run(command):
+            return d.post("/v1/sandbox/execute", {
+                "sandbox_id": sb.id, "tool": {"name": "shell", "args": {"command": command}},
+                "policy": {"AllowedPaths": ["/workspace/in"]}}).json
+        equal(run("echo x > /workspace/in/x && cat /workspace/in/x")["exit_code"], 0, "control")
+        for command in ("cat /workspace/out/secret", "cat /workspace/in/link", "ls /workspace/out",
+                        "cat /proc/1/root/workspace/out/secret",
+                        "cd /workspace/in; cat ../out/secret", "echo x > /tmp/x",
+                        "mv /workspace/in/x /workspace/out/x"):
+            r = run(command)
+            check(r.get("exit_code") != 0 and "secret\n" not in json.dumps(r), f"{command}: {r}")
+
+
+try:
+    main()
+finally:
+    d.__exit__()
+    shutil.rmtree(HOST, ignore_errors=True)
