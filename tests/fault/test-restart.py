@@ -152,6 +152,7 @@ def _():
         sb = d.sandbox()
         e = start(d, sb, "sleep 88")
         done = sb.sh("echo kept")["exec_id"]
+        time.sleep(0.3)  # an answer may come before its record is written
         d.process.kill()
         d.process.wait()
         wait_for(lambda: "sleep 88" not in processes(), "the sandbox's end", 2)
