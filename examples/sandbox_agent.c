@@ -30,8 +30,13 @@ static const char *where(void)
     return url && *url ? url : SBX_DEFAULT_ADDRESS;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    if (argc > 1) {
+        int help = strcmp(argv[1], "--help") == 0;
+        fputs("usage: sandbox_agent [--help]   (see sandbox_agent(1))\n", help ? stdout : stderr);
+        return help ? 0 : 2;
+    }
     struct sbx_tool_call call = {.id = "call-1", .tool = TOOL, .args = ARGS};
     struct sbx_tool_result result;
     struct sbx_error err;

@@ -40,7 +40,7 @@ step "what enforces its walls"
 curl -fs "$url/v1/sandboxes/$id" | python3 -m json.tool | sed -n '/"effective"/,$p'
 
 step "an escape attempt: read the host's shadow file, mount something, end PID 1, reach the network"
-if "$build/sbx" exec -addr "$url" -id "$id" -sync -- sh -c '
+if "$build/sbx" exec -addr "$url" -id "$id" -sync -- bash -c '
     cat /etc/shadow /proc/1/root/etc/shadow
     mount -t tmpfs none /mnt
     unshare -Ur true

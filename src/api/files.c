@@ -314,9 +314,16 @@ static void run_download(struct api_request *req, const char *tool, char **argv,
 
 void handle_file_read(struct api_request *req)
 {
+    struct error err = {0};
+    uint64_t ignored;
     const char *path = query_path(req);
     if (!path)
         return;
+    if (api_query_number(req, "offset", 0, INT64_MAX, &ignored, &err) < 0 ||
+        api_query_number(req, "length", 0, INT64_MAX, &ignored, &err) < 0) {
+        api_fail(req, &err);
+        return;
+    }
     const char *offset = http_request_query(req->http, "offset");
     const char *length = http_request_query(req->http, "length");
     char *argv[] = {(char *)"fs-read", (char *)path,
@@ -447,7 +454,13 @@ void handle_file_write(struct api_request *req)
     const char *path = query_path(req);
     if (!path)
         return;
+    struct error err = {0};
     const char *mode = http_request_query(req->http, "mode");
+    if (mode && (!*mode || strlen(mode) > 4 || strspn(mode, "01234567") != strlen(mode))) {
+        error_field(&err, "mode", "'mode' must be octal, such as 644");
+        api_fail(req, &err);
+        return;
+    }
     char *argv[] = {(char *)"fs-write", (char *)path, (char *)(mode ? mode : "644"),
                     (char *)(query_flag(req, "append") ? "append" : "truncate"), NULL};
     run_upload(req, "file.write", argv);

@@ -113,17 +113,24 @@ static int print(const json_t *value)
     return fd_write_all(STDOUT_FILENO, out.data, out.len);
 }
 
+static int print_about(const char *option)
+{
+    if (strcmp(option, "--version") == 0)
+        return puts("mas-tool-net " MAS_VERSION) < 0;
+    bool help = strcmp(option, "--help") == 0;
+    fputs("usage: mas-tool-net < request.json   (see mas-tool-net(1))\n"
+          "       mas-tool-net --help | --version\n",
+          help ? stdout : stderr);
+    return help ? 0 : 2;
+}
+
 int main(int argc, char **argv)
 {
     struct error err = {0};
     _cleanup_strbuf_ struct strbuf in = STRBUF_INIT(INPUT_MAX);
     _cleanup_json_ json_t *request = NULL, *result = NULL, *failure = NULL;
-    if (argc > 1) {
-        bool version = strcmp(argv[1], "--version") == 0;
-        puts(version ? "mas-tool-net " MAS_VERSION
-                     : "usage: mas-tool-net < request.json   (see mas-tool-net(1))");
-        return version ? 0 : 2;
-    }
+    if (argc > 1)
+        return print_about(argv[1]);
     curl_global_init(CURL_GLOBAL_DEFAULT);
     int r = read_input(&in, &err);
     if (r == 0)

@@ -89,19 +89,35 @@ static int write_in_place(const char *path, mode_t mode, int how)
     return fd < 0 ? -errno : copy(0, fd, UINT64_MAX);
 }
 
-/* All or nothing: readers see the old content or the new. */
+/* A file without a name becomes path; for a moment it has a name of its own beside it. */
+static int name_file(int fd, const char *dir, const char *path)
+{
+    char source[64];
+    _cleanup_free_ char *temp =
+        xasprintf("%s/.mas-%d-%llx", dir, (int)getpid(), (unsigned long long)clock_mono_ns());
+    snprintf(source, sizeof(source), "/proc/self/fd/%d", fd);
+    if (linkat(AT_FDCWD, source, AT_FDCWD, temp, AT_SYMLINK_FOLLOW) < 0)
+        return -errno;
+    if (rename(temp, path) == 0)
+        return 0;
+    int r = -errno;
+    unlink(temp);
+    return r;
+}
+
+/* All or nothing: readers see the old content or the new, and a write that is killed half-way (its
+ * sender left) leaves nothing behind. */
 static int write_replacing(const char *path, mode_t mode)
 {
-    _cleanup_free_ char *temp = xasprintf("%s.mas-XXXXXX", path);
-    _cleanup_close_ int fd = mkostemp(temp, O_CLOEXEC);
-    if (fd < 0) /* a file in a directory that is not ours to write */
-        return errno == EACCES || errno == EROFS ? write_in_place(path, mode, O_TRUNC) : -errno;
+    const char *slash = strrchr(path, '/');
+    _cleanup_free_ char *dir = slash ? xstrndup(path, (size_t)(slash - path) + 1) : xstrdup(".");
+    _cleanup_close_ int fd = open(dir, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+    if (fd < 0) /* not ours to write, or a file system without O_TMPFILE */
+        return write_in_place(path, mode, O_TRUNC);
     int r = copy(0, fd, UINT64_MAX);
-    if (r >= 0 && (fchmod(fd, mode) < 0 || rename(temp, path) < 0))
+    if (r >= 0 && fchmod(fd, mode) < 0)
         r = -errno;
-    if (r < 0)
-        unlink(temp);
-    return r;
+    return r < 0 ? r : name_file(fd, dir, path);
 }
 
 int builtin_fs_write(int argc, char **argv)

@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+"""Documents against the programs: man pages know every option, links and named files exist."""
+import glob
+import os
+import re
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
+from masd import *
+
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "../.."))
+PAGES = {"mas-sandboxd": 8, "sbx": 1, "sandbox_agent": 1, "mas-tool-net": 1, "mas-toolrunner": 1,
+         "mas-toolrunner-client": 1}
+OPTION = re.compile(r"(?<![\w-])--?([a-z][a-z0-9-]*)")
+
+
+def text(path):
+    with open(os.path.join(ROOT, path), encoding="utf-8") as f:
+        return f.read()
+
+
+def man(name, section):
+    """A page without its markup; dashes and underscores are one."""
+    page = re.sub(r"\\f.|\\\(..|\\&", " ", text(f"docs/man/{name}.{section}").replace("\\-", "-"))
+    return page.replace("_", "-")
+
+
+def help_of(name, *args):
+    p = subprocess.run([os.path.join(BUILD, name), *args], stdin=subprocess.DEVNULL, timeout=30,
+                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    equal((p.returncode, p.stderr), (0, ""), f"{name} {args}")
+    check(len(p.stdout) > 20, "there is help")
+    return p.stdout
+
+
+def seconds(value):
+    """Durations as one number; anything else as it is."""
+    parts = re.findall(r"([\d.]+)(h|ms|m|s)", value)
+    if not parts or "".join(a + b for a, b in parts) != value:
+        return value
+    return sum(float(n) * {"h": 3600, "m": 60, "s": 1, "ms": 0.001}[unit] for n, unit in parts)
+
+
+def documents():
+    found = glob.glob("*.md", root_dir=ROOT) + glob.glob("docs/**/*", root_dir=ROOT, recursive=True)
+    return [f for f in sorted(found) if os.path.isfile(os.path.join(ROOT, f))] + ["LICENSE"]
+
+
+def missing_options(help_text, page):
+    return sorted({o for o in OPTION.findall(help_text)
+                   if not re.search(rf"(?<![\w-])-*{re.escape(o)}(?![\w-])", page)})
+
+
+for program, section in PAGES.items():
+    @test(f"{program}({section}) has every option of --help")
+    def _(program=program, section=section):
+        equal(missing_options(help_of(program, "--help"), man(program, section)), [])
+
+
+@test("sbx(1) has every verb and every verb's flags")
+def _():
+    page = man("sbx", 1)
+    verbs = re.findall(r"^  ([a-z-]+)  ", help_of("sbx", "--help"), re.M)
+    check(len(verbs) >= 14, verbs)
+    for verb in verbs:
+        check(re.search(rf"(?<![\w-]){verb}(?![\w-])", page), f"{verb} is not in sbx(1)")
+        equal(missing_options(help_of("sbx", "help", verb), page), [], verb)
+
+
+@test("links lead to files")
+def _():
+    for doc in documents():
+        for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text(doc) if doc.endswith(".md") else ""):
+            if "://" not in target:
+                path = os.path.join(ROOT, os.path.dirname(doc), target)
+                check(os.path.exists(path), f"{doc}: {target}")
+
+
+@test("source files that documents name exist")
+def _():
+    for doc in ("ARCHITECTURE.md", "HACKING.md", "SECURITY.md"):
+        for name in re.findall(r"`((?:[\w-]+/)+[\w-]+\.(?:c|h|py|sh|build|in))\b", text(doc)):
+            places = [os.path.join(ROOT, prefix, name) for prefix in ("", "src", "src/daemon")]
+            check(any(map(os.path.exists, places)), f"{doc}: {name}")
+
+
+@test("keys in the table of limits exist and have these defaults")
+def _():
+    p = subprocess.run([SANDBOXD, "--print-config"], stdout=subprocess.PIPE, timeout=30, text=True,
+                       env={"PATH": os.environ["PATH"], "HOME": "/tmp"})
+    config = dict(re.findall(r"^(\w+): *(.*)$", p.stdout, re.M))
+    table = text("ARCHITECTURE.md").split("## Limits")[1].split("\n## ")[0]
+    keys = re.findall(r"`(\w+)`", table)
+    check(len(keys) > 40, keys)
+    equal([k for k in keys if k not in config and k != "max_output_bytes"], [])
+    rows = re.findall(r"^\| [^|]* \| ([\d/ ms]+) \| (`[^|]*`) \|$", table, re.M)
+    for values, names in rows:
+        pairs = zip([v.strip() for v in values.split("/")], re.findall(r"`(\w+)`", names))
+        for value, key in pairs:
+            equal(seconds(config[key].strip('"')), seconds(value), key)
+
+
+@test("no document names a place that readers do not have")
+def _():
+    hosts = r"docker\.io|ghcr\.io|quay\.io|gcr\.io|registry\.[\w-]+\.\w|pypi\.org|crates\.io|npmjs"
+    for doc in documents():
+        for pattern in (r"/work\b(?!space)", hosts):
+            found = re.search(pattern, text(doc))
+            check(not found, f"{doc}: {found and found.group()}")
+
+
+main()
