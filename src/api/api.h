@@ -10,6 +10,7 @@
 #include "tool/tool.h"
 
 struct api;
+struct sandbox;
 struct http_request;
 
 struct api_options {
@@ -36,7 +37,10 @@ void api_free(struct api *api);
 /* For struct http_options; data is the api. */
 void api_on_request(struct http_request *http, void *data);
 
-/* For struct http_options: what the server answers by itself has the same shape as our own errors. */
+/* For struct manager_options: contract A's policy comes back with its sandbox. */
+void api_on_restored(struct sandbox *sb, const char *note);
+/* For struct http_options: what the server answers by itself has the same shape as our own errors.
+ */
 size_t api_format_error(int status, const char *message, char *out, size_t size);
 
 /* The line protocol: one request's line in, one response's line out (no newline), through the same

@@ -5,8 +5,11 @@
 #include "api/sandbox-reply.h"
 #include "base/alloc.h"
 #include "base/json.h"
+#include "base/log.h"
+#include "base/strbuf.h"
 
 #define ALIAS_MAX 128
+#define NOTE_MAX  (2 * 1024 * 1024)
 
 void handle_a_health(struct api_request *req)
 {
@@ -88,6 +91,37 @@ static struct sandbox *create_from(struct api_request *req, struct spec *spec,
                           alias && *alias ? alias : NULL, false, err);
 }
 
+/* The policy goes with the sandbox's row, so that it holds after a restart too. */
+static void keep_scope(struct api_request *req, struct sandbox *sb, const struct tool_scope *scope)
+{
+    _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(NOTE_MAX);
+    json_t *policy = json_object_get(req->body, "policy");
+    _cleanup_json_ json_t *note =
+        json_pack("{s:O?, s:I}", "policy", policy, "timeout_ms", (json_int_t)scope->timeout_ms);
+    if (json_format(note, &b) >= 0)
+        sandbox_set_note(sb, b.data);
+}
+
+void api_on_restored(struct sandbox *sb, const char *text)
+{
+    struct error err = {0};
+    int64_t timeout_ms = 0;
+    if (!text)
+        return;
+    struct tool_scope *scope = tool_scope_new();
+    sandbox_attach(sb, scope, tool_scope_free);
+    _cleanup_json_ json_t *note = json_parse_object(text, strlen(text), &err);
+    if (!note || policy_parse(json_object_get(note, "policy"), &scope->policy, &err) < 0 ||
+        json_member_int(note, "timeout_ms", 0, INT64_MAX, &timeout_ms, &err) < 0) {
+        /* Fails closed: a sandbox whose policy cannot be read runs no tool. */
+        char *none[] = {(char *)"(none)", NULL};
+        scope->policy.allowed_tools = strv_copy(none);
+        log_error("policy of a restored sandbox cannot be read id=%s: %s", sandbox_id(sb),
+                  err.message);
+    }
+    scope->timeout_ms = (uint64_t)timeout_ms;
+}
+
 void handle_a_create(struct api_request *req)
 {
     struct error err = {0};
@@ -102,6 +136,7 @@ void handle_a_create(struct api_request *req)
         return;
     }
     sandbox_attach(sb, scope, tool_scope_free);
+    keep_scope(req, sb, scope);
     sandbox_reply_ready(req, sb, 200, view_created);
 }
 

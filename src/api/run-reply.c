@@ -12,9 +12,17 @@ struct run_call {
     struct run *run;         /* NULL once done */
     enum run_mode mode;
     bool one_shot;
+    bool done;   /* on_done came */
+    int waiting; /* answers that wait for a row */
     json_t *(*view)(struct exec *e, size_t max_output);
     size_t max_output;
 };
+
+static void call_release(struct run_call *c)
+{
+    if (c->done && !c->waiting)
+        free(c);
+}
 
 /* The client left: nobody will see how a one-shot ends. */
 static void on_gone(void *data)
@@ -23,7 +31,8 @@ static void on_gone(void *data)
     if (!c->run || !c->one_shot)
         return;
     run_abandon(c->run);
-    free(c);
+    c->done = true;
+    call_release(c);
 }
 
 static void on_abort(struct api_request *req)
@@ -33,6 +42,36 @@ static void on_abort(struct api_request *req)
     on_gone(c);
 }
 
+struct row_wait {
+    struct run_call *call;
+    struct exec *exec;
+};
+
+/* The exec's id is given out once it is on record. */
+static void on_recorded(void *data, const struct error *err)
+{
+    struct row_wait *w = data;
+    struct run_call *c = w->call;
+    struct api_request *req = c->req;
+    c->req = NULL;
+    if (req && err)
+        api_fail(req, err);
+    else if (req)
+        api_reply(req, 200, c->view(w->exec, c->max_output));
+    exec_unref(w->exec);
+    free(w);
+    c->waiting--;
+    call_release(c);
+}
+
+static void answer_started(struct run_call *c, struct exec *e)
+{
+    struct row_wait *w = new0(struct row_wait);
+    *w = (struct row_wait){c, exec_ref(e)};
+    c->waiting++;
+    exec_persist(e, on_recorded, w);
+}
+
 static void on_started(void *data, struct run *run, struct exec *e)
 {
     struct run_call *c = data;
@@ -40,11 +79,12 @@ static void on_started(void *data, struct run *run, struct exec *e)
     c->run = run;
     if (c->mode == RUN_SYNC || !req)
         return;
+    if (c->mode == RUN_ASYNC) {
+        answer_started(c, e);
+        return;
+    }
     c->req = NULL;
-    if (c->mode == RUN_ASYNC)
-        api_reply(req, 200, c->view(e, c->max_output));
-    else
-        stream_ndjson(api_take(req), e, 0, true, on_gone, c);
+    stream_ndjson(api_take(req), e, 0, true, on_gone, c);
 }
 
 static void on_done(void *data, struct run *run, struct exec *e, const struct error *err)
@@ -52,11 +92,16 @@ static void on_done(void *data, struct run *run, struct exec *e, const struct er
     struct run_call *c = data;
     struct api_request *req = c->req;
     (void)run;
-    if (req && err)
-        api_fail(req, err);
-    else if (req)
-        api_reply(req, 200, c->view(e, c->max_output));
-    free(c);
+    c->done = true;
+    c->run = NULL;
+    if (req && !c->waiting) {
+        c->req = NULL;
+        if (err)
+            api_fail(req, err);
+        else
+            api_reply(req, 200, c->view(e, c->max_output));
+    }
+    call_release(c);
 }
 
 void run_reply(struct api_request *req, const struct run_request *run, enum run_mode mode,

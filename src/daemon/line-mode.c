@@ -1,4 +1,5 @@
-/* Reads only while nothing waits to be served, so that a fast writer is held back by its own pipe. */
+/* Reads only while nothing waits to be served, so that a fast writer is held back by its own pipe.
+ */
 #include "daemon/line-mode.h"
 
 #include <errno.h>

@@ -147,8 +147,6 @@ static void restart_control(struct supervisor *s, pid_t pid, int status)
         finish(s, 1);
         return;
     }
-    /* The next one does not adopt sandboxes: nobody could reach or delete them. */
-    warden_end_sandboxes(s->o->warden);
     int pause_ms = next_backoff(&s->control);
     log_info("control plane is started again in_ms=%d", pause_ms);
     s->control.again = warden_watch_timer(s->o->warden, pause_ms, start_control, s);

@@ -1,5 +1,6 @@
 /* What the control plane consists of, put together: warden client, sandbox manager, tools, API, and
- * either an HTTP server or the line protocol. Also how it ends: drain, then delete every sandbox. */
+ * either an HTTP server or the line protocol. Also how it ends: drain, then delete every sandbox.
+ */
 #include "daemon/control.h"
 
 #include <fcntl.h>
@@ -12,12 +13,14 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/map.h"
 #include "daemon/config.h"
 #include "daemon/line-mode.h"
 #include "loop/loop.h"
 #include "net/http.h"
 #include "runtime/warden-client.h"
 #include "sandbox/sandbox.h"
+#include "store/store.h"
 
 #define JOURNAL_MEMORY_BYTES (64 * 1024)
 #define OUTPUT_MAX_BYTES     (16 * 1024 * 1024) /* of each stream in a synchronous answer */
@@ -29,6 +32,7 @@ struct control {
     struct warden_client *warden;
     struct runtime_host host;
     struct spec default_spec;
+    struct store *store;
     struct manager *manager;
     struct api *api;
     struct http_server *server;
@@ -58,6 +62,8 @@ static struct manager *make_manager(struct control *k, int journal_dir)
     struct manager_options o = {
         .loop = k->ctx->loop,
         .host = &k->host,
+        .store = k->store,
+        .on_restored = api_on_restored,
         .gateway_sock = k->ctx->gateway_sock,
         .generation = k->ctx->generation,
         .journal = {.dir_fd = journal_dir,
@@ -186,6 +192,19 @@ static void on_line_end(void *data)
 
 /* --- the start */
 
+static int restore(struct control *k, struct error *err)
+{
+    struct map *alive = warden_client_list(k->warden, err);
+    size_t cursor = 0;
+    if (!alive)
+        return -1;
+    int r = manager_restore(k->manager, alive, err);
+    for (void *id; (id = map_next(alive, &cursor));)
+        free(id);
+    map_free(alive);
+    return r;
+}
+
 static int control_init(struct control *k, struct error *err)
 {
     struct control_context *ctx = k->ctx;
@@ -195,21 +214,27 @@ static int control_init(struct control *k, struct error *err)
         return error_set(err, ERROR_INTERNAL, errno, "open '%s'", ctx->state_path);
     default_spec_fill(&k->default_spec, ctx->config);
     k->warden = warden_client_new(ctx->loop, ctx->warden_sock);
-    k->host = (struct runtime_host){.warden = k->warden,
-                                    .mounts_allow = ctx->config->mounts_allow,
-                                    .process_enabled = strcmp(ctx->config->runtime, "process") == 0};
+    k->host =
+        (struct runtime_host){.warden = k->warden,
+                              .mounts_allow = ctx->config->mounts_allow,
+                              .process_enabled = strcmp(ctx->config->runtime, "process") == 0};
     if (warden_client_probe(k->warden, &probed, err) < 0)
         return -1;
     if (!runtime_find(ctx->config->runtime))
         return error_set(err, ERROR_UNSUPPORTED, 0, "there is no runtime '%s' in this build",
                          ctx->config->runtime);
+    /* A call over lines ends with its process: nothing of it is there to come back to. */
+    if (!ctx->line_mode && !(k->store = store_open(ctx->state_path, ctx->loop, err)))
+        return -1;
     k->manager = make_manager(k, journal_dir);
+    if (restore(k, err) < 0)
+        return -1;
     k->api = make_api(k);
     loop_timer_init(&k->drain_timer, ctx->loop, delete_all, k);
     loop_signal_init(&k->sigterm, ctx->loop, SIGTERM, on_stop_signal, k);
     if (ctx->line_mode) {
-        k->line = line_mode_start(ctx->loop, k->api, (size_t)ctx->config->max_line_bytes,
-                                  on_line_end, k);
+        k->line =
+            line_mode_start(ctx->loop, k->api, (size_t)ctx->config->max_line_bytes, on_line_end, k);
         return 0;
     }
     return make_server(k, err);
@@ -227,6 +252,8 @@ int control_main(struct control_context *ctx)
              ctx->config->runtime);
     uv_run(ctx->loop, UV_RUN_DEFAULT);
     line_mode_free(k.line);
+    store_close(k.store);
+    manager_free(k.manager);
     api_free(k.api);
     spec_done(&k.default_spec);
     return k.status;

@@ -30,6 +30,7 @@ struct strbuf;
 #define PROTO_VERSION      1
 #define PROTO_SPAWN_MAX    (4 * 1024 * 1024)
 #define PROTO_WINDOW       (256 * 1024) /* unacknowledged bytes per stream and direction */
+#define PROTO_TAG_MAX      16384        /* bytes of an exec's tag, its NUL included */
 #define PROTO_EXECS_MAX    1024         /* execs a runner remembers at once */
 
 enum frame_flags { FRAME_MORE = 1 };

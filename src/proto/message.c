@@ -216,7 +216,6 @@ DEFINE_FIXED(open_result, OPEN_RESULT)
 DEFINE_BYTES(data, DATA)
 DEFINE_FIXED(data_ack, DATA_ACK)
 DEFINE_FIXED(hello_ok, HELLO_OK)
-DEFINE_FIXED(state, STATE)
 DEFINE_FIXED(started, STARTED)
 DEFINE_BYTES(output, OUTPUT)
 DEFINE_FIXED(exit, EXIT)
@@ -244,6 +243,26 @@ int msg_spawn_failed_parse(const uint8_t *payload, size_t len, struct msg_spawn_
     return 0;
 }
 
+int msg_state_format(struct strbuf *out, uint32_t stream, const struct msg_state *m)
+{
+    const char *tag = m->tag ? m->tag : "";
+    struct writer w = {.len = 0};
+    STATE_FIELDS(PUT)
+    return emit(out, MSG_STATE, stream, &w, tag, strlen(tag) + 1);
+}
+
+int msg_state_parse(const uint8_t *payload, size_t len, struct msg_state *ret)
+{
+    struct reader r = {payload, payload + len, false};
+    struct msg_state m;
+    STATE_FIELDS(GET)
+    m.tag = get_string(&r);
+    if (get_end(&r) < 0 || strlen(m.tag) >= PROTO_TAG_MAX)
+        return -EPROTO;
+    *ret = m;
+    return 0;
+}
+
 #define SPAWN_FIELDS(F)                                                                            \
     F(u64, request_id)                                                                             \
     F(u32, flags)                                                                                  \
@@ -260,6 +279,8 @@ static int put_string(struct strbuf *out, const char *s)
 static int spawn_put_strings(struct strbuf *out, const struct msg_spawn *m)
 {
     int r = put_string(out, m->cwd ? m->cwd : "");
+    if (r >= 0)
+        r = put_string(out, m->tag ? m->tag : "");
     for (size_t i = 0; r >= 0 && m->argv[i]; i++)
         r = put_string(out, m->argv[i]);
     for (size_t i = 0; r >= 0 && m->env && m->env[i]; i++)
@@ -308,6 +329,8 @@ static void spawn_get_strings(struct reader *r, struct msg_spawn *m)
     if (r->bad)
         return;
     m->cwd = get_string(r);
+    m->tag = get_string(r);
+    r->bad |= strlen(m->tag) >= PROTO_TAG_MAX;
     m->argv = get_strv(r, argc);
     m->env = get_strv(r, envc);
     m->paths = xcalloc(n_paths, sizeof(*m->paths));

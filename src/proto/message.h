@@ -45,6 +45,7 @@ struct msg_spawn {
     char **argv;             /* NULL-terminated, at least one */
     char **env;              /* NULL-terminated, whole */
     const char *cwd;         /* "" : the sandbox's workdir */
+    const char *tag;         /* the control plane's own, at most PROTO_TAG_MAX; STATE gives it back */
     struct spawn_path *paths;
     size_t n_paths;
 };
@@ -93,6 +94,7 @@ struct msg_state {
     uint8_t started, exited;   /* exited: EXIT is sent again once output is acknowledged */
     uint64_t stdin_received;
     uint64_t acked[2], end[2]; /* kept output: bytes acked..end of each stream */
+    const char *tag;           /* as SPAWN gave it */
 };
 struct msg_started {
     uint64_t request_id;

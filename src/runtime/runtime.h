@@ -54,6 +54,12 @@ struct runtime_ops {
                                       const struct spec *spec, const struct runtime_events *events,
                                       void *data, struct error *err);
     void (*stop)(struct runtime_instance *in); /* idempotent; legal while starting */
+    /* Optional: takes over a sandbox that an earlier control plane started. As start(). */
+    struct runtime_instance *(*adopt)(struct runtime_host *host, const char *id,
+                                      const struct spec *spec, const struct runtime_events *events,
+                                      void *data, struct error *err);
+    /* Optional: ends a sandbox of an earlier control plane that nobody knows. */
+    void (*discard)(struct runtime_host *host, const char *id);
     /* Optional. cb is called once, with NULL when the instance died first. */
     void (*stats)(struct runtime_instance *in,
                   void (*cb)(void *data, const struct runtime_stats *stats), void *data);

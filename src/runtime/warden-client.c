@@ -15,7 +15,7 @@
 #include "base/log.h"
 #include "base/map.h"
 
-#define PROBE_TIMEOUT_MS 10000
+#define ASK_TIMEOUT_MS 10000
 
 struct pending {
     struct list node; /* in order of sending: the warden answers nearly in order */
@@ -211,35 +211,49 @@ void warden_client_on_exit(struct warden_client *c, const char *id, warden_exit_
     }
 }
 
-/* Reads records until the reply to tag: exits that an earlier control plane did not live to hear of
- * may come first, and concern nobody here. */
-static int wait_for_reply(struct warden_client *c, uint64_t tag, struct plan_reply *ret,
-                          struct error *err)
+/* Sends one plan and reads until its answer. Deaths that happened before this control plane are of
+ * nobody it knows; living ones go to alive (may be NULL). */
+static int ask_blocking(struct warden_client *c, enum plan_op op, struct plan_reply *ret,
+                        struct map *alive, struct error *err)
 {
-    struct pollfd pfd = {.fd = c->sock, .events = POLLIN};
-    int fds[FD_PASS_MAX];
-    do {
-        if (poll(&pfd, 1, PROBE_TIMEOUT_MS) != 1)
+    struct plan plan = {.version = PLAN_VERSION, .op = op, .tag = c->next_tag++};
+    int r = send_plan(c, &plan);
+    if (r < 0)
+        return error_set(err, ERROR_INTERNAL, -r, "ask the warden");
+    for (;;) {
+        struct pollfd pfd = {.fd = c->sock, .events = POLLIN};
+        int fds[FD_PASS_MAX];
+        if (poll(&pfd, 1, ASK_TIMEOUT_MS) != 1)
             return error_set(err, ERROR_INTERNAL, 0, "the warden does not answer");
         ssize_t n = fd_recv_msg(c->sock, ret, sizeof(*ret), fds);
         for (size_t i = 0; i < FD_PASS_MAX; i++)
             fd_close(&fds[i]);
-        if (n != sizeof(*ret))
-            return error_set(err, ERROR_INTERNAL, 0, "the warden's answer to a probe is not one");
-    } while (ret->event != EVENT_NONE || ret->tag != tag);
-    return 0;
+        if (n != sizeof(*ret) || ret->version != PLAN_VERSION)
+            return error_set(err, ERROR_INTERNAL, 0, "the warden's answer is not one");
+        if (ret->event == EVENT_NONE && ret->tag == plan.tag)
+            return 0;
+        ret->id[sizeof(ret->id) - 1] = 0;
+        if (ret->event == EVENT_ALIVE && alive)
+            free(map_put(alive, ret->id, xstrdup(ret->id)));
+    }
 }
 
 int warden_client_probe(struct warden_client *c, struct plan_reply *ret, struct error *err)
 {
-    struct plan plan = {.version = PLAN_VERSION, .op = PLAN_PROBE, .tag = c->next_tag++};
-    int r = send_plan(c, &plan);
-    if (r < 0)
-        return error_set(err, ERROR_INTERNAL, -r, "ask the warden what this host enforces");
-    r = wait_for_reply(c, plan.tag, ret, err);
-    if (r == 0)
+    int r = ask_blocking(c, PLAN_PROBE, ret, NULL, err);
+    if (r >= 0)
         c->probed = *ret;
     return r;
+}
+
+struct map *warden_client_list(struct warden_client *c, struct error *err)
+{
+    struct plan_reply reply;
+    struct map *alive = map_new();
+    if (ask_blocking(c, PLAN_LIST, &reply, alive, err) >= 0)
+        return alive;
+    map_free(alive);
+    return NULL;
 }
 
 const struct plan_reply *warden_client_probed(const struct warden_client *c)

@@ -22,4 +22,7 @@ typedef void (*warden_exit_fn)(void *data, const struct plan_reply *event);
 void warden_client_on_exit(struct warden_client *c, const char *id, warden_exit_fn fn, void *data);
 /* Asks at start, blocking, what the host can enforce. */
 int warden_client_probe(struct warden_client *c, struct plan_reply *ret, struct error *err);
+/* Asks at start, blocking, which sandboxes live: ids as keys and values of a new map; the caller
+ * frees the values and the map. */
+struct map *warden_client_list(struct warden_client *c, struct error *err);
 const struct plan_reply *warden_client_probed(const struct warden_client *c);

@@ -170,6 +170,21 @@ static void on_created(void *data, const struct plan_reply *reply, int fd)
     in->events->on_started(in->data, fd, &e, NULL);
 }
 
+static struct runtime_instance *instance_new(struct runtime_host *host, const char *id,
+                                             const struct spec *spec,
+                                             const struct warden_kind *kind,
+                                             const struct runtime_events *events, void *data)
+{
+    struct runtime_instance *in = new0(struct runtime_instance);
+    in->host = host;
+    in->kind = kind;
+    in->events = events;
+    in->data = data;
+    snprintf(in->id, sizeof(in->id), "%s", id);
+    spec_copy(&in->spec, spec);
+    return in;
+}
+
 struct runtime_instance *warden_instance_start(struct runtime_host *host, const char *id,
                                                const struct spec *spec,
                                                const struct warden_kind *kind,
@@ -180,15 +195,28 @@ struct runtime_instance *warden_instance_start(struct runtime_host *host, const 
     if (plan_fill(host, id, spec, &plan, err) < 0)
         return NULL;
     plan.flags |= kind->flags;
-    struct runtime_instance *in = new0(struct runtime_instance);
-    in->host = host;
-    in->kind = kind;
-    in->events = events;
-    in->data = data;
-    snprintf(in->id, sizeof(in->id), "%s", id);
-    spec_copy(&in->spec, spec);
+    struct runtime_instance *in = instance_new(host, id, spec, kind, events, data);
     warden_client_send(host->warden, &plan, on_created, in);
     return in;
+}
+
+struct runtime_instance *warden_instance_adopt(struct runtime_host *host, const char *id,
+                                               const struct spec *spec,
+                                               const struct warden_kind *kind,
+                                               const struct runtime_events *events, void *data)
+{
+    struct plan plan = {.op = PLAN_CONNECT};
+    struct runtime_instance *in = instance_new(host, id, spec, kind, events, data);
+    memcpy(plan.id, in->id, sizeof(plan.id));
+    warden_client_send(host->warden, &plan, on_created, in);
+    return in;
+}
+
+void warden_instance_discard(struct runtime_host *host, const char *id)
+{
+    struct plan plan = {.op = PLAN_KILL};
+    snprintf(plan.id, sizeof(plan.id), "%s", id);
+    warden_client_send(host->warden, &plan, on_killed, NULL);
 }
 
 void warden_instance_stop(struct runtime_instance *in)

@@ -15,6 +15,11 @@ struct runtime_instance *warden_instance_start(struct runtime_host *host, const 
                                                const struct warden_kind *kind,
                                                const struct runtime_events *events, void *data,
                                                struct error *err);
+struct runtime_instance *warden_instance_adopt(struct runtime_host *host, const char *id,
+                                               const struct spec *spec,
+                                               const struct warden_kind *kind,
+                                               const struct runtime_events *events, void *data);
+void warden_instance_discard(struct runtime_host *host, const char *id);
 void warden_instance_stop(struct runtime_instance *in);
 void warden_instance_stats(struct runtime_instance *in,
                            void (*cb)(void *data, const struct runtime_stats *stats), void *data);

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "sandbox/environment.h"
@@ -52,10 +53,18 @@ void exec_forget(struct exec *e)
     list_remove(&e->node);
     map_remove(sb->execs_by_id, e->id);
     sb->n_execs--;
+    persist_exec_remove(e);
     exec_unref(e);
 }
 
 /* --- ending */
+
+static void flush(struct sandbox *sb)
+{
+    sb->n_unflushed = 0;
+    list_remove(&sb->dirty_node);
+    runner_flush(sb->runner);
+}
 
 static void wake(struct exec *e)
 {
@@ -79,6 +88,37 @@ static void make_room(struct sandbox *sb)
     }
 }
 
+/* The runner may forget an exec once its end outlives us. FORGET is not urgent: it rides with the
+ * next frame, or goes when enough have gathered. */
+static void send_forget(struct exec *e)
+{
+    struct sandbox *sb = e->sandbox;
+    if (!e->forget_due || !sb->runner)
+        return;
+    e->forget_due = false;
+    frame_append(runner_out(sb->runner), MSG_FORGET, e->stream, NULL, 0);
+    if (++sb->n_unflushed >= FORGET_BATCH || e->received[0] + e->received[1] > FORGET_BYTES)
+        flush(sb);
+    else if (list_empty(&sb->dirty_node))
+        list_append(&sb->manager->dirty, &sb->dirty_node);
+}
+
+static void on_end_written(void *data, const struct error *err)
+{
+    struct exec *e = data;
+    if (!err)
+        send_forget(e);
+    exec_unref(e);
+}
+
+static void settle_end(struct exec *e)
+{
+    if (persist_wants_exec(e) && !list_empty(&e->node))
+        persist_exec(exec_ref(e), on_end_written, e);
+    else
+        send_forget(e);
+}
+
 static void finish(struct exec *e)
 {
     struct sandbox *sb = e->sandbox;
@@ -91,12 +131,14 @@ static void finish(struct exec *e)
     sb->n_running--;
     if (e->result.status == EXEC_FAILED)
         m->counts.execs_failed_total++;
-    if (e->journal)
+    if (e->journal && !journal_ended(e->journal))
         journal_end(e->journal);
     if (e->on_stdin_drain)
         e->on_stdin_drain(e->stdin_drain_data);
     wake(e);
     sandbox_release(sb);
+    if (e->forget_due)
+        settle_end(e);
     if (e->hidden || sb->hidden || sb->state == SANDBOX_STOPPING || sb->state == SANDBOX_GONE) {
         exec_forget(e);
     } else if (!list_empty(&e->node)) {
@@ -163,26 +205,6 @@ static void on_exit_stats(void *data, const struct runtime_stats *stats)
     exec_unref(e);
 }
 
-/* FORGET is not urgent: it rides with the next frame, or goes when enough have gathered. */
-static void send_forget(struct exec *e)
-{
-    struct sandbox *sb = e->sandbox;
-    frame_append(runner_out(sb->runner), MSG_FORGET, e->stream, NULL, 0);
-    if (++sb->n_unflushed >= FORGET_BATCH || e->received[0] + e->received[1] > FORGET_BYTES) {
-        sb->n_unflushed = 0;
-        runner_flush(sb->runner);
-    } else if (list_empty(&sb->dirty_node)) {
-        list_append(&sb->manager->dirty, &sb->dirty_node);
-    }
-}
-
-static void flush(struct sandbox *sb)
-{
-    sb->n_unflushed = 0;
-    list_remove(&sb->dirty_node);
-    runner_flush(sb->runner);
-}
-
 /* --- what the runner says */
 
 static struct exec *find_running(struct sandbox *sb, uint32_t stream)
@@ -217,13 +239,13 @@ static void on_spawn_failed(void *data, uint32_t stream, const struct msg_spawn_
     r->exit_code = r->spawn_errno == ENOENT || r->spawn_errno == ENOTDIR ? 127 : 126;
     snprintf(r->error, sizeof(r->error), "cannot run '%.100s' (%.20s): %s", e->argv[0], m->stage,
              strerror(r->spawn_errno));
-    send_forget(e);
+    e->forget_due = true;
     finish(e);
 }
 
 static void acknowledge(struct exec *e, uint8_t which, uint64_t offset)
 {
-    if (offset - e->acked[which - 1] < ACK_BYTES || !e->sandbox->runner)
+    if (offset < e->acked[which - 1] + ACK_BYTES || !e->sandbox->runner)
         return;
     struct msg_ack ack = {.which = which, .offset = offset};
     e->acked[which - 1] = offset;
@@ -235,7 +257,18 @@ static int on_output(void *data, uint32_t stream, const struct msg_output *m)
 {
     struct sandbox *sb = data;
     struct exec *e = find_running(sb, stream);
-    if (!e || (m->which != 1 && m->which != 2) || m->offset != e->received[m->which - 1])
+    struct msg_output fresh;
+    if (!e || (m->which != 1 && m->which != 2))
+        return -EPROTO;
+    uint64_t have = e->received[m->which - 1];
+    if (e->restored && m->offset < have) { /* sent again: the journal has it */
+        if (m->offset + m->len <= have)
+            return 0;
+        size_t known = have - m->offset;
+        fresh = (struct msg_output){m->which, have, m->data + known, m->len - known};
+        m = &fresh;
+    }
+    if (m->offset != have)
         return -EPROTO;
     if (m->offset + m->len - e->acked[m->which - 1] > PROTO_WINDOW)
         return -EPROTO;
@@ -249,7 +282,7 @@ static int on_output(void *data, uint32_t stream, const struct msg_output *m)
         return 0;
     }
     journal_append(e->journal, m->which, (const char *)m->data, m->len);
-    acknowledge(e, m->which, e->received[m->which - 1]);
+    acknowledge(e, m->which, journal_durable_end(e->journal, m->which));
     return 0;
 }
 
@@ -284,7 +317,7 @@ static void on_exit_message(void *data, uint32_t stream, const struct msg_exit *
     r->has_exit_code = true;
     r->signo = WIFSIGNALED(m->wait_status) ? WTERMSIG(m->wait_status) : 0;
     r->exit_code = r->signo ? 128 + r->signo : WEXITSTATUS(m->wait_status);
-    send_forget(e);
+    e->forget_due = true;
     /* Only the cgroup knows whether a SIGKILL was the kernel's for want of memory. */
     bool killed = r->exit_code == 128 + SIGKILL;
     if (killed && !(m->flags & EXIT_TIMED_OUT) && r->status == EXEC_RUNNING) {
@@ -334,6 +367,8 @@ static void on_stdin_ack(void *data, uint32_t stream, const struct msg_stdin_ack
     struct exec *e = find_running(sb, stream);
     if (!e)
         return;
+    if (e->restored && m->offset <= e->stdin_base && !m->closed)
+        return; /* about what an earlier control plane sent */
     if (m->offset < e->stdin_base || m->offset > e->stdin_sent) {
         sandbox_break(sb, "the runner acknowledged input it was not sent");
         return;
@@ -414,7 +449,63 @@ static void on_broken(void *data, const char *why)
         sandbox_break(sb, why);
 }
 
+/* --- taking over from an earlier control plane */
+
+static void send_position(struct exec *e)
+{
+    for (uint8_t which = 1; which <= 2; which++) {
+        struct msg_ack ack = {.which = which, .offset = e->received[which - 1]};
+        e->acked[which - 1] = ack.offset;
+        msg_ack_format(runner_out(e->sandbox->runner), e->stream, &ack);
+    }
+}
+
+static void on_state(void *data, uint32_t stream, const struct msg_state *m)
+{
+    struct sandbox *sb = data;
+    struct error err = {0};
+    _cleanup_json_ json_t *tag = json_parse_object(m->tag, strlen(m->tag), &err);
+    const char *id = tag ? json_string_value(json_object_get(tag, "id")) : NULL;
+    struct exec *e = id ? map_find(sb->execs_by_id, id) : NULL;
+    if (id && !e)
+        e = exec_restore(sb, tag, NULL, 0, &err);
+    if (!e || (exec_is_done(e) && list_empty(&e->node))) {
+        frame_append(runner_out(sb->runner), MSG_FORGET, stream, NULL, 0);
+        return;
+    }
+    e->stream = stream;
+    e->request_id = m->request_id;
+    e->pid = m->pid;
+    e->started = true;
+    e->resumed = true;
+    e->stdin_base = e->stdin_sent = m->stdin_received;
+    if (exec_is_done(e)) { /* its end is on record: the runner was not told yet */
+        e->forget_due = true;
+        send_forget(e);
+        return;
+    }
+    send_position(e);
+}
+
+/* Commands on record that the runner does not know were never started. */
+static void on_resumed(void *data)
+{
+    struct sandbox *sb = data;
+    list_for_each_safe(e, &sb->running, struct exec, phase_node)
+    {
+        if (!e->restored || e->resumed)
+            continue;
+        e->result.status = EXEC_FAILED;
+        snprintf(e->result.error, sizeof(e->result.error),
+                 "interrupted: the daemon restarted before it was started");
+        finish(e);
+    }
+    flush(sb);
+}
+
 const struct runner_events exec_runner_events = {
+    .on_state = on_state,
+    .on_resumed = on_resumed,
     .on_started = on_started,
     .on_spawn_failed = on_spawn_failed,
     .on_output = on_output,
@@ -429,12 +520,43 @@ const struct runner_events exec_runner_events = {
 
 /* --- starting */
 
-static struct exec *exec_new(struct sandbox *sb, const struct exec_spec *spec)
+struct exec *exec_alloc(struct sandbox *sb)
 {
-    const struct manager_options *o = &sb->manager->options;
     struct exec *e = new0(struct exec);
     e->sandbox = sandbox_ref(sb);
     e->refs = 1; /* the sandbox's tables */
+    list_init(&e->waiters);
+    list_init(&e->node);
+    list_init(&e->phase_node);
+    strbuf_init(&e->stdin_queue, sb->manager->options.max_stdin_queue);
+    return e;
+}
+
+/* Running ones keep their sandbox busy, finished ones wait for their retention. */
+void exec_enter_tables(struct exec *e)
+{
+    struct sandbox *sb = e->sandbox;
+    struct manager *m = sb->manager;
+    list_append(&sb->execs, &e->node);
+    map_put(sb->execs_by_id, e->id, e);
+    sb->n_execs++;
+    if (e->started_ns > sb->last_exec_ns)
+        sb->last_exec_ns = e->started_ns;
+    if (exec_is_done(e)) {
+        e->forget_at_ms = clock_mono_ms() + (int64_t)m->options.retention_ms;
+        list_append(&m->finished, &e->phase_node);
+        return;
+    }
+    list_append(&sb->running, &e->phase_node);
+    m->counts.execs_running++;
+    sb->n_running++;
+    sandbox_hold(sb);
+}
+
+static struct exec *exec_new(struct sandbox *sb, const struct exec_spec *spec)
+{
+    const struct manager_options *o = &sb->manager->options;
+    struct exec *e = exec_alloc(sb);
     memcpy(e->id, "ex-", 3);
     random_id(e->id + 3, 16);
     e->stream = sb->next_stream;
@@ -455,11 +577,9 @@ static struct exec *exec_new(struct sandbox *sb, const struct exec_spec *spec)
         e->has_sink = true;
         e->sink = *spec->sink;
     } else {
-        e->journal = journal_new(&sb->manager->options.journal);
+        e->journal =
+            journal_new(&sb->manager->options.journal, persist_wants_exec(e) ? e->id : NULL);
     }
-    list_init(&e->waiters);
-    list_init(&e->node);
-    list_init(&e->phase_node);
     return e;
 }
 
@@ -469,6 +589,7 @@ static void send_spawn(struct exec *e, const struct exec_spec *spec)
     const struct manager_options *o = &sb->manager->options;
     _cleanup_strv_ char **env =
         environment_build(sb->spec.env, spec->env_whitelist, spec->env, spec->pty);
+    _cleanup_free_ char *tag = persist_wants_exec(e) ? persist_exec_tag(e) : NULL;
     struct spawn_path *paths = xcalloc(spec->n_paths, sizeof(*paths));
     for (size_t i = 0; i < spec->n_paths; i++)
         paths[i] = (struct spawn_path){spec->paths[i].writable, spec->paths[i].path};
@@ -485,6 +606,7 @@ static void send_spawn(struct exec *e, const struct exec_spec *spec)
         .argv = e->argv,
         .env = env,
         .cwd = spec->cwd ? spec->cwd : "",
+        .tag = tag,
         .paths = paths,
         .n_paths = spec->n_paths,
     };
@@ -533,21 +655,23 @@ struct exec *exec_start(struct sandbox *sb, const struct exec_spec *spec, struct
     if (sandbox_check_ready(sb, err) < 0 || check_size(spec, err) < 0 || check_count(sb, err) < 0)
         return NULL;
     struct exec *e = exec_new(sb, spec);
-    list_append(&sb->execs, &e->node);
-    list_append(&sb->running, &e->phase_node);
-    map_put(sb->execs_by_id, e->id, e);
-    sb->n_execs++;
-    sb->last_exec_ns = e->started_ns;
-    m->counts.execs_running++;
-    sb->n_running++;
+    exec_enter_tables(e);
     m->counts.execs_total++;
-    sandbox_hold(sb);
     if (e->journal)
         journal_start(e->journal);
     send_spawn(e, spec);
     flush(sb);
     pump_stdin(e);
     return e;
+}
+
+void exec_persist(struct exec *e, void (*on_durable)(void *data, const struct error *err),
+                  void *data)
+{
+    if (persist_wants_exec(e) && !e->has_row)
+        persist_exec(e, on_durable, data);
+    else
+        on_durable(data, NULL);
 }
 
 /* --- steering */

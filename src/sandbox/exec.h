@@ -89,6 +89,11 @@ struct exec *exec_find(struct sandbox *sb, const char *id);
 struct exec *exec_ref(struct exec *e);
 void exec_unref(struct exec *e);
 
+/* Records it, so that its id can be given out: it is known after a restart, whatever happens.
+ * on_durable comes once, from inside where nothing is to be written. */
+void exec_persist(struct exec *e, void (*on_durable)(void *data, const struct error *err),
+                  void *data);
+
 /* on_done comes once, from inside when it ended already. */
 void exec_wait(struct exec *e, struct exec_waiter *w);
 void exec_waiter_cancel(struct exec_waiter *w);

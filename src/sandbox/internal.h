@@ -7,6 +7,7 @@
 #include "base/strbuf.h"
 #include "sandbox/exec.h"
 #include "sandbox/journal.h"
+#include "sandbox/persist.h"
 #include "sandbox/runner.h"
 #include "sandbox/sandbox.h"
 
@@ -57,6 +58,10 @@ struct sandbox {
     uint64_t next_request;
     unsigned n_unflushed; /* FORGET frames that wait for company */
     struct map *gateway_streams;
+    char *note;       /* kept for the layer above, with its row */
+    bool started;     /* the runtime is done; READY waits for its row */
+    bool restored;    /* made by an earlier control plane */
+    int rows_pending; /* writes of its row under way */
     void *attached;
     void (*free_attached)(void *);
 };
@@ -85,6 +90,10 @@ struct exec {
     void (*on_stdin_drain)(void *data);
     void *stdin_drain_data;
     bool awaiting_stats;
+    bool restored; /* started by an earlier control plane */
+    bool resumed;  /* and its runner remembers it */
+    bool has_row;
+    bool forget_due; /* the runner waits to hear that its end is on record */
     struct msg_exit exit;
     struct list waiters;
     struct list node;       /* in sandbox->execs */
@@ -95,6 +104,15 @@ struct exec {
 extern const struct runner_events exec_runner_events;
 void exec_fail_all(struct sandbox *sb, enum exec_status status, bool crashed, const char *why);
 void exec_forget(struct exec *e);
+struct exec *exec_alloc(struct sandbox *sb);
+void exec_enter_tables(struct exec *e);
+/* restore.c */
+struct exec *exec_restore(struct sandbox *sb, const json_t *o, const void *snapshot, size_t len,
+                          struct error *err);
+/* sandbox.c, for restore.c: CREATING when it is alive and adopted, else CRASHED. */
+struct sandbox *sandbox_restore(struct manager *m, const struct spec *spec, const char *owner,
+                                const char *id, const char *alias, const char *note,
+                                int64_t created_ns, bool alive);
 
 /* sandbox.c, for exec.c */
 void sandbox_break(struct sandbox *sb, const char *why);

@@ -1,4 +1,4 @@
-/* Layout: `head` holds the first events, `tail` the newest; once the limit is reached new events
+/* In memory: `head` holds the first events, `tail` the newest; once the limit is reached new events
  * only join the tail, and its oldest are dropped. Bytes live at a position in one growing space,
  * which is a buffer first and a file later; dropped ranges are punched out of the file. */
 #include "sandbox/journal.h"
@@ -14,45 +14,16 @@
 #include "base/log.h"
 #include "base/strbuf.h"
 #include "base/utf8.h"
+#include "sandbox/journal-internal.h"
 
 #define PUNCH_BYTES (1024 * 1024)
 
-struct record {
-    uint64_t pos;    /* in the space */
-    uint64_t offset; /* in the stream */
-    int64_t time_ns;
-    uint32_t len;
-    uint8_t type;
-    uint8_t stream;
-};
-
-struct records {
-    struct record *items;
-    size_t start, count, alloc; /* live ones are items[start .. start+count) */
-};
-
-struct journal {
-    struct journal_options *options;
-    struct records head, tail;
-    bool cutting; /* the head is full: everything new goes to the tail */
-    uint64_t head_bytes, tail_bytes;
-    uint64_t dropped_events, dropped_bytes;
-    struct strbuf memory;
-    int fd; /* -1 while in memory */
-    uint64_t end_pos;
-    uint64_t punched_pos; /* where the next hole starts */
-    uint64_t stream_end[2];
-    char carry[2][4]; /* bytes of an unfinished UTF-8 sequence */
-    size_t carry_len[2];
-    bool ended, lost;
-    struct list readers;
-};
-
-struct journal *journal_new(struct journal_options *o)
+struct journal *journal_new(struct journal_options *o, const char *name)
 {
     struct journal *j = new0(struct journal);
     j->options = o;
-    j->fd = -1;
+    j->name = name ? xstrdup(name) : NULL;
+    j->fd = j->index_fd = -1;
     strbuf_init(&j->memory, o->memory_bytes + 1);
     list_init(&j->readers);
     return j;
@@ -63,10 +34,13 @@ void journal_free(struct journal *j)
     if (!j)
         return;
     j->options->total_bytes -= j->head_bytes + j->tail_bytes;
+    journal_remove_files(j);
     strbuf_done(&j->memory);
     fd_close(&j->fd);
+    fd_close(&j->index_fd);
     free(j->head.items);
     free(j->tail.items);
+    free(j->name);
     free(j);
 }
 
@@ -85,26 +59,12 @@ static void records_push(struct records *r, const struct record *rec)
 
 /* --- the space of bytes */
 
-static int spill(struct journal *j)
-{
-    _cleanup_close_ int fd =
-        openat(j->options->dir_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC | O_NOATIME, 0600);
-    if (fd < 0)
-        return -errno;
-    int r = fd_write_all(fd, j->memory.data, j->memory.len);
-    if (r < 0)
-        return r;
-    j->fd = fd_steal(&fd);
-    strbuf_done(&j->memory);
-    return 0;
-}
-
 static int space_append(struct journal *j, const char *data, size_t len)
 {
     if (j->fd < 0 && j->end_pos + len <= j->options->memory_bytes) {
         strbuf_append(&j->memory, data, len);
     } else {
-        int r = j->fd < 0 ? spill(j) : 0;
+        int r = j->fd < 0 ? journal_open_files(j) : 0;
         for (size_t done = 0; r >= 0 && done < len;) {
             ssize_t n = pwrite(j->fd, data + done, len - done, (off_t)(j->end_pos + done));
             if (n > 0)
@@ -176,32 +136,49 @@ static bool over_limit(const struct journal *j)
            j->options->total_bytes > j->options->total_limit;
 }
 
+void journal_place(struct journal *j, const struct record *rec)
+{
+    if (rec->type == JOURNAL_OUTPUT)
+        j->stream_end[rec->stream - 1] = rec->offset + rec->len;
+    if (!j->cutting && (j->head_bytes + rec->len > j->options->limit_bytes / 2 ||
+                        j->options->total_bytes + rec->len > j->options->total_limit))
+        j->cutting = true;
+    records_push(j->cutting ? &j->tail : &j->head, rec);
+    *(j->cutting ? &j->tail_bytes : &j->head_bytes) += rec->len;
+    j->options->total_bytes += rec->len;
+    while (j->tail.count > j->options->min_events && over_limit(j))
+        drop_oldest_of_tail(j);
+}
+
+static int write_record(struct journal *j, const struct record *rec)
+{
+    if (j->index_fd < 0)
+        return 0;
+    return fd_write_all(j->index_fd, rec, sizeof(*rec));
+}
+
+/* Bytes first, then the record that makes them count. */
 static void push(struct journal *j, enum journal_type type, uint8_t stream, const char *data,
                  size_t len)
 {
     struct record rec = {.pos = j->end_pos,
                          .time_ns = clock_real_ns(),
+                         .offset = type == JOURNAL_OUTPUT ? j->stream_end[stream - 1] : 0,
                          .len = (uint32_t)len,
                          .type = (uint8_t)type,
                          .stream = stream};
-    if (type == JOURNAL_OUTPUT) {
-        rec.offset = j->stream_end[stream - 1];
-        j->stream_end[stream - 1] += len;
-    }
-    if (!j->lost && len && space_append(j, data, len) < 0) {
-        log_error("the journal cannot be written, output is lost: %s", strerror(errno));
+    int r = j->lost || !len ? 0 : space_append(j, data, len);
+    if (r >= 0 && !j->lost)
+        r = write_record(j, &rec);
+    if (r < 0) {
+        log_error("the journal cannot be written, output is lost: %s", strerror(-r));
         j->lost = true;
     }
     if (j->lost)
         rec.len = 0;
-    if (!j->cutting && (j->head_bytes + rec.len > j->options->limit_bytes / 2 ||
-                        j->options->total_bytes + rec.len > j->options->total_limit))
-        j->cutting = true;
-    records_push(j->cutting ? &j->tail : &j->head, &rec);
-    *(j->cutting ? &j->tail_bytes : &j->head_bytes) += rec.len;
-    j->options->total_bytes += rec.len;
-    while (j->tail.count > j->options->min_events && over_limit(j))
-        drop_oldest_of_tail(j);
+    journal_place(j, &rec);
+    if (j->lost && type == JOURNAL_OUTPUT)
+        j->stream_end[stream - 1] += len;
 }
 
 static void notify(struct journal *j)
@@ -264,6 +241,18 @@ bool journal_ended(const struct journal *j)
     return j->ended;
 }
 
+uint64_t journal_stream_end(const struct journal *j, uint8_t stream)
+{
+    return j->stream_end[stream - 1];
+}
+
+uint64_t journal_durable_end(const struct journal *j, uint8_t stream)
+{
+    if (!j->name || j->lost) /* what is lost is not waited for */
+        return j->stream_end[stream - 1] + j->carry_len[stream - 1];
+    return j->index_fd >= 0 ? j->stream_end[stream - 1] : 0;
+}
+
 uint64_t journal_last_seq(const struct journal *j)
 {
     return j->head.count + j->dropped_events + j->tail.count;
@@ -313,8 +302,11 @@ int journal_read(struct journal *j, struct journal_reader *r, struct journal_eve
     return 1;
 }
 
+/* What a reader has seen must be the same after a restart. */
 void journal_subscribe(struct journal *j, struct journal_reader *r)
 {
+    if (j->name && j->fd < 0 && !j->lost && journal_open_files(j) < 0)
+        log_warn("the journal stays in memory: %s", strerror(errno));
     list_append(&j->readers, &r->node);
 }
 

@@ -2,10 +2,16 @@
  * Streams, logs and answers are readers of it.
  *
  * Invariants: sequence numbers start at 1 and never change; start is the first event and end the
- * last; an event's bytes never end inside a UTF-8 sequence that the next bytes complete. Small
- * journals stay in memory, larger ones go to an unlinked file. Over the limit the middle goes: the
- * head and the newest events are kept, and a reader that meets the gap gets one JOURNAL_CUT event
- * which says how much is missing. */
+ * last; an event's bytes never end inside a UTF-8 sequence that the next bytes complete. Over the
+ * limit the middle goes: the head and the newest events are kept, and a reader that meets the gap
+ * gets one JOURNAL_CUT event which says how much is missing.
+ *
+ * Durability: a journal starts in memory. Before anybody but the final answer sees an event
+ * (journal_subscribe), and before more than memory_bytes are kept, it moves to two files: NAME.dat
+ * with the bytes and NAME.idx with one fixed record an event, each event's bytes written before its
+ * record. What journal_durable_end() covers survives kill -9 with the same sequence numbers, times
+ * and boundaries; only that may be acknowledged to the runner. A journal without a name keeps
+ * nothing beyond its own life. */
 #pragma once
 
 #include <stdbool.h>
@@ -45,8 +51,22 @@ struct journal_reader {
     void (*on_ready)(struct journal_reader *r); /* there is more, or the end came */
 };
 
-struct journal *journal_new(struct journal_options *o);
-void journal_free(struct journal *j); /* there must be no readers left */
+/* name: of its files, or NULL for a journal that need not survive. */
+struct journal *journal_new(struct journal_options *o, const char *name);
+/* Removes its files too. There must be no readers left. */
+void journal_free(struct journal *j);
+/* The journal that an earlier process left under a name: from its files, else from a snapshot (may
+ * be NULL), else empty. */
+struct journal *journal_restore(struct journal_options *o, const char *name, const void *snapshot,
+                                size_t len);
+/* A journal that is still in memory, as bytes; nothing is appended when it has files. */
+int journal_snapshot(const struct journal *j, struct strbuf *out);
+/* How much of a stream would survive. Everything of a journal without a name counts. */
+uint64_t journal_durable_end(const struct journal *j, uint8_t stream);
+uint64_t journal_stream_end(const struct journal *j, uint8_t stream);
+/* Removes files of journals that keep() does not know; for use at start. */
+void journal_sweep(const struct journal_options *o, bool (*keep)(void *data, const char *name),
+                   void *data);
 
 void journal_start(struct journal *j);
 void journal_append(struct journal *j, uint8_t stream, const char *data, size_t len);

@@ -22,6 +22,7 @@ struct runner {
     size_t sent; /* of out */
     uint64_t generation;
     bool greeted, hello_done;
+    uint32_t n_states; /* STATE frames still to come */
     bool broken, closing;
     bool polling_write;
 };
@@ -106,6 +107,20 @@ static int handle_hello(struct runner *r, const struct frame *f)
         m.version != PROTO_VERSION || m.generation != r->generation)
         return -EPROTO;
     r->hello_done = true;
+    r->n_states = m.n_execs;
+    if (!r->n_states)
+        r->events->on_resumed(r->data);
+    return 0;
+}
+
+static int handle_state(struct runner *r, const struct frame *f)
+{
+    struct msg_state m;
+    if (!r->n_states || msg_state_parse(f->payload, f->length, &m) < 0)
+        return -EPROTO;
+    r->events->on_state(r->data, f->stream, &m);
+    if (--r->n_states == 0 && !r->closing)
+        r->events->on_resumed(r->data);
     return 0;
 }
 
@@ -143,7 +158,7 @@ static int handle_frame(struct runner *r, const struct frame *f)
     case MSG_DATA_ACK:
         HANDLE(data_ack, e->on_data_ack(r->data, f->stream, &m))
     case MSG_STATE:
-        HANDLE(state, (void)m)
+        return handle_state(r, f);
     case MSG_CLOSE:
         e->on_close(r->data, f->stream);
         return 0;

@@ -13,6 +13,10 @@
 struct runner;
 
 struct runner_events {
+    /* Of a runner that an earlier control plane used: once for each exec it remembers, then
+     * on_resumed; of a new one just on_resumed. */
+    void (*on_state)(void *data, uint32_t stream, const struct msg_state *m);
+    void (*on_resumed)(void *data);
     void (*on_started)(void *data, uint32_t stream, const struct msg_started *m);
     void (*on_spawn_failed)(void *data, uint32_t stream, const struct msg_spawn_failed *m);
     int (*on_output)(void *data, uint32_t stream, const struct msg_output *m);

@@ -38,6 +38,7 @@ void sandbox_unref(struct sandbox *sb)
     free(sb->alias);
     free(sb->alias_key);
     free(sb->owner);
+    free(sb->note);
     free(sb);
 }
 
@@ -178,6 +179,7 @@ static void gone(struct sandbox *sb)
     map_remove(m->by_id, sb->id);
     if (sb->alias_key)
         map_remove(m->by_alias, sb->alias_key);
+    persist_sandbox_remove(sb);
     m->counts.sandboxes--;
     m->counts.deleted_total++;
     if (sb->free_attached)
@@ -227,6 +229,16 @@ static void start_failed(struct sandbox *sb, const struct error *err)
 {
     struct error copy = *err;
     sb->instance = NULL;
+    if (sb->restored && sb->state == SANDBOX_CREATING) {
+        sb->manager->counts.creating--;
+        sb->state = SANDBOX_CRASHED;
+        set_failure(sb, err->message);
+        exec_fail_all(sb, EXEC_FAILED, true, err->message);
+        wake(&sb->waiters_ready, sb, &copy);
+        update_idle(sb);
+        sandbox_unref(sb);
+        return;
+    }
     sb->manager->counts.create_failed_total++;
     if (sb->state == SANDBOX_CREATING) {
         sb->manager->counts.creating--;
@@ -235,6 +247,52 @@ static void start_failed(struct sandbox *sb, const struct error *err)
     }
     gone(sb);
     sandbox_unref(sb);
+}
+
+/* READY needs both: a runner that answers, and a row that outlives us. */
+static void ready_when_settled(struct sandbox *sb)
+{
+    struct manager *m = sb->manager;
+    if (sb->state != SANDBOX_CREATING || !sb->started || sb->rows_pending)
+        return;
+    sb->state = SANDBOX_READY;
+    m->counts.creating--;
+    m->counts.created_total++;
+    update_idle(sb);
+    sandbox_ref(sb);
+    wake(&sb->waiters_ready, sb, NULL);
+    if (sb->runner)
+        runner_flush(sb->runner);
+    sandbox_unref(sb);
+}
+
+static void on_row_written(void *data, const struct error *err)
+{
+    struct sandbox *sb = data;
+    sb->rows_pending--;
+    if (err && sb->state == SANDBOX_CREATING) {
+        struct error copy = {0};
+        error_set(&copy, ERROR_NO_SPACE, 0, "the sandbox cannot be recorded: %s", err->message);
+        wake(&sb->waiters_ready, sb, &copy);
+        sandbox_delete(sb, NULL);
+    }
+    ready_when_settled(sb);
+    sandbox_unref(sb);
+}
+
+static void write_row(struct sandbox *sb)
+{
+    if (!persist_wants_sandbox(sb))
+        return;
+    sb->rows_pending++;
+    persist_sandbox(sandbox_ref(sb), on_row_written, sb);
+}
+
+void sandbox_set_note(struct sandbox *sb, const char *note)
+{
+    free(sb->note);
+    sb->note = xstrdup(note);
+    write_row(sb);
 }
 
 static void on_runtime_started(void *data, int runner_fd, const struct effective *effective,
@@ -251,17 +309,10 @@ static void on_runtime_started(void *data, int runner_fd, const struct effective
     }
     struct manager *m = sb->manager;
     sb->effective = *effective;
-    sb->state = SANDBOX_READY;
-    m->counts.creating--;
-    m->counts.created_total++;
+    sb->started = true;
     sb->runner =
         runner_new(m->options.loop, runner_fd, m->options.generation, &exec_runner_events, sb);
-    update_idle(sb);
-    sandbox_ref(sb);
-    wake(&sb->waiters_ready, sb, NULL);
-    if (sb->runner)
-        runner_flush(sb->runner);
-    sandbox_unref(sb);
+    ready_when_settled(sb);
 }
 
 static const struct runtime_events runtime_events = {
@@ -307,8 +358,9 @@ static struct sandbox *sandbox_new(struct manager *m, const struct spec *spec, c
     spec_copy(&sb->spec, spec);
     sb->created_ns = clock_real_ns();
     sb->created_ms = clock_mono_ms();
-    sb->next_stream = 1;
-    sb->next_request = 1;
+    /* Ids of one control plane never meet those of another. */
+    sb->next_stream = (uint32_t)(m->options.generation & 0x7ff) << 21 | 1;
+    sb->next_request = m->options.generation << 32 | 1;
     sb->execs_by_id = map_new();
     list_init(&sb->waiters_ready);
     list_init(&sb->waiters_gone);
@@ -343,10 +395,39 @@ struct sandbox *sandbox_create(struct manager *m, const struct spec *spec, const
     sb->alias = alias ? xstrdup(alias) : NULL;
     sb->alias_key = steal_ptr(key);
     enter_tables(m, sb);
+    write_row(sb);
     sb->instance = ops->start(m->options.host, sb->id, spec, &runtime_events, sb, err);
     if (!sb->instance) {
         start_failed(sb, err);
         return NULL;
+    }
+    return sb;
+}
+
+/* A sandbox whose adoption fails is one that died with the earlier control plane. */
+struct sandbox *sandbox_restore(struct manager *m, const struct spec *spec, const char *owner,
+                                const char *id, const char *alias, const char *note,
+                                int64_t created_ns, bool alive)
+{
+    struct error err = {0};
+    struct sandbox *sb = sandbox_new(m, spec, owner, id);
+    sb->ops = runtime_find(spec->runtime);
+    sb->created_ns = created_ns;
+    sb->alias = alias ? xstrdup(alias) : NULL;
+    sb->alias_key = alias ? alias_key(owner, alias) : NULL;
+    sb->note = note ? xstrdup(note) : NULL;
+    sb->restored = true;
+    enter_tables(m, sb);
+    if (m->options.on_restored)
+        m->options.on_restored(sb, note);
+    if (alive && sb->ops && sb->ops->adopt)
+        sb->instance = sb->ops->adopt(m->options.host, sb->id, spec, &runtime_events, sb, &err);
+    if (!sb->instance) {
+        set_failure(sb, "the daemon ended and took it along");
+        sb->state = SANDBOX_CRASHED;
+        m->counts.creating--;
+        sandbox_unref(sb); /* the runtime's */
+        update_idle(sb);
     }
     return sb;
 }
@@ -432,9 +513,10 @@ struct manager *manager_new(const struct manager_options *o)
     return m;
 }
 
-static void on_tick_closed(void *data)
+void manager_free(struct manager *m)
 {
-    struct manager *m = data;
+    if (!m)
+        return;
     map_free(m->by_id);
     map_free(m->by_alias);
     free(m);
@@ -450,7 +532,7 @@ static void on_all_gone(void *data)
 {
     struct closing c = *(struct closing *)data;
     free(data);
-    loop_timer_close(&c.manager->tick, on_tick_closed, c.manager);
+    loop_timer_close(&c.manager->tick, NULL, NULL);
     c.on_closed(c.data);
 }
 

@@ -23,7 +23,9 @@
 struct error;
 struct exec;
 struct manager;
+struct map;
 struct sandbox;
+struct store;
 
 enum sandbox_state {
     SANDBOX_CREATING,
@@ -36,6 +38,9 @@ enum sandbox_state {
 
 struct manager_options {
     uv_loop_t *loop;
+    struct store *store; /* NULL: nothing survives */
+    /* A sandbox of an earlier control plane, with the note it had. */
+    void (*on_restored)(struct sandbox *sb, const char *note);
     struct runtime_host *host;
     int gateway_sock; /* -1: none */
     uint64_t generation;
@@ -55,8 +60,13 @@ struct manager_counts {
 };
 
 struct manager *manager_new(const struct manager_options *o);
-/* Deletes every sandbox, then calls on_closed; the manager is freed with the loop's next turn. */
+/* Deletes every sandbox, then calls on_closed. */
 void manager_close(struct manager *m, void (*on_closed)(void *data), void *data);
+/* After manager_close() and the end of the loop and of the store. */
+void manager_free(struct manager *m);
+/* Once, before anything else: takes over what an earlier control plane left. alive (ids of
+ * sandboxes that live) is used up. */
+int manager_restore(struct manager *m, struct map *alive, struct error *err);
 const struct manager_options *manager_options(const struct manager *m);
 const struct manager_counts *manager_counts(const struct manager *m);
 
@@ -95,6 +105,9 @@ struct manager *sandbox_manager(const struct sandbox *sb);
 /* Anything attached to it by the layer above, freed with it. */
 void sandbox_attach(struct sandbox *sb, void *data, void (*free_data)(void *));
 void *sandbox_attached(const struct sandbox *sb);
+/* A text that is kept with its row and comes back with on_restored. To be called before the sandbox
+ * is READY. */
+void sandbox_set_note(struct sandbox *sb, const char *note);
 /* Open streams and terminals count as activity. */
 void sandbox_hold(struct sandbox *sb);
 void sandbox_release(struct sandbox *sb);

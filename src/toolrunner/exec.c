@@ -56,6 +56,7 @@ static void exec_free(struct exec *e)
     timer_clear(&e->resume);
     exec_io_done(e);
     e->runner->n_execs--;
+    free(e->tag);
     free(e);
 }
 
@@ -120,6 +121,7 @@ static struct exec *exec_new(struct runner *r, uint32_t stream, const struct msg
     e->runner = r;
     e->stream = stream;
     e->request_id = m->request_id;
+    e->tag = xstrdup(m->tag ? m->tag : "");
     e->flags = m->flags;
     e->kill_grace_ms = m->kill_grace_ms;
     e->drain_grace_ms = m->drain_grace_ms;
@@ -353,7 +355,7 @@ static void exec_send_state(struct exec *e)
     conn_send(c, state, e->stream, .request_id = e->request_id, .pid = (uint32_t)e->pid,
               .started = 1, .exited = e->state == EXEC_DONE, .stdin_received = e->in.ring.end,
               .acked = {e->out[0].ring.start, e->out[1].ring.start},
-              .end = {e->out[0].ring.end, e->out[1].ring.end});
+              .end = {e->out[0].ring.end, e->out[1].ring.end}, .tag = e->tag);
 }
 
 /* Sends again from where the peer says it is; one that does not say gets all that is kept. */

@@ -52,6 +52,7 @@ struct exec {
     struct list pending; /* in runner->pending while it has something to send */
     uint32_t stream;
     uint64_t request_id;
+    char *tag;
     uint32_t flags; /* enum spawn_flags */
     pid_t pid;
     enum exec_state state;

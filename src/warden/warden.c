@@ -264,13 +264,6 @@ int warden_attach(struct warden *w, int control_sock)
     return control_attach(w, control_sock);
 }
 
-void warden_end_sandboxes(struct warden *w)
-{
-    size_t cursor = 0;
-    for (struct cell *s; (s = map_next(w->by_id, &cursor));)
-        cell_kill(s);
-}
-
 struct watch *warden_watch(struct warden *w, int fd, uint32_t epoll_events, watch_fd_fn fn,
                            void *data)
 {

@@ -52,10 +52,6 @@ void warden_free(struct warden *w);
  * the one before. Sandboxes stay; the new control plane finds them with PLAN_LIST. */
 int warden_attach(struct warden *w, int control_sock);
 
-/* Ends all sandboxes, without waiting, for a control plane whose records of them died with the one
- * before it. */
-void warden_end_sandboxes(struct warden *w);
-
 /* The loop. fd is borrowed. */
 struct watch *warden_watch(struct warden *w, int fd, uint32_t epoll_events, watch_fd_fn fn,
                            void *data);

@@ -205,20 +205,6 @@ def _():
         equal(d.process.poll(), None, "the warden never ended")
 
 
-@test("sandboxes of a crashed control plane end with it, and their names are free")
-def _():
-    with Daemon() as d:
-        path = d.sandbox(id="left").path
-        d.post(path + "/exec", {"command": ["sleep", "1000"], "async": True})
-        pid = children(d.process.pid)["mas-toolrunner"]
-        old = control_pid(d)
-        os.kill(old, signal.SIGKILL)
-        wait_for(lambda: gone(pid), "its runner is gone")
-        wait_for(lambda: control_pid(d) not in (None, old), "another control plane")
-        equal(d.get("/sandboxes").json, [])
-        equal(d.post("/sandboxes", {"id": "left"}).status, 200)
-
-
 @test("a control plane that keeps crashing ends the daemon")
 def _():
     with Daemon("--control-restarts", "2") as d:

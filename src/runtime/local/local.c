@@ -16,6 +16,15 @@ static struct runtime_instance *local_start(struct runtime_host *host, const cha
     return warden_instance_start(host, id, spec, &kind, events, data, err);
 }
 
+static struct runtime_instance *local_adopt(struct runtime_host *host, const char *id,
+                                            const struct spec *spec,
+                                            const struct runtime_events *events, void *data,
+                                            struct error *err)
+{
+    (void)err;
+    return warden_instance_adopt(host, id, spec, &kind, events, data);
+}
+
 static void local_probe(struct runtime_host *host, struct runtime_report *ret)
 {
     const struct plan_reply *p = warden_client_probed(host->warden);
@@ -31,5 +40,7 @@ const struct runtime_ops runtime_local = {
     .probe = local_probe,
     .start = local_start,
     .stop = warden_instance_stop,
+    .adopt = local_adopt,
+    .discard = warden_instance_discard,
     .stats = warden_instance_stats,
 };

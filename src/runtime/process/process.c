@@ -35,6 +35,15 @@ static struct runtime_instance *process_start(struct runtime_host *host, const c
     return warden_instance_start(host, id, spec, &kind, events, data, err);
 }
 
+static struct runtime_instance *process_adopt(struct runtime_host *host, const char *id,
+                                              const struct spec *spec,
+                                              const struct runtime_events *events, void *data,
+                                              struct error *err)
+{
+    (void)err;
+    return warden_instance_adopt(host, id, spec, &kind, events, data);
+}
+
 static void process_probe(struct runtime_host *host, struct runtime_report *ret)
 {
     *ret = (struct runtime_report){.available = host->process_enabled};
@@ -49,5 +58,6 @@ const struct runtime_ops runtime_process = {
     .probe = process_probe,
     .start = process_start,
     .stop = warden_instance_stop,
+    .adopt = process_adopt,
     .stats = warden_instance_stats,
 };

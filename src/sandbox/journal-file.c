@@ -1,0 +1,201 @@
+/* Journals on disk: NAME.dat holds the bytes, NAME.idx one struct record an event, in order. A
+ * record is written after its bytes, so a record that is whole and whose bytes are there is an
+ * event; what comes after the last such record was never acknowledged and is cut off at recovery.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "sandbox/journal-internal.h"
+
+#define SNAPSHOT_MAGIC 0x314a534d
+
+static void file_name(const char *name, const char *suffix, char out[JOURNAL_NAME_MAX + 8])
+{
+    snprintf(out, JOURNAL_NAME_MAX + 8, "%s.%s", name, suffix);
+}
+
+static int create_file(const struct journal *j, const char *suffix)
+{
+    char name[JOURNAL_NAME_MAX + 8];
+    file_name(j->name, suffix, name);
+    int fd = openat(j->options->dir_fd, name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    return fd < 0 ? -errno : fd;
+}
+
+static int create_unnamed(const struct journal *j)
+{
+    int fd = openat(j->options->dir_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    return fd < 0 ? -errno : fd;
+}
+
+static int write_records(int fd, const struct records *r)
+{
+    return fd_write_all(fd, r->items + r->start, r->count * sizeof(*r->items));
+}
+
+int journal_open_files(struct journal *j)
+{
+    _cleanup_close_ int data = j->name ? create_file(j, "dat") : create_unnamed(j);
+    _cleanup_close_ int index = j->name && data >= 0 ? create_file(j, "idx") : -1;
+    if (data < 0 || (j->name && index < 0))
+        return data < 0 ? data : index;
+    int r = fd_write_all(data, j->memory.data, j->memory.len);
+    if (r >= 0 && index >= 0)
+        r = write_records(index, &j->head);
+    if (r >= 0 && index >= 0)
+        r = write_records(index, &j->tail);
+    if (r < 0) {
+        journal_remove_files(j);
+        return r;
+    }
+    j->fd = fd_steal(&data);
+    j->index_fd = fd_steal(&index);
+    strbuf_done(&j->memory);
+    return 0;
+}
+
+void journal_remove_files(struct journal *j)
+{
+    char name[JOURNAL_NAME_MAX + 8];
+    if (!j->name)
+        return;
+    file_name(j->name, "idx", name);
+    unlinkat(j->options->dir_fd, name, 0);
+    file_name(j->name, "dat", name);
+    unlinkat(j->options->dir_fd, name, 0);
+}
+
+/* --- snapshots of journals in memory */
+
+struct snapshot_header {
+    uint32_t magic;
+    uint32_t n_records;
+    uint64_t n_bytes;
+};
+
+int journal_snapshot(const struct journal *j, struct strbuf *out)
+{
+    struct snapshot_header h = {SNAPSHOT_MAGIC, (uint32_t)(j->head.count + j->tail.count),
+                                j->memory.len};
+    if (j->fd >= 0 || j->dropped_events)
+        return 0;
+    int r = strbuf_append(out, &h, sizeof(h));
+    if (r >= 0)
+        r = strbuf_append(out, j->head.items + j->head.start,
+                          j->head.count * sizeof(struct record));
+    if (r >= 0)
+        r = strbuf_append(out, j->tail.items + j->tail.start,
+                          j->tail.count * sizeof(struct record));
+    return r < 0 ? r : strbuf_append(out, j->memory.data, j->memory.len);
+}
+
+/* --- recovery */
+
+static bool record_is_sane(const struct journal *j, const struct record *rec, uint64_t n_bytes)
+{
+    if (rec->type >= _JOURNAL_TYPE_MAX || rec->pos > n_bytes || rec->len > n_bytes - rec->pos)
+        return false;
+    if (rec->type != JOURNAL_OUTPUT)
+        return rec->len == 0;
+    return (rec->stream == 1 || rec->stream == 2) && rec->offset == j->stream_end[rec->stream - 1];
+}
+
+/* Replays records until the first that does not fit; returns how many did. */
+static size_t replay(struct journal *j, const struct record *records, size_t n, uint64_t n_bytes)
+{
+    size_t i = 0;
+    for (; i < n && !j->ended && record_is_sane(j, &records[i], n_bytes); i++) {
+        journal_place(j, &records[i]);
+        j->end_pos = records[i].pos + records[i].len;
+        j->ended = records[i].type == JOURNAL_EXIT;
+    }
+    return i;
+}
+
+static int open_left(const struct journal *j, const char *suffix, uint64_t *ret_size)
+{
+    char name[JOURNAL_NAME_MAX + 8];
+    struct stat st;
+    file_name(j->name, suffix, name);
+    int fd = openat(j->options->dir_fd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    if (fd >= 0 && fstat(fd, &st) == 0)
+        *ret_size = (uint64_t)st.st_size;
+    return fd;
+}
+
+static bool restore_files(struct journal *j)
+{
+    uint64_t data_size = 0, index_size = 0;
+    _cleanup_close_ int data = open_left(j, "dat", &data_size);
+    _cleanup_close_ int index = open_left(j, "idx", &index_size);
+    if (data < 0 || index < 0)
+        return false;
+    size_t n = index_size / sizeof(struct record);
+    struct record *records = xcalloc(n, sizeof(*records));
+    bool good = pread(index, records, n * sizeof(*records), 0) == (ssize_t)(n * sizeof(*records));
+    if (good) {
+        j->fd = fd_steal(&data);
+        n = replay(j, records, n, data_size);
+        off_t end = (off_t)(n * sizeof(*records));
+        good = ftruncate(index, end) == 0 && lseek(index, end, SEEK_SET) == end;
+        j->index_fd = fd_steal(&index);
+    }
+    free(records);
+    if (!good)
+        log_error("journal %s cannot be read back: %s", j->name, strerror(errno));
+    return good;
+}
+
+static bool restore_snapshot(struct journal *j, const void *snapshot, size_t len)
+{
+    struct snapshot_header h;
+    if (len < sizeof(h))
+        return false;
+    memcpy(&h, snapshot, sizeof(h));
+    size_t index = (size_t)h.n_records * sizeof(struct record);
+    if (h.magic != SNAPSHOT_MAGIC || h.n_bytes > j->options->memory_bytes ||
+        len != sizeof(h) + index + h.n_bytes)
+        return false;
+    struct record *records = xcalloc(h.n_records, sizeof(*records));
+    memcpy(records, (const char *)snapshot + sizeof(h), index);
+    strbuf_append(&j->memory, (const char *)snapshot + sizeof(h) + index, h.n_bytes);
+    replay(j, records, h.n_records, h.n_bytes);
+    free(records);
+    return true;
+}
+
+struct journal *journal_restore(struct journal_options *o, const char *name, const void *snapshot,
+                                size_t len)
+{
+    struct journal *j = journal_new(o, name);
+    if (!restore_files(j) && snapshot)
+        restore_snapshot(j, snapshot, len);
+    return j;
+}
+
+void journal_sweep(const struct journal_options *o, bool (*keep)(void *data, const char *name),
+                   void *data)
+{
+    DIR *dir = fdopendir(openat(o->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    struct dirent *entry;
+    while (dir && (entry = readdir(dir))) {
+        char name[JOURNAL_NAME_MAX];
+        const char *dot = strrchr(entry->d_name, '.');
+        if (!dot || (strcmp(dot, ".dat") != 0 && strcmp(dot, ".idx") != 0) ||
+            dot - entry->d_name >= JOURNAL_NAME_MAX)
+            continue;
+        snprintf(name, sizeof(name), "%.*s", (int)(dot - entry->d_name), entry->d_name);
+        if (!keep(data, name))
+            unlinkat(o->dir_fd, entry->d_name, 0);
+    }
+    if (dir)
+        closedir(dir);
+}

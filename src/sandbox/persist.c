@@ -1,0 +1,250 @@
+#include "sandbox/persist.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/json.h"
+#include "sandbox/internal.h"
+
+#define ROW_MAX      (4 * 1024 * 1024)
+#define TAG_ARGV_MAX 4096 /* bytes of argv that a tag repeats */
+#define ARGV_MAX     65536
+
+bool persist_wants_sandbox(const struct sandbox *sb)
+{
+    return sb->manager->options.store && !sb->hidden;
+}
+
+bool persist_wants_exec(const struct exec *e)
+{
+    return persist_wants_sandbox(e->sandbox) && !e->hidden;
+}
+
+/* --- specs */
+
+static json_t *format_flags(const bool flags[_WALL_MAX])
+{
+    json_t *list = json_array();
+    for (int w = 0; w < _WALL_MAX; w++)
+        if (flags[w])
+            json_array_append_new(list, json_string(wall_name((enum wall)w)));
+    return list;
+}
+
+static json_t *format_strings(char *const *v, size_t max_bytes)
+{
+    json_t *list = json_array();
+    for (size_t used = 0; v && *v && used < max_bytes; v++) {
+        bool lossy;
+        size_t len = strlen(*v);
+        used += len;
+        json_array_append_new(list, json_string_from_bytes(*v, len, &lossy));
+    }
+    return list;
+}
+
+static json_t *format_spec(const struct spec *s)
+{
+    json_t *mounts = json_array();
+    for (size_t i = 0; i < s->n_mounts; i++)
+        json_array_append_new(mounts,
+                              json_pack("{s:s, s:s, s:b}", "source", s->mounts[i].source, "target",
+                                        s->mounts[i].target, "read_only", s->mounts[i].read_only));
+    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:s?}", "runtime",
+                     s->runtime, "memory_bytes", (json_int_t)s->memory_bytes, "disk_bytes",
+                     (json_int_t)s->disk_bytes, "io_bytes_per_s", (json_int_t)s->io_bytes_per_s,
+                     "cpu_millicores", (json_int_t)s->cpu_millicores, "processes",
+                     (json_int_t)s->processes, "open_files", (json_int_t)s->open_files, "asked",
+                     format_flags(s->asked), "weaker", format_flags(s->accept_weaker), "mounts",
+                     mounts, "env", format_strings(s->env, SIZE_MAX), "workdir", s->workdir);
+}
+
+static void parse_flags(const json_t *obj, const char *key, bool flags[_WALL_MAX])
+{
+    size_t i;
+    json_t *item;
+    json_array_foreach(json_object_get(obj, key), i, item)
+    {
+        int w = json_is_string(item) ? spec_wall_parse(json_string_value(item)) : -1;
+        if (w >= 0)
+            flags[w] = true;
+    }
+}
+
+static void parse_mounts(const json_t *obj, struct spec *s)
+{
+    size_t i;
+    json_t *item;
+    json_array_foreach(json_object_get(obj, "mounts"), i, item)
+    {
+        const char *source = json_string_value(json_object_get(item, "source"));
+        const char *target = json_string_value(json_object_get(item, "target"));
+        if (source && target && s->n_mounts < SPEC_MOUNTS_MAX)
+            s->mounts[s->n_mounts++] = (struct spec_mount){
+                xstrdup(source), xstrdup(target), json_is_true(json_object_get(item, "read_only"))};
+    }
+}
+
+static uint64_t number(const json_t *obj, const char *key)
+{
+    json_int_t n = json_integer_value(json_object_get(obj, key));
+    return n > 0 ? (uint64_t)n : 0;
+}
+
+int persist_spec_parse(const json_t *obj, struct spec *ret, struct error *err)
+{
+    const char *runtime = NULL, *workdir = NULL;
+    struct spec s;
+    spec_init(&s);
+    int r = json_member_string(obj, "runtime", &runtime, err);
+    if (r >= 0 && !runtime)
+        r = error_set(err, ERROR_INTERNAL, 0, "a stored spec has no runtime");
+    if (r >= 0)
+        r = json_member_string(obj, "workdir", &workdir, err);
+    if (r >= 0)
+        r = json_member_strv(obj, "env", ARGV_MAX, &s.env, err);
+    if (r < 0)
+        return r;
+    s.runtime = xstrdup(runtime);
+    s.workdir = workdir ? xstrdup(workdir) : NULL;
+    s.memory_bytes = number(obj, "memory_bytes");
+    s.disk_bytes = number(obj, "disk_bytes");
+    s.io_bytes_per_s = number(obj, "io_bytes_per_s");
+    s.cpu_millicores = (uint32_t)number(obj, "cpu_millicores");
+    s.processes = (uint32_t)number(obj, "processes");
+    s.open_files = (uint32_t)number(obj, "open_files");
+    parse_flags(obj, "asked", s.asked);
+    parse_flags(obj, "weaker", s.accept_weaker);
+    parse_mounts(obj, &s);
+    *ret = s;
+    return 0;
+}
+
+/* --- sandboxes */
+
+void persist_sandbox(struct sandbox *sb, store_done_fn on_durable, void *data)
+{
+    _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(ROW_MAX);
+    _cleanup_json_ json_t *o = json_pack("{s:s, s:s?, s:I, s:o, s:s?}", "owner", sb->owner, "alias",
+                                         sb->alias, "created_ns", (json_int_t)sb->created_ns,
+                                         "spec", format_spec(&sb->spec), "note", sb->note);
+    json_format(o, &b);
+    store_put(sb->manager->options.store, STORE_SANDBOX, sb->id, b.data, b.len, on_durable, data);
+}
+
+void persist_sandbox_remove(struct sandbox *sb)
+{
+    if (persist_wants_sandbox(sb))
+        store_delete(sb->manager->options.store, STORE_SANDBOX, sb->id);
+}
+
+/* --- execs */
+
+static json_t *format_exec(const struct exec *e, size_t max_argv)
+{
+    return json_pack("{s:s, s:s, s:o, s:b, s:b, s:b, s:I, s:I}", "id", e->id, "sandbox",
+                     e->sandbox->id, "argv", format_strings(e->argv, max_argv), "pty", e->pty,
+                     "hidden", e->hidden, "stdin", e->stdin_open && !e->stdin_close_wanted,
+                     "timeout_ms", (json_int_t)e->timeout_ms, "started_ns",
+                     (json_int_t)e->started_ns);
+}
+
+char *persist_exec_tag(const struct exec *e)
+{
+    _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(PROTO_TAG_MAX - 1);
+    _cleanup_json_ json_t *o = format_exec(e, TAG_ARGV_MAX);
+    if (json_format(o, &b) < 0) { /* one very long argument: its id is what matters */
+        json_object_set_new(o, "argv", json_array());
+        strbuf_reset(&b);
+        json_format(o, &b);
+    }
+    return strbuf_steal(&b);
+}
+
+static void set_result(json_t *o, const struct exec *e)
+{
+    const struct exec_result *r = &e->result;
+    json_object_set_new(o, "finished_ns", json_integer(e->finished_ns));
+    json_object_set_new(
+        o, "result",
+        json_pack("{s:i, s:b, s:i, s:i, s:b, s:b, s:b, s:i, s:s, s:I, s:I, s:I, s:I}", "status",
+                  (int)r->status, "has_exit_code", r->has_exit_code, "exit_code", r->exit_code,
+                  "signo", r->signo, "oom_killed", r->oom_killed, "pipe_held", r->pipe_held,
+                  "crashed", r->crashed, "spawn_errno", r->spawn_errno, "error", r->error,
+                  "user_us", (json_int_t)r->usage.user_us, "system_us",
+                  (json_int_t)r->usage.system_us, "max_rss_kb", (json_int_t)r->usage.max_rss_kb,
+                  "wall_us", (json_int_t)r->usage.wall_us));
+}
+
+/* A row is the JSON's length, the JSON, and the journal where it has no files of its own. */
+void persist_exec(struct exec *e, store_done_fn on_durable, void *data)
+{
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(ROW_MAX), row = STRBUF_INIT(ROW_MAX);
+    _cleanup_json_ json_t *o = format_exec(e, SIZE_MAX);
+    if (exec_is_done(e))
+        set_result(o, e);
+    json_format(o, &text);
+    uint32_t len = (uint32_t)text.len;
+    strbuf_append(&row, &len, sizeof(len));
+    strbuf_append(&row, text.data, text.len);
+    if (e->journal)
+        journal_snapshot(e->journal, &row);
+    e->has_row = true;
+    store_put(e->sandbox->manager->options.store, STORE_EXEC, e->id, row.data, row.len, on_durable,
+              data);
+}
+
+void persist_exec_remove(struct exec *e)
+{
+    if (e->has_row)
+        store_delete(e->sandbox->manager->options.store, STORE_EXEC, e->id);
+    e->has_row = false;
+}
+
+static void parse_result(const json_t *o, struct exec_result *r)
+{
+    const char *error = json_string_value(json_object_get(o, "error"));
+    uint64_t status = number(o, "status");
+    r->status = status < _EXEC_STATUS_MAX ? (enum exec_status)status : EXEC_FAILED;
+    r->has_exit_code = json_is_true(json_object_get(o, "has_exit_code"));
+    r->exit_code = (int)number(o, "exit_code");
+    r->signo = (int)number(o, "signo");
+    r->oom_killed = json_is_true(json_object_get(o, "oom_killed"));
+    r->pipe_held = json_is_true(json_object_get(o, "pipe_held"));
+    r->crashed = json_is_true(json_object_get(o, "crashed"));
+    r->spawn_errno = (int)number(o, "spawn_errno");
+    r->usage = (struct exec_usage){number(o, "user_us"), number(o, "system_us"),
+                                   number(o, "max_rss_kb"), number(o, "wall_us")};
+    snprintf(r->error, sizeof(r->error), "%s", error ? error : "");
+}
+
+int persist_exec_parse(const json_t *obj, struct exec *e, struct error *err)
+{
+    const char *id = NULL;
+    json_t *result = NULL;
+    int r = json_member_string(obj, "id", &id, err);
+    if (r >= 0 && (!id || strlen(id) >= sizeof(e->id) || strchr(id, '/')))
+        r = error_set(err, ERROR_INTERNAL, 0, "a stored exec has no id");
+    if (r >= 0)
+        r = json_member_strv(obj, "argv", ARGV_MAX, &e->argv, err);
+    if (r >= 0)
+        r = json_member_object(obj, "result", &result, err);
+    if (r < 0)
+        return r;
+    if (!e->argv || !e->argv[0]) {
+        char *unknown[] = {(char *)"?", NULL};
+        strv_free(e->argv);
+        e->argv = strv_copy(unknown);
+    }
+    snprintf(e->id, sizeof(e->id), "%s", id);
+    e->pty = json_is_true(json_object_get(obj, "pty"));
+    e->hidden = json_is_true(json_object_get(obj, "hidden"));
+    e->stdin_open = json_is_true(json_object_get(obj, "stdin"));
+    e->timeout_ms = number(obj, "timeout_ms");
+    e->started_ns = (int64_t)number(obj, "started_ns");
+    e->finished_ns = (int64_t)number(obj, "finished_ns");
+    if (result)
+        parse_result(result, &e->result);
+    return 0;
+}

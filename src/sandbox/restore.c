@@ -1,0 +1,150 @@
+/* The start of a control plane that is not the first: what the store says existed, the warden says
+ * lives, and runners say they run, put together again.
+ *
+ *   row, alive      adopted: a fresh runner connection; its execs go on from their journals
+ *   row, not alive  CRASHED, with every exec that was running ended as sandbox_crash
+ *   alive, no row   killed: a one-shot whose client went with the old control plane, or an answer
+ *                   that was never given
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "sandbox/internal.h"
+
+struct restoring {
+    struct manager *manager;
+    struct map *alive;
+    size_t adopted, lost, execs;
+};
+
+/* --- sandboxes */
+
+static void restore_sandbox(void *data, const char *key, const char *body, size_t len)
+{
+    struct restoring *r = data;
+    struct error err = {0};
+    struct spec spec;
+    const char *owner = "", *alias = NULL, *note = NULL;
+    int64_t created_ns = 0;
+    _cleanup_json_ json_t *o = json_parse_object(body, len, &err);
+    if (!o || persist_spec_parse(json_object_get(o, "spec"), &spec, &err) < 0) {
+        log_error("stored sandbox cannot be read id=%s: %s", key, err.message);
+        return;
+    }
+    json_member_string(o, "owner", &owner, &err);
+    json_member_string(o, "alias", &alias, &err);
+    json_member_string(o, "note", &note, &err);
+    json_member_int(o, "created_ns", 0, INT64_MAX, &created_ns, &err);
+    _cleanup_free_ char *alive = map_remove(r->alive, key);
+    struct sandbox *sb =
+        sandbox_restore(r->manager, &spec, owner, key, alias, note, created_ns, alive != NULL);
+    spec_done(&spec);
+    if (sandbox_state(sb) == SANDBOX_CREATING)
+        r->adopted++;
+    else
+        r->lost++;
+}
+
+/* --- execs */
+
+struct exec *exec_restore(struct sandbox *sb, const json_t *o, const void *snapshot, size_t len,
+                          struct error *err)
+{
+    struct exec *e = exec_alloc(sb);
+    if (persist_exec_parse(o, e, err) < 0 || map_find(sb->execs_by_id, e->id)) {
+        exec_unref(e);
+        return NULL;
+    }
+    e->restored = true;
+    if (persist_wants_exec(e))
+        e->journal = journal_restore(&sb->manager->options.journal, e->id, snapshot, len);
+    else
+        e->journal = journal_new(&sb->manager->options.journal, NULL);
+    for (uint8_t s = 1; s <= 2; s++)
+        e->received[s - 1] = e->acked[s - 1] = journal_stream_end(e->journal, s);
+    if (!journal_last_seq(e->journal))
+        journal_start(e->journal);
+    exec_enter_tables(e);
+    return e;
+}
+
+static void restore_exec(void *data, const char *key, const char *body, size_t len)
+{
+    struct restoring *r = data;
+    struct error err = {0};
+    uint32_t text;
+    if (len < sizeof(text))
+        return;
+    memcpy(&text, body, sizeof(text));
+    if (text > len - sizeof(text))
+        return;
+    body += sizeof(text);
+    len -= sizeof(text);
+    _cleanup_json_ json_t *o = json_parse_object(body, text, &err);
+    const char *owner_id = o ? json_string_value(json_object_get(o, "sandbox")) : NULL;
+    struct sandbox *sb = owner_id ? map_find(r->manager->by_id, owner_id) : NULL;
+    struct exec *e = sb ? exec_restore(sb, o, body + text, len - text, &err) : NULL;
+    if (!e) {
+        log_warn("stored exec has no sandbox any more id=%s", key);
+        return;
+    }
+    e->has_row = true;
+    r->execs++;
+}
+
+static bool keep_journal(void *data, const char *name)
+{
+    struct manager *m = data;
+    list_for_each(sb, &m->all, struct sandbox, node)
+    {
+        /* A runner may remember an exec whose row was never written. */
+        if (map_find(sb->execs_by_id, name) || sb->state == SANDBOX_CREATING)
+            return true;
+    }
+    return false;
+}
+
+/* What was running in a sandbox that is gone. */
+static void fail_lost(struct manager *m)
+{
+    list_for_each(sb, &m->all, struct sandbox, node)
+    {
+        if (sb->state == SANDBOX_CRASHED)
+            exec_fail_all(sb, EXEC_FAILED, true, sb->failure.message);
+    }
+}
+
+static void kill_strangers(struct restoring *r)
+{
+    size_t cursor = 0;
+    char *id;
+    while ((id = map_next(r->alive, &cursor))) {
+        log_info("sandbox of nobody is ended id=%s", id);
+        for (size_t i = 0; runtimes[i]; i++)
+            if (runtimes[i]->discard)
+                runtimes[i]->discard(r->manager->options.host, id);
+    }
+}
+
+int manager_restore(struct manager *m, struct map *alive, struct error *err)
+{
+    struct restoring r = {.manager = m, .alive = alive};
+    int e = 0;
+    if (m->options.store) {
+        e = store_load(m->options.store, STORE_SANDBOX, restore_sandbox, &r, err);
+        if (e >= 0)
+            e = store_load(m->options.store, STORE_EXEC, restore_exec, &r, err);
+        if (e < 0)
+            return e;
+        fail_lost(m);
+        journal_sweep(&m->options.journal, keep_journal, m);
+    }
+    kill_strangers(&r);
+    if (r.adopted || r.lost)
+        log_info("restored adopted=%zu lost=%zu execs=%zu", r.adopted, r.lost, r.execs);
+    return e;
+}

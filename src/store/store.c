@@ -1,0 +1,302 @@
+#include "store/store.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <sqlite3.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "loop/loop.h"
+
+#define STORE_FILE    "state.db"
+#define STORE_VERSION 1
+#define STORE_BUSY_MS 5000 /* waits for another process that reads the file */
+
+static const char *const table_names[] = {"sandbox", "exec", "idempotency"};
+static_assert(ELEMENTS(table_names) == _STORE_TABLE_MAX, "a name per table");
+
+/* One change. body NULL: a delete. */
+struct change {
+    struct list node;
+    enum store_table table;
+    char *key;
+    char *body;
+    size_t len;
+    store_done_fn on_durable;
+    void *data;
+};
+
+struct store {
+    sqlite3 *db;
+    uv_loop_t *loop;
+    sqlite3_stmt *put[_STORE_TABLE_MAX], *remove[_STORE_TABLE_MAX];
+    struct list queued;  /* the loop's */
+    struct list writing; /* the worker's while busy */
+    bool busy;
+    struct error err; /* of the batch being written */
+};
+
+/* --- opening */
+
+static int db_error(struct store *s, struct error *err, const char *what)
+{
+    return error_set(err, ERROR_INTERNAL, 0, "%s: %s", what, sqlite3_errmsg(s->db));
+}
+
+static int exec_sql(struct store *s, const char *sql, struct error *err)
+{
+    return sqlite3_exec(s->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : db_error(s, err, sql);
+}
+
+static int read_number(struct store *s, const char *sql, int *ret, struct error *err)
+{
+    sqlite3_stmt *stmt;
+    if (sqlite3_prepare_v2(s->db, sql, -1, &stmt, NULL) != SQLITE_OK)
+        return db_error(s, err, sql);
+    int step = sqlite3_step(stmt);
+    *ret = sqlite3_column_int(stmt, 0);
+    sqlite3_finalize(stmt);
+    return step == SQLITE_ROW ? 0 : db_error(s, err, sql);
+}
+
+static int check_integrity(struct store *s, struct error *err)
+{
+    sqlite3_stmt *stmt;
+    if (sqlite3_prepare_v2(s->db, "PRAGMA quick_check(1)", -1, &stmt, NULL) != SQLITE_OK)
+        return db_error(s, err, "quick_check");
+    bool good = sqlite3_step(stmt) == SQLITE_ROW &&
+                strcmp((const char *)sqlite3_column_text(stmt, 0), "ok") == 0;
+    if (!good)
+        error_set(err, ERROR_INTERNAL, 0, "the database is damaged: %s",
+                  sqlite3_column_text(stmt, 0) ? (const char *)sqlite3_column_text(stmt, 0)
+                                               : sqlite3_errmsg(s->db));
+    sqlite3_finalize(stmt);
+    return good ? 0 : -EIO;
+}
+
+static int migrate(struct store *s, struct error *err)
+{
+    int version = 0;
+    int r = read_number(s, "PRAGMA user_version", &version, err);
+    if (r < 0 || version == STORE_VERSION)
+        return r;
+    if (version > STORE_VERSION)
+        return error_set(err, ERROR_INTERNAL, 0,
+                         "the database is of version %d, this program knows %d: use the newer "
+                         "program",
+                         version, STORE_VERSION);
+    for (int t = 0; r >= 0 && t < _STORE_TABLE_MAX; t++) {
+        _cleanup_free_ char *sql = xasprintf("CREATE TABLE IF NOT EXISTS %s "
+                                             "(key TEXT PRIMARY KEY, body BLOB NOT NULL) "
+                                             "STRICT, WITHOUT ROWID",
+                                             table_names[t]);
+        r = exec_sql(s, sql, err);
+    }
+    _cleanup_free_ char *set = xasprintf("PRAGMA user_version = %d", STORE_VERSION);
+    return r < 0 ? r : exec_sql(s, set, err);
+}
+
+static int prepare_statements(struct store *s, struct error *err)
+{
+    for (int t = 0; t < _STORE_TABLE_MAX; t++) {
+        _cleanup_free_ char *put =
+            xasprintf("INSERT OR REPLACE INTO %s VALUES (?1, ?2)", table_names[t]);
+        _cleanup_free_ char *del = xasprintf("DELETE FROM %s WHERE key = ?1", table_names[t]);
+        if (sqlite3_prepare_v2(s->db, put, -1, &s->put[t], NULL) != SQLITE_OK ||
+            sqlite3_prepare_v2(s->db, del, -1, &s->remove[t], NULL) != SQLITE_OK)
+            return db_error(s, err, "prepare");
+    }
+    return 0;
+}
+
+static int open_database(struct store *s, const char *path, struct error *err)
+{
+    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
+    if (sqlite3_open_v2(path, &s->db, flags, NULL) != SQLITE_OK)
+        return db_error(s, err, "open");
+    sqlite3_busy_timeout(s->db, STORE_BUSY_MS);
+    int r = check_integrity(s, err);
+    /* NORMAL: a kill -9 loses nothing; power loss may lose the last commits, never the file. */
+    if (r >= 0)
+        r = exec_sql(s,
+                     "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; "
+                     "PRAGMA temp_store = MEMORY",
+                     err);
+    if (r >= 0)
+        r = migrate(s, err);
+    return r < 0 ? r : prepare_statements(s, err);
+}
+
+static void free_handles(struct store *s)
+{
+    for (int t = 0; t < _STORE_TABLE_MAX; t++) {
+        sqlite3_finalize(s->put[t]);
+        sqlite3_finalize(s->remove[t]);
+    }
+    sqlite3_close(s->db);
+    free(s);
+}
+
+struct store *store_open(const char *dir, uv_loop_t *loop, struct error *err)
+{
+    _cleanup_free_ char *path = xasprintf("%s/" STORE_FILE, dir);
+    struct store *s = new0(struct store);
+    s->loop = loop;
+    list_init(&s->queued);
+    list_init(&s->writing);
+    if (open_database(s, path, err) < 0) {
+        error_prefix(err, "%s cannot be used (move it away to start empty, or restore a copy)",
+                     path);
+        free_handles(s);
+        return NULL;
+    }
+    return s;
+}
+
+/* --- writing */
+
+static void change_free(struct change *c)
+{
+    list_remove(&c->node);
+    free(c->key);
+    free(c->body);
+    free(c);
+}
+
+static int apply(struct store *s, const struct change *c)
+{
+    sqlite3_stmt *stmt = c->body ? s->put[c->table] : s->remove[c->table];
+    sqlite3_bind_text(stmt, 1, c->key, -1, SQLITE_STATIC);
+    if (c->body)
+        sqlite3_bind_blob64(stmt, 2, c->body, c->len, SQLITE_STATIC);
+    int step = sqlite3_step(stmt);
+    sqlite3_reset(stmt);
+    sqlite3_clear_bindings(stmt);
+    return step == SQLITE_DONE ? 0 : -EIO;
+}
+
+/* On the worker: all of one batch, or nothing of it. */
+static void write_batch(void *data)
+{
+    struct store *s = data;
+    error_clear(&s->err);
+    if (exec_sql(s, "BEGIN IMMEDIATE", &s->err) < 0)
+        return;
+    list_for_each(c, &s->writing, struct change, node)
+    {
+        if (apply(s, c) >= 0)
+            continue;
+        db_error(s, &s->err, "write");
+        break;
+    }
+    if (!error_is_set(&s->err))
+        exec_sql(s, "COMMIT", &s->err);
+    if (error_is_set(&s->err))
+        sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+}
+
+static void start_batch(struct store *s);
+
+static void finish_batch(struct store *s)
+{
+    struct error err = s->err;
+    if (error_is_set(&err))
+        log_error("state database: %s", err.message);
+    while (!list_empty(&s->writing)) {
+        struct change *c = container_of(s->writing.next, struct change, node);
+        store_done_fn fn = c->on_durable;
+        void *data = c->data;
+        change_free(c);
+        if (fn)
+            fn(data, error_is_set(&err) ? &err : NULL);
+    }
+}
+
+static void on_batch_done(void *data)
+{
+    struct store *s = data;
+    s->busy = false;
+    finish_batch(s);
+    start_batch(s);
+}
+
+static void take_queue(struct store *s)
+{
+    while (!list_empty(&s->queued)) {
+        struct list *node = s->queued.next;
+        list_remove(node);
+        list_append(&s->writing, node);
+    }
+}
+
+static void start_batch(struct store *s)
+{
+    if (s->busy || list_empty(&s->queued))
+        return;
+    s->busy = true;
+    take_queue(s);
+    loop_work(s->loop, write_batch, on_batch_done, s);
+}
+
+static void queue(struct store *s, enum store_table table, const char *key, const char *body,
+                  size_t len, store_done_fn on_durable, void *data)
+{
+    struct change *c = new0(struct change);
+    c->table = table;
+    c->key = xstrdup(key);
+    if (body) {
+        c->body = xcalloc(1, len + 1);
+        memcpy(c->body, body, len);
+        c->len = len;
+    }
+    c->on_durable = on_durable;
+    c->data = data;
+    list_append(&s->queued, &c->node);
+    start_batch(s);
+}
+
+void store_put(struct store *s, enum store_table table, const char *key, const char *body,
+               size_t len, store_done_fn on_durable, void *data)
+{
+    queue(s, table, key, body, len, on_durable, data);
+}
+
+void store_delete(struct store *s, enum store_table table, const char *key)
+{
+    queue(s, table, key, NULL, 0, NULL, NULL);
+}
+
+void store_close(struct store *s)
+{
+    if (!s)
+        return;
+    while (s->busy)
+        uv_run(s->loop, UV_RUN_ONCE);
+    take_queue(s);
+    if (!list_empty(&s->writing)) {
+        write_batch(s);
+        finish_batch(s);
+    }
+    free_handles(s);
+}
+
+/* --- reading */
+
+int store_load(struct store *s, enum store_table table,
+               void (*fn)(void *data, const char *key, const char *body, size_t len), void *data,
+               struct error *err)
+{
+    sqlite3_stmt *stmt;
+    int step;
+    _cleanup_free_ char *sql = xasprintf("SELECT key, body FROM %s", table_names[table]);
+    if (sqlite3_prepare_v2(s->db, sql, -1, &stmt, NULL) != SQLITE_OK)
+        return db_error(s, err, sql);
+    while ((step = sqlite3_step(stmt)) == SQLITE_ROW)
+        fn(data, (const char *)sqlite3_column_text(stmt, 0), sqlite3_column_blob(stmt, 1),
+           (size_t)sqlite3_column_bytes(stmt, 1));
+    sqlite3_finalize(stmt);
+    return step == SQLITE_DONE ? 0 : db_error(s, err, sql);
+}

@@ -1,0 +1,32 @@
+/* What must outlive the control plane: rows of JSON in SQLite (WAL), written on a worker.
+ *
+ * One writer: puts and deletes queue up and go to the worker as one transaction, so that many
+ * requests share one commit. Reading happens only at start, before the loop runs. A database that
+ * is damaged, or of a newer version, refuses to open and says what to do; nothing is thrown away.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <uv.h>
+
+struct error;
+struct store;
+
+enum store_table { STORE_SANDBOX, STORE_EXEC, STORE_IDEMPOTENCY, _STORE_TABLE_MAX };
+
+/* dir must exist. */
+struct store *store_open(const char *dir, uv_loop_t *loop, struct error *err);
+/* Writes what is queued, then closes; blocks. NULL is fine. */
+void store_close(struct store *s);
+
+/* body is copied. on_durable (may be NULL) comes once, later: err is set when it could not be
+ * written. */
+typedef void (*store_done_fn)(void *data, const struct error *err);
+void store_put(struct store *s, enum store_table table, const char *key, const char *body,
+               size_t len, store_done_fn on_durable, void *data);
+void store_delete(struct store *s, enum store_table table, const char *key);
+
+/* Calls fn for every row, blocking; for use at start. fn must not call the store. */
+int store_load(struct store *s, enum store_table table,
+               void (*fn)(void *data, const char *key, const char *body, size_t len), void *data,
+               struct error *err);

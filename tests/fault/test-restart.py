@@ -1,0 +1,193 @@
+#!/usr/bin/env python3
+"""The control plane is killed with -9 while commands run: nothing is lost, nothing is doubled."""
+import os
+import sys
+import threading
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
+from masd import *
+
+
+def control_pid(d):
+    return d.get("/v1/status").json["pid"]
+
+
+def kill_control(d):
+    """Kills the control plane and waits for the next one."""
+    old = control_pid(d)
+    os.kill(old, signal.SIGKILL)
+
+    def back():
+        try:
+            return control_pid(d) != old
+        except (OSError, http.client.HTTPException):
+            return False
+    wait_for(back, "a new control plane", 20)
+
+
+def start(d, sb, script):
+    a = d.post(f"/sandboxes/{sb.id}/exec", {"command": ["sh", "-c", script], "async": True})
+    equal(a.status, 200, a)
+    return a.json["exec_id"]
+
+
+def stream(d, sb, exec_id, since=0):
+    """Events until the exit, or until the connection breaks."""
+    out = []
+    try:
+        ws = d.ws(f"/sandboxes/{sb.id}/stream?exec_id={exec_id}&since={since}")
+        for m in ws.messages():
+            out.append(json.loads(m))
+    except (OSError, AssertionError):
+        pass
+    return out
+
+
+def output(events):
+    return "".join(v["data"] for v in events if v["type"] == "output")
+
+
+@test("a sandbox, its files and its finished execs are there after kill -9 of the control plane")
+def _():
+    with Daemon() as d, d.sandbox(env={"A": "b"}) as sb:
+        sb.sh("echo kept > file; exec sleep 1000 & echo started")
+        done = sb.sh("echo out; echo err >&2; exit 7")
+        before = d.get(sb.path).json
+        kill_control(d)
+        after = d.get(sb.path).json
+        for key in ("id", "state", "created_at", "effective"):
+            equal(after[key], before[key], key)
+        equal(sb.sh("cat file; echo $A")["stdout"], "kept\nb\n")
+        record = d.get(f"{sb.path}/execs/{done['exec_id']}").json
+        equal((record["status"], record["exit_code"]), ("completed", 7))
+        logs = d.get(f"{sb.path}/execs/{done['exec_id']}/logs").body.splitlines()
+        equal([json.loads(x)["type"] for x in logs], ["start", "output", "output", "exit"])
+
+
+@test("a running command goes on: every byte once, the same events, exit last")
+def _():
+    with Daemon() as d, d.sandbox() as sb:
+        count = 200
+        e = start(d, sb, f"i=0; while [ $i -lt {count} ]; do echo line $i; i=$((i+1)); sleep 0.02; done; exit 3")
+        events, kills = [], 0
+        for _ in range(20):
+            timer = threading.Timer(0.8, kill_control, [d])
+            timer.start()
+            got = stream(d, sb, e, events[-1]["seq"] if events else 0)
+            timer.join()
+            kills += 1
+            events += got
+            if events and events[-1]["type"] == "exit":
+                break
+        equal([v["seq"] for v in events], list(range(1, len(events) + 1)))
+        equal(output(events), "".join(f"line {i}\n" for i in range(count)))
+        equal((events[-1]["type"], events[-1]["exit_code"]), ("exit", 3))
+        check(kills > 2, f"{kills} kills")
+        again = stream(d, sb, e)
+        equal(again, events, "a replay is what was seen live")
+
+
+@test("a command that ended in between is reported with its own exit status")
+def _():
+    with Daemon() as d, d.sandbox() as sb:
+        e = start(d, sb, "sleep 0.5; echo late; exit 9")
+        pid = control_pid(d)
+        os.kill(pid, signal.SIGSTOP)
+        os.kill(pid, signal.SIGKILL)
+        time.sleep(1.2)
+        wait_for(lambda: d.get(f"/sandboxes/{sb.id}/execs/{e}").json["status"] == "completed",
+                 "completed")
+        equal(d.get(f"/sandboxes/{sb.id}/execs/{e}").json["exit_code"], 9)
+        equal(output(stream(d, sb, e)), "late\n")
+
+
+@test("much output through several restarts, none lost")
+def _():
+    with Daemon() as d, d.sandbox() as sb:
+        e = start(d, sb, "i=0; while [ $i -lt 400 ]; do head -c 20000 /dev/zero | tr '\\0' x; echo; "
+                         "i=$((i+1)); sleep 0.005; done")
+        for _ in range(4):
+            time.sleep(0.4)
+            kill_control(d)
+        wait_for(lambda: d.get(f"/sandboxes/{sb.id}/execs/{e}").json["status"] == "completed",
+                 "completed", 60)
+        out = output(stream(d, sb, e))
+        equal(len(out), 400 * 20001)
+        equal(out, ("x" * 20000 + "\n") * 400)
+
+
+@test("policy, alias and one-shots: what comes back and what does not")
+def _():
+    with Daemon() as d:
+        a = d.post("/v1/sandbox/create", {"sandbox_id": "mine", "policy": {"AllowedTools": ["calculator"]}})
+        equal(a.status, 200, a)
+        runner = threading.Thread(target=lambda: swallow(d))
+        runner.start()
+        time.sleep(0.5)
+        kill_control(d)
+        runner.join()
+        call = {"sandbox_id": "mine", "tool": {"name": "shell", "args": {"command": "id"}}}
+        equal(d.post("/v1/sandbox/execute", call).json["error"]["message"], "tool not allowed")
+        call["tool"] = {"name": "calculator", "args": {"expression": "1+1"}}
+        equal(d.post("/v1/sandbox/execute", call).json["result"]["result"], 2)
+        wait_for(lambda: "sleep 77" not in processes(), "the one-shot's end")
+        equal(d.post("/v1/sandbox/destroy", {"sandbox_id": "mine"}).status, 200)
+
+
+def swallow(d):
+    try:
+        d.run("sleep", "77")
+    except (OSError, http.client.HTTPException, AssertionError):
+        pass
+
+
+def processes():
+    return subprocess.run(["ps", "axo", "args"], stdout=subprocess.PIPE, text=True).stdout
+
+
+@test("after the warden's death nothing runs, and the next daemon reports what is lost")
+def _():
+    d = Daemon().start()
+    try:
+        sb = d.sandbox()
+        e = start(d, sb, "sleep 88")
+        done = sb.sh("echo kept")["exec_id"]
+        time.sleep(0.3)  # an answer may come before its record is written
+        d.process.kill()
+        d.process.wait()
+        wait_for(lambda: "sleep 88" not in processes(), "the sandbox's end", 2)
+        d.log.close()
+        d.start()
+        equal(d.get(sb.path).json["state"], "crashed")
+        status = d.get(f"/sandboxes/{sb.id}/execs/{e}").json
+        equal(status["status"], "failed")
+        check("sandbox_crash" in status["error"], status)
+        equal(d.get(f"/sandboxes/{sb.id}/execs/{done}").json["exit_code"], 0)
+        equal(d.post(sb.path + "/exec", {"command": ["true"]}).status, 502)
+        equal(sb.delete().status, 200)
+        equal(d.get(sb.path).status, 404)
+    finally:
+        d.__exit__()
+
+
+@test("a damaged database stops the start, says what to do, and is left as it was")
+def _():
+    d = Daemon().start()
+    try:
+        d.stop()
+        found = [os.path.join(p, f) for p, _, fs in os.walk(d.state) for f in fs if f == "state.db"]
+        equal(len(found), 1)
+        with open(found[0], "wb") as f:
+            f.write(b"not a database" * 1000)
+        try:
+            d.start()
+            raise AssertionError("it started")
+        except RuntimeError as problem:
+            check("state.db cannot be used" in str(problem), problem)
+        with open(found[0], "rb") as f:
+            equal(f.read(), b"not a database" * 1000)
+    finally:
+        d.__exit__()
+
+
+main()
