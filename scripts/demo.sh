@@ -41,11 +41,14 @@ curl -fs "$url/v1/sandboxes/$id" | python3 -m json.tool | sed -n '/"effective"/,
 
 step "an escape attempt: read the host's shadow file, mount something, end PID 1, reach the network"
 if "$build/sbx" exec -addr "$url" -id "$id" -sync -- bash -c '
-    cat /etc/shadow /proc/1/root/etc/shadow
-    mount -t tmpfs none /mnt
-    unshare -Ur true
-    kill -9 1
-    exec 3<>/dev/tcp/1.1.1.1/53'; then
+    try() { "$@" && echo "this worked: $*" && exit 0; }
+    try cat /etc/shadow
+    try cat /proc/1/root/etc/shadow
+    try mount -t tmpfs none /mnt
+    try unshare -Ur true
+    try kill -9 1
+    try bash -c "exec 3<>/dev/tcp/1.1.1.1/53"
+    exit 1'; then
     echo "the escape worked: this must not happen"
     exit 1
 fi
