@@ -86,6 +86,8 @@ const struct config_key config_keys[] = {
     LIST(CONFIG_LIST, allowed_origins, "origins of web pages that may call (scheme://host[:port])"),
     LIST(CONFIG_LIST, allowed_hosts_header,
          "names accepted in the Host header beside loopback names and the listen addresses"),
+    BOOL(enable_process, "false",
+         "allow sandboxes of the process runtime, which has no isolation; -runtime process does too"),
     BOOL(debug_endpoints, "false", "serve /v1/debug/echo for protocol test suites"),
 
     GROUP("Daemon"),

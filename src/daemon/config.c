@@ -233,3 +233,8 @@ int config_deserialize(struct config *c, const char *data, size_t len, struct er
     }
     return 0;
 }
+
+bool config_process_enabled(const struct config *c)
+{
+    return c->enable_process || strcmp(c->runtime, "process") == 0;
+}

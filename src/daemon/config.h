@@ -42,6 +42,7 @@ struct config {
     char **allowed_origins;
     char **allowed_hosts_header;
     bool debug_endpoints;
+    bool enable_process; /* or runtime is "process": see config_process_enabled() */
 
     /* where it lives */
     char *runtime;
@@ -154,6 +155,8 @@ extern const size_t config_n_keys;
 /* By name or alias; '-' and '.' count as '_'. NULL when unknown. */
 const struct config_key *config_key_find(const char *name);
 enum config_origin config_origin(const struct config *c, const char *name);
+/* The operator named the process runtime, one way or the other. */
+bool config_process_enabled(const struct config *c);
 
 /* What is wrong with a configuration, a line each, and what is only odd. */
 struct config_problems {

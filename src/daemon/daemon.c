@@ -166,6 +166,9 @@ static int stage_warden(struct daemon *d, struct error *err)
     o.disk_default_inodes = (uint64_t)c->default_disk_inodes;
     o.open_files_default = (uint32_t)c->default_open_files;
     o.create_timeout_ms = (uint32_t)c->create_ready_timeout_ms;
+    o.process_enabled = config_process_enabled(c);
+    o.process_uid = d->supervise.privileged ? DROP_PROCESS_UID : geteuid();
+    o.process_gid = d->supervise.privileged ? DROP_PROCESS_UID : getegid();
     o.runner_fd = d->programs.runner;
     o.toolnet_fd = d->programs.toolnet;
     set_ceiling(&o.ceiling, c);

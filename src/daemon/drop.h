@@ -10,6 +10,7 @@ struct error;
 
 /* Used when the user of the config key `user` does not exist: nobody else has these. */
 #define DROP_CONTROL_UID 64213
+#define DROP_PROCESS_UID 64215 /* the process runtime's commands: nobody else's uid */
 #define DROP_GATEWAY_UID 64214
 
 #define DROP_STATE_PATH "/state" /* where drop_root() shows the state subdirectory */

@@ -217,7 +217,7 @@ static int control_init(struct control *k, struct error *err)
     k->host =
         (struct runtime_host){.warden = k->warden,
                               .mounts_allow = ctx->config->mounts_allow,
-                              .process_enabled = strcmp(ctx->config->runtime, "process") == 0};
+                              .process_enabled = config_process_enabled(ctx->config)};
     if (warden_client_probe(k->warden, &probed, err) < 0)
         return -1;
     if (!runtime_find(ctx->config->runtime))

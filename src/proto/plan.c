@@ -130,7 +130,7 @@ static int mount_check(const struct plan_mount *m, unsigned i, char *why, unsign
 
 static int create_check(const struct plan *p, char *why, unsigned size)
 {
-    if (p->flags & ~(uint32_t)(PLAN_TOOL_NET | PLAN_TOOL_NOBODY))
+    if (p->flags & ~(uint32_t)(PLAN_TOOL_NET | PLAN_TOOL_NOBODY | PLAN_PROCESS))
         return refuse(why, size, "unknown flags");
     if (!is_terminated(p->hostname, sizeof(p->hostname)) || !hostname_ok(p->hostname))
         return refuse(why, size, "malformed hostname");

@@ -20,6 +20,7 @@ struct runtime_instance;
 /* What enforces each wall of a running sandbox. by[] is NULL where nothing does. */
 struct effective {
     const char *runtime;
+    const char *workdir; /* where commands start unless the spec says */
     const char *by[_WALL_MAX];
     uint64_t memory_bytes, disk_bytes, io_bytes_per_s; /* 0 where not limited */
     uint32_t cpu_millicores, processes;

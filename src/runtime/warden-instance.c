@@ -106,27 +106,51 @@ void warden_effective_fill(struct effective *e, const char *runtime, const struc
     e->disk_in_memory = reply->mechanism[WALL_DISK] == MECHANISM_TMPFS;
 }
 
+/* Who is to blame for a failed start, by the warden's errno. */
+static enum error_code start_error_code(const struct plan_reply *reply)
+{
+    switch (reply->error) {
+    case EPERM:
+    case EACCES:
+    case ENOENT:
+    case ENOTDIR:
+    case ELOOP:
+    case EXDEV:
+        return ERROR_DENIED;
+    case EINVAL:
+    case E2BIG:
+    case ERANGE:
+        return ERROR_INVALID;
+    case EEXIST:
+        return ERROR_CONFLICT;
+    case EAGAIN:
+    case EMFILE:
+    case ENFILE:
+    case ENOMEM:
+    case EUSERS:
+        return ERROR_LIMIT;
+    case ENOSPC:
+        return ERROR_NO_SPACE;
+    case ETIMEDOUT:
+        return ERROR_TIMEOUT;
+    default:
+        return ERROR_INTERNAL;
+    }
+}
+
 static void set_start_error(struct error *err, const struct plan_reply *reply)
 {
-    if (!reply)
+    if (!reply) {
         error_set(err, ERROR_UNAVAILABLE, 0, "the warden is gone");
-    else if (reply->wall >= 0 && reply->wall < _WALL_MAX)
+        return;
+    }
+    enum error_code code = start_error_code(reply);
+    bool wall = reply->wall >= 0 && reply->wall < _WALL_MAX;
+    if (wall && code != ERROR_DENIED && code != ERROR_LIMIT && code != ERROR_NO_SPACE)
         error_set(err, ERROR_UNENFORCEABLE, 0, "%s cannot be enforced here: %s",
                   wall_name((enum wall)reply->wall), reply->message);
-    else if (reply->error == EPERM || reply->error == EACCES || reply->error == ENOENT ||
-             reply->error == ELOOP || reply->error == EXDEV)
-        error_set(err, ERROR_DENIED, 0, "%s", reply->message);
-    else if (reply->error == EINVAL || reply->error == E2BIG || reply->error == ERANGE)
-        error_set(err, ERROR_INVALID, 0, "%s", reply->message);
-    else if (reply->error == EEXIST)
-        error_set(err, ERROR_CONFLICT, 0, "%s", reply->message);
-    else if (reply->error == EAGAIN || reply->error == EMFILE || reply->error == ENFILE ||
-             reply->error == ENOMEM || reply->error == EUSERS)
-        error_set(err, ERROR_LIMIT, 0, "%s", reply->message);
-    else if (reply->error == ENOSPC)
-        error_set(err, ERROR_NO_SPACE, 0, "%s", reply->message);
     else
-        error_set(err, ERROR_INTERNAL, 0, "%s", reply->message);
+        error_set(err, code, 0, "%s", reply->message);
 }
 
 static void on_exit_event(void *data, const struct plan_reply *event)
@@ -163,6 +187,7 @@ static void on_created(void *data, const struct plan_reply *reply, int fd)
     }
     struct effective e;
     warden_effective_fill(&e, in->kind->name, reply, &in->spec);
+    e.workdir = in->kind->workdir;
     in->started = true;
     warden_client_on_exit(in->host->warden, in->id, on_exit_event, in);
     if (in->stopping)

@@ -6,6 +6,7 @@
 
 struct warden_kind {
     const char *name;
+    const char *workdir;
     uint32_t flags; /* enum plan_flags, added to every plan */
 };
 

@@ -95,6 +95,19 @@ int ceiling_check(const struct warden *w, const struct plan *p, struct plan_limi
     return check_limits(w, p, ret_limits, reply);
 }
 
+int ceiling_check_plain(const struct warden *w, const struct plan *p, struct plan_reply *reply)
+{
+    const char *why = NULL;
+    if (!w->options.process_enabled)
+        why = "the process runtime is not enabled (enable_process)";
+    else if (p->n_mounts || p->flags != PLAN_PROCESS)
+        why = "the process runtime has no mounts and no tool of the network's";
+    if (!why)
+        return 0;
+    snprintf(reply->message, sizeof(reply->message), "%s", why);
+    return -EPERM;
+}
+
 int ceiling_open_mounts(const struct warden *w, const struct plan *p, int ret_fds[PLAN_MOUNTS_MAX],
                         struct plan_reply *reply)
 {

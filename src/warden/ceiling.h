@@ -10,6 +10,8 @@ struct warden;
  * ceiling's. -EPERM or -EINVAL with reply's message set. */
 int ceiling_check(const struct warden *w, const struct plan *p, struct plan_limits *ret_limits,
                   struct plan_reply *reply);
+/* May there be a runner without walls? Only where the operator enabled it. */
+int ceiling_check_plain(const struct warden *w, const struct plan *p, struct plan_reply *reply);
 /* Opens the plan's host directories as detached mounts. */
 int ceiling_open_mounts(const struct warden *w, const struct plan *p, int ret_fds[PLAN_MOUNTS_MAX],
                         struct plan_reply *reply);

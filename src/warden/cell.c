@@ -64,7 +64,7 @@ static void on_ready(int fd, uint32_t events, void *data);
 
 static struct cell *new_blank(struct warden *w, struct plan_reply *reply)
 {
-    struct cell *s = blank_new(w, on_child_exit, reply);
+    struct cell *s = blank_new(w, false, on_child_exit, reply);
     if (s)
         s->channel_watch = watcher_add_fd(w->watcher, s->channel_fd, EPOLLIN, on_ready, s);
     return s;
@@ -204,10 +204,14 @@ static void on_disk(int mount_fd, const char *step, void *data)
     s->disk_job = NULL;
     if (mount_fd < 0)
         return fail_start(s, mount_fd, WALL_DISK, step);
-    int r = send_order(s, mount_fd);
-    fd_close(&mount_fd);
+    int r = s->mechanism[WALL_IO] == MECHANISM_NONE
+                ? 0
+                : cgroup_limit_disk(&s->cgroup, mount_fd, s->limits.io_bytes_per_s);
     if (r < 0)
+        fail_start(s, r, WALL_IO, "limit the disk image");
+    else if ((r = send_order(s, mount_fd)) < 0)
         fail_start(s, r, -1, "send the order");
+    fd_close(&mount_fd);
 }
 
 /* With an image to make, the order waits for it. */
@@ -311,6 +315,24 @@ int cell_create(struct warden *w, const struct plan *p, const struct plan_limits
         watcher_add_timer(w->watcher, (int)w->options.create_timeout_ms, on_create_timeout, s);
     if (s->ready)
         begin(s);
+    return 0;
+}
+
+/* No order: the child starts the runner by itself. */
+int cell_create_plain(struct warden *w, const struct plan *p, struct plan_reply *reply)
+{
+    struct cell *s = blank_new(w, true, on_child_exit, reply);
+    if (!s)
+        return reply->error ? -reply->error : -EIO;
+    snprintf(s->id, sizeof(s->id), "%s", p->id);
+    s->plan = *p;
+    s->state = CELL_STARTING;
+    map_put(w->by_id, s->id, s);
+    s->timer =
+        watcher_add_timer(w->watcher, (int)w->options.create_timeout_ms, on_create_timeout, s);
+    s->failure_watch = watcher_add_fd(w->watcher, s->failure_fd, EPOLLIN, on_failure_pipe, s);
+    if (!s->failure_watch)
+        fail_start(s, errno, -1, "watch the child");
     return 0;
 }
 

@@ -14,6 +14,8 @@ struct warden;
  * from here. Otherwise -errno with reply's message and wall set, and nothing is left behind. */
 int cell_create(struct warden *w, const struct plan *p, const struct plan_limits *limits,
                 int *mount_fds, struct plan_reply *reply);
+/* The process runtime's: a runner without walls. */
+int cell_create_plain(struct warden *w, const struct plan *p, struct plan_reply *reply);
 struct cell *cell_find(const struct warden *w, const char *id);
 int cell_kill(struct cell *s);
 /* A fresh connection to its runner: the control plane's end, or -errno. */

@@ -243,18 +243,20 @@ static int put(const struct cgroup *cg, const char *file, const char *text)
     return cgroup_write(cg, 0, file, text);
 }
 
+static int v2_limit_disk(struct cgroup *cg, dev_t disk, uint64_t bytes_per_s)
+{
+    char text[128];
+    snprintf(text, sizeof(text), "%u:%u rbps=%llu wbps=%llu", major(disk), minor(disk),
+             (unsigned long long)bytes_per_s, (unsigned long long)bytes_per_s);
+    return put(cg, "io.max", text);
+}
+
 static int limit_io(struct cgroup *cg, uint64_t bytes_per_s)
 {
-    for (unsigned i = 0; i < cg->root->n_disks; i++) {
-        char text[128];
-        dev_t d = cg->root->disks[i];
-        snprintf(text, sizeof(text), "%u:%u rbps=%llu wbps=%llu", major(d), minor(d),
-                 (unsigned long long)bytes_per_s, (unsigned long long)bytes_per_s);
-        int r = put(cg, "io.max", text);
-        if (r < 0)
-            return r;
-    }
-    return 0;
+    int r = 0;
+    for (unsigned i = 0; r == 0 && i < cg->root->n_disks; i++)
+        r = v2_limit_disk(cg, cg->root->disks[i], bytes_per_s);
+    return r;
 }
 
 static int limit_memory(struct cgroup *cg, uint64_t bytes)
@@ -313,6 +315,7 @@ const struct cgroup_driver cgroup_v2 = {
     .open = v2_open,
     .leave = v2_leave,
     .limit = v2_limit,
+    .limit_disk = v2_limit_disk,
     .read_stats = v2_read_stats,
     .freeze = v2_freeze,
 };

@@ -6,7 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -108,7 +110,9 @@ int cgroup_each_mount(int (*fn)(const char *fstype, const char *mountpoint, cons
 void cgroup_root_open(struct cgroup_root *root, const char *prefix)
 {
     static const struct cgroup_driver *const drivers[] = {&cgroup_v2, &cgroup_v1};
-    *root = (struct cgroup_root){0};
+    *root = (struct cgroup_root){
+        .block_fd = open("/sys/dev/block", O_PATH | O_DIRECTORY | O_CLOEXEC),
+    };
     sweep_instance_name(prefix, root->instance, sizeof(root->instance));
     for (int i = 0; i < _CGROUP_MAX; i++)
         root->fd[i] = root->parent_fd[i] = -1;
@@ -137,6 +141,7 @@ void cgroup_root_close(struct cgroup_root *root)
         fd_close(&root->fd[i]);
         fd_close(&root->parent_fd[i]);
     }
+    fd_close(&root->block_fd);
     root->driver = NULL;
 }
 
@@ -156,7 +161,8 @@ enum mechanism cgroup_root_enforces(const struct cgroup_root *root, enum wall wa
         has = root->has[CGROUP_PIDS];
         break;
     case WALL_IO: /* version 1 throttles direct I/O only */
-        has = root->has[CGROUP_IO] && root->driver == &cgroup_v2 && root->n_disks > 0;
+        has = root->has[CGROUP_IO] && root->driver == &cgroup_v2 && root->n_disks > 0 &&
+              !root->has_other_files;
         break;
     default:
         break;
@@ -165,30 +171,61 @@ enum mechanism cgroup_root_enforces(const struct cgroup_root *root, enum wall wa
 }
 
 /* io.max wants the whole disk; /sys/dev/block/<partition>/.. is it. */
-static dev_t whole_disk(dev_t dev)
+static dev_t whole_disk(const struct cgroup_root *root, dev_t dev)
 {
-    char path[128];
-    snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/partition", major(dev), minor(dev));
-    if (access(path, F_OK) < 0)
+    char path[64];
+    snprintf(path, sizeof(path), "%u:%u/partition", major(dev), minor(dev));
+    if (root->block_fd < 0 || faccessat(root->block_fd, path, F_OK, 0) < 0)
         return dev;
-    snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/../dev", major(dev), minor(dev));
+    snprintf(path, sizeof(path), "%u:%u/../dev", major(dev), minor(dev));
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(64);
     unsigned ma, mi;
-    if (fd_read_file_at(AT_FDCWD, path, &text) < 0 || sscanf(text.data, "%u:%u", &ma, &mi) != 2)
+    if (fd_read_file_at(root->block_fd, path, &text) < 0 ||
+        sscanf(text.data, "%u:%u", &ma, &mi) != 2)
         return dev;
     return makedev(ma, mi);
 }
 
-void cgroup_root_add_disk(struct cgroup_root *root, int fd)
+/* The whole disk behind a descriptor's file system; 0 for a tmpfs, which needs none. */
+static int find_disk(const struct cgroup_root *root, int fd, dev_t *ret)
 {
     struct stat st;
-    if (fstat(fd, &st) < 0 || major(st.st_dev) == 0 || root->n_disks == CGROUP_DISKS_MAX)
-        return;
-    dev_t disk = whole_disk(st.st_dev);
+    struct statfs fs;
+    if (fstat(fd, &st) < 0 || fstatfs(fd, &fs) < 0)
+        return -errno;
+    if (major(st.st_dev) == 0 && fs.f_type != TMPFS_MAGIC)
+        return -EOPNOTSUPP;
+    *ret = major(st.st_dev) == 0 ? 0 : whole_disk(root, st.st_dev);
+    return 0;
+}
+
+static bool covers_disk(const struct cgroup_root *root, dev_t disk)
+{
     for (unsigned i = 0; i < root->n_disks; i++)
         if (root->disks[i] == disk)
-            return;
-    root->disks[root->n_disks++] = disk;
+            return true;
+    return false;
+}
+
+void cgroup_root_add_disk(struct cgroup_root *root, int fd)
+{
+    dev_t disk;
+    int r = find_disk(root, fd, &disk);
+    if (r < 0 || root->n_disks == CGROUP_DISKS_MAX)
+        root->has_other_files = true;
+    else if (disk && !covers_disk(root, disk))
+        root->disks[root->n_disks++] = disk;
+}
+
+int cgroup_limit_disk(struct cgroup *cg, int fd, uint64_t bytes_per_s)
+{
+    dev_t disk;
+    if (!cg->root || cgroup_root_enforces(cg->root, WALL_IO) == MECHANISM_NONE)
+        return -EOPNOTSUPP;
+    int r = find_disk(cg->root, fd, &disk);
+    if (r < 0 || disk == 0 || covers_disk(cg->root, disk))
+        return r;
+    return cg->root->driver->limit_disk(cg, disk, bytes_per_s);
 }
 
 void cgroup_init(struct cgroup *cg, const struct cgroup_root *root, uint64_t serial)

@@ -36,6 +36,8 @@ struct cgroup_root {
     enum cgroup_controller shares[_CGROUP_MAX]; /* v1: whose directory, where has but no fd */
     dev_t disks[CGROUP_DISKS_MAX];              /* whole disks that io limits cover */
     unsigned n_disks;
+    bool has_other_files; /* on neither a disk nor a tmpfs, so beyond io limits */
+    int block_fd;         /* /sys/dev/block */
 };
 
 /* Holds no descriptors: a thousand sandboxes would use up the warden's. */
@@ -53,6 +55,7 @@ struct cgroup_driver {
     /* May be NULL; see cgroup_root_leave(). */
     void (*leave)(const struct cgroup_root *root);
     int (*limit)(struct cgroup *cg, enum wall wall, const struct plan_limits *limits);
+    int (*limit_disk)(struct cgroup *cg, dev_t disk, uint64_t bytes_per_s);
     void (*read_stats)(const struct cgroup *cg, struct plan_reply *ret);
     int (*freeze)(struct cgroup *cg, bool on);
 };
@@ -68,7 +71,8 @@ void cgroup_root_leave(const struct cgroup_root *root);
 void cgroup_root_close(struct cgroup_root *root);
 /* What enforces this wall, or MECHANISM_NONE. */
 enum mechanism cgroup_root_enforces(const struct cgroup_root *root, enum wall wall);
-/* Adds the whole disk behind a descriptor's file system to those that io limits cover. */
+/* Adds the whole disk behind a descriptor's file system to those that io limits cover. A file
+ * system that is neither on a disk nor a tmpfs makes io limits impossible. */
 void cgroup_root_add_disk(struct cgroup_root *root, int fd);
 
 /* Names a group that is still to be made; an empty one when the host has none. */
@@ -81,6 +85,9 @@ int cgroup_open_for_clone(const struct cgroup *cg, int *ret_fd);
 int cgroup_join(const struct cgroup *cg);
 /* Writes one wall's limit. -EOPNOTSUPP when this host cannot enforce it. */
 int cgroup_limit(struct cgroup *cg, enum wall wall, const struct plan_limits *limits);
+/* Limits a disk of this group's alone: the one behind a descriptor's file system. -EOPNOTSUPP when
+ * it is neither on a disk nor a tmpfs. */
+int cgroup_limit_disk(struct cgroup *cg, int fd, uint64_t bytes_per_s);
 void cgroup_read_stats(const struct cgroup *cg, struct plan_reply *ret);
 int cgroup_freeze(struct cgroup *cg, bool on);
 /* 0 once all directories are gone; -EBUSY while the kernel still counts a dead process. */

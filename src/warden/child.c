@@ -42,7 +42,7 @@ static void fail(const char *step, int error, int wall)
     _exit(n == sizeof(f) ? 126 : 125);
 }
 
-static void must(int r, const char *step, int wall)
+void child_must(int r, const char *step, int wall)
 {
     if (r < 0)
         fail(step, r, wall);
@@ -54,15 +54,16 @@ static int negative_errno(int r)
 }
 
 /* Moves our three descriptors to fixed numbers and closes all others of the warden's. */
-static int keep_descriptors(int stream_fd, int channel_fd, int failure_fd)
+int child_keep_descriptors(int stream_fd, int channel_fd, int failure_fd, int *extra_fd)
 {
     int stream = fcntl(stream_fd, F_DUPFD_CLOEXEC, FIRST_FREE_FD);
     int channel = fcntl(channel_fd, F_DUPFD_CLOEXEC, FIRST_FREE_FD);
     int failure = fcntl(failure_fd, F_DUPFD_CLOEXEC, FIRST_FREE_FD);
+    int extra = extra_fd ? fcntl(*extra_fd, F_DUPFD_CLOEXEC, FIRST_FREE_FD + 1) : 0;
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (null >= 0 && null < FIRST_FREE_FD)
         null = fcntl(null, F_DUPFD_CLOEXEC, FIRST_FREE_FD);
-    if (stream < 0 || channel < 0 || failure < 0 || null < 0)
+    if (stream < 0 || channel < 0 || failure < 0 || extra < 0 || null < 0)
         return -errno;
     for (int i = 0; i <= 2; i++)
         if (dup2(null, i) < 0)
@@ -70,10 +71,15 @@ static int keep_descriptors(int stream_fd, int channel_fd, int failure_fd)
     if (dup2(stream, CHILD_STREAM_FD) < 0 || dup2(channel, CHILD_CHANNEL_FD) < 0 ||
         dup3(failure, FAILURE_FD, O_CLOEXEC) < 0)
         return -errno;
-    return negative_errno(close_range(FIRST_FREE_FD, ~0U, 0));
+    if (!extra_fd)
+        return negative_errno(close_range(FIRST_FREE_FD, ~0U, 0));
+    if (extra != FIRST_FREE_FD && dup3(extra, FIRST_FREE_FD, O_CLOEXEC) < 0)
+        return -errno;
+    *extra_fd = FIRST_FREE_FD;
+    return negative_errno(close_range(FIRST_FREE_FD + 1, ~0U, 0));
 }
 
-static void reset_signals(void)
+void child_reset_signals(void)
 {
     sigset_t none;
     for (int s = 1; s < NSIG; s++)
@@ -107,7 +113,7 @@ static int become_inside(bool shared_uid)
 
 /* To be called after the last change of credentials, which clears the signal. If the warden died
  * just before, its end of the channel is closed already. */
-static int die_with_warden(void)
+int child_die_with_warden(void)
 {
     struct pollfd p = {.fd = CHILD_CHANNEL_FD};
     if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
@@ -203,22 +209,23 @@ static int lower_rlimits(const struct child_order *o)
 static void become_blank(const struct child_template *t)
 {
     fd_write_file_at(AT_FDCWD, "/proc/self/oom_score_adj", CHILD_OOM_ADJ);
-    reset_signals();
+    child_reset_signals();
     wait_for_byte("wait for the id maps");
-    must(become_inside(t->shared_uid), "change ids", WALL_USERS);
-    must(die_with_warden(), "tie to the warden", -1);
+    child_must(become_inside(t->shared_uid), "change ids", WALL_USERS);
+    child_must(child_die_with_warden(), "tie to the warden", -1);
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-    must(negative_errno(setsid()), "setsid", -1);
+    child_must(negative_errno(setsid()), "setsid", -1);
     umask(022);
-    must(negative_errno(unshare(CLONE_NEWCGROUP)), "cgroup namespace", -1);
-    must(raise_loopback(), "loopback", WALL_NETWORK);
-    must(mount_proc(), "mount /proc", WALL_FILESYSTEM);
-    must(lower_user_limits(t), "lower user limits", WALL_USERS);
-    must(mount_proc_masks(), "mask /proc", WALL_FILESYSTEM);
-    must(mount_devpts(), "mount /dev/pts", WALL_FILESYSTEM);
-    must(mount_disk_prepare(t->shared_uid ? SANDBOX_TOOL_ID : SANDBOX_RUNNER_ID, SANDBOX_TOOL_ID),
-         "prepare the disk", WALL_DISK);
-    must(bound_caps(t->shared_uid), "bound capabilities", WALL_USERS);
+    child_must(negative_errno(unshare(CLONE_NEWCGROUP)), "cgroup namespace", -1);
+    child_must(raise_loopback(), "loopback", WALL_NETWORK);
+    child_must(mount_proc(), "mount /proc", WALL_FILESYSTEM);
+    child_must(lower_user_limits(t), "lower user limits", WALL_USERS);
+    child_must(mount_proc_masks(), "mask /proc", WALL_FILESYSTEM);
+    child_must(mount_devpts(), "mount /dev/pts", WALL_FILESYSTEM);
+    child_must(
+        mount_disk_prepare(t->shared_uid ? SANDBOX_TOOL_ID : SANDBOX_RUNNER_ID, SANDBOX_TOOL_ID),
+        "prepare the disk", WALL_DISK);
+    child_must(bound_caps(t->shared_uid), "bound capabilities", WALL_USERS);
 }
 
 static void receive_order(struct child_order *o, int mount_fds[FD_PASS_MAX], int *ret_disk_fd)
@@ -246,19 +253,19 @@ static int open_landlock(const struct child_template *t)
         return -1;
     mount_writable_dirs(writable);
     int fd = landlock_open(t->landlock_abi, writable);
-    must(fd, "landlock", WALL_LANDLOCK);
+    child_must(fd, "landlock", WALL_LANDLOCK);
     return fd;
 }
 
 static void set_disk(const struct child_order *o, int disk_fd)
 {
     if (disk_fd >= 0) {
-        must(mount_disk_replace(disk_fd), "mount the disk", WALL_DISK);
+        child_must(mount_disk_replace(disk_fd), "mount the disk", WALL_DISK);
         return;
     }
-    must(mount_disk_resize(o->disk_bytes, o->disk_inodes), "size the disk", WALL_DISK);
+    child_must(mount_disk_resize(o->disk_bytes, o->disk_inodes), "size the disk", WALL_DISK);
     if (o->flags & PLAN_TOOL_NOBODY)
-        must(mount_disk_give(SANDBOX_NOBODY_ID), "give the disk", WALL_DISK);
+        child_must(mount_disk_give(SANDBOX_NOBODY_ID), "give the disk", WALL_DISK);
 }
 
 /* Disk and mounts as ordered. The prepared Landlock rules are about what the paths named before. */
@@ -272,30 +279,31 @@ static void build_filesystem(const struct child_template *t, const struct child_
     set_disk(o, disk_fd);
     bool own_root = mount_targets_need_root(targets, o->n_mounts);
     if (own_root)
-        must(mount_own_root(), "make a root of its own", WALL_FILESYSTEM);
+        child_must(mount_own_root(), "make a root of its own", WALL_FILESYSTEM);
     for (uint32_t i = 0; i < o->n_mounts; i++)
-        must(mount_attach(mount_fds[i], targets[i], owner), "attach a mount", WALL_FILESYSTEM);
+        child_must(mount_attach(mount_fds[i], targets[i], owner), "attach a mount",
+                   WALL_FILESYSTEM);
     if (own_root)
-        must(mount_seal_root(), "seal the root", WALL_FILESYSTEM);
+        child_must(mount_seal_root(), "seal the root", WALL_FILESYSTEM);
     if (disk_fd >= 0 || own_root) {
         fd_close(landlock_fd);
         *landlock_fd = open_landlock(t);
     }
     for (uint32_t i = 0; i < o->n_mounts && *landlock_fd >= 0; i++)
-        must(landlock_allow_writing(*landlock_fd, t->landlock_abi, targets[i]), "landlock",
-             WALL_LANDLOCK);
+        child_must(landlock_allow_writing(*landlock_fd, t->landlock_abi, targets[i]), "landlock",
+                   WALL_LANDLOCK);
 }
 
 static void confine(const struct child_template *t, const struct child_order *o, int landlock_fd)
 {
-    must(lower_rlimits(o), "lower rlimits", -1);
-    must(negative_errno(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)), "no_new_privs", -1);
+    child_must(lower_rlimits(o), "lower rlimits", -1);
+    child_must(negative_errno(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)), "no_new_privs", -1);
     if (landlock_fd >= 0)
-        must(landlock_restrict(landlock_fd), "landlock", WALL_LANDLOCK);
-    must(negative_errno(close_range(FIRST_FREE_FD, ~0U, 0)), "close descriptors", -1);
-    must(drop_caps(t->shared_uid), "drop capabilities", WALL_USERS);
-    must(die_with_warden(), "tie to the warden", -1);
-    must(seccomp_program_apply(t->seccomp), "seccomp", WALL_SYSCALLS);
+        child_must(landlock_restrict(landlock_fd), "landlock", WALL_LANDLOCK);
+    child_must(negative_errno(close_range(FIRST_FREE_FD, ~0U, 0)), "close descriptors", -1);
+    child_must(drop_caps(t->shared_uid), "drop capabilities", WALL_USERS);
+    child_must(child_die_with_warden(), "tie to the warden", -1);
+    child_must(seccomp_program_apply(t->seccomp), "seccomp", WALL_SYSCALLS);
 }
 
 static void exec_runner(const struct child_template *t, const struct child_order *o)
@@ -325,17 +333,17 @@ void child_main(const struct child_template *t, const struct cgroup *cg, int str
     int mount_fds[FD_PASS_MAX], disk_fd;
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     int joined = cgroup_join(cg);
-    int kept = keep_descriptors(stream_fd, channel_fd, failure_fd);
+    int kept = child_keep_descriptors(stream_fd, channel_fd, failure_fd, NULL);
     if (kept < 0)
         _exit(125);
-    must(joined, "join the cgroup", -1);
+    child_must(joined, "join the cgroup", -1);
     become_blank(t);
     int landlock_fd = open_landlock(t);
-    must((int)fd_send_msg(CHILD_CHANNEL_FD, "r", 1, NULL, 0), "report", -1);
+    child_must((int)fd_send_msg(CHILD_CHANNEL_FD, "r", 1, NULL, 0), "report", -1);
     receive_order(&order, mount_fds, &disk_fd);
-    must(negative_errno(sethostname(order.hostname, strlen(order.hostname))), "hostname", -1);
+    child_must(negative_errno(sethostname(order.hostname, strlen(order.hostname))), "hostname", -1);
     build_filesystem(t, &order, mount_fds, disk_fd, &landlock_fd);
-    must(negative_errno(chdir("/")), "chdir", WALL_FILESYSTEM);
+    child_must(negative_errno(chdir("/")), "chdir", WALL_FILESYSTEM);
     confine(t, &order, landlock_fd);
     exec_runner(t, &order);
 }

@@ -53,6 +53,13 @@ struct child_failure {
     char step[64];
 };
 
+/* For plain.c: descriptors moved to their numbers, all others but *extra_fd (may be NULL) closed;
+ * signals as a program expects them; a failed step reported. */
+int child_keep_descriptors(int stream_fd, int channel_fd, int failure_fd, int *extra_fd);
+void child_reset_signals(void);
+int child_die_with_warden(void);
+void child_must(int r, const char *step, int wall);
+
 /* Never returns. The descriptors are the child's ends. */
 void child_main(const struct child_template *t, const struct cgroup *cg, int stream_fd,
                 int channel_fd, int failure_fd) __attribute__((noreturn));

@@ -140,9 +140,14 @@ static void do_create(struct warden *w, const struct plan *p, struct plan_reply 
                  w->options.max_sandboxes);
         r = -EAGAIN;
     }
-    r = r < 0 ? r : ceiling_check(w, p, &limits, reply);
-    r = r < 0 ? r : ceiling_open_mounts(w, p, mount_fds, reply);
-    r = r < 0 ? r : cell_create(w, p, &limits, mount_fds, reply);
+    if (r == 0 && (p->flags & PLAN_PROCESS)) {
+        r = ceiling_check_plain(w, p, reply);
+        r = r < 0 ? r : cell_create_plain(w, p, reply);
+    } else {
+        r = r < 0 ? r : ceiling_check(w, p, &limits, reply);
+        r = r < 0 ? r : ceiling_open_mounts(w, p, mount_fds, reply);
+        r = r < 0 ? r : cell_create(w, p, &limits, mount_fds, reply);
+    }
     if (r < 0)
         reply_error(w, reply, r);
 }

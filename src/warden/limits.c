@@ -39,7 +39,17 @@ static const char *why_not(enum wall wall, const struct warden *w, int error)
         return strerror(-error);
     if (wall == WALL_IO && w->cgroups.driver == &cgroup_v1)
         return "cgroup version 1 does not throttle buffered writes";
+    if (wall == WALL_IO && w->cgroups.driver && w->cgroups.has[CGROUP_IO])
+        return "not all of its files are on disks";
     return "this warden has no cgroup for it";
+}
+
+static int limit_mounts(struct cell *s, const struct plan_limits *limits)
+{
+    int r = 0;
+    for (uint32_t i = 0; r == 0 && i < s->order.n_mounts; i++)
+        r = cgroup_limit_disk(&s->cgroup, s->mount_fds[i], limits->io_bytes_per_s);
+    return r;
 }
 
 /* Must run before the order is sent: the child then never runs a program unlimited. */
@@ -50,6 +60,8 @@ static int apply_wall(struct cell *s, const struct plan *p, const struct plan_li
     if (!is_limited(limits, wall))
         return 0;
     int r = cgroup_limit(&s->cgroup, wall, limits);
+    if (r == 0 && wall == WALL_IO)
+        r = limit_mounts(s, limits);
     if (r == 0) {
         s->mechanism[wall] = (uint8_t)cgroup_root_enforces(&w->cgroups, wall);
         return 0;

@@ -43,6 +43,7 @@ struct cell {
     int stream_fd;  /* the control plane's end of the runner connection, until handed out */
     int failure_fd;
     struct watch *child_watch, *failure_watch, *channel_watch, *timer;
+    bool plain;       /* no walls: the process runtime's */
     bool ready;       /* the child has become a blank */
     struct plan plan; /* from CELL_WAITING on */
     struct plan_limits limits;

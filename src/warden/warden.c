@@ -156,6 +156,7 @@ static struct warden *warden_alloc(const struct warden_options *o)
     w->control_fd = w->host_ns_fd = w->own_ns_fd = w->proc_fd = w->state_fd = -1;
     w->disks = (struct disk_maker){.loop_control_fd = -1, .dev_fd = -1};
     w->janitor.sock = -1;
+    w->cgroups.block_fd = -1;
     for (int i = 0; i < _CGROUP_MAX; i++)
         w->cgroups.fd[i] = w->cgroups.parent_fd[i] = -1;
     list_init(&w->outgoing);

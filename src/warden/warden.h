@@ -34,6 +34,10 @@ struct warden_options {
     uint32_t open_files_default;
     uint32_t inotify_instances, inotify_watches, fanotify_groups, fanotify_marks;
     uint32_t create_timeout_ms; /* from plan to running runner */
+    /* The process runtime: a runner without walls, as this user, when a plan asks for one. */
+    bool process_enabled;
+    uid_t process_uid;
+    gid_t process_gid;
     int runner_fd;  /* mas-toolrunner, opened for reading; borrowed during warden_new() */
     int toolnet_fd; /* mas-tool-net, or -1; borrowed during warden_new() */
 };

@@ -6,7 +6,7 @@
 #include "runtime/warden-client.h"
 #include "runtime/warden-instance.h"
 
-static const struct warden_kind kind = {.name = "local"};
+static const struct warden_kind kind = {.name = "local", .workdir = "/workspace"};
 
 static struct runtime_instance *local_start(struct runtime_host *host, const char *id,
                                             const struct spec *spec,

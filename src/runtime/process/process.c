@@ -7,7 +7,8 @@
 #include "base/error.h"
 #include "runtime/warden-instance.h"
 
-static const struct warden_kind kind = {.name = "process", .flags = PLAN_PROCESS};
+static const struct warden_kind kind = {
+    .name = "process", .workdir = "/tmp", .flags = PLAN_PROCESS};
 
 static int check_spec(const struct runtime_host *host, const struct spec *spec, struct error *err)
 {
@@ -20,6 +21,9 @@ static int check_spec(const struct runtime_host *host, const struct spec *spec, 
             return error_set(err, ERROR_UNENFORCEABLE, 0,
                              "%s cannot be enforced: the process runtime has no isolation",
                              wall_name((enum wall)w));
+    if (spec->workdir)
+        return error_set(err, ERROR_UNSUPPORTED, 0,
+                         "the process runtime has no workdir of its own");
     if (spec->n_mounts)
         return error_set(err, ERROR_UNSUPPORTED, 0, "the process runtime has no mounts");
     return 0;
