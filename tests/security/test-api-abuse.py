@@ -1,0 +1,232 @@
+#!/usr/bin/env python3
+"""An attacker at the API: without the token, from a web page, with names that are paths."""
+from attempt import *
+
+TOKEN = "a-long-secret-token"
+d = Daemon("-auth-token", TOKEN, env={"MAS_TEST": "1"}).start()
+d.token = TOKEN
+OPEN = {"/healthz", "/v1/sandbox/health"}
+ROUTES = [("GET", "/v1/status"), ("GET", "/v1/sandboxes"), ("POST", "/v1/sandboxes"),
+          ("POST", "/v1/run"), ("GET", "/sandboxes"), ("POST", "/sandboxes"), ("GET", "/metrics"),
+          ("POST", "/v1/sandbox/execute"), ("POST", "/v1/sandbox/create"), ("GET", "/openapi.json"),
+          ("DELETE", "/sandboxes/sbx-x"), ("GET", "/v1/tools")]
+
+
+def without_token(method, path, **headers):
+    saved, d.token = d.token, None
+    try:
+        return d.request(method, path, body="{}" if method == "POST" else None, headers=headers)
+    finally:
+        d.token = saved
+
+
+@test("P20 every route but health needs the token")
+def _():
+    for method, path in ROUTES:
+        equal(without_token(method, path).status, 401, f"{method} {path}")
+    for path in OPEN:
+        equal(without_token("GET", path).status, 200, path)
+    equal(d.get("/v1/status").status, 200, "control: with it")
+
+
+@test("P20 every route of the OpenAPI document needs the token")
+def _():
+    doc = d.get("/openapi.json").json
+    for path, methods in doc["paths"].items():
+        url = path.replace("{id}", "sbx-none").replace("{exec_id}", "ex-none")
+        for method in methods:
+            if method in ("get", "post", "put", "delete") and path not in OPEN:
+                status = without_token(method.upper(), url).status
+                check(status in (401, 404) and (status == 401 or "debug" in path),
+                      f"{method} {path}: {status}")
+
+
+@test("P20 wrong tokens: short, long, prefix, other case, other scheme, twice")
+def _():
+    for value in ("", "Bearer", "Bearer ", "Bearer x", "Bearer " + TOKEN[:-1], "Bearer " + TOKEN + "x",
+                  "Bearer " + TOKEN.upper(), "Basic " + TOKEN, TOKEN, "Bearer " + TOKEN + "\t"):
+        status = without_token("GET", "/v1/status", Authorization=value).status
+        check(status in (400, 401) or value.strip() == "Bearer " + TOKEN, f"{value!r}: {status}")
+    raw = (f"GET /v1/status HTTP/1.1\r\nHost: 127.0.0.1:{d.port}\r\nAuthorization: Bearer wrong\r\n"
+           f"Authorization: Bearer {TOKEN}\r\nConnection: close\r\n\r\n")
+    check(b" 200 " not in d.raw(raw.encode()).split(b"\r\n")[0], "two Authorization headers")
+
+
+@test("P20 a WebSocket needs the token too")
+def _():
+    saved, d.token = d.token, None
+    try:
+        equal(d.ws("/sandboxes/sbx-x/stream?exec_id=x").status, 401)
+    finally:
+        d.token = saved
+
+
+@test("P20 a web page of another origin")
+def _():
+    for origin in ("http://evil.example", "null", f"http://127.0.0.1:{d.port + 1}",
+                   "http://localhost.evil.example", f"http://127.0.0.1:{d.port}.evil.example"):
+        a = d.get("/v1/status", headers={"Origin": origin})
+        equal(a.status, 403, origin)
+        check("Access-Control-Allow-Origin" not in a.headers, origin)
+    equal(d.get("/v1/status", headers={"Origin": f"http://127.0.0.1:{d.port}"}).status, 200, "control")
+    equal(d.ws("/sandboxes/x/stream?exec_id=x", {"Origin": "http://evil.example"}).status, 403)
+
+
+@test("P20 a name that was rebound to this address: Host")
+def _():
+    for host in ("evil.example", f"evil.example:{d.port}", "localhost.evil.example",
+                 "127.0.0.1.evil.example", ""):
+        out = d.raw(f"GET /v1/status HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {TOKEN}\r\n"
+                    "Connection: close\r\n\r\n".encode())
+        check(out.split(b" ")[1:2] in ([b"403"], [b"400"]), f"{host}: {out[:100]}")
+
+
+@test("P20 ids that are paths")
+def _():
+    for name in ("../../etc/passwd", "..%2f..%2fetc", "%2e%2e", "sbx-..", "sbx-x%00", ".", "%2f",
+                 "sbx-%0d%0aX: y", "x" * 300):
+        for path in (f"/v1/sandboxes/{name}", f"/sandboxes/{name}", f"/v1/sandboxes/{name}/files"):
+            status = int(d.raw(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{d.port}\r\nAuthorization: "
+                               f"Bearer {TOKEN}\r\nConnection: close\r\n\r\n".encode()).split()[1])
+            check(status in (400, 404, 405), f"{path}: {status}")
+    for name in ("../x", "/etc", "a/b", "..", "A B", "x\n"):
+        a = d.post("/sandboxes", {"id": name})
+        equal(a.status, 400, f"create with id {name!r}")
+
+
+@test("P20 files: names that climb end inside the sandbox")
+def _():
+    with d.sandbox() as sb:
+        host = os.path.join(d.dir, "host-file")
+        with open(host, "w") as f:
+            f.write("host")
+        for path in (host, "/workspace/../../../.." + host, "/proc/1/root" + host,
+                     "/proc/self/root/.." + host):
+            a = d.get(f"{sb.path}/files/content?path={path}")
+            check(a.status in (400, 403, 404) and b"host" != a.body, f"{path}: {a}")
+        for path in ("/usr/bin/x", "/etc/passwd", "/.mas/x", "/proc/sys/kernel/core_pattern"):
+            a = d.put(f"{sb.path}/files/content?path={path}", b"x")
+            check(a.status in (400, 403, 404, 409, 422, 507), f"{path}: {a}")
+
+
+@test("P20 tar upload: entries that climb, links, devices and owners")
+def _():
+    import io
+    import tarfile
+
+    def tar(*entries):
+        out = io.BytesIO()
+        with tarfile.open(fileobj=out, mode="w") as t:
+            for name, kind, link, data in entries:
+                info = tarfile.TarInfo(name)
+                info.type, info.linkname, info.size = kind, link, len(data)
+                info.mode, info.uid, info.gid = 0o6777, 0, 0
+                info.devmajor, info.devminor = 1, 1
+                t.addfile(info, io.BytesIO(data))
+        return out.getvalue()
+    R, S, H, C = tarfile.REGTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE
+    with d.sandbox() as sb:
+        sb.sh("mkdir /workspace/in; echo old > /tmp/target")
+        for entries in ([("../../tmp/target", R, "", b"new")], [("/tmp/target", R, "", b"new")],
+                        [("l", S, "/tmp", b""), ("l/target", R, "", b"new")],
+                        [("l", S, "../../tmp", b""), ("l/target", R, "", b"new")],
+                        [("h", H, "/tmp/target", b""), ("h", R, "", b"new")],
+                        [("mem", C, "", b"")], [("suid", R, "", b"x")]):
+            d.put(f"{sb.path}/files/tar?path=/workspace/in", tar(*entries))
+            equal(sb.sh("cat /tmp/target")["stdout"], "old\n", f"{entries}")
+        r = sb.sh("find /workspace/in -type c -o -type b; find /workspace/in -perm /6000 -user 0")
+        equal(r["stdout"], "", "devices, or set-user-ID files of root")
+
+
+@test("P20 no runtime without walls unless the operator enabled it")
+def _():
+    for body in ({"runtime": "process"}, {"runtime": "process", "accept_weaker": ["filesystem"]},
+                 {"runtime": "none"}, {"runtime": "../local"}):
+        a = d.post("/v1/sandboxes", body)
+        check(400 <= a.status < 500 or a.status == 503, f"{body}: {a}")
+        a = d.post("/v1/run", dict(body, command=["id"]))
+        check(400 <= a.status < 500 or a.status == 503, f"run {body}: {a}")
+
+
+@test("P20 environment and arguments cannot be smuggled")
+def _():
+    for env in ({"A=B": "x"}, {"": "x"}, {"A": "x\0y"}, {"A\nB": "x"}, {"A": 1}):
+        a = d.post("/v1/run", {"command": ["env"], "env": env})
+        check(a.status == 400 or (a.status == 200 and env == {"A\nB": "x"}), f"{env}: {a}")
+    r = d.run("/bin/sh", "-c", "echo $LD_PRELOAD; id -u", env={"LD_PRELOAD": "/nonexistent.so"})
+    check("1000" in r["stdout"], r)
+
+
+@test("P20 a token is not shown by logs, status, metrics or processes in a sandbox")
+def _():
+    with d.sandbox() as sb:
+        text = sb.sh("cat /proc/*/cmdline /proc/*/environ 2>/dev/null | tr '\\0' ' '")["stdout"]
+        check(TOKEN not in text, "processes")
+    for path in ("/v1/status", "/metrics", "/openapi.json"):
+        check(TOKEN.encode() not in d.get(path).body, path)
+    with open(d.log_path) as f:
+        check(TOKEN not in f.read(), "log")
+
+
+@test("P20 no listening beyond loopback without a token")
+def _():
+    for address in ("0.0.0.0:0", ":0", "[::]:0"):
+        p = subprocess.run([SANDBOXD, "-listen", address, "--state-dir", d.dir + "/other"],
+                           stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=20)
+        check(p.returncode != 0 and (b"token" in p.stderr or b"insecure" in p.stderr), p)
+
+
+@test("P20 the line protocol has the same walls")
+def _():
+    lines = [{"id": "1", "tool": "shell", "args": {"command": "cat /etc/shadow; id -u"}},
+             {"id": "2", "tool": "file_system", "args": {"action": "read", "path": "/etc/shadow"},
+              "policy": {"AllowedPaths": ["/etc"]}},
+             {"id": "3", "tool": "fetch", "args": {"url": f"http://127.0.0.1:{d.port}/healthz"},
+              "policy": {"Network": {"Enabled": True}}}]
+    p = subprocess.run([SANDBOXD], input="\n".join(map(json.dumps, lines)).encode() + b"\n",
+                       stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=60)
+    out = p.stdout.decode()
+    check("root:$" not in out and "root:*" not in out and "root:!" not in out, out)
+    answers = [json.loads(line) for line in out.splitlines()]
+    equal(len(answers), 3)
+    check("1000" in json.dumps(answers[0]), answers[0])
+    check(answers[2]["exit_code"] != 0 or not answers[2]["result"].get("success"), answers[2])
+
+
+# --- P17: what the gateway does not do
+
+def fetch(url, **policy):
+    return d.post("/v1/sandbox/execute", {"tool": {"name": "fetch", "args": {"url": url}},
+                                          "policy": {"Network": dict(Enabled=True, **policy)}}).json
+
+
+@test("P17 URL tools do not reach loopback, private, link-local or metadata addresses")
+def _():
+    for url in (f"http://127.0.0.1:{d.port}/healthz", f"http://localhost:{d.port}/healthz",
+                f"http://[::1]:{d.port}/", f"http://[::ffff:127.0.0.1]:{d.port}/healthz",
+                f"http://0.0.0.0:{d.port}/healthz", f"http://2130706433:{d.port}/healthz",
+                f"http://0x7f.1:{d.port}/healthz", "http://169.254.169.254/latest/meta-data/",
+                "http://10.0.0.1/", "http://192.168.0.1/", "http://[fd00::1]/"):
+        r = fetch(url)
+        check(r["status"] == "error" and "ok" != r.get("result", {}).get("content"), f"{url}: {r}")
+
+
+@test("P17 URL tools take only http and https")
+def _():
+    for url in ("file:///etc/passwd", "gopher://127.0.0.1/", "dict://127.0.0.1:1/", "ftp://x/",
+                "unix:///x", "http:///x"):
+        r = fetch(url)
+        check(r["status"] == "error" and "root:x" not in json.dumps(r), f"{url}: {r}")
+
+
+@test("P17 a policy without network has none")
+def _():
+    r = d.post("/v1/sandbox/execute", {"tool": {"name": "fetch", "args": {"url": "http://x.example/"}},
+                                       "policy": {"Network": {"Enabled": False}}}).json
+    equal((r["status"], r["error"]["code"]), ("error", "policy_denied"))
+
+
+try:
+    main()
+finally:
+    d.__exit__()

@@ -1,0 +1,207 @@
+#!/usr/bin/env python3
+"""What is left when parts of the daemon die, and what each part may do while it lives."""
+import re
+
+from attempt import *
+
+PREFIX = f"mas-sec-{os.getpid()}"
+CONFIG = f"cgroup_prefix: {PREFIX}\nblanks: 2\n"
+
+
+def cgroups():
+    found = []
+    for top in ["/sys/fs/cgroup"] + ["/sys/fs/cgroup/" + n for n in os.listdir("/sys/fs/cgroup")]:
+        if os.path.isdir(top):
+            found += [os.path.join(top, n) for n in os.listdir(top) if n.startswith(PREFIX)]
+    return found
+
+
+def sandbox_cgroups():
+    return [os.path.join(c, n) for c in cgroups() for n in os.listdir(c)
+            if os.path.isdir(os.path.join(c, n))]
+
+
+def mounts():
+    with open("/proc/self/mountinfo") as f:
+        return sorted(line.split(" ", 1)[1] for line in f)
+
+
+def loops():
+    out = subprocess.run(["losetup", "-a"], stdout=subprocess.PIPE).stdout.decode()
+    return [line for line in out.splitlines() if "mas-test-" in line or "mas-sandbox" in line]
+
+
+def status_of(pid):
+    with open(f"/proc/{pid}/status") as f:
+        return dict(line.rstrip("\n").split(":\t", 1) for line in f if ":\t" in line)
+
+
+def lives(pid):
+    try:
+        return status_of(pid)["State"][0] not in "ZX"
+    except OSError:
+        return False
+
+
+def start(sb, *argv):
+    a = sb.daemon.post(sb.path + "/exec", {"command": list(argv), "async": True})
+    check(a.status in (200, 201, 202), a)
+
+
+@test("P19 a deleted sandbox leaves no process, mount, cgroup, loop device or file")
+def _():
+    with Daemon(config=CONFIG) as d:
+        time.sleep(0.3)  # for the blanks
+        before = (mounts(), loops(), len(sandbox_cgroups()),
+                  sorted(os.listdir("/dev/shm")))
+        for limits in ({}, {"memory_mb": 64, "disk_mb": 200}):
+            with d.sandbox(limits=limits) as sb:
+                sb.sh("echo x > /dev/shm/x; (setsid sleep 2236067 &) >/dev/null 2>&1 </dev/null")
+                check(processes("sleep 2236067"), "control: it runs")
+        equal(processes("sleep 2236067"), [])
+        wait_for(lambda: (mounts(), loops(), len(sandbox_cgroups()),
+                          sorted(os.listdir("/dev/shm"))) == before, "all is as before", 3)
+    equal(cgroups(), [], "cgroups after the daemon's end")
+    equal(loops(), [], "loop devices after the daemon's end")
+
+
+@test("P19 kill -9 of the warden: every process of every sandbox is gone at once")
+def _():
+    mounts_before = mounts()
+    d = Daemon(config=CONFIG).start()
+    try:
+        for limits in ({}, {"memory_mb": 64, "disk_mb": 200}, {"max_processes": 40}):
+            sb = d.sandbox(limits=limits)
+            put_attack(sb)
+            sb.sh("(setsid sh -c 'trap \"\" TERM HUP; sleep 1732050' &) >/dev/null 2>&1 </dev/null")
+            start(sb, INSIDE, "take-fds", "1", "1732050")
+        start(sb, INSIDE, "fork-bomb", "60")
+        wait_for(lambda: len(processes("1732050")) >= 6, "control: they run")
+        state = d.get("/v1/status").json
+        runners = [p for p in processes("mas-toolrunner --pid1")
+                   if status_of(p)["PPid"] == str(state["warden_pid"])]
+        check(len(runners) >= 3, "control: runners run")
+        os.kill(state["warden_pid"], signal.SIGKILL)
+        begin = time.time()
+        wait_for(lambda: not processes("1732050") and not processes("attack fork-bomb"),
+                 "everything is gone", 1)
+        print(f"# gone after {(time.time() - begin) * 1e3:.0f} ms")
+        wait_for(lambda: not lives(state["pid"]), "the control plane goes with it", 2)
+        equal(mounts(), mounts_before, "mounts of the host")
+        for runner in runners:
+            check(not lives(runner), "a runner outlived its warden")
+        d.process.wait(10)
+        with Daemon(config=CONFIG) as after:
+            equal(after.run("echo", "again")["stdout"], "again\n")
+            dead = [c for c in cgroups() if f"-{state['warden_pid']}-" in c]
+            equal(dead, [], "the next start sweeps them")
+            wait_for(lambda: not loops(), "loop devices", 3)
+    finally:
+        d.process.poll() is None and d.process.kill()
+        d.log.close()
+        shutil.rmtree(d.dir, ignore_errors=True)
+    equal(cgroups(), [], "cgroups at the end")
+
+
+@test("P19 kill -9 of the control plane: the sandboxes' processes gain nothing")
+def _():
+    with Daemon(config=CONFIG) as d:
+        sb = d.sandbox()
+        start(sb, "sleep", "1414213")
+        wait_for(lambda: processes("sleep 1414213"), "it runs")
+        pid = processes("sleep 1414213")[0]
+        keys = ("Uid", "Gid", "CapEff", "CapPrm", "CapBnd", "NoNewPrivs", "Seccomp",
+                "Seccomp_filters", "NSpid")
+        before = {k: status_of(pid)[k] for k in keys}
+        links = {n: os.readlink(f"/proc/{pid}/ns/{n}") for n in os.listdir(f"/proc/{pid}/ns")}
+        fds = sorted(os.listdir(f"/proc/{pid}/fd"))
+        old = d.get("/v1/status").json["pid"]
+        os.kill(old, signal.SIGKILL)
+
+        def new_pid():
+            try:
+                return d.get("/v1/status").json["pid"]
+            except (OSError, http.client.HTTPException):
+                return old
+        wait_for(lambda: new_pid() != old, "the next control plane")
+        if processes("sleep 1414213"):
+            equal({k: status_of(pid)[k] for k in keys}, before, "rights")
+            equal({n: os.readlink(f"/proc/{pid}/ns/{n}") for n in links}, links, "namespaces")
+            equal(sorted(os.listdir(f"/proc/{pid}/fd")), fds, "descriptors")
+        else:
+            print("# the command ended with its control plane")
+        equal(d.run("echo", "again")["stdout"], "again\n", "the next control plane works")
+
+
+@test("P19 kill -9 of a runner: its sandbox is over, the others are not")
+def _():
+    with Daemon(config=CONFIG) as d:
+        a, b = d.sandbox(), d.sandbox()
+        start(a, "sleep", "1123581")
+        wait_for(lambda: processes("sleep 1123581"), "it runs")
+        pid = processes("sleep 1123581")[0]
+        with open(f"/proc/{pid}/stat") as f:
+            runner = int(f.read().rsplit(")", 1)[1].split()[1])
+        os.kill(runner, signal.SIGKILL)
+        wait_for(lambda: not processes("sleep 1123581"), "its command ends", 2)
+        answer = d.post(a.path + "/exec", {"command": ["true"]})
+        check(answer.status in (404, 409, 410, 502), answer)
+        equal(b.exec("/bin/echo", "here")["stdout"], "here\n")
+
+
+# --- P22: the daemon's own parts
+
+@test("P22 the control plane has no rights: user, capabilities, root, descriptors")
+def _():
+    with Daemon(config=CONFIG) as d:
+        pid = d.get("/v1/status").json["pid"]
+        s = status_of(pid)
+        check(set(s["Uid"].split()) & {"0"} == set(), s["Uid"])
+        check(set(s["Gid"].split()) & {"0"} == set(), s["Gid"])
+        equal(s["Groups"].split(), [], "groups")
+        for key in ("CapEff", "CapPrm", "CapInh", "CapAmb", "CapBnd"):
+            equal(int(s[key], 16), 0, key)
+        equal(s["NoNewPrivs"], "1")
+        root = f"/proc/{pid}/root"
+        for path in ("/root", "/home", "/usr/bin", "/usr/lib", "/bin", "/boot", "/sys",
+                     "/proc", "/dev/vda", "/etc/shadow"):
+            check(not os.path.exists(root + path), f"{path} is in the control plane's root")
+        for fd in os.listdir(f"/proc/{pid}/fd"):
+            target = os.readlink(f"/proc/{pid}/fd/{fd}")
+            check(not re.match(r"/(sys|proc/|dev/(?!null|urandom|random))", target), target)
+
+
+@test("P22 the control plane cannot touch warden, gateway or runners")
+def _():
+    with Daemon(config=CONFIG) as d, d.sandbox() as sb:
+        start(sb, "sleep", "1618033")
+        state = d.get("/v1/status").json
+        user = int(status_of(state["pid"])["Uid"].split()[0])
+        wait_for(lambda: processes("sleep 1618033"), "it runs")
+        tool = processes("sleep 1618033")[0]
+        for pid in (state["warden_pid"], tool):
+            for attack in (("kill", pid, 9), ("ptrace", pid), ("read", f"/proc/{pid}/environ"),
+                           ("list", f"/proc/{pid}/fd"), ("read", f"/proc/{pid}/root/etc/passwd")):
+                code, out = outside(*attack, user=user)
+                check(code == 1, f"as the control plane's user: {attack}: {out}")
+        code, out = outside("kill", state["pid"], 0, user=user)
+        equal(code, 0, "control: its own process can be signalled")
+
+
+@test("P22 the gateway has no rights either, and another user")
+def _():
+    with Daemon(config=CONFIG) as d:
+        state = d.get("/v1/status").json
+        children = subprocess.run(["pgrep", "-P", str(state["warden_pid"])],
+                                  stdout=subprocess.PIPE).stdout.split()
+        control_user = status_of(state["pid"])["Uid"].split()[0]
+        others = [status_of(int(c)) for c in children if int(c) != state["pid"]]
+        gateways = [s for s in others if s["Uid"].split()[0] not in ("0", control_user)
+                    and int(s["Uid"].split()[0]) < 2000000000]
+        equal(len(gateways), 1, f"one gateway among {[(s['Name'], s['Uid']) for s in others]}")
+        for key in ("CapEff", "CapPrm"):
+            equal(int(gateways[0][key], 16), 0, key)
+        equal(gateways[0]["NoNewPrivs"], "1")
+
+
+main()

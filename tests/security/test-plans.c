@@ -1,0 +1,516 @@
+/* A taken-over control plane: everything it can send the warden that goes beyond the ceiling, or is
+ * no plan at all. Each must be refused, and the warden must live on: test-plans RUNNER. P18 of
+ * SECURITY.md. */
+#include <dirent.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+#include "base/alloc.h"
+#include "tests/unit/tap.h"
+#include "tests/unit/warden-client.h"
+
+#define MIB           (1024ull * 1024)
+#define SANDBOXES_MAX 4
+#define MUTATIONS     250
+#define FLOOD         20000
+
+static char base_dir[64], state_dir[96], allowed_dir[96], secret_dir[96];
+static struct client c;
+
+static bool warden_lives(void)
+{
+    struct plan p = client_plan(PLAN_PROBE, "");
+    struct plan_reply r = client_call(&c, &p, NULL);
+    return r.error == 0 && kill(c.warden_pid, 0) == 0;
+}
+
+static void kill_sandbox(const char *id)
+{
+    struct plan p = client_plan(PLAN_KILL, id);
+    struct plan_reply r = client_call(&c, &p, NULL);
+    if (r.error == 0)
+        client_wait_exited(&c, id, &r);
+}
+
+/* The plan is refused with a text, no descriptor comes back, and the warden answers on. */
+static void refused(struct plan *p, int error, const char *what)
+{
+    int fd = -1;
+    struct plan_reply r = client_call(&c, p, &fd);
+    bool alive = warden_lives();
+    ok(r.error != 0 && (!error || r.error == error) && fd < 0 && r.message[0] && alive,
+       "P18 %s: error %d, %s", what, r.error, r.message);
+    if (fd >= 0)
+        kill_sandbox(p->id);
+    fd_close(&fd);
+}
+
+/* The control of all refusals: a plan within the ceiling works. */
+static void test_within(void)
+{
+    struct plan p = client_plan(PLAN_CREATE, "within");
+    int fd = -1;
+    p.limits = (struct plan_limits){.memory_bytes = 64 * MIB,
+                                    .disk_bytes = 16 * MIB,
+                                    .processes = 50,
+                                    .open_files = 128,
+                                    .cpu_millicores = 500};
+    p.n_mounts = 1;
+    strcpy(p.mounts[0].subpath, "sub");
+    strcpy(p.mounts[0].target, "/workspace/in");
+    struct plan_reply r = client_call(&c, &p, &fd);
+    ok(r.error == 0 && fd >= 0, "P18 control: a plan within the ceiling works: %s", r.message);
+    ok(strstr(client_shell(fd, "cat /workspace/in/file"), "allowed") != NULL,
+       "P18 control: its mount is there");
+    refused(&p, EEXIST, "an id that is in use");
+    kill_sandbox("within");
+    fd_close(&fd);
+}
+
+static void test_limits(void)
+{
+    static const struct {
+        const char *what;
+        struct plan_limits limits;
+    } over[] = {
+        {"memory over the ceiling", {.memory_bytes = 257 * MIB}},
+        {"all the memory there is", {.memory_bytes = UINT64_MAX}},
+        {"disk over the ceiling", {.disk_bytes = 65 * MIB}},
+        {"inodes over the ceiling", {.disk_inodes = UINT64_MAX}},
+        {"processors over the ceiling", {.cpu_millicores = UINT32_MAX}},
+        {"processes over the ceiling", {.processes = 101}},
+        {"open files over the ceiling", {.open_files = UINT32_MAX}},
+    };
+    for (size_t i = 0; i < ELEMENTS(over); i++) {
+        struct plan p = client_plan(PLAN_CREATE, "limits");
+        p.limits = over[i].limits;
+        memset(p.weaker, 1, sizeof(p.weaker)); /* weaker is no way around the ceiling */
+        refused(&p, EPERM, over[i].what);
+    }
+}
+
+/* Not asking for a limit gives the ceiling's, not none. */
+static void test_unasked(void)
+{
+    struct plan p = client_plan(PLAN_CREATE, "unasked");
+    int fd = -1;
+    memset(p.weaker, 1, sizeof(p.weaker));
+    struct plan_reply r = client_call(&c, &p, &fd);
+    ok(r.error == 0, "P18 a plan without limits is made: %s", r.message);
+    ok(strstr(client_shell(fd, "ulimit -n"), "256\n") != NULL, "P18 with the ceiling's open files");
+    ok(strstr(client_shell(fd, "for i in $(seq 300); do sleep 9 & done"), "fork") != NULL,
+       "P18 with the ceiling's processes");
+    const char *out = client_shell(fd, "pkill sleep; python3 -c 'b=bytearray(400<<20)'");
+    ok(strstr(out, "exit=137") != NULL, "P18 with the ceiling's memory: %.100s", out);
+    kill_sandbox("unasked");
+    fd_close(&fd);
+}
+
+static void test_tiny(void)
+{
+    static const struct plan_limits tiny[] = {
+        {.memory_bytes = 1}, {.memory_bytes = 4096}, {.processes = 1},
+        {.open_files = 1},   {.disk_bytes = 1},      {.disk_inodes = 1},
+        {.open_files = 4},   {.cpu_millicores = 1},  {.io_bytes_per_s = 1},
+    };
+    for (size_t i = 0; i < ELEMENTS(tiny); i++) {
+        struct plan p = client_plan(PLAN_CREATE, "tiny");
+        int fd = -1;
+        p.limits = tiny[i];
+        struct plan_reply r = client_call(&c, &p, &fd);
+        ok(warden_lives(), "P18 an absurdly small limit (%zu) harms nobody: error %d %s", i,
+           r.error, r.message);
+        fd_close(&fd);
+        kill_sandbox("tiny");
+    }
+}
+
+static struct plan with_mount(int index, const char *subpath, const char *target)
+{
+    struct plan p = client_plan(PLAN_CREATE, "mounts");
+    p.n_mounts = 1;
+    p.mounts[0].allow_index = index;
+    snprintf(p.mounts[0].subpath, sizeof(p.mounts[0].subpath), "%s", subpath);
+    snprintf(p.mounts[0].target, sizeof(p.mounts[0].target), "%s", target);
+    return p;
+}
+
+static void test_mount_sources(void)
+{
+    static const struct {
+        int index;
+        const char *subpath;
+    } sources[] = {
+        {1, ""},
+        {-1, ""},
+        {INT32_MAX, ""},
+        {INT32_MIN, ""},
+        {0, ".."},
+        {0, "sub/.."},
+        {0, "sub/../.."},
+        {0, "../secret"},
+        {0, "/etc"},
+        {0, "/"},
+        {0, "."},
+        {0, "./sub"},
+        {0, "sub/"},
+        {0, "sub//x"},
+        {0, "to-secret"},
+        {0, "to-root/etc"},
+        {0, "to-secret/x"},
+        {0, "absent"},
+        {0, "sub/file"},
+        {0, "to-proc/1/root"},
+    };
+    for (size_t i = 0; i < ELEMENTS(sources); i++) {
+        char what[96];
+        struct plan p = with_mount(sources[i].index, sources[i].subpath, "/workspace/in");
+        snprintf(what, sizeof(what), "mount of '%s' in directory %d", sources[i].subpath,
+                 sources[i].index);
+        refused(&p, 0, what);
+    }
+}
+
+static void test_mount_targets(void)
+{
+    static const char *const targets[] = {
+        "",
+        "/",
+        "usr",
+        "/usr",
+        "/usr/bin",
+        "/etc",
+        "/proc",
+        "/proc/1",
+        "/dev",
+        "/dev/shm",
+        "/.mas",
+        "/.mas/mas-toolrunner",
+        "/sys",
+        "/run",
+        "/home",
+        "/lib64",
+        "/workspace/../usr",
+        "/workspace//x",
+        "/./x",
+        "/workspace/",
+    };
+    for (size_t i = 0; i < ELEMENTS(targets); i++) {
+        char what[96];
+        struct plan p = with_mount(0, "sub", targets[i]);
+        snprintf(what, sizeof(what), "mount over '%s'", targets[i]);
+        refused(&p, 0, what);
+    }
+    struct plan p = with_mount(0, "sub", "/workspace/in");
+    p.n_mounts = 2;
+    p.mounts[1] = p.mounts[0];
+    refused(&p, EINVAL, "two mounts on one place");
+    p.n_mounts = PLAN_MOUNTS_MAX + 1;
+    refused(&p, EINVAL, "too many mounts");
+    p.n_mounts = UINT32_MAX;
+    refused(&p, EINVAL, "far too many mounts");
+    p = with_mount(0, "sub", "/workspace/in");
+    p.mounts[0].read_only = 7;
+    refused(&p, EINVAL, "a read_only of 7");
+}
+
+static void test_strings(void)
+{
+    struct plan p = client_plan(PLAN_CREATE, "strings");
+    memset(p.id, 'a', sizeof(p.id));
+    refused(&p, EINVAL, "an id without end");
+    p = client_plan(PLAN_CREATE, "strings");
+    memset(p.hostname, 'a', sizeof(p.hostname));
+    refused(&p, EINVAL, "a hostname without end");
+    p = client_plan(PLAN_CREATE, "strings");
+    memset(p.workdir, '/', sizeof(p.workdir));
+    refused(&p, EINVAL, "a working directory without end");
+    p = with_mount(0, "sub", "/workspace/in");
+    memset(p.mounts[0].subpath, 'a', sizeof(p.mounts[0].subpath));
+    refused(&p, EINVAL, "a mount's source without end");
+    p = with_mount(0, "sub", "/workspace/in");
+    memset(p.mounts[0].target, 'a', sizeof(p.mounts[0].target));
+    refused(&p, EINVAL, "a mount's target without end");
+    static const char *const ids[] = {"",   "../x", "a/b", "A",  "1a",   "a b",
+                                      "-a", "a\n",  "a.b", "..", "a\xff"};
+    for (size_t i = 0; i < ELEMENTS(ids); i++) {
+        p = client_plan(PLAN_CREATE, ids[i]);
+        refused(&p, EINVAL, "an id that is none");
+    }
+    p = client_plan(PLAN_CREATE, "strings");
+    strcpy(p.hostname, "a/../b");
+    refused(&p, EINVAL, "a hostname that is none");
+    p = client_plan(PLAN_CREATE, "strings");
+    strcpy(p.workdir, "/workspace/../../etc");
+    refused(&p, EINVAL, "a working directory that climbs");
+}
+
+static void test_records(void)
+{
+    struct plan p = client_plan(PLAN_CREATE, "records");
+    struct plan_reply r;
+    p.version = PLAN_VERSION + 1;
+    refused(&p, EINVAL, "another version");
+    p = client_plan(PLAN_CREATE, "records");
+    p.flags = 0xffffffff;
+    refused(&p, EINVAL, "flags that do not exist");
+    p.flags = PLAN_PROCESS;
+    refused(&p, 0, "a sandbox without walls");
+    p = client_plan((enum plan_op)0, "records");
+    refused(&p, EINVAL, "operation 0");
+    p = client_plan((enum plan_op)0x7fffffff, "records");
+    refused(&p, EINVAL, "an unknown operation");
+    p = client_plan(PLAN_KILL, "never-made");
+    refused(&p, ENOENT, "killing what is not there");
+    p = client_plan(PLAN_CONNECT, "never-made");
+    refused(&p, ENOENT, "connecting to what is not there");
+    p = client_plan(PLAN_CREATE, "records");
+    for (size_t size = 1; size < sizeof(p); size += 997) {
+        fd_send_msg(c.sock, &p, size, NULL, 0);
+        ok(client_receive(&c, &r, NULL) && r.error == EINVAL && warden_lives(),
+           "P18 a record of %zu bytes: %s", size, r.message);
+    }
+    char large[sizeof(p) * 4] = {0};
+    memcpy(large, &p, sizeof(p));
+    fd_send_msg(c.sock, large, sizeof(large), NULL, 0);
+    ok(client_receive(&c, &r, NULL) && r.error == EINVAL && warden_lives(),
+       "P18 a large record: %s", r.message);
+}
+
+static int open_files_of(pid_t pid)
+{
+    char path[64];
+    int n = 0;
+    snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+    DIR *d = opendir(path);
+    for (struct dirent *e; d && (e = readdir(d));)
+        n++;
+    if (d)
+        closedir(d);
+    return n;
+}
+
+/* No plan carries descriptors: what comes along is closed, not kept and not used. */
+static void test_descriptors(void)
+{
+    struct plan p = client_plan(PLAN_PROBE, "");
+    int fds[FD_PASS_MAX], before = open_files_of(c.warden_pid);
+    struct plan_reply r;
+    for (size_t i = 0; i < FD_PASS_MAX; i++)
+        fds[i] = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    for (int i = 0; i < 100; i++) {
+        p.tag = 100000 + (uint64_t)i;
+        fd_send_msg(c.sock, &p, sizeof(p), fds, FD_PASS_MAX);
+        client_receive(&c, &r, NULL);
+    }
+    int after = open_files_of(c.warden_pid);
+    ok(warden_lives() && after < before + 100,
+       /* blanks come and go */ "P18 descriptors nobody asked for: %d open, %d before", after,
+       before);
+    for (size_t i = 0; i < FD_PASS_MAX; i++)
+        fd_close(&fds[i]);
+}
+
+static void test_too_many(void)
+{
+    char id[16];
+    int fds[SANDBOXES_MAX] = {-1, -1, -1, -1};
+    for (int i = 0; i < SANDBOXES_MAX; i++) {
+        snprintf(id, sizeof(id), "many-%d", i);
+        struct plan p = client_plan(PLAN_CREATE, id);
+        client_call(&c, &p, &fds[i]);
+    }
+    struct plan p = client_plan(PLAN_CREATE, "one-more");
+    refused(&p, EAGAIN, "more sandboxes than there may be");
+    for (int i = 0; i < SANDBOXES_MAX; i++) {
+        ok(fds[i] >= 0, "P18 control: sandbox %d of %d was made", i + 1, SANDBOXES_MAX);
+        snprintf(id, sizeof(id), "many-%d", i);
+        kill_sandbox(id);
+        fd_close(&fds[i]);
+    }
+}
+
+/* Valid plans with a few bytes changed: refused or made, and the warden lives. */
+static void test_mutations(void)
+{
+    unsigned made = 0, seed = 1;
+    bool lives = true;
+    for (int i = 0; i < MUTATIONS && lives; i++) {
+        struct plan p = with_mount(0, "sub", "/workspace/in");
+        int fd = -1;
+        for (int k = 0; k < 3; k++) {
+            size_t at = (size_t)rand_r(&seed) % offsetof(struct plan, mounts[1]);
+            if (at >= offsetof(struct plan, limits) || at < offsetof(struct plan, tag))
+                ((unsigned char *)&p)[at] = (unsigned char)rand_r(&seed);
+        }
+        if (p.op == PLAN_LIST) /* answered by events too */
+            continue;
+        uint64_t tag = p.tag = ++c.tag;
+        struct plan_reply r = {.error = EPIPE};
+        fd_send_msg(c.sock, &p, sizeof(p), NULL, 0);
+        do {
+            fd_close(&fd);
+            lives = client_receive(&c, &r, &fd);
+        } while (lives && (r.event != EVENT_NONE || (r.tag != tag && r.tag != 0)));
+        if (fd >= 0) {
+            made++;
+            kill_sandbox("mounts");
+        }
+        fd_close(&fd);
+    }
+    ok(lives && warden_lives(),
+       "P18 %d plans with changed bytes, %u of them good: the warden lives", MUTATIONS, made);
+}
+
+/* A create and its kill before the create is answered. */
+static void test_overtaking(void)
+{
+    struct plan_reply r;
+    for (int i = 0; i < 20; i++) {
+        struct plan p = client_plan(PLAN_CREATE, "hasty");
+        p.tag = ++c.tag;
+        fd_send_msg(c.sock, &p, sizeof(p), NULL, 0);
+        p.op = PLAN_KILL;
+        uint64_t last = p.tag = ++c.tag;
+        fd_send_msg(c.sock, &p, sizeof(p), NULL, 0);
+        do {
+            int fd = -1;
+            if (!client_receive(&c, &r, &fd))
+                break;
+            fd_close(&fd);
+        } while (r.tag != last);
+        p = client_plan(PLAN_STATS, "hasty"); /* gone before the id is used again */
+        for (int k = 0; k < 200 && client_call(&c, &p, NULL).error != ENOENT; k++)
+            usleep(5 * 1000);
+    }
+    struct plan p = client_plan(PLAN_STATS, "hasty");
+    ok(client_call(&c, &p, NULL).error == ENOENT && warden_lives(),
+       "P18 kills that overtake their creates leave nothing");
+}
+
+/* Thousands of requests without reading one answer: cut off, and the warden lives. */
+static void test_flood(void)
+{
+    struct plan p = client_plan(PLAN_PROBE, "");
+    struct timeval limit = {.tv_sec = 2};
+    int sent = 0;
+    p.tag = 1;
+    setsockopt(c.sock, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+    while (sent < FLOOD && fd_send_msg(c.sock, &p, sizeof(p), NULL, 0) > 0)
+        sent++;
+    usleep(100 * 1000);
+    char path[64], text[256] = "";
+    snprintf(path, sizeof(path), "/proc/%d/statm", (int)c.warden_pid);
+    FILE *f = fopen(path, "re");
+    unsigned long pages = 0;
+    if (f && fgets(text, sizeof(text), f))
+        sscanf(text, "%*u %lu", &pages);
+    if (f)
+        fclose(f);
+    ok(kill(c.warden_pid, 0) == 0 && waitpid(c.warden_pid, NULL, WNOHANG) == 0 && pages &&
+           pages * 4096 < 64 * MIB,
+       "P18 %d requests and no answer read: the warden lives in %lu KiB", sent, pages * 4);
+}
+
+static void test_empty_record(void)
+{
+    if (send(c.sock, "", 0, MSG_NOSIGNAL) < 0)
+        printf("# send: %s\n", strerror(errno));
+    usleep(50 * 1000);
+    ok(waitpid(c.warden_pid, NULL, WNOHANG) == 0, "P18 an empty record: the warden lives");
+}
+
+static void write_file(const char *dir, const char *name, const char *text)
+{
+    char path[128];
+    snprintf(path, sizeof(path), "%s/%s", dir, name);
+    FILE *f = fopen(path, "w");
+    if (!f || fputs(text, f) < 0)
+        exit(3);
+    fclose(f);
+}
+
+static void prepare_dirs(void)
+{
+    char path[128];
+    snprintf(base_dir, sizeof(base_dir), "/tmp/test-plans-%d", (int)getpid());
+    snprintf(state_dir, sizeof(state_dir), "%s/state", base_dir);
+    snprintf(allowed_dir, sizeof(allowed_dir), "%s/allow", base_dir);
+    snprintf(secret_dir, sizeof(secret_dir), "%s/secret", base_dir);
+    mkdir(base_dir, 0755);
+    mkdir(state_dir, 0700);
+    mkdir(allowed_dir, 0755);
+    mkdir(secret_dir, 0755);
+    snprintf(path, sizeof(path), "%s/sub", allowed_dir);
+    mkdir(path, 0755);
+    write_file(path, "file", "allowed\n");
+    write_file(secret_dir, "x", "secret\n");
+    static const char *const links[][2] = {
+        {"../secret", "to-secret"}, {"/", "to-root"}, {"/proc", "to-proc"}};
+    for (size_t i = 0; i < ELEMENTS(links); i++) {
+        snprintf(path, sizeof(path), "%s/%s", allowed_dir, links[i][1]);
+        if (symlink(links[i][0], path) < 0)
+            exit(3);
+    }
+}
+
+static void start(struct warden_options *o)
+{
+    c = client_start(o);
+    ok(warden_lives(), "P18 a warden with a ceiling starts");
+}
+
+static void stop(void)
+{
+    close(c.sock);
+    close(c.side);
+    kill(c.warden_pid, SIGKILL);
+    waitpid(c.warden_pid, NULL, 0);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2)
+        return 2;
+    prepare_dirs();
+    struct warden_options o;
+    char prefix[24], *allow[] = {allowed_dir, NULL};
+    snprintf(prefix, sizeof(prefix), "mas-plans-%d", (int)getpid());
+    warden_options_init(&o);
+    o.state_dir = state_dir;
+    o.mounts_allow = allow;
+    o.cgroup_prefix = prefix;
+    o.max_sandboxes = SANDBOXES_MAX;
+    o.create_timeout_ms = 1500;
+    o.ceiling = (struct plan_limits){.memory_bytes = 256 * MIB,
+                                     .disk_bytes = 64 * MIB,
+                                     .disk_inodes = 4096,
+                                     .cpu_millicores = 2000,
+                                     .processes = 100,
+                                     .open_files = 256};
+    o.runner_fd = open(argv[1], O_RDONLY | O_CLOEXEC);
+    start(&o);
+    test_within();
+    test_limits();
+    test_unasked();
+    test_tiny();
+    test_mount_sources();
+    test_mount_targets();
+    test_strings();
+    test_records();
+    test_descriptors();
+    test_too_many();
+    test_mutations();
+    test_overtaking();
+    test_flood();
+    stop();
+    start(&o);
+    test_empty_record();
+    stop();
+    warden_clean(state_dir, prefix);
+    char command[128];
+    snprintf(command, sizeof(command), "rm -rf %s", base_dir);
+    if (system(command) != 0)
+        printf("# rm failed\n");
+    return tap_done();
+}
