@@ -94,14 +94,16 @@ json_t *view_sandbox(const struct sandbox *sb)
         json_object_set_new(o, "alias", json_string(sandbox_alias(sb)));
     json_object_set_new(o, "created_at", view_time(sandbox_created_ns(sb)));
     json_object_set_new(o, "last_exec_at", view_time(sandbox_last_exec_ns(sb)));
-    json_object_set_new(
-        o, "workdir",
-        json_string(sandbox_spec(sb)->workdir ? sandbox_spec(sb)->workdir : "/workspace"));
+    const char *workdir = sandbox_spec(sb)->workdir;
+    if (!workdir)
+        workdir = sandbox_effective(sb)->workdir;
+    if (workdir)
+        json_object_set_new(o, "workdir", json_string(workdir));
     json_object_set_new(o, "mounts", view_mounts(sandbox_spec(sb)));
     if (state == SANDBOX_READY)
         json_object_set_new(o, "effective", view_effective(sandbox_effective(sb)));
     if (state == SANDBOX_CRASHED)
-        json_object_set_new(o, "error", json_string(sandbox_failure(sb)->message));
+        json_object_set_new(o, "error", json_message(sandbox_failure(sb)->message));
     return o;
 }
 
@@ -134,7 +136,7 @@ static void set_outcome(json_t *o, const struct exec *e)
     if (r->signo)
         json_object_set_new(o, "signal", json_integer(r->signo));
     if (*r->error)
-        json_object_set_new(o, "error", json_string(r->error));
+        json_object_set_new(o, "error", json_message(r->error));
     if (r->pipe_held)
         json_object_set_new(o, "background_output_dropped", json_true());
 }

@@ -14,7 +14,15 @@
 #define ENV_CONFIG     "CONFIG"
 
 /* What is not a setting. */
-enum action { ACTION_CONFIG, ACTION_CHECK, ACTION_PRINT, ACTION_HELP, ACTION_VERSION, ACTION_MCP };
+enum action {
+    ACTION_CONFIG,
+    ACTION_CHECK,
+    ACTION_PRINT,
+    ACTION_CLEAN,
+    ACTION_HELP,
+    ACTION_VERSION,
+    ACTION_MCP,
+};
 
 static const struct {
     const char *name;
@@ -23,6 +31,7 @@ static const struct {
     {"config", ACTION_CONFIG},
     {"check_config", ACTION_CHECK},
     {"print_config", ACTION_PRINT},
+    {"clean", ACTION_CLEAN},
     {"help", ACTION_HELP},
     {"h", ACTION_HELP},
     {"version", ACTION_VERSION},
@@ -132,6 +141,7 @@ static void take_action(const struct flag *f, struct config_args *ret, struct co
     static const enum config_mode modes[] = {
         [ACTION_CHECK] = MODE_CHECK,
         [ACTION_PRINT] = MODE_PRINT,
+        [ACTION_CLEAN] = MODE_CLEAN,
         [ACTION_HELP] = MODE_HELP,
         [ACTION_VERSION] = MODE_VERSION,
     };

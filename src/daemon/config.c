@@ -175,6 +175,7 @@ int config_print_help(struct strbuf *out)
         "  --config FILE   YAML file of the keys below (also SANDBOX_CONFIG)\n"
         "  --check-config  say what is wrong with the configuration, or \"ok\", and exit\n"
         "  --print-config  print the configuration in effect and exit\n"
+        "  --clean         remove what killed daemons left behind and exit\n"
         "  --version, --help\n\n"
         "Every key is a flag (--idle-ttl 5m), a variable (SANDBOX_IDLE_TTL=5m) and a line of the\n"
         "file (idle_ttl: 5m); a flag wins over a variable, a variable over the file.\n");

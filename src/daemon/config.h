@@ -181,7 +181,7 @@ void config_load_yaml(struct config *c, const char *name, const char *text, size
 void config_load_file(struct config *c, const char *path, struct config_problems *p);
 void config_load_env(struct config *c, char *const *environment, struct config_problems *p);
 
-enum config_mode { MODE_RUN, MODE_CHECK, MODE_PRINT, MODE_HELP, MODE_VERSION };
+enum config_mode { MODE_RUN, MODE_CHECK, MODE_PRINT, MODE_CLEAN, MODE_HELP, MODE_VERSION };
 struct config_args {
     enum config_mode mode;
     const char *config_path; /* borrowed from argv; NULL: SANDBOX_CONFIG, or no file */

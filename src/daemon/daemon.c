@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pwd.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -226,4 +227,25 @@ int daemon_run(const struct config *c)
     }
     finish(&d);
     return code;
+}
+
+int daemon_clean(const struct config *c)
+{
+    struct error err = {0};
+    struct state_dir state = STATE_DIR_INIT;
+    uid_t uid = geteuid();
+    gid_t gid = getegid();
+    if (uid == 0)
+        find_user(c, &uid, &gid);
+    /* A state directory in use is its daemon's to clean; the cgroups of others still go. */
+    if (state_dir_open(&state, c->state_dir, false, uid, gid, &err) < 0)
+        log_info("state directory is left alone: %s", err.message);
+    int removed = warden_clean(state.warden_path ? state.warden_path : "", c->cgroup_prefix);
+    state_dir_close(&state);
+    if (removed < 0) {
+        log_error("cannot clean: %s", strerror(-removed));
+        return 1;
+    }
+    printf("removed %d leftovers\n", removed);
+    return 0;
 }

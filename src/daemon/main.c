@@ -85,6 +85,8 @@ static int run(struct config *c, const struct config_args *args, struct config_p
         return EXIT_SUCCESS;
     }
     setup_log(c);
+    if (args->mode == MODE_CLEAN)
+        return daemon_clean(c);
     for (char *rest = p->warnings.data, *line; rest && (line = strsep(&rest, "\n"));)
         if (*line)
             log_warn("%s", line);
