@@ -20,32 +20,27 @@ cleanup() {
 }
 trap cleanup EXIT
 
-# A bundle for crun and runc whose root holds one static program.
+# The same static program everywhere: busybox lies in /usr, which a sandbox sees too.
+program="/usr/bin/busybox true"
 mkdir -p "$work/bundle/rootfs/bin" "$work/bundle/rootfs/proc"
-cp "$build/bench/bench-true" "$work/bundle/rootfs/bin/true"
-cp "$(command -v busybox || echo "$build/bench/bench-true")" "$work/bundle/rootfs/bin/sleep"
+cp /usr/bin/busybox "$work/bundle/rootfs/bin/busybox"
 make_bundle() { # $1: args as JSON
     (cd "$work/bundle" && rm -f config.json && runc spec &&
         sed -i "s/\"terminal\": true/\"terminal\": false/; s#^\t*\"sh\"#$1#" config.json)
 }
 
-# The program lies where the sandbox sees it too: the host's /usr is its /usr.
-mkdir -p "$work/allow"
-cp "$build/bench/bench-true" "$work/allow/true"
-"$build/mas-sandboxd" -listen "127.0.0.1:$port" --state-dir "$work/state" \
-    --mounts-allow "$work/allow" >/dev/null 2>"$work/log" &
+"$build/mas-sandboxd" -listen "127.0.0.1:$port" --state-dir "$work/state" >/dev/null 2>"$work/log" &
 daemon=$!
 for _ in $(seq 100); do
     curl -fs "http://127.0.0.1:$port/healthz" >/dev/null && break
     sleep 0.05
 done
-mounts="\"mounts\":[{\"source\":\"$work/allow\",\"target\":\"/opt/bench\",\"read_only\":true}]"
-id=$(curl -fs "http://127.0.0.1:$port/v1/sandboxes" -d "{$mounts}" |
+id=$(curl -fs "http://127.0.0.1:$port/v1/sandboxes" -d '{}' |
     python3 -c 'import json,sys; print(json.load(sys.stdin)["id"])')
 
-make_bundle '"/bin/sleep","1000000"'
+make_bundle '"/bin/busybox","sleep","1000000"'
 (cd "$work/bundle" && runc run -d "mas-bench-$$" >/dev/null 2>&1 </dev/null)
-make_bundle '"/bin/true"'
+make_bundle '"/bin/busybox","true"'
 cat >"$work/crun-run" <<X
 #!/bin/sh
 cd $work/bundle && exec crun run c\$\$
@@ -57,14 +52,13 @@ X
 chmod +x "$work/crun-run" "$work/runc-run"
 
 "$build/bench/bench-compare" -n "${ITERATIONS:-20}" -r "${ROUNDS:-10}" \
-    "bare fork+exec|spawn|$work/allow/true" \
-    "bwrap --unshare-all|spawn|bwrap --unshare-all --ro-bind / / --proc /proc --dev /dev --tmpfs /tmp $work/allow/true" \
+    "bare fork+exec|spawn|$program" \
+    "bwrap --unshare-all|spawn|bwrap --unshare-all --ro-bind / / --proc /proc --dev /dev --tmpfs /tmp $program" \
     "crun run|spawn|$work/crun-run" \
     "runc run|spawn|$work/runc-run" \
-    "runc exec|spawn|runc exec mas-bench-$$ /bin/true" \
-    "POST /v1/run, fresh sandbox|http|$port|/v1/run|{\"command\":[\"/opt/bench/true\"],$mounts}" \
-    "POST /v1/run, fresh, host's /usr/bin/true|http|$port|/v1/run|{\"command\":[\"/usr/bin/true\"]}" \
-    "POST exec, running sandbox|http|$port|/v1/sandboxes/$id/exec|{\"command\":[\"/opt/bench/true\"]}" \
+    "runc exec|spawn|runc exec mas-bench-$$ /bin/busybox true" \
+    "POST /v1/run, fresh sandbox|http|$port|/v1/run|{\"command\":[\"/usr/bin/busybox\",\"true\"]}" \
+    "POST exec, running sandbox|http|$port|/v1/sandboxes/$id/exec|{\"command\":[\"/usr/bin/busybox\",\"true\"]}" \
     >"$work/result"
 
 awk -F'\t' '
