@@ -87,7 +87,7 @@ def _():
     with d.sandbox(limits={"memory_mb": 32, "disk_mb": 64, "io_mb_per_s": 1}) as sb:
         equal(by(sb.created["effective"], "disk", "io"), ["loop image", "cgroup v2"])
         group = group_of(sb)
-        check("wbps=1048576" in read(group, "io.max"), read(group, "io.max"))
+        equal(read(group, "io.max").count("wbps=1048576"), 2, "the host's disk and its own")
         start = time.monotonic()
         r = sb.sh("dd if=/dev/zero of=/workspace/f bs=65536 count=64 conv=fsync 2>&1")
         equal(r["exit_code"], 0, r)
@@ -104,6 +104,20 @@ def _():
         refused_create(other, "io", limits={"io_mb_per_s": 1})
         equal(effective(other, limits={"io_mb_per_s": 1}, accept_weaker=["io"])["io"], None)
         equal(by(effective(other, limits={"memory_mb": 64}), "memory"), ["cgroup v2"])
+
+
+@test("io_mb_per_s is refused by name for a host directory that is on no disk")
+def _():
+    for path in ("/srv/up", "/srv/work", "/srv/over"):
+        os.makedirs(path, exist_ok=True)
+    subprocess.run(["mount", "-t", "overlay", "o", "-o",
+                    "lowerdir=/etc,upperdir=/srv/up,workdir=/srv/work", "/srv/over"], check=True)
+    mounts = [{"source": "/srv/over", "target": "/mnt/over"}]
+    with Daemon(config="mounts:\n  allow: [/srv/over]\n") as other:
+        refused_create(other, "io", limits={"io_mb_per_s": 1}, mounts=mounts)
+        with other.sandbox(mounts=mounts) as sb:
+            check("root:" in sb.sh("cat /mnt/over/passwd")["stdout"], "control: without the limit")
+    subprocess.run(["umount", "/srv/over"], check=True)
 
 
 @test("delete leaves no cgroup, mount, loop device or process")

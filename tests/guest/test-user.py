@@ -91,9 +91,11 @@ def _():
         with d.sandbox() as sb:
             put_attack(sb)
             refused(sb, "ptrace", 1, errors="EPERM")
-            refused(sb, "kill", 1, 9, errors="EPERM")
             refused(sb, "read", "/proc/1/environ", errors="EACCES EPERM")
-            equal(sb.sh("id -u")["stdout"], "1000\n")
+            # Before Landlock's ABI 6 a signal to PID 1 is not refused, but it changes nothing.
+            for number in range(1, 65):
+                inside(sb, "kill", 1, number)
+            equal(sb.sh("id -u")["stdout"], "1000\n", "the runner is well")
 
 
 @test("attempts to get out fail as they do for root")
