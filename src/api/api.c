@@ -81,11 +81,11 @@ void api_reply(struct api_request *req, int status, json_t *body)
 json_t *api_error_body(enum route_style style, const struct error *err)
 {
     if (style == STYLE_B)
-        return json_pack("{s:s}", "error", err->message);
-    json_t *e =
-        json_pack("{s:s, s:s}", "code", error_code_name(err->code), "message", err->message);
+        return json_pack("{s:o}", "error", json_message(err->message));
+    json_t *e = json_pack("{s:s, s:o}", "code", error_code_name(err->code), "message",
+                          json_message(err->message));
     if (*err->field)
-        json_object_set_new(e, "field", json_string(err->field));
+        json_object_set_new(e, "field", json_message(err->field));
     if (style == STYLE_A)
         return json_pack("{s:s, s:o}", "status", "error", "error", e);
     return json_pack("{s:o}", "error", e);

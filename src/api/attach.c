@@ -93,8 +93,9 @@ static int control(struct attach *a, const char *text, size_t len, struct error 
 static void send_error(struct attach *a, const struct error *err)
 {
     _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(4096);
-    _cleanup_json_ json_t *o = json_pack("{s:s, s:s, s:s}", "type", "error", "code",
-                                         error_code_name(err->code), "message", err->message);
+    _cleanup_json_ json_t *o =
+        json_pack("{s:s, s:s, s:o}", "type", "error", "code", error_code_name(err->code), "message",
+                  json_message(err->message));
     json_format(o, &b);
     ws_send(a->ws, false, b.data, b.len);
 }

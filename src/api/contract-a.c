@@ -174,8 +174,9 @@ static void on_tool_done(void *data, const struct tool_result *r)
     if (r->result)
         json_object_set(o, "result", r->result);
     if (!r->ok)
-        json_object_set_new(o, "error",
-                            json_pack("{s:s, s:s}", "code", r->code, "message", r->message));
+        json_object_set_new(
+            o, "error",
+            json_pack("{s:s, s:o}", "code", r->code, "message", json_message(r->message)));
     json_object_set_new(o, "exit_code", json_integer(r->exit_code));
     json_object_set_new(
         o, "usage",

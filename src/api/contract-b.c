@@ -304,7 +304,7 @@ static json_t *view_status(const struct exec *e)
         json_object_set_new(o, "timeout_seconds",
                             json_integer((json_int_t)((exec_timeout_ms(e) + 999) / 1000)));
     if (*r->error)
-        json_object_set_new(o, "error", json_string(r->error));
+        json_object_set_new(o, "error", json_message(r->error));
     return o;
 }
 

@@ -31,7 +31,7 @@ static void answer(struct line_call *c, json_t *result, const char *message, int
     if (result)
         json_object_set(o, "result", result);
     if (message && *message)
-        json_object_set_new(o, "error", json_string(message));
+        json_object_set_new(o, "error", json_message(message));
     json_object_set_new(o, "exit_code", json_integer(exit_code));
     json_object_set_new(o, "duration", json_string(duration));
     json_format(o, &b);

@@ -8,6 +8,7 @@
 #include "api/openapi.h"
 #include "api/view.h"
 #include "base/alloc.h"
+#include "base/json.h"
 #include "base/strbuf.h"
 
 void handle_healthz(struct api_request *req)
@@ -75,7 +76,7 @@ static json_t *view_runtimes(struct runtime_host *host)
         json_t *o = json_pack("{s:s, s:s, s:b}", "name", runtimes[i]->name, "summary",
                               runtimes[i]->summary, "available", report.available);
         if (*report.why)
-            json_object_set_new(o, "why", json_string(report.why));
+            json_object_set_new(o, "why", json_message(report.why));
         json_object_set_new(o, "enforces", view_walls(&report.walls));
         json_array_append_new(list, o);
     }

@@ -217,3 +217,9 @@ json_t *json_string_from_bytes(const char *data, size_t len, bool *ret_lossy)
     strbuf_done(&b);
     return s;
 }
+
+json_t *json_message(const char *text)
+{
+    bool lossy;
+    return json_string_from_bytes(text, strlen(text), &lossy);
+}

@@ -46,3 +46,5 @@ int json_format(const json_t *value, struct strbuf *out);
 /* A JSON string value from bytes: valid UTF-8 stays, every other byte becomes U+FFFD. *ret_lossy is
  * set when that happened. */
 json_t *json_string_from_bytes(const char *data, size_t len, bool *ret_lossy);
+/* A message of ours as a JSON string, whatever bytes of a caller it quotes or was cut in. */
+json_t *json_message(const char *text);
