@@ -110,7 +110,7 @@ def _():
     refuse(project, "/var/run/x")
 
 
-@test("P16 a set-user-ID program in a listed directory")
+@test("P9 a set-user-ID program in a listed directory")
 def _():
     shutil.copy(ATTACK, project + "/suid")
     os.chown(project + "/suid", 0, 0)
@@ -123,7 +123,7 @@ def _():
     os.unlink(project + "/suid")
 
 
-@test("P16 a program with file capabilities in a listed directory")
+@test("P9 a program with file capabilities in a listed directory")
 def _():
     path = project + "/capable"
     shutil.copy(ATTACK, path)
@@ -138,7 +138,7 @@ def _():
     os.unlink(path)
 
 
-@test("P16 a device node in a listed directory")
+@test("P8 a device node in a listed directory")
 def _():
     path = project + "/zero"
     os.mknod(path, 0o666 | 0o020000, os.makedev(1, 5))
