@@ -20,7 +20,7 @@ tests/unit/test-seccomp tests/unit/test-warden tests/unit/warden-runner"
 packages="base-files bash coreutils dash e2fsprogs findutils grep hostname iproute2 libc-bin libc6 mount
 procps python3-minimal python3.11-minimal libpython3.11-minimal libpython3.11-stdlib sed uidmap
 util-linux"
-modules="virtio virtio_ring virtio_mmio virtio_blk loop overlay"
+modules="virtio virtio_ring virtio_mmio virtio_blk loop overlay vsock"
 
 # The newest kernel that linux-image-cloud-amd64 stands for, unpacked in $work/kernel-VERSION.
 fetch_kernel() {
