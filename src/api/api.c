@@ -20,7 +20,7 @@ struct api *api_new(const struct api_options *o)
 {
     struct api *api = new0(struct api);
     api->options = *o;
-    api->idempotency = idempotency_table_new(o->max_idempotency_keys, o->idempotency_ms);
+    api->idempotency = idempotency_table_new(o->max_idempotency_keys, o->idempotency_ms, o->store);
     return api;
 }
 
@@ -51,19 +51,30 @@ struct http_request *api_take(struct api_request *req)
     return http;
 }
 
-void api_reply_text(struct api_request *req, int status, const char *type, const char *text,
+static void respond(struct api_request *req, int status, const char *type, const char *text,
                     size_t len)
 {
-    struct api *api = req->api;
-    api->replies[status / 100 % 6]++;
-    if (req->idempotency)
-        idempotency_finish(req->idempotency, status, text, len);
+    req->api->replies[status / 100 % 6]++;
     if (req->http) {
         http_request_on_abort(req->http, NULL, NULL);
         http_request_set_data(req->http, NULL); /* the rest of a body may still come */
         http_respond(req->http, status, type, text, len);
     }
     request_free(req);
+}
+
+static void respond_recorded(struct api_request *req, int status, const char *text, size_t len)
+{
+    respond(req, status, "application/json", text, len);
+}
+
+void api_reply_text(struct api_request *req, int status, const char *type, const char *text,
+                    size_t len)
+{
+    if (req->idempotency)
+        idempotency_finish(req->idempotency, status, text, len, respond_recorded, req);
+    else
+        respond(req, status, type, text, len);
 }
 
 void api_reply(struct api_request *req, int status, json_t *body)

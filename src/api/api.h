@@ -16,6 +16,7 @@ struct http_request;
 struct api_options {
     uv_loop_t *loop;
     struct manager *manager;
+    struct store *store; /* NULL: nothing survives */
     struct runtime_host *host;
     struct tool_options tool;
     const struct spec *default_spec;

@@ -7,7 +7,10 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/list.h"
+#include "base/log.h"
 #include "base/map.h"
+#include "base/strbuf.h"
+#include "store/store.h"
 
 #define KEY_MAX 255
 
@@ -22,7 +25,7 @@ struct idempotency {
     char *key;
     unsigned char digest[32];
     bool done;
-    int64_t done_ms;
+    int64_t expires_ns; /* real time, because it outlives us */
     int status;
     char *body;
     size_t len;
@@ -30,21 +33,12 @@ struct idempotency {
 };
 
 struct idempotency_table {
+    struct store *store;
     struct map *entries;
     struct list order;
     size_t max;
     uint64_t keep_ms;
 };
-
-struct idempotency_table *idempotency_table_new(size_t max, uint64_t keep_ms)
-{
-    struct idempotency_table *t = new0(struct idempotency_table);
-    t->entries = map_new();
-    t->max = max;
-    t->keep_ms = keep_ms;
-    list_init(&t->order);
-    return t;
-}
 
 static void entry_free(struct idempotency *e)
 {
@@ -67,11 +61,13 @@ void idempotency_table_free(struct idempotency_table *t)
 
 static void expire(struct idempotency_table *t)
 {
-    int64_t now = clock_mono_ms();
+    int64_t now = clock_real_ns();
     while (!list_empty(&t->order)) {
         struct idempotency *e = container_of(t->order.next, struct idempotency, node);
-        if (!e->done || e->done_ms + (int64_t)t->keep_ms > now)
+        if (!e->done || e->expires_ns > now)
             break;
+        if (t->store)
+            store_delete(t->store, STORE_IDEMPOTENCY, e->key);
         entry_free(e);
     }
 }
@@ -154,22 +150,95 @@ bool idempotency_begin(struct idempotency_table *t, struct api_request *req, con
     return false;
 }
 
-void idempotency_finish(struct idempotency *e, int status, const char *body, size_t len)
+/* --- answers on record */
+
+/* A row: when it expires, the request's digest, the status, then the body. */
+struct row {
+    int64_t expires_ns;
+    unsigned char digest[32];
+    int32_t status;
+    uint32_t reserved;
+};
+
+static void load_row(void *data, const char *key, const char *body, size_t len)
 {
+    struct idempotency_table *t = data;
+    struct row row;
+    if (len < sizeof(row) || map_count(t->entries) >= t->max)
+        return;
+    memcpy(&row, body, sizeof(row));
+    struct idempotency *e = entry_new(t, key, row.digest);
     e->done = true;
-    e->done_ms = clock_mono_ms();
-    e->status = status;
-    e->body = xcalloc(1, len + 1);
-    memcpy(e->body, body, len);
-    e->len = len;
+    e->expires_ns = row.expires_ns;
+    e->status = row.status;
+    e->len = len - sizeof(row);
+    e->body = xcalloc(1, e->len + 1);
+    memcpy(e->body, body + sizeof(row), e->len);
+}
+
+struct idempotency_table *idempotency_table_new(size_t max, uint64_t keep_ms, struct store *store)
+{
+    struct error err = {0};
+    struct idempotency_table *t = new0(struct idempotency_table);
+    t->store = store;
+    t->entries = map_new();
+    t->max = max;
+    t->keep_ms = keep_ms;
+    list_init(&t->order);
+    if (store && store_load(store, STORE_IDEMPOTENCY, load_row, t, &err) < 0)
+        log_error("idempotency keys cannot be read: %s", err.message);
+    return t;
+}
+
+struct finishing {
+    struct idempotency *entry;
+    void (*answer)(struct api_request *req, int status, const char *body, size_t len);
+    struct api_request *req;
+};
+
+static void on_recorded(void *data, const struct error *err)
+{
+    struct finishing f = *(struct finishing *)data;
+    struct idempotency *e = f.entry;
+    free(data);
+    if (err)
+        log_warn("an idempotency key is kept in memory only: %s", err->message);
+    e->done = true;
     while (!list_empty(&e->waiting)) {
         struct waiting *w = container_of(e->waiting.next, struct waiting, node);
         struct api_request *req = w->req;
         list_remove(&w->node);
         free(w);
+        req->on_abort = NULL;
         replay(req, e);
     }
+    f.answer(f.req, e->status, e->body, e->len);
     /* A failure that may pass is not remembered: the next try is a new one. */
-    if (status >= 500 || status == 429)
+    if (e->status >= 500 || e->status == 429)
         entry_free(e);
+}
+
+void idempotency_finish(struct idempotency *e, int status, const char *body, size_t len,
+                        void (*answer)(struct api_request *req, int status, const char *body,
+                                       size_t len),
+                        struct api_request *req)
+{
+    struct idempotency_table *t = e->table;
+    struct finishing *f = new0(struct finishing);
+    *f = (struct finishing){e, answer, req};
+    e->status = status;
+    e->expires_ns = clock_real_ns() + (int64_t)t->keep_ms * 1000000;
+    e->body = xcalloc(1, len + 1);
+    memcpy(e->body, body, len);
+    e->len = len;
+    if (!t->store || status >= 500 || status == 429) {
+        on_recorded(f, NULL);
+        return;
+    }
+    struct row row = {.expires_ns = e->expires_ns, .status = status};
+    memcpy(row.digest, e->digest, sizeof(row.digest));
+    _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(sizeof(row) + len);
+    strbuf_append(&b, &row, sizeof(row));
+    strbuf_append(&b, body, len);
+    store_put(t->store, STORE_IDEMPOTENCY, e->key, b.data, b.len, on_recorded, f);
 }

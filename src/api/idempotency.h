@@ -8,11 +8,18 @@
 struct api_request;
 struct idempotency;
 struct idempotency_table;
+struct store;
 
-struct idempotency_table *idempotency_table_new(size_t max, uint64_t keep_ms);
+/* store (may be NULL) keeps answers across restarts; those of earlier processes are loaded at once. */
+struct idempotency_table *idempotency_table_new(size_t max, uint64_t keep_ms, struct store *store);
 void idempotency_table_free(struct idempotency_table *t);
 /* True: go on (with req->idempotency set where a key was given). False: the request was answered,
  * or waits for the first one's answer. */
 bool idempotency_begin(struct idempotency_table *t, struct api_request *req, const char *body,
                        size_t len);
-void idempotency_finish(struct idempotency *entry, int status, const char *body, size_t len);
+/* Remembers the answer, then calls answer(req) once it is on record: from inside where there is no
+ * store. */
+void idempotency_finish(struct idempotency *entry, int status, const char *body, size_t len,
+                        void (*answer)(struct api_request *req, int status, const char *body,
+                                       size_t len),
+                        struct api_request *req);

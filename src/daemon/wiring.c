@@ -90,6 +90,7 @@ static struct api *make_api(struct control *k)
     struct api_options o = {
         .loop = k->ctx->loop,
         .manager = k->manager,
+        .store = k->store,
         .host = &k->host,
         .default_spec = &k->default_spec,
         .token = c->auth_token,

@@ -145,6 +145,23 @@ def processes():
     return subprocess.run(["ps", "axo", "args"], stdout=subprocess.PIPE, text=True).stdout
 
 
+@test("an idempotency key gets its first answer after a restart, and another request is refused")
+def _():
+    with Daemon() as d:
+        key = {"Idempotency-Key": "k1"}
+        first = d.post("/v1/sandboxes", {}, headers=key)
+        ran = d.post("/v1/run", {"command": ["cat", "/proc/sys/kernel/random/uuid"]}, headers=key)
+        equal((first.status, ran.status), (201, 200))
+        kill_control(d)
+        again = d.post("/v1/sandboxes", {}, headers=key)
+        equal((again.status, again.body), (first.status, first.body))
+        equal(again.headers["Idempotency-Replayed"], "true")
+        equal(d.post("/v1/run", {"command": ["cat", "/proc/sys/kernel/random/uuid"]},
+                     headers=key).json["stdout"], ran.json["stdout"])
+        equal(d.post("/v1/sandboxes", {"env": {"A": "b"}}, headers=key).status, 409)
+        equal(len(d.get("/sandboxes").json), 1)
+
+
 @test("after the warden's death nothing runs, and the next daemon reports what is lost")
 def _():
     d = Daemon().start()
