@@ -114,6 +114,7 @@ struct http_server {
     uv_timer_t tick;
     uv_idle_t kick;
     uint64_t tick_ms, warned_at;
+    int spare_fd;      /* given up to turn callers away when there are no descriptors left */
     struct strbuf out; /* scratch for answers */
     char *tls_in;      /* scratch for encrypted input */
     int64_t date_s;

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -59,6 +60,7 @@ void server_unref_handle(struct http_server *s)
     tls_context_free(s->tls);
     strbuf_done(&s->out);
     free(s->tls_in);
+    fd_close(&s->spare_fd);
     free(s);
 }
 
@@ -78,11 +80,18 @@ static void tell_drained(struct http_server *s)
 
 /* --- running connections */
 
+static void keep_spare(struct http_server *s)
+{
+    if (s->spare_fd < 0)
+        s->spare_fd = eventfd(0, EFD_CLOEXEC);
+}
+
 static void on_tick(uv_timer_t *t)
 {
     struct http_server *s = t->data;
     uint64_t now = uv_now(s->o.loop);
     list_for_each(c, &s->conns, struct conn, node) conn_tick(c, now);
+    keep_spare(s);
 }
 
 /* Connections that something outside conn_process() changed. An idle handle runs once a turn, so
@@ -166,6 +175,7 @@ struct http_server *http_server_new(const struct http_options *o, struct error *
     s->o = *o;
     s->o.tls_cert = s->o.tls_key = NULL;
     s->tls = tls;
+    s->spare_fd = eventfd(0, EFD_CLOEXEC);
     if (tls)
         s->tls_in = xrealloc(NULL, CONN_BODY_ROOM);
     s->tick_ms = tick_interval(o);
@@ -267,14 +277,35 @@ static void warn_accept(struct http_server *s, int status)
     log_warn("cannot accept error=%s", uv_strerror(status));
 }
 
+/* libuv calls on_connection() without a pause until accept() finds nobody waiting, which it cannot
+ * say without a free descriptor: give one up, let everybody who waits go, and keep it free for
+ * libuv's own look. The next connection or tick takes it back. */
+static void turn_away(struct http_server *s, uv_stream_t *stream)
+{
+    uv_os_fd_t fd;
+    if (s->spare_fd < 0 && !list_empty(&s->conns))
+        conn_close(container_of(s->conns.prev, struct conn, node));
+    fd_close(&s->spare_fd);
+    if (uv_fileno((uv_handle_t *)stream, &fd) < 0)
+        return;
+    for (int i = 0; i < LISTEN_BACKLOG; i++) {
+        _cleanup_close_ int caller = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
+        if (caller < 0)
+            break;
+    }
+}
+
 static void on_connection(uv_stream_t *stream, int status)
 {
     struct listener *l = stream->data;
     struct http_server *s = l->server;
     if (status < 0) {
         warn_accept(s, status);
+        if (status == UV_EMFILE || status == UV_ENFILE)
+            turn_away(s, stream);
         return;
     }
+    keep_spare(s);
     struct conn *c = conn_new(s, l->is_unix);
     if (l->is_unix)
         uv_pipe_init(s->o.loop, &c->h.pipe, 0);

@@ -348,6 +348,9 @@ def main():
             for line in traceback.format_exc().splitlines():
                 print("# " + line, flush=True)
             for d in list(_shared.values()):
+                died = [x for x in d.log_text().splitlines() if "died" in x or "Sanitizer" in x]
+                for line in died:
+                    print("# " + line, flush=True)
                 if d.process.poll() is not None:
                     print("# a shared daemon has ended:\n# " + d.log_text().replace("\n", "\n# "))
                     d.start()
