@@ -46,10 +46,10 @@ const char *const syscalls_allowed[] = {
     "getgid32", "getgroups", "getgroups32", "getpgid", "getpgrp", "getpid", "getppid",
     "getpriority", "getresgid", "getresgid32", "getresuid", "getresuid32", "getrlimit", "getrusage",
     "getsid", "gettid", "getuid", "getuid32", "ioprio_get", "ioprio_set", "kill",
-    "landlock_add_rule", "landlock_create_ruleset", "landlock_restrict_self", "modify_ldt", "nice",
-    "pause", "pidfd_open", "pidfd_send_signal", "prctl", "ptrace", "rseq", "rt_sigaction",
-    "rt_sigpending", "rt_sigprocmask", "rt_sigqueueinfo", "rt_sigreturn", "rt_sigsuspend",
-    "rt_sigtimedwait", "rt_sigtimedwait_time64", "rt_tgsigqueueinfo", "sched_get_priority_max",
+    "landlock_add_rule", "landlock_create_ruleset", "landlock_restrict_self", "nice", "pause",
+    "pidfd_open", "pidfd_send_signal", "prctl", "ptrace", "rseq", "rt_sigaction", "rt_sigpending",
+    "rt_sigprocmask", "rt_sigqueueinfo", "rt_sigreturn", "rt_sigsuspend", "rt_sigtimedwait",
+    "rt_sigtimedwait_time64", "rt_tgsigqueueinfo", "sched_get_priority_max",
     "sched_get_priority_min", "sched_getaffinity", "sched_getattr", "sched_getparam",
     "sched_getscheduler", "sched_rr_get_interval", "sched_rr_get_interval_time64",
     "sched_setaffinity", "sched_setattr", "sched_setparam", "sched_setscheduler", "sched_yield",
@@ -143,6 +143,8 @@ const struct syscall_rule syscall_rules[] = {
     /* Typing into another process's terminal. */
     {"ioctl", EPERM, {{COMPARE_EQUAL, 1, 0, TIOCSTI}}},
     {"ioctl", EPERM, {{COMPARE_EQUAL, 1, 0, TIOCLINUX}}},
+    /* Line disciplines: the kernel would load drivers of modems and serial lines for it. */
+    {"ioctl", EPERM, {{COMPARE_EQUAL, 1, 0, TIOCSETD}}},
     /* 32-bit x86: socket() and socketpair() behind a pointer, past the rules above. */
     {"socketcall", EPERM, {{COMPARE_EQUAL, 0, 0, 1}}},
     {"socketcall", EPERM, {{COMPARE_EQUAL, 0, 0, 8}}},
