@@ -19,7 +19,7 @@ NR = {  # x86_64; the attack program takes numbers
     "ioperm": 173, "personality": 135, "vhangup": 153, "sethostname": 170, "lookup_dcookie": 212,
     "move_pages": 279, "migrate_pages": 256, "kcmp": 312, "process_vm_writev": 311,
     "move_mount": 429, "mount_setattr": 442, "open_tree": 428, "fspick": 433, "setdomainname": 171,
-    "quotactl_fd": 443, "clock_adjtime": 305, "name_to_handle_at": 303, "uselib": 134,
+    "quotactl_fd": 443, "clock_adjtime": 305, "name_to_handle_at": 303, "modify_ldt": 154,
 }
 CLONE_NEWUSER, CLONE_NEWNS, CLONE_NEWNET, CLONE_NEWPID = 0x10000000, 0x20000, 0x40000000, 0x20000000
 
@@ -185,6 +185,11 @@ attempt("P5 make the runner the first to die: oom_score_adj", "write", "/proc/1/
 def _():
     equal(inside(sb, "clone-parent", 50)[0], 0)
     equal(sb.sh("echo still here; exit 3")["exit_code"], 3)
+
+
+@test("P5 the runner's helpers: what serves an upload cannot be looked into")
+def _():
+    spy_on_helper(sb)
 
 
 @test("P5 stopping every process does not stop the sandbox's end")
@@ -413,6 +418,7 @@ for name, args, control in (
         ("vhangup", (), None),
         ("migrate_pages", (1, 64, "b:", "b:"), None),
         ("move_pages", (1, 0, 0, 0, 0, 0), None),
+        ("modify_ldt", (0, "b:", 64), works),
         ("fspick", (-100, "s:/", 0), works),
         ("name_to_handle_at", (-100, "s:/", "b:", "b:", 0), reaches_kernel)):
     attempt(f"P11 {name}", "sys", NR[name], *args, errors="EPERM ENOSYS", control=control)
@@ -442,6 +448,8 @@ attempt("P11 a number that means nothing", "sys", 1000, errors="ENOSYS", control
 
 attempt("P12 type into a terminal: TIOCSTI", "pty-ioctl", 0x5412, errors="EPERM")
 attempt("P12 TIOCSTI with bits above 32", "pty-ioctl", 0x100005412, errors="EPERM")
+attempt("P12 another line discipline, loaded for it: TIOCSETD", "pty-ioctl", 0x5423, errors="EPERM",
+        control=reaches_kernel)
 attempt("P12 TIOCLINUX", "pty-ioctl", 0x541c, errors="EPERM", control=reaches_kernel)
 
 
@@ -469,6 +477,17 @@ def _():
 
 
 # --- P17: the way to the gateway
+
+@test("P17 no gateway for commands, not even beside URL tools")
+def _():
+    policy = {"Network": {"Enabled": True}}
+    created = d.post("/v1/sandbox/create", {"policy": policy}).json["sandbox_id"]
+    r = d.post("/v1/sandbox/execute", {
+        "sandbox_id": created, "policy": policy,
+        "tool": {"name": "shell", "args": {"command": "ls -A /.mas/run; id -u"}}}).json
+    equal(r["result"]["stdout"], "1000\n", f"{r}")
+    d.post("/v1/sandbox/destroy", {"sandbox_id": created})
+
 
 @test("P17 no gateway where the network was not asked for")
 def _():

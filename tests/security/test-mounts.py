@@ -221,6 +221,26 @@ def _():
             check(r.get("exit_code") != 0 and "secret\n" not in json.dumps(r), f"{command}: {r}")
 
 
+@test("P16 policies: a command cannot borrow another process's view")
+def _():
+    with d.sandbox() as sb:
+        put_attack(sb, "/workspace/in/attack")
+        sb.sh("mkdir -p /workspace/out; echo secret > /workspace/out/secret")
+        d.post(sb.path + "/exec", {"async": True, "command": [
+            "/bin/sh", "-c", "cd /workspace/out; exec 3<secret; exec sleep 662607015"]})
+        wait_for(lambda: processes("sleep 662607015"), "the other process")
+        pid = sb.sh("pgrep -f 662607015")["stdout"].split()[0]
+        equal(sb.sh(f"cat /proc/{pid}/fd/3")["stdout"], "secret\n", "control: without a policy")
+        for command in (f"cat /proc/{pid}/fd/3", f"cat /proc/{pid}/cwd/secret",
+                        f"cat /proc/{pid}/root/workspace/out/secret",
+                        f"/workspace/in/attack ptrace {pid}", f"/workspace/in/attack read /proc/{pid}/mem",
+                        f"/workspace/in/attack pidfd-getfd {pid} 3"):
+            r = d.post("/v1/sandbox/execute", {
+                "sandbox_id": sb.id, "tool": {"name": "shell", "args": {"command": command}},
+                "policy": {"AllowedPaths": ["/workspace/in"]}}).json
+            check(r.get("exit_code") != 0 and "secret\n" not in json.dumps(r), f"{command}: {r}")
+
+
 try:
     main()
 finally:

@@ -99,9 +99,9 @@ static void test_unasked(void)
     ok(r.error == 0, "P18 a plan without limits is made: %s", r.message);
     ok(strstr(client_shell(fd, "ulimit -n"), "256\n") != NULL, "P18 with the ceiling's open files");
     const char *out = client_shell(fd, "python3 -c 'b=bytearray(400<<20)'");
-    ok(strstr(out, "exit=137") != NULL, "P18 with the ceiling's memory: %.100s", out);
+    ok(strstr(out, "exit=137") != NULL, "P18 with the ceiling's memory");
     out = client_shell(fd, "for i in $(seq 300); do sleep 9 >/dev/null 2>&1 & done");
-    ok(strstr(out, "fork") != NULL, "P18 with the ceiling's processes: %.100s", out);
+    ok(strstr(out, "fork") != NULL, "P18 with the ceiling's processes");
     kill_sandbox("unasked");
     fd_close(&fd);
 }
