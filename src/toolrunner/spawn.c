@@ -12,7 +12,6 @@
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -127,10 +126,8 @@ static int exec_path(struct spawn_plan *p, const char *path)
 static int exec_direct(struct spawn_plan *p, const char *path)
 {
     int r = exec_path(p, path);
-    struct stat st;
-    if (r == -EACCES && stat(path, &st) == 0 && S_ISDIR(st.st_mode))
-        return -EISDIR;
-    return r;
+    bool directory = r == -EACCES && open(path, O_PATH | O_DIRECTORY | O_CLOEXEC) >= 0;
+    return directory ? -EISDIR : r;
 }
 
 static const char *env_find_path(char *const *env)

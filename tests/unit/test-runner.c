@@ -235,7 +235,7 @@ static void test_repeat(struct peer *p)
 static void test_pty(struct peer *p)
 {
     struct msg_spawn m = peer_spawn_message(
-        p, (const char *[]){"sh", "-c", "tty; stty size; read x; echo [$x]; cat; echo end", NULL});
+        p, (const char *[]){"sh", "-c", "tty; stty size; read x; echo \"[$x]\"; cat; echo end", NULL});
     m.flags = SPAWN_PTY;
     m.rows = 30;
     m.cols = 100;
