@@ -84,7 +84,8 @@ static void on_started(void *data, struct run *run, struct exec *e)
         return;
     }
     c->req = NULL;
-    stream_ndjson(api_take(req), e, 0, true, on_gone, c);
+    struct stream_query q = {.kind = stream_kind_wanted(req->http), .follow = true};
+    stream_open(api_take(req), e, &q, on_gone, c);
 }
 
 static void on_done(void *data, struct run *run, struct exec *e, const struct error *err)

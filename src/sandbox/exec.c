@@ -282,8 +282,22 @@ static int on_output(void *data, uint32_t stream, const struct msg_output *m)
         return 0;
     }
     journal_append(e->journal, m->which, (const char *)m->data, m->len);
-    acknowledge(e, m->which, journal_durable_end(e->journal, m->which));
+    if (!journal_blocked(e->journal))
+        acknowledge(e, m->which, journal_durable_end(e->journal, m->which));
     return 0;
+}
+
+/* The journal was full and is not any more. */
+static void on_journal_room(void *data)
+{
+    struct exec *e = data;
+    for (uint8_t s = 1; s <= 2 && !exec_is_done(e); s++)
+        acknowledge(e, s, journal_durable_end(e->journal, s));
+}
+
+void exec_watch_journal(struct exec *e)
+{
+    journal_on_room(e->journal, on_journal_room, e);
 }
 
 void exec_sink_done(struct exec *e, uint8_t stream, size_t bytes)
@@ -577,8 +591,12 @@ static struct exec *exec_new(struct sandbox *sb, const struct exec_spec *spec)
         e->has_sink = true;
         e->sink = *spec->sink;
     } else {
+        e->block_output = spec->on_limit == EXEC_LIMIT_DEFAULT ? o->journal_block && !spec->hidden
+                                                               : spec->on_limit == EXEC_LIMIT_BLOCK;
         e->journal =
-            journal_new(&sb->manager->options.journal, persist_wants_exec(e) ? e->id : NULL);
+            journal_new(&sb->manager->options.journal, persist_wants_exec(e) ? e->id : NULL,
+                        &sb->journals, e->block_output);
+        exec_watch_journal(e);
     }
     return e;
 }
@@ -792,6 +810,11 @@ const struct exec_result *exec_result(const struct exec *e)
 struct journal *exec_journal(const struct exec *e)
 {
     return e->journal;
+}
+
+bool exec_output_blocked(const struct exec *e)
+{
+    return !exec_is_done(e) && e->journal && journal_blocked(e->journal);
 }
 
 char *const *exec_argv(const struct exec *e)

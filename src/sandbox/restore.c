@@ -61,9 +61,11 @@ struct exec *exec_restore(struct sandbox *sb, const json_t *o, const void *snaps
     }
     e->restored = true;
     if (persist_wants_exec(e))
-        e->journal = journal_restore(&sb->manager->options.journal, e->id, snapshot, len);
+        e->journal = journal_restore(&sb->manager->options.journal, e->id, &sb->journals,
+                                     e->block_output, snapshot, len);
     else
-        e->journal = journal_new(&sb->manager->options.journal, NULL);
+        e->journal = journal_new(&sb->manager->options.journal, NULL, &sb->journals, false);
+    exec_watch_journal(e);
     for (uint8_t s = 1; s <= 2; s++)
         e->received[s - 1] = e->acked[s - 1] = journal_stream_end(e->journal, s);
     if (!journal_last_seq(e->journal))

@@ -352,6 +352,7 @@ static struct sandbox *sandbox_new(struct manager *m, const struct spec *spec, c
 {
     struct sandbox *sb = new0(struct sandbox);
     sb->manager = m;
+    sb->journals.limit = m->options.journal_sandbox_bytes;
     sb->refs = 2; /* the tables and the runtime */
     snprintf(sb->id, sizeof(sb->id), "%s", id);
     sb->owner = xstrdup(owner);
