@@ -5,6 +5,7 @@
 #include <linux/rtnetlink.h>
 #include <mqueue.h>
 #include <netinet/in.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
