@@ -35,8 +35,8 @@ struct store {
     sqlite3_stmt *put[_STORE_TABLE_MAX], *remove[_STORE_TABLE_MAX];
     struct list queued;  /* the loop's */
     struct list writing; /* the worker's while busy */
-    bool busy;
-    struct error err; /* of the batch being written */
+    bool busy;           /* a batch is being written, or reported */
+    struct error err;    /* of the batch being written */
 };
 
 /* --- opening */
@@ -215,11 +215,12 @@ static void finish_batch(struct store *s)
     }
 }
 
+/* Stays busy while it tells: a change made from inside on_durable must not join this batch. */
 static void on_batch_done(void *data)
 {
     struct store *s = data;
-    s->busy = false;
     finish_batch(s);
+    s->busy = false;
     start_batch(s);
 }
 
@@ -275,8 +276,9 @@ void store_close(struct store *s)
         return;
     while (s->busy)
         uv_run(s->loop, UV_RUN_ONCE);
-    take_queue(s);
-    if (!list_empty(&s->writing)) {
+    s->busy = true; /* what on_durable still puts is written here, not by the worker */
+    while (!list_empty(&s->queued)) {
+        take_queue(s);
         write_batch(s);
         finish_batch(s);
     }
