@@ -5,6 +5,7 @@
 #include "api/request.h"
 #include "api/stream.h"
 #include "base/alloc.h"
+#include "base/fault.h"
 #include "tool/run.h"
 
 struct run_call {
@@ -54,6 +55,7 @@ static void on_recorded(void *data, const struct error *err)
     struct run_call *c = w->call;
     struct api_request *req = c->req;
     c->req = NULL;
+    fault_point("exec.recorded");
     if (req && err)
         api_fail(req, err);
     else if (req)

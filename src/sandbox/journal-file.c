@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/fault.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "sandbox/journal-internal.h"
@@ -47,7 +48,9 @@ int journal_open_files(struct journal *j)
     _cleanup_close_ int index = j->name && data >= 0 ? create_file(j, "idx") : -1;
     if (data < 0 || (j->name && index < 0))
         return data < 0 ? data : index;
+    fault_point("journal.files-made");
     int r = fd_write_all(data, j->memory.data, j->memory.len);
+    fault_point("journal.bytes-moved");
     if (r >= 0 && index >= 0)
         r = write_records(index, &j->head);
     if (r >= 0 && index >= 0)
@@ -59,6 +62,7 @@ int journal_open_files(struct journal *j)
     j->fd = fd_steal(&data);
     j->index_fd = fd_steal(&index);
     strbuf_done(&j->memory);
+    fault_point("journal.moved");
     return 0;
 }
 

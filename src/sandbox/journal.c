@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/strbuf.h"
@@ -209,8 +210,10 @@ static void push(struct journal *j, enum journal_type type, uint8_t stream, cons
                          .type = (uint8_t)type,
                          .stream = stream};
     int r = j->lost || !len ? 0 : space_append(j, data, len);
+    fault_point("journal.before-record");
     if (r >= 0 && !j->lost)
         r = write_record(j, &rec);
+    fault_point("journal.recorded");
     if (r < 0) {
         log_error("the journal cannot be written, output is lost: %s", strerror(-r));
         j->lost = true;

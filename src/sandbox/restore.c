@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "sandbox/internal.h"
@@ -142,10 +143,12 @@ int manager_restore(struct manager *m, struct map *alive, struct error *err)
             e = store_load(m->options.store, STORE_EXEC, restore_exec, &r, err);
         if (e < 0)
             return e;
+        fault_point("restore.rows-read");
         fail_lost(m);
         journal_sweep(&m->options.journal, keep_journal, m);
     }
     kill_strangers(&r);
+    fault_point("restore.done");
     if (r.adopted || r.lost)
         log_info("restored adopted=%zu lost=%zu execs=%zu", r.adopted, r.lost, r.execs);
     return e;

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/fault.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "loop/loop.h"
@@ -183,6 +184,7 @@ static void write_batch(void *data)
 {
     struct store *s = data;
     error_clear(&s->err);
+    fault_point("commit.begin");
     if (exec_sql(s, "BEGIN IMMEDIATE", &s->err) < 0)
         return;
     list_for_each(c, &s->writing, struct change, node)
@@ -192,8 +194,10 @@ static void write_batch(void *data)
         db_error(s, &s->err, "write");
         break;
     }
+    fault_point("commit.before");
     if (!error_is_set(&s->err))
         exec_sql(s, "COMMIT", &s->err);
+    fault_point("commit.done");
     if (error_is_set(&s->err))
         sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
 }
