@@ -179,8 +179,6 @@ attempt("P5 slow the runner down: sched_setaffinity", "sys", 203, 1, 8, "b:\x01"
         control_args=("sys", 203, VICTIM.pid, 8, "b:\x01"))
 attempt("P5 slow the runner down: timer slack", "write", "/proc/1/timerslack_ns", "1000000000",
         errors="EPERM EACCES", control=None)
-attempt("P5 free the runner's memory: process_mrelease", "sys", 448, 3, 0, errors="EBADF EPERM",
-        control=None)
 attempt("P5 a descriptor that was left open", "leaked-fds", errors="EBADF", control=None)
 attempt("P5 write to the runner's connection: /proc/1/fd/3", "write", "/proc/1/fd/3", "x",
         errors="EACCES EPERM", control=None)
