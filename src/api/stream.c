@@ -11,8 +11,8 @@
 #include "loop/loop.h"
 #include "net/http.h"
 
-#define EVENT_JSON_MAX    (1024 * 1024)
-#define BINARY_FRAME_MAX  (256 * 1024)  /* output in one message while the reader lags */
+#define EVENT_JSON_MAX    (4 * 1024 * 1024) /* of the largest event, every byte escaped */
+#define BINARY_FRAME_MAX  (256 * 1024)      /* output in one message while the reader lags */
 #define SSE_KEEPALIVE_MS  15000         /* a comment goes out when nothing else did for this long */
 #define STREAM_TURN_BYTES (1024 * 1024) /* output sent before others get a turn */
 

@@ -468,9 +468,7 @@ static void on_close(void *data, uint32_t stream)
 
 static void on_broken(void *data, const char *why)
 {
-    struct sandbox *sb = data;
-    if (sb->state == SANDBOX_READY)
-        sandbox_break(sb, why);
+    sandbox_break(data, why);
 }
 
 /* --- taking over from an earlier control plane */
@@ -484,14 +482,26 @@ static void send_position(struct exec *e)
     }
 }
 
+/* A runner is not trusted: it must not name a command, and with it the output, of another sandbox.
+ */
+static bool id_is_elsewhere(const struct sandbox *sb, const char *id)
+{
+    list_for_each(other, &sb->manager->all, struct sandbox, node)
+    {
+        if (other != sb && map_find(other->execs_by_id, id))
+            return true;
+    }
+    return false;
+}
+
 static void on_state(void *data, uint32_t stream, const struct msg_state *m)
 {
     struct sandbox *sb = data;
     struct error err = {0};
     _cleanup_json_ json_t *tag = json_parse_object(m->tag, strlen(m->tag), &err);
     const char *id = tag ? json_string_value(json_object_get(tag, "id")) : NULL;
-    struct exec *e = id ? map_find(sb->execs_by_id, id) : NULL;
-    if (id && !e)
+    struct exec *e = id && sb->restored ? map_find(sb->execs_by_id, id) : NULL;
+    if (id && sb->restored && !e && !id_is_elsewhere(sb, id))
         e = exec_restore(sb, tag, NULL, 0, &err);
     if (!e || (exec_is_done(e) && list_empty(&e->node))) {
         frame_append(runner_out(sb->runner), MSG_FORGET, stream, NULL, 0);
@@ -511,20 +521,31 @@ static void on_state(void *data, uint32_t stream, const struct msg_state *m)
     send_position(e);
 }
 
+static struct exec *find_unresumed(struct sandbox *sb)
+{
+    list_for_each(e, &sb->running, struct exec, phase_node)
+    {
+        if (e->restored && !e->resumed)
+            return e;
+    }
+    return NULL;
+}
+
 /* Commands on record that the runner does not know were never started. */
 static void on_resumed(void *data)
 {
     struct sandbox *sb = data;
-    list_for_each_safe(e, &sb->running, struct exec, phase_node)
-    {
-        if (!e->restored || e->resumed)
-            continue;
+    struct exec *e;
+    sandbox_ref(sb); /* whoever waits for one of them may delete the sandbox */
+    while ((e = find_unresumed(sb))) {
         e->result.status = EXEC_FAILED;
         snprintf(e->result.error, sizeof(e->result.error),
                  "interrupted: the daemon restarted before it was started");
         finish(e);
     }
-    flush(sb);
+    if (sb->runner)
+        flush(sb);
+    sandbox_unref(sb);
 }
 
 const struct runner_events exec_runner_events = {
@@ -611,7 +632,7 @@ static struct exec *exec_new(struct sandbox *sb, const struct exec_spec *spec)
     return e;
 }
 
-static void send_spawn(struct exec *e, const struct exec_spec *spec)
+static int send_spawn(struct exec *e, const struct exec_spec *spec, struct error *err)
 {
     struct sandbox *sb = e->sandbox;
     const struct manager_options *o = &sb->manager->options;
@@ -638,8 +659,14 @@ static void send_spawn(struct exec *e, const struct exec_spec *spec)
         .paths = paths,
         .n_paths = spec->n_paths,
     };
-    msg_spawn_format(runner_out(sb->runner), e->stream, &m);
+    int r = msg_spawn_format(runner_out(sb->runner), e->stream, &m);
     free(paths);
+    if (r == -E2BIG)
+        return error_set(err, ERROR_TOO_LARGE, 0,
+                         "too many or too long arguments, variables or paths for one command");
+    if (r < 0)
+        return error_set(err, ERROR_UNAVAILABLE, 0, "the sandbox's runner does not take commands");
+    return 0;
 }
 
 /* The encoded SPAWN has a bound, and so has what execve() takes. */
@@ -683,12 +710,15 @@ struct exec *exec_start(struct sandbox *sb, const struct exec_spec *spec, struct
     if (sandbox_check_ready(sb, err) < 0 || check_size(spec, err) < 0 || check_count(sb, err) < 0)
         return NULL;
     struct exec *e = exec_new(sb, spec);
+    if (send_spawn(e, spec, err) < 0) {
+        exec_unref(e);
+        return NULL;
+    }
     exec_enter_tables(e);
     m->counts.execs_total++;
     if (e->journal)
         journal_start(e->journal);
     fault_point("exec.before-spawn");
-    send_spawn(e, spec);
     flush(sb);
     fault_point("exec.spawned");
     pump_stdin(e);
@@ -775,7 +805,8 @@ void exec_waiter_cancel(struct exec_waiter *w)
 
 struct exec *exec_find(struct sandbox *sb, const char *id)
 {
-    return map_find(sb->execs_by_id, id);
+    struct exec *e = map_find(sb->execs_by_id, id);
+    return e && !e->hidden ? e : NULL;
 }
 
 size_t exec_list(struct sandbox *sb, struct exec **ret, size_t max)

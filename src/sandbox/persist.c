@@ -168,11 +168,11 @@ static void set_result(json_t *o, const struct exec *e)
     json_object_set_new(o, "finished_ns", json_integer(e->finished_ns));
     json_object_set_new(
         o, "result",
-        json_pack("{s:i, s:b, s:i, s:i, s:b, s:b, s:b, s:i, s:s, s:I, s:I, s:I, s:I}", "status",
+        json_pack("{s:i, s:b, s:i, s:i, s:b, s:b, s:b, s:i, s:o, s:I, s:I, s:I, s:I}", "status",
                   (int)r->status, "has_exit_code", r->has_exit_code, "exit_code", r->exit_code,
                   "signo", r->signo, "oom_killed", r->oom_killed, "pipe_held", r->pipe_held,
-                  "crashed", r->crashed, "spawn_errno", r->spawn_errno, "error", r->error,
-                  "user_us", (json_int_t)r->usage.user_us, "system_us",
+                  "crashed", r->crashed, "spawn_errno", r->spawn_errno, "error",
+                  json_message(r->error), "user_us", (json_int_t)r->usage.user_us, "system_us",
                   (json_int_t)r->usage.system_us, "max_rss_kb", (json_int_t)r->usage.max_rss_kb,
                   "wall_us", (json_int_t)r->usage.wall_us));
 }

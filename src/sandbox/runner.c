@@ -104,7 +104,7 @@ static int handle_hello(struct runner *r, const struct frame *f)
 {
     struct msg_hello_ok m;
     if (r->hello_done || msg_hello_ok_parse(f->payload, f->length, &m) < 0 ||
-        m.version != PROTO_VERSION || m.generation != r->generation)
+        m.version != PROTO_VERSION || m.generation != r->generation || m.n_execs > PROTO_EXECS_MAX)
         return -EPROTO;
     r->hello_done = true;
     r->n_states = m.n_execs;

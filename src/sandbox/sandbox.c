@@ -34,6 +34,8 @@ void sandbox_unref(struct sandbox *sb)
     if (!sb || --sb->refs)
         return;
     assert(sb->state == SANDBOX_GONE && !sb->instance);
+    if (sb->free_attached)
+        sb->free_attached(sb->attached);
     spec_done(&sb->spec);
     map_free(sb->execs_by_id);
     free(sb->alias);
@@ -145,8 +147,11 @@ static void crash_when_settled(struct sandbox *sb)
 /* The connection ended or the runner misbehaved. */
 void sandbox_break(struct sandbox *sb, const char *why)
 {
+    if (sb->state == SANDBOX_CREATING)
+        sb->runner_ended = true; /* ready_when_settled() sees to it */
     if (sb->state != SANDBOX_READY)
         return;
+    sandbox_ref(sb); /* whoever waits for its execs may delete it */
     set_failure(sb, why);
     sb->state = SANDBOX_CRASHED;
     sb->runner_ended = true;
@@ -154,6 +159,7 @@ void sandbox_break(struct sandbox *sb, const char *why)
     if (sb->instance)
         sb->ops->stop(sb->instance);
     crash_when_settled(sb);
+    sandbox_unref(sb);
 }
 
 static void on_runtime_exited(void *data, int wait_status, uint64_t oom_kills)
@@ -185,8 +191,6 @@ static void gone(struct sandbox *sb)
     fault_point("delete.gone");
     m->counts.sandboxes--;
     m->counts.deleted_total++;
-    if (sb->free_attached)
-        sb->free_attached(steal_ptr(sb->attached));
     wake(&sb->waiters_gone, sb, NULL);
     fault_point("delete.answered");
     if (m->closing && list_empty(&m->all) && m->on_closed) {
@@ -255,12 +259,26 @@ static void start_failed(struct sandbox *sb, const struct error *err)
     sandbox_unref(sb);
 }
 
+static void fail_creating(struct sandbox *sb, const struct error *err)
+{
+    sandbox_ref(sb);
+    wake(&sb->waiters_ready, sb, err);
+    sandbox_delete(sb, NULL);
+    sandbox_unref(sb);
+}
+
 /* READY needs both: a runner that answers, and a row that outlives us. */
 static void ready_when_settled(struct sandbox *sb)
 {
     struct manager *m = sb->manager;
+    struct error err = {0};
     if (sb->state != SANDBOX_CREATING || !sb->started || sb->rows_pending)
         return;
+    if (sb->runner_ended || !sb->instance) {
+        error_set(&err, ERROR_CRASH, 0, "sandbox %s died while it was created", sb->id);
+        fail_creating(sb, &err);
+        return;
+    }
     sb->state = SANDBOX_READY;
     m->counts.creating--;
     m->counts.created_total++;
@@ -281,8 +299,7 @@ static void on_row_written(void *data, const struct error *err)
     if (err && sb->state == SANDBOX_CREATING) {
         struct error copy = {0};
         error_set(&copy, ERROR_NO_SPACE, 0, "the sandbox cannot be recorded: %s", err->message);
-        wake(&sb->waiters_ready, sb, &copy);
-        sandbox_delete(sb, NULL);
+        fail_creating(sb, &copy);
     }
     ready_when_settled(sb);
     sandbox_unref(sb);
@@ -485,8 +502,7 @@ static void expire_creating(struct manager *m)
         error_set(&err, ERROR_TIMEOUT, 0,
                   "the sandbox was not ready in time "
                   "(create_ready_timeout)");
-        wake(&sb->waiters_ready, sb, &err);
-        sandbox_delete(sb, NULL);
+        fail_creating(sb, &err);
         return; /* the list may have changed: the rest next time */
     }
 }
