@@ -1,5 +1,6 @@
 #include "api/run-reply.h"
 
+#include <signal.h>
 #include <stdlib.h>
 
 #include "api/request.h"
@@ -64,6 +65,8 @@ static void on_recorded(void *data, const struct error *err)
     struct api_request *req = c->req;
     c->req = NULL;
     fault_point("exec.recorded");
+    if (err) /* nobody will be able to ask for it */
+        exec_signal(w->exec, SIGKILL, NULL);
     if (req && err)
         api_fail(req, err);
     else if (req)

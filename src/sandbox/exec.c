@@ -142,9 +142,10 @@ static void finish(struct exec *e)
     wake(e);
     fault_point("exit.before-row");
     sandbox_release(sb);
-    if (e->forget_due)
+    bool ending = sb->state == SANDBOX_STOPPING || sb->state == SANDBOX_GONE;
+    if (!ending)
         settle_end(e);
-    if (e->hidden || sb->hidden || sb->state == SANDBOX_STOPPING || sb->state == SANDBOX_GONE) {
+    if (e->hidden || sb->hidden || ending) {
         exec_forget(e);
     } else if (!list_empty(&e->node)) {
         e->forget_at_ms = clock_mono_ms() + (int64_t)m->options.retention_ms;
@@ -588,7 +589,9 @@ void exec_enter_tables(struct exec *e)
     if (e->started_ns > sb->last_exec_ns)
         sb->last_exec_ns = e->started_ns;
     if (exec_is_done(e)) {
-        e->forget_at_ms = clock_mono_ms() + (int64_t)m->options.retention_ms;
+        int64_t age_ms = (clock_real_ns() - e->finished_ns) / 1000000;
+        int64_t left_ms = (int64_t)m->options.retention_ms - (age_ms > 0 ? age_ms : 0);
+        e->forget_at_ms = clock_mono_ms() + left_ms;
         list_append(&m->finished, &e->phase_node);
         return;
     }
@@ -781,6 +784,8 @@ int exec_cancel(struct exec *e, struct error *err)
     if (e->result.status == EXEC_CANCELING)
         return error_set(err, ERROR_CONFLICT, 0, "exec %s is being canceled already", e->id);
     e->result.status = EXEC_CANCELING;
+    if (persist_wants_exec(e))
+        persist_exec(e, NULL, NULL);
     uint32_t grace = e->sandbox->manager->options.kill_grace_ms;
     send_signal(e, SIGTERM, grace ? grace : 1);
     return 0;

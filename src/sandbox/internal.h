@@ -23,6 +23,7 @@ struct manager {
     struct list finished; /* execs whose retention runs, first to go first */
     struct list dirty;    /* sandboxes with frames that wait for company */
     struct loop_timer tick;
+    int64_t sweep_at_ms; /* 0: journals of nobody were swept */
     void (*on_closed)(void *data);
     void *closed_data;
     bool closing;
@@ -110,12 +111,13 @@ void exec_watch_journal(struct exec *e);
 struct exec *exec_alloc(struct sandbox *sb);
 void exec_enter_tables(struct exec *e);
 /* restore.c */
+void restore_sweep(struct manager *m);
 struct exec *exec_restore(struct sandbox *sb, const json_t *o, const void *snapshot, size_t len,
                           struct error *err);
 /* sandbox.c, for restore.c: CREATING when it is alive and adopted, else CRASHED. */
 struct sandbox *sandbox_restore(struct manager *m, const struct spec *spec, const char *owner,
                                 const char *id, const char *alias, const char *note,
-                                int64_t created_ns, bool alive);
+                                const char *failure, int64_t created_ns, bool alive);
 
 /* sandbox.c, for exec.c */
 void sandbox_break(struct sandbox *sb, const char *why);

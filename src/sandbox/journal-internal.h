@@ -49,6 +49,7 @@ struct journal {
     size_t carry_len[2];
     const char *fresh; /* the newest record's bytes, while readers are told of it */
     bool ended, lost;
+    bool end_held; /* the last record is an end that nobody may see yet */
     struct list readers;
 };
 

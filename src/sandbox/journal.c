@@ -284,6 +284,12 @@ void journal_append(struct journal *j, uint8_t stream, const char *data, size_t 
 
 void journal_end(struct journal *j)
 {
+    if (j->end_held) {
+        j->end_held = false;
+        j->ended = true;
+        notify(j);
+        return;
+    }
     for (uint8_t s = 1; s <= 2; s++)
         if (j->carry_len[s - 1]) {
             push(j, JOURNAL_OUTPUT, s, j->carry[s - 1], j->carry_len[s - 1]);
@@ -293,6 +299,12 @@ void journal_end(struct journal *j)
     push(j, JOURNAL_EXIT, 0, NULL, 0);
     j->ended = true;
     notify(j);
+}
+
+void journal_hold_end(struct journal *j)
+{
+    j->end_held = j->ended;
+    j->ended = false;
 }
 
 bool journal_ended(const struct journal *j)
@@ -314,5 +326,5 @@ uint64_t journal_durable_end(const struct journal *j, uint8_t stream)
 
 uint64_t journal_last_seq(const struct journal *j)
 {
-    return j->head.count + j->dropped_events + j->tail.count;
+    return j->head.count + j->dropped_events + j->tail.count - (j->end_held ? 1 : 0);
 }

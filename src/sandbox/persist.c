@@ -129,14 +129,15 @@ void persist_sandbox(struct sandbox *sb, store_done_fn on_durable, void *data)
     _cleanup_json_ json_t *o = json_pack("{s:s, s:s?, s:I, s:o, s:s?}", "owner", sb->owner, "alias",
                                          sb->alias, "created_ns", (json_int_t)sb->created_ns,
                                          "spec", format_spec(&sb->spec), "note", sb->note);
+    if (sb->state == SANDBOX_CRASHED)
+        json_object_set_new(o, "failure", json_message(sb->failure.message));
     json_format(o, &b);
     store_put(sb->manager->options.store, STORE_SANDBOX, sb->id, b.data, b.len, on_durable, data);
 }
 
-void persist_sandbox_remove(struct sandbox *sb)
+void persist_sandbox_remove(struct sandbox *sb, store_done_fn on_durable, void *data)
 {
-    if (persist_wants_sandbox(sb))
-        store_delete(sb->manager->options.store, STORE_SANDBOX, sb->id);
+    store_delete(sb->manager->options.store, STORE_SANDBOX, sb->id, on_durable, data);
 }
 
 /* --- execs */
@@ -184,6 +185,8 @@ void persist_exec(struct exec *e, store_done_fn on_durable, void *data)
     _cleanup_json_ json_t *o = format_exec(e, SIZE_MAX);
     if (exec_is_done(e))
         set_result(o, e);
+    else if (e->result.status == EXEC_CANCELING)
+        json_object_set_new(o, "canceling", json_true());
     json_format(o, &text);
     uint32_t len = (uint32_t)text.len;
     strbuf_append(&row, &len, sizeof(len));
@@ -198,7 +201,7 @@ void persist_exec(struct exec *e, store_done_fn on_durable, void *data)
 void persist_exec_remove(struct exec *e)
 {
     if (e->has_row)
-        store_delete(e->sandbox->manager->options.store, STORE_EXEC, e->id);
+        store_delete(e->sandbox->manager->options.store, STORE_EXEC, e->id, NULL, NULL);
     e->has_row = false;
 }
 
@@ -247,5 +250,7 @@ int persist_exec_parse(const json_t *obj, struct exec *e, struct error *err)
     e->finished_ns = (int64_t)number(obj, "finished_ns");
     if (result)
         parse_result(result, &e->result);
+    else if (json_is_true(json_object_get(obj, "canceling")))
+        e->result.status = EXEC_CANCELING;
     return 0;
 }

@@ -121,6 +121,12 @@ static void set_failure(struct sandbox *sb, const char *why)
 }
 
 /* CRASHED is entered once both are known: how PID 1 ended, and all that its runner had sent. */
+static void record_crash(struct sandbox *sb)
+{
+    if (persist_wants_sandbox(sb))
+        persist_sandbox(sb, NULL, NULL);
+}
+
 static void crash_when_settled(struct sandbox *sb)
 {
     char why[160];
@@ -139,6 +145,7 @@ static void crash_when_settled(struct sandbox *sb)
     sb->state = SANDBOX_CRASHED;
     sb->manager->counts.crashed_total++;
     log_warn("sandbox crashed id=%s: %s", sb->id, why);
+    record_crash(sb);
     gateway_streams_free(sb);
     exec_fail_all(sb, EXEC_FAILED, true, why);
     update_idle(sb);
@@ -176,6 +183,22 @@ static void on_runtime_exited(void *data, int wait_status, uint64_t oom_kills)
     sandbox_unref(sb);
 }
 
+static void say_gone(struct sandbox *sb, const struct error *err)
+{
+    wake(&sb->waiters_gone, sb, err);
+    fault_point("delete.answered");
+    sandbox_unref(sb);
+}
+
+/* A deletion that was answered must not be undone by a restart. */
+static void on_row_removed(void *data, const struct error *err)
+{
+    struct error copy = {0};
+    if (err)
+        error_set(&copy, ERROR_NO_SPACE, 0, "the deletion cannot be recorded: %s", err->message);
+    say_gone(data, err ? &copy : NULL);
+}
+
 static void gone(struct sandbox *sb)
 {
     struct manager *m = sb->manager;
@@ -187,17 +210,18 @@ static void gone(struct sandbox *sb)
     if (sb->alias_key)
         map_remove(m->by_alias, sb->alias_key);
     fault_point("delete.before-row");
-    persist_sandbox_remove(sb);
+    bool wait = persist_wants_sandbox(sb) && !m->closing;
+    if (persist_wants_sandbox(sb))
+        persist_sandbox_remove(sb, wait ? on_row_removed : NULL, sb);
     fault_point("delete.gone");
     m->counts.sandboxes--;
     m->counts.deleted_total++;
-    wake(&sb->waiters_gone, sb, NULL);
-    fault_point("delete.answered");
+    if (!wait)
+        say_gone(sb, NULL);
     if (m->closing && list_empty(&m->all) && m->on_closed) {
         void (*on_closed)(void *) = steal_ptr(m->on_closed);
         on_closed(m->closed_data);
     }
-    sandbox_unref(sb);
 }
 
 void sandbox_delete(struct sandbox *sb, struct sandbox_waiter *w)
@@ -243,6 +267,7 @@ static void start_failed(struct sandbox *sb, const struct error *err)
         sb->manager->counts.creating--;
         sb->state = SANDBOX_CRASHED;
         set_failure(sb, err->message);
+        record_crash(sb);
         exec_fail_all(sb, EXEC_FAILED, true, err->message);
         wake(&sb->waiters_ready, sb, &copy);
         update_idle(sb);
@@ -437,7 +462,7 @@ struct sandbox *sandbox_create(struct manager *m, const struct spec *spec, const
 /* A sandbox whose adoption fails is one that died with the earlier control plane. */
 struct sandbox *sandbox_restore(struct manager *m, const struct spec *spec, const char *owner,
                                 const char *id, const char *alias, const char *note,
-                                int64_t created_ns, bool alive)
+                                const char *failure, int64_t created_ns, bool alive)
 {
     struct error err = {0};
     struct sandbox *sb = sandbox_new(m, spec, owner, id);
@@ -453,7 +478,7 @@ struct sandbox *sandbox_restore(struct manager *m, const struct spec *spec, cons
     if (alive && sb->ops && sb->ops->adopt)
         sb->instance = sb->ops->adopt(m->options.host, sb->id, spec, &runtime_events, sb, &err);
     if (!sb->instance) {
-        set_failure(sb, "the daemon ended and took it along");
+        set_failure(sb, failure ? failure : "the daemon ended and took it along");
         sb->state = SANDBOX_CRASHED;
         m->counts.creating--;
         sandbox_unref(sb); /* the runtime's */
@@ -524,6 +549,7 @@ static void on_tick(void *data)
     expire_creating(m);
     expire_idle(m);
     expire_execs(m);
+    restore_sweep(m);
     flush_dirty(m);
 }
 
