@@ -24,6 +24,8 @@
 struct strbuf;
 struct journal;
 
+#define JOURNAL_EVENT_MAX (64 * 1024) /* bytes of one event */
+
 /* The numbers are in files: new ones go to the end. */
 enum journal_type {
     JOURNAL_START,
