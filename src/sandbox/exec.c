@@ -182,6 +182,10 @@ static void describe_end(struct exec *e)
     } else if (r->status == EXEC_CANCELING) {
         r->status = EXEC_CANCELED;
         snprintf(r->error, sizeof(r->error), "canceled");
+    } else if (e->interrupted && r->signo) {
+        r->status = EXEC_FAILED;
+        snprintf(r->error, sizeof(r->error),
+                 "interrupted: the daemon restarted before all of its input was sent");
     } else if (r->oom_killed) {
         r->status = EXEC_FAILED;
         snprintf(r->error, sizeof(r->error),
@@ -495,6 +499,23 @@ static bool id_is_elsewhere(const struct sandbox *sb, const char *id)
     return false;
 }
 
+static void send_signal(struct exec *e, int signo, uint32_t kill_grace_ms);
+
+/* Half of its input must not pass for all of it. */
+static void resume_stdin(struct exec *e, const struct msg_state *m)
+{
+    if (!e->stdin_whole || m->exited)
+        return;
+    if (m->stdin_received < e->stdin_given) {
+        e->interrupted = true;
+        send_signal(e, SIGKILL, 0);
+        return;
+    }
+    struct msg_stdin_close close = {.offset = e->stdin_given};
+    msg_stdin_close_format(runner_out(e->sandbox->runner), e->stream, &close);
+    e->stdin_close_sent = true;
+}
+
 static void on_state(void *data, uint32_t stream, const struct msg_state *m)
 {
     struct sandbox *sb = data;
@@ -520,6 +541,7 @@ static void on_state(void *data, uint32_t stream, const struct msg_state *m)
         return;
     }
     send_position(e);
+    resume_stdin(e, m);
 }
 
 static struct exec *find_unresumed(struct sandbox *sb)
@@ -617,6 +639,8 @@ static struct exec *exec_new(struct sandbox *sb, const struct exec_spec *spec)
     e->started_ns = clock_real_ns();
     e->stdin_open = spec->open_stdin || spec->stdin_len || spec->pty;
     e->stdin_close_wanted = e->stdin_open && !spec->open_stdin && !spec->pty;
+    e->stdin_whole = e->stdin_close_wanted;
+    e->stdin_given = spec->stdin_len;
     size_t queue = o->max_stdin_queue > spec->stdin_len ? o->max_stdin_queue : spec->stdin_len;
     strbuf_init(&e->stdin_queue, queue);
     if (spec->stdin_len)

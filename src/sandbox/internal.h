@@ -90,6 +90,9 @@ struct exec {
     struct strbuf stdin_queue;
     uint64_t stdin_base, stdin_sent;
     bool stdin_open, stdin_close_wanted, stdin_close_sent;
+    bool stdin_whole; /* all there will be came with the request: stdin_given bytes */
+    uint64_t stdin_given;
+    bool interrupted; /* some of it died with an earlier control plane */
     void (*on_stdin_drain)(void *data);
     void *stdin_drain_data;
     bool awaiting_stats;

@@ -144,11 +144,14 @@ void persist_sandbox_remove(struct sandbox *sb, store_done_fn on_durable, void *
 
 static json_t *format_exec(const struct exec *e, size_t max_argv)
 {
-    return json_pack("{s:s, s:s, s:o, s:b, s:b, s:b, s:b, s:I, s:I}", "id", e->id, "sandbox",
-                     e->sandbox->id, "argv", format_strings(e->argv, max_argv), "pty", e->pty,
-                     "hidden", e->hidden, "block", e->block_output, "stdin",
-                     e->stdin_open && !e->stdin_close_wanted, "timeout_ms",
-                     (json_int_t)e->timeout_ms, "started_ns", (json_int_t)e->started_ns);
+    json_t *o = json_pack("{s:s, s:s, s:o, s:b, s:b, s:b, s:b, s:I, s:I}", "id", e->id, "sandbox",
+                          e->sandbox->id, "argv", format_strings(e->argv, max_argv), "pty", e->pty,
+                          "hidden", e->hidden, "block", e->block_output, "stdin",
+                          e->stdin_open && !e->stdin_close_wanted, "timeout_ms",
+                          (json_int_t)e->timeout_ms, "started_ns", (json_int_t)e->started_ns);
+    if (e->stdin_whole)
+        json_object_set_new(o, "stdin_bytes", json_integer((json_int_t)e->stdin_given));
+    return o;
 }
 
 char *persist_exec_tag(const struct exec *e)
@@ -245,6 +248,8 @@ int persist_exec_parse(const json_t *obj, struct exec *e, struct error *err)
     e->hidden = json_is_true(json_object_get(obj, "hidden"));
     e->block_output = json_is_true(json_object_get(obj, "block"));
     e->stdin_open = json_is_true(json_object_get(obj, "stdin"));
+    e->stdin_whole = json_is_integer(json_object_get(obj, "stdin_bytes"));
+    e->stdin_given = number(obj, "stdin_bytes");
     e->timeout_ms = number(obj, "timeout_ms");
     e->started_ns = (int64_t)number(obj, "started_ns");
     e->finished_ns = (int64_t)number(obj, "finished_ns");

@@ -294,6 +294,25 @@ def _():
         equal(again(d, "DELETE", sb.path).status, 200)
 
 
+@test("input that died with the control plane: the command is ended, it does not take half for all")
+def _():
+    with Daemon() as d, d.sandbox() as sb:
+        for size, whole in ((900000, False), (50000, True)):
+            a = d.post(sb.path + "/exec", {"command": ["sh", "-c", "sleep 1.5; wc -c"], "stdin": "x" * size,
+                                           "async": True})
+            path = f"{sb.path}/execs/{a.json['exec_id']}"
+            os.kill(d.get("/v1/status").json["pid"], signal.SIGKILL)
+            wait_for(lambda: again(d, "GET", path).json["status"] != "running", "its end", 8)
+            got = again(d, "GET", path).json
+            if whole:
+                equal(got["status"], "completed", got)
+                equal(events_of(d, path)[1]["data"], f"{size}\n")
+            else:
+                equal(got["status"], "failed", got)
+                check("interrupted" in got["error"], got)
+        equal(again(d, "DELETE", sb.path).status, 200)
+
+
 @test("a canceled command is canceled after a restart")
 def _():
     with Daemon(config="kill_grace: 1s\n") as d:
