@@ -172,8 +172,12 @@ void handle_b_create(struct api_request *req)
     _cleanup_strv_ char **command = NULL;
     struct sandbox *sb = NULL;
     spec_copy(&spec, req->options->default_spec);
-    if (parse_create(req, &spec, &name, &command, &err) >= 0)
-        sb = sandbox_create(req->options->manager, &spec, req->owner, name, NULL, false, &err);
+    int r = parse_create(req, &spec, &name, &command, &err);
+    struct sandbox *found = r >= 0 && !command ? sandbox_of_key(req, &name) : NULL;
+    if (r >= 0)
+        sb = found ? found
+                   : sandbox_create(req->options->manager, &spec, req->owner, name, NULL, false,
+                                    &err);
     spec_done(&spec);
     if (sb && start_command(req, sb, command, &err) < 0) {
         sandbox_delete(sb, NULL);

@@ -1,6 +1,7 @@
 #include "api/idempotency.h"
 
 #include <openssl/evp.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "api/request.h"
@@ -12,7 +13,8 @@
 #include "base/strbuf.h"
 #include "store/store.h"
 
-#define KEY_MAX 255
+#define KEY_MAX    255
+#define NAME_BYTES 12 /* of a hash; nobody meets another's by chance */
 
 struct waiting {
     struct list node;
@@ -24,6 +26,7 @@ struct idempotency {
     struct idempotency_table *table;
     char *key;
     unsigned char digest[32];
+    char name[NAME_BYTES * 2 + 1];
     bool done;
     int64_t expires_ns; /* real time, because it outlives us */
     int status;
@@ -95,6 +98,23 @@ static void wait_for(struct idempotency *e, struct api_request *req)
     req->on_abort = on_waiting_abort;
 }
 
+/* From the key, with owner and route in it, and the body. */
+static void name_fill(struct idempotency *e)
+{
+    unsigned char hash[EVP_MAX_MD_SIZE];
+    _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(SIZE_MAX);
+    strbuf_puts(&b, e->key);
+    strbuf_append(&b, e->digest, sizeof(e->digest));
+    EVP_Digest(b.data, b.len, hash, NULL, EVP_sha256(), NULL);
+    for (size_t i = 0; i < NAME_BYTES; i++)
+        snprintf(e->name + 2 * i, 3, "%02x", hash[i]);
+}
+
+const char *idempotency_name(const struct idempotency *e)
+{
+    return e->name;
+}
+
 static struct idempotency *entry_new(struct idempotency_table *t, const char *key,
                                      const unsigned char digest[32])
 {
@@ -102,6 +122,7 @@ static struct idempotency *entry_new(struct idempotency_table *t, const char *ke
     e->table = t;
     e->key = xstrdup(key);
     memcpy(e->digest, digest, 32);
+    name_fill(e);
     list_init(&e->waiting);
     list_append(&t->order, &e->node);
     map_put(t->entries, key, e);

@@ -11,5 +11,8 @@ void sandbox_reply_ready(struct api_request *req, struct sandbox *sb, int status
                          json_t *(*view)(struct sandbox *sb));
 void sandbox_reply_deleted(struct api_request *req, struct sandbox *sb, int status,
                            json_t *(*view)(struct sandbox *sb));
+/* What an earlier try with the same key made before a restart kept its answer; NULL: nothing, then
+ * *name (where it is NULL) becomes the name under which a later try finds it. */
+struct sandbox *sandbox_of_key(struct api_request *req, const char **name);
 /* DNS-1123, at most 63. */
 int sandbox_name_check(const char *name, struct error *err);

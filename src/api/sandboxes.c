@@ -1,8 +1,10 @@
 /* Native sandboxes: create from a spec, get, list, delete, stats. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "api/handlers.h"
+#include "api/idempotency.h"
 #include "api/sandbox-reply.h"
 #include "api/spec-json.h"
 #include "api/view.h"
@@ -113,6 +115,23 @@ static json_t *view_created(struct sandbox *sb)
     return view_sandbox(sb);
 }
 
+struct sandbox *sandbox_of_key(struct api_request *req, const char **name)
+{
+    char id[NAME_MAX_ + 8];
+    if (*name || !req->idempotency)
+        return NULL;
+    const char *own = idempotency_name(req->idempotency);
+    snprintf(id, sizeof(id), "sbx-%s", own);
+    struct sandbox *sb = sandbox_find(req->options->manager, req->owner, id);
+    if (sb && sandbox_state(sb) == SANDBOX_CRASHED) {
+        sandbox_delete(sb, NULL); /* it died with the answer: this try makes it anew */
+        sb = sandbox_find(req->options->manager, req->owner, id);
+    }
+    if (!sb)
+        *name = own;
+    return sb && sandbox_state(sb) != SANDBOX_STOPPING ? sb : NULL;
+}
+
 void handle_sandbox_create(struct api_request *req)
 {
     struct error err = {0};
@@ -126,6 +145,8 @@ void handle_sandbox_create(struct api_request *req)
     if (r >= 0)
         r = spec_json_parse(req->body, req->options, &spec, &err);
     if (r >= 0)
+        sb = sandbox_of_key(req, &name);
+    if (r >= 0 && !sb)
         sb = sandbox_create(req->options->manager, &spec, req->owner, name, NULL, false, &err);
     spec_done(&spec);
     if (!sb)

@@ -121,7 +121,29 @@ def _():
             check_nothing_left(d)
 
 
-def run_async(fault, generations=2):
+@test("create with a key: repeated after a kill at each step there is one sandbox")
+def _():
+    for path, status in (("/v1/sandboxes", 201), ("/sandboxes", 200)):
+        for fault in ("create.before-row", "create.before-plan", "create.plan-sent", "create.started",
+                      "create.before-answer", "commit.before", "commit.done"):
+            with armed(fault) as d:
+                def create():
+                    return d.post(path, {"env": {"A": "b"}}, headers={"Idempotency-Key": "one"})
+                try:
+                    create()
+                except BROKEN:
+                    pass
+                check_killed(d, fault)
+                again(d, "GET", "/healthz")
+                a = create()
+                equal((fault, a.status), (fault, status), a)
+                listed = again(d, "GET", "/v1/sandboxes").json["sandboxes"]
+                equal([(b["id"], b["state"]) for b in listed], [(a.json["id"], "ready")], fault)
+                equal(create().json, a.json, fault)
+                check_nothing_left(d)
+
+
+def run_async(fault):
     """A sandbox, an exec that runs into the fault, and what is known of it afterwards."""
     with armed(fault) as d:
         sandbox = d.sandbox().id
