@@ -9,6 +9,7 @@
 #include <sys/fsuid.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -145,7 +146,10 @@ static int open_pipe(int end, int *ret_ours, int *ret_theirs)
         return -errno;
     *ret_ours = fds[!end];
     *ret_theirs = fds[end];
-    return fcntl(*ret_ours, F_SETFL, O_NONBLOCK) < 0 ? -errno : 0;
+    /* The command is another user, and may open its own end once more: /dev/stdout. */
+    if (fchmod(*ret_theirs, 0666) < 0 || fcntl(*ret_ours, F_SETFL, O_NONBLOCK) < 0)
+        return -errno;
+    return 0;
 }
 
 static int open_stdio_pipes(struct runner *r, const struct msg_spawn *m, int ours[3], int theirs[3])

@@ -187,6 +187,14 @@ def _():
     equal(sb.sh("echo still here; exit 3")["exit_code"], 3)
 
 
+@test("P5 a command's own streams are its own: it may open them again, and nobody else's")
+def _():
+    r = sb.sh("echo out > /dev/stdout; echo err > /dev/stderr")
+    equal((r["stdout"], r["stderr"]), ("out\n", "err\n"))
+    for fd in (0, 1, 2):
+        refused(sb, "write", f"/proc/1/fd/{fd}", "x", errors="EACCES EPERM")
+
+
 @test("P5 the runner's helpers: what serves an upload cannot be looked into")
 def _():
     spy_on_helper(sb)

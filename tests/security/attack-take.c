@@ -1,0 +1,180 @@
+/* Using things up: each prints how many it got, and holds them for the seconds it is told. */
+#include "attack.h"
+
+#include <errno.h>
+#include <linux/aio_abi.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/inotify.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/shm.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+
+static int hold(const char *what, long n, int error, char **args)
+{
+    printf("%s %ld %s\n", what, n, error ? strerrorname_np(error) : "all");
+    fflush(stdout);
+    if (args[1])
+        sleep((unsigned)atoi(args[1]));
+    return error ? -error : 0;
+}
+
+static int attack_take_inotify(char **args)
+{
+    long n = 0;
+    for (; n < atol(args[0]); n++)
+        if (inotify_init1(IN_CLOEXEC) < 0)
+            return hold("instances", n, errno, args);
+    return hold("instances", n, 0, args);
+}
+
+static int attack_take_watches(char **args)
+{
+    long n = 0;
+    int fd = inotify_init1(IN_CLOEXEC);
+    for (; n < atol(args[0]); n++) {
+        char name[32];
+        snprintf(name, sizeof(name), "watch-%ld", n);
+        close(open(name, O_WRONLY | O_CREAT, 0600));
+        int r = inotify_add_watch(fd, name, IN_MODIFY);
+        if (r < 0)
+            return hold("watches", n, errno, args);
+    }
+    return hold("watches", n, 0, args);
+}
+
+static int attack_take_aio(char **args)
+{
+    long n = 0;
+    for (; n < atol(args[0]); n++) {
+        aio_context_t context = 0;
+        if (syscall(SYS_io_setup, 1024, &context) < 0)
+            return hold("contexts", n, errno, args);
+    }
+    return hold("contexts", n, 0, args);
+}
+
+static int attack_take_ptys(char **args)
+{
+    long n = 0;
+    struct rlimit l;
+    getrlimit(RLIMIT_NOFILE, &l);
+    l.rlim_cur = l.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &l);
+    for (; n < atol(args[0]); n++)
+        if (open("/dev/ptmx", O_RDWR | O_NOCTTY) < 0)
+            return hold("terminals", n, errno, args);
+    return hold("terminals", n, 0, args);
+}
+
+static int attack_take_fds(char **args)
+{
+    long n = 0;
+    for (; n < atol(args[0]); n++)
+        if (open("/dev/null", O_RDONLY) < 0)
+            return hold("descriptors", n, errno, args);
+    return hold("descriptors", n, 0, args);
+}
+
+static int attack_take_files(char **args)
+{
+    long n = 0;
+    for (; n < atol(args[0]); n++) {
+        char name[32];
+        snprintf(name, sizeof(name), "file-%ld", n);
+        int fd = open(name, O_WRONLY | O_CREAT, 0600);
+        if (fd < 0)
+            return hold("files", n, errno, args);
+        close(fd);
+    }
+    return hold("files", n, 0, args);
+}
+
+static int attack_take_processes(char **args)
+{
+    long n = 0;
+    for (; n < atol(args[0]); n++) {
+        pid_t pid = fork();
+        if (pid < 0)
+            return hold("processes", n, errno, args);
+        if (pid == 0)
+            for (;;)
+                pause();
+    }
+    return hold("processes", n, 0, args);
+}
+
+static int attack_fork_bomb(char **args)
+{
+    time_t end = time(NULL) + atol(args[0]);
+    while (time(NULL) < end)
+        if (fork() < 0)
+            sched_yield();
+    return 0;
+}
+
+static int attack_take_memory(char **args)
+{
+    for (long mib = 0; mib < atol(args[0]); mib++) {
+        char *p = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (p == MAP_FAILED)
+            return hold("mebibytes", mib, errno, args);
+        memset(p, 1, 1 << 20);
+    }
+    return hold("mebibytes", atol(args[0]), 0, args);
+}
+
+/* Memory that belongs to no process: files of memory, System V segments. */
+static int attack_take_shared(char **args)
+{
+    for (long mib = 0; mib < atol(args[0]); mib += 16) {
+        int id = shmget(IPC_PRIVATE, 16 << 20, IPC_CREAT | 0600);
+        char *p = id < 0 ? (void *)-1 : shmat(id, NULL, 0);
+        if (p == (void *)-1)
+            return hold("mebibytes", mib, errno, args);
+        memset(p, 1, 16 << 20);
+        shmdt(p);
+    }
+    return hold("mebibytes", atol(args[0]), 0, args);
+}
+
+static int attack_spin(char **args)
+{
+    struct timespec start, now;
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    do
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    while (now.tv_sec - start.tv_sec < atol(args[0]));
+    return 0;
+}
+
+/* Stops every process it may signal, again and again: the runner's next child among them. */
+static int attack_stop_all(char **args)
+{
+    time_t end = time(NULL) + atol(args[0]);
+    while (time(NULL) < end)
+        kill(-1, SIGSTOP);
+    return 0;
+}
+
+const struct attack attacks_by_taking[] = {
+    {"take-inotify", "COUNT [SECONDS]", attack_take_inotify},
+    {"take-watches", "COUNT [SECONDS]", attack_take_watches},
+    {"take-aio", "COUNT [SECONDS]", attack_take_aio},
+    {"take-ptys", "COUNT [SECONDS]", attack_take_ptys},
+    {"take-fds", "COUNT [SECONDS]", attack_take_fds},
+    {"take-files", "COUNT [SECONDS]", attack_take_files},
+    {"take-processes", "COUNT [SECONDS]", attack_take_processes},
+    {"take-memory", "MIB [SECONDS]", attack_take_memory},
+    {"take-shared", "MIB [SECONDS]", attack_take_shared},
+    {"fork-bomb", "SECONDS", attack_fork_bomb},
+    {"spin", "SECONDS", attack_spin},
+    {"stop-all", "SECONDS", attack_stop_all},
+    {NULL, NULL, NULL},
+};
