@@ -1,7 +1,7 @@
 # A thin front for Meson. `make demo` shows the main job; `make check` runs every test.
 BUILD ?= build
 
-.PHONY: all demo run check check-guest install bench fuzz asan clean deps-build deps-test deps-bench \
+.PHONY: all demo run check check-guest install bench soak fuzz asan clean deps-build deps-test deps-bench \
     deps-guest
 
 all: deps-build
@@ -26,6 +26,10 @@ install: all
 
 bench: deps-bench all
 	@bench/run.sh $(BUILD)
+
+# SOAK_SECONDS (600), SOAK_CLIENTS, SOAK_SEED: see tests/soak/soak.py.
+soak: deps-test all
+	@BUILD=$(BUILD) tests/soak/soak.py
 
 # FUZZ_SECONDS a target, FUZZ a list of targets (default: all).
 fuzz: deps-test

@@ -275,17 +275,21 @@ void handle_b_exec(struct api_request *req)
         r = json_member_bool(req->body, "async", &async, &err);
     if (r >= 0)
         r = json_member_int(req->body, "timeout_seconds", 0, max_seconds, &seconds, &err);
+    enum exec_on_limit on_limit = EXEC_LIMIT_DEFAULT;
+    if (r >= 0)
+        r = spec_json_on_limit(req->body, &on_limit, &err);
     if (r < 0) {
         api_fail(req, &err);
         return;
     }
     uint64_t timeout = seconds ? (uint64_t)seconds * 1000 : o->exec_timeout_ms;
-    struct run_request run = {
-        .manager = o->manager,
-        .owner = req->owner,
-        .sandbox = sb,
-        .call = {.tool = "exec", .capabilities = CAPABILITY_UNSAFE},
-        .exec = {.argv = command, .timeout_ms = timeout ? timeout : o->exec_max_timeout_ms}};
+    struct run_request run = {.manager = o->manager,
+                              .owner = req->owner,
+                              .sandbox = sb,
+                              .call = {.tool = "exec", .capabilities = CAPABILITY_UNSAFE},
+                              .exec = {.argv = command,
+                                       .timeout_ms = timeout ? timeout : o->exec_max_timeout_ms,
+                                       .on_limit = on_limit}};
     run_reply(req, &run, async ? RUN_ASYNC : RUN_SYNC, async ? view_started : view_finished,
               o->max_output_bytes);
 }
@@ -305,6 +309,8 @@ static json_t *view_status(const struct exec *e)
                             json_integer((json_int_t)((exec_timeout_ms(e) + 999) / 1000)));
     if (*r->error)
         json_object_set_new(o, "error", json_message(r->error));
+    if (exec_output_blocked(e))
+        json_object_set_new(o, "output_blocked", json_true());
     return o;
 }
 
@@ -343,12 +349,13 @@ void handle_b_stream(struct api_request *req)
         error_field(&err, "exec_id", "'exec_id' is missing in the query");
     else if (!e)
         error_set(&err, ERROR_NOT_FOUND, 0, "sandbox %s has no exec '%.80s'", sandbox_id(sb), id);
-    uint64_t since = 0;
-    if (!e || api_check_stream(req, &since, &err) < 0) {
+    struct stream_query q;
+    if (!e || stream_query_parse(req, &q, &err) < 0) {
         api_fail(req, &err);
         return;
     }
-    stream_ws(api_take(req), e, since);
+    q.follow = true;
+    stream_open(api_take(req), e, &q, NULL, NULL);
 }
 
 void handle_b_ingest(struct api_request *req)

@@ -15,10 +15,11 @@
 
 #define EXEC_LIST_MAX 10000
 
-static bool wants_ndjson(const struct api_request *req, const struct exec_json *x)
+static bool wants_stream(const struct api_request *req, const struct exec_json *x)
 {
     const char *accept = http_request_header(req->http, "Accept");
-    return x->stream || (accept && strstr(accept, "application/x-ndjson"));
+    return x->stream || (accept && (strstr(accept, "application/x-ndjson") ||
+                                    strstr(accept, "text/event-stream")));
 }
 
 static struct run_request make_request(const struct api_request *req, const struct exec_json *x)
@@ -42,7 +43,7 @@ void handle_run(struct api_request *req)
         r = error_field(&err, "open_stdin", "'open_stdin' needs a sandbox of its own");
     if (r >= 0)
         r = spec_json_parse(req->body, req->options, &spec, &err);
-    bool stream = r >= 0 && wants_ndjson(req, &x);
+    bool stream = r >= 0 && wants_stream(req, &x);
     if (stream && req->idempotency)
         r = error_set(&err, ERROR_INVALID, 0, "a stream cannot have an Idempotency-Key");
     if (r < 0) {
@@ -81,7 +82,7 @@ void handle_exec(struct api_request *req)
     } else {
         struct run_request run = make_request(req, &x);
         run.sandbox = sb;
-        enum run_mode mode = async ? RUN_ASYNC : wants_ndjson(req, &x) ? RUN_STREAM : RUN_SYNC;
+        enum run_mode mode = async ? RUN_ASYNC : wants_stream(req, &x) ? RUN_STREAM : RUN_SYNC;
         run_reply(req, &run, mode, async ? view_async : view_result, x.max_output_bytes);
     }
     exec_json_done(&x);
@@ -120,14 +121,14 @@ void handle_exec_logs(struct api_request *req)
     if (!e)
         return;
     struct error err = {0};
-    uint64_t since;
-    if (api_check_stream(req, &since, &err) < 0) {
+    struct stream_query q;
+    if (stream_query_parse(req, &q, &err) < 0) {
         api_fail(req, &err);
         return;
     }
     const char *follow = http_request_query(req->http, "follow");
-    bool wait = follow && strcmp(follow, "0") != 0 && strcmp(follow, "false") != 0;
-    stream_ndjson(api_take(req), e, since, wait, NULL, NULL);
+    q.follow = follow && strcmp(follow, "0") != 0 && strcmp(follow, "false") != 0;
+    stream_open(api_take(req), e, &q, NULL, NULL);
 }
 
 /* Answers with the exec's state, or with why not. */

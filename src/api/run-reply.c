@@ -5,6 +5,7 @@
 #include "api/request.h"
 #include "api/stream.h"
 #include "base/alloc.h"
+#include "base/fault.h"
 #include "tool/run.h"
 
 struct run_call {
@@ -54,6 +55,7 @@ static void on_recorded(void *data, const struct error *err)
     struct run_call *c = w->call;
     struct api_request *req = c->req;
     c->req = NULL;
+    fault_point("exec.recorded");
     if (req && err)
         api_fail(req, err);
     else if (req)
@@ -84,7 +86,8 @@ static void on_started(void *data, struct run *run, struct exec *e)
         return;
     }
     c->req = NULL;
-    stream_ndjson(api_take(req), e, 0, true, on_gone, c);
+    struct stream_query q = {.kind = stream_kind_wanted(req->http), .follow = true};
+    stream_open(api_take(req), e, &q, on_gone, c);
 }
 
 static void on_done(void *data, struct run *run, struct exec *e, const struct error *err)

@@ -380,6 +380,18 @@ static int parse_input(const json_t *body, struct exec_json *x, struct error *er
     return r;
 }
 
+int spec_json_on_limit(const json_t *body, enum exec_on_limit *ret, struct error *err)
+{
+    const char *text = NULL;
+    int r = json_member_string(body, "on_output_limit", &text, err);
+    if (r < 0 || !text)
+        return r;
+    if (strcmp(text, "block") != 0 && strcmp(text, "truncate") != 0)
+        return error_field(err, "on_output_limit", "'on_output_limit' is 'truncate' or 'block'");
+    *ret = *text == 'b' ? EXEC_LIMIT_BLOCK : EXEC_LIMIT_TRUNCATE;
+    return 0;
+}
+
 int exec_json_parse(const json_t *body, const struct api_options *o, struct exec_json *ret,
                     struct error *err)
 {
@@ -396,6 +408,8 @@ int exec_json_parse(const json_t *body, const struct api_options *o, struct exec
         r = parse_input(body, &x, err);
     if (r >= 0)
         r = json_member_bool(body, "stream", &x.stream, err);
+    if (r >= 0)
+        r = spec_json_on_limit(body, &x.spec.on_limit, err);
     if (r >= 0)
         r = json_member_int(body, "max_output_bytes", 0, max_output, &max_output, err);
     x.max_output_bytes = (size_t)max_output;

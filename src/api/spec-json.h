@@ -14,6 +14,9 @@ int spec_json_parse(const json_t *body, const struct api_options *o, struct spec
 /* An object of strings as KEY=VALUE; names are checked. NULL or null gives NULL. */
 int spec_json_env(const json_t *body, const char *key, char ***ret, struct error *err);
 
+/* "on_output_limit": "truncate" or "block". */
+int spec_json_on_limit(const json_t *body, enum exec_on_limit *ret, struct error *err);
+
 /* What runs, with the strings it points to. */
 struct exec_json {
     struct exec_spec spec;

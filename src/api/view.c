@@ -1,5 +1,6 @@
 #include "api/view.h"
 
+#include <assert.h>
 #include <openssl/evp.h>
 #include <stdio.h>
 #include <string.h>
@@ -152,6 +153,8 @@ json_t *view_exec(const struct exec *e)
     json_object_set_new(o, "finished_at", view_time(exec_finished_ns(e)));
     if (exec_timeout_ms(e))
         json_object_set_new(o, "timeout_ms", json_integer((json_int_t)exec_timeout_ms(e)));
+    if (exec_output_blocked(e))
+        json_object_set_new(o, "output_blocked", json_true());
     if (exec_is_done(e))
         json_object_set_new(o, "usage", view_usage(&exec_result(e)->usage));
     return o;
@@ -217,12 +220,14 @@ json_t *view_result(struct exec *e, size_t max)
 
 json_t *view_event(struct exec *e, const struct journal_event *ev)
 {
-    static const char *const types[] = {"start", "output", "cut", "exit"};
+    static const char *const types[] = {"start", "output", "cut", "exit", "blocked"};
+    static_assert(ELEMENTS(types) == _JOURNAL_TYPE_MAX, "a name per type");
     json_t *o =
         json_pack("{s:s, s:s, s:I, s:s}", "sandbox_id", sandbox_id(exec_sandbox(e)), "exec_id",
                   exec_id(e), "seq", (json_int_t)ev->seq, "type", types[ev->type]);
     if (ev->type == JOURNAL_OUTPUT) {
         json_object_set_new(o, "stream", json_string(ev->stream == 1 ? "stdout" : "stderr"));
+        json_object_set_new(o, "offset", json_integer((json_int_t)ev->offset));
         view_set_bytes(o, "data", ev->data, ev->len);
     } else if (ev->type == JOURNAL_CUT) {
         json_object_set_new(o, "dropped_bytes", json_integer((json_int_t)ev->dropped_bytes));

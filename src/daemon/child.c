@@ -13,6 +13,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "daemon/config.h"
@@ -80,14 +81,15 @@ static int arrange(const struct supervise_options *o, const struct child_control
     return handover_arrange(fds, n);
 }
 
-/* Settings of the sanitizers, which are read at start; nothing else of the operator's. */
+/* Settings of the sanitizers, which are read at start, and a test's fault; nothing else of the
+ * operator's. */
 static char **child_environment(void)
 {
-    static char *env[4];
-    static const char *const names[] = {"ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS"};
-    static char text[3][512];
+    static const char *const names[] = {"ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS",
+                                        "MAS_FAULT"};
+    static char text[ELEMENTS(names)][512], *env[ELEMENTS(names) + 1];
     size_t n = 0;
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < ELEMENTS(names); i++) {
         const char *value = getenv(names[i]);
         if (!value)
             continue;

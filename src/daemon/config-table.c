@@ -183,7 +183,10 @@ const struct config_key config_keys[] = {
     DURATION(kill_grace, "5s", 0, HOURS, "between SIGTERM and SIGKILL"),
     INT(stream_buffer, "200", 1, 1000000, "events of a command kept even when the journal is cut"),
     SIZE(journal_exec_bytes, "64Mi", 64 * KIB, TIB, "output kept of one command"),
+    SIZE(journal_sandbox_bytes, "256Mi", 64 * KIB, TIB, "output kept of all commands of a sandbox"),
     SIZE(journal_total_bytes, "1Gi", MIB, 1024 * TIB, "output kept of all commands"),
+    CHOICE(journal_full, "truncate", "truncate|block",
+           "over these: keep head and tail, or hold the command back"),
 
     GROUP("Contract B"),
     STRING(image, NULL, "image of a sandbox; this build has none: the host's root is the image"),

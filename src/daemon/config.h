@@ -90,7 +90,8 @@ struct config {
     int64_t create_ready_timeout_ms;
     int64_t drain_grace_ms, kill_grace_ms;
     int64_t stream_buffer;
-    int64_t journal_exec_bytes, journal_total_bytes;
+    int64_t journal_exec_bytes, journal_sandbox_bytes, journal_total_bytes;
+    char *journal_full;
 
     /* life times */
     int64_t idle_ttl_ms;

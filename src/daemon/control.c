@@ -4,11 +4,13 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/fault.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "daemon/config.h"
@@ -109,6 +111,8 @@ int control_stage(void)
         return CONTROL_EXIT_REFUSED;
     }
     setup_log(&c);
+    if (c.debug_endpoints)
+        fault_arm(getenv("MAS_FAULT"), h.generation);
     if (drop(&h, &c, &err) < 0) {
         log_error("control plane cannot give up its privileges: %s", err.message);
         return CONTROL_EXIT_REFUSED;

@@ -71,6 +71,8 @@ static struct manager *make_manager(struct control *k, int journal_dir)
                     .limit_bytes = (uint64_t)c->journal_exec_bytes,
                     .min_events = (size_t)c->stream_buffer,
                     .total_limit = (uint64_t)c->journal_total_bytes},
+        .journal_sandbox_bytes = (uint64_t)c->journal_sandbox_bytes,
+        .journal_block = strcmp(c->journal_full, "block") == 0,
         .max_sandboxes = (size_t)c->max_sandboxes,
         .max_execs = (size_t)c->max_execs,
         .max_execs_per_sandbox = (size_t)c->max_execs_per_sandbox,

@@ -131,6 +131,9 @@ struct ws *http_upgrade_ws(struct http_request *req, const char *subprotocol,
 void *ws_data(const struct ws *ws);
 /* Queues a message; false when the queue is over max_write_queue (the data is still taken). */
 bool ws_send(struct ws *ws, bool binary, const char *data, size_t len);
+/* The same with a message in two parts. */
+bool ws_send_parts(struct ws *ws, bool binary, const void *head, size_t head_len, const void *data,
+                   size_t len);
 size_t ws_queued(const struct ws *ws);
 /* Sends a close frame (1000, 1001, 1008, 1011, ...) after what is queued, then closes. No message
  * is delivered after this; on_close still comes. */

@@ -282,21 +282,56 @@ void ws_drained(struct conn *c)
         ws->handlers.on_drain(ws);
 }
 
-bool ws_send(struct ws *ws, bool binary, const char *data, size_t len)
+/* A frame of ours is not masked: a header of 2, 4 or 10 bytes and the payload as it is. */
+static size_t frame_header(uint8_t out[10], uint8_t opcode, size_t len)
 {
-    if (!alive(ws) || ws->closing)
-        return true;
-    struct wslay_event_msg msg = {
-        .opcode = binary ? WSLAY_BINARY_FRAME : WSLAY_TEXT_FRAME,
-        .msg = (const uint8_t *)data,
-        .msg_length = len,
-    };
-    wslay_event_queue_msg(ws->ctx, &msg);
-    flush(ws);
+    out[0] = (uint8_t)(0x80 | opcode);
+    if (len < 126) {
+        out[1] = (uint8_t)len;
+        return 2;
+    }
+    size_t n = len <= UINT16_MAX ? 2 : 8;
+    out[1] = n == 2 ? 126 : 127;
+    for (size_t i = 0; i < n; i++)
+        out[2 + i] = (uint8_t)((uint64_t)len >> (8 * (n - 1 - i)));
+    return 2 + n;
+}
+
+static bool say_if_full(struct ws *ws)
+{
     if (!alive(ws) || !output_full(ws))
         return true;
     ws->want_drain = true;
     return false;
+}
+
+/* While wslay has nothing under way itself, a message goes around it: it would copy it twice. */
+bool ws_send_parts(struct ws *ws, bool binary, const void *head, size_t head_len, const void *data,
+                   size_t len)
+{
+    uint8_t header[10];
+    uint8_t opcode = binary ? WSLAY_BINARY_FRAME : WSLAY_TEXT_FRAME;
+    if (!alive(ws) || ws->closing || wslay_event_get_close_received(ws->ctx) ||
+        wslay_event_get_close_sent(ws->ctx))
+        return true;
+    if (wslay_event_want_write(ws->ctx))
+        flush(ws);
+    if (!alive(ws))
+        return true;
+    size_t n = frame_header(header, opcode, head_len + len);
+    uv_buf_t bufs[3] = {buf_of(header, n)};
+    unsigned n_bufs = 1;
+    if (head_len)
+        bufs[n_bufs++] = buf_of(head, head_len);
+    if (len)
+        bufs[n_bufs++] = buf_of(data, len);
+    conn_write(ws->conn, bufs, n_bufs);
+    return say_if_full(ws);
+}
+
+bool ws_send(struct ws *ws, bool binary, const char *data, size_t len)
+{
+    return ws_send_parts(ws, binary, NULL, 0, data, len);
 }
 
 size_t ws_queued(const struct ws *ws)

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/random.h"
@@ -96,11 +97,13 @@ static void send_forget(struct exec *e)
     if (!e->forget_due || !sb->runner)
         return;
     e->forget_due = false;
+    fault_point("forget.before");
     frame_append(runner_out(sb->runner), MSG_FORGET, e->stream, NULL, 0);
     if (++sb->n_unflushed >= FORGET_BATCH || e->received[0] + e->received[1] > FORGET_BYTES)
         flush(sb);
     else if (list_empty(&sb->dirty_node))
         list_append(&sb->manager->dirty, &sb->dirty_node);
+    fault_point("forget.sent");
 }
 
 static void on_end_written(void *data, const struct error *err)
@@ -133,9 +136,11 @@ static void finish(struct exec *e)
         m->counts.execs_failed_total++;
     if (e->journal && !journal_ended(e->journal))
         journal_end(e->journal);
+    fault_point("exit.journal-ended");
     if (e->on_stdin_drain)
         e->on_stdin_drain(e->stdin_drain_data);
     wake(e);
+    fault_point("exit.before-row");
     sandbox_release(sb);
     if (e->forget_due)
         settle_end(e);
@@ -249,8 +254,10 @@ static void acknowledge(struct exec *e, uint8_t which, uint64_t offset)
         return;
     struct msg_ack ack = {.which = which, .offset = offset};
     e->acked[which - 1] = offset;
+    fault_point("ack.before");
     msg_ack_format(runner_out(e->sandbox->runner), e->stream, &ack);
     flush(e->sandbox);
+    fault_point("ack.sent");
 }
 
 static int on_output(void *data, uint32_t stream, const struct msg_output *m)
@@ -281,9 +288,25 @@ static int on_output(void *data, uint32_t stream, const struct msg_output *m)
             exec_sink_done(e, m->which, m->len);
         return 0;
     }
+    fault_point("output.before-append");
     journal_append(e->journal, m->which, (const char *)m->data, m->len);
-    acknowledge(e, m->which, journal_durable_end(e->journal, m->which));
+    fault_point("output.appended");
+    if (!journal_blocked(e->journal))
+        acknowledge(e, m->which, journal_durable_end(e->journal, m->which));
     return 0;
+}
+
+/* The journal was full and is not any more. */
+static void on_journal_room(void *data)
+{
+    struct exec *e = data;
+    for (uint8_t s = 1; s <= 2 && !exec_is_done(e); s++)
+        acknowledge(e, s, journal_durable_end(e->journal, s));
+}
+
+void exec_watch_journal(struct exec *e)
+{
+    journal_on_room(e->journal, on_journal_room, e);
 }
 
 void exec_sink_done(struct exec *e, uint8_t stream, size_t bytes)
@@ -310,6 +333,7 @@ static void on_exit_message(void *data, uint32_t stream, const struct msg_exit *
         sandbox_break(sb, "the runner lost output");
         return;
     }
+    fault_point("exit.received");
     struct exec_result *r = &e->result;
     e->exit = *m;
     r->usage = (struct exec_usage){m->user_us, m->system_us, m->max_rss_kb, m->wall_us};
@@ -577,8 +601,12 @@ static struct exec *exec_new(struct sandbox *sb, const struct exec_spec *spec)
         e->has_sink = true;
         e->sink = *spec->sink;
     } else {
+        e->block_output = spec->on_limit == EXEC_LIMIT_DEFAULT ? o->journal_block && !spec->hidden
+                                                               : spec->on_limit == EXEC_LIMIT_BLOCK;
         e->journal =
-            journal_new(&sb->manager->options.journal, persist_wants_exec(e) ? e->id : NULL);
+            journal_new(&sb->manager->options.journal, persist_wants_exec(e) ? e->id : NULL,
+                        &sb->journals, e->block_output);
+        exec_watch_journal(e);
     }
     return e;
 }
@@ -659,8 +687,10 @@ struct exec *exec_start(struct sandbox *sb, const struct exec_spec *spec, struct
     m->counts.execs_total++;
     if (e->journal)
         journal_start(e->journal);
+    fault_point("exec.before-spawn");
     send_spawn(e, spec);
     flush(sb);
+    fault_point("exec.spawned");
     pump_stdin(e);
     return e;
 }
@@ -792,6 +822,11 @@ const struct exec_result *exec_result(const struct exec *e)
 struct journal *exec_journal(const struct exec *e)
 {
     return e->journal;
+}
+
+bool exec_output_blocked(const struct exec *e)
+{
+    return !exec_is_done(e) && e->journal && journal_blocked(e->journal);
 }
 
 char *const *exec_argv(const struct exec *e)

@@ -35,6 +35,9 @@ struct exec_sink {
     void *data;
 };
 
+/* What happens to output over a limit of the journal. */
+enum exec_on_limit { EXEC_LIMIT_DEFAULT, EXEC_LIMIT_TRUNCATE, EXEC_LIMIT_BLOCK };
+
 struct exec_path {
     bool writable;
     const char *path;
@@ -59,6 +62,7 @@ struct exec_spec {
     const struct exec_path *paths;
     size_t n_paths;
     const struct exec_sink *sink;
+    enum exec_on_limit on_limit;
 };
 
 struct exec_usage {
@@ -120,6 +124,8 @@ bool exec_is_done(const struct exec *e);
 const char *exec_status_name(enum exec_status s);
 const struct exec_result *exec_result(const struct exec *e);
 struct journal *exec_journal(const struct exec *e); /* NULL with a sink */
+/* It waits in write(): its journal is full and does not cut. */
+bool exec_output_blocked(const struct exec *e);
 char *const *exec_argv(const struct exec *e);
 bool exec_has_pty(const struct exec *e);
 int64_t exec_started_ns(const struct exec *e);

@@ -50,6 +50,7 @@ struct sandbox {
     struct list node, idle_node, dirty_node;
     int64_t created_ns, created_ms, last_exec_ns, idle_since_ms;
     int holds; /* running execs and open streams */
+    struct journal_group journals;
     uint64_t oom_kills_seen;
     struct list execs;   /* all remembered, oldest first */
     struct list running; /* those whose EXIT has not come */
@@ -78,6 +79,7 @@ struct exec {
     uint32_t stream;
     uint64_t request_id;
     bool hidden, pty;
+    bool block_output; /* at a limit of the journal, instead of cutting */
     char **argv;
     struct exec_result result;
     bool started;
@@ -109,6 +111,7 @@ struct exec {
 extern const struct runner_events exec_runner_events;
 void exec_fail_all(struct sandbox *sb, enum exec_status status, bool crashed, const char *why);
 void exec_forget(struct exec *e);
+void exec_watch_journal(struct exec *e);
 struct exec *exec_alloc(struct sandbox *sb);
 void exec_enter_tables(struct exec *e);
 /* restore.c */

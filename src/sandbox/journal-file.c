@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/fault.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "sandbox/journal-internal.h"
@@ -47,7 +48,9 @@ int journal_open_files(struct journal *j)
     _cleanup_close_ int index = j->name && data >= 0 ? create_file(j, "idx") : -1;
     if (data < 0 || (j->name && index < 0))
         return data < 0 ? data : index;
+    fault_point("journal.files-made");
     int r = fd_write_all(data, j->memory.data, j->memory.len);
+    fault_point("journal.bytes-moved");
     if (r >= 0 && index >= 0)
         r = write_records(index, &j->head);
     if (r >= 0 && index >= 0)
@@ -59,6 +62,7 @@ int journal_open_files(struct journal *j)
     j->fd = fd_steal(&data);
     j->index_fd = fd_steal(&index);
     strbuf_done(&j->memory);
+    fault_point("journal.moved");
     return 0;
 }
 
@@ -101,6 +105,8 @@ int journal_snapshot(const struct journal *j, struct strbuf *out)
 
 static bool record_is_sane(const struct journal *j, const struct record *rec, uint64_t n_bytes)
 {
+    if (rec->type == JOURNAL_CUT)
+        return true;
     if (rec->type >= _JOURNAL_TYPE_MAX || rec->pos > n_bytes || rec->len > n_bytes - rec->pos)
         return false;
     if (rec->type != JOURNAL_OUTPUT)
@@ -108,15 +114,33 @@ static bool record_is_sane(const struct journal *j, const struct record *rec, ui
     return (rec->stream == 1 || rec->stream == 2) && rec->offset == j->stream_end[rec->stream - 1];
 }
 
+/* Where an earlier process had cut: what the marks say up to the first record that is no record. */
+static void find_cut(struct journal *j, const struct record *records, size_t n)
+{
+    for (size_t i = 0; i < n && records[i].type < _JOURNAL_TYPE_MAX; i++) {
+        if (records[i].type == JOURNAL_CUT && records[i].offset <= i) {
+            j->least_head = records[i].pos;
+            j->least_first = records[i].offset;
+        }
+    }
+}
+
 /* Replays records until the first that does not fit; returns how many did. */
 static size_t replay(struct journal *j, const struct record *records, size_t n, uint64_t n_bytes)
 {
     size_t i = 0;
+    j->restoring = true;
+    find_cut(j, records, n);
     for (; i < n && !j->ended && record_is_sane(j, &records[i], n_bytes); i++) {
+        if (records[i].type == JOURNAL_CUT)
+            continue;
         journal_place(j, &records[i]);
         j->end_pos = records[i].pos + records[i].len;
         j->ended = records[i].type == JOURNAL_EXIT;
+        j->said_blocked |= records[i].type == JOURNAL_BLOCKED;
     }
+    j->least_head = j->least_first = 0;
+    j->restoring = false;
     return i;
 }
 
@@ -172,10 +196,11 @@ static bool restore_snapshot(struct journal *j, const void *snapshot, size_t len
     return true;
 }
 
-struct journal *journal_restore(struct journal_options *o, const char *name, const void *snapshot,
+struct journal *journal_restore(struct journal_options *o, const char *name,
+                                struct journal_group *group, bool block, const void *snapshot,
                                 size_t len)
 {
-    struct journal *j = journal_new(o, name);
+    struct journal *j = journal_new(o, name, group, block);
     if (!restore_files(j) && snapshot)
         restore_snapshot(j, snapshot, len);
     return j;

@@ -25,11 +25,20 @@ struct records {
 
 struct journal {
     struct journal_options *options;
+    struct journal_group *group; /* or NULL */
+    bool block;                  /* at a limit, instead of cutting */
+    bool said_blocked;
+    struct list blocked_node; /* in options->blocked */
+    void (*on_room)(void *data);
+    void *room_data;
     struct records head, tail;
     bool cutting; /* the head is full: everything new goes to the tail */
     uint64_t head_bytes, tail_bytes;
     uint64_t dropped_events, dropped_bytes;
-    char *name; /* of its files; NULL: need not survive */
+    uint64_t dropped_end[2]; /* by stream: the end of what was dropped */
+    bool restoring;
+    uint64_t least_head, least_first; /* while restoring: what an earlier process had dropped */
+    char *name;                       /* of its files; NULL: need not survive */
     struct strbuf memory;
     int fd;       /* of the bytes; -1 while in memory */
     int index_fd; /* of the records; -1 while in memory, or without a name */
@@ -38,6 +47,7 @@ struct journal {
     uint64_t stream_end[2];
     char carry[2][4]; /* bytes of an unfinished UTF-8 sequence */
     size_t carry_len[2];
+    const char *fresh; /* the newest record's bytes, while readers are told of it */
     bool ended, lost;
     struct list readers;
 };
@@ -46,6 +56,9 @@ struct journal {
 
 /* journal.c: puts a record where the limits say, without writing anything. */
 void journal_place(struct journal *j, const struct record *rec);
+/* Bytes at a position: the journal's own while in memory, else read into scratch. */
+int journal_space_read(struct journal *j, uint64_t pos, size_t len, struct strbuf *scratch,
+                       const char **ret);
 /* journal-file.c: moves what is in memory to files. 0, or -errno with the journal as it was. */
 int journal_open_files(struct journal *j);
 void journal_remove_files(struct journal *j);

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/strbuf.h"
@@ -18,10 +19,16 @@
 
 #define PUNCH_BYTES (1024 * 1024)
 
-struct journal *journal_new(struct journal_options *o, const char *name)
+struct journal *journal_new(struct journal_options *o, const char *name,
+                            struct journal_group *group, bool block)
 {
     struct journal *j = new0(struct journal);
     j->options = o;
+    j->group = group;
+    j->block = block;
+    list_init(&j->blocked_node);
+    if (!o->blocked.next)
+        list_init(&o->blocked);
     j->name = name ? xstrdup(name) : NULL;
     j->fd = j->index_fd = -1;
     strbuf_init(&j->memory, o->memory_bytes + 1);
@@ -29,11 +36,58 @@ struct journal *journal_new(struct journal_options *o, const char *name)
     return j;
 }
 
+/* --- limits */
+
+static void count_bytes(struct journal *j, int64_t n)
+{
+    j->options->total_bytes += (uint64_t)n;
+    if (j->group)
+        j->group->bytes += (uint64_t)n;
+}
+
+/* Whether len more bytes would be too many for all journals, or for those of the group. */
+static bool over_shared_limit(const struct journal *j, uint64_t len)
+{
+    const struct journal_group *g = j->group;
+    return j->options->total_bytes + len > j->options->total_limit ||
+           (g && g->limit && g->bytes + len > g->limit);
+}
+
+static bool over_limit(const struct journal *j)
+{
+    return j->head_bytes + j->tail_bytes > j->options->limit_bytes || over_shared_limit(j, 0);
+}
+
+bool journal_blocked(const struct journal *j)
+{
+    return !list_empty(&j->blocked_node);
+}
+
+void journal_on_room(struct journal *j, void (*on_room)(void *data), void *data)
+{
+    j->on_room = on_room;
+    j->room_data = data;
+}
+
+static void wake_blocked(struct journal_options *o)
+{
+    list_for_each_safe(j, &o->blocked, struct journal, blocked_node)
+    {
+        if (over_limit(j))
+            continue;
+        list_remove(&j->blocked_node);
+        if (j->on_room)
+            j->on_room(j->room_data);
+    }
+}
+
 void journal_free(struct journal *j)
 {
     if (!j)
         return;
-    j->options->total_bytes -= j->head_bytes + j->tail_bytes;
+    list_remove(&j->blocked_node);
+    count_bytes(j, -(int64_t)(j->head_bytes + j->tail_bytes));
+    wake_blocked(j->options);
     journal_remove_files(j);
     strbuf_done(&j->memory);
     fd_close(&j->fd);
@@ -79,35 +133,22 @@ static int space_append(struct journal *j, const char *data, size_t len)
     return 0;
 }
 
-static int space_read(struct journal *j, uint64_t pos, size_t len, struct strbuf *scratch,
-                      const char **ret)
+static int write_record(struct journal *j, const struct record *rec)
 {
-    if (j->fd < 0) {
-        *ret = j->memory.data ? j->memory.data + pos : "";
+    if (j->index_fd < 0)
         return 0;
-    }
-    strbuf_reset(scratch);
-    int r = strbuf_reserve(scratch, len);
-    if (r < 0)
-        return r;
-    for (size_t done = 0; done < len;) {
-        ssize_t n = pread(j->fd, scratch->data + done, len - done, (off_t)(pos + done));
-        if (n == 0)
-            return -EIO;
-        if (n < 0 && errno != EINTR)
-            return -errno;
-        if (n > 0)
-            done += (size_t)n;
-    }
-    strbuf_commit(scratch, len);
-    *ret = scratch->data;
-    return 0;
+    return fd_write_all(j->index_fd, rec, sizeof(*rec));
 }
 
-/* Gives the blocks of what was dropped back to the file system, in large steps. */
+/* Gives the blocks of what was dropped back to the file system, in large steps. A mark in the index
+ * says so first: limits may be others when it is read back, and a hole reads as zeros. */
 static void punch(struct journal *j, uint64_t up_to)
 {
-    if (j->fd < 0 || up_to < j->punched_pos + PUNCH_BYTES)
+    struct record mark = {
+        .type = JOURNAL_CUT, .pos = j->head.count, .offset = j->head.count + j->dropped_events};
+    if (j->fd < 0 || j->restoring || up_to < j->punched_pos + PUNCH_BYTES)
+        return;
+    if (write_record(j, &mark) < 0)
         return;
     if (fallocate(j->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)j->punched_pos,
                   (off_t)(up_to - j->punched_pos)) == 0)
@@ -124,37 +165,38 @@ static void drop_oldest_of_tail(struct journal *j)
     j->dropped_events++;
     j->dropped_bytes += old->len;
     j->tail_bytes -= old->len;
-    j->options->total_bytes -= old->len;
+    count_bytes(j, -(int64_t)old->len);
+    if (old->type == JOURNAL_OUTPUT)
+        j->dropped_end[old->stream - 1] = old->offset + old->len;
     punch(j, old->pos + old->len);
     j->tail.start++;
     j->tail.count--;
 }
 
-static bool over_limit(const struct journal *j)
+static bool must_drop(const struct journal *j)
 {
-    return j->head_bytes + j->tail_bytes > j->options->limit_bytes ||
-           j->options->total_bytes > j->options->total_limit;
+    if (j->head.count + j->dropped_events < j->least_first)
+        return true;
+    return !j->block && j->tail.count > j->options->min_events && over_limit(j);
 }
 
 void journal_place(struct journal *j, const struct record *rec)
 {
     if (rec->type == JOURNAL_OUTPUT)
         j->stream_end[rec->stream - 1] = rec->offset + rec->len;
-    if (!j->cutting && (j->head_bytes + rec->len > j->options->limit_bytes / 2 ||
-                        j->options->total_bytes + rec->len > j->options->total_limit))
+    if (!j->cutting &&
+        ((j->least_first && j->head.count >= j->least_head) ||
+         j->head_bytes + rec->len > j->options->limit_bytes / 2 || over_shared_limit(j, rec->len)))
         j->cutting = true;
     records_push(j->cutting ? &j->tail : &j->head, rec);
     *(j->cutting ? &j->tail_bytes : &j->head_bytes) += rec->len;
-    j->options->total_bytes += rec->len;
-    while (j->tail.count > j->options->min_events && over_limit(j))
+    count_bytes(j, rec->len);
+    while (j->tail.count && must_drop(j)) {
+        /* The files tell a successor what the numbers of the rest are. */
+        if (j->name && j->fd < 0 && !j->restoring && !j->lost)
+            journal_open_files(j);
         drop_oldest_of_tail(j);
-}
-
-static int write_record(struct journal *j, const struct record *rec)
-{
-    if (j->index_fd < 0)
-        return 0;
-    return fd_write_all(j->index_fd, rec, sizeof(*rec));
+    }
 }
 
 /* Bytes first, then the record that makes them count. */
@@ -168,8 +210,10 @@ static void push(struct journal *j, enum journal_type type, uint8_t stream, cons
                          .type = (uint8_t)type,
                          .stream = stream};
     int r = j->lost || !len ? 0 : space_append(j, data, len);
+    fault_point("journal.before-record");
     if (r >= 0 && !j->lost)
         r = write_record(j, &rec);
+    fault_point("journal.recorded");
     if (r < 0) {
         log_error("the journal cannot be written, output is lost: %s", strerror(-r));
         j->lost = true;
@@ -177,13 +221,25 @@ static void push(struct journal *j, enum journal_type type, uint8_t stream, cons
     if (j->lost)
         rec.len = 0;
     journal_place(j, &rec);
+    j->fresh = rec.len ? data : NULL;
     if (j->lost && type == JOURNAL_OUTPUT)
         j->stream_end[stream - 1] += len;
+}
+
+static void check_blocked(struct journal *j)
+{
+    if (!j->block || j->ended || journal_blocked(j) || !over_limit(j))
+        return;
+    if (!j->said_blocked)
+        push(j, JOURNAL_BLOCKED, 0, NULL, 0);
+    j->said_blocked = true;
+    list_append(&j->options->blocked, &j->blocked_node);
 }
 
 static void notify(struct journal *j)
 {
     list_for_each_safe(r, &j->readers, struct journal_reader, node) r->on_ready(r);
+    j->fresh = NULL;
 }
 
 void journal_start(struct journal *j)
@@ -204,6 +260,7 @@ static size_t complete_carry(struct journal *j, uint8_t stream, const char *data
     }
     if (*n && (used < len || utf8_incomplete_suffix(carry, *n) != *n)) {
         push(j, JOURNAL_OUTPUT, stream, carry, *n);
+        j->fresh = NULL; /* the carry is about to be used again */
         *n = 0;
     }
     return used;
@@ -221,6 +278,7 @@ void journal_append(struct journal *j, uint8_t stream, const char *data, size_t 
         if (len > hold)
             push(j, JOURNAL_OUTPUT, stream, data, len - hold);
     }
+    check_blocked(j);
     notify(j);
 }
 
@@ -231,6 +289,7 @@ void journal_end(struct journal *j)
             push(j, JOURNAL_OUTPUT, s, j->carry[s - 1], j->carry_len[s - 1]);
             j->carry_len[s - 1] = 0;
         }
+    list_remove(&j->blocked_node);
     push(j, JOURNAL_EXIT, 0, NULL, 0);
     j->ended = true;
     notify(j);
@@ -256,119 +315,4 @@ uint64_t journal_durable_end(const struct journal *j, uint8_t stream)
 uint64_t journal_last_seq(const struct journal *j)
 {
     return j->head.count + j->dropped_events + j->tail.count;
-}
-
-/* --- reading */
-
-static const struct record *find_record(const struct journal *j, uint64_t seq)
-{
-    uint64_t i = seq - 1;
-    if (i < j->head.count)
-        return &j->head.items[i];
-    i -= j->head.count + j->dropped_events;
-    return &j->tail.items[j->tail.start + i];
-}
-
-int journal_read(struct journal *j, struct journal_reader *r, struct journal_event *ret,
-                 struct strbuf *scratch)
-{
-    if (r->next_seq == 0)
-        r->next_seq = 1;
-    if (r->next_seq > journal_last_seq(j))
-        return 0;
-    uint64_t first_tail = j->head.count + j->dropped_events + 1;
-    if (r->next_seq > j->head.count && r->next_seq < first_tail) {
-        *ret = (struct journal_event){.seq = first_tail - 1,
-                                      .type = JOURNAL_CUT,
-                                      .time_ns = find_record(j, first_tail)->time_ns,
-                                      .dropped_bytes = j->dropped_bytes,
-                                      .dropped_events = j->dropped_events};
-        r->next_seq = first_tail;
-        return 1;
-    }
-    const struct record *rec = find_record(j, r->next_seq);
-    *ret = (struct journal_event){.seq = r->next_seq,
-                                  .type = rec->type,
-                                  .stream = rec->stream,
-                                  .time_ns = rec->time_ns,
-                                  .offset = rec->offset,
-                                  .len = rec->len};
-    if (rec->len) {
-        int err = space_read(j, rec->pos, rec->len, scratch, &ret->data);
-        if (err < 0)
-            return err;
-    }
-    r->next_seq++;
-    return 1;
-}
-
-/* What a reader has seen must be the same after a restart. */
-void journal_subscribe(struct journal *j, struct journal_reader *r)
-{
-    if (j->name && j->fd < 0 && !j->lost && journal_open_files(j) < 0)
-        log_warn("the journal stays in memory: %s", strerror(errno));
-    list_append(&j->readers, &r->node);
-}
-
-void journal_unsubscribe(struct journal_reader *r)
-{
-    if (r->node.next)
-        list_remove(&r->node);
-}
-
-/* --- one stream as a whole */
-
-struct collector {
-    struct journal *journal;
-    uint8_t stream;
-    struct strbuf scratch;
-    struct strbuf *out;
-    uint64_t total, head, tail_from; /* in bytes of the stream */
-};
-
-/* Appends the part of a record's bytes that lies in the head or the tail. */
-static int collect_record(struct collector *c, const struct record *rec)
-{
-    const char *data;
-    if (rec->stream != c->stream || rec->type != JOURNAL_OUTPUT || rec->len == 0)
-        return 0;
-    uint64_t from = rec->offset, to = rec->offset + rec->len;
-    if (from >= c->head && to <= c->tail_from)
-        return 0;
-    int r = space_read(c->journal, rec->pos, rec->len, &c->scratch, &data);
-    if (r < 0)
-        return r;
-    if (from < c->head) {
-        uint64_t end = to < c->head ? to : c->head;
-        r = strbuf_append(c->out, data, end - from);
-    }
-    uint64_t start = from > c->tail_from ? from : c->tail_from;
-    if (start < c->head)
-        start = c->head;
-    if (r >= 0 && start < to)
-        r = strbuf_append(c->out, data + (start - from), to - start);
-    return r;
-}
-
-int journal_collect(struct journal *j, uint8_t stream, size_t max, struct strbuf *out,
-                    uint64_t *ret_omitted, size_t *ret_gap)
-{
-    struct collector c = {.journal = j, .stream = stream, .out = out};
-    strbuf_init(&c.scratch, UINT32_MAX);
-    c.total = j->stream_end[stream - 1];
-    c.head = c.total <= max ? c.total : max - max / 2;
-    c.tail_from = c.total <= max ? c.total : c.total - max / 2;
-    size_t before = out->len;
-    int r = 0;
-    for (size_t i = 0; r >= 0 && i < j->head.count; i++)
-        r = collect_record(&c, &j->head.items[j->head.start + i]);
-    size_t after_head = out->len;
-    for (size_t i = 0; r >= 0 && i < j->tail.count; i++)
-        r = collect_record(&c, &j->tail.items[j->tail.start + i]);
-    strbuf_done(&c.scratch);
-    *ret_omitted = c.total - (out->len - before);
-    *ret_gap = *ret_omitted == 0              ? out->len - before
-               : after_head - before < c.head ? after_head - before
-                                              : (size_t)c.head;
-    return r;
 }

@@ -4,7 +4,8 @@
  * Invariants: sequence numbers start at 1 and never change; start is the first event and end the
  * last; an event's bytes never end inside a UTF-8 sequence that the next bytes complete. Over the
  * limit the middle goes: the head and the newest events are kept, and a reader that meets the gap
- * gets one JOURNAL_CUT event which says how much is missing.
+ * gets one JOURNAL_CUT event which says how much is missing. A journal that blocks instead says so
+ * with one JOURNAL_BLOCKED event.
  *
  * Durability: a journal starts in memory. Before anybody but the final answer sees an event
  * (journal_subscribe), and before more than memory_bytes are kept, it moves to two files: NAME.dat
@@ -23,7 +24,15 @@
 struct strbuf;
 struct journal;
 
-enum journal_type { JOURNAL_START, JOURNAL_OUTPUT, JOURNAL_CUT, JOURNAL_EXIT, _JOURNAL_TYPE_MAX };
+/* The numbers are in files: new ones go to the end. */
+enum journal_type {
+    JOURNAL_START,
+    JOURNAL_OUTPUT,
+    JOURNAL_CUT,
+    JOURNAL_EXIT,
+    JOURNAL_BLOCKED,
+    _JOURNAL_TYPE_MAX,
+};
 
 struct journal_options {
     int dir_fd;           /* where files are made */
@@ -32,6 +41,13 @@ struct journal_options {
     size_t min_events;    /* newest events kept whatever the limit says */
     uint64_t total_limit; /* of all journals */
     uint64_t total_bytes; /* counted by the journals themselves */
+    struct list blocked;  /* journals that wait for room; theirs too */
+};
+
+/* Journals that share a limit beside the one on all: those of a sandbox. Outlives them. */
+struct journal_group {
+    uint64_t limit; /* 0: none */
+    uint64_t bytes; /* counted by the journals themselves */
 };
 
 struct journal_event {
@@ -48,16 +64,21 @@ struct journal_event {
 struct journal_reader {
     struct list node;
     uint64_t next_seq;
+    uint64_t from[2]; /* by stream: output before these offsets is left out, and start with it */
     void (*on_ready)(struct journal_reader *r); /* there is more, or the end came */
 };
 
-/* name: of its files, or NULL for a journal that need not survive. */
-struct journal *journal_new(struct journal_options *o, const char *name);
+/* name: of its files, or NULL for a journal that need not survive. group may be NULL. block: at a
+ * limit nothing is cut; the journal is blocked then, and its writer is to stop (what it has sent
+ * already is still taken). */
+struct journal *journal_new(struct journal_options *o, const char *name,
+                            struct journal_group *group, bool block);
 /* Removes its files too. There must be no readers left. */
 void journal_free(struct journal *j);
 /* The journal that an earlier process left under a name: from its files, else from a snapshot (may
  * be NULL), else empty. */
-struct journal *journal_restore(struct journal_options *o, const char *name, const void *snapshot,
+struct journal *journal_restore(struct journal_options *o, const char *name,
+                                struct journal_group *group, bool block, const void *snapshot,
                                 size_t len);
 /* A journal that is still in memory, as bytes; nothing is appended when it has files. */
 int journal_snapshot(const struct journal *j, struct strbuf *out);
@@ -72,12 +93,19 @@ void journal_start(struct journal *j);
 void journal_append(struct journal *j, uint8_t stream, const char *data, size_t len);
 void journal_end(struct journal *j);
 bool journal_ended(const struct journal *j);
+bool journal_blocked(const struct journal *j);
+/* on_room comes when a blocked journal has room again: others gave some back. */
+void journal_on_room(struct journal *j, void (*on_room)(void *data), void *data);
 uint64_t journal_last_seq(const struct journal *j);
 
 /* Reads the event at r->next_seq and moves on. 1: *ret is filled, its data lives in scratch or the
  * journal until the next call; 0: nothing there yet (or ended and all read); negative: lost. */
 int journal_read(struct journal *j, struct journal_reader *r, struct journal_event *ret,
                  struct strbuf *scratch);
+/* The same, but events of one stream that follow each other come as one, with the last one's number
+ * and time, as long as they are within max bytes. */
+int journal_read_span(struct journal *j, struct journal_reader *r, size_t max,
+                      struct journal_event *ret, struct strbuf *scratch);
 void journal_subscribe(struct journal *j, struct journal_reader *r);
 void journal_unsubscribe(struct journal_reader *r);
 

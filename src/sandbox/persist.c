@@ -144,11 +144,11 @@ void persist_sandbox_remove(struct sandbox *sb)
 
 static json_t *format_exec(const struct exec *e, size_t max_argv)
 {
-    return json_pack("{s:s, s:s, s:o, s:b, s:b, s:b, s:I, s:I}", "id", e->id, "sandbox",
+    return json_pack("{s:s, s:s, s:o, s:b, s:b, s:b, s:b, s:I, s:I}", "id", e->id, "sandbox",
                      e->sandbox->id, "argv", format_strings(e->argv, max_argv), "pty", e->pty,
-                     "hidden", e->hidden, "stdin", e->stdin_open && !e->stdin_close_wanted,
-                     "timeout_ms", (json_int_t)e->timeout_ms, "started_ns",
-                     (json_int_t)e->started_ns);
+                     "hidden", e->hidden, "block", e->block_output, "stdin",
+                     e->stdin_open && !e->stdin_close_wanted, "timeout_ms",
+                     (json_int_t)e->timeout_ms, "started_ns", (json_int_t)e->started_ns);
 }
 
 char *persist_exec_tag(const struct exec *e)
@@ -241,6 +241,7 @@ int persist_exec_parse(const json_t *obj, struct exec *e, struct error *err)
     snprintf(e->id, sizeof(e->id), "%s", id);
     e->pty = json_is_true(json_object_get(obj, "pty"));
     e->hidden = json_is_true(json_object_get(obj, "hidden"));
+    e->block_output = json_is_true(json_object_get(obj, "block"));
     e->stdin_open = json_is_true(json_object_get(obj, "stdin"));
     e->timeout_ms = number(obj, "timeout_ms");
     e->started_ns = (int64_t)number(obj, "started_ns");

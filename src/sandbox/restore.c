@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "sandbox/internal.h"
@@ -62,9 +63,11 @@ struct exec *exec_restore(struct sandbox *sb, const json_t *o, const void *snaps
     }
     e->restored = true;
     if (persist_wants_exec(e))
-        e->journal = journal_restore(&sb->manager->options.journal, e->id, snapshot, len);
+        e->journal = journal_restore(&sb->manager->options.journal, e->id, &sb->journals,
+                                     e->block_output, snapshot, len);
     else
-        e->journal = journal_new(&sb->manager->options.journal, NULL);
+        e->journal = journal_new(&sb->manager->options.journal, NULL, &sb->journals, false);
+    exec_watch_journal(e);
     for (uint8_t s = 1; s <= 2; s++)
         e->received[s - 1] = e->acked[s - 1] = journal_stream_end(e->journal, s);
     if (!journal_last_seq(e->journal))
@@ -141,10 +144,12 @@ int manager_restore(struct manager *m, struct map *alive, struct error *err)
             e = store_load(m->options.store, STORE_EXEC, restore_exec, &r, err);
         if (e < 0)
             return e;
+        fault_point("restore.rows-read");
         fail_lost(m);
         journal_sweep(&m->options.journal, keep_journal, m);
     }
     kill_strangers(&r);
+    fault_point("restore.done");
     if (r.adopted || r.lost)
         log_info("restored adopted=%zu lost=%zu execs=%zu", r.adopted, r.lost, r.execs);
     return e;

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/random.h"
@@ -183,12 +184,15 @@ static void gone(struct sandbox *sb)
     map_remove(m->by_id, sb->id);
     if (sb->alias_key)
         map_remove(m->by_alias, sb->alias_key);
+    fault_point("delete.before-row");
     persist_sandbox_remove(sb);
+    fault_point("delete.gone");
     m->counts.sandboxes--;
     m->counts.deleted_total++;
     if (sb->free_attached)
         sb->free_attached(steal_ptr(sb->attached));
     wake(&sb->waiters_gone, sb, NULL);
+    fault_point("delete.answered");
     if (m->closing && list_empty(&m->all) && m->on_closed) {
         void (*on_closed)(void *) = steal_ptr(m->on_closed);
         on_closed(m->closed_data);
@@ -214,12 +218,14 @@ void sandbox_delete(struct sandbox *sb, struct sandbox_waiter *w)
         sb->manager->counts.creating--;
     sandbox_ref(sb);
     sb->state = SANDBOX_STOPPING;
+    fault_point("delete.begin");
     list_remove(&sb->idle_node);
     runner_close(steal_ptr(sb->runner));
     gateway_streams_free(sb);
     exec_fail_all(sb, EXEC_CANCELED, false, "the sandbox was deleted");
     error_set(&err, ERROR_CONFLICT, 0, "sandbox %s was deleted while it was created", sb->id);
     wake(&sb->waiters_ready, sb, &err);
+    fault_point("delete.before-kill");
     if (sb->instance)
         sb->ops->stop(sb->instance);
     else
@@ -263,10 +269,12 @@ static void ready_when_settled(struct sandbox *sb)
     m->counts.creating--;
     m->counts.created_total++;
     update_idle(sb);
+    fault_point("create.before-answer");
     sandbox_ref(sb);
     if (sb->pooled)
         pool_on_ready(m->pool, sb);
     wake(&sb->waiters_ready, sb, NULL);
+    fault_point("create.answered");
     if (sb->runner)
         runner_flush(sb->runner);
     sandbox_unref(sb);
@@ -313,6 +321,7 @@ static void on_runtime_started(void *data, int runner_fd, const struct effective
         fd_close(&runner_fd);
         return;
     }
+    fault_point("create.started");
     struct manager *m = sb->manager;
     sb->effective = *effective;
     sb->started = true;
@@ -366,6 +375,7 @@ static struct sandbox *sandbox_new(struct manager *m, const struct spec *spec, c
 {
     struct sandbox *sb = new0(struct sandbox);
     sb->manager = m;
+    sb->journals.limit = m->options.journal_sandbox_bytes;
     sb->refs = 2; /* the tables and the runtime */
     snprintf(sb->id, sizeof(sb->id), "%s", id);
     sb->owner = xstrdup(owner);
@@ -392,9 +402,12 @@ static int start_sandbox(struct sandbox *sb, struct error *err)
 {
     struct manager *m = sb->manager;
     enter_tables(m, sb);
+    fault_point("create.before-row");
     write_row(sb);
+    fault_point("create.before-plan");
     sb->instance =
         sb->ops->start(m->options.host, sb->runtime_id, &sb->spec, &runtime_events, sb, err);
+    fault_point("create.plan-sent");
     if (sb->instance)
         return 0;
     start_failed(sb, err);

@@ -46,6 +46,8 @@ struct manager_options {
     int gateway_sock; /* -1: none */
     uint64_t generation;
     struct journal_options journal;
+    uint64_t journal_sandbox_bytes; /* kept of one sandbox's commands; 0: no limit of its own */
+    bool journal_block;             /* at a limit, unless the command says otherwise */
     size_t max_sandboxes, max_execs, max_execs_per_sandbox;
     size_t max_stdin_queue;
     uint64_t idle_ttl_ms;  /* 0: never */

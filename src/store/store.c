@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/fault.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "loop/loop.h"
@@ -35,8 +36,8 @@ struct store {
     sqlite3_stmt *put[_STORE_TABLE_MAX], *remove[_STORE_TABLE_MAX];
     struct list queued;  /* the loop's */
     struct list writing; /* the worker's while busy */
-    bool busy;
-    struct error err; /* of the batch being written */
+    bool busy;           /* a batch is being written, or reported */
+    struct error err;    /* of the batch being written */
 };
 
 /* --- opening */
@@ -183,6 +184,7 @@ static void write_batch(void *data)
 {
     struct store *s = data;
     error_clear(&s->err);
+    fault_point("commit.begin");
     if (exec_sql(s, "BEGIN IMMEDIATE", &s->err) < 0)
         return;
     list_for_each(c, &s->writing, struct change, node)
@@ -192,8 +194,10 @@ static void write_batch(void *data)
         db_error(s, &s->err, "write");
         break;
     }
+    fault_point("commit.before");
     if (!error_is_set(&s->err))
         exec_sql(s, "COMMIT", &s->err);
+    fault_point("commit.done");
     if (error_is_set(&s->err))
         sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
 }
@@ -215,11 +219,12 @@ static void finish_batch(struct store *s)
     }
 }
 
+/* Stays busy while it tells: a change made from inside on_durable must not join this batch. */
 static void on_batch_done(void *data)
 {
     struct store *s = data;
-    s->busy = false;
     finish_batch(s);
+    s->busy = false;
     start_batch(s);
 }
 
@@ -275,8 +280,9 @@ void store_close(struct store *s)
         return;
     while (s->busy)
         uv_run(s->loop, UV_RUN_ONCE);
-    take_queue(s);
-    if (!list_empty(&s->writing)) {
+    s->busy = true; /* what on_durable still puts is written here, not by the worker */
+    while (!list_empty(&s->queued)) {
+        take_queue(s);
         write_batch(s);
         finish_batch(s);
     }

@@ -14,7 +14,8 @@
 #include "base/strbuf.h"
 #include "warden/cgroup.h"
 
-#define CPU_PERIOD_US 100000
+#define CPU_PERIOD_US          100000
+#define SOCKETS_PART_OF_MEMORY 4
 
 static const char *const controller_names[] = {
     [CGROUP_MEMORY] = "memory",   [CGROUP_PIDS] = "pids",       [CGROUP_CPU] = "cpu",
@@ -93,9 +94,18 @@ static int put_number(const struct cgroup *cg, enum cgroup_controller c, const c
     return cgroup_write(cg, slot_of(cg, c), file, text);
 }
 
+/* Buffers of TCP and UDP sockets are not in this version's memory limit. They have one of their
+ * own, which is off until it is set. */
+static int limit_sockets(struct cgroup *cg, uint64_t bytes)
+{
+    int r = put_number(cg, CGROUP_MEMORY, "memory.kmem.tcp.limit_in_bytes", bytes);
+    return r == -ENOENT ? 0 : r; /* a kernel that accounts them elsewhere or not at all */
+}
+
 static int limit_memory(struct cgroup *cg, uint64_t bytes)
 {
     int r = put_number(cg, CGROUP_MEMORY, "memory.limit_in_bytes", bytes);
+    r = r < 0 ? r : limit_sockets(cg, bytes / SOCKETS_PART_OF_MEMORY);
     if (r < 0)
         return r;
     r = put_number(cg, CGROUP_MEMORY, "memory.memsw.limit_in_bytes", bytes);

@@ -208,7 +208,11 @@ static int attach_loop(const struct disk_maker *m, int image, char *ret_path, si
         _cleanup_close_ int loop = openat(m->dev_fd, ret_path + 5, O_RDWR | O_CLOEXEC);
         if (loop < 0)
             return -errno;
-        struct loop_config config = {.fd = (uint32_t)image, .info.lo_flags = LO_FLAGS_AUTOCLEAR};
+        /* Direct where the file system can: otherwise what the sandbox writes is cached a second
+         * time, for which version 1 charges nobody and version 2 the sandbox, so that with little
+         * memory it waits for its own dirty pages (3 instead of 25 MB/s measured on 6.1). */
+        struct loop_config config = {.fd = (uint32_t)image,
+                                     .info.lo_flags = LO_FLAGS_AUTOCLEAR | LO_FLAGS_DIRECT_IO};
         if (ioctl(loop, LOOP_CONFIGURE, &config) == 0)
             return fd_steal(&loop);
         if (errno != EBUSY) /* somebody else took it in between */

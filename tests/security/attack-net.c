@@ -5,9 +5,11 @@
 #include <linux/rtnetlink.h>
 #include <mqueue.h>
 #include <netinet/in.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mount.h>
+#include <string.h>
+#include <sys/ioctl.h>
 #include <sys/msg.h>
 #include <sys/sem.h>
 #include <sys/shm.h>

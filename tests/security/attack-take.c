@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <linux/aio_abi.h>
 #include <sched.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/inotify.h>
@@ -144,6 +145,35 @@ static int attack_take_shared(char **args)
     return hold("mebibytes", atol(args[0]), 0, args);
 }
 
+/* As much as a connection takes without being read; -1 when there are no more. */
+static long fill_connection(int listener, const struct sockaddr_in *to)
+{
+    static const char block[65536];
+    long sent = 0;
+    int from = socket(AF_INET, SOCK_STREAM, 0);
+    if (from < 0 || connect(from, (const struct sockaddr *)to, sizeof(*to)) < 0 ||
+        accept(listener, NULL, NULL) < 0)
+        return -1;
+    for (ssize_t n; (n = send(from, block, sizeof(block), MSG_DONTWAIT)) > 0;)
+        sent += n;
+    return sent;
+}
+
+/* Memory of the kernel's: what is on its way in connections that nobody reads. */
+static int attack_take_sockets(char **args)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof(a);
+    long sent = 0, more = 0;
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    if (bind(listener, (struct sockaddr *)&a, len) < 0 || listen(listener, 5) < 0 ||
+        getsockname(listener, (struct sockaddr *)&a, &len) < 0)
+        return -errno;
+    for (long i = 0; i < atol(args[0]) && (more = fill_connection(listener, &a)) >= 0; i++)
+        sent += more;
+    return hold("mebibytes", sent >> 20, more < 0 ? errno : 0, args);
+}
+
 static int attack_spin(char **args)
 {
     struct timespec start, now;
@@ -172,6 +202,7 @@ const struct attack attacks_by_taking[] = {
     {"take-files", "COUNT [SECONDS]", attack_take_files},
     {"take-processes", "COUNT [SECONDS]", attack_take_processes},
     {"take-memory", "MIB [SECONDS]", attack_take_memory},
+    {"take-sockets", "CONNECTIONS [SECONDS]", attack_take_sockets},
     {"take-shared", "MIB [SECONDS]", attack_take_shared},
     {"fork-bomb", "SECONDS", attack_fork_bomb},
     {"spin", "SECONDS", attack_spin},

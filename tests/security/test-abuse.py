@@ -115,6 +115,17 @@ def _():
         check(r["status"] == "oom_killed" and "all" not in r["stdout"], r)
 
 
+@test("P14 memory of no process counts: sockets that nobody reads")
+def _():
+    control = int(works("take-sockets", 30).split()[1])
+    with limited(memory_mb=64) as sb:
+        r = sb.exec(INSIDE, "take-sockets", "30")
+        got = int(r["stdout"].split()[1]) if r["status"] == "completed" else 0
+    print(f"# {got} MiB inside, {control} MiB outside")
+    check(control > 70, "control: outside it is more than the limit")
+    check(got < 64, f"{got} MiB")
+
+
 @test("P14 disk: full at its limit")
 def _():
     with limited(disk_mb=16) as sb:

@@ -171,6 +171,14 @@ attempt("P5 take the runner's descriptors: pidfd_getfd", "pidfd-getfd", 1, 3, er
         control=works, control_args=("pidfd-getfd", os.getpid(), 0))
 attempt("P5 limit the runner: prlimit", "prlimit", 1, errors="EPERM",
         control_args=("prlimit", VICTIM.pid))
+attempt("P5 slow the runner down: setpriority", "sys", 141, 0, 1, 19, errors="EPERM",
+        control_args=("sys", 141, 0, VICTIM.pid, 19))
+attempt("P5 slow the runner down: ioprio_set", "sys", 251, 1, 1, 0x6000, errors="EPERM",
+        control_args=("sys", 251, 1, VICTIM.pid, 0x6000))
+attempt("P5 slow the runner down: sched_setaffinity", "sys", 203, 1, 8, "b:\x01", errors="EPERM",
+        control_args=("sys", 203, VICTIM.pid, 8, "b:\x01"))
+attempt("P5 slow the runner down: timer slack", "write", "/proc/1/timerslack_ns", "1000000000",
+        errors="EPERM EACCES", control=None)
 attempt("P5 a descriptor that was left open", "leaked-fds", errors="EBADF", control=None)
 attempt("P5 write to the runner's connection: /proc/1/fd/3", "write", "/proc/1/fd/3", "x",
         errors="EACCES EPERM", control=None)

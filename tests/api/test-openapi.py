@@ -1,0 +1,272 @@
+#!/usr/bin/env python3
+"""docs/openapi.json against the table of routes, itself, and what the daemon really answers."""
+import os
+import re
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
+from masd import *
+
+DUMP = os.path.join(BUILD, "tests/dump-routes")
+TYPES = {"string": str, "object": dict, "array": list, "boolean": bool, "null": type(None)}
+_document = None
+
+
+def document():
+    global _document
+    if not _document:
+        with open(os.path.join(os.path.dirname(__file__), "../../docs/openapi.json")) as f:
+            _document = json.load(f)
+    return _document
+
+
+def resolve(ref):
+    node = document()
+    for part in ref.removeprefix("#/").split("/"):
+        node = node[part]
+    return node
+
+
+def members(schema):
+    """Every member a schema documents, through $ref, allOf and oneOf."""
+    if "$ref" in schema:
+        return members(resolve(schema["$ref"]))
+    out = dict(schema.get("properties", {}))
+    for part in schema.get("allOf", []) + schema.get("oneOf", []):
+        out.update(members(part))
+    return out
+
+
+def is_type(value, name):
+    if name == "integer":
+        return isinstance(value, int) and not isinstance(value, bool)
+    if name == "number":
+        return isinstance(value, (int, float)) and not isinstance(value, bool)
+    return isinstance(value, TYPES[name])
+
+
+def problems(value, schema, where="$", known=True):
+    """What of a value its schema does not say; with known, also members that are not documented."""
+    if "$ref" in schema:
+        return problems(value, resolve(schema["$ref"]), where, known)
+    out = []
+    if "oneOf" in schema:
+        found = [problems(value, s, where, known) for s in schema["oneOf"]]
+        if all(found):
+            out += min(found, key=len)
+    for part in schema.get("allOf", []):
+        out += problems(value, part, where, False)
+    if "type" in schema and not is_type(value, schema["type"]):
+        return out + [f"{where}: {value!r} is no {schema['type']}"]
+    if "const" in schema and value != schema["const"]:
+        out.append(f"{where}: {value!r} is not {schema['const']!r}")
+    if "enum" in schema and value not in schema["enum"]:
+        out.append(f"{where}: {value!r} is none of {schema['enum']}")
+    if isinstance(value, str) and "pattern" in schema and not re.search(schema["pattern"], value):
+        out.append(f"{where}: {value!r} does not match {schema['pattern']}")
+    if isinstance(value, list):
+        for i, item in enumerate(value):
+            out += problems(item, schema.get("items", {}), f"{where}[{i}]", known)
+    if isinstance(value, dict):
+        for name in schema.get("required", []):
+            if name not in value:
+                out.append(f"{where}: {name} is missing")
+        for name, inner in schema.get("properties", {}).items():
+            if name in value:
+                out += problems(value[name], inner, f"{where}.{name}", known)
+        documented = members(schema)
+        if known and documented and "additionalProperties" not in schema:
+            out += [f"{where}.{k} is not documented" for k in value if k not in documented]
+    return out
+
+
+def operations():
+    for path, methods in document()["paths"].items():
+        for method, op in methods.items():
+            yield method, path, op
+
+
+def routes():
+    return json.loads(subprocess.run([DUMP], stdout=subprocess.PIPE, check=True).stdout)
+
+
+@test("every route is documented, and nothing else is")
+def _():
+    table = {(r["method"], r["path"]) for r in routes()}
+    written = {(m, p) for m, p, _ in operations()}
+    equal(len(table), len(routes()), "a route is twice in the table")
+    equal(sorted(table - written), [], "routes without documentation")
+    equal(sorted(written - table), [], "documented, and no route")
+
+
+@test("summaries, tags, tokens, bodies and parameters are those of the table")
+def _():
+    for r in routes():
+        op = document()["paths"][r["path"]][r["method"]]
+        where = f"{r['method']} {r['path']}"
+        equal(op["summary"], r["summary"], where)
+        equal(op["tags"], [r["style"]], where)
+        equal(op.get("security") == [], r["open"], where + ": open")
+        equal("401" in op["responses"], not r["open"], where + ": 401")
+        equal(op.get("requestBody", {}).get("required", False), r["body"], where + ": body")
+        equal("requestBody" in op, r["body"] or r["body_optional"] and "refused" not in r["summary"], where + ": body")
+        equal("101" in op["responses"], r["websocket"], where + ": WebSocket")
+        names = [(resolve(p["$ref"]) if "$ref" in p else p) for p in op.get("parameters", [])]
+        equal([p["name"] for p in names if p["in"] == "path"], re.findall(r"{(\w+)}", r["path"]), where)
+        equal("Idempotency-Key" in [p["name"] for p in names], r["idempotent"], where)
+
+
+@test("references resolve, operation ids are unique, every schema is used")
+def _():
+    seen = set()
+    def walk(node):
+        if isinstance(node, dict):
+            if "$ref" in node:
+                resolve(node["$ref"])
+                seen.add(node["$ref"])
+            for v in node.values():
+                walk(v)
+        elif isinstance(node, list):
+            for v in node:
+                walk(v)
+    walk(document())
+    for kind in ("schemas", "responses", "parameters"):
+        unused = [n for n in document()["components"][kind] if f"#/components/{kind}/{n}" not in seen]
+        equal(unused, [], f"{kind} that nothing refers to")
+    ids = [op["operationId"] for _, _, op in operations()]
+    equal(len(ids), len(set(ids)))
+
+
+@test("examples are what their schemas say")
+def _():
+    n = 0
+    for name, schema in document()["components"]["schemas"].items():
+        for example in schema.get("examples", []):
+            equal(problems(example, schema), [], name)
+            n += 1
+    check(n > 15, f"only {n} examples")
+
+
+@test("a schema can refuse: the checker is not a yes-man")
+def _():
+    check(problems({"status": "maybe"}, resolve("#/components/schemas/StatusOk")), "a wrong enum passed")
+    check(problems({}, resolve("#/components/schemas/Move")), "a missing member passed")
+    check(problems({"ok": True, "more": 1}, resolve("#/components/schemas/Ok")), "an undocumented member passed")
+    check(problems({"ok": "yes"}, resolve("#/components/schemas/Ok")), "a wrong type passed")
+
+
+def answered(d, method, path, real, body=None, **kw):
+    """Sends a request and holds its answer against the document."""
+    a = d.request(method.upper(), real, body, **kw)
+    op = document()["paths"][path][method]
+    where = f"{method} {real}"
+    check(str(a.status) in op["responses"], f"{where}: {a.status} is not documented")
+    r = op["responses"][str(a.status)]
+    r = resolve(r["$ref"]) if "$ref" in r else r
+    kind = a.headers["Content-Type"].split(";")[0]
+    check(kind in r["content"], f"{where}: {kind} is not documented")
+    schema = r["content"][kind]["schema"]
+    if kind == "application/json":
+        equal(problems(a.json, schema), [], where)
+    if kind == "application/x-ndjson":
+        for line in a.body.splitlines():
+            equal(problems(json.loads(line), schema), [], where)
+    return a
+
+
+@test("what the daemon answers is what the document says")
+def _():
+    with Daemon("--debug-endpoints") as d:
+        equal(d.get("/openapi.json").json, document())
+        def go(method, path, body=None, query="", **ids):
+            real = path
+            for k, v in ids.items():
+                real = real.replace("{" + k + "}", v)
+            return answered(d, method, path, real + query, body)
+        for path in ("/v1/sandbox/health", "/healthz", "/metrics", "/v1/status", "/v1/tools", "/openapi.json", "/v1/sandboxes", "/sandboxes"):
+            go("get", path)
+        # contract A
+        go("post", "/v1/sandbox/create", {"sandbox_id": "a1", "resources": {"mem_mb": 64}})
+        go("post", "/v1/sandbox/create", {"sandbox_id": "a1"})
+        go("post", "/v1/sandbox/create", {"sandbox_id": ".."})
+        go("post", "/v1/sandbox/execute", {"sandbox_id": "a1", "tool": {"name": "calculator", "args": {"expression": "1"}}})
+        go("post", "/v1/sandbox/execute", {"tool_call_id": "x", "tool": {"name": "shell", "args": {"command": "echo e >&2; exit 1"}}})
+        go("post", "/v1/sandbox/execute", {})
+        go("post", "/v1/sandbox/destroy", {"sandbox_id": "a1"})
+        go("post", "/v1/sandbox/destroy", {"sandbox_id": "a1"})
+        # contract B
+        go("post", "/sandboxes", {"id": "b1"})
+        go("post", "/sandboxes", {"id": "b1"})
+        go("post", "/sandboxes", {"image": "x"})
+        b = {"id": "sbx-b1"}
+        go("get", "/sandboxes/{id}", **b)
+        go("get", "/sandboxes")
+        go("post", "/sandboxes/{id}/exec", {"command": ["echo", "x"], "async": False}, **b)
+        e = go("post", "/sandboxes/{id}/exec", {"command": ["sleep", "9"]}, **b).json["exec_id"]
+        go("get", "/sandboxes/{id}/execs/{exec_id}", exec_id=e, **b)
+        go("post", "/sandboxes/{id}/execs/{exec_id}/cancel", {}, exec_id=e, **b)
+        go("post", "/sandboxes/{id}/execs/{exec_id}/cancel", {}, exec_id=e, **b)
+        go("get", "/sandboxes/{id}/stream", **b)
+        go("get", "/sandboxes/{id}/ingest", **b)
+        go("get", "/sandboxes/{id}/execs/{exec_id}", exec_id="nope", **b)
+        go("delete", "/sandboxes/{id}", **b)
+        go("delete", "/sandboxes/{id}", **b)
+        # native
+        for body in ({"command": ["echo", "x"]}, {"command": ["/nope"]}, {"command": ["printf", "\\377"]}, {"command": ["sh", "-c", "kill -9 $$"]},
+                     {"command": ["seq", "9999"], "max_output_bytes": 9}, {"command": ["echo", "x"], "stream": True},
+                     {"command": ["sleep", "9"], "timeout_ms": 100}, {"command": ["sh", "-c", "sleep 9 &"]}, {"command": 5}, {"image": "x"},
+                     {"command": ["python3", "-c", "bytearray(200 << 20)"], "limits": {"memory_mb": 32}}):
+            go("post", "/v1/run", body)
+        s = {"id": go("post", "/v1/sandboxes", {"limits": {"memory_mb": 64, "disk_mb": 16, "max_processes": 30, "cpu_cores": 1}}).json["id"]}
+        P, E = "/v1/sandboxes/{id}", "/v1/sandboxes/{id}/execs/{exec_id}"
+        go("post", "/v1/sandboxes", {"id": "No"})
+        go("get", "/v1/sandboxes", query="?limit=1")
+        go("get", "/v1/sandboxes", query="?limit=x")
+        go("get", P, **s)
+        go("get", P, id="nope")
+        go("get", P + "/stats", **s)
+        for verb in ("pause", "resume", "snapshot"):
+            go("post", f"{P}/{verb}", {}, **s)
+        go("get", P + "/files/watch", **s)
+        go("post", P + "/exec", {"command": ["true"]}, **s)
+        x = dict(s, exec_id=go("post", P + "/exec", {"command": ["cat"], "async": True, "open_stdin": True}, **s).json["exec_id"])
+        go("get", E, **x)
+        go("post", E + "/stdin", b"text\n", **x)
+        go("post", E + "/resize", {"rows": 5, "cols": 5}, **x)
+        go("get", E + "/attach", **x)
+        go("get", P + "/processes", **s)
+        go("post", E + "/signal", {"signal": "x"}, **x)
+        go("post", E + "/signal", {"signal": "TERM"}, **x)
+        wait_for(lambda: d.get(f"/v1/sandboxes/{s['id']}/execs/{x['exec_id']}").json["status"] == "failed", "it ends")
+        go("post", E + "/cancel", {}, **x)
+        go("get", E + "/logs", **x)
+        go("get", P + "/execs", **s)
+        f = P + "/files"
+        go("put", f + "/content", b"bytes", "?path=/workspace/f", **s)
+        go("get", f + "/content", None, "?path=/workspace/f", **s)
+        go("get", f + "/content", None, "?path=/workspace/nope", **s)
+        go("get", f + "/content", None, "", **s)
+        go("get", f + "/stat", None, "?path=/workspace/f", **s)
+        go("get", f + "/stat", None, "?path=/bin", **s)
+        go("get", f, None, "?path=/", **s)
+        go("post", f + "/mkdir", {"path": "/workspace/d"}, **s)
+        go("post", f + "/mkdir", {"path": "/workspace/d"}, **s)
+        go("post", f + "/move", {"from": "/workspace/f", "to": "/workspace/d/g"}, **s)
+        go("get", f + "/tar", None, "?path=/workspace", **s)
+        go("put", f + "/tar", b"no tar at all" * 100, "?path=/workspace", **s)
+        go("delete", f, None, "?path=/workspace/d", **s)
+        go("delete", f, None, "?path=/workspace/d&recursive=1", **s)
+        go("delete", P, **s)
+        go("post", "/v1/debug/echo", b"x")
+
+
+@test("errors before a route is found are documented shapes too")
+def _():
+    with Daemon("-auth-token", "t0ken") as d:
+        answered(d, "post", "/v1/run", "/v1/run", {"command": ["true"]})
+        answered(d, "get", "/sandboxes", "/sandboxes")
+        answered(d, "post", "/v1/sandbox/execute", "/v1/sandbox/execute", {})
+        answered(d, "get", "/healthz", "/healthz")
+
+
+main()

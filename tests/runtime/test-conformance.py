@@ -1,0 +1,394 @@
+#!/usr/bin/env python3
+"""What every runtime must do alike: one suite over each that works on this host.
+
+    test-conformance.py [RUNTIME] [NAME...]
+
+Without RUNTIME, all that the daemon has and can start. A wall that a runtime says it enforces is
+tried; one that it does not must make a request that asks for it fail by name."""
+import hashlib
+import os
+import sys
+import threading
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
+from masd import *
+
+MIB = 1024 * 1024
+_suite = []
+
+
+def each(name):
+    def add(fn):
+        _suite.append((name, fn))
+        return fn
+    return add
+
+
+def daemon_of(runtime):
+    return shared_daemon("--kill-grace", "1s", "--cgroup-prefix", f"mas-conf-{os.getpid()}", runtime=runtime)
+
+
+class Under:
+    """A runtime under test."""
+
+    def __init__(self, name):
+        self.name = name
+
+    @property
+    def d(self):
+        return daemon_of(self.name)
+
+    @property
+    def enforces(self):
+        return next(r for r in self.d.get("/v1/status").json["runtimes"] if r["name"] == self.name)["enforces"]
+
+    def sandbox(self, **spec):
+        return self.d.sandbox(runtime=self.name, **spec)
+
+
+def start(sb, *argv, **spec):
+    a = sb.daemon.post(sb.path + "/exec", dict({"command": list(argv), "async": True}, **spec))
+    equal(a.status, 200, a)
+    return sb.path + "/execs/" + a.json["exec_id"]
+
+
+def ended(sb, path, seconds=15):
+    wait_for(lambda: sb.daemon.get(path).json["status"] not in ("running", "canceling"), "the command ends", seconds)
+    return sb.daemon.get(path).json
+
+
+def output(sb, path):
+    lines = sb.daemon.get(path + "/logs").body.splitlines()
+    return "".join(e["data"] for e in map(json.loads, lines) if e["type"] == "output")
+
+
+def host_pids(marker):
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as f:
+                if marker.encode() in f.read() and int(pid) != os.getpid():
+                    found.append(int(pid))
+        except OSError:
+            pass
+    return found
+
+
+# --- commands
+
+@each("a sandbox is ready when its create answers, and says what holds")
+def _(r):
+    with r.sandbox() as sb:
+        equal((sb.created["state"], sb.created["runtime"]), ("ready", r.name))
+        e = sb.created["effective"]
+        equal(e["runtime"], r.name)
+        for wall in ("memory", "cpu", "processes", "disk", "io", "network", "filesystem", "syscalls", "users", "landlock"):
+            check(wall in e, f"{wall} is not reported")
+            check(e[wall] is None or e[wall]["by"], f"{wall} names no mechanism")
+        for wall, by in r.enforces.items():
+            if wall in e and by is None:
+                equal(e[wall], None, f"{wall} is reported and cannot be enforced")
+
+
+@each("exit codes, both streams, signals as 128+n")
+def _(r):
+    with r.sandbox() as sb:
+        v = sb.sh("echo out; echo err >&2; exit 7")
+        equal((v["stdout"], v["stderr"], v["exit_code"], v["status"]), ("out\n", "err\n", 7, "completed"))
+        for n in (2, 9, 11, 15):
+            v = sb.sh(f"kill -{n} $$")
+            equal((v["exit_code"], v["signal"], v["status"]), (128 + n, n, "failed"))
+        equal(sb.exec("/no/such")["exit_code"], 127)
+        equal(sb.exec("/etc")["exit_code"], 126)
+        equal(sb.sh("exit 255")["exit_code"], 255)
+
+
+@each("every byte of 8 MiB of output, in order, and exit after it")
+def _(r):
+    with r.sandbox() as sb:
+        path = start(sb, "python3", "-c", "import sys\nfor i in range(1 << 20): sys.stdout.write('%07d\\n' % i)")
+        ended(sb, path, 30)
+        events = [json.loads(x) for x in sb.daemon.get(path + "/logs").body.splitlines()]
+        text = "".join(e["data"] for e in events if e["type"] == "output")
+        equal(hashlib.md5(text.encode()).hexdigest(), hashlib.md5("".join("%07d\n" % i for i in range(1 << 20)).encode()).hexdigest())
+        equal((events[0]["type"], events[-1]["type"]), ("start", "exit"))
+        equal([e["seq"] for e in events], list(range(1, len(events) + 1)))
+
+
+@each("stdin: given, empty, written piece by piece, unread")
+def _(r):
+    with r.sandbox() as sb:
+        equal(sb.exec("cat", stdin="given\n")["stdout"], "given\n")
+        equal(sb.exec("cat")["stdout"], "")
+        data = os.urandom(3 * MIB)
+        path = start(sb, "md5sum", open_stdin=True)
+        for i in range(3):
+            equal(sb.daemon.post(path + "/stdin", data[i * MIB:(i + 1) * MIB]).status, 200)
+        equal(sb.daemon.post(path + "/stdin?close=1", b"").status, 200)
+        ended(sb, path)
+        equal(output(sb, path).split()[0], hashlib.md5(data).hexdigest())
+        equal(sb.exec("true", stdin="x" * 500000)["exit_code"], 0)
+
+
+@each("environment and working directory")
+def _(r):
+    with r.sandbox(env={"A": "1", "B": "2"}) as sb:
+        v = sb.sh("echo $A $B $C; cd /; pwd", env={"B": "3", "C": "4"})
+        equal(v["stdout"], "1 3 4\n/\n")
+        equal(sb.sh("pwd", cwd="/usr")["stdout"], "/usr\n")
+        equal(sb.sh("pwd", cwd="/no/such")["status"], "failed")
+        leaked = sb.sh("env")["stdout"]
+        check("BUILD=" not in leaked and "SANDBOX_" not in leaked, leaked)
+
+
+@each("a timeout and a cancel end what ignores SIGTERM, and its children")
+def _(r):
+    with r.sandbox() as sb:
+        mark = f"300.{os.getpid()}1"
+        v = sb.sh(f"trap '' TERM; sleep {mark} & while :; do sleep 0.05; done", timeout_ms=300)
+        equal(v["status"], "timed_out")
+        path = start(sb, "sh", "-c", f"trap '' TERM; sleep {mark}2 & echo on; while :; do sleep 0.05; done")
+        wait_for(lambda: "on" in output(sb, path), "it runs")
+        equal(sb.daemon.post(path + "/cancel").status, 200)
+        equal(ended(sb, path)["status"], "canceled")
+        wait_for(lambda: not host_pids(mark), "children are gone")
+
+
+@each("a background child does not hold back the exit, and lives on")
+def _(r):
+    with r.sandbox() as sb:
+        started = time.time()
+        v = sb.sh("sleep 30 & echo $!")
+        check(v["exit_code"] == 0 and time.time() - started < 8, v)
+        equal(sb.sh(f"kill -0 {v['stdout'].strip()} && echo alive")["stdout"], "alive\n")
+
+
+@each("a terminal: size, echo, interrupt")
+def _(r):
+    with r.sandbox() as sb:
+        path = start(sb, "sh", "-c", "stty size; trap 'echo INT; exit 3' INT; read x; echo got $x; while :; do sleep 0.05; done", pty=True, rows=33, cols=77)
+        ws = sb.daemon.ws(path + "/attach")
+        frames, seen = ws.messages(), ""
+        def until(word):
+            nonlocal seen
+            while word not in seen:
+                m = next(frames)
+                if isinstance(m, bytes):
+                    seen += m[1:].decode()
+        until("33 77")
+        ws.send(b"word\n")
+        until("got word")
+        ws.send(b"\x03")
+        until("INT")
+        equal(json.loads([m for m in frames if isinstance(m, str)][-1])["exit_code"], 3)
+
+
+@each("twenty commands at once")
+def _(r):
+    with r.sandbox() as sb:
+        out = [None] * 20
+        def run(i):
+            out[i] = sb.sh(f"sleep 0.1; echo {i}; exit {i}")
+        threads = [threading.Thread(target=run, args=(i,)) for i in range(20)]
+        [t.start() for t in threads]
+        [t.join() for t in threads]
+        equal([(v["stdout"], v["exit_code"]) for v in out], [(f"{i}\n", i) for i in range(20)])
+
+
+# --- files and tools
+
+@each("files: write, read, list, move, remove, tar")
+def _(r):
+    with r.sandbox() as sb:
+        d, f = sb.daemon, sb.path + "/files"
+        base = sb.sh("mktemp -d")["stdout"].strip()
+        equal(d.put(f"{f}/content?path={base}/a/b", bytes(range(256)) * 5000).status, 200)
+        equal(d.get(f"{f}/content?path={base}/a/b").body, bytes(range(256)) * 5000)
+        equal(d.get(f"{f}/stat?path={base}/a/b").json["size"], 1280000)
+        equal([e["name"] for e in d.get(f"{f}?path={base}").json["entries"]], ["a"])
+        equal(d.post(f + "/move", {"from": base + "/a/b", "to": base + "/c"}).status, 200)
+        tar = d.get(f"{f}/tar?path={base}").body
+        equal(d.put(f"{f}/tar?path={base}/copy", tar).status, 200)
+        equal(sb.sh(f"cmp {base}/c $(find {base}/copy -name c -type f) && echo same")["stdout"], "same\n")
+        equal(d.delete(f"{f}?path={base}&recursive=1").status, 200)
+        equal(d.get(f"{f}?path={base}").status, 404)
+
+
+@each("tools of contract A run in it")
+def _(r):
+    def call(sid, tool, args, **more):
+        return r.d.post("/v1/sandbox/execute", dict({"sandbox_id": sid, "tool": {"name": tool, "args": args}}, **more)).json
+    with r.sandbox() as sb:
+        equal(call(sb.id, "calculator", {"expression": "6*7"})["result"]["result"], 42)
+        equal(call(sb.id, "shell", {"command": "echo hi"})["result"]["stdout"], "hi\n")
+        equal(call(sb.id, "code", {"language": "python", "code": "print(1)"})["result"]["stdout"], "1\n")
+        base = sb.sh("mktemp -d")["stdout"].strip()
+        policy = {"AllowedPaths": [base]}
+        v = call(sb.id, "file_system", {"action": "write", "path": base + "/f", "content": "x"}, policy=policy)
+        equal(v["status"], "ok", v)
+        equal(call(sb.id, "file_system", {"action": "read", "path": base + "/f"}, policy=policy)["result"]["content"], "x")
+        equal(call(sb.id, "file_system", {"action": "read", "path": "/etc/passwd"}, policy=policy)["error"]["message"], "path not allowed")
+        v = call(sb.id, "shell", {"command": "echo y > /tmp/outside; cat /tmp/outside"}, policy=policy)
+        equal(v["status"], "error", "AllowedPaths did not hold for a command")
+
+
+# --- the end of it
+
+@each("deleting ends everything in it, whatever it does")
+def _(r):
+    mark = f"400.{os.getpid()}"
+    sb = r.sandbox()
+    start(sb, "sh", "-c", f"trap '' TERM INT HUP; (setsid sleep {mark} &) ; while :; do sleep 0.05; done")
+    wait_for(lambda: host_pids(mark), "it runs")
+    started = time.time()
+    equal(sb.delete().status, 200)
+    check(time.time() - started < 5, "slow to go")
+    wait_for(lambda: not host_pids(mark), "everything is gone", 5)
+    equal(r.d.get(sb.path).status, 404)
+
+
+@each("one that dies by itself is a crash that says so, and can be deleted")
+def _(r):
+    mark = f"500.{os.getpid()}"
+    sb = r.sandbox()
+    path = start(sb, "sleep", mark)
+    wait_for(lambda: host_pids(mark), "it runs")
+    warden, pid = r.d.get("/v1/status").json["warden_pid"], host_pids(mark)[0]
+    while True:
+        with open(f"/proc/{pid}/stat") as f:
+            parent = int(f.read().rsplit(")", 1)[1].split()[1])
+        if parent == warden:
+            break
+        check(parent > 1, "the warden is no ancestor")
+        pid = parent
+    os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: r.d.get(sb.path).json.get("state") == "crashed", "it is seen")
+    s = r.d.get(path).json
+    equal(s["status"], "failed")
+    check("sandbox_crash" in s["error"], s)
+    a = r.d.post(sb.path + "/exec", {"command": ["true"]})
+    equal((a.status, a.json["error"]["code"]), (502, "sandbox_crash"))
+    wait_for(lambda: not host_pids(mark), "its processes are gone")
+    equal(sb.delete().status, 200)
+    with r.sandbox() as other:
+        equal(other.sh("echo fine")["stdout"], "fine\n")
+
+
+@each("one sandbox's files are not another's")
+def _(r):
+    if not r.enforces["filesystem"]:
+        raise Skip("not enforced by this runtime")
+    with r.sandbox() as a, r.sandbox() as b:
+        a.sh("echo secret > marker-of-a")
+        equal(b.sh("cat marker-of-a 2>/dev/null || echo none")["stdout"], "none\n")
+
+
+@each("one-shot runs leave nothing")
+def _(r):
+    before = r.d.get("/v1/status").json["counts"]["sandboxes"]
+    for _ in range(5):
+        v = r.d.run("sh", "-c", "echo x > f; cat f", runtime=r.name)
+        equal(v["stdout"], "x\n")
+    wait_for(lambda: r.d.get("/v1/status").json["counts"]["sandboxes"] == before, "all gone")
+
+
+@each("stats")
+def _(r):
+    with r.sandbox() as sb:
+        a = r.d.get(sb.path + "/stats")
+        check(a.status in (200, 409), a)
+        if a.status == 200:
+            check(all(isinstance(v, int) for v in a.json.values()), a)
+
+
+# --- walls
+
+@each("a limit is enforced, or the create fails by its name, or weaker was accepted")
+def _(r):
+    for wall, limits in (("memory", {"memory_mb": 64}), ("cpu", {"cpu_cores": 0.5}), ("processes", {"max_processes": 20}),
+                         ("disk", {"disk_mb": 16}), ("io", {"io_mb_per_s": 50})):
+        a = r.d.post("/v1/sandboxes", {"runtime": r.name, "limits": limits})
+        if a.status == 201:
+            check(a.json["effective"][wall], f"{wall} was taken and is not enforced")
+            r.d.delete("/v1/sandboxes/" + a.json["id"])
+            continue
+        equal((a.status, a.json["error"]["code"]), (422, "unenforceable"), a)
+        check(wall in a.json["error"]["message"], a)
+        with r.sandbox(limits=limits, accept_weaker=[wall]) as sb:
+            equal(sb.sh("echo weaker")["stdout"], "weaker\n")
+
+
+@each("memory, where enforced, is")
+def _(r):
+    if not r.enforces["memory"]:
+        raise Skip("not enforced by this runtime")
+    with r.sandbox(limits={"memory_mb": 64}) as sb:
+        v = sb.exec("python3", "-c", "x = bytearray(300 << 20)")
+        equal((v["status"], v["exit_code"]), ("oom_killed", 137))
+        equal(sb.sh("echo alive")["stdout"], "alive\n")
+
+
+@each("processes and disk, where enforced, are")
+def _(r):
+    e = r.enforces
+    if not e["processes"] or not e["disk"]:
+        raise Skip("not enforced by this runtime")
+    with r.sandbox(limits={"max_processes": 20, "disk_mb": 16}) as sb:
+        v = sb.sh("for i in $(seq 40); do sleep 5 & done")
+        check("fork" in v["stderr"].lower() or v["exit_code"] != 0, v)
+    with r.sandbox(limits={"disk_mb": 16}) as sb:
+        check("No space" in sb.sh("head -c 60000000 /dev/zero > /workspace/x")["stderr"], "no wall on the disk")
+
+
+@each("filesystem, network and users, where enforced, are")
+def _(r):
+    e = r.enforces
+    if not (e["filesystem"] and e["network"] and e["users"]):
+        raise Skip("not enforced by this runtime")
+    with tempfile.NamedTemporaryFile(prefix="mas-conf-", dir="/var/tmp") as secret, r.sandbox() as sb:
+        os.chmod(secret.name, 0o644)
+        check(sb.sh(f"cat {secret.name}")["exit_code"] != 0, "a host file is seen")
+        equal(sb.exec("python3", "-c", "import socket; print([n for _, n in socket.if_nameindex()])")["stdout"], "['lo']\n")
+        check(sb.sh("cat /etc/shadow")["exit_code"] != 0, "the host's passwords")
+        path = start(sb, "sleep", f"600.{os.getpid()}")
+        wait_for(lambda: host_pids(f"600.{os.getpid()}"), "it runs")
+        uid = os.stat(f"/proc/{host_pids(f'600.{os.getpid()}')[0]}").st_uid
+        check(uid >= 100000, f"the tool has host uid {uid}")
+
+
+@each("nothing is left when the daemon stops")
+def _(r):
+    mark = f"700.{os.getpid()}"
+    d = Daemon("--cgroup-prefix", f"mas-left-{os.getpid()}", runtime=r.name).start()
+    mounts = open("/proc/self/mountinfo").read().count("\n")
+    sb = d.sandbox(runtime=r.name)
+    start(sb, "sleep", mark)
+    d.run("true", runtime=r.name)
+    wait_for(lambda: host_pids(mark), "it runs")
+    pids = host_pids(mark)
+    equal(d.stop(), 0)
+    wait_for(lambda: not any(os.path.exists(f"/proc/{p}") for p in pids), "processes gone")
+    left = [x for x in os.popen(f"find /sys/fs/cgroup -type d -name 'mas-left-{os.getpid()}*'").read().split()]
+    equal(left, [], "cgroups")
+    equal(open("/proc/self/mountinfo").read().count("\n"), mounts, "mounts")
+    loops = os.popen("losetup -a").read()
+    check(d.dir not in loops, loops)
+    shutil.rmtree(d.dir)
+
+
+def available():
+    d = shared_daemon(runtime="process")
+    return [x["name"] for x in d.get("/v1/status").json["runtimes"] if x["available"]]
+
+
+def register():
+    names = available()
+    if sys.argv[1:] and sys.argv[1] in names:
+        names = [sys.argv.pop(1)]
+    for runtime in names:
+        for name, fn in _suite:
+            test(f"{runtime}: {name}")(lambda fn=fn, runtime=runtime: fn(Under(runtime)))
+
+
+register()
+main()
