@@ -82,7 +82,7 @@ make_root() {
     ldconfig -r "$tree"
     rm -f "$work/root.img"
     mke2fs -q -F -t ext4 -O ^has_journal -E root_owner=0:0,lazy_itable_init=1 -d "$tree" \
-        "$work/root.img" 512m
+        "$work/root.img" 512m >/dev/null
     truncate -s 64m "$work/swap.img"
 }
 
@@ -90,7 +90,7 @@ boot() {
     timeout "$seconds" nice -n 10 qemu-system-x86_64 -M microvm -accel tcg -cpu qemu64 -m 1024 \
         -smp 1 -nodefaults -no-user-config -nographic -no-reboot -serial stdio \
         -kernel "$(echo "$kernel"/boot/vmlinuz-*)" -initrd "$work/initramfs.cpio" \
-        -append "console=ttyS0 quiet panic=-1 tsc_early_khz=$tsc_khz ${suites:+GUEST_SUITES=$suites}" \
+        -append "console=ttyS0 quiet reboot=t panic=-1 tsc_early_khz=$tsc_khz ${suites:+GUEST_SUITES=$suites}" \
         -drive "id=root,file=$work/root.img,format=raw,if=none,cache=unsafe" \
         -device virtio-blk-device,drive=root \
         -drive "id=swap,file=$work/swap.img,format=raw,if=none,cache=unsafe" \
@@ -101,7 +101,9 @@ mkdir -p "$work"
 fetch_kernel
 make_initramfs
 make_root
+echo "# guest made after $SECONDS s"
 set +e
 boot | tr -d '\r' >"$work/console.log"
+echo "# guest ended after $SECONDS s"
 [ -z "${GUEST_LOG:-}" ] || cat "$work/console.log" >&2
 python3 "$source/tests/guest/read-console.py" "$work/console.log"

@@ -67,7 +67,7 @@ static void expire(struct idempotency_table *t)
         if (!e->done || e->expires_ns > now)
             break;
         if (t->store)
-            store_delete(t->store, STORE_IDEMPOTENCY, e->key);
+            store_delete(t->store, STORE_IDEMPOTENCY, e->key, NULL, NULL);
         entry_free(e);
     }
 }

@@ -1,5 +1,6 @@
 #include "api/run-reply.h"
 
+#include <signal.h>
 #include <stdlib.h>
 
 #include "api/request.h"
@@ -14,7 +15,7 @@ struct run_call {
     enum run_mode mode;
     bool one_shot;
     bool done;   /* on_done came */
-    int waiting; /* answers that wait for a row */
+    int waiting; /* answers that wait for a row, and the open stream */
     json_t *(*view)(struct exec *e, size_t max_output);
     size_t max_output;
 };
@@ -26,21 +27,29 @@ static void call_release(struct run_call *c)
 }
 
 /* The client left: nobody will see how a one-shot ends. */
-static void on_gone(void *data)
+static void client_left(struct run_call *c)
 {
-    struct run_call *c = data;
     if (!c->run || !c->one_shot)
         return;
-    run_abandon(c->run);
+    run_abandon(steal_ptr(c->run));
     c->done = true;
-    call_release(c);
 }
 
 static void on_abort(struct api_request *req)
 {
     struct run_call *c = req->state;
     c->req = NULL;
-    on_gone(c);
+    client_left(c);
+    call_release(c);
+}
+
+static void on_stream_end(void *data, bool left)
+{
+    struct run_call *c = data;
+    if (left)
+        client_left(c);
+    c->waiting--;
+    call_release(c);
 }
 
 struct row_wait {
@@ -56,6 +65,8 @@ static void on_recorded(void *data, const struct error *err)
     struct api_request *req = c->req;
     c->req = NULL;
     fault_point("exec.recorded");
+    if (err) /* nobody will be able to ask for it */
+        exec_signal(w->exec, SIGKILL, NULL);
     if (req && err)
         api_fail(req, err);
     else if (req)
@@ -86,8 +97,9 @@ static void on_started(void *data, struct run *run, struct exec *e)
         return;
     }
     c->req = NULL;
+    c->waiting++;
     struct stream_query q = {.kind = stream_kind_wanted(req->http), .follow = true};
-    stream_open(api_take(req), e, &q, on_gone, c);
+    stream_open(api_take(req), e, &q, on_stream_end, c);
 }
 
 static void on_done(void *data, struct run *run, struct exec *e, const struct error *err)

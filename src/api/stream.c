@@ -11,8 +11,8 @@
 #include "loop/loop.h"
 #include "net/http.h"
 
-#define EVENT_JSON_MAX    (1024 * 1024)
-#define BINARY_FRAME_MAX  (256 * 1024)  /* output in one message while the reader lags */
+#define EVENT_JSON_MAX    (4 * 1024 * 1024) /* of the largest event, every byte escaped */
+#define BINARY_FRAME_MAX  (256 * 1024)      /* output in one message while the reader lags */
 #define SSE_KEEPALIVE_MS  15000         /* a comment goes out when nothing else did for this long */
 #define STREAM_TURN_BYTES (1024 * 1024) /* output sent before others get a turn */
 
@@ -28,7 +28,7 @@ struct stream {
     bool closed;   /* freed when the deferred turn comes */
     bool quiet;    /* nothing was sent since the last look */
     struct loop_timer keepalive;
-    void (*on_gone)(void *data);
+    void (*on_end)(void *data, bool client_left);
     void *data;
 };
 
@@ -80,6 +80,15 @@ static void stream_free(struct stream *s)
     s->closed = true;
     if (!s->deferred)
         release_memory(s);
+}
+
+static void stream_end(struct stream *s, bool client_left)
+{
+    void (*on_end)(void *, bool) = s->on_end;
+    void *data = s->data;
+    stream_free(s);
+    if (on_end)
+        on_end(data, client_left);
 }
 
 /* --- one event */
@@ -150,7 +159,7 @@ static void finish(struct stream *s)
     http_request_on_abort(s->http, NULL, NULL);
     http_request_on_drain(s->http, NULL, NULL);
     http_respond_end(s->http);
-    stream_free(s);
+    stream_end(s, false);
 }
 
 static void pump(struct stream *s);
@@ -218,12 +227,8 @@ static void on_http_drain(struct http_request *http, void *data)
 static void on_http_abort(struct http_request *http, void *data)
 {
     struct stream *s = data;
-    void (*on_gone)(void *) = s->on_gone;
-    void *gone_data = s->data;
     (void)http;
-    stream_free(s);
-    if (on_gone)
-        on_gone(gone_data);
+    stream_end(s, true);
 }
 
 /* Proxies close connections that are silent. */
@@ -269,7 +274,8 @@ static void on_ws_drain(struct ws *ws)
 
 static void on_ws_close(struct ws *ws)
 {
-    stream_free(ws_data(ws));
+    struct stream *s = ws_data(ws);
+    stream_end(s, !list_empty(&s->reader.node));
 }
 
 static void open_ws(struct stream *s, struct http_request *http)
@@ -280,14 +286,14 @@ static void open_ws(struct stream *s, struct http_request *http)
     if (s->ws)
         subscribe(s);
     else
-        stream_free(s);
+        stream_end(s, true);
 }
 
 void stream_open(struct http_request *http, struct exec *e, const struct stream_query *q,
-                 void (*on_gone)(void *data), void *data)
+                 void (*on_end)(void *data, bool client_left), void *data)
 {
     struct stream *s = stream_new(e, q);
-    s->on_gone = on_gone;
+    s->on_end = on_end;
     s->data = data;
     if (is_ws(s)) {
         open_ws(s, http);

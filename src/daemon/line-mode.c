@@ -24,6 +24,7 @@ struct line_mode {
     struct strbuf in;
     size_t max_line;
     bool busy;     /* a request is being served */
+    bool serving;  /* inside serve(): an answer that comes at once does not nest */
     bool skipping; /* inside a line that was too long */
     bool eof, ended;
     void (*on_end)(void *data);
@@ -112,8 +113,12 @@ static bool take_line(struct line_mode *l)
 
 static void serve(struct line_mode *l)
 {
+    if (l->serving)
+        return;
+    l->serving = true;
     while (!l->busy && take_line(l))
         ;
+    l->serving = false;
     if (l->ended)
         return;
     if (l->eof && !l->busy && l->in.len == 0) {

@@ -142,9 +142,10 @@ static void finish(struct exec *e)
     wake(e);
     fault_point("exit.before-row");
     sandbox_release(sb);
-    if (e->forget_due)
+    bool ending = sb->state == SANDBOX_STOPPING || sb->state == SANDBOX_GONE;
+    if (!ending)
         settle_end(e);
-    if (e->hidden || sb->hidden || sb->state == SANDBOX_STOPPING || sb->state == SANDBOX_GONE) {
+    if (e->hidden || sb->hidden || ending) {
         exec_forget(e);
     } else if (!list_empty(&e->node)) {
         e->forget_at_ms = clock_mono_ms() + (int64_t)m->options.retention_ms;
@@ -181,6 +182,10 @@ static void describe_end(struct exec *e)
     } else if (r->status == EXEC_CANCELING) {
         r->status = EXEC_CANCELED;
         snprintf(r->error, sizeof(r->error), "canceled");
+    } else if (e->interrupted && r->signo) {
+        r->status = EXEC_FAILED;
+        snprintf(r->error, sizeof(r->error),
+                 "interrupted: the daemon restarted before all of its input was sent");
     } else if (r->oom_killed) {
         r->status = EXEC_FAILED;
         snprintf(r->error, sizeof(r->error),
@@ -468,9 +473,7 @@ static void on_close(void *data, uint32_t stream)
 
 static void on_broken(void *data, const char *why)
 {
-    struct sandbox *sb = data;
-    if (sb->state == SANDBOX_READY)
-        sandbox_break(sb, why);
+    sandbox_break(data, why);
 }
 
 /* --- taking over from an earlier control plane */
@@ -484,14 +487,43 @@ static void send_position(struct exec *e)
     }
 }
 
+/* A runner is not trusted: it must not name a command, and with it the output, of another sandbox.
+ */
+static bool id_is_elsewhere(const struct sandbox *sb, const char *id)
+{
+    list_for_each(other, &sb->manager->all, struct sandbox, node)
+    {
+        if (other != sb && map_find(other->execs_by_id, id))
+            return true;
+    }
+    return false;
+}
+
+static void send_signal(struct exec *e, int signo, uint32_t kill_grace_ms);
+
+/* Half of its input must not pass for all of it. */
+static void resume_stdin(struct exec *e, const struct msg_state *m)
+{
+    if (!e->stdin_whole || m->exited)
+        return;
+    if (m->stdin_received < e->stdin_given) {
+        e->interrupted = true;
+        send_signal(e, SIGKILL, 0);
+        return;
+    }
+    struct msg_stdin_close close = {.offset = e->stdin_given};
+    msg_stdin_close_format(runner_out(e->sandbox->runner), e->stream, &close);
+    e->stdin_close_sent = true;
+}
+
 static void on_state(void *data, uint32_t stream, const struct msg_state *m)
 {
     struct sandbox *sb = data;
     struct error err = {0};
     _cleanup_json_ json_t *tag = json_parse_object(m->tag, strlen(m->tag), &err);
     const char *id = tag ? json_string_value(json_object_get(tag, "id")) : NULL;
-    struct exec *e = id ? map_find(sb->execs_by_id, id) : NULL;
-    if (id && !e)
+    struct exec *e = id && sb->restored ? map_find(sb->execs_by_id, id) : NULL;
+    if (id && sb->restored && !e && !id_is_elsewhere(sb, id))
         e = exec_restore(sb, tag, NULL, 0, &err);
     if (!e || (exec_is_done(e) && list_empty(&e->node))) {
         frame_append(runner_out(sb->runner), MSG_FORGET, stream, NULL, 0);
@@ -509,22 +541,34 @@ static void on_state(void *data, uint32_t stream, const struct msg_state *m)
         return;
     }
     send_position(e);
+    resume_stdin(e, m);
+}
+
+static struct exec *find_unresumed(struct sandbox *sb)
+{
+    list_for_each(e, &sb->running, struct exec, phase_node)
+    {
+        if (e->restored && !e->resumed)
+            return e;
+    }
+    return NULL;
 }
 
 /* Commands on record that the runner does not know were never started. */
 static void on_resumed(void *data)
 {
     struct sandbox *sb = data;
-    list_for_each_safe(e, &sb->running, struct exec, phase_node)
-    {
-        if (!e->restored || e->resumed)
-            continue;
+    struct exec *e;
+    sandbox_ref(sb); /* whoever waits for one of them may delete the sandbox */
+    while ((e = find_unresumed(sb))) {
         e->result.status = EXEC_FAILED;
         snprintf(e->result.error, sizeof(e->result.error),
                  "interrupted: the daemon restarted before it was started");
         finish(e);
     }
-    flush(sb);
+    if (sb->runner)
+        flush(sb);
+    sandbox_unref(sb);
 }
 
 const struct runner_events exec_runner_events = {
@@ -567,7 +611,9 @@ void exec_enter_tables(struct exec *e)
     if (e->started_ns > sb->last_exec_ns)
         sb->last_exec_ns = e->started_ns;
     if (exec_is_done(e)) {
-        e->forget_at_ms = clock_mono_ms() + (int64_t)m->options.retention_ms;
+        int64_t age_ms = (clock_real_ns() - e->finished_ns) / 1000000;
+        int64_t left_ms = (int64_t)m->options.retention_ms - (age_ms > 0 ? age_ms : 0);
+        e->forget_at_ms = clock_mono_ms() + left_ms;
         list_append(&m->finished, &e->phase_node);
         return;
     }
@@ -593,6 +639,8 @@ static struct exec *exec_new(struct sandbox *sb, const struct exec_spec *spec)
     e->started_ns = clock_real_ns();
     e->stdin_open = spec->open_stdin || spec->stdin_len || spec->pty;
     e->stdin_close_wanted = e->stdin_open && !spec->open_stdin && !spec->pty;
+    e->stdin_whole = e->stdin_close_wanted;
+    e->stdin_given = spec->stdin_len;
     size_t queue = o->max_stdin_queue > spec->stdin_len ? o->max_stdin_queue : spec->stdin_len;
     strbuf_init(&e->stdin_queue, queue);
     if (spec->stdin_len)
@@ -611,7 +659,7 @@ static struct exec *exec_new(struct sandbox *sb, const struct exec_spec *spec)
     return e;
 }
 
-static void send_spawn(struct exec *e, const struct exec_spec *spec)
+static int send_spawn(struct exec *e, const struct exec_spec *spec, struct error *err)
 {
     struct sandbox *sb = e->sandbox;
     const struct manager_options *o = &sb->manager->options;
@@ -638,8 +686,14 @@ static void send_spawn(struct exec *e, const struct exec_spec *spec)
         .paths = paths,
         .n_paths = spec->n_paths,
     };
-    msg_spawn_format(runner_out(sb->runner), e->stream, &m);
+    int r = msg_spawn_format(runner_out(sb->runner), e->stream, &m);
     free(paths);
+    if (r == -E2BIG)
+        return error_set(err, ERROR_TOO_LARGE, 0,
+                         "too many or too long arguments, variables or paths for one command");
+    if (r < 0)
+        return error_set(err, ERROR_UNAVAILABLE, 0, "the sandbox's runner does not take commands");
+    return 0;
 }
 
 /* The encoded SPAWN has a bound, and so has what execve() takes. */
@@ -683,12 +737,15 @@ struct exec *exec_start(struct sandbox *sb, const struct exec_spec *spec, struct
     if (sandbox_check_ready(sb, err) < 0 || check_size(spec, err) < 0 || check_count(sb, err) < 0)
         return NULL;
     struct exec *e = exec_new(sb, spec);
+    if (send_spawn(e, spec, err) < 0) {
+        exec_unref(e);
+        return NULL;
+    }
     exec_enter_tables(e);
     m->counts.execs_total++;
     if (e->journal)
         journal_start(e->journal);
     fault_point("exec.before-spawn");
-    send_spawn(e, spec);
     flush(sb);
     fault_point("exec.spawned");
     pump_stdin(e);
@@ -751,6 +808,8 @@ int exec_cancel(struct exec *e, struct error *err)
     if (e->result.status == EXEC_CANCELING)
         return error_set(err, ERROR_CONFLICT, 0, "exec %s is being canceled already", e->id);
     e->result.status = EXEC_CANCELING;
+    if (persist_wants_exec(e))
+        persist_exec(e, NULL, NULL);
     uint32_t grace = e->sandbox->manager->options.kill_grace_ms;
     send_signal(e, SIGTERM, grace ? grace : 1);
     return 0;
@@ -775,7 +834,8 @@ void exec_waiter_cancel(struct exec_waiter *w)
 
 struct exec *exec_find(struct sandbox *sb, const char *id)
 {
-    return map_find(sb->execs_by_id, id);
+    struct exec *e = map_find(sb->execs_by_id, id);
+    return e && !e->hidden ? e : NULL;
 }
 
 size_t exec_list(struct sandbox *sb, struct exec **ret, size_t max)

@@ -24,7 +24,8 @@ struct manager {
     struct list finished; /* execs whose retention runs, first to go first */
     struct list dirty;    /* sandboxes with frames that wait for company */
     struct loop_timer tick;
-    struct pool *pool; /* or NULL */
+    struct pool *pool;   /* or NULL */
+    int64_t sweep_at_ms; /* 0: journals of nobody were swept */
     void (*on_closed)(void *data);
     void *closed_data;
     bool closing;
@@ -94,6 +95,9 @@ struct exec {
     struct strbuf stdin_queue;
     uint64_t stdin_base, stdin_sent;
     bool stdin_open, stdin_close_wanted, stdin_close_sent;
+    bool stdin_whole; /* all there will be came with the request: stdin_given bytes */
+    uint64_t stdin_given;
+    bool interrupted; /* some of it died with an earlier control plane */
     void (*on_stdin_drain)(void *data);
     void *stdin_drain_data;
     bool awaiting_stats;
@@ -115,12 +119,14 @@ void exec_watch_journal(struct exec *e);
 struct exec *exec_alloc(struct sandbox *sb);
 void exec_enter_tables(struct exec *e);
 /* restore.c */
+void restore_sweep(struct manager *m);
 struct exec *exec_restore(struct sandbox *sb, const json_t *o, const void *snapshot, size_t len,
                           struct error *err);
 /* sandbox.c, for restore.c: CREATING when it is alive and adopted, else CRASHED. */
 struct sandbox *sandbox_restore(struct manager *m, const struct spec *spec, const char *owner,
                                 const char *id, const char *runtime_id, const char *alias,
-                                const char *note, int64_t created_ns, bool alive);
+                                const char *note, const char *failure, int64_t created_ns,
+                                bool alive);
 
 /* sandbox.c, for pool.c */
 struct sandbox *sandbox_create_pooled(struct manager *m, const struct spec *spec,

@@ -1,4 +1,5 @@
-/* Journals on disk: NAME.dat holds the bytes, NAME.idx one struct record an event, in order. A
+/* Journals on disk: NAME.dat holds the bytes, NAME.idx one struct record an event, in order. The
+ * index is NAME.new until all that was in memory is in both. A
  * record is written after its bytes, so a record that is whole and whose bytes are there is an
  * event; what comes after the last such record was never acknowledged and is cut off at recovery.
  */
@@ -42,10 +43,19 @@ static int write_records(int fd, const struct records *r)
     return fd_write_all(fd, r->items + r->start, r->count * sizeof(*r->items));
 }
 
+/* Files count from here on; until then a snapshot or the runner has what they hold. */
+static int publish_index(const struct journal *j)
+{
+    char from[JOURNAL_NAME_MAX + 8], to[JOURNAL_NAME_MAX + 8];
+    file_name(j->name, "new", from);
+    file_name(j->name, "idx", to);
+    return renameat(j->options->dir_fd, from, j->options->dir_fd, to) < 0 ? -errno : 0;
+}
+
 int journal_open_files(struct journal *j)
 {
     _cleanup_close_ int data = j->name ? create_file(j, "dat") : create_unnamed(j);
-    _cleanup_close_ int index = j->name && data >= 0 ? create_file(j, "idx") : -1;
+    _cleanup_close_ int index = j->name && data >= 0 ? create_file(j, "new") : -1;
     if (data < 0 || (j->name && index < 0))
         return data < 0 ? data : index;
     fault_point("journal.files-made");
@@ -55,6 +65,8 @@ int journal_open_files(struct journal *j)
         r = write_records(index, &j->head);
     if (r >= 0 && index >= 0)
         r = write_records(index, &j->tail);
+    if (r >= 0 && index >= 0)
+        r = publish_index(j);
     if (r < 0) {
         journal_remove_files(j);
         return r;
@@ -74,6 +86,8 @@ void journal_remove_files(struct journal *j)
     file_name(j->name, "idx", name);
     unlinkat(j->options->dir_fd, name, 0);
     file_name(j->name, "dat", name);
+    unlinkat(j->options->dir_fd, name, 0);
+    file_name(j->name, "new", name);
     unlinkat(j->options->dir_fd, name, 0);
 }
 
@@ -214,11 +228,12 @@ void journal_sweep(const struct journal_options *o, bool (*keep)(void *data, con
     while (dir && (entry = readdir(dir))) {
         char name[JOURNAL_NAME_MAX];
         const char *dot = strrchr(entry->d_name, '.');
-        if (!dot || (strcmp(dot, ".dat") != 0 && strcmp(dot, ".idx") != 0) ||
+        bool unfinished = dot && strcmp(dot, ".new") == 0;
+        if (!dot || (strcmp(dot, ".dat") != 0 && strcmp(dot, ".idx") != 0 && !unfinished) ||
             dot - entry->d_name >= JOURNAL_NAME_MAX)
             continue;
         snprintf(name, sizeof(name), "%.*s", (int)(dot - entry->d_name), entry->d_name);
-        if (!keep(data, name))
+        if (unfinished || !keep(data, name))
             unlinkat(o->dir_fd, entry->d_name, 0);
     }
     if (dir)

@@ -47,8 +47,10 @@ struct journal {
     uint64_t stream_end[2];
     char carry[2][4]; /* bytes of an unfinished UTF-8 sequence */
     size_t carry_len[2];
-    const char *fresh; /* the newest record's bytes, while readers are told of it */
+    const char *fresh; /* the bytes from fresh_pos to the end, while readers are told of them */
+    uint64_t fresh_pos;
     bool ended, lost;
+    bool end_held; /* the last record is an end that nobody may see yet */
     struct list readers;
 };
 

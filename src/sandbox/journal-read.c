@@ -10,6 +10,10 @@
 int journal_space_read(struct journal *j, uint64_t pos, size_t len, struct strbuf *scratch,
                        const char **ret)
 {
+    if (j->fresh && pos >= j->fresh_pos) {
+        *ret = j->fresh + (pos - j->fresh_pos);
+        return 0;
+    }
     if (j->fd < 0) {
         *ret = j->memory.data ? j->memory.data + pos : "";
         return 0;
@@ -123,9 +127,7 @@ int journal_read_span(struct journal *j, struct journal_reader *r, size_t max,
                                   .time_ns = last->time_ns,
                                   .offset = rec->offset + skip,
                                   .len = len - skip};
-    if (j->fresh && rec == last && r->next_seq == journal_last_seq(j))
-        ret->data = j->fresh + skip;
-    else if (ret->len) {
+    if (ret->len) {
         int err = journal_space_read(j, rec->pos + skip, ret->len, scratch, &ret->data);
         if (err < 0)
             return err;

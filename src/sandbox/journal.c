@@ -17,7 +17,8 @@
 #include "base/utf8.h"
 #include "sandbox/journal-internal.h"
 
-#define PUNCH_BYTES (1024 * 1024)
+#define PUNCH_BYTES   (1024 * 1024)
+#define JOURNAL_BATCH 8 /* events written in one go */
 
 struct journal *journal_new(struct journal_options *o, const char *name,
                             struct journal_group *group, bool block)
@@ -133,11 +134,11 @@ static int space_append(struct journal *j, const char *data, size_t len)
     return 0;
 }
 
-static int write_record(struct journal *j, const struct record *rec)
+static int write_records(struct journal *j, const struct record *recs, size_t n)
 {
     if (j->index_fd < 0)
         return 0;
-    return fd_write_all(j->index_fd, rec, sizeof(*rec));
+    return fd_write_all(j->index_fd, recs, n * sizeof(*recs));
 }
 
 /* Gives the blocks of what was dropped back to the file system, in large steps. A mark in the index
@@ -148,7 +149,7 @@ static void punch(struct journal *j, uint64_t up_to)
         .type = JOURNAL_CUT, .pos = j->head.count, .offset = j->head.count + j->dropped_events};
     if (j->fd < 0 || j->restoring || up_to < j->punched_pos + PUNCH_BYTES)
         return;
-    if (write_record(j, &mark) < 0)
+    if (write_records(j, &mark, 1) < 0)
         return;
     if (fallocate(j->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)j->punched_pos,
                   (off_t)(up_to - j->punched_pos)) == 0)
@@ -199,31 +200,70 @@ void journal_place(struct journal *j, const struct record *rec)
     }
 }
 
-/* Bytes first, then the record that makes them count. */
-static void push(struct journal *j, enum journal_type type, uint8_t stream, const char *data,
-                 size_t len)
+/* Bytes first, then the records that make them count. */
+static int write_events(struct journal *j, const struct record *recs, size_t n, const char *data,
+                        size_t len)
 {
-    struct record rec = {.pos = j->end_pos,
-                         .time_ns = clock_real_ns(),
-                         .offset = type == JOURNAL_OUTPUT ? j->stream_end[stream - 1] : 0,
-                         .len = (uint32_t)len,
-                         .type = (uint8_t)type,
-                         .stream = stream};
-    int r = j->lost || !len ? 0 : space_append(j, data, len);
+    int r = len ? space_append(j, data, len) : 0;
     fault_point("journal.before-record");
-    if (r >= 0 && !j->lost)
-        r = write_record(j, &rec);
+    if (r >= 0)
+        r = write_records(j, recs, n);
     fault_point("journal.recorded");
+    return r;
+}
+
+static void place_events(struct journal *j, struct record *recs, size_t n, const char *data,
+                         size_t len)
+{
+    uint8_t stream = recs[0].stream;
+    uint64_t end = stream ? recs[n - 1].offset + recs[n - 1].len : 0;
+    int r = j->lost ? 0 : write_events(j, recs, n, data, len);
     if (r < 0) {
         log_error("the journal cannot be written, output is lost: %s", strerror(-r));
         j->lost = true;
     }
-    if (j->lost)
-        rec.len = 0;
-    journal_place(j, &rec);
-    j->fresh = rec.len ? data : NULL;
-    if (j->lost && type == JOURNAL_OUTPUT)
-        j->stream_end[stream - 1] += len;
+    for (size_t i = 0; i < n; i++) {
+        if (j->lost)
+            recs[i].len = 0;
+        journal_place(j, &recs[i]);
+    }
+    if (stream)
+        j->stream_end[stream - 1] = end;
+    if (len) {
+        j->fresh = j->lost ? NULL : data;
+        j->fresh_pos = recs[0].pos;
+    }
+}
+
+static void push(struct journal *j, enum journal_type type)
+{
+    struct record rec = {.pos = j->end_pos, .time_ns = clock_real_ns(), .type = (uint8_t)type};
+    place_events(j, &rec, 1, NULL, 0);
+}
+
+/* One event, or several where it would be too long for one; written in one go. */
+static void push_output(struct journal *j, uint8_t stream, const char *data, size_t len)
+{
+    struct record recs[JOURNAL_BATCH];
+    int64_t now = clock_real_ns();
+    while (len) {
+        size_t n = 0, done = 0;
+        while (done < len && n < JOURNAL_BATCH) {
+            size_t piece = len - done;
+            if (piece > JOURNAL_EVENT_MAX)
+                piece = JOURNAL_EVENT_MAX - utf8_incomplete_suffix(data + done, JOURNAL_EVENT_MAX);
+            recs[n++] = (struct record){.pos = j->end_pos + done,
+                                        .time_ns = now,
+                                        .offset = j->stream_end[stream - 1] + done,
+                                        .len = (uint32_t)piece,
+                                        .type = JOURNAL_OUTPUT,
+                                        .stream = stream};
+            done += piece;
+        }
+        place_events(j, recs, n, data, done);
+        data += done;
+        len -= done;
+    }
 }
 
 static void check_blocked(struct journal *j)
@@ -231,7 +271,7 @@ static void check_blocked(struct journal *j)
     if (!j->block || j->ended || journal_blocked(j) || !over_limit(j))
         return;
     if (!j->said_blocked)
-        push(j, JOURNAL_BLOCKED, 0, NULL, 0);
+        push(j, JOURNAL_BLOCKED);
     j->said_blocked = true;
     list_append(&j->options->blocked, &j->blocked_node);
 }
@@ -244,7 +284,7 @@ static void notify(struct journal *j)
 
 void journal_start(struct journal *j)
 {
-    push(j, JOURNAL_START, 0, NULL, 0);
+    push(j, JOURNAL_START);
     notify(j);
 }
 
@@ -259,7 +299,7 @@ static size_t complete_carry(struct journal *j, uint8_t stream, const char *data
         carry[(*n)++] = data[used++];
     }
     if (*n && (used < len || utf8_incomplete_suffix(carry, *n) != *n)) {
-        push(j, JOURNAL_OUTPUT, stream, carry, *n);
+        push_output(j, stream, carry, *n);
         j->fresh = NULL; /* the carry is about to be used again */
         *n = 0;
     }
@@ -276,7 +316,7 @@ void journal_append(struct journal *j, uint8_t stream, const char *data, size_t 
         memcpy(j->carry[stream - 1], data + len - hold, hold);
         j->carry_len[stream - 1] = hold;
         if (len > hold)
-            push(j, JOURNAL_OUTPUT, stream, data, len - hold);
+            push_output(j, stream, data, len - hold);
     }
     check_blocked(j);
     notify(j);
@@ -284,15 +324,27 @@ void journal_append(struct journal *j, uint8_t stream, const char *data, size_t 
 
 void journal_end(struct journal *j)
 {
+    if (j->end_held) {
+        j->end_held = false;
+        j->ended = true;
+        notify(j);
+        return;
+    }
     for (uint8_t s = 1; s <= 2; s++)
         if (j->carry_len[s - 1]) {
-            push(j, JOURNAL_OUTPUT, s, j->carry[s - 1], j->carry_len[s - 1]);
+            push_output(j, s, j->carry[s - 1], j->carry_len[s - 1]);
             j->carry_len[s - 1] = 0;
         }
     list_remove(&j->blocked_node);
-    push(j, JOURNAL_EXIT, 0, NULL, 0);
+    push(j, JOURNAL_EXIT);
     j->ended = true;
     notify(j);
+}
+
+void journal_hold_end(struct journal *j)
+{
+    j->end_held = j->ended;
+    j->ended = false;
 }
 
 bool journal_ended(const struct journal *j)
@@ -314,5 +366,5 @@ uint64_t journal_durable_end(const struct journal *j, uint8_t stream)
 
 uint64_t journal_last_seq(const struct journal *j)
 {
-    return j->head.count + j->dropped_events + j->tail.count;
+    return j->head.count + j->dropped_events + j->tail.count - (j->end_held ? 1 : 0);
 }

@@ -24,6 +24,8 @@
 struct strbuf;
 struct journal;
 
+#define JOURNAL_EVENT_MAX (64 * 1024) /* bytes of one event */
+
 /* The numbers are in files: new ones go to the end. */
 enum journal_type {
     JOURNAL_START,
@@ -92,6 +94,9 @@ void journal_sweep(const struct journal_options *o, bool (*keep)(void *data, con
 void journal_start(struct journal *j);
 void journal_append(struct journal *j, uint8_t stream, const char *data, size_t len);
 void journal_end(struct journal *j);
+/* After journal_restore(), where the exec's own end is not on record: an end in the journal is not
+ * shown before journal_end(), which then adds none. */
+void journal_hold_end(struct journal *j);
 bool journal_ended(const struct journal *j);
 bool journal_blocked(const struct journal *j);
 /* on_room comes when a blocked journal has room again: others gave some back. */

@@ -130,25 +130,29 @@ void persist_sandbox(struct sandbox *sb, store_done_fn on_durable, void *data)
         json_pack("{s:s, s:s, s:s?, s:I, s:o, s:s?}", "runtime_id", sb->runtime_id, "owner",
                   sb->owner, "alias", sb->alias, "created_ns", (json_int_t)sb->created_ns, "spec",
                   format_spec(&sb->spec), "note", sb->note);
+    if (sb->state == SANDBOX_CRASHED)
+        json_object_set_new(o, "failure", json_message(sb->failure.message));
     json_format(o, &b);
     store_put(sb->manager->options.store, STORE_SANDBOX, sb->id, b.data, b.len, on_durable, data);
 }
 
-void persist_sandbox_remove(struct sandbox *sb)
+void persist_sandbox_remove(struct sandbox *sb, store_done_fn on_durable, void *data)
 {
-    if (persist_wants_sandbox(sb))
-        store_delete(sb->manager->options.store, STORE_SANDBOX, sb->id);
+    store_delete(sb->manager->options.store, STORE_SANDBOX, sb->id, on_durable, data);
 }
 
 /* --- execs */
 
 static json_t *format_exec(const struct exec *e, size_t max_argv)
 {
-    return json_pack("{s:s, s:s, s:o, s:b, s:b, s:b, s:b, s:I, s:I}", "id", e->id, "sandbox",
-                     e->sandbox->id, "argv", format_strings(e->argv, max_argv), "pty", e->pty,
-                     "hidden", e->hidden, "block", e->block_output, "stdin",
-                     e->stdin_open && !e->stdin_close_wanted, "timeout_ms",
-                     (json_int_t)e->timeout_ms, "started_ns", (json_int_t)e->started_ns);
+    json_t *o = json_pack("{s:s, s:s, s:o, s:b, s:b, s:b, s:b, s:I, s:I}", "id", e->id, "sandbox",
+                          e->sandbox->id, "argv", format_strings(e->argv, max_argv), "pty", e->pty,
+                          "hidden", e->hidden, "block", e->block_output, "stdin",
+                          e->stdin_open && !e->stdin_close_wanted, "timeout_ms",
+                          (json_int_t)e->timeout_ms, "started_ns", (json_int_t)e->started_ns);
+    if (e->stdin_whole)
+        json_object_set_new(o, "stdin_bytes", json_integer((json_int_t)e->stdin_given));
+    return o;
 }
 
 char *persist_exec_tag(const struct exec *e)
@@ -169,11 +173,11 @@ static void set_result(json_t *o, const struct exec *e)
     json_object_set_new(o, "finished_ns", json_integer(e->finished_ns));
     json_object_set_new(
         o, "result",
-        json_pack("{s:i, s:b, s:i, s:i, s:b, s:b, s:b, s:i, s:s, s:I, s:I, s:I, s:I}", "status",
+        json_pack("{s:i, s:b, s:i, s:i, s:b, s:b, s:b, s:i, s:o, s:I, s:I, s:I, s:I}", "status",
                   (int)r->status, "has_exit_code", r->has_exit_code, "exit_code", r->exit_code,
                   "signo", r->signo, "oom_killed", r->oom_killed, "pipe_held", r->pipe_held,
-                  "crashed", r->crashed, "spawn_errno", r->spawn_errno, "error", r->error,
-                  "user_us", (json_int_t)r->usage.user_us, "system_us",
+                  "crashed", r->crashed, "spawn_errno", r->spawn_errno, "error",
+                  json_message(r->error), "user_us", (json_int_t)r->usage.user_us, "system_us",
                   (json_int_t)r->usage.system_us, "max_rss_kb", (json_int_t)r->usage.max_rss_kb,
                   "wall_us", (json_int_t)r->usage.wall_us));
 }
@@ -185,6 +189,8 @@ void persist_exec(struct exec *e, store_done_fn on_durable, void *data)
     _cleanup_json_ json_t *o = format_exec(e, SIZE_MAX);
     if (exec_is_done(e))
         set_result(o, e);
+    else if (e->result.status == EXEC_CANCELING)
+        json_object_set_new(o, "canceling", json_true());
     json_format(o, &text);
     uint32_t len = (uint32_t)text.len;
     strbuf_append(&row, &len, sizeof(len));
@@ -199,7 +205,7 @@ void persist_exec(struct exec *e, store_done_fn on_durable, void *data)
 void persist_exec_remove(struct exec *e)
 {
     if (e->has_row)
-        store_delete(e->sandbox->manager->options.store, STORE_EXEC, e->id);
+        store_delete(e->sandbox->manager->options.store, STORE_EXEC, e->id, NULL, NULL);
     e->has_row = false;
 }
 
@@ -243,10 +249,14 @@ int persist_exec_parse(const json_t *obj, struct exec *e, struct error *err)
     e->hidden = json_is_true(json_object_get(obj, "hidden"));
     e->block_output = json_is_true(json_object_get(obj, "block"));
     e->stdin_open = json_is_true(json_object_get(obj, "stdin"));
+    e->stdin_whole = json_is_integer(json_object_get(obj, "stdin_bytes"));
+    e->stdin_given = number(obj, "stdin_bytes");
     e->timeout_ms = number(obj, "timeout_ms");
     e->started_ns = (int64_t)number(obj, "started_ns");
     e->finished_ns = (int64_t)number(obj, "finished_ns");
     if (result)
         parse_result(result, &e->result);
+    else if (json_is_true(json_object_get(obj, "canceling")))
+        e->result.status = EXEC_CANCELING;
     return 0;
 }

@@ -16,7 +16,7 @@ struct spec;
 bool persist_wants_sandbox(const struct sandbox *sb);
 bool persist_wants_exec(const struct exec *e);
 void persist_sandbox(struct sandbox *sb, store_done_fn on_durable, void *data);
-void persist_sandbox_remove(struct sandbox *sb);
+void persist_sandbox_remove(struct sandbox *sb, store_done_fn on_durable, void *data);
 void persist_exec(struct exec *e, store_done_fn on_durable, void *data);
 void persist_exec_remove(struct exec *e);
 

@@ -7,6 +7,7 @@
  *                   that was never given
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -16,10 +17,14 @@
 #include "base/log.h"
 #include "sandbox/internal.h"
 
+#define SWEEP_AFTER_MS 10000
+
 struct restoring {
     struct manager *manager;
     struct map *alive;
     size_t adopted, lost, execs;
+    char **orphans; /* keys of exec rows without a sandbox */
+    size_t n_orphans;
 };
 
 /* --- sandboxes */
@@ -29,7 +34,7 @@ static void restore_sandbox(void *data, const char *key, const char *body, size_
     struct restoring *r = data;
     struct error err = {0};
     struct spec spec;
-    const char *owner = "", *alias = NULL, *note = NULL, *runtime_id = key;
+    const char *owner = "", *alias = NULL, *note = NULL, *failure = NULL, *runtime_id = key;
     int64_t created_ns = 0;
     _cleanup_json_ json_t *o = json_parse_object(body, len, &err);
     if (!o || persist_spec_parse(json_object_get(o, "spec"), &spec, &err) < 0) {
@@ -40,10 +45,11 @@ static void restore_sandbox(void *data, const char *key, const char *body, size_
     json_member_string(o, "alias", &alias, &err);
     json_member_string(o, "note", &note, &err);
     json_member_string(o, "runtime_id", &runtime_id, &err);
+    json_member_string(o, "failure", &failure, &err);
     json_member_int(o, "created_ns", 0, INT64_MAX, &created_ns, &err);
     _cleanup_free_ char *alive = map_remove(r->alive, runtime_id);
     struct sandbox *sb = sandbox_restore(r->manager, &spec, owner, key, runtime_id, alias, note,
-                                         created_ns, alive != NULL);
+                                         failure, created_ns, alive != NULL);
     spec_done(&spec);
     if (sandbox_state(sb) == SANDBOX_CREATING)
         r->adopted++;
@@ -70,8 +76,12 @@ struct exec *exec_restore(struct sandbox *sb, const json_t *o, const void *snaps
     exec_watch_journal(e);
     for (uint8_t s = 1; s <= 2; s++)
         e->received[s - 1] = e->acked[s - 1] = journal_stream_end(e->journal, s);
+    if (!exec_is_done(e))
+        journal_hold_end(e->journal);
     if (!journal_last_seq(e->journal))
         journal_start(e->journal);
+    if (exec_is_done(e) && !journal_ended(e->journal))
+        journal_end(e->journal); /* its files could not be written to the end */
     exec_enter_tables(e);
     return e;
 }
@@ -94,6 +104,8 @@ static void restore_exec(void *data, const char *key, const char *body, size_t l
     struct exec *e = sb ? exec_restore(sb, o, body + text, len - text, &err) : NULL;
     if (!e) {
         log_warn("stored exec has no sandbox any more id=%s", key);
+        r->orphans = xrealloc(r->orphans, (r->n_orphans + 1) * sizeof(char *));
+        r->orphans[r->n_orphans++] = xstrdup(key);
         return;
     }
     e->has_row = true;
@@ -134,6 +146,46 @@ static void kill_strangers(struct restoring *r)
     }
 }
 
+static void remove_orphans(struct restoring *r)
+{
+    for (size_t i = 0; i < r->n_orphans; i++) {
+        store_delete(r->manager->options.store, STORE_EXEC, r->orphans[i], NULL, NULL);
+        free(r->orphans[i]);
+    }
+    free(r->orphans);
+}
+
+static int compare_forget(const void *a, const void *b)
+{
+    int64_t x = (*(struct exec *const *)a)->forget_at_ms,
+            y = (*(struct exec *const *)b)->forget_at_ms;
+    return x < y ? -1 : x > y;
+}
+
+/* Rows come by id; whoever's retention ends first is to be first. */
+static void sort_finished(struct manager *m)
+{
+    size_t n = 0;
+    list_for_each(e, &m->finished, struct exec, phase_node) n++;
+    struct exec **all = xcalloc(n + 1, sizeof(struct exec *));
+    n = 0;
+    list_for_each(e, &m->finished, struct exec, phase_node) all[n++] = e;
+    qsort(all, n, sizeof(*all), compare_forget);
+    list_init(&m->finished);
+    for (size_t i = 0; i < n; i++)
+        list_append(&m->finished, &all[i]->phase_node);
+    free(all);
+}
+
+/* Once every runner has said what it remembers, a journal without an exec is of nobody. */
+void restore_sweep(struct manager *m)
+{
+    if (!m->sweep_at_ms || clock_mono_ms() < m->sweep_at_ms || m->counts.creating)
+        return;
+    m->sweep_at_ms = 0;
+    journal_sweep(&m->options.journal, keep_journal, m);
+}
+
 int manager_restore(struct manager *m, struct map *alive, struct error *err)
 {
     struct restoring r = {.manager = m, .alive = alive};
@@ -145,8 +197,11 @@ int manager_restore(struct manager *m, struct map *alive, struct error *err)
         if (e < 0)
             return e;
         fault_point("restore.rows-read");
+        remove_orphans(&r);
+        sort_finished(m);
         fail_lost(m);
         journal_sweep(&m->options.journal, keep_journal, m);
+        m->sweep_at_ms = clock_mono_ms() + SWEEP_AFTER_MS;
     }
     kill_strangers(&r);
     fault_point("restore.done");

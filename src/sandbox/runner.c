@@ -28,7 +28,7 @@ struct runner {
 };
 
 /* All connections are read on one thread into one buffer, so that an idle one costs nothing. */
-static uint8_t read_buffer[RUNNER_READ_BYTES];
+static uint8_t read_buffer[RUNNER_READ_BYTES + FRAME_HEADER_SIZE + FRAME_PAYLOAD_MAX];
 
 static void on_poll(uv_poll_t *poll, int status, int events);
 
@@ -104,7 +104,7 @@ static int handle_hello(struct runner *r, const struct frame *f)
 {
     struct msg_hello_ok m;
     if (r->hello_done || msg_hello_ok_parse(f->payload, f->length, &m) < 0 ||
-        m.version != PROTO_VERSION || m.generation != r->generation)
+        m.version != PROTO_VERSION || m.generation != r->generation || m.n_execs > PROTO_EXECS_MAX)
         return -EPROTO;
     r->hello_done = true;
     r->n_states = m.n_execs;
@@ -167,9 +167,46 @@ static int handle_frame(struct runner *r, const struct frame *f)
     }
 }
 
-/* Handles every whole frame; returns how many bytes are used up, or negative. */
-static ssize_t handle_bytes(struct runner *r, const uint8_t *data, size_t len)
+/* Output frames of one stream that came together, moved together: one event is cheaper than many.
+ */
+struct gathered {
+    uint32_t stream; /* 0: nothing */
+    struct msg_output output;
+    uint8_t *end;
+};
+
+static int deliver_gathered(struct runner *r, struct gathered *g)
 {
+    uint32_t stream = g->stream;
+    g->stream = 0;
+    return stream && !r->closing ? r->events->on_output(r->data, stream, &g->output) : 0;
+}
+
+/* 1: it has joined those before it, or is the first; 0: it is no output; negative: malformed. */
+static int gather(struct runner *r, struct gathered *g, const struct frame *f)
+{
+    struct msg_output m;
+    if (f->type != MSG_OUTPUT || !f->stream || f->flags || !r->hello_done)
+        return 0;
+    if (msg_output_parse(f->payload, f->length, &m) < 0)
+        return -EPROTO;
+    if (g->stream == f->stream && g->output.which == m.which &&
+        g->output.offset + g->output.len == m.offset) {
+        memmove(g->end, m.data, m.len);
+        g->output.len += m.len;
+        g->end += m.len;
+        return 1;
+    }
+    if (deliver_gathered(r, g) < 0)
+        return -EPROTO;
+    *g = (struct gathered){f->stream, m, (uint8_t *)(uintptr_t)m.data + m.len};
+    return 1;
+}
+
+/* Handles every whole frame; returns how many bytes are used up, or negative. */
+static ssize_t handle_bytes(struct runner *r, uint8_t *data, size_t len)
+{
+    struct gathered g = {0};
     size_t used = 0;
     if (!r->greeted) {
         if (len < FRAME_PREFACE_SIZE)
@@ -184,30 +221,30 @@ static ssize_t handle_bytes(struct runner *r, const uint8_t *data, size_t len)
         int n = frame_parse(data + used, len - used, &f);
         if (n == 0)
             break;
-        if (n < 0 || handle_frame(r, &f) < 0)
+        int joined = n < 0 ? n : gather(r, &g, &f);
+        if (joined < 0 || (joined == 0 && (deliver_gathered(r, &g) < 0 ||
+                                           (!r->closing && handle_frame(r, &f) < 0))))
             return -EPROTO;
         used += (size_t)n;
     }
+    if (deliver_gathered(r, &g) < 0)
+        return -EPROTO;
     return (ssize_t)used;
 }
 
+/* Handles what is in the buffer and keeps the start of an unfinished frame for the next time. */
 static void take_bytes(struct runner *r, size_t len)
 {
-    ssize_t used;
-    if (r->in.len) {
-        strbuf_append(&r->in, read_buffer, len);
-        used = handle_bytes(r, (const uint8_t *)r->in.data, r->in.len);
-        if (used > 0)
-            strbuf_consume(&r->in, (size_t)used);
-        if (r->in.len == 0)
-            strbuf_done(&r->in);
-    } else {
-        used = handle_bytes(r, read_buffer, len);
-        if (used >= 0 && (size_t)used < len)
-            strbuf_append(&r->in, read_buffer + used, len - (size_t)used);
-    }
-    if (used < 0)
+    ssize_t used = handle_bytes(r, read_buffer, len);
+    if (used < 0) {
         break_connection(r, "the runner broke the protocol");
+        return;
+    }
+    strbuf_reset(&r->in);
+    if ((size_t)used < len)
+        strbuf_append(&r->in, read_buffer + used, len - (size_t)used);
+    else
+        strbuf_done(&r->in);
 }
 
 static void on_poll(uv_poll_t *poll, int status, int events)
@@ -221,9 +258,12 @@ static void on_poll(uv_poll_t *poll, int status, int events)
         runner_flush(r);
     if (!(events & UV_READABLE) || r->closing || r->broken)
         return;
-    ssize_t n = read(r->fd, read_buffer, sizeof(read_buffer));
+    size_t kept = r->in.len;
+    if (kept)
+        memcpy(read_buffer, r->in.data, kept);
+    ssize_t n = read(r->fd, read_buffer + kept, RUNNER_READ_BYTES);
     if (n > 0)
-        take_bytes(r, (size_t)n);
+        take_bytes(r, kept + (size_t)n);
     else if (n == 0 || (errno != EAGAIN && errno != EINTR))
         break_connection(r, n == 0 ? "the runner closed its connection" : strerror(errno));
 }
@@ -236,7 +276,7 @@ struct runner *runner_new(uv_loop_t *loop, int fd, uint64_t generation,
     r->events = events;
     r->data = data;
     r->generation = generation;
-    strbuf_init(&r->in, RUNNER_READ_BYTES + FRAME_HEADER_SIZE + FRAME_PAYLOAD_MAX);
+    strbuf_init(&r->in, FRAME_HEADER_SIZE + FRAME_PAYLOAD_MAX);
     strbuf_init(&r->out, RUNNER_OUT_MAX);
     fd_set_nonblock(fd, true);
     uv_poll_init(loop, &r->poll, fd);

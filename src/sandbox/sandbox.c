@@ -34,6 +34,8 @@ void sandbox_unref(struct sandbox *sb)
     if (!sb || --sb->refs)
         return;
     assert(sb->state == SANDBOX_GONE && !sb->instance);
+    if (sb->free_attached)
+        sb->free_attached(sb->attached);
     spec_done(&sb->spec);
     map_free(sb->execs_by_id);
     free(sb->alias);
@@ -119,6 +121,12 @@ static void set_failure(struct sandbox *sb, const char *why)
 }
 
 /* CRASHED is entered once both are known: how PID 1 ended, and all that its runner had sent. */
+static void record_crash(struct sandbox *sb)
+{
+    if (persist_wants_sandbox(sb))
+        persist_sandbox(sb, NULL, NULL);
+}
+
 static void crash_when_settled(struct sandbox *sb)
 {
     char why[160];
@@ -137,6 +145,7 @@ static void crash_when_settled(struct sandbox *sb)
     sb->state = SANDBOX_CRASHED;
     sb->manager->counts.crashed_total++;
     log_warn("sandbox crashed id=%s: %s", sb->id, why);
+    record_crash(sb);
     gateway_streams_free(sb);
     exec_fail_all(sb, EXEC_FAILED, true, why);
     update_idle(sb);
@@ -147,8 +156,11 @@ static void crash_when_settled(struct sandbox *sb)
 /* The connection ended or the runner misbehaved. */
 void sandbox_break(struct sandbox *sb, const char *why)
 {
+    if (sb->state == SANDBOX_CREATING)
+        sb->runner_ended = true; /* ready_when_settled() sees to it */
     if (sb->state != SANDBOX_READY)
         return;
+    sandbox_ref(sb); /* whoever waits for its execs may delete it */
     set_failure(sb, why);
     sb->state = SANDBOX_CRASHED;
     sb->runner_ended = true;
@@ -156,6 +168,7 @@ void sandbox_break(struct sandbox *sb, const char *why)
     if (sb->instance)
         sb->ops->stop(sb->instance);
     crash_when_settled(sb);
+    sandbox_unref(sb);
 }
 
 static void on_runtime_exited(void *data, int wait_status, uint64_t oom_kills)
@@ -172,6 +185,22 @@ static void on_runtime_exited(void *data, int wait_status, uint64_t oom_kills)
     sandbox_unref(sb);
 }
 
+static void say_gone(struct sandbox *sb, const struct error *err)
+{
+    wake(&sb->waiters_gone, sb, err);
+    fault_point("delete.answered");
+    sandbox_unref(sb);
+}
+
+/* A deletion that was answered must not be undone by a restart. */
+static void on_row_removed(void *data, const struct error *err)
+{
+    struct error copy = {0};
+    if (err)
+        error_set(&copy, ERROR_NO_SPACE, 0, "the deletion cannot be recorded: %s", err->message);
+    say_gone(data, err ? &copy : NULL);
+}
+
 static void gone(struct sandbox *sb)
 {
     struct manager *m = sb->manager;
@@ -185,19 +214,18 @@ static void gone(struct sandbox *sb)
     if (sb->alias_key)
         map_remove(m->by_alias, sb->alias_key);
     fault_point("delete.before-row");
-    persist_sandbox_remove(sb);
+    bool wait = persist_wants_sandbox(sb) && !m->closing;
+    if (persist_wants_sandbox(sb))
+        persist_sandbox_remove(sb, wait ? on_row_removed : NULL, sb);
     fault_point("delete.gone");
     m->counts.sandboxes--;
     m->counts.deleted_total++;
-    if (sb->free_attached)
-        sb->free_attached(steal_ptr(sb->attached));
-    wake(&sb->waiters_gone, sb, NULL);
-    fault_point("delete.answered");
+    if (!wait)
+        say_gone(sb, NULL);
     if (m->closing && list_empty(&m->all) && m->on_closed) {
         void (*on_closed)(void *) = steal_ptr(m->on_closed);
         on_closed(m->closed_data);
     }
-    sandbox_unref(sb);
 }
 
 void sandbox_delete(struct sandbox *sb, struct sandbox_waiter *w)
@@ -243,6 +271,7 @@ static void start_failed(struct sandbox *sb, const struct error *err)
         sb->manager->counts.creating--;
         sb->state = SANDBOX_CRASHED;
         set_failure(sb, err->message);
+        record_crash(sb);
         exec_fail_all(sb, EXEC_FAILED, true, err->message);
         wake(&sb->waiters_ready, sb, &copy);
         update_idle(sb);
@@ -259,12 +288,26 @@ static void start_failed(struct sandbox *sb, const struct error *err)
     sandbox_unref(sb);
 }
 
+static void fail_creating(struct sandbox *sb, const struct error *err)
+{
+    sandbox_ref(sb);
+    wake(&sb->waiters_ready, sb, err);
+    sandbox_delete(sb, NULL);
+    sandbox_unref(sb);
+}
+
 /* READY needs both: a runner that answers, and a row that outlives us. */
 static void ready_when_settled(struct sandbox *sb)
 {
     struct manager *m = sb->manager;
+    struct error err = {0};
     if (sb->state != SANDBOX_CREATING || !sb->started || sb->rows_pending)
         return;
+    if (sb->runner_ended || !sb->instance) {
+        error_set(&err, ERROR_CRASH, 0, "sandbox %s died while it was created", sb->id);
+        fail_creating(sb, &err);
+        return;
+    }
     sb->state = SANDBOX_READY;
     m->counts.creating--;
     m->counts.created_total++;
@@ -287,8 +330,7 @@ static void on_row_written(void *data, const struct error *err)
     if (err && sb->state == SANDBOX_CREATING) {
         struct error copy = {0};
         error_set(&copy, ERROR_NO_SPACE, 0, "the sandbox cannot be recorded: %s", err->message);
-        wake(&sb->waiters_ready, sb, &copy);
-        sandbox_delete(sb, NULL);
+        fail_creating(sb, &copy);
     }
     ready_when_settled(sb);
     sandbox_unref(sb);
@@ -501,7 +543,8 @@ struct sandbox *sandbox_create(struct manager *m, const struct spec *spec, const
 /* A sandbox whose adoption fails is one that died with the earlier control plane. */
 struct sandbox *sandbox_restore(struct manager *m, const struct spec *spec, const char *owner,
                                 const char *id, const char *runtime_id, const char *alias,
-                                const char *note, int64_t created_ns, bool alive)
+                                const char *note, const char *failure, int64_t created_ns,
+                                bool alive)
 {
     struct error err = {0};
     struct sandbox *sb = sandbox_new(m, spec, owner, id);
@@ -519,7 +562,7 @@ struct sandbox *sandbox_restore(struct manager *m, const struct spec *spec, cons
         sb->instance =
             sb->ops->adopt(m->options.host, sb->runtime_id, spec, &runtime_events, sb, &err);
     if (!sb->instance) {
-        set_failure(sb, "the daemon ended and took it along");
+        set_failure(sb, failure ? failure : "the daemon ended and took it along");
         sb->state = SANDBOX_CRASHED;
         m->counts.creating--;
         sandbox_unref(sb); /* the runtime's */
@@ -568,8 +611,7 @@ static void expire_creating(struct manager *m)
         error_set(&err, ERROR_TIMEOUT, 0,
                   "the sandbox was not ready in time "
                   "(create_ready_timeout)");
-        wake(&sb->waiters_ready, sb, &err);
-        sandbox_delete(sb, NULL);
+        fail_creating(sb, &err);
         return; /* the list may have changed: the rest next time */
     }
 }
@@ -591,6 +633,7 @@ static void on_tick(void *data)
     expire_creating(m);
     expire_idle(m);
     expire_execs(m);
+    restore_sweep(m);
     flush_dirty(m);
 }
 

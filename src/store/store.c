@@ -269,9 +269,10 @@ void store_put(struct store *s, enum store_table table, const char *key, const c
     queue(s, table, key, body, len, on_durable, data);
 }
 
-void store_delete(struct store *s, enum store_table table, const char *key)
+void store_delete(struct store *s, enum store_table table, const char *key,
+                  store_done_fn on_durable, void *data)
 {
-    queue(s, table, key, NULL, 0, NULL, NULL);
+    queue(s, table, key, NULL, 0, on_durable, data);
 }
 
 void store_close(struct store *s)

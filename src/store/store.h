@@ -24,7 +24,8 @@ void store_close(struct store *s);
 typedef void (*store_done_fn)(void *data, const struct error *err);
 void store_put(struct store *s, enum store_table table, const char *key, const char *body,
                size_t len, store_done_fn on_durable, void *data);
-void store_delete(struct store *s, enum store_table table, const char *key);
+void store_delete(struct store *s, enum store_table table, const char *key,
+                  store_done_fn on_durable, void *data);
 
 /* Calls fn for every row, blocking; for use at start. fn must not call the store. */
 int store_load(struct store *s, enum store_table table,

@@ -13,7 +13,7 @@
 #include "toolrunner/exec.h"
 #include "toolrunner/runner.h"
 
-#define CONN_BUFFER_KEEP 65536 /* larger idle buffers are given back */
+#define CONN_BUFFER_KEEP 65536 /* a larger buffer is given back after a write that was small */
 
 static void on_conn_ready(struct watch *w, uint32_t ready);
 
@@ -60,7 +60,7 @@ static bool conn_write(struct conn *c)
         c->out_sent += (size_t)n;
     }
     c->out_sent = 0;
-    if (c->out.alloc > CONN_BUFFER_KEEP)
+    if (c->out.alloc > CONN_BUFFER_KEEP && c->out.len < CONN_BUFFER_KEEP / 4)
         strbuf_done(&c->out);
     else
         strbuf_reset(&c->out);

@@ -263,7 +263,7 @@ def _(r):
         pid = parent
     os.kill(pid, signal.SIGKILL)
     wait_for(lambda: r.d.get(sb.path).json.get("state") == "crashed", "it is seen")
-    s = r.d.get(path).json
+    s = ended(sb, path)
     equal(s["status"], "failed")
     check("sandbox_crash" in s["error"], s)
     a = r.d.post(sb.path + "/exec", {"command": ["true"]})

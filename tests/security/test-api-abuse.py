@@ -193,6 +193,24 @@ def _():
     check(answers[2]["exit_code"] != 0 or not answers[2]["result"].get("success"), answers[2])
 
 
+@test("P20 a live stream holds what the command wrote, and nothing of the daemon's memory")
+def _():
+    script = ("for i in $(seq 150); do printf 'out %d\\n' $i; printf 'err %d\\n' $i >&2;"
+              " [ $((i % 10)) = 0 ] && sleep 0.01; done; true")
+    want = {"stdout": "".join(f"out {i}\n" for i in range(1, 151)),
+            "stderr": "".join(f"err {i}\n" for i in range(1, 151))}
+    with d.sandbox() as sb:
+        for _ in range(3):
+            a = d.post(sb.path + "/exec", {"command": ["/bin/sh", "-c", script], "async": True}).json
+            live = d.ws(f"/sandboxes/{sb.id}/stream?exec_id={a['exec_id']}").events()
+            later = [json.loads(line) for line in
+                     d.get(f"{sb.path}/execs/{a['exec_id']}/logs").body.decode().splitlines()]
+            for what, events in (("live", live), ("later", later)):
+                for stream, text in want.items():
+                    got = "".join(e["data"] for e in events if e.get("stream") == stream)
+                    equal(got, text, f"{what} {stream}")
+
+
 # --- P17: what the gateway does not do
 
 def fetch(url, **policy):

@@ -26,8 +26,9 @@ from masd import *
 SECONDS = float(os.environ.get("SOAK_SECONDS", "600"))
 CLIENTS = int(os.environ.get("SOAK_CLIENTS", "6"))
 SEED = int(os.environ.get("SOAK_SEED", "0")) or random.randrange(1, 1 << 30)
-CONTROL_EVERY = (1.0, 5.0)     # seconds between two kills of the control plane
-WARDEN_EVERY = (40.0, 80.0)    # and of the main process
+# Seconds between two kills of the control plane, and of the main process: from, to.
+CONTROL_EVERY = tuple(float(x) for x in os.environ.get("SOAK_CONTROL", "1,5").split(","))
+WARDEN_EVERY = tuple(float(x) for x in os.environ.get("SOAK_WARDEN", "40,80").split(","))
 QUIET_SHARE = 0.2              # of the time, at the end, without kills: memory is measured
 SANDBOXES_EACH = 3
 EXECS_EACH = 24                # remembered in one sandbox before it is deleted
@@ -172,7 +173,8 @@ class Exec:
         self.events = []        # as a stream showed them
         self.final = None       # status and exit code, once seen
         self.final_at = 0.0
-        steps, self.code = plan(seed)
+        self.timeout = how == "timed"
+        steps, self.code = ([], None) if self.timeout else plan(seed)
         self.want = {s: b"".join(d for t, d, _ in steps if t == s) for s in (1, 2)}
 
 
@@ -232,7 +234,7 @@ def is_crash(status):
 def check_status(e, status, where, crashed_allowed):
     """A final status must be the truth, and must not change."""
     now = outcome(status)
-    if now == ("completed", e.code):
+    if now == ("completed", e.code) or (e.timeout and now[0] == "timed_out"):
         pass
     elif e.killed and (now[0] == "canceled" or now == ("failed", 137) or now == ("failed", 143)):
         pass
@@ -286,7 +288,8 @@ class Client(threading.Thread):
             self.finish(b)
             return
         ops = [(self.begin, 6), (self.sync, 4), (self.follow, 5), (self.look, 4), (self.cancel, 1),
-               (self.kill, 1), (self.upload, 2), (self.download, 2), (self.tool, 1), (self.one_shot, 1)]
+               (self.kill, 1), (self.upload, 2), (self.download, 2), (self.tool, 1), (self.one_shot, 1),
+               (self.timed, 1), (self.input, 1), (self.keyed, 1)]
         op = self.r.choices([o for o, _ in ops], [w for _, w in ops])[0]
         op(b)
 
@@ -398,6 +401,38 @@ class Client(threading.Thread):
         check_status(e, got, "answer", False)
         check_bytes(e, out, True, "answer")
         counts["one-shots"] += 1
+
+    def timed(self, b):
+        """A command that ends by its timeout, also when nobody was there to see it."""
+        a = call("POST", b.path + "/exec", {"command": ["sleep", "100"], "async": True,
+                                            "timeout_ms": self.r.choice([500, 3000])})
+        if self.refused(b, a):
+            return
+        b.execs.append(Exec(0, a.json["exec_id"], "timed"))
+        counts["execs with a timeout"] += 1
+
+    def input(self, b):
+        text = "".join(chr(self.r.randrange(32, 0x2000)) for _ in range(self.r.choice([1, 1000, 100000])))
+        a = call("POST", b.path + "/exec", {"command": ["cat"], "stdin": text})
+        if self.refused(b, a):
+            return
+        if a.json["stdout"] != text and b.epoch == world.epoch:
+            report(f"cat in {b.id}: {len(a.json['stdout'])} characters, {len(text)} are right: {outcome(a.json)}")
+        counts["execs with input"] += 1
+
+    def keyed(self, b):
+        """One-shots that are repeated with their key until they are answered."""
+        seed = self.r.randrange(1 << 40)
+        a = call_again("POST", "/v1/run", {"command": self.command(seed)},
+                       headers={"Idempotency-Key": f"key-{seed}"})
+        if a.status != 200:
+            report(f"/v1/run with a key: {a}")
+            return
+        again = call_again("POST", "/v1/run", {"command": self.command(seed)},
+                           headers={"Idempotency-Key": f"key-{seed}"})
+        if again.json != a.json:
+            report(f"/v1/run with a key: {a}, then {again}")
+        counts["keyed one-shots"] += 1
 
     def running(self, b):
         return [e for e in b.execs if not e.final]
@@ -512,7 +547,7 @@ class Client(threading.Thread):
 
     def upload(self, b):
         name = f"file-{self.r.randrange(4)}"
-        data = self.r.randbytes(self.r.choice([0, 1, 1000, 300000]))
+        data = self.r.randbytes(self.r.choice([0, 1, 1000, 300000, 3000000]))
         b.files.pop(name, None)
         a = call("PUT", f"{b.path}/files/content?path=/workspace/{name}", data)
         if a.status != 200:

@@ -1,0 +1,450 @@
+#!/usr/bin/env python3
+"""The control plane is killed at each step of create, exec, output, exit, forget, delete and commit,
+by name (src/base/fault.h); and the state directory fills up, is read-only, is locked."""
+import os
+import sqlite3
+import sys
+import threading
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
+from masd import *
+
+RETRY_SECONDS = 20
+LINES = 3000  # about 150 kB: more than stays in memory, less than the window
+WANT = "".join(f"line {i} {'x' * 40}\n" for i in range(LINES))
+SCRIPT = (f"i=0; while [ $i -lt {LINES} ]; do echo line $i {'x' * 40}; i=$((i+1)); "
+          "case $i in *00) sleep 0.005;; esac; done; exit 3")
+BROKEN = (OSError, http.client.HTTPException)
+
+
+def again(d, method, path, body=None):
+    """Asks until there is an answer."""
+    end = time.time() + RETRY_SECONDS
+    while True:
+        try:
+            return d.request(method, path, body, timeout=10)
+        except BROKEN:
+            if time.time() > end:
+                raise
+            time.sleep(0.02)
+
+
+def once(d, method, path, body=None):
+    """The answer, or None where the connection broke."""
+    try:
+        return d.request(method, path, body, timeout=20)
+    except BROKEN:
+        return None
+
+
+def generation(d):
+    return d.log_all().count("control plane started")
+
+
+def log_all(self):
+    with open(self.log_path, errors="replace") as f:
+        return f.read()
+
+
+Daemon.log_all = log_all
+
+
+def armed(fault, **kw):
+    return Daemon("--debug-endpoints", env={"MAS_FAULT": fault}, **kw)
+
+
+def check_killed(d, fault):
+    wait_for(lambda: generation(d) >= 2, f"the fault {fault} to happen")
+    equal(generation(d), 2, "control planes")
+
+
+def events_of(d, path):
+    a = again(d, "GET", path + "/logs")
+    equal(a.status, 200, a)
+    return [json.loads(x) for x in a.body.splitlines()]
+
+
+def check_exec(d, sandbox, exec_id, code, want):
+    path = f"/v1/sandboxes/{sandbox}/execs/{exec_id}"
+    wait_for(lambda: again(d, "GET", path).json["status"] not in ("running", "canceling"), "its end", 20)
+    status = again(d, "GET", path).json
+    equal((status["status"], status.get("exit_code")), ("completed", code), status)
+    events = events_of(d, path)
+    equal([v["seq"] for v in events], list(range(1, len(events) + 1)), "sequence")
+    equal([v["type"] for v in events if v["type"] != "output"], ["start", "exit"], "types")
+    equal((events[-1]["type"], events[-1].get("exit_code"), events[-1]["status"]),
+          ("exit", code, "completed"), "the last event")
+    got = "".join(v["data"] for v in events if v["type"] == "output")
+    check(got == want, f"{len(got)} bytes of output, {len(want)} are right")
+
+
+def check_works(d):
+    """A new sandbox, a command, a deletion that stays."""
+    a = again(d, "POST", "/v1/sandboxes", {})
+    equal(a.status, 201, a)
+    path = "/v1/sandboxes/" + a.json["id"]
+    a = again(d, "POST", path + "/exec", {"command": ["echo", "works"]})
+    equal(a.json["stdout"], "works\n")
+    equal(again(d, "DELETE", path).status, 200)
+    equal(again(d, "GET", path).status, 404)
+
+
+def check_nothing_left(d):
+    for b in again(d, "GET", "/v1/sandboxes?limit=1000").json["sandboxes"]:
+        a = again(d, "DELETE", "/v1/sandboxes/" + b["id"])
+        check(a.status in (200, 404), a)
+    time.sleep(0.1)
+    equal(d.stop(), 0, "the daemon's exit code")
+    with sqlite3.connect(d.state + "/control/state.db") as db:
+        for table in ("sandbox", "exec"):
+            equal(db.execute(f"SELECT count(*) FROM {table}").fetchone()[0], 0, f"rows in {table}")
+    equal([x for x in os.listdir(d.state + "/control") if x.startswith("ex-")], [], "journal files")
+
+
+# --- kill -9, step by step
+
+@test("create: killed at each step; what was answered exists, the rest does not stand in the way")
+def _():
+    for fault in ("create.before-row", "create.before-plan", "create.plan-sent", "create.started",
+                  "create.before-answer", "create.answered", "commit.begin", "commit.before", "commit.done"):
+        with armed(fault) as d:
+            a = once(d, "POST", "/v1/sandboxes", {"env": {"A": "b"}})
+            check_killed(d, fault)
+            listed = again(d, "GET", "/v1/sandboxes").json["sandboxes"]
+            if a:
+                equal([b["id"] for b in listed], [a.json["id"]], fault)
+                got = again(d, "POST", f"/v1/sandboxes/{a.json['id']}/exec", {"command": ["sh", "-c", "echo $A"]})
+                equal(got.json["stdout"], "b\n", fault)
+            for b in listed:  # nobody was told of it: it may be there, whole, or known to be dead
+                check(b["state"] in ("ready", "crashed", "creating"), f"{fault}: {b}")
+            check_works(d)
+            check_nothing_left(d)
+
+
+def run_async(fault, generations=2):
+    """A sandbox, an exec that runs into the fault, and what is known of it afterwards."""
+    with armed(fault) as d:
+        sandbox = d.sandbox().id
+        a = once(d, "POST", f"/v1/sandboxes/{sandbox}/exec", {"command": ["sh", "-c", SCRIPT], "async": True})
+        id_ = a.json["exec_id"] if a else None
+        if id_:
+            for _ in range(50):  # a reader, so that events are shown live
+                if once(d, "GET", f"/v1/sandboxes/{sandbox}/execs/{id_}/logs?follow=1"):
+                    break
+                time.sleep(0.02)
+        check_killed(d, fault)
+        equal(again(d, "GET", f"/v1/sandboxes/{sandbox}").status, 200)
+        wait_for(lambda: again(d, "GET", f"/v1/sandboxes/{sandbox}").json["state"] == "ready", "ready")
+        for e in again(d, "GET", f"/v1/sandboxes/{sandbox}/execs").json["execs"]:
+            interrupted = "before it was started" in e.get("error", "")
+            check(not (id_ and interrupted), f"{fault}: an exec that was answered: {e}")
+            if not interrupted:
+                check_exec(d, sandbox, e["exec_id"], 3, WANT)
+        if id_:
+            check_exec(d, sandbox, id_, 3, WANT)
+        check_works(d)
+        check_nothing_left(d)
+
+
+def async_test(title, *faults):
+    @test(title)
+    def _():
+        for fault in faults:
+            try:
+                run_async(fault)
+            except Exception as problem:
+                raise AssertionError(f"{fault}: {problem}") from problem
+
+
+async_test("exec start: killed at each step", "exec.before-spawn", "exec.spawned", "exec.recorded",
+           "commit.begin:2", "commit.before:2", "commit.done:2")
+async_test("output: killed at each step", "output.before-append", "output.appended", "output.appended:5",
+           "journal.before-record:2", "journal.recorded:2", "journal.before-record:4", "journal.recorded:4",
+           "journal.files-made", "journal.bytes-moved", "journal.moved", "ack.before", "ack.sent")
+async_test("exit and forget: killed at each step", "exit.received", "exit.journal-ended", "exit.before-row",
+           "commit.before:3", "commit.done:3", "forget.before", "forget.sent")
+
+
+@test("sync exec: an answered id is known, whichever step of its end the control plane dies at")
+def _():
+    for fault in ("exit.before-row", "commit.begin:2", "commit.before:2", "commit.done:2", "forget.before",
+                  "forget.sent"):
+        with armed(fault) as d:
+            sandbox = d.sandbox().id
+            a = once(d, "POST", f"/v1/sandboxes/{sandbox}/exec", {"command": ["sh", "-c", "echo out; exit 3"]})
+            check_killed(d, fault)
+            wait_for(lambda: again(d, "GET", f"/v1/sandboxes/{sandbox}").json["state"] == "ready", "ready")
+            if a:
+                check_exec(d, sandbox, a.json["exec_id"], 3, "out\n")
+            check_nothing_left(d)
+
+
+@test("a reader of a finished command's output: killed while it moves to files")
+def _():
+    for fault in ("journal.files-made", "journal.bytes-moved", "journal.moved"):
+        with armed(fault) as d:
+            sandbox = d.sandbox().id
+            a = d.post(f"/v1/sandboxes/{sandbox}/exec", {"command": ["sh", "-c", "echo out; exit 3"]})
+            time.sleep(0.3)  # its record is written, the runner has forgotten it
+            once(d, "GET", f"/v1/sandboxes/{sandbox}/execs/{a.json['exec_id']}/logs")
+            check_killed(d, fault)
+            check_exec(d, sandbox, a.json["exec_id"], 3, "out\n")
+            check_nothing_left(d)
+
+
+@test("delete: killed at each step; once answered it stays deleted, and it can be repeated")
+def _():
+    for fault in ("delete.begin", "delete.before-kill", "delete.before-row", "delete.gone",
+                  "delete.answered", "commit.begin:3", "commit.before:3", "commit.done:3"):
+        with armed(fault) as d:
+            sandbox = d.sandbox().id
+            d.post(f"/v1/sandboxes/{sandbox}/exec", {"command": ["true"]})
+            time.sleep(0.2)
+            a = once(d, "DELETE", "/v1/sandboxes/" + sandbox)
+            check_killed(d, fault)
+            found = again(d, "GET", "/v1/sandboxes/" + sandbox)
+            if a:
+                equal((fault, found.status), (fault, 404), "after an answered deletion")
+            check(again(d, "DELETE", "/v1/sandboxes/" + sandbox).status in (200, 404), fault)
+            equal(again(d, "GET", "/v1/sandboxes/" + sandbox).status, 404)
+            check_nothing_left(d)
+
+
+@test("a deletion is answered once it is on record")
+def _():
+    with Daemon() as d:
+        sandbox = d.sandbox().id
+        other = sqlite3.connect(d.state + "/control/state.db", isolation_level=None, timeout=5)
+        other.execute("BEGIN IMMEDIATE")
+        answers = []
+        t = threading.Thread(target=lambda: answers.append(once(d, "DELETE", "/v1/sandboxes/" + sandbox)))
+        t.start()
+        time.sleep(0.7)
+        os.kill(d.get("/v1/status").json["pid"], signal.SIGKILL)
+        t.join()
+        other.execute("ROLLBACK")
+        other.close()
+        equal(answers, [None], "an answer to a deletion that a restart undoes")
+        check(again(d, "DELETE", "/v1/sandboxes/" + sandbox).status in (200, 404), "the second try")
+        equal(again(d, "GET", "/v1/sandboxes/" + sandbox).status, 404)
+        check_nothing_left(d)
+
+
+@test("restore: killed in the middle of it, and again")
+def _():
+    for fault in ("restore.rows-read:1:2", "restore.done:1:2"):
+        with armed(fault) as d:
+            sandbox = d.sandbox().id
+            a = d.post(f"/v1/sandboxes/{sandbox}/exec", {"command": ["sh", "-c", SCRIPT], "async": True})
+            os.kill(d.get("/v1/status").json["pid"], signal.SIGKILL)
+            wait_for(lambda: generation(d) >= 3, "the third control plane")
+            check_exec(d, sandbox, a.json["exec_id"], 3, WANT)
+            check_nothing_left(d)
+
+
+@test("a sandbox that died, and its commands, say why after a restart too")
+def _():
+    with Daemon() as d, d.sandbox() as sb:
+        marker = f"100.{d.port}"
+        running = d.post(sb.path + "/exec", {"command": ["sleep", marker], "async": True}).json["exec_id"]
+        answers = []
+        t = threading.Thread(target=lambda: answers.append(sb.sh("sleep 50")))
+        t.start()
+        time.sleep(0.3)
+        kill_runner(marker)
+        wait_for(lambda: d.get(sb.path).json["state"] == "crashed", "the sandbox's end")
+        t.join()
+        before = d.get(sb.path).json
+        execs = {e: d.get(f"{sb.path}/execs/{e}").json for e in (running, answers[0]["exec_id"])}
+        time.sleep(0.2)
+        os.kill(d.get("/v1/status").json["pid"], signal.SIGKILL)
+        equal(again(d, "GET", sb.path).json["error"], before["error"])
+        for e, was in execs.items():
+            check("sandbox_crash" in was["error"], was)
+            equal(again(d, "GET", f"{sb.path}/execs/{e}").json, was)
+        equal(again(d, "DELETE", sb.path).status, 200)
+
+
+def kill_runner(marker):
+    """PID 1 of the sandbox that runs `sleep MARKER`."""
+    spaces, first = {}, None
+    for pid in [p for p in os.listdir("/proc") if p.isdigit()]:
+        try:
+            space = os.readlink(f"/proc/{pid}/ns/pid")
+            with open(f"/proc/{pid}/status") as f:
+                inside = next(line for line in f if line.startswith("NSpid:")).split()
+            with open(f"/proc/{pid}/cmdline", "rb") as f:
+                if f.read() == f"sleep\0{marker}\0".encode():
+                    first = space
+        except OSError:
+            continue
+        if len(inside) > 2 and inside[-1] == "1":
+            spaces[space] = int(pid)
+    os.kill(spaces[first], signal.SIGKILL)
+
+
+@test("a finished command is forgotten after its retention, whatever was restarted in between")
+def _():
+    with Daemon(config="exec_status_retention: 3s\n") as d, d.sandbox() as sb:
+        done = sb.sh("echo out")["exec_id"]
+        for _ in range(3):
+            time.sleep(1.2)
+            os.kill(again(d, "GET", "/v1/status").json["pid"], signal.SIGKILL)
+        wait_for(lambda: again(d, "GET", f"{sb.path}/execs/{done}").status == 404, "to be forgotten", 2)
+        equal(again(d, "DELETE", sb.path).status, 200)
+
+
+@test("input that died with the control plane: the command is ended, it does not take half for all")
+def _():
+    with Daemon() as d, d.sandbox() as sb:
+        for size, whole in ((900000, False), (50000, True)):
+            a = d.post(sb.path + "/exec", {"command": ["sh", "-c", "sleep 1.5; wc -c"], "stdin": "x" * size,
+                                           "async": True})
+            path = f"{sb.path}/execs/{a.json['exec_id']}"
+            os.kill(d.get("/v1/status").json["pid"], signal.SIGKILL)
+            wait_for(lambda: again(d, "GET", path).json["status"] != "running", "its end", 8)
+            got = again(d, "GET", path).json
+            if whole:
+                equal(got["status"], "completed", got)
+                equal(events_of(d, path)[1]["data"], f"{size}\n")
+            else:
+                equal(got["status"], "failed", got)
+                check("interrupted" in got["error"], got)
+        equal(again(d, "DELETE", sb.path).status, 200)
+
+
+@test("a canceled command is canceled after a restart")
+def _():
+    with Daemon(config="kill_grace: 1s\n") as d:
+        sb = d.sandbox()
+        a = d.post(sb.path + "/exec", {"command": ["sh", "-c", "trap '' TERM; echo up; while :; do sleep 1; done"],
+                                       "async": True})
+        path = f"{sb.path}/execs/{a.json['exec_id']}"
+        wait_for(lambda: b"up" in d.get(path + "/logs").body, "up")
+        equal(d.post(path + "/cancel").status, 200)
+        os.kill(d.get("/v1/status").json["pid"], signal.SIGKILL)
+        wait_for(lambda: again(d, "GET", path).json["status"] not in ("running", "canceling"), "its end")
+        equal(again(d, "GET", path).json["status"], "canceled")
+
+
+# --- the state directory
+
+def mounted(size):
+    """A daemon whose state directory is a small file system of its own."""
+    d = Daemon("--debug-endpoints")
+    os.makedirs(d.dir + "/state")
+    equal(subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size},mode=700", "tmpfs", d.dir + "/state"]).returncode, 0)
+    return d
+
+
+def unmount(d):
+    subprocess.run(["umount", "-l", d.dir + "/state"])
+
+
+def fill(d):
+    with open(d.dir + "/state/ballast", "wb", buffering=0) as f:
+        for piece in (1 << 20, 4096, 1):
+            try:
+                while True:
+                    f.write(b"x" * piece)
+            except OSError:
+                pass
+
+
+@test("full disk: the daemon lives, refuses what it cannot record, and works again when there is room")
+def _():
+    d = mounted("3m")
+    try:
+        d.start()
+        kept = d.sandbox()
+        done = kept.sh("echo kept; exit 4")
+        time.sleep(0.2)
+        fill(d)
+        refused = 0
+        for _ in range(60):  # what SQLite has reserved already is used up first
+            a = d.post("/v1/sandboxes", {"env": {"LONG": "x" * 60000}})
+            if a.status != 201:
+                refused += 1
+                check(a.status in (500, 503, 507), a)
+                check("record" in a.json["error"]["message"], a)
+                break
+        check(refused, "sandboxes are created although nothing can be recorded")
+        a = d.post(kept.path + "/exec", {"command": ["sh", "-c", "sleep 20"], "async": True})
+        check(a.status in (200, 500, 503, 507), a)
+        a = d.post(kept.path + "/exec", {"command": ["sh", "-c", SCRIPT]})
+        equal(a.status, 200, a)
+        check(a.json["stdout"] == WANT or "journal" in json.dumps(a.json) or a.json.get("truncated"),
+              f"output is missing and nothing says so: {a}")
+        equal(d.get("/healthz").status, 200)
+        os.unlink(d.dir + "/state/ballast")
+        equal(d.get(f"{kept.path}/execs/{done['exec_id']}").json["exit_code"], 4)
+        with d.sandbox() as sb:
+            equal(sb.sh("echo again")["stdout"], "again\n")
+        os.kill(d.get("/v1/status").json["pid"], signal.SIGKILL)
+        equal(again(d, "GET", f"{kept.path}/execs/{done['exec_id']}").json["exit_code"], 4)
+        check_nothing_left(d)
+    finally:
+        d.stop()
+        unmount(d)
+        d.__exit__()
+
+
+@test("a read-only state directory: it does not start and says why")
+def _():
+    d = mounted("3m")
+    try:
+        subprocess.run(["mount", "-o", "remount,ro", d.dir + "/state"], check=True)
+        try:
+            d.start()
+            raise AssertionError("it started")
+        except RuntimeError as problem:
+            check("state" in str(problem) and "ead-only" in str(problem), problem)
+    finally:
+        d.stop()
+        unmount(d)
+        d.__exit__()
+
+
+@test("the database is locked by another process for a while: answers wait, nothing is lost")
+def _():
+    with Daemon() as d, d.sandbox() as sb:
+        other = sqlite3.connect(d.state + "/control/state.db", isolation_level=None, timeout=5)
+        other.execute("BEGIN IMMEDIATE")
+        timer = time.time()
+        done = sb.sh("echo quick; exit 5")
+        check(time.time() - timer < 2, "a synchronous answer waits for no lock")
+        equal(d.get("/healthz").status, 200)
+        result = []
+        t = threading.Thread(target=lambda: result.append(d.post("/v1/sandboxes", {})))
+        t.start()
+        time.sleep(1)
+        equal(result, [], "a create that cannot be recorded yet")
+        other.execute("ROLLBACK")
+        t.join(10)
+        equal(result[0].status, 201, result)
+        equal(d.delete("/v1/sandboxes/" + result[0].json["id"]).status, 200)
+        equal(d.get(f"{sb.path}/execs/{done['exec_id']}").json["exit_code"], 5)
+        other.close()
+
+
+@test("the database stays locked: creates are refused in bounded time, and it recovers")
+def _():
+    with Daemon() as d, d.sandbox() as sb:
+        other = sqlite3.connect(d.state + "/control/state.db", isolation_level=None, timeout=5)
+        other.execute("BEGIN IMMEDIATE")
+        a = d.post("/v1/sandboxes", {})
+        check(a.status >= 500, a)
+        other.execute("ROLLBACK")
+        other.close()
+        equal(sb.sh("echo up")["stdout"], "up\n")
+        check_works(d)
+
+
+@test("a fault is armed only with --debug-endpoints")
+def _():
+    with Daemon(env={"MAS_FAULT": "create.before-row"}) as d:
+        check_works(d)
+        equal(generation(d), 1)
+
+
+main()
