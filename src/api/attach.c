@@ -17,6 +17,7 @@
 
 struct attach {
     struct journal_reader reader;
+    struct exec_drain drain;
     struct exec *exec;
     struct ws *ws;
     bool full, finished;
@@ -26,7 +27,7 @@ struct attach {
 static void attach_free(struct attach *a)
 {
     journal_unsubscribe(&a->reader);
-    exec_on_stdin_drain(a->exec, NULL, NULL);
+    exec_unwatch_stdin(&a->drain);
     sandbox_release(exec_sandbox(a->exec));
     exec_unref(a->exec);
     strbuf_done(&a->scratch);
@@ -97,14 +98,22 @@ static void send_error(struct attach *a, const struct error *err)
         json_pack("{s:s, s:s, s:o}", "type", "error", "code", error_code_name(err->code), "message",
                   json_message(err->message));
     json_format(o, &b);
-    ws_send(a->ws, false, b.data, b.len);
+    if (!ws_send(a->ws, false, b.data, b.len)) {
+        a->full = true;
+        ws_pause(a->ws);
+    }
 }
 
-static void on_stdin_drain(void *data)
+/* Held back while the command does not read, and while the client does not read its errors. */
+static void resume(struct attach *a)
 {
-    struct attach *a = data;
-    if (!a->finished)
+    if (!a->finished && !a->full && exec_stdin_queued(a->exec) <= ATTACH_STDIN_MAX)
         ws_resume(a->ws);
+}
+
+static void on_stdin_drain(struct exec_drain *w)
+{
+    resume(container_of(w, struct attach, drain));
 }
 
 static void on_message(struct ws *ws, bool binary, const char *data, size_t len)
@@ -125,6 +134,7 @@ static void on_drain(struct ws *ws)
     struct attach *a = ws_data(ws);
     a->full = false;
     pump(a);
+    resume(a);
 }
 
 static void on_close(struct ws *ws)
@@ -158,7 +168,8 @@ void handle_attach(struct api_request *req)
         return;
     }
     a->reader.on_ready = on_ready;
-    exec_on_stdin_drain(e, on_stdin_drain, a);
+    a->drain.on_drain = on_stdin_drain;
+    exec_watch_stdin(e, &a->drain);
     journal_subscribe(exec_journal(e), &a->reader);
     pump(a);
 }

@@ -181,6 +181,7 @@ void handle_exec_cancel(struct api_request *req)
 /* --- stdin: the body as it comes, held back while the command does not read */
 
 struct stdin_call {
+    struct exec_drain drain;
     struct api_request *req;
     struct exec *exec;
     bool close, ended, failed;
@@ -189,7 +190,7 @@ struct stdin_call {
 
 static void stdin_free(struct stdin_call *c)
 {
-    exec_on_stdin_drain(c->exec, NULL, NULL);
+    exec_unwatch_stdin(&c->drain);
     exec_unref(c->exec);
     free(c);
 }
@@ -212,9 +213,9 @@ static void finish_stdin(struct stdin_call *c)
     stdin_free(c);
 }
 
-static void on_stdin_drain(void *data)
+static void on_stdin_drain(struct exec_drain *w)
 {
-    struct stdin_call *c = data;
+    struct stdin_call *c = container_of(w, struct stdin_call, drain);
     if (!c->ended)
         http_request_resume(c->req->http);
 }
@@ -248,6 +249,7 @@ void handle_exec_stdin(struct api_request *req)
     c->close = close && strcmp(close, "0") != 0;
     req->state = c;
     req->on_abort = on_stdin_abort;
-    exec_on_stdin_drain(e, on_stdin_drain, c);
+    c->drain.on_drain = on_stdin_drain;
+    exec_watch_stdin(e, &c->drain);
     http_request_stream_body(req->http, on_stdin_chunk);
 }

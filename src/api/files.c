@@ -3,6 +3,7 @@
  * Three shapes: an answer of JSON (list, stat, mkdir, ...), bytes out (read, tar download) and
  * bytes in (write, tar upload). Bytes go through without being kept: the runner's window holds the
  * sandbox back when the client is slow, and the connection is paused when the sandbox is. */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -213,22 +214,28 @@ static void on_download_drain(struct http_request *http, void *data)
     acknowledge(d);
 }
 
-/* The client left: the tool's remaining output is dropped, on_download_done frees. */
+/* The client left: the tool is ended, what it still prints is dropped, on_download_done frees. */
+static void stop_download(struct download *d)
+{
+    if (!d->exec)
+        return;
+    exec_sink_detach(d->exec);
+    exec_signal(d->exec, SIGKILL, NULL);
+}
+
 static void on_download_abort(struct http_request *http, void *data)
 {
     struct download *d = data;
     (void)http;
     d->http = NULL;
-    if (d->exec)
-        exec_sink_detach(d->exec);
+    stop_download(d);
 }
 
 static void on_download_request_abort(struct api_request *req)
 {
     struct download *d = req->state;
     d->req = NULL;
-    if (d->exec)
-        exec_sink_detach(d->exec);
+    stop_download(d);
 }
 
 static void begin_download(struct download *d)
@@ -261,6 +268,8 @@ static void on_download_started(void *data, struct run *run, struct exec *e)
     struct download *d = data;
     (void)run;
     d->exec = exec_ref(e);
+    if (!d->req)
+        stop_download(d);
 }
 
 static void on_download_done(void *data, struct run *run, struct exec *e,
@@ -345,6 +354,7 @@ void handle_tar_read(struct api_request *req)
 /* --- bytes in */
 
 struct upload {
+    struct exec_drain drain;
     struct api_request *req; /* NULL when the client left */
     struct exec *exec;
     uint64_t received, max;
@@ -354,15 +364,14 @@ struct upload {
 
 static void upload_free(struct upload *u)
 {
-    if (u->exec)
-        exec_on_stdin_drain(u->exec, NULL, NULL);
+    exec_unwatch_stdin(&u->drain);
     exec_unref(u->exec);
     free(u);
 }
 
-static void on_upload_drain(void *data)
+static void on_upload_drain(struct exec_drain *w)
 {
-    struct upload *u = data;
+    struct upload *u = container_of(w, struct upload, drain);
     if (u->req && !u->ended)
         http_request_resume(u->req->http);
 }
@@ -373,7 +382,7 @@ static void on_upload_abort(struct api_request *req)
     struct upload *u = req->state;
     u->req = NULL;
     if (u->exec && !u->ended)
-        exec_signal(u->exec, 9, NULL);
+        exec_signal(u->exec, SIGKILL, NULL);
 }
 
 static void on_upload_chunk(struct http_request *http, const char *data, size_t len)
@@ -390,7 +399,7 @@ static void on_upload_chunk(struct http_request *http, const char *data, size_t 
     u->received += len;
     if (u->received > u->max && !u->too_large) {
         u->too_large = true;
-        exec_signal(u->exec, 9, NULL);
+        exec_signal(u->exec, SIGKILL, NULL);
     }
     /* A tool that has ended takes nothing more; its own error is the answer. */
     if (!u->too_large && exec_write(u->exec, data, len, NULL) >= 0 && exec_stdin_queued(u->exec))
@@ -402,9 +411,12 @@ static void on_upload_started(void *data, struct run *run, struct exec *e)
     struct upload *u = data;
     (void)run;
     u->exec = exec_ref(e);
-    exec_on_stdin_drain(e, on_upload_drain, u);
+    u->drain.on_drain = on_upload_drain;
+    exec_watch_stdin(e, &u->drain);
     if (u->req)
         http_request_stream_body(u->req->http, on_upload_chunk);
+    else
+        exec_signal(e, SIGKILL, NULL); /* left before the sandbox was ready */
 }
 
 static void on_upload_done(void *data, struct run *run, struct exec *e, const struct error *run_err)

@@ -187,7 +187,8 @@ void http_respond(struct http_request *req, int status, const char *content_type
 
 void http_respond_begin(struct http_request *req, int status, const char *content_type)
 {
-    if (!can_answer(req, ANSWER_NONE))
+    /* On a connection that is going this is not the end: the handler goes on until on_abort. */
+    if (req->conn->state != CONN_BUSY || req->answer != ANSWER_NONE)
         return;
     req->no_body = req->method == HTTP_HEAD_ || status == 204 || status == 304;
     req->unchunked = req->http10;

@@ -76,6 +76,11 @@ static void wake(struct exec *e)
     }
 }
 
+static void tell_drained(struct exec *e)
+{
+    list_for_each(w, &e->drains, struct exec_drain, node) w->on_drain(w);
+}
+
 static void make_room(struct sandbox *sb)
 {
     if (sb->n_execs <= sb->manager->options.max_execs_per_sandbox)
@@ -137,8 +142,7 @@ static void finish(struct exec *e)
     if (e->journal && !journal_ended(e->journal))
         journal_end(e->journal);
     fault_point("exit.journal-ended");
-    if (e->on_stdin_drain)
-        e->on_stdin_drain(e->stdin_drain_data);
+    tell_drained(e);
     wake(e);
     fault_point("exit.before-row");
     sandbox_release(sb);
@@ -413,8 +417,8 @@ static void on_stdin_ack(void *data, uint32_t stream, const struct msg_stdin_ack
         e->stdin_base = m->offset;
         pump_stdin(e);
     }
-    if (e->stdin_queue.len == 0 && e->on_stdin_drain)
-        e->on_stdin_drain(e->stdin_drain_data);
+    if (e->stdin_queue.len == 0)
+        tell_drained(e);
 }
 
 int exec_write(struct exec *e, const char *data, size_t len, struct error *err)
@@ -443,10 +447,15 @@ size_t exec_stdin_queued(const struct exec *e)
     return e->stdin_queue.len;
 }
 
-void exec_on_stdin_drain(struct exec *e, void (*cb)(void *data), void *data)
+void exec_watch_stdin(struct exec *e, struct exec_drain *w)
 {
-    e->on_stdin_drain = cb;
-    e->stdin_drain_data = data;
+    list_append(&e->drains, &w->node);
+}
+
+void exec_unwatch_stdin(struct exec_drain *w)
+{
+    if (w->node.next)
+        list_remove(&w->node);
 }
 
 /* --- the other events of the connection */
@@ -594,6 +603,7 @@ struct exec *exec_alloc(struct sandbox *sb)
     e->sandbox = sandbox_ref(sb);
     e->refs = 1; /* the sandbox's tables */
     list_init(&e->waiters);
+    list_init(&e->drains);
     list_init(&e->node);
     list_init(&e->phase_node);
     strbuf_init(&e->stdin_queue, sb->manager->options.max_stdin_queue);

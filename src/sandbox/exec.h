@@ -87,6 +87,11 @@ struct exec_waiter {
     void (*on_done)(struct exec_waiter *w, struct exec *e);
 };
 
+struct exec_drain {
+    struct list node;
+    void (*on_drain)(struct exec_drain *w);
+};
+
 /* The caller borrows the exec; the sandbox owns a reference while it remembers it. */
 struct exec *exec_start(struct sandbox *sb, const struct exec_spec *spec, struct error *err);
 struct exec *exec_find(struct sandbox *sb, const char *id);
@@ -107,8 +112,10 @@ void exec_waiter_cancel(struct exec_waiter *w);
 int exec_write(struct exec *e, const char *data, size_t len, struct error *err);
 int exec_close_stdin(struct exec *e, struct error *err);
 size_t exec_stdin_queued(const struct exec *e);
-/* Called when the queue has emptied. One listener; NULL ends it. */
-void exec_on_stdin_drain(struct exec *e, void (*cb)(void *data), void *data);
+/* on_drain comes each time the queue has emptied, and when the exec ends. It must not end a watch.
+ */
+void exec_watch_stdin(struct exec *e, struct exec_drain *w);
+void exec_unwatch_stdin(struct exec_drain *w); /* legal at any time, also when not watching */
 int exec_signal(struct exec *e, int signo, struct error *err);
 int exec_resize(struct exec *e, uint16_t rows, uint16_t cols, struct error *err);
 /* SIGTERM, then SIGKILL after the grace. ERROR_CONFLICT when terminal or already canceling. */

@@ -98,8 +98,7 @@ struct exec {
     bool stdin_whole; /* all there will be came with the request: stdin_given bytes */
     uint64_t stdin_given;
     bool interrupted; /* some of it died with an earlier control plane */
-    void (*on_stdin_drain)(void *data);
-    void *stdin_drain_data;
+    struct list drains;
     bool awaiting_stats;
     bool restored; /* started by an earlier control plane */
     bool resumed;  /* and its runner remembers it */

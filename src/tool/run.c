@@ -7,11 +7,15 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "tool/builtin.h"
+#include "tool/tool.h"
+
+#define POLICIES_MAX 4
 
 struct run {
     const struct run_events *events;
     void *data;
-    struct sandbox *sandbox; /* referenced */
+    struct sandbox *sandbox;  /* referenced */
+    struct sandbox *scope_of; /* referenced; NULL without a policy of its own */
     bool one_shot;
     struct sandbox_waiter ready;
     struct exec_waiter done;
@@ -83,6 +87,9 @@ static void run_free(struct run *run)
     free(run->files);
     free_spec(run);
     exec_unref(run->exec);
+    if (run->scope_of)
+        ((struct tool_scope *)sandbox_attached(run->scope_of))->running--;
+    sandbox_unref(run->scope_of);
     if (run->one_shot)
         sandbox_delete(run->sandbox, NULL);
     sandbox_unref(run->sandbox);
@@ -124,7 +131,10 @@ static struct exec *start_file(struct run *run, struct error *err)
                              .hidden = true,
                              .stdin_data = f->data,
                              .stdin_len = f->len,
-                             .open_stdin = f->len == 0};
+                             .open_stdin = f->len == 0,
+                             .narrow = run->spec.narrow,
+                             .paths = run->spec.paths,
+                             .n_paths = run->spec.n_paths};
     struct exec *e = exec_start(run->sandbox, &spec, err);
     if (e && f->len == 0)
         exec_close_stdin(e, NULL);
@@ -161,13 +171,73 @@ static void on_ready(struct sandbox_waiter *w, struct sandbox *sb, const struct 
         finish(run, NULL, err);
 }
 
+/* --- the policy of the sandbox itself */
+
+static int pass_gate(const struct run_request *req, const struct tool_scope *scope,
+                     struct error *err)
+{
+    const struct policy *policies[POLICIES_MAX];
+    struct gate_call call = req->call;
+    bool named = !scope;
+    size_t n = 0;
+    for (size_t i = 0; i < call.n_policies && n < POLICIES_MAX - 1; i++) {
+        policies[n++] = call.policies[i];
+        named = named || call.policies[i] == &scope->policy;
+    }
+    if (!named)
+        policies[n++] = &scope->policy;
+    call.policies = policies;
+    call.n_policies = n;
+    call.owner = req->owner;
+    call.argv = req->exec.argv;
+    int r = gate_check(&call, err);
+    int64_t max = scope ? scope->policy.max_concurrent : 0;
+    if (r >= 0 && max > 0 && scope->running >= max)
+        return error_set(err, ERROR_DENIED, 0, "too many concurrent calls (MaxConcurrent %lld)",
+                         (long long)max);
+    return r;
+}
+
+static void narrow_time(struct exec_spec *spec, uint64_t limit_ms)
+{
+    if (limit_ms && (!spec->timeout_ms || limit_ms < spec->timeout_ms))
+        spec->timeout_ms = limit_ms;
+}
+
+/* What a tool call has narrowed already is narrowed again here, to no effect. */
+static void narrow_spec(struct run *run, const struct tool_scope *scope)
+{
+    narrow_time(&run->spec, scope->timeout_ms);
+    narrow_time(&run->spec, (uint64_t)((scope->policy.timeout_ns + 999999) / 1000000));
+    char **paths = policy_paths(&scope->policy);
+    if (!paths || run->spec.narrow || run->one_shot) {
+        strv_free(paths);
+        return;
+    }
+    run->spec.narrow = true;
+    run->spec.n_paths = strv_length(paths);
+    free(run->paths);
+    run->paths = xcalloc(run->spec.n_paths, sizeof(*run->paths));
+    for (size_t i = 0; i < run->spec.n_paths; i++)
+        run->paths[i] = (struct exec_path){true, paths[i]};
+    run->spec.paths = run->paths;
+    free(paths);
+}
+
+static void enter_scope(struct run *run, struct sandbox *scope_of)
+{
+    struct tool_scope *scope = sandbox_attached(scope_of);
+    run->scope_of = sandbox_ref(scope_of);
+    scope->running++;
+    narrow_spec(run, scope);
+}
+
 struct run *run_start(const struct run_request *req, const struct run_events *events, void *data,
                       struct error *err)
 {
-    struct gate_call call = req->call;
-    call.owner = req->owner;
-    call.argv = req->exec.argv;
-    if (gate_check(&call, err) < 0)
+    struct sandbox *scope_of = req->scope_of ? req->scope_of : req->sandbox;
+    const struct tool_scope *scope = scope_of ? sandbox_attached(scope_of) : NULL;
+    if (pass_gate(req, scope, err) < 0)
         return NULL;
     struct sandbox *sb = req->sandbox;
     if (!sb)
@@ -185,6 +255,8 @@ struct run *run_start(const struct run_request *req, const struct run_events *ev
     run->done.on_done = on_exec_done;
     copy_spec(run, &req->exec);
     copy_files(run, req->files, req->n_files);
+    if (scope)
+        enter_scope(run, scope_of);
     if (sandbox_state(sb) == SANDBOX_CREATING) {
         sandbox_wait_ready(sb, &run->ready);
     } else if (next_step(run, err) < 0) {

@@ -2,7 +2,8 @@
  *
  *   gate → (create) → files written one by one → exec → done → (delete)
  *
- * This is the only way to start an exec from above: the gate is passed here. */
+ * This is the only way to start an exec from above: the gate is passed here, and what a lasting
+ * sandbox's own policy says (tools, paths, time, how many at once) holds whoever asks. */
 #pragma once
 
 #include <stdbool.h>
@@ -24,6 +25,8 @@ struct run_file {
 struct run_request {
     struct manager *manager;
     struct sandbox *sandbox; /* NULL: a one-shot from spec */
+    /* Whose policy holds (tool_scope): NULL is sandbox itself; a helper runs for another one. */
+    struct sandbox *scope_of;
     const struct spec *spec;
     const char *owner;
     struct gate_call call; /* owner and argv are filled in */

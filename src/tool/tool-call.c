@@ -19,9 +19,8 @@
 struct tool_call {
     const struct tool_options *options;
     const struct tool *tool;
-    struct tool_scope *scope; /* counted in it while running */
-    struct sandbox *sandbox;  /* referenced with scope, which lives as long */
-    void (*on_done)(void *data, const struct tool_result *r);
+    bool lasting;                                             /* runs in a sandbox that stays */
+    void (*on_done)(void *data, const struct tool_result *r); /* NULL: nobody waits any more */
     void *data;
     struct run *run;
 };
@@ -56,19 +55,11 @@ static const char *code_of(enum error_code code)
     }
 }
 
-static void call_free(struct tool_call *call)
-{
-    if (call->scope)
-        call->scope->running--;
-    sandbox_unref(call->sandbox);
-    free(call);
-}
-
 static void fail(struct tool_call *call, const struct error *err)
 {
     struct tool_result r = {.code = code_of(err->code), .message = err->message, .exit_code = 1};
     call->on_done(call->data, &r);
-    call_free(call);
+    free(call);
 }
 
 /* --- the answer */
@@ -188,6 +179,10 @@ static void on_run_done(void *data, struct run *run, struct exec *e, const struc
 {
     struct tool_call *call = data;
     (void)run;
+    if (!call->on_done) {
+        free(call);
+        return;
+    }
     if (err) {
         fail(call, err);
         return;
@@ -196,7 +191,7 @@ static void on_run_done(void *data, struct run *run, struct exec *e, const struc
         answer_command(call, e);
     else
         answer_json(call, e);
-    call_free(call);
+    free(call);
 }
 
 static const struct run_events run_events = {.on_done = on_run_done};
@@ -342,6 +337,7 @@ static struct run *start_run(struct tool_call *call, const struct tool_request *
     struct run_request run = {
         .manager = call->options->manager,
         .sandbox = helper ? NULL : req->sandbox,
+        .scope_of = req->sandbox,
         .spec = &p->spec,
         .owner = req->owner,
         .call = {.tool = call->tool->name,
@@ -367,14 +363,13 @@ static struct run *start_run(struct tool_call *call, const struct tool_request *
     return run_start(&run, &run_events, call, err);
 }
 
+/* The call's own limit; the sandbox's is run_start()'s to check. */
 static int check_concurrency(const struct tool_request *req, struct error *err)
 {
-    int64_t limits[] = {req->scope ? req->scope->policy.max_concurrent : 0,
-                        req->scope && req->policy ? req->policy->max_concurrent : 0};
-    for (size_t i = 0; i < ELEMENTS(limits); i++)
-        if (limits[i] > 0 && req->scope->running >= limits[i])
-            return error_set(err, ERROR_DENIED, 0, "too many concurrent calls (MaxConcurrent %lld)",
-                             (long long)limits[i]);
+    int64_t max = req->scope && req->policy ? req->policy->max_concurrent : 0;
+    if (max > 0 && req->scope->running >= max)
+        return error_set(err, ERROR_DENIED, 0, "too many concurrent calls (MaxConcurrent %lld)",
+                         (long long)max);
     return 0;
 }
 
@@ -409,11 +404,7 @@ struct tool_call *tool_call_start(const struct tool_options *o, const struct too
         fail(call, &err);
         return NULL;
     }
-    if (req->scope) {
-        call->scope = req->scope;
-        call->sandbox = sandbox_ref(req->sandbox);
-        call->scope->running++;
-    }
+    call->lasting = req->sandbox && call->tool->place != TOOL_IN_HELPER;
     return call;
 }
 
@@ -421,6 +412,9 @@ void tool_call_abandon(struct tool_call *call)
 {
     if (!call)
         return;
+    call->on_done = NULL;
+    if (call->lasting)
+        return; /* it goes on, and counts until it ends */
     run_abandon(call->run);
-    call_free(call);
+    free(call);
 }

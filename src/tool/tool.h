@@ -93,4 +93,5 @@ struct tool_result {
 struct tool_call *tool_call_start(const struct tool_options *o, const struct tool_request *req,
                                   void (*on_done)(void *data, const struct tool_result *r),
                                   void *data);
+/* Nobody waits any more. What runs in a lasting sandbox goes on. */
 void tool_call_abandon(struct tool_call *call);

@@ -6,6 +6,8 @@
 
 struct msg_spawn;
 
+#define LANDLOCK_ABI_TRUNCATE 3 /* before it, emptying a file is nobody's right to refuse */
+
 /* The kernel's ABI, 0 where Landlock is missing or off. */
 int landlock_abi(void);
 

@@ -21,6 +21,7 @@
 #include "proto/message.h"
 #include "toolrunner/builtin.h"
 #include "toolrunner/landlock.h"
+#include "toolrunner/truncate-filter.h"
 
 #define CHILD_STACK_SIZE 65536
 #define CHILD_EXIT_CODE  127 /* of a child that failed before the program; nobody is shown it */
@@ -84,6 +85,15 @@ static int step_narrow(struct spawn_plan *p)
     return landlock_enter(p->identity->landlock_abi, narrow, p->msg);
 }
 
+/* Builtins open for writing what they empty, and use openat2. */
+static int step_truncate(struct spawn_plan *p)
+{
+    bool narrow = p->msg->flags & SPAWN_NARROW;
+    if (!narrow || p->builtin || p->identity->landlock_abi >= LANDLOCK_ABI_TRUNCATE)
+        return 0;
+    return truncate_filter_enter();
+}
+
 static int step_chdir(struct spawn_plan *p)
 {
     const char *dir = *p->msg->cwd ? p->msg->cwd : p->identity->workdir;
@@ -95,7 +105,8 @@ static const struct step {
     int (*run)(struct spawn_plan *p);
 } steps[] = {
     {"session", step_session}, {"stdio", step_stdio},   {"limits", step_limits},
-    {"user", step_user},       {"narrow", step_narrow}, {"chdir", step_chdir},
+    {"user", step_user},       {"narrow", step_narrow}, {"truncate", step_truncate},
+    {"chdir", step_chdir},
 };
 
 static int child_prepare(struct spawn_plan *p)

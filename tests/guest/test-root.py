@@ -195,6 +195,30 @@ def _():
     os.rmdir(service)
 
 
+@test("a call's AllowedPaths keep it from emptying other files, which Landlock cannot before 6.2")
+def _():
+    def call(code, **policy):
+        a = d.post("/v1/sandbox/execute", {
+            "tool_call_id": "1", "sandbox_id": sid, "policy": policy,
+            "tool": {"name": "code", "args": {"language": "python", "code": code}}})
+        equal(a.status, 200, a)
+        return a.json
+
+    sid = d.post("/v1/sandbox/create", {}).json["sandbox_id"]
+    equal(call("import os; os.makedirs('/workspace/in'); os.makedirs('/workspace/out');"
+               "[open(f'/workspace/{p}/f', 'w').write('kept') for p in ('in', 'out')]")["status"], "ok")
+    for code in ("os.truncate('/workspace/%s/f', 0)",
+                 "os.open('/workspace/%s/f', os.O_RDONLY | os.O_TRUNC)"):
+        v = call("import os; " + code % "out", AllowedPaths=["/workspace/in"])
+        equal(v["error"]["code"], "tool_failed", v)
+        check("PermissionError" in json.dumps(v), v)
+    equal(call("open('/workspace/in/f', 'w').write('new')", AllowedPaths=["/workspace/in"])["status"],
+          "ok", "control: its own files")
+    check("kept" in call("print(open('/workspace/out/f').read())")["result"]["stdout"], "the file")
+    equal(call("import os; os.truncate('/workspace/out/f', 0)")["status"], "ok", "control: without")
+    d.post("/v1/sandbox/destroy", {"sandbox_id": sid})
+
+
 @test("commands, files and the built-in tools work on this kernel")
 def _():
     with d.sandbox() as sb:

@@ -257,6 +257,13 @@ static void test_close_inside(void)
     begin();
     close(dial("POST /stream-close HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\na"));
     ok(end(false) && bodies == 1 && aborts == 1, "http_server_close() in on_chunk");
+    begin();
+    int fd = dial(GET("/hold"));
+    http_server_close(server);
+    http_respond_begin(held, 200, NULL);
+    http_write(held, "half", 4);
+    ok(end(false) && aborts == 1, "an answer begun on a connection that is going is aborted too");
+    close(fd);
 }
 
 #define UPGRADE                                                                                    \

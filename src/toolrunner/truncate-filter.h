@@ -1,0 +1,8 @@
+/* The right that Landlock lacks before ABI 3 (Linux 6.2): who may not write a file could still
+ * empty it, by its path or by opening it for reading with O_TRUNC. */
+#pragma once
+
+/* Refuses both to the calling process and what it starts, by a system call filter; openat2, whose
+ * flags a filter cannot see, is ENOSYS. no_new_privs must be set. Allocates nothing. 0 or -errno.
+ */
+int truncate_filter_enter(void);
