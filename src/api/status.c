@@ -38,6 +38,7 @@ void handle_metrics(struct api_request *req)
 {
     const struct manager_counts *c = manager_counts(req->options->manager);
     const struct api *api = req->api;
+    struct pool_counts pool = manager_pool_counts(req->options->manager);
     const struct metric metrics[] = {
         {"sandbox_active", "gauge", "Sandboxes that exist now.", c->sandboxes},
         {"sandbox_creating", "gauge", "Sandboxes being created.", c->creating},
@@ -46,6 +47,9 @@ void handle_metrics(struct api_request *req)
         {"sandbox_deleted_total", "counter", "Sandboxes deleted.", c->deleted_total},
         {"sandbox_crashed_total", "counter", "Sandboxes that died by themselves.",
          c->crashed_total},
+        {"sandbox_warm_pool_ready", "gauge", "Sandboxes that wait in the pool.", pool.ready},
+        {"sandbox_warm_pool_hits_total", "counter", "Creates served from the pool.", pool.hits},
+        {"sandbox_warm_pool_misses_total", "counter", "Creates that were made fresh.", pool.misses},
         {"sandbox_exec_running", "gauge", "Commands running now.", c->execs_running},
         {"sandbox_exec_total", "counter", "Commands started.", c->execs_total},
         {"sandbox_exec_failed_total", "counter", "Commands that failed.", c->execs_failed_total},

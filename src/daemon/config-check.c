@@ -192,11 +192,9 @@ static void check_cluster(const struct config *c, struct config_problems *p)
         config_error(p, "cache_mode: pvc needs the kube runtime");
     if (strcmp(c->stream_mode, "sidecar") == 0)
         config_error(p, "stream_mode: sidecar needs the kube runtime");
-    if (c->warm_pool_size > 0 || c->warm_pool_min > 0)
-        config_error(p, "%s: this build has no warm pools",
-                     c->warm_pool_size > 0 ? "warm_pool_size" : "warm_pool_min");
-    if (c->warm_pool_autosize)
-        config_error(p, "warm_pool_autosize: this build has no warm pools");
+    if (c->warm_pool_max && c->warm_pool_min > c->warm_pool_max)
+        config_error(p, "warm_pool_min: %lld is more than warm_pool_max",
+                     (long long)c->warm_pool_min);
     static const char *const kube_only[] = {"cpu_request",
                                             "mem_request",
                                             "cache_pvc_size",
@@ -205,8 +203,7 @@ static void check_cluster(const struct config *c, struct config_problems *p)
                                             "stream_sidecar_image",
                                             "stream_endpoint",
                                             "stream_events_dir",
-                                            "warm_control_namespace",
-                                            "warm_pool_max"};
+                                            "warm_control_namespace"};
     for (size_t i = 0; i < ELEMENTS(kube_only); i++)
         if (config_origin(c, kube_only[i]) != ORIGIN_DEFAULT)
             config_warn(p, "%s has no effect on runtime '%s'", kube_only[i], c->runtime);

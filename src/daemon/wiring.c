@@ -82,6 +82,12 @@ static struct manager *make_manager(struct control *k, int journal_dir)
         .create_timeout_ms = (uint64_t)c->create_ready_timeout_ms,
         .drain_grace_ms = (uint32_t)c->drain_grace_ms,
         .kill_grace_ms = (uint32_t)c->kill_grace_ms,
+        /* A call over lines makes what it needs: its process may end with it. */
+        .pool = {.size = k->ctx->line_mode ? 0 : (size_t)c->warm_pool_size,
+                 .min = (size_t)c->warm_pool_min,
+                 .max = (size_t)c->warm_pool_max,
+                 .autosize = c->warm_pool_autosize && !k->ctx->line_mode,
+                 .spec = &k->default_spec},
     };
     return manager_new(&o);
 }
@@ -217,10 +223,9 @@ static int control_init(struct control *k, struct error *err)
         return error_set(err, ERROR_INTERNAL, errno, "open '%s'", ctx->state_path);
     default_spec_fill(&k->default_spec, ctx->config);
     k->warden = warden_client_new(ctx->loop, ctx->warden_sock);
-    k->host =
-        (struct runtime_host){.warden = k->warden,
-                              .mounts_allow = ctx->config->mounts_allow,
-                              .process_enabled = config_process_enabled(ctx->config)};
+    k->host = (struct runtime_host){.warden = k->warden,
+                                    .mounts_allow = ctx->config->mounts_allow,
+                                    .process_enabled = config_process_enabled(ctx->config)};
     if (warden_client_probe(k->warden, &probed, err) < 0)
         return -1;
     if (!runtime_find(ctx->config->runtime))

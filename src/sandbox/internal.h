@@ -8,6 +8,7 @@
 #include "sandbox/exec.h"
 #include "sandbox/journal.h"
 #include "sandbox/persist.h"
+#include "sandbox/pool.h"
 #include "sandbox/runner.h"
 #include "sandbox/sandbox.h"
 
@@ -23,6 +24,7 @@ struct manager {
     struct list finished; /* execs whose retention runs, first to go first */
     struct list dirty;    /* sandboxes with frames that wait for company */
     struct loop_timer tick;
+    struct pool *pool;   /* or NULL */
     int64_t sweep_at_ms; /* 0: journals of nobody were swept */
     void (*on_closed)(void *data);
     void *closed_data;
@@ -60,10 +62,13 @@ struct sandbox {
     uint64_t next_request;
     unsigned n_unflushed; /* FORGET frames that wait for company */
     struct map *gateway_streams;
-    char *note;       /* kept for the layer above, with its row */
-    bool started;     /* the runtime is done; READY waits for its row */
-    bool restored;    /* made by an earlier control plane */
-    int rows_pending; /* writes of its row under way */
+    char *note;    /* kept for the layer above, with its row */
+    bool started;  /* the runtime is done; READY waits for its row */
+    bool restored; /* made by an earlier control plane */
+    bool pooled;   /* the pool's: READY, hidden, nobody's yet */
+    struct list pool_node;
+    char runtime_id[PLAN_ID_SIZE]; /* what the runtime calls it; a claimed one has another id */
+    int rows_pending;              /* writes of its row under way */
     void *attached;
     void (*free_attached)(void *);
 };
@@ -118,8 +123,13 @@ struct exec *exec_restore(struct sandbox *sb, const json_t *o, const void *snaps
                           struct error *err);
 /* sandbox.c, for restore.c: CREATING when it is alive and adopted, else CRASHED. */
 struct sandbox *sandbox_restore(struct manager *m, const struct spec *spec, const char *owner,
-                                const char *id, const char *alias, const char *note,
-                                const char *failure, int64_t created_ns, bool alive);
+                                const char *id, const char *runtime_id, const char *alias,
+                                const char *note, const char *failure, int64_t created_ns,
+                                bool alive);
+
+/* sandbox.c, for pool.c */
+struct sandbox *sandbox_create_pooled(struct manager *m, const struct spec *spec,
+                                      struct error *err);
 
 /* sandbox.c, for exec.c */
 void sandbox_break(struct sandbox *sb, const char *why);

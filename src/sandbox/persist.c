@@ -126,9 +126,10 @@ int persist_spec_parse(const json_t *obj, struct spec *ret, struct error *err)
 void persist_sandbox(struct sandbox *sb, store_done_fn on_durable, void *data)
 {
     _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(ROW_MAX);
-    _cleanup_json_ json_t *o = json_pack("{s:s, s:s?, s:I, s:o, s:s?}", "owner", sb->owner, "alias",
-                                         sb->alias, "created_ns", (json_int_t)sb->created_ns,
-                                         "spec", format_spec(&sb->spec), "note", sb->note);
+    _cleanup_json_ json_t *o =
+        json_pack("{s:s, s:s, s:s?, s:I, s:o, s:s?}", "runtime_id", sb->runtime_id, "owner",
+                  sb->owner, "alias", sb->alias, "created_ns", (json_int_t)sb->created_ns, "spec",
+                  format_spec(&sb->spec), "note", sb->note);
     if (sb->state == SANDBOX_CRASHED)
         json_object_set_new(o, "failure", json_message(sb->failure.message));
     json_format(o, &b);

@@ -34,7 +34,7 @@ static void restore_sandbox(void *data, const char *key, const char *body, size_
     struct restoring *r = data;
     struct error err = {0};
     struct spec spec;
-    const char *owner = "", *alias = NULL, *note = NULL, *failure = NULL;
+    const char *owner = "", *alias = NULL, *note = NULL, *failure = NULL, *runtime_id = key;
     int64_t created_ns = 0;
     _cleanup_json_ json_t *o = json_parse_object(body, len, &err);
     if (!o || persist_spec_parse(json_object_get(o, "spec"), &spec, &err) < 0) {
@@ -44,11 +44,12 @@ static void restore_sandbox(void *data, const char *key, const char *body, size_
     json_member_string(o, "owner", &owner, &err);
     json_member_string(o, "alias", &alias, &err);
     json_member_string(o, "note", &note, &err);
+    json_member_string(o, "runtime_id", &runtime_id, &err);
     json_member_string(o, "failure", &failure, &err);
     json_member_int(o, "created_ns", 0, INT64_MAX, &created_ns, &err);
-    _cleanup_free_ char *alive = map_remove(r->alive, key);
-    struct sandbox *sb = sandbox_restore(r->manager, &spec, owner, key, alias, note, failure,
-                                         created_ns, alive != NULL);
+    _cleanup_free_ char *alive = map_remove(r->alive, runtime_id);
+    struct sandbox *sb = sandbox_restore(r->manager, &spec, owner, key, runtime_id, alias, note,
+                                         failure, created_ns, alive != NULL);
     spec_done(&spec);
     if (sandbox_state(sb) == SANDBOX_CREATING)
         r->adopted++;

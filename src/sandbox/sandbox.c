@@ -149,6 +149,8 @@ static void crash_when_settled(struct sandbox *sb)
     gateway_streams_free(sb);
     exec_fail_all(sb, EXEC_FAILED, true, why);
     update_idle(sb);
+    if (sb->pooled)
+        sandbox_delete(sb, NULL);
 }
 
 /* The connection ended or the runner misbehaved. */
@@ -206,6 +208,8 @@ static void gone(struct sandbox *sb)
     list_remove(&sb->idle_node);
     list_remove(&sb->dirty_node);
     list_remove(&sb->node);
+    if (sb->pooled)
+        pool_on_end(m->pool, sb);
     map_remove(m->by_id, sb->id);
     if (sb->alias_key)
         map_remove(m->by_alias, sb->alias_key);
@@ -310,6 +314,8 @@ static void ready_when_settled(struct sandbox *sb)
     update_idle(sb);
     fault_point("create.before-answer");
     sandbox_ref(sb);
+    if (sb->pooled)
+        pool_on_ready(m->pool, sb);
     wake(&sb->waiters_ready, sb, NULL);
     fault_point("create.answered");
     if (sb->runner)
@@ -376,12 +382,20 @@ static char *alias_key(const char *owner, const char *alias)
     return xasprintf("%s\n%s", owner, alias);
 }
 
-static int check_admission(struct manager *m, const char *id, const char *key, struct error *err)
+static int check_name(struct manager *m, const char *id, const char *key, struct error *err)
 {
     if (m->closing)
         return error_set(err, ERROR_UNAVAILABLE, 0, "the daemon is shutting down");
     if (map_find(m->by_id, id) || (key && map_find(m->by_alias, key)))
         return error_set(err, ERROR_CONFLICT, 0, "a sandbox with this id exists already");
+    return 0;
+}
+
+static int check_admission(struct manager *m, const char *id, const char *key, struct error *err)
+{
+    int r = check_name(m, id, key, err);
+    if (r < 0)
+        return r;
     if (m->counts.sandboxes >= m->options.max_sandboxes)
         return error_set(err, ERROR_LIMIT, 0, "there are %zu sandboxes already (max_sandboxes)",
                          m->options.max_sandboxes);
@@ -419,8 +433,74 @@ static struct sandbox *sandbox_new(struct manager *m, const struct spec *spec, c
     list_init(&sb->node);
     list_init(&sb->idle_node);
     list_init(&sb->dirty_node);
+    list_init(&sb->pool_node);
+    snprintf(sb->runtime_id, sizeof(sb->runtime_id), "%s", id);
     list_init(&sb->execs);
     list_init(&sb->running);
+    return sb;
+}
+
+static int start_sandbox(struct sandbox *sb, struct error *err)
+{
+    struct manager *m = sb->manager;
+    enter_tables(m, sb);
+    fault_point("create.before-row");
+    write_row(sb);
+    fault_point("create.before-plan");
+    sb->instance =
+        sb->ops->start(m->options.host, sb->runtime_id, &sb->spec, &runtime_events, sb, err);
+    fault_point("create.plan-sent");
+    if (sb->instance)
+        return 0;
+    start_failed(sb, err);
+    return -EINVAL;
+}
+
+struct sandbox *sandbox_create_pooled(struct manager *m, const struct spec *spec, struct error *err)
+{
+    char id[PLAN_ID_SIZE] = "sbx-";
+    random_id(id + 4, RANDOM_ID_LEN);
+    if (check_admission(m, id, NULL, err) < 0)
+        return NULL;
+    struct sandbox *sb = sandbox_new(m, spec, "", id);
+    sb->ops = runtime_find(spec->runtime);
+    sb->hidden = sb->pooled = true;
+    if (!sb->ops) {
+        error_field(err, "runtime", "there is no runtime '%s' in this build", spec->runtime);
+        sb->state = SANDBOX_GONE;
+        sb->refs = 1;
+        sandbox_unref(sb);
+        return NULL;
+    }
+    return start_sandbox(sb, err) < 0 ? NULL : sb;
+}
+
+/* A pooled sandbox becomes a caller's: a name, an owner and an environment of its own. */
+static void give_away(struct sandbox *sb, const struct spec *spec, const char *owner,
+                      const char *id)
+{
+    struct manager *m = sb->manager;
+    map_remove(m->by_id, sb->id);
+    list_remove(&sb->node);
+    m->counts.sandboxes--;
+    m->counts.created_total--;
+    snprintf(sb->id, sizeof(sb->id), "%s", id);
+    free(sb->owner);
+    sb->owner = xstrdup(owner);
+    spec_done(&sb->spec);
+    spec_copy(&sb->spec, spec);
+    sb->pooled = false;
+    sb->state = SANDBOX_CREATING;
+    sb->created_ns = clock_real_ns();
+    sb->created_ms = clock_mono_ms();
+}
+
+static struct sandbox *claim(struct manager *m, const struct spec *spec, const char *owner,
+                             const char *id)
+{
+    struct sandbox *sb = pool_claim(m->pool, spec);
+    if (sb)
+        give_away(sb, spec, owner, id);
     return sb;
 }
 
@@ -439,35 +519,38 @@ struct sandbox *sandbox_create(struct manager *m, const struct spec *spec, const
         err->code = ERROR_UNSUPPORTED;
         return NULL;
     }
-    if (check_admission(m, id, key, err) < 0)
+    struct sandbox *pooled = NULL;
+    int r = check_name(m, id, key, err);
+    if (r >= 0)
+        pooled = claim(m, spec, owner, id);
+    if (r >= 0 && !pooled)
+        r = check_admission(m, id, key, err);
+    if (r < 0)
         return NULL;
-    struct sandbox *sb = sandbox_new(m, spec, owner, id);
+    struct sandbox *sb = pooled ? pooled : sandbox_new(m, spec, owner, id);
     sb->ops = ops;
     sb->hidden = hidden;
     sb->alias = alias ? xstrdup(alias) : NULL;
     sb->alias_key = steal_ptr(key);
+    if (!pooled)
+        return start_sandbox(sb, err) < 0 ? NULL : sb;
     enter_tables(m, sb);
-    fault_point("create.before-row");
     write_row(sb);
-    fault_point("create.before-plan");
-    sb->instance = ops->start(m->options.host, sb->id, spec, &runtime_events, sb, err);
-    fault_point("create.plan-sent");
-    if (!sb->instance) {
-        start_failed(sb, err);
-        return NULL;
-    }
+    ready_when_settled(sb);
     return sb;
 }
 
 /* A sandbox whose adoption fails is one that died with the earlier control plane. */
 struct sandbox *sandbox_restore(struct manager *m, const struct spec *spec, const char *owner,
-                                const char *id, const char *alias, const char *note,
-                                const char *failure, int64_t created_ns, bool alive)
+                                const char *id, const char *runtime_id, const char *alias,
+                                const char *note, const char *failure, int64_t created_ns,
+                                bool alive)
 {
     struct error err = {0};
     struct sandbox *sb = sandbox_new(m, spec, owner, id);
     sb->ops = runtime_find(spec->runtime);
     sb->created_ns = created_ns;
+    snprintf(sb->runtime_id, sizeof(sb->runtime_id), "%s", runtime_id);
     sb->alias = alias ? xstrdup(alias) : NULL;
     sb->alias_key = alias ? alias_key(owner, alias) : NULL;
     sb->note = note ? xstrdup(note) : NULL;
@@ -476,7 +559,8 @@ struct sandbox *sandbox_restore(struct manager *m, const struct spec *spec, cons
     if (m->options.on_restored)
         m->options.on_restored(sb, note);
     if (alive && sb->ops && sb->ops->adopt)
-        sb->instance = sb->ops->adopt(m->options.host, sb->id, spec, &runtime_events, sb, &err);
+        sb->instance =
+            sb->ops->adopt(m->options.host, sb->runtime_id, spec, &runtime_events, sb, &err);
     if (!sb->instance) {
         set_failure(sb, failure ? failure : "the daemon ended and took it along");
         sb->state = SANDBOX_CRASHED;
@@ -565,6 +649,7 @@ struct manager *manager_new(const struct manager_options *o)
     list_init(&m->dirty);
     loop_timer_init(&m->tick, o->loop, on_tick, m);
     loop_timer_start_every(&m->tick, TICK_MS);
+    m->pool = pool_new(m, &o->pool);
     return m;
 }
 
@@ -574,6 +659,7 @@ void manager_free(struct manager *m)
         return;
     map_free(m->by_id);
     map_free(m->by_alias);
+    pool_free(m->pool);
     free(m);
 }
 
@@ -596,6 +682,7 @@ void manager_close(struct manager *m, void (*on_closed)(void *data), void *data)
     struct closing *c = new0(struct closing);
     *c = (struct closing){m, on_closed, data};
     m->closing = true;
+    pool_close(m->pool);
     m->on_closed = on_all_gone;
     m->closed_data = c;
     if (list_empty(&m->all)) {
@@ -615,6 +702,11 @@ const struct manager_options *manager_options(const struct manager *m)
 const struct manager_counts *manager_counts(const struct manager *m)
 {
     return &m->counts;
+}
+
+struct pool_counts manager_pool_counts(const struct manager *m)
+{
+    return pool_counts(m->pool);
 }
 
 /* --- looking */

@@ -19,6 +19,7 @@
 #include "base/list.h"
 #include "runtime/runtime.h"
 #include "sandbox/journal.h"
+#include "sandbox/pool.h"
 
 struct error;
 struct exec;
@@ -53,6 +54,7 @@ struct manager_options {
     uint64_t retention_ms; /* of finished execs */
     uint64_t create_timeout_ms;
     uint32_t drain_grace_ms, kill_grace_ms;
+    struct pool_options pool;
 };
 
 struct manager_counts {
@@ -71,6 +73,7 @@ void manager_free(struct manager *m);
 int manager_restore(struct manager *m, struct map *alive, struct error *err);
 const struct manager_options *manager_options(const struct manager *m);
 const struct manager_counts *manager_counts(const struct manager *m);
+struct pool_counts manager_pool_counts(const struct manager *m);
 
 struct sandbox_waiter {
     struct list node;

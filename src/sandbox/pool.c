@@ -1,0 +1,179 @@
+#include "sandbox/pool.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "sandbox/internal.h"
+
+#define POOL_REFILL_MS    2 /* after a claim, so that the claimer's own work goes first */
+#define POOL_RECONCILE_MS 5000
+#define POOL_RETRY_MS     1000 /* after a failed create */
+#define POOL_MAX_DEFAULT  10
+#define DEMAND_SLOTS      60 /* creations of the last minute, a slot a second */
+
+struct pool {
+    struct manager *manager;
+    struct pool_options options;
+    struct list ready;
+    size_t n_ready, n_creating;
+    struct pool_counts counts;
+    struct loop_timer refill, reconcile;
+    uint32_t demand[DEMAND_SLOTS];
+    int64_t demand_second; /* that the newest slot is for */
+    bool closing;
+};
+
+/* --- how many */
+
+static void advance_demand(struct pool *p)
+{
+    int64_t now = clock_mono_ms() / 1000;
+    for (int64_t s = p->demand_second + 1; s <= now && s <= p->demand_second + DEMAND_SLOTS; s++)
+        p->demand[s % DEMAND_SLOTS] = 0;
+    p->demand_second = now;
+}
+
+static size_t wanted(struct pool *p)
+{
+    if (!p->options.autosize)
+        return p->options.size;
+    size_t sum = 0, max = p->options.max ? p->options.max : POOL_MAX_DEFAULT;
+    advance_demand(p);
+    for (size_t i = 0; i < DEMAND_SLOTS; i++)
+        sum += p->demand[i];
+    if (sum < p->options.min)
+        sum = p->options.min;
+    return sum < max ? sum : max;
+}
+
+/* --- refilling */
+
+static void schedule(struct pool *p, uint64_t ms)
+{
+    if (!p->closing && p->n_ready + p->n_creating < wanted(p) && !loop_timer_active(&p->refill))
+        loop_timer_start(&p->refill, ms);
+}
+
+static void on_refill(void *data)
+{
+    struct pool *p = data;
+    struct error err = {0};
+    if (p->closing || p->n_creating || p->n_ready >= wanted(p))
+        return;
+    p->n_creating++;
+    if (!sandbox_create_pooled(p->manager, p->options.spec, &err)) {
+        p->n_creating--;
+        log_warn("a sandbox for the pool cannot be made: %s", err.message);
+        schedule(p, POOL_RETRY_MS);
+    }
+}
+
+void pool_on_ready(struct pool *p, struct sandbox *sb)
+{
+    p->n_creating--;
+    p->n_ready++;
+    list_append(&p->ready, &sb->pool_node);
+    schedule(p, POOL_REFILL_MS);
+}
+
+void pool_on_end(struct pool *p, struct sandbox *sb)
+{
+    if (list_empty(&sb->pool_node)) {
+        p->n_creating--;
+    } else {
+        list_remove(&sb->pool_node);
+        p->n_ready--;
+    }
+    schedule(p, POOL_RETRY_MS);
+}
+
+/* Fewer are wanted than are there: the oldest go. */
+static void on_reconcile(void *data)
+{
+    struct pool *p = data;
+    while (p->n_ready > wanted(p) && !p->closing)
+        sandbox_delete(container_of(p->ready.next, struct sandbox, pool_node), NULL);
+    schedule(p, POOL_REFILL_MS);
+}
+
+/* --- claiming */
+
+static bool fits(const struct sandbox *sb, const struct spec *want)
+{
+    const struct spec *have = &sb->spec;
+    if (strcmp(have->runtime, want->runtime) != 0 || want->n_mounts || want->workdir ||
+        want->tool_net || have->memory_bytes != want->memory_bytes ||
+        have->disk_bytes != want->disk_bytes || have->io_bytes_per_s != want->io_bytes_per_s ||
+        have->cpu_millicores != want->cpu_millicores || have->processes != want->processes ||
+        have->open_files != want->open_files)
+        return false;
+    for (int w = 0; w < _WALL_MAX; w++)
+        if (want->asked[w] && !want->accept_weaker[w] && !sb->effective.by[w])
+            return false;
+    return true;
+}
+
+struct sandbox *pool_claim(struct pool *p, const struct spec *spec)
+{
+    if (!p || p->closing)
+        return NULL;
+    advance_demand(p);
+    p->demand[p->demand_second % DEMAND_SLOTS]++;
+    struct sandbox *sb =
+        list_empty(&p->ready) ? NULL : container_of(p->ready.next, struct sandbox, pool_node);
+    if (sb && !fits(sb, spec))
+        sb = NULL;
+    if (sb) {
+        list_remove(&sb->pool_node);
+        p->n_ready--;
+        p->counts.hits++;
+    } else {
+        p->counts.misses++;
+    }
+    schedule(p, POOL_REFILL_MS);
+    return sb;
+}
+
+/* --- life */
+
+struct pool *pool_new(struct manager *m, const struct pool_options *o)
+{
+    if (!o->size && !o->autosize)
+        return NULL;
+    struct pool *p = new0(struct pool);
+    p->manager = m;
+    p->options = *o;
+    p->demand_second = clock_mono_ms() / 1000;
+    list_init(&p->ready);
+    loop_timer_init(&p->refill, m->options.loop, on_refill, p);
+    loop_timer_init(&p->reconcile, m->options.loop, on_reconcile, p);
+    loop_timer_start_every(&p->reconcile, POOL_RECONCILE_MS);
+    schedule(p, 0);
+    return p;
+}
+
+void pool_close(struct pool *p)
+{
+    if (!p)
+        return;
+    p->closing = true;
+    loop_timer_close(&p->refill, NULL, NULL);
+    loop_timer_close(&p->reconcile, NULL, NULL);
+}
+
+void pool_free(struct pool *p)
+{
+    free(p);
+}
+
+struct pool_counts pool_counts(const struct pool *p)
+{
+    struct pool_counts c = {0};
+    if (!p)
+        return c;
+    c = p->counts;
+    c.ready = p->n_ready;
+    return c;
+}

@@ -1,0 +1,40 @@
+/* Sandboxes made ahead from the operator's default spec, each given to one caller and to nobody
+ * else.
+ *
+ * A pooled sandbox is READY, hidden and has run nothing. A create whose spec differs from it in
+ * anything that cannot be applied afterwards (runtime, limits, mounts, workdir, or an asked-for
+ * wall that the pooled one lacks) is made fresh. Refilling happens one at a time, in the
+ * background. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct manager;
+struct pool;
+struct sandbox;
+struct spec;
+
+struct pool_options {
+    size_t size; /* kept ready; with autosize the least of what demand says */
+    size_t min, max;
+    bool autosize; /* as many as were created in the last minute, between min and max */
+    const struct spec *spec;
+};
+
+struct pool_counts {
+    uint64_t ready, hits, misses;
+};
+
+/* NULL when the options ask for none. */
+struct pool *pool_new(struct manager *m, const struct pool_options *o);
+void pool_close(struct pool *p); /* stops refilling; its sandboxes are the manager's to delete */
+void pool_free(struct pool *p);
+/* A pooled sandbox that fits, no longer the pool's; or NULL. Counts as a creation. */
+struct sandbox *pool_claim(struct pool *p, const struct spec *spec);
+struct pool_counts pool_counts(const struct pool *p); /* p may be NULL */
+
+/* sandbox.c tells how a pooled one fares. */
+void pool_on_ready(struct pool *p, struct sandbox *sb);
+void pool_on_end(struct pool *p, struct sandbox *sb);

@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""Warm pools: sandboxes made ahead, each given to one caller."""
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
+from masd import *
+
+
+def metric(d, name):
+    for line in d.get("/metrics").body.decode().splitlines():
+        if line.startswith(name + " "):
+            return int(line.split()[1])
+    raise AssertionError(f"no metric {name}")
+
+
+def wait_ready(d, n):
+    wait_for(lambda: metric(d, "sandbox_warm_pool_ready") == n, f"{n} in the pool")
+
+
+@test("creates and runs come from the pool, which fills again")
+def _():
+    with Daemon("--warm-pool-size", "3") as d:
+        wait_ready(d, 3)
+        equal(d.get("/sandboxes").json, [], "pooled ones are nobody's")
+        a = d.post("/sandboxes", {"id": "mine", "env": {"A": "b"}})
+        equal(a.json["id"], "sbx-mine")
+        equal(metric(d, "sandbox_warm_pool_hits_total"), 1)
+        out = d.post("/sandboxes/sbx-mine/exec", {"command": ["sh", "-c", "echo $A; id -u; pwd"], "async": False})
+        equal(out.json["stdout"], "b\n1000\n/workspace\n")
+        equal(d.run("echo", "hi")["stdout"], "hi\n")
+        equal(metric(d, "sandbox_warm_pool_hits_total"), 2)
+        wait_ready(d, 3)
+        equal([s["id"] for s in d.get("/sandboxes").json], ["sbx-mine"])
+
+
+@test("no two callers ever get the same one, and none that was used comes back")
+def _():
+    with Daemon("--warm-pool-size", "4") as d:
+        for i in range(30):
+            r = d.run("sh", "-c", "ls -A /workspace /tmp; touch /workspace/mark /tmp/mark")
+            equal(r["stdout"], "/tmp:\n\n/workspace:\n", f"run {i}")
+        check(metric(d, "sandbox_warm_pool_hits_total") > 0, "some came from the pool")
+
+
+@test("what cannot be applied afterwards is made fresh, and enforced")
+def _():
+    with Daemon("--warm-pool-size", "2") as d:
+        wait_ready(d, 2)
+        sb = d.sandbox(limits={"memory_mb": 100})
+        equal(sb.created["effective"]["memory"]["limit_mb"], 100)
+        equal(metric(d, "sandbox_warm_pool_hits_total"), 0)
+        sb2 = d.sandbox(limits={"memory_mb": 512})
+        equal(sb2.created["effective"]["memory"]["limit_mb"], 512)
+        equal(metric(d, "sandbox_warm_pool_hits_total"), 1, "the pool's own limit, asked for")
+        equal(d.post("/v1/sandboxes", {"limits": {"io_mb_per_s": 1}}).status, 422)
+        equal(d.sandbox(workdir="/tmp").exec("pwd")["stdout"], "/tmp\n")
+
+
+@test("a claimed sandbox lives through kill -9 of the control plane, pooled ones are made anew")
+def _():
+    with Daemon("--warm-pool-size", "2") as d:
+        wait_ready(d, 2)
+        sb = d.sandbox(id="kept")
+        sb.sh("echo here > file")
+        pid = d.get("/v1/status").json["pid"]
+        os.kill(pid, signal.SIGKILL)
+
+        def back():
+            try:
+                return d.get("/v1/status").json["pid"] != pid
+            except (OSError, http.client.HTTPException):
+                return False
+        wait_for(back, "a new control plane")
+        equal(sb.sh("cat file")["stdout"], "here\n")
+        wait_ready(d, 2)
+        equal(sb.delete().status, 200)
+
+
+@test("autosize follows demand between min and max")
+def _():
+    with Daemon("--warm-pool-autosize", "--warm-pool-min", "1", "--warm-pool-max", "3") as d:
+        wait_ready(d, 1)
+        for _ in range(6):
+            d.run("true")
+        wait_ready(d, 3)
+
+
+@test("a pooled sandbox that dies is replaced; stopping leaves nothing")
+def _():
+    d = Daemon("--warm-pool-size", "2").start()
+    try:
+        wait_ready(d, 2)
+        warden = d.process.pid
+        runners = subprocess.run(["pgrep", "-P", str(warden), "-f", "mas-toolrunner --pid1"],
+                                 stdout=subprocess.PIPE, text=True).stdout.split()
+        check(len(runners) >= 2, runners)
+        os.kill(int(runners[0]), signal.SIGKILL)
+        time.sleep(0.3)
+        wait_ready(d, 2)
+        equal(d.run("echo", "ok")["stdout"], "ok\n")
+        equal(d.stop(), 0)
+        for r in runners:
+            check(not os.path.exists(f"/proc/{r}"), r)
+    finally:
+        d.__exit__()
+
+
+main()
