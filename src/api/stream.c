@@ -13,8 +13,8 @@
 
 #define EVENT_JSON_MAX    (4 * 1024 * 1024) /* of the largest event, every byte escaped */
 #define BINARY_FRAME_MAX  (256 * 1024)      /* output in one message while the reader lags */
-#define SSE_KEEPALIVE_MS  15000         /* a comment goes out when nothing else did for this long */
-#define STREAM_TURN_BYTES (1024 * 1024) /* output sent before others get a turn */
+#define SSE_KEEPALIVE_MS  15000             /* between two comments that keep it open */
+#define STREAM_TURN_BYTES (1024 * 1024)     /* output sent before others get a turn */
 
 struct stream {
     struct journal_reader reader;
@@ -26,7 +26,6 @@ struct stream {
     bool full;     /* waits for on_drain */
     bool deferred; /* its next turn is on the way */
     bool closed;   /* freed when the deferred turn comes */
-    bool quiet;    /* nothing was sent since the last look */
     struct loop_timer keepalive;
     void (*on_end)(void *data, bool client_left);
     void *data;
@@ -189,7 +188,6 @@ static void pump(struct stream *s)
         if (r == 0)
             break;
         s->full = !send_event(s, &ev);
-        s->quiet = false;
         sent += ev.len;
         if (sent >= STREAM_TURN_BYTES && !s->full) {
             s->deferred = true;
@@ -235,9 +233,8 @@ static void on_http_abort(struct http_request *http, void *data)
 static void on_keepalive(void *data)
 {
     struct stream *s = data;
-    if (!s->closed && s->quiet && !s->full)
+    if (!s->closed && !s->full)
         s->full = !http_write(s->http, ":\n\n", 3);
-    s->quiet = true;
 }
 
 static void open_http(struct stream *s)

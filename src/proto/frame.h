@@ -1,18 +1,19 @@
 /* The runner protocol: frames over one byte stream per sandbox, whatever carries it.
  *
- * Each side first sends FRAME_PREFACE. Its first byte is not '{', which is how the guest's port tells
- * this protocol from one-JSON-line requests. Then frames: a 12-byte header and a payload of at most
- * FRAME_PAYLOAD_MAX bytes, integers little-endian. A frame with FRAME_MORE is continued by the next
- * frame of the same type and stream (only MSG_SPAWN may be; at most PROTO_SPAWN_MAX bytes together).
+ * Each side first sends FRAME_PREFACE. Its first byte is not '{', which is how the guest's port
+ * tells this protocol from one-JSON-line requests. Then frames: a 12-byte header and a payload of
+ * at most FRAME_PAYLOAD_MAX bytes, integers little-endian. A frame with FRAME_MORE is continued by
+ * the next frame of the same type and stream (only MSG_SPAWN may be; at most PROTO_SPAWN_MAX bytes
+ * together).
  *
  * Stream ids: odd ones are chosen by the control plane (execs), even ones by the runner (openings
  * from the inside). An id is never reused in a sandbox's life.
  *
  * Flow control and loss: every byte of a stream has an offset. A sender keeps bytes until they are
- * acknowledged and has at most the window unacknowledged. The control plane acknowledges output only
- * once it is in the journal. A connection belongs to one control-plane generation: a new one starts
- * with HELLO, the runner drops the old connection, answers HELLO_OK and one STATE per exec it still
- * remembers; ACKs from the control plane then say from which offset to send again.
+ * acknowledged and has at most the window unacknowledged. The control plane acknowledges output
+ * only once it is in the journal. A connection belongs to one control-plane generation: a new one
+ * starts with HELLO, the runner drops the old connection, answers HELLO_OK and one STATE per exec
+ * it still remembers; ACKs from the control plane then say from which offset to send again.
  *
  * Neither side trusts the other: anything malformed is -EPROTO and ends the connection. */
 #pragma once
@@ -60,6 +61,9 @@ enum msg_type {
     MSG_STDIN_ACK,
     MSG_OPEN,
     MSG_GOODBYE, /* the runner ends the connection; the payload is a text that says why */
+    /* A command has ended but its output is held back by the window: whoever does not acknowledge
+     * to make it wait has no reason left. */
+    MSG_DRAINING,
 };
 
 struct frame {
@@ -74,4 +78,5 @@ struct frame {
  * -EPROTO. frame->payload points into data. */
 int frame_parse(const uint8_t *data, size_t len, struct frame *ret);
 /* Appends header and payload; a payload over FRAME_PAYLOAD_MAX is split with FRAME_MORE. */
-int frame_append(struct strbuf *out, uint8_t type, uint32_t stream, const void *payload, size_t len);
+int frame_append(struct strbuf *out, uint8_t type, uint32_t stream, const void *payload,
+                 size_t len);

@@ -70,7 +70,7 @@ struct msg_ack {
     uint8_t which; /* 1 stdout, 2 stderr */
     uint64_t offset;
 };
-/* MSG_FORGET, MSG_CLOSE: empty */
+/* MSG_FORGET, MSG_CLOSE, MSG_DRAINING: empty */
 struct msg_open_result {
     int32_t error; /* 0 or an errno */
 };

@@ -332,6 +332,14 @@ void exec_sink_detach(struct exec *e)
         exec_sink_done(e, s, e->received[s - 1] - e->consumed[s - 1]);
 }
 
+/* There is nobody left to hold back; its exit comes after the rest of its output. */
+static void on_draining(void *data, uint32_t stream)
+{
+    struct exec *e = find_running(data, stream);
+    if (e && e->journal)
+        journal_release(e->journal);
+}
+
 static void on_exit_message(void *data, uint32_t stream, const struct msg_exit *m)
 {
     struct sandbox *sb = data;
@@ -586,6 +594,7 @@ const struct runner_events exec_runner_events = {
     .on_started = on_started,
     .on_spawn_failed = on_spawn_failed,
     .on_output = on_output,
+    .on_draining = on_draining,
     .on_exit = on_exit_message,
     .on_stdin_ack = on_stdin_ack,
     .on_open = on_open,

@@ -28,6 +28,7 @@ struct journal {
     struct journal_group *group; /* or NULL */
     bool block;                  /* at a limit, instead of cutting */
     bool said_blocked;
+    uint64_t extra;           /* over the limits, for the last bytes of a writer that was blocked */
     struct list blocked_node; /* in options->blocked */
     void (*on_room)(void *data);
     void *room_data;

@@ -18,7 +18,8 @@
 #include "sandbox/journal-internal.h"
 
 #define PUNCH_BYTES   (1024 * 1024)
-#define JOURNAL_BATCH 8 /* events written in one go */
+#define RELEASE_BYTES (2 * 1024 * 1024) /* of pipes and windows of a command that was blocked */
+#define JOURNAL_BATCH 8                 /* events written in one go */
 
 struct journal *journal_new(struct journal_options *o, const char *name,
                             struct journal_group *group, bool block)
@@ -50,13 +51,14 @@ static void count_bytes(struct journal *j, int64_t n)
 static bool over_shared_limit(const struct journal *j, uint64_t len)
 {
     const struct journal_group *g = j->group;
-    return j->options->total_bytes + len > j->options->total_limit ||
-           (g && g->limit && g->bytes + len > g->limit);
+    return j->options->total_bytes + len > j->options->total_limit + j->extra ||
+           (g && g->limit && g->bytes + len > g->limit + j->extra);
 }
 
 static bool over_limit(const struct journal *j)
 {
-    return j->head_bytes + j->tail_bytes > j->options->limit_bytes || over_shared_limit(j, 0);
+    return j->head_bytes + j->tail_bytes > j->options->limit_bytes + j->extra ||
+           over_shared_limit(j, 0);
 }
 
 bool journal_blocked(const struct journal *j)
@@ -68,6 +70,19 @@ void journal_on_room(struct journal *j, void (*on_room)(void *data), void *data)
 {
     j->on_room = on_room;
     j->room_data = data;
+}
+
+void journal_release(struct journal *j)
+{
+    if (!j->block)
+        return;
+    j->block = false;
+    j->extra = RELEASE_BYTES;
+    if (!journal_blocked(j))
+        return;
+    list_remove(&j->blocked_node);
+    if (j->on_room)
+        j->on_room(j->room_data);
 }
 
 static void wake_blocked(struct journal_options *o)

@@ -99,6 +99,8 @@ void journal_end(struct journal *j);
 void journal_hold_end(struct journal *j);
 bool journal_ended(const struct journal *j);
 bool journal_blocked(const struct journal *j);
+/* The writer has ended and only what it wrote before is to come: nothing blocks any more. */
+void journal_release(struct journal *j);
 /* on_room comes when a blocked journal has room again: others gave some back. */
 void journal_on_room(struct journal *j, void (*on_room)(void *data), void *data);
 uint64_t journal_last_seq(const struct journal *j);

@@ -159,6 +159,9 @@ static int handle_frame(struct runner *r, const struct frame *f)
         HANDLE(data_ack, e->on_data_ack(r->data, f->stream, &m))
     case MSG_STATE:
         return handle_state(r, f);
+    case MSG_DRAINING:
+        e->on_draining(r->data, f->stream);
+        return 0;
     case MSG_CLOSE:
         e->on_close(r->data, f->stream);
         return 0;

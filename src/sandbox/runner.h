@@ -20,6 +20,7 @@ struct runner_events {
     void (*on_started)(void *data, uint32_t stream, const struct msg_started *m);
     void (*on_spawn_failed)(void *data, uint32_t stream, const struct msg_spawn_failed *m);
     int (*on_output)(void *data, uint32_t stream, const struct msg_output *m);
+    void (*on_draining)(void *data, uint32_t stream);
     void (*on_exit)(void *data, uint32_t stream, const struct msg_exit *m);
     void (*on_stdin_ack)(void *data, uint32_t stream, const struct msg_stdin_ack *m);
     void (*on_open)(void *data, uint32_t stream, const struct msg_open *m);

@@ -45,6 +45,17 @@ static enum read_end output_read(struct exec_output *o, int rounds)
     return end;
 }
 
+/* Its exit waits for room in the ring, which the peer may be keeping from it on purpose. */
+void exec_io_tell_draining(struct exec *e)
+{
+    struct conn *c = &e->runner->conn;
+    bool full = !ring_free(&e->out[0].ring) || !ring_free(&e->out[1].ring);
+    if (e->state != EXEC_DRAINING || !full || e->told_draining || !conn_ready(c))
+        return;
+    conn_queued(c, frame_append(&c->out, MSG_DRAINING, e->stream, NULL, 0));
+    e->told_draining = true;
+}
+
 static void on_output_ready(struct watch *w, uint32_t ready)
 {
     struct exec_output *o = container_of(w, struct exec_output, watch);
@@ -52,6 +63,7 @@ static void on_output_ready(struct watch *w, uint32_t ready)
     output_read(o, READS_A_ROUND);
     exec_mark_pending(o->exec);
     exec_check_drained(o->exec);
+    exec_io_tell_draining(o->exec);
 }
 
 void exec_io_watch(struct exec *e)

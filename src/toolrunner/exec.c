@@ -326,6 +326,7 @@ void exec_on_exit(struct runner *r, pid_t pid, int status, const struct rusage *
     timer_clear(&e->young);
     exec_io_drain(e);
     exec_check_drained(e);
+    exec_io_tell_draining(e);
     if (e->state == EXEC_DRAINING) {
         exec_io_watch(e);
         timer_set_us(&r->loop, &e->drain, (uint64_t)e->drain_grace_ms * 1000);
@@ -370,7 +371,7 @@ static void exec_rewind(struct exec *e)
         e->out[i].sent = e->out[i].ring.start;
         e->out[i].hold = ring_used(&e->out[i].ring) > 0;
     }
-    e->exit_sent = false;
+    e->exit_sent = e->told_draining = false;
     if (e->out[0].hold || e->out[1].hold)
         timer_set_us(&e->runner->loop, &e->resume, EXEC_RESUME_GRACE_MS * 1000);
     if (e->flags & SPAWN_STDIN || e->flags & SPAWN_PTY)

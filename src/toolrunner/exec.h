@@ -59,6 +59,7 @@ struct exec {
     bool forgotten;
     bool exit_sent;
     bool drain_over;
+    bool told_draining;
     int64_t started_ns;
     uint32_t kill_grace_ms, drain_grace_ms;
     struct exec_output out[2];
@@ -90,6 +91,7 @@ void exec_signal_all(struct runner *r, int signo);
 void exec_free_all(struct runner *r);
 
 /* exec-io.c */
+void exec_io_tell_draining(struct exec *e);
 void exec_io_init(struct exec *e, const int out_fds[2], int in_fd);
 void exec_io_done(struct exec *e);
 /* Starts watching the output pipes. */
