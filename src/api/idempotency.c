@@ -13,8 +13,9 @@
 #include "base/strbuf.h"
 #include "store/store.h"
 
-#define KEY_MAX    255
-#define NAME_BYTES 12 /* of a hash; nobody meets another's by chance */
+#define KEY_MAX     255
+#define NAME_BYTES  12                  /* of a hash; nobody meets another's by chance */
+#define ANSWERS_MAX (256 * 1024 * 1024) /* bytes of remembered answers: no new keys beyond */
 
 struct waiting {
     struct list node;
@@ -22,7 +23,7 @@ struct waiting {
 };
 
 struct idempotency {
-    struct list node; /* oldest first */
+    struct list node; /* in table->running, then in table->order */
     struct idempotency_table *table;
     char *key;
     unsigned char digest[32];
@@ -38,8 +39,9 @@ struct idempotency {
 struct idempotency_table {
     struct store *store;
     struct map *entries;
-    struct list order;
-    size_t max;
+    struct list running; /* not answered yet */
+    struct list order;   /* answered, first to expire first */
+    size_t max, bytes;
     uint64_t keep_ms;
 };
 
@@ -47,6 +49,7 @@ static void entry_free(struct idempotency *e)
 {
     map_remove(e->table->entries, e->key);
     list_remove(&e->node);
+    e->table->bytes -= e->len;
     free(e->key);
     free(e->body);
     free(e);
@@ -58,6 +61,8 @@ void idempotency_table_free(struct idempotency_table *t)
         return;
     while (!list_empty(&t->order))
         entry_free(container_of(t->order.next, struct idempotency, node));
+    while (!list_empty(&t->running))
+        entry_free(container_of(t->running.next, struct idempotency, node));
     map_free(t->entries);
     free(t);
 }
@@ -67,7 +72,7 @@ static void expire(struct idempotency_table *t)
     int64_t now = clock_real_ns();
     while (!list_empty(&t->order)) {
         struct idempotency *e = container_of(t->order.next, struct idempotency, node);
-        if (!e->done || e->expires_ns > now)
+        if (e->expires_ns > now)
             break;
         if (t->store)
             store_delete(t->store, STORE_IDEMPOTENCY, e->key, NULL, NULL);
@@ -124,7 +129,7 @@ static struct idempotency *entry_new(struct idempotency_table *t, const char *ke
     memcpy(e->digest, digest, 32);
     name_fill(e);
     list_init(&e->waiting);
-    list_append(&t->order, &e->node);
+    list_append(&t->running, &e->node);
     map_put(t->entries, key, e);
     return e;
 }
@@ -137,7 +142,7 @@ static int check(struct idempotency_table *t, const struct idempotency *e, const
     if (e && memcmp(e->digest, digest, 32) != 0)
         return error_set(err, ERROR_CONFLICT, 0,
                          "this Idempotency-Key was used with another request");
-    if (!e && map_count(t->entries) >= t->max)
+    if (!e && (map_count(t->entries) >= t->max || t->bytes >= ANSWERS_MAX))
         return error_set(err, ERROR_LIMIT, 0,
                          "too many idempotency keys are remembered "
                          "(max_idempotency_keys)");
@@ -181,20 +186,33 @@ struct row {
     uint32_t reserved;
 };
 
+static void set_body(struct idempotency *e, const char *body, size_t len)
+{
+    e->body = xcalloc(1, len + 1);
+    memcpy(e->body, body, len);
+    e->len = len;
+    e->table->bytes += len;
+}
+
+static void set_done(struct idempotency *e)
+{
+    e->done = true;
+    list_remove(&e->node);
+    list_append(&e->table->order, &e->node);
+}
+
 static void load_row(void *data, const char *key, const char *body, size_t len)
 {
     struct idempotency_table *t = data;
     struct row row;
-    if (len < sizeof(row) || map_count(t->entries) >= t->max)
+    if (len < sizeof(row) || map_count(t->entries) >= t->max || t->bytes >= ANSWERS_MAX)
         return;
     memcpy(&row, body, sizeof(row));
     struct idempotency *e = entry_new(t, key, row.digest);
-    e->done = true;
     e->expires_ns = row.expires_ns;
     e->status = row.status;
-    e->len = len - sizeof(row);
-    e->body = xcalloc(1, e->len + 1);
-    memcpy(e->body, body + sizeof(row), e->len);
+    set_body(e, body + sizeof(row), len - sizeof(row));
+    set_done(e);
 }
 
 struct idempotency_table *idempotency_table_new(size_t max, uint64_t keep_ms, struct store *store)
@@ -205,6 +223,7 @@ struct idempotency_table *idempotency_table_new(size_t max, uint64_t keep_ms, st
     t->entries = map_new();
     t->max = max;
     t->keep_ms = keep_ms;
+    list_init(&t->running);
     list_init(&t->order);
     if (store && store_load(store, STORE_IDEMPOTENCY, load_row, t, &err) < 0)
         log_error("idempotency keys cannot be read: %s", err.message);
@@ -224,7 +243,7 @@ static void on_recorded(void *data, const struct error *err)
     free(data);
     if (err)
         log_warn("an idempotency key is kept in memory only: %s", err->message);
-    e->done = true;
+    set_done(e);
     while (!list_empty(&e->waiting)) {
         struct waiting *w = container_of(e->waiting.next, struct waiting, node);
         struct api_request *req = w->req;
@@ -249,9 +268,7 @@ void idempotency_finish(struct idempotency *e, int status, const char *body, siz
     *f = (struct finishing){e, answer, req};
     e->status = status;
     e->expires_ns = clock_real_ns() + (int64_t)t->keep_ms * 1000000;
-    e->body = xcalloc(1, len + 1);
-    memcpy(e->body, body, len);
-    e->len = len;
+    set_body(e, body, len);
     if (!t->store || status >= 500 || status == 429) {
         on_recorded(f, NULL);
         return;

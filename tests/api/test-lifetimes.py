@@ -294,6 +294,21 @@ def _():
         d.post("/v1/sandbox/destroy", {"sandbox_id": name})
 
 
+@test("an idempotency key expires whatever else is under way")
+def _():
+    with Daemon("--exec-status-retention", "1s") as d, Steady(d):
+        def run(key, *argv):
+            return d.post("/v1/run", {"command": list(argv)}, headers={"Idempotency-Key": key})
+        t = threading.Thread(target=run, args=("long", "sleep", "5"))
+        t.start()
+        time.sleep(0.3)
+        equal(run("short", "true").status, 200)
+        equal(run("short", "true").headers["Idempotency-Replayed"], "true")
+        time.sleep(1.5)
+        equal(run("short", "true").headers["Idempotency-Replayed"], None)
+        t.join(30)
+
+
 # --- everything at once
 
 def cut(sock, rng):
