@@ -40,11 +40,13 @@ for _ in $(seq "${ROUNDS:-7}"); do
     curl -fs -X DELETE "http://127.0.0.1:$port/v1/sandboxes/$id" >/dev/null
 done
 
-median() { awk -v k="$1" '$1 == k { print $2 }' "$work/result" | sort -n | awk '{ a[NR] = $1 } END { print a[int((NR + 1) / 2)] }'; }
+sorted() { awk -v k="$1" '$1 == k { print $2 }' "$work/result" | sort -n; }
+median() { sorted "$1" | awk '{ a[NR] = $1 } END { print a[int((NR + 1) / 2)] }'; }
 pipe=$(median pipe)
 journal=$(median journal)
-awk -v p="$pipe" -v j="$journal" 'BEGIN {
+awk -v p="$pipe" -v j="$journal" -v pm="$(sorted pipe | head -1)" -v jm="$(sorted journal | head -1)" 'BEGIN {
     printf "256 MiB, command | cat >/dev/null              %8d us  %7.0f MiB/s\n", p, 268435456 / 1048576 / p * 1e6
     printf "256 MiB, journal and binary WebSocket to C     %8d us  %7.0f MiB/s\n", j, 268435456 / 1048576 / j * 1e6
+    printf "best rounds: %d us and %d us, ratio %.3f\n", pm, jm, pm / jm
     printf "ratio of throughputs %.3f   expected >= 0.4 %s\n", p / j, (p / j < 0.4) ? "MISSED" : ""
 }'
