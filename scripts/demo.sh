@@ -1,6 +1,6 @@
 #!/bin/bash
 # The main job end to end: tool calls over stdin/stdout and HTTP, a live stream, an escape that fails.
-set -eu
+set -eu -o pipefail
 build=$(cd "$1" && pwd)
 work=$(mktemp -d /tmp/mas-demo.XXXXXX)
 port=$((20000 + RANDOM % 20000))
