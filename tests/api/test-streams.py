@@ -361,4 +361,58 @@ exec_status_retention: 2s
         equal(len(joined(events)), 1500 * KIB, "every byte")
 
 
+def kill_control(d):
+    """Kills the control plane and waits for the next one."""
+    old = d.get("/v1/status").json["pid"]
+    os.kill(old, signal.SIGKILL)
+
+    def back():
+        try:
+            return d.get("/v1/status").json["pid"] != old
+        except (OSError, http.client.HTTPException):
+            return False
+    wait_for(back, "a new control plane", 20)
+
+
+@test("binary: offsets resume over kill -9 of the control plane without a lost or doubled byte")
+def _():
+    with Daemon() as d, d.sandbox() as sb:
+        ex = start(sb, "for i in $(seq 30); do seq -f '%06g' 2000; sleep 0.05; done")
+        got, done = b"", False
+        for attempt in range(5):
+            if attempt:
+                kill_control(d)
+            # Messages of a connection that breaks are kept as far as they came.
+            for m in open_binary(sb, ex, f"&stdout_offset={len(got)}").messages():
+                e = binary_parse(m)
+                if e["type"] == "output":
+                    equal(e["offset"], len(got), "offset")
+                    got += e["bytes"]
+                done |= e["type"] == "exit"
+                if attempt < 3 and len(got) > (attempt + 1) * 60000:
+                    break
+            if done:
+                break
+        check(done, "the end came")
+        check(got == b"".join(b"%06d\n" % i for i in range(1, 2001)) * 30, f"{len(got)} bytes")
+
+
+@test("block outlives the control plane: still blocked, every byte there, cancel ends it")
+def _():
+    with Daemon("--kill-grace", "1s", config="journal_exec_bytes: 256Ki\njournal_full: block") as d, d.sandbox() as sb:
+        ex = start(sb, "seq 1000000000")
+        path = f"{sb.path}/execs/{ex}"
+
+        def blocked():
+            return d.get(path).json.get("output_blocked")
+        wait_for(blocked, "output_blocked")
+        kill_control(d)
+        wait_for(blocked, "output_blocked again")
+        equal(d.post(f"{path}/cancel").status, 200)
+        events = ndjson(sb, ex)
+        equal((types(events).count("blocked"), types(events)[-1]), (1, "exit"))
+        lines = joined(events).split(b"\n")
+        check(lines[:-1] == [b"%d" % i for i in range(1, len(lines))], "every byte")
+
+
 main()
