@@ -19,6 +19,7 @@
 
 #define PUNCH_BYTES   (1024 * 1024)
 #define RELEASE_BYTES (2 * 1024 * 1024) /* of pipes and windows of a command that was blocked */
+#define EVENTS_LEAST  4096              /* that may be kept, however few bytes */
 #define JOURNAL_BATCH 8                 /* events written in one go */
 
 struct journal *journal_new(struct journal_options *o, const char *name,
@@ -48,16 +49,26 @@ static void count_bytes(struct journal *j, int64_t n)
 }
 
 /* Whether len more bytes would be too many for all journals, or for those of the group. */
+/* Records take memory too: of a command that prints byte by byte, far more than its bytes. Where
+ * so many bytes may be kept, so many events may. */
+static uint64_t events_within(uint64_t bytes)
+{
+    uint64_t n = bytes / sizeof(struct record);
+    return n > EVENTS_LEAST ? n : EVENTS_LEAST;
+}
+
 static bool over_shared_limit(const struct journal *j, uint64_t len)
 {
     const struct journal_group *g = j->group;
     return j->options->total_bytes + len > j->options->total_limit + j->extra ||
+           j->options->total_events > events_within(j->options->total_limit) ||
            (g && g->limit && g->bytes + len > g->limit + j->extra);
 }
 
 static bool over_limit(const struct journal *j)
 {
     return j->head_bytes + j->tail_bytes > j->options->limit_bytes + j->extra ||
+           j->head.count + j->tail.count > events_within(j->options->limit_bytes) ||
            over_shared_limit(j, 0);
 }
 
@@ -103,6 +114,7 @@ void journal_free(struct journal *j)
         return;
     list_remove(&j->blocked_node);
     count_bytes(j, -(int64_t)(j->head_bytes + j->tail_bytes));
+    j->options->total_events -= j->head.count + j->tail.count;
     wake_blocked(j->options);
     journal_remove_files(j);
     strbuf_done(&j->memory);
@@ -182,6 +194,7 @@ static void drop_oldest_of_tail(struct journal *j)
     j->dropped_bytes += old->len;
     j->tail_bytes -= old->len;
     count_bytes(j, -(int64_t)old->len);
+    j->options->total_events--;
     if (old->type == JOURNAL_OUTPUT)
         j->dropped_end[old->stream - 1] = old->offset + old->len;
     punch(j, old->pos + old->len);
@@ -200,13 +213,15 @@ void journal_place(struct journal *j, const struct record *rec)
 {
     if (rec->type == JOURNAL_OUTPUT)
         j->stream_end[rec->stream - 1] = rec->offset + rec->len;
-    if (!j->cutting &&
-        ((j->least_first && j->head.count >= j->least_head) ||
-         j->head_bytes + rec->len > j->options->limit_bytes / 2 || over_shared_limit(j, rec->len)))
+    if (!j->cutting && ((j->least_first && j->head.count >= j->least_head) ||
+                        j->head_bytes + rec->len > j->options->limit_bytes / 2 ||
+                        j->head.count >= events_within(j->options->limit_bytes) / 2 ||
+                        over_shared_limit(j, rec->len)))
         j->cutting = true;
     records_push(j->cutting ? &j->tail : &j->head, rec);
     *(j->cutting ? &j->tail_bytes : &j->head_bytes) += rec->len;
     count_bytes(j, rec->len);
+    j->options->total_events++;
     while (j->tail.count && must_drop(j)) {
         /* The files tell a successor what the numbers of the rest are. */
         if (j->name && j->fd < 0 && !j->restoring && !j->lost)

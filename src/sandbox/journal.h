@@ -37,13 +37,14 @@ enum journal_type {
 };
 
 struct journal_options {
-    int dir_fd;           /* where files are made */
-    size_t memory_bytes;  /* kept in memory before a file is made */
-    uint64_t limit_bytes; /* kept of one exec */
-    size_t min_events;    /* newest events kept whatever the limit says */
-    uint64_t total_limit; /* of all journals */
-    uint64_t total_bytes; /* counted by the journals themselves */
-    struct list blocked;  /* journals that wait for room; theirs too */
+    int dir_fd;            /* where files are made */
+    size_t memory_bytes;   /* kept in memory before a file is made */
+    uint64_t limit_bytes;  /* kept of one exec */
+    size_t min_events;     /* newest events kept whatever the limit says */
+    uint64_t total_limit;  /* of all journals */
+    uint64_t total_bytes;  /* counted by the journals themselves */
+    uint64_t total_events; /* so are these */
+    struct list blocked;   /* journals that wait for room; theirs too */
 };
 
 /* Journals that share a limit beside the one on all: those of a sandbox. Outlives them. */

@@ -364,6 +364,20 @@ static void test_group(void)
     ok(group.bytes == 0 && options.total_bytes == 0, "nothing is counted twice");
 }
 
+/* What a command prints byte by byte takes more memory than its bytes. */
+static void test_many_events(void)
+{
+    set_options(1 << 16, 1 << 20);
+    struct journal *j = journal_new(&options, NULL, NULL, false);
+    for (int i = 0; i < 100000; i++)
+        put(j, 1, "x");
+    ok(journal_last_seq(j) == 100000, "all have numbers");
+    ok(options.total_events <= (1 << 20) / 32, "not all are kept: %llu",
+       (unsigned long long)options.total_events);
+    journal_free(j);
+    ok(options.total_events == 0 && options.total_bytes == 0, "none is counted twice");
+}
+
 static void on_room(void *data)
 {
     ++*(int *)data;
@@ -420,6 +434,7 @@ int main(void)
     test_truncate();
     test_holes();
     test_group();
+    test_many_events();
     test_block();
     close(options.dir_fd);
     remove_all(path);
