@@ -179,8 +179,9 @@ class Exec:
 
 
 class Box:
-    def __init__(self, id_, native, epoch, alias=None):
-        self.id, self.path, self.native, self.epoch, self.alias = id_, "/v1/sandboxes/" + id_, native, epoch, alias
+    def __init__(self, id_, epoch, alias, narrow):
+        self.id, self.path, self.epoch = id_, "/v1/sandboxes/" + id_, epoch
+        self.alias, self.narrow = alias, narrow  # narrow: its policy allows three tools and nothing else
         self.execs = []
         self.files = {}
         self.deleting = False
@@ -291,27 +292,28 @@ class Client(threading.Thread):
                (self.kill, 1), (self.upload, 2), (self.download, 2), (self.tool, 1), (self.one_shot, 1),
                (self.timed, 1), (self.input, 1), (self.keyed, 1)]
         op = self.r.choices([o for o, _ in ops], [w for _, w in ops])[0]
-        op(b)
+        (self.denied if b.narrow else op)(b)
 
     # --- sandboxes
 
     def create(self):
         epoch = world.epoch
         kind = self.r.choice(["native", "a", "b"])
-        alias = None
+        alias, narrow = None, False
         if kind == "native":
             a = call("POST", "/v1/sandboxes", {"env": {"SOAK": "1"}})
         elif kind == "a":
             alias = f"agent-{self.r.randrange(1 << 40):x}"
-            a = call("POST", "/v1/sandbox/create",
-                     {"sandbox_id": alias, "policy": {"AllowedTools": ["calculator", "file_write", "file_read"]}})
+            narrow = self.r.random() < 0.4
+            policy = {"policy": {"AllowedTools": ["calculator", "file_write", "file_read"]}} if narrow else {}
+            a = call("POST", "/v1/sandbox/create", dict(policy, sandbox_id=alias))
         else:
             a = call("POST", "/sandboxes", {"command": ["sleep", "5"]} if self.r.random() < 0.3 else {})
         if a.status not in (200, 201):
             report(f"create {kind}: {a}")
             return
         id_ = a.json.get("id") or alias
-        self.boxes.append(Box(id_, kind == "native", epoch, alias))
+        self.boxes.append(Box(id_, epoch, alias, narrow))
         counts[f"creates ({kind})"] += 1
 
     def finish(self, b):
@@ -566,11 +568,21 @@ class Client(threading.Thread):
             report(f"download from {b.id}: {len(a.body)} bytes, {len(b.files[name])} are right")
         counts["downloads"] += 1
 
+    def denied(self, b):
+        """The policy holds on every way in, before and after restarts."""
+        if self.r.random() < 0.7:
+            self.tool(b)
+            return
+        a = call("POST", b.path + "/exec", {"command": ["true"], "async": True})
+        if a.status != 403 and b.epoch == world.epoch:
+            report(f"a command that the policy forbids: {a}")
+        counts["commands denied by policy"] += 1
+
     def tool(self, b):
         if not b.alias:
             return
         name, args, want = self.r.choice([("calculator", {"expression": "6*7"}, 42),
-                                          ("shell", {"command": "id"}, None)])
+                                          ("shell", {"command": "id"}, None)][:2 if b.narrow else 1])
         a = call("POST", "/v1/sandbox/execute",
                  {"sandbox_id": b.alias, "tool": {"name": name, "args": args}})
         if b.epoch != world.epoch:
@@ -742,6 +754,19 @@ def check_stopped(tmp_before):
     print(f"temporary directories of daemons, before and now: {len(tmp_before)}, {len(new)} new")
 
 
+def check_log():
+    """Whoever died without our killing it."""
+    with open(world.daemon.log_path, errors="replace") as f:
+        lines = f.read().splitlines()
+    odd = [x for x in lines if ("control plane died" in x and "signal=9" not in x) or "control plane failed" in x
+           or "gateway died" in x or "gateway failed" in x or "Sanitizer" in x or "runtime error" in x]
+    for x in odd[:5]:
+        report("in the log: " + x)
+    crashes = [x for x in lines if "sandbox crashed" in x]
+    for x in crashes[:5]:
+        report("in the log: " + x)
+
+
 def wait_until(condition, seconds):
     end = time.time() + seconds
     while not condition() and time.time() < end:
@@ -788,6 +813,7 @@ def main_soak():
                 report(f"{t.name} hangs")
         check_empty(before)
         check_stopped(tmp_before)
+        check_log()
         keep = bool(problems)
         if keep:
             with open("/tmp/mas-soak.log", "w") as f:
