@@ -11,9 +11,13 @@ umount /sys/fs/cgroup/unified 2>/dev/null || true
 
 work=$(mktemp -d /var/tmp/mas-bench.XXXXXX)
 port=$((20000 + RANDOM % 20000))
+warm_port=$((port + 1))
 daemon=
+warm=
 cleanup() {
-    [ -n "$daemon" ] && kill "$daemon" 2>/dev/null && wait "$daemon" 2>/dev/null
+    for pid in $daemon $warm; do
+        kill "$pid" 2>/dev/null && wait "$pid" 2>/dev/null
+    done
     crun delete -f "mas-bench-$$" 2>/dev/null
     runc delete -f "mas-bench-$$" 2>/dev/null
     rm -rf "$work"
@@ -31,10 +35,16 @@ make_bundle() { # $1: args as JSON
 
 "$build/mas-sandboxd" -listen "127.0.0.1:$port" --state-dir "$work/state" >/dev/null 2>"$work/log" &
 daemon=$!
-for _ in $(seq 100); do
-    curl -fs "http://127.0.0.1:$port/healthz" >/dev/null && break
-    sleep 0.05
+"$build/mas-sandboxd" -listen "127.0.0.1:$warm_port" --state-dir "$work/warm" \
+    --warm-pool-size "${POOL:-32}" >/dev/null 2>"$work/warm.log" &
+warm=$!
+for p in $port $warm_port; do
+    for _ in $(seq 100); do
+        curl -fs "http://127.0.0.1:$p/healthz" >/dev/null && break
+        sleep 0.05
+    done
 done
+sleep 1 # the pool fills
 id=$(curl -fs "http://127.0.0.1:$port/v1/sandboxes" -d '{}' |
     python3 -c 'import json,sys; print(json.load(sys.stdin)["id"])')
 
@@ -58,6 +68,7 @@ chmod +x "$work/crun-run" "$work/runc-run"
     "runc run|spawn|$work/runc-run" \
     "runc exec|spawn|runc exec mas-bench-$$ /bin/busybox true" \
     "POST /v1/run, fresh sandbox|http|$port|/v1/run|{\"command\":[\"/usr/bin/busybox\",\"true\"]}" \
+    "POST /v1/run, warm pool|http|$warm_port|/v1/run|{\"command\":[\"/usr/bin/busybox\",\"true\"]}" \
     "POST exec, running sandbox|http|$port|/v1/sandboxes/$id/exec|{\"command\":[\"/usr/bin/busybox\",\"true\"]}" \
     >"$work/result"
 
@@ -73,6 +84,8 @@ awk -F'\t' '
         ratio("POST /v1/run, fresh sandbox", "bwrap --unshare-all", "<= 0.4")
         ratio("POST exec, running sandbox", "runc exec", "<= 0.1")
         ratio("POST exec, running sandbox", "bare fork+exec", "<= 2")
-        ratio("POST /v1/run, fresh sandbox", "crun run", "<= 1")
-        ratio("POST /v1/run, fresh sandbox", "runc run", "<= 1")
+        ratio("POST /v1/run, fresh sandbox", "crun run", "<= 0.15")
+        ratio("POST /v1/run, fresh sandbox", "runc run", "<= 0.05")
+        ratio("POST /v1/run, warm pool", "bwrap --unshare-all", "<= 0.3")
+        ratio("POST /v1/run, warm pool", "bare fork+exec", "<= 3")
     }' "$work/result"
