@@ -328,15 +328,10 @@ void handle_b_exec_status(struct api_request *req)
 
 void handle_b_exec_cancel(struct api_request *req)
 {
-    struct error err = {0};
     struct sandbox *sb = api_find_sandbox(req);
     struct exec *e = sb ? api_find_exec(req, sb) : NULL;
-    if (!e)
-        return;
-    if (exec_cancel(e, &err) < 0)
-        api_fail(req, &err);
-    else
-        api_reply(req, 200, view_status(e));
+    if (e)
+        cancel_reply(req, e, view_status);
 }
 
 /* --- streams */

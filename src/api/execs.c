@@ -172,10 +172,9 @@ void handle_exec_resize(struct api_request *req)
 
 void handle_exec_cancel(struct api_request *req)
 {
-    struct error err = {0};
     struct exec *e = find_exec(req);
     if (e)
-        reply_steered(req, e, exec_cancel(e, &err), &err);
+        cancel_reply(req, e, view_exec);
 }
 
 /* --- stdin: the body as it comes, held back while the command does not read */

@@ -140,3 +140,44 @@ void run_reply(struct api_request *req, const struct run_request *run, enum run_
     api_fail(req, &err);
     free(c);
 }
+
+/* --- canceling */
+
+struct cancel_call {
+    struct api_request *req; /* NULL: the client left */
+    struct exec *exec;       /* referenced */
+    json_t *(*view)(const struct exec *e);
+};
+
+static void on_cancel_abort(struct api_request *req)
+{
+    struct cancel_call *c = req->state;
+    c->req = NULL;
+}
+
+/* Without a record it is canceled all the same. */
+static void on_cancel_recorded(void *data, const struct error *err)
+{
+    struct cancel_call *c = data;
+    (void)err;
+    if (c->req) {
+        c->req->on_abort = NULL;
+        api_reply(c->req, 200, c->view(c->exec));
+    }
+    exec_unref(c->exec);
+    free(c);
+}
+
+void cancel_reply(struct api_request *req, struct exec *e, json_t *(*view)(const struct exec *e))
+{
+    struct error err = {0};
+    if (exec_cancel(e, &err) < 0) {
+        api_fail(req, &err);
+        return;
+    }
+    struct cancel_call *c = new0(struct cancel_call);
+    *c = (struct cancel_call){req, exec_ref(e), view};
+    req->state = c;
+    req->on_abort = on_cancel_abort;
+    exec_record(e, on_cancel_recorded, c);
+}

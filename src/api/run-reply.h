@@ -20,3 +20,7 @@ enum run_mode {
  * ends it. */
 void run_reply(struct api_request *req, const struct run_request *run, enum run_mode mode,
                json_t *(*view)(struct exec *e, size_t max_output), size_t max_output);
+
+/* Cancels it and answers once that is on record, so that it counts as canceled after a restart too.
+ */
+void cancel_reply(struct api_request *req, struct exec *e, json_t *(*view)(const struct exec *e));

@@ -780,6 +780,15 @@ void exec_persist(struct exec *e, void (*on_durable)(void *data, const struct er
         on_durable(data, NULL);
 }
 
+void exec_record(struct exec *e, void (*on_durable)(void *data, const struct error *err),
+                 void *data)
+{
+    if (persist_wants_exec(e))
+        persist_exec(e, on_durable, data);
+    else
+        on_durable(data, NULL);
+}
+
 /* --- steering */
 
 static int check_running(const struct exec *e, struct error *err)
@@ -827,8 +836,6 @@ int exec_cancel(struct exec *e, struct error *err)
     if (e->result.status == EXEC_CANCELING)
         return error_set(err, ERROR_CONFLICT, 0, "exec %s is being canceled already", e->id);
     e->result.status = EXEC_CANCELING;
-    if (persist_wants_exec(e))
-        persist_exec(e, NULL, NULL);
     uint32_t grace = e->sandbox->manager->options.kill_grace_ms;
     send_signal(e, SIGTERM, grace ? grace : 1);
     return 0;

@@ -103,6 +103,10 @@ void exec_unref(struct exec *e);
 void exec_persist(struct exec *e, void (*on_durable)(void *data, const struct error *err),
                   void *data);
 
+/* The same for what has changed since: a cancel. For an exec that has not ended. */
+void exec_record(struct exec *e, void (*on_durable)(void *data, const struct error *err),
+                 void *data);
+
 /* on_done comes once, from inside when it ended already. */
 void exec_wait(struct exec *e, struct exec_waiter *w);
 void exec_waiter_cancel(struct exec_waiter *w);
