@@ -53,8 +53,13 @@ static void pump(struct attach *a)
 {
     struct journal *j = exec_journal(a->exec);
     struct journal_event ev;
-    while (!a->full && !a->finished && journal_read(j, &a->reader, &ev, &a->scratch) > 0)
-        a->full = !send_event(a, &ev);
+    int r;
+    while (!a->full && !a->finished && (r = journal_read(j, &a->reader, &ev, &a->scratch)) != 0) {
+        if (r > 0)
+            a->full = !send_event(a, &ev);
+        else
+            a->reader.next_seq++; /* a record that cannot be read back any more */
+    }
     if (!a->finished && journal_ended(j) && a->reader.next_seq > journal_last_seq(j)) {
         a->finished = true;
         ws_close(a->ws, 1000, "");

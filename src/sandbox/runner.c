@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -11,6 +12,7 @@
 
 #define RUNNER_READ_BYTES (256 * 1024)
 #define RUNNER_OUT_MAX    (64 * 1024 * 1024)
+#define RUNNER_STUCK      (RUNNER_OUT_MAX - 2 * PROTO_SPAWN_MAX) /* not read: it is broken */
 
 struct runner {
     uv_poll_t poll;
@@ -76,6 +78,19 @@ static void poll_for(struct runner *r, bool write)
     uv_poll_start(&r->poll, UV_READABLE | (write ? UV_WRITABLE : 0), on_poll);
 }
 
+/* What was sent makes room, or a connection that is never quite empty would fill up; a runner that
+ * does not read is cut off before frames have to be dropped. The loop sees the end. */
+static void wait_writable(struct runner *r)
+{
+    if (r->sent > runner_backlog(r)) {
+        strbuf_consume(&r->out, r->sent);
+        r->sent = 0;
+    }
+    if (runner_backlog(r) > RUNNER_STUCK)
+        shutdown(r->fd, SHUT_RDWR);
+    poll_for(r, true);
+}
+
 void runner_flush(struct runner *r)
 {
     if (r->broken || r->closing)
@@ -85,7 +100,7 @@ void runner_flush(struct runner *r)
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno == EAGAIN) {
-            poll_for(r, true);
+            wait_writable(r);
             return;
         }
         if (n < 0) {
