@@ -92,14 +92,17 @@ static struct sandbox *create_from(struct api_request *req, struct spec *spec,
 }
 
 /* The policy goes with the sandbox's row, so that it holds after a restart too. */
-static void keep_scope(struct api_request *req, struct sandbox *sb, const struct tool_scope *scope)
+static int keep_scope(struct api_request *req, struct sandbox *sb, const struct tool_scope *scope,
+                      struct error *err)
 {
     _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(NOTE_MAX);
     json_t *policy = json_object_get(req->body, "policy");
     _cleanup_json_ json_t *note =
         json_pack("{s:O?, s:I}", "policy", policy, "timeout_ms", (json_int_t)scope->timeout_ms);
-    if (json_format(note, &b) >= 0)
-        sandbox_set_note(sb, b.data);
+    if (json_format(note, &b) < 0)
+        return error_set(err, ERROR_TOO_LARGE, 0, "'policy' is too large to be kept");
+    sandbox_set_note(sb, b.data);
+    return 0;
 }
 
 void api_on_restored(struct sandbox *sb, const char *text)
@@ -136,7 +139,11 @@ void handle_a_create(struct api_request *req)
         return;
     }
     sandbox_attach(sb, scope, tool_scope_free);
-    keep_scope(req, sb, scope);
+    if (keep_scope(req, sb, scope, &err) < 0) {
+        sandbox_delete(sb, NULL);
+        api_fail(req, &err);
+        return;
+    }
     sandbox_reply_ready(req, sb, 200, view_created);
 }
 
