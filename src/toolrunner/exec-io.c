@@ -3,6 +3,7 @@
  * Output is read into a ring as large as the window and stays there until acknowledged; a full ring
  * stops the reading, so a command whose reader is slow waits in write() like in any pipeline. */
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 #define SINK_BUFFER   65536
 #define TERMINAL_EOF  "\004" /* VEOF of a fresh terminal */
 #define READS_A_ROUND 4      /* then others get a turn */
+#define WIDE_AFTER    (256 * 1024)
 
 void exec_mark_pending(struct exec *e)
 {
@@ -32,10 +34,20 @@ static enum read_end output_read_once(struct exec_output *o)
     return n == -EAGAIN ? READ_EMPTY : n == -ENOBUFS ? READ_FULL : READ_EOF;
 }
 
+/* A pipe that carries much is made wider, so that fewer switches carry it. Not allowed is fine. */
+static void output_widen(struct exec_output *o)
+{
+    if (o->widened || o->ring.end < WIDE_AFTER)
+        return;
+    o->widened = true;
+    (void)fcntl(o->watch.fd, F_SETPIPE_SZ, PROTO_WINDOW);
+}
+
 static enum read_end output_read(struct exec_output *o, int rounds)
 {
     struct loop *l = &o->exec->runner->loop;
     enum read_end end = READ_SOME;
+    output_widen(o);
     while (end == READ_SOME && rounds--)
         end = output_read_once(o);
     if (end == READ_EOF)

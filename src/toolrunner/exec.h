@@ -36,6 +36,7 @@ struct exec_output {
     uint64_t owed;      /* DRAINING: offset up to which the command itself wrote */
     uint8_t which;
     bool hold; /* a new connection has not said yet where to go on */
+    bool widened;
 };
 
 struct exec_input {

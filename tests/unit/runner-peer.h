@@ -28,7 +28,7 @@ struct peer_exec {
     uint32_t stream;
     struct strbuf out[2];
     bool started, failed, exited, stdin_closed;
-    unsigned n_started, n_exit;
+    unsigned n_started, n_exit, n_draining;
     uint32_t pid;
     int error;
     char stage[32];
@@ -198,6 +198,8 @@ static inline void peer_on_exec(struct peer *p, const struct frame *f)
     } else if (f->type == MSG_STATE && !msg_state_parse(f->payload, f->length, &e->state)) {
         e->has_state = true;
         p->n_states++;
+    } else if (f->type == MSG_DRAINING && f->length == 0) {
+        e->n_draining++;
     } else {
         p->gap = true;
     }
