@@ -121,8 +121,8 @@ static enum error_code start_error_code(const struct plan_reply *reply)
     case E2BIG:
     case ERANGE:
         return ERROR_INVALID;
-    case EEXIST:
-        return ERROR_CONFLICT;
+    case EEXIST: /* not one of ours: it is being removed since a restart, and soon gone */
+        return ERROR_UNAVAILABLE;
     case EAGAIN:
     case EMFILE:
     case ENFILE:
