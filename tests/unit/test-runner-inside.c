@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 
 #include "base/json.h"
@@ -479,8 +480,12 @@ static void test_shared_uid(const char *binary)
         return;
     }
     struct peer_exec *e = peer_shell(&p, "kill -TERM 1 2>&1; sleep 0.1; echo still");
-    ok(e->exited && strstr(e->out[0].data, "not permitted") && strstr(e->out[0].data, "still"),
-       "a Landlock domain keeps signals off the runner");
+    ok(e->exited && strstr(e->out[0].data, "still"), "a signal does not end the runner");
+    long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, 1u /* the version, please */);
+    if (abi >= 6)
+        ok(strstr(e->out[0].data, "not permitted") != NULL, "Landlock keeps signals off it");
+    else
+        ok(true, "# SKIP signals need Landlock ABI 6, this kernel has %ld", abi);
     ok(peer_exited_with(peer_shell(&p, "true"), 0), "which goes on");
     peer_stop(&p);
 }
