@@ -246,7 +246,9 @@ def _():
         events = binary(sb, ex)
         equal(len(joined(events)), n, "bytes")
         equal(types(events)[-1], "exit")
-        check(rss() - before < 48 * MIB, f"15 stuck readers cost {(rss() - before) // MIB} MiB")
+        with open(f"/proc/{pid}/maps") as f: # a sanitizer keeps what is freed
+            allowed = (256 if "asan" in f.read() else 48) * MIB
+        check(rss() - before < allowed, f"15 stuck readers cost {(rss() - before) // MIB} MiB")
         equal(sb.sh("echo fine")["stdout"], "fine\n")
         equal(len(joined(list(map(binary_parse, stuck[1].messages())))), n, "a late start gets everything")
         for s in stuck:
