@@ -9,6 +9,9 @@ import threading
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
 from masd import *
 
+# The leak checker needs /proc, which the control plane has given up: its exit code would be about that.
+os.environ["ASAN_OPTIONS"] = "detect_leaks=0"
+
 RETRY_SECONDS = 20
 LINES = 3000  # about 150 kB: more than stays in memory, less than the window
 WANT = "".join(f"line {i} {'x' * 40}\n" for i in range(LINES))
