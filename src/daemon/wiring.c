@@ -10,6 +10,7 @@
 
 #include "api/api.h"
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/log.h"
@@ -26,6 +27,7 @@
 #define OUTPUT_MAX_BYTES     (16 * 1024 * 1024) /* of each stream in a synchronous answer */
 #define IDEMPOTENCY_KEYS_MAX 10000
 #define STDIN_QUEUE_BYTES    (1024 * 1024)
+#define RESUME_MS            2000 /* callers wait so long at most for runners to answer */
 
 struct control {
     struct control_context *ctx;
@@ -214,6 +216,14 @@ static int restore(struct control *k, struct error *err)
     return r;
 }
 
+/* An exec that only its runner remembers must not be unknown to the first who asks for it. */
+static void wait_resumed(struct control *k)
+{
+    int64_t end = clock_mono_ms() + RESUME_MS;
+    while (manager_is_resuming(k->manager) && clock_mono_ms() < end)
+        uv_run(k->ctx->loop, UV_RUN_ONCE);
+}
+
 static int control_init(struct control *k, struct error *err)
 {
     struct control_context *ctx = k->ctx;
@@ -237,6 +247,7 @@ static int control_init(struct control *k, struct error *err)
     k->manager = make_manager(k, journal_dir);
     if (restore(k, err) < 0)
         return -1;
+    wait_resumed(k);
     k->api = make_api(k);
     loop_timer_init(&k->drain_timer, ctx->loop, delete_all, k);
     loop_signal_init(&k->sigterm, ctx->loop, SIGTERM, on_stop_signal, k);

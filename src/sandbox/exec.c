@@ -575,6 +575,7 @@ static struct exec *find_unresumed(struct sandbox *sb)
 static void on_resumed(void *data)
 {
     struct sandbox *sb = data;
+    sb->resumed = true;
     struct exec *e;
     sandbox_ref(sb); /* whoever waits for one of them may delete the sandbox */
     while ((e = find_unresumed(sb))) {

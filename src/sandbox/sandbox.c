@@ -694,6 +694,17 @@ void manager_close(struct manager *m, void (*on_closed)(void *data), void *data)
     list_for_each_safe(sb, &m->all, struct sandbox, node) sandbox_delete(sb, NULL);
 }
 
+bool manager_is_resuming(const struct manager *m)
+{
+    list_for_each(sb, &m->all, struct sandbox, node)
+    {
+        bool lives = sb->state == SANDBOX_CREATING || sb->state == SANDBOX_READY;
+        if (sb->restored && lives && sb->instance && !sb->resumed)
+            return true;
+    }
+    return false;
+}
+
 const struct manager_options *manager_options(const struct manager *m)
 {
     return &m->options;

@@ -71,6 +71,8 @@ void manager_free(struct manager *m);
 /* Once, before anything else: takes over what an earlier control plane left. alive (ids of
  * sandboxes that live) is used up. */
 int manager_restore(struct manager *m, struct map *alive, struct error *err);
+/* Whether a runner has yet to say which commands it remembers: until then some are not found. */
+bool manager_is_resuming(const struct manager *m);
 const struct manager_options *manager_options(const struct manager *m);
 const struct manager_counts *manager_counts(const struct manager *m);
 struct pool_counts manager_pool_counts(const struct manager *m);
