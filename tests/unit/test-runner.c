@@ -183,8 +183,10 @@ static void test_timeout(struct peer *p)
        "then with SIGKILL");
 }
 
-static void test_background(struct peer *p)
+static void test_background(struct peer *p, const char *dir)
 {
+    char pid_file[256];
+    snprintf(pid_file, sizeof(pid_file), "%s/pid", dir);
     struct msg_spawn m = peer_spawn_message(
         p, (const char *[]){"sh", "-c",
                             "echo first; (sleep 0.05; echo second; sleep 0.4; echo third) & exit 4",
@@ -204,13 +206,16 @@ static void test_background(struct peer *p)
     ok(peer_exited_with(e, 0) && !(e->exit.flags & EXIT_PIPE_HELD) && e->exit.wall_us < 1000000,
        "a background process with its own output holds nothing");
     m = peer_spawn_message(
-        p, (const char *[]){"sh", "-c", "yes | head -c 3000000; (yes & exec true) ", NULL});
+        p, (const char *[]){"sh", "-c", "yes | head -c 3000000; yes & echo $! >\"$0\"; exec true",
+                            pid_file, NULL});
     m.drain_grace_ms = 50;
     e = peer_run(p, &m);
     ok(e->exited && e->exit.flags & EXIT_PIPE_HELD && e->exit.end[0] >= 3000000 &&
            e->out[0].len == e->exit.end[0],
        "a background flood does not hold the exit either");
-    peer_shell(p, "pkill -x yes");
+    m = peer_spawn_message(p, (const char *[]){"sh", "-c", "kill $(cat \"$0\")", pid_file, NULL});
+    ok(peer_exited_with(peer_run(p, &m), 0), "and is ended by its pid");
+    unlink(pid_file);
 }
 
 static void test_repeat(struct peer *p)
@@ -235,7 +240,8 @@ static void test_repeat(struct peer *p)
 static void test_pty(struct peer *p)
 {
     struct msg_spawn m = peer_spawn_message(
-        p, (const char *[]){"sh", "-c", "tty; stty size; read x; echo \"[$x]\"; cat; echo end", NULL});
+        p,
+        (const char *[]){"sh", "-c", "tty; stty size; read x; echo \"[$x]\"; cat; echo end", NULL});
     m.flags = SPAWN_PTY;
     m.rows = 30;
     m.cols = 100;
@@ -414,7 +420,7 @@ int main(int argc, char **argv)
     test_timeout(&p);
     ok(WIFEXITED(peer_stop(&p)), "the runner ends with its channel");
     peer_start(&p, argv[1], (const char *[]){"--workdir", "/tmp", NULL});
-    test_background(&p);
+    test_background(&p, dir);
     test_repeat(&p);
     test_pty(&p);
     test_limits(&p);
