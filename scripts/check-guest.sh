@@ -18,9 +18,9 @@ tsc_khz=$(awk '/^cpu MHz/ { printf "%d", $4 * 1000; exit }' /proc/cpuinfo)
 
 programs="mas-sandboxd mas-toolrunner mas-tool-net sbx tests/security/attack
 tests/unit/test-seccomp tests/unit/test-warden tests/unit/warden-runner"
-packages="base-files bash coreutils dash e2fsprogs findutils grep hostname iproute2 libc-bin libc6 mount
-procps python3-minimal python3.11-minimal libpython3.11-minimal libpython3.11-stdlib sed uidmap
-util-linux"
+packages="base-files bash coreutils dash e2fsprogs findutils grep hostname iproute2 libc-bin libc6
+login mount passwd procps python3-minimal python3.11-minimal libpython3.11-minimal
+libpython3.11-stdlib sed uidmap util-linux"
 modules="virtio virtio_ring virtio_mmio virtio_blk loop overlay vsock"
 
 # The newest kernel that linux-image-cloud-amd64 stands for, unpacked in $work/kernel-VERSION.
@@ -58,8 +58,8 @@ libraries() {
 make_root() {
     local tree=$work/root list=$work/files p
     rm -rf "$tree" && mkdir -p "$tree"/usr/{bin,sbin,lib,lib64} "$tree"/{build/tests,tests} \
-        "$tree"/{dev,proc,sys,run,tmp,root,home,srv,etc,var/lib}
-    chmod 1777 "$tree/tmp"
+        "$tree"/{dev,proc,sys,run,tmp,root,home,srv,etc,var/lib,var/tmp}
+    chmod 1777 "$tree/tmp" "$tree/var/tmp"
     for p in bin sbin lib lib64; do
         ln -s "usr/$p" "$tree/$p"
     done
