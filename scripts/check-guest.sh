@@ -1,6 +1,6 @@
 #!/bin/bash
-# Boots Debian's own kernel in QEMU, with cgroup version 2 and nothing else running, and runs
-# tests/guest there. It shows what a host whose kernel is newer or whose cgroups are version 1
+# Boots Debian's own kernel in QEMU, with cgroup version 2 and nothing else running, and runs the
+# suites of tests/guest/guest-init there. It shows what a host whose kernel is newer or whose cgroups are version 1
 # cannot: that limits hold on version 2, and that a Debian 12 user's kernel has all that we call.
 #
 # Usage: check-guest.sh BUILD [SUITE,SUITE]   Prints TAP. Needs root, not KVM.
@@ -26,7 +26,11 @@ modules="virtio virtio_ring virtio_mmio virtio_blk loop overlay vsock"
 # The newest kernel that linux-image-cloud-amd64 stands for, unpacked in $work/kernel-VERSION.
 fetch_kernel() {
     local package
-    package=$(apt-cache depends linux-image-cloud-amd64 | sed -n 's/ *Depends: //p' | head -1)
+    package=$(apt-cache depends linux-image-cloud-amd64 | sed -n 's/ *Depends: //p' | head -1) || true
+    if [ -z "$package" ]; then
+        echo "check-guest.sh: apt knows no linux-image-cloud-amd64; apt-get update may help" >&2
+        exit 1
+    fi
     kernel=$work/kernel-${package#linux-image-}
     [ -d "$kernel" ] && return
     local download
@@ -52,7 +56,8 @@ make_initramfs() {
 
 # The shared libraries of the files named on the command line, as paths; some are scripts.
 libraries() {
-    { ldd "$@" 2>/dev/null || true; } | sed -n 's/.* => \(\/[^ ]*\) .*/\1/p; s/^\t\(\/[^ ]*\) (.*/\1/p' | sort -u
+    { ldd "$@" 2>/dev/null || true; } |
+        sed -n 's/.* => \(\/[^ ]*\) .*/\1/p; s/^\t\(\/[^ ]*\) (.*/\1/p' | sort -u
 }
 
 make_root() {
@@ -88,10 +93,11 @@ make_root() {
 }
 
 boot() {
+    local line="console=ttyS0 quiet reboot=t panic=-1 tsc_early_khz=${tsc_khz:-2000000}"
     timeout "$seconds" nice -n 10 qemu-system-x86_64 -M microvm -accel tcg -cpu qemu64 -m 1024 \
         -smp 1 -nodefaults -no-user-config -nographic -no-reboot -serial stdio \
         -kernel "$(echo "$kernel"/boot/vmlinuz-*)" -initrd "$work/initramfs.cpio" \
-        -append "console=ttyS0 quiet reboot=t panic=-1 tsc_early_khz=${tsc_khz:-2000000} ${suites:+GUEST_SUITES=$suites}" \
+        -append "$line ${suites:+GUEST_SUITES=$suites}" \
         -drive "id=root,file=$work/root.img,format=raw,if=none,cache=unsafe" \
         -device virtio-blk-device,drive=root \
         -drive "id=swap,file=$work/swap.img,format=raw,if=none,cache=unsafe" \
