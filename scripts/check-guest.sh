@@ -1,7 +1,8 @@
 #!/bin/bash
 # Boots Debian's own kernel in QEMU, with cgroup version 2 and nothing else running, and runs the
-# suites of tests/guest/guest-init there. It shows what a host whose kernel is newer or whose cgroups are version 1
-# cannot: that limits hold on version 2, and that a Debian 12 user's kernel has all that we call.
+# suites of tests/guest/guest-init there. It shows what a host whose kernel is newer or whose cgroups
+# are version 1 cannot: that limits hold on version 2, and that a Debian 12 user's kernel has all
+# that we call.
 #
 # Usage: check-guest.sh BUILD [SUITE,SUITE]   Prints TAP. Needs root, not KVM.
 # GUEST_TIMEOUT (seconds, 300), GUEST_LOG=1 (the whole console on stderr).
@@ -26,7 +27,7 @@ modules="virtio virtio_ring virtio_mmio virtio_blk loop overlay vsock"
 # The newest kernel that linux-image-cloud-amd64 stands for, unpacked in $work/kernel-VERSION.
 fetch_kernel() {
     local package
-    package=$(apt-cache depends linux-image-cloud-amd64 | sed -n 's/ *Depends: //p' | head -1) || true
+    package=$(apt-cache depends linux-image-cloud-amd64 | sed -n 's/ *Depends: //p') || true
     if [ -z "$package" ]; then
         echo "check-guest.sh: apt knows no linux-image-cloud-amd64; apt-get update may help" >&2
         exit 1
