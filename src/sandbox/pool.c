@@ -7,7 +7,8 @@
 #include "base/log.h"
 #include "sandbox/internal.h"
 
-#define POOL_REFILL_MS    2 /* after a claim, so that the claimer's own work goes first */
+#define POOL_QUIET_MS     20 /* since the last claim, so that a burst is not slowed by refilling */
+#define POOL_REFILL_MS    2  /* when few are left, the burst must pay for its own */
 #define POOL_RECONCILE_MS 5000
 #define POOL_RETRY_MS     1000 /* after a failed create */
 #define POOL_MAX_DEFAULT  10
@@ -132,7 +133,8 @@ struct sandbox *pool_claim(struct pool *p, const struct spec *spec)
     } else {
         p->counts.misses++;
     }
-    schedule(p, POOL_REFILL_MS);
+    loop_timer_stop(&p->refill); /* again from now */
+    schedule(p, p->n_ready > wanted(p) / 4 ? POOL_QUIET_MS : POOL_REFILL_MS);
     return sb;
 }
 

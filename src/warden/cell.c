@@ -30,7 +30,8 @@
 
 #define END_TURN_MS          50
 #define END_MAX_MS           10000 /* for killed processes to be reaped at the warden's end */
-#define REFILL_DELAY_MS      3     /* after a create, so that a burst is not slowed by it */
+#define REFILL_QUIET_MS      20    /* since the last create, so that a burst is not slowed by it */
+#define REFILL_DELAY_MS      3     /* when few are left, the burst must pay for its own */
 #define REFILL_AFTER_FAIL_MS 1000
 
 static void on_child_exit(pid_t pid, int wait_status, void *data);
@@ -80,13 +81,15 @@ static bool add_blank(struct warden *w)
     return true;
 }
 
+static void plan_refill(struct warden *w, int delay_ms);
+
 /* One at a time, so that a plan never waits for more than one. */
 static void on_refill_timer(void *data)
 {
     struct warden *w = data;
     w->refill_timer = NULL;
     if (w->n_blanks < w->options.blanks && add_blank(w))
-        cell_plan_refill(w);
+        plan_refill(w, REFILL_DELAY_MS);
 }
 
 void cell_fill_blanks(struct warden *w)
@@ -97,13 +100,16 @@ void cell_fill_blanks(struct warden *w)
 
 static void plan_refill(struct warden *w, int delay_ms)
 {
-    if (w->n_blanks < w->options.blanks && !w->refill_timer)
-        w->refill_timer = watcher_add_timer(w->watcher, delay_ms, on_refill_timer, w);
+    if (w->n_blanks >= w->options.blanks)
+        return;
+    watch_remove(w->refill_timer);
+    w->refill_timer = watcher_add_timer(w->watcher, delay_ms, on_refill_timer, w);
 }
 
 void cell_plan_refill(struct warden *w)
 {
-    plan_refill(w, REFILL_DELAY_MS);
+    bool few = w->n_blanks <= w->options.blanks / 4;
+    plan_refill(w, few ? REFILL_DELAY_MS : REFILL_QUIET_MS);
 }
 
 /* One that is ready, or else the one that has been at it longest. */
