@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -232,6 +233,7 @@ static void tear_down(void)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    signal(SIGPIPE, SIG_IGN); /* as runner_init() has it */
     set_up();
     reconnect(true);
     for (int steps = 0; steps < STEPS_MAX && size >= 4; steps++) {
