@@ -408,6 +408,8 @@ static void on_stdin_ack(void *data, uint32_t stream, const struct msg_stdin_ack
     struct exec *e = find_running(sb, stream);
     if (!e)
         return;
+    if (!e->stdin_open)
+        return; /* about bytes that were under way when the command stopped reading */
     if (e->restored && m->offset <= e->stdin_base && !m->closed)
         return; /* about what an earlier control plane sent */
     if (m->offset < e->stdin_base || m->offset > e->stdin_sent) {

@@ -797,4 +797,13 @@ def _():
         equal(d.ws(path + "/attach", {"Origin": "http://evil.example"}).status, 403)
 
 
+@test("exec: a command that stops reading its input goes on, and so does its sandbox")
+def _():
+    d = shared_daemon()
+    with d.sandbox() as sb:
+        for i in range(60):
+            r = sb.sh("head -c 10; exec 0<&-; sleep 0.02", stdin="x" * 900000)
+            equal((r["status"], r["stdout"]), ("completed", "x" * 10), f"round {i}")
+
+
 main()
