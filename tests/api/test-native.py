@@ -799,7 +799,7 @@ def _():
 
 @test("exec: a command that stops reading its input goes on, and so does its sandbox")
 def _():
-    d = shared_daemon()
+    d = daemon()
     with d.sandbox() as sb:
         for i in range(60):
             r = sb.sh("head -c 10; exec 0<&-; sleep 0.02", stdin="x" * 900000)
