@@ -3,6 +3,7 @@
 #include "mcp/schema.h"
 
 #include <math.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
