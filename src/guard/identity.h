@@ -1,0 +1,60 @@
+/* Who asks: the key a request came with, and what its roles allow.
+ *
+ * An identity is a plain value, copied wherever a call outlives its request. `key` is what owns
+ * sandboxes, commands, idempotency keys and approvals, and what logs and the audit name; the secret
+ * of a key is in neither. */
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+struct error;
+
+enum role {
+    ROLE_AGENT = 1,    /* runs things in sandboxes of its own */
+    ROLE_OPERATOR = 2, /* sees everybody's sandboxes; skills */
+    ROLE_APPROVER = 4, /* decides what waits for a person */
+    ROLE_AUDITOR = 8,  /* reads the audit */
+    ROLE_ADMIN = 16,   /* keys, policy, configuration */
+};
+#define ROLES_ALL (ROLE_AGENT | ROLE_OPERATOR | ROLE_APPROVER | ROLE_AUDITOR | ROLE_ADMIN)
+
+#define IDENTITY_KEY_SIZE  40
+#define IDENTITY_NAME_SIZE 65
+#define IDENTITY_TOKEN     "token" /* key and name of whoever has auth_token */
+#define ROLES_TEXT_SIZE    64
+
+struct identity {
+    char key[IDENTITY_KEY_SIZE];   /* public id; "" where nothing is asked for */
+    char name[IDENTITY_NAME_SIZE]; /* what a person called it */
+    unsigned roles;                /* enum role */
+    bool authenticated;
+};
+
+/* Nobody in particular, where no key and no token is configured, and the line protocol: every role,
+ * but not authenticated, so that nothing which needs two people can be done. */
+extern const struct identity identity_local;
+/* Whoever has auth_token: agent, operator and admin. */
+extern const struct identity identity_token;
+
+/* "admin"; NULL for what is not exactly one role. */
+const char *role_name(unsigned role);
+/* "agent, operator" of a set, for messages. */
+const char *roles_format(unsigned roles, char out[ROLES_TEXT_SIZE]);
+/* ["agent", ...], a new reference. */
+json_t *roles_to_json(unsigned roles);
+/* One name to its role; 0 when there is none of that name. */
+unsigned role_find(const char *name, size_t len);
+/* "agent,approver"; ERROR_INVALID names the word that is no role. */
+int roles_parse(const char *text, unsigned *ret, struct error *err);
+
+/* Whether it may do what needs one of `roles` (0: anybody may). An admin is not an approver: each
+ * role stands for itself. */
+bool identity_has(const struct identity *who, unsigned roles);
+/* Operators and admins see what belongs to other keys. */
+bool identity_sees_all(const struct identity *who);
+/* Whether what belongs to the key `owner` exists for it at all. */
+bool identity_sees(const struct identity *who, const char *owner);
+/* For lookups by owner where "" means everybody's. */
+const char *identity_scope(const struct identity *who);
