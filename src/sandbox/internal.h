@@ -1,4 +1,4 @@
-/* What sandbox.c, exec.c and gateway-stream.c share; for no one else. */
+/* What the files of this folder share; for no one else. */
 #pragma once
 
 #include "loop/loop.h"
@@ -111,29 +111,72 @@ struct exec {
     struct list phase_node; /* in sandbox->running, then manager->finished */
 };
 
-/* exec.c, for sandbox.c */
-extern const struct runner_events exec_runner_events;
-void exec_fail_all(struct sandbox *sb, enum exec_status status, bool crashed, const char *why);
-void exec_forget(struct exec *e);
-void exec_watch_journal(struct exec *e);
+/* exec-table.c */
 struct exec *exec_alloc(struct sandbox *sb);
 void exec_enter_tables(struct exec *e);
+/* Takes a finished exec out of its sandbox's tables; once is enough. */
+void exec_forget(struct exec *e);
+/* Forgets the oldest finished one where a sandbox remembers too many. */
+void exec_make_room(struct sandbox *sb);
+struct exec *exec_find_running(struct sandbox *sb, uint32_t stream);
+
+/* exec.c */
+void exec_fail(struct exec *e, const char *why);
+void exec_fail_all(struct sandbox *sb, enum exec_status status, bool crashed, const char *why);
+void exec_send_forget(struct exec *e);
+void exec_send_signal(struct exec *e, int signo, uint32_t kill_grace_ms);
+void exec_on_started(void *data, uint32_t stream, const struct msg_started *m);
+void exec_on_spawn_failed(void *data, uint32_t stream, const struct msg_spawn_failed *m);
+void exec_on_exit(void *data, uint32_t stream, const struct msg_exit *m);
+
+/* exec-input.c */
+void exec_pump_stdin(struct exec *e);
+void exec_tell_drained(struct exec *e);
+void exec_on_stdin_ack(void *data, uint32_t stream, const struct msg_stdin_ack *m);
+
+/* exec-output.c */
+void exec_watch_journal(struct exec *e);
+int exec_on_output(void *data, uint32_t stream, const struct msg_output *m);
+void exec_on_draining(void *data, uint32_t stream);
+
+/* exec-resume.c */
+void exec_on_state(void *data, uint32_t stream, const struct msg_state *m);
+void exec_on_resumed(void *data);
+
+/* exec-events.c */
+extern const struct runner_events exec_runner_events;
+
 /* restore.c */
 void restore_sweep(struct manager *m);
 struct exec *exec_restore(struct sandbox *sb, const json_t *o, const void *snapshot, size_t len,
                           struct error *err);
-/* sandbox.c, for restore.c: CREATING when it is alive and adopted, else CRASHED. */
+
+/* sandbox-create.c. sandbox_restore(): CREATING when it is alive and adopted, else CRASHED. */
+struct sandbox *sandbox_create_pooled(struct manager *m, const struct spec *spec,
+                                      struct error *err);
 struct sandbox *sandbox_restore(struct manager *m, const struct spec *spec, const char *owner,
                                 const char *id, const char *runtime_id, const char *alias,
                                 const char *note, const char *failure, int64_t created_ns,
                                 bool alive);
 
-/* sandbox.c, for pool.c */
-struct sandbox *sandbox_create_pooled(struct manager *m, const struct spec *spec,
-                                      struct error *err);
+/* sandbox-table.c */
+void sandbox_enter_tables(struct manager *m, struct sandbox *sb);
+char *sandbox_alias_key(const char *owner, const char *alias);
+void sandbox_wake(struct list *waiters, struct sandbox *sb, const struct error *err);
 
-/* sandbox.c, for exec.c */
+/* sandbox.c */
+extern const struct runtime_events sandbox_runtime_events;
+/* The connection ended or the runner misbehaved. */
 void sandbox_break(struct sandbox *sb, const char *why);
+void sandbox_set_failure(struct sandbox *sb, const char *why);
+void sandbox_update_idle(struct sandbox *sb);
+void sandbox_start_failed(struct sandbox *sb, const struct error *err);
+void sandbox_fail_creating(struct sandbox *sb, const struct error *err);
+void sandbox_ready_when_settled(struct sandbox *sb);
+void sandbox_write_row(struct sandbox *sb);
+
+/* manager.c: sends what waits for the runner. */
+void sandbox_flush(struct sandbox *sb);
 
 /* gateway-stream.c */
 void gateway_stream_open(struct sandbox *sb, uint32_t stream, const struct msg_open *m);

@@ -1,0 +1,105 @@
+/* Stdin of an exec: a queue here, a window's worth under way to the runner, and who waits for it to
+ * empty. */
+#include "sandbox/internal.h"
+
+#define STDIN_CHUNK (FRAME_PAYLOAD_MAX - 64)
+
+void exec_tell_drained(struct exec *e)
+{
+    list_for_each(w, &e->drains, struct exec_drain, node) w->on_drain(w);
+}
+
+void exec_pump_stdin(struct exec *e)
+{
+    struct sandbox *sb = e->sandbox;
+    if (!sb->runner)
+        return;
+    uint64_t end = e->stdin_base + e->stdin_queue.len;
+    bool sent = false;
+    while (e->stdin_sent < end && e->stdin_sent - e->stdin_base < PROTO_WINDOW) {
+        uint64_t room = PROTO_WINDOW - (e->stdin_sent - e->stdin_base);
+        size_t n = end - e->stdin_sent < STDIN_CHUNK ? end - e->stdin_sent : STDIN_CHUNK;
+        n = n < room ? n : room;
+        struct msg_stdin m = {.offset = e->stdin_sent,
+                              .data = (const uint8_t *)e->stdin_queue.data +
+                                      (e->stdin_sent - e->stdin_base),
+                              .len = n};
+        msg_stdin_format(runner_out(sb->runner), e->stream, &m);
+        e->stdin_sent += n;
+        sent = true;
+    }
+    if (e->stdin_close_wanted && !e->stdin_close_sent && e->stdin_sent == end) {
+        struct msg_stdin_close m = {.offset = end};
+        msg_stdin_close_format(runner_out(sb->runner), e->stream, &m);
+        e->stdin_close_sent = true;
+        sent = true;
+    }
+    if (sent)
+        sandbox_flush(sb);
+}
+
+void exec_on_stdin_ack(void *data, uint32_t stream, const struct msg_stdin_ack *m)
+{
+    struct sandbox *sb = data;
+    struct exec *e = exec_find_running(sb, stream);
+    if (!e)
+        return;
+    if (!e->stdin_open)
+        return; /* about bytes that were under way when the command stopped reading */
+    if (e->restored && m->offset <= e->stdin_base && !m->closed)
+        return; /* about what an earlier control plane sent */
+    if (m->offset < e->stdin_base || m->offset > e->stdin_sent) {
+        sandbox_break(sb, "the runner acknowledged input it was not sent");
+        return;
+    }
+    if (m->closed) {
+        e->stdin_open = false;
+        e->stdin_base += e->stdin_queue.len;
+        e->stdin_sent = e->stdin_base;
+        e->stdin_close_sent = true;
+        strbuf_done(&e->stdin_queue);
+    } else {
+        strbuf_consume(&e->stdin_queue, m->offset - e->stdin_base);
+        e->stdin_base = m->offset;
+        exec_pump_stdin(e);
+    }
+    if (e->stdin_queue.len == 0)
+        exec_tell_drained(e);
+}
+
+int exec_write(struct exec *e, const char *data, size_t len, struct error *err)
+{
+    if (exec_is_done(e) || !e->stdin_open || e->stdin_close_wanted)
+        return error_set(err, ERROR_CONFLICT, 0, "the command's stdin is closed");
+    if (strbuf_append(&e->stdin_queue, data, len) < 0)
+        return error_set(err, ERROR_LIMIT, 0,
+                         "the command does not read its stdin "
+                         "(max_stdin_queue)");
+    exec_pump_stdin(e);
+    return 0;
+}
+
+int exec_close_stdin(struct exec *e, struct error *err)
+{
+    if (exec_is_done(e) || !e->stdin_open || e->stdin_close_wanted)
+        return error_set(err, ERROR_CONFLICT, 0, "the command's stdin is closed");
+    e->stdin_close_wanted = true;
+    exec_pump_stdin(e);
+    return 0;
+}
+
+size_t exec_stdin_queued(const struct exec *e)
+{
+    return e->stdin_queue.len;
+}
+
+void exec_watch_stdin(struct exec *e, struct exec_drain *w)
+{
+    list_append(&e->drains, &w->node);
+}
+
+void exec_unwatch_stdin(struct exec_drain *w)
+{
+    if (w->node.next)
+        list_remove(&w->node);
+}

@@ -1,0 +1,91 @@
+/* Output of an exec: from the runner into its journal, or into a sink, and acknowledged once it is
+ * safe there. */
+#include <errno.h>
+
+#include "base/fault.h"
+#include "sandbox/internal.h"
+
+#define ACK_BYTES (PROTO_WINDOW / 4) /* output unacknowledged before an ACK goes out */
+
+static void acknowledge(struct exec *e, uint8_t which, uint64_t offset)
+{
+    if (offset < e->acked[which - 1] + ACK_BYTES || !e->sandbox->runner)
+        return;
+    struct msg_ack ack = {.which = which, .offset = offset};
+    e->acked[which - 1] = offset;
+    fault_point("ack.before");
+    msg_ack_format(runner_out(e->sandbox->runner), e->stream, &ack);
+    sandbox_flush(e->sandbox);
+    fault_point("ack.sent");
+}
+
+int exec_on_output(void *data, uint32_t stream, const struct msg_output *m)
+{
+    struct sandbox *sb = data;
+    struct exec *e = exec_find_running(sb, stream);
+    struct msg_output fresh;
+    if (!e || (m->which != 1 && m->which != 2))
+        return -EPROTO;
+    uint64_t have = e->received[m->which - 1];
+    if (e->restored && m->offset < have) { /* sent again: the journal has it */
+        if (m->offset + m->len <= have)
+            return 0;
+        size_t known = have - m->offset;
+        fresh = (struct msg_output){m->which, have, m->data + known, m->len - known};
+        m = &fresh;
+    }
+    if (m->offset != have)
+        return -EPROTO;
+    if (m->offset + m->len - e->acked[m->which - 1] > PROTO_WINDOW)
+        return -EPROTO;
+    e->received[m->which - 1] += m->len;
+    sb->manager->counts.output_bytes_total += m->len;
+    if (e->has_sink) {
+        if (e->sink.on_output)
+            e->sink.on_output(e->sink.data, m->which, (const char *)m->data, m->len);
+        else
+            exec_sink_done(e, m->which, m->len);
+        return 0;
+    }
+    fault_point("output.before-append");
+    journal_append(e->journal, m->which, (const char *)m->data, m->len);
+    fault_point("output.appended");
+    if (!journal_blocked(e->journal))
+        acknowledge(e, m->which, journal_durable_end(e->journal, m->which));
+    return 0;
+}
+
+/* The journal was full and is not any more. */
+static void on_journal_room(void *data)
+{
+    struct exec *e = data;
+    for (uint8_t s = 1; s <= 2 && !exec_is_done(e); s++)
+        acknowledge(e, s, journal_durable_end(e->journal, s));
+}
+
+void exec_watch_journal(struct exec *e)
+{
+    journal_on_room(e->journal, on_journal_room, e);
+}
+
+void exec_sink_done(struct exec *e, uint8_t stream, size_t bytes)
+{
+    e->consumed[stream - 1] += bytes;
+    if (!exec_is_done(e))
+        acknowledge(e, stream, e->consumed[stream - 1]);
+}
+
+void exec_sink_detach(struct exec *e)
+{
+    e->sink.on_output = NULL;
+    for (uint8_t s = 1; s <= 2; s++)
+        exec_sink_done(e, s, e->received[s - 1] - e->consumed[s - 1]);
+}
+
+/* There is nobody left to hold back; its exit comes after the rest of its output. */
+void exec_on_draining(void *data, uint32_t stream)
+{
+    struct exec *e = exec_find_running(data, stream);
+    if (e && e->journal)
+        journal_release(e->journal);
+}

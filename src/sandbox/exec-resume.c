@@ -1,0 +1,94 @@
+/* Execs that an earlier control plane started: what their runner says of them is put together with
+ * what is on record. */
+#include <signal.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "sandbox/internal.h"
+
+static void send_position(struct exec *e)
+{
+    for (uint8_t which = 1; which <= 2; which++) {
+        struct msg_ack ack = {.which = which, .offset = e->received[which - 1]};
+        e->acked[which - 1] = ack.offset;
+        msg_ack_format(runner_out(e->sandbox->runner), e->stream, &ack);
+    }
+}
+
+/* A runner is not trusted: it must not name a command, and with it the output, of another sandbox.
+ */
+static bool id_is_elsewhere(const struct sandbox *sb, const char *id)
+{
+    list_for_each(other, &sb->manager->all, struct sandbox, node)
+    {
+        if (other != sb && map_find(other->execs_by_id, id))
+            return true;
+    }
+    return false;
+}
+
+/* Half of its input must not pass for all of it. */
+static void resume_stdin(struct exec *e, const struct msg_state *m)
+{
+    if (!e->stdin_whole || m->exited)
+        return;
+    if (m->stdin_received < e->stdin_given) {
+        e->interrupted = true;
+        exec_send_signal(e, SIGKILL, 0);
+        return;
+    }
+    struct msg_stdin_close close = {.offset = e->stdin_given};
+    msg_stdin_close_format(runner_out(e->sandbox->runner), e->stream, &close);
+    e->stdin_close_sent = true;
+}
+
+void exec_on_state(void *data, uint32_t stream, const struct msg_state *m)
+{
+    struct sandbox *sb = data;
+    struct error err = {0};
+    _cleanup_json_ json_t *tag = json_parse_object(m->tag, strlen(m->tag), &err);
+    const char *id = tag ? json_string_value(json_object_get(tag, "id")) : NULL;
+    struct exec *e = id && sb->restored ? map_find(sb->execs_by_id, id) : NULL;
+    if (id && sb->restored && !e && !id_is_elsewhere(sb, id))
+        e = exec_restore(sb, tag, NULL, 0, &err);
+    if (!e || (exec_is_done(e) && list_empty(&e->node))) {
+        frame_append(runner_out(sb->runner), MSG_FORGET, stream, NULL, 0);
+        return;
+    }
+    e->stream = stream;
+    e->request_id = m->request_id;
+    e->pid = m->pid;
+    e->started = true;
+    e->resumed = true;
+    e->stdin_base = e->stdin_sent = m->stdin_received;
+    if (exec_is_done(e)) { /* its end is on record: the runner was not told yet */
+        e->forget_due = true;
+        exec_send_forget(e);
+        return;
+    }
+    send_position(e);
+    resume_stdin(e, m);
+}
+
+static struct exec *find_unresumed(struct sandbox *sb)
+{
+    list_for_each(e, &sb->running, struct exec, phase_node)
+    {
+        if (e->restored && !e->resumed)
+            return e;
+    }
+    return NULL;
+}
+
+/* Commands on record that the runner does not know were never started. */
+void exec_on_resumed(void *data)
+{
+    struct sandbox *sb = data;
+    sb->resumed = true;
+    struct exec *e;
+    sandbox_ref(sb); /* whoever waits for one of them may delete the sandbox */
+    while ((e = find_unresumed(sb)))
+        exec_fail(e, "interrupted: the daemon restarted before it was started");
+    sandbox_flush(sb);
+    sandbox_unref(sb);
+}

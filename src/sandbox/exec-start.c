@@ -1,0 +1,158 @@
+/* Starting an exec: limits, its record, SPAWN to the runner, and its row. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/random.h"
+#include "sandbox/environment.h"
+#include "sandbox/internal.h"
+
+static struct exec *exec_new(struct sandbox *sb, const struct exec_spec *spec)
+{
+    const struct manager_options *o = &sb->manager->options;
+    struct exec *e = exec_alloc(sb);
+    memcpy(e->id, "ex-", 3);
+    random_id(e->id + 3, 16);
+    e->stream = sb->next_stream;
+    sb->next_stream += 2;
+    e->request_id = sb->next_request++;
+    e->hidden = spec->hidden;
+    e->pty = spec->pty;
+    e->argv = strv_copy(spec->argv);
+    e->timeout_ms = spec->timeout_ms;
+    e->started_ns = clock_real_ns();
+    e->stdin_open = spec->open_stdin || spec->stdin_len || spec->pty;
+    e->stdin_close_wanted = e->stdin_open && !spec->open_stdin && !spec->pty;
+    e->stdin_whole = e->stdin_close_wanted;
+    e->stdin_given = spec->stdin_len;
+    size_t queue = o->max_stdin_queue > spec->stdin_len ? o->max_stdin_queue : spec->stdin_len;
+    strbuf_init(&e->stdin_queue, queue);
+    if (spec->stdin_len)
+        strbuf_append(&e->stdin_queue, spec->stdin_data, spec->stdin_len);
+    if (spec->sink) {
+        e->has_sink = true;
+        e->sink = *spec->sink;
+    } else {
+        e->block_output = spec->on_limit == EXEC_LIMIT_DEFAULT ? o->journal_block && !spec->hidden
+                                                               : spec->on_limit == EXEC_LIMIT_BLOCK;
+        e->journal =
+            journal_new(&sb->manager->options.journal, persist_wants_exec(e) ? e->id : NULL,
+                        &sb->journals, e->block_output);
+        exec_watch_journal(e);
+    }
+    return e;
+}
+
+static int send_spawn(struct exec *e, const struct exec_spec *spec, struct error *err)
+{
+    struct sandbox *sb = e->sandbox;
+    const struct manager_options *o = &sb->manager->options;
+    _cleanup_strv_ char **env =
+        environment_build(sb->spec.env, spec->env_whitelist, spec->env, spec->pty);
+    _cleanup_free_ char *tag = persist_wants_exec(e) ? persist_exec_tag(e) : NULL;
+    struct spawn_path *paths = xcalloc(spec->n_paths, sizeof(*paths));
+    for (size_t i = 0; i < spec->n_paths; i++)
+        paths[i] = (struct spawn_path){spec->paths[i].writable, spec->paths[i].path};
+    struct msg_spawn m = {
+        .request_id = e->request_id,
+        .flags = (e->stdin_open ? SPAWN_STDIN : 0) | (spec->pty ? SPAWN_PTY : 0) |
+                 (spec->builtin ? SPAWN_BUILTIN : 0) | (spec->narrow ? SPAWN_NARROW : 0),
+        .rows = spec->rows ? spec->rows : 24,
+        .cols = spec->cols ? spec->cols : 80,
+        .timeout_ms = spec->timeout_ms,
+        .kill_grace_ms = o->kill_grace_ms,
+        .drain_grace_ms = o->drain_grace_ms,
+        .limit_as_bytes = spec->limit_as_bytes,
+        .argv = e->argv,
+        .env = env,
+        .cwd = spec->cwd ? spec->cwd : "",
+        .tag = tag,
+        .paths = paths,
+        .n_paths = spec->n_paths,
+    };
+    int r = msg_spawn_format(runner_out(sb->runner), e->stream, &m);
+    free(paths);
+    if (r == -E2BIG)
+        return error_set(err, ERROR_TOO_LARGE, 0,
+                         "too many or too long arguments, variables or paths for one command");
+    if (r < 0)
+        return error_set(err, ERROR_UNAVAILABLE, 0, "the sandbox's runner does not take commands");
+    return 0;
+}
+
+/* The encoded SPAWN has a bound, and so has what execve() takes. */
+static int check_size(const struct exec_spec *spec, struct error *err)
+{
+    size_t total = 0;
+    for (char *const *a = spec->argv; *a; a++) {
+        size_t n = strlen(*a);
+        if (n >= 128 * 1024)
+            return error_set(err, ERROR_TOO_LARGE, 0,
+                             "an argument of %zu bytes: the kernel takes "
+                             "at most 131071",
+                             n);
+        total += n + 16;
+    }
+    for (char *const *v = spec->env; v && *v; v++)
+        total += strlen(*v) + 16;
+    if (total > 2 * 1024 * 1024)
+        return error_set(err, ERROR_TOO_LARGE, 0,
+                         "arguments and environment together are over "
+                         "2 MiB");
+    return 0;
+}
+
+static int check_count(const struct sandbox *sb, struct error *err)
+{
+    const struct manager *m = sb->manager;
+    if (m->counts.execs_running >= m->options.max_execs)
+        return error_set(err, ERROR_LIMIT, 0, "%zu commands are running already (max_execs)",
+                         m->options.max_execs);
+    if (sb->n_running >= m->options.max_execs_per_sandbox)
+        return error_set(err, ERROR_LIMIT, 0,
+                         "%zu commands are running in this sandbox already (max_execs_per_sandbox)",
+                         m->options.max_execs_per_sandbox);
+    return 0;
+}
+
+struct exec *exec_start(struct sandbox *sb, const struct exec_spec *spec, struct error *err)
+{
+    struct manager *m = sb->manager;
+    if (sandbox_check_ready(sb, err) < 0 || check_size(spec, err) < 0 || check_count(sb, err) < 0)
+        return NULL;
+    struct exec *e = exec_new(sb, spec);
+    if (send_spawn(e, spec, err) < 0) {
+        exec_unref(e);
+        return NULL;
+    }
+    exec_enter_tables(e);
+    m->counts.execs_total++;
+    if (e->journal)
+        journal_start(e->journal);
+    fault_point("exec.before-spawn");
+    sandbox_flush(sb);
+    fault_point("exec.spawned");
+    exec_pump_stdin(e);
+    return e;
+}
+
+void exec_persist(struct exec *e, void (*on_durable)(void *data, const struct error *err),
+                  void *data)
+{
+    if (persist_wants_exec(e) && !e->has_row)
+        persist_exec(e, on_durable, data);
+    else
+        on_durable(data, NULL);
+}
+
+void exec_record(struct exec *e, void (*on_durable)(void *data, const struct error *err),
+                 void *data)
+{
+    if (persist_wants_exec(e))
+        persist_exec(e, on_durable, data);
+    else
+        on_durable(data, NULL);
+}

@@ -1,0 +1,193 @@
+/* Records of execs: references, the tables that know them, and what others may look at. */
+#include <assert.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "sandbox/internal.h"
+
+static const char *const status_names[] = {"running", "canceling", "completed",
+                                           "failed",  "canceled",  "timed_out"};
+static_assert(ELEMENTS(status_names) == _EXEC_STATUS_MAX, "a name per status");
+
+/* --- references */
+
+struct exec *exec_ref(struct exec *e)
+{
+    e->refs++;
+    return e;
+}
+
+void exec_unref(struct exec *e)
+{
+    if (!e || --e->refs)
+        return;
+    journal_free(e->journal);
+    strbuf_done(&e->stdin_queue);
+    strv_free(e->argv);
+    sandbox_unref(e->sandbox);
+    free(e);
+}
+
+struct exec *exec_alloc(struct sandbox *sb)
+{
+    struct exec *e = new0(struct exec);
+    e->sandbox = sandbox_ref(sb);
+    e->refs = 1; /* the sandbox's tables */
+    list_init(&e->waiters);
+    list_init(&e->drains);
+    list_init(&e->node);
+    list_init(&e->phase_node);
+    strbuf_init(&e->stdin_queue, sb->manager->options.max_stdin_queue);
+    return e;
+}
+
+/* --- tables */
+
+/* Running ones keep their sandbox busy, finished ones wait for their retention. */
+void exec_enter_tables(struct exec *e)
+{
+    struct sandbox *sb = e->sandbox;
+    struct manager *m = sb->manager;
+    list_append(&sb->execs, &e->node);
+    map_put(sb->execs_by_id, e->id, e);
+    sb->n_execs++;
+    if (e->started_ns > sb->last_exec_ns)
+        sb->last_exec_ns = e->started_ns;
+    if (exec_is_done(e)) {
+        int64_t age_ms = (clock_real_ns() - e->finished_ns) / 1000000;
+        int64_t left_ms = (int64_t)m->options.retention_ms - (age_ms > 0 ? age_ms : 0);
+        e->forget_at_ms = clock_mono_ms() + left_ms;
+        list_append(&m->finished, &e->phase_node);
+        return;
+    }
+    list_append(&sb->running, &e->phase_node);
+    m->counts.execs_running++;
+    sb->n_running++;
+    sandbox_hold(sb);
+}
+
+/* Takes a finished exec out of its sandbox's tables; once is enough. */
+void exec_forget(struct exec *e)
+{
+    struct sandbox *sb = e->sandbox;
+    if (list_empty(&e->node))
+        return;
+    list_remove(&e->phase_node);
+    list_remove(&e->node);
+    map_remove(sb->execs_by_id, e->id);
+    sb->n_execs--;
+    persist_exec_remove(e);
+    exec_unref(e);
+}
+
+void exec_make_room(struct sandbox *sb)
+{
+    if (sb->n_execs <= sb->manager->options.max_execs_per_sandbox)
+        return;
+    list_for_each(e, &sb->execs, struct exec, node)
+    {
+        if (!exec_is_done(e))
+            continue;
+        exec_forget(e);
+        return;
+    }
+}
+
+struct exec *exec_find_running(struct sandbox *sb, uint32_t stream)
+{
+    list_for_each(e, &sb->running, struct exec, phase_node)
+    {
+        if (e->stream == stream && !e->awaiting_stats)
+            return e;
+    }
+    return NULL;
+}
+
+struct exec *exec_find(struct sandbox *sb, const char *id)
+{
+    struct exec *e = map_find(sb->execs_by_id, id);
+    return e && !e->hidden ? e : NULL;
+}
+
+size_t exec_list(struct sandbox *sb, struct exec **ret, size_t max)
+{
+    size_t n = 0;
+    list_for_each(e, &sb->execs, struct exec, node)
+    {
+        if (!e->hidden && n < max)
+            ret[n++] = e;
+    }
+    return n;
+}
+
+/* --- looking */
+
+const char *exec_id(const struct exec *e)
+{
+    return e->id;
+}
+
+struct sandbox *exec_sandbox(const struct exec *e)
+{
+    return e->sandbox;
+}
+
+enum exec_status exec_status(const struct exec *e)
+{
+    return e->result.status;
+}
+
+bool exec_is_done(const struct exec *e)
+{
+    return e->result.status != EXEC_RUNNING && e->result.status != EXEC_CANCELING;
+}
+
+const char *exec_status_name(enum exec_status s)
+{
+    return s < _EXEC_STATUS_MAX ? status_names[s] : "unknown";
+}
+
+const struct exec_result *exec_result(const struct exec *e)
+{
+    return &e->result;
+}
+
+struct journal *exec_journal(const struct exec *e)
+{
+    return e->journal;
+}
+
+bool exec_output_blocked(const struct exec *e)
+{
+    return !exec_is_done(e) && e->journal && journal_blocked(e->journal);
+}
+
+char *const *exec_argv(const struct exec *e)
+{
+    return e->argv;
+}
+
+bool exec_has_pty(const struct exec *e)
+{
+    return e->pty;
+}
+
+int64_t exec_started_ns(const struct exec *e)
+{
+    return e->started_ns;
+}
+
+int64_t exec_finished_ns(const struct exec *e)
+{
+    return e->finished_ns;
+}
+
+uint64_t exec_timeout_ms(const struct exec *e)
+{
+    return e->timeout_ms;
+}
+
+uint32_t exec_pid(const struct exec *e)
+{
+    return e->pid;
+}

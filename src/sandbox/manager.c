@@ -1,0 +1,158 @@
+/* The manager of all sandboxes: what it does once a second (idle and retention times, creations
+ * that take too long, frames that waited for company), its start and its end. */
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "sandbox/internal.h"
+
+#define TICK_MS 1000
+
+static void expire_idle(struct manager *m)
+{
+    if (!m->options.idle_ttl_ms)
+        return;
+    int64_t limit = clock_mono_ms() - (int64_t)m->options.idle_ttl_ms;
+    while (!list_empty(&m->idle)) {
+        struct sandbox *sb = container_of(m->idle.next, struct sandbox, idle_node);
+        if (sb->idle_since_ms > limit)
+            break;
+        log_info("sandbox idle too long, deleted id=%s", sb->id);
+        sandbox_delete(sb, NULL);
+    }
+}
+
+static void expire_execs(struct manager *m)
+{
+    int64_t now = clock_mono_ms();
+    while (!list_empty(&m->finished)) {
+        struct exec *e = container_of(m->finished.next, struct exec, phase_node);
+        if (e->forget_at_ms > now)
+            break;
+        exec_forget(e);
+    }
+}
+
+static void expire_creating(struct manager *m)
+{
+    int64_t limit = clock_mono_ms() - (int64_t)m->options.create_timeout_ms;
+    if (!m->counts.creating)
+        return;
+    list_for_each_safe(sb, &m->all, struct sandbox, node)
+    {
+        struct error err = {0};
+        if (sb->state != SANDBOX_CREATING || sb->created_ms > limit)
+            continue;
+        error_set(&err, ERROR_TIMEOUT, 0,
+                  "the sandbox was not ready in time "
+                  "(create_ready_timeout)");
+        sandbox_fail_creating(sb, &err);
+        return; /* the list may have changed: the rest next time */
+    }
+}
+
+void sandbox_flush(struct sandbox *sb)
+{
+    sb->n_unflushed = 0;
+    list_remove(&sb->dirty_node);
+    if (sb->runner)
+        runner_flush(sb->runner);
+}
+
+static void flush_dirty(struct manager *m)
+{
+    while (!list_empty(&m->dirty))
+        sandbox_flush(container_of(m->dirty.next, struct sandbox, dirty_node));
+}
+
+static void on_tick(void *data)
+{
+    struct manager *m = data;
+    expire_creating(m);
+    expire_idle(m);
+    expire_execs(m);
+    restore_sweep(m);
+    flush_dirty(m);
+}
+
+struct manager *manager_new(const struct manager_options *o)
+{
+    struct manager *m = new0(struct manager);
+    m->options = *o;
+    m->by_id = map_new();
+    m->by_alias = map_new();
+    list_init(&m->all);
+    list_init(&m->idle);
+    list_init(&m->finished);
+    list_init(&m->dirty);
+    loop_timer_init(&m->tick, o->loop, on_tick, m);
+    loop_timer_start_every(&m->tick, TICK_MS);
+    m->pool = pool_new(m, &o->pool);
+    return m;
+}
+
+void manager_free(struct manager *m)
+{
+    if (!m)
+        return;
+    map_free(m->by_id);
+    map_free(m->by_alias);
+    pool_free(m->pool);
+    free(m);
+}
+
+struct closing {
+    struct manager *manager;
+    void (*on_closed)(void *data);
+    void *data;
+};
+
+static void on_all_gone(void *data)
+{
+    struct closing c = *(struct closing *)data;
+    free(data);
+    loop_timer_close(&c.manager->tick, NULL, NULL);
+    c.on_closed(c.data);
+}
+
+void manager_close(struct manager *m, void (*on_closed)(void *data), void *data)
+{
+    struct closing *c = new0(struct closing);
+    *c = (struct closing){m, on_closed, data};
+    m->closing = true;
+    pool_close(m->pool);
+    m->on_closed = on_all_gone;
+    m->closed_data = c;
+    if (list_empty(&m->all)) {
+        m->on_closed = NULL;
+        on_all_gone(c);
+        return;
+    }
+    /* A deletion that ends at once takes itself, and nothing else, out of the list. */
+    list_for_each_safe(sb, &m->all, struct sandbox, node) sandbox_delete(sb, NULL);
+}
+
+bool manager_is_resuming(const struct manager *m)
+{
+    list_for_each(sb, &m->all, struct sandbox, node)
+    {
+        bool lives = sb->state == SANDBOX_CREATING || sb->state == SANDBOX_READY;
+        if (sb->restored && lives && sb->instance && !sb->resumed)
+            return true;
+    }
+    return false;
+}
+
+const struct manager_options *manager_options(const struct manager *m)
+{
+    return &m->options;
+}
+
+const struct manager_counts *manager_counts(const struct manager *m)
+{
+    return &m->counts;
+}
+
+struct pool_counts manager_pool_counts(const struct manager *m)
+{
+    return pool_counts(m->pool);
+}

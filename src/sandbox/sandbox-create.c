@@ -1,0 +1,192 @@
+/* Making sandboxes: names and limits, then fresh ones, those of the pool, and those that an earlier
+ * control plane left. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/random.h"
+#include "sandbox/internal.h"
+
+#define RANDOM_ID_LEN 12
+
+static int check_name(struct manager *m, const char *id, const char *key, struct error *err)
+{
+    if (m->closing)
+        return error_set(err, ERROR_UNAVAILABLE, 0, "the daemon is shutting down");
+    if (map_find(m->by_id, id) || (key && map_find(m->by_alias, key)))
+        return error_set(err, ERROR_CONFLICT, 0, "a sandbox with this id exists already");
+    return 0;
+}
+
+static int check_admission(struct manager *m, const char *id, const char *key, struct error *err)
+{
+    int r = check_name(m, id, key, err);
+    if (r < 0)
+        return r;
+    if (m->counts.sandboxes >= m->options.max_sandboxes)
+        return error_set(err, ERROR_LIMIT, 0, "there are %zu sandboxes already (max_sandboxes)",
+                         m->options.max_sandboxes);
+    return 0;
+}
+
+static struct sandbox *sandbox_new(struct manager *m, const struct spec *spec, const char *owner,
+                                   const char *id)
+{
+    struct sandbox *sb = new0(struct sandbox);
+    sb->manager = m;
+    sb->journals.limit = m->options.journal_sandbox_bytes;
+    sb->refs = 2; /* the tables and the runtime */
+    snprintf(sb->id, sizeof(sb->id), "%s", id);
+    sb->owner = xstrdup(owner);
+    spec_copy(&sb->spec, spec);
+    sb->created_ns = clock_real_ns();
+    sb->created_ms = clock_mono_ms();
+    /* Ids of one control plane never meet those of another. */
+    sb->next_stream = (uint32_t)(m->options.generation & 0x7ff) << 21 | 1;
+    sb->next_request = m->options.generation << 32 | 1;
+    sb->execs_by_id = map_new();
+    list_init(&sb->waiters_ready);
+    list_init(&sb->waiters_gone);
+    list_init(&sb->node);
+    list_init(&sb->idle_node);
+    list_init(&sb->dirty_node);
+    list_init(&sb->pool_node);
+    snprintf(sb->runtime_id, sizeof(sb->runtime_id), "%s", id);
+    list_init(&sb->execs);
+    list_init(&sb->running);
+    return sb;
+}
+
+static int start_sandbox(struct sandbox *sb, struct error *err)
+{
+    struct manager *m = sb->manager;
+    sandbox_enter_tables(m, sb);
+    fault_point("create.before-row");
+    sandbox_write_row(sb);
+    fault_point("create.before-plan");
+    sb->instance = sb->ops->start(m->options.host, sb->runtime_id, &sb->spec,
+                                  &sandbox_runtime_events, sb, err);
+    fault_point("create.plan-sent");
+    if (sb->instance)
+        return 0;
+    sandbox_start_failed(sb, err);
+    return -EINVAL;
+}
+
+struct sandbox *sandbox_create_pooled(struct manager *m, const struct spec *spec, struct error *err)
+{
+    char id[PLAN_ID_SIZE] = "sbx-";
+    random_id(id + 4, RANDOM_ID_LEN);
+    if (check_admission(m, id, NULL, err) < 0)
+        return NULL;
+    struct sandbox *sb = sandbox_new(m, spec, "", id);
+    sb->ops = runtime_find(spec->runtime);
+    sb->hidden = sb->pooled = true;
+    if (!sb->ops) {
+        error_field(err, "runtime", "there is no runtime '%s' in this build", spec->runtime);
+        sb->state = SANDBOX_GONE;
+        sb->refs = 1;
+        sandbox_unref(sb);
+        return NULL;
+    }
+    return start_sandbox(sb, err) < 0 ? NULL : sb;
+}
+
+/* A pooled sandbox becomes a caller's: a name, an owner and an environment of its own. */
+static void give_away(struct sandbox *sb, const struct spec *spec, const char *owner,
+                      const char *id)
+{
+    struct manager *m = sb->manager;
+    map_remove(m->by_id, sb->id);
+    list_remove(&sb->node);
+    m->counts.sandboxes--;
+    m->counts.created_total--;
+    snprintf(sb->id, sizeof(sb->id), "%s", id);
+    free(sb->owner);
+    sb->owner = xstrdup(owner);
+    spec_done(&sb->spec);
+    spec_copy(&sb->spec, spec);
+    sb->pooled = false;
+    sb->state = SANDBOX_CREATING;
+    sb->created_ns = clock_real_ns();
+    sb->created_ms = clock_mono_ms();
+}
+
+static struct sandbox *claim(struct manager *m, const struct spec *spec, const char *owner,
+                             const char *id)
+{
+    struct sandbox *sb = pool_claim(m->pool, spec);
+    if (sb)
+        give_away(sb, spec, owner, id);
+    return sb;
+}
+
+struct sandbox *sandbox_create(struct manager *m, const struct spec *spec, const char *owner,
+                               const char *name, const char *alias, bool hidden, struct error *err)
+{
+    char id[PLAN_ID_SIZE] = "sbx-";
+    _cleanup_free_ char *key = alias ? sandbox_alias_key(owner, alias) : NULL;
+    if (name)
+        snprintf(id + 4, sizeof(id) - 4, "%s", name);
+    else
+        random_id(id + 4, RANDOM_ID_LEN);
+    const struct runtime_ops *ops = runtime_find(spec->runtime);
+    if (!ops) {
+        error_field(err, "runtime", "there is no runtime '%s' in this build", spec->runtime);
+        err->code = ERROR_UNSUPPORTED;
+        return NULL;
+    }
+    struct sandbox *pooled = NULL;
+    int r = check_name(m, id, key, err);
+    if (r >= 0)
+        pooled = claim(m, spec, owner, id);
+    if (r >= 0 && !pooled)
+        r = check_admission(m, id, key, err);
+    if (r < 0)
+        return NULL;
+    struct sandbox *sb = pooled ? pooled : sandbox_new(m, spec, owner, id);
+    sb->ops = ops;
+    sb->hidden = hidden;
+    sb->alias = alias ? xstrdup(alias) : NULL;
+    sb->alias_key = steal_ptr(key);
+    if (!pooled)
+        return start_sandbox(sb, err) < 0 ? NULL : sb;
+    sandbox_enter_tables(m, sb);
+    sandbox_write_row(sb);
+    sandbox_ready_when_settled(sb);
+    return sb;
+}
+
+/* A sandbox whose adoption fails is one that died with the earlier control plane. */
+struct sandbox *sandbox_restore(struct manager *m, const struct spec *spec, const char *owner,
+                                const char *id, const char *runtime_id, const char *alias,
+                                const char *note, const char *failure, int64_t created_ns,
+                                bool alive)
+{
+    struct error err = {0};
+    struct sandbox *sb = sandbox_new(m, spec, owner, id);
+    sb->ops = runtime_find(spec->runtime);
+    sb->created_ns = created_ns;
+    snprintf(sb->runtime_id, sizeof(sb->runtime_id), "%s", runtime_id);
+    sb->alias = alias ? xstrdup(alias) : NULL;
+    sb->alias_key = alias ? sandbox_alias_key(owner, alias) : NULL;
+    sb->note = note ? xstrdup(note) : NULL;
+    sb->restored = true;
+    sandbox_enter_tables(m, sb);
+    if (m->options.on_restored)
+        m->options.on_restored(sb, note);
+    if (alive && sb->ops && sb->ops->adopt)
+        sb->instance = sb->ops->adopt(m->options.host, sb->runtime_id, spec,
+                                      &sandbox_runtime_events, sb, &err);
+    if (!sb->instance) {
+        sandbox_set_failure(sb, failure ? failure : "the daemon ended and took it along");
+        sb->state = SANDBOX_CRASHED;
+        m->counts.creating--;
+        sandbox_unref(sb); /* the runtime's */
+        sandbox_update_idle(sb);
+    }
+    return sb;
+}

@@ -1,0 +1,199 @@
+/* Records of sandboxes: references, waiters, the tables that know them, and what others may look
+ * at. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "sandbox/internal.h"
+
+static const char *const state_names[] = {"creating", "ready", "crashed", "terminating", "gone"};
+static_assert(ELEMENTS(state_names) == _SANDBOX_STATE_MAX, "a name per state");
+
+/* --- references */
+
+struct sandbox *sandbox_ref(struct sandbox *sb)
+{
+    sb->refs++;
+    return sb;
+}
+
+void sandbox_unref(struct sandbox *sb)
+{
+    if (!sb || --sb->refs)
+        return;
+    assert(sb->state == SANDBOX_GONE && !sb->instance);
+    if (sb->free_attached)
+        sb->free_attached(sb->attached);
+    spec_done(&sb->spec);
+    map_free(sb->execs_by_id);
+    free(sb->alias);
+    free(sb->alias_key);
+    free(sb->owner);
+    free(sb->note);
+    free(sb);
+}
+
+/* --- waiting */
+
+void sandbox_waiter_cancel(struct sandbox_waiter *w)
+{
+    if (w->node.next)
+        list_remove(&w->node);
+}
+
+void sandbox_wake(struct list *waiters, struct sandbox *sb, const struct error *err)
+{
+    while (!list_empty(waiters)) {
+        struct sandbox_waiter *w = container_of(waiters->next, struct sandbox_waiter, node);
+        list_remove(&w->node);
+        w->on_event(w, sb, err);
+    }
+}
+
+void sandbox_wait_ready(struct sandbox *sb, struct sandbox_waiter *w)
+{
+    struct error err = {0};
+    list_init(&w->node);
+    if (sb->state == SANDBOX_CREATING)
+        list_append(&sb->waiters_ready, &w->node);
+    else
+        w->on_event(w, sb, sandbox_check_ready(sb, &err) < 0 ? &err : NULL);
+}
+
+int sandbox_check_ready(const struct sandbox *sb, struct error *err)
+{
+    switch (sb->state) {
+    case SANDBOX_READY:
+        return 0;
+    case SANDBOX_CRASHED:
+        return error_set(err, ERROR_CRASH, 0, "sandbox %s has died: %s", sb->id,
+                         sb->failure.message);
+    case SANDBOX_CREATING:
+        return error_set(err, ERROR_CONFLICT, 0, "sandbox %s is still being created", sb->id);
+    default:
+        return error_set(err, ERROR_CONFLICT, 0, "sandbox %s is being deleted", sb->id);
+    }
+}
+
+/* --- tables */
+
+char *sandbox_alias_key(const char *owner, const char *alias)
+{
+    return xasprintf("%s\n%s", owner, alias);
+}
+
+void sandbox_enter_tables(struct manager *m, struct sandbox *sb)
+{
+    map_put(m->by_id, sb->id, sb);
+    if (sb->alias_key)
+        map_put(m->by_alias, sb->alias_key, sb);
+    list_append(&m->all, &sb->node);
+    m->counts.sandboxes++;
+    m->counts.creating++;
+}
+
+struct sandbox *sandbox_find(struct manager *m, const char *owner, const char *id_or_alias)
+{
+    struct sandbox *sb = map_find(m->by_id, id_or_alias);
+    if (sb && (strcmp(sb->owner, owner) == 0 || !*owner))
+        return sb;
+    _cleanup_free_ char *key = sandbox_alias_key(owner, id_or_alias);
+    return map_find(m->by_alias, key);
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+    return strcmp((*(struct sandbox *const *)a)->id, (*(struct sandbox *const *)b)->id);
+}
+
+size_t sandbox_list(struct manager *m, const char *owner, const char *after, struct sandbox **ret,
+                    size_t max)
+{
+    size_t n = 0;
+    struct sandbox **all = xcalloc(m->counts.sandboxes + 1, sizeof(*all));
+    list_for_each(sb, &m->all, struct sandbox, node)
+    {
+        if (sb->hidden || (*owner && strcmp(sb->owner, owner) != 0))
+            continue;
+        if (!after || strcmp(sb->id, after) > 0)
+            all[n++] = sb;
+    }
+    qsort(all, n, sizeof(*all), compare_ids);
+    n = n < max ? n : max;
+    memcpy(ret, all, n * sizeof(*all));
+    free(all);
+    return n;
+}
+
+/* --- looking */
+
+const char *sandbox_id(const struct sandbox *sb)
+{
+    return sb->id;
+}
+
+const char *sandbox_alias(const struct sandbox *sb)
+{
+    return sb->alias;
+}
+
+enum sandbox_state sandbox_state(const struct sandbox *sb)
+{
+    return sb->state;
+}
+
+const char *sandbox_state_name(enum sandbox_state s)
+{
+    return s < _SANDBOX_STATE_MAX ? state_names[s] : "unknown";
+}
+
+const struct spec *sandbox_spec(const struct sandbox *sb)
+{
+    return &sb->spec;
+}
+
+const struct effective *sandbox_effective(const struct sandbox *sb)
+{
+    return &sb->effective;
+}
+
+const struct error *sandbox_failure(const struct sandbox *sb)
+{
+    return &sb->failure;
+}
+
+int64_t sandbox_created_ns(const struct sandbox *sb)
+{
+    return sb->created_ns;
+}
+
+int64_t sandbox_last_exec_ns(const struct sandbox *sb)
+{
+    return sb->last_exec_ns;
+}
+
+struct manager *sandbox_manager(const struct sandbox *sb)
+{
+    return sb->manager;
+}
+
+void sandbox_attach(struct sandbox *sb, void *data, void (*free_data)(void *))
+{
+    sb->attached = data;
+    sb->free_attached = free_data;
+}
+
+void *sandbox_attached(const struct sandbox *sb)
+{
+    return sb->attached;
+}
+
+void sandbox_stats(struct sandbox *sb, void (*cb)(void *data, const struct runtime_stats *stats),
+                   void *data)
+{
+    if (sb->instance && sb->ops->stats)
+        sb->ops->stats(sb->instance, cb, data);
+    else
+        cb(data, NULL);
+}
