@@ -93,6 +93,8 @@ json_t *api_error_body(enum route_style style, const struct error *err)
 {
     if (style == STYLE_B)
         return json_pack("{s:o}", "error", json_message(err->message));
+    if (style == STYLE_C)
+        return json_pack("{s:o}", "detail", json_message(err->message));
     json_t *e = json_pack("{s:s, s:o}", "code", error_code_name(err->code), "message",
                           json_message(err->message));
     if (*err->field)
@@ -128,10 +130,19 @@ size_t api_format_error(int status, const char *message, char *out, size_t size)
     return b.len;
 }
 
+struct sandbox *api_lookup_sandbox(struct api_request *req, const char *id_or_alias)
+{
+    struct manager *m = req->options->manager;
+    struct sandbox *sb = sandbox_find(m, req->owner, id_or_alias);
+    if (!sb && identity_sees_all(req->who))
+        sb = sandbox_find(m, "", id_or_alias);
+    return sb;
+}
+
 struct sandbox *api_find_sandbox(struct api_request *req)
 {
     struct error err = {0};
-    struct sandbox *sb = sandbox_find(req->options->manager, req->owner, req->params[0]);
+    struct sandbox *sb = api_lookup_sandbox(req, req->params[0]);
     if (sb)
         return sb;
     error_set(&err, ERROR_NOT_FOUND, 0, "there is no sandbox '%.80s'", req->params[0]);
@@ -267,15 +278,30 @@ static void on_body_too_large(struct http_request *http)
 static int check_access(struct api_request *req, struct error *err)
 {
     int r = auth_check_source(req->options, req->http, err);
-    if (r >= 0 && !(req->route->flags & ROUTE_OPEN))
-        r = auth_check_token(req->options, req->http, err);
-    return r;
+    if (r < 0 || (req->route->flags & ROUTE_OPEN))
+        return r;
+    r = auth_identify(req->options, req->http, &req->identity, err);
+    return r < 0 ? r : auth_check_role(req->who, req->route->roles, err);
 }
 
 static const struct route no_route = {.path = "", .style = STYLE_NATIVE, .flags = ROUTE_OPEN};
 
-/* Contract B's paths get contract B's errors even where there is no such route. */
-static const struct route no_route_b = {.path = "", .style = STYLE_B, .flags = ROUTE_OPEN};
+/* A contract's paths get its errors even where there is no such route. */
+static const struct {
+    const char *prefix;
+    struct route route;
+} no_route_of[] = {
+    {"/sandboxes", {.path = "", .style = STYLE_B, .flags = ROUTE_OPEN}},
+    {"/api/", {.path = "", .style = STYLE_C, .flags = ROUTE_OPEN}},
+};
+
+static const struct route *find_no_route(const char *path)
+{
+    for (size_t i = 0; i < ELEMENTS(no_route_of); i++)
+        if (strncmp(path, no_route_of[i].prefix, strlen(no_route_of[i].prefix)) == 0)
+            return &no_route_of[i].route;
+    return &no_route;
+}
 
 static void reject_unrouted(struct api_request *req, bool other_method)
 {
@@ -300,14 +326,15 @@ void api_on_request(struct http_request *http, void *data)
     req->api = api;
     req->options = &api->options;
     req->http = http;
-    req->owner = "";
+    req->who = &req->identity;
+    req->owner = req->identity.key;
     http_request_set_data(http, req);
     api->requests++;
     set_request_id(req);
     req->route = find_route(api, http, params, lengths, &other_method);
     bool found = req->route;
     if (!found)
-        req->route = strncmp(http_request_path(http), "/sandboxes", 10) ? &no_route : &no_route_b;
+        req->route = find_no_route(http_request_path(http));
     if (check_access(req, &err) < 0) {
         if (err.code == ERROR_UNAUTHORIZED)
             http_response_header(http, "WWW-Authenticate", "Bearer");

@@ -8,6 +8,7 @@
 
 #include "api/api.h"
 #include "base/error.h"
+#include "guard/identity.h"
 #include "net/http.h"
 
 /* The name without its port and brackets; false when it is not a host at all. */
@@ -78,19 +79,36 @@ static bool token_equal(const char *a, const char *b)
     return CRYPTO_memcmp(x, y, 32) == 0;
 }
 
-int auth_check_token(const struct api_options *o, struct http_request *http, struct error *err)
+/* The secret a request carries, or NULL. */
+static const char *find_secret(struct http_request *http)
 {
-    if (!o->token)
-        return 0;
-    const char *given = http_request_header(http, "X-Sandbox-Token");
     const char *header = http_request_header(http, "Authorization");
-    if (header && strncasecmp(header, "bearer ", 7) == 0) {
-        given = header + 7;
-        while (*given == ' ')
-            given++;
-    }
-    if (given && token_equal(given, o->token))
+    if (!header || strncasecmp(header, "bearer ", 7) != 0)
+        return http_request_header(http, "X-Sandbox-Token");
+    return header + 7 + strspn(header + 7, " ");
+}
+
+int auth_identify(const struct api_options *o, struct http_request *http, struct identity *ret,
+                  struct error *err)
+{
+    const char *given = find_secret(http);
+    if (!o->token)
+        *ret = identity_local;
+    else if (given && token_equal(given, o->token))
+        *ret = identity_token;
+    else
+        return error_set(err, ERROR_UNAUTHORIZED, 0,
+                         given ? "the token is wrong" : "a token is needed");
+    return 0;
+}
+
+int auth_check_role(const struct identity *who, unsigned roles, struct error *err)
+{
+    char needed[ROLES_TEXT_SIZE], has[ROLES_TEXT_SIZE];
+    if (roles && identity_has(who, roles))
         return 0;
-    return error_set(err, ERROR_UNAUTHORIZED, 0,
-                     given ? "the token is wrong" : "a token is needed");
+    bool one = (roles & (roles - 1)) == 0;
+    return error_set(err, ERROR_FORBIDDEN, 0, "this needs %s %s; key '%s' has %s",
+                     one ? "the role" : "one of the roles", roles_format(roles, needed), who->name,
+                     roles_format(who->roles, has));
 }

@@ -229,12 +229,10 @@ void handle_a_execute(struct api_request *req)
     }
     x->req = req;
     x->tool_call_id = id ? xstrdup(id) : NULL;
-    struct tool_request tr = {.owner = req->owner,
-                              .name = name,
-                              .args = json_object_get(tool, "args"),
-                              .policy = &x->policy};
+    struct tool_request tr = {
+        .who = req->who, .name = name, .args = json_object_get(tool, "args"), .policy = &x->policy};
     if (sandbox_name && *sandbox_name) {
-        tr.sandbox = sandbox_find(req->options->manager, req->owner, sandbox_name);
+        tr.sandbox = api_lookup_sandbox(req, sandbox_name);
         if (!tr.sandbox) {
             error_set(&err, ERROR_NOT_FOUND, 0, "there is no sandbox '%.80s'", sandbox_name);
             reply_denied(x, &err);
@@ -265,7 +263,7 @@ void handle_a_destroy(struct api_request *req)
     if (json_member_string(req->body, "sandbox_id", &id, &err) >= 0 && !id)
         error_field(&err, "sandbox_id", "'sandbox_id' is missing");
     if (id)
-        sb = sandbox_find(req->options->manager, req->owner, id);
+        sb = api_lookup_sandbox(req, id);
     if (id && !sb)
         error_set(&err, ERROR_NOT_FOUND, 0, "there is no sandbox '%.80s'", id);
     if (!sb)

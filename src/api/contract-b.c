@@ -157,7 +157,7 @@ static int start_command(struct api_request *req, struct sandbox *sb, char **com
     if (!command || !command[0])
         return 0;
     struct run_request run = {.manager = req->options->manager,
-                              .owner = req->owner,
+                              .who = req->who,
                               .sandbox = sb,
                               .call = {.tool = "exec", .capabilities = CAPABILITY_UNSAFE},
                               .exec = {.argv = command}};
@@ -214,7 +214,7 @@ void handle_b_list(struct api_request *req)
     struct manager *m = req->options->manager;
     size_t max = manager_counts(m)->sandboxes;
     struct sandbox **found = xcalloc(max, sizeof(struct sandbox *));
-    size_t n = sandbox_list(m, req->owner, NULL, found, max);
+    size_t n = sandbox_list(m, identity_scope(req->who), NULL, found, max);
     json_t *list = json_array();
     for (size_t i = 0; i < n; i++)
         json_array_append_new(list, view_row(found[i]));
@@ -288,7 +288,7 @@ void handle_b_exec(struct api_request *req)
     }
     uint64_t timeout = seconds ? (uint64_t)seconds * 1000 : o->exec_timeout_ms;
     struct run_request run = {.manager = o->manager,
-                              .owner = req->owner,
+                              .who = req->who,
                               .sandbox = sb,
                               .call = {.tool = "exec", .capabilities = CAPABILITY_UNSAFE},
                               .exec = {.argv = command,

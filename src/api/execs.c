@@ -25,7 +25,7 @@ static bool wants_stream(const struct api_request *req, const struct exec_json *
 static struct run_request make_request(const struct api_request *req, const struct exec_json *x)
 {
     return (struct run_request){.manager = req->options->manager,
-                                .owner = req->owner,
+                                .who = req->who,
                                 .call = {.tool = "exec", .capabilities = CAPABILITY_UNSAFE},
                                 .files = x->files,
                                 .n_files = x->n_files,

@@ -21,7 +21,7 @@ static struct run_request builtin_request(struct api_request *req, struct sandbo
                                           const char *tool, char **argv)
 {
     return (struct run_request){.manager = req->options->manager,
-                                .owner = req->owner,
+                                .who = req->who,
                                 .sandbox = sb,
                                 .call = {.tool = tool, .capabilities = CAPABILITY_FILE},
                                 .exec = {.argv = argv, .builtin = true, .hidden = true}};

@@ -77,7 +77,9 @@ void api_line(struct api *api, const char *line, size_t len,
         answer(c, NULL, err.message, 1, 0);
         return;
     }
-    struct tool_request req = {
-        .owner = "", .name = tool, .args = json_object_get(o, "args"), .policy = &c->policy};
+    struct tool_request req = {.who = &identity_local,
+                               .name = tool,
+                               .args = json_object_get(o, "args"),
+                               .policy = &c->policy};
     tool_call_start(&api->options.tool, &req, on_done, c);
 }

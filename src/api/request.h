@@ -11,6 +11,7 @@
 
 #include "api/api.h"
 #include "base/error.h"
+#include "guard/identity.h"
 #include "net/http.h"
 #include "sandbox/exec.h"
 #include "sandbox/sandbox.h"
@@ -27,7 +28,9 @@ struct api_request {
     struct http_request *http; /* NULL when the client left and the work goes on (idempotency) */
     const struct route *route;
     char *params[API_PARAMS_MAX];
-    const char *owner;
+    struct identity identity;
+    const struct identity *who; /* &identity */
+    const char *owner;          /* who->key: what it makes belongs to that */
     json_t *body; /* of JSON routes: an object, or NULL where it is optional and absent */
     char request_id[API_REQUEST_ID_MAX + 1];
     struct idempotency *idempotency;
@@ -47,7 +50,7 @@ enum route_flags {
     ROUTE_DEBUG = 128,       /* only with debug_endpoints */
 };
 
-enum route_style { STYLE_NATIVE, STYLE_A, STYLE_B };
+enum route_style { STYLE_NATIVE, STYLE_A, STYLE_B, STYLE_C };
 
 struct route {
     enum http_method method;
@@ -56,6 +59,7 @@ struct route {
     unsigned flags;
     void (*handle)(struct api_request *req);
     const char *summary;
+    unsigned roles; /* enum role: any one of them will do; none: only open routes may have that */
 };
 
 /* Every route there is (routes.c). */
@@ -71,6 +75,8 @@ struct http_request *api_take(struct api_request *req);
 /* The body of an error as the route's contract has it. */
 json_t *api_error_body(enum route_style style, const struct error *err);
 
+/* By id or the caller's alias, if it exists for whoever asks; or NULL. */
+struct sandbox *api_lookup_sandbox(struct api_request *req, const char *id_or_alias);
 /* The sandbox (or exec) that the path names, or NULL after answering 404. */
 struct sandbox *api_find_sandbox(struct api_request *req);
 struct exec *api_find_exec(struct api_request *req, struct sandbox *sb);

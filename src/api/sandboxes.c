@@ -165,7 +165,8 @@ void handle_sandbox_list(struct api_request *req)
         return;
     }
     struct sandbox **found = xcalloc(limit + 1, sizeof(struct sandbox *));
-    size_t n = sandbox_list(req->options->manager, req->owner, cursor, found, limit + 1);
+    size_t n =
+        sandbox_list(req->options->manager, identity_scope(req->who), cursor, found, limit + 1);
     json_t *list = json_array(), *o = json_object();
     for (size_t i = 0; i < n && i < limit; i++)
         json_array_append_new(list, view_sandbox(found[i]));

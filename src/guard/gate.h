@@ -6,11 +6,12 @@
 #include <stdint.h>
 
 struct error;
+struct identity;
 struct policy;
 
 /* All that will run, as far as it is known before it does. */
 struct gate_call {
-    const char *owner;
+    const struct identity *who;
     const char *tool;      /* "exec", "file.read", or a tool's name */
     unsigned capabilities; /* enum capability */
     char *const *argv;

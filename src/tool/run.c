@@ -188,7 +188,7 @@ static int pass_gate(const struct run_request *req, const struct tool_scope *sco
         policies[n++] = &scope->policy;
     call.policies = policies;
     call.n_policies = n;
-    call.owner = req->owner;
+    call.who = req->who;
     call.argv = req->exec.argv;
     int r = gate_check(&call, err);
     int64_t max = scope ? scope->policy.max_concurrent : 0;
@@ -241,7 +241,7 @@ struct run *run_start(const struct run_request *req, const struct run_events *ev
         return NULL;
     struct sandbox *sb = req->sandbox;
     if (!sb)
-        sb = sandbox_create(req->manager, req->spec, req->owner, NULL, NULL, true, err);
+        sb = sandbox_create(req->manager, req->spec, req->who->key, NULL, NULL, true, err);
     if (!sb)
         return NULL;
     struct run *run = new0(struct run);

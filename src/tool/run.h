@@ -28,8 +28,8 @@ struct run_request {
     /* Whose policy holds (tool_scope): NULL is sandbox itself; a helper runs for another one. */
     struct sandbox *scope_of;
     const struct spec *spec;
-    const char *owner;
-    struct gate_call call; /* owner and argv are filled in */
+    const struct identity *who;
+    struct gate_call call; /* who and argv are filled in */
     const struct run_file *files;
     size_t n_files;
     struct exec_spec exec;

@@ -339,7 +339,7 @@ static struct run *start_run(struct tool_call *call, const struct tool_request *
         .sandbox = helper ? NULL : req->sandbox,
         .scope_of = req->sandbox,
         .spec = &p->spec,
-        .owner = req->owner,
+        .who = req->who,
         .call = {.tool = call->tool->name,
                  .capabilities = call->tool->capabilities,
                  .host = p->command.host,

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "guard/identity.h"
 #include "guard/policy.h"
 #include "sandbox/exec.h"
 
@@ -70,7 +71,7 @@ int tool_narrow_spec(struct spec *spec, const struct policy *p, char *const *mou
                      struct error *err);
 
 struct tool_request {
-    const char *owner;
+    const struct identity *who;
     const char *name;
     const json_t *args;          /* may be NULL */
     struct sandbox *sandbox;     /* NULL: one-shot */

@@ -116,6 +116,12 @@ def _():
         equal("Idempotency-Key" in [p["name"] for p in names], r["idempotent"], where)
 
 
+@test("every route but the open ones names the roles that may use it")
+def _():
+    for r in routes():
+        equal(r["roles"] == [], r["open"], f"{r['method']} {r['path']}")
+
+
 @test("references resolve, operation ids are unique, every schema is used")
 def _():
     seen = set()
