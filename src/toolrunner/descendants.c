@@ -1,43 +1,76 @@
-/* Outside of a pid namespace of our own nobody ends a command's background processes but us.
- * Killing a parent makes its children ours, so rounds over /proc come to an end unless somebody
- * forks faster than we read; then the rounds are bounded. */
+/* See descendants.h. Outside of a pid namespace of our own nobody ends a command's background
+ * processes but us. Killing a parent makes its children ours, and one that was sent SIGKILL forks
+ * no more, so rounds over /proc come to an end unless somebody forks faster than we read; then the
+ * rounds are bounded. */
 #include "toolrunner/descendants.h"
 
 #include <ctype.h>
 #include <dirent.h>
+#include <errno.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "base/strbuf.h"
 
-#define STAT_MAX 4096
+#define FILE_MAX  8192
+#define MARK_LINE "\nMax file locks"
 
-/* The parent of a process, or -1. The name in its stat may contain any byte. */
-static pid_t parent_of(int proc_fd, const char *pid)
+/* The name in its stat may contain any byte. */
+static bool read_stat(int proc_fd, const char *pid, char *ret_state, pid_t *ret_parent)
 {
     char path[64];
-    _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(STAT_MAX);
+    _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(FILE_MAX);
     snprintf(path, sizeof(path), "%.20s/stat", pid);
     if (fd_read_file_at(proc_fd, path, &b) < 0 || !b.data)
-        return -1;
+        return false;
     const char *after = strrchr(b.data, ')');
-    int parent;
-    return after && sscanf(after, ") %*c %d", &parent) == 1 ? parent : -1;
+    return after && sscanf(after, ") %c %d", ret_state, ret_parent) == 2;
 }
 
-static unsigned kill_children(void)
+static bool is_child(int proc_fd, const char *pid, uint32_t mark)
+{
+    char state;
+    pid_t parent;
+    (void)mark;
+    return read_stat(proc_fd, pid, &state, &parent) && parent == getpid();
+}
+
+static bool is_marked(int proc_fd, const char *pid, uint32_t mark)
+{
+    char path[64], state;
+    pid_t parent;
+    unsigned long long soft;
+    _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(FILE_MAX);
+    snprintf(path, sizeof(path), "%.20s/limits", pid);
+    if (fd_read_file_at(proc_fd, path, &b) < 0 || !b.data)
+        return false;
+    const char *line = strstr(b.data, MARK_LINE);
+    return line && sscanf(line + strlen(MARK_LINE), " %llu", &soft) == 1 && soft == mark &&
+           read_stat(proc_fd, pid, &state, &parent) && state != 'Z';
+}
+
+static bool shows_us(int proc_fd)
+{
+    char self[32] = "";
+    return readlinkat(proc_fd, "self", self, sizeof(self) - 1) > 0 && atoi(self) == getpid();
+}
+
+static unsigned kill_those(bool (*is_one)(int, const char *, uint32_t), uint32_t mark)
 {
     unsigned n = 0;
     DIR *proc = opendir("/proc");
     if (!proc)
         return 0;
-    for (struct dirent *d; (d = readdir(proc));) {
-        if (isdigit((unsigned char)d->d_name[0]) && parent_of(dirfd(proc), d->d_name) == getpid())
+    bool ours = shows_us(dirfd(proc));
+    for (struct dirent *d; ours && (d = readdir(proc));) {
+        if (isdigit((unsigned char)d->d_name[0]) && is_one(dirfd(proc), d->d_name, mark))
             n += kill(atoi(d->d_name), SIGKILL) == 0;
     }
     closedir(proc);
@@ -46,10 +79,23 @@ static unsigned kill_children(void)
 
 void descendants_kill(void)
 {
-    for (int round = 0; round < DESCENDANTS_ROUNDS_MAX && kill_children(); round++) {
+    for (int round = 0; round < DESCENDANTS_ROUNDS_MAX && kill_those(is_child, 0); round++) {
         /* At least one was killed: wait for it, then for all that are dead already. */
         int options = 0;
         while (waitpid(-1, NULL, options) > 0)
             options = WNOHANG;
     }
+}
+
+int descendants_mark(uint32_t mark)
+{
+    struct rlimit limit = {mark, mark};
+    /* EPERM: whoever started us has limited us below; then only the group is known. */
+    return setrlimit(RLIMIT_LOCKS, &limit) < 0 && errno != EPERM ? -errno : 0;
+}
+
+void descendants_kill_marked(uint32_t mark)
+{
+    for (int round = 0; round < DESCENDANTS_MARKED_MAX && kill_those(is_marked, mark); round++)
+        continue;
 }

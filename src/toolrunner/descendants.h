@@ -1,8 +1,21 @@
-/* Ending everything that descends from this process. */
+/* Ending everything that descends from this process, or from one of its commands.
+ *
+ * There is no control group a command in a sandbox, so each command carries a mark that its
+ * descendants inherit and cannot take off, also those that leave its process group and session: the
+ * limit on file locks, which Linux has not enforced since 2.4 and which an ordinary user can only
+ * lower. One that lowers its own joins another command of the same sandbox, or none. */
 #pragma once
 
+#include <stdint.h>
+
 #define DESCENDANTS_ROUNDS_MAX 1000
+#define DESCENDANTS_MARKED_MAX 100 /* rounds */
 
 /* SIGKILL to every child, and to what becomes one by its death (we are a subreaper), until none is
  * left. */
 void descendants_kill(void);
+/* In the child that becomes the command: system calls only. 0 or -errno. */
+int descendants_mark(uint32_t mark);
+/* SIGKILL to every process with the mark until none lives. Does nothing where /proc is that of
+ * another pid namespace, whose numbers mean other processes here. */
+void descendants_kill_marked(uint32_t mark);

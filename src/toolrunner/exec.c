@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "toolrunner/builtin.h"
+#include "toolrunner/descendants.h"
 #include "toolrunner/pty.h"
 #include "toolrunner/runner.h"
 
@@ -73,10 +74,18 @@ static void exec_kill_group(const struct exec *e, int signo)
     kill(-e->pid, signo);
 }
 
+/* The end: reaches also those who left the group. */
+static void exec_kill_all(const struct exec *e)
+{
+    exec_kill_group(e, SIGKILL);
+    descendants_kill_marked(e->stream);
+}
+
 static void exec_terminate(struct exec *e, uint32_t grace_ms)
 {
+    e->ending = true;
     if (!grace_ms) {
-        exec_kill_group(e, SIGKILL);
+        exec_kill_all(e);
         return;
     }
     exec_kill_group(e, SIGTERM);
@@ -99,7 +108,7 @@ static void on_timeout(struct timer *t)
 
 static void on_kill_due(struct timer *t)
 {
-    exec_kill_group(container_of(t, struct exec, kill), SIGKILL);
+    exec_kill_all(container_of(t, struct exec, kill));
 }
 
 static void on_drain_over(struct timer *t)
@@ -183,11 +192,14 @@ static int open_stdio_pty(struct runner *r, const struct msg_spawn *m, int ours[
     return ours[0] < 0 || theirs[1] < 0 || theirs[2] < 0 ? -errno : 0;
 }
 
-static pid_t exec_start(struct runner *r, const struct msg_spawn *m, int ours[3],
+static pid_t exec_start(struct runner *r, uint32_t stream, const struct msg_spawn *m, int ours[3],
                         const char **ret_stage)
 {
-    struct spawn_plan plan = {
-        .identity = &r->identity, .msg = m, .fds = {-1, -1, -1}, .terminal = m->flags & SPAWN_PTY};
+    struct spawn_plan plan = {.identity = &r->identity,
+                              .msg = m,
+                              .fds = {-1, -1, -1},
+                              .mark = stream,
+                              .terminal = m->flags & SPAWN_PTY};
     *ret_stage = "builtin";
     if (m->flags & SPAWN_BUILTIN && !(plan.builtin = builtin_find(m->argv[0])))
         return -ENOENT;
@@ -239,7 +251,7 @@ int exec_spawn(struct runner *r, uint32_t stream, const struct msg_spawn *m)
     int ours[3] = {-1, -1, -1};
     const char *stage;
     int64_t now = clock_mono_ns();
-    pid_t pid = exec_start(r, m, ours, &stage);
+    pid_t pid = exec_start(r, stream, m, ours, &stage);
     if (pid < 0) {
         for (int i = 0; i < 3; i++)
             fd_close(&ours[i]);
@@ -267,9 +279,13 @@ int exec_signal(struct exec *e, const struct msg_signal *m)
         return 0;
     if (e->state == EXEC_RUNNING)
         e->exit.flags |= EXIT_SIGNALED;
-    exec_kill_group(e, m->signo);
-    if (m->signo == SIGTERM && m->kill_grace_ms)
-        timer_set_us(&e->runner->loop, &e->kill, (uint64_t)m->kill_grace_ms * 1000);
+    if (m->signo == SIGKILL) {
+        exec_terminate(e, 0);
+    } else if (m->signo == SIGTERM && m->kill_grace_ms) {
+        exec_terminate(e, m->kill_grace_ms);
+    } else {
+        exec_kill_group(e, m->signo);
+    }
     return 0;
 }
 
@@ -288,7 +304,7 @@ void exec_forget(struct exec *e)
         return;
     }
     /* Nobody can reach it any more. */
-    exec_kill_group(e, SIGKILL);
+    exec_kill_all(e);
     e->forgotten = true;
     list_remove(&e->pending);
     timer_clear(&e->young);
@@ -324,6 +340,8 @@ void exec_on_exit(struct runner *r, pid_t pid, int status, const struct rusage *
     e->exit.wall_us = (uint64_t)(clock_mono_ns() - e->started_ns) / 1000;
     timer_clear(&e->timeout);
     timer_clear(&e->young);
+    if (e->ending)
+        exec_kill_all(e);
     exec_io_drain(e);
     exec_check_drained(e);
     exec_io_tell_draining(e);

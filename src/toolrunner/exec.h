@@ -57,6 +57,7 @@ struct exec {
     uint32_t flags; /* enum spawn_flags */
     pid_t pid;
     enum exec_state state;
+    bool ending; /* it was told to end: all that it started goes with it */
     bool forgotten;
     bool exit_sent;
     bool drain_over;

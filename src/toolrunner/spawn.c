@@ -20,6 +20,7 @@
 #include "base/fd.h"
 #include "proto/message.h"
 #include "toolrunner/builtin.h"
+#include "toolrunner/descendants.h"
 #include "toolrunner/landlock.h"
 #include "toolrunner/truncate-filter.h"
 
@@ -59,7 +60,7 @@ static int step_limits(struct spawn_plan *p)
         return -errno;
     if (cpu.rlim_cur && setrlimit(RLIMIT_CPU, &cpu) < 0)
         return -errno;
-    return 0;
+    return descendants_mark(p->mark);
 }
 
 /* Raw calls: the C library's wrappers would talk to other threads, of which there are none. */

@@ -30,6 +30,7 @@ struct spawn_plan {
     const struct msg_spawn *msg;
     const struct builtin *builtin; /* NULL: execve */
     int fds[3];                    /* become 0, 1 and 2 of the child */
+    uint32_t mark;                 /* of all its descendants (descendants.h) */
     bool terminal;                 /* fds[0] is to be its controlling terminal */
 
     /* left by a child that failed */

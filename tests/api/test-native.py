@@ -393,6 +393,25 @@ def _():
         wait_for(lambda: sb.sh("pgrep -c sleep")["stdout"] == "0\n", "both gone")
 
 
+@test("exec: the end of a command is the end of what left its session, and of nothing else")
+def _():
+    away = "setsid sh -c 'sleep 78 & setsid sleep 78 & setsid sleep 78' & "
+    with daemon().sandbox() as sb:
+        neighbour = start(sb, "sh", "-c", "setsid sleep 79 & sleep 79")
+        for how in ("cancel", "timeout", "kill"):
+            path = start(sb, "sh", "-c", away + "sleep 78; wait",
+                         **({"timeout_ms": 700} if how == "timeout" else {}))
+            wait_for(lambda: sb.sh("pgrep -cx -f 'sleep 78'")["stdout"] == "4\n", "four run")
+            if how == "cancel":
+                equal(daemon().post(path + "/cancel").status, 200)
+            if how == "kill":
+                equal(daemon().post(path + "/signal", {"signal": "KILL"}).status, 200)
+            ended(path)
+            wait_for(lambda: sb.sh("pgrep -cx -f 'sleep 78'")["stdout"] == "0\n", how + ": all gone")
+        equal(sb.sh("pgrep -cx -f 'sleep 79'")["stdout"], "2\n", "the neighbour's")
+        equal(daemon().get(neighbour).json["status"], "running")
+
+
 @test("exec: logs, since, follow")
 def _():
     with daemon().sandbox() as sb:
