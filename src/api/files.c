@@ -13,18 +13,12 @@
 #include "base/json.h"
 #include "base/strbuf.h"
 #include "tool/builtin.h"
-#include "tool/run.h"
+#include "tool/file-op.h"
 
-#define ANSWER_MAX (64 * 1024 * 1024)
-
-static struct run_request builtin_request(struct api_request *req, struct sandbox *sb,
-                                          const char *tool, char **argv)
+static struct run_request op_request(struct api_request *req, struct sandbox *sb,
+                                     const struct file_op *op)
 {
-    return (struct run_request){.manager = req->options->manager,
-                                .who = req->who,
-                                .sandbox = sb,
-                                .call = {.tool = tool, .capabilities = CAPABILITY_FILE},
-                                .exec = {.argv = argv, .builtin = true, .hidden = true}};
+    return file_op_request(op, req->options->manager, req->who, sb);
 }
 
 /* The path a query names, or NULL after answering 400. */
@@ -58,18 +52,6 @@ static void on_json_abort(struct api_request *req)
     c->req = NULL;
 }
 
-static json_t *parse_answer(struct exec *e, struct error *err)
-{
-    _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(ANSWER_MAX);
-    uint64_t omitted;
-    size_t gap;
-    if (journal_collect(exec_journal(e), 1, ANSWER_MAX, &b, &omitted, &gap) < 0 || omitted) {
-        error_set(err, ERROR_TOO_LARGE, 0, "the answer is too large");
-        return NULL;
-    }
-    return json_parse_object(b.data ? b.data : "", b.len, err);
-}
-
 static void on_json_done(void *data, struct run *run, struct exec *e, const struct error *run_err)
 {
     struct json_call *c = data;
@@ -83,15 +65,17 @@ static void on_json_done(void *data, struct run *run, struct exec *e, const stru
         return;
     if (run_err)
         err = *run_err;
+    else if (has_answer)
+        answer = file_op_answer(e, &err);
     else if (builtin_check(e, &err) >= 0)
-        answer = has_answer ? parse_answer(e, &err) : json_pack("{s:b}", "ok", 1);
+        answer = json_pack("{s:b}", "ok", 1);
     if (answer)
         api_reply(req, 200, answer);
     else
         api_fail(req, &err);
 }
 
-static void run_json(struct api_request *req, const char *tool, char **argv, bool has_answer)
+static void run_json(struct api_request *req, struct file_op op, bool has_answer)
 {
     static const struct run_events events = {.on_done = on_json_done};
     struct error err = {0};
@@ -103,7 +87,7 @@ static void run_json(struct api_request *req, const char *tool, char **argv, boo
     c->has_answer = has_answer;
     req->state = c;
     req->on_abort = on_json_abort;
-    struct run_request run = builtin_request(req, sb, tool, argv);
+    struct run_request run = op_request(req, sb, &op);
     if (!run_start(&run, &events, c, &err)) {
         free(c);
         api_fail(req, &err);
@@ -113,29 +97,22 @@ static void run_json(struct api_request *req, const char *tool, char **argv, boo
 void handle_file_list(struct api_request *req)
 {
     const char *path = query_path(req);
-    if (!path)
-        return;
-    char *argv[] = {(char *)"fs-list", (char *)path,
-                    query_flag(req, "recursive") ? (char *)"recursive" : NULL, NULL};
-    run_json(req, "file.list", argv, true);
+    if (path)
+        run_json(req, file_op_list(path, query_flag(req, "recursive")), true);
 }
 
 void handle_file_stat(struct api_request *req)
 {
     const char *path = query_path(req);
-    char *argv[] = {(char *)"fs-stat", (char *)path, NULL};
     if (path)
-        run_json(req, "file.stat", argv, true);
+        run_json(req, file_op_stat(path), true);
 }
 
 void handle_file_remove(struct api_request *req)
 {
     const char *path = query_path(req);
-    if (!path)
-        return;
-    char *argv[] = {(char *)"fs-remove", (char *)path,
-                    query_flag(req, "recursive") ? (char *)"recursive" : NULL, NULL};
-    run_json(req, "file.remove", argv, false);
+    if (path)
+        run_json(req, file_op_remove(path, query_flag(req, "recursive")), false);
 }
 
 void handle_file_mkdir(struct api_request *req)
@@ -148,11 +125,10 @@ void handle_file_mkdir(struct api_request *req)
         r = json_member_bool(req->body, "parents", &parents, &err);
     if (r >= 0 && (!path || !*path))
         r = error_field(&err, "path", "'path' is missing");
-    char *argv[] = {(char *)"fs-mkdir", (char *)path, parents ? (char *)"parents" : NULL, NULL};
     if (r < 0)
         api_fail(req, &err);
     else
-        run_json(req, "file.mkdir", argv, false);
+        run_json(req, file_op_mkdir(path, parents), false);
 }
 
 void handle_file_move(struct api_request *req)
@@ -164,17 +140,15 @@ void handle_file_move(struct api_request *req)
         r = json_member_string(req->body, "to", &to, &err);
     if (r >= 0 && (!from || !to || !*from || !*to))
         r = error_field(&err, from ? "to" : "from", "'from' and 'to' are needed");
-    char *argv[] = {(char *)"fs-move", (char *)from, (char *)to, NULL};
     if (r < 0)
         api_fail(req, &err);
     else
-        run_json(req, "file.move", argv, false);
+        run_json(req, file_op_move(from, to), false);
 }
 
 void handle_processes(struct api_request *req)
 {
-    char *argv[] = {(char *)"ps", NULL};
-    run_json(req, "processes", argv, true);
+    run_json(req, file_op_processes(), true);
 }
 
 /* --- bytes out */
@@ -299,7 +273,7 @@ static void on_download_done(void *data, struct run *run, struct exec *e,
     download_free(d);
 }
 
-static void run_download(struct api_request *req, const char *tool, char **argv, const char *type)
+static void run_download(struct api_request *req, struct file_op op, const char *type)
 {
     static const struct run_events events = {on_download_started, on_download_done};
     struct error err = {0};
@@ -313,7 +287,7 @@ static void run_download(struct api_request *req, const char *tool, char **argv,
     req->state = d;
     req->on_abort = on_download_request_abort;
     struct exec_sink sink = {on_download_output, d};
-    struct run_request run = builtin_request(req, sb, tool, argv);
+    struct run_request run = op_request(req, sb, &op);
     run.exec.sink = &sink;
     if (!run_start(&run, &events, d, &err)) {
         download_free(d);
@@ -335,20 +309,14 @@ void handle_file_read(struct api_request *req)
     }
     const char *offset = http_request_query(req->http, "offset");
     const char *length = http_request_query(req->http, "length");
-    char *argv[] = {(char *)"fs-read", (char *)path,
-                    (char *)(offset   ? offset
-                             : length ? "0"
-                                      : NULL),
-                    (char *)length, NULL};
-    run_download(req, "file.read", argv, "application/octet-stream");
+    run_download(req, file_op_read(path, offset, length), "application/octet-stream");
 }
 
 void handle_tar_read(struct api_request *req)
 {
     const char *path = query_path(req);
-    char *argv[] = {(char *)"tar-create", (char *)path, NULL};
     if (path)
-        run_download(req, "file.tar.read", argv, "application/x-tar");
+        run_download(req, file_op_tar_read(path), "application/x-tar");
 }
 
 /* --- bytes in */
@@ -441,7 +409,7 @@ static void on_upload_done(void *data, struct run *run, struct exec *e, const st
         api_reply(req, 200, json_pack("{s:b}", "ok", 1));
 }
 
-static void run_upload(struct api_request *req, const char *tool, char **argv)
+static void run_upload(struct api_request *req, struct file_op op)
 {
     static const struct run_events events = {on_upload_started, on_upload_done};
     struct error err = {0};
@@ -453,7 +421,7 @@ static void run_upload(struct api_request *req, const char *tool, char **argv)
     u->max = req->options->max_upload_bytes;
     req->state = u;
     req->on_abort = on_upload_abort;
-    struct run_request run = builtin_request(req, sb, tool, argv);
+    struct run_request run = op_request(req, sb, &op);
     run.exec.open_stdin = true;
     if (!run_start(&run, &events, u, &err)) {
         upload_free(u);
@@ -468,20 +436,15 @@ void handle_file_write(struct api_request *req)
         return;
     struct error err = {0};
     const char *mode = http_request_query(req->http, "mode");
-    if (mode && (!*mode || strlen(mode) > 4 || strspn(mode, "01234567") != strlen(mode))) {
-        error_field(&err, "mode", "'mode' must be octal, such as 644");
+    if (file_op_check_mode(mode, &err) < 0)
         api_fail(req, &err);
-        return;
-    }
-    char *argv[] = {(char *)"fs-write", (char *)path, (char *)(mode ? mode : "644"),
-                    (char *)(query_flag(req, "append") ? "append" : "truncate"), NULL};
-    run_upload(req, "file.write", argv);
+    else
+        run_upload(req, file_op_write(path, mode, query_flag(req, "append")));
 }
 
 void handle_tar_write(struct api_request *req)
 {
     const char *path = query_path(req);
-    char *argv[] = {(char *)"tar-extract", (char *)path, NULL};
     if (path)
-        run_upload(req, "file.tar.write", argv);
+        run_upload(req, file_op_tar_write(path));
 }
