@@ -1,0 +1,175 @@
+/* The loop's side of the audit: a record is formatted and written, and what happened already but
+ * could not be written waits. See audit.h. */
+#include "guard/audit.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/fault.h"
+#include "base/log.h"
+#include "base/map.h"
+#include "guard/audit-internal.h"
+
+#define OWED_MAX 65536 /* more than calls can be under way */
+
+/* A record formatted when it happened; its number is given when it is written. */
+struct owed {
+    struct list node;
+    int flags;
+    char call_id[AUDIT_CALL_ID_SIZE];
+    int64_t time_ns;
+    char *rest; /* the line after its sequence number */
+    size_t len;
+};
+
+/* --- writing */
+
+static int append(struct audit *a, int flags, const char *call_id, struct error *err)
+{
+    uint64_t seq = a->seq + 1;
+    strbuf_append(&a->line, "\n", 1);
+    fault_point("audit.before-write");
+    int r = audit_file_append(&a->file, a->line.data, a->line.len, seq,
+                              a->options.fsync == AUDIT_FSYNC_ALWAYS, err);
+    if (r < 0)
+        return r;
+    fault_point("audit.written");
+    a->seq = seq;
+    audit_calls_apply(a, flags, call_id, seq);
+    return 0;
+}
+
+static int format(struct audit *a, const struct audit_record *r, struct error *err)
+{
+    int e = audit_record_format(r, a->seq + 1, clock_real_ns(), &a->line);
+    if (e == -EINVAL)
+        return error_set(err, ERROR_INTERNAL, 0, "audit: there is no kind '%s' of record",
+                         r->kind ? r->kind : "");
+    return e < 0 ? error_set(err, ERROR_TOO_LARGE, 0, "audit: the record is too large") : 0;
+}
+
+static void owed_free(struct audit *a, struct owed *o)
+{
+    list_remove(&o->node);
+    a->n_owed--;
+    free(o->rest);
+    free(o);
+}
+
+/* What could not be written before, in its order. */
+static int write_owed(struct audit *a, struct error *err)
+{
+    while (!list_empty(&a->owed)) {
+        struct owed *o = container_of(a->owed.next, struct owed, node);
+        strbuf_reset(&a->line);
+        strbuf_printf(&a->line, "{\"seq\":%llu", (unsigned long long)(a->seq + 1));
+        strbuf_append(&a->line, o->rest, o->len);
+        int r = append(a, o->flags, o->call_id, err);
+        if (r < 0)
+            return r;
+        owed_free(a, o);
+    }
+    return 0;
+}
+
+int audit_write(struct audit *a, const struct audit_record *r, uint64_t *ret_seq, struct error *err)
+{
+    if (!a)
+        return 0;
+    int e = write_owed(a, err);
+    e = e < 0 ? e : format(a, r, err);
+    e = e < 0 ? e : append(a, audit_kind_flags(r->kind), r->call_id, err);
+    if (e >= 0 && ret_seq)
+        *ret_seq = a->seq;
+    return e;
+}
+
+static void owe(struct audit *a, const struct audit_record *r)
+{
+    struct owed *o = new0(struct owed);
+    size_t head = strcspn(a->line.data, ",");
+    o->flags = audit_kind_flags(r->kind);
+    if (r->call_id)
+        memcpy(o->call_id, r->call_id, strnlen(r->call_id, sizeof(o->call_id) - 1));
+    o->rest = xstrndup(a->line.data + head, a->line.len - head);
+    o->len = a->line.len - head;
+    list_append(&a->owed, &o->node);
+    a->n_owed++;
+}
+
+void audit_note(struct audit *a, const struct audit_record *r)
+{
+    struct error err = {0};
+    if (!a || ((audit_kind_flags(r->kind) & AUDIT_KIND_ENDS) && !audit_is_open(a, r->call_id)))
+        return;
+    bool waits = write_owed(a, &err) < 0;
+    if (format(a, r, &err) < 0) {
+        log_error("audit: %s", err.message);
+        return;
+    }
+    size_t len = a->line.len;
+    if (!waits && append(a, audit_kind_flags(r->kind), r->call_id, &err) >= 0)
+        return;
+    a->line.len = len; /* without the newline */
+    if (a->n_owed == OWED_MAX) {
+        log_error("audit: a record is lost: %s", err.message);
+        return;
+    }
+    if (!a->n_owed)
+        log_error("audit: records wait to be written: %s", err.message);
+    owe(a, r);
+    /* Its end is on its way; a second one would be one too many. */
+    audit_calls_apply(a, audit_kind_flags(r->kind) & AUDIT_KIND_ENDS, r->call_id, 0);
+}
+
+/* --- life */
+
+static int on_line(void *data, const char *line, size_t len, bool complete, struct error *err)
+{
+    struct audit *a = data;
+    uint64_t seq = complete ? audit_record_seq(line, len) : 0;
+    (void)err;
+    if (seq > a->seq)
+        a->seq = seq;
+    return 0;
+}
+
+static void destroy(struct audit *a)
+{
+    list_for_each_safe(o, &a->owed, struct owed, node) owed_free(a, o);
+    audit_calls_free(a);
+    audit_file_close(&a->file);
+    strbuf_done(&a->line);
+    free(a);
+}
+
+struct audit *audit_open(const char *dir, struct store *store, const struct audit_signer *signer,
+                         const struct audit_options *o, struct error *err)
+{
+    struct audit *a = new0(struct audit);
+    (void)signer;
+    a->options = *o;
+    a->store = store;
+    strbuf_init(&a->line, AUDIT_RECORD_MAX + 1);
+    list_init(&a->owed);
+    list_init(&a->open_in_order);
+    a->open = map_new();
+    if (audit_file_open(&a->file, dir, err) < 0 || audit_file_load(&a->file, on_line, a, err) < 0) {
+        destroy(a);
+        return NULL;
+    }
+    return a;
+}
+
+void audit_close(struct audit *a)
+{
+    struct error err = {0};
+    if (!a)
+        return;
+    if (write_owed(a, &err) < 0)
+        log_error("audit: %zu records are lost: %s", a->n_owed, err.message);
+    destroy(a);
+}

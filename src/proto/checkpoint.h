@@ -1,0 +1,32 @@
+/* What the warden signs of the audit: that record `seq` had the chain hash `head`, and which
+ * checkpoint came before. It signs sequence numbers in strictly increasing order, so there is one
+ * signature for each at most, and the link to the one before makes every older checkpoint, and with
+ * it the hash of every older record, part of what the newest signature says. */
+#pragma once
+
+#include <stdint.h>
+
+#define CHECKPOINT_HASH_SIZE      32 /* SHA-256 */
+#define CHECKPOINT_KEY_SIZE       32 /* Ed25519, public */
+#define CHECKPOINT_SIGNATURE_SIZE 64
+
+enum checkpoint_purpose {
+    CHECKPOINT_PERIODIC = 1,
+    CHECKPOINT_EXPORT, /* the last line of an export */
+    _CHECKPOINT_PURPOSE_MAX,
+};
+
+struct checkpoint {
+    uint32_t purpose; /* enum checkpoint_purpose */
+    uint32_t reserved;
+    uint64_t seq;
+    uint64_t prev_seq; /* of the checkpoint signed before; 0: this is the first */
+    int64_t time_ns;   /* the warden's clock */
+    uint8_t head[CHECKPOINT_HASH_SIZE];
+    uint8_t prev[CHECKPOINT_HASH_SIZE]; /* SHA-256 of the statement signed before, or zeros */
+    uint8_t signature[CHECKPOINT_SIGNATURE_SIZE];
+};
+
+#define CHECKPOINT_STATEMENT_SIZE (24 + 1 + 8 + 8 + 8 + 2 * CHECKPOINT_HASH_SIZE)
+/* The bytes that are signed: magic, purpose, then the members above, numbers big-endian. */
+void checkpoint_statement(const struct checkpoint *c, uint8_t out[CHECKPOINT_STATEMENT_SIZE]);
