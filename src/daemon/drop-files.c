@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/landlock.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/landlock.h"
 #include "base/log.h"
 
 #define ROOT_SIZE "size=64k,nr_inodes=64,mode=0755"
@@ -145,95 +145,53 @@ int drop_root(const char *state_path, int state_fd, struct error *err)
     return r < 0 ? r : enter_root(err);
 }
 
-/* --- Landlock. The installed header may be older than the kernel: newer names are spelled here. */
+/* --- Landlock */
 
-#define FS_TRUNCATE           (1ULL << 14) /* ABI 3 */
-#define FS_IOCTL_DEV          (1ULL << 15) /* ABI 5 */
-#define NET_BIND              (1ULL << 0)  /* ABI 4 */
-#define NET_CONNECT           (1ULL << 1)
-#define SCOPE_ABSTRACT_SOCKET (1ULL << 0) /* ABI 6 */
-#define SCOPE_SIGNAL          (1ULL << 1)
-
-#define FS_READ (LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR)
-#define FS_ABI1 ((LANDLOCK_ACCESS_FS_MAKE_SYM << 1) - 1)
+#define FS_READ (LANDLOCK_READ_FILE | LANDLOCK_READ_DIR)
 /* Plain files and directories: no devices, no programs. */
 #define FS_STATE                                                                                   \
-    (FS_READ | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_DIR |                     \
-     LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_MAKE_REG |  \
-     LANDLOCK_ACCESS_FS_REFER | FS_TRUNCATE)
-
-struct ruleset {
-    uint64_t fs, net, scoped;
-};
-
-static struct ruleset ruleset_for(int abi)
-{
-    struct ruleset r = {.fs = FS_ABI1};
-    if (abi >= 2)
-        r.fs |= LANDLOCK_ACCESS_FS_REFER;
-    if (abi >= 3)
-        r.fs |= FS_TRUNCATE;
-    if (abi >= 4)
-        r.net = NET_BIND | NET_CONNECT;
-    if (abi >= 5)
-        r.fs |= FS_IOCTL_DEV;
-    if (abi >= 6)
-        r.scoped = SCOPE_ABSTRACT_SOCKET | SCOPE_SIGNAL;
-    return r;
-}
+    (FS_READ | LANDLOCK_WRITE_FILE | LANDLOCK_REMOVE_DIR | LANDLOCK_REMOVE_FILE |                  \
+     LANDLOCK_MAKE_DIR | LANDLOCK_MAKE_REG | LANDLOCK_REFER | LANDLOCK_TRUNCATE)
 
 /* 0 also when there is no such file. */
-static int allow(int ruleset, const struct ruleset *handled, const char *path, uint64_t access)
+static int allow(int ruleset, const struct landlock_rights *refused, const char *path,
+                 uint64_t rights)
 {
     _cleanup_close_ int fd = open(path, O_PATH | O_CLOEXEC);
-    struct stat st;
-    if (fd < 0 || fstat(fd, &st) < 0)
+    if (fd < 0)
         return errno == ENOENT || errno == EACCES ? 0 : -errno;
-    if (!S_ISDIR(st.st_mode))
-        access &= LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE | FS_TRUNCATE;
-    struct landlock_path_beneath_attr rule = {.allowed_access = access & handled->fs,
-                                              .parent_fd = fd};
-    return syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &rule, 0) < 0
-               ? -errno
-               : 0;
+    return landlock_ruleset_allow(ruleset, fd, rights & refused->fs);
 }
 
 /* 0 without Landlock in the kernel, which is logged; else the version. */
-static int open_ruleset(struct ruleset *handled, bool with_network, int *ret_fd)
+static int open_ruleset(struct landlock_rights *refused, bool with_network, int *ret_fd)
 {
-    int abi = (int)syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
+    int abi = landlock_abi();
     if (abi < 1) {
         log_warn("no landlock in this kernel: one wall less around pid=%d", getpid());
         return 0;
     }
-    *handled = ruleset_for(abi);
+    *refused = landlock_known(abi);
     if (with_network)
-        handled->net = 0;
-    /* Older kernels know a shorter struct; what they do not know is 0 and may be left out. */
-    size_t size = abi >= 6 ? sizeof(*handled) : abi >= 4 ? 2 * sizeof(uint64_t) : sizeof(uint64_t);
-    *ret_fd = (int)syscall(SYS_landlock_create_ruleset, handled, size, 0);
-    return *ret_fd < 0 ? -errno : abi;
-}
-
-static int restrict_self(int ruleset)
-{
-    return syscall(SYS_landlock_restrict_self, ruleset, 0) < 0 ? -errno : 0;
+        refused->net = 0;
+    *ret_fd = landlock_ruleset_open(abi, refused);
+    return *ret_fd < 0 ? *ret_fd : abi;
 }
 
 int drop_files(const char *state_path, struct error *err)
 {
-    struct ruleset handled;
+    struct landlock_rights refused;
     _cleanup_close_ int ruleset = -1;
-    int r = open_ruleset(&handled, false, &ruleset);
+    int r = open_ruleset(&refused, false, &ruleset);
     if (r == 0)
         return 0;
     if (r > 0)
-        r = allow(ruleset, &handled, state_path, FS_STATE);
+        r = allow(ruleset, &refused, state_path, FS_STATE);
     for (size_t i = 0; r == 0 && i < ELEMENTS(kept); i++)
-        r = allow(ruleset, &handled, kept[i].path,
-                  FS_READ | (kept[i].device ? LANDLOCK_ACCESS_FS_WRITE_FILE : 0));
+        r = allow(ruleset, &refused, kept[i].path,
+                  FS_READ | (kept[i].device ? LANDLOCK_WRITE_FILE : 0));
     if (r == 0)
-        r = restrict_self(ruleset);
+        r = landlock_restrict(ruleset);
     return r < 0 ? error_set(err, ERROR_INTERNAL, -r, "landlock") : 0;
 }
 
@@ -246,15 +204,15 @@ static const char *const lookup[] = {
 
 int drop_gateway_files(struct error *err)
 {
-    struct ruleset handled;
+    struct landlock_rights refused;
     _cleanup_close_ int ruleset = -1;
-    int r = open_ruleset(&handled, true, &ruleset);
+    int r = open_ruleset(&refused, true, &ruleset);
     if (r == 0)
         return 0;
     r = r < 0 ? r : 0;
     for (size_t i = 0; r == 0 && i < ELEMENTS(lookup); i++)
-        r = allow(ruleset, &handled, lookup[i], FS_READ);
+        r = allow(ruleset, &refused, lookup[i], FS_READ);
     if (r == 0)
-        r = restrict_self(ruleset);
+        r = landlock_restrict(ruleset);
     return r < 0 ? error_set(err, ERROR_INTERNAL, -r, "landlock") : 0;
 }

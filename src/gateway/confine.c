@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
-#include <linux/landlock.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -11,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/landlock.h"
 #include "base/log.h"
 
 int confine_descriptors(int sock)
@@ -51,17 +51,13 @@ int confine_identity(uid_t uid, gid_t gid)
 
 void confine_files(void)
 {
-    struct landlock_ruleset_attr attr = {
-        .handled_access_fs = LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_WRITE_FILE |
-                             LANDLOCK_ACCESS_FS_REMOVE_DIR | LANDLOCK_ACCESS_FS_REMOVE_FILE |
-                             LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_DIR |
-                             LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_MAKE_SOCK |
-                             LANDLOCK_ACCESS_FS_MAKE_FIFO | LANDLOCK_ACCESS_FS_MAKE_BLOCK |
-                             LANDLOCK_ACCESS_FS_MAKE_SYM,
-    };
-    _cleanup_close_ int fd = (int)syscall(SYS_landlock_create_ruleset, &attr, sizeof(attr), 0);
-    if (fd < 0 || syscall(SYS_landlock_restrict_self, fd, 0) < 0)
-        log_warn("gateway runs without landlock error=%d", errno);
+    int abi = landlock_abi();
+    struct landlock_rights refused = {.fs = landlock_known(abi).fs &
+                                            ~(LANDLOCK_READ_FILE | LANDLOCK_READ_DIR)};
+    _cleanup_close_ int fd = landlock_ruleset_open(abi, &refused);
+    int r = fd < 0 ? fd : landlock_restrict(fd);
+    if (r < 0)
+        log_warn("gateway runs without landlock error=%d", -r);
 }
 
 void confine_signals(void)

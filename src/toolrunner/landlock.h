@@ -1,15 +1,10 @@
-/* Landlock domains of a command. Both functions run in a child that shares the runner's memory, so
- * they allocate nothing. */
+/* The Landlock domain of a command. Runs in a child that shares the runner's memory, so
+ * it allocates nothing. */
 #pragma once
 
 #include <stdbool.h>
 
 struct msg_spawn;
-
-#define LANDLOCK_ABI_TRUNCATE 3 /* before it, emptying a file is nobody's right to refuse */
-
-/* The kernel's ABI, 0 where Landlock is missing or off. */
-int landlock_abi(void);
 
 /* Enters a domain. With narrow, only the system's directories (to read and run) and msg->paths stay
  * reachable. In any case a process in it cannot trace one outside of it, and from ABI 6 on cannot

@@ -1,7 +1,6 @@
 /* Compiled at configure time: can musl-gcc make the runner, with the kernel's headers and the
  * static jansson of this system? */
 #include <jansson.h>
-#include <linux/landlock.h>
 #include <linux/openat2.h>
 #include <linux/vm_sockets.h>
 #include <sys/syscall.h>

@@ -14,6 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/fd.h"
+#include "base/landlock.h"
 #include "base/log.h"
 #include "toolrunner/descendants.h"
 #include "toolrunner/exec.h"

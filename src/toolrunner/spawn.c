@@ -18,6 +18,7 @@
 
 #include "base/alloc.h"
 #include "base/fd.h"
+#include "base/landlock.h"
 #include "proto/message.h"
 #include "toolrunner/builtin.h"
 #include "toolrunner/descendants.h"

@@ -22,6 +22,7 @@
 
 #include "base/alloc.h"
 #include "base/fd.h"
+#include "base/landlock.h"
 #include "warden/cgroup.h"
 #include "warden/landlock.h"
 #include "warden/mount.h"

@@ -1,15 +1,9 @@
 /* Landlock as a second wall behind the mount namespace. */
 #pragma once
 
-#include <stdbool.h>
-
-/* The kernel's version of the interface, 0 without Landlock. */
-int landlock_abi(void);
 /* A ruleset: everything below "/" may be read and executed; writing is left to the given places
  * (NULL-terminated paths of the calling process's root), device nodes and /proc. From ABI 6 on,
  * signals and abstract sockets do not leave the sandbox. Rules stick to what the paths name now.
  * Returns a descriptor or -errno. */
 int landlock_open(int abi, const char *const *writable);
 int landlock_allow_writing(int ruleset_fd, int abi, const char *path);
-/* Applies it to the calling process, for good. no_new_privs must be set. */
-int landlock_restrict(int ruleset_fd);

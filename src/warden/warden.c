@@ -16,6 +16,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/landlock.h"
 #include "base/log.h"
 #include "base/map.h"
 #include "warden/control.h"
