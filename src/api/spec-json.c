@@ -1,10 +1,10 @@
 #include "api/spec-json.h"
 
 #include <errno.h>
-#include <openssl/evp.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/base64.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/path.h"
@@ -276,17 +276,8 @@ static int parse_command(const json_t *body, struct exec_json *x, struct error *
 
 static int decode_base64(const char *text, struct run_file *f, struct error *err)
 {
-    size_t n = strlen(text);
-    f->data = xcalloc(1, n / 4 * 3 + 4);
-    int len =
-        n % 4 ? -1 : EVP_DecodeBlock((unsigned char *)f->data, (const unsigned char *)text, (int)n);
-    if (len < 0)
+    if (base64_decode(text, strlen(text), &f->data, &f->len) < 0)
         return error_field(err, "files", "content_base64 of '%.80s' is not base64", f->path);
-    f->len = (size_t)len;
-    while (n && text[n - 1] == '=' && f->len) {
-        n--;
-        f->len--;
-    }
     return 0;
 }
 

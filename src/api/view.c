@@ -1,11 +1,11 @@
 #include "api/view.h"
 
 #include <assert.h>
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/base64.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
@@ -160,15 +160,6 @@ json_t *view_exec(const struct exec *e)
     return o;
 }
 
-static json_t *base64(const char *data, size_t len)
-{
-    char *text = xcalloc(1, 4 * ((len + 2) / 3) + 1);
-    int n = EVP_EncodeBlock((unsigned char *)text, (const unsigned char *)data, (int)len);
-    json_t *s = json_stringn_nocheck(text, (size_t)n);
-    free(text);
-    return s;
-}
-
 void view_set_bytes(json_t *obj, const char *key, const char *data, size_t len)
 {
     bool lossy;
@@ -176,7 +167,9 @@ void view_set_bytes(json_t *obj, const char *key, const char *data, size_t len)
     if (lossy) {
         char name[64];
         snprintf(name, sizeof(name), "%s_base64", key);
-        json_object_set_new(obj, name, base64(data, len));
+        size_t encoded_len;
+        _cleanup_free_ char *encoded = base64_encode(data, len, &encoded_len);
+        json_object_set_new(obj, name, json_stringn_nocheck(encoded, encoded_len));
     }
 }
 

@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #include "base/alloc.h"
+#include "base/base64.h"
 #include "base/utf8.h"
 
 #define REPLACEMENT    "\xef\xbf\xbd"
@@ -163,19 +164,8 @@ void body_strip_controls(struct strbuf *b)
 
 static json_t *base64_json(const char *data, size_t len)
 {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const unsigned char *p = (const unsigned char *)data;
-    size_t out_len = (len + 2) / 3 * 4;
-    _cleanup_free_ char *out = xcalloc(1, out_len + 1);
-    for (size_t i = 0, o = 0; i < len; i += 3, o += 4) {
-        size_t left = len - i;
-        uint32_t v = (uint32_t)p[i] << 16 | (left > 1 ? (uint32_t)p[i + 1] << 8 : 0) |
-                     (left > 2 ? p[i + 2] : 0);
-        out[o] = digits[v >> 18];
-        out[o + 1] = digits[v >> 12 & 63];
-        out[o + 2] = left > 1 ? digits[v >> 6 & 63] : '=';
-        out[o + 3] = left > 2 ? digits[v & 63] : '=';
-    }
+    size_t out_len;
+    _cleanup_free_ char *out = base64_encode(data, len, &out_len);
     return json_stringn_nocheck(out, out_len);
 }
 
