@@ -25,6 +25,22 @@ struct file_op file_op_processes(void)
     return (struct file_op){"processes", {"ps"}};
 }
 
+struct file_op file_op_lines(const char *path, const char *first, const char *count,
+                             const char *max_bytes)
+{
+    return (struct file_op){"file.read", {"fs-lines", path, first, count, max_bytes}};
+}
+
+struct file_op file_op_edit(const char *path)
+{
+    return (struct file_op){"file.write", {"fs-edit", path}};
+}
+
+struct file_op file_op_search(const char *path)
+{
+    return (struct file_op){"file.search", {"fs-search", path}};
+}
+
 struct file_op file_op_mkdir(const char *path, bool parents)
 {
     return (struct file_op){"file.mkdir", {"fs-mkdir", path, parents ? "parents" : NULL}};

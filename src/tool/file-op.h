@@ -22,6 +22,13 @@ struct file_op {
 struct file_op file_op_list(const char *path, bool recursive);
 struct file_op file_op_stat(const char *path);
 struct file_op file_op_processes(void);
+/* Lines of a text: the first to read, how many, and how many bytes at most, in decimal. */
+struct file_op file_op_lines(const char *path, const char *first, const char *count,
+                             const char *max_bytes);
+/* The same, with {"old_text","new_text","replace_all"} as input. */
+struct file_op file_op_edit(const char *path);
+/* The same, with {"pattern","literal","ignore_case","glob","max_matches"} as input. */
+struct file_op file_op_search(const char *path);
 /* No answer but success. */
 struct file_op file_op_mkdir(const char *path, bool parents);
 struct file_op file_op_move(const char *from, const char *to);

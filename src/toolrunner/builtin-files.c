@@ -15,6 +15,7 @@
 #include "base/fd.h"
 #include "toolrunner/builtin-io.h"
 #include "toolrunner/builtin.h"
+#include "toolrunner/replace-file.h"
 #include "toolrunner/tree.h"
 
 #define COPY_SIZE 65536
@@ -73,51 +74,17 @@ int builtin_fs_read(int argc, char **argv)
     return r < 0 ? builtin_failure(-r, "%s", argv[1]) : 0;
 }
 
-/* Where a write through path ends up: symlinks are followed, as open() would. */
-static const char *write_target(const char *path, char real[PATH_MAX])
-{
-    struct stat st;
-    if (lstat(path, &st) == 0 && S_ISLNK(st.st_mode) && realpath(path, real))
-        return real;
-    return path;
-}
-
-static int write_in_place(const char *path, mode_t mode, int how)
+static int append_stdin(const char *path, mode_t mode)
 {
     _cleanup_close_ int fd =
-        open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | how, mode);
+        open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | O_APPEND, mode);
     return fd < 0 ? -errno : copy(0, fd, UINT64_MAX);
 }
 
-/* A file without a name becomes path; for a moment it has a name of its own beside it. */
-static int name_file(int fd, const char *dir, const char *path)
+static int fill_from_stdin(int fd, void *arg)
 {
-    char source[64];
-    _cleanup_free_ char *temp =
-        xasprintf("%s/.mas-%d-%llx", dir, (int)getpid(), (unsigned long long)clock_mono_ns());
-    snprintf(source, sizeof(source), "/proc/self/fd/%d", fd);
-    if (linkat(AT_FDCWD, source, AT_FDCWD, temp, AT_SYMLINK_FOLLOW) < 0)
-        return -errno;
-    if (rename(temp, path) == 0)
-        return 0;
-    int r = -errno;
-    unlink(temp);
-    return r;
-}
-
-/* All or nothing: readers see the old content or the new, and a write that is killed half-way (its
- * sender left) leaves nothing behind. */
-static int write_replacing(const char *path, mode_t mode)
-{
-    const char *slash = strrchr(path, '/');
-    _cleanup_free_ char *dir = slash ? xstrndup(path, (size_t)(slash - path) + 1) : xstrdup(".");
-    _cleanup_close_ int fd = open(dir, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
-    if (fd < 0) /* not ours to write, or a file system without O_TMPFILE */
-        return write_in_place(path, mode, O_TRUNC);
-    int r = copy(0, fd, UINT64_MAX);
-    if (r >= 0 && fchmod(fd, mode) < 0)
-        r = -errno;
-    return r < 0 ? r : name_file(fd, dir, path);
+    (void)arg;
+    return copy(0, fd, UINT64_MAX);
 }
 
 int builtin_fs_write(int argc, char **argv)
@@ -132,7 +99,7 @@ int builtin_fs_write(int argc, char **argv)
     int r = tree_make_parents(argv[1], 0755);
     if (r < 0)
         return builtin_failure(-r, "%s", argv[1]);
-    const char *path = write_target(argv[1], real);
+    const char *path = replace_target(argv[1], real);
     if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
         return builtin_failure(EISDIR, "%s", argv[1]);
     if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
@@ -140,9 +107,9 @@ int builtin_fs_write(int argc, char **argv)
     if (!*argv[1] || argv[1][strlen(argv[1]) - 1] == '/')
         return builtin_failure_code("invalid_request", "'%s' names no file", argv[1]);
     if (argv[3][0] == 'a')
-        r = write_in_place(path, (mode_t)mode, O_APPEND);
+        r = append_stdin(path, (mode_t)mode);
     else
-        r = write_replacing(path, (mode_t)mode);
+        r = replace_file(path, (mode_t)mode, fill_from_stdin, NULL);
     return r < 0 ? builtin_failure(-r, "%s", argv[1]) : 0;
 }
 

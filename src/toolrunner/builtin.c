@@ -13,6 +13,8 @@ static const struct builtin builtins[] = {
     {"fs-mkdir", builtin_fs_mkdir},       {"fs-remove", builtin_fs_remove},
     {"fs-move", builtin_fs_move},         {"tar-create", builtin_tar_create},
     {"tar-extract", builtin_tar_extract}, {"ps", builtin_ps},
+    {"fs-lines", builtin_fs_lines},       {"fs-edit", builtin_fs_edit},
+    {"fs-search", builtin_fs_search},
 };
 
 static int run_tool(int argc, char **argv)

@@ -1,0 +1,138 @@
+/* fs-edit: replaces one text by another in a file, which must have it exactly once unless all are
+ * meant. {"old_text","new_text","replace_all"} on stdin, {"replacements","line","size"} out. One
+ * step for the caller, so that nobody's write gets lost between a read and a write. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/strbuf.h"
+#include "toolrunner/builtin-io.h"
+#include "toolrunner/builtin.h"
+#include "toolrunner/replace-file.h"
+
+#define EDIT_MAX (16 * 1024 * 1024) /* of the file, before and after */
+
+struct edit {
+    const char *old_text, *new_text;
+    bool all;
+};
+
+static int parse_edit(const json_t *input, struct edit *e, struct error *err)
+{
+    int r = json_member_string(input, "old_text", &e->old_text, err);
+    if (r >= 0)
+        r = json_member_string(input, "new_text", &e->new_text, err);
+    if (r >= 0)
+        r = json_member_bool(input, "replace_all", &e->all, err);
+    if (r >= 0 && (!e->old_text || !e->new_text || !*e->old_text))
+        r = error_field(err, "old_text", "'old_text' and 'new_text' are needed");
+    if (r >= 0 && strcmp(e->old_text, e->new_text) == 0)
+        r = error_field(err, "new_text", "'new_text' is the same as 'old_text'");
+    return r;
+}
+
+static int read_file(const char *path, struct strbuf *b, struct stat *st)
+{
+    _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (fd < 0 || fstat(fd, st) < 0)
+        return -errno;
+    if (!S_ISREG(st->st_mode))
+        return S_ISDIR(st->st_mode) ? -EISDIR : -EINVAL;
+    for (;;) {
+        int r = strbuf_reserve(b, 65536);
+        if (r < 0)
+            return r;
+        ssize_t n = read(fd, b->data + b->len, 65536);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return n < 0 ? -errno : 0;
+        strbuf_commit(b, (size_t)n);
+    }
+}
+
+/* How often; *ret_line is the line of the first. */
+static size_t count_matches(const struct strbuf *b, const char *text, size_t *ret_line)
+{
+    size_t n = 0, len = strlen(text);
+    const char *at = b->data ? b->data : "", *end = at + b->len;
+    *ret_line = 0;
+    for (const char *hit; (hit = memmem(at, (size_t)(end - at), text, len)); at = hit + len) {
+        if (n++ == 0) {
+            *ret_line = 1;
+            for (const char *p = b->data; p < hit; p++)
+                *ret_line += *p == '\n';
+        }
+    }
+    return n;
+}
+
+static int replace_all(const struct strbuf *b, const struct edit *e, struct strbuf *out)
+{
+    size_t len = strlen(e->old_text);
+    const char *at = b->data, *end = at + b->len;
+    int r = 0;
+    for (const char *hit; r >= 0 && (hit = memmem(at, (size_t)(end - at), e->old_text, len));
+         at = hit + len) {
+        r = strbuf_append(out, at, (size_t)(hit - at));
+        if (r >= 0)
+            r = strbuf_puts(out, e->new_text);
+    }
+    return r < 0 ? r : strbuf_append(out, at, (size_t)(end - at));
+}
+
+static int fill_from_buffer(int fd, void *arg)
+{
+    const struct strbuf *b = arg;
+    return fd_write_all(fd, b->data ? b->data : "", b->len);
+}
+
+static int check_count(const char *path, size_t n, bool all)
+{
+    if (n == 0)
+        return builtin_failure_code("not_found", "%s: 'old_text' is not in the file", path);
+    if (n > 1 && !all)
+        return builtin_failure_code("conflict", "%s: 'old_text' is there %zu times", path, n);
+    return 0;
+}
+
+static int edit_file(const char *path, const struct edit *e)
+{
+    char real[PATH_MAX];
+    struct stat st;
+    size_t line;
+    _cleanup_strbuf_ struct strbuf before = STRBUF_INIT(EDIT_MAX), after = STRBUF_INIT(EDIT_MAX);
+    int r = read_file(path, &before, &st);
+    if (r < 0)
+        return builtin_failure(-r, "%s", path);
+    size_t n = count_matches(&before, e->old_text, &line);
+    if (check_count(path, n, e->all))
+        return 1;
+    r = replace_all(&before, e, &after);
+    if (r >= 0)
+        r = replace_file(replace_target(path, real), st.st_mode & 07777, fill_from_buffer, &after);
+    if (r < 0)
+        return builtin_failure(-r, "%s", path);
+    _cleanup_json_ json_t *o = json_pack("{s:I, s:I, s:I}", "replacements", (json_int_t)n, "line",
+                                         (json_int_t)line, "size", (json_int_t)after.len);
+    return builtin_print(o);
+}
+
+int builtin_fs_edit(int argc, char **argv)
+{
+    struct error err = {0};
+    struct edit e = {0};
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(BUILTIN_INPUT_MAX);
+    if (argc != 2)
+        return builtin_failure_code("invalid_request", "usage: fs-edit PATH");
+    if (builtin_read_input(&text) < 0)
+        return builtin_failure_code("too_large", "the texts are too large");
+    _cleanup_json_ json_t *input = json_parse_object(text.data ? text.data : "", text.len, &err);
+    if (!input || parse_edit(input, &e, &err) < 0)
+        return builtin_failure_code("invalid_request", "%s", err.message);
+    return edit_file(argv[1], &e);
+}
