@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "base/strbuf.h"
+#include "guard/keys.h"
 
 #define REPLY_MAX (256 * 1024 * 1024)
 
@@ -106,8 +107,11 @@ json_t *api_error_body(enum route_style style, const struct error *err)
 
 void api_fail(struct api_request *req, const struct error *err)
 {
-    if (req->http && err->code == ERROR_LIMIT)
-        http_response_header(req->http, "Retry-After", "1");
+    if (req->http && err->code == ERROR_LIMIT) {
+        char seconds[16];
+        snprintf(seconds, sizeof(seconds), "%u", req->retry_after_s ? req->retry_after_s : 1);
+        http_response_header(req->http, "Retry-After", seconds);
+    }
     if (err->code == ERROR_INTERNAL)
         log_error("request failed id=%s: %s", req->request_id, err->message);
     api_reply(req, error_code_http(err->code), api_error_body(req->route->style, err));
@@ -281,6 +285,10 @@ static int check_access(struct api_request *req, struct error *err)
     if (r < 0 || (req->route->flags & ROUTE_OPEN))
         return r;
     r = auth_identify(req->options, req->http, &req->identity, err);
+    if (r < 0)
+        return r;
+    http_request_set_tag(req->http, req->who->key);
+    r = keys_admit(req->options->keys, req->who->key, &req->retry_after_s, err);
     return r < 0 ? r : auth_check_role(req->who, req->route->roles, err);
 }
 

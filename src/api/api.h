@@ -10,8 +10,9 @@
 #include "tool/tool.h"
 
 struct api;
-struct sandbox;
 struct http_request;
+struct keys;
+struct sandbox;
 
 struct api_options {
     uv_loop_t *loop;
@@ -20,7 +21,9 @@ struct api_options {
     struct runtime_host *host;
     struct tool_options tool;
     const struct spec *default_spec;
-    const char *token; /* NULL: none asked for */
+    const char *token; /* NULL: none */
+    struct keys *keys; /* NULL: none */
+    bool require_keys; /* every call needs a key or the token, even while there is no key */
     char *const *allowed_origins;
     char *const *allowed_hosts; /* names accepted in Host besides IP literals and localhost */
     bool debug_endpoints;

@@ -9,6 +9,7 @@
 #include "api/api.h"
 #include "base/error.h"
 #include "guard/identity.h"
+#include "guard/keys.h"
 #include "net/http.h"
 
 /* The name without its port and brackets; false when it is not a host at all. */
@@ -88,17 +89,25 @@ static const char *find_secret(struct http_request *http)
     return header + 7 + strspn(header + 7, " ");
 }
 
+bool auth_is_needed(const struct api_options *o)
+{
+    return o->token || o->require_keys || keys_any(o->keys);
+}
+
 int auth_identify(const struct api_options *o, struct http_request *http, struct identity *ret,
                   struct error *err)
 {
     const char *given = find_secret(http);
-    if (!o->token)
-        *ret = identity_local;
-    else if (given && token_equal(given, o->token))
+    if (given && o->token && token_equal(given, o->token))
         *ret = identity_token;
+    else if (given && keys_identify(o->keys, given, ret) == 0)
+        return 0;
+    else if (!auth_is_needed(o))
+        *ret = identity_local;
     else
         return error_set(err, ERROR_UNAUTHORIZED, 0,
-                         given ? "the token is wrong" : "a token is needed");
+                         given ? "the key or token is wrong, or has ended"
+                               : "a key or token is needed");
     return 0;
 }
 

@@ -1,6 +1,8 @@
 /* Who may ask: the token, and that a web page in somebody's browser cannot. */
 #pragma once
 
+#include <stdbool.h>
+
 struct api_options;
 struct error;
 struct http_request;
@@ -9,6 +11,8 @@ struct identity;
 /* Host must name this machine (an IP literal, localhost, or an allowed name), so that a page which
  * rebinds its own name to us is refused; Origin, where sent, must be ours or allowed. */
 int auth_check_source(const struct api_options *o, struct http_request *http, struct error *err);
+/* Whether everybody has to say who they are. */
+bool auth_is_needed(const struct api_options *o);
 /* Who sent it: Bearer or X-Sandbox-Token, compared in constant time. ERROR_UNAUTHORIZED for nobody
  * we know, where that matters. */
 int auth_identify(const struct api_options *o, struct http_request *http, struct identity *ret,

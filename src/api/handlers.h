@@ -55,6 +55,12 @@ void handle_file_mkdir(struct api_request *req);
 void handle_file_move(struct api_request *req);
 void handle_tar_read(struct api_request *req);
 void handle_tar_write(struct api_request *req);
+/* keys.c */
+void handle_key_list(struct api_request *req);
+void handle_key_add(struct api_request *req);
+void handle_key_revoke(struct api_request *req);
+void handle_key_rotate(struct api_request *req);
+void handle_identity(struct api_request *req);
 /* status.c */
 void handle_healthz(struct api_request *req);
 void handle_metrics(struct api_request *req);

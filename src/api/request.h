@@ -34,6 +34,7 @@ struct api_request {
     json_t *body; /* of JSON routes: an object, or NULL where it is optional and absent */
     char request_id[API_REQUEST_ID_MAX + 1];
     struct idempotency *idempotency;
+    unsigned retry_after_s; /* of a 429; 0: one */
     /* the handler's own */
     void *state;
     void (*on_abort)(struct api_request *req);

@@ -96,6 +96,16 @@ const struct route routes[] = {
     {PUT_, SB "/files/tar", STYLE_NATIVE, ROUTE_RAW | ROUTE_EXECUTES, handle_tar_write,
      "upload a tar into a directory", ROLE_AGENT},
 
+    /* keys */
+    {GET_, "/v1/identity", STYLE_NATIVE, 0, handle_identity, "who asks, as the daemon sees it",
+     ROLES_ALL},
+    {GET_, "/v1/keys", STYLE_NATIVE, 0, handle_key_list, "all keys, without their secrets",
+     ROLE_ADMIN},
+    {POST_, "/v1/keys", STYLE_NATIVE, ROUTE_BODY, handle_key_add, "make a key", ROLE_ADMIN},
+    {DELETE_, "/v1/keys/{id}", STYLE_NATIVE, 0, handle_key_revoke, "revoke a key", ROLE_ADMIN},
+    {POST_, "/v1/keys/{id}/rotate", STYLE_NATIVE, ROUTE_BODY_OPTIONAL, handle_key_rotate,
+     "give a key another secret", ROLE_ADMIN},
+
     /* for protocol test suites */
     {POST_, "/v1/debug/echo", STYLE_NATIVE, ROUTE_RAW | ROUTE_DEBUG, handle_debug_echo,
      "echo a body", ROLES_ALL},

@@ -49,6 +49,14 @@ static const struct flag_entry flags[] = {
     [FLAG_RECURSIVE] = {"r", FLAG_KIND_BOOL, NULL, "with what is in directories"},
     [FLAG_JSON] = {"json", FLAG_KIND_BOOL, NULL, "print the daemon's JSON"},
     [FLAG_CLEAN] = {"clean", FLAG_KIND_BOOL, NULL, "remove what a killed daemon left behind"},
+    [FLAG_ROLES] = {"roles", FLAG_KIND_TEXT, "A,B",
+                    "of agent, operator, approver, auditor, admin (default agent)"},
+    [FLAG_EXPIRES] = {"expires", FLAG_KIND_TEXT, "DURATION", "the key ends after this long: 720h"},
+    [FLAG_QUOTA] = {"quota", FLAG_KIND_LIST, "NAME=N",
+                    "max_sandboxes, max_execs or requests_per_minute; 0: any number (may be "
+                    "repeated)"},
+    [FLAG_STATE_DIR] = {"state-dir", FLAG_KIND_TEXT, "DIR",
+                        "work on the state directory of a daemon that is not running"},
 };
 static_assert(ELEMENTS(flags) == _FLAG_MAX, "a row per flag");
 static_assert(_FLAG_MAX <= 64, "flags of a command are a 64-bit mask");

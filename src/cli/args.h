@@ -38,6 +38,10 @@ enum flag {
     FLAG_RECURSIVE,
     FLAG_JSON,
     FLAG_CLEAN,
+    FLAG_ROLES,
+    FLAG_EXPIRES,
+    FLAG_QUOTA,
+    FLAG_STATE_DIR,
     _FLAG_MAX,
 };
 #define FLAG_BIT(f)      (UINT64_C(1) << (FLAG_##f))

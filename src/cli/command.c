@@ -51,6 +51,16 @@ const struct command commands[] = {
      FLAGS_CONNECTION | FLAG_BIT(ID) | FLAG_BIT(EXEC_ID), 0, 0, false, cmd_exec_status},
     {"exec-cancel", GROUP_SANDBOX, "-id ID -exec-id E", "end an exec", NULL,
      FLAGS_CONNECTION | FLAG_BIT(ID) | FLAG_BIT(EXEC_ID), 0, 0, false, cmd_exec_cancel},
+    {"keys", GROUP_HOST, "add NAME | ls | rm ID | rotate ID", "make, list and end keys",
+     "A key's secret is printed once, by add and rotate; the daemon keeps only a hash of it. rm "
+     "and\n"
+     "rotate end the old secret at once, and what is open in its name. The first key must have "
+     "the\n"
+     "role admin; make it over the daemon's unix socket, with its token, or while it is stopped\n"
+     "with -state-dir.",
+     FLAGS_CONNECTION | FLAG_BIT(ROLES) | FLAG_BIT(EXPIRES) | FLAG_BIT(QUOTA) |
+         FLAG_BIT(STATE_DIR) | FLAG_BIT(JSON),
+     1, 2, false, cmd_keys},
     {"doctor", GROUP_HOST, "[-clean] [-json]",
      "say what this host can enforce, and how to get more",
      "With -clean, removes cgroups and files of daemons that were killed.",

@@ -21,7 +21,7 @@
 #include "daemon/handover.h"
 #include "daemon/listeners.h"
 #include "daemon/programs.h"
-#include "daemon/state-dir.h"
+#include "store/state-dir.h"
 #include "daemon/supervise.h"
 #include "daemon/gateway-stage.h"
 #include "warden/warden.h"

@@ -82,7 +82,8 @@ const struct config_key config_keys[] = {
     PATH(tls_key, NULL, "PEM private key of tls_cert"),
     INTERNAL(tls_cert_pem),
     INTERNAL(tls_key_pem),
-    BOOL(insecure, "false", "allow listening beyond loopback without a token"),
+    BOOL(require_keys, "false", "every call needs a key or the token, even while there is no key"),
+    BOOL(insecure, "false", "allow listening beyond loopback without a token or require_keys"),
     LIST(CONFIG_LIST, allowed_origins, "origins of web pages that may call (scheme://host[:port])"),
     LIST(CONFIG_LIST, allowed_hosts_header,
          "names accepted in the Host header beside loopback names and the listen addresses"),
@@ -167,6 +168,12 @@ const struct config_key config_keys[] = {
     DURATION(write_timeout, "60s", 1, DAYS, "a client that reads nothing of its answer"),
     SIZE(ws_max_message, "1Mi", KIB, GIB, "WebSocket message"),
     DURATION(ws_ping, "30s", 0, DAYS, "between two WebSocket pings; 0: none"),
+
+    GROUP("Keys"),
+    INT(max_keys, "1000", 1, 100000, "keys on record; the oldest ended ones make room for new ones"),
+    INT(key_max_sandboxes, "0", 0, 100000, "sandboxes of a key that has no quota of its own; 0: any number"),
+    INT(key_max_execs, "0", 0, 1000000, "running commands of such a key; 0: any number"),
+    INT(key_requests_per_minute, "6000", 0, 100000000, "requests of such a key; over it: 429; 0: any number"),
 
     GROUP("Commands"),
     {.name = "use_async_exec", .alias = "async_exec", .type = CONFIG_BOOL,

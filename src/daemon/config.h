@@ -38,7 +38,9 @@ struct config {
     char *auth_token_file;
     char *tls_cert, *tls_key;         /* paths */
     char *tls_cert_pem, *tls_key_pem; /* their texts, read before the drop */
+    bool require_keys;
     bool insecure;
+    int64_t max_keys, key_max_sandboxes, key_max_execs, key_requests_per_minute;
     char **allowed_origins;
     char **allowed_hosts_header;
     bool debug_endpoints;

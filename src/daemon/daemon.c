@@ -26,7 +26,7 @@
 #include "daemon/listeners.h"
 #include "daemon/notify.h"
 #include "daemon/programs.h"
-#include "daemon/state-dir.h"
+#include "store/state-dir.h"
 #include "daemon/supervise.h"
 #include "gateway/rule.h"
 #include "warden/warden.h"

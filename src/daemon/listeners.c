@@ -78,11 +78,11 @@ static void format_address(int fd, char out[ADDRESS_TEXT_MAX])
 static int refuse_open_door(const struct config *c, const char *address, bool loopback,
                             struct error *err)
 {
-    if (loopback || c->auth_token || c->insecure)
+    if (loopback || c->auth_token || c->require_keys || c->insecure)
         return 0;
     return error_set(err, ERROR_INVALID, 0,
-                     "'%s' can be reached from other machines: set auth_token (or "
-                     "auth_token_file), listen on 127.0.0.1, or say --insecure",
+                     "'%s' can be reached from other machines: set require_keys, auth_token or "
+                     "auth_token_file, listen on 127.0.0.1, or say --insecure",
                      address);
 }
 

@@ -17,6 +17,7 @@
 #include "base/map.h"
 #include "daemon/config.h"
 #include "daemon/line-mode.h"
+#include "guard/keys.h"
 #include "loop/loop.h"
 #include "net/http.h"
 #include "runtime/warden-client.h"
@@ -35,6 +36,7 @@ struct control {
     struct runtime_host host;
     struct spec default_spec;
     struct store *store;
+    struct keys *keys; /* NULL in line mode */
     struct manager *manager;
     struct api *api;
     struct http_server *server;
@@ -58,6 +60,35 @@ static void default_spec_fill(struct spec *s, const struct config *c)
     s->env = strv_copy(c->env);
 }
 
+static void find_quota(void *data, const char *owner, struct owner_quota *ret)
+{
+    const struct control *k = data;
+    struct key_quotas q = keys_quotas(k->keys, owner);
+    *ret = (struct owner_quota){(size_t)q.max_sandboxes, (size_t)q.max_execs};
+}
+
+static int open_keys(struct control *k, struct error *err)
+{
+    const struct config *c = k->ctx->config;
+    struct keys_options o = {
+        .loop = k->ctx->loop,
+        .store = k->store,
+        .defaults = {c->key_max_sandboxes, c->key_max_execs, c->key_requests_per_minute},
+        .max = (size_t)c->max_keys};
+    if (!k->store)
+        return 0;
+    k->keys = keys_open(&o, err);
+    return k->keys ? 0 : -1;
+}
+
+/* What is open in the name of a key that has ended ends with it. */
+static void on_key_ended(void *data, const char *id)
+{
+    struct control *k = data;
+    if (k->server)
+        http_server_drop(k->server, id, "the key has ended");
+}
+
 static struct manager *make_manager(struct control *k, int journal_dir)
 {
     const struct config *c = k->ctx->config;
@@ -78,6 +109,8 @@ static struct manager *make_manager(struct control *k, int journal_dir)
         .max_sandboxes = (size_t)c->max_sandboxes,
         .max_execs = (size_t)c->max_execs,
         .max_execs_per_sandbox = (size_t)c->max_execs_per_sandbox,
+        .find_quota = find_quota,
+        .quota_data = k,
         .max_stdin_queue = STDIN_QUEUE_BYTES,
         .idle_ttl_ms = (uint64_t)c->idle_ttl_ms,
         .retention_ms = (uint64_t)c->exec_status_retention_ms,
@@ -104,6 +137,8 @@ static struct api *make_api(struct control *k)
         .host = &k->host,
         .default_spec = &k->default_spec,
         .token = c->auth_token,
+        .keys = k->keys,
+        .require_keys = c->require_keys,
         .allowed_origins = c->allowed_origins,
         .allowed_hosts = c->allowed_hosts_header,
         .debug_endpoints = c->debug_endpoints,
@@ -168,6 +203,7 @@ static void on_manager_closed(void *data)
     if (k->server)
         http_server_close(k->server);
     warden_client_close(k->warden);
+    keys_stop(k->keys);
     loop_signal_close(&k->sigterm, NULL, NULL);
     loop_timer_close(&k->drain_timer, NULL, NULL);
     uv_stop(k->ctx->loop);
@@ -244,6 +280,8 @@ static int control_init(struct control *k, struct error *err)
     /* A call over lines ends with its process: nothing of it is there to come back to. */
     if (!ctx->line_mode && !(k->store = store_open(ctx->state_path, ctx->loop, err)))
         return -1;
+    if (open_keys(k, err) < 0)
+        return -1;
     k->manager = make_manager(k, journal_dir);
     if (restore(k, err) < 0)
         return -1;
@@ -256,6 +294,7 @@ static int control_init(struct control *k, struct error *err)
             line_mode_start(ctx->loop, k->api, (size_t)ctx->config->max_line_bytes, on_line_end, k);
         return 0;
     }
+    keys_on_ended(k->keys, on_key_ended, k);
     return make_server(k, err);
 }
 
@@ -273,6 +312,7 @@ int control_main(struct control_context *ctx)
     line_mode_free(k.line);
     store_close(k.store);
     manager_free(k.manager);
+    keys_free(k.keys);
     api_free(k.api);
     spec_done(&k.default_spec);
     return k.status;

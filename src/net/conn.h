@@ -82,6 +82,7 @@ struct conn {
     struct tls *tls;
     struct ws *ws;
     enum conn_state state;
+    char tag[HTTP_TAG_SIZE];
     bool is_unix, reading, eof, processing, counted;
     bool served; /* a request has come */
     bool linger_read, shutdown_done;

@@ -67,6 +67,9 @@ int http_listen_open(const char *address, bool *ret_loopback, struct error *err)
 /* Stops accepting, closes idle connections, tells WebSockets to go away (1001) and finishes running
  * requests; then calls on_drained. The server still has to be closed. */
 void http_server_drain(struct http_server *s, void (*on_drained)(void *data), void *data);
+/* Ends every connection whose last request has this tag: a WebSocket with 1008 and reason, anything
+ * else at once. "" ends none. */
+void http_server_drop(struct http_server *s, const char *tag, const char *reason);
 /* Closes everything now. The server is freed once libuv has closed its handles. */
 void http_server_close(struct http_server *s);
 size_t http_server_connections(const struct http_server *s);
@@ -80,6 +83,9 @@ const char *http_request_query(const struct http_request *req, const char *name)
 const char *http_request_header(const struct http_request *req, const char *name); /* or NULL */
 bool http_request_is_unix(const struct http_request *req);  /* came over a Unix socket */
 bool http_request_wants_ws(const struct http_request *req); /* asks for a WebSocket upgrade */
+/* Whom the connection serves from now on, for http_server_drop(); cut at HTTP_TAG_SIZE - 1. */
+#define HTTP_TAG_SIZE 64
+void http_request_set_tag(struct http_request *req, const char *tag);
 void *http_request_data(const struct http_request *req);
 void http_request_set_data(struct http_request *req, void *data);
 void http_request_on_abort(struct http_request *req,

@@ -1,5 +1,6 @@
 /* What a handler asks of a request, and how its body reaches it. */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -50,6 +51,11 @@ bool http_request_wants_ws(const struct http_request *req)
 void *http_request_data(const struct http_request *req)
 {
     return req->data;
+}
+
+void http_request_set_tag(struct http_request *req, const char *tag)
+{
+    snprintf(req->conn->tag, sizeof(req->conn->tag), "%s", tag);
 }
 
 void http_request_set_data(struct http_request *req, void *data)

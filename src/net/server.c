@@ -230,6 +230,19 @@ void http_server_drain(struct http_server *s, void (*on_drained)(void *data), vo
     start_kick(s);
 }
 
+void http_server_drop(struct http_server *s, const char *tag, const char *reason)
+{
+    list_for_each(c, &s->conns, struct conn, node)
+    {
+        if (!*tag || strcmp(c->tag, tag) != 0)
+            continue;
+        if (c->state == CONN_WS)
+            ws_close(c->ws, 1008, reason);
+        else
+            conn_close(c);
+    }
+}
+
 void http_server_close(struct http_server *s)
 {
     if (s->closing)

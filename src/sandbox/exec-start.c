@@ -9,6 +9,7 @@
 #include "base/random.h"
 #include "sandbox/environment.h"
 #include "sandbox/internal.h"
+#include "sandbox/owner.h"
 
 static struct exec *exec_new(struct sandbox *sb, const struct exec_spec *spec)
 {
@@ -115,7 +116,7 @@ static int check_count(const struct sandbox *sb, struct error *err)
         return error_set(err, ERROR_LIMIT, 0,
                          "%zu commands are running in this sandbox already (max_execs_per_sandbox)",
                          m->options.max_execs_per_sandbox);
-    return 0;
+    return owner_check_exec(sb, err);
 }
 
 struct exec *exec_start(struct sandbox *sb, const struct exec_spec *spec, struct error *err)

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "sandbox/internal.h"
+#include "sandbox/owner.h"
 
 static const char *const status_names[] = {"running", "canceling", "completed",
                                            "failed",  "canceled",  "timed_out"};
@@ -63,6 +64,7 @@ void exec_enter_tables(struct exec *e)
     list_append(&sb->running, &e->phase_node);
     m->counts.execs_running++;
     sb->n_running++;
+    owner_exec_started(sb);
     sandbox_hold(sb);
 }
 

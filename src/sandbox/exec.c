@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "sandbox/internal.h"
+#include "sandbox/owner.h"
 
 #define FORGET_BATCH 16          /* FORGETs that wait to ride with another frame */
 #define FORGET_BYTES (16 * 1024) /* an exec with more output than this is forgotten at once */
@@ -67,6 +68,7 @@ static void finish(struct exec *e)
     list_remove(&e->phase_node);
     m->counts.execs_running--;
     sb->n_running--;
+    owner_exec_ended(sb);
     if (e->result.status == EXEC_FAILED)
         m->counts.execs_failed_total++;
     if (e->journal && !journal_ended(e->journal))

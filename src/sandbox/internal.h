@@ -19,6 +19,7 @@ struct manager {
     struct manager_counts counts;
     struct map *by_id;    /* canonical */
     struct map *by_alias; /* owner "\n" alias */
+    struct map *owners;   /* struct owner_use of those who have anything */
     struct list all;      /* newest last */
     struct list idle;     /* longest idle first */
     struct list finished; /* execs whose retention runs, first to go first */
@@ -37,6 +38,7 @@ struct sandbox {
     char id[PLAN_ID_SIZE];
     char *alias, *alias_key;
     char *owner;
+    struct owner_use *use; /* of owner, while in the tables or with commands */
     bool hidden;
     enum sandbox_state state;
     struct spec spec;

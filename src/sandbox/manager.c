@@ -80,6 +80,7 @@ struct manager *manager_new(const struct manager_options *o)
     m->options = *o;
     m->by_id = map_new();
     m->by_alias = map_new();
+    m->owners = map_new();
     list_init(&m->all);
     list_init(&m->idle);
     list_init(&m->finished);
@@ -96,6 +97,7 @@ void manager_free(struct manager *m)
         return;
     map_free(m->by_id);
     map_free(m->by_alias);
+    map_free(m->owners);
     pool_free(m->pool);
     free(m);
 }

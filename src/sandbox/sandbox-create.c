@@ -9,6 +9,7 @@
 #include "base/fault.h"
 #include "base/random.h"
 #include "sandbox/internal.h"
+#include "sandbox/owner.h"
 
 #define RANDOM_ID_LEN 12
 
@@ -102,6 +103,7 @@ static void give_away(struct sandbox *sb, const struct spec *spec, const char *o
     struct manager *m = sb->manager;
     map_remove(m->by_id, sb->id);
     list_remove(&sb->node);
+    owner_leave(sb);
     m->counts.sandboxes--;
     m->counts.created_total--;
     snprintf(sb->id, sizeof(sb->id), "%s", id);
@@ -141,6 +143,8 @@ struct sandbox *sandbox_create(struct manager *m, const struct spec *spec, const
     }
     struct sandbox *pooled = NULL;
     int r = check_name(m, id, key, err);
+    if (r >= 0)
+        r = owner_check_sandbox(m, owner, err);
     if (r >= 0)
         pooled = claim(m, spec, owner, id);
     if (r >= 0 && !pooled)

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "sandbox/internal.h"
+#include "sandbox/owner.h"
 
 static const char *const state_names[] = {"creating", "ready", "crashed", "terminating", "gone"};
 static_assert(ELEMENTS(state_names) == _SANDBOX_STATE_MAX, "a name per state");
@@ -89,6 +90,7 @@ void sandbox_enter_tables(struct manager *m, struct sandbox *sb)
     if (sb->alias_key)
         map_put(m->by_alias, sb->alias_key, sb);
     list_append(&m->all, &sb->node);
+    owner_enter(sb);
     m->counts.sandboxes++;
     m->counts.creating++;
 }

@@ -11,6 +11,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "sandbox/internal.h"
+#include "sandbox/owner.h"
 
 static void gone(struct sandbox *sb);
 
@@ -145,6 +146,7 @@ static void gone(struct sandbox *sb)
     if (persist_wants_sandbox(sb))
         persist_sandbox_remove(sb, wait ? on_row_removed : NULL, sb);
     fault_point("delete.gone");
+    owner_leave(sb);
     m->counts.sandboxes--;
     m->counts.deleted_total++;
     if (!wait)

@@ -37,6 +37,11 @@ enum sandbox_state {
     _SANDBOX_STATE_MAX,
 };
 
+/* What one owner may have at once; 0: no limit of its own. */
+struct owner_quota {
+    size_t sandboxes, execs;
+};
+
 struct manager_options {
     uv_loop_t *loop;
     struct store *store; /* NULL: nothing survives */
@@ -49,6 +54,9 @@ struct manager_options {
     uint64_t journal_sandbox_bytes; /* kept of one sandbox's commands; 0: no limit of its own */
     bool journal_block;             /* at a limit, unless the command says otherwise */
     size_t max_sandboxes, max_execs, max_execs_per_sandbox;
+    /* Optional. */
+    void (*find_quota)(void *data, const char *owner, struct owner_quota *ret);
+    void *quota_data;
     size_t max_stdin_queue;
     uint64_t idle_ttl_ms;  /* 0: never */
     uint64_t retention_ms; /* of finished execs */

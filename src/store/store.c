@@ -13,10 +13,10 @@
 #include "loop/loop.h"
 
 #define STORE_FILE    "state.db"
-#define STORE_VERSION 1
+#define STORE_VERSION 2    /* since 2 there are keys, which an older program would not ask for */
 #define STORE_BUSY_MS 5000 /* waits for another process that reads the file */
 
-static const char *const table_names[] = {"sandbox", "exec", "idempotency"};
+static const char *const table_names[] = {"sandbox", "exec", "idempotency", "api_key", "skill"};
 static_assert(ELEMENTS(table_names) == _STORE_TABLE_MAX, "a name per table");
 
 /* One change. body NULL: a delete. */
@@ -82,9 +82,7 @@ static int migrate(struct store *s, struct error *err)
 {
     int version = 0;
     int r = read_number(s, "PRAGMA user_version", &version, err);
-    if (r < 0 || version == STORE_VERSION)
-        return r;
-    if (version > STORE_VERSION)
+    if (r >= 0 && version > STORE_VERSION)
         return error_set(err, ERROR_INTERNAL, 0,
                          "the database is of version %d, this program knows %d: use the newer "
                          "program",

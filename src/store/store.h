@@ -12,7 +12,14 @@
 struct error;
 struct store;
 
-enum store_table { STORE_SANDBOX, STORE_EXEC, STORE_IDEMPOTENCY, _STORE_TABLE_MAX };
+enum store_table {
+    STORE_SANDBOX,
+    STORE_EXEC,
+    STORE_IDEMPOTENCY,
+    STORE_KEY,
+    STORE_SKILL,
+    _STORE_TABLE_MAX,
+};
 
 /* dir must exist. */
 struct store *store_open(const char *dir, uv_loop_t *loop, struct error *err);

@@ -275,4 +275,19 @@ def _():
         answered(d, "get", "/healthz", "/healthz")
 
 
+@test("keys answer what the document says")
+def _():
+    with Daemon("-auth-token", "t0ken") as d:
+        d.token = "t0ken"
+        key = answered(d, "post", "/v1/keys", "/v1/keys", {"name": "k", "roles": ["agent"], "quotas": {"max_execs": 1}, "expires_in_s": 60}).json["id"]
+        answered(d, "post", "/v1/keys", "/v1/keys", {"name": "k", "roles": ["agent"]})
+        answered(d, "post", "/v1/keys", "/v1/keys", {"name": "k", "roles": 5})
+        answered(d, "post", "/v1/keys/{id}/rotate", f"/v1/keys/{key}/rotate")
+        answered(d, "get", "/v1/identity", "/v1/identity")
+        answered(d, "delete", "/v1/keys/{id}", f"/v1/keys/{key}")
+        answered(d, "delete", "/v1/keys/{id}", f"/v1/keys/{key}")
+        answered(d, "delete", "/v1/keys/{id}", "/v1/keys/nope")
+        answered(d, "get", "/v1/keys", "/v1/keys")
+
+
 main()

@@ -218,6 +218,39 @@ def fetch(url, **policy):
                                           "policy": {"Network": dict(Enabled=True, **policy)}}).json
 
 
+def add_key(name, *roles):
+    a = d.post("/v1/keys", {"name": name, "roles": list(roles)})
+    equal(a.status, 201, a)
+    return {"Authorization": "Bearer " + a.json["secret"]}, a.json
+
+
+@test("P23 an agent's key cannot make itself more than it is")
+def _():
+    k, row = add_key("climber", "agent")
+    for method, path, body in (("POST", "/v1/keys", {"name": "x", "roles": ["admin"]}), ("GET", "/v1/keys", None),
+                               ("DELETE", "/v1/keys/" + row["id"], None), ("POST", f"/v1/keys/{row['id']}/rotate", {})):
+        equal(d.request(method, path, body, headers=k).status, 403, path)
+    for forged in ({"X-Sandbox-Token": TOKEN[:-1]}, {"X-Roles": "admin"}, {"X-Forwarded-User": "token"}, {"X-Sandbox-Token": row["id"]}):
+        equal(d.get("/v1/keys", headers=dict(k, **forged)).status, 403, forged)
+    for guess in (row["id"], "token", row["name"], ""):
+        equal(without_token("GET", "/v1/identity", Authorization="Bearer " + guess).status, 401, guess)
+    equal(d.get("/v1/identity", headers=k).json["roles"], ["agent"])
+    check(row["secret"] not in d.log_text() and row["id"] in d.log_text(), "the log has the id only")
+
+
+@test("P23 an agent's key does not reach another's sandbox, by any name")
+def _():
+    mine, _ = add_key("owner", "agent")
+    other, row = add_key("intruder", "agent")
+    sb = d.post("/v1/sandboxes", {"id": "private"}, headers=mine).json["id"]
+    for name in (sb, "private", "SBX-private", sb + "%00", sb + "/", "%0a" + sb, "/" + sb, "*", "..%2f" + sb, row["id"] + "%0a" + sb):
+        for path in (f"/v1/sandboxes/{name}", f"/sandboxes/{name}", f"/v1/sandboxes/{name}/execs", f"/v1/sandboxes/{name}/files/content?path=/etc/passwd"):
+            status = d.get(path, headers=other).status
+            check(status in (400, 404), f"{path}: {status}")
+    equal(d.get(f"/v1/sandboxes/{sb}", headers=mine).status, 200, "control: the owner does")
+    equal(d.delete(f"/v1/sandboxes/{sb}", headers=mine).status, 200)
+
+
 @test("P17 URL tools do not reach loopback, private, link-local or metadata addresses")
 def _():
     for url in (f"http://127.0.0.1:{d.port}/healthz", f"http://localhost:{d.port}/healthz",

@@ -1,4 +1,4 @@
-#include "daemon/state-dir.h"
+#include "store/state-dir.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -153,6 +153,17 @@ static int take_lock(struct state_dir *s, struct error *err)
     return 0;
 }
 
+/* A database that root made while the daemon was stopped, for the control plane that comes. Only
+ * while the directory is root's: later its names are the control plane's own. */
+static int give_files(int dir, uid_t uid, gid_t gid)
+{
+    struct stat st;
+    if (uid == (uid_t)-1 || fstat(dir, &st) < 0 || st.st_uid != 0)
+        return 0;
+    int r = fchownat(dir, "state.db", uid, gid, AT_SYMLINK_NOFOLLOW);
+    return r < 0 && errno != ENOENT ? -errno : 0;
+}
+
 static int make_control(struct state_dir *s, uid_t uid, gid_t gid, struct error *err)
 {
     s->control_path = xasprintf("%s/control", s->path);
@@ -163,7 +174,7 @@ static int make_control(struct state_dir *s, uid_t uid, gid_t gid, struct error 
         openat(s->fd, "control", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return error_set(err, ERROR_INVALID, errno, "'%s'", s->control_path);
-    if (geteuid() == 0 && fchown(fd, uid, gid) < 0)
+    if (geteuid() == 0 && (give_files(fd, uid, gid) < 0 || fchown(fd, uid, gid) < 0))
         return error_set(err, ERROR_INVALID, errno, "give '%s' to uid %u", s->control_path,
                          (unsigned)uid);
     s->control_fd = openat(s->fd, "control", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

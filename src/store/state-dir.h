@@ -23,7 +23,7 @@ struct state_dir {
     }
 
 /* path: NULL for the default place, or for a private temporary directory when temporary is set.
- * DIR/control is given to uid and gid when we are root. */
+ * DIR/control is given to uid and gid when we are root, (uid_t)-1 leaves it as it is. */
 int state_dir_open(struct state_dir *s, const char *path, bool temporary, uid_t uid, gid_t gid,
                    struct error *err);
 /* Lets go of the lock; a temporary directory is removed with all that is in it. */

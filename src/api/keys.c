@@ -1,0 +1,217 @@
+/* Keys over the API: list, add, revoke, rotate, and who am I. A secret is in exactly one answer,
+ * the one that made it; these routes take no Idempotency-Key, because remembered answers are kept.
+ */
+#include <openssl/crypto.h>
+#include <string.h>
+
+#include "api/handlers.h"
+#include "base/alloc.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "guard/keys.h"
+
+#define ROLES_MAX    16
+#define LIFETIME_MAX INT32_MAX
+
+/* --- an answer that waits until the change is on record */
+
+struct pending {
+    struct api_request *req; /* NULL: the client left */
+    json_t *answer;
+    int status;
+};
+
+static void on_pending_abort(struct api_request *req)
+{
+    ((struct pending *)req->state)->req = NULL;
+}
+
+static struct pending *pending_new(struct api_request *req, int status)
+{
+    struct pending *p = new0(struct pending);
+    p->req = req;
+    p->status = status;
+    req->state = p;
+    req->on_abort = on_pending_abort;
+    return p;
+}
+
+static void on_recorded(void *data, const struct error *err)
+{
+    struct pending *p = data;
+    if (p->req && err) {
+        api_fail(p->req, err);
+    } else if (p->req) {
+        http_response_header(p->req->http, "Cache-Control", "no-store");
+        api_reply(p->req, p->status, json_incref(p->answer));
+    }
+    json_decref(p->answer);
+    free(p);
+}
+
+static void fail_pending(struct pending *p, const struct error *err)
+{
+    struct api_request *req = p->req;
+    free(p);
+    req->on_abort = NULL;
+    api_fail(req, err);
+}
+
+static json_t *view_with_secret(const struct key *key, char secret[KEY_SECRET_SIZE])
+{
+    json_t *o = key_to_json(key);
+    json_object_set_new(o, "secret", json_string(secret));
+    OPENSSL_cleanse(secret, KEY_SECRET_SIZE);
+    return o;
+}
+
+/* --- reading a request */
+
+static int parse_roles(const json_t *body, unsigned *ret, struct error *err)
+{
+    _cleanup_strv_ char **names = NULL;
+    unsigned roles = 0;
+    int r = json_member_strv(body, "roles", ROLES_MAX, &names, err);
+    if (r <= 0)
+        return r < 0 ? r : error_field(err, "roles", "'roles' is missing");
+    for (char **n = names; *n; n++) {
+        unsigned role = 0;
+        r = roles_parse(*n, &role, err);
+        if (r < 0) {
+            strcpy(err->field, "roles");
+            return r;
+        }
+        roles |= role;
+    }
+    *ret = roles;
+    return 0;
+}
+
+static int parse_quotas(const json_t *body, struct key_quotas *ret, struct error *err)
+{
+    json_t *o = NULL;
+    int r = json_member_object(body, "quotas", &o, err);
+    if (r <= 0)
+        return r;
+    r = json_member_int(o, "max_sandboxes", 0, KEY_QUOTA_MAX, &ret->max_sandboxes, err);
+    if (r >= 0)
+        r = json_member_int(o, "max_execs", 0, KEY_QUOTA_MAX, &ret->max_execs, err);
+    if (r >= 0)
+        r = json_member_int(o, "requests_per_minute", 0, KEY_QUOTA_MAX, &ret->requests_per_minute,
+                            err);
+    return r;
+}
+
+static int parse_request(const json_t *body, struct key_request *ret, struct error *err)
+{
+    int r = json_member_string(body, "name", &ret->name, err);
+    if (r >= 0 && !ret->name)
+        r = error_field(err, "name", "'name' is missing");
+    if (r >= 0)
+        r = parse_roles(body, &ret->roles, err);
+    if (r >= 0)
+        r = parse_quotas(body, &ret->quotas, err);
+    if (r >= 0)
+        r = json_member_int(body, "expires_in_s", 1, LIFETIME_MAX, &ret->lifetime_s, err);
+    return r;
+}
+
+/* Whoever makes the first key decides who else may do anything. Over TCP that could be any user of
+ * this machine; the unix socket is open to the daemon's own user only. */
+static int check_first(const struct api_request *req, unsigned roles, struct error *err)
+{
+    if (keys_any(req->options->keys) || req->options->token)
+        return 0;
+    if (!http_request_is_unix(req->http))
+        return error_set(err, ERROR_FORBIDDEN, 0,
+                         "the first key is made over a unix socket, with the token, or while the "
+                         "daemon is stopped: sbx keys add -state-dir DIR");
+    if (!(roles & ROLE_ADMIN))
+        return error_field(err, "roles",
+                           "the first key must have the role admin, or nobody could "
+                           "make another");
+    return 0;
+}
+
+static bool has_keys(struct api_request *req)
+{
+    struct error err = {0};
+    if (req->options->keys)
+        return true;
+    error_set(&err, ERROR_UNSUPPORTED, 0, "this daemon keeps no state, so it has no keys");
+    api_fail(req, &err);
+    return false;
+}
+
+/* --- handlers */
+
+void handle_key_list(struct api_request *req)
+{
+    api_reply(req, 200, json_pack("{s:o}", "keys", keys_to_json(req->options->keys)));
+}
+
+void handle_key_add(struct api_request *req)
+{
+    struct error err = {0};
+    char secret[KEY_SECRET_SIZE];
+    struct key_request kr = {.quotas = KEY_QUOTAS_INIT};
+    if (!has_keys(req))
+        return;
+    if (parse_request(req->body, &kr, &err) < 0 || check_first(req, kr.roles, &err) < 0) {
+        api_fail(req, &err);
+        return;
+    }
+    struct pending *p = pending_new(req, 201);
+    const struct key *key = keys_add(req->options->keys, &kr, secret, on_recorded, p, &err);
+    if (!key) {
+        fail_pending(p, &err);
+        return;
+    }
+    log_info("key added id=%s by=%s", key->id, req->owner);
+    p->answer = view_with_secret(key, secret);
+}
+
+void handle_key_revoke(struct api_request *req)
+{
+    struct error err = {0};
+    if (!has_keys(req))
+        return;
+    http_request_set_tag(req->http, ""); /* whoever revokes its own key still gets the answer */
+    struct pending *p = pending_new(req, 200);
+    p->answer = json_pack("{s:s, s:b}", "id", req->params[0], "revoked", 1);
+    if (keys_revoke(req->options->keys, req->params[0], !req->options->token, on_recorded, p,
+                    &err) < 0) {
+        json_decref(p->answer);
+        fail_pending(p, &err);
+        return;
+    }
+    log_info("key revoked id=%s by=%s", req->params[0], req->owner);
+}
+
+void handle_key_rotate(struct api_request *req)
+{
+    struct error err = {0};
+    char secret[KEY_SECRET_SIZE];
+    if (!has_keys(req))
+        return;
+    http_request_set_tag(req->http, "");
+    struct pending *p = pending_new(req, 200);
+    if (keys_rotate(req->options->keys, req->params[0], secret, on_recorded, p, &err) < 0) {
+        fail_pending(p, &err);
+        return;
+    }
+    log_info("key rotated id=%s by=%s", req->params[0], req->owner);
+    p->answer = view_with_secret(keys_find(req->options->keys, req->params[0]), secret);
+}
+
+void handle_identity(struct api_request *req)
+{
+    const struct identity *who = req->who;
+    struct key_quotas q = keys_quotas(req->options->keys, who->key);
+    api_reply(req, 200,
+              json_pack("{s:s, s:s, s:o, s:b, s:{s:I, s:I, s:I}}", "key", who->key, "name",
+                        who->name, "roles", roles_to_json(who->roles), "authenticated",
+                        who->authenticated, "quotas", "max_sandboxes", (json_int_t)q.max_sandboxes,
+                        "max_execs", (json_int_t)q.max_execs, "requests_per_minute",
+                        (json_int_t)q.requests_per_minute));
+}

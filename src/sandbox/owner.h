@@ -1,0 +1,24 @@
+/* How much each owner has: sandboxes, and commands that run in them; and how much it may. */
+#pragma once
+
+#include <stddef.h>
+
+struct error;
+struct manager;
+struct sandbox;
+
+/* Of one owner, while it has anything. */
+struct owner_use {
+    size_t sandboxes, execs;
+    char name[];
+};
+
+/* A sandbox enters or leaves the tables; its commands start and end. */
+void owner_enter(struct sandbox *sb);
+void owner_leave(struct sandbox *sb);
+void owner_exec_started(struct sandbox *sb);
+void owner_exec_ended(struct sandbox *sb);
+
+/* ERROR_LIMIT when there may be no further one. */
+int owner_check_sandbox(const struct manager *m, const char *owner, struct error *err);
+int owner_check_exec(const struct sandbox *sb, struct error *err);
