@@ -22,16 +22,6 @@ static bool wants_stream(const struct api_request *req, const struct exec_json *
                                     strstr(accept, "text/event-stream")));
 }
 
-static struct run_request make_request(const struct api_request *req, const struct exec_json *x)
-{
-    return (struct run_request){.manager = req->options->manager,
-                                .who = req->who,
-                                .call = {.tool = "exec", .capabilities = CAPABILITY_UNSAFE},
-                                .files = x->files,
-                                .n_files = x->n_files,
-                                .exec = x->spec};
-}
-
 void handle_run(struct api_request *req)
 {
     struct error err = {0};
@@ -49,7 +39,7 @@ void handle_run(struct api_request *req)
     if (r < 0) {
         api_fail(req, &err);
     } else {
-        struct run_request run = make_request(req, &x);
+        struct run_request run = exec_json_request(&x, req->options, req->who);
         run.spec = &spec;
         run_reply(req, &run, stream ? RUN_STREAM : RUN_SYNC, view_result, x.max_output_bytes);
     }
@@ -80,7 +70,7 @@ void handle_exec(struct api_request *req)
     if (r < 0) {
         api_fail(req, &err);
     } else {
-        struct run_request run = make_request(req, &x);
+        struct run_request run = exec_json_request(&x, req->options, req->who);
         run.sandbox = sb;
         enum run_mode mode = async ? RUN_ASYNC : wants_stream(req, &x) ? RUN_STREAM : RUN_SYNC;
         run_reply(req, &run, mode, async ? view_async : view_result, x.max_output_bytes);

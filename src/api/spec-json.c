@@ -411,3 +411,14 @@ int exec_json_parse(const json_t *body, const struct api_options *o, struct exec
     *ret = x;
     return 0;
 }
+
+struct run_request exec_json_request(const struct exec_json *x, const struct api_options *o,
+                                     const struct identity *who)
+{
+    return (struct run_request){.manager = o->manager,
+                                .who = who,
+                                .call = {.tool = "exec", .capabilities = CAPABILITY_UNSAFE},
+                                .files = x->files,
+                                .n_files = x->n_files,
+                                .exec = x->spec};
+}

@@ -7,6 +7,7 @@
 #include "tool/run.h"
 
 struct error;
+struct identity;
 
 /* A native sandbox spec over the operator's defaults. ret is filled on success only. */
 int spec_json_parse(const json_t *body, const struct api_options *o, struct spec *ret,
@@ -31,3 +32,6 @@ struct exec_json {
 int exec_json_parse(const json_t *body, const struct api_options *o, struct exec_json *ret,
                     struct error *err);
 void exec_json_done(struct exec_json *x);
+/* What run_start() takes, but for a sandbox or a spec. Borrows from x and its body. */
+struct run_request exec_json_request(const struct exec_json *x, const struct api_options *o,
+                                     const struct identity *who);

@@ -76,6 +76,22 @@ json_t *view_walls(const struct effective *e)
     return o;
 }
 
+json_t *view_runtimes(struct runtime_host *host)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; runtimes[i]; i++) {
+        struct runtime_report report = {0};
+        runtimes[i]->probe(host, &report);
+        json_t *o = json_pack("{s:s, s:s, s:b}", "name", runtimes[i]->name, "summary",
+                              runtimes[i]->summary, "available", report.available);
+        if (*report.why)
+            json_object_set_new(o, "why", json_message(report.why));
+        json_object_set_new(o, "enforces", view_walls(&report.walls));
+        json_array_append_new(list, o);
+    }
+    return list;
+}
+
 static json_t *view_mounts(const struct spec *s)
 {
     json_t *list = json_array();

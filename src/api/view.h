@@ -12,6 +12,8 @@
 json_t *view_time(int64_t real_ns); /* RFC 3339; null for 0 */
 json_t *view_effective(const struct effective *e);
 json_t *view_walls(const struct effective *e); /* what would enforce each, no limits */
+/* Every runtime of this build: whether it works here, why not, and what it enforces. */
+json_t *view_runtimes(struct runtime_host *host);
 json_t *view_sandbox(const struct sandbox *sb);
 json_t *view_exec(const struct exec *e);
 /* A finished exec with its output, at most max bytes of each stream. */
