@@ -26,3 +26,6 @@ int warden_client_probe(struct warden_client *c, struct plan_reply *ret, struct 
  * frees the values and the map. */
 struct map *warden_client_list(struct warden_client *c, struct error *err);
 const struct plan_reply *warden_client_probed(const struct warden_client *c);
+/* What that OCI runtime would enforce. */
+const struct plan_reply *warden_client_probed_oci(const struct warden_client *c,
+                                                  enum oci_backend b);
