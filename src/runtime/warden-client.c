@@ -38,7 +38,6 @@ struct warden_client {
     size_t n_unsent;
     struct map *watches; /* by sandbox id */
     struct plan_reply probed;
-    struct plan_reply probed_oci[_OCI_BACKEND_MAX];
     bool dead;
 };
 
@@ -213,12 +212,12 @@ void warden_client_on_exit(struct warden_client *c, const char *id, warden_exit_
 }
 
 /* Sends one plan and reads until its answer. Deaths that happened before this control plane are of
- * nobody it knows; living ones go to alive (may be NULL). */
-static int ask_blocking(struct warden_client *c, enum plan_op op, uint32_t backend,
-                        struct plan_reply *ret, struct map *alive, struct error *err)
+ * nobody it knows; living ones go to alive (may be NULL). A descriptor of the answer goes to ret_fd
+ * (NULL: is closed). */
+static int ask_blocking(struct warden_client *c, enum plan_op op, struct plan_reply *ret,
+                        int *ret_fd, struct map *alive, struct error *err)
 {
-    struct plan plan = {
-        .version = PLAN_VERSION, .op = op, .tag = c->next_tag++, .backend = backend};
+    struct plan plan = {.version = PLAN_VERSION, .op = op, .tag = c->next_tag++};
     int r = send_plan(c, &plan);
     if (r < 0)
         return error_set(err, ERROR_INTERNAL, -r, "ask the warden");
@@ -228,11 +227,14 @@ static int ask_blocking(struct warden_client *c, enum plan_op op, uint32_t backe
         if (poll(&pfd, 1, ASK_TIMEOUT_MS) != 1)
             return error_set(err, ERROR_INTERNAL, 0, "the warden does not answer");
         ssize_t n = fd_recv_msg(c->sock, ret, sizeof(*ret), fds);
+        bool ours = n == sizeof(*ret) && ret->event == EVENT_NONE && ret->tag == plan.tag;
+        if (ours && ret_fd)
+            *ret_fd = fd_steal(&fds[0]);
         for (size_t i = 0; i < FD_PASS_MAX; i++)
             fd_close(&fds[i]);
         if (n != sizeof(*ret) || ret->version != PLAN_VERSION)
             return error_set(err, ERROR_INTERNAL, 0, "the warden's answer is not one");
-        if (ret->event == EVENT_NONE && ret->tag == plan.tag)
+        if (ours)
             return 0;
         ret->id[sizeof(ret->id) - 1] = 0;
         if (ret->event == EVENT_ALIVE && alive)
@@ -242,28 +244,30 @@ static int ask_blocking(struct warden_client *c, enum plan_op op, uint32_t backe
 
 int warden_client_probe(struct warden_client *c, struct plan_reply *ret, struct error *err)
 {
-    for (uint32_t b = OCI_NONE + 1; b < _OCI_BACKEND_MAX; b++)
-        if (ask_blocking(c, PLAN_PROBE, b, &c->probed_oci[b], NULL, err) < 0)
-            return -EIO;
-    int r = ask_blocking(c, PLAN_PROBE, OCI_NONE, ret, NULL, err);
+    int r = ask_blocking(c, PLAN_PROBE, ret, NULL, NULL, err);
     if (r >= 0)
         c->probed = *ret;
     return r;
-}
-
-const struct plan_reply *warden_client_probed_oci(const struct warden_client *c, enum oci_backend b)
-{
-    return &c->probed_oci[b];
 }
 
 struct map *warden_client_list(struct warden_client *c, struct error *err)
 {
     struct plan_reply reply;
     struct map *alive = map_new();
-    if (ask_blocking(c, PLAN_LIST, OCI_NONE, &reply, alive, err) >= 0)
+    if (ask_blocking(c, PLAN_LIST, &reply, NULL, alive, err) >= 0)
         return alive;
     map_free(alive);
     return NULL;
+}
+
+int warden_client_policy(struct warden_client *c, struct error *err)
+{
+    struct plan_reply reply;
+    int fd = -1;
+    int r = ask_blocking(c, PLAN_POLICY, &reply, &fd, NULL, err);
+    if (r >= 0 && fd < 0)
+        r = error_set(err, ERROR_INTERNAL, reply.error, "open it");
+    return r < 0 ? r : fd;
 }
 
 const struct plan_reply *warden_client_probed(const struct warden_client *c)

@@ -25,7 +25,6 @@ int warden_client_probe(struct warden_client *c, struct plan_reply *ret, struct 
 /* Asks at start, blocking, which sandboxes live: ids as keys and values of a new map; the caller
  * frees the values and the map. */
 struct map *warden_client_list(struct warden_client *c, struct error *err);
+/* Asks, blocking, for the operator's policy file. The descriptor, or -errno with err set. */
+int warden_client_policy(struct warden_client *c, struct error *err);
 const struct plan_reply *warden_client_probed(const struct warden_client *c);
-/* What that OCI runtime would enforce. */
-const struct plan_reply *warden_client_probed_oci(const struct warden_client *c,
-                                                  enum oci_backend b);

@@ -4,6 +4,7 @@
 #include "warden/control.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -182,12 +183,24 @@ static void do_stats(struct warden *w, struct cell *s, struct plan_reply *reply)
     reply_error(w, reply, 0);
 }
 
-static void do_probe(struct warden *w, const struct plan *p, struct plan_reply *reply)
+static void do_probe(struct warden *w, struct plan_reply *reply)
 {
     uint64_t tag = reply->tag;
-    warden_probe(w, (enum oci_backend)p->backend, reply);
+    warden_probe(w, reply);
     reply->tag = tag;
     reply_error(w, reply, 0);
+}
+
+/* Not read here: whatever is in it, the warden parses nothing. */
+static void do_policy(struct warden *w, struct plan_reply *reply)
+{
+    int flags = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+    if (w->policy_dir_fd < 0)
+        return reply_error(w, reply, ENOENT);
+    int fd = openat(w->policy_dir_fd, w->policy_name, flags);
+    if (fd < 0)
+        return reply_error(w, reply, errno);
+    control_send(w, reply, fd);
 }
 
 static void dispatch(struct warden *w, const struct plan *p, struct plan_reply *reply)
@@ -197,7 +210,9 @@ static void dispatch(struct warden *w, const struct plan *p, struct plan_reply *
     if (p->op == PLAN_LIST)
         return do_list(w, reply);
     if (p->op == PLAN_PROBE)
-        return do_probe(w, p, reply);
+        return do_probe(w, reply);
+    if (p->op == PLAN_POLICY)
+        return do_policy(w, reply);
     struct cell *s = cell_find(w, p->id);
     if (!s)
         return reply_error(w, reply, ENOENT);

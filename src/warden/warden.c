@@ -21,7 +21,6 @@
 #include "base/map.h"
 #include "warden/control.h"
 #include "warden/landlock.h"
-#include "warden/limits.h"
 #include "warden/root.h"
 #include "warden/cell.h"
 #include "warden/state.h"
@@ -96,8 +95,6 @@ static int open_host_parts(struct warden *w, struct error *err)
     _cleanup_close_ int usr = open("/usr", O_PATH | O_CLOEXEC);
     if (usr >= 0)
         cgroup_root_add_disk(&w->cgroups, usr);
-    if (w->was_root)
-        oci_programs_find(&w->oci);
     disk_maker_open(&w->disks, w->state_fd, o->disk_templates, w->cgroups.instance);
     return 0;
 }
@@ -120,6 +117,23 @@ static int open_allowed(struct warden *w, struct error *err)
     if (setns(w->own_ns_fd, CLONE_NEWNS) < 0)
         return error_set(err, ERROR_UNAVAILABLE, errno, "leave the host view");
     return r;
+}
+
+/* The directory, not the file: editors replace a file by another of its name. */
+static int open_policy_dir(struct warden *w, struct error *err)
+{
+    const char *path = w->options.policy_file;
+    if (!path)
+        return 0;
+    const char *slash = strrchr(path, '/');
+    if (!slash || !slash[1])
+        return error_set(err, ERROR_INVALID, 0, "policy_file: '%s' names no file", path);
+    _cleanup_free_ char *dir = xstrndup(path, slash == path ? 1 : (size_t)(slash - path));
+    w->policy_dir_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (w->policy_dir_fd < 0)
+        return error_set(err, ERROR_INVALID, errno, "policy_file: '%s'", dir);
+    w->policy_name = xstrdup(slash + 1);
+    return 0;
 }
 
 static int enter_root(struct warden *w, struct error *err)
@@ -158,6 +172,7 @@ static struct warden *warden_alloc(const struct warden_options *o)
     struct warden *w = new0(struct warden);
     w->options = *o;
     w->control_fd = w->host_ns_fd = w->own_ns_fd = w->proc_fd = w->state_fd = -1;
+    w->policy_dir_fd = -1;
     w->disks = (struct disk_maker){.loop_control_fd = -1, .dev_fd = -1};
     w->janitor.sock = -1;
     w->cgroups.block_fd = -1;
@@ -210,6 +225,7 @@ static int prepare(struct warden *w, struct error *err)
     int r = check_options(o, err);
     r = r < 0 ? r : seccomp_program_init(&w->seccomp, err);
     r = r < 0 ? r : open_host_parts(w, err);
+    r = r < 0 ? r : open_policy_dir(w, err);
     r = r < 0 ? r : id_range_open(&w->ids, o->id_first, o->id_count, o->id_block, err);
     r = r < 0 ? r : enter_root(w, err);
     if (r < 0)
@@ -237,6 +253,7 @@ struct warden *warden_new(const struct warden_options *o, struct error *err)
     /* Paths of the caller's are not used after the start. */
     w->options.state_dir = w->options.cgroup_prefix = NULL;
     w->options.mounts_allow = NULL;
+    w->options.policy_file = NULL;
     w->options.runner_fd = w->options.toolnet_fd = -1;
     return w;
 }
@@ -255,6 +272,8 @@ void warden_free(struct warden *w)
     seccomp_program_done(&w->seccomp);
     for (unsigned i = 0; i < w->n_allowed; i++)
         fd_close(&w->allowed_fds[i]);
+    fd_close(&w->policy_dir_fd);
+    free(w->policy_name);
     fd_close(&w->host_ns_fd);
     fd_close(&w->own_ns_fd);
     fd_close(&w->proc_fd);
@@ -300,7 +319,7 @@ int warden_enter_host(const struct warden *w)
     return setns(w->host_ns_fd, CLONE_NEWNS) < 0 ? -errno : 0;
 }
 
-void warden_probe(const struct warden *w, enum oci_backend b, struct plan_reply *ret)
+void warden_probe(const struct warden *w, struct plan_reply *ret)
 {
     static const enum wall limited[] = {WALL_MEMORY, WALL_CPU, WALL_PROCESSES, WALL_IO};
     *ret = (struct plan_reply){.version = PLAN_VERSION, .wall = -1};
@@ -309,11 +328,13 @@ void warden_probe(const struct warden *w, enum oci_backend b, struct plan_reply 
     if (!ret->mechanism[WALL_PROCESSES])
         ret->mechanism[WALL_PROCESSES] = MECHANISM_RLIMIT;
     ret->mechanism[WALL_DISK] = w->disks.usable ? MECHANISM_LOOP : MECHANISM_TMPFS;
-    limits_describe_walls(w, b, ret->mechanism);
-    ret->landlock_abi = b ? 0 : (uint32_t)w->child_template.landlock_abi;
+    ret->mechanism[WALL_FILESYSTEM] = ret->mechanism[WALL_NETWORK] = MECHANISM_NAMESPACE;
+    ret->mechanism[WALL_SYSCALLS] = MECHANISM_SECCOMP;
+    ret->mechanism[WALL_USERS] = w->ids.shared ? MECHANISM_UID_SHARED : MECHANISM_UID_RANGE;
+    ret->landlock_abi = (uint32_t)w->child_template.landlock_abi;
+    if (ret->landlock_abi)
+        ret->mechanism[WALL_LANDLOCK] = MECHANISM_LANDLOCK;
     ret->features = FEATURE_USERNS | (w->was_root ? FEATURE_ROOT : 0) |
                     (w->ids.shared ? 0 : FEATURE_SUBUIDS) | (w->disks.usable ? FEATURE_LOOP : 0) |
                     (w->cgroups.driver && w->cgroups.has[CGROUP_FREEZER] ? FEATURE_FREEZER : 0);
-    for (int i = OCI_NONE + 1; i < _OCI_BACKEND_MAX; i++)
-        ret->features |= w->oci.path[i][0] ? FEATURE_OCI(i) : 0;
 }
