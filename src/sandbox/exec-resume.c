@@ -66,6 +66,7 @@ void exec_on_state(void *data, uint32_t stream, const struct msg_state *m)
         exec_send_forget(e);
         return;
     }
+    exec_tell(e, EXEC_EVENT_RESUMED);
     send_position(e);
     resume_stdin(e, m);
 }

@@ -1,5 +1,6 @@
 /* Starting an exec: limits, its record, SPAWN to the runner, and its row. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,6 +30,7 @@ static struct exec *exec_new(struct sandbox *sb, const struct exec_spec *spec)
     e->stdin_close_wanted = e->stdin_open && !spec->open_stdin && !spec->pty;
     e->stdin_whole = e->stdin_close_wanted;
     e->stdin_given = spec->stdin_len;
+    snprintf(e->call, sizeof(e->call), "%s", spec->call ? spec->call : "");
     size_t queue = o->max_stdin_queue > spec->stdin_len ? o->max_stdin_queue : spec->stdin_len;
     strbuf_init(&e->stdin_queue, queue);
     if (spec->stdin_len)

@@ -1,5 +1,6 @@
 /* Records of execs: references, the tables that know them, and what others may look at. */
 #include <assert.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -189,7 +190,25 @@ uint64_t exec_timeout_ms(const struct exec *e)
     return e->timeout_ms;
 }
 
+const char *exec_call(const struct exec *e)
+{
+    return e->call;
+}
+
 uint32_t exec_pid(const struct exec *e)
 {
     return e->pid;
+}
+
+bool manager_runs_call(const struct manager *m, const char *call)
+{
+    list_for_each(sb, &m->all, struct sandbox, node)
+    {
+        list_for_each(e, &sb->running, struct exec, phase_node)
+        {
+            if (strcmp(e->call, call) == 0)
+                return true;
+        }
+    }
+    return false;
 }

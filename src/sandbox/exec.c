@@ -58,12 +58,21 @@ static void settle_end(struct exec *e)
         exec_send_forget(e);
 }
 
+void exec_tell(struct exec *e, enum exec_event event)
+{
+    const struct manager_options *o = &e->sandbox->manager->options;
+    if (o->on_exec && *e->call)
+        o->on_exec(o->on_exec_data, e, event);
+}
+
 static void finish(struct exec *e)
 {
     struct sandbox *sb = e->sandbox;
     struct manager *m = sb->manager;
     exec_ref(e);
     e->finished_ns = clock_real_ns();
+    exec_tell(e, EXEC_EVENT_ENDED);
+    fault_point("exit.told");
     e->stdin_open = false;
     list_remove(&e->phase_node);
     m->counts.execs_running--;
@@ -167,6 +176,7 @@ void exec_on_started(void *data, uint32_t stream, const struct msg_started *m)
         return;
     e->started = true;
     e->pid = m->pid;
+    exec_tell(e, EXEC_EVENT_STARTED);
 }
 
 void exec_on_spawn_failed(void *data, uint32_t stream, const struct msg_spawn_failed *m)

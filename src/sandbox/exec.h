@@ -43,7 +43,10 @@ struct exec_path {
     const char *path;
 };
 
+#define EXEC_CALL_SIZE 25
+
 struct exec_spec {
+    const char *call; /* what the gate calls it; NULL: part of another one */
     char *const *argv;
     char *const *env; /* KEY=VALUE, over the sandbox's */
     /* Of the sandbox's variables, only those with these names; NULL: all. */
@@ -129,6 +132,7 @@ void exec_sink_done(struct exec *e, uint8_t stream, size_t bytes);
 void exec_sink_detach(struct exec *e);
 
 const char *exec_id(const struct exec *e);
+const char *exec_call(const struct exec *e); /* "" for none */
 struct sandbox *exec_sandbox(const struct exec *e);
 enum exec_status exec_status(const struct exec *e);
 bool exec_is_done(const struct exec *e);

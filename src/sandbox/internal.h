@@ -36,6 +36,7 @@ struct sandbox {
     struct manager *manager;
     int refs;
     char id[PLAN_ID_SIZE];
+    char generation[SANDBOX_GENERATION_SIZE];
     char *alias, *alias_key;
     char *owner;
     struct owner_use *use; /* of owner, while in the tables or with commands */
@@ -82,6 +83,7 @@ struct exec {
     char id[EXEC_ID_SIZE];
     uint32_t stream;
     uint64_t request_id;
+    char call[EXEC_CALL_SIZE];
     bool hidden, pty;
     bool block_output; /* at a limit of the journal, instead of cutting */
     char **argv;
@@ -124,6 +126,8 @@ struct exec *exec_find_running(struct sandbox *sb, uint32_t stream);
 
 /* exec.c */
 void exec_fail(struct exec *e, const char *why);
+/* Tells the layer above, before anybody who waits. */
+void exec_tell(struct exec *e, enum exec_event event);
 void exec_fail_all(struct sandbox *sb, enum exec_status status, bool crashed, const char *why);
 void exec_send_forget(struct exec *e);
 void exec_send_signal(struct exec *e, int signo, uint32_t kill_grace_ms);

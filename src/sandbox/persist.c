@@ -44,7 +44,7 @@ static json_t *format_strings(char *const *v, size_t max_bytes)
     return list;
 }
 
-static json_t *format_spec(const struct spec *s)
+json_t *persist_spec_format(const struct spec *s)
 {
     json_t *mounts = json_array();
     for (size_t i = 0; i < s->n_mounts; i++)
@@ -126,10 +126,10 @@ int persist_spec_parse(const json_t *obj, struct spec *ret, struct error *err)
 void persist_sandbox(struct sandbox *sb, store_done_fn on_durable, void *data)
 {
     _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(ROW_MAX);
-    _cleanup_json_ json_t *o =
-        json_pack("{s:s, s:s, s:s?, s:I, s:o, s:s?}", "runtime_id", sb->runtime_id, "owner",
-                  sb->owner, "alias", sb->alias, "created_ns", (json_int_t)sb->created_ns, "spec",
-                  format_spec(&sb->spec), "note", sb->note);
+    _cleanup_json_ json_t *o = json_pack(
+        "{s:s, s:s, s:s, s:s?, s:I, s:o, s:s?}", "runtime_id", sb->runtime_id, "generation",
+        sb->generation, "owner", sb->owner, "alias", sb->alias, "created_ns",
+        (json_int_t)sb->created_ns, "spec", persist_spec_format(&sb->spec), "note", sb->note);
     if (sb->state == SANDBOX_CRASHED)
         json_object_set_new(o, "failure", json_message(sb->failure.message));
     json_format(o, &b);
@@ -150,6 +150,8 @@ static json_t *format_exec(const struct exec *e, size_t max_argv)
                           "hidden", e->hidden, "block", e->block_output, "stdin",
                           e->stdin_open && !e->stdin_close_wanted, "timeout_ms",
                           (json_int_t)e->timeout_ms, "started_ns", (json_int_t)e->started_ns);
+    if (*e->call)
+        json_object_set_new(o, "call", json_string(e->call));
     if (e->stdin_whole)
         json_object_set_new(o, "stdin_bytes", json_integer((json_int_t)e->stdin_given));
     return o;
@@ -244,7 +246,9 @@ int persist_exec_parse(const json_t *obj, struct exec *e, struct error *err)
         strv_free(e->argv);
         e->argv = strv_copy(unknown);
     }
+    const char *call = json_string_value(json_object_get(obj, "call"));
     snprintf(e->id, sizeof(e->id), "%s", id);
+    snprintf(e->call, sizeof(e->call), "%s", call ? call : "");
     e->pty = json_is_true(json_object_get(obj, "pty"));
     e->hidden = json_is_true(json_object_get(obj, "hidden"));
     e->block_output = json_is_true(json_object_get(obj, "block"));

@@ -24,6 +24,8 @@ void persist_exec_remove(struct exec *e);
 char *persist_exec_tag(const struct exec *e);
 
 /* Back from a row. spec is filled on success only. */
+/* A new reference: every member, defaults included. */
+json_t *persist_spec_format(const struct spec *s);
 int persist_spec_parse(const json_t *obj, struct spec *ret, struct error *err);
 /* Fills what a row or tag says of an exec: id, argv, times, and its result when it has ended. */
 int persist_exec_parse(const json_t *obj, struct exec *e, struct error *err);

@@ -41,6 +41,7 @@ static struct sandbox *sandbox_new(struct manager *m, const struct spec *spec, c
     sb->journals.limit = m->options.journal_sandbox_bytes;
     sb->refs = 2; /* the tables and the runtime */
     snprintf(sb->id, sizeof(sb->id), "%s", id);
+    random_id(sb->generation, sizeof(sb->generation) - 1);
     sb->owner = xstrdup(owner);
     spec_copy(&sb->spec, spec);
     sb->created_ns = clock_real_ns();

@@ -140,6 +140,16 @@ const char *sandbox_alias(const struct sandbox *sb)
     return sb->alias;
 }
 
+const char *sandbox_generation(const struct sandbox *sb)
+{
+    return sb->generation;
+}
+
+const char *sandbox_owner(const struct sandbox *sb)
+{
+    return sb->owner;
+}
+
 enum sandbox_state sandbox_state(const struct sandbox *sb)
 {
     return sb->state;

@@ -23,10 +23,17 @@
 
 struct error;
 struct exec;
+struct gate;
 struct manager;
 struct map;
 struct sandbox;
 struct store;
+
+#define SANDBOX_GENERATION_SIZE 25
+
+/* What happened to an exec: the runner has confirmed that it runs; it was found running by a later
+ * control plane; it has ended, however. */
+enum exec_event { EXEC_EVENT_STARTED, EXEC_EVENT_RESUMED, EXEC_EVENT_ENDED };
 
 enum sandbox_state {
     SANDBOX_CREATING,
@@ -47,6 +54,11 @@ struct manager_options {
     struct store *store; /* NULL: nothing survives */
     /* A sandbox of an earlier control plane, with the note it had. */
     void (*on_restored)(struct sandbox *sb, const char *note);
+    /* Not used here: what tool/run.c asks before it starts anything. */
+    struct gate *gate;
+    /* Optional. Every exec with a call (exec_spec.call), before anybody else hears of it. */
+    void (*on_exec)(void *data, struct exec *e, enum exec_event event);
+    void *on_exec_data;
     struct runtime_host *host;
     int gateway_sock; /* -1: none */
     uint64_t generation;
@@ -81,6 +93,8 @@ void manager_free(struct manager *m);
 int manager_restore(struct manager *m, struct map *alive, struct error *err);
 /* Whether a runner has yet to say which commands it remembers: until then some are not found. */
 bool manager_is_resuming(const struct manager *m);
+/* Whether an exec of that call (exec_spec.call) is running. */
+bool manager_runs_call(const struct manager *m, const char *call);
 const struct manager_options *manager_options(const struct manager *m);
 const struct manager_counts *manager_counts(const struct manager *m);
 struct pool_counts manager_pool_counts(const struct manager *m);
@@ -109,6 +123,9 @@ int sandbox_check_ready(const struct sandbox *sb, struct error *err);
 
 const char *sandbox_id(const struct sandbox *sb);    /* sbx-<x> */
 const char *sandbox_alias(const struct sandbox *sb); /* or NULL */
+/* Random, kept for its life and never another's: an id may come back, this does not. */
+const char *sandbox_generation(const struct sandbox *sb);
+const char *sandbox_owner(const struct sandbox *sb);
 enum sandbox_state sandbox_state(const struct sandbox *sb);
 const char *sandbox_state_name(enum sandbox_state s);
 const struct spec *sandbox_spec(const struct sandbox *sb);
