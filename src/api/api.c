@@ -15,8 +15,7 @@
 #include "base/strbuf.h"
 #include "guard/keys.h"
 
-#define REPLY_MAX        (256 * 1024 * 1024)
-#define RPC_SERVER_ERROR (-32000) /* JSON-RPC's code for what is none of its own */
+#define REPLY_MAX (256 * 1024 * 1024)
 
 struct api *api_new(const struct api_options *o)
 {
@@ -32,18 +31,6 @@ void api_free(struct api *api)
         return;
     idempotency_table_free(api->idempotency);
     free(api);
-}
-
-void api_add_routes(struct api *api, const struct route *table, size_t n, void *data)
-{
-    api->more_routes = table;
-    api->n_more_routes = n;
-    api->more_data = data;
-}
-
-const struct api_options *api_get_options(const struct api *api)
-{
-    return &api->options;
 }
 
 /* --- answering */
@@ -106,12 +93,13 @@ void api_reply(struct api_request *req, int status, json_t *body)
 json_t *api_error_body(enum route_style style, const struct error *err)
 {
     if (style == STYLE_B)
-        return json_pack("{s:o}", "error", json_message(err->message));
+        return json_pack("{s:o, s:s*}", "error", json_message(err->message), "approval_id",
+                         *err->ref ? err->ref : NULL);
     if (style == STYLE_C)
         return json_pack("{s:o}", "detail", json_message(err->message));
-    if (style == STYLE_RPC)
-        return json_pack("{s:s, s:n, s:{s:i, s:o}}", "jsonrpc", "2.0", "id", "error", "code",
-                         RPC_SERVER_ERROR, "message", json_message(err->message));
+    if (err->code == ERROR_PENDING && style == STYLE_NATIVE)
+        return json_pack("{s:s, s:s, s:o}", "status", "pending_approval", "approval_id", err->ref,
+                         "message", json_message(err->message));
     json_t *e = json_pack("{s:s, s:o}", "code", error_code_name(err->code), "message",
                           json_message(err->message));
     if (*err->field)
@@ -130,7 +118,10 @@ void api_fail(struct api_request *req, const struct error *err)
     }
     if (err->code == ERROR_INTERNAL)
         log_error("request failed id=%s: %s", req->request_id, err->message);
-    api_reply(req, error_code_http(err->code), api_error_body(req->route->style, err));
+    int status = error_code_http(err->code);
+    if (err->code == ERROR_PENDING && req->route->style == STYLE_B)
+        status = error_code_http(ERROR_CONFLICT); /* it knows no answer but done and failed */
+    api_reply(req, status, api_error_body(req->route->style, err));
 }
 
 size_t api_format_error(int status, const char *message, char *out, size_t size)
@@ -206,16 +197,17 @@ static bool match(const char *pattern, const char *path, const char *params[API_
     return *path == 0;
 }
 
-static const struct route *find_in(struct api *api, const struct route *table, size_t n,
-                                   struct http_request *http, const char *params[API_PARAMS_MAX],
-                                   size_t lengths[API_PARAMS_MAX], bool *ret_other_method)
+static const struct route *find_route(struct api *api, struct http_request *http,
+                                      const char *params[API_PARAMS_MAX],
+                                      size_t lengths[API_PARAMS_MAX], bool *ret_other_method)
 {
     const char *path = http_request_path(http);
     enum http_method method = http_request_method(http);
     if (method == HTTP_HEAD_)
         method = HTTP_GET_;
-    for (size_t i = 0; i < n; i++) {
-        const struct route *r = &table[i];
+    *ret_other_method = false;
+    for (size_t i = 0; i < n_routes; i++) {
+        const struct route *r = &routes[i];
         if ((r->flags & ROUTE_DEBUG) && !api->options.debug_endpoints)
             continue;
         for (size_t k = 0; k < API_PARAMS_MAX; k++)
@@ -230,19 +222,6 @@ static const struct route *find_in(struct api *api, const struct route *table, s
             *ret_other_method = true;
     }
     return NULL;
-}
-
-static void find_route(struct api_request *req, const char *params[API_PARAMS_MAX],
-                       size_t lengths[API_PARAMS_MAX], bool *ret_other_method)
-{
-    struct api *api = req->api;
-    *ret_other_method = false;
-    req->route = find_in(api, routes, n_routes, req->http, params, lengths, ret_other_method);
-    if (req->route)
-        return;
-    req->data = api->more_data;
-    req->route = find_in(api, api->more_routes, api->n_more_routes, req->http, params, lengths,
-                         ret_other_method);
 }
 
 /* --- before the handler */
@@ -274,8 +253,23 @@ static void on_abort(struct http_request *http, void *data)
     request_free(req);
 }
 
+static int parse_terms(struct api_request *req, struct error *err)
+{
+    const char *mode = http_request_header(req->http, "X-Mas-Approval");
+    req->terms.approval_id = http_request_header(req->http, "X-Mas-Approval-Id");
+    req->terms.wait = mode && strcmp(mode, "wait") == 0;
+    if (mode && !req->terms.wait && strcmp(mode, "return") != 0)
+        return error_set(err, ERROR_INVALID, 0, "X-Mas-Approval is either 'wait' or 'return'");
+    return 0;
+}
+
 static void call_handler(struct api_request *req)
 {
+    struct error err = {0};
+    if (parse_terms(req, &err) < 0) {
+        api_fail(req, &err);
+        return;
+    }
     http_request_on_abort(req->http, on_abort, req);
     req->route->handle(req);
 }
@@ -367,7 +361,7 @@ void api_on_request(struct http_request *http, void *data)
     http_request_set_data(http, req);
     api->requests++;
     set_request_id(req);
-    find_route(req, params, lengths, &other_method);
+    req->route = find_route(api, http, params, lengths, &other_method);
     bool found = req->route;
     if (!found)
         req->route = find_no_route(http_request_path(http));

@@ -10,6 +10,9 @@
 #include "tool/tool.h"
 
 struct api;
+struct error;
+struct gate;
+struct identity;
 struct http_request;
 struct keys;
 struct sandbox;
@@ -17,6 +20,12 @@ struct sandbox;
 struct api_options {
     uv_loop_t *loop;
     struct manager *manager;
+    struct gate *gate;
+    /* Reads the operator's policy again; done comes once. */
+    void (*reload_policy)(void *data, const struct identity *who,
+                          void (*done)(void *data, bool changed, const struct error *err),
+                          void *done_data);
+    void *reload_data;
     struct store *store; /* NULL: nothing survives */
     struct runtime_host *host;
     struct tool_options tool;

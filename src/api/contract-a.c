@@ -229,8 +229,11 @@ void handle_a_execute(struct api_request *req)
     }
     x->req = req;
     x->tool_call_id = id ? xstrdup(id) : NULL;
-    struct tool_request tr = {
-        .who = req->who, .name = name, .args = json_object_get(tool, "args"), .policy = &x->policy};
+    struct tool_request tr = {.who = req->who,
+                              .terms = &req->terms,
+                              .name = name,
+                              .args = json_object_get(tool, "args"),
+                              .policy = &x->policy};
     if (sandbox_name && *sandbox_name) {
         tr.sandbox = api_lookup_sandbox(req, sandbox_name);
         if (!tr.sandbox) {

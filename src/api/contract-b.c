@@ -158,6 +158,7 @@ static int start_command(struct api_request *req, struct sandbox *sb, char **com
         return 0;
     struct run_request run = {.manager = req->options->manager,
                               .who = req->who,
+                              .terms = &req->terms,
                               .sandbox = sb,
                               .call = {.tool = "exec", .capabilities = CAPABILITY_UNSAFE},
                               .exec = {.argv = command}};
@@ -289,6 +290,7 @@ void handle_b_exec(struct api_request *req)
     uint64_t timeout = seconds ? (uint64_t)seconds * 1000 : o->exec_timeout_ms;
     struct run_request run = {.manager = o->manager,
                               .who = req->who,
+                              .terms = &req->terms,
                               .sandbox = sb,
                               .call = {.tool = "exec", .capabilities = CAPABILITY_UNSAFE},
                               .exec = {.argv = command,

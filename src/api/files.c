@@ -18,7 +18,9 @@
 static struct run_request op_request(struct api_request *req, struct sandbox *sb,
                                      const struct file_op *op)
 {
-    return file_op_request(op, req->options->manager, req->who, sb);
+    struct run_request run = file_op_request(op, req->options->manager, req->who, sb);
+    run.terms = &req->terms;
+    return run;
 }
 
 /* The path a query names, or NULL after answering 400. */
@@ -326,7 +328,9 @@ struct upload {
     struct api_request *req; /* NULL when the client left */
     struct exec *exec;
     uint64_t received, max;
-    bool ended; /* the whole body came */
+    struct file_op op; /* strings are the request's */
+    bool reading;      /* nothing runs yet: all of the body comes first */
+    bool ended;        /* the whole body came */
     bool too_large;
 };
 
@@ -349,7 +353,9 @@ static void on_upload_abort(struct api_request *req)
 {
     struct upload *u = req->state;
     u->req = NULL;
-    if (u->exec && !u->ended)
+    if (u->reading)
+        upload_free(u);
+    else if (u->exec && !u->ended)
         exec_signal(u->exec, SIGKILL, NULL);
 }
 
@@ -409,6 +415,40 @@ static void on_upload_done(void *data, struct run *run, struct exec *e, const st
         api_reply(req, 200, json_pack("{s:b}", "ok", 1));
 }
 
+/* A person is asked: about all of it, so that all of it must be here. */
+static void on_upload_whole(struct http_request *http, const char *body, size_t len)
+{
+    static const struct run_events events = {.on_done = on_upload_done};
+    struct api_request *req = http_request_data(http);
+    struct upload *u = req->state;
+    struct error err = {0};
+    u->reading = false;
+    u->ended = true;
+    struct sandbox *sb = api_find_sandbox(req);
+    if (!sb) {
+        upload_free(u);
+        return;
+    }
+    struct run_request run = op_request(req, sb, &u->op);
+    run.exec.stdin_data = body;
+    run.exec.stdin_len = len;
+    if (!run_start(&run, &events, u, &err)) {
+        upload_free(u);
+        api_fail(req, &err);
+    }
+}
+
+static void on_upload_not_whole(struct http_request *http)
+{
+    struct api_request *req = http_request_data(http);
+    struct error err = {0};
+    upload_free(req->state);
+    error_set(&err, ERROR_TOO_LARGE, 0,
+              "a person would have to approve this: at most %zu bytes (max_body_bytes)",
+              req->options->max_body_bytes);
+    api_fail(req, &err);
+}
+
 static void run_upload(struct api_request *req, struct file_op op)
 {
     static const struct run_events events = {on_upload_started, on_upload_done};
@@ -418,12 +458,17 @@ static void run_upload(struct api_request *req, struct file_op op)
         return;
     struct upload *u = new0(struct upload);
     u->req = req;
+    u->op = op;
     u->max = req->options->max_upload_bytes;
     req->state = u;
     req->on_abort = on_upload_abort;
     struct run_request run = op_request(req, sb, &op);
     run.exec.open_stdin = true;
-    if (!run_start(&run, &events, u, &err)) {
+    u->reading = run_would_ask(&run);
+    if (u->reading) {
+        http_request_read_body(req->http, req->options->max_body_bytes, on_upload_whole,
+                               on_upload_not_whole);
+    } else if (!run_start(&run, &events, u, &err)) {
         upload_free(u);
         api_fail(req, &err);
     }

@@ -230,6 +230,12 @@ struct idempotency_table *idempotency_table_new(size_t max, uint64_t keep_ms, st
     return t;
 }
 
+/* A failure that may pass, or a person's answer that is still to come. */
+static bool is_passing(int status)
+{
+    return status >= 500 || status == 429 || status == 202;
+}
+
 struct finishing {
     struct idempotency *entry;
     void (*answer)(struct api_request *req, int status, const char *body, size_t len);
@@ -253,8 +259,8 @@ static void on_recorded(void *data, const struct error *err)
         replay(req, e);
     }
     f.answer(f.req, e->status, e->body, e->len);
-    /* A failure that may pass is not remembered: the next try is a new one. */
-    if (e->status >= 500 || e->status == 429)
+    /* Not remembered: the next try is a new one. */
+    if (is_passing(e->status))
         entry_free(e);
 }
 
@@ -269,7 +275,7 @@ void idempotency_finish(struct idempotency *e, int status, const char *body, siz
     e->status = status;
     e->expires_ns = clock_real_ns() + (int64_t)t->keep_ms * 1000000;
     set_body(e, body, len);
-    if (!t->store || status >= 500 || status == 429) {
+    if (!t->store || is_passing(status)) {
         on_recorded(f, NULL);
         return;
     }

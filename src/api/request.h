@@ -11,6 +11,7 @@
 
 #include "api/api.h"
 #include "base/error.h"
+#include "guard/gate.h"
 #include "guard/identity.h"
 #include "net/http.h"
 #include "sandbox/exec.h"
@@ -31,11 +32,11 @@ struct api_request {
     struct identity identity;
     const struct identity *who; /* &identity */
     const char *owner;          /* who->key: what it makes belongs to that */
+    struct gate_terms terms;    /* X-Mas-Approval and X-Mas-Approval-Id */
     json_t *body; /* of JSON routes: an object, or NULL where it is optional and absent */
     char request_id[API_REQUEST_ID_MAX + 1];
     struct idempotency *idempotency;
     unsigned retry_after_s; /* of a 429; 0: one */
-    void *data; /* of the table its route is in: api_add_routes() */
     /* the handler's own */
     void *state;
     void (*on_abort)(struct api_request *req);
@@ -52,7 +53,7 @@ enum route_flags {
     ROUTE_DEBUG = 128,       /* only with debug_endpoints */
 };
 
-enum route_style { STYLE_NATIVE, STYLE_A, STYLE_B, STYLE_C, STYLE_RPC };
+enum route_style { STYLE_NATIVE, STYLE_A, STYLE_B, STYLE_C };
 
 struct route {
     enum http_method method;
@@ -67,10 +68,6 @@ struct route {
 /* Every route there is (routes.c). */
 extern const struct route routes[];
 extern const size_t n_routes;
-
-/* One more table of routes, of a folder beside this one; its requests have data. */
-void api_add_routes(struct api *api, const struct route *table, size_t n, void *data);
-const struct api_options *api_get_options(const struct api *api);
 
 void api_reply(struct api_request *req, int status, json_t *body); /* takes body */
 void api_reply_text(struct api_request *req, int status, const char *type, const char *text,

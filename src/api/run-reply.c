@@ -132,7 +132,9 @@ void run_reply(struct api_request *req, const struct run_request *run, enum run_
     c->max_output = max_output;
     req->state = c;
     req->on_abort = on_abort;
-    struct run *started = run_start(run, &events, c, &err);
+    struct run_request on_terms = *run;
+    on_terms.terms = &req->terms;
+    struct run *started = run_start(&on_terms, &events, c, &err);
     if (started) {
         c->run = started;
         return;

@@ -16,6 +16,7 @@ static const struct {
     [ERROR_UNAUTHORIZED] = {"unauthorized", 401, 122},
     [ERROR_FORBIDDEN] = {"forbidden", 403, 122},
     [ERROR_DENIED] = {"policy_denied", 403, 122},
+    [ERROR_PENDING] = {"pending_approval", 202, 122},
     [ERROR_NOT_FOUND] = {"not_found", 404, 123},
     [ERROR_METHOD] = {"method_not_allowed", 405, 2},
     [ERROR_CONFLICT] = {"conflict", 409, 123},

@@ -12,6 +12,7 @@ enum error_code {
     ERROR_UNAUTHORIZED, /* no or wrong credentials */
     ERROR_FORBIDDEN,    /* known caller, not allowed */
     ERROR_DENIED,       /* a policy said no */
+    ERROR_PENDING,      /* a person has to decide first: ref is the approval's id */
     ERROR_NOT_FOUND,
     ERROR_METHOD,
     ERROR_CONFLICT, /* exists already, or not legal in this state */
@@ -32,6 +33,7 @@ struct error {
     enum error_code code;
     int sys_errno;  /* 0 where no system call failed */
     char field[64]; /* the request member at fault, or "" */
+    char ref[40];   /* the id of what the message is about, or "" */
     char message[512];
 };
 

@@ -20,7 +20,7 @@ struct error;
 #define CONFIG_LIST_MAX     1024         /* items of a list or map */
 #define CONFIG_VALUE_MAX    (64 * 1024)  /* bytes of one value */
 #define CONFIG_PROBLEMS_MAX (64 * 1024)  /* bytes of error and warning text each */
-#define CONFIG_KEYS_MAX     256
+#define CONFIG_KEYS_MAX     128
 
 enum config_origin {
     ORIGIN_DEFAULT,
@@ -48,9 +48,8 @@ struct config {
 
     /* where it lives */
     char *runtime;
-    char *oci_runtime;
-    char *min_isolation;
     char *runtime_config;
+    char *policy_file;
     char *state_dir; /* NULL: main decides */
     char *user;
     char *libexec_dir;
@@ -87,15 +86,6 @@ struct config {
     int64_t header_timeout_ms, body_timeout_ms, idle_timeout_ms, write_timeout_ms;
     int64_t ws_max_message, ws_ping_ms;
 
-    /* MCP */
-    bool mcp, conformance_fixtures;
-    int64_t mcp_max_sessions, mcp_max_sessions_per_key, mcp_max_calls, mcp_max_batch;
-    int64_t mcp_max_subscriptions, mcp_page_size;
-    int64_t mcp_max_message_bytes, mcp_max_answer_bytes;
-    int64_t mcp_queue_bytes, mcp_replay_bytes, mcp_buffer_total_bytes;
-    int64_t mcp_session_ttl_ms, mcp_client_timeout_ms, mcp_stream_after_ms, mcp_replay_ttl_ms;
-    int64_t mcp_keepalive_ms, mcp_retry_ms;
-
     /* commands and their output */
     bool use_async_exec;
     int64_t exec_timeout_ms, exec_max_timeout_ms;
@@ -105,6 +95,10 @@ struct config {
     int64_t stream_buffer;
     int64_t journal_exec_bytes, journal_sandbox_bytes, journal_total_bytes;
     char *journal_full;
+
+    /* what waits for a person */
+    int64_t approval_ttl_ms, approval_retention_ms;
+    int64_t max_pending_approvals, max_pending_approvals_per_key;
 
     /* life times */
     int64_t idle_ttl_ms;
@@ -145,7 +139,6 @@ enum config_type {
 enum config_key_flags {
     KEY_SECRET = 1,   /* never printed */
     KEY_INTERNAL = 2, /* not a setting: carried by config_serialize() only */
-    KEY_HIDDEN = 4,   /* a setting for tests, which no document mentions */
 };
 
 struct config_key {

@@ -29,6 +29,7 @@
 #include "store/state-dir.h"
 #include "daemon/supervise.h"
 #include "gateway/rule.h"
+#include "guard/rules.h"
 #include "warden/warden.h"
 
 #define MIB              (1024ULL * 1024)
@@ -54,6 +55,15 @@ static void check_rules(struct config_problems *p, const char *key, char **rules
     }
 }
 
+static void check_policy(struct config_problems *p, const char *path)
+{
+    struct error err = {0};
+    struct ruleset *rs = path ? ruleset_load(path, &err) : NULL;
+    if (path && !rs)
+        config_error(p, "policy_file: %s", err.message);
+    ruleset_unref(rs);
+}
+
 static int find_user(const struct config *c, uid_t *ret_uid, gid_t *ret_gid)
 {
     const struct passwd *pw = getpwnam(c->user);
@@ -70,6 +80,7 @@ void daemon_check(const struct config *c, struct config_problems *p)
 {
     uid_t uid;
     gid_t gid;
+    check_policy(p, c->policy_file);
     check_rules(p, "gateway_allow_private", c->gateway_allow_private);
     check_rules(p, "allowed_hosts", c->allowed_hosts);
     check_rules(p, "disallowed_hosts", c->disallowed_hosts);
@@ -94,7 +105,7 @@ static int stage_signals(struct daemon *d, struct error *err)
 
 static int stage_listeners(struct daemon *d, struct error *err)
 {
-    int r = d->config->mcp ? 0 : listeners_open(&d->listeners, d->config, err);
+    int r = listeners_open(&d->listeners, d->config, err);
     d->supervise.line_mode = d->listeners.n == 0;
     return r;
 }
@@ -146,6 +157,7 @@ static int stage_warden(struct daemon *d, struct error *err)
     warden_options_init(&o);
     o.state_dir = d->state.warden_path;
     o.mounts_allow = c->mounts_allow;
+    o.policy_file = c->policy_file;
     o.cgroup_prefix = c->cgroup_prefix;
     o.id_first = (uint32_t)c->uid_range_first;
     o.id_count = (uint32_t)c->uid_range_count;

@@ -69,8 +69,7 @@ int supervise_block_signals(void)
     sigaddset(&set, SIGPIPE);
     if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
         return -errno;
-    /* Blocked and never read: SIGHUP means nothing to us, and EPIPE is an answer. */
-    sigdelset(&set, SIGHUP);
+    /* Blocked and never read: EPIPE is an answer. */
     sigdelset(&set, SIGPIPE);
     int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     return fd < 0 ? -errno : fd;
@@ -282,12 +281,23 @@ static void stop(struct supervisor *s)
     s->kill_watch = warden_watch_timer(s->o->warden, (int)grace_ms, on_grace_over, s);
 }
 
+/* Only the control plane has anything to read again: the policy. */
+static void reload(struct supervisor *s)
+{
+    if (s->control.pid)
+        kill(s->control.pid, SIGHUP);
+}
+
 static void on_signal(int fd, uint32_t events, void *data)
 {
     struct signalfd_siginfo info;
     (void)events;
-    while (read(fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
-        stop(data);
+    while (read(fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+        if (info.ssi_signo == SIGHUP)
+            reload(data);
+        else
+            stop(data);
+    }
 }
 
 /* --- the whole */

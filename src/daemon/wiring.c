@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "api/api.h"
-#include "api/request.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -18,20 +17,21 @@
 #include "base/map.h"
 #include "daemon/config.h"
 #include "daemon/line-mode.h"
+#include "daemon/policy-file.h"
+#include "guard/audit.h"
+#include "guard/gate.h"
 #include "guard/keys.h"
 #include "loop/loop.h"
-#include "mcp/mcp.h"
 #include "net/http.h"
-#include "runtime/choose.h"
 #include "runtime/warden-client.h"
 #include "sandbox/sandbox.h"
 #include "store/store.h"
+#include "tool/run.h"
 
 #define JOURNAL_MEMORY_BYTES (64 * 1024)
 #define OUTPUT_MAX_BYTES     (16 * 1024 * 1024) /* of each stream in a synchronous answer */
 #define IDEMPOTENCY_KEYS_MAX 10000
 #define STDIN_QUEUE_BYTES    (1024 * 1024)
-#define MCP_CATALOGS_MAX     2
 #define RESUME_MS            2000 /* callers wait so long at most for runners to answer */
 
 struct control {
@@ -41,14 +41,14 @@ struct control {
     struct spec default_spec;
     struct store *store;
     struct keys *keys; /* NULL in line mode */
+    struct audit *audit;
+    struct gate *gate;
+    struct policy_file *policy;
     struct manager *manager;
     struct api *api;
     struct http_server *server;
     struct line_mode *line;
-    struct mcp *mcp; /* not with the line protocol */
-    struct mcp_stdio *mcp_stdio;
-    const struct mcp_catalog *catalogs[MCP_CATALOGS_MAX];
-    struct loop_signal sigterm;
+    struct loop_signal sigterm, sighup;
     struct loop_timer drain_timer;
     int stops; /* SIGTERMs seen */
     bool deleting;
@@ -104,6 +104,9 @@ static struct manager *make_manager(struct control *k, int journal_dir)
         .host = &k->host,
         .store = k->store,
         .on_restored = api_on_restored,
+        .gate = k->gate,
+        .on_exec = run_on_exec,
+        .on_exec_data = k->gate,
         .gateway_sock = k->ctx->gateway_sock,
         .generation = k->ctx->generation,
         .journal = {.dir_fd = journal_dir,
@@ -134,12 +137,23 @@ static struct manager *make_manager(struct control *k, int journal_dir)
     return manager_new(&o);
 }
 
+static void on_reload_policy(void *data, const struct identity *who,
+                             void (*done)(void *data, bool changed, const struct error *err),
+                             void *done_data)
+{
+    struct control *k = data;
+    policy_file_reload(k->policy, who, done, done_data);
+}
+
 static struct api *make_api(struct control *k)
 {
     const struct config *c = k->ctx->config;
     struct api_options o = {
         .loop = k->ctx->loop,
         .manager = k->manager,
+        .gate = k->gate,
+        .reload_policy = on_reload_policy,
+        .reload_data = k,
         .store = k->store,
         .host = &k->host,
         .default_spec = &k->default_spec,
@@ -169,43 +183,6 @@ static struct api *make_api(struct control *k)
                  .max_output_bytes = OUTPUT_MAX_BYTES},
     };
     return api_new(&o);
-}
-
-static int make_mcp(struct control *k, struct error *err)
-{
-    const struct config *c = k->ctx->config;
-    size_t n = 0;
-    if (c->conformance_fixtures)
-        k->catalogs[n++] = &mcp_fixtures;
-    struct mcp_options o = {
-        .loop = k->ctx->loop,
-        .services = api_get_options(k->api),
-        .catalogs = k->catalogs,
-        .n_catalogs = n,
-        .max_sessions = (size_t)c->mcp_max_sessions,
-        .max_sessions_per_key = (size_t)c->mcp_max_sessions_per_key,
-        .max_calls = (size_t)c->mcp_max_calls,
-        .max_message_bytes = (size_t)c->mcp_max_message_bytes,
-        .max_answer_bytes = (size_t)c->mcp_max_answer_bytes,
-        .max_batch = (size_t)c->mcp_max_batch,
-        .max_subscriptions = (size_t)c->mcp_max_subscriptions,
-        .page_size = (size_t)c->mcp_page_size,
-        .queue_bytes = (size_t)c->mcp_queue_bytes,
-        .replay_bytes = (size_t)c->mcp_replay_bytes,
-        .buffer_total_bytes = (size_t)c->mcp_buffer_total_bytes,
-        .session_ttl_ms = (uint64_t)c->mcp_session_ttl_ms,
-        .client_timeout_ms = (uint64_t)c->mcp_client_timeout_ms,
-        .stream_after_ms = (uint64_t)c->mcp_stream_after_ms,
-        .replay_ms = (uint64_t)c->mcp_replay_ttl_ms,
-        .keepalive_ms = (uint64_t)c->mcp_keepalive_ms,
-        .retry_ms = (uint64_t)c->mcp_retry_ms,
-        .shutdown_grace_ms = (uint64_t)c->shutdown_grace_ms,
-    };
-    k->mcp = mcp_new(&o, err);
-    if (!k->mcp)
-        return -1;
-    api_add_routes(k->api, mcp_routes, n_mcp_routes, k->mcp);
-    return 0;
 }
 
 static int make_server(struct control *k, struct error *err)
@@ -249,6 +226,8 @@ static void on_manager_closed(void *data)
     warden_client_close(k->warden);
     keys_stop(k->keys);
     loop_signal_close(&k->sigterm, NULL, NULL);
+    loop_signal_close(&k->sighup, NULL, NULL);
+    policy_file_close(k->policy);
     loop_timer_close(&k->drain_timer, NULL, NULL);
     uv_stop(k->ctx->loop);
 }
@@ -260,7 +239,6 @@ static void delete_all(void *data)
         return;
     k->deleting = true;
     loop_timer_stop(&k->drain_timer);
-    mcp_close(k->mcp);
     manager_close(k->manager, on_manager_closed, k);
 }
 
@@ -273,9 +251,16 @@ static void on_stop_signal(void *data, int signo)
         return;
     }
     log_info("draining: no new connections, running requests may finish");
-    mcp_drain(k->mcp);
     http_server_drain(k->server, delete_all, k);
     loop_timer_start(&k->drain_timer, (uint64_t)k->ctx->config->shutdown_grace_ms);
+}
+
+static void on_reload_signal(void *data, int signo)
+{
+    struct control *k = data;
+    (void)signo;
+    if (!k->deleting)
+        policy_file_reload(k->policy, NULL, NULL, NULL);
 }
 
 static void on_line_end(void *data)
@@ -306,6 +291,45 @@ static void wait_resumed(struct control *k)
         uv_run(k->ctx->loop, UV_RUN_ONCE);
 }
 
+/* A call over lines ends with its process, and so does what there is to prove about it. */
+static int open_audit(struct control *k, struct error *err)
+{
+    struct audit_options o = {.loop = k->ctx->loop};
+    if (!k->store)
+        return 0;
+    k->audit = audit_open(k->ctx->state_path, k->store, NULL, &o, err);
+    return k->audit ? 0 : -1;
+}
+
+static bool call_lives(void *data, const char *call_id)
+{
+    struct control *k = data;
+    return manager_runs_call(k->manager, call_id);
+}
+
+/* What every call passes: the audit, approvals, and the operator's policy. */
+static int make_gate(struct control *k, struct error *err)
+{
+    const struct control_context *ctx = k->ctx;
+    const struct config *c = ctx->config;
+    struct gate_options o = {.loop = ctx->loop,
+                             .store = k->store,
+                             .audit = k->audit,
+                             .approval_ttl_ms = (uint64_t)c->approval_ttl_ms,
+                             .approval_keep_ms = (uint64_t)c->approval_retention_ms,
+                             .max_pending = (size_t)c->max_pending_approvals,
+                             .max_pending_per_key = (size_t)c->max_pending_approvals_per_key};
+    struct policy_file_options p = {.loop = ctx->loop,
+                                    .warden = k->warden,
+                                    .name = c->policy_file,
+                                    .state_dir = ctx->state_path,
+                                    .again = ctx->generation > 1};
+    k->gate = gate_new(&o, err);
+    p.gate = k->gate;
+    k->policy = k->gate ? policy_file_open(&p, err) : NULL;
+    return k->policy ? 0 : -1;
+}
+
 static int control_init(struct control *k, struct error *err)
 {
     struct control_context *ctx = k->ctx;
@@ -317,36 +341,26 @@ static int control_init(struct control *k, struct error *err)
     k->warden = warden_client_new(ctx->loop, ctx->warden_sock);
     k->host = (struct runtime_host){.warden = k->warden,
                                     .mounts_allow = ctx->config->mounts_allow,
-                                    .process_enabled = config_process_enabled(ctx->config),
-                                    .oci_runtime = ctx->config->oci_runtime,
-                                    .min_isolation = (enum isolation)isolation_parse(
-                                        ctx->config->min_isolation)};
+                                    .process_enabled = config_process_enabled(ctx->config)};
     if (warden_client_probe(k->warden, &probed, err) < 0)
         return -1;
     if (!runtime_find(ctx->config->runtime))
         return error_set(err, ERROR_UNSUPPORTED, 0, "there is no runtime '%s' in this build",
                          ctx->config->runtime);
-    if (runtime_choose(&k->host, &(struct runtime_wish){0}, &k->default_spec, err) < 0)
-        return -1;
     /* A call over lines ends with its process: nothing of it is there to come back to. */
     if (!ctx->line_mode && !(k->store = store_open(ctx->state_path, ctx->loop, err)))
         return -1;
-    if (open_keys(k, err) < 0)
+    if (open_keys(k, err) < 0 || open_audit(k, err) < 0 || make_gate(k, err) < 0)
         return -1;
     k->manager = make_manager(k, journal_dir);
     if (restore(k, err) < 0)
         return -1;
     wait_resumed(k);
+    audit_settle(k->audit, call_lives, k);
     k->api = make_api(k);
     loop_timer_init(&k->drain_timer, ctx->loop, delete_all, k);
     loop_signal_init(&k->sigterm, ctx->loop, SIGTERM, on_stop_signal, k);
-    if (!ctx->line_mode || ctx->config->mcp)
-        if (make_mcp(k, err) < 0)
-            return -1;
-    if (ctx->line_mode && k->mcp) {
-        k->mcp_stdio = mcp_stdio_start(k->mcp, on_line_end, k);
-        return 0;
-    }
+    loop_signal_init(&k->sighup, ctx->loop, SIGHUP, on_reload_signal, k);
     if (ctx->line_mode) {
         k->line =
             line_mode_start(ctx->loop, k->api, (size_t)ctx->config->max_line_bytes, on_line_end, k);
@@ -368,12 +382,12 @@ int control_main(struct control_context *ctx)
              ctx->config->runtime);
     uv_run(ctx->loop, UV_RUN_DEFAULT);
     line_mode_free(k.line);
-    mcp_stdio_free(k.mcp_stdio);
-    mcp_free(k.mcp);
+    audit_close(k.audit);
     store_close(k.store);
     manager_free(k.manager);
     keys_free(k.keys);
     api_free(k.api);
+    gate_free(k.gate);
     spec_done(&k.default_spec);
     return k.status;
 }

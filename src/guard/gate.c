@@ -1,7 +1,58 @@
 #include "guard/gate.h"
 
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
 #include "base/error.h"
+#include "base/json.h"
+#include "guard/approval.h"
+#include "guard/gate-internal.h"
 #include "guard/policy.h"
+
+#define ARGV_SHOWN_MAX 4096 /* bytes of an argument vector in a record */
+
+struct gate *gate_new(const struct gate_options *o, struct error *err)
+{
+    struct gate *g = new0(struct gate);
+    g->audit = o->audit;
+    struct approvals_options a = {.loop = o->loop,
+                                  .store = o->store,
+                                  .gate = g,
+                                  .ttl_ms = o->approval_ttl_ms,
+                                  .keep_ms = o->approval_keep_ms,
+                                  .max_pending = o->max_pending,
+                                  .max_pending_per_key = o->max_pending_per_key};
+    g->approvals = approvals_new(&a, err);
+    if (g->approvals)
+        return g;
+    gate_free(g);
+    return NULL;
+}
+
+void gate_free(struct gate *g)
+{
+    if (!g)
+        return;
+    approvals_free(g->approvals);
+    ruleset_unref(g->ruleset);
+    free(g->policy_name);
+    free(g);
+}
+
+struct approvals *gate_approvals(const struct gate *g)
+{
+    return g->approvals;
+}
+
+struct audit *gate_audit(const struct gate *g)
+{
+    return g->audit;
+}
+
+/* --- step 1: what the request's own policies leave */
 
 /* Off unless a policy turned it on; one that turned it off wins (policy_check_tool). */
 static int check_network(const struct gate_call *call, struct error *err)
@@ -14,7 +65,7 @@ static int check_network(const struct gate_call *call, struct error *err)
     return error_set(err, ERROR_DENIED, 0, "network disabled");
 }
 
-int gate_check(const struct gate_call *call, struct error *err)
+static int check_policies(const struct gate_call *call, struct error *err)
 {
     for (size_t i = 0; i < call->n_policies; i++) {
         int r = policy_check_tool(call->policies[i], call->tool, call->capabilities, err);
@@ -24,4 +75,210 @@ int gate_check(const struct gate_call *call, struct error *err)
             return r;
     }
     return check_network(call, err);
+}
+
+/* --- steps 2 and 3 */
+
+static void apply_terms(const struct gate_terms *t, struct rules_decision *d)
+{
+    if (!t || !t->ask || d->verdict == VERDICT_DENY)
+        return;
+    if (d->verdict == VERDICT_ALLOW) {
+        snprintf(d->rule, sizeof(d->rule), "level");
+        snprintf(d->reason, sizeof(d->reason), "an action of this level waits for a person");
+        d->risk = t->ask_risk;
+    }
+    d->verdict = VERDICT_ASK;
+    d->risk = d->risk > t->ask_risk ? d->risk : t->ask_risk;
+}
+
+static void decide(struct gate *g, const struct gate_call *call, struct gate_decision *d)
+{
+    checks_run(call, &d->findings);
+    d->ruleset = ruleset_ref(g->ruleset);
+    struct rules_call rc = {
+        .who = call->who,
+        .tool = call->tool,
+        .capabilities = call->capabilities,
+        .argv = call->builtin ? NULL : call->argv,
+        .cwd = call->cwd,
+        .paths = call->paths,
+        .n_paths = call->n_paths,
+        .host = call->host,
+        .port = call->port,
+        .runtime = call->runtime,
+        .limits = call->limits,
+        .findings = d->findings.list,
+        .n_findings = d->findings.n,
+        .now_s = clock_real_ns() / 1000000000,
+    };
+    ruleset_decide(d->ruleset, &rc, &d->rules);
+    apply_terms(call->terms, &d->rules);
+}
+
+void gate_decision_done(struct gate_decision *d)
+{
+    ruleset_unref(d->ruleset);
+    d->ruleset = NULL;
+}
+
+static void fill_record(struct audit_record *r, const struct gate_call *call,
+                        const struct gate_decision *d)
+{
+    r->who = call->who;
+    r->call_id = d->call_id;
+    r->action_id = call->terms ? call->terms->action_id : NULL;
+    r->sandbox = call->sandbox;
+    r->tool = call->tool;
+    r->rule = d->rules.rule;
+    r->revision = ruleset_revision(d->ruleset);
+}
+
+/* Names what decided, why, and what the checks found. */
+static json_t *decision_details(const struct gate_call *call, const struct gate_decision *d)
+{
+    json_t *o = json_object();
+    if (*d->rules.reason)
+        json_object_set_new(o, "reason", json_message(d->rules.reason));
+    if (*d->rules.would)
+        json_object_set_new(o, "would", json_string(d->rules.would));
+    if (d->findings.n)
+        json_object_set_new(o, "findings", findings_to_json(&d->findings));
+    gate_describe_argv(o, call, d);
+    return o;
+}
+
+static void record_refusal(struct gate *g, const struct gate_call *call,
+                           const struct gate_decision *d)
+{
+    struct audit_record r = {.kind = "refusal", .outcome = "deny"};
+    _cleanup_json_ json_t *details = decision_details(call, d);
+    fill_record(&r, call, d);
+    r.details = details;
+    audit_note(g->audit, &r);
+}
+
+int gate_refuse(struct gate *g, const struct gate_call *call, struct gate_decision *d,
+                const char *rule, const char *reason, struct error *err)
+{
+    d->rules.verdict = VERDICT_DENY;
+    snprintf(d->rules.rule, sizeof(d->rules.rule), "%s", rule);
+    snprintf(d->rules.reason, sizeof(d->rules.reason), "%s", reason);
+    record_refusal(g, call, d);
+    error_set(err, ERROR_DENIED, 0, "%s", reason);
+    return -EPERM;
+}
+
+int gate_decide(struct gate *g, const struct gate_call *call, struct gate_decision *d,
+                struct error *err)
+{
+    *d = (struct gate_decision){0};
+    audit_call_id(d->call_id);
+    if (check_policies(call, err) < 0)
+        return gate_refuse(g, call, d, "request policy", err->message, err);
+    decide(g, call, d);
+    if (d->rules.verdict == VERDICT_DENY) {
+        record_refusal(g, call, d);
+        return error_set(err, ERROR_DENIED, 0, "denied by rule '%s'%s%s", d->rules.rule,
+                         *d->rules.reason ? ": " : "", d->rules.reason);
+    }
+    if (d->rules.verdict == VERDICT_ALLOW)
+        return 0;
+    struct audit_record r = {.kind = "decision", .outcome = "ask"};
+    _cleanup_json_ json_t *details = decision_details(call, d);
+    fill_record(&r, call, d);
+    r.details = details;
+    return audit_write(g->audit, &r, NULL, err);
+}
+
+enum verdict gate_peek(struct gate *g, const struct gate_call *call)
+{
+    struct error ignored = {0};
+    struct gate_decision d = {0};
+    if (check_policies(call, &ignored) < 0)
+        return VERDICT_DENY;
+    decide(g, call, &d);
+    gate_decision_done(&d);
+    return d.rules.verdict;
+}
+
+/* --- step 5, and what follows */
+
+/* What runs, as hashes; and in clear unless a rule asks for silence. */
+void gate_describe_argv(json_t *o, const struct gate_call *call, const struct gate_decision *d)
+{
+    char digest[AUDIT_DIGEST_SIZE];
+    size_t total = 0;
+    if (!call->argv)
+        return;
+    audit_digest_argv(call->argv, digest);
+    json_object_set_new(o, "argv_digest", json_string(digest));
+    if (d->rules.obligations.redact_args)
+        return;
+    json_t *list = json_array();
+    for (char *const *a = call->argv; *a; a++) {
+        size_t n = strlen(*a), room = ARGV_SHOWN_MAX - total;
+        bool lossy;
+        json_array_append_new(list, json_string_from_bytes(*a, n < room ? n : room, &lossy));
+        total += n < room ? n : room;
+        if (n >= room)
+            break;
+    }
+    json_object_set_new(o, "argv", list);
+}
+
+int gate_intent(struct gate *g, const struct gate_call *call, const struct gate_decision *d,
+                const char *grant, json_t *details, struct error *err)
+{
+    struct audit_record r = {.kind = "intent", .outcome = grant ? "granted" : "allow"};
+    _cleanup_json_ json_t *all = decision_details(call, d);
+    fill_record(&r, call, d);
+    json_object_del(all, "reason");
+    if (grant)
+        json_object_set_new(all, "grant", json_string(grant));
+    if (details)
+        json_object_update(all, details);
+    json_object_set_new(all, "runtime", json_string(call->runtime ? call->runtime : ""));
+    r.details = all;
+    int e = audit_write(g->audit, &r, NULL, err);
+    if (e < 0)
+        error_prefix(err, "not run: the audit cannot be written");
+    return e;
+}
+
+void gate_note_started(struct gate *g, const char *call_id, const char *sandbox, const char *exec,
+                       const char *outcome, json_t *details)
+{
+    struct audit_record r = {.kind = "started",
+                             .call_id = call_id,
+                             .sandbox = sandbox,
+                             .exec = exec,
+                             .outcome = outcome,
+                             .details = details};
+    audit_note(g->audit, &r);
+}
+
+void gate_note_ended(struct gate *g, const char *call_id, const char *sandbox, const char *exec,
+                     const char *outcome, json_t *details)
+{
+    struct audit_record r = {.kind = exec ? "exited" : "done",
+                             .call_id = call_id,
+                             .sandbox = sandbox,
+                             .exec = exec,
+                             .outcome = outcome,
+                             .details = details};
+    audit_note(g->audit, &r);
+}
+
+int gate_record(struct gate *g, const char *kind, const struct identity *who, const char *action_id,
+                const char *tool, const char *outcome, json_t *details, struct error *err)
+{
+    struct audit_record r = {.kind = kind,
+                             .who = who,
+                             .action_id = action_id,
+                             .tool = tool,
+                             .outcome = outcome,
+                             .revision = gate_revision(g),
+                             .details = details};
+    return audit_write(g->audit, &r, NULL, err);
 }

@@ -1,25 +1,117 @@
-/* The one gate. Every way in (HTTP, line protocol, CLI through them) that makes anything run ends
- * in gate_check(), which is called by run_start() and by nothing around it. */
+/* The one gate. Every way in (HTTP, line protocol, MCP, CLI through them) that makes anything run
+ * ends in run_start() (tool/run.c), which asks here and is the only one to do so, in this order:
+ *
+ *   1. request policies   the sandbox's and the call's own; they only narrow
+ *   2. checks             named steps (check.h) that yield findings
+ *   3. the ruleset        the operator's policy file: allow, ask or deny, with obligations
+ *   4. approval           for ask: a grant over the hash of all that will run (approval.h)
+ *   5. intent             the audit record without which nothing runs
+ *
+ * A refusal is a record too. What started and how it ended is noted by gate_note_*(). */
 #pragma once
 
+#include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <uv.h>
 
+#include "guard/audit.h"
+#include "guard/check.h"
+#include "guard/identity.h"
+#include "guard/rules.h"
+
+struct approvals;
 struct error;
-struct identity;
+struct gate;
 struct policy;
+struct ruleset;
+struct store;
 
-/* All that will run, as far as it is known before it does. */
+/* How a call wants to be treated by the gate. Borrowed; zero is the usual way. */
+struct gate_terms {
+    const char *approval_id; /* X-Mas-Approval-Id: what was granted for this very call */
+    const char *action_id;   /* contract C's action that this call is; an approval gets its id */
+    bool wait;               /* X-Mas-Approval: wait; else the answer is "pending" */
+    bool ask;                /* a person is asked even where the policy allows */
+    enum risk ask_risk;      /* and the least risk of that */
+};
+
+/* All that will run, as far as the rules look at it. Borrowed. */
 struct gate_call {
-    const struct identity *who;
     const char *tool;      /* "exec", "file.read", or a tool's name */
     unsigned capabilities; /* enum capability */
-    char *const *argv;
-    const char *host; /* of a URL tool, as its URL writes it; NULL otherwise */
+    const json_t *args;    /* of a tool, or NULL */
+    const char *host;      /* of a URL tool, as its URL writes it; NULL otherwise */
     uint16_t port;
     const struct policy *const *policies; /* the sandbox's, then the call's: each must allow */
     size_t n_policies;
+    const struct rules_path *paths; /* that a file operation names */
+    size_t n_paths;
+    /* filled in by run_start() */
+    const struct identity *who;
+    const struct gate_terms *terms;
+    char *const *argv;
+    bool builtin; /* argv is code of ours, not a command */
+    const char *cwd;
+    const char *runtime;
+    struct rules_limits limits;
+    const char *sandbox; /* its id; NULL: a one-shot */
 };
 
-/* 0, or ERROR_DENIED with the reason. */
-int gate_check(const struct gate_call *call, struct error *err);
+struct gate_decision {
+    struct rules_decision rules;
+    struct findings findings;
+    char call_id[AUDIT_CALL_ID_SIZE];
+    struct ruleset *ruleset; /* that decided, referenced; NULL: none is configured */
+};
+void gate_decision_done(struct gate_decision *d);
+
+struct gate_options {
+    uv_loop_t *loop;
+    struct store *store; /* NULL: approvals end with the process */
+    struct audit *audit;
+    uint64_t approval_ttl_ms;  /* how long an approval may wait, and be used */
+    uint64_t approval_keep_ms; /* and how long it is shown afterwards */
+    size_t max_pending, max_pending_per_key;
+};
+
+struct gate *gate_new(const struct gate_options *o, struct error *err);
+void gate_free(struct gate *g); /* after the loop; NULL is fine */
+struct approvals *gate_approvals(const struct gate *g);
+struct audit *gate_audit(const struct gate *g);
+
+/* --- the policy (gate-policy.c) */
+
+bool gate_has_policy(const struct gate *g);
+const char *gate_revision(const struct gate *g); /* "" without a policy */
+/* Parses text and makes it the policy, all at once: grants over another revision are void from then
+ * on. On failure the old one stays, and err and the audit say so. who (NULL: the daemon itself) is
+ * for the audit. 1: changed, 0: the same as before. */
+int gate_load_policy(struct gate *g, const char *name, const char *text, size_t len,
+                     const struct identity *who, struct error *err);
+/* {"file","revision","loaded_at","error"?} for /v1/status; null without a policy. */
+json_t *gate_policy_view(const struct gate *g);
+
+/* --- a call */
+
+/* Steps 1 to 3. 0: look at d->rules.verdict, allow or ask. Negative: denied, recorded, ERROR_DENIED
+ * with the rule. d is the caller's to end in both cases. */
+int gate_decide(struct gate *g, const struct gate_call *call, struct gate_decision *d,
+                struct error *err);
+/* What gate_decide() would say, with no effect and no record. */
+enum verdict gate_peek(struct gate *g, const struct gate_call *call);
+/* A refusal for a reason found after gate_decide(); sets ERROR_DENIED unless err is set already. */
+int gate_refuse(struct gate *g, const struct gate_call *call, struct gate_decision *d,
+                const char *rule, const char *reason, struct error *err);
+/* Step 5. Negative: the call must not run. grant: the approval's id, or NULL. */
+int gate_intent(struct gate *g, const struct gate_call *call, const struct gate_decision *d,
+                const char *grant, json_t *details, struct error *err);
+/* Afterwards, for a call with an intent: it runs; it ended, or never began. details is borrowed. */
+void gate_note_started(struct gate *g, const char *call_id, const char *sandbox, const char *exec,
+                       const char *outcome, json_t *details);
+void gate_note_ended(struct gate *g, const char *call_id, const char *sandbox, const char *exec,
+                     const char *outcome, json_t *details);
+/* Any other record of kind, about an action. A record that cannot be written is an error. */
+int gate_record(struct gate *g, const char *kind, const struct identity *who, const char *action_id,
+                const char *tool, const char *outcome, json_t *details, struct error *err);

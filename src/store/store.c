@@ -16,7 +16,8 @@
 #define STORE_VERSION 2    /* since 2 there are keys, which an older program would not ask for */
 #define STORE_BUSY_MS 5000 /* waits for another process that reads the file */
 
-static const char *const table_names[] = {"sandbox", "exec", "idempotency", "api_key", "skill"};
+static const char *const table_names[] = {"sandbox", "exec", "idempotency", "api_key", "skill", "approval",
+                                          "action"};
 static_assert(ELEMENTS(table_names) == _STORE_TABLE_MAX, "a name per table");
 
 /* One change. body NULL: a delete. */

@@ -18,6 +18,8 @@ enum store_table {
     STORE_IDEMPOTENCY,
     STORE_KEY,
     STORE_SKILL,
+    STORE_APPROVAL,
+    STORE_ACTION,
     _STORE_TABLE_MAX,
 };
 

@@ -6,27 +6,13 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/fault.h"
+#include "base/json.h"
 #include "tool/builtin.h"
+#include "tool/run-internal.h"
 #include "tool/tool.h"
 
 #define POLICIES_MAX 4
-
-struct run {
-    const struct run_events *events;
-    void *data;
-    struct sandbox *sandbox;  /* referenced */
-    struct sandbox *scope_of; /* referenced; NULL without a policy of its own */
-    bool one_shot;
-    struct sandbox_waiter ready;
-    struct exec_waiter done;
-    struct exec *exec; /* referenced; the file being written, then the command */
-    struct run_file *files;
-    size_t n_files, next_file;
-    struct exec_spec spec; /* owns what it points to */
-    struct exec_path *paths;
-    struct exec_sink sink;
-    bool command_started;
-};
 
 static int next_step(struct run *run, struct error *err);
 
@@ -76,8 +62,22 @@ static void copy_files(struct run *run, const struct run_file *files, size_t n)
     }
 }
 
+/* An intent that no exec will end. */
+static void end_intent(struct run *run, const char *outcome, const char *why)
+{
+    if (!run->intent)
+        return;
+    run->intent = false;
+    json_t *details = why ? json_pack("{s:o}", "error", json_message(why)) : NULL;
+    gate_note_ended(run->gate, run->decision.call_id,
+                    run->sandbox ? sandbox_id(run->sandbox) : NULL, NULL, outcome, details);
+    json_decref(details);
+}
+
 static void run_free(struct run *run)
 {
+    run_ask_cancel(run);
+    end_intent(run, "canceled", NULL);
     sandbox_waiter_cancel(&run->ready);
     exec_waiter_cancel(&run->done);
     for (size_t i = 0; i < run->n_files; i++) {
@@ -85,12 +85,14 @@ static void run_free(struct run *run)
         free(run->files[i].data);
     }
     free(run->files);
+    run_call_done(run);
     free_spec(run);
+    spec_done(&run->box);
     exec_unref(run->exec);
     if (run->scope_of)
         ((struct tool_scope *)sandbox_attached(run->scope_of))->running--;
     sandbox_unref(run->scope_of);
-    if (run->one_shot)
+    if (run->one_shot && run->sandbox)
         sandbox_delete(run->sandbox, NULL);
     sandbox_unref(run->sandbox);
     free(run);
@@ -98,8 +100,15 @@ static void run_free(struct run *run)
 
 static void finish(struct run *run, struct exec *e, const struct error *err)
 {
+    if (err)
+        end_intent(run, "failed", err->message);
     run->events->on_done(run->data, run, e, err);
     run_free(run);
+}
+
+void run_fail(struct run *run, const struct error *err)
+{
+    finish(run, NULL, err);
 }
 
 static void on_exec_done(struct exec_waiter *w, struct exec *e)
@@ -149,7 +158,11 @@ static int next_step(struct run *run, struct error *err)
         e = start_file(run, err);
     } else {
         run->command_started = true;
+        run->spec.call = run->decision.call_id;
+        fault_point("run.before-start");
         e = exec_start(run->sandbox, &run->spec, err);
+        run->intent = run->intent && !e; /* from here on its end is the exec's */
+        fault_point("run.start-sent");
     }
     if (!e)
         return -EINVAL;
@@ -173,28 +186,32 @@ static void on_ready(struct sandbox_waiter *w, struct sandbox *sb, const struct 
 
 /* --- the policy of the sandbox itself */
 
+/* Its rule first, because the sandbox's policy is part of what is decided on. */
 static int pass_gate(const struct run_request *req, const struct tool_scope *scope,
-                     struct error *err)
+                     struct gate_call *call, struct gate_decision *d, struct error *err)
 {
+    struct gate *gate = manager_options(req->manager)->gate;
     const struct policy *policies[POLICIES_MAX];
-    struct gate_call call = req->call;
     bool named = !scope;
     size_t n = 0;
-    for (size_t i = 0; i < call.n_policies && n < POLICIES_MAX - 1; i++) {
-        policies[n++] = call.policies[i];
-        named = named || call.policies[i] == &scope->policy;
+    for (size_t i = 0; i < call->n_policies && n < POLICIES_MAX - 1; i++) {
+        policies[n++] = call->policies[i];
+        named = named || call->policies[i] == &scope->policy;
     }
     if (!named)
         policies[n++] = &scope->policy;
-    call.policies = policies;
-    call.n_policies = n;
-    call.who = req->who;
-    call.argv = req->exec.argv;
-    int r = gate_check(&call, err);
+    call->policies = policies;
+    call->n_policies = n;
+    int r = gate_decide(gate, call, d, err);
+    call->policies = NULL;
+    call->n_policies = 0;
     int64_t max = scope ? scope->policy.max_concurrent : 0;
-    if (r >= 0 && max > 0 && scope->running >= max)
-        return error_set(err, ERROR_DENIED, 0, "too many concurrent calls (MaxConcurrent %lld)",
-                         (long long)max);
+    if (r >= 0 && max > 0 && scope->running >= max) {
+        char why[80];
+        snprintf(why, sizeof(why), "too many concurrent calls (MaxConcurrent %lld)",
+                 (long long)max);
+        r = gate_refuse(gate, call, d, "request policy", why, err);
+    }
     return r;
 }
 
@@ -232,38 +249,105 @@ static void enter_scope(struct run *run, struct sandbox *scope_of)
     narrow_spec(run, scope);
 }
 
+/* --- starting */
+
+static struct run *run_new(const struct run_request *req, const struct gate_call *call,
+                           const struct gate_decision *d)
+{
+    struct run *run = new0(struct run);
+    list_init(&run->ready.node);
+    list_init(&run->done.node);
+    run->manager = req->manager;
+    run->gate = manager_options(req->manager)->gate;
+    run->one_shot = !req->sandbox;
+    run->sandbox = req->sandbox ? sandbox_ref(req->sandbox) : NULL;
+    run->ready.on_event = on_ready;
+    run->done.on_done = on_exec_done;
+    run->decision = *d;
+    spec_init(&run->box);
+    if (run->one_shot)
+        spec_copy(&run->box, req->spec);
+    copy_spec(run, &req->exec);
+    copy_files(run, req->files, req->n_files);
+    run_call_copy(run, call);
+    return run;
+}
+
+/* The gate is passed: puts that on record, then starts. */
+static int go(struct run *run, const char *grant, struct error *err)
+{
+    int r = gate_intent(run->gate, &run->call, &run->decision, grant, NULL, err);
+    if (r < 0)
+        return r;
+    run->intent = true;
+    fault_point("run.intent");
+    if (!run->sandbox) {
+        struct sandbox *sb =
+            sandbox_create(run->manager, &run->box, run->who.key, NULL, NULL, true, err);
+        if (!sb)
+            return -EINVAL;
+        run->sandbox = sandbox_ref(sb);
+    }
+    if (sandbox_state(run->sandbox) != SANDBOX_CREATING)
+        return next_step(run, err);
+    sandbox_wait_ready(run->sandbox, &run->ready);
+    return 0;
+}
+
+void run_go_on(struct run *run, const char *grant)
+{
+    struct error err = {0};
+    if (go(run, grant, &err) < 0)
+        finish(run, NULL, &err);
+}
+
+static int start(struct run *run, struct error *err)
+{
+    int r = run_oblige(run, err);
+    if (r < 0)
+        return r;
+    if (run->decision.rules.verdict == VERDICT_ASK || run->terms.approval_id)
+        return run_ask(run, err);
+    r = go(run, NULL, err);
+    if (r < 0)
+        end_intent(run, "failed", err->message);
+    return r;
+}
+
 struct run *run_start(const struct run_request *req, const struct run_events *events, void *data,
                       struct error *err)
 {
     struct sandbox *scope_of = req->scope_of ? req->scope_of : req->sandbox;
     const struct tool_scope *scope = scope_of ? sandbox_attached(scope_of) : NULL;
-    if (pass_gate(req, scope, err) < 0)
-        return NULL;
-    struct sandbox *sb = req->sandbox;
-    if (!sb)
-        sb = sandbox_create(req->manager, req->spec, req->who->key, NULL, NULL, true, err);
-    if (!sb)
-        return NULL;
-    struct run *run = new0(struct run);
-    list_init(&run->ready.node);
-    list_init(&run->done.node);
-    run->events = events;
-    run->data = data;
-    run->one_shot = !req->sandbox;
-    run->sandbox = sandbox_ref(sb);
-    run->ready.on_event = on_ready;
-    run->done.on_done = on_exec_done;
-    copy_spec(run, &req->exec);
-    copy_files(run, req->files, req->n_files);
-    if (scope)
-        enter_scope(run, scope_of);
-    if (sandbox_state(sb) == SANDBOX_CREATING) {
-        sandbox_wait_ready(sb, &run->ready);
-    } else if (next_step(run, err) < 0) {
-        run_free(run);
+    struct rules_path paths[RUN_PATHS_MAX];
+    _cleanup_strv_ char **owned = NULL;
+    struct gate_call call;
+    struct gate_decision d;
+    run_call_fill(req, &call, paths, &owned);
+    if (pass_gate(req, scope, &call, &d, err) < 0) {
+        gate_decision_done(&d);
         return NULL;
     }
-    return run;
+    struct run *run = run_new(req, &call, &d);
+    run->events = events;
+    run->data = data;
+    if (scope)
+        enter_scope(run, scope_of);
+    if (start(run, err) >= 0)
+        return run;
+    run_free(run);
+    return NULL;
+}
+
+bool run_would_ask(const struct run_request *req)
+{
+    struct rules_path paths[RUN_PATHS_MAX];
+    _cleanup_strv_ char **owned = NULL;
+    struct gate_call call;
+    if (req->terms && req->terms->approval_id)
+        return true;
+    run_call_fill(req, &call, paths, &owned);
+    return gate_peek(manager_options(req->manager)->gate, &call) == VERDICT_ASK;
 }
 
 void run_abandon(struct run *run)

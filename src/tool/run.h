@@ -1,9 +1,14 @@
 /* One thing that runs: in a sandbox that is there, or in one made for it and thrown away.
  *
- *   gate → (create) → files written one by one → exec → done → (delete)
+ *   gate → (a person) → intent → (create) → files written one by one → exec → done → (delete)
  *
- * This is the only way to start an exec from above: the gate is passed here, and what a lasting
- * sandbox's own policy says (tools, paths, time, how many at once) holds whoever asks. */
+ * This is the only way to start an exec from above: the gate (guard/gate.h) is passed here, and
+ * what a lasting sandbox's own policy says (tools, paths, time, how many at once) holds whoever
+ * asks.
+ *
+ * Where a person has to decide, the run is parked (run-ask.c). With terms.wait it goes on once that
+ * has happened; else it ends with ERROR_PENDING, and the caller repeats the same call with the
+ * approval's id. */
 #pragma once
 
 #include <stdbool.h>
@@ -29,7 +34,8 @@ struct run_request {
     struct sandbox *scope_of;
     const struct spec *spec;
     const struct identity *who;
-    struct gate_call call; /* who and argv are filled in */
+    const struct gate_terms *terms; /* NULL: the usual ones */
+    struct gate_call call;
     const struct run_file *files;
     size_t n_files;
     struct exec_spec exec;
@@ -49,4 +55,10 @@ struct run *run_start(const struct run_request *req, const struct run_events *ev
 /* Nobody waits any more: kills a one-shot, lets a command in a lasting sandbox go on. No event
  * comes afterwards. */
 void run_abandon(struct run *run);
-struct sandbox *run_sandbox(const struct run *run);
+struct sandbox *run_sandbox(const struct run *run); /* NULL: not made yet */
+/* Whether a person would be asked: then what goes to its stdin must be known before it starts. No
+ * effect. */
+bool run_would_ask(const struct run_request *req);
+
+/* For struct manager_options, with the gate as data: puts starts and ends on record. */
+void run_on_exec(void *data, struct exec *e, enum exec_event event);

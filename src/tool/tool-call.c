@@ -38,6 +38,7 @@ static const char *code_of(enum error_code code)
 {
     switch (code) {
     case ERROR_DENIED:
+    case ERROR_PENDING:
     case ERROR_FORBIDDEN:
         return "policy_denied";
     case ERROR_CRASH:
@@ -323,7 +324,7 @@ static void preparation_done(struct preparation *p)
 /* --- the call */
 
 static struct run *start_run(struct tool_call *call, const struct tool_request *req,
-                             const struct preparation *p, struct error *err)
+                             const json_t *args, const struct preparation *p, struct error *err)
 {
     const struct policy *policies[2];
     size_t n_policies = 0;
@@ -340,8 +341,10 @@ static struct run *start_run(struct tool_call *call, const struct tool_request *
         .scope_of = req->sandbox,
         .spec = &p->spec,
         .who = req->who,
+        .terms = req->terms,
         .call = {.tool = call->tool->name,
                  .capabilities = call->tool->capabilities,
+                 .args = args,
                  .host = p->command.host,
                  .port = p->command.port,
                  .policies = policies,
@@ -398,7 +401,7 @@ struct tool_call *tool_call_start(const struct tool_options *o, const struct too
         json_is_object(req->args) ? json_incref((json_t *)req->args) : json_object();
     if (check_request(req, &call->tool, &err) >= 0 &&
         prepare(o, call->tool, req, args, &p, &err) >= 0)
-        call->run = start_run(call, req, &p, &err);
+        call->run = start_run(call, req, args, &p, &err);
     preparation_done(&p);
     if (!call->run) {
         fail(call, &err);

@@ -71,6 +71,7 @@ int tool_narrow_spec(struct spec *spec, const struct policy *p, char *const *mou
                      struct error *err);
 
 struct tool_request {
+    const struct gate_terms *terms; /* NULL: the usual ones */
     const struct identity *who;
     const char *name;
     const json_t *args;          /* may be NULL */

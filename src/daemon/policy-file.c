@@ -1,0 +1,206 @@
+#include "daemon/policy-file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/strbuf.h"
+#include "guard/gate.h"
+#include "loop/loop.h"
+#include "runtime/warden-client.h"
+
+#define LOOK_MS   1000
+#define LAST_GOOD "policy.last"
+
+struct policy_file {
+    struct policy_file_options options;
+    struct loop_timer look;
+    struct stat seen; /* of the file that was read last */
+    bool looking;
+};
+
+/* --- reading */
+
+static int read_text(int fd, struct strbuf *out, struct error *err)
+{
+    struct stat st;
+    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+        return error_set(err, ERROR_INVALID, 0, "it is not a regular file");
+    for (;;) {
+        if (strbuf_reserve(out, 65536) < 0)
+            return error_set(err, ERROR_TOO_LARGE, 0, "it is over %d bytes", RULES_FILE_MAX);
+        ssize_t n = read(fd, out->data + out->len, 65536);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return error_set(err, ERROR_INTERNAL, errno, "read it");
+        if (n == 0)
+            return 0;
+        strbuf_commit(out, (size_t)n);
+    }
+}
+
+static bool same_file(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
+           a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec &&
+           a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
+}
+
+static char *kept_path(const struct policy_file *f, const char *suffix)
+{
+    return xasprintf("%s/" LAST_GOOD "%s", f->options.state_dir, suffix);
+}
+
+/* A control plane that finds none kept refuses to start on a bad file, which is the safe side. */
+static void keep(const struct policy_file *f, const struct strbuf *text)
+{
+    _cleanup_free_ char *path = kept_path(f, ""), *temp = kept_path(f, ".new");
+    _cleanup_close_ int fd = open(temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd < 0 || fd_write_all(fd, text->data ? text->data : "", text->len) < 0 ||
+        rename(temp, path) < 0)
+        log_warn("the policy cannot be kept for a restart: %s", strerror(errno));
+}
+
+/* Takes fd. */
+static int load(struct policy_file *f, int fd, const struct identity *who, struct error *err)
+{
+    _cleanup_close_ int owned = fd;
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(RULES_FILE_MAX + 65536);
+    fstat(fd, &f->seen);
+    int r = read_text(fd, &text, err);
+    if (r < 0) {
+        error_prefix(err, "%s", f->options.name);
+        return r;
+    }
+    r = gate_load_policy(f->options.gate, f->options.name, text.data ? text.data : "", text.len,
+                         who, err);
+    if (r > 0)
+        keep(f, &text);
+    return r;
+}
+
+/* --- while the daemon runs */
+
+struct request {
+    struct policy_file *file;
+    struct identity who;
+    bool has_who, forced;
+    policy_file_fn done;
+    void *data;
+};
+
+static void on_reply(void *data, const struct plan_reply *reply, int fd)
+{
+    struct request *q = data;
+    struct error err = {0};
+    struct stat st;
+    bool changed = false;
+    q->file->looking = false;
+    if (fd < 0)
+        error_set(&err, ERROR_UNAVAILABLE, reply ? reply->error : 0, "%s cannot be opened",
+                  q->file->options.name);
+    else if (!q->forced && fstat(fd, &st) == 0 && same_file(&st, &q->file->seen))
+        fd_close(&fd);
+    else
+        changed = load(q->file, fd, q->has_who ? &q->who : NULL, &err) > 0;
+    if (q->done)
+        q->done(q->data, changed, error_is_set(&err) ? &err : NULL);
+    free(q);
+}
+
+static void ask(struct policy_file *f, const struct identity *who, bool forced, policy_file_fn done,
+                void *data)
+{
+    struct plan plan = {.op = PLAN_POLICY};
+    struct request *q = new0(struct request);
+    *q = (struct request){.file = f, .forced = forced, .done = done, .data = data};
+    if (who) {
+        q->who = *who;
+        q->has_who = true;
+    }
+    f->looking = true;
+    warden_client_send(f->options.warden, &plan, on_reply, q);
+}
+
+static void on_look(void *data)
+{
+    struct policy_file *f = data;
+    if (!f->looking)
+        ask(f, NULL, false, NULL, NULL);
+}
+
+void policy_file_reload(struct policy_file *f, const struct identity *who, policy_file_fn done,
+                        void *data)
+{
+    struct error err = {0};
+    if (f->options.name) {
+        ask(f, who, true, done, data);
+        return;
+    }
+    error_set(&err, ERROR_CONFLICT, 0, "no policy_file is configured");
+    if (done)
+        done(data, false, &err);
+}
+
+/* --- start and end */
+
+static int load_kept(struct policy_file *f, const struct error *why, struct error *err)
+{
+    _cleanup_free_ char *path = kept_path(f, "");
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        *err = *why;
+        return -ENOENT;
+    }
+    log_error("the policy file is bad, the last good one is used: %s", why->message);
+    return load(f, fd, NULL, err);
+}
+
+static int load_first(struct policy_file *f, struct error *err)
+{
+    struct error why = {0};
+    if (!f->options.name)
+        return 0;
+    int fd = warden_client_policy(f->options.warden, &why);
+    if (fd < 0)
+        error_prefix(&why, "%s", f->options.name);
+    if (fd >= 0 && load(f, fd, NULL, &why) >= 0)
+        return 0;
+    if (f->options.again)
+        return load_kept(f, &why, err);
+    *err = why;
+    return -EINVAL;
+}
+
+struct policy_file *policy_file_open(const struct policy_file_options *o, struct error *err)
+{
+    struct policy_file *f = new0(struct policy_file);
+    f->options = *o;
+    if (load_first(f, err) < 0) {
+        free(f);
+        return NULL;
+    }
+    loop_timer_init(&f->look, o->loop, on_look, f);
+    if (o->name)
+        loop_timer_start_every(&f->look, LOOK_MS);
+    return f;
+}
+
+static void on_closed(void *data)
+{
+    free(data);
+}
+
+void policy_file_close(struct policy_file *f)
+{
+    if (f)
+        loop_timer_close(&f->look, on_closed, f);
+}

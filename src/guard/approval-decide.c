@@ -1,0 +1,97 @@
+/* Who may decide about what waits, and what a decision makes of it. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/fault.h"
+#include "base/map.h"
+#include "guard/approval-internal.h"
+
+#define CRITICAL_VOTES 2
+
+size_t approval_confirmations(const struct approval *a)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < a->n_votes; i++)
+        n += a->votes[i].approve;
+    return n;
+}
+
+size_t approval_confirmations_needed(const struct approval *a)
+{
+    return a->risk == RISK_CRITICAL ? CRITICAL_VOTES : 1;
+}
+
+static int check_voter(const struct approval *a, const struct approval_decision *d,
+                       struct error *err)
+{
+    const struct identity *who = d->who;
+    if (!identity_has(who, ROLE_APPROVER))
+        return error_set(err, ERROR_FORBIDDEN, 0, "this needs the role approver");
+    if (!d->approve)
+        return 0; /* whoever may decide may also say no */
+    if (!who->authenticated && a->risk == RISK_CRITICAL)
+        return error_set(err, ERROR_FORBIDDEN, 0,
+                         "critical needs two approvers' keys, and no keys are configured");
+    if (who->authenticated && strcmp(who->key, a->requester.key) == 0)
+        return error_set(err, ERROR_FORBIDDEN, 0, "who asked may not approve");
+    for (size_t i = 0; i < a->n_votes; i++)
+        if (strcmp(a->votes[i].who.key, who->key) == 0)
+            return error_set(err, ERROR_FORBIDDEN, 0,
+                             "critical needs a second, different approver's key");
+    return 0;
+}
+
+static int check_decision(const struct approval *a, const struct approval_decision *d,
+                          struct error *err)
+{
+    if (a->state != APPROVAL_PENDING || a->busy || approval_now_s() >= a->expires_s)
+        return error_set(err, ERROR_CONFLICT, 0, "approval %s is %s, not pending", a->id,
+                         a->busy ? "being decided" : approval_state_name(a->state));
+    int r = check_voter(a, d, err);
+    if (r >= 0 && d->approve && d->session)
+        r = approval_session_check(a, d->session, err);
+    if (r >= 0 && d->reason && strlen(d->reason) > APPROVAL_REASON_MAX)
+        r = error_field(err, "reason", "'reason' is over %d bytes", APPROVAL_REASON_MAX);
+    if (r >= 0 && d->user_id && strlen(d->user_id) > APPROVAL_REASON_MAX)
+        r = error_field(err, "user_id", "'user_id' is over %d bytes", APPROVAL_REASON_MAX);
+    return r;
+}
+
+static void start_session(struct approval *a, const struct approval_session *session)
+{
+    a->session_left = session->count;
+    a->session_prefix = session->argv_prefix ? strv_copy(session->argv_prefix) : NULL;
+    a->expires_s = approval_now_s() + session->ttl_s;
+}
+
+int approvals_decide(struct approvals *s, const char *id, const struct approval_decision *d,
+                     approval_fn fn, void *data, struct error *err)
+{
+    struct approval *a = map_find(s->by_id, id);
+    if (!a)
+        return error_set(err, ERROR_NOT_FOUND, 0, "there is no approval '%.60s'", id);
+    int r = check_decision(a, d, err);
+    if (r < 0)
+        return r;
+    bool last = !d->approve || approval_confirmations(a) + 1 >= approval_confirmations_needed(a);
+    const char *outcome = !d->approve ? "rejected" : !last ? "confirmed" : "approved";
+    r = approval_record(a, "approval", d->who, outcome, d->reason, err);
+    if (r < 0)
+        return r;
+    fault_point("approval.decided");
+    a->votes[a->n_votes++] = (struct approval_vote){
+        .who = *d->who,
+        .approve = d->approve,
+        .time_s = approval_now_s(),
+        .reason = d->reason ? xstrdup(d->reason) : NULL,
+        .user_id = d->user_id ? xstrdup(d->user_id) : NULL,
+    };
+    if (last && d->approve && d->session)
+        start_session(a, d->session);
+    if (last)
+        approval_set_state(a, d->approve ? APPROVAL_APPROVED : APPROVAL_REJECTED);
+    approval_write(a, APPROVAL_PENDING, a->n_votes - 1, false, fn, data);
+    return 0;
+}

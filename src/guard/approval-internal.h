@@ -1,0 +1,64 @@
+/* What the files of approvals share. */
+#pragma once
+
+#include "guard/approval.h"
+#include "loop/loop.h"
+
+#define APPROVAL_DECISIONS_MAX 3
+
+struct approval_vote {
+    struct identity who;
+    bool approve;
+    int64_t time_s;
+    char *reason, *user_id; /* or NULL */
+};
+
+struct approval {
+    struct approvals *set;
+    struct list node;
+    char id[APPROVAL_ID_SIZE];
+    enum approval_state state;
+    enum risk risk;
+    struct identity requester;
+    char *rule, *why, *revision;
+    json_t *subject, *shown;
+    char digest[AUDIT_DIGEST_SIZE];
+    int64_t created_s, expires_s, changed_s;
+    bool busy; /* a decision or a use is being recorded */
+    struct approval_vote votes[APPROVAL_DECISIONS_MAX];
+    size_t n_votes;
+    char *void_reason;
+    /* a session approval */
+    int64_t session_left; /* 0: not one */
+    char **session_prefix;
+};
+
+struct approvals {
+    struct approvals_options options;
+    struct map *by_id;
+    struct list all; /* oldest first */
+    struct list watches;
+    struct loop_timer tick;
+    size_t n_pending;
+};
+
+/* approval.c */
+int64_t approval_now_s(void);
+void approval_set_state(struct approval *a, enum approval_state state);
+/* Puts it on record; fn and the watches come then. Where that fails, state and votes are what they
+ * were before; one that is new is gone. */
+void approval_write(struct approval *a, enum approval_state before, size_t votes_before,
+                    bool is_new, approval_fn fn, void *data);
+/* Audits; who NULL is the daemon itself. */
+int approval_record(struct approval *a, const char *kind, const struct identity *who,
+                    const char *outcome, const char *reason, struct error *err);
+/* approval-row.c */
+json_t *approval_to_row(const struct approval *a);
+/* NULL with err set for a row that cannot be read. */
+struct approval *approval_from_row(const char *id, const json_t *row, struct error *err);
+void approval_free(struct approval *a);
+void approval_drop_votes(struct approval *a, size_t keep);
+/* approval-session.c */
+int approval_session_check(const struct approval *a, const struct approval_session *session,
+                           struct error *err);
+bool approval_session_covers(const struct approval *a, const json_t *subject);

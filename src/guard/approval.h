@@ -1,0 +1,139 @@
+/* What waits for a person, and what a person allowed.
+ *
+ *   PENDING ── approved by as many keys as its risk needs ──> APPROVED ── the call runs ──> USED
+ *      │ rejected ──> REJECTED      │ nobody in time ──> EXPIRED (also an unused grant)
+ *      '───────────────────────────────> VOID: the policy, or anything of the call, has changed
+ *
+ * A grant is over the SHA-256 of the subject's canonical bytes: the JSON of all that will run, keys
+ * sorted, no spaces, with the time it expires. It is used once: USED is on record before the call
+ * starts, so kill -9 can lose a grant and never double it. The one exception is a session approval:
+ * a temporary rule over the same subject with a prefix of its argv, a count and an end; never for
+ * critical.
+ *
+ * Who may decide: without keys anybody, but nobody about critical; with keys whoever has the role
+ * approver and is not the key that asked; critical needs two of them. All of it is on record before
+ * it holds: audit first, then the row (approval-row.c). Only approval.c writes the state. */
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "base/list.h"
+#include "guard/audit.h"
+#include "guard/identity.h"
+#include "guard/rules.h"
+
+struct approval;
+struct approvals;
+struct error;
+struct gate;
+struct store;
+
+#define APPROVAL_ID_SIZE     40
+#define APPROVAL_REASON_MAX  500
+#define APPROVAL_SESSION_MAX 1000  /* calls of one session approval */
+#define APPROVAL_SESSION_S   86400 /* and how long it may last */
+
+enum approval_state {
+    APPROVAL_PENDING,
+    APPROVAL_APPROVED,
+    APPROVAL_REJECTED,
+    APPROVAL_EXPIRED,
+    APPROVAL_USED,
+    APPROVAL_VOID,
+    _APPROVAL_STATE_MAX,
+};
+
+struct approvals_options {
+    uv_loop_t *loop;
+    struct store *store; /* NULL: they end with the process */
+    struct gate *gate;   /* for records */
+    uint64_t ttl_ms;     /* from the question to its end, and to that of an unused grant */
+    uint64_t keep_ms;    /* how long a decided one is shown */
+    size_t max_pending, max_pending_per_key;
+};
+
+/* Loads what an earlier process left. */
+struct approvals *approvals_new(const struct approvals_options *o, struct error *err);
+void approvals_free(struct approvals *s); /* NULL is fine */
+
+/* --- asking. Borrowed, but for what is said. */
+struct approval_request {
+    const char *id; /* NULL: a random one */
+    const struct identity *who;
+    enum risk risk;
+    const char *rule, *reason;
+    const char *revision;  /* of the policy it was asked under */
+    const json_t *subject; /* all that will run, without "expires_at" */
+    const json_t *shown;   /* what helps to decide and is no part of the grant; may be NULL */
+};
+/* Comes once, later. err set: nothing is on record. */
+typedef void (*approval_fn)(void *data, struct approval *a, const struct error *err);
+
+/* fn comes when the question is on record. Negative with err set: too many wait already, or the
+ * audit cannot be written; fn does not come. */
+int approvals_ask(struct approvals *s, const struct approval_request *r, approval_fn fn, void *data,
+                  struct error *err);
+/* The grant id, for exactly this subject: fn comes when its use is on record and the call may run.
+ * Negative: ERROR_NOT_FOUND for what is not the caller's, ERROR_DENIED for what is not approved,
+ * not any more, or for another subject, which makes it void. */
+int approvals_use(struct approvals *s, const char *id, const struct identity *who,
+                  const json_t *subject, approval_fn fn, void *data, struct error *err);
+/* A session approval of the same key that covers the subject; NULL: none. */
+struct approval *approvals_find_session(struct approvals *s, const struct identity *who,
+                                        const json_t *subject);
+/* What a policy of another revision makes of everything that is not decided or not used. */
+void approvals_void_others(struct approvals *s, const char *revision);
+
+/* --- deciding */
+struct approval_session {
+    char *const *argv_prefix; /* NULL: all of argv */
+    int64_t count, ttl_s;
+};
+struct approval_decision {
+    const struct identity *who;
+    bool approve;
+    const char *reason;                     /* may be NULL */
+    const char *user_id;                    /* a note, may be NULL */
+    const struct approval_session *session; /* NULL: once */
+};
+/* fn comes when the decision is on record. ERROR_NOT_FOUND: there is none of that id;
+ * ERROR_CONFLICT: it is not pending; ERROR_FORBIDDEN: not by this key. */
+int approvals_decide(struct approvals *s, const char *id, const struct approval_decision *d,
+                     approval_fn fn, void *data, struct error *err);
+
+/* --- looking */
+/* By id, if it exists for whoever asks: their own, or any for those who decide, audit or operate.
+ */
+struct approval *approvals_find(struct approvals *s, const struct identity *who, const char *id);
+/* Oldest first; state -1: any. */
+size_t approvals_list(struct approvals *s, const struct identity *who, int state,
+                      struct approval **ret, size_t max);
+size_t approvals_pending(const struct approvals *s);
+
+const char *approval_id(const struct approval *a);
+enum approval_state approval_state(const struct approval *a);
+const char *approval_state_name(enum approval_state state);
+int approval_state_find(const char *name); /* -1: none */
+enum risk approval_risk(const struct approval *a);
+const char *approval_reason(const struct approval *a);    /* of whoever rejected it, or "" */
+const char *approval_requester(const struct approval *a); /* its key */
+size_t approval_confirmations(const struct approval *a);
+size_t approval_confirmations_needed(const struct approval *a);
+/* New references. full: with the subject and what is shown beside it. */
+json_t *approval_view(const struct approval *a, bool full);
+
+/* on_change comes after every change of state that is on record, and after a first confirmation of
+ * two. It may remove any watch. */
+struct approval_watch {
+    struct list node;
+    void (*on_change)(struct approval_watch *w, struct approval *a);
+};
+void approvals_watch(struct approvals *s, struct approval_watch *w);
+void approval_watch_remove(struct approval_watch *w); /* legal when not watching */
+
+/* "sha256:<hex>" of the canonical bytes. */
+void approval_digest(const json_t *subject, char out[AUDIT_DIGEST_SIZE]);

@@ -1,0 +1,16 @@
+/* What the gate's files share. */
+#pragma once
+
+#include "guard/gate.h"
+
+struct gate {
+    struct audit *audit;
+    struct approvals *approvals;
+    struct ruleset *ruleset; /* NULL: no policy */
+    char *policy_name;       /* as the operator wrote it */
+    int64_t loaded_ns;
+    char policy_error[512];                  /* why the newest file is not the policy, or "" */
+    char failed_revision[AUDIT_DIGEST_SIZE]; /* so that one bad file is reported once */
+};
+
+void gate_describe_argv(json_t *o, const struct gate_call *call, const struct gate_decision *d);

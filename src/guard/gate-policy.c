@@ -1,0 +1,93 @@
+/* The operator's policy while the daemon runs: one revision at a time, replaced as a whole. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "guard/approval.h"
+#include "guard/gate-internal.h"
+
+const char *gate_revision(const struct gate *g)
+{
+    return ruleset_revision(g->ruleset);
+}
+
+bool gate_has_policy(const struct gate *g)
+{
+    return g->ruleset;
+}
+
+static void record_change(struct gate *g, const struct identity *who, const char *outcome,
+                          const char *before, const char *why)
+{
+    _cleanup_json_ json_t *details =
+        json_pack("{s:s, s:s, s:o*}", "before", before, "file",
+                  g->policy_name ? g->policy_name : "", "error", why ? json_message(why) : NULL);
+    struct audit_record r = {.kind = "policy_change",
+                             .who = who,
+                             .outcome = outcome,
+                             .revision = gate_revision(g),
+                             .details = details};
+    audit_note(g->audit, &r);
+}
+
+static int refuse(struct gate *g, const char *digest, const struct identity *who,
+                  const struct error *why)
+{
+    bool news = strcmp(g->failed_revision, digest) != 0;
+    snprintf(g->failed_revision, sizeof(g->failed_revision), "%s", digest);
+    snprintf(g->policy_error, sizeof(g->policy_error), "%s", why->message);
+    if (!news && !who)
+        return -EINVAL;
+    log_error("policy is not changed: %s", why->message);
+    record_change(g, who, "refused", gate_revision(g), why->message);
+    return -EINVAL;
+}
+
+int gate_load_policy(struct gate *g, const char *name, const char *text, size_t len,
+                     const struct identity *who, struct error *err)
+{
+    struct error why = {0};
+    char digest[AUDIT_DIGEST_SIZE];
+    audit_digest(text, len, digest);
+    if (!g->policy_name)
+        g->policy_name = xstrdup(name);
+    struct ruleset *rs = ruleset_parse(text, len, name, &why);
+    if (!rs) {
+        refuse(g, digest, who, &why);
+        *err = why;
+        return -EINVAL;
+    }
+    *g->policy_error = *g->failed_revision = 0;
+    if (g->ruleset && strcmp(ruleset_revision(rs), gate_revision(g)) == 0) {
+        ruleset_unref(rs);
+        return 0;
+    }
+    _cleanup_free_ char *before = xstrdup(gate_revision(g));
+    ruleset_unref(g->ruleset);
+    g->ruleset = rs;
+    g->loaded_ns = clock_real_ns();
+    log_info("policy loaded file=%s revision=%.12s rules=%zu", name, gate_revision(g),
+             ruleset_count(rs));
+    record_change(g, who, "loaded", before, NULL);
+    approvals_void_others(g->approvals, gate_revision(g));
+    return 1;
+}
+
+json_t *gate_policy_view(const struct gate *g)
+{
+    char time[CLOCK_RFC3339_SIZE];
+    if (!g->ruleset)
+        return json_null();
+    clock_format_rfc3339(g->loaded_ns, time);
+    json_t *o =
+        json_pack("{s:s, s:s, s:I, s:s}", "file", g->policy_name, "revision", gate_revision(g),
+                  "rules", (json_int_t)ruleset_count(g->ruleset), "loaded_at", time);
+    if (*g->policy_error)
+        json_object_set_new(o, "error", json_message(g->policy_error));
+    return o;
+}

@@ -1,0 +1,175 @@
+/* Between `ask` and the start of a call: the subject is made, a session approval or the grant that
+ * the caller named is used, or a person is asked. The run waits meanwhile; struct run_asking is
+ * what callbacks hold, so that a run may be abandoned at any time. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "tool/run-internal.h"
+
+struct run_asking {
+    struct run *run; /* NULL: abandoned */
+    struct approval_watch watch;
+    json_t *subject;
+    char id[APPROVAL_ID_SIZE];
+    int calls; /* callbacks under way */
+};
+
+static void asking_free(struct run_asking *k)
+{
+    if (k->run || k->calls)
+        return;
+    approval_watch_remove(&k->watch);
+    json_decref(k->subject);
+    free(k);
+}
+
+void run_ask_cancel(struct run *run)
+{
+    struct run_asking *k = steal_ptr(run->asking);
+    if (!k)
+        return;
+    k->run = NULL;
+    approval_watch_remove(&k->watch);
+    asking_free(k);
+}
+
+static void fail(struct run_asking *k, const struct error *err)
+{
+    struct run *run = k->run;
+    if (run)
+        run_fail(run, err); /* frees k, or leaves it to the last callback */
+}
+
+/* A grant that cannot be used is a refusal, and on record as one. */
+static void refuse(struct run_asking *k, const struct error *err)
+{
+    struct run *run = k->run;
+    struct error ignored = {0};
+    if (!run)
+        return;
+    gate_refuse(run->gate, &run->call, &run->decision, "approval", err->message, &ignored);
+    run_fail(run, err);
+}
+
+static void on_used(void *data, struct approval *a, const struct error *err)
+{
+    struct run_asking *k = data;
+    k->calls--;
+    if (!k->run) {
+        asking_free(k);
+        return;
+    }
+    if (err)
+        fail(k, err);
+    else
+        run_go_on(k->run, approval_id(a));
+}
+
+static int use(struct run_asking *k, const char *id, struct error *err)
+{
+    struct run *run = k->run;
+    k->calls++;
+    int r = approvals_use(gate_approvals(run->gate), id, &run->who, k->subject, on_used, k, err);
+    if (r < 0)
+        k->calls--;
+    return r;
+}
+
+/* --- waiting for a person */
+
+static void set_ended(const struct approval *a, struct error *err)
+{
+    const char *why = approval_reason(a);
+    error_set(err, ERROR_DENIED, 0, "approval %s is %s%s%s", approval_id(a),
+              approval_state_name(approval_state(a)), *why ? ": " : "", why);
+}
+
+static void on_change(struct approval_watch *w, struct approval *a)
+{
+    struct run_asking *k = container_of(w, struct run_asking, watch);
+    struct error err = {0};
+    if (strcmp(approval_id(a), k->id) != 0 || approval_state(a) == APPROVAL_PENDING)
+        return;
+    approval_watch_remove(w);
+    if (approval_state(a) != APPROVAL_APPROVED) {
+        set_ended(a, &err);
+        refuse(k, &err);
+    } else if (use(k, k->id, &err) < 0) {
+        refuse(k, &err);
+    }
+}
+
+static void on_asked(void *data, struct approval *a, const struct error *err)
+{
+    struct run_asking *k = data;
+    struct error pending = {0};
+    k->calls--;
+    if (!k->run) {
+        asking_free(k);
+        return;
+    }
+    if (err) {
+        fail(k, err);
+        return;
+    }
+    memcpy(k->id, approval_id(a), sizeof(k->id));
+    if (k->run->terms.wait) {
+        approvals_watch(gate_approvals(k->run->gate), &k->watch);
+        return;
+    }
+    error_set(&pending, ERROR_PENDING, 0, "waiting for approval %s", k->id);
+    memcpy(pending.ref, k->id, sizeof(pending.ref));
+    fail(k, &pending);
+}
+
+static int ask_person(struct run_asking *k, struct error *err)
+{
+    struct run *run = k->run;
+    const struct rules_decision *d = &run->decision.rules;
+    _cleanup_json_ json_t *shown = run_shown(run);
+    struct approval_request r = {.id = run->terms.action_id,
+                                 .who = &run->who,
+                                 .risk = d->risk,
+                                 .rule = d->rule,
+                                 .reason = d->reason,
+                                 .revision = ruleset_revision(run->decision.ruleset),
+                                 .subject = k->subject,
+                                 .shown = shown};
+    k->calls++;
+    int e = approvals_ask(gate_approvals(run->gate), &r, on_asked, k, err);
+    if (e < 0)
+        k->calls--;
+    return e;
+}
+
+/* --- which of them */
+
+static int settle(struct run_asking *k, struct error *err)
+{
+    struct run *run = k->run;
+    struct error ignored = {0};
+    int r;
+    k->subject = run_subject(run);
+    if (run->terms.approval_id) {
+        r = use(k, run->terms.approval_id, err);
+        if (r < 0)
+            gate_refuse(run->gate, &run->call, &run->decision, "approval", err->message, &ignored);
+        return r;
+    }
+    struct approval *session =
+        approvals_find_session(gate_approvals(run->gate), &run->who, k->subject);
+    return session ? use(k, approval_id(session), err) : ask_person(k, err);
+}
+
+int run_ask(struct run *run, struct error *err)
+{
+    struct run_asking *k = new0(struct run_asking);
+    list_init(&k->watch.node);
+    k->watch.on_change = on_change;
+    k->run = run;
+    run->asking = k;
+    return settle(k, err);
+}

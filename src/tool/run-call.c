@@ -1,0 +1,250 @@
+/* A request as the gate sees it, and what the gate's rules make of the run. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/strbuf.h"
+#include "tool/run-internal.h"
+
+#define PATH_TEXT_MAX 65536
+#define WORKDIR       "/workspace"
+
+/* Which arguments of the runner's file operations are paths. */
+static const struct {
+    const char *name;
+    size_t n;
+    bool write;
+} operations[] = {
+    {"fs-read", 1, false}, {"fs-write", 1, true},    {"fs-list", 1, false},
+    {"fs-stat", 1, false}, {"fs-mkdir", 1, true},    {"fs-remove", 1, true},
+    {"fs-move", 2, true},  {"tar-create", 1, false}, {"tar-extract", 1, true},
+};
+
+/* Absolute, without ".", ".." and doubled slashes; symlinks are not looked at. */
+static char *normalize(const char *cwd, const char *path)
+{
+    struct strbuf b = STRBUF_INIT(PATH_TEXT_MAX);
+    _cleanup_free_ char *whole = *path == '/' ? xstrdup(path) : xasprintf("%s/%s", cwd, path);
+    for (const char *p = whole; *p;) {
+        p += strspn(p, "/");
+        size_t n = strcspn(p, "/");
+        if (n == 2 && p[0] == '.' && p[1] == '.') {
+            while (b.len && b.data[--b.len] != '/')
+                ;
+            if (b.data)
+                b.data[b.len] = 0;
+        } else if (n && !(n == 1 && p[0] == '.')) {
+            strbuf_puts(&b, "/");
+            strbuf_append(&b, p, n);
+        }
+        p += n;
+    }
+    if (!b.len)
+        strbuf_puts(&b, "/");
+    return strbuf_steal(&b);
+}
+
+struct path_list {
+    struct rules_path *paths;
+    size_t n;
+    char **owned;
+    const char *cwd;
+};
+
+static void add_path(struct path_list *l, const char *path, bool write)
+{
+    if (!path)
+        return;
+    l->owned[l->n] = normalize(l->cwd, path);
+    l->paths[l->n] = (struct rules_path){l->owned[l->n], write};
+    l->n++;
+}
+
+static void add_operation(struct path_list *l, char *const *argv)
+{
+    for (size_t i = 0; i < ELEMENTS(operations); i++) {
+        if (strcmp(operations[i].name, argv[0]) != 0)
+            continue;
+        for (size_t k = 1; k <= operations[i].n && argv[k]; k++)
+            add_path(l, argv[k], operations[i].write);
+    }
+}
+
+/* Contract A's file_system names its path in its arguments. */
+static void add_tool_path(struct path_list *l, const struct gate_call *call)
+{
+    const char *action = json_string_value(json_object_get(call->args, "action"));
+    if (strcmp(call->tool, "file_system") != 0 || !action)
+        return;
+    bool write = strcmp(action, "read") != 0 && strcmp(action, "list") != 0;
+    add_path(l, json_string_value(json_object_get(call->args, "path")), write);
+}
+
+static struct rules_limits limits_of(const struct spec *s, uint64_t timeout_ms)
+{
+    return (struct rules_limits){
+        .memory_bytes = s->memory_bytes,
+        .disk_bytes = s->disk_bytes,
+        .io_bytes_per_s = s->io_bytes_per_s,
+        .cpu_millicores = s->cpu_millicores,
+        .processes = s->processes,
+        .open_files = s->open_files,
+        .timeout_ns = timeout_ms > INT64_MAX / 1000000 ? INT64_MAX : (int64_t)timeout_ms * 1000000,
+    };
+}
+
+void run_call_fill(const struct run_request *req, struct gate_call *call, struct rules_path *paths,
+                   char ***owned)
+{
+    const struct spec *spec = req->sandbox ? sandbox_spec(req->sandbox) : req->spec;
+    *call = req->call;
+    call->who = req->who ? req->who : &identity_local;
+    call->terms = req->terms;
+    call->argv = req->exec.argv;
+    call->builtin = req->exec.builtin;
+    call->cwd = req->exec.cwd ? req->exec.cwd : spec->workdir;
+    call->runtime = spec->runtime;
+    call->limits = limits_of(spec, req->exec.timeout_ms);
+    call->sandbox = req->sandbox ? sandbox_id(req->sandbox) : NULL;
+    struct path_list l = {paths, 0, NULL, call->cwd ? call->cwd : WORKDIR};
+    l.owned = xcalloc(req->n_files + 4, sizeof(*l.owned));
+    for (size_t i = 0; i < req->n_files && i < RUN_PATHS_MAX - 3; i++)
+        add_path(&l, req->files[i].path, true);
+    if (req->exec.builtin)
+        add_operation(&l, req->exec.argv);
+    add_tool_path(&l, call);
+    call->paths = paths;
+    call->n_paths = l.n;
+    *owned = l.owned;
+}
+
+static char *dup_or_null(const char *text)
+{
+    return text ? xstrdup(text) : NULL;
+}
+
+void run_call_copy(struct run *run, const struct gate_call *call)
+{
+    struct rules_path *paths = xcalloc(call->n_paths, sizeof(*paths));
+    run->who = *call->who;
+    run->call = *call;
+    run->call.who = &run->who;
+    run->call.tool = xstrdup(call->tool);
+    run->call.args = json_incref((json_t *)call->args);
+    run->call.host = dup_or_null(call->host);
+    run->call.argv = run->spec.argv;
+    run->call.cwd = dup_or_null(call->cwd);
+    run->call.runtime = dup_or_null(call->runtime);
+    run->call.sandbox = dup_or_null(call->sandbox);
+    for (size_t i = 0; i < call->n_paths; i++)
+        paths[i] = (struct rules_path){xstrdup(call->paths[i].path), call->paths[i].write};
+    run->call.paths = paths;
+    if (call->terms) {
+        run->terms = *call->terms;
+        run->terms.approval_id = dup_or_null(call->terms->approval_id);
+        run->terms.action_id = dup_or_null(call->terms->action_id);
+    }
+    run->call.terms = &run->terms;
+}
+
+void run_call_done(struct run *run)
+{
+    struct gate_call *c = &run->call;
+    free((char *)c->tool);
+    json_decref((json_t *)c->args);
+    free((char *)c->host);
+    free((char *)c->cwd);
+    free((char *)c->runtime);
+    free((char *)c->sandbox);
+    for (size_t i = 0; i < c->n_paths; i++)
+        free((char *)c->paths[i].path);
+    free((struct rules_path *)c->paths);
+    free((char *)run->terms.approval_id);
+    free((char *)run->terms.action_id);
+    gate_decision_done(&run->decision);
+}
+
+/* --- obligations */
+
+static int refuse(struct run *run, struct error *err, const char *fmt, const char *what)
+{
+    char rule[64], why[200];
+    snprintf(rule, sizeof(rule), "%s", run->decision.rules.rule);
+    snprintf(why, sizeof(why), fmt, what);
+    return gate_refuse(run->gate, &run->call, &run->decision, rule, why, err);
+}
+
+static int oblige_runtime(struct run *run, struct error *err)
+{
+    const char *least = run->decision.rules.obligations.min_runtime;
+    const char *have = run->call.runtime ? run->call.runtime : "";
+    int want = rules_runtime_rank(least);
+    if (!*least || (want >= 0 && rules_runtime_rank(have) >= want))
+        return 0;
+    if (!run->one_shot || !runtime_find(least))
+        return refuse(run, err, "a rule wants the runtime '%s' or a stronger one", least);
+    free(run->box.runtime);
+    run->box.runtime = xstrdup(least);
+    free((char *)run->call.runtime);
+    run->call.runtime = xstrdup(least);
+    return 0;
+}
+
+/* One limit of the box, or of the sandbox that is there and cannot be made smaller. */
+static int oblige_limit(struct run *run, uint64_t cap, uint64_t have, enum wall wall,
+                        bool *ret_lower, struct error *err)
+{
+    *ret_lower = false;
+    if (!cap || (have && have <= cap))
+        return 0;
+    if (!run->one_shot)
+        return refuse(run, err, "a rule limits %s to less than this sandbox has", wall_name(wall));
+    run->box.asked[wall] = true;
+    *ret_lower = true;
+    return 0;
+}
+
+static int oblige_limits(struct run *run, struct error *err)
+{
+    const struct rules_limits *caps = &run->decision.rules.obligations.caps;
+    const struct rules_limits have = run->call.limits;
+    struct spec *box = &run->box;
+    bool lower;
+    int r = oblige_limit(run, caps->memory_bytes, have.memory_bytes, WALL_MEMORY, &lower, err);
+    if (lower)
+        box->memory_bytes = caps->memory_bytes;
+    r = r < 0 ? r : oblige_limit(run, caps->disk_bytes, have.disk_bytes, WALL_DISK, &lower, err);
+    if (r >= 0 && lower)
+        box->disk_bytes = caps->disk_bytes;
+    r = r < 0 ? r
+              : oblige_limit(run, caps->io_bytes_per_s, have.io_bytes_per_s, WALL_IO, &lower, err);
+    if (r >= 0 && lower)
+        box->io_bytes_per_s = caps->io_bytes_per_s;
+    r = r < 0 ? r
+              : oblige_limit(run, caps->cpu_millicores, have.cpu_millicores, WALL_CPU, &lower, err);
+    if (r >= 0 && lower)
+        box->cpu_millicores = caps->cpu_millicores;
+    r = r < 0 ? r : oblige_limit(run, caps->processes, have.processes, WALL_PROCESSES, &lower, err);
+    if (r >= 0 && lower)
+        box->processes = caps->processes;
+    uint64_t timeout_ms = (uint64_t)(caps->timeout_ns + 999999) / 1000000;
+    if (timeout_ms && (!run->spec.timeout_ms || timeout_ms < run->spec.timeout_ms))
+        run->spec.timeout_ms = timeout_ms;
+    return r;
+}
+
+static int oblige_network(struct run *run, struct error *err)
+{
+    if (!run->decision.rules.obligations.strip_network || !run->box.tool_net)
+        return 0;
+    return refuse(run, err, "a rule takes the network from %s", run->call.tool);
+}
+
+int run_oblige(struct run *run, struct error *err)
+{
+    int r = oblige_runtime(run, err);
+    r = r < 0 ? r : oblige_limits(run, err);
+    return r < 0 ? r : oblige_network(run, err);
+}

@@ -1,0 +1,64 @@
+/* What the files of a run share. */
+#pragma once
+
+#include <jansson.h>
+
+#include "guard/approval.h"
+#include "guard/gate.h"
+#include "tool/run.h"
+
+struct tool_scope;
+
+#define RUN_PATHS_MAX 300 /* of a call: its own, and those of files written first (FILES_MAX) */
+
+struct run_asking;
+
+struct run {
+    const struct run_events *events;
+    void *data;
+    struct manager *manager;
+    struct sandbox *sandbox;  /* referenced; NULL until a one-shot is made */
+    struct sandbox *scope_of; /* referenced; NULL without a policy of its own */
+    bool one_shot;
+    struct sandbox_waiter ready;
+    struct exec_waiter done;
+    struct exec *exec; /* referenced; the file being written, then the command */
+    struct run_file *files;
+    size_t n_files, next_file;
+    struct exec_spec spec; /* owns what it points to */
+    struct exec_path *paths;
+    struct exec_sink sink;
+    bool command_started;
+
+    /* the gate's part */
+    struct gate *gate;
+    struct identity who;
+    struct gate_terms terms;
+    struct gate_call call; /* owns what it points to; policies are not kept */
+    struct gate_decision decision;
+    struct spec box; /* of a one-shot, with the rules' obligations in it */
+    bool intent;     /* on record, and the command's own end is not to be */
+    struct run_asking *asking;
+};
+
+/* run-call.c. What the rules look at, from a request; paths has room for RUN_PATHS_MAX, texts of
+ * normalized ones are appended to *owned, which the caller frees. */
+void run_call_fill(const struct run_request *req, struct gate_call *call, struct rules_path *paths,
+                   char ***owned);
+/* Copies a call whose argv and cwd are run->spec's. */
+void run_call_copy(struct run *run, const struct gate_call *call);
+void run_call_done(struct run *run);
+/* Narrows the run as the rules that matched oblige, or refuses it on record. */
+int run_oblige(struct run *run, struct error *err);
+
+/* run-ask.c. A person has to decide, or has: starts whatever is needed to find out. */
+int run_ask(struct run *run, struct error *err);
+void run_ask_cancel(struct run *run);
+
+/* run.c, for run-ask.c: the gate is passed; grant is the approval used, or NULL. */
+void run_go_on(struct run *run, const char *grant);
+void run_fail(struct run *run, const struct error *err);
+
+/* run-subject.c. New references: all that will run; what helps a person to decide. */
+json_t *run_subject(const struct run *run);
+json_t *run_shown(const struct run *run);
