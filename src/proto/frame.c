@@ -36,15 +36,23 @@ int frame_parse(const uint8_t *data, size_t len, struct frame *ret)
     return FRAME_HEADER_SIZE + (int)length;
 }
 
+void frame_header(uint8_t out[FRAME_HEADER_SIZE], uint8_t type, uint32_t stream, size_t len)
+{
+    wire_store_u32(out, (uint32_t)len);
+    wire_store_u32(out + 4, stream);
+    out[8] = type;
+    out[9] = out[10] = out[11] = 0;
+}
+
 static int frame_append_one(struct strbuf *out, uint8_t type, uint8_t flags, uint32_t stream,
                             const uint8_t *payload, size_t len)
 {
     int r = strbuf_reserve(out, FRAME_HEADER_SIZE + len);
     if (r < 0)
         return r;
-    uint8_t header[FRAME_HEADER_SIZE] = {[8] = type, [9] = flags};
-    wire_store_u32(header, (uint32_t)len);
-    wire_store_u32(header + 4, stream);
+    uint8_t header[FRAME_HEADER_SIZE];
+    frame_header(header, type, stream, len);
+    header[9] = flags;
     strbuf_append(out, header, sizeof(header));
     return strbuf_append(out, payload, len);
 }

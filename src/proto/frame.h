@@ -30,7 +30,7 @@ struct strbuf;
 #define FRAME_PAYLOAD_MAX  65536
 #define PROTO_VERSION      1
 #define PROTO_SPAWN_MAX    (4 * 1024 * 1024)
-#define PROTO_WINDOW       (256 * 1024) /* unacknowledged bytes per stream and direction */
+#define PROTO_WINDOW       (512 * 1024) /* unacknowledged bytes per stream and direction */
 #define PROTO_TAG_MAX      16384        /* bytes of an exec's tag, its NUL included */
 #define PROTO_EXECS_MAX    1024         /* execs a runner remembers at once */
 
@@ -77,6 +77,8 @@ struct frame {
 /* Takes one frame from the start of data. Returns its whole size, 0 when more bytes are needed, or
  * -EPROTO. frame->payload points into data. */
 int frame_parse(const uint8_t *data, size_t len, struct frame *ret);
+/* The header alone, for a payload that follows from elsewhere. */
+void frame_header(uint8_t out[FRAME_HEADER_SIZE], uint8_t type, uint32_t stream, size_t len);
 /* Appends header and payload; a payload over FRAME_PAYLOAD_MAX is split with FRAME_MORE. */
 int frame_append(struct strbuf *out, uint8_t type, uint32_t stream, const void *payload,
                  size_t len);

@@ -218,6 +218,13 @@ DEFINE_FIXED(data_ack, DATA_ACK)
 DEFINE_FIXED(hello_ok, HELLO_OK)
 DEFINE_FIXED(started, STARTED)
 DEFINE_BYTES(output, OUTPUT)
+
+void msg_output_head(uint8_t out[MSG_OUTPUT_HEAD], uint32_t stream, const struct msg_output *m)
+{
+    frame_header(out, MSG_OUTPUT, stream, MSG_OUTPUT_HEAD - FRAME_HEADER_SIZE + m->len);
+    out[FRAME_HEADER_SIZE] = m->which;
+    wire_store_u64(out + FRAME_HEADER_SIZE + 1, m->offset);
+}
 DEFINE_FIXED(exit, EXIT)
 DEFINE_FIXED(stdin_ack, STDIN_ACK)
 DEFINE_FIXED(open, OPEN)
@@ -268,8 +275,8 @@ int msg_state_parse(const uint8_t *payload, size_t len, struct msg_state *ret)
     F(u32, flags)                                                                                  \
     F(u16, rows)                                                                                   \
     F(u16, cols)                                                                                   \
-    F(u64, timeout_ms) F(u32, kill_grace_ms) F(u32, drain_grace_ms) F(u64, limit_as_bytes)         \
-        F(u32, limit_cpu_s)
+    F(u64, timeout_ms)                                                                             \
+    F(u32, kill_grace_ms) F(u32, drain_grace_ms) F(u64, limit_as_bytes) F(u32, limit_cpu_s)
 
 static int put_string(struct strbuf *out, const char *s)
 {

@@ -157,5 +157,9 @@ enum open_kind { OPEN_GATEWAY = 1 };
 PROTO_MESSAGES(PROTO_DECLARE)
 #undef PROTO_DECLARE
 
+/* All of an OUTPUT frame but its m->len bytes, which the caller sends behind it. */
+#define MSG_OUTPUT_HEAD (FRAME_HEADER_SIZE + 9)
+void msg_output_head(uint8_t out[MSG_OUTPUT_HEAD], uint32_t stream, const struct msg_output *m);
+
 /* Frees the vectors that msg_spawn_parse() allocated. */
 void msg_spawn_done(struct msg_spawn *m);

@@ -10,7 +10,7 @@
 #include "base/fd.h"
 #include "base/strbuf.h"
 
-#define RUNNER_READ_BYTES (256 * 1024)
+#define RUNNER_READ_BYTES (1024 * 1024)
 #define RUNNER_OUT_MAX    (64 * 1024 * 1024)
 #define RUNNER_STUCK      (RUNNER_OUT_MAX - 2 * PROTO_SPAWN_MAX) /* not read: it is broken */
 

@@ -6,14 +6,18 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "base/log.h"
 #include "toolrunner/exec.h"
+#include "toolrunner/ring.h"
 #include "toolrunner/runner.h"
 
 #define CONN_BUFFER_KEEP 65536 /* a larger buffer is given back after a write that was small */
+#define CONN_OUTPUT_MAX  (FRAME_PAYLOAD_MAX - 1024) /* bytes of one frame of a batch */
+#define CONN_BATCH       10                         /* frames: a window's worth */
 
 static void on_conn_ready(struct watch *w, uint32_t ready);
 
@@ -55,10 +59,12 @@ static bool conn_write(struct conn *c)
             continue;
         if (n < 0) {
             c->broken |= errno != EAGAIN;
+            c->clogged = true;
             return false;
         }
         c->out_sent += (size_t)n;
     }
+    c->clogged = false;
     c->out_sent = 0;
     if (c->out.alloc > CONN_BUFFER_KEEP && c->out.len < CONN_BUFFER_KEEP / 4)
         strbuf_done(&c->out);
@@ -66,6 +72,77 @@ static bool conn_write(struct conn *c)
         strbuf_reset(&c->out);
     c->urgent = false;
     return true;
+}
+
+/* The frames of one sendmsg(): each a head and one or two stretches of the ring. */
+struct batch {
+    uint8_t heads[CONN_BATCH][MSG_OUTPUT_HEAD];
+    struct iovec iov[2 * CONN_BATCH];
+    size_t bytes[CONN_BATCH]; /* of the stream, a frame */
+    size_t n;
+};
+
+static void batch_fill(struct batch *b, uint32_t stream, uint8_t which, const struct ring *ring,
+                       uint64_t from)
+{
+    for (b->n = 0; b->n < CONN_BATCH && from < ring->end; b->n++) {
+        const char *data;
+        size_t len = ring_peek(ring, from, CONN_OUTPUT_MAX, &data);
+        struct msg_output m = {.which = which, .offset = from, .len = len};
+        msg_output_head(b->heads[b->n], stream, &m);
+        b->iov[2 * b->n] = (struct iovec){b->heads[b->n], MSG_OUTPUT_HEAD};
+        b->iov[2 * b->n + 1] = (struct iovec){(char *)(uintptr_t)data, len};
+        b->bytes[b->n] = len;
+        from += len;
+    }
+}
+
+/* What was sent counts by whole frames: the rest of one that was sent in part is queued. */
+static size_t batch_settle(const struct batch *b, struct conn *c, size_t sent)
+{
+    size_t taken = 0;
+    for (size_t i = 0; i < b->n && sent; i++) {
+        const struct iovec *head = &b->iov[2 * i], *body = head + 1;
+        size_t whole = head->iov_len + body->iov_len;
+        taken += b->bytes[i];
+        if (sent >= whole) {
+            sent -= whole;
+            continue;
+        }
+        size_t in_head = sent < head->iov_len ? sent : head->iov_len, in_body = sent - in_head;
+        int r = strbuf_append(&c->out, b->heads[i] + in_head, head->iov_len - in_head);
+        if (r >= 0)
+            r = strbuf_append(&c->out, (char *)body->iov_base + in_body, body->iov_len - in_body);
+        conn_queued(c, r);
+        c->clogged = true;
+        break;
+    }
+    return taken;
+}
+
+size_t conn_send_output(struct conn *c, uint32_t stream, uint8_t which, const struct ring *ring,
+                        uint64_t from)
+{
+    static struct batch b;
+    if (!conn_ready(c) || c->clogged || c->broken || (c->out.len && !conn_write(c)))
+        return 0;
+    if (!c->widened) { /* not allowed is fine */
+        int size = PROTO_WINDOW;
+        setsockopt(c->watch.fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+        c->widened = true;
+    }
+    batch_fill(&b, stream, which, ring, from);
+    struct msghdr msg = {.msg_iov = b.iov, .msg_iovlen = 2 * b.n};
+    ssize_t n;
+    do
+        n = sendmsg(c->watch.fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+    while (n < 0 && errno == EINTR);
+    if (n < 0) {
+        c->clogged = true;
+        c->broken |= errno != EAGAIN;
+        return 0;
+    }
+    return batch_settle(&b, c, (size_t)n);
 }
 
 static void conn_update_watch(struct runner *r)

@@ -11,6 +11,7 @@
 
 struct runner;
 struct frame;
+struct ring;
 
 #define CONN_READ_SIZE 65536
 #define CONN_IN_MAX    (CONN_READ_SIZE + FRAME_HEADER_SIZE + FRAME_PAYLOAD_MAX)
@@ -24,6 +25,8 @@ struct conn {
     size_t out_sent;
     bool preface_seen, hello_seen;
     bool urgent;         /* out holds more than news that can wait for company */
+    bool clogged;        /* the peer took less than all at the last try */
+    bool widened;        /* its socket holds a window's worth */
     bool broken;         /* to be dropped at the end of this round */
     struct strbuf spawn; /* a SPAWN that comes in several frames */
     uint32_t spawn_stream;
@@ -44,7 +47,8 @@ static inline bool conn_ready(const struct conn *c)
 }
 static inline bool conn_has_room(const struct conn *c)
 {
-    return c->out.len - c->out_sent < CONN_OUT_LOW;
+    size_t waiting = c->out.len - c->out_sent;
+    return waiting < CONN_OUT_LOW && !(c->clogged && waiting);
 }
 
 /* Formats a message if there is somebody to read it. Without a connection nothing is kept: the next
@@ -56,6 +60,11 @@ static inline bool conn_has_room(const struct conn *c)
                 (c), msg_##name##_format(&(c)->out, (stream), &(struct msg_##name){__VA_ARGS__})); \
     } while (0)
 void conn_queued(struct conn *c, int result);
+
+/* OUTPUT frames straight from a ring, without a copy of its bytes; returns how many of them are
+ * under way. 0 while the peer takes nothing: then they are to be queued like everything else. */
+size_t conn_send_output(struct conn *c, uint32_t stream, uint8_t which, const struct ring *ring,
+                        uint64_t from);
 
 /* dispatch.c: one whole frame. 0, or -EPROTO with *ret_why. */
 int dispatch_frame(struct runner *r, const struct frame *f, const char **ret_why);

@@ -16,6 +16,7 @@
 #define TERMINAL_EOF  "\004" /* VEOF of a fresh terminal */
 #define READS_A_ROUND 4      /* then others get a turn */
 #define WIDE_AFTER    (256 * 1024)
+#define PIPE_BYTES    (512 * 1024)
 
 void exec_mark_pending(struct exec *e)
 {
@@ -40,7 +41,7 @@ static void output_widen(struct exec_output *o)
     if (o->widened || o->ring.end < WIDE_AFTER)
         return;
     o->widened = true;
-    (void)fcntl(o->watch.fd, F_SETPIPE_SZ, PROTO_WINDOW);
+    (void)fcntl(o->watch.fd, F_SETPIPE_SZ, PIPE_BYTES);
 }
 
 static enum read_end output_read(struct exec_output *o, int rounds)
@@ -185,6 +186,12 @@ static bool output_send(struct exec_output *o)
 {
     struct conn *c = &o->exec->runner->conn;
     size_t budget = EXEC_CHUNK;
+    bool alone = list_empty(&o->exec->runner->pending);
+    if (alone && !o->hold && o->ring.end - o->sent >= EXEC_DIRECT_MIN) {
+        size_t n = conn_send_output(c, o->exec->stream, o->which, &o->ring, o->sent);
+        o->sent += n;
+        budget = n ? 0 : budget;
+    }
     while (!o->hold && budget && o->sent < o->ring.end) {
         const char *data;
         size_t n = ring_peek(&o->ring, o->sent, budget, &data);
