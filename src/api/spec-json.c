@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/path.h"
+#include "runtime/choose.h"
 
 #define ENV_MAX   1024
 #define ARGV_MAX  65536
@@ -176,8 +177,7 @@ static int check_network(const json_t *body, struct error *err)
 /* Members that other versions have: refused by name, never ignored. */
 static int check_refused(const json_t *body, struct error *err)
 {
-    static const char *const refused[] = {"image",    "pool",     "snapshot",
-                                          "template", "approval", "oci_runtime"};
+    static const char *const refused[] = {"image", "pool", "snapshot", "template", "approval"};
     for (size_t i = 0; i < ELEMENTS(refused); i++) {
         const json_t *v = json_object_get(body, refused[i]);
         if (!v || json_is_null(v))
@@ -189,23 +189,27 @@ static int check_refused(const json_t *body, struct error *err)
     return check_network(body, err);
 }
 
+static int parse_runtime(const json_t *body, struct runtime_host *host, struct spec *s,
+                         struct error *err)
+{
+    struct runtime_wish wish = {0};
+    int r = json_member_string(body, "runtime", &wish.runtime, err);
+    r = r < 0 ? r : json_member_string(body, "oci_runtime", &wish.oci_runtime, err);
+    r = r < 0 ? r : json_member_string(body, "min_isolation", &wish.min_isolation, err);
+    return r < 0 ? r : runtime_choose(host, &wish, s, err);
+}
+
 static int parse_strings(const json_t *body, struct spec *s, struct error *err)
 {
-    const char *runtime = NULL, *workdir = NULL;
+    const char *workdir = NULL;
     char **env = NULL;
-    int r = json_member_string(body, "runtime", &runtime, err);
-    if (r >= 0)
-        r = json_member_string(body, "workdir", &workdir, err);
+    int r = json_member_string(body, "workdir", &workdir, err);
     if (r >= 0 && workdir && !path_is_clean(workdir))
         r = error_field(err, "workdir", "'workdir' must be an absolute path");
     if (r >= 0)
         r = spec_json_env(body, "env", &env, err);
     if (r < 0)
         return r;
-    if (runtime) {
-        free(s->runtime);
-        s->runtime = xstrdup(runtime);
-    }
     if (workdir) {
         free(s->workdir);
         s->workdir = xstrdup(workdir);
@@ -221,6 +225,8 @@ int spec_json_parse(const json_t *body, const struct api_options *o, struct spec
     struct spec s;
     spec_copy(&s, o->default_spec);
     int r = check_refused(body, err);
+    if (r >= 0)
+        r = parse_runtime(body, o->host, &s, err);
     if (r >= 0)
         r = parse_strings(body, &s, err);
     if (r >= 0)

@@ -92,8 +92,13 @@ const struct config_key config_keys[] = {
     BOOL(debug_endpoints, "false", "serve /v1/debug/echo for protocol test suites"),
 
     GROUP("Daemon"),
-    CHOICE(runtime, "local", "local|process|oci|engine|microvm|kube|v8|wasm",
-           "what runs sandboxes unless a request names another; this build has local and process"),
+    CHOICE(runtime, "local", "local|process|oci|crun|runc|gvisor|kata|engine|microvm|kube|v8|wasm",
+           "what runs sandboxes unless a request names another; this build has local, process and "
+           "oci (crun, runc, gvisor, kata)"),
+    CHOICE(oci_runtime, "crun", "crun|runc|runsc|kata",
+           "the program that runtime oci means unless a request says"),
+    CHOICE(min_isolation, "none", "none|namespaces|user-space-kernel|virtual-machine",
+           "the least isolation that any sandbox may have"),
     PATH(runtime_config, NULL, "configuration file of the runtime, where it takes one"),
     PATH(policy_file, NULL, "the operator's policy (YAML): what may run, what a person is asked about; "
          "read again when it changes and on SIGHUP"),

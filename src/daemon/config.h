@@ -48,6 +48,8 @@ struct config {
 
     /* where it lives */
     char *runtime;
+    char *oci_runtime;
+    char *min_isolation;
     char *runtime_config;
     char *policy_file;
     char *state_dir; /* NULL: main decides */

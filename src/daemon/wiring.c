@@ -23,6 +23,7 @@
 #include "guard/keys.h"
 #include "loop/loop.h"
 #include "net/http.h"
+#include "runtime/choose.h"
 #include "runtime/warden-client.h"
 #include "sandbox/sandbox.h"
 #include "store/store.h"
@@ -341,12 +342,17 @@ static int control_init(struct control *k, struct error *err)
     k->warden = warden_client_new(ctx->loop, ctx->warden_sock);
     k->host = (struct runtime_host){.warden = k->warden,
                                     .mounts_allow = ctx->config->mounts_allow,
-                                    .process_enabled = config_process_enabled(ctx->config)};
+                                    .process_enabled = config_process_enabled(ctx->config),
+                                    .oci_runtime = ctx->config->oci_runtime,
+                                    .min_isolation = (enum isolation)isolation_parse(
+                                        ctx->config->min_isolation)};
     if (warden_client_probe(k->warden, &probed, err) < 0)
         return -1;
     if (!runtime_find(ctx->config->runtime))
         return error_set(err, ERROR_UNSUPPORTED, 0, "there is no runtime '%s' in this build",
                          ctx->config->runtime);
+    if (runtime_choose(&k->host, &(struct runtime_wish){0}, &k->default_spec, err) < 0)
+        return -1;
     /* A call over lines ends with its process: nothing of it is there to come back to. */
     if (!ctx->line_mode && !(k->store = store_open(ctx->state_path, ctx->loop, err)))
         return -1;

@@ -37,9 +37,22 @@ static const char *const mechanism_names[] = {
     [MECHANISM_LANDLOCK] = "landlock",
     [MECHANISM_UID_RANGE] = "uid range",
     [MECHANISM_UID_SHARED] = "shared uid",
+    [MECHANISM_SENTRY] = "user-space kernel",
 };
 static_assert(sizeof(mechanism_names) / sizeof(mechanism_names[0]) == _MECHANISM_MAX,
               "a name for every mechanism");
+
+static const char *const oci_backend_names[] = {
+    [OCI_NONE] = NULL,     [OCI_CRUN] = "crun", [OCI_RUNC] = "runc",
+    [OCI_RUNSC] = "runsc", [OCI_KATA] = "kata",
+};
+static_assert(sizeof(oci_backend_names) / sizeof(oci_backend_names[0]) == _OCI_BACKEND_MAX,
+              "a name for every backend");
+
+const char *oci_backend_name(enum oci_backend b)
+{
+    return (unsigned)b < _OCI_BACKEND_MAX ? oci_backend_names[b] : NULL;
+}
 
 const char *wall_name(enum wall w)
 {
@@ -132,6 +145,8 @@ static int create_check(const struct plan *p, char *why, unsigned size)
 {
     if (p->flags & ~(uint32_t)(PLAN_TOOL_NET | PLAN_TOOL_NOBODY | PLAN_PROCESS))
         return refuse(why, size, "unknown flags");
+    if (p->backend && p->flags & PLAN_PROCESS)
+        return refuse(why, size, "a runner without walls has no OCI runtime");
     if (!is_terminated(p->hostname, sizeof(p->hostname)) || !hostname_ok(p->hostname))
         return refuse(why, size, "malformed hostname");
     if (!is_terminated(p->workdir, sizeof(p->workdir)) ||
@@ -163,6 +178,8 @@ int plan_check(const struct plan *p, char *why, unsigned size)
         return refuse(why, size, "unknown operation %u", p->op);
     if (p->tag == 0)
         return refuse(why, size, "tag 0 is for events");
+    if (p->backend >= _OCI_BACKEND_MAX || p->reserved)
+        return refuse(why, size, "unknown OCI runtime");
     if (!is_terminated(p->id, sizeof(p->id)))
         return refuse(why, size, "unterminated id");
     if ((op_needs_id(p->op) || p->id[0]) && !id_ok(p->id))

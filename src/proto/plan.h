@@ -56,6 +56,7 @@ enum mechanism {
     MECHANISM_LANDLOCK,
     MECHANISM_UID_RANGE,  /* runner and tool on uids of their own, no host uid mapped */
     MECHANISM_UID_SHARED, /* runner and tool share the caller's uid: uid_separation false */
+    MECHANISM_SENTRY,     /* a kernel of the sandbox's own, in user space */
     _MECHANISM_MAX,
 };
 
@@ -63,6 +64,16 @@ enum plan_flags {
     PLAN_TOOL_NET = 1,     /* /.mas/gateway.sock and mas-tool-net exist in this sandbox */
     PLAN_TOOL_NOBODY = 2,  /* the tool is 65534 instead of 1000 */
     PLAN_PROCESS = 4,      /* no walls at all; refused unless the operator enabled it */
+};
+
+/* Who builds the sandbox: the warden itself, or an OCI runtime that it starts. */
+enum oci_backend {
+    OCI_NONE,
+    OCI_CRUN,
+    OCI_RUNC,
+    OCI_RUNSC, /* gVisor */
+    OCI_KATA,
+    _OCI_BACKEND_MAX,
 };
 
 struct plan_mount {
@@ -84,7 +95,8 @@ struct plan_limits {       /* 0: not limited by this plan */
 };
 
 /* weaker[w] != 0: the caller accepts that wall w is not enforced (operator default, or
- * accept_weaker). Otherwise a limit that cannot be enforced fails the create with the wall named. */
+ * accept_weaker). Otherwise a limit that cannot be enforced fails the create with the wall named.
+ */
 struct plan {
     uint32_t version;
     uint32_t op;
@@ -92,6 +104,8 @@ struct plan {
     char id[PLAN_ID_SIZE];
     uint32_t flags;
     uint32_t n_mounts;
+    uint32_t backend; /* enum oci_backend */
+    uint32_t reserved;
     struct plan_limits limits;
     uint8_t weaker[16];
     char hostname[64];
@@ -108,6 +122,7 @@ enum host_features {
     FEATURE_LOOP = 8,
     FEATURE_FREEZER = 16,
 };
+#define FEATURE_OCI(backend) (256u << (backend)) /* its program is there, and we may use it */
 
 struct plan_reply {
     uint32_t version;
@@ -129,5 +144,8 @@ struct plan_reply {
 const char *wall_name(enum wall w);
 /* "cgroup v1", ... ; NULL for MECHANISM_NONE. */
 const char *mechanism_name(enum mechanism m);
-/* 0, or -EINVAL with a text in why (size bytes): strings terminated, ids well-formed, counts in range. */
+/* "crun", "runc", "runsc", "kata"; NULL for OCI_NONE. */
+const char *oci_backend_name(enum oci_backend b);
+/* 0, or -EINVAL with a text in why (size bytes): strings terminated, ids well-formed, counts in
+ * range. */
 int plan_check(const struct plan *p, char *why, unsigned size);

@@ -1,14 +1,24 @@
 /* Every runtime there is. A new one is one line here and a folder beside this file. */
+#include <assert.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "runtime/local/local.h"
+#include "runtime/oci/oci.h"
 #include "runtime/process/process.h"
 #include "runtime/runtime.h"
 
 const struct runtime_ops *const runtimes[] = {
-    &runtime_local,
-    &runtime_process,
-    NULL,
+    &runtime_local, &runtime_process, &runtime_crun, &runtime_runc, &runtime_kata, NULL,
+};
+
+/* Other names; "oci" alone is the smallest of them. */
+static const struct {
+    const char *name;
+    const struct runtime_ops *ops;
+} aliases[] = {
+    {"oci", &runtime_crun},
+    {"runsc", &runtime_gvisor},
 };
 
 const struct runtime_ops *runtime_find(const char *name)
@@ -16,5 +26,60 @@ const struct runtime_ops *runtime_find(const char *name)
     for (size_t i = 0; runtimes[i]; i++)
         if (strcmp(runtimes[i]->name, name) == 0)
             return runtimes[i];
+    for (size_t i = 0; i < ELEMENTS(aliases); i++)
+        if (strcmp(aliases[i].name, name) == 0)
+            return aliases[i].ops;
     return NULL;
+}
+
+const struct runtime_ops *runtime_find_oci(const char *oci_runtime)
+{
+    static const struct {
+        const char *name;
+        const struct runtime_ops *ops;
+    } names[] = {
+        {"crun", &runtime_crun},
+        {"runc", &runtime_runc},
+        {"runsc", &runtime_gvisor},
+        {"kata", &runtime_kata},
+    };
+    for (size_t i = 0; i < ELEMENTS(names); i++)
+        if (strcmp(names[i].name, oci_runtime) == 0)
+            return names[i].ops;
+    return NULL;
+}
+
+static const char *const isolation_names[] = {
+    [ISOLATION_NONE] = "none",
+    [ISOLATION_NAMESPACES] = "namespaces",
+    [ISOLATION_USER_SPACE_KERNEL] = "user-space-kernel",
+    [ISOLATION_VIRTUAL_MACHINE] = "virtual-machine",
+};
+static_assert(ELEMENTS(isolation_names) == _ISOLATION_MAX, "a name for every level");
+
+const char *isolation_name(enum isolation level)
+{
+    return isolation_names[level];
+}
+
+int isolation_parse(const char *name)
+{
+    for (size_t i = 0; i < ELEMENTS(isolation_names); i++)
+        if (strcmp(isolation_names[i], name) == 0)
+            return (int)i;
+    return -1;
+}
+
+const struct runtime_ops *runtime_find_isolated(struct runtime_host *host, enum isolation least)
+{
+    const struct runtime_ops *found = NULL;
+    for (size_t i = 0; runtimes[i]; i++) {
+        struct runtime_report report = {0};
+        if (runtimes[i]->isolation < least || (found && found->isolation <= runtimes[i]->isolation))
+            continue;
+        runtimes[i]->probe(host, &report);
+        if (report.available)
+            found = runtimes[i];
+    }
+    return found;
 }

@@ -29,6 +29,15 @@ struct effective {
     uint32_t landlock_abi;
 };
 
+/* How far a tool is from the host's kernel, each further than the one before. */
+enum isolation {
+    ISOLATION_NONE,              /* ordinary processes */
+    ISOLATION_NAMESPACES,        /* the host's kernel, behind namespaces and filters */
+    ISOLATION_USER_SPACE_KERNEL, /* a kernel of its own, which is a process of the host's */
+    ISOLATION_VIRTUAL_MACHINE,   /* a kernel of its own on its own hardware */
+    _ISOLATION_MAX,
+};
+
 struct runtime_stats {
     uint64_t memory_bytes, memory_peak_bytes, cpu_us, processes, oom_kills;
 };
@@ -43,13 +52,16 @@ struct runtime_events {
 /* What a runtime can do on this host, for GET /v1/status and sbx doctor. */
 struct runtime_report {
     bool available;
+    bool pause;             /* it has freeze, and the host lets it work */
     char why[256];          /* where not available, or what is missing */
+    char version[64];       /* of the program behind it; "" when there is none, or not known yet */
     struct effective walls; /* by[] only: what it would enforce */
 };
 
 struct runtime_ops {
     const char *name;
     const char *summary;
+    enum isolation isolation;
     void (*probe)(struct runtime_host *host, struct runtime_report *ret);
     struct runtime_instance *(*start)(struct runtime_host *host, const char *id,
                                       const struct spec *spec, const struct runtime_events *events,
@@ -64,6 +76,10 @@ struct runtime_ops {
     /* Optional. cb is called once, with NULL when the instance died first. */
     void (*stats)(struct runtime_instance *in,
                   void (*cb)(void *data, const struct runtime_stats *stats), void *data);
+    /* Optional: stops all of its processes where they are, or lets them go on. cb is called once,
+     * with 0, -errno, or -ESRCH when the instance died first. */
+    void (*freeze)(struct runtime_instance *in, bool on, void (*cb)(void *data, int result),
+                   void *data);
 };
 
 /* What runtimes stand on. Owned by the daemon. */
@@ -71,8 +87,18 @@ struct runtime_host {
     struct warden_client *warden;
     char *const *mounts_allow; /* in the warden's order */
     bool process_enabled;      /* the operator named the process runtime */
+    const char *oci_runtime;   /* what "oci" means unless a request says */
+    enum isolation min_isolation;
 };
 
 /* NULL-terminated. */
 extern const struct runtime_ops *const runtimes[];
+/* By name, or by one that means the same ("oci", "runsc"). */
 const struct runtime_ops *runtime_find(const char *name);
+/* The runtime that `"runtime": "oci"` means with this `oci_runtime`; NULL for none. */
+const struct runtime_ops *runtime_find_oci(const char *oci_runtime);
+/* As isolation levels are spelled: "none", "namespaces", "user-space-kernel", "virtual-machine". */
+const char *isolation_name(enum isolation level);
+int isolation_parse(const char *name); /* or -1 */
+/* The weakest available runtime with at least this isolation, or NULL. */
+const struct runtime_ops *runtime_find_isolated(struct runtime_host *host, enum isolation least);

@@ -38,6 +38,7 @@ struct warden_client {
     size_t n_unsent;
     struct map *watches; /* by sandbox id */
     struct plan_reply probed;
+    struct plan_reply probed_oci[_OCI_BACKEND_MAX];
     bool dead;
 };
 
@@ -214,10 +215,11 @@ void warden_client_on_exit(struct warden_client *c, const char *id, warden_exit_
 /* Sends one plan and reads until its answer. Deaths that happened before this control plane are of
  * nobody it knows; living ones go to alive (may be NULL). A descriptor of the answer goes to ret_fd
  * (NULL: is closed). */
-static int ask_blocking(struct warden_client *c, enum plan_op op, struct plan_reply *ret,
-                        int *ret_fd, struct map *alive, struct error *err)
+static int ask_blocking(struct warden_client *c, enum plan_op op, uint32_t backend,
+                        struct plan_reply *ret, int *ret_fd, struct map *alive, struct error *err)
 {
-    struct plan plan = {.version = PLAN_VERSION, .op = op, .tag = c->next_tag++};
+    struct plan plan = {
+        .version = PLAN_VERSION, .op = op, .tag = c->next_tag++, .backend = backend};
     int r = send_plan(c, &plan);
     if (r < 0)
         return error_set(err, ERROR_INTERNAL, -r, "ask the warden");
@@ -244,17 +246,25 @@ static int ask_blocking(struct warden_client *c, enum plan_op op, struct plan_re
 
 int warden_client_probe(struct warden_client *c, struct plan_reply *ret, struct error *err)
 {
-    int r = ask_blocking(c, PLAN_PROBE, ret, NULL, NULL, err);
+    for (uint32_t b = OCI_NONE + 1; b < _OCI_BACKEND_MAX; b++)
+        if (ask_blocking(c, PLAN_PROBE, b, &c->probed_oci[b], NULL, NULL, err) < 0)
+            return -EIO;
+    int r = ask_blocking(c, PLAN_PROBE, OCI_NONE, ret, NULL, NULL, err);
     if (r >= 0)
         c->probed = *ret;
     return r;
+}
+
+const struct plan_reply *warden_client_probed_oci(const struct warden_client *c, enum oci_backend b)
+{
+    return &c->probed_oci[b];
 }
 
 struct map *warden_client_list(struct warden_client *c, struct error *err)
 {
     struct plan_reply reply;
     struct map *alive = map_new();
-    if (ask_blocking(c, PLAN_LIST, &reply, NULL, alive, err) >= 0)
+    if (ask_blocking(c, PLAN_LIST, OCI_NONE, &reply, NULL, alive, err) >= 0)
         return alive;
     map_free(alive);
     return NULL;

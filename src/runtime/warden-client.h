@@ -28,3 +28,6 @@ struct map *warden_client_list(struct warden_client *c, struct error *err);
 /* Asks, blocking, for the operator's policy file. The descriptor, or -errno with err set. */
 int warden_client_policy(struct warden_client *c, struct error *err);
 const struct plan_reply *warden_client_probed(const struct warden_client *c);
+/* What that OCI runtime would enforce. */
+const struct plan_reply *warden_client_probed_oci(const struct warden_client *c,
+                                                  enum oci_backend b);

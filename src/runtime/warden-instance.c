@@ -220,6 +220,7 @@ struct runtime_instance *warden_instance_start(struct runtime_host *host, const 
     if (plan_fill(host, id, spec, &plan, err) < 0)
         return NULL;
     plan.flags |= kind->flags;
+    plan.backend = kind->backend;
     struct runtime_instance *in = instance_new(host, id, spec, kind, events, data);
     warden_client_send(host->warden, &plan, on_created, in);
     return in;
@@ -283,4 +284,27 @@ void warden_instance_stats(struct runtime_instance *in,
     struct plan plan = {.op = PLAN_STATS};
     memcpy(plan.id, in->id, sizeof(plan.id));
     warden_client_send(in->host->warden, &plan, on_stats, call);
+}
+
+struct freeze_call {
+    void (*cb)(void *data, int result);
+    void *data;
+};
+
+static void on_frozen(void *data, const struct plan_reply *reply, int fd)
+{
+    struct freeze_call *call = data;
+    fd_close(&fd);
+    call->cb(call->data, reply ? -reply->error : -ESRCH);
+    free(call);
+}
+
+void warden_instance_freeze(struct runtime_instance *in, bool on,
+                            void (*cb)(void *data, int result), void *data)
+{
+    struct freeze_call *call = new0(struct freeze_call);
+    *call = (struct freeze_call){cb, data};
+    struct plan plan = {.op = on ? PLAN_FREEZE : PLAN_THAW};
+    memcpy(plan.id, in->id, sizeof(plan.id));
+    warden_client_send(in->host->warden, &plan, on_frozen, call);
 }

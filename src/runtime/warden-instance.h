@@ -8,6 +8,7 @@ struct warden_kind {
     const char *name;
     const char *workdir;
     uint32_t flags; /* enum plan_flags, added to every plan */
+    enum oci_backend backend;
 };
 
 /* As struct runtime_ops has them. */
@@ -24,6 +25,8 @@ void warden_instance_discard(struct runtime_host *host, const char *id);
 void warden_instance_stop(struct runtime_instance *in);
 void warden_instance_stats(struct runtime_instance *in,
                            void (*cb)(void *data, const struct runtime_stats *stats), void *data);
+void warden_instance_freeze(struct runtime_instance *in, bool on,
+                            void (*cb)(void *data, int result), void *data);
 /* spec NULL: only what would enforce each wall. */
 void warden_effective_fill(struct effective *e, const char *runtime, const struct plan_reply *reply,
                            const struct spec *spec);

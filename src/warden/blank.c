@@ -60,9 +60,13 @@ static int clone_child(struct cell *s, const struct ends *ends)
     int r = cgroup_open_for_clone(&s->cgroup, &cgroup_fd);
     if (r < 0)
         return r;
-    uint64_t walls = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS;
+    static const uint64_t walls[] = {
+        [CELL_LOCAL] = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS,
+        [CELL_PLAIN] = 0,
+        [CELL_OCI] = CLONE_NEWNS,
+    };
     struct clone_args args = {
-        .flags = CLONE_NEWPID | CLONE_PIDFD | (s->plain ? 0 : walls),
+        .flags = CLONE_NEWPID | CLONE_PIDFD | walls[s->kind],
         .pidfd = (uint64_t)(uintptr_t)&s->pidfd,
         .exit_signal = SIGCHLD,
     };
@@ -73,8 +77,10 @@ static int clone_child(struct cell *s, const struct ends *ends)
     pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
     if (pid < 0)
         return -errno;
-    if (pid == 0 && s->plain)
+    if (pid == 0 && s->kind == CELL_PLAIN)
         plain_main(s->warden, ends->stream, ends->channel, ends->failure);
+    if (pid == 0 && s->kind == CELL_OCI)
+        oci_main(s, ends->stream, ends->channel, ends->failure);
     if (pid == 0)
         child_main(&s->warden->child_template, &s->cgroup, ends->stream, ends->channel,
                    ends->failure);
@@ -97,8 +103,8 @@ static int build(struct cell *s, watch_child_fn on_exit, const char **ret_step)
     struct warden *w = s->warden;
     _cleanup_ends_ struct ends ends = {-1, -1, -1};
     *ret_step = "take ids";
-    s->id_block = s->plain ? -1 : id_block_take(&w->ids);
-    if (s->id_block < 0 && !s->plain)
+    s->id_block = s->kind == CELL_PLAIN ? -1 : id_block_take(&w->ids);
+    if (s->id_block < 0 && s->kind != CELL_PLAIN)
         return (int)s->id_block;
     *ret_step = "make sockets";
     int r = open_ends(s, &ends);
@@ -113,10 +119,11 @@ static int build(struct cell *s, watch_child_fn on_exit, const char **ret_step)
     if (!s->child_watch)
         return -errno;
     set_oom_score(w, s->pid);
-    if (s->plain)
+    if (s->kind == CELL_PLAIN)
         return 0;
     *ret_step = "map ids";
-    r = id_block_map(&w->ids, s->id_block, w->proc_fd, s->pid);
+    if (s->kind == CELL_LOCAL) /* an OCI runtime maps them by its config */
+        r = id_block_map(&w->ids, s->id_block, w->proc_fd, s->pid);
     return r < 0 ? r : (int)fd_send_msg(s->channel_fd, "g", 1, NULL, 0);
 }
 
@@ -140,20 +147,20 @@ static void undo(struct cell *s)
     free(s);
 }
 
-struct cell *blank_new(struct warden *w, bool plain, watch_child_fn on_exit,
+struct cell *blank_new(struct warden *w, enum cell_kind kind, watch_child_fn on_exit,
                        struct plan_reply *reply)
 {
     struct cell *s = new0(struct cell);
     const char *step;
     s->warden = w;
-    s->plain = plain;
+    s->kind = kind;
     s->state = CELL_BLANK;
     s->serial = w->next_serial++;
     s->pidfd = s->channel_fd = s->stream_fd = s->failure_fd = -1;
     s->failure.wall = -1;
     list_init(&s->link);
-    if (!plain)
-        cgroup_init(&s->cgroup, &w->cgroups, s->serial);
+    if (kind != CELL_PLAIN)
+        cgroup_init(&s->cgroup, &w->cgroups, s->serial, kind == CELL_OCI);
     for (size_t i = 0; i < PLAN_MOUNTS_MAX; i++)
         s->mount_fds[i] = -1;
     int r = build(s, on_exit, &step);

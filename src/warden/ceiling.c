@@ -81,6 +81,12 @@ int ceiling_check(const struct warden *w, const struct plan *p, struct plan_limi
             return r;
         }
     }
+    if (p->backend && !w->oci.path[p->backend][0]) {
+        snprintf(reply->message, sizeof(reply->message),
+                 w->was_root ? "%s is not installed" : "%s needs a daemon that root started",
+                 oci_backend_name((enum oci_backend)p->backend));
+        return -EOPNOTSUPP;
+    }
     if (p->flags & PLAN_TOOL_NOBODY && w->ids.shared) {
         snprintf(reply->message, sizeof(reply->message),
                  "uid 65534 needs a range of ids, which this warden does not have");

@@ -63,9 +63,9 @@ static void release(struct cell *s)
 
 static void on_ready(int fd, uint32_t events, void *data);
 
-static struct cell *new_blank(struct warden *w, struct plan_reply *reply)
+static struct cell *new_blank(struct warden *w, enum cell_kind kind, struct plan_reply *reply)
 {
-    struct cell *s = blank_new(w, false, on_child_exit, reply);
+    struct cell *s = blank_new(w, kind, on_child_exit, reply);
     if (s)
         s->channel_watch = watcher_add_fd(w->watcher, s->channel_fd, EPOLLIN, on_ready, s);
     return s;
@@ -73,7 +73,7 @@ static struct cell *new_blank(struct warden *w, struct plan_reply *reply)
 
 static bool add_blank(struct warden *w)
 {
-    struct cell *s = new_blank(w, NULL);
+    struct cell *s = new_blank(w, CELL_LOCAL, NULL);
     if (!s)
         return false;
     list_append(&w->blanks, &s->link);
@@ -116,7 +116,7 @@ void cell_plan_refill(struct warden *w)
 static struct cell *take_blank(struct warden *w, struct plan_reply *reply)
 {
     if (list_empty(&w->blanks))
-        return new_blank(w, reply);
+        return new_blank(w, CELL_LOCAL, reply);
     struct cell *taken = container_of(w->blanks.next, struct cell, link);
     list_for_each(s, &w->blanks, struct cell, link)
     {
@@ -247,6 +247,7 @@ static void fill_order(struct cell *s)
     uint32_t files = s->limits.open_files;
     o->flags = p->flags;
     o->n_mounts = p->n_mounts;
+    o->backend = p->backend;
     o->open_files = files ? files : s->warden->options.open_files_default;
     snprintf(o->hostname, sizeof(o->hostname), "%s", p->hostname[0] ? p->hostname : "sandbox");
     snprintf(o->workdir, sizeof(o->workdir), "%s", p->workdir[0] ? p->workdir : "/workspace");
@@ -305,7 +306,7 @@ static void on_ready(int fd, uint32_t events, void *data)
 int cell_create(struct warden *w, const struct plan *p, const struct plan_limits *limits,
                 int *mount_fds, struct plan_reply *reply)
 {
-    struct cell *s = take_blank(w, reply);
+    struct cell *s = p->backend ? new_blank(w, CELL_OCI, reply) : take_blank(w, reply);
     if (!s) {
         for (size_t i = 0; i < PLAN_MOUNTS_MAX; i++)
             fd_close(&mount_fds[i]);
@@ -327,7 +328,7 @@ int cell_create(struct warden *w, const struct plan *p, const struct plan_limits
 /* No order: the child starts the runner by itself. */
 int cell_create_plain(struct warden *w, const struct plan *p, struct plan_reply *reply)
 {
-    struct cell *s = blank_new(w, true, on_child_exit, reply);
+    struct cell *s = blank_new(w, CELL_PLAIN, on_child_exit, reply);
     if (!s)
         return reply->error ? -reply->error : -EIO;
     snprintf(s->id, sizeof(s->id), "%s", p->id);
@@ -376,7 +377,8 @@ void cell_describe(const struct cell *s, struct plan_reply *ret)
     memcpy(ret->id, s->id, sizeof(ret->id));
     ret->pid = s->pid;
     memcpy(ret->mechanism, s->mechanism, sizeof(ret->mechanism));
-    ret->landlock_abi = (uint32_t)s->warden->child_template.landlock_abi;
+    ret->landlock_abi =
+        s->kind == CELL_LOCAL ? (uint32_t)s->warden->child_template.landlock_abi : 0;
 }
 
 void cell_read_stats(const struct cell *s, struct plan_reply *ret)
@@ -387,7 +389,8 @@ void cell_read_stats(const struct cell *s, struct plan_reply *ret)
     if (s->state != CELL_RUNNING)
         return;
     /* /workspace may be a mount of the caller's, /var/tmp is always a part of the disk. */
-    snprintf(path, sizeof(path), "%d/root/var/tmp", (int)s->pid);
+    const char *disk = s->kind == CELL_OCI ? OCI_DISK : "/var/tmp";
+    snprintf(path, sizeof(path), "%d/root%s", (int)s->pid, disk);
     _cleanup_close_ int fd = openat(s->warden->proc_fd, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (fd >= 0 && fstatfs(fd, &fs) == 0)
         ret->disk_used_bytes = (uint64_t)(fs.f_blocks - fs.f_bfree) * (uint64_t)fs.f_bsize;

@@ -20,6 +20,7 @@
 static const char *const controller_names[] = {
     [CGROUP_MEMORY] = "memory",   [CGROUP_PIDS] = "pids",       [CGROUP_CPU] = "cpu",
     [CGROUP_FREEZER] = "freezer", [CGROUP_CPUACCT] = "cpuacct", [CGROUP_IO] = NULL,
+    [CGROUP_DEVICES] = "devices",
 };
 _Static_assert(ELEMENTS(controller_names) == _CGROUP_MAX, "a name for every controller");
 

@@ -228,7 +228,7 @@ int cgroup_limit_disk(struct cgroup *cg, int fd, uint64_t bytes_per_s)
     return cg->root->driver->limit_disk(cg, disk, bytes_per_s);
 }
 
-void cgroup_init(struct cgroup *cg, const struct cgroup_root *root, uint64_t serial)
+void cgroup_init(struct cgroup *cg, const struct cgroup_root *root, uint64_t serial, bool devices)
 {
     *cg = (struct cgroup){0};
     if (!root->driver)
@@ -236,7 +236,7 @@ void cgroup_init(struct cgroup *cg, const struct cgroup_root *root, uint64_t ser
     cg->root = root;
     snprintf(cg->name, sizeof(cg->name), "s%llu", (unsigned long long)serial);
     for (int i = 0; i < _CGROUP_MAX; i++)
-        cg->in[i] = root->fd[i] >= 0;
+        cg->in[i] = root->fd[i] >= 0 && (i != CGROUP_DEVICES || devices);
 }
 
 static bool joins_at_clone(const struct cgroup *cg)

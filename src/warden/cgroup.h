@@ -19,6 +19,7 @@ enum cgroup_controller {
     CGROUP_FREEZER,
     CGROUP_CPUACCT,
     CGROUP_IO,
+    CGROUP_DEVICES,
     _CGROUP_MAX,
 };
 
@@ -75,8 +76,9 @@ enum mechanism cgroup_root_enforces(const struct cgroup_root *root, enum wall wa
  * system that is neither on a disk nor a tmpfs makes io limits impossible. */
 void cgroup_root_add_disk(struct cgroup_root *root, int fd);
 
-/* Names a group that is still to be made; an empty one when the host has none. */
-void cgroup_init(struct cgroup *cg, const struct cgroup_root *root, uint64_t serial);
+/* Names a group that is still to be made; an empty one when the host has none. devices: in that
+ * controller too, which nothing of ours uses, but an OCI runtime insists on. */
+void cgroup_init(struct cgroup *cg, const struct cgroup_root *root, uint64_t serial, bool devices);
 /* Version 2, in the warden: makes the group and opens it for CLONE_INTO_CGROUP. Otherwise *ret_fd
  * is -1, and the child has to join by itself. */
 int cgroup_open_for_clone(const struct cgroup *cg, int *ret_fd);

@@ -89,7 +89,7 @@ void child_reset_signals(void)
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-static void wait_for_byte(const char *step)
+void child_wait_for_byte(const char *step)
 {
     char go;
     ssize_t n;
@@ -124,7 +124,7 @@ int child_die_with_warden(void)
     return 0;
 }
 
-static int raise_loopback(void)
+int child_raise_loopback(void)
 {
     struct ifreq ifr = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
     _cleanup_close_ int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -142,7 +142,7 @@ static int put_sysctl(int dirfd, const char *name, uint32_t value)
 }
 
 /* No namespaces inside; and no way to use up what inotify and fanotify share across the host. */
-static int lower_user_limits(const struct child_template *t)
+int child_lower_user_limits(const struct child_template *t)
 {
     static const char *const none[] = {
         "max_user_namespaces", "max_pid_namespaces", "max_mnt_namespaces",  "max_net_namespaces",
@@ -158,7 +158,10 @@ static int lower_user_limits(const struct child_template *t)
     return r < 0 ? r : put_sysctl(dir, "max_fanotify_marks", t->fanotify_marks);
 }
 
+/* child_runner_caps has their names. */
 static const int kept_caps[] = {CAP_SETUID, CAP_SETGID, CAP_KILL};
+const char *const child_runner_caps[] = {"CAP_SETUID", "CAP_SETGID", "CAP_KILL", NULL};
+_Static_assert(ELEMENTS(kept_caps) + 1 == ELEMENTS(child_runner_caps), "a name for every right");
 
 static bool is_kept(int cap, bool shared_uid)
 {
@@ -211,16 +214,16 @@ static void become_blank(const struct child_template *t)
 {
     fd_write_file_at(AT_FDCWD, "/proc/self/oom_score_adj", CHILD_OOM_ADJ);
     child_reset_signals();
-    wait_for_byte("wait for the id maps");
+    child_wait_for_byte("wait for the id maps");
     child_must(become_inside(t->shared_uid), "change ids", WALL_USERS);
     child_must(child_die_with_warden(), "tie to the warden", -1);
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     child_must(negative_errno(setsid()), "setsid", -1);
     umask(022);
     child_must(negative_errno(unshare(CLONE_NEWCGROUP)), "cgroup namespace", -1);
-    child_must(raise_loopback(), "loopback", WALL_NETWORK);
+    child_must(child_raise_loopback(), "loopback", WALL_NETWORK);
     child_must(mount_proc(), "mount /proc", WALL_FILESYSTEM);
-    child_must(lower_user_limits(t), "lower user limits", WALL_USERS);
+    child_must(child_lower_user_limits(t), "lower user limits", WALL_USERS);
     child_must(mount_proc_masks(), "mask /proc", WALL_FILESYSTEM);
     child_must(mount_devpts(), "mount /dev/pts", WALL_FILESYSTEM);
     child_must(
@@ -229,7 +232,7 @@ static void become_blank(const struct child_template *t)
     child_must(bound_caps(t->shared_uid), "bound capabilities", WALL_USERS);
 }
 
-static void receive_order(struct child_order *o, int mount_fds[FD_PASS_MAX], int *ret_disk_fd)
+void child_receive_order(struct child_order *o, int *mount_fds, int *ret_disk_fd)
 {
     int fds[FD_PASS_MAX];
     char byte;
@@ -307,23 +310,33 @@ static void confine(const struct child_template *t, const struct child_order *o,
     child_must(seccomp_program_apply(t->seccomp), "seccomp", WALL_SYSCALLS);
 }
 
-static void exec_runner(const struct child_template *t, const struct child_order *o)
-    __attribute__((noreturn));
+const char *const child_runner_env[] = {"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/home/sandbox",
+                                        NULL};
 
-static void exec_runner(const struct child_template *t, const struct child_order *o)
+size_t child_runner_args(const struct child_order *o, bool shared_uid, const char **argv)
 {
     const char *id = o->flags & PLAN_TOOL_NOBODY ? "65534" : "1000";
-    const char *argv[16] = {"mas-toolrunner", "--pid1", "--uid",     id,
-                            "--gid",          id,       "--workdir", o->workdir};
-    const char *env[] = {"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/home/sandbox", NULL};
-    size_t n = 8;
-    if (t->shared_uid)
+    const char *const always[] = {"mas-toolrunner", "--pid1", "--uid",     id,
+                                  "--gid",          id,       "--workdir", o->workdir};
+    size_t n = ELEMENTS(always);
+    memcpy(argv, always, sizeof(always));
+    if (shared_uid)
         argv[n++] = "--shared-uid";
     if (o->flags & PLAN_TOOL_NET) {
         argv[n++] = "--gateway-socket";
         argv[n++] = ROOT_GATEWAY_SOCKET;
     }
-    execve(ROOT_RUNNER_PATH, (char **)argv, (char **)env);
+    return n;
+}
+
+static void exec_runner(const struct child_template *t, const struct child_order *o)
+    __attribute__((noreturn));
+
+static void exec_runner(const struct child_template *t, const struct child_order *o)
+{
+    const char *argv[CHILD_ARGS_MAX + 1] = {NULL};
+    child_runner_args(o, t->shared_uid, argv);
+    execve(ROOT_RUNNER_PATH, (char **)argv, (char **)child_runner_env);
     fail("start the runner", errno, -1);
 }
 
@@ -341,7 +354,7 @@ void child_main(const struct child_template *t, const struct cgroup *cg, int str
     become_blank(t);
     int landlock_fd = open_landlock(t);
     child_must((int)fd_send_msg(CHILD_CHANNEL_FD, "r", 1, NULL, 0), "report", -1);
-    receive_order(&order, mount_fds, &disk_fd);
+    child_receive_order(&order, mount_fds, &disk_fd);
     child_must(negative_errno(sethostname(order.hostname, strlen(order.hostname))), "hostname", -1);
     build_filesystem(t, &order, mount_fds, disk_fd, &landlock_fd);
     child_must(negative_errno(chdir("/")), "chdir", WALL_FILESYSTEM);

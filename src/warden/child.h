@@ -12,6 +12,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "proto/plan.h"
@@ -41,7 +42,9 @@ struct child_order {
     uint32_t disk_from_fd;
     uint32_t open_files;
     uint32_t process_rlimit; /* 0: a cgroup limits processes */
+    uint32_t backend;        /* enum oci_backend: who builds the rest */
     uint64_t disk_bytes, disk_inodes;
+    struct plan_limits limits; /* those that a cgroup enforces */
     char hostname[64];
     char workdir[PLAN_PATH_SIZE];
     struct child_mount mounts[PLAN_MOUNTS_MAX];
@@ -50,15 +53,24 @@ struct child_order {
 struct child_failure {
     int32_t error;
     int32_t wall; /* or -1 */
-    char step[64];
+    char step[160];
 };
 
-/* For plain.c: descriptors moved to their numbers, all others but *extra_fd (may be NULL) closed;
- * signals as a program expects them; a failed step reported. */
+/* For plain.c and oci-launch.c: descriptors moved to their numbers, all others but *extra_fd (may
+ * be NULL) closed; signals as a program expects them; a failed step reported. */
 int child_keep_descriptors(int stream_fd, int channel_fd, int failure_fd, int *extra_fd);
 void child_reset_signals(void);
 int child_die_with_warden(void);
 void child_must(int r, const char *step, int wall);
+
+/* For oci-*.c: the same steps, for a sandbox that an OCI runtime builds. */
+#define CHILD_ARGS_MAX 15
+size_t child_runner_args(const struct child_order *o, bool shared_uid, const char **argv);
+extern const char *const child_runner_env[], *const child_runner_caps[]; /* NULL-terminated */
+void child_wait_for_byte(const char *step);
+void child_receive_order(struct child_order *o, int *mount_fds, int *ret_disk_fd);
+int child_raise_loopback(void);
+int child_lower_user_limits(const struct child_template *t);
 
 /* Never returns. The descriptors are the child's ends. */
 void child_main(const struct child_template *t, const struct cgroup *cg, int stream_fd,

@@ -183,10 +183,10 @@ static void do_stats(struct warden *w, struct cell *s, struct plan_reply *reply)
     reply_error(w, reply, 0);
 }
 
-static void do_probe(struct warden *w, struct plan_reply *reply)
+static void do_probe(struct warden *w, const struct plan *p, struct plan_reply *reply)
 {
     uint64_t tag = reply->tag;
-    warden_probe(w, reply);
+    warden_probe(w, (enum oci_backend)p->backend, reply);
     reply->tag = tag;
     reply_error(w, reply, 0);
 }
@@ -210,7 +210,7 @@ static void dispatch(struct warden *w, const struct plan *p, struct plan_reply *
     if (p->op == PLAN_LIST)
         return do_list(w, reply);
     if (p->op == PLAN_PROBE)
-        return do_probe(w, reply);
+        return do_probe(w, p, reply);
     if (p->op == PLAN_POLICY)
         return do_policy(w, reply);
     struct cell *s = cell_find(w, p->id);

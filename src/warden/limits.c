@@ -119,6 +119,32 @@ static int apply_disk(struct cell *s, const struct plan *p, const struct plan_li
                   "it does not fit the memory limit, and loop devices are not available");
 }
 
+void limits_describe_walls(const struct warden *w, enum oci_backend b, uint8_t *mechanism)
+{
+    bool own_kernel = b && oci_flavour(b)->own_kernel;
+    mechanism[WALL_FILESYSTEM] = mechanism[WALL_NETWORK] =
+        own_kernel ? MECHANISM_SENTRY : MECHANISM_NAMESPACE;
+    mechanism[WALL_SYSCALLS] = own_kernel ? MECHANISM_SENTRY : MECHANISM_SECCOMP;
+    mechanism[WALL_USERS] = w->ids.shared ? MECHANISM_UID_SHARED : MECHANISM_UID_RANGE;
+    mechanism[WALL_LANDLOCK] =
+        w->child_template.landlock_abi > 0 && !b ? MECHANISM_LANDLOCK : MECHANISM_NONE;
+}
+
+/* What an OCI runtime is told: no more than is enforced already. */
+static void fill_order_limits(struct cell *s, const struct plan_limits *limits)
+{
+    struct plan_limits *o = &s->order.limits;
+    *o = *limits;
+    if (!s->mechanism[WALL_MEMORY])
+        o->memory_bytes = 0;
+    if (!s->mechanism[WALL_CPU])
+        o->cpu_millicores = 0;
+    if (!s->mechanism[WALL_PROCESSES] || s->order.process_rlimit)
+        o->processes = 0;
+    if (!s->mechanism[WALL_IO])
+        o->io_bytes_per_s = 0;
+}
+
 int limits_apply(struct cell *s, const struct plan *p, const struct plan_limits *limits,
                  struct plan_reply *reply)
 {
@@ -129,10 +155,7 @@ int limits_apply(struct cell *s, const struct plan *p, const struct plan_limits 
         if (r < 0)
             return r;
     }
-    s->mechanism[WALL_FILESYSTEM] = s->mechanism[WALL_NETWORK] = MECHANISM_NAMESPACE;
-    s->mechanism[WALL_SYSCALLS] = MECHANISM_SECCOMP;
-    s->mechanism[WALL_USERS] = w->ids.shared ? MECHANISM_UID_SHARED : MECHANISM_UID_RANGE;
-    s->mechanism[WALL_LANDLOCK] =
-        w->child_template.landlock_abi > 0 ? MECHANISM_LANDLOCK : MECHANISM_NONE;
+    limits_describe_walls(w, (enum oci_backend)p->backend, s->mechanism);
+    fill_order_limits(s, limits);
     return apply_disk(s, p, limits, reply);
 }

@@ -20,8 +20,6 @@
 
 #define OWN_ROOT_DIR       "/mnt" /* not a system directory, so it is not bound into itself */
 #define BLANK_DISK_OPTIONS "size=1m,nr_inodes=64,mode=0755"
-#define PTYS_MAX           "64" /* the host has 4096 (kernel.pty.max) for everybody */
-#define OWN_ROOT_OPTIONS   "size=1m,nr_inodes=1k,mode=0755"
 
 static int open_beneath(int dirfd, const char *path)
 {
@@ -90,13 +88,13 @@ int mount_proc(void)
     return mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0 ? -errno : 0;
 }
 
-static const char *const proc_masked[] = {
+const char *const mount_proc_masked[] = {
     "/proc/acpi",        "/proc/asound",      "/proc/interrupts",    "/proc/kcore",
     "/proc/keys",        "/proc/key-users",   "/proc/latency_stats", "/proc/timer_list",
-    "/proc/timer_stats", "/proc/sched_debug", "/proc/scsi",
+    "/proc/timer_stats", "/proc/sched_debug", "/proc/scsi",          NULL,
 };
-static const char *const proc_read_only[] = {
-    "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger",
+const char *const mount_proc_read_only[] = {
+    "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger", NULL,
 };
 
 static int mask(const char *path)
@@ -111,10 +109,10 @@ static int mask(const char *path)
 int mount_proc_masks(void)
 {
     int r = 0;
-    for (size_t i = 0; r == 0 && i < ELEMENTS(proc_masked); i++)
-        r = mask(proc_masked[i]);
-    for (size_t i = 0; r == 0 && i < ELEMENTS(proc_read_only); i++) {
-        const char *path = proc_read_only[i];
+    for (size_t i = 0; r == 0 && mount_proc_masked[i]; i++)
+        r = mask(mount_proc_masked[i]);
+    for (size_t i = 0; r == 0 && mount_proc_read_only[i]; i++) {
+        const char *path = mount_proc_read_only[i];
         if (mount(path, path, NULL, MS_BIND, NULL) < 0)
             r = errno == ENOENT ? 0 : -errno;
         else if (mount(NULL, path, NULL,
@@ -128,22 +126,18 @@ int mount_proc_masks(void)
 int mount_devpts(void)
 {
     return mount("devpts", "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC,
-                 "newinstance,ptmxmode=0666,mode=0600,max=" PTYS_MAX) < 0
+                 "newinstance,ptmxmode=0666,mode=0600,max=" MOUNT_PTYS_MAX) < 0
                ? -errno
                : 0;
 }
 
-/* What the disk holds and where each part goes. */
-static const struct disk_part {
-    const char *name, *target;
-    mode_t mode;
-    bool tools; /* owned by the tool, else by the runner */
-} disk_parts[] = {
+const struct disk_part disk_parts[] = {
     {"workspace", "/workspace", 0755, true}, {"tmp", "/tmp", 01777, false},
     {"home", "/home/sandbox", 0755, true},   {"cache", "/cache", 0755, true},
     {"shm", "/dev/shm", 01777, false},       {"vartmp", "/var/tmp", 01777, false},
     {"run", ROOT_GATEWAY_DIR, 0755, false},
 };
+const size_t n_disk_parts = ELEMENTS(disk_parts);
 _Static_assert(ELEMENTS(disk_parts) <= MOUNT_WRITABLE_MAX, "room for every part");
 
 size_t mount_writable_dirs(const char **ret)
@@ -224,12 +218,13 @@ bool mount_targets_need_root(const char *const *targets, size_t n)
     return false;
 }
 
-static int add_root_entry(int root_fd, const struct dirent *e)
+static int add_root_entry(const char *from, const char *at, int root_fd, const struct dirent *e)
 {
-    char path[NAME_MAX + 2], target[NAME_MAX + 32], link[PATH_MAX];
+    char path[NAME_MAX + 2], source[NAME_MAX + 64], target[NAME_MAX + 64], link[PATH_MAX];
     snprintf(path, sizeof(path), "/%s", e->d_name);
+    snprintf(source, sizeof(source), "%s%s", from, path);
     if (e->d_type == DT_LNK) {
-        ssize_t n = readlink(path, link, sizeof(link) - 1);
+        ssize_t n = readlink(source, link, sizeof(link) - 1);
         if (n < 0)
             return -errno;
         link[n] = 0;
@@ -239,19 +234,19 @@ static int add_root_entry(int root_fd, const struct dirent *e)
         return -errno;
     if (!is_system(path))
         return 0;
-    snprintf(target, sizeof(target), "%s%s", OWN_ROOT_DIR, path);
-    return mount(path, target, NULL, MS_BIND | MS_REC, NULL) < 0 ? -errno : 0;
+    snprintf(target, sizeof(target), "%s%s", at, path);
+    return mount(source, target, NULL, MS_BIND | MS_REC, NULL) < 0 ? -errno : 0;
 }
 
-static int fill_own_root(int root_fd)
+int mount_fill_root(const char *from, const char *at, int root_fd)
 {
-    DIR *dir = opendir("/");
+    DIR *dir = opendir(from[0] ? from : "/");
     int r = 0;
     if (!dir)
         return -errno;
     for (struct dirent *e; r == 0 && (e = readdir(dir));)
         if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-            r = add_root_entry(root_fd, e);
+            r = add_root_entry(from, at, root_fd, e);
     closedir(dir);
     if (r < 0)
         return r;
@@ -276,12 +271,12 @@ static int carry_parts(void)
 
 int mount_own_root(void)
 {
-    if (mount("root", OWN_ROOT_DIR, "tmpfs", MS_NOSUID | MS_NODEV, OWN_ROOT_OPTIONS) < 0)
+    if (mount("root", OWN_ROOT_DIR, "tmpfs", MS_NOSUID | MS_NODEV, MOUNT_OWN_ROOT_OPTIONS) < 0)
         return -errno;
     _cleanup_close_ int root_fd = open(OWN_ROOT_DIR, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (root_fd < 0)
         return -errno;
-    int r = fill_own_root(root_fd);
+    int r = mount_fill_root("", OWN_ROOT_DIR, root_fd);
     r = r < 0 ? r : carry_parts();
     if (r < 0)
         return r;

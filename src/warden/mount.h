@@ -21,6 +21,11 @@ int mount_map_owner(int tree_fd, int proc_fd, uint32_t tool_id);
 /* Is target a place where a host directory may go? System directories are not. */
 bool mount_target_ok(const char *target);
 
+#define MOUNT_PTYS_MAX "64" /* the host has 4096 (kernel.pty.max) for everybody */
+
+/* What of /proc a sandbox does not see, and does not write. NULL-terminated. */
+extern const char *const mount_proc_masked[], *const mount_proc_read_only[];
+
 int mount_proc(void);
 int mount_proc_masks(void);
 int mount_devpts(void);
@@ -37,6 +42,15 @@ int mount_disk_give(uid_t tool_id);
  * warden's helper for an image, where only the host's root may. */
 int mount_disk_make_parts(int root_fd, uid_t runner_id, uid_t tool_id);
 
+/* What the disk holds and where each part goes. */
+struct disk_part {
+    const char *name, *target;
+    mode_t mode;
+    bool tools; /* owned by the tool, else by the runner */
+};
+extern const struct disk_part disk_parts[];
+extern const size_t n_disk_parts;
+
 #define MOUNT_WRITABLE_MAX 8
 /* Places that the disk is bound to. Returns how many. */
 size_t mount_writable_dirs(const char **ret);
@@ -45,6 +59,9 @@ size_t mount_writable_dirs(const char **ret);
  * its own, made of binds from the template, which is sealed (read-only) at the end. */
 bool mount_targets_need_root(const char *const *targets, size_t n);
 int mount_own_root(void);
+/* The part of it that binds the template at `from` ("" is the root) into the new tmpfs at `at`. */
+int mount_fill_root(const char *from, const char *at, int root_fd);
+#define MOUNT_OWN_ROOT_OPTIONS "size=1m,nr_inodes=1k,mode=0755"
 int mount_seal_root(void);
 /* Attaches a detached mount, making directories where needed (owned by the tool). */
 int mount_attach(int tree_fd, const char *target, uid_t owner);

@@ -12,6 +12,7 @@
 #include "warden/child.h"
 #include "warden/disk.h"
 #include "warden/janitor.h"
+#include "warden/oci.h"
 #include "warden/seccomp.h"
 #include "warden/userns.h"
 #include "warden/warden.h"
@@ -30,6 +31,12 @@ enum cell_state {
     CELL_EXITED,     /* reaped; its EXITED event is owed to a control plane; in warden.exited */
 };
 
+enum cell_kind {
+    CELL_LOCAL, /* namespaces of the warden's making */
+    CELL_PLAIN, /* no walls: the process runtime's */
+    CELL_OCI,   /* an OCI runtime's, with a launcher (oci.h) */
+};
+
 /* Only cell.c changes state. */
 struct cell {
     struct warden *warden;
@@ -43,7 +50,7 @@ struct cell {
     int stream_fd;  /* the control plane's end of the runner connection, until handed out */
     int failure_fd;
     struct watch *child_watch, *failure_watch, *channel_watch, *timer;
-    bool plain;       /* no walls: the process runtime's */
+    enum cell_kind kind;
     bool ready;       /* the child has become a blank */
     struct plan plan; /* from CELL_WAITING on */
     struct plan_limits limits;
@@ -77,6 +84,7 @@ struct warden {
     struct sock_fprog seccomp;
     struct child_template child_template;
     struct disk_maker disks;
+    struct oci_programs oci;
     struct janitor janitor;
     struct watch *janitor_watch;
     bool was_root;

@@ -21,6 +21,7 @@
 #include "base/map.h"
 #include "warden/control.h"
 #include "warden/landlock.h"
+#include "warden/limits.h"
 #include "warden/root.h"
 #include "warden/cell.h"
 #include "warden/state.h"
@@ -95,6 +96,8 @@ static int open_host_parts(struct warden *w, struct error *err)
     _cleanup_close_ int usr = open("/usr", O_PATH | O_CLOEXEC);
     if (usr >= 0)
         cgroup_root_add_disk(&w->cgroups, usr);
+    if (w->was_root)
+        oci_programs_find(&w->oci);
     disk_maker_open(&w->disks, w->state_fd, o->disk_templates, w->cgroups.instance);
     return 0;
 }
@@ -319,7 +322,7 @@ int warden_enter_host(const struct warden *w)
     return setns(w->host_ns_fd, CLONE_NEWNS) < 0 ? -errno : 0;
 }
 
-void warden_probe(const struct warden *w, struct plan_reply *ret)
+void warden_probe(const struct warden *w, enum oci_backend b, struct plan_reply *ret)
 {
     static const enum wall limited[] = {WALL_MEMORY, WALL_CPU, WALL_PROCESSES, WALL_IO};
     *ret = (struct plan_reply){.version = PLAN_VERSION, .wall = -1};
@@ -328,13 +331,11 @@ void warden_probe(const struct warden *w, struct plan_reply *ret)
     if (!ret->mechanism[WALL_PROCESSES])
         ret->mechanism[WALL_PROCESSES] = MECHANISM_RLIMIT;
     ret->mechanism[WALL_DISK] = w->disks.usable ? MECHANISM_LOOP : MECHANISM_TMPFS;
-    ret->mechanism[WALL_FILESYSTEM] = ret->mechanism[WALL_NETWORK] = MECHANISM_NAMESPACE;
-    ret->mechanism[WALL_SYSCALLS] = MECHANISM_SECCOMP;
-    ret->mechanism[WALL_USERS] = w->ids.shared ? MECHANISM_UID_SHARED : MECHANISM_UID_RANGE;
-    ret->landlock_abi = (uint32_t)w->child_template.landlock_abi;
-    if (ret->landlock_abi)
-        ret->mechanism[WALL_LANDLOCK] = MECHANISM_LANDLOCK;
+    limits_describe_walls(w, b, ret->mechanism);
+    ret->landlock_abi = b ? 0 : (uint32_t)w->child_template.landlock_abi;
     ret->features = FEATURE_USERNS | (w->was_root ? FEATURE_ROOT : 0) |
                     (w->ids.shared ? 0 : FEATURE_SUBUIDS) | (w->disks.usable ? FEATURE_LOOP : 0) |
                     (w->cgroups.driver && w->cgroups.has[CGROUP_FREEZER] ? FEATURE_FREEZER : 0);
+    for (int i = OCI_NONE + 1; i < _OCI_BACKEND_MAX; i++)
+        ret->features |= w->oci.path[i][0] ? FEATURE_OCI(i) : 0;
 }

@@ -262,7 +262,7 @@ def _():
     for field, value in (("image", "debian"), ("pool", "x"), ("snapshot", "x"), ("template", "x"), ("approval", True),
                          ("network", {"mode": "full"}), ("network", True), ("network", "host")):
         fail(d.post("/v1/sandboxes", {field: value}), 400, "unsupported", field)
-    for runtime in ("microvm", "kube", "oci", "nothing"):
+    for runtime in ("microvm", "kube", "kata", "nothing"):
         check(d.post("/v1/sandboxes", {"runtime": runtime}).status in (400, 422, 503), runtime)
     with d.sandbox(network="none") as sb:
         for verb in ("pause", "resume", "snapshot"):

@@ -30,6 +30,7 @@ static void local_probe(struct runtime_host *host, struct runtime_report *ret)
     const struct plan_reply *p = warden_client_probed(host->warden);
     *ret = (struct runtime_report){.available = p->features & FEATURE_USERNS};
     warden_effective_fill(&ret->walls, kind.name, p, NULL);
+    ret->pause = p->features & FEATURE_FREEZER;
     if (!ret->available)
         snprintf(ret->why, sizeof(ret->why), "user namespaces are not permitted on this host");
 }
@@ -37,10 +38,12 @@ static void local_probe(struct runtime_host *host, struct runtime_report *ret)
 const struct runtime_ops runtime_local = {
     .name = "local",
     .summary = "namespaces, Landlock, seccomp and cgroups on the host's kernel",
+    .isolation = ISOLATION_NAMESPACES,
     .probe = local_probe,
     .start = local_start,
     .stop = warden_instance_stop,
     .adopt = local_adopt,
     .discard = warden_instance_discard,
     .stats = warden_instance_stats,
+    .freeze = warden_instance_freeze,
 };

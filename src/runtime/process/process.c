@@ -59,6 +59,7 @@ static void process_probe(struct runtime_host *host, struct runtime_report *ret)
 const struct runtime_ops runtime_process = {
     .name = "process",
     .summary = "no isolation: ordinary processes, only when asked for by name",
+    .isolation = ISOLATION_NONE,
     .probe = process_probe,
     .start = process_start,
     .stop = warden_instance_stop,

@@ -1,0 +1,180 @@
+/* The system call table as an OCI seccomp section.
+ *
+ * An OCI runtime hands this to libseccomp, which knows no order of rules: of two that match, which
+ * one wins is not ours to say. So no two rules of a call overlap here. What the table says as
+ * "refused for these values, else allowed" becomes a list of prefixes of the value that together
+ * cover all others. Comparisons see the low 32 bits, as the kernel does for these arguments. */
+#include <errno.h>
+#include <linux/audit.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "warden/oci.h"
+#include "warden/seccomp-table.h"
+
+#define LOW_MASK   0xffffffffu
+#define VALUES_MAX 8
+
+static bool is_conditional(const struct syscall_rule *r)
+{
+    return r->args[0].compare != COMPARE_NONE;
+}
+
+static bool is_catch_all(const struct syscall_rule *r)
+{
+    return !r->error && r->args[0].compare == COMPARE_MASKED_EQUAL && r->args[0].mask == 0;
+}
+
+static json_t *compare(unsigned index, const char *op, uint64_t value, uint64_t value_two)
+{
+    return json_pack("{s:i, s:I, s:I, s:s}", "index", (int)index, "value", (json_int_t)value,
+                     "valueTwo", (json_int_t)value_two, "op", op);
+}
+
+static json_t *masked(unsigned index, uint32_t mask, uint32_t value)
+{
+    return compare(index, "SCMP_CMP_MASKED_EQ", mask, value);
+}
+
+/* Both halves of a pointer are one comparison here. */
+static json_t *whole(const struct syscall_arg *low, const struct syscall_arg *high, bool equal)
+{
+    uint64_t value = (high->value << 32) | low->value;
+    return compare(low->index, equal ? "SCMP_CMP_EQ" : "SCMP_CMP_NE", value, 0);
+}
+
+static json_t *args_of(const struct syscall_rule *r)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < SYSCALL_ARGS_MAX && r->args[i].compare != COMPARE_NONE; i++) {
+        const struct syscall_arg *a = &r->args[i];
+        if (i + 1 < SYSCALL_ARGS_MAX && a[1].compare == COMPARE_HIGH_EQUAL &&
+            a[1].index == a->index) {
+            json_array_append_new(list, whole(a, a + 1, true));
+            i++;
+            continue;
+        }
+        uint32_t mask = a->compare == COMPARE_EQUAL ? LOW_MASK : (uint32_t)a->mask;
+        json_array_append_new(list, masked(a->index, mask, (uint32_t)a->value));
+    }
+    return list;
+}
+
+/* Takes args, which may be NULL. */
+static void add_rule(json_t *out, const char *name, int error, json_t *args)
+{
+    json_t *rule = json_pack("{s:[s], s:s}", "names", name, "action",
+                             error ? "SCMP_ACT_ERRNO" : "SCMP_ACT_ALLOW");
+    if (error)
+        json_object_set_new(rule, "errnoRet", json_integer(error == SYSCALL_PRETEND ? 0 : error));
+    if (args)
+        json_object_set_new(rule, "args", args);
+    json_array_append_new(out, rule);
+}
+
+static bool any_below(const uint32_t *values, size_t n, uint32_t prefix, unsigned bits)
+{
+    for (size_t i = 0; i < n; i++)
+        if (bits == 0 || (values[i] >> (32 - bits)) == (prefix >> (32 - bits)))
+            return true;
+    return false;
+}
+
+/* Allows every prefix below which none of the values lies, the widest first. */
+static void allow_others(json_t *out, const char *name, unsigned index, const uint32_t *values,
+                         size_t n, uint32_t prefix, unsigned bits)
+{
+    if (!any_below(values, n, prefix, bits)) {
+        uint32_t mask = bits == 0 ? 0 : LOW_MASK << (32 - bits);
+        return add_rule(out, name, 0, json_pack("[o]", masked(index, mask, prefix)));
+    }
+    if (bits == 32)
+        return;
+    allow_others(out, name, index, values, n, prefix, bits + 1);
+    allow_others(out, name, index, values, n, prefix | (1u << (31 - bits)), bits + 1);
+}
+
+/* The earlier rule of the same name and first value that allows more narrowly, or NULL. */
+static const struct syscall_rule *narrower(const struct syscall_rule *r)
+{
+    for (const struct syscall_rule *e = syscall_rules; e < r; e++)
+        if (strcmp(e->name, r->name) == 0 && !e->error && e->args[1].compare != COMPARE_NONE &&
+            e->args[0].index == r->args[0].index && e->args[0].value == r->args[0].value)
+            return e;
+    return NULL;
+}
+
+static void add_refusal(json_t *out, const struct syscall_rule *r)
+{
+    const struct syscall_rule *except = narrower(r);
+    json_t *args = args_of(r);
+    if (except)
+        json_array_append_new(args, whole(&except->args[1], &except->args[2], false));
+    add_rule(out, r->name, r->error, args);
+}
+
+/* All rules of the name that rule r is the first of. */
+static void add_rules_of(json_t *out, const struct syscall_rule *r)
+{
+    const struct syscall_rule *end = syscall_rules + n_syscall_rules;
+    uint32_t refused[VALUES_MAX];
+    size_t n = 0;
+    bool allows = false, rest = false;
+    for (const struct syscall_rule *i = r; i < end; i++) {
+        if (strcmp(i->name, r->name) != 0)
+            continue;
+        rest = rest || is_catch_all(i);
+        allows = allows || !i->error;
+        if (is_catch_all(i))
+            continue;
+        if (!i->error)
+            add_rule(out, i->name, 0, args_of(i));
+        else if (i->error != EPERM) /* which is what happens anyway */
+            add_refusal(out, i);
+        if (i->error && n < VALUES_MAX)
+            refused[n++] = (uint32_t)i->args[0].value;
+    }
+    if (rest || !allows)
+        allow_others(out, r->name, r->args[0].index, refused, n, 0, 0);
+}
+
+static bool is_first_of_name(const struct syscall_rule *r)
+{
+    for (const struct syscall_rule *e = syscall_rules; e < r; e++)
+        if (strcmp(e->name, r->name) == 0)
+            return false;
+    return true;
+}
+
+static json_t *architectures(void)
+{
+#if defined(__x86_64__)
+    return json_pack("[s, s]", "SCMP_ARCH_X86_64", "SCMP_ARCH_X86");
+#elif defined(__aarch64__)
+    return json_pack("[s, s]", "SCMP_ARCH_AARCH64", "SCMP_ARCH_ARM");
+#else
+#error "no system call table for this machine"
+#endif
+}
+
+static json_t *allowed_names(void)
+{
+    json_t *a = json_array();
+    for (const char *const *name = syscalls_allowed; *name; name++)
+        json_array_append_new(a, json_string(*name));
+    return a;
+}
+
+json_t *oci_seccomp_new(void)
+{
+    json_t *calls = json_pack("[{s:o, s:s}]", "names", allowed_names(), "action", "SCMP_ACT_ALLOW");
+    for (size_t i = 0; i < n_syscall_rules; i++) {
+        const struct syscall_rule *r = &syscall_rules[i];
+        if (!is_conditional(r))
+            add_rule(calls, r->name, r->error, NULL);
+        else if (is_first_of_name(r))
+            add_rules_of(calls, r);
+    }
+    return json_pack("{s:s, s:i, s:o, s:o}", "defaultAction", "SCMP_ACT_ERRNO", "defaultErrnoRet",
+                     EPERM, "architectures", architectures(), "syscalls", calls);
+}

@@ -1,0 +1,81 @@
+/* Sandboxes that an OCI runtime builds.
+ *
+ * Theory of operation. The warden clones a launcher into a pid and a mount namespace of its own, as
+ * it clones a blank, and talks to it with the same order (child.h). The launcher has a copy of the
+ * warden's template root; in it, it makes a bundle (root, disk, config.json) and a view of the
+ * control groups with one version only, runs the OCI runtime detached, and waits for the
+ * container. Everything the runtime leaves behind (its state directory, mounts, processes) lives in
+ * those two namespaces and ends with the launcher, and the launcher ends with the warden: there is
+ * nothing to sweep but control groups, which are the warden's own. Limits are enforced by the
+ * warden's group, which holds the launcher, the runtime's helpers and the container alike.
+ *
+ * config.json is written here from the order; no byte of it comes from a caller but the paths that
+ * plan_check() has seen. There are no hooks. */
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "proto/plan.h"
+
+struct cell;
+struct child_order;
+struct warden;
+
+#define OCI_PATH_SIZE 64
+
+/* Where the launcher puts things, in its own mount namespace. */
+#define OCI_DIR         "/run"
+#define OCI_TEMPLATE    OCI_DIR "/template"
+#define OCI_ROOTFS      OCI_DIR "/rootfs"
+#define OCI_DISK        OCI_DIR "/disk"
+#define OCI_MOUNTS      OCI_DIR "/mounts"
+#define OCI_BUNDLE      OCI_DIR "/bundle"
+#define OCI_STATE       OCI_DIR "/state"
+#define OCI_LINK        OCI_DIR "/link"
+#define OCI_LINK_INSIDE "/.mas/link" /* the runner's way out where descriptors cannot be passed */
+#define OCI_LINK_NAME   "runner.sock"
+
+/* How runtimes differ. */
+struct oci_flavour {
+    const char *const *programs; /* names to look for; NULL-terminated */
+    const char *const *options;  /* before the command */
+    bool own_kernel;             /* its kernel is a process: no devices, /proc or filters of ours */
+    bool dials;                  /* descriptors cannot be passed: the runner connects to a socket */
+    bool joins_cgroups;          /* insists on control groups of its own; gets ours */
+};
+const struct oci_flavour *oci_flavour(enum oci_backend b);
+
+/* Absolute paths of the programs found at start, "" for none. Only below /usr, which launchers
+ * see too. */
+struct oci_programs {
+    char path[_OCI_BACKEND_MAX][OCI_PATH_SIZE];
+};
+void oci_programs_find(struct oci_programs *p);
+
+/* What a bundle is made from. */
+struct oci_config {
+    enum oci_backend backend;
+    const struct child_order *order;
+    uint32_t runner_id, tool_id, nobody_id; /* on the host */
+    const char *rootfs;
+    const char *cgroup; /* where the runtime must join one; else NULL */
+};
+/* A new reference; NULL where a path of the order is not UTF-8. */
+json_t *oci_config_new(const struct oci_config *c);
+/* The seccomp section, from the table that the warden's own filter is compiled from. */
+json_t *oci_seccomp_new(void);
+
+/* Steps of the launcher that are about mounts; 0 or -errno. */
+int oci_mount_base(bool cgroup_v2, char *const *controllers);
+int oci_mount_disk(const struct child_order *o, int disk_fd, uint32_t runner_id, uint32_t tool_id);
+/* own: even if no target of the order needs it. */
+int oci_mount_root(const struct child_order *o, bool own);
+int oci_mount_host_dirs(const struct child_order *o, const int *mount_fds);
+
+/* Never returns. The descriptors are the child's ends. */
+void oci_main(const struct cell *s, int stream_fd, int channel_fd, int failure_fd)
+    __attribute__((noreturn));
