@@ -15,7 +15,8 @@
 #include "base/strbuf.h"
 #include "guard/keys.h"
 
-#define REPLY_MAX (256 * 1024 * 1024)
+#define REPLY_MAX        (256 * 1024 * 1024)
+#define RPC_SERVER_ERROR (-32000) /* JSON-RPC's code for what is none of its own */
 
 struct api *api_new(const struct api_options *o)
 {
@@ -31,6 +32,18 @@ void api_free(struct api *api)
         return;
     idempotency_table_free(api->idempotency);
     free(api);
+}
+
+void api_add_routes(struct api *api, const struct route *table, size_t n, void *data)
+{
+    api->more_routes = table;
+    api->n_more_routes = n;
+    api->more_data = data;
+}
+
+const struct api_options *api_get_options(const struct api *api)
+{
+    return &api->options;
 }
 
 /* --- answering */
@@ -100,6 +113,9 @@ json_t *api_error_body(enum route_style style, const struct error *err)
     if (err->code == ERROR_PENDING && style == STYLE_NATIVE)
         return json_pack("{s:s, s:s, s:o}", "status", "pending_approval", "approval_id", err->ref,
                          "message", json_message(err->message));
+    if (style == STYLE_RPC)
+        return json_pack("{s:s, s:n, s:{s:i, s:o}}", "jsonrpc", "2.0", "id", "error", "code",
+                         RPC_SERVER_ERROR, "message", json_message(err->message));
     json_t *e = json_pack("{s:s, s:o}", "code", error_code_name(err->code), "message",
                           json_message(err->message));
     if (*err->field)
@@ -197,17 +213,16 @@ static bool match(const char *pattern, const char *path, const char *params[API_
     return *path == 0;
 }
 
-static const struct route *find_route(struct api *api, struct http_request *http,
-                                      const char *params[API_PARAMS_MAX],
-                                      size_t lengths[API_PARAMS_MAX], bool *ret_other_method)
+static const struct route *find_in(struct api *api, const struct route *table, size_t n,
+                                   struct http_request *http, const char *params[API_PARAMS_MAX],
+                                   size_t lengths[API_PARAMS_MAX], bool *ret_other_method)
 {
     const char *path = http_request_path(http);
     enum http_method method = http_request_method(http);
     if (method == HTTP_HEAD_)
         method = HTTP_GET_;
-    *ret_other_method = false;
-    for (size_t i = 0; i < n_routes; i++) {
-        const struct route *r = &routes[i];
+    for (size_t i = 0; i < n; i++) {
+        const struct route *r = &table[i];
         if ((r->flags & ROUTE_DEBUG) && !api->options.debug_endpoints)
             continue;
         for (size_t k = 0; k < API_PARAMS_MAX; k++)
@@ -222,6 +237,19 @@ static const struct route *find_route(struct api *api, struct http_request *http
             *ret_other_method = true;
     }
     return NULL;
+}
+
+static void find_route(struct api_request *req, const char *params[API_PARAMS_MAX],
+                       size_t lengths[API_PARAMS_MAX], bool *ret_other_method)
+{
+    struct api *api = req->api;
+    *ret_other_method = false;
+    req->route = find_in(api, routes, n_routes, req->http, params, lengths, ret_other_method);
+    if (req->route)
+        return;
+    req->data = api->more_data;
+    req->route = find_in(api, api->more_routes, api->n_more_routes, req->http, params, lengths,
+                         ret_other_method);
 }
 
 /* --- before the handler */
@@ -361,7 +389,7 @@ void api_on_request(struct http_request *http, void *data)
     http_request_set_data(http, req);
     api->requests++;
     set_request_id(req);
-    req->route = find_route(api, http, params, lengths, &other_method);
+    find_route(req, params, lengths, &other_method);
     bool found = req->route;
     if (!found)
         req->route = find_no_route(http_request_path(http));

@@ -4,10 +4,15 @@
 #include "api/api.h"
 
 struct idempotency_table;
+struct route;
 
 struct api {
     struct api_options options;
     struct idempotency_table *idempotency;
+    /* api_add_routes() */
+    const struct route *more_routes;
+    size_t n_more_routes;
+    void *more_data;
     uint64_t requests;
     uint64_t replies[6]; /* by the status' first digit */
     uint64_t websockets;

@@ -37,6 +37,7 @@ struct api_request {
     char request_id[API_REQUEST_ID_MAX + 1];
     struct idempotency *idempotency;
     unsigned retry_after_s; /* of a 429; 0: one */
+    void *data; /* of the table its route is in: api_add_routes() */
     /* the handler's own */
     void *state;
     void (*on_abort)(struct api_request *req);
@@ -53,7 +54,7 @@ enum route_flags {
     ROUTE_DEBUG = 128,       /* only with debug_endpoints */
 };
 
-enum route_style { STYLE_NATIVE, STYLE_A, STYLE_B, STYLE_C };
+enum route_style { STYLE_NATIVE, STYLE_A, STYLE_B, STYLE_C, STYLE_RPC };
 
 struct route {
     enum http_method method;
@@ -68,6 +69,10 @@ struct route {
 /* Every route there is (routes.c). */
 extern const struct route routes[];
 extern const size_t n_routes;
+
+/* One more table of routes, of a folder beside this one; its requests have data. */
+void api_add_routes(struct api *api, const struct route *table, size_t n, void *data);
+const struct api_options *api_get_options(const struct api *api);
 
 void api_reply(struct api_request *req, int status, json_t *body); /* takes body */
 void api_reply_text(struct api_request *req, int status, const char *type, const char *text,

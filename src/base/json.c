@@ -45,7 +45,7 @@ static json_t *parse(const char *data, size_t len, size_t flags, struct error *e
     }
     if (check_depth(data, len, err) < 0)
         return NULL;
-    json_t *value = json_loadb(data, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | flags, &je);
+    json_t *value = json_loadb(data, len, JSON_DECODE_ANY | flags, &je);
     if (!value)
         error_set(err, ERROR_INVALID, 0, "invalid JSON: line %d column %d: %s", je.line, je.column,
                   je.text);
@@ -54,12 +54,17 @@ static json_t *parse(const char *data, size_t len, size_t flags, struct error *e
 
 json_t *json_parse(const char *data, size_t len, struct error *err)
 {
-    return parse(data, len, 0, err);
+    return parse(data, len, JSON_REJECT_DUPLICATES, err);
+}
+
+json_t *json_parse_any(const char *data, size_t len, struct error *err)
+{
+    return parse(data, len, JSON_ALLOW_NUL, err);
 }
 
 static json_t *parse_object(const char *data, size_t len, size_t flags, struct error *err)
 {
-    json_t *value = parse(data, len, flags, err);
+    json_t *value = parse(data, len, flags | JSON_REJECT_DUPLICATES, err);
     if (value && !json_is_object(value)) {
         error_set(err, ERROR_INVALID, 0, "invalid JSON: an object is expected");
         json_decref(value);

@@ -25,6 +25,9 @@ json_t *json_parse_object(const char *data, size_t len, struct error *err);
 /* As json_parse_object() for what our own programs answer: strings may hold NUL, which a file may.
  */
 json_t *json_parse_answer(const char *data, size_t len, struct error *err);
+/* Any JSON text of RFC 8259: of members with the same name the last counts, strings may hold NUL.
+ */
+json_t *json_parse_any(const char *data, size_t len, struct error *err);
 
 /* Member getters: an absent or null member leaves *ret as it was and returns 0; a present one of
  * the right type sets *ret and returns 1; anything else is an error naming the member. Strings are

@@ -21,21 +21,15 @@ enum action {
     ACTION_CLEAN,
     ACTION_HELP,
     ACTION_VERSION,
-    ACTION_MCP,
 };
 
 static const struct {
     const char *name;
     enum action action;
 } actions[] = {
-    {"config", ACTION_CONFIG},
-    {"check_config", ACTION_CHECK},
-    {"print_config", ACTION_PRINT},
-    {"clean", ACTION_CLEAN},
-    {"help", ACTION_HELP},
-    {"h", ACTION_HELP},
+    {"config", ACTION_CONFIG},   {"check_config", ACTION_CHECK}, {"print_config", ACTION_PRINT},
+    {"clean", ACTION_CLEAN},     {"help", ACTION_HELP},          {"h", ACTION_HELP},
     {"version", ACTION_VERSION},
-    {"mcp", ACTION_MCP},
 };
 
 /* One argument, taken apart. key and action: exactly one is found, or the flag is unknown. */
@@ -139,16 +133,11 @@ static bool next_flag(struct walk *w, struct flag *f, struct config_problems *p)
 static void take_action(const struct flag *f, struct config_args *ret, struct config_problems *p)
 {
     static const enum config_mode modes[] = {
-        [ACTION_CHECK] = MODE_CHECK,
-        [ACTION_PRINT] = MODE_PRINT,
-        [ACTION_CLEAN] = MODE_CLEAN,
-        [ACTION_HELP] = MODE_HELP,
-        [ACTION_VERSION] = MODE_VERSION,
+        [ACTION_CHECK] = MODE_CHECK, [ACTION_PRINT] = MODE_PRINT,     [ACTION_CLEAN] = MODE_CLEAN,
+        [ACTION_HELP] = MODE_HELP,   [ACTION_VERSION] = MODE_VERSION,
     };
     if (f->action == ACTION_CONFIG)
         ret->config_path = f->value;
-    else if (f->action == ACTION_MCP)
-        config_error(p, "-mcp: this build does not speak MCP");
     else if (f->value)
         config_error(p, "--%s takes no value", f->name);
     else

@@ -189,6 +189,31 @@ const struct config_key config_keys[] = {
     INT(key_max_execs, "0", 0, 1000000, "running commands of such a key; 0: any number"),
     INT(key_requests_per_minute, "6000", 0, 100000000, "requests of such a key; over it: 429; 0: any number"),
 
+    GROUP("MCP"),
+    BOOL(mcp, "false", "speak MCP on stdin and stdout instead of listening; over HTTP it is at /mcp"),
+    INT(mcp_max_sessions, "4096", 1, 100000, "MCP sessions at once"),
+    INT(mcp_max_sessions_per_key, "1024", 1, 100000, "MCP sessions of one key at once"),
+    INT(mcp_max_calls, "32", 1, 10000, "requests of one session under way"),
+    INT(mcp_max_batch, "64", 1, 10000, "messages of a batch, in the revision that has them"),
+    INT(mcp_max_subscriptions, "256", 0, 100000, "resources one session may watch"),
+    INT(mcp_page_size, "100", 1, 10000, "items of a list in one answer"),
+    SIZE(mcp_max_message_bytes, "4Mi", KIB, GIB, "message of a client; over it: 413"),
+    SIZE(mcp_max_answer_bytes, "16Mi", 64 * KIB, GIB, "answer; over it: an error instead"),
+    SIZE(mcp_queue_bytes, "1Mi", 4 * KIB, GIB,
+         "unsent on one stream before progress and logs are left out"),
+    SIZE(mcp_replay_bytes, "1Mi", 0, GIB, "sent events a session keeps to send them again"),
+    SIZE(mcp_buffer_total_bytes, "256Mi", MIB, TIB, "events kept for all sessions"),
+    DURATION(mcp_session_ttl, "30m", SECONDS, 365 * DAYS, "an idle session ends after this"),
+    DURATION(mcp_client_timeout, "10m", SECONDS, DAYS,
+             "for a client to answer what it is asked (sampling, elicitation)"),
+    DURATION(mcp_stream_after, "500ms", 1, HOURS, "an answer that takes longer becomes a stream"),
+    DURATION(mcp_replay_ttl, "1m", SECONDS, DAYS, "how long a finished stream can be asked for again"),
+    DURATION(mcp_keepalive, "15s", 0, HOURS, "between two signs of life of a quiet stream; 0: none"),
+    DURATION(mcp_retry, "1s", 1, HOURS, "for a client to wait before it comes back to a stream"),
+    {.name = "conformance_fixtures", .type = CONFIG_BOOL, .flags = KEY_HIDDEN,
+     .offset = FIELD(conformance_fixtures, bool), .fallback = "false",
+     .help = "offer what MCP's conformance suite asks for"},
+
     GROUP("Commands"),
     {.name = "use_async_exec", .alias = "async_exec", .type = CONFIG_BOOL,
      .offset = FIELD(use_async_exec, bool), .fallback = "true",
@@ -292,7 +317,7 @@ const char *config_suggest(const char *written)
     size_t best_distance = strlen(written) / 3 + 1;
     for (size_t i = 0; i < config_n_keys; i++) {
         const struct config_key *k = &config_keys[i];
-        if (!k->name || (k->flags & KEY_INTERNAL))
+        if (!k->name || (k->flags & (KEY_INTERNAL | KEY_HIDDEN)))
             continue;
         size_t a = strlen(written), b = strlen(k->name);
         if ((a > b ? a - b : b - a) > best_distance)

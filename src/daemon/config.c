@@ -171,7 +171,9 @@ int config_print_help(struct strbuf *out)
     int r = strbuf_puts(
         out,
         "Usage: mas-sandboxd [--config FILE] [--KEY VALUE]...\n"
-        "Runs tool calls in sandboxes: over HTTP with --listen, else a JSON line each on stdin.\n\n"
+        "Runs tool calls in sandboxes: over HTTP with --listen, over MCP on stdin with --mcp, else "
+        "a\n"
+        "JSON line each on stdin.\n\n"
         "  --config FILE   YAML file of the keys below (also SANDBOX_CONFIG)\n"
         "  --check-config  say what is wrong with the configuration, or \"ok\", and exit\n"
         "  --print-config  print the configuration in effect and exit\n"
@@ -183,7 +185,7 @@ int config_print_help(struct strbuf *out)
         const struct config_key *k = &config_keys[i];
         if (!k->name)
             r = strbuf_printf(out, "\n%s:\n", k->group);
-        else if (!(k->flags & KEY_INTERNAL))
+        else if (!(k->flags & (KEY_INTERNAL | KEY_HIDDEN)))
             r = print_key_help(k, out);
     }
     return r;

@@ -20,7 +20,7 @@ struct error;
 #define CONFIG_LIST_MAX     1024         /* items of a list or map */
 #define CONFIG_VALUE_MAX    (64 * 1024)  /* bytes of one value */
 #define CONFIG_PROBLEMS_MAX (64 * 1024)  /* bytes of error and warning text each */
-#define CONFIG_KEYS_MAX     128
+#define CONFIG_KEYS_MAX     256
 
 enum config_origin {
     ORIGIN_DEFAULT,
@@ -88,6 +88,15 @@ struct config {
     int64_t header_timeout_ms, body_timeout_ms, idle_timeout_ms, write_timeout_ms;
     int64_t ws_max_message, ws_ping_ms;
 
+    /* MCP */
+    bool mcp, conformance_fixtures;
+    int64_t mcp_max_sessions, mcp_max_sessions_per_key, mcp_max_calls, mcp_max_batch;
+    int64_t mcp_max_subscriptions, mcp_page_size;
+    int64_t mcp_max_message_bytes, mcp_max_answer_bytes;
+    int64_t mcp_queue_bytes, mcp_replay_bytes, mcp_buffer_total_bytes;
+    int64_t mcp_session_ttl_ms, mcp_client_timeout_ms, mcp_stream_after_ms, mcp_replay_ttl_ms;
+    int64_t mcp_keepalive_ms, mcp_retry_ms;
+
     /* commands and their output */
     bool use_async_exec;
     int64_t exec_timeout_ms, exec_max_timeout_ms;
@@ -141,6 +150,7 @@ enum config_type {
 enum config_key_flags {
     KEY_SECRET = 1,   /* never printed */
     KEY_INTERNAL = 2, /* not a setting: carried by config_serialize() only */
+    KEY_HIDDEN = 4,   /* a setting for tests, which no document mentions */
 };
 
 struct config_key {

@@ -105,7 +105,7 @@ static int stage_signals(struct daemon *d, struct error *err)
 
 static int stage_listeners(struct daemon *d, struct error *err)
 {
-    int r = listeners_open(&d->listeners, d->config, err);
+    int r = d->config->mcp ? 0 : listeners_open(&d->listeners, d->config, err);
     d->supervise.line_mode = d->listeners.n == 0;
     return r;
 }

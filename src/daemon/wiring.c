@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "api/api.h"
+#include "api/request.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -22,6 +23,7 @@
 #include "guard/gate.h"
 #include "guard/keys.h"
 #include "loop/loop.h"
+#include "mcp/mcp.h"
 #include "net/http.h"
 #include "runtime/choose.h"
 #include "runtime/warden-client.h"
@@ -33,6 +35,7 @@
 #define OUTPUT_MAX_BYTES     (16 * 1024 * 1024) /* of each stream in a synchronous answer */
 #define IDEMPOTENCY_KEYS_MAX 10000
 #define STDIN_QUEUE_BYTES    (1024 * 1024)
+#define MCP_CATALOGS_MAX     2
 #define RESUME_MS            2000 /* callers wait so long at most for runners to answer */
 
 struct control {
@@ -49,6 +52,9 @@ struct control {
     struct api *api;
     struct http_server *server;
     struct line_mode *line;
+    struct mcp *mcp; /* not with the line protocol */
+    struct mcp_stdio *mcp_stdio;
+    const struct mcp_catalog *catalogs[MCP_CATALOGS_MAX];
     struct loop_signal sigterm, sighup;
     struct loop_timer drain_timer;
     int stops; /* SIGTERMs seen */
@@ -186,6 +192,43 @@ static struct api *make_api(struct control *k)
     return api_new(&o);
 }
 
+static int make_mcp(struct control *k, struct error *err)
+{
+    const struct config *c = k->ctx->config;
+    size_t n = 0;
+    if (c->conformance_fixtures)
+        k->catalogs[n++] = &mcp_fixtures;
+    struct mcp_options o = {
+        .loop = k->ctx->loop,
+        .services = api_get_options(k->api),
+        .catalogs = k->catalogs,
+        .n_catalogs = n,
+        .max_sessions = (size_t)c->mcp_max_sessions,
+        .max_sessions_per_key = (size_t)c->mcp_max_sessions_per_key,
+        .max_calls = (size_t)c->mcp_max_calls,
+        .max_message_bytes = (size_t)c->mcp_max_message_bytes,
+        .max_answer_bytes = (size_t)c->mcp_max_answer_bytes,
+        .max_batch = (size_t)c->mcp_max_batch,
+        .max_subscriptions = (size_t)c->mcp_max_subscriptions,
+        .page_size = (size_t)c->mcp_page_size,
+        .queue_bytes = (size_t)c->mcp_queue_bytes,
+        .replay_bytes = (size_t)c->mcp_replay_bytes,
+        .buffer_total_bytes = (size_t)c->mcp_buffer_total_bytes,
+        .session_ttl_ms = (uint64_t)c->mcp_session_ttl_ms,
+        .client_timeout_ms = (uint64_t)c->mcp_client_timeout_ms,
+        .stream_after_ms = (uint64_t)c->mcp_stream_after_ms,
+        .replay_ms = (uint64_t)c->mcp_replay_ttl_ms,
+        .keepalive_ms = (uint64_t)c->mcp_keepalive_ms,
+        .retry_ms = (uint64_t)c->mcp_retry_ms,
+        .shutdown_grace_ms = (uint64_t)c->shutdown_grace_ms,
+    };
+    k->mcp = mcp_new(&o, err);
+    if (!k->mcp)
+        return -1;
+    api_add_routes(k->api, mcp_routes, n_mcp_routes, k->mcp);
+    return 0;
+}
+
 static int make_server(struct control *k, struct error *err)
 {
     const struct config *c = k->ctx->config;
@@ -240,6 +283,7 @@ static void delete_all(void *data)
         return;
     k->deleting = true;
     loop_timer_stop(&k->drain_timer);
+    mcp_close(k->mcp);
     manager_close(k->manager, on_manager_closed, k);
 }
 
@@ -252,6 +296,7 @@ static void on_stop_signal(void *data, int signo)
         return;
     }
     log_info("draining: no new connections, running requests may finish");
+    mcp_drain(k->mcp);
     http_server_drain(k->server, delete_all, k);
     loop_timer_start(&k->drain_timer, (uint64_t)k->ctx->config->shutdown_grace_ms);
 }
@@ -367,6 +412,13 @@ static int control_init(struct control *k, struct error *err)
     loop_timer_init(&k->drain_timer, ctx->loop, delete_all, k);
     loop_signal_init(&k->sigterm, ctx->loop, SIGTERM, on_stop_signal, k);
     loop_signal_init(&k->sighup, ctx->loop, SIGHUP, on_reload_signal, k);
+    if (!ctx->line_mode || ctx->config->mcp)
+        if (make_mcp(k, err) < 0)
+            return -1;
+    if (ctx->line_mode && k->mcp) {
+        k->mcp_stdio = mcp_stdio_start(k->mcp, on_line_end, k);
+        return 0;
+    }
     if (ctx->line_mode) {
         k->line =
             line_mode_start(ctx->loop, k->api, (size_t)ctx->config->max_line_bytes, on_line_end, k);
@@ -388,6 +440,8 @@ int control_main(struct control_context *ctx)
              ctx->config->runtime);
     uv_run(ctx->loop, UV_RUN_DEFAULT);
     line_mode_free(k.line);
+    mcp_stdio_free(k.mcp_stdio);
+    mcp_free(k.mcp);
     audit_close(k.audit);
     store_close(k.store);
     manager_free(k.manager);

@@ -14,6 +14,7 @@
 
 struct api_options;
 struct error;
+struct identity;
 struct mcp_call;
 struct mcp_session;
 
@@ -30,6 +31,9 @@ enum mcp_level {
     _MCP_LEVEL_MAX,
 };
 
+/* -EINVAL: not a level. */
+int mcp_level_parse(const char *name, enum mcp_level *ret);
+
 /* JSON-RPC's codes and the protocol's own. */
 #define RPC_PARSE_ERROR        (-32700)
 #define RPC_INVALID_REQUEST    (-32600)
@@ -37,6 +41,8 @@ enum mcp_level {
 #define RPC_INVALID_PARAMS     (-32602)
 #define RPC_INTERNAL_ERROR     (-32603)
 #define RPC_RESOURCE_NOT_FOUND (-32002)
+#define RPC_SESSION_NOT_FOUND  (-32001)
+#define RPC_OVER_LIMIT         (-32000)
 
 /* --- what is asked, by whom. Borrowed; valid until the call is finished. */
 
@@ -46,6 +52,7 @@ const json_t *mcp_call_arguments(const struct mcp_call *call);
 struct mcp_session *mcp_call_session(const struct mcp_call *call);
 /* Whose sandboxes it may touch: the owner for sandbox_find() and all operations. */
 const char *mcp_call_owner(const struct mcp_call *call);
+const struct identity *mcp_call_identity(const struct mcp_call *call);
 /* The operations below both front ends: manager, tools, default spec, limits. */
 const struct api_options *mcp_call_services(const struct mcp_call *call);
 /* The handler's own. */
@@ -64,6 +71,8 @@ void mcp_call_progress(struct mcp_call *call, double done, double total, const c
 /* A log message to the client, where its level asks for it. logger may be NULL. */
 void mcp_call_log(struct mcp_call *call, enum mcp_level level, const char *logger,
                   const char *message);
+/* Lets the client come back for the rest, where the transport can: for what takes long. */
+void mcp_call_interrupt(struct mcp_call *call);
 /* Asks the client: "sampling/createMessage", "elicitation/create" or "roots/list". Takes params
  * (NULL: none), even on failure. on_answer comes once, later: result (borrowed), or NULL with err
  * set when the client refused, answered nonsense, took longer than mcp_client_timeout, or the call

@@ -339,6 +339,9 @@ static size_t count_characters(const json_t *v)
 static int check_string(const struct schema *s, const json_t *v, const char *name,
                         struct error *err)
 {
+    /* Handlers see C strings: what they check must be all there is. */
+    if (strlen(json_string_value(v)) != json_string_length(v))
+        return error_field(err, name, "'%s' must not contain a NUL", name);
     if (s->min_length == 0 && s->max_length == SIZE_MAX)
         return 0;
     size_t n = count_characters(v);

@@ -16,5 +16,7 @@ struct schema;
 struct schema *schema_compile(const json_t *json, struct error *err);
 void schema_free(struct schema *s);
 /* 0, or negative with err naming the member ("arguments.items[2]") and what it should be. Whole
- * numbers written as 3.0 are integers. */
+ * numbers written as 3.0 are integers; a string with a NUL in it is refused whatever the schema
+ * says.
+ */
 int schema_check(const struct schema *s, const json_t *value, const char *name, struct error *err);

@@ -10,6 +10,7 @@
 
 #include "mcp/call.h"
 
+struct identity;
 struct mcp_session;
 
 /* In the order of time: a comparison asks "at least". */
@@ -32,7 +33,8 @@ enum mcp_list { MCP_LIST_TOOLS, MCP_LIST_RESOURCES, MCP_LIST_PROMPTS, _MCP_LIST_
 const char *mcp_revision_name(enum mcp_revision revision);
 int mcp_revision_parse(const char *name, enum mcp_revision *ret); /* -EINVAL: none of ours */
 
-const char *mcp_session_owner(const struct mcp_session *s);
+const char *mcp_session_owner(const struct mcp_session *s); /* its key */
+const struct identity *mcp_session_identity(const struct mcp_session *s);
 enum mcp_revision mcp_session_revision(const struct mcp_session *s);
 bool mcp_session_client_has(const struct mcp_session *s, enum mcp_client_capability capability);
 /* The client's "capabilities" and "clientInfo" as it sent them; objects, may be empty. */

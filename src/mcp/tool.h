@@ -74,6 +74,7 @@ struct mcp_catalog {
     size_t n_resources;
     const struct mcp_prompt *prompts;
     size_t n_prompts;
+    const char *instructions; /* what a model should know before its first call, or NULL */
 };
 
 /* A prompt of one message of the user's. */

@@ -274,7 +274,7 @@ int warden_client_policy(struct warden_client *c, struct error *err)
 {
     struct plan_reply reply;
     int fd = -1;
-    int r = ask_blocking(c, PLAN_POLICY, &reply, &fd, NULL, err);
+    int r = ask_blocking(c, PLAN_POLICY, OCI_NONE, &reply, &fd, NULL, err);
     if (r >= 0 && fd < 0)
         r = error_set(err, ERROR_INTERNAL, reply.error, "open it");
     return r < 0 ? r : fd;

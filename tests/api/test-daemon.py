@@ -93,7 +93,7 @@ def _():
 
 @test("what this build cannot do is refused by name")
 def _():
-    for flags, word in ((["-runtime", "microvm"], "microvm"), (["-mcp"], "mcp"),
+    for flags, word in ((["-runtime", "microvm"], "microvm"),
                         (["-image", "ubuntu:22.04"], "image"),
                         (["-stream-mode", "sidecar"], "stream_mode")):
         p = daemon(*flags)

@@ -1,0 +1,58 @@
+/* JSON-RPC 2.0 as MCP narrows it: from bytes to messages, and the envelopes of what is sent.
+ *
+ * An id is a string or a whole number of any size, and is kept as the JSON text that is echoed. */
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "mcp/call.h"
+
+struct error;
+struct strbuf;
+
+#define RPC_ID_MAX 1024 /* bytes of an id's text */
+
+enum rpc_kind {
+    RPC_REQUEST,
+    RPC_NOTIFICATION,
+    RPC_RESPONSE,
+    RPC_INVALID, /* error says why; id is there when it could be told */
+};
+
+/* Borrows from the parsed text, but for id. */
+struct rpc_message {
+    enum rpc_kind kind;
+    char *id;             /* JSON text, or NULL */
+    const char *method;   /* of requests and notifications */
+    const json_t *params; /* an object, or NULL */
+    const json_t *result; /* of responses: one of the two */
+    const json_t *error;
+    int code; /* of RPC_INVALID */
+    char why[200];
+};
+
+/* What came in one piece: a message, or several. */
+struct rpc_text {
+    json_t *json;
+    bool batch;
+    bool big_ids; /* ids too big for json are strings with a mark in it */
+};
+
+/* 0, or negative with err set when it is not JSON. */
+int rpc_text_parse(struct rpc_text *t, const char *data, size_t len, struct error *err);
+void rpc_text_done(struct rpc_text *t);
+size_t rpc_text_count(const struct rpc_text *t);
+/* The i-th message; the caller calls rpc_message_done(). */
+void rpc_message_init(struct rpc_message *m, const struct rpc_text *t, size_t i);
+void rpc_message_done(struct rpc_message *m);
+/* The text of an id, as of a member "requestId"; NULL when it is none. The caller frees it. */
+char *rpc_id_text(const struct rpc_text *t, const json_t *id);
+
+/* Each appends one whole message; -EFBIG when it does not fit. id NULL: null. */
+int rpc_format_result(struct strbuf *out, const char *id, const json_t *result);
+int rpc_format_error(struct strbuf *out, const char *id, int code, const char *message);
+int rpc_format_notification(struct strbuf *out, const char *method, const json_t *params);
+int rpc_format_request(struct strbuf *out, const char *id, const char *method,
+                       const json_t *params);
