@@ -36,6 +36,21 @@ void audit_calls_apply(struct audit *a, int flags, const char *call_id, uint64_t
     }
 }
 
+void audit_calls_read(struct audit *a, const char *line, size_t len, uint64_t seq)
+{
+    struct audit_member kind, call;
+    if (!audit_record_find(line, len, "kind", &kind) ||
+        !audit_record_find(line, len, "call", &call) || call.text_len >= AUDIT_CALL_ID_SIZE)
+        return;
+    char kind_name[32] = "", call_id[AUDIT_CALL_ID_SIZE] = "";
+    memcpy(call_id, call.text, call.text_len);
+    if (kind.text_len < sizeof(kind_name))
+        memcpy(kind_name, kind.text, kind.text_len);
+    int flags = audit_kind_flags(kind_name);
+    if (flags > 0)
+        audit_calls_apply(a, flags, call_id, seq);
+}
+
 bool audit_is_open(const struct audit *a, const char *call_id)
 {
     return a && call_id && map_find(a->open, call_id);

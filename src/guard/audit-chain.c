@@ -1,14 +1,12 @@
 #include "guard/audit-chain.h"
 
-#include <assert.h>
-#include <inttypes.h>
 #include <openssl/evp.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "guard/audit.h"
 #include "base/random.h"
+#include "base/strbuf.h"
 
 /* --- hashing. Failing here is failing to allocate: nothing could be proved any more. */
 
@@ -70,7 +68,7 @@ void audit_hash_checkpoint(const struct checkpoint *c, uint8_t ret[CHECKPOINT_HA
 static void format_digest(const uint8_t hash[CHECKPOINT_HASH_SIZE], char out[AUDIT_DIGEST_SIZE])
 {
     memcpy(out, "sha256:", 7);
-    audit_hex_format(hash, CHECKPOINT_HASH_SIZE, out + 7);
+    hex_format(hash, CHECKPOINT_HASH_SIZE, out + 7);
 }
 
 void audit_digest(const void *data, size_t len, char out[AUDIT_DIGEST_SIZE])
@@ -122,6 +120,14 @@ void audit_key_free(struct audit_key *k)
     free(k);
 }
 
+bool audit_key_is(const struct audit_key *k, const uint8_t public_key[CHECKPOINT_KEY_SIZE])
+{
+    uint8_t own[CHECKPOINT_KEY_SIZE];
+    size_t len = sizeof(own);
+    return k && EVP_PKEY_get_raw_public_key(k->pkey, own, &len) == 1 &&
+           memcmp(own, public_key, sizeof(own)) == 0;
+}
+
 bool audit_key_verifies(const struct audit_key *k, const struct checkpoint *c)
 {
     uint8_t statement[CHECKPOINT_STATEMENT_SIZE];
@@ -135,95 +141,34 @@ bool audit_key_verifies(const struct audit_key *k, const struct checkpoint *c)
     return good;
 }
 
-/* --- text */
+/* --- records with their hash */
 
-void audit_hex_format(const uint8_t *bytes, size_t n, char *out)
+#define HASH_START ",\"hash\":\""
+#define HASH_END   "\"}"
+#define HASH_CHARS ((size_t)2 * CHECKPOINT_HASH_SIZE)
+
+int audit_line_format(struct strbuf *out, const char *record, size_t len,
+                      const uint8_t hash[CHECKPOINT_HASH_SIZE])
 {
-    static const char digits[] = "0123456789abcdef";
-    for (size_t i = 0; i < n; i++) {
-        out[2 * i] = digits[bytes[i] >> 4];
-        out[2 * i + 1] = digits[bytes[i] & 15];
-    }
-    out[2 * n] = 0;
+    char end[sizeof(HASH_START) + HASH_CHARS + sizeof(HASH_END)];
+    size_t n = strlen(HASH_START);
+    memcpy(end, HASH_START, n);
+    hex_format(hash, CHECKPOINT_HASH_SIZE, end + n);
+    memcpy(end + n + HASH_CHARS, HASH_END "\n", 3);
+    int r = strbuf_append(out, record, len ? len - 1 : 0);
+    return r < 0 ? r : strbuf_append(out, end, n + HASH_CHARS + 3);
 }
 
-static int hex_value(char c)
+bool audit_line_parse(const char *line, size_t len, size_t *ret_len,
+                      uint8_t ret_hash[CHECKPOINT_HASH_SIZE])
 {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-bool audit_hex_parse(const char *text, size_t len, uint8_t *ret, size_t n)
-{
-    if (len != 2 * n)
+    size_t start = strlen(HASH_START), end = strlen(HASH_END), tail = start + HASH_CHARS + end;
+    if (len < tail)
         return false;
-    for (size_t i = 0; i < n; i++) {
-        int high = hex_value(text[2 * i]), low = hex_value(text[2 * i + 1]);
-        if (high < 0 || low < 0)
-            return false;
-        ret[i] = (uint8_t)(high << 4 | low);
-    }
-    return true;
-}
-
-static const char *const purpose_names[] = {
-    [CHECKPOINT_PERIODIC] = "periodic",
-    [CHECKPOINT_EXPORT] = "export",
-};
-static_assert(ELEMENTS(purpose_names) == _CHECKPOINT_PURPOSE_MAX, "a name per purpose");
-
-#define CHECKPOINT_START "{\"checkpoint\":\""
-
-size_t audit_checkpoint_format(const struct checkpoint *c, char out[AUDIT_CHECKPOINT_TEXT_SIZE])
-{
-    char head[AUDIT_HEX_SIZE], prev[AUDIT_HEX_SIZE], signature[AUDIT_HEX_SIZE];
-    assert(c->purpose >= CHECKPOINT_PERIODIC && c->purpose < _CHECKPOINT_PURPOSE_MAX);
-    audit_hex_format(c->head, sizeof(c->head), head);
-    audit_hex_format(c->prev, sizeof(c->prev), prev);
-    audit_hex_format(c->signature, sizeof(c->signature), signature);
-    return (size_t)snprintf(
-        out, AUDIT_CHECKPOINT_TEXT_SIZE,
-        CHECKPOINT_START "%s\",\"seq\":%" PRIu64 ",\"prev_seq\":%" PRIu64 ",\"time_ns\":%" PRId64
-                         ",\"head\":\"%s\",\"prev\":\"%s\",\"signature\":\"%s\"}",
-        purpose_names[c->purpose], c->seq, c->prev_seq, c->time_ns, head, prev, signature);
-}
-
-bool audit_is_checkpoint(const char *text, size_t len)
-{
-    size_t n = strlen(CHECKPOINT_START);
-    return len >= n && memcmp(text, CHECKPOINT_START, n) == 0;
-}
-
-static uint32_t find_purpose(const char *name)
-{
-    for (uint32_t p = CHECKPOINT_PERIODIC; p < _CHECKPOINT_PURPOSE_MAX; p++)
-        if (strcmp(purpose_names[p], name) == 0)
-            return p;
-    return 0;
-}
-
-/* Reads leniently, then compares with the one form it has. */
-bool audit_checkpoint_parse(const char *text, size_t len, struct checkpoint *ret)
-{
-    char copy[AUDIT_CHECKPOINT_TEXT_SIZE], again[AUDIT_CHECKPOINT_TEXT_SIZE], purpose[16];
-    char head[AUDIT_HEX_SIZE], prev[AUDIT_HEX_SIZE], signature[AUDIT_HEX_SIZE];
-    struct checkpoint c = {0};
-    if (len >= sizeof(copy) || memchr(text, 0, len))
+    const char *p = line + len - tail;
+    if (memcmp(p, HASH_START, start) != 0 || memcmp(line + len - end, HASH_END, end) != 0 ||
+        !hex_parse(p + start, HASH_CHARS, ret_hash, CHECKPOINT_HASH_SIZE))
         return false;
-    memcpy(copy, text, len);
-    copy[len] = 0;
-    int n = sscanf(copy,
-                   CHECKPOINT_START "%15[a-z]\",\"seq\":%20" SCNu64 ",\"prev_seq\":%20" SCNu64
-                                    ",\"time_ns\":%20" SCNd64 ",\"head\":\"%64[0-9a-f]\",\"prev\":"
-                                    "\"%64[0-9a-f]\",\"signature\":\"%128[0-9a-f]\"}",
-                   purpose, &c.seq, &c.prev_seq, &c.time_ns, head, prev, signature);
-    if (n != 7 || !(c.purpose = find_purpose(purpose)) ||
-        !audit_hex_parse(head, strlen(head), c.head, sizeof(c.head)) ||
-        !audit_hex_parse(prev, strlen(prev), c.prev, sizeof(c.prev)) ||
-        !audit_hex_parse(signature, strlen(signature), c.signature, sizeof(c.signature)))
-        return false;
-    size_t size = audit_checkpoint_format(&c, again);
-    if (size != len || memcmp(again, text, len) != 0)
-        return false;
-    *ret = c;
+    *ret_len = len - tail;
     return true;
 }

@@ -1,9 +1,8 @@
-/* The hash chain over records, and checkpoints as text.
+/* The hash chain over records, and signatures over its head.
  *
  *   hash(0) = 32 zeros;  hash(n) = SHA-256(hash(n-1) || n || length || bytes),  numbers 8 bytes
  *   big-endian, bytes: the canonical line without newline
- *
- * A checkpoint is a line of JSON in exactly one form; any other spelling of it is none. */
+ */
 #pragma once
 
 #include <stdbool.h>
@@ -29,17 +28,13 @@ void audit_hash_checkpoint(const struct checkpoint *c, uint8_t ret[CHECKPOINT_HA
 struct audit_key;
 struct audit_key *audit_key_new(const uint8_t public_key[CHECKPOINT_KEY_SIZE]);
 void audit_key_free(struct audit_key *k);
+bool audit_key_is(const struct audit_key *k, const uint8_t public_key[CHECKPOINT_KEY_SIZE]);
 bool audit_key_verifies(const struct audit_key *k, const struct checkpoint *c);
 
-#define AUDIT_HEX_SIZE (2 * CHECKPOINT_SIGNATURE_SIZE + 1)
-void audit_hex_format(const uint8_t *bytes, size_t n, char *out); /* 2n characters and NUL */
-/* Exactly n bytes as 2n lower-case digits at text; false otherwise. */
-bool audit_hex_parse(const char *text, size_t len, uint8_t *ret, size_t n);
-
-#define AUDIT_CHECKPOINT_TEXT_SIZE 512
-/* {"checkpoint":"periodic","seq":...,"prev_seq":...,"time_ns":...,"head":"...","prev":"...",
- * "signature":"..."} without newline; its length. */
-size_t audit_checkpoint_format(const struct checkpoint *c, char out[AUDIT_CHECKPOINT_TEXT_SIZE]);
-/* False for everything that audit_checkpoint_format() would not have written. */
-bool audit_checkpoint_parse(const char *text, size_t len, struct checkpoint *ret);
-bool audit_is_checkpoint(const char *text, size_t len); /* at least it starts like one */
+/* A record with its hash as one more, last member, and a newline: how records leave the database.
+ */
+int audit_line_format(struct strbuf *out, const char *record, size_t len,
+                      const uint8_t hash[CHECKPOINT_HASH_SIZE]);
+/* Takes such a line (without newline) apart: the record is its first *ret_len bytes and a '}'. */
+bool audit_line_parse(const char *line, size_t len, size_t *ret_len,
+                      uint8_t ret_hash[CHECKPOINT_HASH_SIZE]);

@@ -1,29 +1,111 @@
-/* What the files of the audit share; for no one else. */
+/* What the files of the audit share; for no one else.
+ *
+ *   audit.c             records to the file, and what waits for it
+ *   audit-calls.c       intents without an end
+ *   audit-batch.c       from the file into the chain, on the store's worker
+ *   audit-checkpoint.c  having the chain's head signed
+ *   audit-retention.c   dropping old records
+ *   audit-recover.c     the start
+ *   audit-query.c       reading pages, on a worker
+ */
 #pragma once
 
+#include "base/error.h"
 #include "base/list.h"
-#include "guard/audit.h"
 #include "guard/audit-chain.h"
 #include "guard/audit-file.h"
 #include "guard/audit-record.h"
+#include "guard/audit.h"
 #include "loop/loop.h"
 
 struct map;
 
+#define AUDIT_OPEN_FROM "open_from" /* in audit_number: the oldest intent without an end */
+
+struct audit_head {
+    uint64_t seq;
+    uint8_t hash[CHECKPOINT_HASH_SIZE];
+};
+
+/* Lines on their way into the database; the worker's while busy. */
+struct audit_batch {
+    struct strbuf lines;
+    struct audit_head head; /* before it; the worker moves it on */
+    struct audit_hasher *hasher;
+    uint64_t open_from;
+    int sync_fds[2]; /* to be synced with it, or -1 */
+};
+
+/* Somebody who waits until the record `seq` is in the database, or could not be put there. */
+struct audit_waiter {
+    struct list node;
+    uint64_t seq;
+    void (*on_chained)(struct audit_waiter *w);
+};
+
 struct audit {
     struct audit_options options;
+    struct audit_signer signer; /* sign NULL: none */
     struct store *store;
     struct audit_file file;
     uint64_t seq;       /* of the newest record in the file */
     struct strbuf line; /* the record being written */
     struct map *open;   /* intents without an end, by call_id */
     struct list open_in_order;
-    struct list owed; /* struct owed: what could not be written yet */
+    struct list owed; /* what could not be written yet */
     size_t n_owed;
+    struct loop_timer owed_timer;
+
+    /* audit-batch.c */
+    struct strbuf queued;   /* lines that are in the file and not in a batch */
+    struct audit_head head; /* of what is in the database */
+    struct audit_batch batch;
+    bool chaining;
+    bool closing;
+    unsigned failures; /* batches in a row that could not be written */
+    struct loop_timer batch_timer;
+    struct list waiters; /* struct audit_waiter */
+    struct list watches; /* struct audit_watch */
+
+    /* audit-checkpoint.c */
+    struct checkpoint signed_last; /* and stored; seq 0: none */
+    bool signing;                  /* from the decision to sign until it is stored */
+    struct checkpoint unsaved;
+    struct loop_timer checkpoint_timer, retention_timer;
+    struct list checkpoint_calls; /* who waits for one */
+    bool dropping;
+    int emptying; /* the part of the file, or -1 */
+    size_t jobs;  /* workers under way, and queries */
+    int timers;   /* still to be closed */
 };
 
-/* audit-calls.c: intents without an end. */
+/* audit.c: records that tell of the audit itself. */
+void audit_note_text(struct audit *a, const char *kind, const char *outcome, const char *details);
+
+/* audit-calls.c */
 void audit_calls_apply(struct audit *a, int flags, const char *call_id, uint64_t seq);
+/* The same from a line of the file or the database. */
+void audit_calls_read(struct audit *a, const char *line, size_t len, uint64_t seq);
 void audit_calls_free(struct audit *a);
 /* The lowest sequence number of them, or 0. */
 uint64_t audit_calls_lowest(const struct audit *a);
+
+/* audit-batch.c */
+void audit_batch_init(struct audit *a);
+/* False: the database is so far behind that nothing more is taken. */
+bool audit_batch_has_room(const struct audit *a);
+void audit_batch_queue(struct audit *a); /* the line that was just written, a->line */
+void audit_batch_start(struct audit *a); /* at once */
+void audit_wait(struct audit *a,
+                struct audit_waiter *w); /* from inside where it is there already */
+void audit_batch_done(struct audit *a);
+
+/* audit-checkpoint.c */
+void audit_checkpoint_init(struct audit *a);
+void audit_checkpoint_consider(struct audit *a); /* after a batch */
+
+/* audit-retention.c */
+void audit_retention_init(struct audit *a);
+
+/* audit-recover.c */
+int audit_recover(struct audit *a, struct error *err);

@@ -13,7 +13,8 @@
 #include "base/map.h"
 #include "guard/audit-internal.h"
 
-#define OWED_MAX 65536 /* more than calls can be under way */
+#define OWED_MAX      65536 /* more than calls can be under way */
+#define OWED_RETRY_MS 1000
 
 /* A record formatted when it happened; its number is given when it is written. */
 struct owed {
@@ -30,6 +31,9 @@ struct owed {
 static int append(struct audit *a, int flags, const char *call_id, struct error *err)
 {
     uint64_t seq = a->seq + 1;
+    if (!audit_batch_has_room(a))
+        return error_set(err, ERROR_UNAVAILABLE, 0,
+                         "the audit's database is too far behind, so nothing may run");
     strbuf_append(&a->line, "\n", 1);
     fault_point("audit.before-write");
     int r = audit_file_append(&a->file, a->line.data, a->line.len, seq,
@@ -39,6 +43,7 @@ static int append(struct audit *a, int flags, const char *call_id, struct error 
     fault_point("audit.written");
     a->seq = seq;
     audit_calls_apply(a, flags, call_id, seq);
+    audit_batch_queue(a);
     return 0;
 }
 
@@ -121,47 +126,85 @@ void audit_note(struct audit *a, const struct audit_record *r)
     if (!a->n_owed)
         log_error("audit: records wait to be written: %s", err.message);
     owe(a, r);
+    if (!a->closing && !loop_timer_active(&a->owed_timer))
+        loop_timer_start(&a->owed_timer, OWED_RETRY_MS);
     /* Its end is on its way; a second one would be one too many. */
     audit_calls_apply(a, audit_kind_flags(r->kind) & AUDIT_KIND_ENDS, r->call_id, 0);
 }
 
-/* --- life */
-
-static int on_line(void *data, const char *line, size_t len, bool complete, struct error *err)
+static void on_owed_timer(void *data)
 {
     struct audit *a = data;
-    uint64_t seq = complete ? audit_record_seq(line, len) : 0;
-    (void)err;
-    if (seq > a->seq)
-        a->seq = seq;
-    return 0;
+    if (write_owed(a, NULL) >= 0)
+        log_info("audit: what waited is written");
+    else
+        loop_timer_start(&a->owed_timer, OWED_RETRY_MS);
 }
+
+void audit_note_text(struct audit *a, const char *kind, const char *outcome, const char *details)
+{
+    struct audit_record r = {.kind = kind, .outcome = outcome, .details_text = details};
+    audit_note(a, &r);
+}
+
+/* --- life */
 
 static void destroy(struct audit *a)
 {
     list_for_each_safe(o, &a->owed, struct owed, node) owed_free(a, o);
     audit_calls_free(a);
+    audit_batch_done(a);
     audit_file_close(&a->file);
     strbuf_done(&a->line);
     free(a);
+}
+
+static void on_timer_closed(void *data)
+{
+    struct audit *a = data;
+    if (--a->timers == 0)
+        destroy(a);
+}
+
+/* The memory goes when the loop has let go of the timers. */
+static void close_timers(struct audit *a)
+{
+    struct loop_timer *timers[] = {&a->owed_timer, &a->batch_timer, &a->checkpoint_timer,
+                                   &a->retention_timer};
+    a->timers = ELEMENTS(timers);
+    for (size_t i = 0; i < ELEMENTS(timers); i++)
+        loop_timer_close(timers[i], on_timer_closed, a);
 }
 
 struct audit *audit_open(const char *dir, struct store *store, const struct audit_signer *signer,
                          const struct audit_options *o, struct error *err)
 {
     struct audit *a = new0(struct audit);
-    (void)signer;
     a->options = *o;
     a->store = store;
+    if (signer)
+        a->signer = *signer;
     strbuf_init(&a->line, AUDIT_RECORD_MAX + 1);
     list_init(&a->owed);
     list_init(&a->open_in_order);
     a->open = map_new();
-    if (audit_file_open(&a->file, dir, err) < 0 || audit_file_load(&a->file, on_line, a, err) < 0) {
-        destroy(a);
-        return NULL;
+    loop_timer_init(&a->owed_timer, o->loop, on_owed_timer, a);
+    audit_batch_init(a);
+    audit_checkpoint_init(a);
+    audit_retention_init(a);
+    if (audit_file_open(&a->file, dir, err) >= 0 && audit_recover(a, err) >= 0)
+        return a;
+    close_timers(a);
+    return NULL;
+}
+
+/* Until every record is in the database, or it does not take them. */
+static void drain(struct audit *a)
+{
+    while (a->chaining || a->jobs || (a->queued.len && !a->failures)) {
+        audit_batch_start(a);
+        uv_run(a->options.loop, UV_RUN_ONCE);
     }
-    return a;
 }
 
 void audit_close(struct audit *a)
@@ -169,7 +212,11 @@ void audit_close(struct audit *a)
     struct error err = {0};
     if (!a)
         return;
+    a->closing = true;
+    a->failures = 0;
     if (write_owed(a, &err) < 0)
         log_error("audit: %zu records are lost: %s", a->n_owed, err.message);
-    destroy(a);
+    drain(a);
+    close_timers(a);
+    uv_run(a->options.loop, UV_RUN_NOWAIT);
 }

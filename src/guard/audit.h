@@ -19,6 +19,7 @@
 #include <stdint.h>
 #include <uv.h>
 
+#include "base/list.h"
 #include "base/strbuf.h"
 #include "proto/checkpoint.h"
 
@@ -85,14 +86,17 @@ struct audit_page {
     bool more;
     uint64_t head; /* newest record there is */
 };
-/* Everything written before the call is seen. fn comes once, later, page is borrowed; NULL with err
- * set when it could not be read. */
+/* Everything written before the call is seen. a is not NULL. fn comes once, later, page is
+ * borrowed; NULL with err set when it could not be read. */
 typedef void (*audit_page_fn)(void *data, const struct audit_page *page, const struct error *err);
 void audit_query(struct audit *a, const struct audit_filter *f, audit_page_fn fn, void *data);
 
-/* on_record comes whenever there are new records to query, until it is removed. */
+/* "2026-01-02T03:04:05.678Z". */
+int audit_time_parse(const char *text, int64_t *ret_ns);
+
+/* on_records comes whenever there are new records to query, until it is removed. */
 struct audit_watch {
-    struct audit_watch *prev, *next;
+    struct list node;
     void (*on_records)(struct audit_watch *w);
 };
 void audit_watch_add(struct audit *a, struct audit_watch *w);
@@ -117,7 +121,8 @@ struct audit_signer {
     void (*sign)(void *data, enum checkpoint_purpose purpose, uint64_t seq,
                  const uint8_t head[CHECKPOINT_HASH_SIZE], audit_signed_fn done, void *done_data);
     void *data;
-    const uint8_t *public_key; /* CHECKPOINT_KEY_SIZE; borrowed */
+    uint8_t public_key[CHECKPOINT_KEY_SIZE];
+    struct checkpoint last; /* what it signed last; seq 0: nothing */
 };
 
 struct audit_options {

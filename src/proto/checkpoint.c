@@ -1,5 +1,8 @@
 #include "proto/checkpoint.h"
 
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 static const char magic[24] = "mas-sandbox audit 1";
@@ -26,4 +29,98 @@ void checkpoint_statement(const struct checkpoint *c, uint8_t out[CHECKPOINT_STA
     p = put_u64(p, (uint64_t)c->time_ns);
     p = put_bytes(p, c->head, sizeof(c->head));
     put_bytes(p, c->prev, sizeof(c->prev));
+}
+
+/* --- text */
+
+void hex_format(const uint8_t *bytes, size_t n, char *out)
+{
+    static const char digits[] = "0123456789abcdef";
+    for (size_t i = 0; i < n; i++) {
+        out[2 * i] = digits[bytes[i] >> 4];
+        out[2 * i + 1] = digits[bytes[i] & 15];
+    }
+    out[2 * n] = 0;
+}
+
+static int hex_value(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+bool hex_parse(const char *text, size_t len, uint8_t *ret, size_t n)
+{
+    if (len != 2 * n)
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        int high = hex_value(text[2 * i]), low = hex_value(text[2 * i + 1]);
+        if (high < 0 || low < 0)
+            return false;
+        ret[i] = (uint8_t)(high << 4 | low);
+    }
+    return true;
+}
+
+static const char *const purpose_names[] = {
+    [CHECKPOINT_PERIODIC] = "periodic",
+    [CHECKPOINT_EXPORT] = "export",
+};
+static_assert(sizeof(purpose_names) / sizeof(purpose_names[0]) == _CHECKPOINT_PURPOSE_MAX,
+              "a name per purpose");
+
+#define CHECKPOINT_START "{\"checkpoint\":\""
+
+size_t checkpoint_format(const struct checkpoint *c, char out[CHECKPOINT_TEXT_SIZE])
+{
+    char head[CHECKPOINT_HEX_SIZE], prev[CHECKPOINT_HEX_SIZE], signature[CHECKPOINT_HEX_SIZE];
+    assert(c->purpose >= CHECKPOINT_PERIODIC && c->purpose < _CHECKPOINT_PURPOSE_MAX);
+    hex_format(c->head, sizeof(c->head), head);
+    hex_format(c->prev, sizeof(c->prev), prev);
+    hex_format(c->signature, sizeof(c->signature), signature);
+    return (size_t)snprintf(
+        out, CHECKPOINT_TEXT_SIZE,
+        CHECKPOINT_START "%s\",\"seq\":%" PRIu64 ",\"prev_seq\":%" PRIu64 ",\"time_ns\":%" PRId64
+                         ",\"head\":\"%s\",\"prev\":\"%s\",\"signature\":\"%s\"}",
+        purpose_names[c->purpose], c->seq, c->prev_seq, c->time_ns, head, prev, signature);
+}
+
+bool checkpoint_is_text(const char *text, size_t len)
+{
+    size_t n = strlen(CHECKPOINT_START);
+    return len >= n && memcmp(text, CHECKPOINT_START, n) == 0;
+}
+
+static uint32_t find_purpose(const char *name)
+{
+    for (uint32_t p = CHECKPOINT_PERIODIC; p < _CHECKPOINT_PURPOSE_MAX; p++)
+        if (strcmp(purpose_names[p], name) == 0)
+            return p;
+    return 0;
+}
+
+/* Reads leniently, then compares with the one form it has. */
+bool checkpoint_parse(const char *text, size_t len, struct checkpoint *ret)
+{
+    char copy[CHECKPOINT_TEXT_SIZE], again[CHECKPOINT_TEXT_SIZE], purpose[16];
+    char head[CHECKPOINT_HEX_SIZE], prev[CHECKPOINT_HEX_SIZE], signature[CHECKPOINT_HEX_SIZE];
+    struct checkpoint c = {0};
+    if (len >= sizeof(copy) || memchr(text, 0, len))
+        return false;
+    memcpy(copy, text, len);
+    copy[len] = 0;
+    int n = sscanf(copy,
+                   CHECKPOINT_START "%15[a-z]\",\"seq\":%20" SCNu64 ",\"prev_seq\":%20" SCNu64
+                                    ",\"time_ns\":%20" SCNd64 ",\"head\":\"%64[0-9a-f]\",\"prev\":"
+                                    "\"%64[0-9a-f]\",\"signature\":\"%128[0-9a-f]\"}",
+                   purpose, &c.seq, &c.prev_seq, &c.time_ns, head, prev, signature);
+    if (n != 7 || !(c.purpose = find_purpose(purpose)) ||
+        !hex_parse(head, strlen(head), c.head, sizeof(c.head)) ||
+        !hex_parse(prev, strlen(prev), c.prev, sizeof(c.prev)) ||
+        !hex_parse(signature, strlen(signature), c.signature, sizeof(c.signature)))
+        return false;
+    size_t size = checkpoint_format(&c, again);
+    if (size != len || memcmp(again, text, len) != 0)
+        return false;
+    *ret = c;
+    return true;
 }

@@ -4,6 +4,8 @@
  * it the hash of every older record, part of what the newest signature says. */
 #pragma once
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define CHECKPOINT_HASH_SIZE      32 /* SHA-256 */
@@ -30,3 +32,17 @@ struct checkpoint {
 #define CHECKPOINT_STATEMENT_SIZE (24 + 1 + 8 + 8 + 8 + 2 * CHECKPOINT_HASH_SIZE)
 /* The bytes that are signed: magic, purpose, then the members above, numbers big-endian. */
 void checkpoint_statement(const struct checkpoint *c, uint8_t out[CHECKPOINT_STATEMENT_SIZE]);
+
+#define CHECKPOINT_HEX_SIZE (2 * CHECKPOINT_SIGNATURE_SIZE + 1)
+void hex_format(const uint8_t *bytes, size_t n, char *out); /* 2n characters and NUL */
+/* Exactly n bytes as 2n lower-case digits at text; false otherwise. */
+bool hex_parse(const char *text, size_t len, uint8_t *ret, size_t n);
+
+#define CHECKPOINT_TEXT_SIZE 512
+/* As a line of JSON, in exactly one form:
+ * {"checkpoint":"periodic","seq":...,"prev_seq":...,"time_ns":...,"head":"...","prev":"...",
+ * "signature":"..."} without newline; its length. */
+size_t checkpoint_format(const struct checkpoint *c, char out[CHECKPOINT_TEXT_SIZE]);
+/* False for everything that checkpoint_format() would not have written. */
+bool checkpoint_parse(const char *text, size_t len, struct checkpoint *ret);
+bool checkpoint_is_text(const char *text, size_t len); /* at least it starts like one */

@@ -165,9 +165,18 @@ static int create_check(const struct plan *p, char *why, unsigned size)
     return 0;
 }
 
+static int sign_check(const struct plan_sign *s, char *why, unsigned size)
+{
+    if (s->seq && (s->purpose < CHECKPOINT_PERIODIC || s->purpose >= _CHECKPOINT_PURPOSE_MAX))
+        return refuse(why, size, "unknown purpose %u of a signature", s->purpose);
+    if (s->seq > INT64_MAX)
+        return refuse(why, size, "sequence number out of range");
+    return 0;
+}
+
 static bool op_needs_id(uint32_t op)
 {
-    return op != PLAN_LIST && op != PLAN_PROBE && op != PLAN_POLICY;
+    return op != PLAN_LIST && op != PLAN_PROBE && op != PLAN_POLICY && op != PLAN_SIGN;
 }
 
 int plan_check(const struct plan *p, char *why, unsigned size)
@@ -184,5 +193,7 @@ int plan_check(const struct plan *p, char *why, unsigned size)
         return refuse(why, size, "unterminated id");
     if ((op_needs_id(p->op) || p->id[0]) && !id_ok(p->id))
         return refuse(why, size, "malformed id");
+    if (p->op == PLAN_SIGN)
+        return sign_check(&p->sign, why, size);
     return p->op == PLAN_CREATE ? create_check(p, why, size) : 0;
 }

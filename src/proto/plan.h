@@ -10,7 +10,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define PLAN_VERSION    1
+#include "proto/checkpoint.h"
+
+#define PLAN_VERSION    2
 #define PLAN_ID_SIZE    72  /* canonical sandbox id with NUL: [a-z0-9-], starts with a letter */
 #define PLAN_PATH_SIZE  256
 #define PLAN_MOUNTS_MAX 8
@@ -25,6 +27,7 @@ enum plan_op {
     PLAN_THAW,
     PLAN_PROBE,      /* what this host can enforce: reply.mechanism, reply.features */
     PLAN_POLICY,     /* the operator's policy file as it is now, open for reading: fds[0] */
+    PLAN_SIGN,       /* a checkpoint of the audit: reply.checkpoint; seq 0: the newest there is */
     _PLAN_OP_MAX,
 };
 
@@ -94,6 +97,14 @@ struct plan_limits {       /* 0: not limited by this plan */
     uint32_t reserved;
 };
 
+/* Of PLAN_SIGN. A sequence number is signed once, and after it only greater ones. */
+struct plan_sign {
+    uint32_t purpose; /* enum checkpoint_purpose */
+    uint32_t reserved;
+    uint64_t seq;
+    uint8_t head[CHECKPOINT_HASH_SIZE];
+};
+
 /* weaker[w] != 0: the caller accepts that wall w is not enforced (operator default, or
  * accept_weaker). Otherwise a limit that cannot be enforced fails the create with the wall named.
  */
@@ -111,6 +122,7 @@ struct plan {
     char hostname[64];
     char workdir[PLAN_PATH_SIZE]; /* inside; "" is /workspace */
     struct plan_mount mounts[PLAN_MOUNTS_MAX];
+    struct plan_sign sign;
 };
 
 enum plan_event { EVENT_NONE, EVENT_EXITED = 1, EVENT_ALIVE };
@@ -138,6 +150,8 @@ struct plan_reply {
     uint32_t features;
     uint32_t landlock_abi;
     uint8_t mechanism[16];  /* per wall, enum mechanism */
+    struct checkpoint checkpoint;            /* of PLAN_SIGN */
+    uint8_t audit_key[CHECKPOINT_KEY_SIZE];  /* public, with it */
 };
 
 /* "memory", "cpu", ... as the API spells them. */

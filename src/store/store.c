@@ -20,9 +20,10 @@ static const char *const table_names[] = {"sandbox", "exec", "idempotency", "api
                                           "action"};
 static_assert(ELEMENTS(table_names) == _STORE_TABLE_MAX, "a name per table");
 
-/* One change. body NULL: a delete. */
+/* One change. body NULL: a delete. apply set: whatever that does. */
 struct change {
     struct list node;
+    store_apply_fn apply;
     enum store_table table;
     char *key;
     char *body;
@@ -33,6 +34,7 @@ struct change {
 
 struct store {
     sqlite3 *db;
+    char *path;
     uv_loop_t *loop;
     sqlite3_stmt *put[_STORE_TABLE_MAX], *remove[_STORE_TABLE_MAX];
     struct list queued;  /* the loop's */
@@ -137,19 +139,20 @@ static void free_handles(struct store *s)
         sqlite3_finalize(s->remove[t]);
     }
     sqlite3_close(s->db);
+    free(s->path);
     free(s);
 }
 
 struct store *store_open(const char *dir, uv_loop_t *loop, struct error *err)
 {
-    _cleanup_free_ char *path = xasprintf("%s/" STORE_FILE, dir);
     struct store *s = new0(struct store);
+    s->path = xasprintf("%s/" STORE_FILE, dir);
     s->loop = loop;
     list_init(&s->queued);
     list_init(&s->writing);
-    if (open_database(s, path, err) < 0) {
+    if (open_database(s, s->path, err) < 0) {
         error_prefix(err, "%s cannot be used (move it away to start empty, or restore a copy)",
-                     path);
+                     s->path);
         free_handles(s);
         return NULL;
     }
@@ -166,8 +169,10 @@ static void change_free(struct change *c)
     free(c);
 }
 
-static int apply(struct store *s, const struct change *c)
+static int apply_change(struct store *s, const struct change *c)
 {
+    if (c->apply)
+        return c->apply(s->db, c->data);
     sqlite3_stmt *stmt = c->body ? s->put[c->table] : s->remove[c->table];
     sqlite3_bind_text(stmt, 1, c->key, -1, SQLITE_STATIC);
     if (c->body)
@@ -188,7 +193,7 @@ static void write_batch(void *data)
         return;
     list_for_each(c, &s->writing, struct change, node)
     {
-        if (apply(s, c) >= 0)
+        if (apply_change(s, c) >= 0)
             continue;
         db_error(s, &s->err, "write");
         break;
@@ -272,6 +277,24 @@ void store_delete(struct store *s, enum store_table table, const char *key,
                   store_done_fn on_durable, void *data)
 {
     queue(s, table, key, NULL, 0, on_durable, data);
+}
+
+void store_apply(struct store *s, store_apply_fn apply, store_done_fn on_durable, void *data)
+{
+    struct change *c = new0(struct change);
+    *c = (struct change){.apply = apply, .on_durable = on_durable, .data = data};
+    list_append(&s->queued, &c->node);
+    start_batch(s);
+}
+
+struct sqlite3 *store_database(struct store *s)
+{
+    return s->db;
+}
+
+const char *store_path(const struct store *s)
+{
+    return s->path;
 }
 
 void store_close(struct store *s)

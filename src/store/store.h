@@ -10,6 +10,7 @@
 #include <uv.h>
 
 struct error;
+struct sqlite3;
 struct store;
 
 enum store_table {
@@ -40,3 +41,12 @@ void store_delete(struct store *s, enum store_table table, const char *key,
 int store_load(struct store *s, enum store_table table,
                void (*fn)(void *data, const char *key, const char *body, size_t len), void *data,
                struct error *err);
+
+/* For tables of another shape. apply() runs on the worker, in the transaction of its batch and in
+ * order with the puts around it; a negative return undoes the batch. on_durable as for
+ * store_put(). */
+typedef int (*store_apply_fn)(struct sqlite3 *db, void *data);
+void store_apply(struct store *s, store_apply_fn apply, store_done_fn on_durable, void *data);
+/* The database itself, for use at start, before the loop runs; the file, to read it elsewhere. */
+struct sqlite3 *store_database(struct store *s);
+const char *store_path(const struct store *s);

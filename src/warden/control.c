@@ -203,6 +203,14 @@ static void do_policy(struct warden *w, struct plan_reply *reply)
     control_send(w, reply, fd);
 }
 
+static void do_sign(struct warden *w, const struct plan *p, struct plan_reply *reply)
+{
+    int r = signer_sign(&w->signer, &p->sign, &reply->checkpoint, reply->message,
+                        sizeof(reply->message));
+    memcpy(reply->audit_key, w->signer.public_key, sizeof(reply->audit_key));
+    reply_error(w, reply, r);
+}
+
 static void dispatch(struct warden *w, const struct plan *p, struct plan_reply *reply)
 {
     if (p->op == PLAN_CREATE)
@@ -213,6 +221,8 @@ static void dispatch(struct warden *w, const struct plan *p, struct plan_reply *
         return do_probe(w, p, reply);
     if (p->op == PLAN_POLICY)
         return do_policy(w, reply);
+    if (p->op == PLAN_SIGN)
+        return do_sign(w, p, reply);
     struct cell *s = cell_find(w, p->id);
     if (!s)
         return reply_error(w, reply, ENOENT);

@@ -14,6 +14,7 @@
 #include "warden/janitor.h"
 #include "warden/oci.h"
 #include "warden/seccomp.h"
+#include "warden/sign.h"
 #include "warden/userns.h"
 #include "warden/warden.h"
 #include "warden/watch.h"
@@ -87,6 +88,7 @@ struct warden {
     struct oci_programs oci;
     struct janitor janitor;
     struct watch *janitor_watch;
+    struct signer signer;
     bool was_root;
     bool has_toolnet;
     struct map *by_id;

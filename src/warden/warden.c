@@ -80,11 +80,23 @@ static int open_state(struct warden *w, struct error *err)
     return 0;
 }
 
+static int open_signer(struct warden *w, struct error *err)
+{
+    const struct warden_options *o = &w->options;
+    int r = o->sign_audit ? signer_open(&w->signer, w->state_fd, err) : 0;
+    if (r >= 0 && o->sign_audit && o->audit_checkpoint_file)
+        r = signer_open_file(&w->signer, o->audit_checkpoint_file, err);
+    if (r >= 0 && o->sign_audit && o->audit_checkpoint_syslog)
+        r = signer_open_syslog(&w->signer, err);
+    return r;
+}
+
 /* Leftovers, cgroups, disks: all that is found by host paths and kept as descriptors. */
 static int open_host_parts(struct warden *w, struct error *err)
 {
     const struct warden_options *o = &w->options;
     int r = open_state(w, err);
+    r = r < 0 ? r : open_signer(w, err);
     if (r < 0)
         return r;
     int swept = sweep_cgroups(o->cgroup_prefix);
@@ -178,6 +190,7 @@ static struct warden *warden_alloc(const struct warden_options *o)
     w->policy_dir_fd = -1;
     w->disks = (struct disk_maker){.loop_control_fd = -1, .dev_fd = -1};
     w->janitor.sock = -1;
+    w->signer = (struct signer)SIGNER_INIT;
     w->cgroups.block_fd = -1;
     for (int i = 0; i < _CGROUP_MAX; i++)
         w->cgroups.fd[i] = w->cgroups.parent_fd[i] = -1;
@@ -254,7 +267,7 @@ struct warden *warden_new(const struct warden_options *o, struct error *err)
         return NULL;
     }
     /* Paths of the caller's are not used after the start. */
-    w->options.state_dir = w->options.cgroup_prefix = NULL;
+    w->options.state_dir = w->options.cgroup_prefix = w->options.audit_checkpoint_file = NULL;
     w->options.mounts_allow = NULL;
     w->options.policy_file = NULL;
     w->options.runner_fd = w->options.toolnet_fd = -1;
@@ -273,6 +286,7 @@ void warden_free(struct warden *w)
     disk_maker_close(&w->disks);
     id_range_done(&w->ids);
     seccomp_program_done(&w->seccomp);
+    signer_close(&w->signer);
     for (unsigned i = 0; i < w->n_allowed; i++)
         fd_close(&w->allowed_fds[i]);
     fd_close(&w->policy_dir_fd);

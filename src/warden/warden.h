@@ -39,6 +39,9 @@ struct warden_options {
     bool process_enabled;
     uid_t process_uid;
     gid_t process_gid;
+    bool sign_audit;                   /* hold a key and sign checkpoints */
+    const char *audit_checkpoint_file; /* these go there too; NULL: no */
+    bool audit_checkpoint_syslog;
     int runner_fd;  /* mas-toolrunner, opened for reading; borrowed during warden_new() */
     int toolnet_fd; /* mas-tool-net, or -1; borrowed during warden_new() */
 };

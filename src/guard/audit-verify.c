@@ -1,0 +1,245 @@
+#include "guard/audit-verify.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "guard/audit-chain.h"
+#include "guard/audit-record.h"
+
+#define HEADER_START "{\"mas_audit\":1,\"base_seq\":"
+
+void audit_verifier_init(struct audit_verifier *v, const uint8_t *key)
+{
+    *v = (struct audit_verifier){.hasher = audit_hasher_new()};
+    if (!key)
+        return;
+    v->key = audit_key_new(key);
+    v->owns_key = true;
+    v->key_origin = AUDIT_KEY_GIVEN;
+}
+
+void audit_verifier_done(struct audit_verifier *v)
+{
+    audit_hasher_free(v->hasher);
+    if (v->owns_key)
+        audit_key_free(v->key);
+    *v = (struct audit_verifier){0};
+}
+
+void audit_verifier_know(struct audit_verifier *v, const struct checkpoint *known, size_t n)
+{
+    v->known = known;
+    v->n_known = n;
+    v->next_known = 0;
+}
+
+static bool wrong(struct audit_verifier *v, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static bool wrong(struct audit_verifier *v, const char *fmt, ...)
+{
+    va_list ap;
+    int n = v->line ? snprintf(v->reason, sizeof(v->reason), "line %" PRIu64 ": ", v->line) : 0;
+    va_start(ap, fmt);
+    vsnprintf(v->reason + n, sizeof(v->reason) - (size_t)n, fmt, ap);
+    va_end(ap);
+    v->failed = true;
+    return false;
+}
+
+/* --- what was known before */
+
+/* Called with each record: its hash must be the one that a known checkpoint has of it. */
+static bool meet_known(struct audit_verifier *v)
+{
+    for (; v->next_known < v->n_known; v->next_known++) {
+        const struct checkpoint *k = &v->known[v->next_known];
+        if (k->seq > v->seq)
+            return true;
+        if (k->seq == v->seq && memcmp(k->head, v->hash, sizeof(v->hash)) != 0)
+            return wrong(v,
+                         "record %" PRIu64 " or one before it is not the one that the known "
+                         "checkpoint %" PRIu64 " was signed over",
+                         v->seq, k->seq);
+    }
+    return true;
+}
+
+/* --- parts */
+
+bool audit_verify_start(struct audit_verifier *v, uint64_t base_seq,
+                        const uint8_t base[CHECKPOINT_HASH_SIZE])
+{
+    static const uint8_t zeros[CHECKPOINT_HASH_SIZE];
+    if (base_seq == 0 && memcmp(base, zeros, sizeof(zeros)) != 0)
+        return wrong(v, "the chain does not start from nothing");
+    v->base_seq = v->seq = base_seq;
+    memcpy(v->hash, base, sizeof(v->hash));
+    v->has_header = true;
+    return meet_known(v);
+}
+
+bool audit_verify_record(struct audit_verifier *v, const char *record, size_t len, const char *more,
+                         size_t more_len, const uint8_t hash[CHECKPOINT_HASH_SIZE])
+{
+    uint8_t computed[CHECKPOINT_HASH_SIZE];
+    uint64_t seq = audit_record_seq(record, len), expected = v->seq + 1;
+    if (v->base_seq && !v->last.seq)
+        return wrong(v, "the base %" PRIu64 " is not signed", v->base_seq);
+    if (seq != expected && seq > expected)
+        return wrong(v, "records %" PRIu64 " to %" PRIu64 " are missing", expected, seq - 1);
+    if (seq != expected)
+        return wrong(v, "record %" PRIu64 " was expected, and something else is there", expected);
+    audit_hash(v->hasher, v->hash, seq, record, len, more, more_len, computed);
+    if (memcmp(computed, hash, sizeof(computed)) != 0)
+        return wrong(v, "record %" PRIu64 " was changed, or its hash was", seq);
+    v->seq = seq;
+    memcpy(v->hash, computed, sizeof(v->hash));
+    v->n_records++;
+    v->footer = false;
+    return meet_known(v);
+}
+
+static bool check_link(struct audit_verifier *v, const struct checkpoint *c)
+{
+    uint8_t prev[CHECKPOINT_HASH_SIZE];
+    if (!v->last.seq) /* the first one shown: what it links to was dropped, or never was */
+        return c->prev_seq < c->seq && (c->prev_seq == 0 || c->seq == v->base_seq)
+                   ? true
+                   : wrong(v, "the checkpoint before %" PRIu64 " is missing", c->seq);
+    audit_hash_checkpoint(&v->last, prev);
+    if (c->prev_seq != v->last.seq || memcmp(prev, c->prev, sizeof(prev)) != 0)
+        return wrong(v,
+                     "checkpoint %" PRIu64 " follows checkpoint %" PRIu64 ", not %" PRIu64
+                     " as it is here: one is missing or was changed",
+                     c->seq, c->prev_seq, v->last.seq);
+    return true;
+}
+
+bool audit_verify_checkpoint(struct audit_verifier *v, const struct checkpoint *c)
+{
+    if (c->seq != v->seq || c->seq == 0)
+        return wrong(v, "checkpoint %" PRIu64 " is at record %" PRIu64, c->seq, v->seq);
+    if (memcmp(c->head, v->hash, sizeof(c->head)) != 0)
+        return wrong(v, "checkpoint %" PRIu64 " is of other records", c->seq);
+    if (v->key && !audit_key_verifies(v->key, c))
+        return wrong(v, "the signature of checkpoint %" PRIu64 " is not right", c->seq);
+    if (!check_link(v, c))
+        return false;
+    v->last = *c;
+    v->n_checkpoints++;
+    v->footer = c->purpose == CHECKPOINT_EXPORT;
+    return true;
+}
+
+/* --- text */
+
+size_t audit_header_format(uint64_t base_seq, const uint8_t base[CHECKPOINT_HASH_SIZE],
+                           const uint8_t key[CHECKPOINT_KEY_SIZE], char out[AUDIT_HEADER_SIZE])
+{
+    char base_text[CHECKPOINT_HEX_SIZE], key_text[CHECKPOINT_HEX_SIZE];
+    hex_format(base, CHECKPOINT_HASH_SIZE, base_text);
+    hex_format(key, CHECKPOINT_KEY_SIZE, key_text);
+    return (size_t)snprintf(out, AUDIT_HEADER_SIZE,
+                            HEADER_START "%" PRIu64 ",\"base\":\"%s\",\"key\":\"%s\"}", base_seq,
+                            base_text, key_text);
+}
+
+static bool parse_header(const char *line, size_t len, uint64_t *ret_seq, uint8_t *ret_base,
+                         uint8_t *ret_key)
+{
+    char copy[AUDIT_HEADER_SIZE], again[AUDIT_HEADER_SIZE];
+    char base[CHECKPOINT_HEX_SIZE], key[CHECKPOINT_HEX_SIZE];
+    if (len >= sizeof(copy) || memchr(line, 0, len))
+        return false;
+    memcpy(copy, line, len);
+    copy[len] = 0;
+    if (sscanf(copy, HEADER_START "%20" SCNu64 ",\"base\":\"%64[0-9a-f]\",\"key\":\"%64[0-9a-f]\"}",
+               ret_seq, base, key) != 3 ||
+        !hex_parse(base, strlen(base), ret_base, CHECKPOINT_HASH_SIZE) ||
+        !hex_parse(key, strlen(key), ret_key, CHECKPOINT_KEY_SIZE))
+        return false;
+    return audit_header_format(*ret_seq, ret_base, ret_key, again) == len &&
+           memcmp(again, line, len) == 0;
+}
+
+/* A key given by the caller must be the one it names. */
+static bool take_key(struct audit_verifier *v, const uint8_t key[CHECKPOINT_KEY_SIZE])
+{
+    if (v->key_origin == AUDIT_KEY_GIVEN)
+        return audit_key_is(v->key, key) ? true
+                                         : wrong(v, "it names another key than the one given");
+    v->key = audit_key_new(key);
+    v->owns_key = true;
+    return v->key ? true : wrong(v, "it names a key that is none");
+}
+
+static bool verify_header(struct audit_verifier *v, const char *line, size_t len)
+{
+    uint64_t seq;
+    uint8_t base[CHECKPOINT_HASH_SIZE], key[CHECKPOINT_KEY_SIZE];
+    if (!parse_header(line, len, &seq, base, key))
+        return wrong(v, "this is not the first line of an exported audit");
+    return take_key(v, key) && audit_verify_start(v, seq, base);
+}
+
+bool audit_verify_line(struct audit_verifier *v, const char *line, size_t len)
+{
+    uint8_t hash[CHECKPOINT_HASH_SIZE];
+    struct checkpoint c;
+    size_t record_len;
+    if (v->failed)
+        return false;
+    v->line++;
+    if (!v->has_header)
+        return verify_header(v, line, len);
+    if (v->footer)
+        return wrong(v, "something follows the footer");
+    if (checkpoint_is_text(line, len)) {
+        if (!checkpoint_parse(line, len, &c))
+            return wrong(v, "this checkpoint is damaged");
+        return audit_verify_checkpoint(v, &c);
+    }
+    if (!audit_line_parse(line, len, &record_len, hash))
+        return wrong(v, "this is neither a record with its hash nor a checkpoint");
+    return audit_verify_record(v, line, record_len, "}", 1, hash);
+}
+
+bool audit_verify_text(struct audit_verifier *v, const char *text, size_t len)
+{
+    for (size_t at = 0; at < len;) {
+        const char *end = memchr(text + at, '\n', len - at);
+        if (!end) {
+            v->line++;
+            return wrong(v, "the last line is cut off");
+        }
+        if (!audit_verify_line(v, text + at, (size_t)(end - text) - at))
+            return false;
+        at = (size_t)(end - text) + 1;
+    }
+    return true;
+}
+
+bool audit_verify_end(struct audit_verifier *v)
+{
+    v->line = 0;
+    if (v->failed)
+        return false;
+    if (!v->has_header)
+        return wrong(v, "there is nothing");
+    if (v->next_known < v->n_known)
+        return wrong(v,
+                     "it ends with record %" PRIu64 ", but the known checkpoint %" PRIu64
+                     " was signed over more: the end was cut off",
+                     v->seq, v->known[v->n_known - 1].seq);
+    return true;
+}
+
+bool audit_verify_export_end(struct audit_verifier *v)
+{
+    if (!audit_verify_end(v))
+        return false;
+    return v->footer ? true : wrong(v, "the signed footer is missing: the end was cut off");
+}

@@ -1,0 +1,74 @@
+/* Proving that records are what they were: line by line, in one pass and constant memory.
+ *
+ * The lines of an export, each ended by a newline:
+ *
+ *   {"mas_audit":1,"base_seq":B,"base":"<hash of record B>","key":"<public key>"}
+ *   {checkpoint B}                            where B is not 0: records up to it were dropped
+ *   {record B+1 ..., "hash":"..."}
+ *   {checkpoint}                              after the record it is of
+ *   ...
+ *   {checkpoint of purpose "export"}          the footer, after the newest record
+ *
+ * Every byte of it is checked: a line has one spelling, a record's hash covers its bytes and its
+ * place, a checkpoint's signature covers a hash and the checkpoint before. Rows of a database go
+ * through the same functions. The first thing that is wrong ends it and is told with its place. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/checkpoint.h"
+
+struct audit_hasher;
+struct audit_key;
+
+enum audit_key_origin {
+    AUDIT_KEY_OF_EXPORT, /* it names its own: says that nothing changed, not who signed */
+    AUDIT_KEY_GIVEN,
+};
+
+struct audit_verifier {
+    struct audit_hasher *hasher;
+    struct audit_key *key; /* NULL: signatures are not checked */
+    bool owns_key;
+    enum audit_key_origin key_origin;
+    const struct checkpoint *known; /* checkpoints from elsewhere that must fit, ascending */
+    size_t n_known, next_known;
+
+    bool has_header;
+    uint64_t line;     /* lines taken */
+    uint64_t base_seq; /* records up to it are not there */
+    uint64_t seq;      /* newest record taken */
+    uint8_t hash[CHECKPOINT_HASH_SIZE];
+    struct checkpoint last; /* newest checkpoint taken; seq 0: none */
+    uint64_t n_records, n_checkpoints;
+    bool footer; /* the last line was one */
+    bool failed;
+    char reason[256]; /* with failed */
+};
+
+/* key may be NULL: that of the export. */
+void audit_verifier_init(struct audit_verifier *v, const uint8_t *key);
+void audit_verifier_done(struct audit_verifier *v);
+/* Checkpoints known from elsewhere; borrowed, in ascending order. */
+void audit_verifier_know(struct audit_verifier *v, const struct checkpoint *known, size_t n);
+
+/* false: v->reason says what is wrong, where. */
+bool audit_verify_start(struct audit_verifier *v, uint64_t base_seq,
+                        const uint8_t base[CHECKPOINT_HASH_SIZE]);
+bool audit_verify_record(struct audit_verifier *v, const char *record, size_t len, const char *more,
+                         size_t more_len, const uint8_t hash[CHECKPOINT_HASH_SIZE]);
+bool audit_verify_checkpoint(struct audit_verifier *v, const struct checkpoint *c);
+/* One line of an export, without newline. */
+bool audit_verify_line(struct audit_verifier *v, const char *line, size_t len);
+/* Lines of a whole text; the last must end in a newline. */
+bool audit_verify_text(struct audit_verifier *v, const char *text, size_t len);
+/* After the last: whether all that is known was met. */
+bool audit_verify_end(struct audit_verifier *v);
+/* An export: it ends in its footer, too. */
+bool audit_verify_export_end(struct audit_verifier *v);
+
+#define AUDIT_HEADER_SIZE 256
+size_t audit_header_format(uint64_t base_seq, const uint8_t base[CHECKPOINT_HASH_SIZE],
+                           const uint8_t key[CHECKPOINT_KEY_SIZE], char out[AUDIT_HEADER_SIZE]);
