@@ -161,6 +161,7 @@ static void on_saved(void *data, const struct error *err)
     if (a->closing)
         return;
     pump(a);
+    audit_retention_consider(a);
     audit_checkpoint_consider(a);
 }
 

@@ -74,9 +74,10 @@ struct audit {
     struct loop_timer checkpoint_timer, retention_timer;
     struct list checkpoint_calls; /* who waits for one */
     bool dropping;
-    int emptying; /* the part of the file, or -1 */
-    size_t jobs;  /* workers under way, and queries */
-    int timers;   /* still to be closed */
+    uint64_t first_seq; /* oldest record kept, once looked at */
+    int emptying;       /* the part of the file, or -1 */
+    size_t jobs;        /* workers under way, and queries */
+    int timers;         /* still to be closed */
 };
 
 /* audit.c: records that tell of the audit itself. */
@@ -106,6 +107,7 @@ void audit_checkpoint_consider(struct audit *a); /* after a batch */
 
 /* audit-retention.c */
 void audit_retention_init(struct audit *a);
+void audit_retention_consider(struct audit *a); /* after a checkpoint */
 
 /* audit-recover.c */
 int audit_recover(struct audit *a, struct error *err);

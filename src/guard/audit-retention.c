@@ -78,6 +78,8 @@ static void on_dropped(void *data, const struct error *err)
     struct audit *a = j->audit;
     a->jobs--;
     a->dropping = false;
+    if (!err)
+        a->first_seq = j->base && j->first <= j->base ? j->base + 1 : j->first;
     if (!err && j->base && j->first && j->first <= j->base && !a->closing) {
         char details[120];
         snprintf(details, sizeof(details),
@@ -106,6 +108,14 @@ static void on_retention_timer(void *data)
     a->jobs++;
     a->dropping = true;
     store_apply(a->store, drop_work, on_dropped, j);
+}
+
+void audit_retention_consider(struct audit *a)
+{
+    const struct audit_options *o = &a->options;
+    uint64_t kept = a->head.seq - a->first_seq + 1;
+    if (o->retention_records && !a->dropping && kept > o->retention_records + o->checkpoint_records)
+        loop_timer_start(&a->retention_timer, RETENTION_SOON);
 }
 
 void audit_retention_init(struct audit *a)

@@ -1,0 +1,345 @@
+/* The audit as a whole: what is written is chained, signed and proved; what a kill, a full disk or
+ * a second history does to it is seen. */
+#include <inttypes.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+
+#include "guard/audit-export.h"
+#include "guard/audit-internal.h"
+#include "guard/audit-record.h"
+#include "guard/identity.h"
+#include "tests/unit/audit-log.h"
+#include "tests/unit/tap.h"
+
+/* --- reading it back */
+
+struct pages {
+    struct strbuf text;
+    size_t n;
+    uint64_t next, head;
+    bool done, more;
+};
+
+static void on_page(void *data, const struct audit_page *page, const struct error *err)
+{
+    struct pages *p = data;
+    p->done = true;
+    if (err) {
+        printf("# %s\n", err->message);
+        return;
+    }
+    strbuf_append(&p->text, page->text.data, page->text.len);
+    p->n += page->n;
+    p->next = page->next;
+    p->more = page->more;
+    p->head = page->head;
+}
+
+static size_t query(struct audit_log *log, struct audit_filter *f, struct strbuf *ret)
+{
+    struct pages p = {.text = STRBUF_INIT(64 * 1024 * 1024), .more = true};
+    while (p.more) {
+        p.done = false;
+        audit_query(log->audit, f, on_page, &p);
+        while (!p.done)
+            uv_run(&log->loop, UV_RUN_ONCE);
+        f->since = p.next;
+        if (f->limit)
+            break;
+    }
+    if (ret)
+        *ret = p.text;
+    else
+        strbuf_done(&p.text);
+    return p.n;
+}
+
+static size_t count(struct audit_log *log, const char *kind, const char *call_id)
+{
+    struct audit_filter f = {.kind = kind, .call_id = call_id};
+    return query(log, &f, NULL);
+}
+
+static bool verify_store(struct audit_log *log, const char *path, struct audit_verifier *ret)
+{
+    struct error err = {0};
+    struct sqlite3 *db = audit_table_open(path, &err);
+    audit_verifier_init(ret, log->signer.public_key);
+    bool good = db && audit_verify_database(ret, db, &err) >= 0 && audit_verify_end(ret);
+    if (!good)
+        printf("# %s%s\n", ret->reason, err.message);
+    audit_table_close(db);
+    return good;
+}
+
+/* --- tests */
+
+static void test_chain(void)
+{
+    struct audit_log log = {.options = {.checkpoint_records = 100}};
+    struct error err = {0};
+    struct audit_verifier v;
+    struct checkpoint c = {0};
+    char path[128];
+    ok(audit_log_open(&log, &err) == 0, "opens: %s", err.message);
+    audit_log_fill(&log, 999);
+    ok(audit_log_checkpoint(&log, CHECKPOINT_PERIODIC, &c) && c.seq == 999, "signed up to 999");
+    ok(count(&log, NULL, NULL) == 999, "all are read");
+    ok(count(&log, "intent", NULL) == 333, "by kind");
+    ok(count(&log, "exited", "call-7") == 1, "by call");
+    ok(count(&log, "exited", "call-\"") == 0, "by a call that is none");
+    snprintf(path, sizeof(path), "%s/state.db", log.dir);
+    ok(verify_store(&log, path, &v) && v.n_records == 999 && v.last.seq == 999,
+       "the database verifies");
+    audit_verifier_done(&v);
+    audit_log_close(&log);
+    ok(audit_log_open(&log, &err) == 0, "opens again: %s", err.message);
+    audit_log_fill(&log, 3);
+    ok(audit_log_checkpoint(&log, CHECKPOINT_PERIODIC, &c) && c.seq == 1002,
+       "goes on where it was");
+    ok(verify_store(&log, path, &v), "and verifies");
+    audit_verifier_done(&v);
+    audit_log_close(&log);
+    audit_log_remove(&log);
+}
+
+static void test_signer_rules(void)
+{
+    struct audit_log log = {0};
+    struct error err = {0};
+    struct checkpoint a, b;
+    char why[256];
+    audit_log_open(&log, &err);
+    struct plan_sign ask = {.purpose = CHECKPOINT_PERIODIC, .seq = 10, .head = {1}};
+    ok(signer_sign(&log.signer, &ask, &a, why, sizeof(why)) == 0, "10 is signed");
+    ok(signer_sign(&log.signer, &ask, &b, why, sizeof(why)) == 0 && !memcmp(&a, &b, sizeof(a)),
+       "asked again it is the same signature");
+    ask.head[0] = 2;
+    ok(signer_sign(&log.signer, &ask, &b, why, sizeof(why)) == -ESTALE,
+       "another history of 10 is not signed: %s", why);
+    ask.seq = 9;
+    ok(signer_sign(&log.signer, &ask, &b, why, sizeof(why)) == -ESTALE, "nor is 9");
+    ask = (struct plan_sign){.purpose = CHECKPOINT_EXPORT, .seq = 10, .head = {1}};
+    ok(signer_sign(&log.signer, &ask, &b, why, sizeof(why)) == -ESTALE,
+       "nor 10 for another purpose");
+    signer_close(&log.signer);
+    _cleanup_close_ int fd = open(log.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    ok(signer_open(&log.signer, fd, &err) == 0 && log.signer.last.seq == 10,
+       "it remembers after a restart");
+    ok(signer_sign(&log.signer, &ask, &b, why, sizeof(why)) == -ESTALE, "and refuses as before");
+    ask.seq = 11;
+    ok(signer_sign(&log.signer, &ask, &b, why, sizeof(why)) == 0 && b.prev_seq == 10,
+       "11 follows 10");
+    struct stat st;
+    ok(fstatat(fd, "audit.key", &st, 0) == 0 && (st.st_mode & 07777) == 0600, "the key is 0600");
+    audit_close(log.audit);
+    store_close(log.store);
+    signer_close(&log.signer);
+    audit_log_remove(&log);
+}
+
+/* A child writes and is killed; the parent finds everything that was acknowledged. */
+static void test_kill(const char *what, bool torn)
+{
+    struct audit_log log = {.options = {.checkpoint_records = 50}};
+    struct error err = {0};
+    struct audit_verifier v;
+    char path[160];
+    uint64_t *acknowledged =
+        mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    strcpy(log.dir, "/tmp/mas-audit-XXXXXX");
+    if (!mkdtemp(log.dir))
+        return;
+    pid_t pid = fork();
+    if (pid == 0) {
+        audit_log_open(&log, &err);
+        for (size_t i = 0;; i++) {
+            char call[AUDIT_CALL_ID_SIZE];
+            snprintf(call, sizeof(call), "call-%zu", i);
+            struct audit_record r = {.kind = "intent", .call_id = call};
+            audit_write(log.audit, &r, acknowledged, &err);
+            if (i % 64 == 0)
+                uv_run(&log.loop, UV_RUN_NOWAIT);
+        }
+    }
+    while (*(volatile uint64_t *)acknowledged < 20000)
+        usleep(1000);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    if (torn) {
+        for (int i = 0; i < 2; i++) {
+            snprintf(path, sizeof(path), "%s/audit-%d.log", log.dir, i);
+            struct stat st;
+            int fd = open(path, O_WRONLY | O_APPEND);
+            if (fd >= 0 && fstat(fd, &st) == 0 && st.st_size && write(fd, "{\"seq\":9", 8) != 8)
+                perror(path);
+            close(fd);
+        }
+    }
+    ok(audit_log_open(&log, &err) == 0, "%s: opens: %s", what, err.message);
+    size_t n = count(&log, "intent", NULL), damage = count(&log, "damage", NULL);
+    ok(n >= *acknowledged && n <= *acknowledged + 1, "%s: all %" PRIu64 " are there (%zu)", what,
+       *acknowledged, n);
+    ok(!damage == !torn, "%s: torn lines are told of (%zu)", what, damage);
+    ok(audit_is_open(log.audit, "call-5"), "%s: an open call is known", what);
+    audit_log_checkpoint(&log, CHECKPOINT_PERIODIC, NULL);
+    snprintf(path, sizeof(path), "%s/state.db", log.dir);
+    ok(verify_store(&log, path, &v) && v.n_records == n + damage, "%s: it verifies", what);
+    audit_verifier_done(&v);
+    audit_log_close(&log);
+    audit_log_remove(&log);
+    munmap(acknowledged, 4096);
+}
+
+static bool lives(void *data, const char *call_id)
+{
+    return strcmp(call_id, data) == 0;
+}
+
+static void write_kind(struct audit_log *log, const char *kind, const char *call)
+{
+    struct audit_record r = {.kind = kind, .call_id = call};
+    audit_note(log->audit, &r);
+}
+
+static void test_settle(void)
+{
+    struct audit_log log = {0};
+    struct error err = {0};
+    audit_log_open(&log, &err);
+    write_kind(&log, "intent", "call-dead");
+    write_kind(&log, "intent", "call-done");
+    write_kind(&log, "intent", "call-alive");
+    write_kind(&log, "exited", "call-done");
+    write_kind(&log, "exited", "call-never");
+    audit_log_close(&log);
+    ok(audit_log_open(&log, &err) == 0, "opens");
+    ok(audit_is_open(log.audit, "call-dead") && audit_is_open(log.audit, "call-alive") &&
+           !audit_is_open(log.audit, "call-done"),
+       "open calls are known after a start");
+    audit_settle(log.audit, lives, (void *)"call-alive");
+    ok(count(&log, "interrupted", "call-dead") == 1, "a dead one is interrupted");
+    ok(count(&log, "interrupted", NULL) == 1, "and no other");
+    write_kind(&log, "exited", "call-alive");
+    write_kind(&log, "exited", "call-alive");
+    write_kind(&log, "exited", "call-dead");
+    ok(count(&log, "exited", NULL) == 2, "an end is recorded once, and only of what began");
+    audit_log_close(&log);
+    audit_log_remove(&log);
+}
+
+/* On a file system of a few pages. */
+static void test_full_disk(void)
+{
+    struct audit_log log = {0};
+    struct error err = {0};
+    struct audit_file file;
+    char dir[] = "/tmp/mas-audit-XXXXXX", line[4096];
+    if (!mkdtemp(dir) || mount("tmpfs", dir, "tmpfs", 0, "size=64k") < 0) {
+        ok(true, "full disk # SKIP needs mount()");
+        rmdir(dir);
+        return;
+    }
+    audit_file_open(&file, dir, &err);
+    memset(line, 'x', sizeof(line));
+    line[sizeof(line) - 1] = '\n';
+    int r = 0;
+    size_t n = 0;
+    for (; r >= 0 && n < 100; n++)
+        r = audit_file_append(&file, line, sizeof(line), n + 1, false, &err);
+    ok(r < 0 && err.code == ERROR_NO_SPACE, "a full disk refuses: %s", err.message);
+    struct stat st;
+    ok(fstat(file.parts[0].fd, &st) == 0 && (size_t)st.st_size == (n - 1) * sizeof(line),
+       "and leaves whole lines");
+    audit_file_close(&file);
+    umount(dir);
+    rmdir(dir);
+    (void)log;
+}
+
+static void test_read_only(void)
+{
+    struct audit_log log = {0};
+    struct error err = {0};
+    audit_log_open(&log, &err);
+    write_kind(&log, "intent", "call-1");
+    int saved = dup(log.audit->file.parts[0].fd), null = open("/dev/full", O_WRONLY);
+    dup2(null, log.audit->file.parts[0].fd);
+    struct audit_record intent = {.kind = "intent", .call_id = "call-2"};
+    ok(audit_write(log.audit, &intent, NULL, &err) < 0, "an intent is refused: %s", err.message);
+    write_kind(&log, "exited", "call-1");
+    ok(!audit_is_open(log.audit, "call-1") && !audit_is_open(log.audit, "call-2"),
+       "an end waits; what was refused is not open");
+    dup2(saved, log.audit->file.parts[0].fd);
+    struct error none = {0};
+    ok(audit_write(log.audit, &intent, NULL, &none) == 0, "with room again it is taken");
+    ok(count(&log, "exited", "call-1") == 1, "and what waited was written");
+    close(saved);
+    close(null);
+    audit_log_close(&log);
+    audit_log_remove(&log);
+}
+
+static void test_retention(void)
+{
+    struct audit_log log = {.options = {.checkpoint_records = 100, .retention_records = 500}};
+    struct error err = {0};
+    struct audit_verifier v;
+    char path[128];
+    audit_log_open(&log, &err);
+    for (int i = 0; i < 20; i++) {
+        audit_log_fill(&log, 99);
+        audit_log_checkpoint(&log, CHECKPOINT_PERIODIC, NULL);
+    }
+    int64_t end = uv_hrtime() / 1000000 + 5000;
+    while (count(&log, "retention", NULL) == 0 && (int64_t)(uv_hrtime() / 1000000) < end)
+        uv_run(&log.loop, UV_RUN_NOWAIT);
+    snprintf(path, sizeof(path), "%s/state.db", log.dir);
+    audit_log_checkpoint(&log, CHECKPOINT_PERIODIC, NULL);
+    ok(verify_store(&log, path, &v) && v.base_seq > 0 && v.n_records >= 500 && v.n_records < 2000,
+       "old records go, and the rest is proved from a signed base on");
+    audit_verifier_done(&v);
+    audit_log_close(&log);
+    audit_log_remove(&log);
+}
+
+static void test_record_form(void)
+{
+    struct strbuf b = STRBUF_INIT(AUDIT_RECORD_MAX);
+    struct identity who = {.key = "key-1", .name = "a \"b\"\n\xff", .authenticated = true};
+    struct audit_record r = {.kind = "intent", .who = &who, .call_id = "call-1", .tool = "exec"};
+    ok(audit_record_format(&r, 7, 0, &b) == 0 &&
+           strcmp(b.data, "{\"seq\":7,\"time\":\"1970-01-01T00:00:00Z\",\"kind\":\"intent\","
+                          "\"key\":\"key-1\",\"name\":\"a \\\"b\\\"\\u000a\xef\xbf\xbd\","
+                          "\"auth\":\"key\",\"call\":\"call-1\",\"tool\":\"exec\"}") == 0,
+       "canonical: %s", b.data ? b.data : "");
+    struct audit_member m;
+    ok(audit_record_find(b.data, b.len, "tool", &m) && m.text_len == 4, "a member is found");
+    ok(!audit_record_find(b.data, b.len, "rule", &m), "an absent one is not");
+    r.kind = "gossip";
+    ok(audit_record_format(&r, 7, 0, &b) == -EINVAL, "an unknown kind is refused");
+    char *big = xcalloc(1, 2 * AUDIT_RECORD_MAX);
+    memset(big, '1', 2 * AUDIT_RECORD_MAX - 1);
+    r = (struct audit_record){.kind = "intent", .details_text = big};
+    ok(audit_record_format(&r, 7, 0, &b) == 0 && strstr(b.data, "\"omitted_bytes\":131071") &&
+           b.data[b.len - 1] == '}',
+       "details that do not fit are named by their digest");
+    free(big);
+    strbuf_done(&b);
+}
+
+int main(void)
+{
+    test_record_form();
+    test_chain();
+    test_signer_rules();
+    test_kill("killed", false);
+    test_kill("torn", true);
+    test_settle();
+    test_full_disk();
+    test_read_only();
+    test_retention();
+    return tap_done();
+}
