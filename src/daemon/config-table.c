@@ -214,6 +214,21 @@ const struct config_key config_keys[] = {
      .offset = FIELD(conformance_fixtures, bool), .fallback = "false",
      .help = "offer what MCP's conformance suite asks for"},
 
+    GROUP("Audit"),
+    BOOL(audit, "true", "record what happens; what cannot be recorded does not run"),
+    CHOICE(audit_fsync, "never", "never|batch|always",
+           "when records are forced to disk, beside before each checkpoint: batch is within "
+           "milliseconds, always is before the call goes on"),
+    INT(audit_checkpoint_records, "10000", 0, 1000000000,
+        "records after which the warden signs the newest; 0: only by time"),
+    DURATION(audit_checkpoint_interval, "10s", 0, 365 * DAYS,
+             "how long a record may wait to be signed; 0: only by count"),
+    PATH(audit_checkpoint_file, NULL, "the warden appends every checkpoint to this file too"),
+    BOOL(audit_checkpoint_syslog, "false", "the warden sends every checkpoint to syslog too"),
+    DURATION(audit_retention, "9600h", 0, 36500 * DAYS, "how long records are kept; 0: for ever"),
+    INT(audit_retention_records, "0", 0, 1000000000000,
+        "older records that are kept in any case"),
+
     GROUP("Commands"),
     {.name = "use_async_exec", .alias = "async_exec", .type = CONFIG_BOOL,
      .offset = FIELD(use_async_exec, bool), .fallback = "true",

@@ -97,6 +97,12 @@ struct config {
     int64_t mcp_session_ttl_ms, mcp_client_timeout_ms, mcp_stream_after_ms, mcp_replay_ttl_ms;
     int64_t mcp_keepalive_ms, mcp_retry_ms;
 
+    /* audit */
+    bool audit, audit_checkpoint_syslog;
+    char *audit_fsync, *audit_checkpoint_file;
+    int64_t audit_checkpoint_records, audit_checkpoint_interval_ms;
+    int64_t audit_retention_ms, audit_retention_records;
+
     /* commands and their output */
     bool use_async_exec;
     int64_t exec_timeout_ms, exec_max_timeout_ms;

@@ -182,6 +182,10 @@ static int stage_warden(struct daemon *d, struct error *err)
     o.process_enabled = config_process_enabled(c);
     o.process_uid = d->supervise.privileged ? DROP_PROCESS_UID : geteuid();
     o.process_gid = d->supervise.privileged ? DROP_PROCESS_UID : getegid();
+    /* A temporary directory, and every proof with it, is gone when the daemon is. */
+    o.sign_audit = c->audit && !d->state.temporary;
+    o.audit_checkpoint_file = c->audit_checkpoint_file;
+    o.audit_checkpoint_syslog = c->audit_checkpoint_syslog;
     o.runner_fd = d->programs.runner;
     o.toolnet_fd = d->programs.toolnet;
     set_ceiling(&o.ceiling, c);

@@ -16,6 +16,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/map.h"
+#include "daemon/audit-wiring.h"
 #include "daemon/config.h"
 #include "daemon/line-mode.h"
 #include "daemon/policy-file.h"
@@ -56,7 +57,7 @@ struct control {
     struct mcp_stdio *mcp_stdio;
     const struct mcp_catalog *catalogs[MCP_CATALOGS_MAX];
     struct loop_signal sigterm, sighup;
-    struct loop_timer drain_timer;
+    struct loop_timer drain_timer, settle_timer;
     int stops; /* SIGTERMs seen */
     bool deleting;
     int status;
@@ -262,9 +263,8 @@ static int make_server(struct control *k, struct error *err)
 
 /* --- the end */
 
-static void on_manager_closed(void *data)
+static void close_rest(struct control *k)
 {
-    struct control *k = data;
     if (k->server)
         http_server_close(k->server);
     warden_client_close(k->warden);
@@ -273,7 +273,28 @@ static void on_manager_closed(void *data)
     loop_signal_close(&k->sighup, NULL, NULL);
     policy_file_close(k->policy);
     loop_timer_close(&k->drain_timer, NULL, NULL);
+    loop_timer_close(&k->settle_timer, NULL, NULL);
     uv_stop(k->ctx->loop);
+}
+
+static void on_last_checkpoint(void *data, const struct checkpoint *c, const struct error *err)
+{
+    (void)c;
+    if (err)
+        log_warn("%s", err->message);
+    close_rest(data);
+}
+
+/* What has happened until now is signed while there is somebody to sign it. */
+static void on_manager_closed(void *data)
+{
+    struct control *k = data;
+    struct audit_record stop = {.kind = "stop"};
+    audit_note(k->audit, &stop);
+    if (k->audit)
+        audit_checkpoint_now(k->audit, CHECKPOINT_PERIODIC, on_last_checkpoint, k);
+    else
+        close_rest(k);
 }
 
 static void delete_all(void *data)
@@ -337,20 +358,20 @@ static void wait_resumed(struct control *k)
         uv_run(k->ctx->loop, UV_RUN_ONCE);
 }
 
-/* A call over lines ends with its process, and so does what there is to prove about it. */
-static int open_audit(struct control *k, struct error *err)
-{
-    struct audit_options o = {.loop = k->ctx->loop};
-    if (!k->store)
-        return 0;
-    k->audit = audit_open(k->ctx->state_path, k->store, NULL, &o, err);
-    return k->audit ? 0 : -1;
-}
-
 static bool call_lives(void *data, const char *call_id)
 {
     struct control *k = data;
     return manager_runs_call(k->manager, call_id);
+}
+
+/* A runner that is slow to answer may still know of a call. */
+static void settle_calls(void *data)
+{
+    struct control *k = data;
+    if (manager_is_resuming(k->manager))
+        loop_timer_start(&k->settle_timer, RESUME_MS);
+    else
+        audit_settle(k->audit, call_lives, k);
 }
 
 /* What every call passes: the audit, approvals, and the operator's policy. */
@@ -401,13 +422,15 @@ static int control_init(struct control *k, struct error *err)
     /* A call over lines ends with its process: nothing of it is there to come back to. */
     if (!ctx->line_mode && !(k->store = store_open(ctx->state_path, ctx->loop, err)))
         return -1;
-    if (open_keys(k, err) < 0 || open_audit(k, err) < 0 || make_gate(k, err) < 0)
+    if (open_keys(k, err) < 0 || audit_wire(k->ctx, k->warden, k->store, &k->audit, err) < 0 ||
+        make_gate(k, err) < 0)
         return -1;
     k->manager = make_manager(k, journal_dir);
     if (restore(k, err) < 0)
         return -1;
     wait_resumed(k);
-    audit_settle(k->audit, call_lives, k);
+    loop_timer_init(&k->settle_timer, ctx->loop, settle_calls, k);
+    settle_calls(k);
     k->api = make_api(k);
     loop_timer_init(&k->drain_timer, ctx->loop, delete_all, k);
     loop_signal_init(&k->sigterm, ctx->loop, SIGTERM, on_stop_signal, k);

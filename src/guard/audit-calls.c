@@ -80,7 +80,7 @@ void audit_settle(struct audit *a, bool (*lives)(void *data, const char *call_id
     size_t n = 0;
     list_for_each_safe(c, &a->open_in_order, struct open_call, node)
     {
-        if (lives(data, c->call_id))
+        if (c->seq > a->recovered_seq || lives(data, c->call_id))
             continue;
         char call_id[AUDIT_CALL_ID_SIZE];
         memcpy(call_id, c->call_id, sizeof(call_id));

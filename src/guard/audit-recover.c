@@ -210,6 +210,7 @@ int audit_recover(struct audit *a, struct error *err)
     r = r < 0 ? r : chain_tail(&v, err);
     r = r < 0 ? r : empty_file(&v, err);
     r = r < 0 ? r : read_open_calls(&v, err);
+    a->recovered_seq = a->seq;
     r = r < 0 ? r : meet_signer(&v, err);
     if (r >= 0)
         tell(&v);

@@ -260,6 +260,16 @@ const struct plan_reply *warden_client_probed_oci(const struct warden_client *c,
     return &c->probed_oci[b];
 }
 
+int warden_client_signed(struct warden_client *c, struct plan_reply *ret, struct error *err)
+{
+    int r = ask_blocking(c, PLAN_SIGN, OCI_NONE, ret, NULL, NULL, err);
+    if (r >= 0 && ret->error) {
+        ret->message[sizeof(ret->message) - 1] = 0;
+        return error_set(err, ERROR_UNAVAILABLE, 0, "audit: %s", ret->message);
+    }
+    return r;
+}
+
 struct map *warden_client_list(struct warden_client *c, struct error *err)
 {
     struct plan_reply reply;

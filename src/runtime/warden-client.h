@@ -22,6 +22,8 @@ typedef void (*warden_exit_fn)(void *data, const struct plan_reply *event);
 void warden_client_on_exit(struct warden_client *c, const char *id, warden_exit_fn fn, void *data);
 /* Asks at start, blocking, what the host can enforce. */
 int warden_client_probe(struct warden_client *c, struct plan_reply *ret, struct error *err);
+/* Asks at start, blocking, for the newest checkpoint of the audit and the public key. */
+int warden_client_signed(struct warden_client *c, struct plan_reply *ret, struct error *err);
 /* Asks at start, blocking, which sandboxes live: ids as keys and values of a new map; the caller
  * frees the values and the map. */
 struct map *warden_client_list(struct warden_client *c, struct error *err);
