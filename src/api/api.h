@@ -10,6 +10,7 @@
 #include "tool/tool.h"
 
 struct api;
+struct audit;
 struct error;
 struct gate;
 struct identity;
@@ -21,6 +22,7 @@ struct api_options {
     uv_loop_t *loop;
     struct manager *manager;
     struct gate *gate;
+    struct audit *audit; /* NULL: none is kept */
     /* Reads the operator's policy again; done comes once. */
     void (*reload_policy)(void *data, const struct identity *who,
                           void (*done)(void *data, bool changed, const struct error *err),

@@ -61,6 +61,12 @@ void handle_key_add(struct api_request *req);
 void handle_key_revoke(struct api_request *req);
 void handle_key_rotate(struct api_request *req);
 void handle_identity(struct api_request *req);
+/* audit.c */
+bool audit_is_on(struct api_request *req); /* false after answering that it is not */
+void handle_audit(struct api_request *req);
+void handle_audit_checkpoint(struct api_request *req);
+/* audit-export.c */
+void handle_audit_export(struct api_request *req);
 /* status.c */
 void handle_healthz(struct api_request *req);
 void handle_metrics(struct api_request *req);

@@ -106,6 +106,14 @@ const struct route routes[] = {
     {POST_, "/v1/keys/{id}/rotate", STYLE_NATIVE, ROUTE_BODY_OPTIONAL, handle_key_rotate,
      "give a key another secret", ROLE_ADMIN},
 
+    /* audit */
+    {GET_, "/v1/audit", STYLE_NATIVE, 0, handle_audit, "records of the audit as NDJSON or SSE",
+     ROLE_AUDITOR | ROLE_ADMIN},
+    {GET_, "/v1/audit/checkpoint", STYLE_NATIVE, 0, handle_audit_checkpoint,
+     "the newest record's hash, signed", ROLE_AUDITOR | ROLE_ADMIN},
+    {GET_, "/v1/audit/export", STYLE_NATIVE, 0, handle_audit_export,
+     "the audit with all that proves it", ROLE_AUDITOR | ROLE_ADMIN},
+
     /* for protocol test suites */
     {POST_, "/v1/debug/echo", STYLE_NATIVE, ROUTE_RAW | ROUTE_DEBUG, handle_debug_echo,
      "echo a body", ROLES_ALL},

@@ -158,6 +158,7 @@ static struct api *make_api(struct control *k)
     const struct config *c = k->ctx->config;
     struct api_options o = {
         .loop = k->ctx->loop,
+        .audit = k->audit,
         .manager = k->manager,
         .gate = k->gate,
         .reload_policy = on_reload_policy,
