@@ -18,6 +18,13 @@ struct http_request;
 struct keys;
 struct sandbox;
 
+/* What the tools of MCP give a model at once. */
+struct mcp_limits {
+    size_t output_bytes;         /* of stdout and of stderr, by default */
+    size_t transfer_bytes;       /* of a file */
+    uint64_t command_timeout_ms; /* of a command that is waited for, by default */
+};
+
 struct api_options {
     uv_loop_t *loop;
     struct manager *manager;
@@ -41,6 +48,7 @@ struct api_options {
     bool async_exec; /* contract B's default */
     size_t max_body_bytes, max_upload_bytes, max_output_bytes;
     uint64_t exec_timeout_ms, exec_max_timeout_ms; /* 0: none */
+    struct mcp_limits mcp;
     const char *cache_mode, *cache_hostpath, *volume_mode;
     pid_t warden_pid;
     size_t max_idempotency_keys;

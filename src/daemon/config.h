@@ -96,6 +96,7 @@ struct config {
     int64_t mcp_queue_bytes, mcp_replay_bytes, mcp_buffer_total_bytes;
     int64_t mcp_session_ttl_ms, mcp_client_timeout_ms, mcp_stream_after_ms, mcp_replay_ttl_ms;
     int64_t mcp_keepalive_ms, mcp_retry_ms;
+    int64_t mcp_output_bytes, mcp_transfer_bytes, mcp_command_timeout_ms;
 
     /* audit */
     bool audit, audit_checkpoint_syslog;

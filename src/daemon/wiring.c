@@ -25,6 +25,7 @@
 #include "guard/keys.h"
 #include "loop/loop.h"
 #include "mcp/mcp.h"
+#include "mcp/tools/catalog.h"
 #include "net/http.h"
 #include "runtime/choose.h"
 #include "runtime/warden-client.h"
@@ -178,6 +179,9 @@ static struct api *make_api(struct control *k)
         .max_output_bytes = OUTPUT_MAX_BYTES,
         .exec_timeout_ms = (uint64_t)c->exec_timeout_ms,
         .exec_max_timeout_ms = (uint64_t)c->exec_max_timeout_ms,
+        .mcp = {.output_bytes = (size_t)c->mcp_output_bytes,
+                .transfer_bytes = (size_t)c->mcp_transfer_bytes,
+                .command_timeout_ms = (uint64_t)c->mcp_command_timeout_ms},
         .cache_mode = c->cache_mode,
         .cache_hostpath = c->cache_hostpath,
         .volume_mode = c->volume_mode,
@@ -198,6 +202,7 @@ static int make_mcp(struct control *k, struct error *err)
 {
     const struct config *c = k->ctx->config;
     size_t n = 0;
+    k->catalogs[n++] = &mcp_sandbox_catalog;
     if (c->conformance_fixtures)
         k->catalogs[n++] = &mcp_fixtures;
     struct mcp_options o = {
@@ -407,12 +412,12 @@ static int control_init(struct control *k, struct error *err)
         return error_set(err, ERROR_INTERNAL, errno, "open '%s'", ctx->state_path);
     default_spec_fill(&k->default_spec, ctx->config);
     k->warden = warden_client_new(ctx->loop, ctx->warden_sock);
-    k->host = (struct runtime_host){.warden = k->warden,
-                                    .mounts_allow = ctx->config->mounts_allow,
-                                    .process_enabled = config_process_enabled(ctx->config),
-                                    .oci_runtime = ctx->config->oci_runtime,
-                                    .min_isolation = (enum isolation)isolation_parse(
-                                        ctx->config->min_isolation)};
+    k->host = (struct runtime_host){
+        .warden = k->warden,
+        .mounts_allow = ctx->config->mounts_allow,
+        .process_enabled = config_process_enabled(ctx->config),
+        .oci_runtime = ctx->config->oci_runtime,
+        .min_isolation = (enum isolation)isolation_parse(ctx->config->min_isolation)};
     if (warden_client_probe(k->warden, &probed, err) < 0)
         return -1;
     if (!runtime_find(ctx->config->runtime))

@@ -35,6 +35,7 @@ static void copy_spec(struct run *run, const struct exec_spec *s)
     run->spec.env = s->env ? strv_copy(s->env) : NULL;
     run->spec.env_whitelist = s->env_whitelist ? strv_copy(s->env_whitelist) : NULL;
     run->spec.cwd = s->cwd ? xstrdup(s->cwd) : NULL;
+    run->spec.stdin_data = NULL;
     if (s->stdin_len) {
         char *data = xcalloc(1, s->stdin_len);
         memcpy(data, s->stdin_data, s->stdin_len);

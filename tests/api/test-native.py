@@ -53,6 +53,14 @@ def output(path):
 
 # --- run
 
+@test("an empty stdin is an end of input, and nobody's memory")
+def empty_stdin():
+    d = shared_daemon()
+    pid = d.get("/v1/status").json["pid"]
+    equal(d.run("sh", "-c", "cat; echo end", stdin="")["stdout"], "end\n")
+    equal(d.get("/v1/status").json["pid"], pid)
+
+
 @test("run: a command, every member of the answer")
 def _():
     r = daemon().run("sh", "-c", "echo out; echo err >&2; exit 3")

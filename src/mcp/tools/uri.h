@@ -1,0 +1,22 @@
+/* Addresses of resources: sandbox://SANDBOX/file/PATH and sandbox://SANDBOX/exec/ID/STREAM. */
+#pragma once
+
+#include <stdbool.h>
+
+struct exec;
+
+#define URI_PREFIX "sandbox://"
+
+struct uri {
+    char *sandbox;
+    char *path;    /* of a file, absolute; NULL for a log */
+    char *exec_id; /* of a log; NULL for a file */
+    int stream;    /* of a log: 1 stdout, 2 stderr */
+};
+
+/* 0 with ret filled (uri_done() frees it), or -EINVAL. Percent-encoding is undone. */
+int uri_parse(const char *text, struct uri *ret);
+void uri_done(struct uri *u);
+/* Heap. */
+char *uri_format_log(const struct exec *e, int stream);
+char *uri_format_file(const char *sandbox, const char *path);
