@@ -57,7 +57,7 @@ def _():
         for limits in ({}, {"memory_mb": 64, "disk_mb": 200}):
             with d.sandbox(limits=limits) as sb:
                 sb.sh("echo x > /dev/shm/x; (setsid sleep 2236067 &) >/dev/null 2>&1 </dev/null")
-                check(processes("sleep 2236067"), "control: it runs")
+                wait_for(lambda: processes("sleep 2236067"), "control: it runs")
         equal(processes("sleep 2236067"), [])
         wait_for(lambda: (mounts(), loops(), len(sandbox_cgroups()),
                           sorted(os.listdir("/dev/shm"))) == before, "all is as before", 3)
@@ -165,7 +165,10 @@ def _():
                      "/proc", "/dev/vda", "/etc/shadow"):
             check(not os.path.exists(root + path), f"{path} is in the control plane's root")
         for fd in os.listdir(f"/proc/{pid}/fd"):
-            target = os.readlink(f"/proc/{pid}/fd/{fd}")
+            try:
+                target = os.readlink(f"/proc/{pid}/fd/{fd}")
+            except FileNotFoundError:  # closed since
+                continue
             check(not re.match(r"/(sys|proc/|dev/(?!null|urandom|random))", target), target)
 
 
