@@ -43,6 +43,11 @@ static json_t *parse(const char *data, size_t len, size_t flags, struct error *e
         error_set(err, ERROR_INVALID, 0, "invalid JSON: empty");
         return NULL;
     }
+    /* jansson takes it for the end. */
+    if (memchr(data, 0, len)) {
+        error_set(err, ERROR_INVALID, 0, "invalid JSON: a NUL byte");
+        return NULL;
+    }
     if (check_depth(data, len, err) < 0)
         return NULL;
     json_t *value = json_loadb(data, len, JSON_DECODE_ANY | flags, &je);

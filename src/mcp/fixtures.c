@@ -78,14 +78,17 @@ static void tool_echo(struct mcp_call *call)
         call, json_pack("{s:O}", "text", json_object_get(mcp_call_arguments(call), "text")), NULL);
 }
 
-/* So many bytes of answer, for readers that do not read. */
+/* An answer of so many bytes, and log messages before it: for readers that do not read. */
 static void tool_flood(struct mcp_call *call)
 {
-    size_t n = (size_t)json_integer_value(json_object_get(mcp_call_arguments(call), "bytes"));
-    char *text = xcalloc(1, n + 1);
+    const json_t *arguments = mcp_call_arguments(call);
+    size_t n = (size_t)json_integer_value(json_object_get(arguments, "bytes"));
+    json_int_t logs = json_integer_value(json_object_get(arguments, "logs"));
+    _cleanup_free_ char *text = xcalloc(1, n + 1);
     memset(text, 'x', n);
+    for (json_int_t i = 0; i < logs; i++)
+        mcp_call_log(call, MCP_INFO, NULL, text);
     mcp_call_finish_text(call, false, text);
-    free(text);
 }
 
 #define DIALECT_SCHEMA                                                                             \
@@ -98,7 +101,8 @@ static void tool_flood(struct mcp_call *call)
     ",\"additionalProperties\":false}"
 #define FLOOD_INPUT                                                                                \
     "{\"type\":\"object\",\"properties\":{\"bytes\":{\"type\":\"integer\",\"minimum\":0,"          \
-    "\"maximum\":67108864}},\"required\":[\"bytes\"],\"additionalProperties\":false}"
+    "\"maximum\":67108864},\"logs\":{\"type\":\"integer\",\"minimum\":0,\"maximum\":1000000}},"    \
+    "\"required\":[\"bytes\"],\"additionalProperties\":false}"
 #define SLEEP_INPUT                                                                                \
     "{\"type\":\"object\",\"properties\":{\"ms\":{\"type\":\"integer\",\"minimum\":0,"             \
     "\"maximum\":600000}},\"required\":[\"ms\"],\"additionalProperties\":false}"

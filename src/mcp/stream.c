@@ -184,12 +184,19 @@ static struct event *event_new(struct stream *st, const char *data, size_t len)
     return e;
 }
 
+/* Where all of them together have too much, what is sent already goes, first of all our own. */
 static bool has_room(struct stream *st, size_t len)
 {
     struct mcp *m = st->mcp;
     if (m->buffered + len <= m->o.buffer_total_bytes)
         return true;
     evict(st->session, 0);
+    list_for_each(s, &m->all, struct mcp_session, node)
+    {
+        if (m->buffered + len <= m->o.buffer_total_bytes)
+            return true;
+        evict(s, 0);
+    }
     return m->buffered + len <= m->o.buffer_total_bytes;
 }
 
@@ -371,7 +378,9 @@ static void on_answer(struct outlet *o, const char *text, size_t len)
 static bool is_full(const struct outlet *o)
 {
     const struct stream *st = container_of(o, struct stream, outlet);
-    return !st->session || st->unsent > st->mcp->o.queue_bytes;
+    const struct mcp *m = st->mcp;
+    return !st->session || st->unsent > m->o.queue_bytes ||
+           (st->unsent > 0 && m->buffered >= m->o.buffer_total_bytes);
 }
 
 static void interrupt(struct outlet *o)
