@@ -1,8 +1,8 @@
 # A thin front for Meson. `make demo` shows the main job; `make check` runs every test.
 BUILD ?= build
 
-.PHONY: all demo run check check-guest install bench soak fuzz asan clean deps-build deps-test deps-bench \
-    deps-guest
+.PHONY: all demo run check check-guest check-mcp install bench soak fuzz asan clean deps-build \
+    deps-test deps-bench deps-guest
 
 all: deps-build
 	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) >/dev/null
@@ -20,6 +20,10 @@ check: deps-test all
 # Debian's own kernel with cgroup version 2, in QEMU; not part of check.
 check-guest: deps-guest all
 	@scripts/check-guest.sh $(BUILD)
+
+# MCP's own conformance suite, inspector and SDK, from npm.
+check-mcp: deps-test all
+	@scripts/check-mcp.sh $(BUILD)
 
 install: all
 	@meson install -C $(BUILD)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what the project needs from Debian's packages, and only what is missing.
-# Usage: install-deps.sh build|test|bench|guest ...   (each of the first three includes the ones before
-# it; guest, for `make check-guest`, adds to test)
+# Usage: install-deps.sh build|test|bench|guest|mcp ...   (each of the first three includes the ones
+# before it; guest and mcp, for `make check-guest` and `make check-mcp`, add to test)
 set -eu
 
 build="gcc curl python3 libc6-dev pkg-config meson ninja-build libuv1-dev node-llhttp libwslay-dev libjansson-dev
@@ -11,6 +11,7 @@ test="curl python3 nodejs openssl crun runc runsc strace libc6-dev-i386 procps i
 libclang-rt-14-dev clang-format"
 bench="bubblewrap busybox-static wrk"
 guest="qemu-system-x86 cpio busybox-static"
+mcp="npm"
 
 want=$build
 for set in "$@"; do
@@ -19,7 +20,8 @@ for set in "$@"; do
     test) want="$want $test" ;;
     bench) want="$want $test $bench" ;;
     guest) want="$want $test $guest" ;;
-    *) echo "install-deps.sh: no package set '$set' (build, test, bench, guest)" >&2; exit 2 ;;
+    mcp) want="$want $test $mcp" ;;
+    *) echo "install-deps.sh: no package set '$set' (build, test, bench, guest, mcp)" >&2; exit 2 ;;
     esac
 done
 
