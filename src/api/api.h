@@ -51,6 +51,7 @@ struct api_options {
     struct mcp_limits mcp;
     const char *cache_mode, *cache_hostpath, *volume_mode;
     pid_t warden_pid;
+    uint64_t validate_timeout_ms;
     size_t max_idempotency_keys;
     uint64_t idempotency_ms;
 };

@@ -67,6 +67,8 @@ void handle_audit(struct api_request *req);
 void handle_audit_checkpoint(struct api_request *req);
 /* audit-export.c */
 void handle_audit_export(struct api_request *req);
+/* validate.c */
+void handle_validate(struct api_request *req);
 /* status.c */
 void handle_healthz(struct api_request *req);
 void handle_metrics(struct api_request *req);

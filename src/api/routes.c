@@ -96,6 +96,10 @@ const struct route routes[] = {
     {PUT_, SB "/files/tar", STYLE_NATIVE, ROUTE_RAW | ROUTE_EXECUTES, handle_tar_write,
      "upload a tar into a directory", ROLE_AGENT},
 
+    /* contract C: actions, approval, audit */
+    {POST_, "/api/validate", STYLE_C, ROUTE_BODY, handle_validate,
+     "what a text from outside tries", ROLES_ALL},
+
     /* keys */
     {GET_, "/v1/identity", STYLE_NATIVE, 0, handle_identity, "who asks, as the daemon sees it",
      ROLES_ALL},

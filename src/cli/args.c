@@ -57,6 +57,9 @@ static const struct flag_entry flags[] = {
                     "repeated)"},
     [FLAG_STATE_DIR] = {"state-dir", FLAG_KIND_TEXT, "DIR",
                         "work on the state directory of a daemon that is not running"},
+    [FLAG_SHOW] = {"show", FLAG_KIND_BOOL, NULL,
+                   "print the text with <U+202E> for what is invisible"},
+    [FLAG_STRIP] = {"strip", FLAG_KIND_BOOL, NULL, "print the text without what is invisible"},
 };
 static_assert(ELEMENTS(flags) == _FLAG_MAX, "a row per flag");
 static_assert(_FLAG_MAX <= 64, "flags of a command are a 64-bit mask");

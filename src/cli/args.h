@@ -42,6 +42,8 @@ enum flag {
     FLAG_EXPIRES,
     FLAG_QUOTA,
     FLAG_STATE_DIR,
+    FLAG_SHOW,
+    FLAG_STRIP,
     _FLAG_MAX,
 };
 #define FLAG_BIT(f)      (UINT64_C(1) << (FLAG_##f))

@@ -51,6 +51,11 @@ const struct command commands[] = {
      FLAGS_CONNECTION | FLAG_BIT(ID) | FLAG_BIT(EXEC_ID), 0, 0, false, cmd_exec_status},
     {"exec-cancel", GROUP_SANDBOX, "-id ID -exec-id E", "end an exec", NULL,
      FLAGS_CONNECTION | FLAG_BIT(ID) | FLAG_BIT(EXEC_ID), 0, 0, false, cmd_exec_cancel},
+    {"validate", GROUP_HOST, "[flags] [FILE]", "say what a text from outside tries",
+     "Of FILE or standard input: instructions to a model, hidden ones too, and characters that do "
+     "not\n"
+     "show. Exits with 1 when there is more than a little. Advice, not a wall. Needs no daemon.",
+     FLAG_BIT(JSON) | FLAG_BIT(SHOW) | FLAG_BIT(STRIP), 0, 1, false, cmd_validate},
     {"keys", GROUP_HOST, "add NAME | ls | rm ID | rotate ID", "make, list and end keys",
      "A key's secret is printed once, by add and rotate; the daemon keeps only a hash of it. rm "
      "and\n"

@@ -42,6 +42,7 @@ int cmd_ls(const struct args *a);
 int cmd_run(const struct args *a);
 int cmd_shell(const struct args *a);
 int cmd_status(const struct args *a);
+int cmd_validate(const struct args *a);
 int cmd_version(const struct args *a);
 
 /* For main(): help on everything, or on one command, to stdout. */

@@ -233,6 +233,10 @@ const struct config_key config_keys[] = {
     INT(audit_retention_records, "0", 0, 1000000000000,
         "older records that are kept in any case"),
 
+    GROUP("Validation"),
+    DURATION(validate_timeout, "2s", 1, HOURS,
+             "for looking at one text; what takes longer counts as not looked at"),
+
     GROUP("Commands"),
     {.name = "use_async_exec", .alias = "async_exec", .type = CONFIG_BOOL,
      .offset = FIELD(use_async_exec, bool), .fallback = "true",

@@ -40,6 +40,7 @@ struct config {
     char *tls_cert_pem, *tls_key_pem; /* their texts, read before the drop */
     bool require_keys;
     bool insecure;
+    int64_t validate_timeout_ms;
     int64_t max_keys, key_max_sandboxes, key_max_execs, key_requests_per_minute;
     char **allowed_origins;
     char **allowed_hosts_header;

@@ -186,6 +186,7 @@ static struct api *make_api(struct control *k)
         .cache_hostpath = c->cache_hostpath,
         .volume_mode = c->volume_mode,
         .warden_pid = k->ctx->warden_pid,
+        .validate_timeout_ms = (uint64_t)c->validate_timeout_ms,
         .max_idempotency_keys = IDEMPOTENCY_KEYS_MAX,
         .idempotency_ms = (uint64_t)c->exec_status_retention_ms,
         .tool = {.manager = k->manager,
