@@ -1,11 +1,13 @@
-/* Times several things side by side in one interleaved run, so that a noisy moment hits all of them:
- *   compare [-n ITERATIONS] [-r ROUNDS] 'NAME|spawn|PROGRAM ARG…' 'NAME|http|PORT|PATH|BODY' …
- * spawn: fork, exec, wait. http: one POST over a kept-alive connection, answer read whole.
- * Prints NAME, minimum and median in microseconds, separated by tabs. */
+/* Times several things side by side in one interleaved run, so that a noisy moment hits all of
+ * them: compare [-n ITERATIONS] [-r ROUNDS] 'NAME|spawn|PROGRAM ARG…' 'NAME|http|PORT|PATH|BODY' …
+ * spawn: fork, exec, wait; rare: the same, twice a round, for what takes long. http: one POST over
+ * a kept-alive connection, answer read whole. Prints NAME, minimum and median in microseconds,
+ * separated by tabs. */
 #include <arpa/inet.h>
 #include <err.h>
 #include <errno.h>
 #include <netinet/tcp.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,11 +18,13 @@
 
 #define THINGS_MAX 32
 #define ARGS_MAX   64
+#define RARELY     2
 
 struct thing {
     char *name;
     char *argv[ARGS_MAX]; /* spawn */
     int sock;             /* http; -1 for spawn */
+    bool rare;
     char *request;
     size_t request_len;
     double *samples;
@@ -101,7 +105,8 @@ static void parse_thing(struct thing *t, char *text, size_t max_samples)
     t->name = next_field(&text, "|");
     char *kind = next_field(&text, "|");
     t->sock = -1;
-    if (strcmp(kind, "spawn") == 0) {
+    t->rare = strcmp(kind, "rare") == 0;
+    if (strcmp(kind, "spawn") == 0 || t->rare) {
         size_t n = 0;
         for (char *word; n < ARGS_MAX - 1 && (word = strsep(&text, " "));)
             t->argv[n++] = word;
@@ -139,10 +144,10 @@ int main(int argc, char **argv)
     if (n > THINGS_MAX)
         errx(2, "at most %d things", THINGS_MAX);
     for (size_t i = 0; i < n; i++)
-        parse_thing(&things[i], argv[(size_t)optind + i], iterations * rounds);
+        parse_thing(&things[i], argv[(size_t)optind + i], (iterations + RARELY) * rounds);
     for (size_t r = 0; r < rounds; r++)
         for (size_t i = 0; i < n; i++)
-            for (size_t k = 0; k < iterations; k++) {
+            for (size_t k = 0; k < (things[i].rare ? RARELY : iterations); k++) {
                 double start = now_us();
                 if (things[i].sock >= 0)
                     do_http(&things[i]);

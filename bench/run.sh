@@ -1,8 +1,9 @@
 #!/bin/bash
 # Prints medians, minima and ratios from one interleaved run with peers from packages. Needs root.
-# ROUNDS (10) and ITERATIONS (20) can be set.
+# ROUNDS (10), ITERATIONS (20), SANDBOXES (1000) and SECONDS_A_LOAD (3) can be set.
 set -eu
 build=$(cd "$1" && pwd)
+here=$(cd "$(dirname "$0")" && pwd)
 # crun refuses this mix of cgroup v1 controllers and a v2 mount: hide the v2 mount from the peers.
 if [ -z "${BENCH_NS:-}" ]; then
     exec env BENCH_NS=1 unshare -m --propagation private "$0" "$build"
@@ -12,32 +13,64 @@ umount /sys/fs/cgroup/unified 2>/dev/null || true
 work=$(mktemp -d /var/tmp/mas-bench.XXXXXX)
 port=$((20000 + RANDOM % 20000))
 warm_port=$((port + 1))
-daemon=
-warm=
+bare_port=$((port + 2))
+pids=
 cleanup() {
-    for pid in $daemon $warm; do
+    for pid in $pids; do
         kill "$pid" 2>/dev/null && wait "$pid" 2>/dev/null
     done
-    crun delete -f "mas-bench-$$" 2>/dev/null
     runc delete -f "mas-bench-$$" 2>/dev/null
+    umount "$work/podman/overlay" 2>/dev/null
     rm -rf "$work"
 }
 trap cleanup EXIT
 
-# The same static program everywhere: busybox lies in /usr, which a sandbox sees too.
+# --- peers: the same static program everywhere; busybox lies in /usr, which a sandbox sees too
 program="/usr/bin/busybox true"
+body='{"command":["/usr/bin/busybox","true"]}'
 mkdir -p "$work/bundle/rootfs/bin" "$work/bundle/rootfs/proc"
 cp /usr/bin/busybox "$work/bundle/rootfs/bin/busybox"
 make_bundle() { # $1: args as JSON
     (cd "$work/bundle" && rm -f config.json && runc spec &&
         sed -i "s/\"terminal\": true/\"terminal\": false/; s#^\t*\"sh\"#$1#" config.json)
 }
+make_bundle '"/bin/busybox","sleep","1000000"'
+(cd "$work/bundle" && runc run -d "mas-bench-$$" >/dev/null 2>&1 </dev/null)
+make_bundle '"/bin/busybox","true"'
+script() { # $1: name, then its commands on stdin
+    { echo '#!/bin/sh'; cat; } >"$work/$1"
+    chmod +x "$work/$1"
+}
+script crun-run <<<"cd $work/bundle && exec crun run c\$\$"
+script runc-run <<<"cd $work/bundle && exec runc run r\$\$"
+script runsc-run <<<"cd $work/bundle && exec runsc --root $work/runsc --network=none --platform=ptrace run g\$\$ >/dev/null 2>&1"
+script podman-run <<<"exec podman --cgroup-manager=cgroupfs --runtime crun --root $work/podman --runroot $work/podman-run run --rm --network=none --ulimit nofile=1024:1024 --ulimit nproc=1024:1024 --rootfs $work/bundle/rootfs /bin/busybox true >/dev/null 2>&1"
+echo '{"network":{"allowedDomains":[],"deniedDomains":[]},"filesystem":{"denyRead":[],"allowWrite":["/tmp"],"denyWrite":[]}}' >"$work/srt.json"
+script srt-run <<<"exec srt -s $work/srt.json $program >/dev/null 2>&1"
+rare=()
+missing=
+add_peer() { # $1: name, $2: program that must be there, $3: script; left out where it does not work
+    if command -v "$2" >/dev/null && "$work/$3"; then
+        rare+=("$1|rare|$work/$3")
+    else
+        missing="$missing $2"
+    fi
+}
+add_peer "runsc run" runsc runsc-run
+add_peer "podman run" podman podman-run
+add_peer "sandbox-runtime (npm)" srt srt-run
 
-"$build/mas-sandboxd" -listen "127.0.0.1:$port" --state-dir "$work/state" >/dev/null 2>"$work/log" &
-daemon=$!
-"$build/mas-sandboxd" -listen "127.0.0.1:$warm_port" --state-dir "$work/warm" \
-    --warm-pool-size "${POOL:-32}" >/dev/null 2>"$work/warm.log" &
-warm=$!
+# --- ours, and the server without a sandbox
+start() { # $1: port, $2: state, then flags
+    local p=$1 state=$2
+    shift 2
+    "$build/mas-sandboxd" -listen "127.0.0.1:$p" --state-dir "$work/$state" "$@" >/dev/null 2>"$work/$state.log" &
+    pids="$pids $!"
+}
+start "$port" state
+start "$warm_port" warm --warm-pool-size "${POOL:-32}"
+"$build/bench/bare-server" "$bare_port" $program &
+pids="$pids $!"
 for p in $port $warm_port; do
     for _ in $(seq 100); do
         curl -fs "http://127.0.0.1:$p/healthz" >/dev/null && break
@@ -48,44 +81,70 @@ sleep 1 # the pool fills
 id=$(curl -fs "http://127.0.0.1:$port/v1/sandboxes" -d '{}' |
     python3 -c 'import json,sys; print(json.load(sys.stdin)["id"])')
 
-make_bundle '"/bin/busybox","sleep","1000000"'
-(cd "$work/bundle" && runc run -d "mas-bench-$$" >/dev/null 2>&1 </dev/null)
-make_bundle '"/bin/busybox","true"'
-cat >"$work/crun-run" <<X
-#!/bin/sh
-cd $work/bundle && exec crun run c\$\$
-X
-cat >"$work/runc-run" <<X
-#!/bin/sh
-cd $work/bundle && exec runc run r\$\$
-X
-chmod +x "$work/crun-run" "$work/runc-run"
-
 "$build/bench/bench-compare" -n "${ITERATIONS:-20}" -r "${ROUNDS:-10}" \
     "bare fork+exec|spawn|$program" \
+    "bare server|http|$bare_port|/|$body" \
+    "POST exec, running sandbox|http|$port|/v1/sandboxes/$id/exec|$body" \
+    "POST /v1/run, warm pool|http|$warm_port|/v1/run|$body" \
+    "POST /v1/run, fresh sandbox|http|$port|/v1/run|$body" \
     "bwrap --unshare-all|spawn|bwrap --unshare-all --ro-bind / / --proc /proc --dev /dev --tmpfs /tmp $program" \
     "crun run|spawn|$work/crun-run" \
     "runc run|spawn|$work/runc-run" \
     "runc exec|spawn|runc exec mas-bench-$$ /bin/busybox true" \
-    "POST /v1/run, fresh sandbox|http|$port|/v1/run|{\"command\":[\"/usr/bin/busybox\",\"true\"]}" \
-    "POST /v1/run, warm pool|http|$warm_port|/v1/run|{\"command\":[\"/usr/bin/busybox\",\"true\"]}" \
-    "POST exec, running sandbox|http|$port|/v1/sandboxes/$id/exec|{\"command\":[\"/usr/bin/busybox\",\"true\"]}" \
-    >"$work/result"
+    ${rare[@]+"${rare[@]}"} >"$work/result"
 
-awk -F'\t' '
-    { min[$1] = $2; med[$1] = $3; printf "%-44s %10d %10d\n", $1, $2, $3 }
+# --- throughput with 16 clients, in turns
+for _ in 1 2 3; do
+    for one in "bare $bare_port /" "exec $port /v1/sandboxes/$id/exec"; do
+        read -r name p path <<<"$one"
+        "$build/bench/load" "$p" "$path" "$body" 16 "${SECONDS_A_LOAD:-3}" | sed "s/^/$name\t/" >>"$work/load"
+    done
+done
+for pid in $pids; do kill "$pid"; wait "$pid" 2>/dev/null || true; done
+pids=
+
+"$here/stream.sh" "$build" >"$work/stream"
+"$here/density.py" "$build" "${SANDBOXES:-1000}" >"$work/density"
+
+awk -F'\t' -v missing="$missing" '
+    function row(name, value, op, want) {
+        printf "%-74s %7.3f   expected %s %-5s %s\n", name, value, op, want,
+            (op == "<=" ? value <= want : value >= want) ? "" : "MISSED"
+    }
     function ratio(a, b, want) {
-        r = med[a] / med[b]
-        printf "%-70s %7.3f   expected %s %s\n", a " / " b, r, want, r <= substr(want, 4) ? "" : "MISSED"
+        if (b in med)
+            row(a " / " b, med[a] / med[b], "<=", want)
+    }
+    function median(list,   a, n, i, j, t) {
+        n = split(list, a, " ")
+        for (i = 1; i <= n; i++) for (j = i + 1; j <= n; j++) if (a[j] + 0 < a[i] + 0) { t = a[i]; a[i] = a[j]; a[j] = t }
+        return a[int((n + 1) / 2)]
     }
     BEGIN { printf "%-44s %10s %10s\n", "what", "min us", "median us" }
+    FILENAME ~ /result$/ { min[$1] = $2; med[$1] = $3; printf "%-44s %10d %10d\n", $1, $2, $3 }
+    FILENAME ~ /load$/ { rate[$1] = rate[$1] " " $2 }
+    FILENAME ~ /stream$/ && /^256 MiB/ { print }
+    FILENAME ~ /stream$/ && /^ratio of/ { split($0, w, " "); stream = w[4] }
+    FILENAME ~ /density$/ { density[$1] = $2 }
     END {
+        printf "%-44s %10s %10d a second\n", "bare server, 16 clients", "", median(rate["bare"])
+        printf "%-44s %10s %10d a second\n", "POST exec, 16 clients", "", median(rate["exec"])
+        printf "%-44s %10s %10d KiB (PSS)\n", "idle sandbox, memory", "", density["idle_pss_kib"]
+        printf "%-44s %10s %10d us a minute\n", "idle sandbox, CPU", "", density["idle_cpu_us_a_minute"]
         print ""
-        ratio("POST /v1/run, fresh sandbox", "bwrap --unshare-all", "<= 0.4")
-        ratio("POST exec, running sandbox", "runc exec", "<= 0.1")
-        ratio("POST exec, running sandbox", "bare fork+exec", "<= 2")
-        ratio("POST /v1/run, fresh sandbox", "crun run", "<= 0.15")
-        ratio("POST /v1/run, fresh sandbox", "runc run", "<= 0.05")
-        ratio("POST /v1/run, warm pool", "bwrap --unshare-all", "<= 0.3")
-        ratio("POST /v1/run, warm pool", "bare fork+exec", "<= 3")
-    }' "$work/result"
+        ratio("POST exec, running sandbox", "bare server", 1.3)
+        ratio("POST /v1/run, warm pool", "bare server", 1.5)
+        ratio("POST /v1/run, fresh sandbox", "bwrap --unshare-all", 0.3)
+        row("exec throughput with 16 clients / bare server", median(rate["exec"]) / median(rate["bare"]), ">=", 0.85)
+        ratio("POST /v1/run, fresh sandbox", "crun run", 0.15)
+        ratio("POST /v1/run, fresh sandbox", "runc run", 0.05)
+        ratio("POST /v1/run, fresh sandbox", "runsc run", 0.01)
+        ratio("POST /v1/run, fresh sandbox", "podman run", 0.01)
+        ratio("POST /v1/run, fresh sandbox", "sandbox-runtime (npm)", 0.01)
+        ratio("POST exec, running sandbox", "runc exec", 0.1)
+        row("256 MiB through journal and WebSocket / pipe to cat (throughput)", stream, ">=", 0.4)
+        row("create at 1,000 idle sandboxes / at 10", density["create_ratio"], "<=", 1.2)
+        row("exec at 1,000 idle sandboxes / at 10", density["exec_ratio"], "<=", 1.2)
+        if (missing)
+            print "not measured, because not installed or not working here:" missing
+    }' "$work/result" "$work/load" "$work/stream" "$work/density"

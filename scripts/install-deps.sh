@@ -9,7 +9,7 @@ libyaml-dev libsqlite3-dev libseccomp-dev libcap-dev libssl-dev libcurl4-openssl
 libarchive-dev libpcre2-dev uidmap e2fsprogs util-linux musl-tools"
 test="curl python3 nodejs openssl crun runc runsc strace libc6-dev-i386 procps iproute2 xz-utils clang
 libclang-rt-14-dev clang-format"
-bench="bubblewrap busybox-static wrk"
+bench="bubblewrap podman busybox-static"
 guest="qemu-system-x86 cpio busybox-static"
 mcp="npm"
 
