@@ -54,6 +54,7 @@ static int publish_index(const struct journal *j)
 
 int journal_open_files(struct journal *j)
 {
+    j->has_files = true;
     _cleanup_close_ int data = j->name ? create_file(j, "dat") : create_unnamed(j);
     _cleanup_close_ int index = j->name && data >= 0 ? create_file(j, "new") : -1;
     if (data < 0 || (j->name && index < 0))
@@ -215,6 +216,7 @@ struct journal *journal_restore(struct journal_options *o, const char *name,
                                 size_t len)
 {
     struct journal *j = journal_new(o, name, group, block);
+    j->has_files = true;
     if (!restore_files(j) && snapshot)
         restore_snapshot(j, snapshot, len);
     return j;

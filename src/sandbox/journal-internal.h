@@ -41,8 +41,9 @@ struct journal {
     uint64_t least_head, least_first; /* while restoring: what an earlier process had dropped */
     char *name;                       /* of its files; NULL: need not survive */
     struct strbuf memory;
-    int fd;       /* of the bytes; -1 while in memory */
-    int index_fd; /* of the records; -1 while in memory, or without a name */
+    bool has_files; /* or may have */
+    int fd;         /* of the bytes; -1 while in memory */
+    int index_fd;   /* of the records; -1 while in memory, or without a name */
     uint64_t end_pos;
     uint64_t punched_pos; /* where the next hole starts */
     uint64_t stream_end[2];

@@ -116,7 +116,8 @@ void journal_free(struct journal *j)
     count_bytes(j, -(int64_t)(j->head_bytes + j->tail_bytes));
     j->options->total_events -= j->head.count + j->tail.count;
     wake_blocked(j->options);
-    journal_remove_files(j);
+    if (j->has_files)
+        journal_remove_files(j);
     strbuf_done(&j->memory);
     fd_close(&j->fd);
     fd_close(&j->index_fd);

@@ -200,8 +200,9 @@ void persist_exec(struct exec *e, store_done_fn on_durable, void *data)
     if (e->journal)
         journal_snapshot(e->journal, &row);
     e->has_row = true;
-    store_put(e->sandbox->manager->options.store, STORE_EXEC, e->id, row.data, row.len, on_durable,
-              data);
+    /* The end of an exec is the runner's to remember until it is on record. */
+    (exec_is_done(e) ? store_put_soon : store_put)(e->sandbox->manager->options.store, STORE_EXEC,
+                                                   e->id, row.data, row.len, on_durable, data);
 }
 
 void persist_exec_remove(struct exec *e)

@@ -14,10 +14,11 @@
 
 #define STORE_FILE    "state.db"
 #define STORE_VERSION 2    /* since 2 there are keys, which an older program would not ask for */
+#define STORE_SOON_MS 20   /* changes that nobody waits for share a commit */
 #define STORE_BUSY_MS 5000 /* waits for another process that reads the file */
 
-static const char *const table_names[] = {"sandbox", "exec", "idempotency", "api_key", "skill", "approval",
-                                          "action"};
+static const char *const table_names[] = {"sandbox", "exec",     "idempotency", "api_key",
+                                          "skill",   "approval", "action"};
 static_assert(ELEMENTS(table_names) == _STORE_TABLE_MAX, "a name per table");
 
 /* One change. body NULL: a delete. apply set: whatever that does. */
@@ -37,10 +38,13 @@ struct store {
     char *path;
     uv_loop_t *loop;
     sqlite3_stmt *put[_STORE_TABLE_MAX], *remove[_STORE_TABLE_MAX];
-    struct list queued;  /* the loop's */
-    struct list writing; /* the worker's while busy */
-    bool busy;           /* a batch is being written, or reported */
-    struct error err;    /* of the batch being written */
+    struct list queued;     /* the loop's */
+    struct list writing;    /* the worker's while busy */
+    struct loop_timer soon; /* what nobody waits for gathers until it fires */
+    bool timer_open;
+    bool wanted;      /* somebody waits for what is queued */
+    bool busy;        /* a batch is being written, or reported */
+    struct error err; /* of the batch being written */
 };
 
 /* --- opening */
@@ -143,6 +147,8 @@ static void free_handles(struct store *s)
     free(s);
 }
 
+static void on_soon(void *data);
+
 struct store *store_open(const char *dir, uv_loop_t *loop, struct error *err)
 {
     struct store *s = new0(struct store);
@@ -156,6 +162,8 @@ struct store *store_open(const char *dir, uv_loop_t *loop, struct error *err)
         free_handles(s);
         return NULL;
     }
+    loop_timer_init(&s->soon, loop, on_soon, s);
+    s->timer_open = true;
     return s;
 }
 
@@ -183,12 +191,30 @@ static int apply_change(struct store *s, const struct change *c)
     return step == SQLITE_DONE ? 0 : -EIO;
 }
 
+/* Batches are told apart by what they hold: when the audit's come is nobody's business. */
+static bool batch_has_rows(const struct store *s)
+{
+    list_for_each(c, &s->writing, struct change, node)
+    {
+        if (!c->apply)
+            return true;
+    }
+    return false;
+}
+
+#define COMMIT_POINT(name)                                                                         \
+    do {                                                                                           \
+        if (rows)                                                                                  \
+            fault_point(name);                                                                     \
+    } while (0)
+
 /* On the worker: all of one batch, or nothing of it. */
 static void write_batch(void *data)
 {
     struct store *s = data;
+    bool rows = batch_has_rows(s);
     error_clear(&s->err);
-    fault_point("commit.begin");
+    COMMIT_POINT("commit.begin");
     if (exec_sql(s, "BEGIN IMMEDIATE", &s->err) < 0)
         return;
     list_for_each(c, &s->writing, struct change, node)
@@ -198,15 +224,16 @@ static void write_batch(void *data)
         db_error(s, &s->err, "write");
         break;
     }
-    fault_point("commit.before");
+    COMMIT_POINT("commit.before");
     if (!error_is_set(&s->err))
         exec_sql(s, "COMMIT", &s->err);
-    fault_point("commit.done");
+    COMMIT_POINT("commit.done");
     if (error_is_set(&s->err))
         sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
 }
 
 static void start_batch(struct store *s);
+static void start_soon(struct store *s);
 
 static void finish_batch(struct store *s)
 {
@@ -229,7 +256,10 @@ static void on_batch_done(void *data)
     struct store *s = data;
     finish_batch(s);
     s->busy = false;
-    start_batch(s);
+    if (s->wanted)
+        start_batch(s);
+    else if (!list_empty(&s->queued))
+        start_soon(s);
 }
 
 static void take_queue(struct store *s)
@@ -243,11 +273,29 @@ static void take_queue(struct store *s)
 
 static void start_batch(struct store *s)
 {
+    s->wanted = true;
     if (s->busy || list_empty(&s->queued))
         return;
     s->busy = true;
+    s->wanted = false;
     take_queue(s);
     loop_work(s->loop, write_batch, on_batch_done, s);
+}
+
+static void on_soon(void *data)
+{
+    start_batch(data);
+}
+
+static void start_soon(struct store *s)
+{
+    if (!s->busy && !loop_timer_active(&s->soon))
+        loop_timer_start(&s->soon, STORE_SOON_MS);
+}
+
+static void on_timer_closed(void *data)
+{
+    ((struct store *)data)->timer_open = false;
 }
 
 static void queue(struct store *s, enum store_table table, const char *key, const char *body,
@@ -264,19 +312,30 @@ static void queue(struct store *s, enum store_table table, const char *key, cons
     c->on_durable = on_durable;
     c->data = data;
     list_append(&s->queued, &c->node);
-    start_batch(s);
 }
 
 void store_put(struct store *s, enum store_table table, const char *key, const char *body,
                size_t len, store_done_fn on_durable, void *data)
 {
     queue(s, table, key, body, len, on_durable, data);
+    start_batch(s);
+}
+
+void store_put_soon(struct store *s, enum store_table table, const char *key, const char *body,
+                    size_t len, store_done_fn on_durable, void *data)
+{
+    queue(s, table, key, body, len, on_durable, data);
+    start_soon(s);
 }
 
 void store_delete(struct store *s, enum store_table table, const char *key,
                   store_done_fn on_durable, void *data)
 {
     queue(s, table, key, NULL, 0, on_durable, data);
+    if (on_durable)
+        start_batch(s);
+    else
+        start_soon(s);
 }
 
 void store_apply(struct store *s, store_apply_fn apply, store_done_fn on_durable, void *data)
@@ -301,7 +360,8 @@ void store_close(struct store *s)
 {
     if (!s)
         return;
-    while (s->busy)
+    loop_timer_close(&s->soon, on_timer_closed, s);
+    while (s->busy || s->timer_open)
         uv_run(s->loop, UV_RUN_ONCE);
     s->busy = true; /* what on_durable still puts is written here, not by the worker */
     while (!list_empty(&s->queued)) {
