@@ -23,6 +23,7 @@ struct mcp_limits {
     size_t output_bytes;         /* of stdout and of stderr, by default */
     size_t transfer_bytes;       /* of a file */
     uint64_t command_timeout_ms; /* of a command that is waited for, by default */
+    uint64_t approval_wait_ms;   /* for a person, before the call is answered as pending */
 };
 
 struct api_options {

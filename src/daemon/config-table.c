@@ -214,6 +214,8 @@ const struct config_key config_keys[] = {
     SIZE(mcp_transfer_bytes, "2Mi", KIB, GIB, "of a file that goes in or out in one call"),
     DURATION(mcp_command_timeout, "2m", 0, DAYS,
              "of a command that a tool waits for; 0: as exec_timeout"),
+    DURATION(mcp_approval_wait, "45s", 0, DAYS,
+             "how long a call waits for a person before it is answered as pending"),
     {.name = "conformance_fixtures", .type = CONFIG_BOOL, .flags = KEY_HIDDEN,
      .offset = FIELD(conformance_fixtures, bool), .fallback = "false",
      .help = "offer what MCP's conformance suite asks for"},

@@ -98,6 +98,7 @@ struct config {
     int64_t mcp_session_ttl_ms, mcp_client_timeout_ms, mcp_stream_after_ms, mcp_replay_ttl_ms;
     int64_t mcp_keepalive_ms, mcp_retry_ms;
     int64_t mcp_output_bytes, mcp_transfer_bytes, mcp_command_timeout_ms;
+    int64_t mcp_approval_wait_ms;
 
     /* audit */
     bool audit, audit_checkpoint_syslog;

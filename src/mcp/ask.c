@@ -135,6 +135,17 @@ void asks_cancel(struct mcp_call *call)
     session_unref(s);
 }
 
+void mcp_call_unask(struct mcp_call *call)
+{
+    struct error err = {0};
+    error_set(&err, ERROR_CONFLICT, 0, "the question was settled otherwise");
+    while (!list_empty(&call->asks)) {
+        struct ask *a = container_of(call->asks.next, struct ask, node);
+        tell_cancelled(call, a);
+        settle(call, a, NULL, &err);
+    }
+}
+
 static struct ask *find_late(struct mcp_session *s, int64_t now_ms, struct mcp_call **ret_call)
 {
     list_for_each(call, &s->calls, struct mcp_call, node)

@@ -84,6 +84,9 @@ int mcp_call_ask(struct mcp_call *call, const char *method, json_t *params,
                                    const struct error *err, void *data),
                  void *data);
 
+/* Takes back what was asked and not answered; each on_answer comes from inside, with err. */
+void mcp_call_unask(struct mcp_call *call);
+
 /* --- its end: exactly one of these. */
 
 /* The method's result as the protocol has it; takes result. A tool with an output schema has

@@ -118,6 +118,8 @@ static void on_asked(void *data, struct approval *a, const struct error *err)
     memcpy(k->id, approval_id(a), sizeof(k->id));
     if (k->run->terms.wait) {
         approvals_watch(gate_approvals(k->run->gate), &k->watch);
+        if (k->run->events->on_asked)
+            k->run->events->on_asked(k->run->data, k->run, a);
         return;
     }
     error_set(&pending, ERROR_PENDING, 0, "waiting for approval %s", k->id);

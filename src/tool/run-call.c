@@ -17,9 +17,10 @@ static const struct {
     size_t n;
     bool write;
 } operations[] = {
-    {"fs-read", 1, false}, {"fs-write", 1, true},    {"fs-list", 1, false},
-    {"fs-stat", 1, false}, {"fs-mkdir", 1, true},    {"fs-remove", 1, true},
-    {"fs-move", 2, true},  {"tar-create", 1, false}, {"tar-extract", 1, true},
+    {"fs-read", 1, false},  {"fs-write", 1, true},    {"fs-list", 1, false},
+    {"fs-stat", 1, false},  {"fs-mkdir", 1, true},    {"fs-remove", 1, true},
+    {"fs-move", 2, true},   {"tar-create", 1, false}, {"tar-extract", 1, true},
+    {"fs-lines", 1, false}, {"fs-edit", 1, true},     {"fs-search", 1, false},
 };
 
 /* Absolute, without ".", ".." and doubled slashes; symlinks are not looked at. */

@@ -17,6 +17,7 @@
 #include "guard/gate.h"
 #include "sandbox/exec.h"
 
+struct approval;
 struct error;
 struct run;
 
@@ -46,6 +47,9 @@ struct run_events {
     void (*on_started)(void *data, struct run *run, struct exec *e);
     /* Once. err set: nothing ran. Otherwise e is done. The run is freed when it returns. */
     void (*on_done)(void *data, struct run *run, struct exec *e, const struct error *err);
+    /* Optional, with terms.wait: a person is asked, and the run waits. It may be abandoned from
+     * inside. */
+    void (*on_asked)(void *data, struct run *run, struct approval *a);
 };
 
 /* Everything in req is copied. NULL with err set when refused; otherwise on_done comes, always

@@ -10,7 +10,7 @@
 
 #define COMMAND_OPTIONS                                                                            \
     STRING("cwd", "Directory it starts in; the working directory is /workspace.")                  \
-    "," STRINGS("env", "Environment variables.") "," SANDBOX
+    "," STRINGS("env", "Environment variables.") "," PLACE
 #define TIMEOUT                                                                                    \
     NUMBER("timeout_s", "0.001", "86400",                                                          \
            "Ends it after so many seconds. Without it: the operator's default, mostly 120.")
@@ -198,12 +198,11 @@ static const struct mcp_tool tools_table[] = {
         .title = "Read a text file",
         .description = "Returns lines of a text file of the sandbox. Long files come in parts: "
                        "go on with next_line. For binary files use download_file.",
-        .input_schema =
-            OBJECT(PATH("The file; relative to /workspace.") "," INTEGER(
-                       "start_line", "1", "1000000000",
-                       "First line; default 1.") "," INTEGER("max_lines", "1", "100000",
-                                                             "Default 2000.") "," SANDBOX,
-                   "\"path\""),
+        .input_schema = OBJECT(PATH("The file; relative to /workspace.") "," INTEGER(
+                                   "start_line", "1", "1000000000",
+                                   "First line; default 1.") "," INTEGER("max_lines", "1", "100000",
+                                                                         "Default 2000.") "," PLACE,
+                               "\"path\""),
         .output_schema = OBJECT(
             STRING("path", "The file.") "," STRING("text", "The lines.") "," COUNT(
                 "start_line",
@@ -246,7 +245,7 @@ static const struct mcp_tool tools_table[] = {
                                      "Adds to the end instead.") "," BOOLEAN("executable",
                                                                              "Makes it a program "
                                                                              "(mode "
-                                                                             "755).") "," SANDBOX,
+                                                                             "755).") "," PLACE,
             "\"path\",\"content\""),
         .output_schema = written_schema,
         .flags = MCP_DESTRUCTIVE | MCP_IDEMPOTENT,
@@ -266,7 +265,7 @@ static const struct mcp_tool tools_table[] = {
                                                         "What stands there afterwards; may be "
                                                         "empty.") "," BOOLEAN("replace_all",
                                                                               "Replaces every "
-                                                                              "occurrence.") "," SANDBOX,
+                                                                              "occurrence.") "," PLACE,
             "\"path\",\"old_text\",\"new_text\""),
         .output_schema = OBJECT(
             STRING("path", "The file.") "," COUNT("replacements", "How many were made.") "," COUNT(
@@ -283,7 +282,7 @@ static const struct mcp_tool tools_table[] = {
         .input_schema = OBJECT(
             PATH("The directory; default is /workspace.") "," BOOLEAN(
                 "recursive", "With everything below.") "," INTEGER("max_entries", "1", "10000",
-                                                                   "Default 500.") "," SANDBOX,
+                                                                   "Default 500.") "," PLACE,
             ""),
         .output_schema = OBJECT(
             STRING("path", "The directory.") "," LIST(
@@ -335,7 +334,7 @@ static const struct mcp_tool tools_table[] = {
                                                                 " sam"
                                                                 "e.") "," INTEGER("max_matches",
                                                                                   "1", "1000",
-                                                                                  "Default 100.") "," SANDBOX,
+                                                                                  "Default 100.") "," PLACE,
             "\"pattern\""),
         .output_schema =
             OBJECT(LIST("matches",
@@ -366,7 +365,7 @@ static const struct mcp_tool tools_table[] = {
                                        "Adds to the end instead.") "," BOOLEAN("executable",
                                                                                "Makes it a program "
                                                                                "(mode "
-                                                                               "755).") "," SANDBOX,
+                                                                               "755).") "," PLACE,
             "\"path\",\"content_base64\""),
         .output_schema = written_schema,
         .flags = MCP_DESTRUCTIVE | MCP_IDEMPOTENT,
@@ -382,7 +381,7 @@ static const struct mcp_tool tools_table[] = {
                        "offset", "First byte; default "
                                  "0.") "," INTEGER("max_bytes", "1", "1073741824",
                                                    "At most and by default what the operator "
-                                                   "allows at once.") "," SANDBOX,
+                                                   "allows at once.") "," PLACE,
                    "\"path\""),
         .output_schema = OBJECT(
             STRING("path", "The file.") "," STRING("content_base64", "The bytes.") "," COUNT(

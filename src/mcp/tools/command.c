@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "base/strbuf.h"
 #include "loop/loop.h"
+#include "mcp/tools/person.h"
 #include "mcp/tools/result.h"
 #include "mcp/tools/tools.h"
 #include "mcp/tools/workspace.h"
@@ -25,6 +26,7 @@ struct command {
     struct run *run;       /* NULL once done */
     struct exec *exec;     /* referenced, once started */
     size_t max_output;
+    struct person *person; /* while one is asked */
     bool background;
     bool recording; /* its row is being written */
     bool has_ticker;
@@ -91,7 +93,7 @@ static void start_ticker(struct command *c)
     if (!mcp_call_wants_progress(c->call) || !exec_journal(c->exec))
         return;
     c->has_ticker = true;
-    c->started_ms = c->told_ms = clock_mono_ms();
+    c->told_ms = clock_mono_ms();
     list_init(&c->reader.node);
     loop_timer_init(&c->ticker, mcp_call_services(c->call)->loop, on_tick, c);
     loop_timer_start_every(&c->ticker, PROGRESS_TICK_MS);
@@ -108,6 +110,7 @@ static void on_cancel(struct mcp_call *call)
         return;
     }
     run_abandon(steal_ptr(c->run));
+    person_end(steal_ptr(c->person));
     c->call = NULL;
     mcp_call_finish_text(call, true, "cancelled before it started");
     command_release(c);
@@ -127,9 +130,26 @@ static void on_recorded(void *data, const struct error *err)
     command_release(c);
 }
 
+static void on_give_up(void *data)
+{
+    struct command *c = data;
+    run_abandon(steal_ptr(c->run));
+    c->call = NULL;
+    person_finish_pending(steal_ptr(c->person));
+    command_release(c);
+}
+
+static void on_asked(void *data, struct run *run, struct approval *a)
+{
+    struct command *c = data;
+    c->run = run;
+    c->person = person_new(c->call, a, on_give_up, c);
+}
+
 static void on_started(void *data, struct run *run, struct exec *e)
 {
     struct command *c = data;
+    person_end(steal_ptr(c->person));
     c->run = run;
     c->exec = exec_ref(e);
     if (!c->background) {
@@ -145,6 +165,7 @@ static void on_done(void *data, struct run *run, struct exec *e, const struct er
     struct command *c = data;
     struct mcp_call *call = c->recording ? NULL : steal_ptr(c->call);
     (void)run;
+    person_end(steal_ptr(c->person));
     c->run = NULL;
     if (call && err)
         result_fail(call, err, NULL);
@@ -156,7 +177,7 @@ static void on_done(void *data, struct run *run, struct exec *e, const struct er
 /* Takes body. */
 static void start(struct mcp_call *call, json_t *body, bool background)
 {
-    static const struct run_events events = {on_started, on_done};
+    static const struct run_events events = {on_started, on_done, on_asked};
     const struct api_options *o = mcp_call_services(call);
     struct error err = {0};
     struct exec_json x = {0};
@@ -169,11 +190,14 @@ static void start(struct mcp_call *call, json_t *body, bool background)
     struct command *c = new0(struct command);
     c->call = call;
     c->background = background;
+    c->started_ms = clock_mono_ms();
     c->max_output = x.max_output_bytes;
     mcp_call_set_state(call, c);
     mcp_call_on_cancel(call, on_cancel);
     struct run_request run = exec_json_request(&x, o, mcp_call_identity(call));
+    struct gate_terms terms = person_terms(call);
     run.sandbox = sb;
+    run.terms = &terms;
     struct run *started = run_start(&run, &events, c, &err);
     exec_json_done(&x);
     if (started) {

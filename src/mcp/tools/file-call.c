@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/strbuf.h"
+#include "mcp/tools/person.h"
 #include "mcp/tools/result.h"
 #include "mcp/tools/workspace.h"
 #include "tool/builtin.h"
@@ -14,7 +15,8 @@
 struct running {
     struct file_call c; /* c.call is NULL once answered */
     struct run *run;
-    struct exec *exec; /* referenced */
+    struct exec *exec;     /* referenced */
+    struct person *person; /* while one is asked */
     bool empty_input;
     struct strbuf out, errors; /* of bytes out */
 };
@@ -44,13 +46,30 @@ static void on_cancel(struct mcp_call *call)
         return;
     }
     run_abandon(f->run);
+    person_end(f->person);
     running_free(f);
     mcp_call_finish_text(call, true, "cancelled before it started");
+}
+
+static void on_give_up(void *data)
+{
+    struct running *f = data;
+    run_abandon(f->run);
+    person_finish_pending(f->person);
+    running_free(f);
+}
+
+static void on_asked(void *data, struct run *run, struct approval *a)
+{
+    struct running *f = data;
+    f->run = run;
+    f->person = person_new(f->c.call, a, on_give_up, f);
 }
 
 static void on_started(void *data, struct run *run, struct exec *e)
 {
     struct running *f = data;
+    person_end(steal_ptr(f->person));
     f->run = run;
     f->exec = exec_ref(e);
     if (f->empty_input)
@@ -86,6 +105,7 @@ static void on_done(void *data, struct run *run, struct exec *e, const struct er
 {
     struct running *f = data;
     (void)run;
+    person_end(steal_ptr(f->person));
     if (err)
         fail(&f->c, err, NULL);
     else
@@ -96,7 +116,7 @@ static void on_done(void *data, struct run *run, struct exec *e, const struct er
 void file_call_start(const struct file_call *c, struct file_op op, const char *input,
                      size_t input_len)
 {
-    static const struct run_events events = {on_started, on_done};
+    static const struct run_events events = {on_started, on_done, on_asked};
     struct mcp_call *call = c->call;
     struct error err = {0};
     struct sandbox *sb = c->sandbox ? c->sandbox : workspace_sandbox(call, &err);
@@ -114,6 +134,8 @@ void file_call_start(const struct file_call *c, struct file_op op, const char *i
     struct exec_sink sink = {on_output, f};
     struct run_request run =
         file_op_request(&op, mcp_call_services(call)->manager, mcp_call_identity(call), sb);
+    struct gate_terms terms = person_terms(call);
+    run.terms = &terms;
     run.exec.stdin_data = input;
     run.exec.stdin_len = input_len;
     run.exec.open_stdin = f->empty_input;

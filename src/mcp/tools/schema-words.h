@@ -29,3 +29,8 @@
 #define EXEC_ID                                                                                    \
     TYPED("exec_id", "string", "\"minLength\":1,\"maxLength\":128,",                               \
           "Id of a command, from start_command, run_command or run_code.")
+#define APPROVAL                                                                                   \
+    TYPED("approval_id", "string", "\"minLength\":1,\"maxLength\":64,",                            \
+          "Only to repeat a call that had to wait for a person: the id it was answered with.")
+/* What every call that runs something takes. */
+#define PLACE SANDBOX "," APPROVAL

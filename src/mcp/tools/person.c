@@ -1,0 +1,207 @@
+#include "mcp/tools/person.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "api/api.h"
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/strbuf.h"
+#include "guard/approval.h"
+#include "guard/gate.h"
+#include "loop/loop.h"
+#include "mcp/tools/result.h"
+#include "mcp/tools/workspace.h"
+
+#define TICK_MS      1000
+#define SHOWN_MAX    4000 /* of a call, in a question */
+#define QUESTION_MAX (SHOWN_MAX + 64 * 1024)
+
+struct person {
+    struct mcp_call *call; /* NULL once ended */
+    char id[APPROVAL_ID_SIZE];
+    char why[256];
+    struct loop_timer timer;
+    int64_t started_ms, until_ms;
+    bool asking;   /* the client's user has the question */
+    bool deciding; /* the answer is being put on record */
+    void (*on_give_up)(void *data);
+    void *data;
+};
+
+static struct approvals *approvals_of(const struct person *p)
+{
+    return gate_approvals(mcp_call_services(p->call)->gate);
+}
+
+struct gate_terms person_terms(const struct mcp_call *call)
+{
+    const json_t *id = json_object_get(mcp_call_arguments(call), "approval_id");
+    return (struct gate_terms){.approval_id = json_string_value(id), .wait = true};
+}
+
+/* --- the question as the client's user sees it */
+
+/* Everything that will run, last, so that nothing in it can pose as the question. False when it
+ * does not fit: what is not seen in full must not be approved. */
+static bool put_call(struct strbuf *b, const json_t *view)
+{
+    json_t *argv = json_object_get(view, "argv"), *word;
+    const json_t *shown = json_object_get(view, "shown");
+    const json_t *input = json_object_get(shown, "stdin");
+    size_t before = b->len, i;
+    strbuf_printf(b, "Tool: %s\nIt runs, and nothing else:\n",
+                  json_string_value(json_object_get(view, "tool")));
+    json_array_foreach(argv, i, word) strbuf_printf(b, "%s\n", json_string_value(word));
+    if (input)
+        strbuf_printf(b, "Input:\n%s\n", json_string_value(input));
+    return b->len - before < SHOWN_MAX &&
+           !json_is_true(json_object_get(shown, "not_shown_in_full")) &&
+           json_array_size(json_object_get(shown, "files")) == 0;
+}
+
+/* NULL where it cannot be shown in full. */
+static json_t *make_question(struct person *p, const struct approval *a)
+{
+    _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(QUESTION_MAX);
+    _cleanup_json_ json_t *view = approval_view(a, true);
+    strbuf_printf(&b, "The sandbox's policy wants a person to approve this call (risk: %s).\n",
+                  risk_name(approval_risk(a)));
+    if (*p->why)
+        strbuf_printf(&b, "Why: %s\n", p->why);
+    strbuf_printf(&b, "Approval: %s\n", p->id);
+    if (!put_call(&b, view))
+        return NULL;
+    return json_pack("{s:o, s:{s:s, s:{s:{s:s, s:s, s:s}, s:{s:s, s:s, s:s}}, s:[s]}}", "message",
+                     json_message(b.data), "requestedSchema", "type", "object", "properties",
+                     "approve", "type", "boolean", "title", "Approve", "description",
+                     "Run it this once", "reason", "type", "string", "title", "Reason",
+                     "description", "For the record; may be empty", "required", "approve");
+}
+
+/* --- its life */
+
+static void on_closed(void *data)
+{
+    free(data);
+}
+
+static void release(struct person *p)
+{
+    if (!p->call && !p->deciding)
+        loop_timer_close(&p->timer, on_closed, p);
+}
+
+void person_end(struct person *p)
+{
+    if (!p || !p->call)
+        return;
+    struct mcp_call *call = p->call;
+    loop_timer_stop(&p->timer);
+    p->call = NULL;
+    if (p->asking)
+        mcp_call_unask(call);
+    release(p);
+}
+
+void person_finish_pending(struct person *p)
+{
+    struct error err = {0};
+    struct mcp_call *call = p->call;
+    _cleanup_free_ char *advice = xasprintf(
+        "Nothing has run. Tell the user that approval %s waits for a person (sbx approvals, or "
+        "the console). Once it is approved, call again with the same arguments and "
+        "\"approval_id\": \"%s\".",
+        p->id, p->id);
+    error_set(&err, ERROR_PENDING, 0, "this call waits for a person's approval (%s)%s%.200s", p->id,
+              *p->why ? ": " : "", p->why);
+    person_end(p);
+    result_fail(call, &err, advice);
+}
+
+static void on_tick(void *data)
+{
+    struct person *p = data;
+    char text[160];
+    int64_t now = clock_mono_ms();
+    snprintf(text, sizeof(text), "waiting for a person's approval (%s)", p->id);
+    mcp_call_progress(p->call, (double)(now - p->started_ms) / 1000, 0, text);
+    if (now >= p->until_ms && !p->asking && !p->deciding)
+        p->on_give_up(p->data);
+}
+
+/* --- the answer */
+
+/* What cannot be decided by this key stays in the queue. */
+static void on_decided(void *data, struct approval *a, const struct error *err)
+{
+    struct person *p = data;
+    (void)a;
+    p->deciding = false;
+    if (p->call && err)
+        mcp_call_log(p->call, MCP_WARNING, "approvals", err->message);
+    release(p);
+}
+
+static void decide(struct person *p, bool approve, const char *reason)
+{
+    struct error err = {0};
+    struct approval_decision d = {.who = mcp_call_identity(p->call),
+                                  .approve = approve,
+                                  .reason = reason && *reason ? reason : NULL,
+                                  .user_id = "mcp"};
+    p->deciding = true;
+    if (approvals_decide(approvals_of(p), p->id, &d, on_decided, p, &err) < 0)
+        on_decided(p, NULL, &err);
+}
+
+static void on_answer(struct mcp_call *call, const json_t *result, const struct error *err,
+                      void *data)
+{
+    struct person *p = data;
+    const char *action = json_string_value(json_object_get(result, "action"));
+    const json_t *content = json_object_get(result, "content");
+    const char *reason = json_string_value(json_object_get(content, "reason"));
+    (void)call;
+    (void)err;
+    p->asking = false;
+    if (!p->call || !action)
+        return;
+    if (strcmp(action, "accept") == 0 && json_is_true(json_object_get(content, "approve")))
+        decide(p, true, reason);
+    else if (strcmp(action, "cancel") != 0)
+        decide(p, false, reason && *reason ? reason : "declined in the client");
+}
+
+/* Asks the client where it can ask its user, and the answer would count. */
+static void ask_client(struct person *p, const struct approval *a)
+{
+    const struct identity *who = mcp_call_identity(p->call);
+    bool counts = !who->authenticated && identity_has(who, ROLE_APPROVER) &&
+                  approval_risk(a) != RISK_CRITICAL;
+    json_t *question = counts ? make_question(p, a) : NULL;
+    if (question)
+        p->asking = mcp_call_ask(p->call, "elicitation/create", question, on_answer, p) == 0;
+}
+
+struct person *person_new(struct mcp_call *call, const struct approval *a,
+                          void (*on_give_up)(void *data), void *data)
+{
+    const struct api_options *o = mcp_call_services(call);
+    struct person *p = new0(struct person);
+    _cleanup_json_ json_t *view = approval_view(a, false);
+    const char *why = json_string_value(json_object_get(view, "why"));
+    p->call = call;
+    p->on_give_up = on_give_up;
+    p->data = data;
+    p->started_ms = clock_mono_ms();
+    p->until_ms = p->started_ms + (int64_t)o->mcp.approval_wait_ms;
+    snprintf(p->id, sizeof(p->id), "%s", approval_id(a));
+    snprintf(p->why, sizeof(p->why), "%s", why ? why : "");
+    loop_timer_init(&p->timer, o->loop, on_tick, p);
+    loop_timer_start_every(&p->timer, o->mcp.approval_wait_ms ? TICK_MS : 1);
+    ask_client(p, a);
+    return p;
+}
