@@ -1,47 +1,24 @@
+/* Rulesets as values: made from bytes, counted, known by the hash of their bytes. */
 #include "guard/rules.h"
 
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/error.h"
-
-struct ruleset *ruleset_parse(const char *text, size_t len, const char *name, struct error *err)
-{
-    (void)text;
-    (void)len;
-    error_set(err, ERROR_UNSUPPORTED, 0, "%s: policies are not read yet", name);
-    return NULL;
-}
-
-struct ruleset *ruleset_load(const char *path, struct error *err)
-{
-    return ruleset_parse("", 0, path, err);
-}
-
-struct ruleset *ruleset_ref(struct ruleset *rs)
-{
-    return rs;
-}
-
-void ruleset_unref(struct ruleset *rs)
-{
-    (void)rs;
-}
-
-const char *ruleset_revision(const struct ruleset *rs)
-{
-    (void)rs;
-    return "";
-}
-
-size_t ruleset_count(const struct ruleset *rs)
-{
-    (void)rs;
-    return 0;
-}
+#include "base/fd.h"
+#include "base/strbuf.h"
+#include "guard/audit.h"
+#include "guard/rules-internal.h"
 
 static const char *const verdict_names[] = {"allow", "ask", "deny"};
 static const char *const risk_names[] = {"low", "medium", "high", "critical"};
+static_assert(ELEMENTS(verdict_names) == _VERDICT_MAX, "a name per verdict");
+static_assert(ELEMENTS(risk_names) == _RISK_MAX, "a name per risk");
 
 const char *verdict_name(enum verdict v)
 {
@@ -53,45 +30,206 @@ const char *risk_name(enum risk r)
     return risk_names[r];
 }
 
+static int find_name(const char *const *names, size_t n, const char *name)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(names[i], name) == 0)
+            return (int)i;
+    return -1;
+}
+
 int verdict_find(const char *name)
 {
-    for (int i = 0; i < _VERDICT_MAX; i++)
-        if (strcmp(verdict_names[i], name) == 0)
-            return i;
-    return -1;
+    return find_name(verdict_names, ELEMENTS(verdict_names), name);
 }
 
 int risk_find(const char *name)
 {
-    for (int i = 0; i < _RISK_MAX; i++)
-        if (strcmp(risk_names[i], name) == 0)
-            return i;
+    return find_name(risk_names, ELEMENTS(risk_names), name);
+}
+
+/* Weakest first; a number for each kind of wall between the command and the host's kernel. */
+static const struct {
+    const char *name;
+    int rank;
+} runtimes[] = {
+    {"process", 0}, {"local", 1},  {"v8", 1},      {"wasm", 1},   {"oci", 1},         {"crun", 1},
+    {"runc", 1},    {"engine", 1}, {"podman", 1},  {"docker", 1}, {"kube", 1},        {"gvisor", 2},
+    {"runsc", 2},   {"kata", 3},   {"microvm", 3}, {"qemu", 3},   {"firecracker", 3},
+};
+
+int rules_runtime_rank(const char *name)
+{
+    for (size_t i = 0; i < ELEMENTS(runtimes); i++)
+        if (strcmp(runtimes[i].name, name) == 0)
+            return runtimes[i].rank;
     return -1;
 }
 
-void ruleset_decide(const struct ruleset *rs, const struct rules_call *call,
-                    struct rules_decision *ret)
+/* --- limits by name */
+
+const char *const limit_field_names[] = {
+    [LIMIT_MEMORY_MB] = "memory_mb",         [LIMIT_DISK_MB] = "disk_mb",
+    [LIMIT_IO_MB_PER_S] = "io_mb_per_s",     [LIMIT_CPU_CORES] = "cpu_cores",
+    [LIMIT_MAX_PROCESSES] = "max_processes", [LIMIT_OPEN_FILES] = "open_files",
+    [LIMIT_TIMEOUT_S] = "timeout_s",
+};
+static_assert(ELEMENTS(limit_field_names) == _LIMIT_FIELD_MAX, "a name per limit");
+
+#define MB (1024.0 * 1024.0)
+
+double limit_field_get(const struct rules_limits *l, enum limit_field f)
 {
-    (void)call;
-    *ret = (struct rules_decision){.verdict = rs ? VERDICT_ASK : VERDICT_ALLOW};
-    snprintf(ret->rule, sizeof(ret->rule), "%s", rs ? "default" : "no policy");
-    snprintf(ret->reason, sizeof(ret->reason), "%s", rs ? "no rule" : "there is no policy");
+    const double values[] = {
+        [LIMIT_MEMORY_MB] = (double)l->memory_bytes / MB,
+        [LIMIT_DISK_MB] = (double)l->disk_bytes / MB,
+        [LIMIT_IO_MB_PER_S] = (double)l->io_bytes_per_s / MB,
+        [LIMIT_CPU_CORES] = l->cpu_millicores / 1000.0,
+        [LIMIT_MAX_PROCESSES] = l->processes,
+        [LIMIT_OPEN_FILES] = l->open_files,
+        [LIMIT_TIMEOUT_S] = (double)l->timeout_ns / 1e9,
+    };
+    return values[f] > 0 ? values[f] : HUGE_VAL;
+}
+
+/* Lowers a limit to value; one that is lower already stays. */
+void limit_field_cap(struct rules_limits *l, enum limit_field f, double value)
+{
+    if (limit_field_get(l, f) <= value)
+        return;
+    switch (f) {
+    case LIMIT_MEMORY_MB:
+        l->memory_bytes = (uint64_t)(value * MB);
+        break;
+    case LIMIT_DISK_MB:
+        l->disk_bytes = (uint64_t)(value * MB);
+        break;
+    case LIMIT_IO_MB_PER_S:
+        l->io_bytes_per_s = (uint64_t)(value * MB);
+        break;
+    case LIMIT_CPU_CORES:
+        l->cpu_millicores = (uint32_t)(value * 1000);
+        break;
+    case LIMIT_MAX_PROCESSES:
+        l->processes = (uint32_t)value;
+        break;
+    case LIMIT_OPEN_FILES:
+        l->open_files = (uint32_t)value;
+        break;
+    default:
+        l->timeout_ns = (int64_t)(value * 1e9);
+    }
 }
 
 json_t *rules_obligations_to_json(const struct rules_obligations *o)
 {
-    return json_pack("{s:b}", "strip_network", o->strip_network);
+    json_t *json = json_object(), *limits = json_object();
+    for (int f = 0; f < _LIMIT_FIELD_MAX; f++) {
+        double v = limit_field_get(&o->caps, (enum limit_field)f);
+        if (v < HUGE_VAL)
+            json_object_set_new(limits, limit_field_names[f],
+                                v == floor(v) ? json_integer((json_int_t)v) : json_real(v));
+    }
+    if (*o->min_runtime)
+        json_object_set_new(json, "min_runtime", json_string(o->min_runtime));
+    if (json_object_size(limits))
+        json_object_set(json, "limits", limits);
+    json_decref(limits);
+    if (o->strip_network)
+        json_object_set_new(json, "strip_network", json_true());
+    if (o->redact_args)
+        json_object_set_new(json, "redact_args", json_true());
+    if (o->redact_output)
+        json_object_set_new(json, "redact_output", json_true());
+    return json;
 }
 
-json_t *ruleset_explain(const struct ruleset *rs, const struct rules_call *call)
+/* --- life */
+
+static void rule_done(struct rules_rule *r)
 {
-    struct rules_decision d;
-    ruleset_decide(rs, call, &d);
-    return json_pack("{s:s,s:s,s:s}", "verdict", verdict_name(d.verdict), "rule", d.rule, "reason",
-                     d.reason);
+    free(r->id);
+    free(r->reason);
+    strv_free(r->keys);
+    strv_free(r->tools);
+    strv_free(r->runtimes);
+    strv_free(r->findings);
+    strv_free(r->paths);
+    strv_free(r->reads);
+    strv_free(r->writes);
+    for (size_t i = 0; i < r->n_commands; i++)
+        command_pattern_done(&r->commands[i]);
+    free(r->commands);
+    rule_list_done(&r->hosts);
 }
 
-int rules_runtime_rank(const char *name)
+struct ruleset *ruleset_ref(struct ruleset *rs)
 {
-    return strcmp(name, "process") == 0 ? 0 : 1;
+    if (rs)
+        rs->refs++;
+    return rs;
+}
+
+void ruleset_unref(struct ruleset *rs)
+{
+    if (!rs || --rs->refs > 0)
+        return;
+    for (size_t i = 0; i < rs->n_rules; i++)
+        rule_done(&rs->rules[i]);
+    for (size_t i = 0; i < rs->n_cases; i++)
+        rules_case_done(&rs->cases[i]);
+    free(rs->rules);
+    free(rs->cases);
+    free(rs->name);
+    free(rs->workspace);
+    free(rs->home);
+    free(rs);
+}
+
+const char *ruleset_revision(const struct ruleset *rs)
+{
+    return rs ? rs->revision : "";
+}
+
+size_t ruleset_count(const struct ruleset *rs)
+{
+    return rs ? rs->n_rules : 0;
+}
+
+struct ruleset *ruleset_parse(const char *text, size_t len, const char *name, struct error *err)
+{
+    if (len > RULES_FILE_MAX) {
+        error_set(err, ERROR_INVALID, 0, "%s: larger than %d bytes", name, RULES_FILE_MAX);
+        return NULL;
+    }
+    struct node *root = node_parse(text, len, name, RULES_DEPTH_MAX, err);
+    if (!root)
+        return NULL;
+    struct ruleset *rs = new0(struct ruleset);
+    rs->refs = 1;
+    rs->name = xstrdup(name);
+    int r = rules_parse_tree(rs, root, err);
+    node_free(root);
+    if (r < 0) {
+        ruleset_unref(rs);
+        return NULL;
+    }
+    char digest[AUDIT_DIGEST_SIZE]; /* "sha256:..." */
+    audit_digest(text, len, digest);
+    snprintf(rs->revision, sizeof(rs->revision), "%s", strchr(digest, ':') + 1);
+    return rs;
+}
+
+struct ruleset *ruleset_load(const char *path, struct error *err)
+{
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(RULES_FILE_MAX);
+    int r = fd_read_file_at(AT_FDCWD, path, &text);
+    if (r < 0) {
+        if (r == -EFBIG)
+            error_set(err, ERROR_INVALID, 0, "%s: larger than %d bytes", path, RULES_FILE_MAX);
+        else
+            error_set(err, r == -ENOENT ? ERROR_NOT_FOUND : ERROR_INVALID, -r, "%s", path);
+        return NULL;
+    }
+    return ruleset_parse(text.data ? text.data : "", text.len, path, err);
 }

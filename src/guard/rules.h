@@ -98,5 +98,9 @@ json_t *ruleset_explain(const struct ruleset *rs, const struct rules_call *call)
 /* {"min_runtime": ..., "limits": {...}, ...}: only what is set. A new reference. */
 json_t *rules_obligations_to_json(const struct rules_obligations *o);
 
+/* Runs the cases that are in the file. A list of {passed, line, what, expected, verdict, rule,
+ * ...}. */
+json_t *ruleset_test(const struct ruleset *rs, size_t *ret_failed);
+
 /* How strong a runtime's wall is: 0 none (process), higher is stronger; -1 for a name unknown. */
 int rules_runtime_rank(const char *name);

@@ -1,0 +1,74 @@
+/* Between the files of the shell reader: shell.c (results and what is left to do), shell-word.c
+ * (words), shell-parse.c (grammar), shell-run.c (programs that run programs), shell-program.c
+ * (programs that run code of their own), shell-env.c (assignments). */
+#pragma once
+
+#include "base/strbuf.h"
+#include "guard/shell.h"
+
+struct shell_build {
+    struct shell *out;
+    size_t work;    /* bytes that may still be read */
+    size_t n_words; /* of all commands */
+    char **defined; /* functions and aliases of the line */
+    size_t n_defined;
+    bool moves;      /* something changes the directory, and it is not known to which */
+    bool loops;      /* something may run more than once */
+    bool arithmetic; /* something is evaluated as arithmetic, which runs what its text quotes */
+    bool quoted_run; /* a quoted text has a substitution in it */
+    bool overflow;
+};
+
+#define SHELL_PENDING_MAX 16
+
+/* One text being read. */
+struct shell_reader {
+    struct shell_build *b;
+    const char *s;
+    size_t len, pos;
+    int depth;
+    bool bad; /* cannot be read further */
+    struct {
+        char *delimiter;
+        bool strip, live;
+        size_t command; /* index of whose input it is; SIZE_MAX: not known yet */
+    } pending[SHELL_PENDING_MAX];
+    size_t n_pending;
+};
+
+enum shell_stop { STOP_END, STOP_PAREN, STOP_CASE };
+
+/* shell.c */
+struct shell_command *shell_add(struct shell_build *b, int depth); /* NULL: too many */
+void shell_add_opaque(struct shell_build *b, const char *why, int depth);
+void shell_add_word(struct shell_build *b, struct shell_command *c, struct shell_word *take);
+void shell_define(struct shell_build *b, const char *name);
+void shell_mark(struct shell_command *c, const char *why,
+                size_t word); /* opaque; the first stays */
+void shell_nested(struct shell_build *b, const char *text, size_t len, int depth);
+void shell_word_done(struct shell_word *w);
+struct shell_word shell_word_copy(const struct shell_word *w);
+/* A command of c's words from `first` on, with c's input. NULL: too many, or there are none. */
+struct shell_command *shell_add_inner(struct shell_build *b, size_t outer, size_t first);
+/* The words from `first` on with spaces between; NULL when one of them has a hole. */
+char *shell_join(const struct shell_command *c, size_t first);
+
+/* shell-word.c: 1 a word, 0 none here; sets r->bad. */
+int shell_read_word(struct shell_reader *r, struct shell_word *ret);
+/* What a text that undergoes expansion (a here-document) runs; fills in holes. */
+void shell_scan_live(struct shell_build *b, const char *text, size_t len, int depth);
+/* Reads up to the "))" that ends an arithmetic expression; false when it is none. */
+bool shell_skip_arithmetic(struct shell_reader *r);
+
+/* shell-parse.c: true when it ended at what it should stop at; for STOP_CASE, at esac. */
+bool shell_parse_list(struct shell_reader *r, enum shell_stop stop);
+void shell_skip_blanks(struct shell_reader *r, bool newlines);
+
+/* shell-run.c, shell-program.c, shell-env.c: by index, because the list may move. */
+void shell_look_through(struct shell_build *b, size_t index);
+void shell_look_at_program(struct shell_build *b, size_t index);
+void shell_look_at_env(struct shell_build *b, size_t index);
+bool shell_env_changes_meaning(const char *name, size_t len, bool for_others);
+/* A name without its version: "python3.11" is "python". Into out, at most size. */
+void shell_plain_name(const char *name, char *out, size_t size);
+bool shell_in_list(const char *list, const char *name, size_t len); /* "a b c" */
