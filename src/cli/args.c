@@ -60,6 +60,12 @@ static const struct flag_entry flags[] = {
     [FLAG_SHOW] = {"show", FLAG_KIND_BOOL, NULL,
                    "print the text with <U+202E> for what is invisible"},
     [FLAG_STRIP] = {"strip", FLAG_KIND_BOOL, NULL, "print the text without what is invisible"},
+    [FLAG_TOOL] = {"tool", FLAG_KIND_TEXT, "TOOL", "the tool that is called"},
+    [FLAG_LINE] = {"line", FLAG_KIND_TEXT, "LINE", "a shell line"},
+    [FLAG_PATH] = {"path", FLAG_KIND_TEXT, "PATH", "a file that is read"},
+    [FLAG_WRITE] = {"write", FLAG_KIND_TEXT, "PATH", "a file that is written"},
+    [FLAG_HOST] = {"host", FLAG_KIND_TEXT, "HOST[:PORT]", "a host that is asked for"},
+    [FLAG_KEY] = {"key", FLAG_KIND_TEXT, "NAME", "name of the caller's key"},
 };
 static_assert(ELEMENTS(flags) == _FLAG_MAX, "a row per flag");
 static_assert(_FLAG_MAX <= 64, "flags of a command are a 64-bit mask");

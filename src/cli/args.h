@@ -44,6 +44,12 @@ enum flag {
     FLAG_STATE_DIR,
     FLAG_SHOW,
     FLAG_STRIP,
+    FLAG_TOOL,
+    FLAG_LINE,
+    FLAG_PATH,
+    FLAG_WRITE,
+    FLAG_HOST,
+    FLAG_KEY,
     _FLAG_MAX,
 };
 #define FLAG_BIT(f)      (UINT64_C(1) << (FLAG_##f))

@@ -66,6 +66,18 @@ const struct command commands[] = {
      FLAGS_CONNECTION | FLAG_BIT(ROLES) | FLAG_BIT(EXPIRES) | FLAG_BIT(QUOTA) |
          FLAG_BIT(STATE_DIR) | FLAG_BIT(JSON),
      1, 2, false, cmd_keys},
+    {"policy", GROUP_HOST,
+     "check FILE | test FILE | explain FILE [flags] [-- argv...] | import FILE",
+     "check, test and explain policy files",
+     "Needs no daemon. check reads the file and says where it is wrong; test runs the cases in "
+     "it;\n"
+     "explain says what would be decided about a command, a shell line (-line), a file (-path,\n"
+     "-write), a host or a tool, by which rule, and which other would have decided otherwise;\n"
+     "import makes a policy of the permissions in a settings.json of Claude Code and says what it\n"
+     "could not translate.",
+     FLAG_BIT(TOOL) | FLAG_BIT(LINE) | FLAG_BIT(PATH) | FLAG_BIT(WRITE) | FLAG_BIT(HOST) |
+         FLAG_BIT(KEY) | FLAG_BIT(ROLES) | FLAG_BIT(CWD) | FLAG_BIT(RUNTIME) | FLAG_BIT(JSON),
+     2, -1, false, cmd_policy},
     {"doctor", GROUP_HOST, "[-clean] [-json]",
      "say what this host can enforce, and how to get more",
      "With -clean, removes cgroups and files of daemons that were killed.",

@@ -39,6 +39,7 @@ int cmd_help(const struct args *a);
 int cmd_keys(const struct args *a);
 int cmd_logs(const struct args *a);
 int cmd_ls(const struct args *a);
+int cmd_policy(const struct args *a);
 int cmd_run(const struct args *a);
 int cmd_shell(const struct args *a);
 int cmd_status(const struct args *a);
