@@ -99,6 +99,57 @@ def inspector():
         yield from inspector_on("http", [f"http://127.0.0.1:{d.port}/mcp"])
 
 
+# Every tool there is, in an order that makes sense where one session's sandbox outlives it (HTTP). Where
+# each call has a sandbox of its own (stdio), a call that needs what another left is an error to read.
+TOOLS = (  # tool, arguments, a word of the answer over HTTP, whether it works over stdio too
+    ("list_runtimes", [], "local", True),
+    ("create_sandbox", ["name=check"], "sbx-check", True),
+    ("list_sandboxes", [], "sbx-check", True),
+    ("write_file", ["path=a.py", "content=print(1 / 0)"], "a.py", True),
+    ("read_file", ["path=a.py"], "1 / 0", False),
+    ("edit_file", ["path=a.py", "old_text=1 / 0", "new_text=6 * 7"], "replaced 1 time", False),
+    ("run_command", ["command=cat a.py 2>/dev/null; echo ran"], "ran", True),
+    ("run_code", ["language=python", "code=print(40 + 2)"], "42", True),
+    ("list_files", [], "a.py", True),
+    ("search_files", ["pattern=6 .*7"], "a.py", True),
+    ("upload_file", ["path=b", "content_base64=AAEC"], "3 bytes", True),
+    ("download_file", ["path=b"], "AAEC", False),
+    ("start_command", ["command=cat; echo bye"], "exec_id", True),
+    ("send_input", ["exec_id={exec}", "text=hello", "close=true"], "{exec}", False),
+    ("read_output", ["exec_id={exec}", "wait_s=5"], "hello", False),
+    ("stop_command", ["exec_id={exec}"], "{exec}", False),
+    ("destroy_sandbox", ["sandbox=sbx-check"], "sbx-check", False),
+)
+
+
+def tools_on(kind, target, own_sandbox):
+    code, out = inspect(f"tools-{kind}-list", target, "--method", "tools/list", "--strict")
+    names = set(re.findall(r'"name": "(\w+)"', out))
+    yield f"tools {kind}: tools/list --strict", code == 0, f"exit {code}: {out[-500:]}"
+    yield f"tools {kind}: every tool is called", names == {t[0] for t in TOOLS}, f"{names ^ {t[0] for t in TOOLS}}"
+    exec_id = "ex-none"
+    for tool, arguments, word, everywhere in TOOLS:
+        arguments = [a.replace("{exec}", exec_id) for a in arguments]
+        if not own_sandbox and tool not in ("list_runtimes", "create_sandbox", "list_sandboxes", "destroy_sandbox"):
+            arguments.append("sandbox=sbx-check")
+        args = [x for a in arguments for x in ("--tool-arg", a)]
+        code, out = inspect(f"tools-{kind}-{tool}", target, "--method", "tools/call", "--tool-name", tool, *args)
+        found = re.search(r"ex-[a-z0-9]+", out)
+        if tool == "start_command" and found:
+            exec_id = found.group(0)
+        if own_sandbox:
+            good = code == (0 if everywhere else 5)
+        else:
+            good = code == 0 and word.replace("{exec}", exec_id) in out
+        yield f"tools {kind}: {tool}", good, f"exit {code}: {out[-500:]}"
+
+
+def tools():
+    with Daemon("--blanks", "0") as d:
+        yield from tools_on("http", [f"http://127.0.0.1:{d.port}/mcp"], False)
+    yield from tools_on("stdio", [SANDBOXD, "-mcp", "--blanks", "0"], True)
+
+
 # --- the SDK
 
 def tap(name, *argv):
@@ -116,9 +167,13 @@ def sdk():
     with Daemon(*FIXTURES) as d:
         yield from tap("sdk-http", script, f"http://127.0.0.1:{d.port}/mcp")
     yield from tap("sdk-stdio", script, *STDIO)
+    script = os.path.join(HERE, "sdk-session.mjs")
+    with Daemon("--blanks", "0", "--kill-grace", "500ms") as d:
+        yield from tap("session-http", script, f"http://127.0.0.1:{d.port}/mcp")
+    yield from tap("session-stdio", script, SANDBOXD, "-mcp", "--blanks", "0", "--kill-grace", "500ms")
 
 
-STEPS = [suite_0_1, suite_0_2, inspector, sdk]
+STEPS = [suite_0_1, suite_0_2, inspector, tools, sdk]
 
 
 def run():

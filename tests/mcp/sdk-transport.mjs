@@ -1,51 +1,7 @@
 // The official SDK's client against the fixtures: sdk-transport.mjs URL, or sdk-transport.mjs COMMAND...
 // Prints TAP.
-import { createRequire } from "node:module";
-import { pathToFileURL } from "node:url";
-import path from "node:path";
+import { connect, done, http, ok, test, text, types } from "./sdk.mjs";
 
-const require = createRequire(path.join(process.env.MCP_MODULES, "x.js"));
-const load = (name) => import(pathToFileURL(require.resolve("@modelcontextprotocol/sdk/" + name)));
-const { Client } = await load("client/index.js");
-const { StreamableHTTPClientTransport } = await load("client/streamableHttp.js");
-const { StdioClientTransport } = await load("client/stdio.js");
-const types = await load("types.js");
-
-const target = process.argv.slice(2);
-const http = target[0].startsWith("http");
-let count = 0, failed = 0;
-
-function ok(good, what, said) {
-    console.log(`${good ? "" : "not "}ok ${++count} - ${what}`);
-    if (!good) {
-        failed++;
-        console.log("# " + JSON.stringify(said));
-    }
-}
-
-async function test(what, fn) {
-    try {
-        await fn(what);
-    } catch (e) {
-        ok(false, what, String(e && e.stack));
-    }
-}
-
-function transport() {
-    return http ? new StreamableHTTPClientTransport(new URL(target[0]))
-                : new StdioClientTransport({ command: target[0], args: target.slice(1), stderr: "ignore" });
-}
-
-async function connect() {
-    const client = new Client({ name: "check", version: "1" }, { capabilities: { sampling: {}, elicitation: {} } });
-    const t = transport();
-    client.errors = [];
-    client.onerror = (e) => client.errors.push(String(e));
-    await client.connect(t);
-    return [client, t];
-}
-
-const text = (result) => result.content[0].text;
 const [client, link] = await connect();
 
 await test("what the server is", (what) => {
@@ -149,5 +105,4 @@ if (http) {
 }
 
 await client.close();
-console.log(`1..${count}`);
-process.exit(failed ? 1 : 0);
+done();
