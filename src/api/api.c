@@ -396,6 +396,7 @@ void api_on_request(struct http_request *http, void *data)
     if (check_access(req, &err) < 0) {
         if (err.code == ERROR_UNAUTHORIZED)
             http_response_header(http, "WWW-Authenticate", "Bearer");
+        access_audit_refused(&api->access, req, &err);
         api_fail(req, &err);
         return;
     }

@@ -54,8 +54,8 @@ static void make_page(void *data)
     struct sqlite3 *db = audit_table_open(j->path, &j->err);
     int r = db ? 0 : -1;
     if (r >= 0 && !j->begun)
-        r = audit_export_begin(db, j->since, audit_public_key(j->audit), &j->page, &j->since,
-                               &j->err);
+        r = audit_export_begin(db, j->since, j->footer.seq, audit_public_key(j->audit), &j->page,
+                               &j->since, &j->err);
     if (r >= 0)
         check_contiguous(j, db);
     if (r >= 0 && !error_is_set(&j->err))

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "api/api.h"
+#include "api/audit-access.h"
 
 struct idempotency_table;
 struct route;
@@ -13,6 +14,7 @@ struct api {
     const struct route *more_routes;
     size_t n_more_routes;
     void *more_data;
+    struct access_audit access;
     uint64_t requests;
     uint64_t replies[6]; /* by the status' first digit */
     uint64_t websockets;

@@ -66,6 +66,10 @@ static const struct flag_entry flags[] = {
     [FLAG_WRITE] = {"write", FLAG_KIND_TEXT, "PATH", "a file that is written"},
     [FLAG_HOST] = {"host", FLAG_KIND_TEXT, "HOST[:PORT]", "a host that is asked for"},
     [FLAG_KEY] = {"key", FLAG_KIND_TEXT, "NAME", "name of the caller's key"},
+    [FLAG_CHECKPOINT] = {"checkpoint", FLAG_KIND_TEXT, "FILE",
+                         "checkpoints of the audit that were kept elsewhere"},
+    [FLAG_AUDIT_KEY] = {"key", FLAG_KIND_TEXT, "FILE",
+                        "public key of the daemon's audit: PEM, or 64 hexadecimal digits"},
 };
 static_assert(ELEMENTS(flags) == _FLAG_MAX, "a row per flag");
 static_assert(_FLAG_MAX <= 64, "flags of a command are a 64-bit mask");

@@ -49,6 +49,8 @@ enum flag {
     FLAG_PATH,
     FLAG_WRITE,
     FLAG_HOST,
+    FLAG_CHECKPOINT,
+    FLAG_AUDIT_KEY,
     FLAG_KEY,
     _FLAG_MAX,
 };

@@ -78,6 +78,22 @@ const struct command commands[] = {
      FLAG_BIT(TOOL) | FLAG_BIT(LINE) | FLAG_BIT(PATH) | FLAG_BIT(WRITE) | FLAG_BIT(HOST) |
          FLAG_BIT(KEY) | FLAG_BIT(ROLES) | FLAG_BIT(CWD) | FLAG_BIT(RUNTIME) | FLAG_BIT(JSON),
      2, -1, false, cmd_policy},
+    {"audit", GROUP_HOST, "verify [FILE] | export | query | tail [-f] | checkpoint [NAME=VALUE...]",
+     "read the audit, and prove that nothing in it was changed",
+     "verify proves what the daemon at -addr exports, an exported FILE ('-': standard input), or "
+     "the\n"
+     "state directory of a daemon that is not running. It says where a record was changed, "
+     "removed\n"
+     "or moved, and what it could not prove. With -checkpoint it also finds an end that was cut "
+     "off.\n"
+     "query and tail print records as JSON lines, filtered by NAME=VALUE: since, until, limit, "
+     "from,\n"
+     "to, kind, key, call, action, sandbox, exec, tool, outcome. export (since=N) prints what "
+     "verify\n"
+     "takes. checkpoint prints the newest checkpoint, to be kept elsewhere.",
+     FLAGS_CONNECTION | FLAG_BIT(STATE_DIR) | FLAG_BIT(CHECKPOINT) | FLAG_BIT(AUDIT_KEY) |
+         FLAG_BIT(FOLLOW) | FLAG_BIT(JSON),
+     1, -1, false, cmd_audit},
     {"doctor", GROUP_HOST, "[-clean] [-json]",
      "say what this host can enforce, and how to get more",
      "With -clean, removes cgroups and files of daemons that were killed.",

@@ -13,17 +13,27 @@
 
 /* --- one row of each */
 
-static int first_record(struct sqlite3 *db, uint64_t *ret, struct error *err)
+static int end_record(struct sqlite3 *db, enum audit_order order, uint64_t *ret, struct error *err)
 {
     struct audit_cursor c;
     struct audit_row row;
     *ret = 0;
-    int r = audit_cursor_open(&c, db, 0, INT64_MAX, AUDIT_OLDEST_FIRST, err);
+    int r = audit_cursor_open(&c, db, 0, INT64_MAX, order, err);
     r = r < 0 ? r : audit_cursor_next(&c, &row, err);
     if (r > 0)
         *ret = row.seq;
     audit_cursor_close(&c);
     return r < 0 ? r : 0;
+}
+
+static int first_record(struct sqlite3 *db, uint64_t *ret, struct error *err)
+{
+    return end_record(db, AUDIT_OLDEST_FIRST, ret, err);
+}
+
+int audit_newest_record(struct sqlite3 *db, uint64_t *ret_seq, struct error *err)
+{
+    return end_record(db, AUDIT_NEWEST_FIRST, ret_seq, err);
 }
 
 static int find_checkpoint(struct sqlite3 *db, uint64_t after, uint64_t until,
@@ -56,10 +66,10 @@ static int put_checkpoint(struct strbuf *out, const struct checkpoint *c)
     return strbuf_append(out, text, n);
 }
 
-int audit_export_begin(struct sqlite3 *db, uint64_t since, const uint8_t *key, struct strbuf *out,
-                       uint64_t *ret_base, struct error *err)
+int audit_export_begin(struct sqlite3 *db, uint64_t since, uint64_t last, const uint8_t *key,
+                       struct strbuf *out, uint64_t *ret_base, struct error *err)
 {
-    static const uint8_t zeros[CHECKPOINT_KEY_SIZE];
+    struct audit_header h = {.last_seq = last};
     struct checkpoint base = {0};
     char header[AUDIT_HEADER_SIZE + 1];
     uint64_t first;
@@ -70,7 +80,11 @@ int audit_export_begin(struct sqlite3 *db, uint64_t since, const uint8_t *key, s
         r = find_checkpoint(db, 0, since, AUDIT_NEWEST_FIRST, &base, err);
     if (r < 0)
         return r;
-    size_t n = audit_header_format(base.seq, base.head, key ? key : zeros, header);
+    h.base_seq = base.seq;
+    memcpy(h.base, base.head, sizeof(h.base));
+    if (key)
+        memcpy(h.key, key, sizeof(h.key));
+    size_t n = audit_header_format(&h, header);
     header[n++] = '\n';
     strbuf_append(out, header, n);
     if (base.seq)

@@ -79,8 +79,9 @@ static int map_part(const struct audit_part *p, struct mapped *ret, struct error
     return 0;
 }
 
-static int load_part(struct audit_part *p, const struct mapped *m, audit_line_fn fn, void *data,
-                     struct error *err)
+/* Where the whole lines end, or negative. */
+static int64_t each_line(struct audit_part *p, const struct mapped *m, audit_line_fn fn, void *data,
+                         struct error *err)
 {
     size_t at = 0;
     int r = 0;
@@ -95,12 +96,21 @@ static int load_part(struct audit_part *p, const struct mapped *m, audit_line_fn
             p->last_seq = seq;
         at += len + 1;
     }
-    if (r >= 0 && at < m->len) {
-        if (ftruncate(p->fd, (off_t)at) < 0)
+    return r < 0 ? r : (int64_t)at;
+}
+
+static int load_part(struct audit_part *p, const struct mapped *m, audit_line_fn fn, void *data,
+                     struct error *err)
+{
+    int64_t end = each_line(p, m, fn, data, err);
+    if (end < 0)
+        return (int)end;
+    if ((size_t)end < m->len) {
+        if (ftruncate(p->fd, (off_t)end) < 0)
             return write_error(err, errno);
-        p->size = at;
+        p->size = (uint64_t)end;
     }
-    return r;
+    return 0;
 }
 
 int audit_file_load(struct audit_file *f, audit_line_fn fn, void *data, struct error *err)
@@ -117,6 +127,22 @@ int audit_file_load(struct audit_file *f, audit_line_fn fn, void *data, struct e
     unsigned old = !f->current;
     r = load_part(&f->parts[old], old ? &one : &zero, fn, data, err);
     return r < 0 ? r : load_part(&f->parts[!old], old ? &zero : &one, fn, data, err);
+}
+
+void audit_file_read(const char *dir, audit_line_fn fn, void *data)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        struct error ignored = {0};
+        struct stat st;
+        __attribute__((cleanup(unmap))) struct mapped m = {0};
+        _cleanup_close_ int dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        _cleanup_close_ int fd = openat(dir_fd, part_names[i], O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+        if (fd < 0 || fstat(fd, &st) < 0)
+            continue;
+        struct audit_part p = {.fd = fd, .size = (uint64_t)st.st_size};
+        if (map_part(&p, &m, &ignored) >= 0)
+            each_line(&p, &m, fn, data, &ignored);
+    }
 }
 
 /* --- writing */

@@ -53,7 +53,7 @@ struct audit {
     struct map *open;   /* intents without an end, by call_id */
     struct list open_in_order;
     uint64_t recovered_seq; /* newest record of an earlier control plane */
-    struct list owed; /* what could not be written yet */
+    struct list owed;       /* what could not be written yet */
     size_t n_owed;
     struct loop_timer owed_timer;
 

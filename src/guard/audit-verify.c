@@ -8,11 +8,12 @@
 #include "guard/audit-chain.h"
 #include "guard/audit-record.h"
 
-#define HEADER_START "{\"mas_audit\":1,\"base_seq\":"
+#define LINE_MAX_BYTES (2 * AUDIT_RECORD_MAX)
+#define HEADER_START   "{\"mas_audit\":1,\"base_seq\":"
 
 void audit_verifier_init(struct audit_verifier *v, const uint8_t *key)
 {
-    *v = (struct audit_verifier){.hasher = audit_hasher_new()};
+    *v = (struct audit_verifier){.hasher = audit_hasher_new(), .rest = STRBUF_INIT(LINE_MAX_BYTES)};
     if (!key)
         return;
     v->key = audit_key_new(key);
@@ -23,6 +24,7 @@ void audit_verifier_init(struct audit_verifier *v, const uint8_t *key)
 void audit_verifier_done(struct audit_verifier *v)
 {
     audit_hasher_free(v->hasher);
+    strbuf_done(&v->rest);
     if (v->owns_key)
         audit_key_free(v->key);
     *v = (struct audit_verifier){0};
@@ -130,25 +132,24 @@ bool audit_verify_checkpoint(struct audit_verifier *v, const struct checkpoint *
         return false;
     v->last = *c;
     v->n_checkpoints++;
-    v->footer = c->purpose == CHECKPOINT_EXPORT;
+    v->footer = true;
     return true;
 }
 
 /* --- text */
 
-size_t audit_header_format(uint64_t base_seq, const uint8_t base[CHECKPOINT_HASH_SIZE],
-                           const uint8_t key[CHECKPOINT_KEY_SIZE], char out[AUDIT_HEADER_SIZE])
+size_t audit_header_format(const struct audit_header *h, char out[AUDIT_HEADER_SIZE])
 {
-    char base_text[CHECKPOINT_HEX_SIZE], key_text[CHECKPOINT_HEX_SIZE];
-    hex_format(base, CHECKPOINT_HASH_SIZE, base_text);
-    hex_format(key, CHECKPOINT_KEY_SIZE, key_text);
+    char base[CHECKPOINT_HEX_SIZE], key[CHECKPOINT_HEX_SIZE];
+    hex_format(h->base, sizeof(h->base), base);
+    hex_format(h->key, sizeof(h->key), key);
     return (size_t)snprintf(out, AUDIT_HEADER_SIZE,
-                            HEADER_START "%" PRIu64 ",\"base\":\"%s\",\"key\":\"%s\"}", base_seq,
-                            base_text, key_text);
+                            HEADER_START "%" PRIu64 ",\"base\":\"%s\",\"last\":%" PRIu64
+                                         ",\"key\":\"%s\"}",
+                            h->base_seq, base, h->last_seq, key);
 }
 
-static bool parse_header(const char *line, size_t len, uint64_t *ret_seq, uint8_t *ret_base,
-                         uint8_t *ret_key)
+static bool parse_header(const char *line, size_t len, struct audit_header *ret)
 {
     char copy[AUDIT_HEADER_SIZE], again[AUDIT_HEADER_SIZE];
     char base[CHECKPOINT_HEX_SIZE], key[CHECKPOINT_HEX_SIZE];
@@ -156,13 +157,14 @@ static bool parse_header(const char *line, size_t len, uint64_t *ret_seq, uint8_
         return false;
     memcpy(copy, line, len);
     copy[len] = 0;
-    if (sscanf(copy, HEADER_START "%20" SCNu64 ",\"base\":\"%64[0-9a-f]\",\"key\":\"%64[0-9a-f]\"}",
-               ret_seq, base, key) != 3 ||
-        !hex_parse(base, strlen(base), ret_base, CHECKPOINT_HASH_SIZE) ||
-        !hex_parse(key, strlen(key), ret_key, CHECKPOINT_KEY_SIZE))
+    if (sscanf(copy,
+               HEADER_START "%20" SCNu64 ",\"base\":\"%64[0-9a-f]\",\"last\":%20" SCNu64
+                            ",\"key\":\"%64[0-9a-f]\"}",
+               &ret->base_seq, base, &ret->last_seq, key) != 4 ||
+        !hex_parse(base, strlen(base), ret->base, sizeof(ret->base)) ||
+        !hex_parse(key, strlen(key), ret->key, sizeof(ret->key)))
         return false;
-    return audit_header_format(*ret_seq, ret_base, ret_key, again) == len &&
-           memcmp(again, line, len) == 0;
+    return audit_header_format(ret, again) == len && memcmp(again, line, len) == 0;
 }
 
 /* A key given by the caller must be the one it names. */
@@ -178,11 +180,11 @@ static bool take_key(struct audit_verifier *v, const uint8_t key[CHECKPOINT_KEY_
 
 static bool verify_header(struct audit_verifier *v, const char *line, size_t len)
 {
-    uint64_t seq;
-    uint8_t base[CHECKPOINT_HASH_SIZE], key[CHECKPOINT_KEY_SIZE];
-    if (!parse_header(line, len, &seq, base, key))
+    struct audit_header h;
+    if (!parse_header(line, len, &h))
         return wrong(v, "this is not the first line of an exported audit");
-    return take_key(v, key) && audit_verify_start(v, seq, base);
+    v->last_seq = h.last_seq;
+    return take_key(v, h.key) && audit_verify_start(v, h.base_seq, h.base);
 }
 
 bool audit_verify_line(struct audit_verifier *v, const char *line, size_t len)
@@ -195,8 +197,6 @@ bool audit_verify_line(struct audit_verifier *v, const char *line, size_t len)
     v->line++;
     if (!v->has_header)
         return verify_header(v, line, len);
-    if (v->footer)
-        return wrong(v, "something follows the footer");
     if (checkpoint_is_text(line, len)) {
         if (!checkpoint_parse(line, len, &c))
             return wrong(v, "this checkpoint is damaged");
@@ -205,6 +205,32 @@ bool audit_verify_line(struct audit_verifier *v, const char *line, size_t len)
     if (!audit_line_parse(line, len, &record_len, hash))
         return wrong(v, "this is neither a record with its hash nor a checkpoint");
     return audit_verify_record(v, line, record_len, "}", 1, hash);
+}
+
+static bool feed_rest(struct audit_verifier *v, const char *piece, size_t len)
+{
+    if (strbuf_append(&v->rest, piece, len) >= 0)
+        return true;
+    v->line++;
+    return wrong(v, "this line is too long for a record");
+}
+
+bool audit_verify_feed(struct audit_verifier *v, const char *piece, size_t len)
+{
+    const char *end;
+    while (!v->failed && (end = memchr(piece, '\n', len))) {
+        size_t n = (size_t)(end - piece);
+        if (v->rest.len) {
+            if (!feed_rest(v, piece, n) || !audit_verify_line(v, v->rest.data, v->rest.len))
+                return false;
+            strbuf_reset(&v->rest);
+        } else if (!audit_verify_line(v, piece, n)) {
+            return false;
+        }
+        piece += n + 1;
+        len -= n + 1;
+    }
+    return !v->failed && (len == 0 || feed_rest(v, piece, len));
 }
 
 bool audit_verify_text(struct audit_verifier *v, const char *text, size_t len)
@@ -224,9 +250,11 @@ bool audit_verify_text(struct audit_verifier *v, const char *text, size_t len)
 
 bool audit_verify_end(struct audit_verifier *v)
 {
-    v->line = 0;
     if (v->failed)
         return false;
+    if (v->rest.len)
+        return wrong(v, "the last line is cut off");
+    v->line = 0;
     if (!v->has_header)
         return wrong(v, "there is nothing");
     if (v->next_known < v->n_known)
@@ -241,5 +269,8 @@ bool audit_verify_export_end(struct audit_verifier *v)
 {
     if (!audit_verify_end(v))
         return false;
+    if (v->seq != v->last_seq)
+        return wrong(v, "it ends with record %" PRIu64 ", but its header says %" PRIu64, v->seq,
+                     v->last_seq);
     return v->footer ? true : wrong(v, "the signed footer is missing: the end was cut off");
 }

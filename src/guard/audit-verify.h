@@ -2,12 +2,12 @@
  *
  * The lines of an export, each ended by a newline:
  *
- *   {"mas_audit":1,"base_seq":B,"base":"<hash of record B>","key":"<public key>"}
+ *   {"mas_audit":1,"base_seq":B,"base":"<hash of record B>","last":N,"key":"<public key>"}
  *   {checkpoint B}                            where B is not 0: records up to it were dropped
  *   {record B+1 ..., "hash":"..."}
  *   {checkpoint}                              after the record it is of
  *   ...
- *   {checkpoint of purpose "export"}          the footer, after the newest record
+ *   {checkpoint of purpose "export"}          the footer, after record N
  *
  * Every byte of it is checked: a line has one spelling, a record's hash covers its bytes and its
  * place, a checkpoint's signature covers a hash and the checkpoint before. Rows of a database go
@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/strbuf.h"
 #include "proto/checkpoint.h"
 
 struct audit_hasher;
@@ -39,11 +40,13 @@ struct audit_verifier {
     bool has_header;
     uint64_t line;     /* lines taken */
     uint64_t base_seq; /* records up to it are not there */
+    uint64_t last_seq; /* of the newest record, as the header says */
     uint64_t seq;      /* newest record taken */
     uint8_t hash[CHECKPOINT_HASH_SIZE];
     struct checkpoint last; /* newest checkpoint taken; seq 0: none */
     uint64_t n_records, n_checkpoints;
-    bool footer; /* the last line was one */
+    bool footer;        /* the last line was a checkpoint */
+    struct strbuf rest; /* of audit_verify_feed(): an unfinished line */
     bool failed;
     char reason[256]; /* with failed */
 };
@@ -62,13 +65,20 @@ bool audit_verify_record(struct audit_verifier *v, const char *record, size_t le
 bool audit_verify_checkpoint(struct audit_verifier *v, const struct checkpoint *c);
 /* One line of an export, without newline. */
 bool audit_verify_line(struct audit_verifier *v, const char *line, size_t len);
+/* The same in pieces of any size; the last line must have come whole before the end is checked. */
+bool audit_verify_feed(struct audit_verifier *v, const char *piece, size_t len);
 /* Lines of a whole text; the last must end in a newline. */
 bool audit_verify_text(struct audit_verifier *v, const char *text, size_t len);
 /* After the last: whether all that is known was met. */
 bool audit_verify_end(struct audit_verifier *v);
-/* An export: it ends in its footer, too. */
+/* An export: it ends in its footer, too. That of a daemon which did not run is the newest checkpoint,
+ * v->last.purpose tells. */
 bool audit_verify_export_end(struct audit_verifier *v);
 
 #define AUDIT_HEADER_SIZE 256
-size_t audit_header_format(uint64_t base_seq, const uint8_t base[CHECKPOINT_HASH_SIZE],
-                           const uint8_t key[CHECKPOINT_KEY_SIZE], char out[AUDIT_HEADER_SIZE]);
+struct audit_header {
+    uint64_t base_seq, last_seq;
+    uint8_t base[CHECKPOINT_HASH_SIZE];
+    uint8_t key[CHECKPOINT_KEY_SIZE];
+};
+size_t audit_header_format(const struct audit_header *h, char out[AUDIT_HEADER_SIZE]);

@@ -29,6 +29,16 @@ struct checkpoint {
     uint8_t signature[CHECKPOINT_SIGNATURE_SIZE];
 };
 
+/* Where the warden keeps the newest: two places of a file, written in turn, so that a write which
+ * was cut short leaves the other one. */
+#define CHECKPOINT_SLOT_MAGIC "masaud1"
+#define CHECKPOINT_SLOT_SIZE  512
+struct checkpoint_slot {
+    char magic[8];
+    struct checkpoint checkpoint;
+    uint8_t check[CHECKPOINT_HASH_SIZE]; /* SHA-256 of the above */
+};
+
 #define CHECKPOINT_STATEMENT_SIZE (24 + 1 + 8 + 8 + 8 + 2 * CHECKPOINT_HASH_SIZE)
 /* The bytes that are signed: magic, purpose, then the members above, numbers big-endian. */
 void checkpoint_statement(const struct checkpoint *c, uint8_t out[CHECKPOINT_STATEMENT_SIZE]);

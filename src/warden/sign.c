@@ -19,17 +19,10 @@
 #define KEY_FILE    "audit.key"
 #define PUBLIC_FILE "audit.pub"
 #define LAST_FILE   "audit.last"
-#define SLOT_SIZE   512
 
-/* Two places on disk, written in turn: a write that was cut short leaves the other one. */
-struct slot {
-    char magic[8];
-    struct checkpoint checkpoint;
-    uint8_t check[CHECKPOINT_HASH_SIZE]; /* SHA-256 of the above */
-};
-static_assert(sizeof(struct slot) <= SLOT_SIZE, "a slot fits its place");
+static_assert(sizeof(struct checkpoint_slot) <= CHECKPOINT_SLOT_SIZE, "a slot fits its place");
 
-static const char slot_magic[8] = "masaud1";
+static const char slot_magic[8] = CHECKPOINT_SLOT_MAGIC;
 
 /* --- the key */
 
@@ -97,15 +90,15 @@ static int open_key(struct signer *s, int dir, struct error *err)
 
 /* --- what was signed last */
 
-static void slot_check(const struct slot *slot, uint8_t out[CHECKPOINT_HASH_SIZE])
+static void slot_check(const struct checkpoint_slot *slot, uint8_t out[CHECKPOINT_HASH_SIZE])
 {
-    EVP_Digest(slot, offsetof(struct slot, check), out, NULL, EVP_sha256(), NULL);
+    EVP_Digest(slot, offsetof(struct checkpoint_slot, check), out, NULL, EVP_sha256(), NULL);
 }
 
-static bool read_slot(int fd, unsigned i, struct slot *ret)
+static bool read_slot(int fd, unsigned i, struct checkpoint_slot *ret)
 {
     uint8_t check[CHECKPOINT_HASH_SIZE];
-    if (pread(fd, ret, sizeof(*ret), (off_t)i * SLOT_SIZE) != sizeof(*ret) ||
+    if (pread(fd, ret, sizeof(*ret), (off_t)i * CHECKPOINT_SLOT_SIZE) != sizeof(*ret) ||
         memcmp(ret->magic, slot_magic, sizeof(slot_magic)) != 0)
         return false;
     slot_check(ret, check);
@@ -119,7 +112,7 @@ static int open_last(struct signer *s, int dir, struct error *err)
     if (s->last_fd < 0 || fstat(s->last_fd, &st) < 0)
         return error_set(err, ERROR_UNAVAILABLE, errno, "open warden/" LAST_FILE);
     for (unsigned i = 0; i < 2; i++) {
-        struct slot slot;
+        struct checkpoint_slot slot;
         if (!read_slot(s->last_fd, i, &slot) || slot.checkpoint.seq < s->last.seq)
             continue;
         s->last = slot.checkpoint;
@@ -134,12 +127,13 @@ static int open_last(struct signer *s, int dir, struct error *err)
 
 static int save_last(struct signer *s, const struct checkpoint *c)
 {
-    struct slot slot;
+    struct checkpoint_slot slot;
     memset(&slot, 0, sizeof(slot));
     memcpy(slot.magic, slot_magic, sizeof(slot_magic));
     slot.checkpoint = *c;
     slot_check(&slot, slot.check);
-    if (pwrite(s->last_fd, &slot, sizeof(slot), (off_t)s->slot * SLOT_SIZE) != sizeof(slot))
+    if (pwrite(s->last_fd, &slot, sizeof(slot), (off_t)s->slot * CHECKPOINT_SLOT_SIZE) !=
+        sizeof(slot))
         return errno ? -errno : -EIO;
     if (fdatasync(s->last_fd) < 0)
         return -errno;

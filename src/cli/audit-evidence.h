@@ -1,0 +1,29 @@
+/* What a verification is held against: the public key, and checkpoints that were kept elsewhere. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/checkpoint.h"
+
+struct sbx_error;
+
+struct evidence {
+    bool has_key;
+    uint8_t key[CHECKPOINT_KEY_SIZE];
+    char key_from[128];       /* where it was found */
+    struct checkpoint *known; /* ascending */
+    size_t n_known;
+};
+void evidence_done(struct evidence *e);
+#define _cleanup_evidence_ __attribute__((cleanup(evidence_done)))
+
+int evidence_load_key(struct evidence *e, const char *path, struct sbx_error *err);
+/* Every line of the file that has a checkpoint in it, whatever is around it: a file that the warden
+ * wrote, a piece of syslog, an answer of the daemon's. */
+int evidence_load_checkpoints(struct evidence *e, const char *path, struct sbx_error *err);
+/* What the warden signed last, from its own file; none is fine. */
+int evidence_load_last(struct evidence *e, const char *path, struct sbx_error *err);
+/* To be called when all are loaded: sorts them, and checks that the key has signed each. */
+int evidence_check(struct evidence *e, struct sbx_error *err);

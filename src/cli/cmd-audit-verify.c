@@ -1,0 +1,215 @@
+/* sbx audit verify: what the records prove, held against a key and against checkpoints that were
+ * kept elsewhere; and, as plainly, what they do not prove. */
+#include "cli/cmd-audit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/json.h"
+#include "cli/args.h"
+#include "cli/audit-evidence.h"
+#include "cli/audit-offline.h"
+#include "cli/output.h"
+#include "cli/session.h"
+#include "guard/audit-verify.h"
+#include "libsbx/sbx.h"
+
+#define READ_BYTES       (256 * 1024)
+#define DOUBTS_MAX       8
+#define EXIT_NOT_GENUINE 1
+
+struct result {
+    struct audit_verifier v;
+    struct evidence evidence;
+    size_t unchained;
+    char *doubts[DOUBTS_MAX];
+    size_t n_doubts;
+};
+
+static void result_done(struct result *r)
+{
+    audit_verifier_done(&r->v);
+    evidence_done(&r->evidence);
+    for (size_t i = 0; i < r->n_doubts; i++)
+        free(r->doubts[i]);
+}
+
+/* --- reading */
+
+static int feed(void *data, const char *piece, size_t len)
+{
+    return audit_verify_feed(data, piece, len) ? 0 : -1;
+}
+
+static int read_file(const char *path, struct audit_verifier *v, struct sbx_error *err)
+{
+    bool standard = strcmp(path, "-") == 0;
+    _cleanup_close_ int own = standard ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+    int fd = standard ? STDIN_FILENO : own;
+    if (fd < 0)
+        return cli_set_error(err, "invalid_request", "open '%s': %s", path, strerror(errno));
+    _cleanup_free_ char *buffer = xcalloc(1, READ_BYTES);
+    ssize_t n;
+    while ((n = read(fd, buffer, READ_BYTES)) > 0)
+        if (!audit_verify_feed(v, buffer, (size_t)n))
+            return 0;
+    return n < 0 ? cli_set_error(err, "internal", "read '%s': %s", path, strerror(errno)) : 0;
+}
+
+static int read_daemon(const struct args *a, struct audit_verifier *v, struct sbx_error *err)
+{
+    _cleanup_session_ struct session s = {0};
+    if (session_open(a, false, &s, err) < 0)
+        return -1;
+    int r = sbx_download(s.client, "/v1/audit/export", feed, v, err);
+    return v->failed ? 0 : r;
+}
+
+static int read_all(const struct args *a, struct result *r, struct sbx_error *err)
+{
+    const char *dir = a->text[FLAG_STATE_DIR];
+    if (dir)
+        return audit_offline_verify(dir, &r->v, &r->unchained, err);
+    return a->n_rest > 1 ? read_file(a->rest[1], &r->v, err) : read_daemon(a, &r->v, err);
+}
+
+static int gather(const struct args *a, struct evidence *e, struct sbx_error *err)
+{
+    if (a->text[FLAG_AUDIT_KEY] && evidence_load_key(e, a->text[FLAG_AUDIT_KEY], err) < 0)
+        return -1;
+    if (a->text[FLAG_CHECKPOINT] && evidence_load_checkpoints(e, a->text[FLAG_CHECKPOINT], err) < 0)
+        return -1;
+    if (a->text[FLAG_STATE_DIR] && audit_offline_evidence(a->text[FLAG_STATE_DIR], e, err) < 0)
+        return -1;
+    return evidence_check(e, err);
+}
+
+/* --- what is not proved */
+
+__attribute__((format(printf, 2, 3))) static void doubt(struct result *r, const char *fmt, ...)
+{
+    va_list ap;
+    char text[400];
+    if (r->n_doubts == DOUBTS_MAX)
+        return;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    r->doubts[r->n_doubts++] = xstrdup(text);
+}
+
+static void find_doubts(struct result *r)
+{
+    const struct audit_verifier *v = &r->v;
+    const struct evidence *e = &r->evidence;
+    if (!v->key)
+        doubt(r, "who made this: there is no key to check signatures with (-key)");
+    else if (v->key_origin == AUDIT_KEY_OF_EXPORT)
+        doubt(r, "who signed this: the key is the one it names itself; compare it with the "
+                 "daemon's, or give it with -key");
+    if (v->base_seq)
+        doubt(r, "records 1 to %" PRIu64 ": they were dropped, or left out; the base is signed",
+              v->base_seq);
+    if (e->n_known && e->known[0].seq < v->base_seq)
+        doubt(r,
+              "kept checkpoints before record %" PRIu64 ": there is nothing to compare them with",
+              v->base_seq);
+    if (v->seq > v->last.seq)
+        doubt(r, "records %" PRIu64 " to %" PRIu64 ": they are chained and not signed yet",
+              v->last.seq + 1, v->seq);
+    if (r->unchained)
+        doubt(r, "%zu newer records: they are written and not chained yet", r->unchained);
+    if (v->last_seq && v->last.purpose != CHECKPOINT_EXPORT)
+        doubt(r, "that this is all of an export: it ends in an ordinary checkpoint, as an export "
+                 "without a daemon does");
+    if (!e->n_known)
+        doubt(r,
+              "that nothing came after record %" PRIu64
+              ": no checkpoint from elsewhere says so (-checkpoint)",
+              v->seq);
+    else
+        doubt(r,
+              "that nothing came after record %" PRIu64
+              ": the newest checkpoint from elsewhere is of record %" PRIu64,
+              v->seq, e->known[e->n_known - 1].seq);
+}
+
+/* --- telling */
+
+static void print_json(const struct result *r, bool good)
+{
+    const struct audit_verifier *v = &r->v;
+    json_t *doubts = json_array();
+    for (size_t i = 0; i < r->n_doubts; i++)
+        json_array_append_new(doubts, json_string(r->doubts[i]));
+    _cleanup_json_ json_t *o =
+        json_pack("{s:b, s:I, s:I, s:I, s:I, s:I, s:o}", "genuine", good, "first",
+                  (json_int_t)v->base_seq + 1, "last", (json_int_t)v->seq, "records",
+                  (json_int_t)v->n_records, "checkpoints", (json_int_t)v->n_checkpoints,
+                  "signed_to", (json_int_t)v->last.seq, "not_proved", doubts);
+    if (!good)
+        json_object_set_new(o, "wrong", json_message(v->reason));
+    json_dumpf(o, stdout, JSON_INDENT(2));
+    putchar('\n');
+}
+
+static void print_text(const struct result *r, bool good)
+{
+    const struct audit_verifier *v = &r->v;
+    char time[CLOCK_RFC3339_SIZE] = "never";
+    if (v->last.seq)
+        clock_format_rfc3339(v->last.time_ns, time);
+    if (!good) {
+        _cleanup_free_ char *reason = printable(v->reason);
+        printf("%swrong%s: %s\n", colour(COLOUR_RED), colour(COLOUR_OFF), reason);
+        printf("records %" PRIu64 " to %" PRIu64 " before that are as they were\n", v->base_seq + 1,
+               v->last.seq);
+        return;
+    }
+    printf("%sgenuine%s: records %" PRIu64 " to %" PRIu64 ", %" PRIu64
+           " checkpoints, signed up to record %" PRIu64 " at %s\n",
+           colour(COLOUR_GREEN), colour(COLOUR_OFF), v->base_seq + 1, v->seq, v->n_checkpoints,
+           v->last.seq, time);
+    for (size_t i = 0; i < r->n_doubts; i++)
+        printf("not proved: %s\n", r->doubts[i]);
+}
+
+static int verify(const struct args *a, struct result *r)
+{
+    struct sbx_error err;
+    struct evidence *e = &r->evidence;
+    if (gather(a, e, &err) < 0)
+        return cli_fail(&err);
+    audit_verifier_init(&r->v, e->has_key ? e->key : NULL);
+    audit_verifier_know(&r->v, e->known, e->n_known);
+    if (read_all(a, r, &err) < 0)
+        return cli_fail(&err);
+    bool offline = a->text[FLAG_STATE_DIR] != NULL;
+    bool good = offline ? audit_verify_end(&r->v) : audit_verify_export_end(&r->v);
+    if (good)
+        find_doubts(r);
+    if (a->on[FLAG_JSON])
+        print_json(r, good);
+    else
+        print_text(r, good);
+    return good ? 0 : EXIT_NOT_GENUINE;
+}
+
+int cmd_audit_verify(const struct args *a)
+{
+    struct result r = {0};
+    if (a->n_rest > 2 || (a->n_rest == 2 && a->text[FLAG_STATE_DIR]))
+        return cli_fail_usage("audit verify takes one FILE, -state-dir or -addr");
+    int code = verify(a, &r);
+    result_done(&r);
+    return code;
+}

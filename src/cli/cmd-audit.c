@@ -1,0 +1,206 @@
+/* sbx audit: records as JSON lines, exports that prove themselves, checkpoints. */
+#include "cli/cmd-audit.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/json.h"
+#include "base/strbuf.h"
+#include "cli/args.h"
+#include "cli/audit-evidence.h"
+#include "cli/audit-offline.h"
+#include "cli/command.h"
+#include "cli/output.h"
+#include "cli/session.h"
+#include "guard/audit-record.h"
+#include "libsbx/sbx.h"
+
+#define PATH_MAX_BYTES (64 * 1024)
+#define TAIL_RECORDS   "10"
+
+/* --- filters */
+
+/* NAME=VALUE arguments as a query; false after saying what is wrong. */
+static bool add_filters(struct strbuf *path, char *const *filters)
+{
+    static const char *const names[] = {"since", "until", "limit",  "from",   "to",
+                                        "kind",  "key",   "call",   "action", "sandbox",
+                                        "exec",  "tool",  "outcome"};
+    for (; *filters; filters++) {
+        size_t len = strcspn(*filters, "="), i = 0;
+        while (i < ELEMENTS(names) &&
+               (strlen(names[i]) != len || strncmp(names[i], *filters, len) != 0))
+            i++;
+        if (i == ELEMENTS(names) || !(*filters)[len]) {
+            cli_fail_usage("audit: '%s' is not NAME=VALUE with a known name (see 'sbx help audit')",
+                           *filters);
+            return false;
+        }
+        _cleanup_free_ char *pair = sbx_path_format("&%s=%s", names[i], *filters + len + 1);
+        strbuf_puts(path, pair);
+    }
+    return true;
+}
+
+static int print_line(void *data, const char *line, size_t len)
+{
+    (void)data;
+    fwrite(line, len, 1, stdout);
+    putchar('\n');
+    return fflush(stdout) == 0 ? 0 : -1;
+}
+
+/* --- query */
+
+static int query(const struct args *a)
+{
+    struct sbx_error err;
+    _cleanup_session_ struct session s = {0};
+    _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(PATH_MAX_BYTES);
+    strbuf_puts(&path, a->on[FLAG_FOLLOW] ? "/v1/audit?follow=1" : "/v1/audit?follow=0");
+    if (!add_filters(&path, a->rest + 1))
+        return EXIT_USAGE;
+    if (session_open(a, false, &s, &err) < 0 ||
+        sbx_stream_lines(s.client, "GET", path.data, NULL, print_line, NULL, &err) < 0)
+        return cli_fail(&err);
+    return 0;
+}
+
+/* --- tail: the newest come newest first, and are printed the other way round */
+
+struct lines {
+    char **line;
+    size_t n;
+    uint64_t newest;
+};
+
+static int keep_line(void *data, const char *line, size_t len)
+{
+    struct lines *l = data;
+    if (!l->n)
+        l->newest = audit_record_seq(line, len);
+    l->line = xrealloc(l->line, (l->n + 1) * sizeof(char *));
+    l->line[l->n++] = xstrndup(line, len);
+    return 0;
+}
+
+static void print_lines(struct lines *l)
+{
+    while (l->n) {
+        puts(l->line[--l->n]);
+        free(l->line[l->n]);
+    }
+    free(l->line);
+    l->line = NULL;
+    fflush(stdout);
+}
+
+static int tail(const struct args *a)
+{
+    struct sbx_error err;
+    struct lines l = {0};
+    _cleanup_session_ struct session s = {0};
+    _cleanup_strbuf_ struct strbuf newest = STRBUF_INIT(PATH_MAX_BYTES),
+                                   next = STRBUF_INIT(PATH_MAX_BYTES);
+    strbuf_puts(&newest, "/v1/audit?order=newest");
+    if (!add_filters(&newest, a->rest + 1))
+        return EXIT_USAGE;
+    if (!strstr(newest.data, "&limit="))
+        strbuf_puts(&newest, "&limit=" TAIL_RECORDS);
+    if (session_open(a, false, &s, &err) < 0)
+        return cli_fail(&err);
+    int r = sbx_stream_lines(s.client, "GET", newest.data, NULL, keep_line, &l, &err);
+    print_lines(&l);
+    if (r < 0)
+        return cli_fail(&err);
+    if (!a->on[FLAG_FOLLOW])
+        return 0;
+    strbuf_printf(&next, "/v1/audit?follow=1&since=%" PRIu64, l.newest);
+    add_filters(&next, a->rest + 1);
+    r = sbx_stream_lines(s.client, "GET", next.data, NULL, print_line, NULL, &err);
+    return r < 0 ? cli_fail(&err) : 0;
+}
+
+/* --- export */
+
+static int export_offline(const struct args *a, uint64_t since)
+{
+    struct sbx_error err;
+    uint64_t left = 0;
+    _cleanup_evidence_ struct evidence e = {0};
+    if ((a->text[FLAG_AUDIT_KEY] && evidence_load_key(&e, a->text[FLAG_AUDIT_KEY], &err) < 0) ||
+        audit_offline_evidence(a->text[FLAG_STATE_DIR], &e, &err) < 0 ||
+        audit_offline_export(a->text[FLAG_STATE_DIR], since, &e, &left, &err) < 0)
+        return cli_fail(&err);
+    if (left)
+        cli_warn("%" PRIu64 " records after the newest checkpoint are not signed, and left out",
+                 left);
+    return 0;
+}
+
+static int print_piece(void *data, const char *piece, size_t len)
+{
+    (void)data;
+    return fwrite(piece, len, 1, stdout) == 1 ? 0 : -1;
+}
+
+static int export_audit(const struct args *a)
+{
+    struct sbx_error err;
+    char *end = NULL;
+    uint64_t since = 0;
+    _cleanup_session_ struct session s = {0};
+    if (a->n_rest > 1 && strncmp(a->rest[1], "since=", 6) == 0)
+        since = strtoull(a->rest[1] + 6, &end, 10);
+    if (a->n_rest > 2 || (a->n_rest == 2 && (!end || *end || !a->rest[1][6])))
+        return cli_fail_usage("audit export takes since=N");
+    if (a->text[FLAG_STATE_DIR])
+        return export_offline(a, since);
+    _cleanup_free_ char *path = xasprintf("/v1/audit/export?since=%" PRIu64, since);
+    if (session_open(a, false, &s, &err) < 0 ||
+        sbx_download(s.client, path, print_piece, NULL, &err) < 0)
+        return cli_fail(&err);
+    if (fflush(stdout) == 0)
+        return 0;
+    cli_set_error(&err, "no_space", "standard output: %s", strerror(errno));
+    return cli_fail(&err);
+}
+
+/* --- checkpoint */
+
+static int checkpoint(const struct args *a)
+{
+    struct sbx_error err;
+    _cleanup_session_ struct session s = {0};
+    _cleanup_json_ json_t *answer = NULL;
+    if (a->n_rest > 1)
+        return cli_fail_usage("audit checkpoint takes no argument");
+    if (session_open(a, false, &s, &err) < 0 ||
+        session_call(&s, "GET", "/v1/audit/checkpoint", NULL, &answer, &err) < 0)
+        return cli_fail(&err);
+    const json_t *shown = a->on[FLAG_JSON] ? answer : json_object_get(answer, "checkpoint");
+    json_dumpf(shown, stdout, JSON_COMPACT);
+    putchar('\n');
+    return 0;
+}
+
+static const struct {
+    const char *name;
+    int (*run)(const struct args *a);
+} verbs[] = {{"verify", cmd_audit_verify},
+             {"export", export_audit},
+             {"query", query},
+             {"tail", tail},
+             {"checkpoint", checkpoint}};
+
+int cmd_audit(const struct args *a)
+{
+    for (size_t i = 0; i < ELEMENTS(verbs); i++)
+        if (strcmp(verbs[i].name, a->rest[0]) == 0)
+            return verbs[i].run(a);
+    return cli_fail_usage("audit: verify, export, query, tail or checkpoint, not '%s'", a->rest[0]);
+}

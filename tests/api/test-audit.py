@@ -1,0 +1,352 @@
+#!/usr/bin/env python3
+"""The audit: what is recorded, who may read it, and that every change to it is found."""
+import os
+import sqlite3
+import sys
+import threading
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
+from masd import *
+
+TOKEN = "the-operators-token"
+
+
+def sbx(*argv, code=0, **kw):
+    p = subprocess.run([SBX, *argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60,
+                       **({"stdin": subprocess.DEVNULL} if "input" not in kw else {}), **kw)
+    equal(p.returncode, code, f"sbx {argv}: {p.stdout} {p.stderr}")
+    return p.stdout
+
+
+def address(d):
+    return ["-addr", f"http://127.0.0.1:{d.port}"] + (["-token", d.token] if d.token else [])
+
+
+def records(d, query="", **kw):
+    a = d.get("/v1/audit" + query, **kw)
+    equal(a.status, 200, a)
+    return [json.loads(x) for x in a.body.splitlines()]
+
+
+def daemon():
+    return shared_daemon()
+
+
+def export(d):
+    path = os.path.join(d.dir, "export.jsonl")
+    with open(path, "w") as f:
+        f.write(sbx("audit", "export", *address(d)))
+    return path
+
+
+def altered(path, change):
+    """A copy of an export whose lines went through change()."""
+    with open(path) as f:
+        lines = f.read().split("\n")[:-1]
+    change(lines)
+    copy = path + ".altered"
+    with open(copy, "w") as f:
+        f.write("\n".join(lines) + "\n")
+    return copy
+
+
+def wrong(path, *more):
+    out = sbx("audit", "verify", path, *more, code=1)
+    check(out.startswith("wrong: "), out)
+    return out
+
+
+# --- what is recorded
+
+@test("a call is an intent, a start and an end under one id, with hashes of what went in and out")
+def _():
+    d = daemon()
+    d.run("echo", "hello")
+    got = records(d, "?order=newest&limit=3")[::-1]
+    equal([r["kind"] for r in got], ["intent", "started", "exited"])
+    equal(len({r["call"] for r in got}), 1, "one call")
+    check(got[0]["details"]["argv_digest"].startswith("sha256:"), got[0])
+    check(got[1]["details"]["isolation"]["syscalls"] == "seccomp" or d.flags, got[1])
+    equal(got[2]["outcome"], "completed")
+    check(got[2]["details"]["stdout_digest"].startswith("sha256:"), got[2])
+    equal([r["seq"] for r in got], list(range(got[0]["seq"], got[0]["seq"] + 3)))
+
+
+@test("filters, ranges and limits")
+def _():
+    d = daemon()
+    with d.sandbox() as s:
+        s.exec("true")
+        s.exec("false")
+        equal(len(records(d, f"?kind=exited&sandbox={s.id}")), 2)
+        equal([r["kind"] for r in records(d, f"?sandbox={s.id}&kind=nothing")], [])
+    every = records(d, "?limit=1000000")
+    equal([r["seq"] for r in every], list(range(1, len(every) + 1)))
+    equal(records(d, "?since=2&until=4"), every[2:4])
+    equal(records(d, "?limit=2"), every[:2])
+    equal(records(d, "?limit=2&order=newest"), every[:-3:-1])
+    equal(records(d, f"?from={every[3]['time']}&to={every[4]['time']}"), every[3:5])
+    for bad in ("since=x", "limit=0", "order=up", "from=yesterday", "order=newest&follow=1"):
+        equal(d.get("/v1/audit?" + bad).status, 400, bad)
+
+
+@test("what is followed comes as it happens, as lines and as events")
+def _():
+    d = daemon()
+    for accept, prefix in (("application/x-ndjson", b""), ("text/event-stream", b"data: ")):
+        conn = http.client.HTTPConnection("127.0.0.1", d.port, timeout=30)
+        conn.request("GET", "/v1/audit?follow=1&kind=exited&since=1", headers={"Accept": accept})
+        answer = conn.getresponse()
+        want = len(records(d, "?kind=exited&since=1&limit=100000")) + 2
+        got = []
+
+        def read():
+            while len(got) < want:
+                line = answer.readline()
+                if line.startswith(prefix + b"{"):
+                    got.append(json.loads(line[len(prefix):]))
+        t = threading.Thread(target=read)
+        t.start()
+        d.run("true")
+        d.run("true")
+        t.join(20)
+        equal(len(got), want, accept)
+        equal([r["kind"] for r in got], ["exited"] * want)
+        conn.close()
+
+
+@test("login failures and missing roles are recorded, a flood of them is counted")
+def _():
+    with Daemon("-auth-token", TOKEN) as d:
+        d.token = TOKEN
+        for i in range(100):
+            equal(d.get("/v1/status", headers={"Authorization": "Bearer wrong"}).status, 401)
+        got = records(d, "?kind=login_failure")
+        equal(len(got), 60)
+        equal(got[0]["details"]["path"], "/v1/status")
+        check("wrong" not in json.dumps(got).replace("token is wrong", ""), got[0])
+        a = d.post("/v1/keys", {"name": "worker", "roles": ["agent"]}).json
+        agent = {"Authorization": "Bearer " + a["secret"]}
+        a = d.post("/v1/keys", {"name": "auditor", "roles": ["auditor"]}).json
+        auditor = {"Authorization": "Bearer " + a["secret"]}
+        for path in ("/v1/audit", "/v1/audit/checkpoint", "/v1/audit/export"):
+            equal(d.get(path, headers=agent).status, 403, path)
+            equal(d.get(path, headers=auditor).status, 200, path)
+        check(a["secret"] not in d.get("/v1/audit?limit=100000", headers=auditor).body.decode(), "a secret")
+
+
+# --- proofs
+
+@test("an export verifies: from the daemon, a file, standard input")
+def _():
+    d = daemon()
+    d.run("true")
+    path = export(d)
+    for source, kw in ((address(d), {}), ([path], {}), (["-"], {"input": open(path).read()})):
+        out = sbx("audit", "verify", *source, **kw)
+        check(out.startswith("genuine: records 1 to "), out)
+        check("not proved: who signed this" in out, out)
+    out = json.loads(sbx("audit", "verify", path, "-json"))
+    check(out["genuine"] and out["signed_to"] == out["last"] and out["first"] == 1, out)
+    equal(records(d, "?kind=export&order=newest&limit=1")[0]["outcome"], "begun")
+
+
+@test("changes, removals and moves in an export are found, and the place is told")
+def _():
+    d = daemon()
+    d.run("true")
+    path = export(d)
+    with open(path) as f:
+        n = len(f.read().split("\n")) - 1
+
+    def edit(lines):
+        lines[3] = lines[3].replace("allow", "Allow") if "allow" in lines[3] else lines[3].replace(":", " :", 1)
+    check("line 4" in wrong(altered(path, edit)), "the place")
+    for i in (0, 1, 2, n // 2, n - 2, n - 1):
+        wrong(altered(path, lambda lines: lines.pop(i)))
+    wrong(altered(path, lambda lines: lines.insert(2, lines.pop(4))))
+    wrong(altered(path, lambda lines: lines.append(lines[-1])))
+    wrong(altered(path, lambda lines: lines.__setitem__(slice(n // 2, None), [])))
+    check("footer" in wrong(altered(path, lambda lines: lines.pop())), "the footer")
+
+
+@test("a key and checkpoints from elsewhere")
+def _():
+    d = daemon()
+    key, other, kept = (os.path.join(d.dir, x) for x in ("key", "other-key", "kept"))
+    d.run("true")
+    early = export(d)
+    answer = d.get("/v1/audit/checkpoint").json
+    with open(key, "w") as f:
+        f.write(answer["key"] + "\n")
+    with open(other, "w") as f:
+        f.write("00" * 31 + "01")
+    d.run("true")
+    with open(kept, "w") as f:
+        f.write("Nov 16 host mas-sandboxd[1]: audit " + sbx("audit", "checkpoint", *address(d)))
+    out = sbx("audit", "verify", *address(d), "-key", key, "-checkpoint", kept)
+    check("who signed" not in out and "genuine" in out, out)
+    check("cut off" in wrong(early, "-checkpoint", kept, "-key", key), "an early export passes for all")
+    wrong(early, "-key", other)
+    sbx("audit", "verify", early, "-key", kept, code=2)
+    sbx("audit", "verify", early, "-checkpoint", key, code=2)
+    sbx("audit", "verify", early, "-checkpoint", kept, "-key", other, code=2)
+
+
+def offline(change):
+    """The state directory of a stopped daemon after change(database)."""
+    with Daemon() as d:
+        d.run("true")
+        d.run("true")
+        sbx("audit", "checkpoint", *address(d))
+        d.run("true")
+        d.stop()
+        with sqlite3.connect(d.state + "/control/state.db") as db:
+            change(db)
+        return subprocess.run([SBX, "audit", "verify", "-state-dir", d.state], stdout=subprocess.PIPE, text=True)
+
+
+@test("the state directory of a stopped daemon: untouched it verifies, anything else is found")
+def _():
+    p = offline(lambda db: None)
+    check(p.returncode == 0 and p.stdout.startswith("genuine"), p.stdout)
+    check("who" not in p.stdout, p.stdout)
+    for change, told in (
+            (lambda db: db.execute("UPDATE audit SET body = CAST(replace(CAST(body AS TEXT), 'allow', 'deny ') AS BLOB)"
+                                   " WHERE seq = 2"), "record 2 was changed"),
+            (lambda db: db.execute("DELETE FROM audit WHERE seq = 5"), "records 5 to 5 are missing"),
+            (lambda db: db.execute("DELETE FROM audit WHERE seq < 4"), "no signed base"),
+            (lambda db: db.executescript("UPDATE audit SET seq = -1 WHERE seq = 3; UPDATE audit SET seq = 3 WHERE "
+                                         "seq = 4; UPDATE audit SET seq = 4 WHERE seq = -1"), "another's place"),
+            (lambda db: db.executescript("DELETE FROM audit_checkpoint WHERE seq = (SELECT min(seq) FROM "
+                                         "audit_checkpoint)"), "checkpoint"),
+            # a cut back to an older checkpoint: the warden knows better
+            (lambda db: db.executescript("DELETE FROM audit WHERE seq > (SELECT min(seq) FROM audit_checkpoint);"
+                                         "DELETE FROM audit_checkpoint WHERE seq > (SELECT max(seq) FROM audit)"),
+             "cut off")):
+        p = offline(change)
+        check(p.returncode == 1 and told in p.stdout, (told, p.stdout))
+
+
+@test("a rewritten past with right hashes is found by what was signed")
+def _():
+    import hashlib
+
+    def forge(db):
+        rows = db.execute("SELECT seq, body FROM audit ORDER BY seq").fetchall()
+        last = bytes(32)
+        for seq, body in rows:
+            if seq == 2:
+                body = body.replace(b"true", b"evil")
+            last = hashlib.sha256(last + seq.to_bytes(8, "big") + len(body).to_bytes(8, "big") + body).digest()
+            db.execute("UPDATE audit SET body = ?, hash = ? WHERE seq = ?", (body, last, seq))
+    p = offline(forge)
+    check(p.returncode == 1 and "is of other records" in p.stdout, p.stdout)
+
+
+@test("an export of a stopped daemon ends in its newest checkpoint")
+def _():
+    with Daemon() as d:
+        d.run("true")
+        d.stop()
+        out = sbx("audit", "export", "-state-dir", d.state)
+        path = os.path.join(d.dir, "offline.jsonl")
+        with open(path, "w") as f:
+            f.write(out)
+        check('"kind":"stop"' in out.split("\n")[-3], out)
+        out = sbx("audit", "verify", path, "-key", d.state + "/warden/audit.pub")
+        check("genuine" in out and "ordinary checkpoint" in out, out)
+
+
+@test("query and tail")
+def _():
+    d = daemon()
+    d.run("true")
+    lines = sbx("audit", "query", "kind=exited", "limit=1", *address(d)).split("\n")
+    equal(json.loads(lines[0])["kind"], "exited")
+    equal(len(lines), 2)
+    got = [json.loads(x) for x in sbx("audit", "tail", "limit=4", *address(d)).split("\n")[:-1]]
+    equal([r["seq"] for r in got], sorted(r["seq"] for r in got))
+    equal(got[-1]["seq"], records(d, "?order=newest&limit=1")[0]["seq"])
+    sbx("audit", "query", "colour=red", *address(d), code=2)
+    sbx("audit", "gossip", code=2)
+
+
+@test("checkpoints go to a file from the warden, and a restart goes on with them")
+def _():
+    kept = tempfile.mktemp(prefix="mas-test-checkpoints-")
+    try:
+        with Daemon("--audit-checkpoint-file", kept, "--audit-checkpoint-interval", "100ms") as d:
+            d.run("true")
+            wait_for(lambda: os.path.exists(kept) and os.path.getsize(kept), "a checkpoint")
+            d.stop()
+            d.start()
+            d.run("true")
+            out = sbx("audit", "verify", *address(d), "-checkpoint", kept)
+            check("genuine" in out, out)
+            d.stop()
+            with open(kept) as f:
+                lines = [json.loads(x) for x in f]
+            equal([x["prev_seq"] for x in lines[1:]], [x["seq"] for x in lines[:-1]], "links")
+            equal(oct(os.stat(d.state + "/warden/audit.key").st_mode & 0o777), "0o600")
+    finally:
+        os.unlink(kept)
+
+
+@test("audit: false keeps none, and says so")
+def _():
+    with Daemon("--audit=false") as d:
+        equal(d.run("true")["exit_code"], 0)
+        equal(d.get("/v1/audit").status, 400)
+        check(not os.path.exists(d.state + "/warden/audit.key"), "a key")
+
+
+@test("with a full disk nothing runs, and then it does again")
+def _():
+    if os.geteuid() != 0:
+        raise Skip("mounting needs root")
+    with Daemon() as d:
+        d.stop()
+        os.makedirs(d.state, exist_ok=True)
+        shutil.rmtree(d.state)
+        os.mkdir(d.state)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m,mode=0700", "tmpfs", d.state], check=True)
+        try:
+            d.start()
+            s = d.sandbox()
+            s.exec("true")
+            filler = d.state + "/filler"
+            with open(filler, "wb", buffering=0) as f:
+                try:
+                    while True:
+                        f.write(b"x" * 4096)
+                except OSError:
+                    pass
+            refused = 0
+            for _ in range(200):
+                a = d.post(s.path + "/exec", {"command": ["sh", "-c", "echo x >> /workspace/ran"]})
+                if a.status != 200:
+                    refused += 1
+                    check("audit" in a.body.decode(), a)
+                    break
+            equal(refused, 1, "a call that could not be recorded ran")
+            before = records_on_disk(d)
+            a = d.post(s.path + "/exec", {"command": ["sh", "-c", "echo y > /workspace/never"]})
+            check(a.status != 200, a)
+            os.unlink(filler)
+            wait_for(lambda: d.post(s.path + "/exec", {"command": ["true"]}).status == 200, "room again")
+            got = s.sh("ls /workspace; wc -l < /workspace/ran 2>/dev/null || echo 0")["stdout"]
+            check("never" not in got, got)
+            check(before >= 0, "")
+            out = sbx("audit", "verify", *address(d))
+            check("genuine" in out, out)
+        finally:
+            d.stop()
+            subprocess.run(["umount", "-l", d.state], check=True)
+
+
+def records_on_disk(d):
+    return sum(open(d.state + f"/control/audit-{i}.log", "rb").read().count(b"\n") for i in (0, 1))
+
+
+main()
