@@ -70,6 +70,10 @@ static const struct flag_entry flags[] = {
                          "checkpoints of the audit that were kept elsewhere"},
     [FLAG_AUDIT_KEY] = {"key", FLAG_KIND_TEXT, "FILE",
                         "public key of the daemon's audit: PEM, or 64 hexadecimal digits"},
+    [FLAG_PRINT] = {"print", FLAG_KIND_BOOL, NULL, "print it; change nothing"},
+    [FLAG_OUT] = {"out", FLAG_KIND_TEXT, "FILE", "write there instead of the client's own place"},
+    [FLAG_POLICY] = {"policy", FLAG_KIND_TEXT, "FILE",
+                     "the policy (default: as the daemon's configuration has it)"},
 };
 static_assert(ELEMENTS(flags) == _FLAG_MAX, "a row per flag");
 static_assert(_FLAG_MAX <= 64, "flags of a command are a 64-bit mask");

@@ -52,6 +52,9 @@ enum flag {
     FLAG_CHECKPOINT,
     FLAG_AUDIT_KEY,
     FLAG_KEY,
+    FLAG_PRINT,
+    FLAG_OUT,
+    FLAG_POLICY,
     _FLAG_MAX,
 };
 #define FLAG_BIT(f)      (UINT64_C(1) << (FLAG_##f))

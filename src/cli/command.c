@@ -94,6 +94,16 @@ const struct command commands[] = {
      FLAGS_CONNECTION | FLAG_BIT(STATE_DIR) | FLAG_BIT(CHECKPOINT) | FLAG_BIT(AUDIT_KEY) |
          FLAG_BIT(FOLLOW) | FLAG_BIT(JSON),
      1, -1, false, cmd_audit},
+    {"mcp", GROUP_HOST, "install claude|cursor|vscode|codex", "make the sandbox known to an agent",
+     "Adds the MCP server mas-sandbox to the client's configuration and keeps what else is there.\n"
+     "With -addr or $MAS_SANDBOX_URL the client talks to that daemon, with the key in its\n"
+     "$MAS_SANDBOX_TOKEN; else it starts a daemon of its own.",
+     FLAGS_CONNECTION | FLAG_BIT(PRINT) | FLAG_BIT(OUT), 2, 2, false, cmd_mcp},
+    {"hook", GROUP_HOST, "pre-tool-use [-policy FILE]",
+     "decide about a tool call of an agent that runs its tools itself",
+     "Reads the JSON of a PreToolUse hook of Claude Code and answers allow, ask or deny by the\n"
+     "policy. Exits with 2, which blocks the call, when it is denied or anything is wrong.",
+     FLAG_BIT(POLICY), 1, 1, false, cmd_hook},
     {"doctor", GROUP_HOST, "[-clean] [-json]",
      "say what this host can enforce, and how to get more",
      "With -clean, removes cgroups and files of daemons that were killed.",

@@ -1,0 +1,146 @@
+/* sbx mcp install: makes the daemon known to an MCP client. A key never goes into the file, only
+ * the name of the variable that has it. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/fd.h"
+#include "base/strbuf.h"
+#include "cli/args.h"
+#include "cli/command.h"
+#include "cli/mcp-client.h"
+#include "cli/output.h"
+#include "libsbx/sbx.h"
+
+#define FILE_MAX       (4 * 1024 * 1024)
+#define TOKEN_VARIABLE "MAS_SANDBOX_TOKEN"
+
+static char *expand(const char *path, struct sbx_error *err)
+{
+    const char *home = getenv("HOME");
+    if (strncmp(path, "~/", 2) != 0)
+        return xstrdup(path);
+    if (home && *home == '/')
+        return xasprintf("%s/%s", home, path + 2);
+    cli_set_error(err, "invalid_request", "$HOME is not set: name the file with -out");
+    return NULL;
+}
+
+/* Through a link, to the file it names: the link stays. */
+static char *resolve(const char *path)
+{
+    char real[PATH_MAX];
+    return xstrdup(realpath(path, real) ? real : path);
+}
+
+static int read_file(const char *path, struct strbuf *text, struct sbx_error *err)
+{
+    int r = fd_read_file_at(AT_FDCWD, path, text);
+    if (r < 0 && r != -ENOENT)
+        return cli_set_error(err, NULL, "read '%s': %s", path, strerror(-r));
+    return 0;
+}
+
+static int make_parent(const char *path, struct sbx_error *err)
+{
+    const char *slash = strrchr(path, '/');
+    if (!slash || slash == path)
+        return 0;
+    _cleanup_free_ char *dir = xstrndup(path, (size_t)(slash - path));
+    if (mkdir(dir, 0700) < 0 && errno != EEXIST)
+        return cli_set_error(err, NULL, "make '%s': %s", dir, strerror(errno));
+    return 0;
+}
+
+static int write_temp(int fd, const struct strbuf *text, mode_t mode)
+{
+    int r = fchmod(fd, mode) < 0 ? -errno : fd_write_all(fd, text->data, text->len);
+    return r < 0 ? r : fsync(fd) < 0 ? -errno : 0;
+}
+
+/* All or nothing, with the mode it had. */
+static int replace(const char *path, const struct strbuf *text, struct sbx_error *err)
+{
+    struct stat st;
+    mode_t mode = stat(path, &st) == 0 ? st.st_mode & 0777 : 0600;
+    _cleanup_free_ char *temp = xasprintf("%s.sbx-XXXXXX", path);
+    if (make_parent(path, err) < 0)
+        return -1;
+    _cleanup_close_ int fd = mkostemp(temp, O_CLOEXEC);
+    if (fd < 0)
+        return cli_set_error(err, NULL, "write beside '%s': %s", path, strerror(errno));
+    int r = write_temp(fd, text, mode);
+    if (r >= 0 && rename(temp, path) < 0)
+        r = -errno;
+    if (r >= 0)
+        return 0;
+    unlink(temp);
+    return cli_set_error(err, NULL, "write '%s': %s", path, strerror(-r));
+}
+
+/* -addr (or its variable) means HTTP; else the client starts the daemon itself. */
+static int find_target(const struct args *a, struct mcp_target *t, char **ret_owned,
+                       struct sbx_error *err)
+{
+    const char *addr = a->text[FLAG_ADDR] ? a->text[FLAG_ADDR] : getenv("MAS_SANDBOX_URL");
+    if (!addr || !*addr) {
+        t->command = *ret_owned = sbx_find_daemon(err);
+        return t->command ? 0 : -1;
+    }
+    if (strncmp(addr, "http://", 7) != 0 && strncmp(addr, "https://", 8) != 0)
+        return cli_set_error(err, "invalid_request",
+                             "clients reach http:// and https:// addresses only, not '%s'", addr);
+    size_t n = strlen(addr);
+    while (n && addr[n - 1] == '/')
+        n--;
+    t->url = *ret_owned = xasprintf("%.*s/mcp", (int)n, addr);
+    t->token_variable = a->text[FLAG_TOKEN] || getenv(TOKEN_VARIABLE) ? TOKEN_VARIABLE : NULL;
+    return 0;
+}
+
+static int install(const struct args *a, const struct mcp_client *client,
+                   const struct mcp_target *t, struct sbx_error *err)
+{
+    _cleanup_strbuf_ struct strbuf before = STRBUF_INIT(FILE_MAX), after = STRBUF_INIT(FILE_MAX);
+    _cleanup_free_ char *named =
+        a->text[FLAG_OUT] ? xstrdup(a->text[FLAG_OUT]) : expand(client->path, err);
+    if (!named)
+        return -1;
+    _cleanup_free_ char *path = resolve(named);
+    if (!a->on[FLAG_PRINT] && read_file(path, &before, err) < 0)
+        return -1;
+    if (client->merge(before.data ? before.data : "", before.len, t, &after, err) < 0)
+        return -1;
+    if (a->on[FLAG_PRINT]) {
+        fprintf(stderr, "%s, in %s:\n", client->product, named);
+        fwrite(after.data, 1, after.len, stdout);
+        return 0;
+    }
+    if (replace(path, &after, err) < 0)
+        return -1;
+    printf("%s: %s is in %s\n", client->product, MCP_SERVER_NAME, path);
+    if (t->token_variable)
+        printf("It reads the key from $%s: set that where %s is started.\n", t->token_variable,
+               client->product);
+    return 0;
+}
+
+int cmd_mcp(const struct args *a)
+{
+    struct sbx_error err;
+    struct mcp_target t = {0};
+    _cleanup_free_ char *owned = NULL;
+    if (strcmp(a->rest[0], "install") != 0)
+        return cli_fail_usage("mcp: install, not '%s'", a->rest[0]);
+    const struct mcp_client *client = mcp_client_find(a->rest[1]);
+    if (!client)
+        return cli_fail_usage("mcp install: claude, cursor, vscode or codex, not '%s'", a->rest[1]);
+    if (find_target(a, &t, &owned, &err) < 0 || install(a, client, &t, &err) < 0)
+        return cli_fail(&err);
+    return 0;
+}
