@@ -37,9 +37,9 @@ static void keep_object(json_t **slot, const json_t *value)
 static void method_initialize(struct mcp_call *call)
 {
     struct mcp_session *s = call->session;
-    const char *asked = call_param_string(call, "protocolVersion");
     const json_t *capabilities = json_object_get(call->params, "capabilities");
     const json_t *info = json_object_get(call->params, "clientInfo");
+    const char *asked = call_param_string(call, "protocolVersion");
     if (!asked)
         return;
     if (!json_is_object(capabilities) || !json_is_object(info)) {

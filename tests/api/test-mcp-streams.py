@@ -264,7 +264,9 @@ def _():
         quick = Client(d)
         equal(quick.call("test_simple_text")["result"]["content"][0]["type"], "text")
         grown = memory(pid) - before
-        check(grown < 64 * 1024 * 1024, f"{grown} bytes for 20 readers")
+        with open(f"/proc/{pid}/maps") as f:  # a sanitizer keeps what is freed
+            allowed = (512 if "asan" in f.read() else 64) * 1024 * 1024
+        check(grown < allowed, f"{grown} bytes for 20 readers")
         time.sleep(3.5)
         equal(quick.ask("ping")["result"], {})
         for s in slow:
