@@ -1,8 +1,8 @@
 # A thin front for Meson. `make demo` shows the main job; `make check` runs every test.
 BUILD ?= build
 
-.PHONY: all demo run check check-guest check-mcp install bench soak fuzz asan clean deps-build \
-    deps-test deps-bench deps-guest
+.PHONY: all demo run check check-containers check-guest check-mcp install bench soak fuzz asan \
+    clean deps-build deps-test deps-bench deps-guest
 
 all: deps-build
 	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) >/dev/null
@@ -24,6 +24,10 @@ check-guest: deps-guest all
 # MCP's own conformance suite, inspector and SDK, from npm.
 check-mcp: deps-test all
 	@scripts/check-mcp.sh $(BUILD)
+
+# The OCI runtimes of the host; RUNTIMES is a list (default: crun runc gvisor).
+check-containers: deps-test all
+	@scripts/check-containers.sh $(BUILD)
 
 install: all
 	@meson install -C $(BUILD)

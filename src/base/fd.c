@@ -2,12 +2,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/strbuf.h"
+
+#define FD_NUMBERS_MAX 65536
 
 void fd_close(int *fd)
 {
@@ -26,10 +30,23 @@ int fd_steal(int *fd)
     return stolen;
 }
 
+/* For kernels without close_range. /proc/self/fd cannot be relied on: who has changed
+ * users may not look into it. */
+static void close_each_from(unsigned first)
+{
+    struct rlimit l;
+    rlim_t end = getrlimit(RLIMIT_NOFILE, &l) == 0 && l.rlim_cur < FD_NUMBERS_MAX ? l.rlim_cur
+                                                                                  : FD_NUMBERS_MAX;
+    for (rlim_t fd = first; fd < end; fd++)
+        close((int)fd);
+}
+
 /* A raw call: not every C library has the function. */
 void fd_close_from(unsigned first)
 {
-    syscall(SYS_close_range, first, ~0u, 0);
+    /* gVisor takes no last number above INT_MAX. */
+    if (syscall(SYS_close_range, first, INT_MAX, 0) < 0)
+        close_each_from(first);
 }
 
 static int fd_set_flag(int fd, int get, int set, int flag, bool on)

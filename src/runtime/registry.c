@@ -9,7 +9,8 @@
 #include "runtime/runtime.h"
 
 const struct runtime_ops *const runtimes[] = {
-    &runtime_local, &runtime_process, &runtime_crun, &runtime_runc, &runtime_kata, NULL,
+    &runtime_local,  &runtime_process, &runtime_crun, &runtime_runc,
+    &runtime_gvisor, &runtime_kata,    NULL,
 };
 
 /* Other names; "oci" alone is the smallest of them. */

@@ -155,8 +155,10 @@ static int open_pipe(int end, int *ret_ours, int *ret_theirs)
         return -errno;
     *ret_ours = fds[!end];
     *ret_theirs = fds[end];
-    /* The command is another user, and may open its own end once more: /dev/stdout. */
-    if (fchmod(*ret_theirs, 0666) < 0 || fcntl(*ret_ours, F_SETFL, O_NONBLOCK) < 0)
+    /* The command is another user, and may open its own end once more: /dev/stdout. gVisor has no
+     * modes of pipes (EPERM). */
+    if ((fchmod(*ret_theirs, 0666) < 0 && errno != EPERM) ||
+        fcntl(*ret_ours, F_SETFL, O_NONBLOCK) < 0)
         return -errno;
     return 0;
 }

@@ -17,6 +17,7 @@ static const char usage[] =
     "       mas-toolrunner --pid1 --uid U --gid G   be PID 1 of a sandbox (descriptors 3 and 4)\n"
     "options: --workdir DIR          where commands start\n"
     "         --shared-uid           commands keep the runner's user, behind Landlock\n"
+    "         --connect PATH         connect to a unix socket, and again when that ends\n"
     "         --gateway-socket PATH  offer the way to the gateway here\n"
     "         --help, --version\n";
 
@@ -31,6 +32,7 @@ enum option_id {
     OPT_CHANNEL,
     OPT_PORT,
     OPT_UNIX,
+    OPT_CONNECT,
     OPT_HELP,
     OPT_VERSION,
 };
@@ -46,6 +48,7 @@ static const struct option options[] = {
     {"channel", required_argument, NULL, OPT_CHANNEL},
     {"port", required_argument, NULL, OPT_PORT},
     {"unix", required_argument, NULL, OPT_UNIX},
+    {"connect", required_argument, NULL, OPT_CONNECT},
     {"help", no_argument, NULL, OPT_HELP},
     {"version", no_argument, NULL, OPT_VERSION},
     {NULL, 0, NULL, 0},
@@ -103,6 +106,10 @@ static void apply(struct runner_config *c, int id, const char *value)
     case OPT_UNIX:
         c->unix_path = value;
         break;
+    case OPT_CONNECT: /* in place of the descriptors that --pid1 means */
+        c->connect_path = value;
+        c->conn_fd = c->channel_fd = -1;
+        break;
     case OPT_HELP:
         fputs(usage, stdout);
         exit(0);
@@ -122,7 +129,7 @@ static struct runner_config parse_options(int argc, char **argv)
         apply(&c, id, optarg);
     if (optind < argc)
         die_usage("unexpected argument");
-    if (c.conn_fd < 0 && c.channel_fd < 0 && !c.unix_path && c.vsock_port < 0)
+    if (c.conn_fd < 0 && c.channel_fd < 0 && !c.unix_path && !c.connect_path && c.vsock_port < 0)
         c.vsock_port = LISTEN_PORT_DEFAULT;
     if (c.shared_uid)
         c.switch_user = false;

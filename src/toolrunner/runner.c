@@ -85,7 +85,9 @@ static void on_channel_ready(struct watch *w, uint32_t ready)
 
 void runner_on_disconnect(struct runner *r)
 {
-    if (r->channel.fd < 0 && r->listener.watch.fd < 0)
+    if (r->dialer.path)
+        dialer_again(&r->dialer);
+    else if (r->channel.fd < 0 && r->listener.watch.fd < 0)
         r->stop = true;
 }
 
@@ -196,6 +198,11 @@ static int runner_open_listener(struct runner *r)
     return listener_init(&r->listener, r, r->config.unix_path, r->config.vsock_port);
 }
 
+static int runner_open_dialer(struct runner *r)
+{
+    return dialer_init(&r->dialer, r, r->config.connect_path);
+}
+
 void runner_init_state(struct runner *r, const struct runner_config *config)
 {
     *r = (struct runner){.config = *config, .null_fd = -1, .spare_fd = -1};
@@ -222,6 +229,7 @@ int runner_init(struct runner *r, const struct runner_config *config, const char
         {"channel", runner_open_channel},
         {"gateway socket", runner_open_gateway},
         {"listen", runner_open_listener},
+        {"connect", runner_open_dialer},
     };
     runner_init_state(r, config);
     int n = 0;

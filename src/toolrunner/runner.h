@@ -16,6 +16,7 @@
 
 #include "base/list.h"
 #include "toolrunner/conn.h"
+#include "toolrunner/dial.h"
 #include "toolrunner/gateway.h"
 #include "toolrunner/listen.h"
 #include "toolrunner/loop.h"
@@ -31,6 +32,7 @@ struct runner_config {
     gid_t gid;
     const char *workdir;        /* NULL: the current directory */
     const char *gateway_socket; /* NULL: none */
+    const char *connect_path;   /* connect here, again and again; NULL: do not */
     const char *unix_path;      /* listen here instead of a vsock port */
     int conn_fd;                /* the first connection, or -1 */
     int channel_fd;             /* where later ones come from, or -1 */
@@ -49,6 +51,7 @@ struct runner {
     size_t n_sinks;
     struct gateway gateway;
     struct listener listener;
+    struct dialer dialer;
     struct watch signals, channel;
     struct timer shutdown;
     int null_fd;

@@ -63,7 +63,7 @@ static int clone_child(struct cell *s, const struct ends *ends)
     static const uint64_t walls[] = {
         [CELL_LOCAL] = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS,
         [CELL_PLAIN] = 0,
-        [CELL_OCI] = CLONE_NEWNS,
+        [CELL_OCI] = CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS,
     };
     struct clone_args args = {
         .flags = CLONE_NEWPID | CLONE_PIDFD | walls[s->kind],

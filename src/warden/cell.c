@@ -152,6 +152,44 @@ static void read_failure(struct cell *s)
     s->failure = f;
 }
 
+static bool dials(const struct cell *s)
+{
+    return s->kind == CELL_OCI && oci_flavour((enum oci_backend)s->plan.backend)->dials;
+}
+
+static void answer_connect(struct cell *s)
+{
+    struct plan_reply reply = {.tag = s->connect_tag, .wall = -1};
+    s->connect_tag = 0;
+    cell_describe(s, &reply);
+    control_send(s->warden, &reply, fd_steal(&s->stream_fd));
+}
+
+/* A runner has dialled: the newest connection is kept until somebody asks for it. */
+static void on_link(int fd, uint32_t events, void *data)
+{
+    struct cell *s = data;
+    int fds[FD_PASS_MAX];
+    char byte = OCI_LINK_FIRST;
+    (void)events;
+    ssize_t n = fd_recv_msg(fd, &byte, 1, fds);
+    if (n == -EAGAIN)
+        return;
+    for (size_t i = 1; i < FD_PASS_MAX; i++)
+        fd_close(&fds[i]);
+    if (n != 1 || fds[0] < 0) { /* its exit follows */
+        watch_remove(s->channel_watch);
+        s->channel_watch = NULL;
+        return;
+    }
+    fd_close(&s->stream_fd);
+    s->stream_fd = fds[0];
+    if (byte > OCI_LINK_FIRST)
+        s->warden->oci_platform = (unsigned)(byte - OCI_LINK_FIRST);
+    if (s->connect_tag)
+        answer_connect(s);
+}
+
 /* Data: a step failed, and the exit follows. End: the runner was executed. */
 static void on_failure_pipe(int fd, uint32_t events, void *data)
 {
@@ -167,6 +205,10 @@ static void on_failure_pipe(int fd, uint32_t events, void *data)
     s->timer = NULL;
     fd_close(&s->failure_fd);
     s->state = CELL_RUNNING;
+    if (dials(s)) { /* the first connection is there already */
+        on_link(s->channel_fd, 0, s);
+        s->channel_watch = watcher_add_fd(s->warden->watcher, s->channel_fd, EPOLLIN, on_link, s);
+    }
     reply_to_create(s, 0);
     cell_plan_refill(s->warden);
 }
@@ -352,11 +394,17 @@ int cell_kill(struct cell *s)
                : 0;
 }
 
-int cell_connect(struct cell *s)
+int cell_connect(struct cell *s, uint64_t tag)
 {
     int pair[2];
     if (s->state != CELL_RUNNING)
         return -EBUSY;
+    if (dials(s) && s->stream_fd >= 0)
+        return fd_steal(&s->stream_fd);
+    if (dials(s)) {
+        s->connect_tag = tag;
+        return -EINPROGRESS;
+    }
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
         return -errno;
     ssize_t n = fd_send_msg(s->channel_fd, "c", 1, &pair[1], 1);

@@ -18,8 +18,9 @@ int cell_create(struct warden *w, const struct plan *p, const struct plan_limits
 int cell_create_plain(struct warden *w, const struct plan *p, struct plan_reply *reply);
 struct cell *cell_find(const struct warden *w, const char *id);
 int cell_kill(struct cell *s);
-/* A fresh connection to its runner: the control plane's end, or -errno. */
-int cell_connect(struct cell *s);
+/* A fresh connection to its runner: the control plane's end, or -errno. -EINPROGRESS: the reply
+ * with this tag follows from here. */
+int cell_connect(struct cell *s, uint64_t tag);
 int cell_freeze(struct cell *s, bool on);
 void cell_read_stats(const struct cell *s, struct plan_reply *ret);
 /* Fills id, pid and mechanisms. */

@@ -67,6 +67,7 @@ void child_must(int r, const char *step, int wall);
 #define CHILD_ARGS_MAX 15
 size_t child_runner_args(const struct child_order *o, bool shared_uid, const char **argv);
 extern const char *const child_runner_env[], *const child_runner_caps[]; /* NULL-terminated */
+void child_report_running(void); /* where no exec closes the pipe */
 void child_wait_for_byte(const char *step);
 void child_receive_order(struct child_order *o, int *mount_fds, int *ret_disk_fd);
 int child_raise_loopback(void);

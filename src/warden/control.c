@@ -169,7 +169,9 @@ static void do_list(struct warden *w, struct plan_reply *reply)
 
 static void do_connect(struct warden *w, struct cell *s, struct plan_reply *reply)
 {
-    int fd = cell_connect(s);
+    int fd = cell_connect(s, reply->tag);
+    if (fd == -EINPROGRESS)
+        return;
     if (fd < 0)
         return reply_error(w, reply, fd);
     cell_describe(s, reply);

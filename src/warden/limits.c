@@ -52,6 +52,14 @@ static int limit_mounts(struct cell *s, const struct plan_limits *limits)
     return r;
 }
 
+/* A kernel of the sandbox's own counts its processes by their rlimit; the host's threads that it is
+ * made of are another number. */
+static bool counts_itself(const struct cell *s, enum wall wall)
+{
+    return wall == WALL_PROCESSES && s->kind == CELL_OCI &&
+           oci_flavour((enum oci_backend)s->plan.backend)->own_kernel;
+}
+
 /* Must run before the order is sent: the child then never runs a program unlimited. */
 static int apply_wall(struct cell *s, const struct plan *p, const struct plan_limits *limits,
                       enum wall wall, struct plan_reply *reply)
@@ -59,7 +67,7 @@ static int apply_wall(struct cell *s, const struct plan *p, const struct plan_li
     const struct warden *w = s->warden;
     if (!is_limited(limits, wall))
         return 0;
-    int r = cgroup_limit(&s->cgroup, wall, limits);
+    int r = counts_itself(s, wall) ? -EOPNOTSUPP : cgroup_limit(&s->cgroup, wall, limits);
     if (r == 0 && wall == WALL_IO)
         r = limit_mounts(s, limits);
     if (r == 0) {
@@ -125,6 +133,8 @@ void limits_describe_walls(const struct warden *w, enum oci_backend b, uint8_t *
     mechanism[WALL_FILESYSTEM] = mechanism[WALL_NETWORK] =
         own_kernel ? MECHANISM_SENTRY : MECHANISM_NAMESPACE;
     mechanism[WALL_SYSCALLS] = own_kernel ? MECHANISM_SENTRY : MECHANISM_SECCOMP;
+    if (own_kernel && mechanism[WALL_PROCESSES])
+        mechanism[WALL_PROCESSES] = MECHANISM_RLIMIT;
     mechanism[WALL_USERS] = w->ids.shared ? MECHANISM_UID_SHARED : MECHANISM_UID_RANGE;
     mechanism[WALL_LANDLOCK] =
         w->child_template.landlock_abi > 0 && !b ? MECHANISM_LANDLOCK : MECHANISM_NONE;

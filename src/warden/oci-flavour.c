@@ -13,6 +13,7 @@ static const struct oci_flavour flavours[] = {
     [OCI_RUNSC] = {.programs = LIST("runsc"),
                    .options = LIST("--network=none", "--ignore-cgroups", "--host-uds=open",
                                    "--overlay2=none"),
+                   .platforms = LIST("--platform=systrap", "--platform=kvm", "--platform=ptrace"),
                    .own_kernel = true,
                    .dials = true},
     [OCI_KATA] = {.programs = LIST("kata-runtime", "kata-qemu", "kata-clh", "kata-fc"),

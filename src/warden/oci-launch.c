@@ -2,10 +2,12 @@
  * of its own, and gives up what it can once the container runs. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -18,14 +20,15 @@
 #include "warden/oci.h"
 #include "warden/state.h"
 
-#define CONFIG_MAX     (1024 * 1024)
-#define LOG_PATH       OCI_DIR "/log"
-#define LOG_MAX        (256 * 1024)
-#define PID_PATH       OCI_DIR "/pid"
-#define CONTAINER_ID   "sandbox"
-#define CONTROLLER_MAX 16
-#define GROUP_TEXT_MAX (64 * 1024)
-#define ARGS_MAX       32
+#define CONFIG_MAX      (1024 * 1024)
+#define LOG_PATH        OCI_DIR "/log"
+#define LOG_MAX         (256 * 1024)
+#define PID_PATH        OCI_DIR "/pid"
+#define CONTAINER_ID    "sandbox"
+#define CONTROLLER_MAX  16
+#define GROUP_TEXT_MAX  (64 * 1024)
+#define ARGS_MAX        32
+#define PLATFORM_TRY_MS 1500
 
 /* Where the launcher is in each hierarchy of version 1 that the warden made a group in; of version
  * 2 the path alone. */
@@ -105,28 +108,36 @@ static void build_bundle(const struct cell *s, const struct child_order *o, int 
                          int disk_fd, const char *cgroup)
 {
     uint32_t tool = o->flags & PLAN_TOOL_NOBODY ? SANDBOX_NOBODY_ID : SANDBOX_TOOL_ID;
-    const struct oci_flavour *f = oci_flavour((enum oci_backend)o->backend);
     child_must(oci_mount_disk(o, disk_fd, host_id(s, SANDBOX_RUNNER_ID), host_id(s, tool)),
                "mount the disk", WALL_DISK);
-    child_must(oci_mount_root(o, f->dials), "mount the root", WALL_FILESYSTEM);
+    child_must(oci_mount_root(o), "mount the root", WALL_FILESYSTEM);
     child_must(oci_mount_host_dirs(o, mount_fds), "attach a mount", WALL_FILESYSTEM);
     child_must(write_config(s, o, cgroup), "write config.json", -1);
 }
 
-static void exec_runtime(const char *program, const struct oci_flavour *f)
+static void exec_runtime(const char *program, const struct oci_flavour *f, const char *platform)
     __attribute__((noreturn));
 
-static void exec_runtime(const char *program, const struct oci_flavour *f)
+static void exec_runtime(const char *program, const struct oci_flavour *f, const char *platform)
 {
-    static const char *const run[] = {"--root",     OCI_STATE,  "--log",    LOG_PATH,
-                                      "run",        "--detach", "--bundle", OCI_BUNDLE,
-                                      "--pid-file", PID_PATH,   NULL};
+    static const char *const run[] = {"--log",    LOG_PATH,     "run",    "--detach", "--bundle",
+                                      OCI_BUNDLE, "--pid-file", PID_PATH, NULL};
     const char *argv[ARGS_MAX] = {program};
     static const char *const env[] = {"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin",
                                       "TMPDIR=" OCI_DIR, "XDG_RUNTIME_DIR=" OCI_DIR, NULL};
+    char state[64]; /* what a platform that did not work left there is in nobody's way */
+    snprintf(state, sizeof(state), OCI_STATE "/%s",
+             platform ? platform + strlen("--platform=") : "");
+    mkdir(state, 0700);
     size_t n = 1;
+    argv[n++] = "--root";
+    argv[n++] = state;
     for (const char *const *o = f->options; *o; o++)
         argv[n++] = *o;
+    if (platform)
+        argv[n++] = platform;
+    if (platform && access(OCI_KVM_DEVICE, F_OK) == 0)
+        argv[n++] = "--platform_device_path=" OCI_KVM_DEVICE;
     for (const char *const *o = run; *o; o++)
         argv[n++] = *o;
     if (!f->dials) {
@@ -138,19 +149,19 @@ static void exec_runtime(const char *program, const struct oci_flavour *f)
     _exit(127);
 }
 
-/* The last line of what the runtime had to say, made harmless. */
+/* The first thing that the runtime had to say, made harmless: what follows are consequences. */
 static void read_complaint(char *ret, size_t size)
 {
+    static const char *const marks[] = {"\"msg\":\"", "msg=\""};
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(LOG_MAX);
     ret[0] = 0;
     if (fd_read_file_at(AT_FDCWD, LOG_PATH, &text) < 0 || !text.len)
         return;
-    while (text.len && text.data[text.len - 1] == '\n')
-        text.data[--text.len] = 0;
-    const char *line = strrchr(text.data, '\n');
-    line = line ? line + 1 : text.data;
-    const char *msg = strstr(line, "msg=");
-    snprintf(ret, size, "%s", msg ? msg + 4 : line);
+    const char *line = text.data, *found = NULL;
+    for (size_t i = 0; !found && i < ELEMENTS(marks); i++)
+        if ((found = strstr(text.data, marks[i])))
+            line = found + strlen(marks[i]);
+    snprintf(ret, size, "%.*s", (int)strcspn(line, "\"\n"), line);
     for (char *p = ret; *p; p++)
         if (*p < ' ' || *p > '~')
             *p = '?';
@@ -169,21 +180,51 @@ static int wait_for(pid_t pid)
     }
 }
 
-static void run_runtime(const struct cell *s, const struct child_order *o)
+/* Of a platform that may not work, and may not say so either. */
+static bool ends_in_time(pid_t pid, int limit_ms)
 {
-    enum oci_backend b = (enum oci_backend)o->backend;
+    _cleanup_close_ int pidfd = pidfd_open(pid, 0);
+    struct pollfd p = {.fd = pidfd, .events = POLLIN};
+    return pidfd >= 0 && poll(&p, 1, limit_ms) == 1;
+}
+
+static bool run_once(const struct cell *s, enum oci_backend b, const char *platform, int limit_ms)
+{
+    unlink(LOG_PATH);
     pid_t pid = fork();
     child_must(pid < 0 ? -errno : 0, "fork", -1);
     if (pid == 0)
-        exec_runtime(s->warden->oci.path[b], oci_flavour(b));
-    int status = wait_for(pid);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
-        return;
+        exec_runtime(s->warden->oci.path[b], oci_flavour(b), platform);
+    bool in_time = limit_ms < 0 || ends_in_time(pid, limit_ms);
+    int status = in_time ? wait_for(pid) : -1;
+    if (in_time && WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        return true;
+    kill(-1, SIGKILL); /* whatever it started is in our pid namespace */
+    while (waitpid(-1, &status, 0) > 0)
+        continue;
+    return false;
+}
+
+/* On the platform that worked before, or the best that works now: its index is returned. */
+static unsigned run_runtime(const struct cell *s, enum oci_backend b)
+{
+    const char *const *platforms = oci_flavour(b)->platforms;
+    unsigned known = s->warden->oci_platform;
+    if (!platforms && run_once(s, b, NULL, -1))
+        return 0;
+    for (unsigned i = 0; platforms && platforms[i]; i++) {
+        bool last = known || !platforms[i + 1];
+        if (known && known != i + 1)
+            continue;
+        if (run_once(s, b, platforms[i], last ? -1 : PLATFORM_TRY_MS))
+            return i + 1;
+    }
     char complaint[128], step[160];
     read_complaint(complaint, sizeof(complaint));
     snprintf(step, sizeof(step), "%s: %s", oci_backend_name(b),
              complaint[0] ? complaint : "ended without a word");
     child_must(-EIO, step, -1);
+    return 0;
 }
 
 static pid_t read_pid(void)
@@ -229,6 +270,36 @@ static void become_launcher(const struct cell *s, struct own_groups *groups)
     child_must((int)fd_send_msg(CHILD_CHANNEL_FD, "r", 1, NULL, 0), "report", -1);
 }
 
+/* The device is in no sandbox: only its runtime opens it. */
+static void make_kvm_device(const struct warden *w)
+{
+    if (w->kvm_device)
+        mknod(OCI_KVM_DEVICE, S_IFCHR | 0600, w->kvm_device);
+}
+
+/* Where the runner dials: its connections are passed on, the first one before the warden learns
+ * that it runs. That byte says on which platform. */
+static void serve_link(const struct cell *s, enum oci_backend b) __attribute__((noreturn));
+
+static void serve_link(const struct cell *s, enum oci_backend b)
+{
+    int listen_fd = oci_link_listen(host_id(s, SANDBOX_RUNNER_ID));
+    child_must(listen_fd, "listen for the runner", -1);
+    close(CHILD_STREAM_FD);
+    make_kvm_device(s->warden);
+    unsigned platform = run_runtime(s, b);
+    pid_t container = read_pid();
+    int pidfd = pidfd_open(container, 0);
+    child_must(pidfd < 0 ? -errno : 0, "watch the container", -1);
+    char byte = (char)(OCI_LINK_FIRST + platform);
+    child_must(oci_link_pass(listen_fd, pidfd, CHILD_CHANNEL_FD, byte), "wait for the runner", -1);
+    child_report_running();
+    while (oci_link_pass(listen_fd, pidfd, CHILD_CHANNEL_FD, OCI_LINK_FIRST) != -ECHILD)
+        continue;
+    int status = wait_for(container);
+    _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+}
+
 void oci_main(const struct cell *s, int stream_fd, int channel_fd, int failure_fd)
 {
     struct child_order order;
@@ -241,8 +312,11 @@ void oci_main(const struct cell *s, int stream_fd, int channel_fd, int failure_f
     child_must(joined, "join the cgroup", -1);
     become_launcher(s, &groups);
     child_receive_order(&order, mount_fds, &disk_fd);
+    enum oci_backend backend = (enum oci_backend)order.backend;
     build_bundle(s, &order, mount_fds, disk_fd, groups.path);
-    run_runtime(s, &order);
+    if (oci_flavour(backend)->dials)
+        serve_link(s, backend);
+    run_runtime(s, backend);
     pid_t container = read_pid();
     settle(s, container);
     /* Only the runner's ends are left, and the warden learns that it runs. */

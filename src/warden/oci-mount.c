@@ -98,18 +98,32 @@ static int bind_template(void)
     return mount(OCI_TEMPLATE, OCI_ROOTFS, NULL, MS_BIND | MS_REC, NULL) < 0 ? -errno : 0;
 }
 
+/* runsc remounts its root without the flags that it has, which a user namespace does not let it
+ * lose. Its kernel runs no program of the host's, so they would mean nothing. */
+static int clear_flags(void)
+{
+    struct mount_attr attr = {.attr_clr = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
+    return mount_setattr(AT_FDCWD, OCI_ROOTFS, 0, &attr, sizeof(attr)) < 0 ? -errno : 0;
+}
+
 /* Places for mounts are made by the runtime, in a root that is not shared with anybody. */
-int oci_mount_root(const struct child_order *o, bool own)
+static int make_root(const struct child_order *o)
 {
     const char *targets[PLAN_MOUNTS_MAX];
     for (uint32_t i = 0; i < o->n_mounts; i++)
         targets[i] = o->mounts[i].target;
-    if (!own && !mount_targets_need_root(targets, o->n_mounts))
+    if (!mount_targets_need_root(targets, o->n_mounts))
         return bind_template();
     if (mount("root", OCI_ROOTFS, "tmpfs", MS_NOSUID | MS_NODEV, MOUNT_OWN_ROOT_OPTIONS) < 0)
         return -errno;
     _cleanup_close_ int fd = open(OCI_ROOTFS, O_PATH | O_DIRECTORY | O_CLOEXEC);
     return fd < 0 ? -errno : mount_fill_root(OCI_TEMPLATE, OCI_ROOTFS, fd);
+}
+
+int oci_mount_root(const struct child_order *o)
+{
+    int r = make_root(o);
+    return r < 0 || !oci_flavour((enum oci_backend)o->backend)->own_kernel ? r : clear_flags();
 }
 
 int oci_mount_host_dirs(const struct child_order *o, const int *mount_fds)

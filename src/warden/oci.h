@@ -38,14 +38,16 @@ struct warden;
 #define OCI_LINK        OCI_DIR "/link"
 #define OCI_LINK_INSIDE "/.mas/link" /* the runner's way out where descriptors cannot be passed */
 #define OCI_LINK_NAME   "runner.sock"
+#define OCI_LINK_FIRST  '0' /* plus the platform: the byte that comes with a connection */
 
 /* How runtimes differ. */
 struct oci_flavour {
-    const char *const *programs; /* names to look for; NULL-terminated */
-    const char *const *options;  /* before the command */
-    bool own_kernel;             /* its kernel is a process: no devices, /proc or filters of ours */
-    bool dials;                  /* descriptors cannot be passed: the runner connects to a socket */
-    bool joins_cgroups;          /* insists on control groups of its own; gets ours */
+    const char *const *programs;  /* names to look for; NULL-terminated */
+    const char *const *options;   /* before the command */
+    const char *const *platforms; /* what its kernel may stand on, best first; NULL: no choice */
+    bool own_kernel;    /* its kernel is a process: no devices, /proc or filters of ours */
+    bool dials;         /* descriptors cannot be passed: the runner connects to a socket */
+    bool joins_cgroups; /* insists on control groups of its own; gets ours */
 };
 const struct oci_flavour *oci_flavour(enum oci_backend b);
 
@@ -55,6 +57,9 @@ struct oci_programs {
     char path[_OCI_BACKEND_MAX][OCI_PATH_SIZE];
 };
 void oci_programs_find(struct oci_programs *p);
+/* The argument that chooses a platform; a device that it needs is made by the launcher. */
+#define OCI_PLATFORM_MAX 4
+#define OCI_KVM_DEVICE   OCI_DIR "/kvm"
 
 /* What a bundle is made from. */
 struct oci_config {
@@ -72,9 +77,14 @@ json_t *oci_seccomp_new(void);
 /* Steps of the launcher that are about mounts; 0 or -errno. */
 int oci_mount_base(bool cgroup_v2, char *const *controllers);
 int oci_mount_disk(const struct child_order *o, int disk_fd, uint32_t runner_id, uint32_t tool_id);
-/* own: even if no target of the order needs it. */
-int oci_mount_root(const struct child_order *o, bool own);
+int oci_mount_root(const struct child_order *o);
 int oci_mount_host_dirs(const struct child_order *o, const int *mount_fds);
+
+/* The socket at OCI_LINK: listens, for the runner's user alone. A descriptor or -errno. */
+int oci_link_listen(uint32_t runner_id);
+/* Waits for one connection and passes it to the warden, with a byte. 0 or -errno, which is -ECHILD
+ * at the end of the process behind pidfd. */
+int oci_link_pass(int listen_fd, int pidfd, int channel_fd, char byte);
 
 /* Never returns. The descriptors are the child's ends. */
 void oci_main(const struct cell *s, int stream_fd, int channel_fd, int failure_fd)

@@ -26,7 +26,7 @@ static const char *const host_dirs[] = {"usr", "bin", "sbin", "lib", "lib32", "l
 static const char *const empty_dirs[] = {
     "etc",       "dev",  "dev/pts",      "dev/shm", "proc",  "sys",       "tmp",      "run",
     "workspace", "home", "home/sandbox", "cache",   "mnt",   "opt",       "srv",      "root",
-    "var",       ".mas", ".mas/empty",   "var/tmp", "media", ".mas/disk", ".mas/run",
+    "var",       ".mas", ".mas/empty",   "var/tmp", "media", ".mas/disk", ".mas/run", ".mas/link",
 };
 
 static const struct {

@@ -49,6 +49,7 @@ struct cell {
     int pidfd;      /* borrowed from child_watch */
     int channel_fd; /* to the runner's descriptor 4 */
     int stream_fd;  /* the control plane's end of the runner connection, until handed out */
+    uint64_t connect_tag; /* whose PLAN_CONNECT waits for a runner that dials; 0: nobody's */
     int failure_fd;
     struct watch *child_watch, *failure_watch, *channel_watch, *timer;
     enum cell_kind kind;
@@ -86,6 +87,8 @@ struct warden {
     struct child_template child_template;
     struct disk_maker disks;
     struct oci_programs oci;
+    unsigned oci_platform; /* of a runtime that has a choice: 1 and its index, once known */
+    dev_t kvm_device;      /* 0: the host has none */
     struct janitor janitor;
     struct watch *janitor_watch;
     struct signer signer;

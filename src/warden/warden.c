@@ -108,8 +108,11 @@ static int open_host_parts(struct warden *w, struct error *err)
     _cleanup_close_ int usr = open("/usr", O_PATH | O_CLOEXEC);
     if (usr >= 0)
         cgroup_root_add_disk(&w->cgroups, usr);
+    struct stat kvm;
     if (w->was_root)
         oci_programs_find(&w->oci);
+    if (stat("/dev/kvm", &kvm) == 0 && S_ISCHR(kvm.st_mode))
+        w->kvm_device = kvm.st_rdev;
     disk_maker_open(&w->disks, w->state_fd, o->disk_templates, w->cgroups.instance);
     return 0;
 }
