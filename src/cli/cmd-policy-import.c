@@ -43,14 +43,16 @@ static void put_quoted(struct strbuf *out, const char *text)
     strbuf_puts(out, "'");
 }
 
-static void put_rule(struct import *im, const char *entry, const char *key, const char *value)
+/* more: further lines of the rule, or "". */
+static void put_rule_with(struct import *im, const char *entry, const char *more, const char *key,
+                          const char *value)
 {
     static const char head[] = "version: 1\ndefault: ask\nrules:\n";
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(16 * 1024);
     _cleanup_free_ char *clean = printable(entry);
     struct error err = {0};
-    strbuf_printf(&text, "%s  - id: %s-%zu   # %s\n    verdict: %s\n    %s: ", head, im->verdict,
-                  im->n_rules + 1, clean, im->verdict, key);
+    strbuf_printf(&text, "%s  - id: %s-%zu   # %s\n    verdict: %s\n%s    %s: ", head, im->verdict,
+                  im->n_rules + 1, clean, im->verdict, more, key);
     put_quoted(&text, value);
     strbuf_puts(&text, "\n");
     struct ruleset *rs = ruleset_parse(text.data, text.len, "rule", &err);
@@ -61,6 +63,11 @@ static void put_rule(struct import *im, const char *entry, const char *key, cons
     ruleset_unref(rs);
     im->n_rules++;
     strbuf_puts(&im->out, text.data + strlen(head));
+}
+
+static void put_rule(struct import *im, const char *entry, const char *key, const char *value)
+{
+    put_rule_with(im, entry, "", key, value);
 }
 
 /* --- one function a kind of entry; argument is what is in its parentheses, or NULL */
@@ -102,7 +109,11 @@ static void import_path(struct import *im, const char *entry, const char *argume
         leave_out(im, entry, "'[', '!' and '..' have no counterpart in a path pattern");
         return;
     }
-    _cleanup_free_ char *glob = argument && *argument ? translate_path(argument) : xstrdup("**");
+    if (!argument || !*argument) { /* the tool as a whole: not what commands do */
+        put_rule_with(im, entry, "    tool: 'file*'\n", key, "**");
+        return;
+    }
+    _cleanup_free_ char *glob = translate_path(argument);
     put_rule(im, entry, key, glob);
 }
 

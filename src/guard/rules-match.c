@@ -129,15 +129,49 @@ static enum match match_call_paths(const struct rules_rule *rule, struct rules_l
     return is_allow(rule) ? all : any;
 }
 
-/* Builtins that open none of their arguments. */
-static bool opens_nothing(const struct shell_command *c)
+/* What some programs do with the files among their arguments, unless a flag says otherwise. */
+static const struct {
+    const char *names;
+    enum { OPENS_NOTHING, OPENS_TO_READ } how;
+    const char *unless; /* letters and words of flags */
+} habits[] = {
+    {"echo printf true false : exit sleep seq expr return kill shift wait", OPENS_NOTHING, ""},
+    {"cat head tail less more grep egrep fgrep rg ls wc diff cmp stat file du df cut tr nl tac rev "
+     "od "
+     "md5sum sha1sum sha256sum sha512sum cksum strings realpath readlink basename dirname pwd test "
+     "[ "
+     "cd which comm join paste fold base64 column jq",
+     OPENS_TO_READ, ""},
+    {"sort tree", OPENS_TO_READ, "-o --output"},
+    {"sed", OPENS_TO_READ, "-i --in-place"},
+    {"find", OPENS_TO_READ, "-delete -fprint -fprint0 -fprintf -fls"},
+};
+
+static bool has_flag(const struct shell_command *c, const char *flags)
 {
-    static const char *const names[] = {"echo",  "printf", "true", "false",  ":",    "exit",
-                                        "sleep", "seq",    "expr", "return", "kill", "shift"};
-    for (size_t i = 0; i < ELEMENTS(names); i++)
-        if (c->kind == SHELL_NAME_KNOWN && strcmp(c->name, names[i]) == 0)
+    for (size_t i = 1; i < c->n_words; i++) {
+        const char *t = c->words[i].text;
+        if (c->words[i].unknown && (c->words[i].splits || *t == '-'))
             return true;
-    return false;
+        for (const char *f = flags; *t == '-' && *f;) {
+            size_t n = strcspn(f, " ");
+            bool letter = n == 2 && t[1] != '-' && strchr(t + 1, f[1]);
+            if (letter || strncmp(t, f, n) == 0 || (n > 3 && strncmp(t, f, strlen(t)) == 0))
+                return true;
+            f += n + (f[n] == ' ');
+        }
+    }
+    return c->more;
+}
+
+/* Index into habits, or -1. */
+static int habit_of(const struct shell_command *c)
+{
+    for (size_t i = 0; i < ELEMENTS(habits); i++)
+        if (c->kind == SHELL_NAME_KNOWN && !c->opaque &&
+            shell_in_list(habits[i].names, c->name, strlen(c->name)))
+            return *habits[i].unless && has_flag(c, habits[i].unless) ? -1 : (int)i;
+    return -1;
 }
 
 static enum match match_path_from(const struct rules_rule *rule, const char *text, const char *cwd,
@@ -165,19 +199,11 @@ static enum match match_text_path(const struct rules_rule *rule, const struct sh
     return m;
 }
 
-static enum match match_word_path(const struct rules_rule *rule, const struct shell_command *c,
-                                  const char *text, struct rules_look *l)
-{
-    return match_text_path(rule, c, text, ACCESS_ANY, l);
-}
-
-/* A flag may hold a path behind its '=' or its letter. */
-static enum match match_flag_path(const struct rules_rule *rule, const struct shell_command *c,
-                                  const char *flag, struct rules_look *l)
+/* A flag may hold a path behind its '=' or its letter; "" when it cannot. */
+static const char *path_in_flag(const char *flag)
 {
     const char *equals = strchr(flag, '=');
-    const char *value = equals ? equals + 1 : flag[1] && flag[1] != '-' && flag[2] ? flag + 2 : "";
-    return *value ? match_word_path(rule, c, value, l) : MATCH_NO;
+    return equals ? equals + 1 : flag[1] && flag[1] != '-' && flag[2] ? flag + 2 : "";
 }
 
 static enum match match_command_paths(const struct rules_rule *rule, const struct shell_command *c,
@@ -186,20 +212,21 @@ static enum match match_command_paths(const struct rules_rule *rule, const struc
     enum match all = MATCH_YES, any = MATCH_NO;
     if (!c->n_words)
         return is_allow(rule) ? MATCH_NO : MATCH_MAYBE;
-    if (c->transparent || opens_nothing(c))
+    int habit = habit_of(c);
+    if (c->transparent || (habit >= 0 && habits[habit].how == OPENS_NOTHING))
         return is_allow(rule) ? MATCH_YES : MATCH_NO;
+    enum access access = habit >= 0 ? ACCESS_READ : ACCESS_ANY;
     if (c->more)
         all = any = MATCH_MAYBE;
     for (size_t i = 1; i < c->n_words; i++) {
-        const char *t = c->words[i].text;
+        const char *t = c->words[i].text, *equals = strchr(t, '=');
         bool flag = t[0] == '-';
-        const char *equals = strchr(t, '=');
-        enum match m = flag ? match_flag_path(rule, c, t, l) : match_word_path(rule, c, t, l);
+        const char *text = flag ? path_in_flag(t) : t;
+        enum match m = *text || !flag ? match_text_path(rule, c, text, access, l) : MATCH_NO;
         if (!flag && equals)
-            any = match_or(any, match_word_path(rule, c, equals + 1, l));
+            any = match_or(any, match_text_path(rule, c, equals + 1, access, l));
         any = match_or(any, m);
-        bool may_be_path = !flag || c->words[i].unknown || strpbrk(t, "/=");
-        if (may_be_path)
+        if (!flag || c->words[i].unknown || strpbrk(t, "/="))
             all = match_and(all, m);
     }
     return is_allow(rule) ? all : any;

@@ -386,5 +386,7 @@ enum match command_pattern_meets(const struct command_pattern *p, const struct s
     *budget -= cost < *budget ? cost : *budget;
     if (!*budget)
         return MATCH_MAYBE;
+    if (c->words[0].unknown && c->words[0].splits)
+        return MATCH_MAYBE; /* the name may turn out to be a whole command */
     return match_and(m, meets_arguments(p, c, c->moved ? NULL : cwds, budget));
 }

@@ -71,4 +71,3 @@ void shell_look_at_env(struct shell_build *b, size_t index);
 bool shell_env_changes_meaning(const char *name, size_t len, bool for_others);
 /* A name without its version: "python3.11" is "python". Into out, at most size. */
 void shell_plain_name(const char *name, char *out, size_t size);
-bool shell_in_list(const char *list, const char *name, size_t len); /* "a b c" */

@@ -356,6 +356,7 @@ static void punch_holes(struct shell_command *c, const char *what)
         free(c->words[i].text);
         c->words[i].text = xstrdup((const char[]){SHELL_ANY, 0});
         c->words[i].unknown = true;
+        c->words[i].assign = 0;
     }
 }
 

@@ -56,7 +56,7 @@ struct shell_command *shell_add(struct shell_build *b, int depth)
     }
     s->commands = xrealloc(s->commands, (s->n_commands + 1) * sizeof(*s->commands));
     struct shell_command *c = &s->commands[s->n_commands++];
-    *c = (struct shell_command){.depth = depth};
+    *c = (struct shell_command){.depth = depth, .kind = SHELL_NAME_UNKNOWN};
     return c;
 }
 
@@ -206,10 +206,10 @@ static bool has_invisible(const char *text)
 {
     for (const char *p = text; (p = strpbrk(p, "\xe2\xef")); p++) {
         unsigned char b = (unsigned char)p[1], c = b ? (unsigned char)p[2] : 0;
-        if ((unsigned char)*p == 0xef ? b == 0xbb && c == 0xbf
-                                      : (b == 0x80 && ((c >= 0x8b && c <= 0x8f) ||
-                                                       (c >= 0xaa && c <= 0xae))) ||
-                                            (b == 0x81 && c >= 0xa0 && c <= 0xaf))
+        if ((unsigned char)*p == 0xef
+                ? b == 0xbb && c == 0xbf
+                : (b == 0x80 && ((c >= 0x8b && c <= 0x8f) || (c >= 0xaa && c <= 0xae))) ||
+                      (b == 0x81 && c >= 0xa0 && c <= 0xaf))
             return true;
     }
     return false;

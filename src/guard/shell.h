@@ -80,5 +80,8 @@ void shell_parse_line(const char *line, size_t len, struct shell *ret);
 void shell_parse_argv(char *const *argv, struct shell *ret);
 void shell_done(struct shell *s);
 
+/* Is the name among the words of list ("a b c")? */
+bool shell_in_list(const char *list, const char *name, size_t len);
+
 /* The words with spaces between them, holes as "<?>", for people. The caller frees it. */
 char *shell_command_format(const struct shell_command *c);
