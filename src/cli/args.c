@@ -74,6 +74,15 @@ static const struct flag_entry flags[] = {
     [FLAG_OUT] = {"out", FLAG_KIND_TEXT, "FILE", "write there instead of the client's own place"},
     [FLAG_POLICY] = {"policy", FLAG_KIND_TEXT, "FILE",
                      "the policy (default: as the daemon's configuration has it)"},
+    [FLAG_APPROVAL] =
+        {"approval", FLAG_KIND_TEXT, "wait|return|ID",
+         "where a person has to approve: wait for that, fail (the default of exec and cp), or the "
+         "approval this call was given"},
+    [FLAG_REASON] = {"reason", FLAG_KIND_TEXT, "TEXT", "why, for whoever asked"},
+    [FLAG_STATUS] = {"status", FLAG_KIND_TEXT, "NAME",
+                     "pending (default), approved, rejected, expired, used, void or all"},
+    [FLAG_SESSION] = {"session", FLAG_KIND_TEXT, "COUNT,DURATION",
+                      "allow the same call so often, for so long: 20,1h; never for critical"},
 };
 static_assert(ELEMENTS(flags) == _FLAG_MAX, "a row per flag");
 static_assert(_FLAG_MAX <= 64, "flags of a command are a 64-bit mask");

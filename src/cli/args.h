@@ -55,6 +55,10 @@ enum flag {
     FLAG_PRINT,
     FLAG_OUT,
     FLAG_POLICY,
+    FLAG_APPROVAL,
+    FLAG_REASON,
+    FLAG_STATUS,
+    FLAG_SESSION,
     _FLAG_MAX,
 };
 #define FLAG_BIT(f)      (UINT64_C(1) << (FLAG_##f))

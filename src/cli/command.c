@@ -7,7 +7,7 @@
 
 #define FLAGS_SPEC                                                                                 \
     (FLAG_BIT(RUNTIME) | FLAG_BIT(LIMIT) | FLAG_BIT(ACCEPT_WEAKER) | FLAG_BIT(ENV) |               \
-     FLAG_BIT(FILE) | FLAG_BIT(CWD) | FLAG_BIT(TIMEOUT) | FLAG_BIT(KEEP))
+     FLAG_BIT(FILE) | FLAG_BIT(CWD) | FLAG_BIT(TIMEOUT) | FLAG_BIT(KEEP) | FLAG_BIT(APPROVAL))
 
 const struct command commands[] = {
     {"run", GROUP_EVERYDAY, "[flags] [--] argv...", "run one command in a new sandbox",
@@ -22,9 +22,10 @@ const struct command commands[] = {
      "One side is local, the other is ID:PATH. A relative PATH is below /workspace. A directory\n"
      "is copied with what is in it; into TO if TO is a directory, else as TO. Local files are\n"
      "written below TO only, whatever links the sandbox's files contain.",
-     FLAGS_CONNECTION, 2, 2, false, cmd_cp},
+     FLAGS_CONNECTION | FLAG_BIT(APPROVAL), 2, 2, false, cmd_cp},
     {"ls", GROUP_EVERYDAY, "[flags] [ID[:PATH]]", "list sandboxes, or files of one", NULL,
-     FLAGS_CONNECTION | FLAG_BIT(RECURSIVE) | FLAG_BIT(JSON), 0, 1, false, cmd_ls},
+     FLAGS_CONNECTION | FLAG_BIT(RECURSIVE) | FLAG_BIT(JSON) | FLAG_BIT(APPROVAL), 0, 1, false,
+     cmd_ls},
     {"logs", GROUP_EVERYDAY, "[-f] -id ID [-exec-id E]", "print the output of an exec",
      "Without -exec-id, of the sandbox's newest.",
      FLAGS_CONNECTION | FLAG_BIT(ID) | FLAG_BIT(EXEC_ID) | FLAG_BIT(FOLLOW) | FLAG_BIT(STREAM_RAW),
@@ -41,7 +42,7 @@ const struct command commands[] = {
      "waits\n"
      "for it and exits as it did.",
      FLAGS_CONNECTION | FLAG_BIT(ID) | FLAG_BIT(CMD) | FLAG_BIT(TIMEOUT) | FLAG_BIT(SYNC) |
-         FLAG_BIT(STREAM) | FLAG_BIT(STREAM_RAW),
+         FLAG_BIT(STREAM) | FLAG_BIT(STREAM_RAW) | FLAG_BIT(APPROVAL),
      0, -1, true, cmd_exec},
     {"status", GROUP_SANDBOX, "[-id ID]", "show one sandbox, or a table of all", NULL,
      FLAGS_CONNECTION | FLAG_BIT(ID), 0, 0, false, cmd_status},
@@ -104,6 +105,12 @@ const struct command commands[] = {
      "Reads the JSON of a PreToolUse hook of Claude Code and answers allow, ask or deny by the\n"
      "policy. Exits with 2, which blocks the call, when it is denied or anything is wrong.",
      FLAG_BIT(POLICY), 1, 1, false, cmd_hook},
+    {"approvals", GROUP_HOST, "list | show ID | approve ID | reject ID | watch",
+     "decide what waits for a person",
+     "show prints all that would run. approve needs a key with the role approver that is not the\n"
+     "one that asked; what is critical needs two of them. watch prints changes until it is ended.",
+     FLAGS_CONNECTION | FLAG_BIT(REASON) | FLAG_BIT(STATUS) | FLAG_BIT(SESSION) | FLAG_BIT(JSON), 1,
+     2, false, cmd_approvals},
     {"doctor", GROUP_HOST, "[-clean] [-json]",
      "say what this host can enforce, and how to get more",
      "With -clean, removes cgroups and files of daemons that were killed.",

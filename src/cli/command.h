@@ -29,6 +29,7 @@ extern const size_t n_commands;
 const struct command *command_find(const char *name); /* or NULL */
 
 int cmd_audit(const struct args *a);
+int cmd_approvals(const struct args *a);
 int cmd_cp(const struct args *a);
 int cmd_create(const struct args *a);
 int cmd_delete(const struct args *a);

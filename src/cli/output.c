@@ -83,6 +83,10 @@ int cli_fail_usage(const char *fmt, ...)
 int cli_fail(const struct sbx_error *err)
 {
     print_message(err->message, COLOUR_RED);
+    if (strcmp(err->code, "pending_approval") == 0)
+        cli_warn("once approved ('sbx approvals approve %s'), repeat this with -approval %s; or "
+                 "use -approval wait",
+                 err->approval_id, err->approval_id);
     for (int c = ERROR_NONE + 1; c < _ERROR_CODE_MAX; c++)
         if (strcmp(error_code_name((enum error_code)c), err->code) == 0)
             return error_code_exit((enum error_code)c);

@@ -1,5 +1,7 @@
 #include "cli/session.h"
 
+#include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +13,7 @@
 #include "libsbx/sbx.h"
 
 #define PROBE_TIMEOUT_MS 2000
+#define APPROVAL_POLL_MS 500
 
 /* Whether what listens there is a mas-sandboxd. One that wants a token counts: it is for its user
  * to give one, not for us to go around it. */
@@ -47,6 +50,16 @@ static int open_named(const struct args *a, const char *address, struct session 
     return ca ? sbx_client_set_ca_file(s->client, ca, err) : 0;
 }
 
+/* A call that is one request can be repeated; for others the daemon waits. */
+static int set_approval(const struct args *a, struct session *s, struct sbx_error *err)
+{
+    const char *wanted = a->text[FLAG_APPROVAL];
+    s->wait = !wanted || strcmp(wanted, "wait") == 0;
+    if (!wanted || strcmp(wanted, "return") == 0)
+        return 0;
+    return sbx_client_set_approval(s->client, wanted, err);
+}
+
 int session_open(const struct args *a, bool may_start, struct session *ret, struct sbx_error *err)
 {
     struct session s = {0};
@@ -58,6 +71,8 @@ int session_open(const struct args *a, bool may_start, struct session *ret, stru
         s.client = NULL;
         r = start_private(&s, err);
     }
+    if (r == 0)
+        r = set_approval(a, &s, err);
     if (r < 0)
         session_close(&s);
     else
@@ -72,13 +87,53 @@ void session_close(struct session *s)
     *s = (struct session){0};
 }
 
+/* Until a person has decided about id. 0: approved. */
+static int await_approval(struct session *s, const char *id, struct sbx_error *err)
+{
+    _cleanup_free_ char *path = sbx_path_format("/v1/approvals/%s", id);
+    cli_warn("waiting for approval %s (sbx approvals show %s)", id, id);
+    for (;;) {
+        struct sbx_response r;
+        if (sbx_call(s->client, "GET", path, NULL, &r, err) < 0)
+            return -1;
+        _cleanup_json_ json_t *a = json_loadb(r.body, r.body_len, 0, NULL);
+        sbx_response_done(&r);
+        const char *status = json_string_value(json_object_get(a, "status"));
+        const char *reason = json_string_value(json_object_get(a, "reason"));
+        if (status && strcmp(status, "approved") == 0)
+            return 0;
+        if (!status || strcmp(status, "pending") != 0)
+            return cli_set_error(err, "policy_denied", "approval %s is %s%s%s", id,
+                                 status ? status : "gone", reason ? ": " : "",
+                                 reason ? reason : "");
+        struct pollfd p = {.fd = -1};
+        if (poll(&p, 1, APPROVAL_POLL_MS) < 0 && errno != EINTR)
+            return cli_set_error(err, NULL, "poll: %s", strerror(errno));
+    }
+}
+
+static int call(struct session *s, const char *method, const char *path, const char *body,
+                struct sbx_response *ret, struct sbx_error *err)
+{
+    int r = sbx_call(s->client, method, path, body, ret, err);
+    if (r == 0 || !s->wait || strcmp(err->code, "pending_approval") != 0)
+        return r;
+    char id[sizeof(err->approval_id)];
+    memcpy(id, err->approval_id, sizeof(id));
+    if (await_approval(s, id, err) < 0 || sbx_client_set_approval(s->client, id, err) < 0)
+        return -1;
+    r = sbx_call(s->client, method, path, body, ret, err);
+    sbx_client_set_approval(s->client, NULL, NULL);
+    return r;
+}
+
 int session_call(struct session *s, const char *method, const char *path, json_t *body,
                  json_t **ret, struct sbx_error *err)
 {
     _cleanup_free_ char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
     json_decref(body);
     struct sbx_response r;
-    if (sbx_call(s->client, method, path, text, &r, err) < 0)
+    if (call(s, method, path, text, &r, err) < 0)
         return -1;
     json_error_t e;
     json_t *root = ret ? json_loadb(r.body, r.body_len, JSON_ALLOW_NUL, &e) : NULL;

@@ -13,6 +13,7 @@ struct sbx_error;
 struct session {
     struct sbx_client *client;
     struct private_daemon *daemon; /* or NULL */
+    bool wait;                     /* session_call() waits where a person has to approve */
 };
 
 /* may_start: a private daemon is fine if none was named and none answers. */

@@ -104,6 +104,19 @@ static int set_token(struct sbx_client *c, const char *token, struct sbx_error *
     return 0;
 }
 
+int sbx_client_set_approval(struct sbx_client *c, const char *approval, struct sbx_error *err)
+{
+    for (const char *p = approval; p && *p; p++)
+        if (!isgraph((unsigned char)*p))
+            return libsbx_fail(err, "invalid_request", "'%s' is not an approval", approval);
+    free(c->approval_header);
+    c->approval_header = NULL;
+    if (approval)
+        c->approval_header = xasprintf(
+            "%s: %s", strcmp(approval, "wait") ? "X-Mas-Approval-Id" : "X-Mas-Approval", approval);
+    return 0;
+}
+
 struct sbx_client *sbx_client_new(const char *address, const char *token, struct sbx_error *err)
 {
     pthread_once(&curl_once, init_curl);
@@ -135,6 +148,7 @@ void sbx_client_free(struct sbx_client *c)
     free(c->base_url);
     free(c->unix_path);
     free(c->auth_header);
+    free(c->approval_header);
     free(c->ca_file);
     free(c);
 }

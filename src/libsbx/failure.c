@@ -13,6 +13,7 @@ static void fill(struct sbx_error *err, const char *code, int status, const char
     snprintf(err->code, sizeof(err->code), "%s", code);
     err->http_status = status;
     snprintf(err->message, sizeof(err->message), "%s", message);
+    *err->approval_id = 0;
 }
 
 int libsbx_fail(struct sbx_error *err, const char *code, const char *fmt, ...)
@@ -31,11 +32,11 @@ static const struct {
     int status;
     const char *code;
 } status_codes[] = {
-    {400, "invalid_request"}, {401, "unauthorized"},       {403, "forbidden"},
-    {404, "not_found"},       {405, "method_not_allowed"}, {409, "conflict"},
-    {413, "too_large"},       {422, "unenforceable"},      {429, "limit_exceeded"},
-    {502, "sandbox_crash"},   {503, "unavailable"},        {504, "timeout"},
-    {507, "no_space"},
+    {202, "pending_approval"}, {400, "invalid_request"}, {401, "unauthorized"},
+    {403, "forbidden"},        {404, "not_found"},       {405, "method_not_allowed"},
+    {409, "conflict"},         {413, "too_large"},       {422, "unenforceable"},
+    {429, "limit_exceeded"},   {502, "sandbox_crash"},   {503, "unavailable"},
+    {504, "timeout"},          {507, "no_space"},
 };
 
 static const char *code_of_status(int status)
@@ -44,6 +45,11 @@ static const char *code_of_status(int status)
         if (status_codes[i].status == status)
             return status_codes[i].code;
     return status >= 500 ? "internal" : "invalid_request";
+}
+
+bool libsbx_is_ok(long status)
+{
+    return status / 100 == 2 && status != 202;
 }
 
 int libsbx_fail_http(struct sbx_error *err, int status, const char *body, size_t len)
@@ -57,6 +63,11 @@ int libsbx_fail_http(struct sbx_error *err, int status, const char *body, size_t
         message = json_string_value(e);
     if (!message)
         message = json_string_value(json_object_get(root, "detail"));
+    if (!message)
+        message = json_string_value(json_object_get(root, "message"));
+    const char *approval = json_string_value(json_object_get(root, "approval_id"));
+    if (approval)
+        code = "pending_approval";
     char text[sizeof(err->message)];
     if (!message)
         snprintf(text, sizeof(text), "the daemon answered HTTP %d", status);
@@ -65,6 +76,8 @@ int libsbx_fail_http(struct sbx_error *err, int status, const char *body, size_t
     else
         snprintf(text, sizeof(text), "%s", message);
     fill(err, code ? code : code_of_status(status), status, text);
+    if (err && approval)
+        snprintf(err->approval_id, sizeof(err->approval_id), "%s", approval);
     return -1;
 }
 

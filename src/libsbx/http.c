@@ -32,7 +32,7 @@ static size_t on_write(char *data, size_t size, size_t n, void *opaque)
     struct transfer *t = opaque;
     size_t len = size * n;
     curl_easy_getinfo(t->c->curl, CURLINFO_RESPONSE_CODE, &t->status);
-    if (t->write && t->status / 100 == 2) {
+    if (t->write && libsbx_is_ok(t->status)) {
         t->write_stopped = t->write(t->write_data, data, len) != 0;
         return t->write_stopped ? CURL_WRITEFUNC_ERROR : len;
     }
@@ -59,6 +59,8 @@ static struct curl_slist *make_headers(const struct transfer *t)
     struct curl_slist *h = curl_slist_append(NULL, "Expect:");
     if (t->c->auth_header)
         h = curl_slist_append(h, t->c->auth_header);
+    if (t->c->approval_header)
+        h = curl_slist_append(h, t->c->approval_header);
     if (t->accept)
         h = curl_slist_append(h, t->accept);
     h = curl_slist_append(h, t->read ? "Content-Type: application/octet-stream"
@@ -123,7 +125,7 @@ static int perform(struct transfer *t, struct sbx_error *err)
 
 static int fail_unless_ok(struct transfer *t, struct sbx_error *err)
 {
-    if (t->status / 100 == 2)
+    if (libsbx_is_ok(t->status))
         return 0;
     return libsbx_fail_http(err, (int)t->status, t->buffer.data, t->buffer.len);
 }
@@ -162,7 +164,7 @@ int sbx_call(struct sbx_client *c, const char *method, const char *path, const c
     if (sbx_request(c, method, path, body, &resp, err) < 0)
         return -1;
     int r = 0;
-    if (resp.status / 100 != 2)
+    if (!libsbx_is_ok(resp.status))
         r = libsbx_fail_http(err, resp.status, resp.body, resp.body_len);
     if (r == 0 && ret)
         *ret = resp;

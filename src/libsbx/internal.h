@@ -16,6 +16,7 @@ struct sbx_client {
     char *base_url; /* without a trailing slash */
     char *unix_path;
     char *auth_header; /* "Authorization: Bearer T", or NULL */
+    char *approval_header; /* "X-Mas-Approval...: ...", or NULL */
     char *ca_file;
     bool no_proxy; /* loopback and Unix sockets never go through a proxy */
     long timeout_ms;
@@ -24,7 +25,9 @@ struct sbx_client {
 /* Fills err unless it is NULL; returns -1. */
 int libsbx_fail(struct sbx_error *err, const char *code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-/* From an answer that is not 2xx, in any of the daemon's error shapes; returns -1. */
+/* 2xx, but for 202: then a person has to decide first. */
+bool libsbx_is_ok(long status);
+/* From an answer that is not ok, in any of the daemon's error shapes; returns -1. */
 int libsbx_fail_http(struct sbx_error *err, int status, const char *body, size_t len);
 /* From a failed transfer; detail may be "". Returns -1. */
 int libsbx_fail_curl(struct sbx_error *err, const struct sbx_client *c, CURLcode code,

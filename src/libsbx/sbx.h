@@ -26,6 +26,7 @@ struct sbx_error {
     char code[32];
     int http_status;
     char message[512];
+    char approval_id[40]; /* with the code "pending_approval": what a person has to decide about */
 };
 
 /* --- connection ---------------------------------------------------------------------------- */
@@ -40,6 +41,9 @@ void sbx_client_free(struct sbx_client *c); /* NULL is fine */
 const char *sbx_client_address(const struct sbx_client *c);
 /* Whole-request limit in milliseconds; 0, the default, is none. Streams are not limited. */
 void sbx_client_set_timeout(struct sbx_client *c, long timeout_ms);
+/* "wait": calls that a person has to approve wait for that; an approval's id: the next call is the
+ * one it was given for; NULL: such calls fail with "pending_approval". */
+int sbx_client_set_approval(struct sbx_client *c, const char *approval, struct sbx_error *err);
 /* PEM file of certificate authorities for https; NULL for the system's. */
 int sbx_client_set_ca_file(struct sbx_client *c, const char *path, struct sbx_error *err);
 

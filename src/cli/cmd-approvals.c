@@ -1,0 +1,281 @@
+/* sbx approvals: list, show, approve, reject, watch. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "cli/args.h"
+#include "cli/command.h"
+#include "cli/output.h"
+#include "cli/session.h"
+#include "libsbx/sbx.h"
+
+#define NS_PER_S 1000000000LL
+
+struct verb {
+    const char *name;
+    bool has_id;
+    int (*run)(struct session *s, const struct args *a, struct sbx_error *err);
+};
+
+static void print_json(const json_t *value)
+{
+    json_dumpf(value, stdout, JSON_INDENT(2));
+    putchar('\n');
+}
+
+/* What would run, on one line. */
+static char *summary(const json_t *approval)
+{
+    const json_t *argv = json_object_get(approval, "argv");
+    size_t i;
+    json_t *item;
+    char *line = cell(approval, "tool");
+    json_array_foreach(argv, i, item)
+    {
+        _cleanup_free_ char *word = printable(json_string_value(item));
+        char *longer = xasprintf("%s %s", line, word);
+        free(line);
+        line = longer;
+    }
+    if (strlen(line) > 60)
+        strcpy(line + 57, "...");
+    return line;
+}
+
+static int list(struct session *s, const struct args *a, struct sbx_error *err)
+{
+    static const char *const titles[] = {"ID", "STATUS", "RISK", "RULE", "EXPIRES", "WHAT"};
+    const char *status = a->text[FLAG_STATUS] ? a->text[FLAG_STATUS] : "pending";
+    _cleanup_free_ char *path = strcmp(status, "all") == 0
+                                    ? xstrdup("/v1/approvals")
+                                    : sbx_path_format("/v1/approvals?status=%s", status);
+    _cleanup_json_ json_t *answer = NULL;
+    struct table t;
+    size_t i;
+    json_t *item;
+    if (session_call(s, "GET", path, NULL, &answer, err) < 0)
+        return -1;
+    if (a->on[FLAG_JSON]) {
+        print_json(json_object_get(answer, "approvals"));
+        return 0;
+    }
+    table_init(&t, ELEMENTS(titles), titles);
+    json_array_foreach(json_object_get(answer, "approvals"), i, item)
+    {
+        char *cells[] = {cell(item, "id"),   cell(item, "status"),     cell(item, "risk"),
+                         cell(item, "rule"), cell(item, "expires_at"), summary(item)};
+        table_add(&t, cells);
+    }
+    table_print(&t);
+    return 0;
+}
+
+/* --- show */
+
+static void print_line(const char *key, const json_t *obj, const char *member)
+{
+    _cleanup_free_ char *value = cell(obj, member);
+    if (strcmp(value, "-") != 0)
+        printf("%-10s %s\n", key, value);
+}
+
+static void print_argv(const json_t *subject)
+{
+    size_t i;
+    json_t *item;
+    json_array_foreach(json_object_get(subject, "argv"), i, item)
+    {
+        _cleanup_free_ char *word = printable(json_string_value(item));
+        printf("%-10s %s\n", i ? "" : "argv", word);
+    }
+}
+
+/* A text of several lines, each without anything that a terminal would obey. */
+static void print_text(const char *title, const char *text)
+{
+    if (!text || !*text)
+        return;
+    printf("%s:\n", title);
+    while (*text) {
+        size_t n = strcspn(text, "\n");
+        _cleanup_free_ char *line = xstrndup(text, n), *clean = printable(line);
+        printf("  %s\n", clean);
+        text += n + (text[n] == '\n');
+    }
+}
+
+static void print_pins(const json_t *subject)
+{
+    size_t i;
+    json_t *item;
+    json_array_foreach(json_object_get(subject, "pins"), i, item)
+    {
+        _cleanup_free_ char *path = cell(item, "path"), *digest = cell(item, "digest"),
+                            *why = cell(item, "not_pinned");
+        if (strcmp(why, "-") != 0)
+            printf("%-10s %s: %s\n", "not pinned", path, why);
+        else
+            printf("%-10s %s %s\n", "pinned", path, digest);
+    }
+}
+
+static void print_findings(const json_t *shown)
+{
+    size_t i;
+    json_t *item;
+    json_array_foreach(json_object_get(shown, "findings"), i, item)
+    {
+        _cleanup_free_ char *id = cell(item, "id"), *message = cell(item, "message");
+        printf("%-10s %s: %s\n", "finding", id, message);
+    }
+}
+
+static void print_files(const json_t *shown)
+{
+    size_t i;
+    json_t *item;
+    json_array_foreach(json_object_get(shown, "files"), i, item)
+    {
+        _cleanup_free_ char *path = cell(item, "path");
+        print_text(path, json_string_value(json_object_get(item, "content")));
+    }
+}
+
+static void print_approval(const json_t *a)
+{
+    const json_t *subject = json_object_get(a, "subject"), *shown = json_object_get(a, "shown");
+    print_line("id", a, "id");
+    print_line("status", a, "status");
+    print_line("reason", a, "reason");
+    print_line("risk", a, "risk");
+    print_line("why", a, "why");
+    print_line("rule", a, "rule");
+    print_line("asked by", json_object_get(a, "requester"), "name");
+    print_line("expires", a, "expires_at");
+    print_line("digest", a, "digest");
+    print_line("tool", a, "tool");
+    print_argv(subject);
+    print_line("cwd", subject, "cwd");
+    print_line("runtime", shown, "runtime");
+    print_line("sandbox", json_object_get(subject, "sandbox"), "id");
+    print_pins(subject);
+    print_findings(shown);
+    print_text("diff", json_string_value(json_object_get(shown, "diff")));
+    print_text("stdin", json_string_value(json_object_get(shown, "stdin")));
+    print_files(shown);
+}
+
+static int show(struct session *s, const struct args *a, struct sbx_error *err)
+{
+    _cleanup_free_ char *path = sbx_path_format("/v1/approvals/%s", a->rest[1]);
+    _cleanup_json_ json_t *answer = NULL;
+    if (session_call(s, "GET", path, NULL, &answer, err) < 0)
+        return -1;
+    if (a->on[FLAG_JSON])
+        print_json(answer);
+    else
+        print_approval(answer);
+    return 0;
+}
+
+/* --- deciding */
+
+/* "20,1h" */
+static int parse_session(const char *text, json_t **ret, struct sbx_error *err)
+{
+    char *end;
+    int64_t ns = 0;
+    long count = strtol(text, &end, 10);
+    if (count < 1 || *end != ',' || clock_parse_duration(end + 1, &ns) < 0 || ns < NS_PER_S)
+        return cli_set_error(err, "invalid_request", "-session wants COUNT,DURATION, as 20,1h");
+    *ret = json_pack("{s:I, s:I}", "count", (json_int_t)count, "ttl_seconds",
+                     (json_int_t)(ns / NS_PER_S));
+    return 0;
+}
+
+static int decide(struct session *s, const struct args *a, const char *verb, struct sbx_error *err)
+{
+    _cleanup_free_ char *base = sbx_path_format("/v1/approvals/%s", a->rest[1]);
+    _cleanup_free_ char *path = xasprintf("%s/%s", base, verb);
+    _cleanup_json_ json_t *answer = NULL;
+    json_t *session = NULL, *body = json_object();
+    if (a->text[FLAG_SESSION] && parse_session(a->text[FLAG_SESSION], &session, err) < 0) {
+        json_decref(body);
+        return -1;
+    }
+    if (session)
+        json_object_set_new(body, "session", session);
+    if (a->text[FLAG_REASON])
+        json_object_set_new(body, "reason", json_message(a->text[FLAG_REASON]));
+    if (session_call(s, "POST", path, body, &answer, err) < 0)
+        return -1;
+    _cleanup_free_ char *status = cell(answer, "status");
+    printf("%s\n",
+           strcmp(status, "pending") == 0 ? "pending: a second approver is needed" : status);
+    return 0;
+}
+
+static int approve(struct session *s, const struct args *a, struct sbx_error *err)
+{
+    return decide(s, a, "approve", err);
+}
+
+static int reject(struct session *s, const struct args *a, struct sbx_error *err)
+{
+    return decide(s, a, "reject", err);
+}
+
+/* --- watch */
+
+static void print_event(const char *text, size_t len, bool as_json)
+{
+    _cleanup_json_ json_t *event = json_loadb(text, len, 0, NULL);
+    const json_t *a = json_object_get(event, "approval");
+    if (as_json) {
+        json_dumpf(event, stdout, JSON_COMPACT);
+        putchar('\n');
+    } else {
+        _cleanup_free_ char *type = cell(event, "type"), *id = cell(a, "id"),
+                            *risk = cell(a, "risk"), *what = summary(a);
+        printf("%s %s %s %s\n", type, id, risk, what);
+    }
+    fflush(stdout);
+}
+
+static int watch(struct session *s, const struct args *a, struct sbx_error *err)
+{
+    struct sbx_ws_message m;
+    enum sbx_ws_result r;
+    struct sbx_ws *ws = sbx_ws_open(s->client, "/v1/approvals/events", err);
+    if (!ws)
+        return -1;
+    while ((r = sbx_ws_receive(ws, -1, &m, err)) == SBX_WS_MESSAGE && !ferror(stdout))
+        print_event(m.data, m.len, a->on[FLAG_JSON]);
+    sbx_ws_free(ws);
+    return r == SBX_WS_FAILED ? -1 : 0;
+}
+
+static const struct verb verbs[] = {{"list", false, list},    {"ls", false, list},
+                                    {"show", true, show},     {"approve", true, approve},
+                                    {"reject", true, reject}, {"watch", false, watch}};
+
+int cmd_approvals(const struct args *a)
+{
+    struct sbx_error err;
+    _cleanup_session_ struct session s = {0};
+    for (size_t i = 0; i < ELEMENTS(verbs); i++) {
+        if (strcmp(verbs[i].name, a->rest[0]) != 0)
+            continue;
+        if (a->n_rest != 1 + verbs[i].has_id)
+            return cli_fail_usage("approvals %s: %s", verbs[i].name,
+                                  verbs[i].has_id ? "ID is missing" : "takes no argument");
+        if (session_open(a, false, &s, &err) < 0 || verbs[i].run(&s, a, &err) < 0)
+            return cli_fail(&err);
+        return 0;
+    }
+    return cli_fail_usage("approvals: '%s' is none of list, show, approve, reject, watch",
+                          a->rest[0]);
+}
