@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/action.h"
 #include "api/auth.h"
 #include "api/idempotency.h"
 #include "api/internal.h"
@@ -23,6 +24,7 @@ struct api *api_new(const struct api_options *o)
     struct api *api = new0(struct api);
     api->options = *o;
     api->idempotency = idempotency_table_new(o->max_idempotency_keys, o->idempotency_ms, o->store);
+    api->actions = actions_new(api);
     return api;
 }
 
@@ -30,6 +32,7 @@ void api_free(struct api *api)
 {
     if (!api)
         return;
+    actions_free(api->actions);
     idempotency_table_free(api->idempotency);
     free(api);
 }

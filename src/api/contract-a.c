@@ -184,6 +184,8 @@ static void on_tool_done(void *data, const struct tool_result *r)
         json_object_set_new(
             o, "error",
             json_pack("{s:s, s:o}", "code", r->code, "message", json_message(r->message)));
+    if (r->approval_id)
+        json_object_set_new(o, "approval_id", json_string(r->approval_id));
     json_object_set_new(o, "exit_code", json_integer(r->exit_code));
     json_object_set_new(
         o, "usage",

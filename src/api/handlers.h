@@ -69,6 +69,25 @@ void handle_audit_checkpoint(struct api_request *req);
 void handle_audit_export(struct api_request *req);
 /* validate.c */
 void handle_validate(struct api_request *req);
+/* approvals.c */
+void handle_approval_list(struct api_request *req);
+void handle_approval_get(struct api_request *req);
+void handle_approval_approve(struct api_request *req);
+void handle_approval_reject(struct api_request *req);
+void handle_approval_events(struct api_request *req);
+void handle_policy_reload(struct api_request *req);
+/* Decides about what the id names and answers once that is on record. */
+struct approval;
+struct approval_decision;
+void approval_reply(struct api_request *req, const char *id, const struct approval_decision *d,
+                    void (*answer)(struct api_request *req, struct approval *a));
+/* contract-c.c */
+void handle_c_root(struct api_request *req);
+void handle_c_status(struct api_request *req);
+void handle_c_submit(struct api_request *req);
+void handle_c_pending(struct api_request *req);
+void handle_c_get(struct api_request *req);
+void handle_c_approve(struct api_request *req);
 /* status.c */
 void handle_healthz(struct api_request *req);
 void handle_metrics(struct api_request *req);

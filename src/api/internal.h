@@ -4,12 +4,14 @@
 #include "api/api.h"
 #include "api/audit-access.h"
 
+struct actions;
 struct idempotency_table;
 struct route;
 
 struct api {
     struct api_options options;
     struct idempotency_table *idempotency;
+    struct actions *actions;
     /* api_add_routes() */
     const struct route *more_routes;
     size_t n_more_routes;

@@ -118,6 +118,32 @@ const struct route routes[] = {
     {GET_, "/v1/audit/export", STYLE_NATIVE, 0, handle_audit_export,
      "the audit with all that proves it", ROLE_AUDITOR | ROLE_ADMIN},
 
+    /* approvals and policy */
+    {GET_, "/v1/approvals", STYLE_NATIVE, 0, handle_approval_list,
+     "what waits for a person, and what was decided", ROLES_ALL},
+    {GET_, "/v1/approvals/events", STYLE_NATIVE, ROUTE_WS, handle_approval_events,
+     "approvals as they change, over a WebSocket", ROLES_ALL},
+    {GET_, "/v1/approvals/{id}", STYLE_NATIVE, 0, handle_approval_get,
+     "one approval with all that would run", ROLES_ALL},
+    {POST_, "/v1/approvals/{id}/approve", STYLE_NATIVE, ROUTE_BODY_OPTIONAL,
+     handle_approval_approve, "allow it, once or for a session", ROLE_APPROVER},
+    {POST_, "/v1/approvals/{id}/reject", STYLE_NATIVE, ROUTE_BODY_OPTIONAL, handle_approval_reject,
+     "refuse it", ROLE_APPROVER},
+    {POST_, "/v1/policy/reload", STYLE_NATIVE, ROUTE_BODY_OPTIONAL, handle_policy_reload,
+     "read the policy file again", ROLE_ADMIN},
+
+    /* contract C: actions, approval, audit */
+    {GET_, "/", STYLE_C, ROUTE_OPEN, handle_c_root, "what this is"},
+    {GET_, "/api/status", STYLE_C, 0, handle_c_status, "whether it runs and how much waits",
+     ROLES_ALL},
+    {POST_, "/api/actions", STYLE_C, ROUTE_BODY | ROUTE_EXECUTES, handle_c_submit,
+     "submit an action", ROLE_AGENT},
+    {GET_, "/api/actions/pending", STYLE_C, 0, handle_c_pending, "actions that wait for a person",
+     ROLES_ALL},
+    {GET_, "/api/actions/{id}", STYLE_C, 0, handle_c_get, "one action and its result", ROLES_ALL},
+    {POST_, "/api/actions/{id}/approve", STYLE_C, ROUTE_BODY | ROUTE_EXECUTES, handle_c_approve,
+     "allow or refuse an action", ROLE_APPROVER},
+
     /* for protocol test suites */
     {POST_, "/v1/debug/echo", STYLE_NATIVE, ROUTE_RAW | ROUTE_DEBUG, handle_debug_echo,
      "echo a body", ROLES_ALL},

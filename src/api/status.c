@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/json.h"
 #include "base/strbuf.h"
+#include "guard/approval.h"
 
 void handle_healthz(struct api_request *req)
 {
@@ -83,6 +84,10 @@ void handle_status(struct api_request *req)
                                   "execs_running", (json_int_t)c->execs_running, "execs_total",
                                   (json_int_t)c->execs_total, "requests",
                                   (json_int_t)req->api->requests));
+    json_object_set_new(o, "policy", gate_policy_view(req->options->gate));
+    json_object_set_new(
+        o, "pending_approvals",
+        json_integer((json_int_t)approvals_pending(gate_approvals(req->options->gate))));
     json_object_set_new(o, "runtimes", view_runtimes(req->options->host));
     api_reply(req, 200, o);
 }

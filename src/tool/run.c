@@ -357,6 +357,11 @@ void run_abandon(struct run *run)
         run_free(run);
 }
 
+bool run_is_waiting(const struct run *run)
+{
+    return run->asking && !run->intent;
+}
+
 struct sandbox *run_sandbox(const struct run *run)
 {
     return run->sandbox;

@@ -59,6 +59,8 @@ struct run *run_start(const struct run_request *req, const struct run_events *ev
 /* Nobody waits any more: kills a one-shot, lets a command in a lasting sandbox go on. No event
  * comes afterwards. */
 void run_abandon(struct run *run);
+/* A person has to decide first, or has decided and that is being looked at. */
+bool run_is_waiting(const struct run *run);
 struct sandbox *run_sandbox(const struct run *run); /* NULL: not made yet */
 /* Whether a person would be asked: then what goes to its stdin must be known before it starts. No
  * effect. */

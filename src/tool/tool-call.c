@@ -58,7 +58,10 @@ static const char *code_of(enum error_code code)
 
 static void fail(struct tool_call *call, const struct error *err)
 {
-    struct tool_result r = {.code = code_of(err->code), .message = err->message, .exit_code = 1};
+    struct tool_result r = {.approval_id = err->code == ERROR_PENDING ? err->ref : NULL,
+                            .code = code_of(err->code),
+                            .message = err->message,
+                            .exit_code = 1};
     call->on_done(call->data, &r);
     free(call);
 }
@@ -409,6 +412,11 @@ struct tool_call *tool_call_start(const struct tool_options *o, const struct too
     }
     call->lasting = req->sandbox && call->tool->place != TOOL_IN_HELPER;
     return call;
+}
+
+bool tool_call_is_waiting(const struct tool_call *call)
+{
+    return run_is_waiting(call->run);
 }
 
 void tool_call_abandon(struct tool_call *call)

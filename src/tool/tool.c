@@ -7,8 +7,8 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/json.h"
-#include "base/random.h"
 #include "gateway/target.h"
+#include "guard/audit.h"
 
 #define TOOL_NET_PATH    "/.mas/mas-tool-net"
 #define TOOL_ARGV_MAX    1024
@@ -134,9 +134,11 @@ int tool_build_code(const char *language, const char *code, struct tool_command 
         if (strlen(code) <= CODE_IN_ARGV_MAX) {
             ret->argv = make_argv(languages[i].program, languages[i].inline_flag, code);
         } else {
-            char id[13];
-            random_id(id, 12);
-            ret->file = xasprintf("/tmp/code-%s.%s", id, languages[i].suffix);
+            /* The same for the same code: an approval of it must fit the next try. */
+            char digest[AUDIT_DIGEST_SIZE];
+            audit_digest(code, strlen(code), digest);
+            ret->file =
+                xasprintf("/tmp/code-%.16s.%s", strchr(digest, ':') + 1, languages[i].suffix);
             ret->file_data = xstrdup(code);
             ret->argv = make_argv(languages[i].program, ret->file, NULL);
         }

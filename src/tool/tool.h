@@ -82,8 +82,9 @@ struct tool_request {
 
 struct tool_result {
     bool ok;
-    json_t *result;   /* may be NULL; borrowed from the call */
-    const char *code; /* contract A's: policy_denied, ... where not ok */
+    json_t *result;          /* may be NULL; borrowed from the call */
+    const char *approval_id; /* not NULL: a person has to decide about that first */
+    const char *code;        /* contract A's: policy_denied, ... where not ok */
     const char *message;
     int exit_code;
     struct exec_usage usage;
@@ -95,5 +96,6 @@ struct tool_result {
 struct tool_call *tool_call_start(const struct tool_options *o, const struct tool_request *req,
                                   void (*on_done)(void *data, const struct tool_result *r),
                                   void *data);
+bool tool_call_is_waiting(const struct tool_call *call); /* for a person, as run_is_waiting() */
 /* Nobody waits any more. What runs in a lasting sandbox goes on. */
 void tool_call_abandon(struct tool_call *call);

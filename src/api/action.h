@@ -1,0 +1,75 @@
+/* Contract C's actions: submitted, decided by a person where their level or the policy says so, run
+ * by the daemon itself in a sandbox, and kept with their result.
+ *
+ *   pending ── approved ──> executing ──> completed | failed
+ *      '── rejected, expired or void ──> rejected          (one that nobody has to approve:
+ * executing)
+ *
+ * An action that waits is an approval of the same id (guard/approval.h): deciding about either is
+ * the same. What runs is made anew from its parameters when it runs and must match what was
+ * approved. Actions are rows of the store, so that all of this survives a restart; one that was
+ * executing then has failed. */
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "guard/identity.h"
+#include "guard/policy.h"
+#include "guard/rules.h"
+
+struct action;
+struct actions;
+struct api;
+struct error;
+
+#define ACTION_ROOT "/workspace" /* of file operations, inside their sandbox */
+
+enum action_type {
+    ACTION_SKILL_EXECUTION,
+    ACTION_FILE_OPERATION,
+    ACTION_API_CALL,
+    ACTION_CONFIG_CHANGE,
+    _ACTION_TYPE_MAX,
+};
+const char *action_type_name(enum action_type t);
+
+/* --- action-plan.c: what an action means */
+enum action_kind {
+    ACTION_TOOL,     /* a tool call */
+    ACTION_MAKE_DIR, /* a file operation that is no tool of contract A */
+    ACTION_CHANGE,   /* of the daemon's own state */
+};
+struct action_plan {
+    enum action_type type;
+    enum action_kind kind;
+    enum risk level;
+    const char *tool; /* of ACTION_TOOL; "" otherwise */
+    json_t *args;     /* of the tool, or the change */
+    char *path;       /* of ACTION_MAKE_DIR */
+    bool files;       /* runs in the sandbox that keeps the key's files, or in sandbox_id */
+    char *sandbox_id; /* or NULL */
+    struct policy policy;
+};
+/* ret is to be done with on success only. */
+int action_plan_make(const char *type, const char *skill_id, const json_t *parameters,
+                     struct action_plan *ret, struct error *err);
+void action_plan_done(struct action_plan *p);
+/* What a result may look like: reads over the skill's limit are an error. */
+int action_plan_check_result(const struct action_plan *p, const json_t *result, struct error *err);
+
+/* --- action.c */
+struct actions *actions_new(struct api *api);
+void actions_free(struct actions *s); /* NULL is fine */
+
+/* fn comes once, from inside or later: the action in its first lasting state, or err. */
+typedef void (*action_fn)(void *data, struct action *a, const struct error *err);
+void actions_submit(struct actions *s, const struct identity *who, const char *type,
+                    const char *skill_id, const json_t *parameters, action_fn fn, void *data);
+/* NULL: there is none for whoever asks. */
+struct action *actions_find(struct actions *s, const struct identity *who, const char *id);
+json_t *actions_pending_view(struct actions *s, const struct identity *who);
+size_t actions_pending(const struct actions *s);
+json_t *action_submitted_view(const struct action *a);
+json_t *action_view(const struct action *a);

@@ -1,0 +1,264 @@
+/* What waits for a person: listing, deciding, and events for a dashboard. Contract C's actions are
+ * approvals too, with the same ids. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/handlers.h"
+#include "base/alloc.h"
+#include "base/json.h"
+#include "base/strbuf.h"
+#include "guard/approval.h"
+
+#define LIST_MAX    10000
+#define PREFIX_MAX  1024
+#define EVENT_MAX   (1024 * 1024)
+#define SESSION_TTL 3600
+
+static struct approvals *approvals_of(const struct api_request *req)
+{
+    return gate_approvals(req->options->gate);
+}
+
+void handle_approval_list(struct api_request *req)
+{
+    struct error err = {0};
+    const char *status = http_request_query(req->http, "status");
+    int state = status ? approval_state_find(status) : -1;
+    if (status && state < 0) {
+        error_field(&err, "status",
+                    "'status' is none of pending, approved, rejected, expired, used, void");
+        api_fail(req, &err);
+        return;
+    }
+    struct approval **found = xcalloc(LIST_MAX, sizeof(struct approval *));
+    size_t n = approvals_list(approvals_of(req), req->who, state, found, LIST_MAX);
+    json_t *list = json_array();
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(list, approval_view(found[i], false));
+    free(found);
+    api_reply(req, 200, json_pack("{s:o}", "approvals", list));
+}
+
+static struct approval *find(struct api_request *req)
+{
+    struct error err = {0};
+    struct approval *a = approvals_find(approvals_of(req), req->who, req->params[0]);
+    if (a)
+        return a;
+    error_set(&err, ERROR_NOT_FOUND, 0, "there is no approval '%.60s'", req->params[0]);
+    api_fail(req, &err);
+    return NULL;
+}
+
+void handle_approval_get(struct api_request *req)
+{
+    struct approval *a = find(req);
+    if (a)
+        api_reply(req, 200, approval_view(a, true));
+}
+
+/* --- deciding */
+
+struct decide_call {
+    struct api_request *req; /* NULL: the client left */
+    void (*answer)(struct api_request *req, struct approval *a);
+};
+
+static void on_decide_abort(struct api_request *req)
+{
+    struct decide_call *c = req->state;
+    c->req = NULL;
+}
+
+static void on_decided(void *data, struct approval *a, const struct error *err)
+{
+    struct decide_call *c = data;
+    struct api_request *req = c->req;
+    if (req) {
+        req->on_abort = NULL;
+        if (err)
+            api_fail(req, err);
+        else
+            c->answer(req, a);
+    }
+    free(c);
+}
+
+void approval_reply(struct api_request *req, const char *id, const struct approval_decision *d,
+                    void (*answer)(struct api_request *req, struct approval *a))
+{
+    struct error err = {0};
+    struct decide_call *c = new0(struct decide_call);
+    *c = (struct decide_call){req, answer};
+    req->state = c;
+    req->on_abort = on_decide_abort;
+    if (approvals_decide(approvals_of(req), id, d, on_decided, c, &err) >= 0)
+        return;
+    free(c);
+    req->on_abort = NULL;
+    /* Contract C knows one answer for what cannot be decided any more. */
+    if (err.code == ERROR_CONFLICT && req->route->style == STYLE_C)
+        err.code = ERROR_NOT_FOUND;
+    api_fail(req, &err);
+}
+
+static void answer_view(struct api_request *req, struct approval *a)
+{
+    api_reply(req, 200, approval_view(a, true));
+}
+
+static int parse_session(const json_t *body, struct approval_session *s, char ***prefix,
+                         bool *ret_given, struct error *err)
+{
+    json_t *o = NULL;
+    int r = json_member_object(body, "session", &o, err);
+    *ret_given = r > 0;
+    if (r <= 0)
+        return r;
+    s->count = 1;
+    s->ttl_s = SESSION_TTL;
+    r = json_member_int(o, "count", 1, APPROVAL_SESSION_MAX, &s->count, err);
+    if (r >= 0)
+        r = json_member_int(o, "ttl_seconds", 1, APPROVAL_SESSION_S, &s->ttl_s, err);
+    if (r >= 0)
+        r = json_member_strv(o, "argv_prefix", PREFIX_MAX, prefix, err);
+    s->argv_prefix = *prefix;
+    return r;
+}
+
+static void decide(struct api_request *req, bool approve)
+{
+    struct error err = {0};
+    struct approval_session session = {0};
+    struct approval_decision d = {.who = req->who, .approve = approve};
+    _cleanup_strv_ char **prefix = NULL;
+    bool has_session = false;
+    int r = 0;
+    if (req->body) {
+        r = json_member_string(req->body, "reason", &d.reason, &err);
+        if (r >= 0)
+            r = json_member_string(req->body, "user_id", &d.user_id, &err);
+        if (r >= 0 && approve)
+            r = parse_session(req->body, &session, &prefix, &has_session, &err);
+    }
+    if (r < 0) {
+        api_fail(req, &err);
+        return;
+    }
+    d.session = has_session ? &session : NULL;
+    approval_reply(req, req->params[0], &d, answer_view);
+}
+
+void handle_approval_approve(struct api_request *req)
+{
+    decide(req, true);
+}
+
+void handle_approval_reject(struct api_request *req)
+{
+    decide(req, false);
+}
+
+/* --- events */
+
+/* A dashboard that does not read is closed: it asks again and gets what waits then. */
+struct feed {
+    struct approval_watch watch;
+    struct identity who;
+    struct approvals *approvals;
+    struct ws *ws;
+};
+
+static void send_event(struct feed *f, const char *type, const struct approval *a)
+{
+    _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(EVENT_MAX);
+    _cleanup_json_ json_t *o =
+        json_pack("{s:s, s:o}", "type", type, "approval", approval_view(a, false));
+    if (json_format(o, &b) >= 0 && !ws_send(f->ws, false, b.data, b.len))
+        ws_close(f->ws, 1008, "too slow");
+}
+
+static void on_change(struct approval_watch *w, struct approval *a)
+{
+    struct feed *f = container_of(w, struct feed, watch);
+    if (approvals_find(f->approvals, &f->who, approval_id(a)) == a)
+        send_event(f, approval_state_name(approval_state(a)), a);
+}
+
+static void on_feed_message(struct ws *ws, bool binary, const char *data, size_t len)
+{
+    (void)ws;
+    (void)binary;
+    (void)data;
+    (void)len;
+}
+
+static void on_feed_drain(struct ws *ws)
+{
+    (void)ws;
+}
+
+static void on_feed_close(struct ws *ws)
+{
+    struct feed *f = ws_data(ws);
+    approval_watch_remove(&f->watch);
+    free(f);
+}
+
+void handle_approval_events(struct api_request *req)
+{
+    static const struct ws_handlers handlers = {on_feed_message, on_feed_drain, on_feed_close};
+    struct error err = {0};
+    uint64_t ignored;
+    if (api_check_stream(req, &ignored, &err) < 0) {
+        api_fail(req, &err);
+        return;
+    }
+    struct feed *f = new0(struct feed);
+    list_init(&f->watch.node);
+    f->who = *req->who;
+    f->approvals = approvals_of(req);
+    f->watch.on_change = on_change;
+    f->ws = http_upgrade_ws(api_take(req), NULL, &handlers, f);
+    if (!f->ws) {
+        free(f);
+        return;
+    }
+    struct approval **found = xcalloc(LIST_MAX, sizeof(struct approval *));
+    size_t n = approvals_list(f->approvals, &f->who, APPROVAL_PENDING, found, LIST_MAX);
+    for (size_t i = 0; i < n; i++)
+        send_event(f, "pending", found[i]);
+    free(found);
+    approvals_watch(f->approvals, &f->watch);
+}
+
+/* --- the policy */
+
+static void on_reload_abort(struct api_request *req)
+{
+    *(struct api_request **)req->state = NULL;
+}
+
+static void on_reloaded(void *data, bool changed, const struct error *err)
+{
+    struct api_request **slot = data, *req = *slot;
+    free(slot);
+    if (!req)
+        return;
+    req->on_abort = NULL;
+    if (err)
+        api_fail(req, err);
+    else
+        api_reply(req, 200,
+                  json_pack("{s:b, s:o}", "changed", changed, "policy",
+                            gate_policy_view(req->options->gate)));
+}
+
+void handle_policy_reload(struct api_request *req)
+{
+    struct api_request **slot = new0(struct api_request *);
+    *slot = req;
+    req->state = slot;
+    req->on_abort = on_reload_abort;
+    req->options->reload_policy(req->options->reload_data, req->who, on_reloaded, slot);
+}
