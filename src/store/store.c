@@ -346,8 +346,16 @@ void store_apply(struct store *s, store_apply_fn apply, store_done_fn on_durable
     start_batch(s);
 }
 
+/* The connection has no lock of its own: it is the worker's while a batch is being written. */
+static void wait_written(struct store *s)
+{
+    while (s->busy)
+        uv_run(s->loop, UV_RUN_ONCE);
+}
+
 struct sqlite3 *store_database(struct store *s)
 {
+    wait_written(s);
     return s->db;
 }
 
@@ -380,6 +388,7 @@ int store_load(struct store *s, enum store_table table,
 {
     sqlite3_stmt *stmt;
     int step;
+    wait_written(s);
     _cleanup_free_ char *sql = xasprintf("SELECT key, body FROM %s", table_names[table]);
     if (sqlite3_prepare_v2(s->db, sql, -1, &stmt, NULL) != SQLITE_OK)
         return db_error(s, err, sql);

@@ -41,7 +41,8 @@ void store_put_soon(struct store *s, enum store_table table, const char *key, co
 void store_delete(struct store *s, enum store_table table, const char *key,
                   store_done_fn on_durable, void *data);
 
-/* Calls fn for every row, blocking; for use at start. fn must not call the store. */
+/* Calls fn for every row, blocking; for use at start. Waits for a batch that is being written. fn
+ * must not call the store. */
 int store_load(struct store *s, enum store_table table,
                void (*fn)(void *data, const char *key, const char *body, size_t len), void *data,
                struct error *err);
