@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "guard/audit.h"
 #include "guard/keys.h"
 
 #define ROLES_MAX    16
@@ -143,6 +144,37 @@ static bool has_keys(struct api_request *req)
     return false;
 }
 
+/* --- the audit */
+
+static struct audit_record record_of(const struct api_request *req, const char *id,
+                                     const char *outcome, json_t *details)
+{
+    return (struct audit_record){.kind = "key_change",
+                                 .who = req->who,
+                                 .action_id = id,
+                                 .outcome = outcome,
+                                 .details = details};
+}
+
+/* A key that cannot be told of is none. */
+static int record_added(struct api_request *req, const struct key *key, struct error *err)
+{
+    _cleanup_json_ json_t *details = key_to_json(key);
+    struct audit_record r = record_of(req, key->id, "added", details);
+    if (audit_write(req->options->audit, &r, NULL, err) >= 0)
+        return 0;
+    keys_revoke(req->options->keys, key->id, false, NULL, NULL, NULL);
+    return -1;
+}
+
+/* The end of a key waits for nothing. */
+static void note_ended(struct api_request *req, const char *id, const char *outcome)
+{
+    struct audit_record r = record_of(req, id, outcome, NULL);
+    audit_note(req->options->audit, &r);
+    log_info("key %s id=%s by=%s", outcome, id, req->owner);
+}
+
 /* --- handlers */
 
 void handle_key_list(struct api_request *req)
@@ -167,6 +199,12 @@ void handle_key_add(struct api_request *req)
         fail_pending(p, &err);
         return;
     }
+    if (record_added(req, key, &err) < 0) {
+        p->req = NULL; /* answered here; what was queued still comes to its end */
+        req->on_abort = NULL;
+        api_fail(req, &err);
+        return;
+    }
     log_info("key added id=%s by=%s", key->id, req->owner);
     p->answer = view_with_secret(key, secret);
 }
@@ -185,7 +223,7 @@ void handle_key_revoke(struct api_request *req)
         fail_pending(p, &err);
         return;
     }
-    log_info("key revoked id=%s by=%s", req->params[0], req->owner);
+    note_ended(req, req->params[0], "revoked");
 }
 
 void handle_key_rotate(struct api_request *req)
@@ -200,7 +238,7 @@ void handle_key_rotate(struct api_request *req)
         fail_pending(p, &err);
         return;
     }
-    log_info("key rotated id=%s by=%s", req->params[0], req->owner);
+    note_ended(req, req->params[0], "rotated");
     p->answer = view_with_secret(keys_find(req->options->keys, req->params[0]), secret);
 }
 

@@ -238,6 +238,23 @@ def _():
     equal(d.get("/v1/identity", headers=k).status, 401)
 
 
+@test("the audit has every change of a key by its id, never the secret")
+def _():
+    d = daemon()
+    key = add(d, "audited", "agent")
+    new = d.post(f"/v1/keys/{key['id']}/rotate", headers=auth(TOKEN)).json["secret"]
+    d.delete("/v1/keys/" + key["id"], headers=auth(TOKEN))
+    equal(d.get("/v1/sandboxes", headers=auth(new)).status, 401)
+    auditor = auth(add(d, "reader", "auditor")["secret"])
+    def changes():
+        records = map(json.loads, d.get("/v1/audit?kind=key_change&limit=1000", headers=auditor).body.splitlines())
+        return [r["outcome"] for r in records if r.get("action") == key["id"]]
+    wait_for(lambda: changes() == ["added", "rotated", "revoked"], "all three are in the chain")
+    lines = d.get("/v1/audit?limit=1000", headers=auditor)
+    for secret in (key["secret"], new):
+        check(secret not in lines.body.decode() and secret[4:] not in lines.body.decode(), "no secret")
+
+
 @test("what a key may not be called or have is refused")
 def _():
     d = daemon()
