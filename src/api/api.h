@@ -17,6 +17,7 @@ struct identity;
 struct http_request;
 struct keys;
 struct sandbox;
+struct skills;
 
 /* What the tools of MCP give a model at once. */
 struct mcp_limits {
@@ -42,7 +43,9 @@ struct api_options {
     const struct spec *default_spec;
     const char *token; /* NULL: none */
     struct keys *keys; /* NULL: none */
-    bool require_keys; /* every call needs a key or the token, even while there is no key */
+    struct skills *skills;
+    const char *skill_root; /* of the host's, for the filesystem skill; NULL: a workspace */
+    bool require_keys;      /* every call needs a key or the token, even while there is no key */
     char *const *allowed_origins;
     char *const *allowed_hosts; /* names accepted in Host besides IP literals and localhost */
     bool debug_endpoints;

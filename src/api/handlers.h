@@ -67,6 +67,10 @@ void handle_audit(struct api_request *req);
 void handle_audit_checkpoint(struct api_request *req);
 /* audit-export.c */
 void handle_audit_export(struct api_request *req);
+/* skills.c */
+void handle_skill_list(struct api_request *req);
+void handle_skill_enable(struct api_request *req);
+void handle_skill_disable(struct api_request *req);
 /* validate.c */
 void handle_validate(struct api_request *req);
 /* approvals.c */

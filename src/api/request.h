@@ -37,7 +37,7 @@ struct api_request {
     char request_id[API_REQUEST_ID_MAX + 1];
     struct idempotency *idempotency;
     unsigned retry_after_s; /* of a 429; 0: one */
-    void *data; /* of the table its route is in: api_add_routes() */
+    void *data;             /* of the table its route is in: api_add_routes() */
     /* the handler's own */
     void *state;
     void (*on_abort)(struct api_request *req);

@@ -97,8 +97,13 @@ const struct route routes[] = {
      "upload a tar into a directory", ROLE_AGENT},
 
     /* contract C: actions, approval, audit */
-    {POST_, "/api/validate", STYLE_C, ROUTE_BODY, handle_validate,
-     "what a text from outside tries", ROLES_ALL},
+    {POST_, "/api/validate", STYLE_C, ROUTE_BODY, handle_validate, "what a text from outside tries",
+     ROLES_ALL},
+    {GET_, "/api/skills", STYLE_C, 0, handle_skill_list, "the skills there are", ROLES_ALL},
+    {POST_, "/api/skills/{id}/enable", STYLE_C, ROUTE_BODY_OPTIONAL, handle_skill_enable,
+     "let a skill be used", ROLE_OPERATOR | ROLE_ADMIN},
+    {POST_, "/api/skills/{id}/disable", STYLE_C, ROUTE_BODY_OPTIONAL, handle_skill_disable,
+     "let a skill not be used", ROLE_OPERATOR | ROLE_ADMIN},
 
     /* keys */
     {GET_, "/v1/identity", STYLE_NATIVE, 0, handle_identity, "who asks, as the daemon sees it",

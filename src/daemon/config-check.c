@@ -14,6 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/fd.h"
+#include "base/path.h"
 #include "runtime/runtime.h"
 
 #define MIB               (1024LL * 1024)
@@ -101,6 +102,22 @@ static void check_paths(struct config *c, struct config_problems *p)
         else if (!S_ISDIR(st.st_mode))
             config_error(p, "mounts.allow: %s is not a directory", *v);
     }
+}
+
+static void check_skill_root(const struct config *c, struct config_problems *p)
+{
+    struct stat st;
+    if (!c->skill_root)
+        return;
+    bool allowed = false;
+    for (char **v = c->mounts_allow; v && *v; v++)
+        allowed = allowed || (path_is_clean(c->skill_root) && path_below(*v, c->skill_root));
+    if (!allowed)
+        config_error(p, "skill_root: %s is not below mounts.allow", c->skill_root);
+    else if (stat(c->skill_root, &st) < 0)
+        config_error(p, "skill_root: %s: %s", c->skill_root, strerror(errno));
+    else if (!S_ISDIR(st.st_mode))
+        config_error(p, "skill_root: %s is not a directory", c->skill_root);
 }
 
 static void check_token(const struct config *c, struct config_problems *p)
@@ -195,14 +212,10 @@ static void check_cluster(const struct config *c, struct config_problems *p)
     if (c->warm_pool_max && c->warm_pool_min > c->warm_pool_max)
         config_error(p, "warm_pool_min: %lld is more than warm_pool_max",
                      (long long)c->warm_pool_min);
-    static const char *const kube_only[] = {"cpu_request",
-                                            "mem_request",
-                                            "cache_pvc_size",
-                                            "cache_pvc_storage_class",
-                                            "cache_pvc_access_mode",
-                                            "stream_sidecar_image",
-                                            "stream_endpoint",
-                                            "stream_events_dir",
+    static const char *const kube_only[] = {"cpu_request",           "mem_request",
+                                            "cache_pvc_size",        "cache_pvc_storage_class",
+                                            "cache_pvc_access_mode", "stream_sidecar_image",
+                                            "stream_endpoint",       "stream_events_dir",
                                             "warm_control_namespace"};
     for (size_t i = 0; i < ELEMENTS(kube_only); i++)
         if (config_origin(c, kube_only[i]) != ORIGIN_DEFAULT)
@@ -231,6 +244,7 @@ static void check_cache(const struct config *c, struct config_problems *p)
 void config_check(struct config *c, struct config_problems *p)
 {
     check_paths(c, p);
+    check_skill_root(c, p);
     check_listen(c, p);
     check_runtime(c, p);
     apply_quantities(c, p);

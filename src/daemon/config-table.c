@@ -235,6 +235,10 @@ const struct config_key config_keys[] = {
     INT(audit_retention_records, "0", 0, 1000000000000,
         "older records that are kept in any case"),
 
+    GROUP("Skills"),
+    PATH(skill_root, NULL, "host directory that the skill filesystem works below, for all keys; must be "
+         "below mounts_allow; without it, each key has a sandbox of its own for it"),
+
     GROUP("Validation"),
     DURATION(validate_timeout, "2s", 1, HOURS,
              "for looking at one text; what takes longer counts as not looked at"),

@@ -41,6 +41,7 @@ struct config {
     bool require_keys;
     bool insecure;
     int64_t validate_timeout_ms;
+    char *skill_root;
     int64_t max_keys, key_max_sandboxes, key_max_execs, key_requests_per_minute;
     char **allowed_origins;
     char **allowed_hosts_header;

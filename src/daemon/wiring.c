@@ -32,6 +32,7 @@
 #include "sandbox/sandbox.h"
 #include "store/store.h"
 #include "tool/run.h"
+#include "tool/skill.h"
 
 #define JOURNAL_MEMORY_BYTES (64 * 1024)
 #define OUTPUT_MAX_BYTES     (16 * 1024 * 1024) /* of each stream in a synchronous answer */
@@ -47,6 +48,7 @@ struct control {
     struct spec default_spec;
     struct store *store;
     struct keys *keys; /* NULL in line mode */
+    struct skills *skills;
     struct audit *audit;
     struct gate *gate;
     struct policy_file *policy;
@@ -169,6 +171,8 @@ static struct api *make_api(struct control *k)
         .default_spec = &k->default_spec,
         .token = c->auth_token,
         .keys = k->keys,
+        .skills = k->skills,
+        .skill_root = c->skill_root,
         .require_keys = c->require_keys,
         .allowed_origins = c->allowed_origins,
         .allowed_hosts = c->allowed_hosts_header,
@@ -430,8 +434,8 @@ static int control_init(struct control *k, struct error *err)
     /* A call over lines ends with its process: nothing of it is there to come back to. */
     if (!ctx->line_mode && !(k->store = store_open(ctx->state_path, ctx->loop, err)))
         return -1;
-    if (open_keys(k, err) < 0 || audit_wire(k->ctx, k->warden, k->store, &k->audit, err) < 0 ||
-        make_gate(k, err) < 0)
+    if (open_keys(k, err) < 0 || !(k->skills = skills_new(k->store, err)) ||
+        audit_wire(k->ctx, k->warden, k->store, &k->audit, err) < 0 || make_gate(k, err) < 0)
         return -1;
     k->manager = make_manager(k, journal_dir);
     if (restore(k, err) < 0)
@@ -477,6 +481,7 @@ int control_main(struct control_context *ctx)
     store_close(k.store);
     manager_free(k.manager);
     keys_free(k.keys);
+    skills_free(k.skills);
     api_free(k.api);
     gate_free(k.gate);
     spec_done(&k.default_spec);

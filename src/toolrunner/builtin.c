@@ -14,7 +14,7 @@ static const struct builtin builtins[] = {
     {"fs-move", builtin_fs_move},         {"tar-create", builtin_tar_create},
     {"tar-extract", builtin_tar_extract}, {"ps", builtin_ps},
     {"fs-lines", builtin_fs_lines},       {"fs-edit", builtin_fs_edit},
-    {"fs-search", builtin_fs_search},
+    {"fs-search", builtin_fs_search},     {"skill-file", builtin_skill_file},
 };
 
 static int run_tool(int argc, char **argv)

@@ -1,0 +1,71 @@
+/* Contract C's skills: which there are, and whether each may be used. */
+#include "api/handlers.h"
+#include "base/alloc.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "guard/gate.h"
+#include "tool/skill.h"
+
+struct pending {
+    struct api_request *req; /* NULL: the client left */
+    json_t *answer;
+};
+
+static void on_abort(struct api_request *req)
+{
+    ((struct pending *)req->state)->req = NULL;
+}
+
+static void on_recorded(void *data, const struct error *err)
+{
+    struct pending *p = data;
+    if (p->req && err)
+        api_fail(p->req, err);
+    else if (p->req)
+        api_reply(p->req, 200, json_incref(p->answer));
+    json_decref(p->answer);
+    free(p);
+}
+
+void handle_skill_list(struct api_request *req)
+{
+    api_reply(req, 200, skills_to_json(req->options->skills));
+}
+
+/* On record before it holds: a change that cannot be told of does not happen. */
+static int record_change(struct api_request *req, const char *id, bool enabled, struct error *err)
+{
+    _cleanup_json_ json_t *details = json_pack("{s:s, s:b}", "skill", id, "enabled", enabled);
+    return gate_record(req->options->gate, "config_change", req->who, NULL, NULL,
+                       enabled ? "enabled" : "disabled", details, err);
+}
+
+static void set_enabled(struct api_request *req, bool enabled)
+{
+    struct error err = {0};
+    const char *id = req->params[0];
+    struct skills *skills = req->options->skills;
+    if (!skill_exists(id))
+        error_set(&err, ERROR_NOT_FOUND, 0, "there is no skill '%.60s'", id);
+    if (error_is_set(&err) || record_change(req, id, enabled, &err) < 0) {
+        api_fail(req, &err);
+        return;
+    }
+    log_info("skill %s id=%s by=%s", enabled ? "enabled" : "disabled", id, req->owner);
+    struct pending *p = new0(struct pending);
+    p->req = req;
+    p->answer = json_pack("{s:s, s:b}", "skill_id", id, "enabled", enabled);
+    req->state = p;
+    req->on_abort = on_abort;
+    skill_set_enabled(skills, id, enabled, on_recorded, p, &err);
+}
+
+void handle_skill_enable(struct api_request *req)
+{
+    set_enabled(req, true);
+}
+
+void handle_skill_disable(struct api_request *req)
+{
+    set_enabled(req, false);
+}

@@ -1,0 +1,309 @@
+/* The filesystem skill: from parameters to an operation that runs, and from its output to a result.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/base64.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/path.h"
+#include "base/strbuf.h"
+#include "base/utf8.h"
+#include "guard/policy.h"
+#include "runtime/spec.h"
+#include "sandbox/journal.h"
+#include "tool/builtin.h"
+#include "tool/run.h"
+#include "tool/skill.h"
+
+#define WORKSPACE     "/workspace"
+#define HOST_ROOT     "/skill" /* where skill_root is, inside */
+#define SANDBOX_ALIAS "skill-filesystem"
+#define TIMEOUT_MS    60000
+#define ANSWER_MAX    (4 * 1024 * 1024)
+
+static const struct {
+    const char *name;
+    const char *tool; /* as policies know it */
+    bool writes;
+} operations[] = {
+    [SKILL_READ] = {"read", "file.read", false},
+    [SKILL_LIST] = {"list", "file.list", false},
+    [SKILL_WRITE] = {"write", "file.write", true},
+    [SKILL_DELETE] = {"delete", "file.remove", true},
+    [SKILL_CREATE_DIR] = {"create_dir", "file.mkdir", true},
+};
+static_assert(ELEMENTS(operations) == _SKILL_OPERATION_MAX, "a row per operation");
+
+/* A name without an extension is fine, too. */
+static const char *const extensions[] = {".txt", ".md", ".json", ".yaml", ".yml", ".csv",
+                                         ".py",  ".js", ".html", ".css",  ".xml"};
+
+const char *skill_operation_name(enum skill_operation op)
+{
+    return operations[op].name;
+}
+
+bool skill_operation_writes(enum skill_operation op)
+{
+    return operations[op].writes;
+}
+
+/* --- parameters */
+
+static int find_operation(const char *name, enum skill_operation *ret, struct error *err)
+{
+    for (size_t i = 0; name && i < ELEMENTS(operations); i++)
+        if (strcmp(operations[i].name, name) == 0) {
+            *ret = (enum skill_operation)i;
+            return 0;
+        }
+    if (name && strcmp(name, "modify") == 0) {
+        *ret = SKILL_WRITE;
+        return 0;
+    }
+    return error_field(err, "operation",
+                       "'operation' must be read, list, write, delete or create_dir");
+}
+
+/* "a//./b" is "a/b"; ".." is an error even where it would stay below. */
+static char *normalize(const char *path, const char *root, struct error *err)
+{
+    if (*path == '/' && !(path = path_below(root, path))) {
+        error_field(err, "path", "'path' must be below the skill's root");
+        return NULL;
+    }
+    _cleanup_free_ char *copy = xstrdup(path);
+    struct strbuf out = STRBUF_INIT(PATH_MAX);
+    for (char *rest = copy, *name; (name = strsep(&rest, "/"));) {
+        if (!*name || strcmp(name, ".") == 0)
+            continue;
+        if (strcmp(name, "..") == 0 || strlen(name) > NAME_MAX ||
+            strbuf_printf(&out, "%s%s", out.len ? "/" : "", name) < 0) {
+            error_field(err, "path", "'path' must stay below the skill's root, without '..'");
+            strbuf_done(&out);
+            return NULL;
+        }
+    }
+    return strbuf_steal(&out);
+}
+
+static int check_extension(const char *path, struct error *err)
+{
+    const char *slash = strrchr(path, '/');
+    const char *dot = strrchr(slash ? slash : path, '.');
+    for (size_t i = 0; dot && i < ELEMENTS(extensions); i++)
+        if (strcasecmp(extensions[i], dot) == 0)
+            return 0;
+    return dot ? error_field(err, "path", "files of the kind '%.20s' are not for this skill", dot)
+               : 0;
+}
+
+static int read_content(const json_t *parameters, struct skill_file *f, struct error *err)
+{
+    const json_t *content = json_object_get(parameters, "content");
+    if (!json_is_string(content))
+        return error_field(err, "content",
+                           content ? "'content' must be a string" : "'content' is missing");
+    f->content = json_string_value(content);
+    f->content_len = json_string_length(content);
+    if (f->content_len > SKILL_WRITE_MAX)
+        return error_field(err, "content", "'content' is over %d bytes", SKILL_WRITE_MAX);
+    return 0;
+}
+
+int skill_file_parse(const json_t *parameters, const char *root, struct skill_file *ret,
+                     struct error *err)
+{
+    struct skill_file f = {0};
+    const char *name = NULL, *path = NULL;
+    int r = json_member_string(parameters, "operation", &name, err);
+    if (r >= 0)
+        r = json_member_string(parameters, "path", &path, err);
+    if (r >= 0)
+        r = find_operation(name, &f.operation, err);
+    if (r >= 0 && !path && f.operation != SKILL_LIST)
+        r = error_field(err, "path", "'path' is missing");
+    if (r < 0)
+        return r;
+    f.path = normalize(path ? path : "", root ? root : WORKSPACE, err);
+    if (!f.path)
+        return -EINVAL;
+    bool is_file = f.operation == SKILL_READ || f.operation == SKILL_WRITE;
+    if (is_file && !*f.path)
+        r = error_field(err, "path", "'path' names no file");
+    if (r >= 0 && is_file)
+        r = check_extension(f.path, err);
+    if (r >= 0 && f.operation == SKILL_WRITE)
+        r = read_content(parameters, &f, err);
+    if (r < 0)
+        skill_file_done(&f);
+    else
+        *ret = f;
+    return r;
+}
+
+void skill_file_done(struct skill_file *f)
+{
+    free(f->path);
+    f->path = NULL;
+}
+
+/* --- the result */
+
+struct skill_run {
+    struct run *run;
+    enum skill_operation operation;
+    char *path;
+    void (*on_done)(void *data, const json_t *result, const struct error *err);
+    void *data;
+};
+
+static json_t *content_to_json(const struct strbuf *b)
+{
+    const char *data = b->data ? b->data : "";
+    if (utf8_valid_prefix(data, b->len) == b->len && !memchr(data, 0, b->len))
+        return json_pack("{s:s%}", "content", data, b->len);
+    _cleanup_free_ char *text = base64_encode(data, b->len, NULL);
+    return json_pack("{s:s}", "content_base64", text);
+}
+
+/* The runner is not trusted: what it says is checked, or is an error. */
+static json_t *result_of(const struct skill_run *s, struct exec *e, struct error *err)
+{
+    _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(ANSWER_MAX);
+    uint64_t omitted;
+    size_t gap;
+    if (builtin_check(e, err) < 0)
+        return NULL;
+    if (journal_collect(exec_journal(e), 1, ANSWER_MAX, &b, &omitted, &gap) < 0 || omitted) {
+        error_set(err, ERROR_TOO_LARGE, 0, "the answer is too large");
+        return NULL;
+    }
+    json_t *o = s->operation == SKILL_READ ? content_to_json(&b)
+                                           : json_parse_object(b.data ? b.data : "", b.len, err);
+    if (o) {
+        json_object_set_new(o, "success", json_true());
+        json_object_set_new(o, "operation", json_string(skill_operation_name(s->operation)));
+        json_object_set_new(o, "path", json_string(s->path));
+    }
+    return o;
+}
+
+static void skill_run_free(struct skill_run *s)
+{
+    free(s->path);
+    free(s);
+}
+
+static void on_run_done(void *data, struct run *run, struct exec *e, const struct error *run_err)
+{
+    struct skill_run *s = data;
+    struct error err = {0};
+    (void)run;
+    _cleanup_json_ json_t *result = run_err ? NULL : result_of(s, e, &err);
+    s->on_done(s->data, result, result ? NULL : run_err ? run_err : &err);
+    skill_run_free(s);
+}
+
+/* --- running */
+
+/* The sandbox that keeps the files of a key between its operations. */
+static struct sandbox *own_sandbox(const struct skill_options *o, const struct identity *who,
+                                   struct error *err)
+{
+    struct sandbox *sb = sandbox_find(o->manager, who->key, SANDBOX_ALIAS);
+    if (sb && sandbox_state(sb) == SANDBOX_CRASHED) {
+        sandbox_delete(sb, NULL);
+        sb = sandbox_find(o->manager, who->key, SANDBOX_ALIAS);
+    }
+    if (sb)
+        return sb;
+    return sandbox_create(o->manager, o->default_spec, who->key, NULL, SANDBOX_ALIAS, false, err);
+}
+
+static void spec_of_root(struct spec *spec, const struct skill_options *o)
+{
+    spec_copy(spec, o->default_spec);
+    spec->mounts[spec->n_mounts++] =
+        (struct spec_mount){xstrdup(o->root), xstrdup(HOST_ROOT), false};
+}
+
+static struct run *start(const struct skill_options *o, const struct skill_request *req,
+                         const struct skill_file *f, struct skill_run *s, struct error *err)
+{
+    static const struct run_events events = {.on_done = on_run_done};
+    bool host = o->root && !req->sandbox;
+    const char *root = host ? HOST_ROOT : WORKSPACE;
+    const char *argv[6 + ELEMENTS(extensions)] = {"skill-file", operations[f->operation].name, root,
+                                                  f->path};
+    char max[24];
+    snprintf(max, sizeof(max), "%d", f->operation == SKILL_READ ? SKILL_READ_MAX : SKILL_WRITE_MAX);
+    argv[4] = max;
+    memcpy(argv + 5, extensions, sizeof(extensions));
+    _cleanup_free_ char *whole = *f->path ? xasprintf("%s/%s", root, f->path) : xstrdup(root);
+    struct rules_path path = {.path = whole, .write = operations[f->operation].writes};
+    struct exec_path below = {.writable = true, .path = (char *)root};
+    struct spec spec;
+    spec_init(&spec);
+    struct run_request run = {
+        .manager = o->manager,
+        .who = req->who,
+        .terms = req->terms,
+        .call = {.tool = operations[f->operation].tool,
+                 .capabilities = CAPABILITY_FILE,
+                 .args = req->parameters,
+                 .paths = &path,
+                 .n_paths = 1},
+        .exec = {.argv = (char *const *)argv,
+                 .builtin = true,
+                 .hidden = true,
+                 .stdin_data = (char *)f->content,
+                 .stdin_len = f->content_len,
+                 .timeout_ms = TIMEOUT_MS,
+                 .narrow = true,
+                 .paths = &below,
+                 .n_paths = 1},
+    };
+    if (host) {
+        spec_of_root(&spec, o);
+        run.spec = &spec;
+    } else {
+        run.sandbox = req->sandbox ? req->sandbox : own_sandbox(o, req->who, err);
+    }
+    struct run *started = run.spec || run.sandbox ? run_start(&run, &events, s, err) : NULL;
+    spec_done(&spec);
+    return started;
+}
+
+struct skill_run *skill_start(const struct skill_options *o, const struct skill_request *req,
+                              void (*on_done)(void *data, const json_t *result,
+                                              const struct error *err),
+                              void *data, struct error *err)
+{
+    struct skill_file f;
+    if (skill_file_parse(req->parameters, req->sandbox ? NULL : o->root, &f, err) < 0)
+        return NULL;
+    struct skill_run *s = new0(struct skill_run);
+    s->operation = f.operation;
+    s->path = xstrdup(f.path);
+    s->on_done = on_done;
+    s->data = data;
+    s->run = start(o, req, &f, s, err);
+    skill_file_done(&f);
+    if (s->run)
+        return s;
+    skill_run_free(s);
+    return NULL;
+}
+
+void skill_abandon(struct skill_run *s)
+{
+    if (!s)
+        return;
+    run_abandon(s->run);
+    skill_run_free(s);
+}
