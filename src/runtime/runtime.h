@@ -61,6 +61,7 @@ struct runtime_report {
 struct runtime_ops {
     const char *name;
     const char *summary;
+    const char *workdir; /* where commands start unless the spec says */
     enum isolation isolation;
     void (*probe)(struct runtime_host *host, struct runtime_report *ret);
     struct runtime_instance *(*start)(struct runtime_host *host, const char *id,

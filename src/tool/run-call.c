@@ -96,6 +96,13 @@ static struct rules_limits limits_of(const struct spec *s, uint64_t timeout_ms)
     };
 }
 
+/* Where commands start; NULL: not known. */
+static const char *start_of(const struct spec *s)
+{
+    const struct runtime_ops *runtime = s->workdir ? NULL : runtime_find(s->runtime);
+    return runtime ? runtime->workdir : s->workdir;
+}
+
 void run_call_fill(const struct run_request *req, struct gate_call *call, struct rules_path *paths,
                    char ***owned)
 {
@@ -105,7 +112,7 @@ void run_call_fill(const struct run_request *req, struct gate_call *call, struct
     call->terms = req->terms;
     call->argv = req->exec.argv;
     call->builtin = req->exec.builtin;
-    call->cwd = req->exec.cwd ? req->exec.cwd : spec->workdir;
+    call->cwd = req->exec.cwd ? req->exec.cwd : start_of(spec);
     call->runtime = spec->runtime;
     call->limits = limits_of(spec, req->exec.timeout_ms);
     call->sandbox = req->sandbox ? sandbox_id(req->sandbox) : NULL;

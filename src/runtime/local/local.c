@@ -6,7 +6,9 @@
 #include "runtime/warden-client.h"
 #include "runtime/warden-instance.h"
 
-static const struct warden_kind kind = {.name = "local", .workdir = "/workspace"};
+#define WORKDIR "/workspace"
+
+static const struct warden_kind kind = {.name = "local", .workdir = WORKDIR};
 
 static struct runtime_instance *local_start(struct runtime_host *host, const char *id,
                                             const struct spec *spec,
@@ -38,6 +40,7 @@ static void local_probe(struct runtime_host *host, struct runtime_report *ret)
 const struct runtime_ops runtime_local = {
     .name = "local",
     .summary = "namespaces, Landlock, seccomp and cgroups on the host's kernel",
+    .workdir = WORKDIR,
     .isolation = ISOLATION_NAMESPACES,
     .probe = local_probe,
     .start = local_start,

@@ -8,11 +8,13 @@
 #include "runtime/warden-client.h"
 #include "runtime/warden-instance.h"
 
+#define WORKDIR "/workspace"
+
 static const struct warden_kind kinds[] = {
-    [OCI_CRUN] = {.name = "crun", .workdir = "/workspace", .backend = OCI_CRUN},
-    [OCI_RUNC] = {.name = "runc", .workdir = "/workspace", .backend = OCI_RUNC},
-    [OCI_RUNSC] = {.name = "gvisor", .workdir = "/workspace", .backend = OCI_RUNSC},
-    [OCI_KATA] = {.name = "kata", .workdir = "/workspace", .backend = OCI_KATA},
+    [OCI_CRUN] = {.name = "crun", .workdir = WORKDIR, .backend = OCI_CRUN},
+    [OCI_RUNC] = {.name = "runc", .workdir = WORKDIR, .backend = OCI_RUNC},
+    [OCI_RUNSC] = {.name = "gvisor", .workdir = WORKDIR, .backend = OCI_RUNSC},
+    [OCI_KATA] = {.name = "kata", .workdir = WORKDIR, .backend = OCI_KATA},
 };
 
 /* NULL where the program is there and may be used. */
@@ -72,6 +74,7 @@ static void oci_probe(enum oci_backend b, struct runtime_host *host, struct runt
     const struct runtime_ops runtime_##symbol = {                                                  \
         .name = #symbol,                                                                           \
         .summary = text,                                                                           \
+        .workdir = WORKDIR,                                                                        \
         .isolation = level,                                                                        \
         .probe = symbol##_probe,                                                                   \
         .start = symbol##_start,                                                                   \

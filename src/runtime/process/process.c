@@ -7,8 +7,10 @@
 #include "base/error.h"
 #include "runtime/warden-instance.h"
 
+#define WORKDIR "/tmp"
+
 static const struct warden_kind kind = {
-    .name = "process", .workdir = "/tmp", .flags = PLAN_PROCESS};
+    .name = "process", .workdir = WORKDIR, .flags = PLAN_PROCESS};
 
 static int check_spec(const struct runtime_host *host, const struct spec *spec, struct error *err)
 {
@@ -59,6 +61,7 @@ static void process_probe(struct runtime_host *host, struct runtime_report *ret)
 const struct runtime_ops runtime_process = {
     .name = "process",
     .summary = "no isolation: ordinary processes, only when asked for by name",
+    .workdir = WORKDIR,
     .isolation = ISOLATION_NONE,
     .probe = process_probe,
     .start = process_start,
