@@ -12,6 +12,8 @@ trap 'rm -f "$log"' EXIT
 for runtime in ${RUNTIMES:-crun runc gvisor}; do
     echo "# runtime conformance: $runtime"
     python3 tests/runtime/test-conformance.py "$runtime" >>"$log" 2>&1 || true
+    echo "# pause and resume: $runtime"
+    MAS_RUNTIME=$runtime python3 tests/api/test-pause.py >>"$log" 2>&1 || true
 done
 
 grep '^not ok' -A 20 "$log" || true

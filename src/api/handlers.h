@@ -31,6 +31,8 @@ void handle_sandbox_list(struct api_request *req);
 void handle_sandbox_get(struct api_request *req);
 void handle_sandbox_delete(struct api_request *req);
 void handle_sandbox_stats(struct api_request *req);
+void handle_sandbox_pause(struct api_request *req);
+void handle_sandbox_resume(struct api_request *req);
 void handle_refused(struct api_request *req);
 /* execs.c */
 void handle_run(struct api_request *req);

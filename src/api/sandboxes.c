@@ -196,19 +196,19 @@ void handle_sandbox_delete(struct api_request *req)
         sandbox_reply_deleted(req, sb, 200, view_deleted);
 }
 
-struct stats_call {
+struct runtime_call {
     struct api_request *req; /* NULL when the client left */
 };
 
-static void on_stats_abort(struct api_request *req)
+static void on_call_abort(struct api_request *req)
 {
-    struct stats_call *c = req->state;
+    struct runtime_call *c = req->state;
     c->req = NULL;
 }
 
 static void on_stats(void *data, const struct runtime_stats *s)
 {
-    struct stats_call *c = data;
+    struct runtime_call *c = data;
     struct api_request *req = c->req;
     struct error err = {0};
     free(c);
@@ -231,11 +231,44 @@ void handle_sandbox_stats(struct api_request *req)
     struct sandbox *sb = api_find_sandbox(req);
     if (!sb)
         return;
-    struct stats_call *c = new0(struct stats_call);
+    struct runtime_call *c = new0(struct runtime_call);
     c->req = req;
     req->state = c;
-    req->on_abort = on_stats_abort;
+    req->on_abort = on_call_abort;
     sandbox_stats(sb, on_stats, c);
+}
+
+static void on_paused(void *data, struct sandbox *sb, const struct error *err)
+{
+    struct runtime_call *c = data;
+    struct api_request *req = c->req;
+    free(c);
+    if (req && err)
+        api_fail(req, err);
+    else if (req)
+        api_reply(req, 200, view_sandbox(sb));
+}
+
+static void pause_or_resume(struct api_request *req, bool on)
+{
+    struct sandbox *sb = api_find_sandbox(req);
+    if (!sb)
+        return;
+    struct runtime_call *c = new0(struct runtime_call);
+    c->req = req;
+    req->state = c;
+    req->on_abort = on_call_abort;
+    sandbox_pause(sb, on, on_paused, c);
+}
+
+void handle_sandbox_pause(struct api_request *req)
+{
+    pause_or_resume(req, true);
+}
+
+void handle_sandbox_resume(struct api_request *req)
+{
+    pause_or_resume(req, false);
 }
 
 void handle_refused(struct api_request *req)

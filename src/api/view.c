@@ -109,7 +109,7 @@ json_t *view_sandbox(const struct sandbox *sb)
 {
     enum sandbox_state state = sandbox_state(sb);
     json_t *o = json_pack("{s:s, s:s, s:s}", "id", sandbox_id(sb), "state",
-                          sandbox_state_name(state), "runtime", sandbox_spec(sb)->runtime);
+                          sandbox_is_paused(sb) ? "paused" : sandbox_state_name(state), "runtime", sandbox_spec(sb)->runtime);
     if (sandbox_alias(sb))
         json_object_set_new(o, "alias", json_string(sandbox_alias(sb)));
     json_object_set_new(o, "created_at", view_time(sandbox_created_ns(sb)));

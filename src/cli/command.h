@@ -33,6 +33,8 @@ int cmd_approvals(const struct args *a);
 int cmd_cp(const struct args *a);
 int cmd_create(const struct args *a);
 int cmd_delete(const struct args *a);
+int cmd_pause(const struct args *a);
+int cmd_resume(const struct args *a);
 int cmd_doctor(const struct args *a);
 int cmd_exec(const struct args *a);
 int cmd_exec_cancel(const struct args *a);

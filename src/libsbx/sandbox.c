@@ -53,6 +53,13 @@ int sbx_sandbox_get(struct sbx_client *c, const char *id, struct sbx_sandbox *re
     return sandbox_request(c, "GET", path, NULL, ret, err);
 }
 
+int sbx_sandbox_pause(struct sbx_client *c, const char *id, int on, struct sbx_error *err)
+{
+    _cleanup_free_ char *path =
+        sbx_path_format(on ? "/v1/sandboxes/%s/pause" : "/v1/sandboxes/%s/resume", id);
+    return sbx_call(c, "POST", path, NULL, NULL, err);
+}
+
 int sbx_sandbox_delete(struct sbx_client *c, const char *id, struct sbx_error *err)
 {
     _cleanup_free_ char *path = sbx_path_format("/sandboxes/%s", id);

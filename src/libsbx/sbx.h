@@ -177,6 +177,8 @@ int sbx_sandbox_create(struct sbx_client *c, const char *spec, struct sbx_sandbo
                        struct sbx_error *err);
 int sbx_sandbox_get(struct sbx_client *c, const char *id, struct sbx_sandbox *ret,
                     struct sbx_error *err);
+/* Stops all its processes where they are, or lets them go on. */
+int sbx_sandbox_pause(struct sbx_client *c, const char *id, int on, struct sbx_error *err);
 int sbx_sandbox_delete(struct sbx_client *c, const char *id, struct sbx_error *err);
 
 struct sbx_exec_result {

@@ -69,6 +69,8 @@ struct sandbox {
     bool started;  /* the runtime is done; READY waits for its row */
     bool restored; /* made by an earlier control plane */
     bool resumed;  /* and its runner has said what it remembers */
+    bool paused;   /* its processes are frozen */
+    bool pausing;  /* the runtime is at it */
     bool pooled;   /* the pool's: READY, hidden, nobody's yet */
     struct list pool_node;
     char runtime_id[PLAN_ID_SIZE]; /* what the runtime calls it; a claimed one has another id */

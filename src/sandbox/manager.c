@@ -40,7 +40,7 @@ static void expire_creating(struct manager *m)
     list_for_each_safe(sb, &m->all, struct sandbox, node)
     {
         struct error err = {0};
-        if (sb->state != SANDBOX_CREATING || sb->created_ms > limit)
+        if (sb->state != SANDBOX_CREATING || sb->created_ms > limit || sb->paused)
             continue;
         error_set(&err, ERROR_TIMEOUT, 0,
                   "the sandbox was not ready in time "
@@ -138,7 +138,7 @@ bool manager_is_resuming(const struct manager *m)
     list_for_each(sb, &m->all, struct sandbox, node)
     {
         bool lives = sb->state == SANDBOX_CREATING || sb->state == SANDBOX_READY;
-        if (sb->restored && lives && sb->instance && !sb->resumed)
+        if (sb->restored && lives && sb->instance && !sb->resumed && !sb->paused)
             return true;
     }
     return false;

@@ -130,6 +130,8 @@ void persist_sandbox(struct sandbox *sb, store_done_fn on_durable, void *data)
         "{s:s, s:s, s:s, s:s?, s:I, s:o, s:s?}", "runtime_id", sb->runtime_id, "generation",
         sb->generation, "owner", sb->owner, "alias", sb->alias, "created_ns",
         (json_int_t)sb->created_ns, "spec", persist_spec_format(&sb->spec), "note", sb->note);
+    if (sb->paused)
+        json_object_set_new(o, "paused", json_true());
     if (sb->state == SANDBOX_CRASHED)
         json_object_set_new(o, "failure", json_message(sb->failure.message));
     json_format(o, &b);

@@ -53,6 +53,7 @@ static void restore_sandbox(void *data, const char *key, const char *body, size_
     struct sandbox *sb = sandbox_restore(r->manager, &spec, owner, key, runtime_id, alias, note,
                                          failure, created_ns, alive != NULL);
     spec_done(&spec);
+    json_member_bool(o, "paused", &sb->paused, &err);
     if (generation)
         snprintf(sb->generation, sizeof(sb->generation), "%s", generation);
     if (sandbox_state(sb) == SANDBOX_CREATING)

@@ -66,6 +66,8 @@ int sandbox_check_ready(const struct sandbox *sb, struct error *err)
 {
     switch (sb->state) {
     case SANDBOX_READY:
+        if (sb->paused)
+            return error_set(err, ERROR_CONFLICT, 0, "sandbox %s is paused", sb->id);
         return 0;
     case SANDBOX_CRASHED:
         return error_set(err, ERROR_CRASH, 0, "sandbox %s has died: %s", sb->id,

@@ -115,6 +115,12 @@ void sandbox_wait_ready(struct sandbox *sb, struct sandbox_waiter *w);
 /* Kills everything in it. Calls w->on_event (w may be NULL) when it is gone. */
 void sandbox_delete(struct sandbox *sb, struct sandbox_waiter *w);
 
+/* Stops all its processes where they are (on), or lets them go on. cb comes once, from inside where
+ * nothing is to be done; err names what cannot pause. */
+typedef void (*sandbox_pause_fn)(void *data, struct sandbox *sb, const struct error *err);
+void sandbox_pause(struct sandbox *sb, bool on, sandbox_pause_fn cb, void *data);
+bool sandbox_is_paused(const struct sandbox *sb);
+
 struct sandbox *sandbox_find(struct manager *m, const char *owner, const char *id_or_alias);
 struct sandbox *sandbox_ref(struct sandbox *sb);
 void sandbox_unref(struct sandbox *sb);

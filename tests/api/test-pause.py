@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+"""Pause and resume: by the freezer on every runtime that has it, refused by name elsewhere."""
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
+from masd import *
+
+RUNTIME = os.environ.get("MAS_RUNTIME", "local")
+SLOW = RUNTIME == "gvisor"
+
+
+def daemon():
+    return shared_daemon("--kill-grace", "1s", "--enable-process", "--cgroup-prefix", f"mas-pause-{os.getpid()}")
+
+
+def counter(sb):
+    a = sb.daemon.post(sb.path + "/exec", {"command": ["sh", "-c", "i=0; while :; do i=$((i+1)); echo $i; sleep 0.05; done"],
+                                           "async": True})
+    equal(a.status, 200, a)
+    path = sb.path + "/execs/" + a.json["exec_id"]
+    wait_for(lambda: lines(sb, path) > 2, "it counts")
+    return path
+
+
+def lines(sb, path):
+    return sum(json.loads(x)["type"] == "output" for x in sb.daemon.get(path + "/logs").body.splitlines())
+
+
+def paused(sb, verb="pause"):
+    a = sb.daemon.post(f"{sb.path}/{verb}")
+    equal(a.status, 200, a)
+    return a.json
+
+
+@test("a paused sandbox stands still, says so, takes nothing, and goes on where it was")
+def _():
+    with daemon().sandbox(runtime=RUNTIME) as sb:
+        path = counter(sb)
+        equal(paused(sb)["state"], "paused")
+        equal(paused(sb)["state"], "paused", "once more")
+        time.sleep(0.2)
+        before = lines(sb, path)
+        time.sleep(0.5)
+        equal(lines(sb, path), before, "it went on")
+        equal(sb.daemon.get(sb.path).json["state"], "paused")
+        a = sb.daemon.post(sb.path + "/exec", {"command": ["true"]})
+        equal((a.status, a.json["error"]["code"]), (409, "conflict"), a)
+        check("paused" in a.json["error"]["message"], a)
+        equal(sb.daemon.get(f"{sb.path}/files?path=/tmp").status, 409)
+        equal(paused(sb, "resume")["state"], "ready")
+        equal(paused(sb, "resume")["state"], "ready", "once more")
+        wait_for(lambda: lines(sb, path) > before + 3, "it goes on")
+        equal(sb.sh("echo fine")["stdout"], "fine\n")
+
+
+@test("a paused sandbox can be deleted, with all that is in it")
+def _():
+    sb = daemon().sandbox(runtime=RUNTIME)
+    counter(sb)
+    paused(sb)
+    started = time.time()
+    equal(sb.delete().status, 200)
+    check(time.time() - started < 5, "slow to go")
+    equal(daemon().get(sb.path).status, 404)
+
+
+@test("a timeout that passed during a pause is acted on at its end")
+def _():
+    with daemon().sandbox(runtime=RUNTIME) as sb:
+        a = sb.daemon.post(sb.path + "/exec", {"command": ["sleep", "60"], "async": True, "timeout_ms": 700 if not SLOW else 2000})
+        path = sb.path + "/execs/" + a.json["exec_id"]
+        wait_for(lambda: sb.daemon.get(path).json["status"] == "running", "it runs")
+        paused(sb)
+        time.sleep(1 if not SLOW else 2.5)
+        equal(sb.daemon.get(path).json["status"], "running")
+        paused(sb, "resume")
+        wait_for(lambda: sb.daemon.get(path).json["status"] == "timed_out", "it is ended")
+
+
+@test("a pause outlives the control plane, and so does what was running")
+def _():
+    with Daemon("--cgroup-prefix", f"mas-pause2-{os.getpid()}") as d, d.sandbox(runtime=RUNTIME) as sb:
+        path = counter(sb)
+        paused(sb)
+        old = d.get("/v1/status").json["pid"]
+        os.kill(old, signal.SIGKILL)
+
+        def back():
+            try:
+                return d.get("/v1/status").json["pid"] != old
+            except (OSError, http.client.HTTPException):
+                return False
+        wait_for(back, "a new control plane", 20)
+        equal(d.get(sb.path).json["state"], "paused")
+        before = lines(sb, path)
+        time.sleep(0.3)
+        equal(lines(sb, path), before, "it went on")
+        paused(sb, "resume")
+        wait_for(lambda: lines(sb, path) > before + 3, "it goes on")
+        wait_for(lambda: d.get(sb.path).json["state"] == "ready", "it is ready")
+        equal(sb.sh("echo fine")["stdout"], "fine\n")
+
+
+@test("an idle sandbox's TTL goes on while it is paused")
+def _():
+    with Daemon("--idle-ttl", "1s", "--cgroup-prefix", f"mas-pause3-{os.getpid()}") as d:
+        sb = d.sandbox(runtime=RUNTIME)
+        paused(sb)
+        wait_for(lambda: d.get(sb.path).status == 404, "it is deleted")
+
+
+@test("the runtimes say whether they can; one that cannot refuses by name")
+def _():
+    d = daemon()
+    said = {r["name"]: r["pause"] for r in d.get("/v1/status").json["runtimes"]}
+    check(said[RUNTIME] is True and said["process"] is False, said)
+    with d.sandbox(runtime="process") as sb:
+        for verb in ("pause", "resume"):
+            a = d.post(f"{sb.path}/{verb}")
+            equal((a.status, a.json["error"]["code"]), (400, "unsupported"), a)
+            check("process" in a.json["error"]["message"], a)
+    equal(d.post("/v1/sandboxes/sbx-nobody/pause").status, 404)
+
+
+@test("sbx pause and resume")
+def _():
+    d = daemon()
+    with d.sandbox(runtime=RUNTIME) as sb:
+        for verb, word, state in (("pause", "paused", "paused"), ("resume", "resumed", "ready")):
+            out = subprocess.run([SBX, verb, "-addr", f"http://127.0.0.1:{d.port}", "-id", sb.id], capture_output=True, text=True)
+            equal((out.returncode, out.stdout), (0, word + "\n"), out.stderr)
+            equal(d.get(sb.path).json["state"], state)
+
+
+main()
