@@ -132,7 +132,7 @@ static enum match match_call_paths(const struct rules_rule *rule, struct rules_l
 /* What some programs do with the files among their arguments, unless a flag says otherwise. */
 static const struct {
     const char *names;
-    enum { OPENS_NOTHING, OPENS_TO_READ } how;
+    enum { OPENS_NOTHING, OPENS_TO_READ, OPENS_TO_WRITE } how;
     const char *unless; /* letters and words of flags */
 } habits[] = {
     {"echo printf true false : exit sleep seq expr return kill shift wait", OPENS_NOTHING, ""},
@@ -142,6 +142,7 @@ static const struct {
      "[ "
      "cd which comm join paste fold base64 column jq",
      OPENS_TO_READ, ""},
+    {"tee touch rm rmdir mkdir truncate unlink chmod chown", OPENS_TO_WRITE, ""},
     {"sort tree", OPENS_TO_READ, "-o --output"},
     {"sed", OPENS_TO_READ, "-i --in-place"},
     {"find", OPENS_TO_READ, "-delete -fprint -fprint0 -fprintf -fls"},
@@ -206,6 +207,17 @@ static const char *path_in_flag(const char *flag)
     return equals ? equals + 1 : flag[1] && flag[1] != '-' && flag[2] ? flag + 2 : "";
 }
 
+/* name=path, rev:path, host:path, @path: a path may be behind any of these. */
+static enum match match_behind(const struct rules_rule *rule, const struct shell_command *c,
+                               const char *text, enum access access, struct rules_look *l)
+{
+    enum match m = MATCH_NO;
+    for (int n = 0; n < 4 && m < MATCH_YES && (text = strpbrk(text, "=:@")); n++)
+        if (*++text)
+            m = match_or(m, match_text_path(rule, c, text, access, l));
+    return m;
+}
+
 static enum match match_command_paths(const struct rules_rule *rule, const struct shell_command *c,
                                       struct rules_look *l)
 {
@@ -215,16 +227,18 @@ static enum match match_command_paths(const struct rules_rule *rule, const struc
     int habit = habit_of(c);
     if (c->transparent || (habit >= 0 && habits[habit].how == OPENS_NOTHING))
         return is_allow(rule) ? MATCH_YES : MATCH_NO;
-    enum access access = habit >= 0 ? ACCESS_READ : ACCESS_ANY;
+    enum access access = habit < 0                             ? ACCESS_ANY
+                         : habits[habit].how == OPENS_TO_WRITE ? ACCESS_WRITE
+                                                               : ACCESS_READ;
     if (c->more)
         all = any = MATCH_MAYBE;
     for (size_t i = 1; i < c->n_words; i++) {
-        const char *t = c->words[i].text, *equals = strchr(t, '=');
+        const char *t = c->words[i].text;
         bool flag = t[0] == '-';
         const char *text = flag ? path_in_flag(t) : t;
         enum match m = *text || !flag ? match_text_path(rule, c, text, access, l) : MATCH_NO;
-        if (!flag && equals)
-            any = match_or(any, match_text_path(rule, c, equals + 1, access, l));
+        if (!is_allow(rule))
+            any = match_or(any, match_behind(rule, c, t, access, l));
         any = match_or(any, m);
         if (!flag || c->words[i].unknown || strpbrk(t, "/="))
             all = match_and(all, m);

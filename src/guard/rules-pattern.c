@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/path.h"
 #include "base/strbuf.h"
 #include "guard/rules-internal.h"
 
@@ -260,10 +261,14 @@ static enum match meets_either(const char *pattern, const char *path, size_t *bu
     return directory ? match_or(m, glob_match_name(pattern, directory, budget)) : m;
 }
 
+/* An absolute pattern means the path, any other what is left of it below the place. */
 static enum match meets_from(const char *pattern, const char *text, const char *cwd, size_t *budget)
 {
     _cleanup_free_ char *path = rules_word_path(NULL, text, cwd);
-    return meets_either(pattern, path, budget);
+    if (pattern[0] == '/')
+        return meets_either(pattern, path, budget);
+    const char *below = cwd ? path_below(cwd, path) : NULL;
+    return below && *below ? meets_either(pattern, below, budget) : MATCH_NO;
 }
 
 /* As it is written, and as the path it means from any place where the command may be. */
@@ -274,7 +279,9 @@ static enum match meets_path(const char *pattern, const char *text, char *const 
     _cleanup_free_ char *bare = xstrndup(text, len > 1 && text[len - 1] == '/' ? len - 1 : len);
     enum match m =
         match_or(meets_either(pattern, text, budget), meets_either(pattern, bare, budget));
-    if (m == MATCH_YES || pattern[0] != '/' || text[0] == '~')
+    if (strncmp(pattern, "./", 2) == 0)
+        pattern += 2;
+    if (m == MATCH_YES || pattern[0] == '~' || text[0] == '~')
         return m;
     if (!cwds)
         return match_or(m, meets_from(pattern, text, NULL, budget));

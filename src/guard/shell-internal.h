@@ -27,7 +27,8 @@ struct shell_reader {
     const char *s;
     size_t len, pos;
     int depth;
-    bool bad; /* cannot be read further */
+    bool bash; /* that reads it, and no other shell */
+    bool bad;  /* cannot be read further */
     struct {
         char *delimiter;
         bool strip, live;
@@ -45,7 +46,7 @@ void shell_add_word(struct shell_build *b, struct shell_command *c, struct shell
 void shell_define(struct shell_build *b, const char *name);
 void shell_mark(struct shell_command *c, const char *why,
                 size_t word); /* opaque; the first stays */
-void shell_nested(struct shell_build *b, const char *text, size_t len, int depth);
+void shell_nested(struct shell_build *b, const char *text, size_t len, int depth, bool bash);
 void shell_word_done(struct shell_word *w);
 struct shell_word shell_word_copy(const struct shell_word *w);
 /* A command of c's words from `first` on, with c's input. NULL: too many, or there are none. */
@@ -56,7 +57,7 @@ char *shell_join(const struct shell_command *c, size_t first);
 /* shell-word.c: 1 a word, 0 none here; sets r->bad. */
 int shell_read_word(struct shell_reader *r, struct shell_word *ret);
 /* What a text that undergoes expansion (a here-document) runs; fills in holes. */
-void shell_scan_live(struct shell_build *b, const char *text, size_t len, int depth);
+void shell_scan_live(struct shell_build *b, const char *text, size_t len, int depth, bool bash);
 /* Reads up to the "))" that ends an arithmetic expression; false when it is none. */
 bool shell_skip_arithmetic(struct shell_reader *r);
 

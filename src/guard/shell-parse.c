@@ -32,7 +32,7 @@ static void attach_here(struct shell_reader *r, size_t index, const struct strbu
 {
     const char *text = body->data ? body->data : "";
     if (live)
-        shell_scan_live(r->b, text, body->len, r->depth + 1);
+        shell_scan_live(r->b, text, body->len, r->depth + 1, r->bash);
     if (index >= r->b->out->n_commands)
         return;
     struct shell_command *c = &r->b->out->commands[index];
@@ -230,6 +230,7 @@ static size_t draft_finish(struct shell_reader *r, struct draft *d, bool piped, 
     int depth = c->depth;
     *c = d->c;
     c->depth = depth;
+    c->bash = r->bash;
     c->piped = piped;
     c->source = source;
     for (size_t i = d->first_pending; i < r->n_pending; i++)
@@ -384,6 +385,7 @@ static void read_case(struct shell_reader *r)
 /* [[ ... ]]: nothing runs but what its words run. */
 static void read_condition(struct shell_reader *r)
 {
+    bool operators = false;
     r->b->arithmetic = true;
     for (;;) {
         struct shell_word w;
@@ -391,13 +393,16 @@ static void read_condition(struct shell_reader *r)
         if (shell_read_word(r, &w)) {
             bool end = is_word(&w, "]]");
             shell_word_done(&w);
+            if (end && operators && !r->bash)
+                shell_add_opaque(r->b, "[[ with operators is not known to every sh", r->depth);
             if (end)
                 return;
         } else if (r->bad || peek(r, 0) < 0 || peek(r, 0) == ';') {
             r->bad = true;
             return;
-        } else {
-            r->pos++; /* ( ) < > & | are operators here */
+        } else { /* ( ) < > & | are operators here, and end the command in a shell without [[ */
+            operators = true;
+            r->pos++;
         }
     }
 }
@@ -477,11 +482,23 @@ static const struct {
     {"function", read_function},
 };
 
+/* "time -f ..." is the program of that name where time is no word of the shell. */
+static bool is_program_time(struct shell_reader *r)
+{
+    size_t before = r->pos;
+    shell_skip_blanks(r, false);
+    bool program = peek(r, 0) == '-' && !starts_with_word(r, "-p");
+    r->pos = before;
+    return program;
+}
+
 static bool read_reserved(struct shell_reader *r, const struct shell_word *w)
 {
     for (size_t i = 0; i < ELEMENTS(reserved); i++) {
         if (!is_word(w, reserved[i].word))
             continue;
+        if (reserved[i].read == read_time && is_program_time(r))
+            return false;
         reserved[i].read(r);
         return true;
     }
@@ -557,11 +574,14 @@ static size_t read_simple(struct shell_reader *r, bool piped, size_t source, boo
 
 static void read_group(struct shell_reader *r)
 {
-    if (at(r, "((")) {
+    if (at(r, "((") && r->bash) {
         r->pos += 2;
         if (shell_skip_arithmetic(r))
             return;
         r->pos -= 2;
+    } else if (at(r, "((")) {
+        shell_add_opaque(r->b, "(( is arithmetic to some shells, and a subshell to others",
+                         r->depth);
     }
     r->pos++;
     if (++r->depth > SHELL_DEPTH_MAX || !shell_parse_list(r, STOP_PAREN))

@@ -68,31 +68,34 @@ static bool ends_options(const struct interpreter *in, const char *t)
     return t[1] != '-' && *in->ends && strpbrk(t + 1, in->ends);
 }
 
+static bool is_input_name(const char *t)
+{
+    return strcmp(t, "-") == 0 || strncmp(t, "/dev/", 5) == 0 || strncmp(t, "/proc/", 6) == 0;
+}
+
+/* A word behind an option may be the option's value or the script: options behind it are looked at
+ * as if it were the value. */
 static void look_at_interpreter(struct shell_command *c, const struct interpreter *in)
 {
-    bool harmless = c->n_words > 1;
+    bool harmless = c->n_words > 1, script = false, value = false;
     for (size_t i = 1; i < c->n_words; i++) {
         const char *t = c->words[i].text;
-        if (c->words[i].unknown) {
+        bool option = t[0] == '-' && t[1];
+        if (c->words[i].unknown || is_input_name(t)) {
             shell_mark(c, "what it runs is not known", SHELL_NOT_NAMED);
             return;
         }
-        if (t[0] != '-' || !t[1]) {
-            if (strcmp(t, "-") == 0 || strncmp(t, "/dev/", 5) == 0 || strncmp(t, "/proc/", 6) == 0)
-                shell_mark(c, "runs a program that it reads", SHELL_NOT_NAMED);
-            else if (strcmp(t, "eval") == 0)
-                shell_mark(c, "runs a program in an argument", i);
-            return;
-        }
-        if (announces_code(in, t)) {
+        if ((option && announces_code(in, t)) || strcmp(t, "eval") == 0) {
             shell_mark(c, "runs a program in an argument", i);
             return;
         }
-        if (ends_options(in, t))
+        if (option ? ends_options(in, t) : !value)
             return;
-        harmless &= is_harmless_flag(t);
+        script |= !option;
+        value = option && !strchr(t, '=');
+        harmless &= option && is_harmless_flag(t);
     }
-    if (!harmless || c->more)
+    if ((!harmless && !script) || c->more)
         shell_mark(c, "runs a program that it reads", SHELL_NOT_NAMED);
 }
 

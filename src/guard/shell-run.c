@@ -147,9 +147,11 @@ static void look_through_runner(struct shell_build *b, size_t index, const struc
 
 static void shell_reads_text(struct shell_build *b, size_t index, const char *text)
 {
-    int depth = b->out->commands[index].depth + 1;
+    const struct shell_command *c = &b->out->commands[index];
+    bool own = shell_in_list("eval trap alias", c->name, strlen(c->name));
+    bool bash = own ? c->bash : strcmp(c->name, "bash") == 0 || strcmp(c->name, "rbash") == 0;
     _cleanup_free_ char *copy = xstrdup(text); /* the list may move */
-    shell_nested(b, copy, strlen(copy), depth);
+    shell_nested(b, copy, strlen(copy), c->depth + 1, bash);
 }
 
 static void shell_reads_word(struct shell_build *b, size_t index, size_t word)

@@ -117,6 +117,8 @@ static void read_ansi(struct shell_reader *r, struct word_state *st)
     while (!r->bad && peek(r, 0) != '\'') {
         if (peek(r, 0) < 0)
             r->bad = true;
+        else if (!r->bash && peek(r, 0) == '\\' && peek(r, 1) == '\'')
+            r->bad = true; /* the end of the text to a shell that does not know $'...' */
         else if (r->s[r->pos++] == '\\')
             read_ansi_escape(r, st);
         else
@@ -147,7 +149,7 @@ static void read_backquoted(struct shell_reader *r, struct word_state *st, bool 
         strbuf_append(&text, r->s + r->pos, 1);
     }
     r->pos++;
-    shell_nested(r->b, text.data ? text.data : "", text.len, r->depth + 1);
+    shell_nested(r->b, text.data ? text.data : "", text.len, r->depth + 1, r->bash);
     put_hole(st, SHELL_ANY, quoted);
 }
 
@@ -190,7 +192,9 @@ static void read_braces(struct shell_reader *r, bool quoted)
     if (++r->depth > SHELL_DEPTH_MAX)
         r->bad = true;
     while (!r->bad && peek(r, 0) != '}') {
-        if (peek(r, 0) < 0)
+        int c = peek(r, 0);
+        /* Whether a quote counts inside of quotes depends on the shell and the operator. */
+        if (c < 0 || (quoted && (c == '\'' || c == '"')))
             r->bad = true;
         else
             scan_one(r, &st, quoted);
@@ -250,6 +254,7 @@ static bool is_name_char(int c)
 static void read_old_arithmetic(struct shell_reader *r, struct word_state *st, bool quoted)
 {
     r->b->arithmetic = true;
+    r->bad |= !r->bash; /* just text to others */
     for (r->pos += 2; !r->bad && peek(r, 0) != ']';) {
         if (peek(r, 0) < 0)
             r->bad = true;
@@ -494,9 +499,9 @@ int shell_read_word(struct shell_reader *r, struct shell_word *ret)
     return 1;
 }
 
-void shell_scan_live(struct shell_build *b, const char *text, size_t len, int depth)
+void shell_scan_live(struct shell_build *b, const char *text, size_t len, int depth, bool bash)
 {
-    struct shell_reader r = {.b = b, .s = text, .len = len, .depth = depth};
+    struct shell_reader r = {.b = b, .s = text, .len = len, .depth = depth, .bash = bash};
     struct shell_word scratch = {0};
     struct word_state st = {.w = &scratch, .text = STRBUF_INIT(SHELL_TEXT_MAX)};
     if (depth > SHELL_DEPTH_MAX || len > b->work)

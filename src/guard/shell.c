@@ -117,6 +117,7 @@ struct shell_command *shell_add_inner(struct shell_build *b, size_t outer, size_
         shell_add_word(b, c, &w);
     }
     c->more = o->more;
+    c->bash = o->bash;
     c->moved = o->moved;
     c->here = o->here ? xstrdup(o->here) : NULL;
     c->here_live = o->here_live;
@@ -138,9 +139,9 @@ char *shell_join(const struct shell_command *c, size_t first)
 }
 
 /* Reads a text that one of the commands would give to a shell. */
-void shell_nested(struct shell_build *b, const char *text, size_t len, int depth)
+void shell_nested(struct shell_build *b, const char *text, size_t len, int depth, bool bash)
 {
-    struct shell_reader r = {.b = b, .s = text, .len = len, .depth = depth};
+    struct shell_reader r = {.b = b, .s = text, .len = len, .depth = depth, .bash = bash};
     if (depth > SHELL_DEPTH_MAX || len > b->work || memchr(text, 0, len)) {
         shell_add_opaque(b, "too long or nested too deeply", depth);
         return;
@@ -270,7 +271,7 @@ void shell_parse_line(const char *line, size_t len, struct shell *ret)
     if (len > SHELL_TEXT_MAX)
         shell_add_opaque(&b, "the line is too long", 0);
     else
-        shell_nested(&b, line, len, 0);
+        shell_nested(&b, line, len, 0, false);
     look_at_all(&b);
 }
 

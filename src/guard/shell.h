@@ -5,8 +5,9 @@
  * are looked through ("sh -c", eval, env, xargs, find -exec, ...). The result is never less than
  * what can run: what a word becomes only at run time is a hole in it, and a command of which it
  * cannot be known what it runs says so in `opaque`. A text that cannot be read leaves a command
- * without words that is opaque. Time and memory are bounded by the limits below; beyond them, the
- * same. */
+ * without words that is opaque. What shells read differently (sh may be dash or bash) is opaque
+ * too, unless bash is called by its name. Time and memory are bounded by the limits below; beyond
+ * them, the same. */
 #pragma once
 
 #include <stdbool.h>
@@ -64,6 +65,7 @@ struct shell_command {
     bool piped;      /* its input is another one's output */
     size_t source;   /* 1 + index of that one where it is a simple command */
     int depth;
+    bool bash; /* read as bash reads it; otherwise by any sh */
 };
 #define SHELL_NOT_NAMED ((size_t)-1)
 
