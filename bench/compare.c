@@ -1,8 +1,8 @@
 /* Times several things side by side in one interleaved run, so that a noisy moment hits all of
  * them: compare [-n ITERATIONS] [-r ROUNDS] 'NAME|spawn|PROGRAM ARG…' 'NAME|http|PORT|PATH|BODY' …
  * spawn: fork, exec, wait; rare: the same, twice a round, for what takes long. http: one POST over
- * a kept-alive connection, answer read whole. Prints NAME, minimum and median in microseconds,
- * separated by tabs. */
+ * a kept-alive connection, answer read whole; mcp: the same to /mcp, with a session's id in the
+ * place of the path. Prints NAME, minimum and median in microseconds, separated by tabs. */
 #include <arpa/inet.h>
 #include <err.h>
 #include <errno.h>
@@ -114,10 +114,12 @@ static void parse_thing(struct thing *t, char *text, size_t max_samples)
     }
     t->sock = connect_to(atoi(next_field(&text, "|")));
     char *path = next_field(&text, "|");
+    bool mcp = strcmp(kind, "mcp") == 0;
     int n = asprintf(&t->request,
                      "POST %s HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
-                     "Content-Length: %zu\r\n\r\n%s",
-                     path, strlen(text), text);
+                     "%s%s%sContent-Length: %zu\r\n\r\n%s",
+                     mcp ? "/mcp" : path, mcp ? "Accept: */*\r\nMcp-Session-Id: " : "",
+                     mcp ? path : "", mcp ? "\r\n" : "", strlen(text), text);
     t->request_len = (size_t)n;
 }
 

@@ -81,10 +81,24 @@ sleep 1 # the pool fills
 id=$(curl -fs "http://127.0.0.1:$port/v1/sandboxes" -d '{}' |
     python3 -c 'import json,sys; print(json.load(sys.stdin)["id"])')
 
+# --- the same command as a tool call: a session whose calls work in that sandbox
+mcp() { # $1: message, then more options of curl
+    local message=$1
+    shift
+    curl -fs "http://127.0.0.1:$port/mcp" -H 'Accept: application/json, text/event-stream' \
+        -H 'Content-Type: application/json' -d "$message" "$@"
+}
+session=$(mcp '{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}' \
+    -o /dev/null -D - | tr -d '\r' | sed -n 's/^Mcp-Session-Id: //p')
+tool='{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"run_command","arguments":{"command":"'$program'","sandbox":"'$id'"}}}'
+mcp "$tool" -H "Mcp-Session-Id: $session" | grep -q '"exit_code":0' || { echo "bench: the tool call fails" >&2; exit 1; }
+
 "$build/bench/bench-compare" -n "${ITERATIONS:-20}" -r "${ROUNDS:-10}" \
     "bare fork+exec|spawn|$program" \
     "bare server|http|$bare_port|/|$body" \
     "POST exec, running sandbox|http|$port|/v1/sandboxes/$id/exec|$body" \
+    "POST exec of a shell line|http|$port|/v1/sandboxes/$id/exec|{\"command\":[\"/bin/sh\",\"-c\",\"$program\"]}" \
+    "MCP run_command of that line|mcp|$port|$session|$tool" \
     "POST /v1/run, warm pool|http|$warm_port|/v1/run|$body" \
     "POST /v1/run, fresh sandbox|http|$port|/v1/run|$body" \
     "bwrap --unshare-all|spawn|bwrap --unshare-all --ro-bind / / --proc /proc --dev /dev --tmpfs /tmp $program" \
@@ -142,6 +156,7 @@ awk -F'\t' -v missing="$missing" '
         ratio("POST /v1/run, fresh sandbox", "podman run", 0.01)
         ratio("POST /v1/run, fresh sandbox", "sandbox-runtime (npm)", 0.01)
         ratio("POST exec, running sandbox", "runc exec", 0.1)
+        ratio("MCP run_command of that line", "POST exec of a shell line", 1.2)
         row("256 MiB through journal and WebSocket / pipe to cat (throughput)", stream, ">=", 0.4)
         row("create at 1,000 idle sandboxes / at 10", density["create_ratio"], "<=", 1.2)
         row("exec at 1,000 idle sandboxes / at 10", density["exec_ratio"], "<=", 1.2)
