@@ -1,0 +1,206 @@
+#!/usr/bin/env python3
+"""The operator's policy over MCP: what is denied, what a person is asked, in the client or in the queue."""
+import os
+import sys
+import threading
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
+from mcp import *
+
+POLICY = """
+version: 1
+default: allow
+rules:
+  - id: publish
+    verdict: ask
+    risk: high
+    reason: it publishes
+    command: ["git push *", "touch published"]
+  - id: secrets
+    verdict: deny
+    reason: secrets stay here
+    path: ["/workspace/secret*"]
+  - id: deploy
+    verdict: ask
+    write: ["/workspace/deploy/**"]
+  - id: grave
+    verdict: ask
+    risk: critical
+    command: ["rm -rf *"]
+"""
+
+
+def with_policy(*flags):
+    path = os.path.join(tempfile.mkdtemp(prefix="mas-policy-"), "policy.yaml")
+    with open(path, "w") as f:
+        f.write(POLICY)
+    return Daemon("--policy-file", path, *flags)
+
+
+_daemon = None
+
+
+def daemon():
+    global _daemon
+    if not _daemon:
+        _daemon = with_policy("--mcp-approval-wait", "1s").start()
+        atexit.register(_daemon.__exit__)
+    return _daemon
+
+
+def text_of(r):
+    return "\n".join(c["text"] for c in r["content"])
+
+
+def result(a):
+    check("result" in a, a)
+    return a["result"]
+
+
+class Person(Client):
+    """A client whose user answers questions."""
+
+    def __init__(self, d, answer):
+        self.answer, self.questions = answer, []
+        super().__init__(d, elicitation={})
+
+    def ask(self, method, params=None, id=None):
+        id, self.next = self.next, self.next + 1
+        s = self.open(rpc(method, params, id))
+        got = None
+        for m in s.messages():
+            if m.get("method") == "elicitation/create":
+                self.questions.append(m["params"])
+                said = self.answer(m["params"])
+                if said is not None:
+                    equal(self.post({"jsonrpc": "2.0", "id": m["id"], "result": said}).status, 202)
+            elif "method" not in m and m.get("id") == id:
+                got = m
+        s.close()
+        check(got is not None, "no answer")
+        return got
+
+
+def accept(p):
+    return {"action": "accept", "content": {"approve": True, "reason": "fine"}}
+
+
+@test("a denied call is told as such, and what not to do")
+def denied():
+    c = Client(daemon())
+    for tool, args in (("read_file", {"path": "secret.txt"}), ("write_file", {"path": "secret", "content": "x"}),
+                       ("edit_file", {"path": "secret", "old_text": "a", "new_text": "b"}),
+                       ("search_files", {"pattern": "x", "path": "secret.d"}), ("list_files", {"path": "secret"}),
+                       ("download_file", {"path": "./secret"}), ("run_command", {"command": "cat secret.txt"}),
+                       ("upload_file", {"path": "/workspace/../workspace/secret", "content_base64": ""})):
+        r = result(c.call(tool, **args))
+        check(r.get("isError") and "secrets" in text_of(r), f"{tool}: {r}")
+        check("Do not try to get around it" in text_of(r), text_of(r))
+    a = c.ask("resources/read", {"uri": "sandbox://current/file/workspace/secret"})
+    check("error" in a and "secrets" in a["error"]["message"], a)
+
+
+@test("the client's user is asked, sees all that will run, and approves")
+def approved():
+    c = Person(daemon(), accept)
+    r = result(c.call("run_command", command="touch published && ls"))
+    check(not r.get("isError"), r)
+    equal(r["structuredContent"]["stdout"], "published\n")
+    q = c.questions[0]
+    check("touch published && ls" in q["message"] and "it publishes" in q["message"] and "high" in q["message"], q)
+    equal(q["requestedSchema"]["required"], ["approve"])
+    r = result(c.call("write_file", path="deploy/x", content="the content"))
+    check(not r.get("isError"), r)
+    check("the content" in c.questions[1]["message"] and "deploy/x" in c.questions[1]["message"], c.questions[1])
+    id = result(c.call("start_command", command="touch published; sleep 100"))["structuredContent"]["exec_id"]
+    check(id.startswith("ex-"), id)
+    equal(len(c.questions), 3, "an approval is for one call")
+
+
+@test("declined, unticked, dismissed: nothing runs")
+def declined():
+    for answer, word in (({"action": "decline"}, "rejected"),
+                         ({"action": "accept", "content": {"approve": False, "reason": "not today"}}, "not today"),
+                         ({"action": "cancel"}, "waits for a person")):
+        c = Person(daemon(), lambda p: answer)
+        r = result(c.call("run_command", command="touch published"))
+        check(r.get("isError") and word in text_of(r), f"{answer}: {r}")
+        equal(result(c.call("run_command", command="ls"))["structuredContent"]["stdout"], "")
+
+
+@test("without elicitation the call waits, then says what to do; the queue has it")
+def queue():
+    d = daemon()
+    c = Client(d)
+    r = result(c.call("run_command", command="touch published"))
+    check(r.get("isError") and "approval_id" in text_of(r), r)
+    id = text_of(r).split('"approval_id": "')[1].split('"')[0]
+    listed = d.get("/v1/approvals").json["approvals"]
+    check(any(a["id"] == id and a["status"] == "pending" for a in listed), listed)
+    r = result(c.call("run_command", command="touch published", approval_id=id))
+    check(r.get("isError"), "a grant that is none")
+    equal(d.post(f"/v1/approvals/{id}/approve", {}).status, 200)
+    r = result(c.call("run_command", command="touch published; ls", approval_id=id))
+    check(r.get("isError"), "another call than the approved one")
+
+
+@test("approved in the queue: the repeated call runs, once")
+def repeated():
+    d = daemon()
+    c = Client(d)
+    r = result(c.call("run_command", command="touch published; ls"))
+    id = text_of(r).split('"approval_id": "')[1].split('"')[0]
+    equal(d.post(f"/v1/approvals/{id}/approve", {}).status, 200)
+    r = result(c.call("run_command", command="touch published; ls", approval_id=id))
+    equal(r["structuredContent"]["stdout"], "published\n")
+    check(result(c.call("run_command", command="touch published; ls", approval_id=id)).get("isError"), "twice")
+
+
+@test("approved while the call waits: it goes on by itself")
+def while_waiting():
+    with with_policy("--mcp-approval-wait", "60s") as d:
+        c = Client(d)
+
+        def pending():
+            return [a["id"] for a in d.get("/v1/approvals").json["approvals"] if a["status"] == "pending"]
+
+        def approve(question=None):
+            wait_for(pending, "the question")
+            equal(d.post(f"/v1/approvals/{pending()[0]}/approve", {}).status, 200)
+        t = threading.Thread(target=approve)
+        t.start()
+        r = result(c.call("run_command", command="touch published; ls"))
+        t.join()
+        equal(r["structuredContent"]["stdout"], "published\n")
+        p = Person(d, approve)
+        r = result(p.call("run_command", command="touch published; pwd"))
+        equal((len(p.questions), r["structuredContent"]["stdout"]), (1, "/workspace\n"),
+              "somebody else decides while the client's user is asked")
+
+
+@test("critical is never asked in a client, and neither is what cannot be shown in full")
+def never():
+    c = Person(daemon(), accept)
+    r = result(c.call("run_command", command="rm -rf x"))
+    check(r.get("isError") and not c.questions, r)
+    r = result(c.call("run_command", command="touch published #" + "x" * 5000))
+    check(r.get("isError") and not c.questions, r)
+
+
+@test("a cancelled call leaves no question behind in the client")
+def cancelled():
+    d = daemon()
+    c = Client(d, elicitation={})
+    s = c.open(rpc("tools/call", {"name": "run_command", "arguments": {"command": "touch published"}}, 500))
+    asked = None
+    for m in s.messages():
+        if m.get("method") == "elicitation/create":
+            asked = m["id"]
+            c.post(rpc("notifications/cancelled", {"requestId": 500}))
+            break
+    check(asked is not None, "asked")
+    s.close()
+    equal(result(c.call("run_command", command="ls"))["structuredContent"]["stdout"], "")
+
+
+main()
