@@ -1,8 +1,8 @@
 # A thin front for Meson. `make demo` shows the main job; `make check` runs every test.
 BUILD ?= build
 
-.PHONY: all demo run check check-containers check-guest check-mcp install bench soak fuzz asan \
-    clean deps-build deps-test deps-bench deps-guest
+.PHONY: all demo run check check-containers check-guest check-mcp check-audit-full install bench soak fuzz \
+    asan clean deps-build deps-test deps-bench deps-guest
 
 all: deps-build
 	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) >/dev/null
@@ -28,6 +28,10 @@ check-mcp: deps-test all
 # The OCI runtimes of the host; RUNTIMES is a list (default: crun runc gvisor).
 check-containers: deps-test all
 	@scripts/check-containers.sh $(BUILD)
+
+# Every bit, every line and every pair of lines of an exported audit: a minute or two.
+check-audit-full: deps-test all
+	@$(BUILD)/tests/unit/test-audit-flips full
 
 install: all
 	@meson install -C $(BUILD)

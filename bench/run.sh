@@ -119,6 +119,7 @@ pids=
 
 "$here/stream.sh" "$build" >"$work/stream"
 "$here/density.py" "$build" "${SANDBOXES:-1000}" >"$work/density"
+"$here/audit.sh" "$build" >"$work/audit"
 
 awk -F'\t' -v missing="$missing" '
     function row(name, value, op, want) {
@@ -140,6 +141,7 @@ awk -F'\t' -v missing="$missing" '
     FILENAME ~ /stream$/ && /^256 MiB/ { print }
     FILENAME ~ /stream$/ && /^ratio of/ { split($0, w, " "); stream = w[4] }
     FILENAME ~ /density$/ { density[$1] = $2 }
+    FILENAME ~ /audit$/ { audit[$1] = $2 }
     END {
         printf "%-44s %10s %10d a second\n", "bare server, 16 clients", "", median(rate["bare"])
         printf "%-44s %10s %10d a second\n", "POST exec, 16 clients", "", median(rate["exec"])
@@ -160,6 +162,8 @@ awk -F'\t' -v missing="$missing" '
         row("256 MiB through journal and WebSocket / pipe to cat (throughput)", stream, ">=", 0.4)
         row("create at 1,000 idle sandboxes / at 10", density["create_ratio"], "<=", 1.2)
         row("exec at 1,000 idle sandboxes / at 10", density["exec_ratio"], "<=", 1.2)
+        row("exec throughput with 16 clients, audit on / off", audit["audit_ratio"], ">=", 0.95)
+        row("records of an export verified, million a second", audit["verify_export"] / 1e6, ">=", 0.2)
         if (missing)
             print "not measured, because not installed or not working here:" missing
-    }' "$work/result" "$work/load" "$work/stream" "$work/density"
+    }' "$work/result" "$work/load" "$work/stream" "$work/density" "$work/audit"

@@ -195,6 +195,8 @@ bool audit_verify_line(struct audit_verifier *v, const char *line, size_t len)
     if (v->failed)
         return false;
     v->line++;
+    if (len > LINE_MAX_BYTES)
+        return wrong(v, "this line is too long for a record");
     if (!v->has_header)
         return verify_header(v, line, len);
     if (checkpoint_is_text(line, len)) {
