@@ -1,0 +1,174 @@
+#!/usr/bin/env python3
+"""The control plane is killed between decision and start, start and exit, exit and audit: the log never
+claims what did not happen and never lacks what did. A call leaves a mark in its sandbox's file system,
+so that the log can be held against what really ran."""
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
+from masd import *
+
+os.environ["ASAN_OPTIONS"] = "detect_leaks=0"
+BROKEN = (OSError, http.client.HTTPException)
+
+
+def again(d, method, path, body=None):
+    end = time.time() + 20
+    while True:
+        try:
+            return d.request(method, path, body, timeout=10)
+        except BROKEN:
+            if time.time() > end:
+                raise
+            time.sleep(0.02)
+
+
+def once(d, method, path, body=None):
+    try:
+        return d.request(method, path, body, timeout=20)
+    except BROKEN:
+        return None
+
+
+def generations(d):
+    with open(d.log_path, errors="replace") as f:
+        return f.read().count("control plane started")
+
+
+def audit(d, query=""):
+    a = again(d, "GET", "/v1/audit?limit=100000" + query)
+    equal(a.status, 200, a)
+    return [json.loads(x) for x in a.body.splitlines()]
+
+
+def calls_of(records):
+    """Kinds by call, in order."""
+    calls = {}
+    for r in records:
+        if "call" in r:
+            calls.setdefault(r["call"], []).append(r["kind"])
+    return calls
+
+
+def check_log(d, what):
+    """What is always true, and that all of it can be proved."""
+    records = audit(d)
+    equal([r["seq"] for r in records], list(range(1, len(records) + 1)), what)
+    for call, kinds in calls_of(records).items():
+        ends = [k for k in kinds if k in ("exited", "done", "interrupted")]
+        check(len(ends) <= 1 and kinds[0] in ("intent", "refusal", "decision"), (what, call, kinds))
+        if "started" in kinds:
+            check("intent" in kinds and kinds.index("intent") < kinds.index("started"), (what, kinds))
+    p = subprocess.run([SBX, "audit", "verify", "-addr", f"http://127.0.0.1:{d.port}"], stdout=subprocess.PIPE,
+                       text=True)
+    equal(p.returncode, 0, (what, p.stdout))
+    return records
+
+
+def last_call(records):
+    calls = calls_of([r for r in records if r.get("tool") == "exec" or r["kind"] != "intent"])
+    return list(calls.values())[-1] if calls else []
+
+
+def killed_in_sandbox(fault):
+    """One exec in a lasting sandbox, killed at the fault; the marks it left, and its records."""
+    with Daemon("--debug-endpoints", env={"MAS_FAULT": fault}) as d:
+        s = d.sandbox()
+        before = len(audit(d))
+        once(d, "POST", s.path + "/exec", {"command": ["sh", "-c", "echo ran >> /workspace/mark; exit 3"]})
+        wait_for(lambda: generations(d) >= 2, fault)
+        time.sleep(0.3)  # what still runs ends
+        a = again(d, "GET", s.path + "/files/content?path=/workspace/mark")
+        marks = a.body.decode().count("ran") if a.status == 200 else 0
+        records = check_log(d, fault)
+        calls = calls_of(records[before:])
+        execs = [k for c, k in calls.items()
+                 if any(r.get("call") == c and r["kind"] == "intent" and r.get("tool") == "exec" for r in records)]
+        # a call that was killed before its intent has no record at all
+        return marks, (execs[0] if execs else []), records
+
+
+@test("before the intent is written: nothing ran, nothing is claimed")
+def _():
+    # 1 is the start; the intent of the exec is the next that is written
+    marks, kinds, _ = killed_in_sandbox("audit.before-write:2")
+    equal((marks, kinds), (0, []))
+
+
+@test("after the intent, before the start: nothing ran, and the call is settled as interrupted")
+def _():
+    for fault in ("audit.written:2", "exec.before-spawn:1"):
+        marks, kinds, records = killed_in_sandbox(fault)
+        equal((marks, kinds), (0, ["intent", "interrupted"]), fault)
+        ended = [r for r in records if r["kind"] == "interrupted"]
+        equal(ended[0]["outcome"], "unknown", fault)
+
+
+@test("after the start, before the exit: it goes on, and its end is recorded once, as it was")
+def _():
+    for fault in ("exec.spawned:1", "audit.before-write:3", "audit.written:3"):
+        marks, kinds, records = killed_in_sandbox(fault)
+        equal(marks, 1, fault)
+        check(kinds[0] == "intent" and kinds[-1] == "exited" and kinds.count("exited") == 1, (fault, kinds))
+        check("started" in kinds, (fault, kinds))
+        end = [r for r in records if r["kind"] == "exited" and r["details"].get("exit_code") == 3]
+        equal(len(end), 1, fault)
+
+
+@test("after the exit, before and after its record: it is there, once")
+def _():
+    for fault in ("exit.received:1", "audit.before-write:4", "audit.written:4", "exit.told:1", "exit.before-row:1"):
+        marks, kinds, records = killed_in_sandbox(fault)
+        equal(marks, 1, fault)
+        equal(kinds.count("exited"), 1, (fault, kinds))
+        equal([r["details"]["exit_code"] for r in records if r["kind"] == "exited" and r.get("exec")][:1], [3], fault)
+
+
+@test("a one-shot that dies with the control plane is interrupted, whenever that was")
+def _():
+    for fault, started in (("audit.written:2", False), ("exec.spawned:1", None), ("audit.written:3", True)):
+        with Daemon("--debug-endpoints", env={"MAS_FAULT": fault}) as d:
+            once(d, "POST", "/v1/run", {"command": ["sleep", "5"]})
+            wait_for(lambda: generations(d) >= 2, fault)
+            records = check_log(d, fault)
+            kinds = [r["kind"] for r in records if "call" in r]
+            equal(kinds[-1], "interrupted", (fault, kinds))
+            check("exited" not in kinds, (fault, kinds))
+            if started is not None:
+                equal("started" in kinds, started, (fault, kinds))
+
+
+@test("killed while chaining, signing and storing a checkpoint: the chain goes on and can be proved")
+def _():
+    for fault in ("audit.chain:1", "audit.chain:2", "audit.signed:1", "audit.checkpoint-saved:1"):
+        with Daemon("--debug-endpoints", "--audit-checkpoint-interval", "50ms", env={"MAS_FAULT": fault}) as d:
+            for _ in range(3):
+                once(d, "POST", "/v1/run", {"command": ["true"]})
+                time.sleep(0.1)
+            wait_for(lambda: generations(d) >= 2, fault)
+            equal(again(d, "POST", "/v1/run", {"command": ["true"]}).status, 200)
+            records = check_log(d, fault)
+            equal([r["outcome"] for r in records if r["kind"] == "damage"], [], fault)
+
+
+@test("killed again and again under load: every answer has its records")
+def _():
+    with Daemon("--debug-endpoints", "--audit-checkpoint-interval", "20ms", "--control-restarts", "100") as d:
+        s = d.sandbox()
+        answered = 0
+        for round_ in range(6):
+            pid = again(d, "GET", "/v1/status").json["pid"]
+            for i in range(10):
+                a = once(d, "POST", s.path + "/exec", {"command": ["true"]})
+                answered += bool(a and a.status == 200)
+                if i == 4 + round_ % 3:
+                    os.kill(pid, signal.SIGKILL)
+        records = check_log(d, "load")
+        exited = sum(r["kind"] == "exited" for r in records)
+        check(exited >= answered, (exited, answered))
+        intents = [r["call"] for r in records if r["kind"] == "intent"]
+        ended = {r["call"] for r in records if r["kind"] in ("exited", "done", "interrupted")}
+        equal([c for c in intents if c not in ended], [], "open calls")
+
+
+main()
