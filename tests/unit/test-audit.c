@@ -182,7 +182,8 @@ static void test_kill(const char *what, bool torn)
     size_t n = count(&log, "intent", NULL), damage = count(&log, "damage", NULL);
     ok(n >= *acknowledged && n <= *acknowledged + 1, "%s: all %" PRIu64 " are there (%zu)", what,
        *acknowledged, n);
-    ok(!damage == !torn, "%s: torn lines are told of (%zu)", what, damage);
+    /* A kill may well cut a write in two. */
+    ok(torn ? damage >= 1 : damage <= 1, "%s: torn lines are told of (%zu)", what, damage);
     ok(audit_is_open(log.audit, "call-5"), "%s: an open call is known", what);
     audit_log_checkpoint(&log, CHECKPOINT_PERIODIC, NULL);
     snprintf(path, sizeof(path), "%s/state.db", log.dir);
