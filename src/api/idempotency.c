@@ -29,7 +29,7 @@ struct idempotency {
     unsigned char digest[32];
     char name[NAME_BYTES * 2 + 1];
     bool done;
-    int64_t expires_ns; /* real time, because it outlives us */
+    int64_t expires_ms; /* monotonic; its row has the real time, because that outlives us */
     int status;
     char *body;
     size_t len;
@@ -69,10 +69,10 @@ void idempotency_table_free(struct idempotency_table *t)
 
 static void expire(struct idempotency_table *t)
 {
-    int64_t now = clock_real_ns();
+    int64_t now = clock_mono_ms();
     while (!list_empty(&t->order)) {
         struct idempotency *e = container_of(t->order.next, struct idempotency, node);
-        if (e->expires_ns > now)
+        if (e->expires_ms > now)
             break;
         if (t->store)
             store_delete(t->store, STORE_IDEMPOTENCY, e->key, NULL, NULL);
@@ -209,7 +209,9 @@ static void load_row(void *data, const char *key, const char *body, size_t len)
         return;
     memcpy(&row, body, sizeof(row));
     struct idempotency *e = entry_new(t, key, row.digest);
-    e->expires_ns = row.expires_ns;
+    int64_t left_ms = (row.expires_ns - clock_real_ns()) / 1000000;
+    left_ms = left_ms > (int64_t)t->keep_ms ? (int64_t)t->keep_ms : left_ms;
+    e->expires_ms = clock_mono_ms() + left_ms;
     e->status = row.status;
     set_body(e, body + sizeof(row), len - sizeof(row));
     set_done(e);
@@ -273,13 +275,14 @@ void idempotency_finish(struct idempotency *e, int status, const char *body, siz
     struct finishing *f = new0(struct finishing);
     *f = (struct finishing){e, answer, req};
     e->status = status;
-    e->expires_ns = clock_real_ns() + (int64_t)t->keep_ms * 1000000;
+    e->expires_ms = clock_mono_ms() + (int64_t)t->keep_ms;
     set_body(e, body, len);
     if (!t->store || is_passing(status)) {
         on_recorded(f, NULL);
         return;
     }
-    struct row row = {.expires_ns = e->expires_ns, .status = status};
+    struct row row = {.expires_ns = clock_real_ns() + (int64_t)t->keep_ms * 1000000,
+                      .status = status};
     memcpy(row.digest, e->digest, sizeof(row.digest));
     _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(sizeof(row) + len);
     strbuf_append(&b, &row, sizeof(row));

@@ -25,9 +25,21 @@ int64_t clock_mono_ms(void)
     return clock_mono_ns() / 1000000;
 }
 
+static int64_t jump_ns, jump_at_ns;
+
+void clock_arm_jump(const char *text)
+{
+    long long seconds, after_ms;
+    if (!text || sscanf(text, "%lld:%lld", &seconds, &after_ms) != 2)
+        return;
+    jump_ns = seconds * NS_PER_SEC;
+    jump_at_ns = clock_mono_ns() + after_ms * 1000000;
+}
+
 int64_t clock_real_ns(void)
 {
-    return clock_ns(CLOCK_REALTIME);
+    int64_t now = clock_ns(CLOCK_REALTIME);
+    return jump_ns && clock_mono_ns() >= jump_at_ns ? now + jump_ns : now;
 }
 
 void clock_format_rfc3339(int64_t real_ns, char out[CLOCK_RFC3339_SIZE])

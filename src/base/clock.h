@@ -7,6 +7,9 @@
 int64_t clock_mono_ns(void);
 int64_t clock_mono_ms(void);
 int64_t clock_real_ns(void);
+/* For tests: "SECONDS:AFTER_MS". From then on the real clock of this process is that much ahead, as
+ * if somebody had set it. NULL is fine. */
+void clock_arm_jump(const char *text);
 
 #define CLOCK_RFC3339_SIZE 40
 /* "2026-01-02T03:04:05.123456789Z"; trailing zeros of the fraction are dropped as Go does. */

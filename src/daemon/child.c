@@ -86,7 +86,7 @@ static int arrange(const struct supervise_options *o, const struct child_control
 static char **child_environment(void)
 {
     static const char *const names[] = {"ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS",
-                                        "MAS_FAULT"};
+                                        "MAS_FAULT", "MAS_CLOCK_JUMP"};
     static char text[ELEMENTS(names)][512], *env[ELEMENTS(names) + 1];
     size_t n = 0;
     for (size_t i = 0; i < ELEMENTS(names); i++) {

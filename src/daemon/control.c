@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/clock.h"
 #include "base/fault.h"
 #include "base/fd.h"
 #include "base/log.h"
@@ -111,8 +112,10 @@ int control_stage(void)
         return CONTROL_EXIT_REFUSED;
     }
     setup_log(&c);
-    if (c.debug_endpoints)
+    if (c.debug_endpoints) {
         fault_arm(getenv("MAS_FAULT"), h.generation);
+        clock_arm_jump(getenv("MAS_CLOCK_JUMP"));
+    }
     if (drop(&h, &c, &err) < 0) {
         log_error("control plane cannot give up its privileges: %s", err.message);
         return CONTROL_EXIT_REFUSED;

@@ -11,6 +11,9 @@ static const char *const status_names[] = {"running", "canceling", "completed",
                                            "failed",  "canceled",  "timed_out"};
 static_assert(ELEMENTS(status_names) == _EXEC_STATUS_MAX, "a name per status");
 
+#define OVERDUE_MS     10000        /* a runner may be late by this much */
+#define TIMEOUT_MAX_MS (1ull << 53) /* longer is as good as none */
+
 /* --- references */
 
 struct exec *exec_ref(struct exec *e)
@@ -39,11 +42,17 @@ struct exec *exec_alloc(struct sandbox *sb)
     list_init(&e->drains);
     list_init(&e->node);
     list_init(&e->phase_node);
+    list_init(&e->timed_node);
     strbuf_init(&e->stdin_queue, sb->manager->options.max_stdin_queue);
     return e;
 }
 
 /* --- tables */
+
+int64_t exec_late_ms(const struct manager *m)
+{
+    return (int64_t)m->options.kill_grace_ms + m->options.drain_grace_ms + OVERDUE_MS;
+}
 
 /* Running ones keep their sandbox busy, finished ones wait for their retention. */
 void exec_enter_tables(struct exec *e)
@@ -63,6 +72,10 @@ void exec_enter_tables(struct exec *e)
         return;
     }
     list_append(&sb->running, &e->phase_node);
+    if (e->timeout_ms && e->timeout_ms < TIMEOUT_MAX_MS) {
+        e->overdue_ms = clock_mono_ms() + (int64_t)e->timeout_ms + exec_late_ms(m);
+        list_append(&m->timed, &e->timed_node);
+    }
     m->counts.execs_running++;
     sb->n_running++;
     owner_exec_started(sb);

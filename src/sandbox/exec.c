@@ -75,6 +75,7 @@ static void finish(struct exec *e)
     fault_point("exit.told");
     e->stdin_open = false;
     list_remove(&e->phase_node);
+    list_remove(&e->timed_node);
     m->counts.execs_running--;
     sb->n_running--;
     owner_exec_ended(sb);

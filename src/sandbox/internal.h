@@ -22,6 +22,7 @@ struct manager {
     struct map *owners;   /* struct owner_use of those who have anything */
     struct list all;      /* newest last */
     struct list idle;     /* longest idle first */
+    struct list timed;    /* running execs that have a timeout */
     struct list finished; /* execs whose retention runs, first to go first */
     struct list dirty;    /* sandboxes with frames that wait for company */
     struct loop_timer tick;
@@ -94,6 +95,7 @@ struct exec {
     uint32_t pid;
     uint64_t timeout_ms;
     int64_t started_ns, finished_ns, forget_at_ms;
+    int64_t overdue_ms; /* when its runner has certainly missed its timeout */
     struct journal *journal;
     struct exec_sink sink;
     bool has_sink;
@@ -114,12 +116,15 @@ struct exec {
     struct msg_exit exit;
     struct list waiters;
     struct list node;       /* in sandbox->execs */
+    struct list timed_node; /* in manager->timed */
     struct list phase_node; /* in sandbox->running, then manager->finished */
 };
 
 /* exec-table.c */
 struct exec *exec_alloc(struct sandbox *sb);
 void exec_enter_tables(struct exec *e);
+/* How long after its timeout a command's end may come. */
+int64_t exec_late_ms(const struct manager *m);
 /* Takes a finished exec out of its sandbox's tables; once is enough. */
 void exec_forget(struct exec *e);
 /* Forgets the oldest finished one where a sandbox remembers too many. */

@@ -74,9 +74,42 @@ int journal_open_files(struct journal *j)
     }
     j->fd = fd_steal(&data);
     j->index_fd = fd_steal(&index);
+    j->n_indexed = j->head.count + j->tail.count;
     strbuf_done(&j->memory);
     fault_point("journal.moved");
     return 0;
+}
+
+/* The gap's numbers take two records: how much it is, and where the streams go on after it. */
+static int write_kept(const struct journal *j, int fd)
+{
+    const struct record gap[2] = {
+        {.type = RECORD_GAP, .stream = 1, .pos = j->dropped_events, .offset = j->dropped_bytes},
+        {.type = RECORD_GAP, .stream = 2, .pos = j->dropped_end[0], .offset = j->dropped_end[1]},
+    };
+    int r = write_records(fd, &j->head);
+    if (r >= 0)
+        r = fd_write_all(fd, gap, sizeof(gap));
+    return r < 0 ? r : write_records(fd, &j->tail);
+}
+
+void journal_compact(struct journal *j)
+{
+    j->compact_due = false;
+    if (j->index_fd < 0 || !j->dropped_events)
+        return;
+    _cleanup_close_ int index = create_file(j, "new");
+    int r = index < 0 ? index : write_kept(j, index);
+    fault_point("journal.compacted");
+    if (r >= 0)
+        r = publish_index(j);
+    if (r < 0) {
+        log_warn("journal %s: its index cannot be written anew: %s", j->name, strerror(-r));
+        return;
+    }
+    fd_close(&j->index_fd);
+    j->index_fd = fd_steal(&index);
+    j->n_indexed = j->head.count + j->tail.count + 2;
 }
 
 void journal_remove_files(struct journal *j)
@@ -118,10 +151,17 @@ int journal_snapshot(const struct journal *j, struct strbuf *out)
 
 /* --- recovery */
 
+static bool type_is_known(uint8_t type)
+{
+    return type < _JOURNAL_TYPE_MAX || type == RECORD_GAP;
+}
+
 static bool record_is_sane(const struct journal *j, const struct record *rec, uint64_t n_bytes)
 {
     if (rec->type == JOURNAL_CUT)
         return true;
+    if (rec->type == RECORD_GAP)
+        return rec->stream == 1 || rec->stream == 2;
     if (rec->type >= _JOURNAL_TYPE_MAX || rec->pos > n_bytes || rec->len > n_bytes - rec->pos)
         return false;
     if (rec->type != JOURNAL_OUTPUT)
@@ -132,11 +172,38 @@ static bool record_is_sane(const struct journal *j, const struct record *rec, ui
 /* Where an earlier process had cut: what the marks say up to the first record that is no record. */
 static void find_cut(struct journal *j, const struct record *records, size_t n)
 {
-    for (size_t i = 0; i < n && records[i].type < _JOURNAL_TYPE_MAX; i++) {
-        if (records[i].type == JOURNAL_CUT && records[i].offset <= i) {
+    uint64_t events = 0; /* so far, those in a gap too */
+    for (size_t i = 0; i < n && type_is_known(records[i].type); i++) {
+        if (records[i].type == JOURNAL_CUT && records[i].offset <= events) {
             j->least_head = records[i].pos;
             j->least_first = records[i].offset;
         }
+        if (records[i].type == RECORD_GAP)
+            events += records[i].stream == 1 ? records[i].pos : 0;
+        else if (records[i].type != JOURNAL_CUT)
+            events++;
+    }
+}
+
+/* What was dropped before the index was written anew. Under smaller limits than then, the end of
+ * the head may have become a tail: it is before the gap, and goes with it. */
+static void replay_gap(struct journal *j, const struct record *rec)
+{
+    const uint64_t end[2] = {rec->pos, rec->offset};
+    j->cutting = true;
+    while (j->tail.count)
+        journal_drop_oldest(j);
+    if (rec->stream == 1) {
+        if (!j->dropped_events)
+            j->punched_pos = j->end_pos;
+        j->dropped_events += rec->pos;
+        j->dropped_bytes += rec->offset;
+        return;
+    }
+    for (size_t s = 0; s < 2; s++) {
+        j->dropped_end[s] = end[s];
+        if (end[s] > j->stream_end[s])
+            j->stream_end[s] = end[s];
     }
 }
 
@@ -147,7 +214,9 @@ static size_t replay(struct journal *j, const struct record *records, size_t n, 
     j->restoring = true;
     find_cut(j, records, n);
     for (; i < n && !j->ended && record_is_sane(j, &records[i], n_bytes); i++) {
-        if (records[i].type == JOURNAL_CUT)
+        if (records[i].type == RECORD_GAP)
+            replay_gap(j, &records[i]);
+        if (records[i].type == JOURNAL_CUT || records[i].type == RECORD_GAP)
             continue;
         journal_place(j, &records[i]);
         j->end_pos = records[i].pos + records[i].len;
@@ -184,7 +253,8 @@ static bool restore_files(struct journal *j)
         j->fd = fd_steal(&data);
         n = replay(j, records, n, data_size);
         off_t end = (off_t)(n * sizeof(*records));
-        good = ftruncate(index, end) == 0 && lseek(index, end, SEEK_SET) == end;
+        good = ftruncate(index, end) == 0;
+        j->n_indexed = n;
         j->index_fd = fd_steal(&index);
     }
     free(records);

@@ -18,6 +18,9 @@ struct record {
 };
 static_assert(sizeof(struct record) == 32, "records are written as they are");
 
+/* A record that is no event: numbers of what an index that was written anew leaves out. */
+#define RECORD_GAP 200
+
 struct records {
     struct record *items;
     size_t start, count, alloc; /* live ones are items[start .. start+count) */
@@ -41,9 +44,11 @@ struct journal {
     uint64_t least_head, least_first; /* while restoring: what an earlier process had dropped */
     char *name;                       /* of its files; NULL: need not survive */
     struct strbuf memory;
-    bool has_files; /* or may have */
-    int fd;         /* of the bytes; -1 while in memory */
-    int index_fd;   /* of the records; -1 while in memory, or without a name */
+    bool has_files;     /* or may have */
+    int fd;             /* of the bytes; -1 while in memory */
+    int index_fd;       /* of the records; -1 while in memory, or without a name */
+    uint64_t n_indexed; /* records in the index, marks included */
+    bool compact_due;
     uint64_t end_pos;
     uint64_t punched_pos; /* where the next hole starts */
     uint64_t stream_end[2];
@@ -51,18 +56,36 @@ struct journal {
     size_t carry_len[2];
     const char *fresh; /* the bytes from fresh_pos to the end, while readers are told of them */
     uint64_t fresh_pos;
-    bool ended, lost;
-    bool end_held; /* the last record is an end that nobody may see yet */
+    bool ended;
+    struct strbuf pending[2]; /* what the disk has refused so far */
+    uint64_t pending_lost;
+    bool said_stalled;
+    bool released;            /* its writer has ended: nothing waits for the disk any more */
+    bool gave_up;             /* something was lost, and is said to be */
+    struct list stalled_node; /* in options->stalled */
+    bool end_held;            /* the last record is an end that nobody may see yet */
     struct list readers;
 };
 
 #define JOURNAL_NAME_MAX 64
 
-/* journal.c: puts a record where the limits say, without writing anything. */
+/* More than a writer may send before it is acknowledged: see PROTO_WINDOW. */
+#define JOURNAL_PENDING_MAX (1024 * 1024)
+
+/* journal.c. journal_place() puts a record where the limits say, without writing anything. */
 void journal_place(struct journal *j, const struct record *rec);
+void journal_drop_oldest(struct journal *j); /* of the tail */
+bool journal_over_limit(const struct journal *j);
+int journal_space_append(struct journal *j, const char *data, size_t len);
+int journal_write_records(struct journal *j, const struct record *recs, size_t n);
+/* journal-read.c. */
 /* Bytes at a position: the journal's own while in memory, else read into scratch. */
 int journal_space_read(struct journal *j, uint64_t pos, size_t len, struct strbuf *scratch,
                        const char **ret);
 /* journal-file.c: moves what is in memory to files. 0, or -errno with the journal as it was. */
 int journal_open_files(struct journal *j);
 void journal_remove_files(struct journal *j);
+/* Writes the index anew, without the records of what was dropped, which would grow for ever. */
+void journal_compact(struct journal *j);
+/* journal-write.c: what the disk refuses of a writer that has ended is given up. */
+void journal_settle(struct journal *j);

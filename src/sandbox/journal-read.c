@@ -75,6 +75,8 @@ static int seek_event(const struct journal *j, struct journal_reader *r)
         if (r->next_seq > journal_last_seq(j))
             return 0;
         if (r->next_seq > j->head.count && r->next_seq < first_tail) {
+            if (!j->tail.count)
+                return 0; /* the gap ends where the next event is */
             if (j->dropped_end[0] > r->from[0] || j->dropped_end[1] > r->from[1])
                 return 2;
             r->next_seq = first_tail;
@@ -145,7 +147,7 @@ int journal_read(struct journal *j, struct journal_reader *r, struct journal_eve
 /* What a reader has seen must be the same after a restart. */
 void journal_subscribe(struct journal *j, struct journal_reader *r)
 {
-    if (j->name && j->fd < 0 && !j->lost && journal_open_files(j) < 0)
+    if (j->name && j->fd < 0 && journal_open_files(j) < 0)
         log_warn("the journal stays in memory: %s", strerror(errno));
     list_append(&j->readers, &r->node);
 }

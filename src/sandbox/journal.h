@@ -45,6 +45,7 @@ struct journal_options {
     uint64_t total_bytes;  /* counted by the journals themselves */
     uint64_t total_events; /* so are these */
     struct list blocked;   /* journals that wait for room; theirs too */
+    struct list stalled;   /* those that the disk refuses; theirs too */
 };
 
 /* Journals that share a limit beside the one on all: those of a sandbox. Outlives them. */
@@ -99,7 +100,12 @@ void journal_end(struct journal *j);
  * shown before journal_end(), which then adds none. */
 void journal_hold_end(struct journal *j);
 bool journal_ended(const struct journal *j);
+/* Its writer is to stop, because a limit is reached or the disk is full. */
 bool journal_blocked(const struct journal *j);
+bool journal_stalled(const struct journal *j); /* the latter */
+/* Tries again to write what the disk has refused; to be called now and then. */
+void journal_retry(struct journal *j);
+void journal_retry_all(struct journal_options *o);
 /* The writer has ended and only what it wrote before is to come: nothing blocks any more. */
 void journal_release(struct journal *j);
 /* on_room comes when a blocked journal has room again: others gave some back. */

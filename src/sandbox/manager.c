@@ -32,6 +32,33 @@ static void expire_execs(struct manager *m)
     }
 }
 
+/* Neither a paused sandbox nor a command whose output waits for room can be in time; once that is
+ * over they have as long as any other. */
+static bool may_be_late(const struct exec *e)
+{
+    const struct sandbox *sb = e->sandbox;
+    return sb->paused || sb->pausing || sb->state == SANDBOX_CREATING || exec_output_blocked(e);
+}
+
+/* Timeouts are the runner's: it keeps them while we are being started again. One that does not keep
+ * them is no runner any more. */
+static void expire_overdue(struct manager *m)
+{
+    int64_t now = clock_mono_ms();
+    list_for_each_safe(e, &m->timed, struct exec, timed_node)
+    {
+        int64_t least = now + exec_late_ms(m);
+        if (may_be_late(e) && e->overdue_ms < least)
+            e->overdue_ms = least;
+        if (e->overdue_ms > now)
+            continue;
+        log_error("a runner ignores a command's timeout sandbox=%s exec=%s", e->sandbox->id, e->id);
+        list_remove(&e->timed_node);
+        sandbox_break(e->sandbox, "its runner did not end a command in time");
+        return; /* the list may have changed: the rest next time */
+    }
+}
+
 static void expire_creating(struct manager *m)
 {
     int64_t limit = clock_mono_ms() - (int64_t)m->options.create_timeout_ms;
@@ -70,6 +97,8 @@ static void on_tick(void *data)
     expire_creating(m);
     expire_idle(m);
     expire_execs(m);
+    expire_overdue(m);
+    journal_retry_all(&m->options.journal);
     restore_sweep(m);
     flush_dirty(m);
 }
@@ -83,6 +112,7 @@ struct manager *manager_new(const struct manager_options *o)
     m->owners = map_new();
     list_init(&m->all);
     list_init(&m->idle);
+    list_init(&m->timed);
     list_init(&m->finished);
     list_init(&m->dirty);
     loop_timer_init(&m->tick, o->loop, on_tick, m);

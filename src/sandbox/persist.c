@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "sandbox/internal.h"
 
 #define ROW_MAX      (4 * 1024 * 1024)
@@ -121,6 +122,33 @@ int persist_spec_parse(const json_t *obj, struct spec *ret, struct error *err)
     return 0;
 }
 
+/* --- rows that cannot be written */
+
+struct refusal {
+    store_done_fn on_durable;
+    void *data;
+};
+
+static void on_refused(void *data)
+{
+    struct refusal r = *(struct refusal *)data;
+    struct error err = {0};
+    free(data);
+    error_set(&err, ERROR_TOO_LARGE, 0, "its record would be over %d MiB", ROW_MAX >> 20);
+    r.on_durable(r.data, &err);
+}
+
+static void refuse_row(const struct manager *m, const char *id, store_done_fn on_durable,
+                       void *data)
+{
+    log_error("a record is too large to be written id=%s", id);
+    if (!on_durable)
+        return;
+    struct refusal *r = new0(struct refusal);
+    *r = (struct refusal){on_durable, data};
+    loop_defer(m->options.loop, on_refused, r);
+}
+
 /* --- sandboxes */
 
 void persist_sandbox(struct sandbox *sb, store_done_fn on_durable, void *data)
@@ -134,7 +162,10 @@ void persist_sandbox(struct sandbox *sb, store_done_fn on_durable, void *data)
         json_object_set_new(o, "paused", json_true());
     if (sb->state == SANDBOX_CRASHED)
         json_object_set_new(o, "failure", json_message(sb->failure.message));
-    json_format(o, &b);
+    if (json_format(o, &b) < 0) {
+        refuse_row(sb->manager, sb->id, on_durable, data);
+        return;
+    }
     store_put(sb->manager->options.store, STORE_SANDBOX, sb->id, b.data, b.len, on_durable, data);
 }
 
@@ -195,12 +226,18 @@ void persist_exec(struct exec *e, store_done_fn on_durable, void *data)
         set_result(o, e);
     else if (e->result.status == EXEC_CANCELING)
         json_object_set_new(o, "canceling", json_true());
-    json_format(o, &text);
+    int r = json_format(o, &text);
     uint32_t len = (uint32_t)text.len;
-    strbuf_append(&row, &len, sizeof(len));
-    strbuf_append(&row, text.data, text.len);
-    if (e->journal)
-        journal_snapshot(e->journal, &row);
+    if (r >= 0)
+        r = strbuf_append(&row, &len, sizeof(len));
+    if (r >= 0)
+        r = strbuf_append(&row, text.data, text.len);
+    if (r >= 0 && e->journal)
+        r = journal_snapshot(e->journal, &row);
+    if (r < 0) {
+        refuse_row(e->sandbox->manager, e->id, on_durable, data);
+        return;
+    }
     e->has_row = true;
     /* The end of an exec is the runner's to remember until it is on record. */
     (exec_is_done(e) ? store_put_soon : store_put)(e->sandbox->manager->options.store, STORE_EXEC,

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The control plane is killed at each step of create, exec, output, exit, forget, delete and commit,
 by name (src/base/fault.h); and the state directory fills up, is read-only, is locked."""
+import datetime
 import os
 import sqlite3
 import sys
@@ -414,6 +415,84 @@ def _():
         d.stop()
         unmount(d)
         d.__exit__()
+
+
+@test("full disk under a command that prints: it waits, and no byte is missing when there is room again")
+def _():
+    d = mounted("6m")
+    try:
+        d.start()
+        sb = d.sandbox()
+        a = d.post(sb.path + "/exec", {"command": ["sh", "-c", "sleep 1; seq 1 250000; exit 5"], "async": True})
+        path = f"{sb.path}/execs/{a.json['exec_id']}"
+        time.sleep(0.3)
+        fill(d)
+        wait_for(lambda: d.get(path).json.get("output_blocked"), "output_blocked")
+        time.sleep(1.5)
+        equal(d.get(path).json["status"], "running")
+        equal(d.get("/healthz").status, 200)
+        os.unlink(d.dir + "/state/ballast")
+        check_exec(d, sb.id, a.json["exec_id"], 5, "".join(f"{i}\n" for i in range(1, 250001)))
+        a = d.post(sb.path + "/exec", {"command": ["sh", "-c", "sleep 1; seq 1 250000"], "async": True,
+                                       "timeout_ms": 3000})
+        path = f"{sb.path}/execs/{a.json['exec_id']}"
+        time.sleep(0.3)
+        fill(d)
+        wait_for(lambda: d.get(path).json["status"] == "timed_out", "its end", 20)
+        events = events_of(d, path)
+        check("cut" in [v["type"] for v in events], "what could not be written is said to be missing")
+        equal(events[-1]["type"], "exit")
+        os.unlink(d.dir + "/state/ballast")
+        check_works(d)
+    finally:
+        d.stop()
+        unmount(d)
+        d.__exit__()
+
+
+@test("the wall clock jumps: timeouts, idle times, retention and idempotency keys do not")
+def _():
+    for jump in (7200, -7200):
+        with Daemon("--debug-endpoints", "--idle-ttl", "60s", env={"MAS_CLOCK_JUMP": f"{jump}:1500"}) as d:
+            began = time.time()
+            sb = d.sandbox()
+            done = sb.sh("echo kept")
+            a = d.post(sb.path + "/exec", {"command": ["sleep", "60"], "async": True, "timeout_ms": 4000})
+            path = f"{sb.path}/execs/{a.json['exec_id']}"
+            key = {"Idempotency-Key": "clock"}
+            first = d.request("POST", "/v1/sandboxes", {}, headers=key)
+            equal(first.status, 201, first)
+            time.sleep(max(0, began + 2.6 - time.time()))
+            equal(d.get(sb.path).status, 200, "not idle for two hours")
+            if time.time() - began < 3.5:
+                equal(d.get(path).json["status"], "running", "it has time left")
+            wait_for(lambda: d.get(path).json["status"] == "timed_out", "the timeout")
+            equal(d.get(f"{sb.path}/execs/{done['exec_id']}").json["exit_code"], 0, "retention")
+            second = d.request("POST", "/v1/sandboxes", {}, headers=key)
+            equal((second.status, second.json["id"]), (201, first.json["id"]), "the key's first answer")
+            check(abs(time.time() + jump - created(d, sb.sh("echo shifted"), sb)) < 60, "the clock did jump")
+
+
+def created(d, result, sb):
+    """When an exec began, as the daemon's clock says."""
+    text = d.get(f"{sb.path}/execs/{result['exec_id']}").json["started_at"]
+    return datetime.datetime.fromisoformat(text[:19] + "+00:00").timestamp()
+
+
+@test("a runner that keeps no timeout is given up")
+def _():
+    with Daemon("--debug-endpoints", config="kill_grace: 100ms\n") as d:
+        sb = d.sandbox()
+        a = d.post(sb.path + "/exec", {"command": ["sleep", "60"], "async": True, "timeout_ms": 500})
+        path = f"{sb.path}/execs/{a.json['exec_id']}"
+        warden = d.get("/v1/status").json["warden_pid"]
+        with open(f"/proc/{warden}/task/{warden}/children") as f:
+            runners = [p for p in f.read().split() if b"--pid1" in open(f"/proc/{p}/cmdline", "rb").read()]
+        for pid in runners:
+            os.kill(int(pid), signal.SIGSTOP)
+        wait_for(lambda: d.get(path).json["status"] == "failed", "its end", 30)
+        check("in time" in d.get(path).json["error"], d.get(path).json)
+        equal(again(d, "DELETE", sb.path).status, 200)
 
 
 @test("a read-only state directory: it does not start and says why")

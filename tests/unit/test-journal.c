@@ -3,7 +3,9 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -345,6 +347,133 @@ static void test_holes(void)
     free(index);
 }
 
+/* A process died here: the files are what they were, and are read by the next. */
+static struct journal *successor(struct journal *j, const char *name)
+{
+    char dat[64], idx[64];
+    size_t n_data, n_index;
+    snprintf(dat, sizeof(dat), "%s.dat", name);
+    snprintf(idx, sizeof(idx), "%s.idx", name);
+    char *data = slurp(dat, &n_data), *index = slurp(idx, &n_index);
+    journal_free(j);
+    spill(dat, data, n_data);
+    spill(idx, index, n_index);
+    free(data);
+    free(index);
+    return journal_restore(&options, name, NULL, false, NULL, 0);
+}
+
+/* Numbers, offsets and bytes of all that is kept, as one sum. */
+static uint64_t fingerprint(struct journal *j)
+{
+    struct strbuf scratch = STRBUF_INIT(1 << 20);
+    struct journal_reader r = {0};
+    struct journal_event ev;
+    uint64_t sum = 0;
+    while (journal_read(j, &r, &ev, &scratch) > 0) {
+        sum = sum * 31 + ev.seq + ev.offset * 7 + ev.dropped_bytes * 3 + ev.dropped_events;
+        for (size_t i = 0; i < ev.len; i++)
+            sum = sum * 33 + (unsigned char)ev.data[i];
+    }
+    strbuf_done(&scratch);
+    return sum;
+}
+
+static void put_numbers(struct journal *j, int from, int to)
+{
+    char line[64];
+    for (int i = from; i < to; i++) {
+        snprintf(line, sizeof(line), "%d", i);
+        put(j, (uint8_t)(1 + i % 7 / 6), line);
+    }
+}
+
+/* Endless output must not make an endless index. */
+static void test_compact(void)
+{
+    struct stat st;
+    set_options(1 << 12, 1 << 18);
+    struct journal *j = journal_new(&options, "long", NULL, false);
+    journal_start(j);
+    put_numbers(j, 0, 200000);
+    int found = fstatat(options.dir_fd, "long.idx", &st, 0);
+    ok(found == 0 && st.st_size < 40000 * RECORD_SIZE,
+       "200,000 events leave an index of %lld bytes", (long long)st.st_size);
+    uint64_t last = journal_last_seq(j), end = journal_stream_end(j, 1), sum = fingerprint(j);
+    j = successor(j, "long");
+    ok(journal_last_seq(j) == last && journal_stream_end(j, 1) == end && fingerprint(j) == sum,
+       "which says all that it said before");
+    put_numbers(j, 200000, 260000);
+    sum = fingerprint(j);
+    last = journal_last_seq(j);
+    j = successor(j, "long");
+    ok(last == 260001 && journal_last_seq(j) == last && fingerprint(j) == sum,
+       "it goes on, and is read back again");
+    options.limit_bytes = 1 << 16;
+    j = successor(j, "long");
+    ok(journal_last_seq(j) == last, "numbers stay under a smaller limit");
+    journal_free(j);
+}
+
+static void limit_files(rlim_t bytes)
+{
+    struct rlimit limit = {bytes, RLIM_INFINITY};
+    setrlimit(RLIMIT_FSIZE, &limit);
+}
+
+static void on_disk_room(void *data)
+{
+    ++*(int *)data;
+}
+
+/* The limit on the size of files stands for a full disk. */
+static void test_stall(void)
+{
+    static char piece[10000];
+    int rooms = 0;
+    struct strbuf out = STRBUF_INIT(1 << 20);
+    uint64_t omitted;
+    size_t gap;
+    signal(SIGXFSZ, SIG_IGN);
+    set_options(1 << 12, 1 << 20);
+    for (size_t i = 0; i < sizeof(piece); i++)
+        piece[i] = (char)('a' + i % 26);
+    struct journal *j = journal_new(&options, "full", NULL, false);
+    journal_on_room(j, on_disk_room, &rooms);
+    journal_start(j);
+    journal_append(j, 1, piece, sizeof(piece));
+    limit_files(12000);
+    journal_append(j, 1, piece, sizeof(piece));
+    put(j, 2, "err");
+    ok(journal_stalled(j) && journal_blocked(j) && journal_durable_end(j, 1) == sizeof(piece) &&
+           journal_durable_end(j, 2) == 0,
+       "a full disk: what is not written is not acknowledged");
+    journal_retry_all(&options);
+    ok(journal_stalled(j) && rooms == 0, "it waits");
+    limit_files(RLIM_INFINITY);
+    journal_retry_all(&options);
+    ok(!journal_stalled(j) && rooms == 1 && journal_durable_end(j, 1) == 2 * sizeof(piece) &&
+           journal_durable_end(j, 2) == 3,
+       "and goes on when there is room");
+    uint64_t sum = fingerprint(j);
+    j = successor(j, "full");
+    journal_collect(j, 1, 1 << 20, &out, &omitted, &gap);
+    ok(fingerprint(j) == sum && out.len == 2 * sizeof(piece) && omitted == 0 &&
+           !memcmp(out.data, piece, sizeof(piece)) &&
+           !memcmp(out.data + sizeof(piece), piece, sizeof(piece)),
+       "no byte is missing, also for a successor");
+    limit_files(20100);
+    journal_append(j, 1, piece, 5000);
+    journal_end(j);
+    limit_files(RLIM_INFINITY);
+    struct journal_reader r = {.next_seq = journal_last_seq(j) - 1};
+    ok(sees(j, r, 0, "C5000 X"),
+       "the end of a command that could not be written is said to be cut");
+    strbuf_done(&out);
+    journal_free(j);
+    ok(options.total_bytes == 0 && options.total_events == 0, "nothing is counted twice");
+}
+
 static void test_group(void)
 {
     set_options(1 << 16, 1 << 20);
@@ -433,6 +562,8 @@ int main(void)
     test_torn();
     test_truncate();
     test_holes();
+    test_compact();
+    test_stall();
     test_group();
     test_many_events();
     test_block();

@@ -1,0 +1,291 @@
+/* Writing a journal: bytes become events, characters whole, each event's bytes before its record.
+ *
+ * Where the disk refuses, nothing is lost: the journal stalls. What comes then waits in memory (at
+ * most what the writer may send unacknowledged), nothing more is acknowledged, so the command waits
+ * in write(), and journal_retry() goes on where it stopped. Only a command that has ended meanwhile
+ * cannot wait: its stream then says with a cut what is missing. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/log.h"
+#include "base/utf8.h"
+#include "sandbox/journal-internal.h"
+
+#define JOURNAL_BATCH 8 /* events written in one go */
+
+/* Bytes first, then the records that make them count. */
+static int write_events(struct journal *j, const struct record *recs, size_t n, const char *data,
+                        size_t len)
+{
+    uint64_t before = j->end_pos;
+    int r = len ? journal_space_append(j, data, len) : 0;
+    fault_point("journal.before-record");
+    if (r >= 0)
+        r = journal_write_records(j, recs, n);
+    fault_point("journal.recorded");
+    if (r < 0 && j->fd >= 0)
+        j->end_pos = before;
+    return r;
+}
+
+static void stall(struct journal *j, int error)
+{
+    if (!j->said_stalled)
+        log_error("a journal cannot be written, its command waits: %s", strerror(-error));
+    j->said_stalled = true;
+    list_remove(&j->stalled_node);
+    list_append(&j->options->stalled, &j->stalled_node);
+}
+
+bool journal_stalled(const struct journal *j)
+{
+    return !list_empty(&j->stalled_node);
+}
+
+static int place_events(struct journal *j, struct record *recs, size_t n, const char *data,
+                        size_t len)
+{
+    int r = write_events(j, recs, n, data, len);
+    if (r < 0)
+        return r;
+    for (size_t i = 0; i < n; i++)
+        journal_place(j, &recs[i]);
+    if (len) {
+        j->fresh = data;
+        j->fresh_pos = recs[0].pos;
+    }
+    return 0;
+}
+
+/* An event without bytes. The last one is known even where it cannot be written: the exec's row has
+ * it too. */
+static int push(struct journal *j, enum journal_type type)
+{
+    struct record rec = {.pos = j->end_pos, .time_ns = clock_real_ns(), .type = (uint8_t)type};
+    int r = place_events(j, &rec, 1, NULL, 0);
+    if (r < 0 && type == JOURNAL_EXIT)
+        journal_place(j, &rec);
+    return r;
+}
+
+/* As many events of at most JOURNAL_EVENT_MAX as one go takes; returns the bytes they hold. */
+static size_t cut_events(const struct journal *j, uint8_t stream, const char *data, size_t len,
+                         struct record recs[JOURNAL_BATCH], size_t *ret_n)
+{
+    int64_t now = clock_real_ns();
+    size_t n = 0, done = 0;
+    while (done < len && n < JOURNAL_BATCH) {
+        size_t piece = len - done;
+        if (piece > JOURNAL_EVENT_MAX)
+            piece = JOURNAL_EVENT_MAX - utf8_incomplete_suffix(data + done, JOURNAL_EVENT_MAX);
+        recs[n++] = (struct record){.pos = j->end_pos + done,
+                                    .time_ns = now,
+                                    .offset = j->stream_end[stream - 1] + done,
+                                    .len = (uint32_t)piece,
+                                    .type = JOURNAL_OUTPUT,
+                                    .stream = stream};
+        done += piece;
+    }
+    *ret_n = n;
+    return done;
+}
+
+/* Returns how many bytes are events now: fewer than len when the journal has stalled. */
+static size_t push_output(struct journal *j, uint8_t stream, const char *data, size_t len)
+{
+    struct record recs[JOURNAL_BATCH];
+    size_t used = 0;
+    while (used < len) {
+        size_t n, done = cut_events(j, stream, data + used, len - used, recs, &n);
+        int r = place_events(j, recs, n, data + used, done);
+        if (r < 0) {
+            stall(j, r);
+            break;
+        }
+        used += done;
+    }
+    return used;
+}
+
+static void check_blocked(struct journal *j)
+{
+    if (!j->block || j->ended || journal_blocked(j) || !journal_over_limit(j))
+        return;
+    if (!j->said_blocked)
+        j->said_blocked = push(j, JOURNAL_BLOCKED) >= 0;
+    list_append(&j->options->blocked, &j->blocked_node);
+}
+
+static void notify(struct journal *j)
+{
+    list_for_each_safe(r, &j->readers, struct journal_reader, node) r->on_ready(r);
+    j->fresh = NULL;
+}
+
+void journal_start(struct journal *j)
+{
+    push(j, JOURNAL_START);
+    notify(j);
+}
+
+/* Takes from data what completes the carried bytes; returns how much of data is used up. */
+static size_t complete_carry(struct journal *j, uint8_t stream, const char *data, size_t len)
+{
+    char *carry = j->carry[stream - 1];
+    size_t *n = &j->carry_len[stream - 1], used = 0;
+    while (*n && used < len && utf8_incomplete_suffix(carry, *n) == *n) {
+        if (((unsigned char)data[used] & 0xc0) != 0x80)
+            break;
+        carry[(*n)++] = data[used++];
+    }
+    bool whole = *n && (used < len || utf8_incomplete_suffix(carry, *n) != *n);
+    if (whole && push_output(j, stream, carry, *n) == *n) {
+        j->fresh = NULL; /* the carry is about to be used again */
+        *n = 0;
+    }
+    return used;
+}
+
+/* Returns how much of it is used up; the journal has stalled when that is not all. */
+static size_t append_now(struct journal *j, uint8_t stream, const char *data, size_t len)
+{
+    size_t used = complete_carry(j, stream, data, len);
+    if (j->carry_len[stream - 1] || used == len)
+        return used;
+    size_t hold = utf8_incomplete_suffix(data + used, len - used);
+    used += push_output(j, stream, data + used, len - used - hold);
+    if (used != len - hold)
+        return used;
+    memcpy(j->carry[stream - 1], data + used, hold);
+    j->carry_len[stream - 1] = hold;
+    return len;
+}
+
+static void give_up(struct journal *j);
+
+void journal_settle(struct journal *j)
+{
+    if (!j->released)
+        return;
+    journal_retry(j);
+    if (journal_stalled(j))
+        give_up(j);
+}
+
+void journal_append(struct journal *j, uint8_t stream, const char *data, size_t len)
+{
+    size_t used = journal_stalled(j) ? 0 : append_now(j, stream, data, len);
+    if (used < len && strbuf_append(&j->pending[stream - 1], data + used, len - used) < 0)
+        j->pending_lost += len - used;
+    journal_settle(j);
+    check_blocked(j);
+    notify(j);
+}
+
+void journal_retry(struct journal *j)
+{
+    if (!journal_stalled(j))
+        return;
+    list_remove(&j->stalled_node);
+    for (uint8_t s = 1; s <= 2 && !journal_stalled(j); s++) {
+        struct strbuf *b = &j->pending[s - 1];
+        size_t used = append_now(j, s, b->data ? b->data : "", b->len);
+        j->fresh = NULL; /* it lies in what is about to be moved */
+        strbuf_consume(b, used);
+        if (!b->len)
+            strbuf_done(b);
+    }
+    j->said_stalled &= journal_stalled(j);
+    check_blocked(j);
+    notify(j);
+    if (!journal_blocked(j) && j->on_room)
+        j->on_room(j->room_data);
+}
+
+void journal_retry_all(struct journal_options *o)
+{
+    struct list *last = o->stalled.prev;
+    while (o->stalled.next && !list_empty(&o->stalled)) {
+        struct list *node = o->stalled.next;
+        bool was_last = node == last;
+        journal_retry(container_of(node, struct journal, stalled_node));
+        if (was_last)
+            break;
+    }
+}
+
+/* What could not be written of a command that has ended is a part of the gap, like what is dropped
+ * over a limit: the stream says so. */
+static void give_up(struct journal *j)
+{
+    log_error("output of a command is lost, because its journal cannot be written");
+    list_remove(&j->stalled_node);
+    j->cutting = true;
+    while (j->tail.count)
+        journal_drop_oldest(j);
+    for (uint8_t s = 1; s <= 2; s++) {
+        uint64_t lost = j->carry_len[s - 1] + j->pending[s - 1].len;
+        j->dropped_bytes += lost;
+        j->dropped_events += lost > 0;
+        j->stream_end[s - 1] += lost;
+        if (lost)
+            j->dropped_end[s - 1] = j->stream_end[s - 1];
+        j->carry_len[s - 1] = 0;
+        strbuf_done(&j->pending[s - 1]);
+    }
+    j->dropped_bytes += j->pending_lost;
+    j->pending_lost = 0;
+    j->gave_up = true;
+}
+
+void journal_end(struct journal *j)
+{
+    if (j->end_held) {
+        j->end_held = false;
+        j->ended = true;
+        notify(j);
+        return;
+    }
+    j->released = true;
+    journal_settle(j);
+    for (uint8_t s = 1; s <= 2 && !journal_stalled(j); s++) {
+        size_t n = j->carry_len[s - 1];
+        if (n && push_output(j, s, j->carry[s - 1], n) == n)
+            j->carry_len[s - 1] = 0;
+    }
+    journal_settle(j);
+    list_remove(&j->blocked_node);
+    push(j, JOURNAL_EXIT);
+    j->ended = true;
+    notify(j);
+}
+
+void journal_hold_end(struct journal *j)
+{
+    j->end_held = j->ended;
+    j->ended = false;
+}
+
+bool journal_ended(const struct journal *j)
+{
+    return j->ended;
+}
+
+uint64_t journal_stream_end(const struct journal *j, uint8_t stream)
+{
+    return j->stream_end[stream - 1];
+}
+
+uint64_t journal_durable_end(const struct journal *j, uint8_t stream)
+{
+    if (!j->name || j->gave_up)
+        return j->stream_end[stream - 1] + j->carry_len[stream - 1];
+    return j->index_fd >= 0 ? j->stream_end[stream - 1] : 0;
+}
+
+uint64_t journal_last_seq(const struct journal *j)
+{
+    return j->head.count + j->dropped_events + j->tail.count - (j->end_held ? 1 : 0);
+}
