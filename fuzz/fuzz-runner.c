@@ -195,7 +195,8 @@ static void on_always(struct watch *w, uint32_t ready)
 static void set_up(void)
 {
     static bool once;
-    struct runner_config config = {.conn_fd = -1, .channel_fd = -1, .vsock_port = -1};
+    struct runner_config config = {
+        .conn_fd = -1, .channel_fd = -1, .filter_fd = -1, .vsock_port = -1};
     if (!once) {
         log_setup("fuzz-runner", LOG_ERROR, false);
         memset(children, -1, sizeof(children));

@@ -18,6 +18,7 @@ static const char usage[] =
     "options: --workdir DIR          where commands start\n"
     "         --shared-uid           commands keep the runner's user, behind Landlock\n"
     "         --connect PATH         connect to a unix socket, and again when that ends\n"
+    "         --filter-fd N          apply the system call filter in this file first\n"
     "         --gateway-socket PATH  offer the way to the gateway here\n"
     "         --help, --version\n";
 
@@ -33,6 +34,7 @@ enum option_id {
     OPT_PORT,
     OPT_UNIX,
     OPT_CONNECT,
+    OPT_FILTER,
     OPT_HELP,
     OPT_VERSION,
 };
@@ -49,6 +51,7 @@ static const struct option options[] = {
     {"port", required_argument, NULL, OPT_PORT},
     {"unix", required_argument, NULL, OPT_UNIX},
     {"connect", required_argument, NULL, OPT_CONNECT},
+    {"filter-fd", required_argument, NULL, OPT_FILTER},
     {"help", no_argument, NULL, OPT_HELP},
     {"version", no_argument, NULL, OPT_VERSION},
     {NULL, 0, NULL, 0},
@@ -106,6 +109,9 @@ static void apply(struct runner_config *c, int id, const char *value)
     case OPT_UNIX:
         c->unix_path = value;
         break;
+    case OPT_FILTER:
+        c->filter_fd = (int)number(value, INT_MAX);
+        break;
     case OPT_CONNECT: /* in place of the descriptors that --pid1 means */
         c->connect_path = value;
         c->conn_fd = c->channel_fd = -1;
@@ -123,7 +129,7 @@ static void apply(struct runner_config *c, int id, const char *value)
 
 static struct runner_config parse_options(int argc, char **argv)
 {
-    struct runner_config c = {.conn_fd = -1, .channel_fd = -1, .vsock_port = -1};
+    struct runner_config c = {.conn_fd = -1, .channel_fd = -1, .filter_fd = -1, .vsock_port = -1};
     opterr = 0;
     for (int id; (id = getopt_long_only(argc, argv, "", options, NULL)) >= 0;)
         apply(&c, id, optarg);

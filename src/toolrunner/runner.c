@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "toolrunner/descendants.h"
 #include "toolrunner/exec.h"
+#include "toolrunner/filter.h"
 #include "toolrunner/landlock.h"
 
 #define SIGNALS_A_READ 8
@@ -165,7 +166,7 @@ static int runner_protect(struct runner *r)
         return -errno;
     if (!r->config.pid1)
         prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-    return 0;
+    return r->config.filter_fd >= 0 ? filter_apply(r->config.filter_fd) : 0;
 }
 
 static void runner_set_identity(struct runner *r)

@@ -35,6 +35,7 @@ struct runner_config {
     const char *connect_path;   /* connect here, again and again; NULL: do not */
     const char *unix_path;      /* listen here instead of a vsock port */
     int conn_fd;                /* the first connection, or -1 */
+    int filter_fd;              /* the warden's system call filter, or -1 */
     int channel_fd;             /* where later ones come from, or -1 */
     int64_t vsock_port;         /* -1: do not listen */
 };

@@ -206,15 +206,23 @@ int mount_disk_give(uid_t tool_id)
     return 0;
 }
 
+const struct disk_part *mount_find_part(const char *target, const char **ret_rest)
+{
+    for (size_t k = 0; k < ELEMENTS(disk_parts); k++) {
+        if (!is_below(target, disk_parts[k].target))
+            continue;
+        *ret_rest = target + strlen(disk_parts[k].target);
+        return &disk_parts[k];
+    }
+    return NULL;
+}
+
 bool mount_targets_need_root(const char *const *targets, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        bool on_disk = false;
-        for (size_t k = 0; k < ELEMENTS(disk_parts); k++)
-            on_disk = on_disk || is_below(targets[i], disk_parts[k].target);
-        if (!on_disk)
+    const char *rest;
+    for (size_t i = 0; i < n; i++)
+        if (!mount_find_part(targets[i], &rest))
             return true;
-    }
     return false;
 }
 
@@ -293,10 +301,9 @@ int mount_seal_root(void)
                : 0;
 }
 
-/* Makes the target's missing directories; what is there must be a directory, not a link. */
-static int make_target(const char *target, uid_t owner)
+int mount_make_target(const char *root, const char *target, uid_t owner)
 {
-    _cleanup_close_ int at = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    _cleanup_close_ int at = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
     char path[PLAN_PATH_SIZE];
     char *save = NULL;
     snprintf(path, sizeof(path), "%s", target);
@@ -318,7 +325,7 @@ static int make_target(const char *target, uid_t owner)
 
 int mount_attach(int tree_fd, const char *target, uid_t owner)
 {
-    _cleanup_close_ int at = make_target(target, owner);
+    _cleanup_close_ int at = mount_make_target("/", target, owner);
     if (at < 0)
         return at;
     return move_mount(tree_fd, "", at, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0

@@ -63,5 +63,10 @@ int mount_own_root(void);
 int mount_fill_root(const char *from, const char *at, int root_fd);
 #define MOUNT_OWN_ROOT_OPTIONS "size=1m,nr_inodes=1k,mode=0755"
 int mount_seal_root(void);
+/* Makes the target's missing directories below root (owned by owner) and opens the last; what is
+ * there must be a directory, not a link. A descriptor or -errno. */
+int mount_make_target(const char *root, const char *target, uid_t owner);
+/* The part of the disk that a path is in, and the rest of the path; NULL when in none. */
+const struct disk_part *mount_find_part(const char *target, const char **ret_rest);
 /* Attaches a detached mount, making directories where needed (owned by the tool). */
 int mount_attach(int tree_fd, const char *target, uid_t owner);

@@ -53,9 +53,13 @@ static json_t *rlimits(const struct child_order *o)
 
 static json_t *process(const struct oci_config *c)
 {
-    const char *argv[CHILD_ARGS_MAX + 3] = {NULL};
+    const char *argv[CHILD_ARGS_MAX + 5] = {NULL};
     size_t n = child_runner_args(c->order, false, argv);
     argv[0] = ROOT_RUNNER_PATH;
+    if (!oci_flavour(c->backend)->own_kernel) {
+        argv[n++] = "--filter-fd";
+        argv[n++] = OCI_FILTER_FD_TEXT;
+    }
     if (oci_flavour(c->backend)->dials) {
         argv[n++] = "--connect";
         argv[n++] = OCI_LINK_INSIDE "/" OCI_LINK_NAME;

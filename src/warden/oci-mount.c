@@ -126,9 +126,26 @@ int oci_mount_root(const struct child_order *o)
     return r < 0 || !oci_flavour((enum oci_backend)o->backend)->own_kernel ? r : clear_flags();
 }
 
-int oci_mount_host_dirs(const struct child_order *o, const int *mount_fds)
+/* Made here and not by the runtime, which would follow links and own what it makes. */
+static int make_target(const char *target, uint32_t tool_id)
+{
+    char base[64];
+    const char *rest = target;
+    const struct disk_part *part = mount_find_part(target, &rest);
+    snprintf(base, sizeof(base), "%s%s%s", part ? OCI_DISK : OCI_ROOTFS, part ? "/" : "",
+             part ? part->name : "");
+    int fd = mount_make_target(base, rest, tool_id);
+    if (fd < 0)
+        return fd;
+    close(fd);
+    return 0;
+}
+
+int oci_mount_host_dirs(const struct child_order *o, const int *mount_fds, uint32_t tool_id)
 {
     int r = 0;
+    for (uint32_t i = 0; r == 0 && i < o->n_mounts; i++)
+        r = make_target(o->mounts[i].target, tool_id);
     for (uint32_t i = 0; r == 0 && i < o->n_mounts; i++) {
         char path[64];
         snprintf(path, sizeof(path), OCI_MOUNTS "/%u", i);

@@ -40,6 +40,11 @@ struct warden;
 #define OCI_LINK_NAME   "runner.sock"
 #define OCI_LINK_FIRST  '0' /* plus the platform: the byte that comes with a connection */
 
+/* After the runner's two descriptors: the warden's own filter, which says more than an OCI config
+ * can, for the runner to apply to itself. */
+#define OCI_FILTER_FD      5
+#define OCI_FILTER_FD_TEXT "5"
+
 /* How runtimes differ. */
 struct oci_flavour {
     const char *const *programs;  /* names to look for; NULL-terminated */
@@ -78,7 +83,7 @@ json_t *oci_seccomp_new(void);
 int oci_mount_base(bool cgroup_v2, char *const *controllers);
 int oci_mount_disk(const struct child_order *o, int disk_fd, uint32_t runner_id, uint32_t tool_id);
 int oci_mount_root(const struct child_order *o);
-int oci_mount_host_dirs(const struct child_order *o, const int *mount_fds);
+int oci_mount_host_dirs(const struct child_order *o, const int *mount_fds, uint32_t tool_id);
 
 /* The socket at OCI_LINK: listens, for the runner's user alone. A descriptor or -errno. */
 int oci_link_listen(uint32_t runner_id);

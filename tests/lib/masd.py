@@ -44,6 +44,7 @@ class Daemon:
         os.chmod(self.dir, 0o755)
         self.log_path = os.path.join(self.dir, "log")
         self.flags = list(flags)
+        runtime = runtime or os.environ.get("MAS_RUNTIME")  # a suite over another default
         if runtime:
             self.flags += ["-runtime", runtime]
         if config is not None:

@@ -13,6 +13,7 @@ from masd import *
 
 ATTACK = os.path.join(BUILD, "tests/security/attack")
 INSIDE = "/workspace/attack"
+RUNTIME = os.environ.get("MAS_RUNTIME", "local")
 
 # Private namespaces for controls that would otherwise change something of the host.
 NAMESPACES = ["unshare", "--mount", "--pid", "--fork", "--ipc", "--net", "--uts", "--cgroup",
@@ -33,6 +34,8 @@ def inside(sb, *args, path=INSIDE, **spec):
 
 def refused(sb, *args, errors=None, **spec):
     code, out = inside(sb, *args, **spec)
+    if code == 128 + signal.SIGSYS and args[0] == "x32" and RUNTIME in ("crun", "runc"):
+        return "SIGSYS"  # the container runtime's own filter kills for a foreign architecture
     check(code == 1, f"the attempt {args} was not refused: exit {code}, {out[:500]!r}")
     name = out.split("refused ")[-1].strip()
     check(errors is None or name in errors.split(), f"{args}: refused with {name}, not {errors}")

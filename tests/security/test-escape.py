@@ -510,7 +510,7 @@ def _():
     refused(sb, "connect-path", "/.mas/gateway.sock", errors="ENOENT ECONNREFUSED EACCES")
     refused(sb, "create", "/.mas/run/gateway.sock", errors="EACCES EROFS EPERM")
     equal(sb.sh("rm -f /.mas/gateway.sock /.mas/mas-tool-net; ls /.mas")["stdout"].split(),
-          ["disk", "empty", "gateway.sock", "mas-tool-net", "mas-toolrunner", "run"])
+          ["disk", "empty", "gateway.sock", "link", "mas-tool-net", "mas-toolrunner", "run"])
 
 
 @test("P5 after all this the runner is the same and well")
