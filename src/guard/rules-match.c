@@ -135,12 +135,15 @@ static const struct {
     enum { OPENS_NOTHING, OPENS_TO_READ, OPENS_TO_WRITE } how;
     const char *unless; /* letters and words of flags */
 } habits[] = {
-    {"echo printf true false : exit sleep seq expr return kill shift wait", OPENS_NOTHING, ""},
+    {"echo printf true false : exit sleep seq expr return kill shift wait test [ cd basename "
+     "dirname "
+     "pwd which",
+     OPENS_NOTHING, ""},
     {"cat head tail less more grep egrep fgrep rg ls wc diff cmp stat file du df cut tr nl tac rev "
      "od "
-     "md5sum sha1sum sha256sum sha512sum cksum strings realpath readlink basename dirname pwd test "
-     "[ "
-     "cd which comm join paste fold base64 column jq",
+     "md5sum sha1sum sha256sum sha512sum cksum strings realpath readlink comm join paste fold "
+     "base64 "
+     "column jq",
      OPENS_TO_READ, ""},
     {"tee touch rm rmdir mkdir truncate unlink chmod chown", OPENS_TO_WRITE, ""},
     {"sort tree", OPENS_TO_READ, "-o --output"},

@@ -7,6 +7,7 @@
  * values of flags may come between; ones that look like a path anywhere. */
 #include <ctype.h>
 #include <errno.h>
+#include <stdint.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -333,27 +334,49 @@ static enum match meets_next(const char *pattern, const struct shell_command *c,
     return c->more ? MATCH_MAYBE : MATCH_NO;
 }
 
+static enum match meets_dashes(const struct shell_command *c)
+{
+    if (flags_end(c) < c->n_words)
+        return MATCH_YES;
+    return any_unknown(c) ? MATCH_MAYBE : MATCH_NO;
+}
+
+/* How many words are still open; as many as one likes when one of them can become several. */
+static size_t unknown_words(const struct shell_command *c)
+{
+    size_t n = 0;
+    for (size_t i = 1; i < c->n_words; i++) {
+        if (c->words[i].unknown && c->words[i].splits)
+            return SIZE_MAX;
+        n += c->words[i].unknown;
+    }
+    return c->more ? SIZE_MAX : n;
+}
+
 static enum match meets_arguments(const struct command_pattern *p, const struct shell_command *c,
                                   char *const *cwds, size_t *budget)
 {
     enum match m = MATCH_YES;
-    size_t k = 1;
+    size_t k = 1, operands = 0, flags = 0; /* that only unknown words can be */
     for (size_t i = 1; i < p->n_words && m != MATCH_NO; i++) {
         const char *word = p->words[i];
+        enum match one = MATCH_YES;
         if (is_star(word))
             continue;
         if (strcmp(word, "--") == 0)
-            m = match_and(m, flags_end(c) < c->n_words ? MATCH_YES
-                             : any_unknown(c)          ? MATCH_MAYBE
-                                                       : MATCH_NO);
+            one = meets_dashes(c);
         else if (is_flag(word))
-            m = match_and(m, meets_flag(c, word, budget));
+            one = meets_flag(c, word, budget);
         else if (is_path_like(word))
-            m = match_and(m, meets_anywhere(word, c, cwds, budget));
+            one = meets_anywhere(word, c, cwds, budget);
         else
-            m = match_and(m, meets_next(word, c, &k, budget));
+            one = meets_next(word, c, &k, budget);
+        flags |= one == MATCH_MAYBE && is_flag(word);
+        operands += one == MATCH_MAYBE && !is_flag(word);
+        m = match_and(m, one);
     }
-    return m;
+    /* A word that stays one word is either a flag or one operand. */
+    return m == MATCH_MAYBE && flags + operands > unknown_words(c) ? MATCH_NO : m;
 }
 
 static bool has_arguments(const struct command_pattern *p)

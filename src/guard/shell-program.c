@@ -101,10 +101,18 @@ static void look_at_interpreter(struct shell_command *c, const struct interprete
 
 /* --- awk and sed: the program is read for what starts others */
 
+/* '>' and '|' send what is printed elsewhere; outside of print they only compare. */
 static bool awk_runs_others(const char *program)
 {
-    return strstr(program, "system") || strchr(program, '|') || strstr(program, "getline") ||
-           strchr(program, '@') || strchr(program, '>') || strchr(program, '\\');
+    if (strstr(program, "system") || strstr(program, "getline") || strchr(program, '@') ||
+        strstr(program, "|&"))
+        return true;
+    for (const char *p = program; (p = strstr(p, "print")); p++) {
+        size_t n = strcspn(p, ";}\n");
+        if (memchr(p, '>', n) || memchr(p, '|', n))
+            return true;
+    }
+    return false;
 }
 
 static void look_at_awk(struct shell_command *c)
@@ -130,24 +138,41 @@ static void look_at_awk(struct shell_command *c)
     }
 }
 
-/* s/a/b/ with harmless flags, or an address and one of p d q: all else may write or run. */
+/* From behind the 's' to behind its flags; NULL when it may write or run. */
+static const char *skip_substitution(const char *s)
+{
+    char d = *s;
+    int parts = 0;
+    if (!d || isalnum((unsigned char)d) || d == '\\' || d == '\n')
+        return NULL;
+    for (s++; *s && parts < 2; s++) {
+        if (*s == '\n')
+            return NULL;
+        if (*s == '\\' && s[1])
+            s++;
+        else
+            parts += *s == d;
+    }
+    return parts == 2 ? s + strspn(s, "gpiI0123456789") : NULL;
+}
+
+/* s/a/b/ with harmless flags, or an address and one of p d q =, with ';' between them. */
 static bool sed_is_plain(const char *s)
 {
-    s += strspn(s, "0123456789,$ ");
-    if (*s == 's' && s[1] && !isalnum((unsigned char)s[1]) && s[1] != '\\' && s[1] != '\n') {
-        char d = s[1];
-        int parts = 0;
-        for (s += 2; *s && parts < 2; s++) {
-            if (*s == '\\' && s[1])
-                s++;
-            else if (*s == '\n')
-                return false;
-            else
-                parts += *s == d;
-        }
-        return parts == 2 && s[strspn(s, "gpiI0123456789")] == 0;
+    while (s) {
+        s += strspn(s, "0123456789,$ ");
+        if (*s == 's')
+            s = skip_substitution(s + 1);
+        else if (*s && strchr("pdq=", *s))
+            s++;
+        else
+            return false;
+        if (s && !s[strspn(s, " ")])
+            return true;
+        s = s ? s + strspn(s, " ") : NULL;
+        s = s && *s == ';' ? s + 1 : NULL;
     }
-    return *s && strchr("pdq=", *s) && !s[1];
+    return false;
 }
 
 static void look_at_sed(struct shell_command *c)
