@@ -37,11 +37,9 @@ void api_free(struct api *api)
     free(api);
 }
 
-void api_add_routes(struct api *api, const struct route *table, size_t n, void *data)
+void api_extend(struct api *api, const struct api_extension *more)
 {
-    api->more_routes = table;
-    api->n_more_routes = n;
-    api->more_data = data;
+    api->more = *more;
 }
 
 const struct api_options *api_get_options(const struct api *api)
@@ -250,8 +248,8 @@ static void find_route(struct api_request *req, const char *params[API_PARAMS_MA
     req->route = find_in(api, routes, n_routes, req->http, params, lengths, ret_other_method);
     if (req->route)
         return;
-    req->data = api->more_data;
-    req->route = find_in(api, api->more_routes, api->n_more_routes, req->http, params, lengths,
+    req->data = api->more.data;
+    req->route = find_in(api, api->more.routes, api->more.n_routes, req->http, params, lengths,
                          ret_other_method);
 }
 

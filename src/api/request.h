@@ -19,6 +19,7 @@
 
 struct idempotency;
 struct route;
+struct strbuf;
 
 #define API_PARAMS_MAX     3
 #define API_REQUEST_ID_MAX 128
@@ -37,7 +38,7 @@ struct api_request {
     char request_id[API_REQUEST_ID_MAX + 1];
     struct idempotency *idempotency;
     unsigned retry_after_s; /* of a 429; 0: one */
-    void *data;             /* of the table its route is in: api_add_routes() */
+    void *data;             /* of the extension its route is of */
     /* the handler's own */
     void *state;
     void (*on_abort)(struct api_request *req);
@@ -70,8 +71,21 @@ struct route {
 extern const struct route routes[];
 extern const size_t n_routes;
 
-/* One more table of routes, of a folder beside this one; its requests have data. */
-void api_add_routes(struct api *api, const struct route *table, size_t n, void *data);
+/* A folder beside this one: its routes, whose requests have data, and its counters. */
+struct api_extension {
+    const struct route *routes;
+    size_t n_routes;
+    void *data;
+    void (*put_metrics)(void *data, struct strbuf *out);
+};
+void api_extend(struct api *api, const struct api_extension *more); /* once; copies */
+
+struct api_metric {
+    const char *name, *type, *help;
+    uint64_t value;
+};
+/* As Prometheus reads it. */
+void api_put_metric(struct strbuf *out, const struct api_metric *m);
 const struct api_options *api_get_options(const struct api *api);
 
 void api_reply(struct api_request *req, int status, json_t *body); /* takes body */

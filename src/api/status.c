@@ -24,12 +24,7 @@ void handle_openapi(struct api_request *req)
 
 /* --- metrics */
 
-struct metric {
-    const char *name, *type, *help;
-    uint64_t value;
-};
-
-static void put_metric(struct strbuf *b, const struct metric *m)
+void api_put_metric(struct strbuf *b, const struct api_metric *m)
 {
     strbuf_printf(b, "# HELP %s %s\n# TYPE %s %s\n%s %llu\n", m->name, m->help, m->name, m->type,
                   m->name, (unsigned long long)m->value);
@@ -40,7 +35,7 @@ void handle_metrics(struct api_request *req)
     const struct manager_counts *c = manager_counts(req->options->manager);
     const struct api *api = req->api;
     struct pool_counts pool = manager_pool_counts(req->options->manager);
-    const struct metric metrics[] = {
+    const struct api_metric metrics[] = {
         {"sandbox_active", "gauge", "Sandboxes that exist now.", c->sandboxes},
         {"sandbox_creating", "gauge", "Sandboxes being created.", c->creating},
         {"sandbox_created_total", "counter", "Sandboxes created.", c->created_total},
@@ -66,7 +61,9 @@ void handle_metrics(struct api_request *req)
     };
     _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(64 * 1024);
     for (size_t i = 0; i < ELEMENTS(metrics); i++)
-        put_metric(&b, &metrics[i]);
+        api_put_metric(&b, &metrics[i]);
+    if (api->more.put_metrics)
+        api->more.put_metrics(api->more.data, &b);
     api_reply_text(req, 200, "text/plain; version=0.0.4; charset=utf-8", b.data, b.len);
 }
 

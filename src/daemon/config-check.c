@@ -133,6 +133,8 @@ static void check_listen(const struct config *c, struct config_problems *p)
 {
     if (!c->tls_cert != !c->tls_key)
         config_error(p, "tls_cert and tls_key go together");
+    if (c->mcp && c->listen)
+        config_warn(p, "listen has no effect with mcp, which speaks on stdin and stdout");
     if (c->tls_cert && !c->listen)
         config_error(p, "tls_cert is set, but nothing is listened on");
     for (char **o = c->allowed_origins; o && *o; o++)

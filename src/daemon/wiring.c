@@ -238,7 +238,8 @@ static int make_mcp(struct control *k, struct error *err)
     k->mcp = mcp_new(&o, err);
     if (!k->mcp)
         return -1;
-    api_add_routes(k->api, mcp_routes, n_mcp_routes, k->mcp);
+    struct api_extension extension = mcp_extension(k->mcp);
+    api_extend(k->api, &extension);
     return 0;
 }
 

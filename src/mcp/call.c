@@ -76,6 +76,8 @@ struct mcp_call *call_new(struct mcp_session *s, struct outlet *o, char *id, con
     list_init(&call->asks);
     list_append(&s->calls, &call->node);
     s->n_calls++;
+    s->mcp->n_calls++;
+    s->mcp->calls_total++;
     return call;
 }
 
@@ -106,6 +108,7 @@ static void call_end(struct mcp_call *call, const char *text, size_t len)
     struct mcp_session *s = call->session;
     list_remove(&call->node);
     s->n_calls--;
+    s->mcp->n_calls--;
     session_touch(s);
     call->outlet->ops->answer(call->outlet, call->cancelled ? NULL : text, len);
     outlet_unref(call->outlet);

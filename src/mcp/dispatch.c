@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "mcp/internal.h"
 
 #define SERVER_NAME  "mas-sandbox"
@@ -52,6 +53,7 @@ static void method_initialize(struct mcp_call *call)
     keep_object(&s->client_capabilities, capabilities);
     keep_object(&s->client_info, info);
     s->initialized = true;
+    log_debug("mcp session begins key=%s revision=%s", s->who.key, mcp_revision_name(s->revision));
     json_t *result =
         json_pack("{s:s, s:o, s:{s:s, s:s, s:s}}", "protocolVersion",
                   mcp_revision_name(s->revision), "capabilities", server_capabilities(s->mcp),

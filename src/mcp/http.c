@@ -266,11 +266,29 @@ static void handle_delete(struct api_request *req)
     api_reply_text(req, 204, JSON_TYPE, "", 0);
 }
 
-const struct route mcp_routes[] = {
+static const struct route mcp_routes[] = {
     {HTTP_POST_, "/mcp", STYLE_RPC, ROUTE_RAW | ROUTE_EXECUTES, handle_post, "MCP messages",
      ROLE_AGENT},
     {HTTP_GET_, "/mcp", STYLE_RPC, 0, handle_get, "MCP messages of the server as events",
      ROLE_AGENT},
     {HTTP_DELETE_, "/mcp", STYLE_RPC, 0, handle_delete, "end an MCP session", ROLE_AGENT},
 };
-const size_t n_mcp_routes = ELEMENTS(mcp_routes);
+
+static void put_metrics(void *data, struct strbuf *out)
+{
+    const struct mcp *m = data;
+    const struct api_metric metrics[] = {
+        {"sandbox_mcp_sessions", "gauge", "MCP sessions that exist now.", m->n_sessions},
+        {"sandbox_mcp_sessions_total", "counter", "MCP sessions begun.", m->sessions_total},
+        {"sandbox_mcp_requests_running", "gauge", "MCP requests under way.", m->n_calls},
+        {"sandbox_mcp_requests_total", "counter", "MCP requests served.", m->calls_total},
+        {"sandbox_mcp_buffered_bytes", "gauge", "Bytes of events kept for readers.", m->buffered},
+    };
+    for (size_t i = 0; i < ELEMENTS(metrics); i++)
+        api_put_metric(out, &metrics[i]);
+}
+
+struct api_extension mcp_extension(struct mcp *m)
+{
+    return (struct api_extension){mcp_routes, ELEMENTS(mcp_routes), m, put_metrics};
+}

@@ -59,6 +59,8 @@ struct mcp {
     struct map *sessions; /* by id; those of HTTP */
     struct list all;      /* every session that has not ended */
     size_t n_sessions;
+    size_t n_calls;
+    uint64_t sessions_total, calls_total;
     size_t buffered;     /* bytes of all streams' events */
     struct list waiting; /* exchanges that have not become streams, oldest first */
     struct loop_timer tick, turn;

@@ -18,7 +18,7 @@ static void on_tick(void *data)
         asks_expire(s, now);
         streams_tick(s, now);
         if (session_is_idle(s, now)) {
-            log_debug("mcp: an idle session ends");
+            log_debug("mcp session is idle and ends key=%s", s->who.key);
             session_end(s);
         }
         session_unref(s);
@@ -69,9 +69,4 @@ void mcp_free(struct mcp *m)
     catalog_unload(m);
     map_free(m->sessions);
     free(m);
-}
-
-size_t mcp_sessions(const struct mcp *m)
-{
-    return m->n_sessions;
 }

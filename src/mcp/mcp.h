@@ -44,11 +44,9 @@ void mcp_drain(struct mcp *m);
 /* Cancels every call and ends every session. */
 void mcp_close(struct mcp *m);
 void mcp_free(struct mcp *m); /* after mcp_close() and the end of the loop */
-size_t mcp_sessions(const struct mcp *m);
 
-/* POST, GET and DELETE of /mcp; the data of the routes is the mcp. */
-extern const struct route mcp_routes[];
-extern const size_t n_mcp_routes;
+/* POST, GET and DELETE of /mcp, and what happens there in numbers. */
+struct api_extension mcp_extension(struct mcp *m);
 
 /* One session on stdin and stdout, a message a line. on_end comes once, when the input has ended
  * and everything is written. */

@@ -82,6 +82,7 @@ struct mcp_session *session_new(struct mcp *m, const struct identity *who, bool 
     list_init(&s->streams);
     list_append(&m->all, &s->node);
     m->n_sessions++;
+    m->sessions_total++;
     if (with_id) {
         random_id(s->id, SESSION_ID_LEN);
         map_put(m->sessions, s->id, s);

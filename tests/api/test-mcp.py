@@ -336,6 +336,8 @@ def _():
         for id in ids[::7]:
             equal(post(rpc("tools/call", {"name": "test_simple_text"}, 1), id)[0], 200)
         conn.close()
+        counts = dict(x.split() for x in d.get("/metrics").body.decode().splitlines() if x.startswith("sandbox_mcp_"))
+        equal((counts["sandbox_mcp_sessions"], counts["sandbox_mcp_requests_running"]), ("1000", "0"))
         for id in ids[:3]:
             equal(d.delete("/mcp", headers={"Mcp-Session-Id": id}).status, 204)
         equal(mcp_post(d, hello()).status, 200, "there is room again")
