@@ -18,14 +18,12 @@
 #include "guard/approval.h"
 #include "guard/gate.h"
 #include "store/store.h"
-#include "tool/builtin.h"
-#include "tool/file-op.h"
+#include "tool/skill.h"
 #include "tool/tool.h"
 
-#define ID_LENGTH   16
-#define ROW_MAX     (32 * 1024 * 1024)
-#define KEPT_MAX    10000 /* finished ones beyond go, oldest first */
-#define FILES_ALIAS "contract-c-files"
+#define ID_LENGTH 16
+#define ROW_MAX   (32 * 1024 * 1024)
+#define KEPT_MAX  10000 /* finished ones beyond go, oldest first */
 
 enum action_status {
     STATUS_PENDING,
@@ -225,11 +223,8 @@ static void wait_for_person(struct action *a)
 static void on_tool_done(void *data, const struct tool_result *r)
 {
     struct action *a = data;
-    struct error err = {0};
     if (r->approval_id) {
         wait_for_person(a);
-    } else if (r->ok && action_plan_check_result(&a->plan, r->result, &err) < 0) {
-        finish(a, STATUS_FAILED, NULL, err.message);
     } else if (r->ok) {
         finish(a, STATUS_COMPLETED, r->result, NULL);
     } else if (strcmp(r->code, "policy_denied") == 0) {
@@ -241,43 +236,35 @@ static void on_tool_done(void *data, const struct tool_result *r)
     }
 }
 
-static void on_dir_done(void *data, struct run *run, struct exec *e, const struct error *run_err)
+static void on_file_done(void *data, const json_t *result, const struct error *err)
 {
     struct action *a = data;
-    struct error err = {0};
-    (void)run;
-    if (run_err && run_err->code == ERROR_PENDING) {
+    if (err && err->code == ERROR_PENDING)
         wait_for_person(a);
-        return;
-    }
-    if (run_err)
-        err = *run_err;
+    else if (err)
+        finish(a, STATUS_FAILED, NULL, err->message);
     else
-        builtin_check(e, &err);
-    if (error_is_set(&err)) {
-        finish(a, STATUS_FAILED, NULL, err.message);
-        return;
-    }
-    _cleanup_json_ json_t *result = json_pack("{s:b, s:s}", "success", 1, "path", a->plan.path);
-    finish(a, STATUS_COMPLETED, result, NULL);
+        finish(a, STATUS_COMPLETED, (json_t *)result, NULL);
+}
+
+static struct skill_options skill_options_of(const struct action *a)
+{
+    const struct api_options *o = &a->set->api->options;
+    return (struct skill_options){
+        .manager = o->manager, .default_spec = o->default_spec, .root = o->skill_root};
 }
 
 /* True: a person has to decide, or it ended already. */
-static bool start_dir(struct action *a, struct sandbox *sb, const struct gate_terms *terms)
+static bool start_file(struct action *a, struct sandbox *sb, const struct gate_terms *terms)
 {
-    static const struct run_events events = {.on_done = on_dir_done};
     struct error err = {0};
-    struct exec_path root = {true, ACTION_ROOT};
-    struct file_op op = file_op_mkdir(a->plan.path, true);
-    struct run_request run = file_op_request(&op, a->set->api->options.manager, &a->who, sb);
-    run.terms = terms;
-    run.exec.narrow = true;
-    run.exec.paths = &root;
-    run.exec.n_paths = 1;
-    struct run *started = run_start(&run, &events, a, &err);
-    if (!started)
+    struct skill_options o = skill_options_of(a);
+    struct skill_request req = {
+        .who = &a->who, .terms = terms, .parameters = a->plan.args, .sandbox = sb};
+    struct skill_run *run = skill_start(&o, &req, on_file_done, a, &err);
+    if (!run)
         refuse(a, err.code, err.message);
-    return !started || run_is_waiting(started);
+    return !run || skill_is_waiting(run);
 }
 
 static bool start_tool(struct action *a, struct sandbox *sb, const struct gate_terms *terms)
@@ -293,22 +280,19 @@ static bool start_tool(struct action *a, struct sandbox *sb, const struct gate_t
     return !call || tool_call_is_waiting(call);
 }
 
-/* The sandbox that keeps the files of a key between its actions, made when it is needed. */
-static struct sandbox *files_sandbox(struct action *a, struct error *err)
+/* Where an operation on files happens; *ret is NULL where it gets a sandbox of its own. */
+static int files_sandbox(struct action *a, bool make, struct sandbox **ret, struct error *err)
 {
-    struct manager *m = a->set->api->options.manager;
+    struct skill_options o = skill_options_of(a);
     const char *named = a->plan.sandbox_id;
-    struct sandbox *sb = sandbox_find(m, a->who.key, named ? named : FILES_ALIAS);
-    if (sb && !named && sandbox_state(sb) == SANDBOX_CRASHED) {
-        sandbox_delete(sb, NULL);
-        sb = NULL;
-    }
-    if (!sb && named)
+    *ret = NULL;
+    if (a->plan.kind != ACTION_FILE || (!named && o.root))
+        return 0;
+    *ret =
+        named ? sandbox_find(o.manager, a->who.key, named) : skill_sandbox(&o, &a->who, make, err);
+    if (!*ret && named)
         error_set(err, ERROR_NOT_FOUND, 0, "there is no sandbox '%.80s'", named);
-    else if (!sb)
-        sb = sandbox_create(m, a->set->api->options.default_spec, a->who.key, NULL, FILES_ALIAS,
-                            false, err);
-    return sb;
+    return *ret ? 0 : -1;
 }
 
 static void hold(struct action *a, struct sandbox *sb)
@@ -343,7 +327,10 @@ static void execute(struct action *a, bool granted)
     struct error err = {0};
     struct sandbox *sb = NULL;
     struct gate_terms terms = terms_of(a, granted);
-    if (a->plan.files && !(sb = files_sandbox(a, &err))) {
+    int r = a->plan.skill ? skill_check(a->set->api->options.skills, a->plan.skill, &err) : 0;
+    if (r >= 0)
+        r = files_sandbox(a, true, &sb, &err);
+    if (r < 0) {
         refuse(a, err.code, err.message);
         return;
     }
@@ -351,7 +338,7 @@ static void execute(struct action *a, bool granted)
         hold(a, sb);
     set_status(a, STATUS_EXECUTING);
     bool settled =
-        a->plan.kind == ACTION_MAKE_DIR ? start_dir(a, sb, &terms) : start_tool(a, sb, &terms);
+        a->plan.kind == ACTION_FILE ? start_file(a, sb, &terms) : start_tool(a, sb, &terms);
     if (!settled)
         save(a); /* it runs: the submitter need not wait for its end */
 }
@@ -445,7 +432,8 @@ void actions_submit(struct actions *s, const struct identity *who, const char *t
     struct error err = {0};
     struct action *a = new0(struct action);
     list_init(&a->node);
-    if (action_plan_make(type, skill_id, parameters, &a->plan, &err) < 0) {
+    if (action_plan_make(type, skill_id, parameters, s->api->options.skill_root, &a->plan, &err) <
+        0) {
         free(a);
         fn(data, NULL, &err);
         return;
@@ -505,7 +493,8 @@ static void load_row(void *data, const char *key, const char *body, size_t len)
     a->skill_id = row ? dup_member(row, "skill_id") : NULL;
     a->parameters = row ? json_incref(json_object_get(row, "parameters")) : NULL;
     if (status < 0 || !a->type ||
-        action_plan_make(a->type, a->skill_id, a->parameters, &a->plan, &err) < 0) {
+        action_plan_make(a->type, a->skill_id, a->parameters, s->api->options.skill_root, &a->plan,
+                         &err) < 0) {
         log_error("stored action cannot be read id=%s: %s", key, err.message);
         free(a->type);
         free(a->skill_id);
@@ -536,11 +525,8 @@ static void resume(struct action *a)
         settle(a, APPROVAL_VOID, "there is no record of it any more");
         return;
     }
-    struct manager *m = a->set->api->options.manager;
-    const char *named = a->plan.sandbox_id;
-    struct sandbox *sb =
-        a->plan.files ? sandbox_find(m, a->who.key, named ? named : FILES_ALIAS) : NULL;
-    if (sb)
+    struct sandbox *sb;
+    if (files_sandbox(a, false, &sb, NULL) >= 0 && sb)
         hold(a, sb);
     settle(a, approval_state(approval), approval_reason(approval));
 }

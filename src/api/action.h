@@ -24,8 +24,6 @@ struct actions;
 struct api;
 struct error;
 
-#define ACTION_ROOT "/workspace" /* of file operations, inside their sandbox */
-
 enum action_type {
     ACTION_SKILL_EXECUTION,
     ACTION_FILE_OPERATION,
@@ -37,27 +35,24 @@ const char *action_type_name(enum action_type t);
 
 /* --- action-plan.c: what an action means */
 enum action_kind {
-    ACTION_TOOL,     /* a tool call */
-    ACTION_MAKE_DIR, /* a file operation that is no tool of contract A */
-    ACTION_CHANGE,   /* of the daemon's own state */
+    ACTION_TOOL,   /* a tool call */
+    ACTION_FILE,   /* an operation of the skill filesystem */
+    ACTION_CHANGE, /* of the daemon's own state */
 };
 struct action_plan {
     enum action_type type;
     enum action_kind kind;
     enum risk level;
-    const char *tool; /* of ACTION_TOOL; "" otherwise */
-    json_t *args;     /* of the tool, or the change */
-    char *path;       /* of ACTION_MAKE_DIR */
-    bool files;       /* runs in the sandbox that keeps the key's files, or in sandbox_id */
-    char *sandbox_id; /* or NULL */
+    const char *tool;  /* of ACTION_TOOL; "" otherwise */
+    const char *skill; /* that must be enabled; NULL: none */
+    json_t *args;      /* of the tool or the operation, or the change */
+    char *sandbox_id; /* of ACTION_FILE: to work in instead of where the key's files are; or NULL */
     struct policy policy;
 };
-/* ret is to be done with on success only. */
+/* root: of the skill filesystem, if on the host. ret is to be done with on success only. */
 int action_plan_make(const char *type, const char *skill_id, const json_t *parameters,
-                     struct action_plan *ret, struct error *err);
+                     const char *root, struct action_plan *ret, struct error *err);
 void action_plan_done(struct action_plan *p);
-/* What a result may look like: reads over the skill's limit are an error. */
-int action_plan_check_result(const struct action_plan *p, const json_t *result, struct error *err);
 
 /* --- action.c */
 struct actions *actions_new(struct api *api);

@@ -211,18 +211,21 @@ static void on_run_done(void *data, struct run *run, struct exec *e, const struc
 
 /* --- running */
 
-/* The sandbox that keeps the files of a key between its operations. */
-static struct sandbox *own_sandbox(const struct skill_options *o, const struct identity *who,
-                                   struct error *err)
+struct sandbox *skill_sandbox(const struct skill_options *o, const struct identity *who, bool make,
+                              struct error *err)
 {
     struct sandbox *sb = sandbox_find(o->manager, who->key, SANDBOX_ALIAS);
-    if (sb && sandbox_state(sb) == SANDBOX_CRASHED) {
+    if (sb && make && sandbox_state(sb) == SANDBOX_CRASHED) {
         sandbox_delete(sb, NULL);
         sb = sandbox_find(o->manager, who->key, SANDBOX_ALIAS);
     }
     if (sb)
         return sb;
-    return sandbox_create(o->manager, o->default_spec, who->key, NULL, SANDBOX_ALIAS, false, err);
+    if (make)
+        return sandbox_create(o->manager, o->default_spec, who->key, NULL, SANDBOX_ALIAS, false,
+                              err);
+    error_set(err, ERROR_NOT_FOUND, 0, "the sandbox of the skill's files is gone");
+    return NULL;
 }
 
 static void spec_of_root(struct spec *spec, const struct skill_options *o)
@@ -232,33 +235,47 @@ static void spec_of_root(struct spec *spec, const struct skill_options *o)
         (struct spec_mount){xstrdup(o->root), xstrdup(HOST_ROOT), false};
 }
 
-static struct run *start(const struct skill_options *o, const struct skill_request *req,
-                         const struct skill_file *f, struct skill_run *s, struct error *err)
+#define ARGV_MAX (6 + ELEMENTS(extensions))
+
+/* What the runner is told; all of it is in the hash that a person approves. */
+struct command {
+    const char *argv[ARGV_MAX];
+    char max[24];
+};
+
+static void command_fill(struct command *c, const struct skill_file *f, const char *root)
+{
+    const char *fixed[] = {"skill-file", operations[f->operation].name, root, f->path, c->max};
+    snprintf(c->max, sizeof(c->max), "%d",
+             f->operation == SKILL_READ ? SKILL_READ_MAX : SKILL_WRITE_MAX);
+    memcpy(c->argv, fixed, sizeof(fixed));
+    memcpy(c->argv + ELEMENTS(fixed), extensions, sizeof(extensions));
+    c->argv[ARGV_MAX - 1] = NULL;
+}
+
+static struct run *start_in(const struct skill_options *o, const struct skill_request *req,
+                            const struct skill_file *f, struct skill_run *s,
+                            const struct spec *spec, struct sandbox *sb, struct error *err)
 {
     static const struct run_events events = {.on_done = on_run_done};
-    bool host = o->root && !req->sandbox;
-    const char *root = host ? HOST_ROOT : WORKSPACE;
-    const char *argv[6 + ELEMENTS(extensions)] = {"skill-file", operations[f->operation].name, root,
-                                                  f->path};
-    char max[24];
-    snprintf(max, sizeof(max), "%d", f->operation == SKILL_READ ? SKILL_READ_MAX : SKILL_WRITE_MAX);
-    argv[4] = max;
-    memcpy(argv + 5, extensions, sizeof(extensions));
+    const char *root = spec ? HOST_ROOT : WORKSPACE;
     _cleanup_free_ char *whole = *f->path ? xasprintf("%s/%s", root, f->path) : xstrdup(root);
     struct rules_path path = {.path = whole, .write = operations[f->operation].writes};
     struct exec_path below = {.writable = true, .path = (char *)root};
-    struct spec spec;
-    spec_init(&spec);
+    struct command command;
+    command_fill(&command, f, root);
     struct run_request run = {
         .manager = o->manager,
         .who = req->who,
         .terms = req->terms,
+        .spec = spec,
+        .sandbox = sb,
         .call = {.tool = operations[f->operation].tool,
                  .capabilities = CAPABILITY_FILE,
                  .args = req->parameters,
                  .paths = &path,
                  .n_paths = 1},
-        .exec = {.argv = (char *const *)argv,
+        .exec = {.argv = (char *const *)command.argv,
                  .builtin = true,
                  .hidden = true,
                  .stdin_data = (char *)f->content,
@@ -268,15 +285,21 @@ static struct run *start(const struct skill_options *o, const struct skill_reque
                  .paths = &below,
                  .n_paths = 1},
     };
-    if (host) {
-        spec_of_root(&spec, o);
-        run.spec = &spec;
-    } else {
-        run.sandbox = req->sandbox ? req->sandbox : own_sandbox(o, req->who, err);
+    return run_start(&run, &events, s, err);
+}
+
+static struct run *start(const struct skill_options *o, const struct skill_request *req,
+                         const struct skill_file *f, struct skill_run *s, struct error *err)
+{
+    if (req->sandbox || !o->root) {
+        struct sandbox *sb = req->sandbox ? req->sandbox : skill_sandbox(o, req->who, true, err);
+        return sb ? start_in(o, req, f, s, NULL, sb, err) : NULL;
     }
-    struct run *started = run.spec || run.sandbox ? run_start(&run, &events, s, err) : NULL;
+    struct spec spec;
+    spec_of_root(&spec, o);
+    struct run *run = start_in(o, req, f, s, &spec, NULL, err);
     spec_done(&spec);
-    return started;
+    return run;
 }
 
 struct skill_run *skill_start(const struct skill_options *o, const struct skill_request *req,
@@ -298,6 +321,11 @@ struct skill_run *skill_start(const struct skill_options *o, const struct skill_
         return s;
     skill_run_free(s);
     return NULL;
+}
+
+bool skill_is_waiting(const struct skill_run *s)
+{
+    return run_is_waiting(s->run);
 }
 
 void skill_abandon(struct skill_run *s)

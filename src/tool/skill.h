@@ -92,5 +92,11 @@ struct skill_run *skill_start(const struct skill_options *o, const struct skill_
                               void (*on_done)(void *data, const json_t *result,
                                               const struct error *err),
                               void *data, struct error *err);
+/* Whether a person has to decide before it goes on. */
+bool skill_is_waiting(const struct skill_run *run);
+/* The sandbox that keeps a key's files where root is NULL; with make, it is made when it is not
+ * there. NULL with err set. */
+struct sandbox *skill_sandbox(const struct skill_options *o, const struct identity *who, bool make,
+                              struct error *err);
 /* Nobody waits any more. */
 void skill_abandon(struct skill_run *run);

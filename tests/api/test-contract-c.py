@@ -158,7 +158,7 @@ def _():
     w = c.submit("skill_execution", skill="system", command="ln -s /etc/passwd link.txt && ln -s /tmp away", sandbox_id=None)
     c.approve(w, approved=False)
     # links are made where the files are: through the sandbox that keeps them
-    files = [s["id"] for s in c.get("/v1/sandboxes").json["sandboxes"] if s.get("alias") == "contract-c-files"]
+    files = [s["id"] for s in c.get("/v1/sandboxes").json["sandboxes"] if s.get("alias") == "skill-filesystem"]
     equal(len(files), 1)
     c.post(f"/v1/sandboxes/{files[0]}/exec", {"command": ["sh", "-c", "ln -s /etc/passwd /workspace/link.txt; ln -s /tmp /workspace/away"]})
     r = c.ended(c.submit("file_operation", operation="read", path="link.txt"))

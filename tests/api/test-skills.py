@@ -52,4 +52,125 @@ def _():
         shutil.rmtree(path)
 
 
+# --- the filesystem skill, through actions
+
+def act(d, operation, path=None, skill=False, **more):
+    """Submits, approves where that is needed, and waits for the end."""
+    parameters = dict(operation=operation, **({} if path is None else {"path": path}), **more)
+    body = {"action_type": "skill_execution", "skill_id": "filesystem"} if skill else {"action_type": "file_operation"}
+    a = d.post("/api/actions", dict(body, parameters=parameters))
+    if a.status != 200:
+        return {"status": a.status, "error": a.json["detail"]}
+    id = a.json["action_id"]
+    if a.json["requires_approval"]:
+        equal(d.post(f"/api/actions/{id}/approve", {"approved": True}).status, 200)
+    wait_for(lambda: d.get("/api/actions/" + id).json["status"] in ("completed", "failed", "rejected"), "its end")
+    return d.get("/api/actions/" + id).json
+
+
+def done(a):
+    equal(a["status"], "completed", a)
+    return a["result"]
+
+
+@test("every operation really happens, in a sandbox of the key's own")
+def _():
+    d = shared_daemon("--max-body-bytes", "16Mi")
+    equal(done(act(d, "create_dir", "some/dir"))["created"], True)
+    equal(done(act(d, "write", "some/dir/a.md", content="caf\u00e9\n", skill=True))["bytes_written"], 6)
+    equal(done(act(d, "read", "some/dir/a.md"))["content"], "caf\u00e9\n")
+    equal(done(act(d, "write", "empty", content=""))["bytes_written"], 0)
+    equal([(e["name"], e["type"]) for e in done(act(d, "list"))["entries"]], [("empty", "file"), ("some", "directory")])
+    equal(done(act(d, "list", "some/dir"))["entries"][0]["size"], 6)
+    equal(done(act(d, "delete", "some/dir/a.md"))["deleted"], True)
+    equal(act(d, "read", "some/dir/a.md")["status"], "failed")
+    sandboxes = [s for s in d.get("/v1/sandboxes").json["sandboxes"] if s.get("alias") == "skill-filesystem"]
+    equal(len(sandboxes), 1, sandboxes)
+    # what is no text comes as base64
+    d.put(f"/v1/sandboxes/{sandboxes[0]['id']}/files/content?path=/workspace/raw.txt", b"\xff\x00")
+    equal(done(act(d, "read", "raw.txt"))["content_base64"], "/wA=")
+
+
+@test("1 MiB is read, 10 MiB are written, and no byte more")
+def _():
+    d = shared_daemon("--max-body-bytes", "16Mi")
+    done(act(d, "write", "big.txt", content="x" * (1 << 20)))
+    equal(len(done(act(d, "read", "big.txt"))["content"]), 1 << 20)
+    done(act(d, "write", "big.txt", content="x" * ((1 << 20) + 1)))
+    a = act(d, "read", "big.txt")
+    check(a["status"] == "failed" and "over 1048576" in a["error"], a["error"])
+    a = act(d, "write", "big.txt", content="x" * ((10 << 20) + 1))
+    equal(a["status"], 400, a["error"])
+    done(act(d, "write", "big.txt", content="x" * (10 << 20)))
+
+
+@test("a host directory as root: what is in it, and nothing through it")
+def _():
+    allowed = tempfile.mkdtemp(prefix="mas-skill-")
+    root, secret = os.path.join(allowed, "root"), os.path.join(allowed, "secret.txt")
+    os.mkdir(root)
+    with open(secret, "w") as f:
+        f.write("secret")
+    with open(os.path.join(root, "note.txt"), "w") as f:
+        f.write("from the host")
+    with open(os.path.join(root, "run.sh"), "w") as f:
+        f.write("#!/bin/sh")
+    os.symlink(secret, os.path.join(root, "link.txt"))
+    os.symlink("run.sh", os.path.join(root, "alias.txt"))
+    os.symlink(allowed, os.path.join(root, "up"))
+    os.link(secret, os.path.join(root, "hard.sh"))
+    for path in (allowed, root):
+        os.chmod(path, 0o777)
+    if os.geteuid() == 0: # root's own directories are not mapped to the tool's user
+        subprocess.run(["chown", "-R", "12345:12345", allowed], check=True)
+    try:
+        with Daemon("--mounts-allow", allowed, "--skill-root", root) as d:
+            equal(done(act(d, "read", "note.txt"))["content"], "from the host")
+            equal(done(act(d, "read", root + "/note.txt"))["content"], "from the host")
+            done(act(d, "write", "new/made.txt", content="by the skill"))
+            with open(os.path.join(root, "new/made.txt")) as f:
+                equal(f.read(), "by the skill")
+            for path in ("link.txt", "alias.txt", "up/secret.txt", "up", "new/../../secret.txt", secret, "hard.sh"):
+                a = act(d, "read", path)
+                check(a["status"] in ("failed", 400), f"{path}: {a}")
+                check("secret" not in json.dumps(a.get("result") or ""), f"{path}: {a}")
+            for path in ("link.txt", "up/evil.txt", "alias.txt"):
+                equal(act(d, "write", path, content="evil")["status"], "failed", path)
+            with open(secret) as f:
+                equal(f.read(), "secret")
+            check(not os.path.exists(os.path.join(allowed, "evil.txt")), "nothing was written beside the root")
+            equal(done(act(d, "delete", "link.txt"))["deleted"], True, "a link itself can go")
+            check(os.path.exists(secret), "what it led to stays")
+            equal([s for s in d.get("/v1/sandboxes").json["sandboxes"]], [], "one sandbox an operation")
+    finally:
+        shutil.rmtree(allowed)
+
+
+@test("a disabled skill does nothing, also when it was disabled after it was asked for")
+def _():
+    with Daemon() as d:
+        a = d.post("/api/actions", {"action_type": "file_operation", "parameters": {"operation": "write", "path": "a.txt", "content": "x"}}).json
+        d.post("/api/skills/filesystem/disable")
+        b = d.post("/api/actions", {"action_type": "file_operation", "parameters": {"operation": "list"}})
+        equal((b.status, b.json), (403, {"detail": "the skill 'filesystem' is disabled"}))
+        d.post(f"/api/actions/{a['action_id']}/approve", {"approved": True})
+        wait_for(lambda: d.get("/api/actions/" + a["action_id"]).json["status"] == "failed", "it fails")
+        d.post("/api/skills/filesystem/enable")
+        equal(done(act(d, "list"))["entries"], [])
+        d.post("/api/skills/calculator/disable")
+        c = d.post("/api/actions", {"action_type": "skill_execution", "skill_id": "calculator", "parameters": {"expression": "1"}})
+        equal(c.status, 403)
+
+
+@test("each operation is in the audit")
+def _():
+    with Daemon() as d:
+        done(act(d, "write", "a.txt", content="audited"))
+        done(act(d, "read", "a.txt"))
+        def tools():
+            return [(r["kind"], r.get("tool")) for r in map(json.loads, d.get("/v1/audit?limit=1000").body.splitlines())]
+        wait_for(lambda: {("intent", "file.write"), ("intent", "file.read")} <= set(tools()), "both intents")
+        check("audited" not in d.get("/v1/audit?limit=1000").body.decode(), "contents are not")
+
+
 main()

@@ -251,6 +251,29 @@ def _():
     equal(d.delete(f"/v1/sandboxes/{sb}", headers=mine).status, 200)
 
 
+@test("P24 the skill filesystem does not leave its root")
+def _():
+    sb = d.post("/v1/sandboxes", {}).json["id"]
+    d.post(f"/v1/sandboxes/{sb}/exec", {"command": ["sh", "-c", "cd /workspace && ln -s /etc/passwd l.txt && ln -s / r && ln -s /tmp t"
+                                                    " && echo in > in.txt && ln -s in.txt in-link.txt"]})
+    def read(path, operation="read"):
+        a = d.post("/api/actions", {"action_type": "file_operation", "parameters": {"operation": operation, "path": path, "sandbox_id": sb}})
+        if a.status != 200:
+            return a.status, a.json["detail"]
+        def ended():
+            return d.get("/api/actions/" + a.json["action_id"]).json
+        wait_for(lambda: ended()["status"] in ("completed", "failed"), path)
+        return ended()["status"], ended()["result"]
+    equal(read("in.txt")[1]["content"], "in\n", "control: a file of the root")
+    for path in ("l.txt", "r/etc/passwd", "r/etc/hostname", "/etc/passwd", "../etc/passwd", "t/../../etc/passwd", "in-link.txt",
+                 "/proc/self/root/etc/passwd", "r/proc/1/environ", "in.txt/../../etc/passwd", "./../etc/passwd", "%2e%2e/etc/passwd"):
+        status, result = read(path)
+        check(status in ("failed", 400), f"{path}: {status} {result}")
+    for path in ("r", "t", "/", ".."):
+        check(read(path, "list")[0] in ("failed", 400), path)
+    d.delete("/v1/sandboxes/" + sb)
+
+
 @test("P17 URL tools do not reach loopback, private, link-local or metadata addresses")
 def _():
     for url in (f"http://127.0.0.1:{d.port}/healthz", f"http://localhost:{d.port}/healthz",
