@@ -5,7 +5,7 @@ from attempt import *
 TOKEN = "a-long-secret-token"
 d = Daemon("-auth-token", TOKEN, env={"MAS_TEST": "1"}).start()
 d.token = TOKEN
-OPEN = {"/healthz", "/v1/sandbox/health"}
+OPEN = {"/", "/healthz", "/v1/sandbox/health"}
 ROUTES = [("GET", "/v1/status"), ("GET", "/v1/sandboxes"), ("POST", "/v1/sandboxes"),
           ("POST", "/v1/run"), ("GET", "/sandboxes"), ("POST", "/sandboxes"), ("GET", "/metrics"),
           ("POST", "/v1/sandbox/execute"), ("POST", "/v1/sandbox/create"), ("GET", "/openapi.json"),
