@@ -80,6 +80,25 @@ int journal_open_files(struct journal *j)
     return 0;
 }
 
+/* What has ended is kept for a long time and seldom read: thousands of them must not hold thousands
+ * of descriptors. A file without a name can be opened only once. */
+void journal_park(struct journal *j)
+{
+    if (!j->name || j->fd < 0 || !j->ended)
+        return;
+    j->parked = true;
+    fd_close(&j->fd);
+    fd_close(&j->index_fd);
+}
+
+int journal_open_parked(const struct journal *j)
+{
+    char name[JOURNAL_NAME_MAX + 8];
+    file_name(j->name, "dat", name);
+    int fd = openat(j->options->dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    return fd < 0 ? -errno : fd;
+}
+
 /* The gap's numbers take two records: how much it is, and where the streams go on after it. */
 static int write_kept(const struct journal *j, int fd)
 {
@@ -137,7 +156,7 @@ int journal_snapshot(const struct journal *j, struct strbuf *out)
 {
     struct snapshot_header h = {SNAPSHOT_MAGIC, (uint32_t)(j->head.count + j->tail.count),
                                 j->memory.len};
-    if (j->fd >= 0 || j->dropped_events)
+    if (j->fd >= 0 || j->parked || j->dropped_events)
         return 0;
     int r = strbuf_append(out, &h, sizeof(h));
     if (r >= 0)

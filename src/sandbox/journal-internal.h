@@ -45,6 +45,7 @@ struct journal {
     char *name;                       /* of its files; NULL: need not survive */
     struct strbuf memory;
     bool has_files;     /* or may have */
+    bool parked;        /* ended; its files are opened when somebody reads */
     int fd;             /* of the bytes; -1 while in memory */
     int index_fd;       /* of the records; -1 while in memory, or without a name */
     uint64_t n_indexed; /* records in the index, marks included */
@@ -85,6 +86,7 @@ int journal_space_read(struct journal *j, uint64_t pos, size_t len, struct strbu
 /* journal-file.c: moves what is in memory to files. 0, or -errno with the journal as it was. */
 int journal_open_files(struct journal *j);
 void journal_remove_files(struct journal *j);
+int journal_open_parked(const struct journal *j);
 /* Writes the index anew, without the records of what was dropped, which would grow for ever. */
 void journal_compact(struct journal *j);
 /* journal-write.c: what the disk refuses of a writer that has ended is given up. */

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/log.h"
 #include "base/strbuf.h"
 #include "sandbox/journal-internal.h"
@@ -14,7 +15,7 @@ int journal_space_read(struct journal *j, uint64_t pos, size_t len, struct strbu
         *ret = j->fresh + (pos - j->fresh_pos);
         return 0;
     }
-    if (j->fd < 0) {
+    if (j->fd < 0 && !j->parked) {
         *ret = j->memory.data ? j->memory.data + pos : "";
         return 0;
     }
@@ -22,8 +23,12 @@ int journal_space_read(struct journal *j, uint64_t pos, size_t len, struct strbu
     int r = strbuf_reserve(scratch, len);
     if (r < 0)
         return r;
+    _cleanup_close_ int opened = j->parked ? journal_open_parked(j) : -1;
+    if (j->parked && opened < 0)
+        return opened;
+    int fd = j->parked ? opened : j->fd;
     for (size_t done = 0; done < len;) {
-        ssize_t n = pread(j->fd, scratch->data + done, len - done, (off_t)(pos + done));
+        ssize_t n = pread(fd, scratch->data + done, len - done, (off_t)(pos + done));
         if (n == 0)
             return -EIO;
         if (n < 0 && errno != EINTR)
@@ -147,8 +152,9 @@ int journal_read(struct journal *j, struct journal_reader *r, struct journal_eve
 /* What a reader has seen must be the same after a restart. */
 void journal_subscribe(struct journal *j, struct journal_reader *r)
 {
-    if (j->name && j->fd < 0 && journal_open_files(j) < 0)
+    if (j->name && j->fd < 0 && !j->parked && journal_open_files(j) < 0)
         log_warn("the journal stays in memory: %s", strerror(errno));
+    journal_park(j);
     list_append(&j->readers, &r->node);
 }
 

@@ -240,14 +240,8 @@ static void give_up(struct journal *j)
     j->gave_up = true;
 }
 
-void journal_end(struct journal *j)
+static void write_end(struct journal *j)
 {
-    if (j->end_held) {
-        j->end_held = false;
-        j->ended = true;
-        notify(j);
-        return;
-    }
     j->released = true;
     journal_settle(j);
     for (uint8_t s = 1; s <= 2 && !journal_stalled(j); s++) {
@@ -258,8 +252,16 @@ void journal_end(struct journal *j)
     journal_settle(j);
     list_remove(&j->blocked_node);
     push(j, JOURNAL_EXIT);
+}
+
+void journal_end(struct journal *j)
+{
+    if (!j->end_held)
+        write_end(j);
+    j->end_held = false;
     j->ended = true;
     notify(j);
+    journal_park(j);
 }
 
 void journal_hold_end(struct journal *j)
@@ -282,7 +284,7 @@ uint64_t journal_durable_end(const struct journal *j, uint8_t stream)
 {
     if (!j->name || j->gave_up)
         return j->stream_end[stream - 1] + j->carry_len[stream - 1];
-    return j->index_fd >= 0 ? j->stream_end[stream - 1] : 0;
+    return j->index_fd >= 0 || j->parked ? j->stream_end[stream - 1] : 0;
 }
 
 uint64_t journal_last_seq(const struct journal *j)

@@ -100,6 +100,8 @@ void journal_end(struct journal *j);
  * shown before journal_end(), which then adds none. */
 void journal_hold_end(struct journal *j);
 bool journal_ended(const struct journal *j);
+/* After the end: it keeps no descriptor. journal_end() does this by itself. */
+void journal_park(struct journal *j);
 /* Its writer is to stop, because a limit is reached or the disk is full. */
 bool journal_blocked(const struct journal *j);
 bool journal_stalled(const struct journal *j); /* the latter */

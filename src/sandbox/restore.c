@@ -87,6 +87,8 @@ struct exec *exec_restore(struct sandbox *sb, const json_t *o, const void *snaps
         journal_start(e->journal);
     if (exec_is_done(e) && !journal_ended(e->journal))
         journal_end(e->journal); /* its files could not be written to the end */
+    if (exec_is_done(e))
+        journal_park(e->journal);
     exec_enter_tables(e);
     return e;
 }

@@ -415,6 +415,44 @@ static void test_compact(void)
     journal_free(j);
 }
 
+static int count_descriptors(void)
+{
+    int n = 0;
+    DIR *dir = opendir("/proc/self/fd");
+    while (dir && readdir(dir))
+        n++;
+    closedir(dir);
+    return n;
+}
+
+/* What has ended keeps no descriptor and can still be read. */
+static void test_parked(void)
+{
+    set_options(8, 1 << 20);
+    int before = count_descriptors();
+    struct journal *j = journal_new(&options, "ended", NULL, false);
+    journal_start(j);
+    put(j, 1, "onetwo");
+    put(j, 2, "err");
+    put(j, 1, "three");
+    ok(count_descriptors() == before + 2, "a journal in files has two descriptors");
+    uint64_t sum = fingerprint(j);
+    journal_end(j);
+    ok(count_descriptors() == before, "one that has ended has none");
+    struct journal_reader r = {0};
+    journal_subscribe(j, &r);
+    ok(fingerprint(j) != 0 && count_descriptors() == before, "also while somebody reads it");
+    journal_unsubscribe(&r);
+    j = successor(j, "ended");
+    ok(journal_ended(j) && fingerprint(j) != sum && journal_stream_end(j, 1) == 11,
+       "and is found again");
+    journal_park(j);
+    ok(count_descriptors() == before &&
+           sees(j, (struct journal_reader){.next_seq = 4}, 0, "1@6:three X"),
+       "and read");
+    journal_free(j);
+}
+
 static void limit_files(rlim_t bytes)
 {
     struct rlimit limit = {bytes, RLIM_INFINITY};
@@ -563,6 +601,7 @@ int main(void)
     test_truncate();
     test_holes();
     test_compact();
+    test_parked();
     test_stall();
     test_group();
     test_many_events();
