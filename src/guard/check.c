@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/json.h"
+#include "guard/check-internal.h"
 #include "guard/gate.h"
 
 void finding_add(struct findings *f, const char *check, const char *id, enum risk severity,
@@ -35,6 +36,7 @@ static void check_arguments(const struct gate_call *call, struct findings *f)
 }
 
 const struct check checks[] = {
+    {"validate", check_validate},
     {"arguments", check_arguments},
 };
 const size_t n_checks = ELEMENTS(checks);

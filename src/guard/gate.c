@@ -138,7 +138,7 @@ static void fill_record(struct audit_record *r, const struct gate_call *call,
 static json_t *decision_details(const struct gate_call *call, const struct gate_decision *d)
 {
     json_t *o = json_object();
-    if (*d->rules.reason)
+    if (*d->rules.reason && !d->rules.obligations.redact_args) /* it quotes the command */
         json_object_set_new(o, "reason", json_message(d->rules.reason));
     if (*d->rules.would)
         json_object_set_new(o, "would", json_string(d->rules.would));

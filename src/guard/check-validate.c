@@ -1,0 +1,88 @@
+/* The check `validate`: texts of a call (a tool's arguments, a command's words) as validation sees
+ * them. A finding is named by its category, so that a rule can say `finding: [tool_hijacking]`; it
+ * holds none of the text, because findings go to the audit. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/strbuf.h"
+#include "guard/check-internal.h"
+#include "guard/gate.h"
+#include "guard/validate.h"
+
+#define TEXT_MAX   (16 * 1024) /* of one call: it is looked at on the loop */
+#define TIMEOUT_MS 50
+#define DEPTH_MAX  16
+
+static void add_text(struct strbuf *b, bool *whole, const char *text, size_t len)
+{
+    *whole = strbuf_append(b, text, len) >= 0 && strbuf_append(b, "\n", 1) >= 0 && *whole;
+}
+
+static void add_json(struct strbuf *b, bool *whole, const json_t *value, int depth)
+{
+    size_t i;
+    const char *key;
+    json_t *item;
+    if (depth > DEPTH_MAX) {
+        *whole = false;
+    } else if (json_is_string(value)) {
+        add_text(b, whole, json_string_value(value), json_string_length(value));
+    } else if (json_is_array(value)) {
+        json_array_foreach(value, i, item) add_json(b, whole, item, depth + 1);
+    } else if (json_is_object(value)) {
+        json_object_foreach((json_t *)value, key, item) add_json(b, whole, item, depth + 1);
+    }
+}
+
+static void add_words(struct strbuf *b, bool *whole, char *const *argv)
+{
+    for (; argv && *argv; argv++)
+        add_text(b, whole, *argv, strlen(*argv));
+}
+
+static enum risk risk_of(enum threat t)
+{
+    static const enum risk risks[] = {RISK_LOW, RISK_LOW, RISK_MEDIUM, RISK_HIGH, RISK_CRITICAL};
+    _Static_assert(ELEMENTS(risks) == _THREAT_MAX, "a risk each");
+    return risks[t];
+}
+
+/* One finding a category: that of the worst match. */
+static void tell(const struct validation *v, struct findings *f)
+{
+    for (int c = 0; c < _VALIDATE_CATEGORY_MAX; c++) {
+        const struct validate_match *worst = NULL;
+        for (size_t i = 0; i < v->n_matches; i++) {
+            const struct validate_match *m = &v->matches[i];
+            if ((int)m->category == c && m->threat > (worst ? worst->threat : THREAT_LOW))
+                worst = m;
+        }
+        char message[160];
+        if (!worst)
+            continue;
+        snprintf(message, sizeof(message), "%s: %s", worst->id, worst->message);
+        finding_add(f, "validate", validate_category_name(worst->category), risk_of(worst->threat),
+                    message);
+    }
+}
+
+void check_validate(const struct gate_call *call, struct findings *f)
+{
+    const struct validate_limits limits = {TEXT_MAX, TIMEOUT_MS};
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(TEXT_MAX);
+    struct validation v;
+    bool whole = true;
+    if (call->args)
+        add_json(&text, &whole, call->args, 0);
+    else if (!call->builtin)
+        add_words(&text, &whole, call->argv);
+    if (!text.len && whole)
+        return;
+    validate_text(text.data ? text.data : "", text.len, &limits, &v);
+    tell(&v, f);
+    validation_done(&v);
+    if (!whole)
+        finding_add(f, "validate", "not_fully_checked", RISK_LOW,
+                    "there is more text than is looked at");
+}
