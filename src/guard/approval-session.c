@@ -75,6 +75,7 @@ static json_t *without_argv(const json_t *subject)
 {
     json_t *copy = json_copy((json_t *)subject);
     json_object_del(copy, "argv");
+    json_object_del(copy, "argv_digest");
     json_object_del(copy, "expires_at");
     return copy;
 }

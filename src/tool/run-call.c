@@ -111,7 +111,8 @@ void run_call_fill(const struct run_request *req, struct gate_call *call, struct
     call->who = req->who ? req->who : &identity_local;
     call->terms = req->terms;
     call->argv = req->exec.argv;
-    call->builtin = req->exec.builtin;
+    /* mas-tool-net is ours as well: its host and arguments are what there is to decide on. */
+    call->builtin = req->exec.builtin || (!req->sandbox && spec->tool_net);
     call->cwd = req->exec.cwd ? req->exec.cwd : start_of(spec);
     call->runtime = spec->runtime;
     call->limits = limits_of(spec, req->exec.timeout_ms);

@@ -1,0 +1,271 @@
+#!/usr/bin/env python3
+"""The gate cannot be walked around: every way in, from its own table, meets a policy that denies."""
+import os
+import pty
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
+from guarded import *
+from mcp import *
+
+DUMP = os.path.join(BUILD, "tests/dump-routes")
+DENY = "version: 1\ndefault: deny\nunknown: deny\nrules: []\n"
+ALLOW = "version: 1\ndefault: allow\nrules:\n  - {id: all, verdict: allow, command: '*'}\n"
+
+
+_guarded = None
+
+
+def denied():
+    """One daemon that denies everything, with a sandbox in it."""
+    global _guarded
+    if not _guarded:
+        _guarded = Guarded(DENY).start()
+        atexit.register(_guarded.__exit__)
+        _guarded.box = _guarded.sandbox().id
+    return _guarded
+
+
+# --- HTTP
+
+SB = "/v1/sandboxes/{id}"
+REQUESTS = {
+    ("post", "/v1/sandbox/execute"): {"tool": {"name": "calculator", "args": {"expression": "1"}}},
+    ("post", "/sandboxes"): {"command": ["true"]},
+    ("post", "/sandboxes/{id}/exec"): {"command": ["true"], "async": False},
+    ("post", "/v1/run"): {"command": ["true"]},
+    ("post", SB + "/exec"): {"command": ["true"]},
+    ("get", SB + "/processes"): "",
+    ("get", SB + "/files"): "?path=/workspace",
+    ("delete", SB + "/files"): "?path=/workspace/x",
+    ("get", SB + "/files/content"): "?path=/etc/hosts",
+    ("put", SB + "/files/content"): "?path=/workspace/x",
+    ("get", SB + "/files/stat"): "?path=/workspace",
+    ("post", SB + "/files/mkdir"): {"path": "/workspace/d"},
+    ("post", SB + "/files/move"): {"from": "/workspace/a", "to": "/workspace/b"},
+    ("get", SB + "/files/tar"): "?path=/workspace",
+    ("put", SB + "/files/tar"): "?path=/workspace",
+    ("post", "/api/actions"): {"action_type": "skill_execution", "skill_id": "calculator", "parameters": {"expression": "1"}},
+    # what a person approves was decided about when it was asked for, and is again when it runs
+    ("post", "/api/actions/{id}/approve"): None,
+}
+
+
+def routes():
+    return json.loads(subprocess.run([DUMP], stdout=subprocess.PIPE, check=True).stdout)
+
+
+@test("every route that executes is refused by a policy that denies, and that is on record")
+def _():
+    d = denied()
+    table = [(r["method"], r["path"]) for r in routes() if r["executes"]]
+    equal(sorted(table), sorted(REQUESTS), "a request for each of them")
+    for method, path in table:
+        sample = REQUESTS[method, path]
+        if sample is None:
+            continue
+        before = d.count("refusal")
+        real = path.replace("{id}", d.box)
+        body = None
+        if isinstance(sample, dict):
+            body = sample
+        else:
+            real += sample
+            body = b"x" if method == "put" else None
+        a = d.request(method.upper(), real, body)
+        text = a.body.decode()
+        if path == "/v1/sandbox/execute":
+            equal((a.status, a.json["error"]["code"]), (200, "policy_denied"), path)
+        else:
+            equal(a.status, 403, f"{method} {path}: {a}")
+        check("default" in text, f"{path} names the rule: {text}")
+        equal(d.count("refusal"), before + 1, f"{method} {path}: a refusal on record")
+        last = d.records(kind="refusal")[-1]
+        equal((last["outcome"], last["rule"], last["revision"]), ("deny", "default", d.revision()), path)
+    equal(d.count("intent"), 0, "nothing was about to run")
+    equal(d.get("/v1/status").json["counts"]["execs_total"], 0, "and nothing ran")
+
+
+@test("what does not execute says so: no other route starts anything")
+def _():
+    d = denied()
+    before = d.get("/v1/status").json["counts"]["execs_total"]
+    for r in routes():
+        if r["executes"] or r["websocket"] or r["path"].startswith("/v1/debug") or r["method"] == "delete" or "reload" in r["path"]:
+            continue
+        path = r["path"].replace("{id}", d.box).replace("{exec_id}", "none")
+        if "destroy" not in path:
+            d.request(r["method"].upper(), path, {"command": ["true"], "tool": {"name": "shell", "args": {"command": "true"}}} if r["method"] != "get" else None)
+    equal(d.get("/v1/status").json["counts"]["execs_total"], before)
+
+
+# --- the other ways in
+
+LINES = {"calculator": {"expression": "1"}, "file_system": {"action": "read", "path": "/etc/hosts"}, "http_client": {"method": "GET", "url": "http://example.com"},
+         "fetch": {"url": "http://example.com"}, "web_search": {"query": "x"}, "shell": {"command": "true"}, "code": {"language": "sh", "code": "true"}}
+
+
+@test("every tool, over HTTP and over lines")
+def _():
+    d = denied()
+    names = [t["name"] for t in d.get("/v1/tools").json["tools"]]
+    equal(sorted(names), sorted(LINES), "arguments for each of them")
+    lines = ""
+    for name in names:
+        before = d.count("refusal")
+        a = d.post("/v1/sandbox/execute", {"tool": {"name": name, "args": LINES[name]}, "policy": {"Network": {"Enabled": True}}}).json
+        equal(a["error"]["code"], "policy_denied", name)
+        equal(d.count("refusal"), before + 1, name)
+        lines += json.dumps({"id": name, "tool": name, "args": LINES[name], "policy": {"Network": {"Enabled": True}}}) + "\n"
+    p = subprocess.run([SANDBOXD, "--policy-file", d.policy], input=lines, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=60)
+    answers = {a["id"]: a for a in map(json.loads, p.stdout.splitlines())}
+    for name in names:
+        check("denied by rule '" in answers[name]["error"], answers[name])
+        check("result" not in answers[name], answers[name])
+
+
+MCP_EXECUTES = {"run_command": {"command": "true"}, "run_code": {"language": "python", "code": "1"}, "start_command": {"command": "true"},
+                "read_file": {"path": "x"}, "write_file": {"path": "x", "content": "y"}, "edit_file": {"path": "x", "old_text": "a", "new_text": "b"},
+                "list_files": {}, "search_files": {"pattern": "x"}, "upload_file": {"path": "x", "content_base64": "eA=="}, "download_file": {"path": "x"}}
+MCP_OTHER = {"create_sandbox", "list_sandboxes", "destroy_sandbox", "list_runtimes", "read_output", "send_input", "stop_command"}
+
+
+@test("every MCP tool that executes")
+def _():
+    d = denied()
+    c = Client(d)
+    tools = {t["name"]: t for t in c.ask("tools/list")["result"]["tools"]}
+    equal(sorted(tools), sorted(set(MCP_EXECUTES) | MCP_OTHER), "each tool is known to this test")
+    for name, arguments in MCP_EXECUTES.items():
+        arguments = dict(arguments)
+        if "sandbox_id" in tools[name]["inputSchema"]["properties"]:
+            arguments["sandbox_id"] = d.box
+        before = d.count("refusal")
+        a = c.ask("tools/call", {"name": name, "arguments": arguments})
+        check("result" in a and a["result"].get("isError"), f"{name}: {a}")
+        check("denied by rule '" in json.dumps(a["result"]["content"]), f"{name}: {a}")
+        equal(d.count("refusal"), before + 1, f"{name}: a refusal on record")
+    equal(d.count("intent"), 0)
+
+
+CLI_EXECUTES = {"run": ["--", "true"], "exec": ["-id", "ID", "-sync", "--", "true"], "cp": ["/etc/hostname", "ID:x"], "ls": ["ID:/"],
+                "create": ["-cmd", "true"], "shell": ["-id", "ID", "--", "true"]}
+CLI_OTHER = {"logs", "status", "delete", "exec-status", "exec-cancel", "validate", "keys", "policy", "audit", "mcp", "hook", "approvals", "doctor", "version", "help"}
+
+
+@test("every CLI verb that executes")
+def _():
+    d = denied()
+    p = subprocess.run([SBX, "--help"], stdout=subprocess.PIPE, text=True)
+    verbs = {line.split()[0] for line in p.stdout.splitlines() if line.startswith("  ")}
+    equal(sorted(verbs), sorted(set(CLI_EXECUTES) | CLI_OTHER), "each verb is known to this test")
+    for verb, argv in CLI_EXECUTES.items():
+        before = d.count("refusal")
+        argv = [a.replace("ID", d.box) for a in argv]
+        outer, inner = pty.openpty()
+        p = subprocess.run([SBX, verb, "-addr", f"http://127.0.0.1:{d.port}", *argv], stdin=inner, stdout=inner if verb == "shell" else subprocess.PIPE,
+                           stderr=subprocess.PIPE, text=True, timeout=60)
+        os.close(outer)
+        os.close(inner)
+        check(p.returncode in (122, 123), f"{verb}: {p}")
+        check("denied by rule 'default'" in p.stderr, f"{verb}: {p.stderr}")
+        check(d.count("refusal") > before, verb)
+
+
+# --- the policy file itself
+
+@test("a bad file refuses the start and says where")
+def _():
+    d = Guarded("version: 1\ndefault: perhaps\n")
+    try:
+        d.start()
+        check(False, "it started")
+    except RuntimeError as e:
+        check("policy.yaml:2" in str(e), str(e)[-300:])
+    p = subprocess.run([SANDBOXD, "--check-config", "--policy-file", d.policy], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    check(p.returncode != 0 and "policy.yaml:2" in p.stdout, p.stdout)
+
+
+@test("hot reload: by change, by signal, by request; a bad file keeps the old one and says so")
+def _():
+    with Guarded(ALLOW) as d:
+        equal(d.run("echo", "a")["stdout"], "a\n")
+        d.replace(DENY)
+        equal(d.post("/v1/run", {"command": ["true"]}).status, 403)
+        good = d.revision()
+        write(d.policy, "version: 1\ndefault: [nonsense\n")
+        wait_for(lambda: "error" in d.get("/v1/status").json["policy"], "the bad file is noticed")
+        equal(d.revision(), good, "and is not the policy")
+        equal(d.post("/v1/run", {"command": ["true"]}).status, 403)
+        a = d.post("/v1/policy/reload")
+        check(a.status >= 400 and "policy.yaml" in a.json["error"]["message"], a)
+        pid = d.get("/v1/status").json["pid"]
+        os.kill(pid, signal.SIGKILL)
+        wait_for(lambda: d.get("/v1/status").json["pid"] != pid, "the next control plane")
+        equal(d.revision(), good, "a restart while the file is bad keeps the last good one")
+        write(d.policy, ALLOW)
+        d.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: d.revision() != good, "SIGHUP")
+        equal(d.run("echo", "b")["stdout"], "b\n")
+        equal(d.post("/v1/policy/reload").json["changed"], False)
+        outcomes = [r["outcome"] for r in d.records(kind="policy_change")]
+        check("refused" in outcomes and outcomes.count("loaded") >= 3, outcomes)
+        os.unlink(d.policy)
+        time.sleep(1.5)
+        equal(d.run("echo", "c")["stdout"], "c\n", "a file that is gone changes nothing")
+
+
+@test("a file of root's own that the control plane could not read")
+def _():
+    if os.geteuid() != 0:
+        raise Skip("needs root")
+    d = Guarded(ALLOW)
+    os.chmod(d.place, 0o700)
+    os.chmod(d.policy, 0o600)
+    with d:
+        equal(d.run("echo", "a")["stdout"], "a\n")
+        d.replace(DENY)
+        equal(d.post("/v1/run", {"command": ["true"]}).status, 403)
+
+
+@test("obligations: limits are capped, a weaker runtime is refused, the network is taken away")
+def _():
+    policy = ALLOW + """  - id: small
+    require: {limits: {memory_mb: 64, timeout_s: 2}}
+    tool: exec
+  - id: offline
+    require: {no_network: true}
+    capability: network
+"""
+    with Guarded(policy) as d:
+        r = d.run("python3", "-c", "bytearray(300 << 20)", limits={"memory_mb": 512})
+        equal(r["status"], "oom_killed", r)
+        r = d.run("sleep", "9")
+        equal(r["status"], "timed_out", r)
+        box = d.sandbox(limits={"memory_mb": 512})
+        a = d.post(box.path + "/exec", {"command": ["true"]})
+        check(a.status == 403 and "memory" in a.json["error"]["message"], a)
+        a = d.post("/v1/sandbox/execute", {"tool": {"name": "fetch", "args": {"url": "http://example.com"}}, "policy": {"Network": {"Enabled": True}}}).json
+        equal(a["error"]["code"], "policy_denied", a)
+        check("network" in a["error"]["message"], a)
+
+
+@test("the order of a call's records, and a call that could not start")
+def _():
+    with Guarded(ALLOW) as d:
+        d.run("sh", "-c", "echo out; exit 3")
+        d.post("/v1/run", {"command": ["/nope"]})
+        calls = {}
+        for r in d.records():
+            if "call" in r:
+                calls.setdefault(r["call"], []).append(r)
+        kinds = [[r["kind"] for r in c] for c in calls.values()]
+        equal(kinds, [["intent", "started", "exited"], ["intent", "exited"]])
+        first = list(calls.values())[0]
+        equal(first[2]["details"]["exit_code"], 3)
+        check(first[2]["details"]["stdout_digest"].startswith("sha256:"), first)
+        equal(first[1]["details"]["isolation"]["network"], "namespace")
+        equal((first[0]["rule"], first[0]["revision"]), ("all", d.revision()))
+
+
+main()
