@@ -297,6 +297,8 @@ static int spawn_put_strings(struct strbuf *out, const struct msg_spawn *m)
         if (r >= 0)
             r = put_string(out, m->paths[i].path);
     }
+    if (r >= 0 && (m->flags & SPAWN_PINNED))
+        r = put_string(out, m->pins);
     return r;
 }
 
@@ -346,6 +348,7 @@ static void spawn_get_strings(struct reader *r, struct msg_spawn *m)
         m->paths[i].writable = get_flag(r);
         m->paths[i].path = get_string(r);
     }
+    m->pins = m->flags & SPAWN_PINNED ? get_string(r) : "";
 }
 
 int msg_spawn_parse(const uint8_t *payload, size_t len, struct msg_spawn *ret)

@@ -21,7 +21,8 @@ enum spawn_flags {
     SPAWN_PTY = 2,     /* one terminal instead of three pipes; output is stream 1 */
     SPAWN_BUILTIN = 4, /* argv[0] names code of the runner's (see toolrunner/builtin.h) */
     SPAWN_NARROW = 8,  /* only n_paths of the writable and readable places stay reachable */
-    _SPAWN_FLAGS_ALL = 15,
+    SPAWN_PINNED = 16, /* pins is there: files that must be what was approved */
+    _SPAWN_FLAGS_ALL = 31,
 };
 
 #define SPAWN_STRINGS_MAX 65536 /* argv and env together */
@@ -48,6 +49,7 @@ struct msg_spawn {
     const char *tag;         /* the control plane's own, at most PROTO_TAG_MAX; STATE gives it back */
     struct spawn_path *paths;
     size_t n_paths;
+    const char *pins;        /* with SPAWN_PINNED: see toolrunner/pin.h; "" otherwise */
 };
 
 struct msg_stdin {

@@ -62,7 +62,9 @@ static int send_spawn(struct exec *e, const struct exec_spec *spec, struct error
     struct msg_spawn m = {
         .request_id = e->request_id,
         .flags = (e->stdin_open ? SPAWN_STDIN : 0) | (spec->pty ? SPAWN_PTY : 0) |
-                 (spec->builtin ? SPAWN_BUILTIN : 0) | (spec->narrow ? SPAWN_NARROW : 0),
+                 (spec->builtin ? SPAWN_BUILTIN : 0) | (spec->narrow ? SPAWN_NARROW : 0) |
+                 (spec->pins ? SPAWN_PINNED : 0),
+        .pins = spec->pins,
         .rows = spec->rows ? spec->rows : 24,
         .cols = spec->cols ? spec->cols : 80,
         .timeout_ms = spec->timeout_ms,

@@ -191,8 +191,12 @@ void exec_on_spawn_failed(void *data, uint32_t stream, const struct msg_spawn_fa
     r->spawn_errno = m->error > 0 ? m->error : EIO;
     r->has_exit_code = true;
     r->exit_code = r->spawn_errno == ENOENT || r->spawn_errno == ENOTDIR ? 127 : 126;
-    snprintf(r->error, sizeof(r->error), "cannot run '%.100s' (%.20s): %s", e->argv[0], m->stage,
-             strerror(r->spawn_errno));
+    if (r->spawn_errno == EBADMSG)
+        snprintf(r->error, sizeof(r->error),
+                 "not run: a file of it is not the one that was approved any more");
+    else
+        snprintf(r->error, sizeof(r->error), "cannot run '%.100s' (%.20s): %s", e->argv[0],
+                 m->stage, strerror(r->spawn_errno));
     e->forget_due = true;
     finish(e);
 }

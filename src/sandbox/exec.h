@@ -64,6 +64,7 @@ struct exec_spec {
     bool narrow; /* only these paths besides the system's stay reachable */
     const struct exec_path *paths;
     size_t n_paths;
+    const char *pins; /* files that must be what was approved (toolrunner/pin.h); NULL: none */
     const struct exec_sink *sink;
     enum exec_on_limit on_limit;
 };

@@ -62,10 +62,12 @@ static void on_used(void *data, struct approval *a, const struct error *err)
         asking_free(k);
         return;
     }
-    if (err)
+    if (err) {
         fail(k, err);
-    else
-        run_go_on(k->run, approval_id(a));
+        return;
+    }
+    run_apply_pins(k->run);
+    run_go_on(k->run, approval_id(a));
 }
 
 static int use(struct run_asking *k, const char *id, struct error *err)
@@ -166,6 +168,13 @@ static int settle(struct run_asking *k, struct error *err)
     return session ? use(k, approval_id(session), err) : ask_person(k, err);
 }
 
+static void on_probed(struct run *run)
+{
+    struct error err = {0};
+    if (settle(run->asking, &err) < 0)
+        run_fail(run, &err);
+}
+
 int run_ask(struct run *run, struct error *err)
 {
     struct run_asking *k = new0(struct run_asking);
@@ -173,5 +182,5 @@ int run_ask(struct run *run, struct error *err)
     k->watch.on_change = on_change;
     k->run = run;
     run->asking = k;
-    return settle(k, err);
+    return run_probe_start(run, on_probed) ? 0 : settle(k, err);
 }

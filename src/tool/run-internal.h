@@ -12,6 +12,7 @@ struct tool_scope;
 #define RUN_PATHS_MAX 300 /* of a call: its own, and those of files written first (FILES_MAX) */
 
 struct run_asking;
+struct run_probe;
 
 struct run {
     const struct run_events *events;
@@ -39,6 +40,10 @@ struct run {
     struct spec box; /* of a one-shot, with the rules' obligations in it */
     bool intent;     /* on record, and the command's own end is not to be */
     struct run_asking *asking;
+    struct run_probe *probe;
+    json_t *pins;  /* what the probe found, or NULL */
+    char *program; /* where argv[0] was found, or NULL */
+    json_t *diff;  /* what a write changes, or NULL */
 };
 
 /* run-call.c. What the rules look at, from a request; paths has room for RUN_PATHS_MAX, texts of
@@ -58,6 +63,12 @@ void run_ask_cancel(struct run *run);
 /* run.c, for run-ask.c: the gate is passed; grant is the approval used, or NULL. */
 void run_go_on(struct run *run, const char *grant);
 void run_fail(struct run *run, const struct error *err);
+
+/* run-probe.c. False: there is nothing to look up, and done does not come; else it comes later. */
+bool run_probe_start(struct run *run, void (*done)(struct run *run));
+void run_probe_cancel(struct run *run);
+json_t *run_pins(const struct run *run); /* for the subject; a new reference */
+void run_apply_pins(struct run *run);    /* once the grant is used */
 
 /* run-subject.c. New references: all that will run; what helps a person to decide. */
 json_t *run_subject(const struct run *run);

@@ -115,6 +115,7 @@ json_t *run_subject(const struct run *run)
                         run->terms.action_id ? json_string(run->terms.action_id) : json_null());
     json_object_set_new(o, "sandbox", place_of(run));
     json_object_set_new(o, "spec", spec_of(run));
+    json_object_set_new(o, "pins", run_pins(run));
     set_command(o, run);
     return o;
 }
@@ -139,6 +140,8 @@ json_t *run_shown(const struct run *run)
     json_object_set_new(o, "findings", findings_to_json(&run->decision.findings));
     json_object_set_new(o, "obligations",
                         rules_obligations_to_json(&run->decision.rules.obligations));
+    if (run->diff)
+        json_object_set(o, "diff", run->diff);
     show_text(o, "stdin", run->spec.stdin_data, run->spec.stdin_len);
     json_t *files = json_array();
     for (size_t i = 0; i < run->n_files; i++) {

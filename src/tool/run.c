@@ -22,6 +22,7 @@ static void free_spec(struct run *run)
     strv_free((char **)run->spec.env);
     strv_free((char **)run->spec.env_whitelist);
     free((char *)run->spec.cwd);
+    free((char *)run->spec.pins);
     free((char *)run->spec.stdin_data);
     for (size_t i = 0; i < run->spec.n_paths; i++)
         free((char *)run->paths[i].path);
@@ -35,6 +36,7 @@ static void copy_spec(struct run *run, const struct exec_spec *s)
     run->spec.env = s->env ? strv_copy(s->env) : NULL;
     run->spec.env_whitelist = s->env_whitelist ? strv_copy(s->env_whitelist) : NULL;
     run->spec.cwd = s->cwd ? xstrdup(s->cwd) : NULL;
+    run->spec.pins = NULL; /* ours to make */
     run->spec.stdin_data = NULL;
     if (s->stdin_len) {
         char *data = xcalloc(1, s->stdin_len);
@@ -77,7 +79,11 @@ static void end_intent(struct run *run, const char *outcome, const char *why)
 
 static void run_free(struct run *run)
 {
+    run_probe_cancel(run);
     run_ask_cancel(run);
+    json_decref(run->pins);
+    json_decref(run->diff);
+    free(run->program);
     end_intent(run, "canceled", NULL);
     sandbox_waiter_cancel(&run->ready);
     exec_waiter_cancel(&run->done);

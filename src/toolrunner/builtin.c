@@ -8,13 +8,21 @@
 #include "toolrunner/tool.h"
 
 static const struct builtin builtins[] = {
-    {"fs-read", builtin_fs_read},         {"fs-write", builtin_fs_write},
-    {"fs-list", builtin_fs_list},         {"fs-stat", builtin_fs_stat},
-    {"fs-mkdir", builtin_fs_mkdir},       {"fs-remove", builtin_fs_remove},
-    {"fs-move", builtin_fs_move},         {"tar-create", builtin_tar_create},
-    {"tar-extract", builtin_tar_extract}, {"ps", builtin_ps},
-    {"fs-lines", builtin_fs_lines},       {"fs-edit", builtin_fs_edit},
-    {"fs-search", builtin_fs_search},     {"skill-file", builtin_skill_file},
+    {"fs-read", builtin_fs_read},
+    {"fs-write", builtin_fs_write},
+    {"fs-list", builtin_fs_list},
+    {"fs-stat", builtin_fs_stat},
+    {"fs-mkdir", builtin_fs_mkdir},
+    {"fs-remove", builtin_fs_remove},
+    {"fs-move", builtin_fs_move},
+    {"tar-create", builtin_tar_create},
+    {"tar-extract", builtin_tar_extract},
+    {"ps", builtin_ps},
+    {"fs-lines", builtin_fs_lines},
+    {"fs-edit", builtin_fs_edit},
+    {"fs-search", builtin_fs_search},
+    {"skill-file", builtin_skill_file},
+    {"pin", builtin_pin},
 };
 
 static int run_tool(int argc, char **argv)

@@ -102,13 +102,28 @@ static int step_chdir(struct spawn_plan *p)
     return dir && chdir(dir) < 0 ? -errno : 0;
 }
 
+/* A script becomes its sealed copy; the program itself is found and sealed when it is executed. */
+static int step_pins(struct spawn_plan *p)
+{
+    for (int i = 0; i < p->n_pins; i++) {
+        size_t arg = p->pins[i].arg;
+        if (arg == 0)
+            continue;
+        int r = pin_seal(p->msg->argv[arg], &p->pins[i], p->pinned[i]);
+        if (r < 0)
+            return r;
+        p->argv[2 + arg] = p->pinned[i];
+    }
+    return 0;
+}
+
 static const struct step {
     const char *stage;
     int (*run)(struct spawn_plan *p);
 } steps[] = {
-    {"session", step_session}, {"stdio", step_stdio},   {"limits", step_limits},
-    {"user", step_user},       {"narrow", step_narrow}, {"truncate", step_truncate},
-    {"chdir", step_chdir},
+    {"session", step_session}, {"stdio", step_stdio},           {"limits", step_limits},
+    {"user", step_user},       {"narrow", step_narrow},         {"truncate", step_truncate},
+    {"chdir", step_chdir},     {"approved content", step_pins},
 };
 
 static int child_prepare(struct spawn_plan *p)
@@ -122,9 +137,26 @@ static int child_prepare(struct spawn_plan *p)
     return 0;
 }
 
+/* Where the program is pinned, what runs is the sealed copy of what path names. */
+static int pin_program(struct spawn_plan *p, const char **path)
+{
+    for (int i = 0; i < p->n_pins; i++) {
+        if (p->pins[i].arg != 0)
+            continue;
+        int r = pin_seal(*path, &p->pins[i], p->pinned[i]);
+        if (r < 0)
+            return r;
+        *path = p->pinned[i];
+    }
+    return 0;
+}
+
 static int exec_path(struct spawn_plan *p, const char *path)
 {
     char **argv = p->argv + 2;
+    int r = pin_program(p, &path);
+    if (r < 0)
+        return r;
     execve(path, argv, p->msg->env);
     if (errno != ENOEXEC)
         return -errno;
@@ -196,6 +228,8 @@ static int child_main(void *arg)
     struct spawn_plan *p = arg;
     int r = child_prepare(p);
     p->error = r < 0 ? -r : -child_exec(p);
+    if (p->error == EBADMSG)
+        p->stage = "approved content";
     _exit(CHILD_EXIT_CODE);
 }
 
@@ -209,6 +243,10 @@ static pid_t spawn_program(struct spawn_plan *p)
     _cleanup_free_ char *path = xcalloc(1, p->path_size);
     p->argv = argv;
     p->path = path;
+    p->stage = "approved content";
+    p->n_pins = pins_parse(p->msg->pins, argc, p->pins);
+    if (p->n_pins < 0)
+        return p->n_pins;
     p->stage = "fork";
     pid_t pid = clone(child_main, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | SIGCHLD, p);
     if (pid < 0)

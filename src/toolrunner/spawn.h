@@ -10,6 +10,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "toolrunner/pin.h"
+
 struct msg_spawn;
 struct builtin;
 
@@ -41,6 +43,9 @@ struct spawn_plan {
     char **argv; /* two free slots before the caller's argv */
     char *path;
     size_t path_size;
+    struct pin pins[PINS_MAX];
+    int n_pins;
+    char pinned[PINS_MAX][PIN_PATH_SIZE];
 };
 
 /* Starts it. The child's pid, or -errno with plan->stage set to the step that failed. The child

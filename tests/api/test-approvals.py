@@ -11,7 +11,7 @@ POLICY = """version: 1
 default: allow
 rules:
   - {id: all, verdict: allow, command: "*"}
-  - {id: touchy, verdict: ask, risk: high, command: ["touch *", "deploy *", "*/deploy *", "python3 *"], reason: "it changes things"}
+  - {id: touchy, verdict: ask, risk: high, command: ["touch *", "deploy *", "*/deploy *", "python3 *", "node *", "sh *"], reason: "it changes things"}
   - {id: wipe, verdict: ask, risk: critical, command: "shred *"}
   - {id: writes, verdict: ask, risk: medium, write: "/workspace/guarded/**"}
 """
@@ -38,7 +38,7 @@ def state(d, approval):
 
 
 def files(box):
-    return box.sh("ls -1 /workspace")["stdout"].split()
+    return box.exec("ls", "-1", "/workspace")["stdout"].split()
 
 
 _d = None
@@ -98,6 +98,63 @@ def _():
             equal(state(d, id), "void")
             equal(d.post(box.path + "/exec", base, headers=granted(id)).status, 403, "not even for what it was for")
         equal(files(box), [])
+
+
+@test("what runs is what was approved: programs and scripts are pinned, and run from a sealed copy")
+def _():
+    d = daemon()
+    script = "#!/bin/sh\necho approved $0 $1\n"
+    with d.sandbox() as box:
+        put = lambda text, name="bin/deploy": equal(d.put(f"{box.path}/files/content?path=/workspace/{name}&mode=755", text.encode()).status, 200)
+        put(script)
+        a = ask(d, box, "./bin/deploy", "now")
+        pins = d.get("/v1/approvals/" + a["approval_id"]).json["subject"]["pins"]
+        equal([(p["arg"], p["path"], p["sha256"], p.get("not_pinned")) for p in pins],
+              [(0, "/workspace/bin/deploy", hashlib.sha256(script.encode()).hexdigest(), None)])
+        approve(d, a["approval_id"])
+        r = ask(d, box, "./bin/deploy", "now", status=200, headers=granted(a["approval_id"]))
+        check(r["stdout"].startswith("approved /proc/self/fd/") and r["stdout"].endswith(" now\n"), r)
+        # changed between the answer and the run: another subject
+        id = ask(d, box, "./bin/deploy", "now")["approval_id"]
+        approve(d, id)
+        put("#!/bin/sh\necho evil\n")
+        ask(d, box, "./bin/deploy", "now", status=403, headers=granted(id))
+        equal(state(d, id), "void")
+        # scripts of interpreters, by name and with a search for the program
+        for program, name, text in (("python3", "s.py", "import sys; print('ok', len(sys.argv))\n"), ("node", "s.js", "console.log('ok', process.argv.length - 1)\n"),
+                                    ("sh", "s.sh", "echo ok $(($# + 1))\n")):
+            if program == "node" and not shutil.which("node"):
+                continue
+            put(text, name)
+            id = ask(d, box, program, name, "arg")["approval_id"]
+            pins = d.get("/v1/approvals/" + id).json["subject"]["pins"]
+            equal([(p["arg"], p.get("not_pinned")) for p in pins], [(1, None)], program)
+            approve(d, id)
+            r = ask(d, box, program, name, "arg", status=200, headers=granted(id))
+            equal(r["stdout"], "ok 2\n", r)
+        # data that a command reads is compared, and said not to be pinned
+        put("data", "in")
+        pins = d.get("/v1/approvals/" + ask(d, box, "touch", "/workspace/in")["approval_id"]).json["subject"]["pins"]
+        check(len(pins) == 1 and pins[0]["arg"] == 1 and "command itself" in pins[0]["not_pinned"], pins)
+
+
+@test("while it waits, a file that is swapped right before the start is not run")
+def _():
+    d = daemon()
+    with d.sandbox() as box:
+        put = lambda text: equal(d.put(f"{box.path}/files/content?path=/workspace/deploy&mode=755", text.encode()).status, 200)
+        put("#!/bin/sh\necho approved\n")
+        answer = []
+        t = threading.Thread(target=lambda: answer.append(d.post(box.path + "/exec", {"command": ["./deploy", "swap"]}, headers={"X-Mas-Approval": "wait"})))
+        t.start()
+        mine = lambda: [a["id"] for a in d.get("/v1/approvals?status=pending").json["approvals"] if a["argv"] == ["./deploy", "swap"]]
+        wait_for(mine, "it is asked")
+        put("#!/bin/sh\necho swapped\n")
+        approve(d, mine()[0])
+        t.join(10)
+        check("swapped" not in answer[0].body.decode() or answer[0].json.get("stdout") == "", answer)
+        equal(answer[0].json["status"], "failed", answer)
+        check("approved" in answer[0].json["error"], answer)
 
 
 @test("in another sandbox, or in one of the same name, it does not run")

@@ -1,0 +1,99 @@
+#include "base/sha256.h"
+
+#include <endian.h>
+#include <string.h>
+
+/* The first 32 bits of the fractions of the cube roots of the first 64 primes. */
+static const uint32_t k[64] = {
+    0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
+    0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
+    0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
+    0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967,
+    0x27b70a85, 0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85,
+    0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070,
+    0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
+    0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2,
+};
+
+static uint32_t rotate(uint32_t x, unsigned n)
+{
+    return x >> n | x << (32 - n);
+}
+
+static void expand(uint32_t w[64], const uint8_t block[64])
+{
+    for (int i = 0; i < 16; i++) {
+        memcpy(&w[i], block + 4 * i, 4);
+        w[i] = be32toh(w[i]);
+    }
+    for (int i = 16; i < 64; i++) {
+        uint32_t a = w[i - 15], b = w[i - 2];
+        w[i] = w[i - 16] + (rotate(a, 7) ^ rotate(a, 18) ^ a >> 3) + w[i - 7] +
+               (rotate(b, 17) ^ rotate(b, 19) ^ b >> 10);
+    }
+}
+
+static void transform(uint32_t state[8], const uint8_t block[64])
+{
+    uint32_t w[64], v[8];
+    expand(w, block);
+    memcpy(v, state, sizeof(v));
+    for (int i = 0; i < 64; i++) {
+        uint32_t e = v[4], a = v[0];
+        uint32_t choose = (e & v[5]) ^ (~e & v[6]);
+        uint32_t majority = (a & v[1]) ^ (a & v[2]) ^ (v[1] & v[2]);
+        uint32_t t1 = v[7] + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + choose + k[i] + w[i];
+        uint32_t t2 = (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + majority;
+        memmove(v + 1, v, 7 * sizeof(v[0]));
+        v[4] += t1;
+        v[0] = t1 + t2;
+    }
+    for (int i = 0; i < 8; i++)
+        state[i] += v[i];
+}
+
+void sha256_init(struct sha256 *s)
+{
+    static const uint32_t start[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
+                                      0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+    memcpy(s->state, start, sizeof(start));
+    s->length = 0;
+}
+
+void sha256_update(struct sha256 *s, const void *data, size_t len)
+{
+    const uint8_t *p = data;
+    while (len) {
+        size_t at = s->length % 64, n = 64 - at < len ? 64 - at : len;
+        memcpy(s->block + at, p, n);
+        s->length += n;
+        p += n;
+        len -= n;
+        if (at + n == 64)
+            transform(s->state, s->block);
+    }
+}
+
+void sha256_final(struct sha256 *s, uint8_t out[SHA256_SIZE])
+{
+    static const uint8_t zeros[64];
+    uint64_t bits = htobe64(s->length * 8);
+    size_t at = s->length % 64;
+    sha256_update(s, "\x80", 1);
+    sha256_update(s, zeros, (at < 56 ? 55 : 119) - at);
+    sha256_update(s, &bits, sizeof(bits));
+    for (int i = 0; i < 8; i++) {
+        uint32_t word = htobe32(s->state[i]);
+        memcpy(out + 4 * i, &word, 4);
+    }
+}
+
+void sha256_hex(const uint8_t digest[SHA256_SIZE], char out[SHA256_HEX_SIZE])
+{
+    static const char digits[] = "0123456789abcdef";
+    for (int i = 0; i < SHA256_SIZE; i++) {
+        out[2 * i] = digits[digest[i] >> 4];
+        out[2 * i + 1] = digits[digest[i] & 15];
+    }
+    out[SHA256_HEX_SIZE - 1] = 0;
+}

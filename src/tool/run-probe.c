@@ -1,0 +1,228 @@
+/* What is looked up inside the sandbox before a person is asked: for a command, the files that it
+ * would run and that somebody in there could change, with their hashes; for a write, what is there
+ * now, to show the difference. One hidden operation of the runner's; where it fails, the approval
+ * says "not pinned" and shows no difference. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/strbuf.h"
+#include "guard/diff.h"
+#include "tool/file-op.h"
+#include "tool/run-internal.h"
+
+#define PROBE_MS     10000
+#define BEFORE_MAX   (256 * 1024)
+#define BEFORE_TEXT  "262144"
+#define DIFF_MAX     (256 * 1024)
+#define PINS_TEXT    512
+#define PATH_DEFAULT "/usr/local/bin:/usr/bin:/bin"
+
+struct run_probe {
+    struct run *run;
+    struct exec *exec; /* referenced */
+    struct exec_waiter waiter;
+    void (*done)(struct run *run);
+    bool is_write;
+};
+
+static const char *env_path(char *const *env)
+{
+    for (; env && *env; env++)
+        if (strncmp(*env, "PATH=", 5) == 0)
+            return *env + 5;
+    return NULL;
+}
+
+/* The command's own PATH, as the sandbox will build it. */
+static const char *paths_of(const struct run *run)
+{
+    const char *own = env_path(run->spec.env);
+    if (!own)
+        own = env_path(sandbox_spec(run->sandbox)->env);
+    return own ? own : PATH_DEFAULT;
+}
+
+/* The file that is about to be overwritten; NULL: none. */
+static const char *written_path(const struct run *run)
+{
+    const char *action = json_string_value(json_object_get(run->call.args, "action"));
+    if (run->spec.builtin && strcmp(run->spec.argv[0], "fs-write") == 0)
+        return run->spec.argv[1];
+    if (strcmp(run->call.tool, "file_system") == 0 && action && strcmp(action, "write") == 0)
+        return json_string_value(json_object_get(run->call.args, "path"));
+    return NULL;
+}
+
+static bool new_content(const struct run *run, const char **ret, size_t *ret_len)
+{
+    const json_t *content = json_object_get(run->call.args, "content");
+    if (run->spec.builtin && strcmp(run->spec.argv[0], "fs-write") == 0) {
+        *ret = run->spec.stdin_data ? run->spec.stdin_data : "";
+        *ret_len = run->spec.stdin_len;
+        return strcmp(run->spec.argv[3], "truncate") == 0;
+    }
+    *ret = json_string_value(content);
+    *ret_len = json_string_length(content);
+    return *ret && !json_is_true(json_object_get(run->call.args, "append"));
+}
+
+/* --- what came back */
+
+static void take_pins(struct run *run, struct exec *e)
+{
+    struct error ignored = {0};
+    _cleanup_json_ json_t *answer = file_op_answer(e, &ignored);
+    json_t *pins = json_object_get(answer, "pins");
+    const char *program = json_string_value(json_object_get(answer, "program"));
+    run->pins = json_is_array(pins) ? json_incref(pins) : NULL;
+    if (program && program[0] == '/')
+        run->program = xstrdup(program);
+}
+
+static void take_difference(struct run *run, struct exec *e)
+{
+    _cleanup_strbuf_ struct strbuf before = STRBUF_INIT(BEFORE_MAX + 1),
+                                   out = STRBUF_INIT(DIFF_MAX);
+    uint64_t omitted = 0;
+    size_t gap, len;
+    const char *after;
+    bool lossy;
+    const struct exec_result *r = exec_result(e);
+    bool found = r->status == EXEC_COMPLETED && r->exit_code == 0;
+    if (found)
+        journal_collect(exec_journal(e), 1, BEFORE_MAX, &before, &omitted, &gap);
+    if (omitted || before.len >= BEFORE_MAX || !new_content(run, &after, &len) ||
+        memchr(after, 0, len) || (before.data && memchr(before.data, 0, before.len)))
+        return;
+    if (diff_lines(before.data ? before.data : "", before.len, after, len, &out) < 0)
+        return;
+    run->diff = json_string_from_bytes(out.data, out.len, &lossy);
+}
+
+static void on_done(struct exec_waiter *w, struct exec *e)
+{
+    struct run_probe *p = container_of(w, struct run_probe, waiter);
+    struct run *run = p->run;
+    if (p->is_write)
+        take_difference(run, e);
+    else
+        take_pins(run, e);
+    void (*done)(struct run *) = p->done;
+    run_probe_cancel(run);
+    done(run);
+}
+
+void run_probe_cancel(struct run *run)
+{
+    struct run_probe *p = steal_ptr(run->probe);
+    if (!p)
+        return;
+    exec_waiter_cancel(&p->waiter);
+    exec_unref(p->exec);
+    free(p);
+}
+
+/* --- asking */
+
+static char **pin_argv(const struct run *run)
+{
+    size_t n = strv_length(run->spec.argv);
+    char **argv = xcalloc(n + 3, sizeof(*argv));
+    argv[0] = (char *)"pin";
+    argv[1] = (char *)paths_of(run);
+    for (size_t i = 0; i < n; i++)
+        argv[2 + i] = run->spec.argv[i];
+    return argv;
+}
+
+bool run_probe_start(struct run *run, void (*done)(struct run *run))
+{
+    const char *path = written_path(run);
+    struct error ignored = {0};
+    if (!run->sandbox || sandbox_state(run->sandbox) != SANDBOX_READY ||
+        (!path && (run->spec.builtin || run->box.tool_net)))
+        return false;
+    char *read[] = {(char *)"fs-read", (char *)path, (char *)"0", (char *)BEFORE_TEXT, NULL};
+    _cleanup_free_ char **pin = path ? NULL : pin_argv(run);
+    struct exec_spec spec = {.argv = path ? read : pin,
+                             .builtin = true,
+                             .hidden = true,
+                             .cwd = run->spec.cwd,
+                             .timeout_ms = PROBE_MS,
+                             .narrow = run->spec.narrow,
+                             .paths = run->spec.paths,
+                             .n_paths = run->spec.n_paths};
+    struct exec *e = exec_start(run->sandbox, &spec, &ignored);
+    if (!e)
+        return false;
+    struct run_probe *p = new0(struct run_probe);
+    *p = (struct run_probe){.run = run, .exec = exec_ref(e), .done = done, .is_write = path};
+    p->waiter.on_done = on_done;
+    list_init(&p->waiter.node);
+    run->probe = p;
+    exec_wait(e, &p->waiter);
+    return true;
+}
+
+/* --- using it */
+
+json_t *run_pins(const struct run *run)
+{
+    if (run->pins)
+        return json_deep_copy(run->pins);
+    json_t *list = json_array();
+    if (run->spec.builtin || run->box.tool_net)
+        return list;
+    json_array_append_new(
+        list, json_pack("{s:i, s:o, s:s}", "arg", 0, "path", json_message(run->spec.argv[0]),
+                        "not_pinned",
+                        run->one_shot ? "its sandbox is not made yet" : "could not be looked up"));
+    return list;
+}
+
+/* node resolves the name of its script, which for a sealed copy leads nowhere. */
+static void keep_script_name(struct run *run)
+{
+    size_t n = strv_length(run->spec.env);
+    char **env = xcalloc(n + 2, sizeof(*env));
+    for (size_t i = 0; i < n; i++)
+        env[i] = run->spec.env[i];
+    env[n] = xstrdup("NODE_PRESERVE_SYMLINKS_MAIN=1");
+    free((char **)run->spec.env);
+    run->spec.env = env;
+}
+
+/* Only what runs is run from a sealed copy; other files were compared when the grant was used. */
+void run_apply_pins(struct run *run)
+{
+    char text[PINS_TEXT] = "";
+    size_t len = 0, i;
+    json_t *pin;
+    bool program_pinned = false;
+    json_array_foreach(run->pins, i, pin)
+    {
+        const char *hash = json_string_value(json_object_get(pin, "sha256"));
+        int arg = (int)json_integer_value(json_object_get(pin, "arg"));
+        if (!hash || strlen(hash) != 64 || json_object_get(pin, "not_pinned"))
+            continue;
+        if (len + 80 > sizeof(text))
+            break;
+        len +=
+            (size_t)snprintf(text + len, sizeof(text) - len, "%s%d:%s", len ? " " : "", arg, hash);
+        program_pinned = program_pinned || arg == 0;
+    }
+    if (len) {
+        run->spec.pins = xstrdup(text);
+        keep_script_name(run);
+    }
+    /* Found once and for all: nothing that appears in PATH later can take its place. */
+    char **argv = (char **)run->spec.argv;
+    if (run->program && !program_pinned && !strchr(argv[0], '/')) {
+        free(argv[0]);
+        argv[0] = steal_ptr(run->program);
+    }
+}
