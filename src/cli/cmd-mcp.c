@@ -2,7 +2,6 @@
  * the name of the variable that has it. */
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -34,8 +33,8 @@ static char *expand(const char *path, struct sbx_error *err)
 /* Through a link, to the file it names: the link stays. */
 static char *resolve(const char *path)
 {
-    char real[PATH_MAX];
-    return xstrdup(realpath(path, real) ? real : path);
+    char *real = realpath(path, NULL);
+    return real ? real : xstrdup(path);
 }
 
 static int read_file(const char *path, struct strbuf *text, struct sbx_error *err)
@@ -67,8 +66,8 @@ static int write_temp(int fd, const struct strbuf *text, mode_t mode)
 static int replace(const char *path, const struct strbuf *text, struct sbx_error *err)
 {
     struct stat st;
-    mode_t mode = stat(path, &st) == 0 ? st.st_mode & 0777 : 0600;
     _cleanup_free_ char *temp = xasprintf("%s.sbx-XXXXXX", path);
+    mode_t mode = stat(path, &st) == 0 ? st.st_mode & 0777 : 0600;
     if (make_parent(path, err) < 0)
         return -1;
     _cleanup_close_ int fd = mkostemp(temp, O_CLOEXEC);
@@ -109,9 +108,9 @@ static int install(const struct args *a, const struct mcp_client *client,
     _cleanup_strbuf_ struct strbuf before = STRBUF_INIT(FILE_MAX), after = STRBUF_INIT(FILE_MAX);
     _cleanup_free_ char *named =
         a->text[FLAG_OUT] ? xstrdup(a->text[FLAG_OUT]) : expand(client->path, err);
-    if (!named)
+    _cleanup_free_ char *path = named ? resolve(named) : NULL;
+    if (!path)
         return -1;
-    _cleanup_free_ char *path = resolve(named);
     if (!a->on[FLAG_PRINT] && read_file(path, &before, err) < 0)
         return -1;
     if (client->merge(before.data ? before.data : "", before.len, t, &after, err) < 0)
