@@ -17,6 +17,7 @@
 #include "base/strbuf.h"
 #include "guard/approval.h"
 #include "guard/gate.h"
+#include "guard/keys.h"
 #include "store/store.h"
 #include "tool/skill.h"
 #include "tool/tool.h"
@@ -410,7 +411,10 @@ static void settle(struct action *a, enum approval_state state, const char *why)
         return;
     }
     set_status(a, STATUS_APPROVED);
-    if (a->plan.kind == ACTION_CHANGE)
+    struct error err = {0};
+    if (keys_check_live(a->set->api->options.keys, &a->who, &err) < 0)
+        finish(a, STATUS_FAILED, NULL, err.message);
+    else if (a->plan.kind == ACTION_CHANGE)
         use_change(a);
     else
         execute(a, true);

@@ -255,6 +255,20 @@ def _():
         check(secret not in lines.body.decode() and secret[4:] not in lines.body.decode(), "no secret")
 
 
+@test("what a revoked key asked for does not run, even when it is approved")
+def _():
+    d = daemon()
+    key, approver = add(d, "gone soon", "agent"), auth(add(d, "decides", "approver")["secret"])
+    a = d.post("/api/actions", {"action_type": "file_operation", "parameters": {"operation": "write", "path": "a.txt", "content": "x"}},
+               headers=auth(key["secret"])).json
+    equal(a["status"], "pending", a)
+    d.delete("/v1/keys/" + key["id"], headers=auth(TOKEN))
+    equal(d.post(f"/api/actions/{a['action_id']}/approve", {"approved": True}, headers=approver).status, 200)
+    look = lambda: d.get("/api/actions/" + a["action_id"], headers=approver).json
+    wait_for(lambda: look()["status"] == "failed", "it does not run")
+    check("has ended" in look()["error"], look())
+
+
 @test("what a key may not be called or have is refused")
 def _():
     d = daemon()
