@@ -9,21 +9,19 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-#define INPUT_MAX (16 * 1024 * 1024)
-
 static size_t inputs;
 
-static int run_file(const char *path)
+static int run_file(const char *path, size_t size)
 {
     FILE *f = fopen(path, "rb");
-    uint8_t *data = f ? malloc(INPUT_MAX) : NULL;
+    uint8_t *data = f ? malloc(size ? size : 1) : NULL;
     if (!data) {
         perror(path);
         if (f)
             fclose(f);
         return 1;
     }
-    size_t n = fread(data, 1, INPUT_MAX, f);
+    size_t n = fread(data, 1, size, f);
     fclose(f);
     /* Exactly as long as the input, so that a sanitizer sees a read beyond it. */
     uint8_t *exact = realloc(data, n ? n : 1);
@@ -36,8 +34,12 @@ static int run_file(const char *path)
 static int run_path(const char *path)
 {
     struct stat st;
-    if (stat(path, &st) < 0 || !S_ISDIR(st.st_mode))
-        return run_file(path);
+    if (stat(path, &st) < 0) {
+        perror(path);
+        return 1;
+    }
+    if (!S_ISDIR(st.st_mode))
+        return run_file(path, (size_t)st.st_size);
     DIR *dir = opendir(path);
     int r = dir ? 0 : 1;
     for (struct dirent *e; r == 0 && (e = readdir(dir));) {
