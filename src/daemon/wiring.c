@@ -398,7 +398,8 @@ static int make_gate(struct control *k, struct error *err)
                              .approval_ttl_ms = (uint64_t)c->approval_ttl_ms,
                              .approval_keep_ms = (uint64_t)c->approval_retention_ms,
                              .max_pending = (size_t)c->max_pending_approvals,
-                             .max_pending_per_key = (size_t)c->max_pending_approvals_per_key};
+                             .max_pending_per_key = (size_t)c->max_pending_approvals_per_key,
+                             .env = c->env};
     struct policy_file_options p = {.loop = ctx->loop,
                                     .warden = k->warden,
                                     .name = c->policy_file,

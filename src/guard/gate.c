@@ -18,6 +18,7 @@ struct gate *gate_new(const struct gate_options *o, struct error *err)
 {
     struct gate *g = new0(struct gate);
     g->audit = o->audit;
+    g->env = o->env;
     struct approvals_options a = {.loop = o->loop,
                                   .store = o->store,
                                   .gate = g,
@@ -92,16 +93,34 @@ static void apply_terms(const struct gate_terms *t, struct rules_decision *d)
     d->risk = d->risk > t->ask_risk ? d->risk : t->ask_risk;
 }
 
+/* What a sandbox's caller set beyond what the operator gives every sandbox; borrowed strings. */
+static char **asked_env(const struct gate *g, char *const *env)
+{
+    size_t n = 0;
+    char **asked = xcalloc(strv_length(env) + 1, sizeof(*asked));
+    for (; env && *env; env++) {
+        char *const *own = g->env;
+        while (own && *own && strcmp(*own, *env) != 0)
+            own++;
+        if (!own || !*own)
+            asked[n++] = *env;
+    }
+    return asked;
+}
+
 static void decide(struct gate *g, const struct gate_call *call, struct gate_decision *d)
 {
     checks_run(call, &d->findings);
     d->ruleset = ruleset_ref(g->ruleset);
+    _cleanup_free_ char **sandbox_env = asked_env(g, call->sandbox_env);
     struct rules_call rc = {
         .who = call->who,
         .tool = call->tool,
         .capabilities = call->capabilities,
         .argv = call->builtin ? NULL : call->argv,
         .cwd = call->cwd,
+        .env = call->env,
+        .sandbox_env = sandbox_env,
         .paths = call->paths,
         .n_paths = call->n_paths,
         .host = call->host,

@@ -54,6 +54,7 @@ struct gate_call {
     char *const *argv;
     bool builtin; /* argv is code of ours, not a command */
     const char *cwd;
+    char *const *env, *const *sandbox_env;
     const char *runtime;
     struct rules_limits limits;
     const char *sandbox; /* its id; NULL: a one-shot */
@@ -74,6 +75,7 @@ struct gate_options {
     uint64_t approval_ttl_ms;  /* how long an approval may wait, and be used */
     uint64_t approval_keep_ms; /* and how long it is shown afterwards */
     size_t max_pending, max_pending_per_key;
+    char *const *env; /* KEY=VALUE that the operator gives every sandbox; outlives the gate */
 };
 
 struct gate *gate_new(const struct gate_options *o, struct error *err);

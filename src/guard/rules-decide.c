@@ -27,7 +27,8 @@ struct decide {
     struct rules_look look;
     struct shell shell;
     char **cwds;
-    bool *applies; /* per rule: does it concern the call? */
+    struct shell_command environment; /* what a variable makes of every command */
+    bool *applies;                    /* per rule: does it concern the call? */
     struct outcome *outcomes;
     size_t n_outcomes;
     struct rules_obligations obligations;
@@ -165,6 +166,18 @@ static bool is_harmless_target(const struct shell_word *w)
     return false;
 }
 
+/* A variable that changes what commands mean makes all of them unknown. */
+static void judge_environment(struct decide *d, char *const *env)
+{
+    struct shell_command *c = &d->environment;
+    for (; env && *env && !c->opaque; env++)
+        if (shell_env_is_harmful(*env, strcspn(*env, "=")))
+            *c = (struct shell_command){
+                .opaque = "a variable of the call may change what its commands mean",
+                .opaque_word = SHELL_NOT_NAMED,
+                .kind = SHELL_NAME_UNKNOWN};
+}
+
 static void judge_command(struct decide *d, const struct shell_command *c)
 {
     if (c->n_words || c->opaque)
@@ -200,6 +213,12 @@ static void decide_all(struct decide *d)
     find_directories(d);
     for (size_t i = 0; i < d->shell.n_commands; i++)
         judge_command(d, &d->shell.commands[i]);
+    if (call->argv) {
+        judge_environment(d, call->env);
+        judge_environment(d, call->sandbox_env);
+    }
+    if (d->environment.opaque)
+        judge(d, (struct rules_subject){.command = &d->environment});
     if (!call->argv || call->n_paths || call->host)
         judge(d, (struct rules_subject){0});
 }
@@ -275,11 +294,8 @@ static void explain_in_words(const struct decide *d, const struct outcome *o, ch
         snprintf(text, sizeof(text), "no rule speaks of '%s', and the default is %s", what,
                  verdict_name(o->verdict));
     else
-        snprintf(text, sizeof(text), "%s%s rule '%s' %s%s%s", what, o->maybe ? " may be what" : ":",
-                 rs->rules[o->by].id,
-                 rs->rules[o->by].verdict == VERDICT_DENY  ? "denies"
-                 : rs->rules[o->by].verdict == VERDICT_ASK ? "asks about"
-                                                           : "allows",
+        snprintf(text, sizeof(text), "%s%s%s%s", *what ? what : "the environment",
+                 o->maybe ? " may turn out to be what the rule means" : "",
                  rs->rules[o->by].reason ? ": " : "",
                  rs->rules[o->by].reason ? rs->rules[o->by].reason : "");
     size_t len = strlen(text);

@@ -49,6 +49,10 @@ struct rules_call {
      * parsed, and so is every wrapper. */
     char *const *argv;
     const char *cwd; /* where a command starts; NULL: not known */
+    /* KEY=VALUE that the caller sets for it, and for its sandbox: some change what a command means.
+     */
+    char *const *env;
+    char *const *sandbox_env;
     const struct rules_path {
         const char *path; /* absolute; links resolved where they are known */
         bool write;

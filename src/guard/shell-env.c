@@ -124,6 +124,13 @@ bool shell_env_changes_meaning(const char *name, size_t len, bool for_others)
 {
     if (for_others)
         return !shell_in_list(harmless, name, len) && !(len > 3 && memcmp(name, "LC_", 3) == 0);
+    return shell_env_is_harmful(name, len);
+}
+
+bool shell_env_is_harmful(const char *name, size_t len)
+{
+    if (shell_in_list(harmless, name, len))
+        return false;
     for (size_t i = 0; i < ELEMENTS(harmful); i++)
         if (has_prefix(harmful[i], name, len))
             return true;

@@ -82,6 +82,8 @@ void shell_parse_line(const char *line, size_t len, struct shell *ret);
 void shell_parse_argv(char *const *argv, struct shell *ret);
 void shell_done(struct shell *s);
 
+/* Is this a variable that is known to change what a command means, as PATH and LD_PRELOAD do? */
+bool shell_env_is_harmful(const char *name, size_t len);
 /* Is the name among the words of list ("a b c")? */
 bool shell_in_list(const char *list, const char *name, size_t len);
 

@@ -114,6 +114,8 @@ void run_call_fill(const struct run_request *req, struct gate_call *call, struct
     /* mas-tool-net is ours as well: its host and arguments are what there is to decide on. */
     call->builtin = req->exec.builtin || (!req->sandbox && spec->tool_net);
     call->cwd = req->exec.cwd ? req->exec.cwd : start_of(spec);
+    call->env = req->exec.env;
+    call->sandbox_env = spec->env;
     call->runtime = spec->runtime;
     call->limits = limits_of(spec, req->exec.timeout_ms);
     call->sandbox = req->sandbox ? sandbox_id(req->sandbox) : NULL;
@@ -144,6 +146,8 @@ void run_call_copy(struct run *run, const struct gate_call *call)
     run->call.args = json_incref((json_t *)call->args);
     run->call.host = dup_or_null(call->host);
     run->call.argv = run->spec.argv;
+    run->call.env = run->spec.env;
+    run->call.sandbox_env = NULL; /* the rules have seen it */
     run->call.cwd = dup_or_null(call->cwd);
     run->call.runtime = dup_or_null(call->runtime);
     run->call.sandbox = dup_or_null(call->sandbox);

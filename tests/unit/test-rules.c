@@ -306,6 +306,23 @@ static void test_call(void)
        "runtimes");
 }
 
+static void test_environment(void)
+{
+    static const char p[] = HEAD "- {id: a, verdict: allow, command: 'ls *'}\n";
+    char *argv[] = {(char *)"ls", NULL}, *path[] = {(char *)"A=b", (char *)"PATH=/x", NULL};
+    char *plain[] = {(char *)"A=b", (char *)"NODE_ENV=test", NULL};
+    ok(strcmp(decide(p, (struct rules_call){.argv = argv, .env = plain}), "allow") == 0,
+       "a variable of the call that changes nothing");
+    ok(strcmp(decide(p, (struct rules_call){.argv = argv, .env = path}), "ask") == 0 &&
+           strcmp(decide(p, (struct rules_call){.argv = argv, .sandbox_env = path}), "ask") == 0 &&
+           strcmp(d.rule, "unknown") == 0,
+       "PATH of the call or of its sandbox makes its commands unknown");
+    ok(strcmp(decide(HEAD "- {id: a, verdict: allow, command: '*'}\n",
+                     (struct rules_call){.argv = argv, .env = path}),
+              "allow") == 0,
+       "but for a rule that allows every command");
+}
+
 static void test_hosts(void)
 {
     static const char p[] =
@@ -476,6 +493,7 @@ int main(void)
     test_patterns();
     test_paths();
     test_call();
+    test_environment();
     test_hosts();
     test_findings();
     test_time();
