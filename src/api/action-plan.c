@@ -95,13 +95,23 @@ static int plan_skill(const char *skill_id, const json_t *parameters, const char
 
 static int plan_change(const json_t *parameters, struct action_plan *p, struct error *err)
 {
-    const char *change = NULL;
-    int r = json_member_string(parameters, "change", &change, err);
+    static const char *const names[] = {"reload_policy", "enable_skill", "disable_skill"};
+    static_assert(ELEMENTS(names) == _CHANGE_MAX, "a name per change");
+    const char *name = NULL, *skill = NULL;
+    int change = 0, r = json_member_string(parameters, "change", &name, err);
+    if (r >= 0)
+        r = json_member_string(parameters, "skill_id", &skill, err);
     if (r < 0)
         return r;
-    if (!change || strcmp(change, "reload_policy") != 0)
-        return error_field(err, "change", "'change' must be reload_policy");
+    while (change < _CHANGE_MAX && (!name || strcmp(name, names[change]) != 0))
+        change++;
+    if (change == _CHANGE_MAX)
+        return error_field(err, "change",
+                           "'change' must be reload_policy, enable_skill or disable_skill");
+    if (change != CHANGE_RELOAD_POLICY && (!skill || !skill_exists(skill)))
+        return error_field(err, "skill_id", "'skill_id' names no skill");
     p->kind = ACTION_CHANGE;
+    p->change = (enum action_change)change;
     p->tool = "config_change";
     p->level = RISK_CRITICAL;
     p->args = json_deep_copy(parameters);

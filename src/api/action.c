@@ -217,6 +217,9 @@ static void refuse(struct action *a, enum error_code code, const char *message)
 
 static void wait_for_person(struct action *a)
 {
+    const struct approval *approval = approvals_find(gate_approvals(gate_of(a)), &a->who, a->id);
+    if (approval && approval_risk(approval) > a->plan.level)
+        a->plan.level = approval_risk(approval); /* a rule or a finding weighs more */
     set_status(a, STATUS_PENDING);
     save(a);
 }
@@ -312,15 +315,28 @@ static void on_reloaded(void *data, bool changed, const struct error *err)
            err ? err->message : NULL);
 }
 
+static void on_skill_changed(void *data, const struct error *err)
+{
+    struct action *a = data;
+    finish(a, err ? STATUS_FAILED : STATUS_COMPLETED, err ? NULL : a->plan.args,
+           err ? err->message : NULL);
+}
+
+/* On record before it holds. */
 static void apply_change(struct action *a)
 {
     const struct api_options *o = &a->set->api->options;
+    const char *skill = json_string_value(json_object_get(a->plan.args, "skill_id"));
     struct error err = {0};
-    if (gate_record(o->gate, "config_change", &a->who, a->id, "config_change", "applied",
-                    a->plan.args, &err) < 0)
-        finish(a, STATUS_FAILED, NULL, err.message);
-    else
+    int r = gate_record(o->gate, "config_change", &a->who, a->id, "config_change", "applied",
+                        a->plan.args, &err);
+    if (r >= 0 && a->plan.change == CHANGE_RELOAD_POLICY)
         o->reload_policy(o->reload_data, &a->who, on_reloaded, a);
+    else if (r >= 0)
+        r = skill_set_enabled(o->skills, skill, a->plan.change == CHANGE_ENABLE_SKILL,
+                              on_skill_changed, a, &err);
+    if (r < 0)
+        finish(a, STATUS_FAILED, NULL, err.message);
 }
 
 static void execute(struct action *a, bool granted)
@@ -580,6 +596,15 @@ struct action *actions_find(struct actions *s, const struct identity *who, const
 size_t actions_pending(const struct actions *s)
 {
     return s->n_pending;
+}
+
+json_t *actions_describe(struct actions *s, const char *id)
+{
+    const struct action *a = id ? map_find(s->by_id, id) : NULL;
+    if (!a)
+        return NULL;
+    return json_pack("{s:s, s:s?, s:s}", "action_type", a->type, "skill_id", a->skill_id, "status",
+                     status_names[a->status]);
 }
 
 json_t *action_submitted_view(const struct action *a)

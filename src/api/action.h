@@ -39,13 +39,20 @@ enum action_kind {
     ACTION_FILE,   /* an operation of the skill filesystem */
     ACTION_CHANGE, /* of the daemon's own state */
 };
+enum action_change {
+    CHANGE_RELOAD_POLICY,
+    CHANGE_ENABLE_SKILL,
+    CHANGE_DISABLE_SKILL,
+    _CHANGE_MAX,
+};
 struct action_plan {
     enum action_type type;
     enum action_kind kind;
     enum risk level;
     const char *tool;  /* of ACTION_TOOL; "" otherwise */
     const char *skill; /* that must be enabled; NULL: none */
-    json_t *args;      /* of the tool or the operation, or the change */
+    enum action_change change;
+    json_t *args;     /* of the tool or the operation, or the change */
     char *sandbox_id; /* of ACTION_FILE: to work in instead of where the key's files are; or NULL */
     struct policy policy;
 };
@@ -66,5 +73,7 @@ void actions_submit(struct actions *s, const struct identity *who, const char *t
 struct action *actions_find(struct actions *s, const struct identity *who, const char *id);
 json_t *actions_pending_view(struct actions *s, const struct identity *who);
 size_t actions_pending(const struct actions *s);
+/* {"action_type","skill_id","status"} of an action that is still known; NULL: it is not. */
+json_t *actions_describe(struct actions *s, const char *id);
 json_t *action_submitted_view(const struct action *a);
 json_t *action_view(const struct action *a);

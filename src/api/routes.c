@@ -148,6 +148,8 @@ const struct route routes[] = {
     {GET_, "/api/actions/{id}", STYLE_C, 0, handle_c_get, "one action and its result", ROLES_ALL},
     {POST_, "/api/actions/{id}/approve", STYLE_C, ROUTE_BODY | ROUTE_EXECUTES, handle_c_approve,
      "allow or refuse an action", ROLE_APPROVER},
+    {GET_, "/api/audit-logs", STYLE_C, 0, handle_c_audit_logs, "the newest records of the audit",
+     ROLE_AUDITOR | ROLE_ADMIN},
 
     /* for protocol test suites */
     {POST_, "/v1/debug/echo", STYLE_NATIVE, ROUTE_RAW | ROUTE_DEBUG, handle_debug_echo,

@@ -80,6 +80,23 @@ static int check_policies(const struct gate_call *call, struct error *err)
 
 /* --- steps 2 and 3 */
 
+/* What a check found in an action of contract C raises its level: a person looks at it. */
+static void weigh_findings(const struct gate_terms *t, const struct findings *f,
+                           struct rules_decision *d)
+{
+    if (!t || !t->action_id || d->verdict != VERDICT_ALLOW)
+        return;
+    for (size_t i = 0; i < f->n; i++) {
+        if (f->list[i].severity < RISK_HIGH)
+            continue;
+        d->verdict = VERDICT_ASK;
+        d->risk = RISK_HIGH;
+        snprintf(d->rule, sizeof(d->rule), "finding");
+        snprintf(d->reason, sizeof(d->reason), "%s: %s", f->list[i].id, f->list[i].message);
+        return;
+    }
+}
+
 static void apply_terms(const struct gate_terms *t, struct rules_decision *d)
 {
     if (!t || !t->ask || d->verdict == VERDICT_DENY)
@@ -132,6 +149,7 @@ static void decide(struct gate *g, const struct gate_call *call, struct gate_dec
         .now_s = clock_real_ns() / 1000000000,
     };
     ruleset_decide(d->ruleset, &rc, &d->rules);
+    weigh_findings(call->terms, &d->findings, &d->rules);
     apply_terms(call->terms, &d->rules);
 }
 
@@ -232,6 +250,12 @@ void gate_describe_argv(json_t *o, const struct gate_call *call, const struct ga
         return;
     audit_digest_argv(call->argv, digest);
     json_object_set_new(o, "argv_digest", json_string(digest));
+    if (call->args) {
+        char *text = json_dumps(call->args, JSON_COMPACT | JSON_SORT_KEYS);
+        audit_digest(text ? text : "", text ? strlen(text) : 0, digest);
+        json_object_set_new(o, "args_digest", json_string(digest));
+        free(text);
+    }
     if (d->rules.obligations.redact_args)
         return;
     json_t *list = json_array();

@@ -120,8 +120,10 @@ void run_call_fill(const struct run_request *req, struct gate_call *call, struct
     call->limits = limits_of(spec, req->exec.timeout_ms);
     call->sandbox = req->sandbox ? sandbox_id(req->sandbox) : NULL;
     struct path_list l = {paths, 0, NULL, call->cwd ? call->cwd : WORKDIR};
-    l.owned = xcalloc(req->n_files + 4, sizeof(*l.owned));
-    for (size_t i = 0; i < req->n_files && i < RUN_PATHS_MAX - 3; i++)
+    l.owned = xcalloc(req->n_files + req->call.n_paths + 4, sizeof(*l.owned));
+    for (size_t i = 0; i < req->call.n_paths && i < RUN_PATHS_MAX / 4; i++)
+        add_path(&l, req->call.paths[i].path, req->call.paths[i].write);
+    for (size_t i = 0; i < req->n_files && l.n < RUN_PATHS_MAX - 3; i++)
         add_path(&l, req->files[i].path, true);
     if (req->exec.builtin)
         add_operation(&l, req->exec.argv);
