@@ -11,6 +11,7 @@ import http.client
 import json
 import os
 import shutil
+import socket
 import statistics
 import subprocess
 import sys
@@ -24,7 +25,8 @@ FEW = 10
 class Daemon:
     def __init__(self, build, idle):
         self.work = tempfile.mkdtemp(dir="/var/tmp", prefix="mas-bench.")
-        self.port = 20000 + (os.getpid() * 7 + idle) % 20000
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port = free.getsockname()[1]
         with open(f"{self.work}/config.yaml", "w") as f:
             f.write(f"max_sandboxes: {idle + 200}\nidle_ttl: 1h\n")
         self.process = subprocess.Popen(
@@ -39,6 +41,9 @@ class Daemon:
             except OSError:
                 self.connection = None
                 time.sleep(0.05)
+        else:
+            with open(f"{self.work}/log") as f:
+                raise RuntimeError("the daemon does not start: " + f.read())
 
     def ask(self, method, path, body=None):
         if not self.connection:
@@ -142,4 +147,5 @@ def main():
         print(f"{name}_ratio\t{lots / few:.3f}")
 
 
-main()
+if __name__ == "__main__":
+    main()

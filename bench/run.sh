@@ -119,6 +119,7 @@ pids=
 
 "$here/stream.sh" "$build" >"$work/stream"
 "$here/density.py" "$build" "${SANDBOXES:-1000}" >"$work/density"
+"$here/overload.py" "$build" >"$work/overload"
 "$here/audit.sh" "$build" >"$work/audit"
 
 awk -F'\t' -v missing="$missing" '
@@ -141,6 +142,7 @@ awk -F'\t' -v missing="$missing" '
     FILENAME ~ /stream$/ && /^256 MiB/ { print }
     FILENAME ~ /stream$/ && /^ratio of/ { split($0, w, " "); stream = w[4] }
     FILENAME ~ /density$/ { density[$1] = $2 }
+    FILENAME ~ /overload$/ { overload[$1] = $2 }
     FILENAME ~ /audit$/ { audit[$1] = $2 }
     END {
         printf "%-44s %10s %10d a second\n", "bare server, 16 clients", "", median(rate["bare"])
@@ -164,6 +166,10 @@ awk -F'\t' -v missing="$missing" '
         row("exec at 1,000 idle sandboxes / at 10", density["exec_ratio"], "<=", 1.2)
         row("exec throughput with 16 clients, audit on / off", audit["audit_ratio"], ">=", 0.95)
         row("records of an export verified, million a second", audit["verify_export"] / 1e6, ">=", 0.2)
+        row("exec throughput with 64 clients / with 16", overload["throughput_ratio"], ">=", 0.9)
+        row("exec latency beside a fork bomb / beside nothing", overload["latency_ratio_fork_bomb"], "<=", 2)
+        row("exec latency beside an output flood", overload["latency_ratio_flood"], "<=", 2)
+        row("exec latency beside 1,000 idle WebSockets", overload["latency_ratio_idle_websockets"], "<=", 2)
         if (missing)
             print "not measured, because not installed or not working here:" missing
-    }' "$work/result" "$work/load" "$work/stream" "$work/density" "$work/audit"
+    }' "$work/result" "$work/load" "$work/stream" "$work/density" "$work/overload" "$work/audit"

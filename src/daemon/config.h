@@ -42,7 +42,8 @@ struct config {
     bool insecure;
     int64_t validate_timeout_ms;
     char *skill_root;
-    int64_t max_keys, key_max_sandboxes, key_max_execs, key_requests_per_minute;
+    int64_t max_keys, key_max_sandboxes, key_max_execs, key_requests_per_minute,
+        key_reserve_percent;
     char **allowed_origins;
     char **allowed_hosts_header;
     bool debug_endpoints;

@@ -129,6 +129,7 @@ static struct manager *make_manager(struct control *k, int journal_dir)
         .journal_block = strcmp(c->journal_full, "block") == 0,
         .max_sandboxes = (size_t)c->max_sandboxes,
         .max_execs = (size_t)c->max_execs,
+        .reserve_percent = (unsigned)c->key_reserve_percent,
         .max_execs_per_sandbox = (size_t)c->max_execs_per_sandbox,
         .find_quota = find_quota,
         .quota_data = k,

@@ -56,21 +56,44 @@ static struct owner_quota find_quota(const struct manager *m, const char *owner)
     return q;
 }
 
+/* The last part of a limit is for those who have less than an even share of it, one who has nothing
+ * yet counted in: whoever comes first cannot keep the others out. Callers without a key are one
+ * owner, and have no others to be fair to. */
+static bool takes_reserve(const struct manager *m, const char *owner, size_t max, size_t all,
+                          size_t own)
+{
+    size_t reserve = max * m->options.reserve_percent / 100;
+    return *owner && all >= max - reserve && own >= max / (map_count(m->owners) + 1);
+}
+
+static int check_share(const struct manager *m, const char *owner, const char *what, size_t max,
+                       size_t all, size_t own, struct error *err)
+{
+    if (!takes_reserve(m, owner, max, all, own))
+        return 0;
+    return error_set(err, ERROR_LIMIT, 0,
+                     "this key has %zu %s, and what is left is for others (key_reserve_percent)",
+                     own, what);
+}
+
 int owner_check_sandbox(const struct manager *m, const char *owner, struct error *err)
 {
     const struct owner_use *u = map_find(m->owners, owner);
     struct owner_quota q = find_quota(m, owner);
     if (!q.sandboxes || !u || u->sandboxes < q.sandboxes)
-        return 0;
+        return check_share(m, owner, "sandboxes", m->options.max_sandboxes, m->counts.sandboxes,
+                           u ? u->sandboxes : 0, err);
     return error_set(err, ERROR_LIMIT, 0, "this key has %zu sandboxes already (max_sandboxes)",
                      u->sandboxes);
 }
 
 int owner_check_exec(const struct sandbox *sb, struct error *err)
 {
-    struct owner_quota q = find_quota(sb->manager, sb->owner);
+    const struct manager *m = sb->manager;
+    struct owner_quota q = find_quota(m, sb->owner);
     if (!q.execs || sb->use->execs < q.execs)
-        return 0;
+        return check_share(m, sb->owner, "commands running", m->options.max_execs,
+                           m->counts.execs_running, sb->use->execs, err);
     return error_set(err, ERROR_LIMIT, 0, "this key has %zu commands running already (max_execs)",
                      sb->use->execs);
 }

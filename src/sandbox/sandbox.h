@@ -66,6 +66,7 @@ struct manager_options {
     uint64_t journal_sandbox_bytes; /* kept of one sandbox's commands; 0: no limit of its own */
     bool journal_block;             /* at a limit, unless the command says otherwise */
     size_t max_sandboxes, max_execs, max_execs_per_sandbox;
+    unsigned reserve_percent; /* of the first two, for owners below an even share */
     /* Optional. */
     void (*find_quota)(void *data, const char *owner, struct owner_quota *ret);
     void *quota_data;

@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""Overload: limits answer 429 with Retry-After, one key cannot keep another out, and others go on."""
+import os
+import sys
+import threading
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
+from masd import *
+
+TOKEN = "the-operators-token"
+
+
+def auth(secret):
+    return {"Authorization": "Bearer " + secret}
+
+
+def key(d, name):
+    a = d.post("/v1/keys", {"name": name, "roles": ["agent"]}, headers=auth(TOKEN))
+    equal(a.status, 201, a)
+    return auth(a.json["secret"])
+
+
+def until_refused(ask, most):
+    """How often it was granted, and the refusal."""
+    for n in range(most):
+        a = ask()
+        if a.status == 429:
+            check(int(a.headers["Retry-After"]) > 0, a.headers)
+            return n, a
+        check(a.status in (200, 201, 202), a)
+    raise AssertionError(f"{most} were granted")
+
+
+@test("commands: one key takes most of the limit, another still gets its share, room comes back")
+def _():
+    with Daemon("-auth-token", TOKEN, config="max_execs: 16\nkey_reserve_percent: 25\n") as d:
+        greedy, modest = key(d, "greedy"), key(d, "modest")
+        boxes = {}
+        for name, k in (("greedy", greedy), ("modest", modest)):
+            boxes[name] = "/v1/sandboxes/" + d.post("/v1/sandboxes", {}, headers=k).json["id"]
+        sleep = {"command": ["sleep", "60"], "async": True}
+        n, a = until_refused(lambda: d.post(boxes["greedy"] + "/exec", sleep, headers=greedy), 17)
+        equal(n, 12, "granted to the first")
+        check("key_reserve_percent" in a.json["error"]["message"], a)
+        n, a = until_refused(lambda: d.post(boxes["modest"] + "/exec", sleep, headers=modest), 17)
+        equal(n, 4, "left for the second")
+        check("max_execs" in a.json["error"]["message"], a)
+        equal(d.delete(boxes["greedy"], headers=greedy).status, 200)
+        a = d.post(boxes["modest"] + "/exec", {"command": ["echo", "room"]}, headers=modest)
+        equal((a.status, a.json.get("stdout")), (200, "room\n"))
+
+
+@test("sandboxes: the same")
+def _():
+    with Daemon("-auth-token", TOKEN, config="max_sandboxes: 12\nkey_reserve_percent: 25\n") as d:
+        greedy, modest = key(d, "greedy"), key(d, "modest")
+        n, a = until_refused(lambda: d.post("/v1/sandboxes", {}, headers=greedy), 13)
+        equal(n, 9, "granted to the first")
+        n, a = until_refused(lambda: d.post("/v1/sandboxes", {}, headers=modest), 13)
+        equal(n, 3, "left for the second")
+        check("max_sandboxes" in a.json["error"]["message"], a)
+
+
+@test("without keys the whole limit is there for whoever asks")
+def _():
+    with Daemon(config="max_execs: 8\n") as d, d.sandbox() as sb:
+        n, a = until_refused(lambda: d.post(sb.path + "/exec", {"command": ["sleep", "60"], "async": True}), 9)
+        equal(n, 8)
+        check("max_execs" in a.json["error"]["message"], a)
+
+
+@test("a fork bomb, a flood and idle WebSockets in one sandbox: another one works")
+def _():
+    with Daemon() as d, d.sandbox() as bad, d.sandbox() as good:
+        d.post(bad.path + "/exec", {"command": ["sh", "-c", "f() { f | f & }; f; sleep 30"], "async": True})
+        flood = d.post(bad.path + "/exec", {"command": ["yes"], "async": True})
+        idle = []
+        if flood.status == 200 or flood.status == 202:
+            for _ in range(50):
+                idle.append(d.ws(f"/sandboxes/{bad.id}/stream?exec_id={flood.json['exec_id']}"))
+        for i in range(20):
+            equal(good.sh(f"echo {i}")["stdout"], f"{i}\n")
+        equal(d.run("echo", "fresh")["stdout"], "fresh\n")
+        for ws in idle:
+            ws.close()
+        equal(d.delete(bad.path).status, 200, "and it can be deleted")
+
+
+main()
