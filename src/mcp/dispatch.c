@@ -163,8 +163,8 @@ static void serve_notification(struct mcp_session *s, const struct rpc_text *t,
         call_cancel(call);
 }
 
-void dispatch_message(struct mcp_session *s, struct outlet *o, const struct rpc_text *t,
-                      struct rpc_message *m)
+static void serve_message(struct mcp_session *s, struct outlet *o, const struct rpc_text *t,
+                          struct rpc_message *m)
 {
     session_touch(s);
     switch (m->kind) {
@@ -181,6 +181,18 @@ void dispatch_message(struct mcp_session *s, struct outlet *o, const struct rpc_
         outlet_fail(o, m->id, m->code, m->why);
         break;
     }
+}
+
+void dispatch_text(struct mcp_session *s, struct outlet *o, const struct rpc_text *t)
+{
+    session_ref(s);
+    for (size_t i = 0; i < rpc_text_count(t) && !s->ended; i++) {
+        struct rpc_message m;
+        rpc_message_init(&m, t, i);
+        serve_message(s, o, t, &m);
+        rpc_message_done(&m);
+    }
+    session_unref(s);
 }
 
 const char *dispatch_refuse_batch(const struct mcp_session *s, const struct rpc_text *t)

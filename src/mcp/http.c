@@ -94,16 +94,6 @@ static void keep(struct outlet *o)
     (void)o;
 }
 
-static void dispatch_all(struct mcp_session *s, struct outlet *o, const struct rpc_text *t)
-{
-    for (size_t i = 0; i < rpc_text_count(t); i++) {
-        struct rpc_message m;
-        rpc_message_init(&m, t, i);
-        dispatch_message(s, o, t, &m);
-        rpc_message_done(&m);
-    }
-}
-
 /* Notifications and responses only: nothing is answered. */
 static void accept_silently(struct api_request *req, struct mcp_session *s,
                             const struct rpc_text *t)
@@ -111,9 +101,7 @@ static void accept_silently(struct api_request *req, struct mcp_session *s,
     static const struct outlet_ops nowhere_ops = {
         .send = drop_message, .answer = drop_message, .is_full = never_full, .free = keep};
     struct outlet nowhere = {&nowhere_ops, 1};
-    session_ref(s);
-    dispatch_all(s, &nowhere, t);
-    session_unref(s);
+    dispatch_text(s, &nowhere, t);
     api_reply_text(req, 202, JSON_TYPE, "", 0);
 }
 
@@ -133,7 +121,7 @@ static void serve_initialize(struct api_request *req, const struct rpc_text *t)
     }
     struct http_request *http = api_take(req);
     struct stream *st = stream_new_exchange(s, http, 1, false);
-    dispatch_all(s, stream_outlet(st), t);
+    dispatch_text(s, stream_outlet(st), t);
     bool good = s->initialized;
     if (good)
         http_response_header(http, "Mcp-Session-Id", s->id);
@@ -141,22 +129,6 @@ static void serve_initialize(struct api_request *req, const struct rpc_text *t)
     if (!good)
         session_end(s);
     session_unref(s);
-}
-
-/* How many of the messages get an answer; *ret_bad is the first that is none. */
-static size_t count_answers(const struct rpc_text *t, struct rpc_message *ret_bad)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < rpc_text_count(t); i++) {
-        struct rpc_message m;
-        rpc_message_init(&m, t, i);
-        n += m.kind == RPC_REQUEST || m.kind == RPC_INVALID;
-        if (m.kind == RPC_INVALID && ret_bad->kind != RPC_INVALID)
-            *ret_bad = m;
-        else
-            rpc_message_done(&m);
-    }
-    return n;
 }
 
 static bool is_initialize(const struct rpc_text *t)
@@ -179,24 +151,23 @@ static void serve_in_session(struct api_request *req, const struct rpc_text *t, 
         accept_silently(req, s, t);
         return;
     }
-    session_ref(s);
     struct stream *st = stream_new_exchange(s, api_take(req), answers, t->batch);
-    dispatch_all(s, stream_outlet(st), t);
+    dispatch_text(s, stream_outlet(st), t);
     stream_dispatched(st);
-    session_unref(s);
 }
 
 static void serve_text(struct api_request *req, const struct rpc_text *t)
 {
-    struct rpc_message bad = {0};
-    size_t answers = count_answers(t, &bad);
-    if (bad.kind == RPC_INVALID && !t->batch)
-        refuse(req, 400, bad.id, bad.code, bad.why);
+    struct rpc_message first = {0};
+    if (!t->batch)
+        rpc_message_init(&first, t, 0);
+    if (first.kind == RPC_INVALID)
+        refuse(req, 400, first.id, first.code, first.why);
     else if (is_initialize(t))
         serve_initialize(req, t);
     else
-        serve_in_session(req, t, answers);
-    rpc_message_done(&bad);
+        serve_in_session(req, t, rpc_count_answers(t));
+    rpc_message_done(&first);
 }
 
 static void on_body(struct http_request *http, const char *body, size_t len)

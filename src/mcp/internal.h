@@ -144,9 +144,9 @@ void asks_expire(struct mcp_session *s, int64_t now_ms);
 
 /* --- the dispatcher of the revisions with sessions (dispatch.c) */
 
-/* One message of a session; the outlet gets the answer of a request, from inside or later. */
-void dispatch_message(struct mcp_session *s, struct outlet *o, const struct rpc_text *t,
-                      struct rpc_message *m);
+/* The messages of a session, until it ends; the outlet gets the answer of each request, from inside
+ * or later. */
+void dispatch_text(struct mcp_session *s, struct outlet *o, const struct rpc_text *t);
 
 /* Why a batch is not taken, or NULL where it is, or where it is none. */
 const char *dispatch_refuse_batch(const struct mcp_session *s, const struct rpc_text *t);

@@ -199,6 +199,18 @@ void rpc_message_done(struct rpc_message *m)
     m->id = NULL;
 }
 
+size_t rpc_count_answers(const struct rpc_text *t)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < rpc_text_count(t); i++) {
+        struct rpc_message m;
+        rpc_message_init(&m, t, i);
+        n += m.kind == RPC_REQUEST || m.kind == RPC_INVALID;
+        rpc_message_done(&m);
+    }
+    return n;
+}
+
 /* --- formatting */
 
 static int append_value(struct strbuf *out, const char *name, const json_t *value)

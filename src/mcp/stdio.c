@@ -204,28 +204,6 @@ static struct outlet *batch_new(struct mcp_stdio *io, size_t expected)
 
 /* --- reading */
 
-static size_t count_answers(const struct rpc_text *t)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < rpc_text_count(t); i++) {
-        struct rpc_message m;
-        rpc_message_init(&m, t, i);
-        n += m.kind == RPC_REQUEST || m.kind == RPC_INVALID;
-        rpc_message_done(&m);
-    }
-    return n;
-}
-
-static void serve(struct mcp_stdio *io, const struct rpc_text *t, struct outlet *o)
-{
-    for (size_t i = 0; i < rpc_text_count(t) && !io->ended; i++) {
-        struct rpc_message m;
-        rpc_message_init(&m, t, i);
-        dispatch_message(io->session, o, t, &m);
-        rpc_message_done(&m);
-    }
-}
-
 static void on_line(void *data, const char *line, size_t len)
 {
     struct mcp_stdio *io = data;
@@ -241,12 +219,11 @@ static void on_line(void *data, const char *line, size_t len)
     if ((why = dispatch_refuse_batch(io->session, &t))) {
         outlet_fail(&io->outlet, NULL, RPC_INVALID_REQUEST, why);
     } else if (t.batch) {
-        size_t n = count_answers(&t);
-        struct outlet *o = batch_new(io, n);
-        serve(io, &t, o);
+        struct outlet *o = batch_new(io, rpc_count_answers(&t));
+        dispatch_text(io->session, o, &t);
         outlet_unref(o);
     } else {
-        serve(io, &t, &io->outlet);
+        dispatch_text(io->session, &io->outlet, &t);
     }
     rpc_text_done(&t);
 }
