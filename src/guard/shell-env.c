@@ -69,7 +69,7 @@ static const char *const harmful[] = {
     "MFLAGS",
     "CMAKE*",
     "SUDO*",
-    "TMPDIR",
+
     "MAIL*",
     "AWK*",
     "GAWK*",

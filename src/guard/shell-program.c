@@ -156,11 +156,25 @@ static const char *skip_substitution(const char *s)
     return parts == 2 ? s + strspn(s, "gpiI0123456789") : NULL;
 }
 
+/* Behind "12", "$", "/text/", two of them with ',' between, and '!'; NULL when one has no end. */
+static const char *skip_addresses(const char *s)
+{
+    for (;;) {
+        s += strspn(s, "0123456789,$! ");
+        if (*s != '/')
+            return s;
+        for (s++; *s && *s != '/'; s++)
+            if (*s == '\n' || (*s == '\\' && !*++s))
+                return NULL;
+        if (!*s++)
+            return NULL;
+    }
+}
+
 /* s/a/b/ with harmless flags, or an address and one of p d q =, with ';' between them. */
 static bool sed_is_plain(const char *s)
 {
-    while (s) {
-        s += strspn(s, "0123456789,$ ");
+    while (s && (s = skip_addresses(s))) {
         if (*s == 's')
             s = skip_substitution(s + 1);
         else if (*s && strchr("pdq=", *s))
@@ -227,6 +241,7 @@ static void look_at_git(struct shell_command *c)
     for (size_t k = i + 1; k < c->n_words; k++) {
         const char *t = c->words[k].text;
         if ((strcmp(sub, "bisect") == 0 && strcmp(t, "run") == 0) ||
+            (strcmp(sub, "grep") == 0 && strncmp(t, "-O", 2) == 0) ||
             (strcmp(sub, "submodule") == 0 && strcmp(t, "foreach") == 0) ||
             (strcmp(sub, "rebase") == 0 &&
              (strncmp(t, "-x", 2) == 0 || strncmp(t, "--ex", 4) == 0)))
@@ -250,6 +265,8 @@ static const struct {
     {"wget", "-e --execute --use-askpass --config"},
     {"sort", "--compress-program"},
     {"split csplit", "--filter"},
+    {"rg", "--pre --hostname-bin"},
+    {"file", "-C --compile"},
     {"man", "-P -H --pager --html"},
     {"zip", "-T --unzip-command"},
     {"make gmake", "--eval -E"},
