@@ -134,6 +134,8 @@ static struct cell *take_blank(struct warden *w, struct plan_reply *reply)
 static void reply_to_create(struct cell *s, int error)
 {
     struct plan_reply reply = {.tag = s->plan.tag, .wall = -1, .error = error};
+    if (!s->plan.tag) /* cell_abandon_creates() */
+        return;
     cell_describe(s, &reply);
     if (!error)
         return control_send(s->warden, &reply, fd_steal(&s->stream_fd));
@@ -392,6 +394,18 @@ int cell_kill(struct cell *s)
     return s->pidfd >= 0 && pidfd_send_signal(s->pidfd, SIGKILL, NULL, 0) < 0 && errno != ESRCH
                ? -errno
                : 0;
+}
+
+void cell_abandon_creates(struct warden *w)
+{
+    size_t cursor = 0;
+    for (struct cell *s; (s = map_next(w->by_id, &cursor));) {
+        s->connect_tag = 0;
+        if (s->state == CELL_RUNNING)
+            continue;
+        s->plan.tag = 0;
+        cell_kill(s);
+    }
 }
 
 int cell_connect(struct cell *s, uint64_t tag)

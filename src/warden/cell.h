@@ -18,6 +18,9 @@ int cell_create(struct warden *w, const struct plan *p, const struct plan_limits
 int cell_create_plain(struct warden *w, const struct plan *p, struct plan_reply *reply);
 struct cell *cell_find(const struct warden *w, const char *id);
 int cell_kill(struct cell *s);
+/* The control plane that waits for them is gone, and the next one could not know them: those that
+ * do not run yet are ended, or they would run for nobody. */
+void cell_abandon_creates(struct warden *w);
 /* A fresh connection to its runner: the control plane's end, or -errno. -EINPROGRESS: the reply
  * with this tag follows from here. */
 int cell_connect(struct cell *s, uint64_t tag);

@@ -49,6 +49,7 @@ void control_detach(struct warden *w)
     fd_close(&w->control_fd);
     list_for_each_safe(o, &w->outgoing, struct outgoing, link) outgoing_free(w, o);
     w->control_blocked = false;
+    cell_abandon_creates(w);
 }
 
 static int watch_control(struct warden *w)
