@@ -161,7 +161,8 @@ size_t api_format_error(int status, const char *message, char *out, size_t size)
 struct sandbox *api_lookup_sandbox(struct api_request *req, const char *id_or_alias)
 {
     struct manager *m = req->options->manager;
-    struct sandbox *sb = sandbox_find(m, req->owner, id_or_alias);
+    const char *own = *req->owner ? req->owner : identity_scope(req->who);
+    struct sandbox *sb = sandbox_find(m, own, id_or_alias);
     if (!sb && identity_sees_all(req->who))
         sb = sandbox_find(m, "", id_or_alias);
     return sb;

@@ -91,10 +91,12 @@ bool identity_sees_all(const struct identity *who)
 
 bool identity_sees(const struct identity *who, const char *owner)
 {
-    return identity_sees_all(who) || strcmp(who->key, owner) == 0;
+    return strcmp(identity_scope(who), owner) == 0 || identity_sees_all(who);
 }
 
 const char *identity_scope(const struct identity *who)
 {
-    return identity_sees_all(who) ? "" : who->key;
+    if (identity_sees_all(who))
+        return "";
+    return *who->key ? who->key : IDENTITY_NOBODY;
 }

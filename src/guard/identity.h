@@ -23,6 +23,7 @@ enum role {
 #define IDENTITY_KEY_SIZE  40
 #define IDENTITY_NAME_SIZE 65
 #define IDENTITY_TOKEN     "token" /* key and name of whoever has auth_token */
+#define IDENTITY_NOBODY    "-"     /* an owner that nothing has */
 #define ROLES_TEXT_SIZE    64
 
 struct identity {
@@ -56,5 +57,6 @@ bool identity_has(const struct identity *who, unsigned roles);
 bool identity_sees_all(const struct identity *who);
 /* Whether what belongs to the key `owner` exists for it at all. */
 bool identity_sees(const struct identity *who, const char *owner);
-/* For lookups by owner where "" means everybody's. */
+/* For lookups by owner where "" means everybody's. Somebody without key and roles, as on open
+ * routes, sees nothing. */
 const char *identity_scope(const struct identity *who);

@@ -29,6 +29,10 @@ static void test_roles(void)
     ok(!identity_has(&approver, ROLE_AGENT) && !identity_sees(&approver, "other") &&
            identity_sees(&approver, "k"),
        "each role stands for itself");
+    struct identity nobody = {0};
+    ok(!identity_sees(&nobody, "") && !identity_sees(&nobody, "k") && *identity_scope(&nobody) &&
+           !*identity_scope(&identity_local) && strcmp(identity_scope(&approver), "k") == 0,
+       "who has neither key nor role sees nothing");
     ok(!identity_has(&identity_token, ROLE_APPROVER) && !identity_local.authenticated,
        "the token does not approve, nobody is not authenticated");
 }
