@@ -1,6 +1,6 @@
-/* Between the files of the policy: rules.c (rulesets), rules-parse.c (from YAML), rules-pattern.c
- * (commands), rules-match.c (one rule), rules-decide.c (all of them), rules-case.c (tests in the
- * file). */
+/* Between the files of the policy: rules.c (rulesets), rules-parse.c and rules-value.c (from YAML),
+ * rules-pattern.c (commands), rules-match.c (one rule), rules-decide.c (all of them), rules-case.c
+ * (tests in the file). */
 #pragma once
 
 #include "gateway/rule.h"
@@ -102,12 +102,17 @@ struct rules_parse {
     struct ruleset *rs;
     struct error *err;
 };
+/* rules-value.c */
 int rules_parse_text(struct rules_parse *p, const struct node *n, size_t max, const char **ret);
 int rules_parse_list(struct rules_parse *p, const struct node *n, char ***ret);
 int rules_parse_roles(struct rules_parse *p, const struct node *n, unsigned *ret);
 int rules_parse_capabilities(struct rules_parse *p, const struct node *n, unsigned *ret);
 int rules_parse_limits(struct rules_parse *p, const struct node *n, struct rules_limits *ret);
 int rules_parse_verdict(struct rules_parse *p, const struct node *n, enum verdict *ret);
+int rules_parse_risk(struct rules_parse *p, const struct node *n, enum risk *ret);
+int rules_parse_bool(struct rules_parse *p, const struct node *n, bool *ret);
+int rules_parse_number(struct rules_parse *p, const struct node *n, const char *text, double *ret);
+int rules_find_limit(struct rules_parse *p, const struct node *key, enum limit_field *ret);
 /* rules-case.c */
 int rules_case_parse(struct rules_parse *p, const struct node *n, struct rules_case *ret);
 void rules_case_done(struct rules_case *c);

@@ -1,7 +1,10 @@
 /* Between the files of the shell reader: shell.c (results and what is left to do), shell-word.c
- * (words), shell-parse.c (grammar), shell-run.c (programs that run programs), shell-program.c
- * (programs that run code of their own), shell-env.c (assignments). */
+ * (words), shell-redirect.c (redirections, here-documents), shell-parse.c (grammar), shell-run.c
+ * (programs that run programs), shell-program.c (programs that run code of their own), shell-env.c
+ * (assignments). */
 #pragma once
+
+#include <string.h>
 
 #include "base/strbuf.h"
 #include "guard/shell.h"
@@ -37,6 +40,23 @@ struct shell_reader {
     size_t n_pending;
 };
 
+static inline int shell_peek(const struct shell_reader *r, size_t ahead)
+{
+    return r->pos + ahead < r->len ? (unsigned char)r->s[r->pos + ahead] : -1;
+}
+
+static inline bool shell_at(const struct shell_reader *r, const char *text)
+{
+    size_t n = strlen(text);
+    return r->len - r->pos >= n && memcmp(r->s + r->pos, text, n) == 0;
+}
+
+struct shell_draft { /* a simple command being read */
+    struct shell_command c;
+    size_t first_pending; /* here-documents from here on are its own */
+    bool any;
+};
+
 enum shell_stop { STOP_END, STOP_PAREN, STOP_CASE };
 
 /* shell.c */
@@ -61,9 +81,12 @@ void shell_scan_live(struct shell_build *b, const char *text, size_t len, int de
 /* Reads up to the "))" that ends an arithmetic expression; false when it is none. */
 bool shell_skip_arithmetic(struct shell_reader *r);
 
+/* shell-redirect.c: reads a redirection or here-document, if there is one; blanks. */
+bool shell_read_redirection(struct shell_reader *r, struct shell_draft *d);
+void shell_skip_blanks(struct shell_reader *r, bool newlines);
+
 /* shell-parse.c: true when it ended at what it should stop at; for STOP_CASE, at esac. */
 bool shell_parse_list(struct shell_reader *r, enum shell_stop stop);
-void shell_skip_blanks(struct shell_reader *r, bool newlines);
 
 /* shell-run.c, shell-program.c, shell-env.c: by index, because the list may move. */
 void shell_look_through(struct shell_build *b, size_t index);

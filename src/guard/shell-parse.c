@@ -9,201 +9,9 @@
 #include "base/alloc.h"
 #include "guard/shell-internal.h"
 
-static int peek(const struct shell_reader *r, size_t ahead)
-{
-    return r->pos + ahead < r->len ? (unsigned char)r->s[r->pos + ahead] : -1;
-}
-
-static bool at(const struct shell_reader *r, const char *text)
-{
-    size_t n = strlen(text);
-    return r->len - r->pos >= n && memcmp(r->s + r->pos, text, n) == 0;
-}
-
-/* --- here-documents: their bodies start behind the newline that ends the line they are in */
-
-static size_t line_length(const struct shell_reader *r)
-{
-    const char *end = memchr(r->s + r->pos, '\n', r->len - r->pos);
-    return end ? (size_t)(end - r->s) - r->pos : r->len - r->pos;
-}
-
-static void attach_here(struct shell_reader *r, size_t index, const struct strbuf *body, bool live)
-{
-    const char *text = body->data ? body->data : "";
-    if (live)
-        shell_scan_live(r->b, text, body->len, r->depth + 1, r->bash);
-    if (index >= r->b->out->n_commands)
-        return;
-    struct shell_command *c = &r->b->out->commands[index];
-    free(c->here);
-    c->here = xstrdup(text);
-    c->here_live = live;
-    c->here_holes = live && strpbrk(text, "$`\\");
-}
-
-static void read_body(struct shell_reader *r, const char *delimiter, bool strip, bool live,
-                      size_t index)
-{
-    _cleanup_strbuf_ struct strbuf body = STRBUF_INIT(SHELL_TEXT_MAX);
-    while (r->pos < r->len) {
-        size_t n = line_length(r);
-        const char *line = r->s + r->pos;
-        r->pos += n + (r->pos + n < r->len);
-        for (; strip && n && *line == '\t'; n--)
-            line++;
-        if (strlen(delimiter) == n && memcmp(line, delimiter, n) == 0)
-            break;
-        strbuf_append(&body, line, n);
-        strbuf_puts(&body, "\n");
-    }
-    attach_here(r, index, &body, live);
-}
-
-static void read_bodies(struct shell_reader *r)
-{
-    for (size_t i = 0; i < r->n_pending; i++) {
-        read_body(r, r->pending[i].delimiter, r->pending[i].strip, r->pending[i].live,
-                  r->pending[i].command);
-        free(r->pending[i].delimiter);
-    }
-    r->n_pending = 0;
-}
-
-static void read_here(struct shell_reader *r)
-{
-    struct shell_word w;
-    bool strip = peek(r, 0) == '-';
-    r->pos += strip;
-    shell_skip_blanks(r, false);
-    if (!shell_read_word(r, &w)) {
-        r->bad = true;
-        return;
-    }
-    if (w.unknown || w.doubt || r->n_pending == SHELL_PENDING_MAX) {
-        r->bad = true;
-        shell_word_done(&w);
-        return;
-    }
-    r->pending[r->n_pending].delimiter = w.text;
-    r->pending[r->n_pending].strip = strip;
-    r->pending[r->n_pending].live = !w.quoted;
-    r->pending[r->n_pending++].command = SIZE_MAX;
-}
-
-/* --- blanks */
-
-void shell_skip_blanks(struct shell_reader *r, bool newlines)
-{
-    for (;;) {
-        int c = peek(r, 0);
-        if (c == ' ' || c == '\t') {
-            r->pos++;
-        } else if (c == '\\' && peek(r, 1) == '\n') {
-            r->pos += 2;
-        } else if (c == '#') {
-            r->pos += line_length(r);
-        } else if (c == '\n' && newlines) {
-            r->pos++;
-            read_bodies(r);
-        } else {
-            return;
-        }
-    }
-}
-
-/* --- redirections */
-
-struct draft { /* a simple command being read */
-    struct shell_command c;
-    size_t first_pending; /* here-documents from here on are its own */
-    bool any;
-};
-
-static void add_redirect(struct shell_reader *r, struct draft *d, struct shell_word *take,
-                         bool write)
-{
-    struct shell_command *c = &d->c;
-    if (r->b->n_words >= SHELL_WORDS_MAX) {
-        r->b->overflow = true;
-        shell_word_done(take);
-        return;
-    }
-    r->b->n_words++;
-    c->redirects = xrealloc(c->redirects, (c->n_redirects + 1) * sizeof(*c->redirects));
-    c->redirects[c->n_redirects++] = (struct shell_redirect){.target = *take, .write = write};
-}
-
-static bool is_descriptor(const struct shell_word *w)
-{
-    size_t n = strspn(w->text, "0123456789");
-    n += w->text[n] == '-';
-    return n && !w->text[n];
-}
-
-static void read_here_string(struct shell_reader *r, struct draft *d)
-{
-    struct shell_word w;
-    shell_skip_blanks(r, false);
-    if (!shell_read_word(r, &w)) {
-        r->bad = true;
-        return;
-    }
-    free(d->c.here);
-    d->c.here_live = false;
-    d->c.here_holes = w.unknown || w.doubt;
-    d->c.here = steal_ptr(w.text);
-}
-
-static void read_target(struct shell_reader *r, struct draft *d, bool write, bool dup)
-{
-    struct shell_word w;
-    shell_skip_blanks(r, false);
-    if (!shell_read_word(r, &w))
-        r->bad = true;
-    else if (dup && is_descriptor(&w))
-        shell_word_done(&w);
-    else
-        add_redirect(r, d, &w, write);
-}
-
-/* Longest first. */
-static const struct redirection {
-    const char *text;
-    bool write, dup;
-} redirections[] = {
-    {"&>>", true, false}, {"&>", true, false}, {"<>", true, false},
-    {"<&", false, true},  {">&", true, true},  {">>", true, false},
-    {">|", true, false},  {"<", false, false}, {">", true, false},
-};
-
-static bool read_redirection(struct shell_reader *r, struct draft *d)
-{
-    if (at(r, "<(") || at(r, ">("))
-        return false;
-    if (at(r, "<<<")) {
-        r->pos += 3;
-        read_here_string(r, d);
-        return d->any = true;
-    }
-    if (at(r, "<<")) {
-        r->pos += 2;
-        read_here(r);
-        return d->any = true;
-    }
-    for (size_t i = 0; i < ELEMENTS(redirections); i++) {
-        if (!at(r, redirections[i].text))
-            continue;
-        r->pos += strlen(redirections[i].text);
-        read_target(r, d, redirections[i].write, redirections[i].dup);
-        return d->any = true;
-    }
-    return false;
-}
-
 /* --- simple commands */
 
-static void draft_done(struct draft *d)
+static void draft_done(struct shell_draft *d)
 {
     for (size_t i = 0; i < d->c.n_words; i++)
         shell_word_done(&d->c.words[i]);
@@ -215,11 +23,11 @@ static void draft_done(struct draft *d)
     free(d->c.assigns);
     free(d->c.redirects);
     free(d->c.here);
-    *d = (struct draft){0};
+    *d = (struct shell_draft){0};
 }
 
 /* Puts the draft on the list; returns 1 + its index, or 0 when there was nothing. */
-static size_t draft_finish(struct shell_reader *r, struct draft *d, bool piped, size_t source)
+static size_t draft_finish(struct shell_reader *r, struct shell_draft *d, bool piped, size_t source)
 {
     struct shell_command *c = d->any ? shell_add(r->b, r->depth) : NULL;
     if (!c) {
@@ -236,11 +44,11 @@ static size_t draft_finish(struct shell_reader *r, struct draft *d, bool piped, 
     for (size_t i = d->first_pending; i < r->n_pending; i++)
         if (r->pending[i].command == SIZE_MAX)
             r->pending[i].command = index;
-    *d = (struct draft){0};
+    *d = (struct shell_draft){0};
     return index + 1;
 }
 
-static void add_assign(struct shell_reader *r, struct draft *d, struct shell_word *take)
+static void add_assign(struct shell_reader *r, struct shell_draft *d, struct shell_word *take)
 {
     if (r->b->n_words++ >= SHELL_WORDS_MAX) {
         r->b->overflow = true;
@@ -259,7 +67,7 @@ static void read_array(struct shell_reader *r)
     for (;;) {
         struct shell_word w;
         shell_skip_blanks(r, true);
-        if (peek(r, 0) == ')') {
+        if (shell_peek(r, 0) == ')') {
             r->pos++;
             return;
         }
@@ -279,7 +87,7 @@ static bool is_word(const struct shell_word *w, const char *text)
 static bool is_fd_word(const struct shell_reader *r, const struct shell_word *w)
 {
     size_t n = strlen(w->text);
-    if (w->quoted || w->unknown || (peek(r, 0) != '<' && peek(r, 0) != '>'))
+    if (w->quoted || w->unknown || (shell_peek(r, 0) != '<' && shell_peek(r, 0) != '>'))
         return false;
     return strspn(w->text, "0123456789") == n || (w->text[0] == '{' && w->text[n - 1] == '}');
 }
@@ -289,7 +97,7 @@ static void skip_words_of_for(struct shell_reader *r)
     r->b->loops = true;
     struct shell_word w;
     shell_skip_blanks(r, true);
-    if (at(r, "((")) {
+    if (shell_at(r, "((")) {
         r->pos += 2;
         r->bad |= !shell_skip_arithmetic(r);
         return;
@@ -317,16 +125,16 @@ static void skip_words_of_for(struct shell_reader *r)
 
 static void read_patterns(struct shell_reader *r)
 {
-    if (peek(r, 0) == '(')
+    if (shell_peek(r, 0) == '(')
         r->pos++;
     for (;;) {
         struct shell_word w;
         shell_skip_blanks(r, true);
-        if (peek(r, 0) == ')') {
+        if (shell_peek(r, 0) == ')') {
             r->pos++;
             return;
         }
-        if (peek(r, 0) == '|') {
+        if (shell_peek(r, 0) == '|') {
             r->pos++;
         } else if (shell_read_word(r, &w)) {
             shell_word_done(&w);
@@ -353,7 +161,7 @@ static bool read_given_word(struct shell_reader *r, const char *text)
 static bool starts_with_word(const struct shell_reader *r, const char *text)
 {
     size_t n = strlen(text);
-    return at(r, text) && (peek(r, n) < 0 || strchr(" \t\n;&|()<>", peek(r, n)));
+    return shell_at(r, text) && (shell_peek(r, n) < 0 || strchr(" \t\n;&|()<>", shell_peek(r, n)));
 }
 
 static void read_case(struct shell_reader *r)
@@ -397,7 +205,7 @@ static void read_condition(struct shell_reader *r)
                 shell_add_opaque(r->b, "[[ with operators is not known to every sh", r->depth);
             if (end)
                 return;
-        } else if (r->bad || peek(r, 0) < 0 || peek(r, 0) == ';') {
+        } else if (r->bad || shell_peek(r, 0) < 0 || shell_peek(r, 0) == ';') {
             r->bad = true;
             return;
         } else { /* ( ) < > & | are operators here, and end the command in a shell without [[ */
@@ -427,10 +235,10 @@ static void read_function(struct shell_reader *r)
     define_function(r, &w);
     shell_word_done(&w);
     shell_skip_blanks(r, false);
-    if (peek(r, 0) == '(') {
+    if (shell_peek(r, 0) == '(') {
         r->pos++;
         shell_skip_blanks(r, false);
-        r->bad |= peek(r, 0) != ')';
+        r->bad |= shell_peek(r, 0) != ')';
         r->pos++;
     }
 }
@@ -487,7 +295,7 @@ static bool is_program_time(struct shell_reader *r)
 {
     size_t before = r->pos;
     shell_skip_blanks(r, false);
-    bool program = peek(r, 0) == '-' && !starts_with_word(r, "-p");
+    bool program = shell_peek(r, 0) == '-' && !starts_with_word(r, "-p");
     r->pos = before;
     return program;
 }
@@ -509,10 +317,10 @@ static bool at_function_body(struct shell_reader *r)
 {
     size_t before = r->pos;
     shell_skip_blanks(r, false);
-    if (peek(r, 0) == '(') {
+    if (shell_peek(r, 0) == '(') {
         r->pos++;
         shell_skip_blanks(r, false);
-        if (peek(r, 0) == ')') {
+        if (shell_peek(r, 0) == ')') {
             r->pos++;
             return true;
         }
@@ -523,7 +331,7 @@ static bool at_function_body(struct shell_reader *r)
 }
 
 /* One word of a simple command. False: it ended here because of what the word was. */
-static bool take_word(struct shell_reader *r, struct draft *d, struct shell_word *w)
+static bool take_word(struct shell_reader *r, struct shell_draft *d, struct shell_word *w)
 {
     bool first = !d->c.n_words;
     if (is_fd_word(r, w)) {
@@ -535,7 +343,7 @@ static bool take_word(struct shell_reader *r, struct draft *d, struct shell_word
         return false;
     }
     if (first && w->assign) {
-        if (peek(r, 0) == '(' && w->text[w->assign + 1] == 0)
+        if (shell_peek(r, 0) == '(' && w->text[w->assign + 1] == 0)
             read_array(r);
         add_assign(r, d, w);
         return true;
@@ -553,7 +361,7 @@ static bool take_word(struct shell_reader *r, struct draft *d, struct shell_word
  * ends a case was there instead. */
 static size_t read_simple(struct shell_reader *r, bool piped, size_t source, bool *ret_esac)
 {
-    struct draft d = {.first_pending = r->n_pending};
+    struct shell_draft d = {.first_pending = r->n_pending};
     struct shell_word w;
     while (!r->bad) {
         shell_skip_blanks(r, false);
@@ -562,7 +370,7 @@ static size_t read_simple(struct shell_reader *r, bool piped, size_t source, boo
             *ret_esac = true;
             break;
         }
-        if (read_redirection(r, &d))
+        if (shell_read_redirection(r, &d))
             continue;
         if (!shell_read_word(r, &w) || !take_word(r, &d, &w))
             break;
@@ -574,12 +382,12 @@ static size_t read_simple(struct shell_reader *r, bool piped, size_t source, boo
 
 static void read_group(struct shell_reader *r)
 {
-    if (at(r, "((") && r->bash) {
+    if (shell_at(r, "((") && r->bash) {
         r->pos += 2;
         if (shell_skip_arithmetic(r))
             return;
         r->pos -= 2;
-    } else if (at(r, "((")) {
+    } else if (shell_at(r, "((")) {
         shell_add_opaque(r->b, "(( is arithmetic to some shells, and a subshell to others",
                          r->depth);
     }
@@ -597,20 +405,20 @@ struct pipe_state {
 
 static bool read_operator(struct shell_reader *r, struct pipe_state *ps)
 {
-    int c = peek(r, 0);
-    bool pipe = c == '|' && peek(r, 1) != '|';
-    if ((c != '|' && c != '&' && c != ';') || at(r, "&>"))
+    int c = shell_peek(r, 0);
+    bool pipe = c == '|' && shell_peek(r, 1) != '|';
+    if ((c != '|' && c != '&' && c != ';') || shell_at(r, "&>"))
         return false;
-    r->pos += 1 + (peek(r, 1) == c || (pipe && peek(r, 1) == '&'));
+    r->pos += 1 + (shell_peek(r, 1) == c || (pipe && shell_peek(r, 1) == '&'));
     *ps = (struct pipe_state){.piped = pipe, .source = pipe ? ps->last : 0};
     return true;
 }
 
 static bool read_case_end(struct shell_reader *r)
 {
-    if (!at(r, ";;") && !at(r, ";&"))
+    if (!shell_at(r, ";;") && !shell_at(r, ";&"))
         return false;
-    r->pos += at(r, ";;&") ? 3 : 2;
+    r->pos += shell_at(r, ";;&") ? 3 : 2;
     return true;
 }
 
@@ -622,7 +430,7 @@ bool shell_parse_list(struct shell_reader *r, enum shell_stop stop)
         shell_skip_blanks(r, true);
         if (memchr(r->s + before, '\n', r->pos - before))
             ps.last = 0;
-        int c = peek(r, 0);
+        int c = shell_peek(r, 0);
         if (c < 0)
             return stop == STOP_END;
         if (c == ')') {

@@ -16,11 +16,6 @@ struct word_state {
     bool brace, list; /* saw an unquoted '{', then a ',' or ".." */
 };
 
-static int peek(const struct shell_reader *r, size_t ahead)
-{
-    return r->pos + ahead < r->len ? (unsigned char)r->s[r->pos + ahead] : -1;
-}
-
 static void put(struct word_state *st, char c)
 {
     /* A control byte is nothing that a person wrote: not known, so that none looks like a hole. */
@@ -72,7 +67,7 @@ static int digit_value(int c)
 static unsigned long read_number(struct shell_reader *r, int base, int digits)
 {
     unsigned long v = 0;
-    for (; digits > 0 && digit_value(peek(r, 0)) < base; digits--)
+    for (; digits > 0 && digit_value(shell_peek(r, 0)) < base; digits--)
         v = v * (unsigned long)base + (unsigned long)digit_value((unsigned char)r->s[r->pos++]);
     return v;
 }
@@ -93,7 +88,7 @@ static void put_utf8(struct word_state *st, unsigned long v)
 static void read_ansi_escape(struct shell_reader *r, struct word_state *st)
 {
     static const char from[] = "abeEfnrtv\\'\"?", to[] = "\a\b\033\033\f\n\r\t\v\\'\"?";
-    int c = peek(r, 0);
+    int c = shell_peek(r, 0);
     const char *found = c > 0 ? strchr(from, c) : NULL;
     if (c >= '0' && c <= '7') {
         put(st, (char)read_number(r, 8, 3));
@@ -114,10 +109,10 @@ static void read_ansi(struct shell_reader *r, struct word_state *st)
 {
     size_t start = r->pos;
     r->pos += 2;
-    while (!r->bad && peek(r, 0) != '\'') {
-        if (peek(r, 0) < 0)
+    while (!r->bad && shell_peek(r, 0) != '\'') {
+        if (shell_peek(r, 0) < 0)
             r->bad = true;
-        else if (!r->bash && peek(r, 0) == '\\' && peek(r, 1) == '\'')
+        else if (!r->bash && shell_peek(r, 0) == '\\' && shell_peek(r, 1) == '\'')
             r->bad = true; /* the end of the text to a shell that does not know $'...' */
         else if (r->s[r->pos++] == '\\')
             read_ansi_escape(r, st);
@@ -136,12 +131,12 @@ static void read_ansi(struct shell_reader *r, struct word_state *st)
 static void read_backquoted(struct shell_reader *r, struct word_state *st, bool quoted)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(SHELL_TEXT_MAX);
-    for (r->pos++; peek(r, 0) != '`'; r->pos++) {
-        if (peek(r, 0) < 0) {
+    for (r->pos++; shell_peek(r, 0) != '`'; r->pos++) {
+        if (shell_peek(r, 0) < 0) {
             r->bad = true;
             return;
         }
-        int next = peek(r, 1);
+        int next = shell_peek(r, 1);
         if (r->s[r->pos] == '\\' && (next == '`' || next == '\\' || next == '$'))
             r->pos++;
         else if (r->s[r->pos] == '\\' && quoted && next == '"')
@@ -168,9 +163,9 @@ static void read_double(struct shell_reader *r, struct word_state *st);
 /* What quoting and substituting a character starts, wherever text is scanned rather than kept. */
 static void scan_one(struct shell_reader *r, struct word_state *st, bool quoted)
 {
-    int c = peek(r, 0);
+    int c = shell_peek(r, 0);
     if (c == '\\')
-        r->pos += peek(r, 1) < 0 ? 1 : 2;
+        r->pos += shell_peek(r, 1) < 0 ? 1 : 2;
     else if (c == '\'' && !quoted)
         read_single(r, st);
     else if (c == '"')
@@ -191,8 +186,8 @@ static void read_braces(struct shell_reader *r, bool quoted)
     size_t start = r->pos += 2;
     if (++r->depth > SHELL_DEPTH_MAX)
         r->bad = true;
-    while (!r->bad && peek(r, 0) != '}') {
-        int c = peek(r, 0);
+    while (!r->bad && shell_peek(r, 0) != '}') {
+        int c = shell_peek(r, 0);
         /* Whether a quote counts inside of quotes depends on the shell and the operator. */
         if (c < 0 || (quoted && (c == '\'' || c == '"')))
             r->bad = true;
@@ -222,12 +217,12 @@ bool shell_skip_arithmetic(struct shell_reader *r)
     size_t start = r->pos;
     int depth = 2;
     while (!r->bad && depth > 0) {
-        int c = peek(r, 0);
+        int c = shell_peek(r, 0);
         if (c < 0 || c == '\'' || c == '"' || c == '\\')
             r->bad = true;
         else if (c == '$' || c == '`')
             scan_one(r, &st, true);
-        else if (c == ')' && depth == 2 && peek(r, 1) != ')')
+        else if (c == ')' && depth == 2 && shell_peek(r, 1) != ')')
             break;
         else
             depth += (c == '(') - (c == ')'), r->pos++;
@@ -255,8 +250,8 @@ static void read_old_arithmetic(struct shell_reader *r, struct word_state *st, b
 {
     r->b->arithmetic = true;
     r->bad |= !r->bash; /* just text to others */
-    for (r->pos += 2; !r->bad && peek(r, 0) != ']';) {
-        if (peek(r, 0) < 0)
+    for (r->pos += 2; !r->bad && shell_peek(r, 0) != ']';) {
+        if (shell_peek(r, 0) < 0)
             r->bad = true;
         else
             scan_one(r, st, quoted);
@@ -285,7 +280,7 @@ static bool put_here_document(const struct shell_reader *r, struct word_state *s
 static bool read_parenthesis(struct shell_reader *r, struct word_state *st, bool quoted)
 {
     r->pos += 2;
-    if (peek(r, 0) == '(') {
+    if (shell_peek(r, 0) == '(') {
         r->pos++;
         if (shell_skip_arithmetic(r))
             return false;
@@ -298,7 +293,7 @@ static bool read_parenthesis(struct shell_reader *r, struct word_state *st, bool
 
 static void read_dollar(struct shell_reader *r, struct word_state *st, bool quoted)
 {
-    int next = peek(r, 1);
+    int next = shell_peek(r, 1);
     if (next == '(') {
         if (read_parenthesis(r, st, quoted))
             return;
@@ -315,7 +310,7 @@ static void read_dollar(struct shell_reader *r, struct word_state *st, bool quot
         return;
     } else if (is_name_char(next)) {
         r->pos += 2;
-        while (!isdigit(next) && is_name_char(peek(r, 0)))
+        while (!isdigit(next) && is_name_char(shell_peek(r, 0)))
             r->pos++;
     } else if (next > 0 && strchr("@*#?-$!", next)) {
         r->pos += 2;
@@ -329,7 +324,7 @@ static void read_dollar(struct shell_reader *r, struct word_state *st, bool quot
 
 static void read_double_escape(struct shell_reader *r, struct word_state *st)
 {
-    int next = peek(r, 1);
+    int next = shell_peek(r, 1);
     if (next < 0) {
         r->bad = true;
         return;
@@ -347,8 +342,8 @@ static void read_double(struct shell_reader *r, struct word_state *st)
     size_t start = ++r->pos;
     if (++r->depth > SHELL_DEPTH_MAX)
         r->bad = true;
-    while (!r->bad && peek(r, 0) != '"') {
-        int c = peek(r, 0);
+    while (!r->bad && shell_peek(r, 0) != '"') {
+        int c = shell_peek(r, 0);
         if (c < 0)
             r->bad = true;
         else if (c == '\\')
@@ -370,10 +365,10 @@ static void read_double(struct shell_reader *r, struct word_state *st)
 static void read_bracket(struct shell_reader *r, struct word_state *st)
 {
     size_t n = 1;
-    while (is_name_char(peek(r, n)) || peek(r, n) == '-' || peek(r, n) == '!' ||
-           peek(r, n) == '^' || peek(r, n) == '.' || peek(r, n) == '/')
+    while (is_name_char(shell_peek(r, n)) || shell_peek(r, n) == '-' || shell_peek(r, n) == '!' ||
+           shell_peek(r, n) == '^' || shell_peek(r, n) == '.' || shell_peek(r, n) == '/')
         n++;
-    if (n > 1 && peek(r, n) == ']' && !memchr(r->s + r->pos, '/', n)) {
+    if (n > 1 && shell_peek(r, n) == ']' && !memchr(r->s + r->pos, '/', n)) {
         r->pos += n + 1;
         put_hole(st, SHELL_ONE, false);
         return;
@@ -389,7 +384,7 @@ static void note_brace(struct shell_reader *r, struct word_state *st, int c)
     if (c == '{') {
         st->brace = true;
         st->list = false;
-    } else if (c == ',' || (c == '.' && peek(r, 1) == '.')) {
+    } else if (c == ',' || (c == '.' && shell_peek(r, 1) == '.')) {
         st->list |= st->brace;
     } else if (c == '}' && st->list) {
         st->mess = true;
@@ -422,7 +417,7 @@ static void note_assignment(struct word_state *st)
 
 static void read_plain(struct shell_reader *r, struct word_state *st)
 {
-    int c = peek(r, 0);
+    int c = shell_peek(r, 0);
     note_brace(r, st, c);
     if (c == '*' || c == '?') {
         put_hole(st, c == '*' ? SHELL_GLOB : SHELL_ONE, false);
@@ -439,18 +434,18 @@ static void read_plain(struct shell_reader *r, struct word_state *st)
 /* One step of a word; false at its end. */
 static bool read_part(struct shell_reader *r, struct word_state *st)
 {
-    int c = peek(r, 0);
+    int c = shell_peek(r, 0);
     if (c < 0 || strchr(" \t\n;&|()", c))
         return false;
     if (c == '<' || c == '>') {
-        if (peek(r, 1) != '(')
+        if (shell_peek(r, 1) != '(')
             return false;
         r->pos += 2; /* process substitution: the name of a pipe */
         read_commands(r);
         put_hole(st, SHELL_ANY, true);
-    } else if (c == '\\' && peek(r, 1) == '\n') {
+    } else if (c == '\\' && shell_peek(r, 1) == '\n') {
         r->pos += 2;
-    } else if (c == '\\' && peek(r, 1) < 0) {
+    } else if (c == '\\' && shell_peek(r, 1) < 0) {
         r->bad = true;
     } else if (c == '\\') {
         st->w->quoted = true;
@@ -508,8 +503,8 @@ void shell_scan_live(struct shell_build *b, const char *text, size_t len, int de
         r.bad = true;
     else
         b->work -= len;
-    while (!r.bad && peek(&r, 0) >= 0) {
-        int c = peek(&r, 0);
+    while (!r.bad && shell_peek(&r, 0) >= 0) {
+        int c = shell_peek(&r, 0);
         if (c == '\'' || c == '"')
             r.pos++;
         else
