@@ -406,6 +406,9 @@ static int make_gate(struct control *k, struct error *err)
                                     .name = c->policy_file,
                                     .state_dir = ctx->state_path,
                                     .again = ctx->generation > 1};
+    if (!ctx->line_mode && !keys_any(k->keys) && !c->auth_token)
+        log_warn("no keys are configured: approvals are by nobody in particular, and nothing "
+                 "critical can be approved");
     k->gate = gate_new(&o, err);
     p.gate = k->gate;
     k->policy = k->gate ? policy_file_open(&p, err) : NULL;

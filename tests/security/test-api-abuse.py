@@ -251,6 +251,23 @@ def _():
     equal(d.delete(f"/v1/sandboxes/{sb}", headers=mine).status, 200)
 
 
+@test("P25 nobody approves their own action, and a grant is nobody else's")
+def _():
+    asker, _ = add_key("asker", "agent,approver")
+    thief, _ = add_key("thief", "agent")
+    person, _ = add_key("person", "approver")
+    body = {"action_type": "file_operation", "parameters": {"operation": "write", "path": "x.txt", "content": "x"}}
+    id = d.post("/api/actions", body, headers=asker).json["action_id"]
+    for headers in (asker, dict(asker, **{"X-User-Id": "person"})):
+        equal(d.post(f"/api/actions/{id}/approve", {"approved": True, "user_id": "person"}, headers=headers).status, 403)
+    equal(d.post(f"/api/actions/{id}/approve", {"approved": True}, headers=thief).status, 403)
+    equal(d.post(f"/v1/approvals/{id}/approve", {}).status, 403, "the token is no approver")
+    equal(d.get("/v1/approvals/" + id, headers=thief).status, 404)
+    equal(d.post("/v1/run", {"command": ["true"]}, headers=dict(thief, **{"X-Mas-Approval-Id": id})).status, 404)
+    equal(d.get("/v1/approvals/" + id, headers=person).json["status"], "pending", "and it is still only asked")
+    equal(d.post(f"/api/actions/{id}/approve", {"approved": True}, headers=person).status, 200, "control: another person may")
+
+
 @test("P24 the skill filesystem does not leave its root")
 def _():
     sb = d.post("/v1/sandboxes", {}).json["id"]
