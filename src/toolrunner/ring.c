@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "proto/frame.h"
@@ -58,10 +59,26 @@ static void ring_grow(struct ring *r, size_t need)
     *r = bigger;
 }
 
+/* Most pipes end without a byte: memory is for those that do not. */
+static ssize_t ring_read_first(struct ring *r, int fd)
+{
+    static char scratch[RING_FIRST];
+    ssize_t n;
+    do
+        n = read(fd, scratch, sizeof(scratch));
+    while (n < 0 && errno == EINTR);
+    if (n < 0)
+        return -errno;
+    ring_put(r, scratch, (size_t)n);
+    return n;
+}
+
 ssize_t ring_read_fd(struct ring *r, int fd)
 {
     if (!ring_free(r))
         return -ENOBUFS;
+    if (!r->size)
+        return ring_read_first(r, fd);
     if (ring_used(r) == r->size)
         ring_grow(r, r->size + 1);
     struct iovec iov[2];
