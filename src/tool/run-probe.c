@@ -23,8 +23,9 @@
 
 struct run_probe {
     struct run *run;
-    struct exec *exec; /* referenced */
+    struct exec *exec; /* referenced; NULL while the sandbox is being made */
     struct exec_waiter waiter;
+    struct sandbox_waiter ready;
     void (*done)(struct run *run);
     bool is_write;
 };
@@ -122,6 +123,7 @@ void run_probe_cancel(struct run *run)
     if (!p)
         return;
     exec_waiter_cancel(&p->waiter);
+    sandbox_waiter_cancel(&p->ready);
     exec_unref(p->exec);
     free(p);
 }
@@ -139,13 +141,11 @@ static char **pin_argv(const struct run *run)
     return argv;
 }
 
-bool run_probe_start(struct run *run, void (*done)(struct run *run))
+static bool start_probe(struct run_probe *p)
 {
+    struct run *run = p->run;
     const char *path = written_path(run);
     struct error ignored = {0};
-    if (!run->sandbox || sandbox_state(run->sandbox) != SANDBOX_READY ||
-        (!path && (run->spec.builtin || run->box.tool_net)))
-        return false;
     char *read[] = {(char *)"fs-read", (char *)path, (char *)"0", (char *)BEFORE_TEXT, NULL};
     _cleanup_free_ char **pin = path ? NULL : pin_argv(run);
     struct exec_spec spec = {.argv = path ? read : pin,
@@ -159,13 +159,47 @@ bool run_probe_start(struct run *run, void (*done)(struct run *run))
     struct exec *e = exec_start(run->sandbox, &spec, &ignored);
     if (!e)
         return false;
-    struct run_probe *p = new0(struct run_probe);
-    *p = (struct run_probe){.run = run, .exec = exec_ref(e), .done = done, .is_write = path};
-    p->waiter.on_done = on_done;
-    list_init(&p->waiter.node);
-    run->probe = p;
+    p->is_write = path;
+    p->exec = exec_ref(e);
     exec_wait(e, &p->waiter);
     return true;
+}
+
+/* Asked at once, it would be another subject than the same call a moment later. */
+static void on_ready(struct sandbox_waiter *w, struct sandbox *sb, const struct error *err)
+{
+    struct run_probe *p = container_of(w, struct run_probe, ready);
+    struct run *run = p->run;
+    void (*done)(struct run *) = p->done;
+    (void)sb;
+    if (!err && start_probe(p))
+        return;
+    run_probe_cancel(run);
+    if (err)
+        run_fail(run, err);
+    else
+        done(run);
+}
+
+bool run_probe_start(struct run *run, void (*done)(struct run *run))
+{
+    bool has_command = !run->spec.builtin && !run->box.tool_net;
+    enum sandbox_state state = run->sandbox ? sandbox_state(run->sandbox) : SANDBOX_GONE;
+    if ((state != SANDBOX_READY && state != SANDBOX_CREATING) ||
+        (!has_command && !written_path(run)))
+        return false;
+    struct run_probe *p = new0(struct run_probe);
+    *p = (struct run_probe){.run = run, .done = done};
+    p->waiter.on_done = on_done;
+    p->ready.on_event = on_ready;
+    list_init(&p->waiter.node);
+    list_init(&p->ready.node);
+    run->probe = p;
+    if (state == SANDBOX_CREATING)
+        sandbox_wait_ready(run->sandbox, &p->ready);
+    else if (!start_probe(p))
+        run_probe_cancel(run);
+    return run->probe;
 }
 
 /* --- using it */

@@ -152,6 +152,7 @@ def repeated():
     id = text_of(r).split('"approval_id": "')[1].split('"')[0]
     equal(d.post(f"/v1/approvals/{id}/approve", {}).status, 200)
     r = result(c.call("run_command", command="touch published; ls", approval_id=id))
+    check("structuredContent" in r, r)
     equal(r["structuredContent"]["stdout"], "published\n")
     check(result(c.call("run_command", command="touch published; ls", approval_id=id)).get("isError"), "twice")
 
@@ -201,6 +202,17 @@ def cancelled():
     check(asked is not None, "asked")
     s.close()
     equal(result(c.call("run_command", command="ls"))["structuredContent"]["stdout"], "")
+
+
+@test("over stdio nobody else can approve, and the model is told so at once")
+def alone():
+    path = os.path.join(tempfile.mkdtemp(prefix="mas-policy-"), "policy.yaml")
+    with open(path, "w") as f:
+        f.write(POLICY)
+    with Stdio("--policy-file", path) as s:
+        s.send(rpc("tools/call", {"name": "run_command", "arguments": {"command": "touch published"}}, 1))
+        r = result(s.next(timeout=10))
+        check(r.get("isError") and "nobody can approve" in text_of(r), r)
 
 
 main()

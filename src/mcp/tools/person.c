@@ -25,8 +25,9 @@ struct person {
     char why[256];
     struct loop_timer timer;
     int64_t started_ms, until_ms;
-    bool asking;   /* the client's user has the question */
-    bool deciding; /* the answer is being put on record */
+    bool has_queue; /* others can reach the daemon, and decide */
+    bool asking;    /* the client's user has the question */
+    bool deciding;  /* the answer is being put on record */
     void (*on_give_up)(void *data);
     void *data;
 };
@@ -110,11 +111,15 @@ void person_finish_pending(struct person *p)
 {
     struct error err = {0};
     struct mcp_call *call = p->call;
-    _cleanup_free_ char *advice = xasprintf(
-        "Nothing has run. Tell the user that approval %s waits for a person (sbx approvals, or "
-        "the console). Once it is approved, call again with the same arguments and "
-        "\"approval_id\": \"%s\".",
-        p->id, p->id);
+    _cleanup_free_ char *advice =
+        p->has_queue
+            ? xasprintf("Nothing has run. Tell the user that approval %s waits for a person (sbx "
+                        "approvals, or the console). Once it is approved, call again with the same "
+                        "arguments and \"approval_id\": \"%s\".",
+                        p->id, p->id)
+            : xstrdup("Nothing has run, and nobody can approve it: this daemon belongs to the "
+                      "client alone, and the client cannot ask its user. Tell the user; a daemon "
+                      "that listens on HTTP has a queue for approvals.");
     error_set(&err, ERROR_PENDING, 0, "this call waits for a person's approval (%s)%s%.200s", p->id,
               *p->why ? ": " : "", p->why);
     person_end(p);
@@ -197,11 +202,12 @@ struct person *person_new(struct mcp_call *call, const struct approval *a,
     p->on_give_up = on_give_up;
     p->data = data;
     p->started_ms = clock_mono_ms();
-    p->until_ms = p->started_ms + (int64_t)o->mcp.approval_wait_ms;
+    p->has_queue = o->store; /* with stdin and stdout there is no other way in */
+    p->until_ms = p->started_ms + (p->has_queue ? (int64_t)o->mcp.approval_wait_ms : 0);
     snprintf(p->id, sizeof(p->id), "%s", approval_id(a));
     snprintf(p->why, sizeof(p->why), "%s", why ? why : "");
     loop_timer_init(&p->timer, o->loop, on_tick, p);
-    loop_timer_start_every(&p->timer, o->mcp.approval_wait_ms ? TICK_MS : 1);
+    loop_timer_start_every(&p->timer, p->until_ms > p->started_ms ? TICK_MS : 1);
     ask_client(p, a);
     return p;
 }

@@ -21,6 +21,7 @@
 struct pending {
     struct sandbox_waiter waiter;
     struct mcp_call *call;
+    struct sandbox *created; /* referenced; deleted when nobody wants it any more */
     void (*finish)(struct mcp_call *call, struct sandbox *sb);
 };
 
@@ -31,24 +32,29 @@ static void on_event(struct sandbox_waiter *w, struct sandbox *sb, const struct 
         result_fail(p->call, err, NULL);
     else
         p->finish(p->call, sb);
+    sandbox_unref(p->created);
     free(p);
 }
 
-/* What was asked for goes on; nobody hears how. */
+/* A deletion goes on, and nobody hears how; what is being made is not wanted. */
 static void on_cancel(struct mcp_call *call)
 {
     struct pending *p = mcp_call_state(call);
     sandbox_waiter_cancel(&p->waiter);
+    if (p->created)
+        sandbox_delete(p->created, NULL);
+    sandbox_unref(p->created);
     free(p);
     mcp_call_finish_text(call, true, "cancelled");
 }
 
-static struct sandbox_waiter *wait_with(struct mcp_call *call,
+static struct sandbox_waiter *wait_with(struct mcp_call *call, struct sandbox *created,
                                         void (*finish)(struct mcp_call *call, struct sandbox *sb))
 {
     struct pending *p = new0(struct pending);
     p->call = call;
     p->finish = finish;
+    p->created = created ? sandbox_ref(created) : NULL;
     p->waiter.on_event = on_event;
     list_init(&p->waiter.node);
     mcp_call_set_state(call, p);
@@ -114,7 +120,7 @@ void tool_create_sandbox(struct mcp_call *call)
         sb = sandbox_create(o->manager, &spec, mcp_call_owner(call), name, NULL, false, &err);
     spec_done(&spec);
     if (sb)
-        sandbox_wait_ready(sb, wait_with(call, finish_create));
+        sandbox_wait_ready(sb, wait_with(call, sb, finish_create));
     else
         result_fail(call, &err, NULL);
 }
@@ -186,5 +192,5 @@ void tool_destroy_sandbox(struct mcp_call *call)
         return;
     }
     workspace_forget(s, sb);
-    sandbox_delete(sb, wait_with(call, finish_destroy));
+    sandbox_delete(sb, wait_with(call, NULL, finish_destroy));
 }
