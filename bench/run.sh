@@ -44,7 +44,7 @@ script() { # $1: name, then its commands on stdin
 script crun-run <<<"cd $work/bundle && exec crun run c\$\$"
 script runc-run <<<"cd $work/bundle && exec runc run r\$\$"
 script runsc-run <<<"cd $work/bundle && exec runsc --root $work/runsc --network=none --platform=ptrace run g\$\$ >/dev/null 2>&1"
-script podman-run <<<"exec podman --cgroup-manager=cgroupfs --runtime crun --root $work/podman --runroot $work/podman-run run --rm --network=none --ulimit nofile=1024:1024 --ulimit nproc=1024:1024 --rootfs $work/bundle/rootfs /bin/busybox true >/dev/null 2>&1"
+script podman-run <<<"exec podman --cgroup-manager=cgroupfs --runtime crun --root $work/podman --runroot $work/podman-state run --rm --network=none --ulimit nofile=1024:1024 --ulimit nproc=1024:1024 --rootfs $work/bundle/rootfs /bin/busybox true >/dev/null 2>&1"
 echo '{"network":{"allowedDomains":[],"deniedDomains":[]},"filesystem":{"denyRead":[],"allowWrite":["/tmp"],"denyWrite":[]}}' >"$work/srt.json"
 script srt-run <<<"exec srt -s $work/srt.json $program >/dev/null 2>&1"
 rare=()
