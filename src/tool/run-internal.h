@@ -13,6 +13,7 @@ struct tool_scope;
 
 struct run_asking;
 struct run_probe;
+struct run_resolve;
 
 struct run {
     const struct run_events *events;
@@ -40,6 +41,7 @@ struct run {
     struct spec box; /* of a one-shot, with the rules' obligations in it */
     bool intent;     /* on record, and the command's own end is not to be */
     struct run_asking *asking;
+    struct run_resolve *resolve;
     struct run_probe *probe;
     json_t *pins;  /* what the probe found, or NULL */
     char *program; /* where argv[0] was found, or NULL */
@@ -63,6 +65,13 @@ void run_ask_cancel(struct run *run);
 /* run.c, for run-ask.c: the gate is passed; grant is the approval used, or NULL. */
 void run_go_on(struct run *run, const char *grant);
 void run_fail(struct run *run, const struct error *err);
+
+/* run-resolve.c. 0: nothing has to be resolved, and done does not come; 1: it comes later, when
+ * call.paths are where they lead and the run is held to that; negative: it cannot be found out. */
+int run_resolve_start(struct run *run,
+                      void (*done)(struct run *run, bool changed, const struct error *err),
+                      struct error *err);
+void run_resolve_cancel(struct run *run);
 
 /* run-probe.c. False: there is nothing to look up, and done does not come; else it comes later. */
 bool run_probe_start(struct run *run, void (*done)(struct run *run));

@@ -79,6 +79,7 @@ static void end_intent(struct run *run, const char *outcome, const char *why)
 
 static void run_free(struct run *run)
 {
+    run_resolve_cancel(run);
     run_probe_cancel(run);
     run_ask_cancel(run);
     json_decref(run->pins);
@@ -308,7 +309,7 @@ void run_go_on(struct run *run, const char *grant)
         finish(run, NULL, &err);
 }
 
-static int start(struct run *run, struct error *err)
+static int start_decided(struct run *run, struct error *err)
 {
     int r = run_oblige(run, err);
     if (r < 0)
@@ -319,6 +320,34 @@ static int start(struct run *run, struct error *err)
     if (r < 0)
         end_intent(run, "failed", err->message);
     return r;
+}
+
+/* Where the path really leads is decided on as well; the stricter of both holds. */
+static void on_resolved(struct run *run, bool changed, const struct error *err)
+{
+    struct error failed = {0};
+    struct gate_decision d = {0};
+    int r = 0;
+    if (err) {
+        finish(run, NULL, err);
+        return;
+    }
+    if (changed)
+        r = gate_decide(run->gate, &run->call, &d, &failed);
+    if (changed && r >= 0 && d.rules.verdict >= run->decision.rules.verdict) {
+        gate_decision_done(&run->decision);
+        run->decision = d;
+    } else {
+        gate_decision_done(&d);
+    }
+    if (r < 0 || start_decided(run, &failed) < 0)
+        finish(run, NULL, &failed);
+}
+
+static int start(struct run *run, struct error *err)
+{
+    int r = run_resolve_start(run, on_resolved, err);
+    return r ? r : start_decided(run, err);
 }
 
 struct run *run_start(const struct run_request *req, const struct run_events *events, void *data,

@@ -23,6 +23,7 @@ static const struct builtin builtins[] = {
     {"fs-search", builtin_fs_search},
     {"skill-file", builtin_skill_file},
     {"pin", builtin_pin},
+    {"fs-resolve", builtin_fs_resolve},
 };
 
 static int run_tool(int argc, char **argv)

@@ -24,5 +24,6 @@ int builtin_fs_search(int argc, char **argv);
 int builtin_tar_create(int argc, char **argv);
 int builtin_tar_extract(int argc, char **argv);
 int builtin_skill_file(int argc, char **argv);
+int builtin_fs_resolve(int argc, char **argv);
 int builtin_pin(int argc, char **argv);
 int builtin_ps(int argc, char **argv);

@@ -250,6 +250,44 @@ def _():
         check("network" in a["error"]["message"], a)
 
 
+@test("paths are decided on as they resolve: a link is no way around a rule")
+def _():
+    policy = ALLOW + """  - {id: secrets, verdict: deny, path: "/workspace/secret/**"}
+  - {id: asked, verdict: ask, write: "/workspace/asked/**"}
+"""
+    with Guarded(ALLOW) as d:
+        box = d.sandbox()
+        box.sh("mkdir secret asked open; echo s > secret/s; echo o > open/o; ln -s secret alias; ln -s ../secret/s open/link; ln -s ../asked open/a;"
+               "ln -s /workspace/secret/new open/dangling; ln -s open open2")
+        d.replace(policy)
+        f = box.path + "/files"
+        get = lambda p: d.get(f"{f}/content?path={p}").status
+        equal((get("/workspace/open/o"), get("/workspace/open2/o"), get("open/o")), (200, 200, 200), "control: links as such are fine")
+        for path in ("/workspace/secret/s", "/workspace/alias/s", "/workspace/open/link", "/workspace/open/../alias/s", "alias/s", "/workspace//open/./link", "/proc/self/cwd/alias/s"):
+            equal(get(path), 403, path)
+        equal(d.get(f"{f}?path=/workspace/alias").status, 403)
+        equal(d.put(f"{f}/content?path=/workspace/open/dangling", b"x").status, 403, "what would be made through a link")
+        equal(d.put(f"{f}/content?path=/workspace/alias/new", b"x").status, 403)
+        equal(d.put(f"{f}/content?path=/workspace/open/a/x", b"x").status, 202)
+        equal(d.delete(f"{f}?path=/workspace/open/link").status, 200, "removing a link is not about what it leads to")
+        equal(d.post(f + "/move", {"from": "/workspace/open/o", "to": "/workspace/alias/o"}).status, 403)
+        equal(d.post(f + "/move", {"from": "/workspace/open/o", "to": "/workspace/open/p"}).status, 200)
+        equal(d.put(f"{f}/content?path=/workspace/open/deep/er/n", b"x").status, 200)
+        equal(d.get(f"{f}/stat?path=/workspace/alias").status, 200)
+        a = d.post("/v1/sandbox/execute", {"sandbox_id": box.id, "tool": {"name": "file_system", "args": {"action": "read", "path": "/workspace/alias/s"}},
+                                           "policy": {"AllowedPaths": ["/workspace"]}}).json
+        equal(a["error"]["code"], "policy_denied", a)
+        # a link that changes all the time never leads to the secret
+        d.post(box.path + "/exec", {"command": ["python3", "-c", "import os\nwhile 1:\n for t in ('open', 'secret'):\n  os.symlink(t, 'flip.new'); os.rename('flip.new', 'flip')"], "async": True})
+        box.exec("cp", "open/p", "open/s")
+        seen = set()
+        for _ in range(60):
+            a = d.get(f"{f}/content?path=/workspace/flip/s")
+            check(a.body != b"s\n", a)
+            seen.add(a.status)
+        check(200 in seen or 403 in seen, seen)
+
+
 @test("the order of a call's records, and a call that could not start")
 def _():
     with Guarded(ALLOW) as d:
