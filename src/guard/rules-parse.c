@@ -1,17 +1,12 @@
 /* From the YAML tree to a ruleset. Every key has a row in a table; one that is not there is an
  * error, because a misspelt condition would make a rule wider than it was meant. */
 #include <ctype.h>
-#include <errno.h>
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/path.h"
-#include "guard/identity.h"
-#include "guard/policy.h"
 #include "guard/rules-internal.h"
 
 #define fail(p, n, ...) node_error((n), (p)->rs->name, (p)->err, __VA_ARGS__)

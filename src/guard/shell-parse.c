@@ -2,7 +2,6 @@
  * {,
  * ...) are stepped over, so that what is between them is seen whether or not they fit together. A
  * line that a shell would refuse may so show more commands than would run, never fewer. */
-#include <ctype.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -305,8 +304,10 @@ static bool read_reserved(struct shell_reader *r, const struct shell_word *w)
     for (size_t i = 0; i < ELEMENTS(reserved); i++) {
         if (!is_word(w, reserved[i].word))
             continue;
-        if (reserved[i].read == read_time && is_program_time(r))
+        if (reserved[i].read == read_time && !r->bash && is_program_time(r)) {
+            shell_add_opaque(r->b, "time with options differs from shell to shell", r->depth);
             return false;
+        }
         reserved[i].read(r);
         return true;
     }

@@ -68,7 +68,7 @@ static const struct {
     {"[[ -f a ]]", ""},
     {"[[ x || a ]]", "[!]"},
     {"time a", "[a]"},
-    {"time -f x a", "[time -f x a] [a]"},
+    {"time -f x a", "[!] [time -f x a] [a]"},
     {"echo $[1]", "[echo] [!]"},
     {"echo $'a\\'; b", "[echo] [!]"},
     {"a \"${x#'\"'}\"; b; c \"${x#'\"'}\"", "[a] [!]"},
