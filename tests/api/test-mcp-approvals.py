@@ -204,6 +204,44 @@ def cancelled():
     equal(result(c.call("run_command", command="ls"))["structuredContent"]["stdout"], "")
 
 
+@test("keys: what is another's is not there; who asks does not approve, and is not asked")
+def keys():
+    token = "t" * 32
+    with with_policy("--mcp-approval-wait", "60s", "--auth-token", token) as d:
+        d.token = token
+
+        def key(name, *roles):
+            a = d.post("/v1/keys", {"name": name, "roles": list(roles)})
+            equal(a.status, 201, a)
+            return {"Authorization": "Bearer " + a.json["secret"]}
+        one, two, boss = key("one", "agent", "approver"), key("two", "agent"), key("boss", "approver")
+        a, b = Client(d, headers=one, elicitation={}), Client(d, headers=two)
+        made = result(a.call("run_command", command="echo mine > f"))["structuredContent"]
+        for tool, args in (("run_command", {"command": "cat f"}), ("read_file", {"path": "f"}), ("destroy_sandbox", {}),
+                           ("read_output", {"exec_id": made["exec_id"]}), ("stop_command", {"exec_id": made["exec_id"]})):
+            r = result(b.call(tool, sandbox=made["sandbox_id"], **args))
+            check(r.get("isError") and "there is no sandbox" in text_of(r), f"{tool}: {r}")
+        uri = f"sandbox://{made['sandbox_id']}/file/workspace/f"
+        equal(b.ask("resources/read", {"uri": uri})["error"]["code"], -32002)
+        equal(result(b.call("list_sandboxes"))["structuredContent"]["sandboxes"], [])
+        equal(d.request("POST", "/mcp", json.dumps(rpc("tools/list", {}, 9)),
+                        headers=dict(b.all_headers(), **{"Mcp-Session-Id": a.id})).status, 404, "another's session")
+        equal(mcp_post(d, hello(), headers=boss).status, 403, "an approver runs nothing")
+
+        def decide():
+            find = lambda: [x["id"] for x in d.get("/v1/approvals", headers=boss).json["approvals"] if x["status"] == "pending"]
+            wait_for(find, "the question")
+            equal(d.post(f"/v1/approvals/{find()[0]}/approve", {}, headers=one).status, 403, "who asked")
+            equal(d.post(f"/v1/approvals/{find()[0]}/approve", {}, headers=boss).status, 200)
+        t = threading.Thread(target=decide)
+        t.start()
+        s = a.open(rpc("tools/call", {"name": "run_command", "arguments": {"command": "touch published; ls"}}, 700))
+        messages = list(s.messages())
+        t.join()
+        check(not any(m.get("method") == "elicitation/create" for m in messages), messages)
+        equal(messages[-1]["result"]["structuredContent"]["stdout"], "f\npublished\n")
+
+
 @test("over stdio nobody else can approve, and the model is told so at once")
 def alone():
     path = os.path.join(tempfile.mkdtemp(prefix="mas-policy-"), "policy.yaml")

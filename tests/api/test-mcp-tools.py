@@ -329,6 +329,21 @@ def prompt():
     check("sandbox" in c.hello["instructions"], "instructions")
 
 
+@test("the control plane dies: sessions begin anew, their sandboxes and commands are there by id")
+def restart():
+    with Daemon() as d:
+        c = Client(d)
+        made = good(c.call("start_command", command="echo one > f; echo up; read x; echo two"))
+        good(c.call("read_output", exec_id=made["exec_id"], wait_s=10))
+        os.kill(d.get("/v1/status").json["pid"], signal.SIGKILL)
+        equal(c.post(rpc("tools/list", {}, 3)).status, 404, "the session is unknown")
+        c = Client(d)
+        where = {"sandbox": made["sandbox_id"]}
+        equal(good(c.call("run_command", command="cat f", **where))["stdout"], "one\n")
+        good(c.call("send_input", exec_id=made["exec_id"], text="\n", **where))
+        wait_for(lambda: good(c.call("read_output", exec_id=made["exec_id"], **where))["text"] == "up\ntwo\n", "its output")
+
+
 @test("without HTTP: a session over stdin and stdout, and its end")
 def stdio():
     with Stdio() as s:
