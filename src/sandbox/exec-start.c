@@ -144,13 +144,47 @@ struct exec *exec_start(struct sandbox *sb, const struct exec_spec *spec, struct
     return e;
 }
 
+/* --- what may be told of it */
+
+struct exec_start_wait {
+    struct exec *exec; /* referenced */
+    void (*cb)(void *data, const struct error *err);
+    void *data;
+};
+
+static void start_wait_end(struct exec_start_wait *w, const struct error *err)
+{
+    w->cb(w->data, err);
+    exec_unref(w->exec);
+    free(w);
+}
+
+/* The row alone is a promise that a kill could break while SPAWN is still in our buffer. */
+static void on_row(void *data, const struct error *err)
+{
+    struct exec_start_wait *w = data;
+    struct exec *e = w->exec;
+    if (err || e->started || exec_is_done(e))
+        start_wait_end(w, err);
+    else
+        e->start_wait = w;
+}
+
+void exec_settle_start(struct exec *e)
+{
+    if (e->start_wait)
+        start_wait_end(steal_ptr(e->start_wait), NULL);
+}
+
 void exec_persist(struct exec *e, void (*on_durable)(void *data, const struct error *err),
                   void *data)
 {
+    struct exec_start_wait *w = new0(struct exec_start_wait);
+    *w = (struct exec_start_wait){exec_ref(e), on_durable, data};
     if (persist_wants_exec(e) && !e->has_row)
-        persist_exec(e, on_durable, data);
+        persist_exec(e, on_row, w);
     else
-        on_durable(data, NULL);
+        on_row(w, NULL);
 }
 
 void exec_record(struct exec *e, void (*on_durable)(void *data, const struct error *err),

@@ -85,6 +85,7 @@ static void finish(struct exec *e)
         journal_end(e->journal);
     fault_point("exit.journal-ended");
     exec_tell_drained(e);
+    exec_settle_start(e);
     wake(e);
     fault_point("exit.before-row");
     sandbox_release(sb);
@@ -178,6 +179,7 @@ void exec_on_started(void *data, uint32_t stream, const struct msg_started *m)
     e->started = true;
     e->pid = m->pid;
     exec_tell(e, EXEC_EVENT_STARTED);
+    exec_settle_start(e);
 }
 
 void exec_on_spawn_failed(void *data, uint32_t stream, const struct msg_spawn_failed *m)

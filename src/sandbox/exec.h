@@ -102,8 +102,8 @@ struct exec *exec_find(struct sandbox *sb, const char *id);
 struct exec *exec_ref(struct exec *e);
 void exec_unref(struct exec *e);
 
-/* Records it, so that its id can be given out: it is known after a restart, whatever happens.
- * on_durable comes once, from inside where nothing is to be written. */
+/* Records it, so that its id can be given out: it is known after a restart, whatever happens, and
+ * the runner has it. on_durable comes once, perhaps from inside. */
 void exec_persist(struct exec *e, void (*on_durable)(void *data, const struct error *err),
                   void *data);
 

@@ -91,6 +91,7 @@ struct exec {
     bool block_output; /* at a limit of the journal, instead of cutting */
     char **argv;
     struct exec_result result;
+    struct exec_start_wait *start_wait; /* who may be told of it once it has started */
     bool started;
     uint32_t pid;
     uint64_t timeout_ms;
@@ -138,6 +139,8 @@ void exec_tell(struct exec *e, enum exec_event event);
 void exec_fail_all(struct sandbox *sb, enum exec_status status, bool crashed, const char *why);
 void exec_send_forget(struct exec *e);
 void exec_send_signal(struct exec *e, int signo, uint32_t kill_grace_ms);
+/* It has started, or ended without. */
+void exec_settle_start(struct exec *e);
 void exec_on_started(void *data, uint32_t stream, const struct msg_started *m);
 void exec_on_spawn_failed(void *data, uint32_t stream, const struct msg_spawn_failed *m);
 void exec_on_exit(void *data, uint32_t stream, const struct msg_exit *m);

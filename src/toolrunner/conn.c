@@ -18,6 +18,7 @@
 #define CONN_BUFFER_KEEP 65536 /* a larger buffer is given back after a write that was small */
 #define CONN_OUTPUT_MAX  (FRAME_PAYLOAD_MAX - 1024) /* bytes of one frame of a batch */
 #define CONN_BATCH       10                         /* frames: a window's worth */
+#define CONN_REST_MAX    (8 * 1024 * 1024)          /* bytes taken from a peer that is replaced */
 
 static void on_conn_ready(struct watch *w, uint32_t ready);
 
@@ -163,6 +164,25 @@ static void conn_compact(struct conn *c)
     }
 }
 
+static int conn_take_frames(struct runner *r, const char **ret_why);
+
+/* The peer is dead or replaced: what it sent before, and was told to others as sent, still counts.
+ */
+static void conn_take_rest(struct runner *r)
+{
+    struct conn *c = &r->conn;
+    const char *why;
+    for (size_t taken = 0; c->watch.fd >= 0 && c->hello_seen && taken < CONN_REST_MAX;) {
+        char buffer[4096];
+        ssize_t n = recv(c->watch.fd, buffer, sizeof(buffer), MSG_DONTWAIT);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0 || strbuf_append(&c->in, buffer, (size_t)n) < 0 || conn_take_frames(r, &why) < 0)
+            return;
+        taken += (size_t)n;
+    }
+}
+
 void conn_pump(struct runner *r)
 {
     struct conn *c = &r->conn;
@@ -176,6 +196,7 @@ void conn_pump(struct runner *r)
         open = !c->urgent || conn_write(c);
     }
     if (c->broken) {
+        conn_take_rest(r);
         conn_drop(r);
         runner_on_disconnect(r);
         return;
@@ -273,6 +294,7 @@ static void on_conn_ready(struct watch *w, uint32_t ready)
 
 void conn_adopt(struct runner *r, int fd, const void *data, size_t len)
 {
+    conn_take_rest(r);
     conn_drop(r);
     struct conn *c = &r->conn;
     watch_init(&c->watch, fd, on_conn_ready);

@@ -64,6 +64,39 @@ def _():
         equal([json.loads(x)["type"] for x in logs], ["start", "output", "output", "exit"])
 
 
+def parent_of(command):
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as f, open(f"/proc/{pid}/stat") as g:
+                if f.read().rstrip(b"\0").replace(b"\0", b" ").decode(errors="replace") == command:
+                    return int(g.read().rsplit(")", 1)[1].split()[1])
+        except OSError:
+            pass
+
+
+@test("what was sent to a runner that had no time to read it is not lost with the sender")
+def _():
+    with Daemon() as d, d.sandbox() as sb:
+        start(d, sb, "exec sleep 1414213")
+        wait_for(lambda: parent_of("sleep 1414213"), "a command of the runner's")
+        runner = parent_of("sleep 1414213")
+        os.kill(runner, signal.SIGSTOP)
+        try:
+            s = d.connect()
+            body = json.dumps({"command": ["touch", "/workspace/late"], "async": True}).encode()
+            s.sendall(f"POST /sandboxes/{sb.id}/exec HTTP/1.1\r\nHost: localhost\r\n"
+                      f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
+            s.settimeout(0.5)
+            try:
+                equal(s.recv(1), b"", "an answer about what has not started")
+            except TimeoutError:
+                pass
+            kill_control(d)
+        finally:
+            os.kill(runner, signal.SIGCONT)
+        wait_for(lambda: sb.sh("ls")["stdout"] == "late\n", "the command ran")
+
+
 @test("a running command goes on: every byte once, the same events, exit last")
 def _():
     with Daemon() as d, d.sandbox() as sb:
