@@ -9,6 +9,7 @@
 #include "api/idempotency.h"
 #include "api/internal.h"
 #include "api/request.h"
+#include "api/webhook.h"
 #include "base/alloc.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -25,6 +26,14 @@ struct api *api_new(const struct api_options *o)
     api->options = *o;
     api->idempotency = idempotency_table_new(o->max_idempotency_keys, o->idempotency_ms, o->store);
     api->actions = actions_new(api);
+    if (o->webhook_url) {
+        struct webhook_options hook = {.loop = o->loop,
+                                       .approvals = gate_approvals(o->gate),
+                                       .tool = &api->options.tool,
+                                       .url = o->webhook_url,
+                                       .secret = o->webhook_secret};
+        api->webhook = webhook_new(&hook);
+    }
     return api;
 }
 
@@ -32,6 +41,7 @@ void api_free(struct api *api)
 {
     if (!api)
         return;
+    webhook_free(api->webhook);
     actions_free(api->actions);
     idempotency_table_free(api->idempotency);
     free(api);

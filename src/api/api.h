@@ -37,6 +37,7 @@ struct api_options {
                           void (*done)(void *data, bool changed, const struct error *err),
                           void *done_data);
     void *reload_data;
+    const char *webhook_url, *webhook_secret; /* told of approvals; NULL: nobody is */
     struct store *store; /* NULL: nothing survives */
     struct runtime_host *host;
     struct tool_options tool;

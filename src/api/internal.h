@@ -6,12 +6,14 @@
 #include "api/audit-access.h"
 
 struct actions;
+struct webhook;
 struct idempotency_table;
 
 struct api {
     struct api_options options;
     struct idempotency_table *idempotency;
     struct actions *actions;
+    struct webhook *webhook; /* or NULL */
     struct api_extension more;
     struct access_audit access;
     uint64_t requests;

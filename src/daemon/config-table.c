@@ -154,6 +154,9 @@ const struct config_key config_keys[] = {
     DURATION(approval_retention, "24h", SECONDS, 365 * DAYS, "how long a decided approval is shown"),
     INT(max_pending_approvals, "1000", 1, 100000, "calls that may wait for a person"),
     INT(max_pending_approvals_per_key, "100", 1, 100000, "and of one key"),
+    STRING(webhook_url, NULL, "http or https URL that is told of every approval and its changes"),
+    SECRET(webhook_secret, "signs what is sent there: X-Mas-Signature is HMAC-SHA-256 of "
+           "X-Mas-Timestamp, a dot and the body"),
 
     GROUP("Network for tools"),
     LIST(CONFIG_LIST, allowed_hosts, "hosts that URL tools may reach; empty: any public one"),

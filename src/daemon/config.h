@@ -121,6 +121,7 @@ struct config {
     /* what waits for a person */
     int64_t approval_ttl_ms, approval_retention_ms;
     int64_t max_pending_approvals, max_pending_approvals_per_key;
+    char *webhook_url, *webhook_secret;
 
     /* life times */
     int64_t idle_ttl_ms;

@@ -165,6 +165,8 @@ static struct api *make_api(struct control *k)
         .audit = k->audit,
         .manager = k->manager,
         .gate = k->gate,
+        .webhook_url = c->webhook_url,
+        .webhook_secret = c->webhook_secret,
         .reload_policy = on_reload_policy,
         .reload_data = k,
         .store = k->store,

@@ -353,6 +353,39 @@ def open_calls(d):
     return [s for s in calls(d) if s[0]["kind"] == "intent" and s[-1]["kind"] not in ("exited", "done", "interrupted")]
 
 
+@test("a webhook is told, signed, and told again when it was not there")
+def _():
+    import hmac
+    import http.server
+    got = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            got.append((dict(self.headers), body))
+            self.send_response(500 if len(got) == 1 else 200)
+            self.end_headers()
+
+        def log_message(self, *a):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_port}/hook"
+    with Guarded(POLICY, "--webhook-url", url, "--webhook-secret", "s3cret", "--gateway-allow-private", "127.0.0.0/8") as d:
+        id = d.post("/v1/run", {"command": ["touch", "x"]}).json["approval_id"]
+        wait_for(lambda: len(got) >= 2, "the first try fails, the second comes")
+        approve(d, id)
+        wait_for(lambda: len(got) >= 3, "and the answer")
+        for headers, body in got:
+            want = hmac.new(b"s3cret", headers["X-Mas-Timestamp"].encode() + b"." + body, hashlib.sha256).hexdigest()
+            equal(headers["X-Mas-Signature"], "sha256=" + want)
+            equal(json.loads(body)["approval"]["id"], id)
+        equal([h["X-Mas-Event"] for h, _ in got], ["approval.pending", "approval.pending", "approval.approved"])
+        equal(got[0][0]["X-Mas-Delivery"], got[1][0]["X-Mas-Delivery"], "the same delivery")
+    server.shutdown()
+
+
 @test("events for a dashboard, and the command line")
 def _():
     d = daemon()

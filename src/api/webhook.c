@@ -1,0 +1,191 @@
+#include "api/webhook.h"
+
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "base/strbuf.h"
+#include "guard/approval.h"
+#include "loop/loop.h"
+#include "tool/tool.h"
+
+#define QUEUE_MAX  256
+#define BODY_MAX   (256 * 1024)
+#define TRIES_MAX  4
+#define RETRY_MS   1000 /* doubled with each try */
+#define TIMEOUT_S  10
+#define ID_LENGTH  16
+#define HEX_LENGTH 64
+
+struct delivery {
+    struct list node;
+    char id[ID_LENGTH + 1];
+    const char *type;
+    char *body;
+    int tries;
+};
+
+struct webhook {
+    struct webhook_options options;
+    struct approval_watch watch;
+    struct list queue;
+    size_t n_queued;
+    bool busy;
+    struct loop_timer retry;
+    struct policy policy; /* network, and only to that host */
+};
+
+static const struct identity webhook_identity = {
+    .key = WEBHOOK_KEY, .name = WEBHOOK_KEY, .authenticated = true};
+
+static void deliver(struct webhook *w);
+
+static void delivery_free(struct webhook *w, struct delivery *d)
+{
+    list_remove(&d->node);
+    w->n_queued--;
+    free(d->body);
+    free(d);
+}
+
+/* --- one delivery */
+
+/* Over the time, a dot and the body, so that an old one cannot be sent again as a new one. */
+static void sign(const char *secret, const char *time, const char *body, char out[HEX_LENGTH + 8])
+{
+    unsigned char mac[EVP_MAX_MD_SIZE];
+    unsigned len = 0;
+    _cleanup_free_ char *text = xasprintf("%s.%s", time, body);
+    HMAC(EVP_sha256(), secret, (int)strlen(secret), (unsigned char *)text, strlen(text), mac, &len);
+    memcpy(out, "sha256=", 8);
+    for (unsigned i = 0; i < len && i < HEX_LENGTH / 2; i++)
+        snprintf(out + 7 + 2 * i, 3, "%02x", mac[i]);
+}
+
+static json_t *make_args(const struct webhook *w, const struct delivery *d)
+{
+    char time[24], signature[HEX_LENGTH + 8], event[40];
+    snprintf(time, sizeof(time), "%lld", (long long)(clock_real_ns() / 1000000000));
+    snprintf(event, sizeof(event), "approval.%s", d->type);
+    sign(w->options.secret ? w->options.secret : "", time, d->body, signature);
+    json_t *headers =
+        json_pack("{s:s, s:s, s:s, s:s}", "Content-Type", "application/json", "X-Mas-Event", event,
+                  "X-Mas-Delivery", d->id, "X-Mas-Timestamp", time);
+    if (w->options.secret)
+        json_object_set_new(headers, "X-Mas-Signature", json_string(signature));
+    return json_pack("{s:s, s:s, s:o, s:s, s:i}", "method", "POST", "url", w->options.url,
+                     "headers", headers, "body", d->body, "timeout", TIMEOUT_S);
+}
+
+static void on_done(void *data, const struct tool_result *r)
+{
+    struct webhook *w = data;
+    struct delivery *d = container_of(w->queue.next, struct delivery, node);
+    json_int_t status = json_integer_value(json_object_get(r->result, "status_code"));
+    w->busy = false;
+    if (r->ok && status >= 200 && status < 300) {
+        delivery_free(w, d);
+        deliver(w);
+        return;
+    }
+    if (++d->tries < TRIES_MAX && !r->approval_id) {
+        loop_timer_start(&w->retry, (uint64_t)RETRY_MS << (d->tries - 1));
+        return;
+    }
+    log_warn("webhook: %s was not delivered: status=%lld %s", d->id, (long long)status,
+             r->message ? r->message : "");
+    delivery_free(w, d);
+    deliver(w);
+}
+
+static void deliver(struct webhook *w)
+{
+    if (w->busy || list_empty(&w->queue) || loop_timer_active(&w->retry))
+        return;
+    struct delivery *d = container_of(w->queue.next, struct delivery, node);
+    _cleanup_json_ json_t *args = make_args(w, d);
+    struct tool_request req = {
+        .who = &webhook_identity, .name = "http_client", .args = args, .policy = &w->policy};
+    w->busy = true;
+    tool_call_start(w->options.tool, &req, on_done, w);
+}
+
+static void on_retry(void *data)
+{
+    deliver(data);
+}
+
+/* --- what there is to tell */
+
+static void on_start(void *data)
+{
+    deliver(data);
+}
+
+static void on_change(struct approval_watch *watch, struct approval *a)
+{
+    struct webhook *w = container_of(watch, struct webhook, watch);
+    const char *type = approval_state_name(approval_state(a));
+    _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(BODY_MAX);
+    _cleanup_json_ json_t *body =
+        json_pack("{s:s, s:o}", "type", type, "approval", approval_view(a, false));
+    /* What a delivery itself would have to be asked about is not worth telling. */
+    if (strcmp(approval_requester(a), WEBHOOK_KEY) == 0)
+        return;
+    if (w->n_queued == QUEUE_MAX || json_format(body, &b) < 0) {
+        log_warn("webhook: an event is dropped approval=%s", approval_id(a));
+        return;
+    }
+    struct delivery *d = new0(struct delivery);
+    random_id(d->id, ID_LENGTH);
+    d->type = type;
+    d->body = strbuf_steal(&b);
+    list_append(&w->queue, &d->node);
+    w->n_queued++;
+    loop_defer(w->options.loop, on_start, w);
+}
+
+struct webhook *webhook_new(const struct webhook_options *o)
+{
+    struct error ignored = {0};
+    struct webhook *w = new0(struct webhook);
+    struct tool_command command = {0};
+    w->options = *o;
+    list_init(&w->queue);
+    policy_init(&w->policy);
+    w->policy.has_network = w->policy.network_enabled = true;
+    _cleanup_json_ json_t *args = json_pack("{s:s}", "url", o->url);
+    tool_find("http_client")->build(args, &command, &ignored);
+    char *hosts[] = {command.host ? command.host : (char *)"none.invalid", NULL};
+    w->policy.allowed_hosts = strv_copy(hosts);
+    tool_command_done(&command);
+    loop_timer_init(&w->retry, o->loop, on_retry, w);
+    w->watch.on_change = on_change;
+    approvals_watch(o->approvals, &w->watch);
+    return w;
+}
+
+static void on_timer_closed(void *data)
+{
+    free(data);
+}
+
+void webhook_free(struct webhook *w)
+{
+    if (!w)
+        return;
+    approval_watch_remove(&w->watch);
+    while (!list_empty(&w->queue))
+        delivery_free(w, container_of(w->queue.next, struct delivery, node));
+    policy_done(&w->policy);
+    loop_timer_close(&w->retry, on_timer_closed, w);
+}
