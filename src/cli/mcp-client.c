@@ -153,7 +153,7 @@ static int check_toml(const char *text, size_t len, struct sbx_error *err)
 static int merge_codex(const char *text, size_t len, const struct mcp_target *t, struct strbuf *out,
                        struct sbx_error *err)
 {
-    bool skipping = false, written = false;
+    bool skipping = false, written = false, apart = false;
     if (check_toml(text, len, err) < 0)
         return -1;
     for (const char *line = text, *end = text + len; line < end;) {
@@ -163,8 +163,11 @@ static int merge_codex(const char *text, size_t len, const struct mcp_target *t,
             skipping = is_ours(line, n);
         if (skipping && !written) {
             put_codex(out, t);
+            written = apart = true;
+        }
+        if (!skipping && apart) {
             strbuf_puts(out, "\n");
-            written = true;
+            apart = false;
         }
         if (!skipping && strbuf_append(out, line, n) < 0)
             return cli_set_error(err, "too_large", "the file is too large");
