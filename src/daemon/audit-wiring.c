@@ -6,9 +6,17 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "daemon/config.h"
 #include "guard/audit.h"
 #include "runtime/warden-client.h"
+#include "sandbox/sandbox.h"
+#include "store/audit-table.h"
+#include "store/store.h"
+
+#define CONFIG_TEXT_MAX (1024 * 1024)
+#define CONFIG_NUMBER                                                                              \
+    "config" /* in audit_number: what the last configuration's digest starts with */
 
 struct request {
     audit_signed_fn done;
@@ -55,6 +63,29 @@ static void note_start(struct audit *a, const struct control_context *ctx)
     audit_note(a, &r);
 }
 
+/* A configuration is read once a start; it is on record when it is not the one of the last. */
+static int note_config(struct audit *a, struct store *store, const struct config *c,
+                       struct error *err)
+{
+    char digest[AUDIT_DIGEST_SIZE], details[AUDIT_DIGEST_SIZE + 32];
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(CONFIG_TEXT_MAX); /* without secrets */
+    struct sqlite3 *db = store_database(store);
+    int64_t before = 0, now = 0;
+    config_print(c, &text);
+    audit_digest(text.data, text.len, digest);
+    memcpy(&now, digest + strlen("sha256:"), sizeof(now));
+    int r = audit_table_get_number(db, CONFIG_NUMBER, &before, err);
+    if (r < 0 || before == now)
+        return r;
+    snprintf(details, sizeof(details), "{\"digest\":\"%s\"}", digest);
+    struct audit_record change = {
+        .kind = "config_change", .outcome = "loaded", .details_text = details};
+    r = audit_write(a, &change, NULL, err);
+    if (r >= 0 && audit_table_put_number(db, CONFIG_NUMBER, now) < 0)
+        r = error_set(err, ERROR_INTERNAL, 0, "audit: the configuration's digest cannot be stored");
+    return r;
+}
+
 int audit_wire(const struct control_context *ctx, struct warden_client *warden, struct store *store,
                struct audit **ret, struct error *err)
 {
@@ -79,5 +110,48 @@ int audit_wire(const struct control_context *ctx, struct warden_client *warden, 
     if (!*ret)
         return -1;
     note_start(*ret, ctx);
-    return 0;
+    return note_config(*ret, store, c, err);
+}
+
+/* --- what the sandboxes tell */
+
+static const char *sandbox_outcome(const struct sandbox *sb)
+{
+    if (sandbox_state(sb) == SANDBOX_READY)
+        return sandbox_is_restored(sb) ? "resumed" : "created";
+    return sandbox_state(sb) == SANDBOX_CRASHED ? "crashed" : "deleted";
+}
+
+void audit_on_sandbox(void *data, struct sandbox *sb)
+{
+    const struct effective *e = sandbox_effective(sb);
+    const struct error *failure = sandbox_failure(sb);
+    _cleanup_json_ json_t *details =
+        json_pack("{s:s, s:s}", "owner", sandbox_owner(sb), "generation", sandbox_generation(sb));
+    if (sandbox_state(sb) == SANDBOX_READY && e->runtime)
+        json_object_set_new(details, "runtime", json_string(e->runtime));
+    if (sandbox_state(sb) == SANDBOX_CRASHED)
+        json_object_set_new(details, "reason", json_message(failure->message));
+    struct audit_record r = {.kind = "sandbox",
+                             .sandbox = sandbox_id(sb),
+                             .outcome = sandbox_outcome(sb),
+                             .details = details};
+    audit_note(data, &r);
+}
+
+/* "CONNECT host port" and "OK address" or "ERR code message", from either side as it wrote them. */
+void audit_on_connection(void *data, struct sandbox *sb, const char *call, const char *asked,
+                         const char *told)
+{
+    char code[64] = "";
+    bool good = strncmp(told, "OK ", 3) == 0;
+    sscanf(told, "ERR %63[a-z_]", code);
+    _cleanup_json_ json_t *details =
+        json_pack("{s:o, s:o}", "asked", json_message(asked), "told", json_message(told));
+    struct audit_record r = {.kind = "network",
+                             .call_id = call,
+                             .sandbox = sandbox_id(sb),
+                             .outcome = good ? "connected" : code,
+                             .details = details};
+    audit_note(data, &r);
 }

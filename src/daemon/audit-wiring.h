@@ -5,9 +5,15 @@
 
 struct audit;
 struct error;
+struct sandbox;
 struct store;
 struct warden_client;
 
 /* *ret is NULL with audit: false. */
 int audit_wire(const struct control_context *ctx, struct warden_client *warden, struct store *store,
                struct audit **ret, struct error *err);
+
+/* Of struct manager_options, with the audit as data. */
+void audit_on_sandbox(void *data, struct sandbox *sb);
+void audit_on_connection(void *data, struct sandbox *sb, const char *call, const char *asked,
+                         const char *told);

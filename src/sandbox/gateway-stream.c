@@ -11,6 +11,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "gateway/gateway-client.h"
+#include "gateway/gateway-proto.h"
 #include "sandbox/internal.h"
 
 #define STREAMS_MAX  64
@@ -26,9 +27,38 @@ struct gateway_stream {
     uint64_t received;         /* from the runner */
     uint64_t sent, sent_acked; /* to the runner */
     bool ended;
+    /* The first line of each side, for the record. */
+    char asked[GATEWAY_LINE_MAX], told[GATEWAY_LINE_MAX];
+    size_t asked_len, told_len;
+    bool asked_whole, recorded;
 };
 
 static void on_poll(uv_poll_t *poll, int status, int events);
+
+/* Keeps a first line up to its newline; true when it is whole, or longer than any. */
+static bool keep_line(char line[GATEWAY_LINE_MAX], size_t *len, const void *data, size_t n)
+{
+    const char *bytes = data;
+    for (size_t i = 0; i < n; i++) {
+        if (bytes[i] == '\n' || *len == GATEWAY_LINE_MAX - 1)
+            return true;
+        line[(*len)++] = bytes[i] ? bytes[i] : ' ';
+    }
+    return false;
+}
+
+static void record(struct gateway_stream *s, const void *data, size_t len)
+{
+    struct sandbox *sb = s->sandbox;
+    const struct manager_options *o = &sb->manager->options;
+    if (s->recorded || !o->on_connection || !keep_line(s->told, &s->told_len, data, len))
+        return;
+    s->recorded = true;
+    const char *call = list_empty(&sb->running)
+                           ? ""
+                           : container_of(sb->running.next, struct exec, phase_node)->call;
+    o->on_connection(o->on_record_data, sb, call, s->asked, s->told);
+}
 
 static void stream_key(uint32_t id, char out[16])
 {
@@ -106,6 +136,7 @@ static void read_from_gateway(struct gateway_stream *s)
         stream_end(s, true);
         return;
     }
+    record(s, buffer, (size_t)n);
     struct msg_data m = {.offset = s->sent, .data = buffer, .len = (size_t)n};
     s->sent += (uint64_t)n;
     msg_data_format(runner_out(s->sandbox->runner), s->id, &m);
@@ -185,6 +216,8 @@ int gateway_stream_data(struct sandbox *sb, uint32_t stream, const struct msg_da
         return 0; /* closed here, still on its way there */
     if (m->offset != s->received)
         return -EPROTO;
+    if (!s->asked_whole)
+        s->asked_whole = keep_line(s->asked, &s->asked_len, m->data, m->len);
     if (strbuf_append(&s->to_gateway, m->data, m->len) < 0)
         return -EPROTO; /* over the window */
     s->received += m->len;

@@ -147,6 +147,11 @@ const char *sandbox_generation(const struct sandbox *sb)
     return sb->generation;
 }
 
+bool sandbox_is_restored(const struct sandbox *sb)
+{
+    return sb->restored;
+}
+
 const char *sandbox_owner(const struct sandbox *sb)
 {
     return sb->owner;

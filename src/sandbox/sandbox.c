@@ -48,13 +48,20 @@ void sandbox_set_failure(struct sandbox *sb, const char *why)
     error_set(&sb->failure, ERROR_CRASH, 0, "%s", why);
 }
 
-/* CRASHED is entered once both are known: how PID 1 ended, and all that its runner had sent. */
+static void tell(struct sandbox *sb)
+{
+    const struct manager_options *o = &sb->manager->options;
+    if (o->on_sandbox && !sb->hidden && !sb->pooled)
+        o->on_sandbox(o->on_record_data, sb);
+}
+
 static void record_crash(struct sandbox *sb)
 {
     if (persist_wants_sandbox(sb))
         persist_sandbox(sb, NULL, NULL);
 }
 
+/* CRASHED is entered once both are known: how PID 1 ended, and all that its runner had sent. */
 static void crash_when_settled(struct sandbox *sb)
 {
     char why[160];
@@ -73,6 +80,7 @@ static void crash_when_settled(struct sandbox *sb)
     sb->state = SANDBOX_CRASHED;
     sb->manager->counts.crashed_total++;
     log_warn("sandbox crashed id=%s: %s", sb->id, why);
+    tell(sb);
     record_crash(sb);
     gateway_streams_free(sb);
     exec_fail_all(sb, EXEC_FAILED, true, why);
@@ -133,6 +141,7 @@ static void gone(struct sandbox *sb)
 {
     struct manager *m = sb->manager;
     sb->state = SANDBOX_GONE;
+    tell(sb);
     list_remove(&sb->idle_node);
     list_remove(&sb->dirty_node);
     list_remove(&sb->node);
@@ -201,6 +210,7 @@ void sandbox_start_failed(struct sandbox *sb, const struct error *err)
         sb->state = SANDBOX_CRASHED;
         sandbox_set_failure(sb, err->message);
         record_crash(sb);
+        tell(sb);
         exec_fail_all(sb, EXEC_FAILED, true, err->message);
         sandbox_wake(&sb->waiters_ready, sb, &copy);
         sandbox_update_idle(sb);
@@ -241,6 +251,7 @@ void sandbox_ready_when_settled(struct sandbox *sb)
     m->counts.creating--;
     m->counts.created_total++;
     sandbox_update_idle(sb);
+    tell(sb);
     fault_point("create.before-answer");
     sandbox_ref(sb);
     if (sb->pooled)

@@ -59,6 +59,12 @@ struct manager_options {
     /* Optional. Every exec with a call (exec_spec.call), before anybody else hears of it. */
     void (*on_exec)(void *data, struct exec *e, enum exec_event event);
     void *on_exec_data;
+    /* Optional, each with on_record_data. A lasting sandbox is READY, CRASHED or GONE. */
+    void (*on_sandbox)(void *data, struct sandbox *sb);
+    /* A connection that the command of `call` asked the gateway for, and what it was told. */
+    void (*on_connection)(void *data, struct sandbox *sb, const char *call, const char *asked,
+                          const char *told);
+    void *on_record_data;
     struct runtime_host *host;
     int gateway_sock; /* -1: none */
     uint64_t generation;
@@ -133,6 +139,7 @@ const char *sandbox_alias(const struct sandbox *sb); /* or NULL */
 /* Random, kept for its life and never another's: an id may come back, this does not. */
 const char *sandbox_generation(const struct sandbox *sb);
 const char *sandbox_owner(const struct sandbox *sb);
+bool sandbox_is_restored(const struct sandbox *sb); /* made by an earlier control plane */
 enum sandbox_state sandbox_state(const struct sandbox *sb);
 const char *sandbox_state_name(enum sandbox_state s);
 const struct spec *sandbox_spec(const struct sandbox *sb);

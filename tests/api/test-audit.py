@@ -135,6 +135,26 @@ def _():
         check(a["secret"] not in d.get("/v1/audit?limit=100000", headers=auditor).body.decode(), "a secret")
 
 
+@test("sandboxes, connections and the configuration are on record")
+def _():
+    with Daemon() as d:
+        with d.sandbox() as s:
+            pass
+        wait_for(lambda: len(records(d, f"?sandbox={s.id}&kind=sandbox")) == 2, "the deletion")
+        equal([r["outcome"] for r in records(d, f"?sandbox={s.id}&kind=sandbox")], ["created", "deleted"])
+        d.post("/v1/sandbox/execute", {"tool_call_id": "1", "tool": {"name": "fetch", "args": {"url": "http://127.0.0.1:9/"}},
+                                       "policy": {"Network": {"Enabled": True, "AllowedHosts": ["127.0.0.1"]}}})
+        got = records(d, "?kind=network")
+        equal([r["outcome"] for r in got], ["address_not_allowed"], got)
+        equal(got[0]["details"]["asked"], "CONNECT 127.0.0.1 9")
+        check(got[0]["call"] in [r["call"] for r in records(d, "?kind=intent&tool=fetch")], got)
+        equal(len(records(d, "?kind=config_change")), 1)
+        d.stop()
+        d.flags += ["--max-execs", "77"]
+        d.start()
+        equal(len(records(d, "?kind=config_change")), 2)
+
+
 # --- proofs
 
 @test("an export verifies: from the daemon, a file, standard input")
@@ -213,11 +233,11 @@ def _():
     check("who" not in p.stdout, p.stdout)
     for change, told in (
             (lambda db: db.execute("UPDATE audit SET body = CAST(replace(CAST(body AS TEXT), 'allow', 'deny ') AS BLOB)"
-                                   " WHERE seq = 2"), "record 2 was changed"),
+                                   " WHERE seq = 3"), "record 3 was changed"),
             (lambda db: db.execute("DELETE FROM audit WHERE seq = 5"), "records 5 to 5 are missing"),
             (lambda db: db.execute("DELETE FROM audit WHERE seq < 4"), "no signed base"),
-            (lambda db: db.executescript("UPDATE audit SET seq = -1 WHERE seq = 3; UPDATE audit SET seq = 3 WHERE "
-                                         "seq = 4; UPDATE audit SET seq = 4 WHERE seq = -1"), "another's place"),
+            (lambda db: db.executescript("UPDATE audit SET seq = -1 WHERE seq = 4; UPDATE audit SET seq = 4 WHERE "
+                                         "seq = 5; UPDATE audit SET seq = 5 WHERE seq = -1"), "another's place"),
             (lambda db: db.executescript("DELETE FROM audit_checkpoint WHERE seq = (SELECT min(seq) FROM "
                                          "audit_checkpoint)"), "checkpoint"),
             # a cut back to an older checkpoint: the warden knows better
@@ -236,7 +256,8 @@ def _():
         rows = db.execute("SELECT seq, body FROM audit ORDER BY seq").fetchall()
         last = bytes(32)
         for seq, body in rows:
-            if seq == 2:
+            if seq == 3:
+                check(b"true" in body, body)
                 body = body.replace(b"true", b"evil")
             last = hashlib.sha256(last + seq.to_bytes(8, "big") + len(body).to_bytes(8, "big") + body).digest()
             db.execute("UPDATE audit SET body = ?, hash = ? WHERE seq = ?", (body, last, seq))

@@ -65,9 +65,9 @@ def check_log(d, what):
     return records
 
 
-def last_call(records):
-    calls = calls_of([r for r in records if r.get("tool") == "exec" or r["kind"] != "intent"])
-    return list(calls.values())[-1] if calls else []
+# Which record it is: a start, the configuration, in a lasting sandbox its creation, then those of the call.
+INTENT, STARTED, EXITED = 4, 5, 6
+ONE_SHOT_INTENT, ONE_SHOT_STARTED = 3, 4
 
 
 def killed_in_sandbox(fault):
@@ -90,14 +90,13 @@ def killed_in_sandbox(fault):
 
 @test("before the intent is written: nothing ran, nothing is claimed")
 def _():
-    # 1 is the start; the intent of the exec is the next that is written
-    marks, kinds, _ = killed_in_sandbox("audit.before-write:2")
+    marks, kinds, _ = killed_in_sandbox(f"audit.before-write:{INTENT}")
     equal((marks, kinds), (0, []))
 
 
 @test("after the intent, before the start: nothing ran, and the call is settled as interrupted")
 def _():
-    for fault in ("audit.written:2", "exec.before-spawn:1"):
+    for fault in (f"audit.written:{INTENT}", "exec.before-spawn:1"):
         marks, kinds, records = killed_in_sandbox(fault)
         equal((marks, kinds), (0, ["intent", "interrupted"]), fault)
         ended = [r for r in records if r["kind"] == "interrupted"]
@@ -106,7 +105,7 @@ def _():
 
 @test("after the start, before the exit: it goes on, and its end is recorded once, as it was")
 def _():
-    for fault in ("exec.spawned:1", "audit.before-write:3", "audit.written:3"):
+    for fault in ("exec.spawned:1", f"audit.before-write:{STARTED}", f"audit.written:{STARTED}"):
         marks, kinds, records = killed_in_sandbox(fault)
         equal(marks, 1, fault)
         check(kinds[0] == "intent" and kinds[-1] == "exited" and kinds.count("exited") == 1, (fault, kinds))
@@ -117,7 +116,8 @@ def _():
 
 @test("after the exit, before and after its record: it is there, once")
 def _():
-    for fault in ("exit.received:1", "audit.before-write:4", "audit.written:4", "exit.told:1", "exit.before-row:1"):
+    for fault in ("exit.received:1", f"audit.before-write:{EXITED}", f"audit.written:{EXITED}", "exit.told:1",
+                  "exit.before-row:1"):
         marks, kinds, records = killed_in_sandbox(fault)
         equal(marks, 1, fault)
         equal(kinds.count("exited"), 1, (fault, kinds))
@@ -126,7 +126,8 @@ def _():
 
 @test("a one-shot that dies with the control plane is interrupted, whenever that was")
 def _():
-    for fault, started in (("audit.written:2", False), ("exec.spawned:1", None), ("audit.written:3", True)):
+    for fault, started in ((f"audit.written:{ONE_SHOT_INTENT}", False), ("exec.spawned:1", None),
+                           (f"audit.written:{ONE_SHOT_STARTED}", True)):
         with Daemon("--debug-endpoints", env={"MAS_FAULT": fault}) as d:
             once(d, "POST", "/v1/run", {"command": ["sleep", "5"]})
             wait_for(lambda: generations(d) >= 2, fault)
