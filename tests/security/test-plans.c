@@ -1,6 +1,6 @@
 /* A taken-over control plane: everything it can send the warden that goes beyond the ceiling, or is
- * no plan at all. Each must be refused, and the warden must live on: test-plans RUNNER. P18 of
- * SECURITY.md. */
+ * no plan at all. Each must be refused, and the warden must live on: test-plans RUNNER. P18 and P26
+ * of SECURITY.md. */
 #include <dirent.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -454,6 +454,52 @@ static void prepare_dirs(void)
     }
 }
 
+/* --- the audit's signatures */
+
+static struct plan sign_plan(uint64_t seq, uint8_t head)
+{
+    struct plan p = client_plan(PLAN_SIGN, "");
+    p.sign = (struct plan_sign){.purpose = CHECKPOINT_PERIODIC, .seq = seq, .head = {head}};
+    return p;
+}
+
+static void not_signed(struct plan p, const char *what)
+{
+    struct plan_reply r = client_call(&c, &p, NULL);
+    static const uint8_t none[CHECKPOINT_SIGNATURE_SIZE];
+    ok(r.error != 0 && memcmp(r.checkpoint.signature, none, sizeof(none)) == 0 && warden_lives(),
+       "P26 %s: error %d, %s", what, r.error, r.message);
+}
+
+static void test_signing(void)
+{
+    struct plan p = sign_plan(10, 1);
+    struct plan_reply first = client_call(&c, &p, NULL);
+    ok(first.error == 0 && first.checkpoint.seq == 10, "P26 control: a head is signed");
+    not_signed(sign_plan(10, 2), "another history of the same record");
+    not_signed(sign_plan(9, 2), "an older record");
+    p = sign_plan(10, 1);
+    p.sign.purpose = CHECKPOINT_EXPORT;
+    not_signed(p, "the same head for another purpose");
+    p = sign_plan(11, 2);
+    p.sign.purpose = 99;
+    not_signed(p, "a purpose that is none");
+    not_signed(sign_plan(UINT64_MAX, 2), "a number that ends all numbers");
+    p = sign_plan(11, 2);
+    struct plan_reply next = client_call(&c, &p, NULL);
+    static const uint8_t none[CHECKPOINT_HASH_SIZE];
+    ok(next.error == 0 && next.checkpoint.prev_seq == 10 &&
+           memcmp(next.checkpoint.prev, none, sizeof(none)) != 0,
+       "P26 the next signature names the one before");
+}
+
+/* A restart of the warden is no way around. */
+static void test_signing_again(void)
+{
+    not_signed(sign_plan(11, 3), "another history after a restart");
+    not_signed(sign_plan(10, 3), "an older one after a restart");
+}
+
 static void start(struct warden_options *o)
 {
     c = client_start(o);
@@ -488,9 +534,11 @@ int main(int argc, char **argv)
                                      .cpu_millicores = 2000,
                                      .processes = 100,
                                      .open_files = 256};
+    o.sign_audit = true;
     o.runner_fd = open(argv[1], O_RDONLY | O_CLOEXEC);
     start(&o);
     test_within();
+    test_signing();
     test_limits();
     test_unasked();
     test_tiny();
@@ -505,6 +553,7 @@ int main(int argc, char **argv)
     test_flood();
     stop();
     start(&o);
+    test_signing_again();
     test_empty_record();
     stop();
     warden_clean(state_dir, prefix);
