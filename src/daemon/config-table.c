@@ -135,6 +135,8 @@ const struct config_key config_keys[] = {
     INT(max_open_files, "65536", 32, 1048576, "most a request may ask for"),
     INT(max_io_mb_per_s, "0", 0, 1 << 24, "most a request may ask for; 0: any"),
     INT(blanks, "16", 0, 1000, "never-used sandboxes kept ready, each given out once; 0: none"),
+    INT(oci_blanks, "4", 0, 1000,
+        "the same of OCI runtimes, once one was used: all but the container itself"),
     INT(memory_reserve_mb, "32", 0, 1 << 20,
         "of the memory limit, left to processes beside a disk in memory"),
     INT(tmpfs_max_mb, "1024", 0, 1 << 24,

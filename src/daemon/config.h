@@ -72,6 +72,7 @@ struct config {
     int64_t default_open_files, max_open_files;
     int64_t max_io_mb_per_s;
     int64_t blanks;
+    int64_t oci_blanks;
     int64_t memory_reserve_mb, tmpfs_max_mb, disk_templates;
     int64_t inotify_instances, inotify_watches, fanotify_groups, fanotify_marks;
     int64_t max_sandboxes;

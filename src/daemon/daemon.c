@@ -164,6 +164,7 @@ static int stage_warden(struct daemon *d, struct error *err)
     o.id_block = (uint32_t)c->uid_block;
     o.max_sandboxes = (uint32_t)c->max_sandboxes;
     o.blanks = (uint32_t)c->blanks;
+    o.oci_blanks = (uint32_t)c->oci_blanks;
     /* Most line-mode daemons live for one call. */
     if (d->supervise.line_mode && o.blanks > LINE_MODE_BLANKS &&
         config_origin(c, "blanks") == ORIGIN_DEFAULT)

@@ -71,13 +71,22 @@ static struct cell *new_blank(struct warden *w, enum cell_kind kind, struct plan
     return s;
 }
 
-static bool add_blank(struct warden *w)
+/* Launchers of OCI runtimes are kept only where they are used. */
+static unsigned missing_blanks(const struct warden *w, enum cell_kind kind)
 {
-    struct cell *s = new_blank(w, CELL_LOCAL, NULL);
+    unsigned wanted = kind == CELL_LOCAL ? w->options.blanks
+                      : w->oci_used      ? w->options.oci_blanks
+                                         : 0;
+    return w->n_blanks[kind] < wanted ? wanted - w->n_blanks[kind] : 0;
+}
+
+static bool add_blank(struct warden *w, enum cell_kind kind)
+{
+    struct cell *s = new_blank(w, kind, NULL);
     if (!s)
         return false;
-    list_append(&w->blanks, &s->link);
-    w->n_blanks++;
+    list_append(&w->blanks[kind], &s->link);
+    w->n_blanks[kind]++;
     return true;
 }
 
@@ -88,19 +97,20 @@ static void on_refill_timer(void *data)
 {
     struct warden *w = data;
     w->refill_timer = NULL;
-    if (w->n_blanks < w->options.blanks && add_blank(w))
+    enum cell_kind kind = missing_blanks(w, CELL_OCI) ? CELL_OCI : CELL_LOCAL;
+    if (missing_blanks(w, kind) && add_blank(w, kind))
         plan_refill(w, REFILL_DELAY_MS);
 }
 
 void cell_fill_blanks(struct warden *w)
 {
-    while (w->n_blanks < w->options.blanks && add_blank(w))
+    while (missing_blanks(w, CELL_LOCAL) && add_blank(w, CELL_LOCAL))
         continue;
 }
 
 static void plan_refill(struct warden *w, int delay_ms)
 {
-    if (w->n_blanks >= w->options.blanks)
+    if (!missing_blanks(w, CELL_LOCAL) && !missing_blanks(w, CELL_OCI))
         return;
     watch_remove(w->refill_timer);
     w->refill_timer = watcher_add_timer(w->watcher, delay_ms, on_refill_timer, w);
@@ -108,17 +118,19 @@ static void plan_refill(struct warden *w, int delay_ms)
 
 void cell_plan_refill(struct warden *w)
 {
-    bool few = w->n_blanks <= w->options.blanks / 4;
+    bool few = w->n_blanks[CELL_LOCAL] <= w->options.blanks / 4;
     plan_refill(w, few ? REFILL_DELAY_MS : REFILL_QUIET_MS);
 }
 
 /* One that is ready, or else the one that has been at it longest. */
-static struct cell *take_blank(struct warden *w, struct plan_reply *reply)
+static struct cell *take_blank(struct warden *w, enum cell_kind kind, struct plan_reply *reply)
 {
-    if (list_empty(&w->blanks))
-        return new_blank(w, CELL_LOCAL, reply);
-    struct cell *taken = container_of(w->blanks.next, struct cell, link);
-    list_for_each(s, &w->blanks, struct cell, link)
+    struct list *blanks = &w->blanks[kind];
+    w->oci_used = w->oci_used || kind == CELL_OCI;
+    if (list_empty(blanks))
+        return new_blank(w, kind, reply);
+    struct cell *taken = container_of(blanks->next, struct cell, link);
+    list_for_each(s, blanks, struct cell, link)
     {
         if (!s->ready)
             continue;
@@ -126,7 +138,7 @@ static struct cell *take_blank(struct warden *w, struct plan_reply *reply)
         break;
     }
     list_remove(&taken->link);
-    w->n_blanks--;
+    w->n_blanks[kind]--;
     return taken;
 }
 
@@ -292,6 +304,7 @@ static void fill_order(struct cell *s)
     o->flags = p->flags;
     o->n_mounts = p->n_mounts;
     o->backend = p->backend;
+    o->platform = s->warden->oci_platform;
     o->open_files = files ? files : s->warden->options.open_files_default;
     snprintf(o->hostname, sizeof(o->hostname), "%s", p->hostname[0] ? p->hostname : "sandbox");
     snprintf(o->workdir, sizeof(o->workdir), "%s", p->workdir[0] ? p->workdir : "/workspace");
@@ -350,7 +363,7 @@ static void on_ready(int fd, uint32_t events, void *data)
 int cell_create(struct warden *w, const struct plan *p, const struct plan_limits *limits,
                 int *mount_fds, struct plan_reply *reply)
 {
-    struct cell *s = p->backend ? new_blank(w, CELL_OCI, reply) : take_blank(w, reply);
+    struct cell *s = take_blank(w, p->backend ? CELL_OCI : CELL_LOCAL, reply);
     if (!s) {
         for (size_t i = 0; i < PLAN_MOUNTS_MAX; i++)
             fd_close(&mount_fds[i]);
@@ -503,7 +516,7 @@ static void end_blank(struct cell *s)
     struct warden *w = s->warden;
     if (!list_empty(&s->link)) {
         list_remove(&s->link);
-        w->n_blanks--;
+        w->n_blanks[s->kind]--;
     }
     if (!s->killed) {
         log_warn("a blank sandbox failed step=%s error=%s", s->failure.step,
@@ -545,13 +558,16 @@ static void on_child_exit(pid_t pid, int wait_status, void *data)
 void cell_end_all(struct warden *w)
 {
     size_t cursor = 0;
-    w->options.blanks = 0;
+    w->options.blanks = w->options.oci_blanks = 0;
     control_detach(w);
     for (struct cell *s; (s = map_next(w->by_id, &cursor));)
         cell_kill(s);
-    list_for_each(s, &w->blanks, struct cell, link) cell_kill(s);
+    list_for_each(s, &w->blanks[CELL_LOCAL], struct cell, link) cell_kill(s);
+    list_for_each(s, &w->blanks[CELL_OCI], struct cell, link) cell_kill(s);
     int64_t end = clock_mono_ms() + END_MAX_MS;
-    while ((map_count(w->by_id) || !list_empty(&w->blanks)) && clock_mono_ms() < end)
+    while ((map_count(w->by_id) || !list_empty(&w->blanks[CELL_LOCAL]) ||
+            !list_empty(&w->blanks[CELL_OCI])) &&
+           clock_mono_ms() < end)
         watcher_once(w->watcher, END_TURN_MS);
     list_for_each_safe(s, &w->exited, struct cell, link)
     {

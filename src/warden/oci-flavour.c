@@ -8,7 +8,9 @@
 #define LIST(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 static const struct oci_flavour flavours[] = {
-    [OCI_CRUN] = {.programs = LIST("crun"), .options = LIST("--cgroup-manager=disabled")},
+    [OCI_CRUN] = {.programs = LIST("crun"),
+                  .options = LIST("--cgroup-manager=disabled"),
+                  .takes_filter = true},
     [OCI_RUNC] = {.programs = LIST("runc"), .options = LIST(NULL), .joins_cgroups = true},
     [OCI_RUNSC] = {.programs = LIST("runsc"),
                    .options = LIST("--network=none", "--ignore-cgroups", "--host-uds=open",

@@ -84,6 +84,7 @@ static uint32_t host_id(const struct cell *s, uint32_t inside)
 
 static int write_config(const struct cell *s, const struct child_order *o, const char *cgroup)
 {
+    const struct oci_flavour *f = oci_flavour((enum oci_backend)o->backend);
     const struct oci_config c = {
         .backend = (enum oci_backend)o->backend,
         .order = o,
@@ -91,7 +92,8 @@ static int write_config(const struct cell *s, const struct child_order *o, const
         .tool_id = host_id(s, SANDBOX_TOOL_ID),
         .nobody_id = host_id(s, SANDBOX_NOBODY_ID),
         .rootfs = OCI_ROOTFS,
-        .cgroup = oci_flavour((enum oci_backend)o->backend)->joins_cgroups ? cgroup : NULL,
+        .cgroup = f->joins_cgroups ? cgroup : NULL,
+        .filter = f->takes_filter ? &s->warden->seccomp : NULL,
     };
     _cleanup_json_ json_t *config = oci_config_new(&c);
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(CONFIG_MAX);
@@ -223,10 +225,9 @@ static bool run_once(const struct cell *s, enum oci_backend b, const char *platf
 }
 
 /* On the platform that worked before, or the best that works now: its index is returned. */
-static unsigned run_runtime(const struct cell *s, enum oci_backend b)
+static unsigned run_runtime(const struct cell *s, enum oci_backend b, unsigned known)
 {
     const char *const *platforms = oci_flavour(b)->platforms;
-    unsigned known = s->warden->oci_platform;
     if (!platforms && run_once(s, b, NULL, -1))
         return 0;
     for (unsigned i = 0; platforms && platforms[i]; i++) {
@@ -296,15 +297,16 @@ static void make_kvm_device(const struct warden *w)
 
 /* Where the runner dials: its connections are passed on, the first one before the warden learns
  * that it runs. That byte says on which platform. */
-static void serve_link(const struct cell *s, enum oci_backend b) __attribute__((noreturn));
+static void serve_link(const struct cell *s, enum oci_backend b, unsigned known)
+    __attribute__((noreturn));
 
-static void serve_link(const struct cell *s, enum oci_backend b)
+static void serve_link(const struct cell *s, enum oci_backend b, unsigned known)
 {
     int listen_fd = oci_link_listen(host_id(s, SANDBOX_RUNNER_ID));
     child_must(listen_fd, "listen for the runner", -1);
     close(CHILD_STREAM_FD);
     make_kvm_device(s->warden);
-    unsigned platform = run_runtime(s, b);
+    unsigned platform = run_runtime(s, b, known);
     pid_t container = read_pid();
     int pidfd = pidfd_open(container, 0);
     child_must(pidfd < 0 ? -errno : 0, "watch the container", -1);
@@ -332,8 +334,8 @@ void oci_main(const struct cell *s, int stream_fd, int channel_fd, int failure_f
     enum oci_backend backend = (enum oci_backend)order.backend;
     build_bundle(s, &order, mount_fds, disk_fd, groups.path);
     if (oci_flavour(backend)->dials)
-        serve_link(s, backend);
-    run_runtime(s, backend);
+        serve_link(s, backend, order.platform);
+    run_runtime(s, backend, 0);
     pid_t container = read_pid();
     settle(s, container);
     /* Only the runner's ends are left, and the warden learns that it runs. */

@@ -113,19 +113,31 @@ static void add_refusal(json_t *out, const struct syscall_rule *r)
     add_rule(out, r->name, r->error, args);
 }
 
+/* What no rule of the name decides: is it allowed? */
+static bool allows_the_rest(const struct syscall_rule *r)
+{
+    bool allows = false;
+    for (const struct syscall_rule *i = r; i < syscall_rules + n_syscall_rules; i++) {
+        if (strcmp(i->name, r->name) != 0)
+            continue;
+        if (is_catch_all(i))
+            return true;
+        allows = allows || !i->error;
+    }
+    return !allows;
+}
+
 /* All rules of the name that rule r is the first of. */
-static void add_rules_of(json_t *out, const struct syscall_rule *r)
+static void add_rules_of(json_t *out, const struct syscall_rule *r, bool exact)
 {
     const struct syscall_rule *end = syscall_rules + n_syscall_rules;
     uint32_t refused[VALUES_MAX];
     size_t n = 0;
-    bool allows = false, rest = false;
+    bool rest = allows_the_rest(r);
+    if (!exact && rest)
+        return add_rule(out, r->name, 0, NULL);
     for (const struct syscall_rule *i = r; i < end; i++) {
-        if (strcmp(i->name, r->name) != 0)
-            continue;
-        rest = rest || is_catch_all(i);
-        allows = allows || !i->error;
-        if (is_catch_all(i))
+        if (strcmp(i->name, r->name) != 0 || is_catch_all(i))
             continue;
         if (!i->error)
             add_rule(out, i->name, 0, args_of(i));
@@ -134,7 +146,7 @@ static void add_rules_of(json_t *out, const struct syscall_rule *r)
         if (i->error && n < VALUES_MAX)
             refused[n++] = (uint32_t)i->args[0].value;
     }
-    if (rest || !allows)
+    if (rest)
         allow_others(out, r->name, r->args[0].index, refused, n, 0, 0);
 }
 
@@ -165,7 +177,7 @@ static json_t *allowed_names(void)
     return a;
 }
 
-json_t *oci_seccomp_new(void)
+json_t *oci_seccomp_new(bool exact)
 {
     json_t *calls = json_pack("[{s:o, s:s}]", "names", allowed_names(), "action", "SCMP_ACT_ALLOW");
     for (size_t i = 0; i < n_syscall_rules; i++) {
@@ -173,7 +185,7 @@ json_t *oci_seccomp_new(void)
         if (!is_conditional(r))
             add_rule(calls, r->name, r->error, NULL);
         else if (is_first_of_name(r))
-            add_rules_of(calls, r);
+            add_rules_of(calls, r, exact);
     }
     return json_pack("{s:s, s:i, s:o, s:o}", "defaultAction", "SCMP_ACT_ERRNO", "defaultErrnoRet",
                      EPERM, "architectures", architectures(), "syscalls", calls);

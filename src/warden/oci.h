@@ -23,6 +23,7 @@
 
 struct cell;
 struct child_order;
+struct sock_fprog;
 struct warden;
 
 #define OCI_PATH_SIZE 64
@@ -52,6 +53,7 @@ struct oci_flavour {
     const char *const *platforms; /* what its kernel may stand on, best first; NULL: no choice */
     bool own_kernel;    /* its kernel is a process: no devices, /proc or filters of ours */
     bool dials;         /* descriptors cannot be passed: the runner connects to a socket */
+    bool takes_filter;  /* the warden's own filter, in place of compiling the seccomp section */
     bool joins_cgroups; /* insists on control groups of its own; gets ours */
 };
 const struct oci_flavour *oci_flavour(enum oci_backend b);
@@ -72,12 +74,15 @@ struct oci_config {
     const struct child_order *order;
     uint32_t runner_id, tool_id, nobody_id; /* on the host */
     const char *rootfs;
-    const char *cgroup; /* where the runtime must join one; else NULL */
+    const char *cgroup;              /* where the runtime must join one; else NULL */
+    const struct sock_fprog *filter; /* for a runtime that takes it; else NULL */
 };
 /* A new reference; NULL where a path of the order is not UTF-8. */
 json_t *oci_config_new(const struct oci_config *c);
-/* The seccomp section, from the table that the warden's own filter is compiled from. */
-json_t *oci_seccomp_new(void);
+/* The seccomp section, from the table that the warden's own filter is compiled from. Not exact:
+ * "all but these values" is all, which takes libseccomp half the time; for a container whose runner
+ * applies the warden's own filter to itself, or whose kernel is not the host's. */
+json_t *oci_seccomp_new(bool exact);
 
 /* Steps of the launcher that are about mounts; 0 or -errno. */
 int oci_mount_base(bool cgroup_v2, char *const *controllers);

@@ -36,6 +36,7 @@ enum cell_kind {
     CELL_LOCAL, /* namespaces of the warden's making */
     CELL_PLAIN, /* no walls: the process runtime's */
     CELL_OCI,   /* an OCI runtime's, with a launcher (oci.h) */
+    _CELL_KIND_MAX,
 };
 
 /* Only cell.c changes state. */
@@ -46,9 +47,9 @@ struct cell {
     char id[PLAN_ID_SIZE];
     uint64_t serial;
     pid_t pid;
-    int pidfd;      /* borrowed from child_watch */
-    int channel_fd; /* to the runner's descriptor 4 */
-    int stream_fd;  /* the control plane's end of the runner connection, until handed out */
+    int pidfd;            /* borrowed from child_watch */
+    int channel_fd;       /* to the runner's descriptor 4 */
+    int stream_fd;        /* the control plane's end of the runner connection, until handed out */
     uint64_t connect_tag; /* whose PLAN_CONNECT waits for a runner that dials; 0: nobody's */
     int failure_fd;
     struct watch *child_watch, *failure_watch, *channel_watch, *timer;
@@ -95,8 +96,9 @@ struct warden {
     bool was_root;
     bool has_toolnet;
     struct map *by_id;
-    struct list blanks, exited;
-    unsigned n_blanks, n_exited;
+    struct list blanks[_CELL_KIND_MAX], exited;
+    unsigned n_blanks[_CELL_KIND_MAX], n_exited;
+    bool oci_used; /* since then, launchers are kept ready */
     uint64_t next_serial;
     struct watch *refill_timer;
 };

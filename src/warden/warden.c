@@ -38,6 +38,7 @@ void warden_options_init(struct warden_options *o)
         .id_block = 4,
         .max_sandboxes = 1000,
         .blanks = 4,
+        .oci_blanks = 2,
         .memory_reserve_bytes = 32 * MIB,
         .disk_default_bytes = 256 * MIB,
         .disk_default_inodes = 65536,
@@ -198,7 +199,8 @@ static struct warden *warden_alloc(const struct warden_options *o)
     for (int i = 0; i < _CGROUP_MAX; i++)
         w->cgroups.fd[i] = w->cgroups.parent_fd[i] = -1;
     list_init(&w->outgoing);
-    list_init(&w->blanks);
+    for (int i = 0; i < _CELL_KIND_MAX; i++)
+        list_init(&w->blanks[i]);
     list_init(&w->exited);
     w->by_id = map_new();
     w->was_root = geteuid() == 0;

@@ -152,7 +152,7 @@ static void add_call(scmp_filter_ctx ctx, json_t *rule, const char *name)
 static int compile(struct sock_fprog *ret)
 {
     static struct sock_filter code[BPF_MAXINSNS];
-    json_t *section = oci_seccomp_new(), *rule, *name;
+    json_t *section = oci_seccomp_new(true), *rule, *name;
     size_t i, k;
     scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ERRNO(EPERM));
     json_array_foreach(json_object_get(section, "syscalls"), i, rule)
