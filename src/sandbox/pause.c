@@ -25,22 +25,32 @@ static void set_error(struct error *err, const struct sandbox *sb, int result)
         error_set(err, ERROR_INTERNAL, -result, "freeze sandbox %s", sb->id);
 }
 
+/* Also what the store calls: a pause that was answered must be known to the next control plane. */
+static void finish(void *data, const struct error *err)
+{
+    struct pause_call *call = data;
+    struct sandbox *sb = call->sb;
+    sb->pausing = false;
+    call->cb(call->data, sb, err);
+    sandbox_unref(sb);
+    free(call);
+}
+
 static void on_frozen(void *data, int result)
 {
     struct pause_call *call = data;
     struct sandbox *sb = call->sb;
     struct error err = {0};
-    sb->pausing = false;
     if (result < 0) {
         set_error(&err, sb, result);
-    } else {
-        sb->paused = call->on;
-        if (persist_wants_sandbox(sb))
-            persist_sandbox(sb, NULL, NULL);
+        finish(call, &err);
+        return;
     }
-    call->cb(call->data, sb, result < 0 ? &err : NULL);
-    sandbox_unref(sb);
-    free(call);
+    sb->paused = call->on;
+    if (persist_wants_sandbox(sb))
+        persist_sandbox(sb, finish, call);
+    else
+        finish(call, NULL);
 }
 
 /* One that an earlier control plane paused may have no connection yet: it must be let go on. */

@@ -14,7 +14,7 @@ static const struct oci_flavour flavours[] = {
     [OCI_RUNC] = {.programs = LIST("runc"), .options = LIST(NULL), .joins_cgroups = true},
     [OCI_RUNSC] = {.programs = LIST("runsc"),
                    .options = LIST("--network=none", "--ignore-cgroups", "--host-uds=open",
-                                   "--oci-seccomp", "--overlay2=none"),
+                                   "--overlay2=none"),
                    .platforms = LIST("--platform=systrap", "--platform=kvm", "--platform=ptrace"),
                    .own_kernel = true,
                    .dials = true},

@@ -239,6 +239,14 @@ def _(r):
         equal([(v["stdout"], v["exit_code"]) for v in out], [(f"{i}\n", i) for i in range(20)])
 
 
+@each("threads, and programs that start programs")
+def _(r):
+    with r.sandbox() as sb:
+        v = sb.exec("python3", "-c", "import subprocess, threading\nt = threading.Thread(target=print, args=('thread',))\n"
+                    "t.start(); t.join(); print(subprocess.run(['true']).returncode)")
+        equal((v["stdout"], v["exit_code"]), ("thread\n0\n", 0), v)
+
+
 # --- files and tools
 
 @each("files: write, read, list, move, remove, tar")
