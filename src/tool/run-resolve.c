@@ -1,8 +1,8 @@
 /* File operations are decided on by where they really lead: links inside the sandbox are resolved
  * by the runner first, the rules look at the result as well, and the operation is then held to it
  * by its Landlock domain, whose places are opened without following any link. So a link that
- * appears in between leads nowhere but to what every operation may read (the system's own
- * directories). */
+ * appears in between leads a read nowhere but to what every operation may read (the system's own
+ * directories), and a write nowhere outside of the directory that it resolved to. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

@@ -75,13 +75,14 @@ static int resolve(const char *path, bool follow, int depth, char out[PATH_MAX])
     return r;
 }
 
-/* The nearest directory there is: what is missing below it would be made. */
+/* What is read, be it there or not; for a write the nearest directory there is, because what is
+ * missing below it would be made. */
 static void find_anchor(const char *resolved, bool write, char out[PATH_MAX])
 {
     struct stat st;
     char name[NAME_MAX + 1], dir[PATH_MAX];
     memcpy(out, resolved, PATH_MAX);
-    if (!write && lstat(out, &st) == 0)
+    if (!write)
         return;
     do {
         split(out, dir, name);
