@@ -42,6 +42,7 @@ struct run {
     bool intent;     /* on record, and the command's own end is not to be */
     struct run_asking *asking;
     struct run_resolve *resolve;
+    char **file_anchors; /* the directory that each of files is held to; NULL: none */
     struct run_probe *probe;
     json_t *pins;  /* what the probe found, or NULL */
     char *program; /* where argv[0] was found, or NULL */

@@ -36,6 +36,8 @@ struct run_resolve {
 /* 0: there is nothing to resolve. */
 static char mode_of(const struct run *run)
 {
+    if (!run->spec.builtin && run->n_files && run->n_files == run->call.n_paths)
+        return 'w'; /* what is written before a command runs */
     if (!run->spec.builtin || !run->call.n_paths)
         return 0;
     for (size_t i = 0; i < ELEMENTS(operations); i++)
@@ -97,7 +99,10 @@ static int take(struct run *run, const json_t *answer, bool *ret_changed, struct
         free((char *)paths[i].path);
         paths[i].path = xstrdup(path);
     }
-    if (r >= 0 && sandbox_effective(run->sandbox)->landlock_abi)
+    bool can_hold = r >= 0 && sandbox_effective(run->sandbox)->landlock_abi;
+    if (can_hold && run->n_files)
+        run->file_anchors = steal_ptr(anchors);
+    else if (can_hold)
         hold_to(run, anchors, n, mode_of(run) != 'r');
     strv_free(anchors);
     return r;

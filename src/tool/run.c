@@ -82,6 +82,7 @@ static void run_free(struct run *run)
     run_resolve_cancel(run);
     run_probe_cancel(run);
     run_ask_cancel(run);
+    strv_free(run->file_anchors);
     json_decref(run->pins);
     json_decref(run->diff);
     free(run->program);
@@ -152,6 +153,13 @@ static struct exec *start_file(struct run *run, struct error *err)
                              .narrow = run->spec.narrow,
                              .paths = run->spec.paths,
                              .n_paths = run->spec.n_paths};
+    struct exec_path place = {true, NULL};
+    if (run->file_anchors && !spec.narrow) {
+        place.path = run->file_anchors[run->next_file - 1];
+        spec.narrow = true;
+        spec.paths = &place;
+        spec.n_paths = 1;
+    }
     struct exec *e = exec_start(run->sandbox, &spec, err);
     if (e && f->len == 0)
         exec_close_stdin(e, NULL);

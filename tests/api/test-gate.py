@@ -274,6 +274,8 @@ def _():
         equal(d.post(f + "/move", {"from": "/workspace/open/o", "to": "/workspace/open/p"}).status, 200)
         equal(d.put(f"{f}/content?path=/workspace/open/deep/er/n", b"x").status, 200)
         equal(d.get(f"{f}/stat?path=/workspace/alias").status, 200)
+        with_file = lambda p: d.post(box.path + "/exec", {"command": ["true"], "files": [{"path": "/workspace/open/one", "content": "1"}, {"path": p, "content": "x"}]}).status
+        equal((with_file("open/deep/two"), with_file("/workspace/alias/new"), with_file("open/dangling"), with_file("open/a/x")), (200, 403, 403, 202), "files that come with a command")
         a = d.post("/v1/sandbox/execute", {"sandbox_id": box.id, "tool": {"name": "file_system", "args": {"action": "read", "path": "/workspace/alias/s"}},
                                            "policy": {"AllowedPaths": ["/workspace"]}}).json
         equal(a["error"]["code"], "policy_denied", a)
