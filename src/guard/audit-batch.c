@@ -1,4 +1,4 @@
-/* From the file into the chain. Lines queue up for a few milliseconds and go to the store's worker
+/* From the file into the chain. Lines queue up for some milliseconds and go to the store's worker
  * as one batch: hashed there, inserted in one transaction with the number of the oldest open call.
  * A batch that cannot be written stays queued and is tried again; the file has it meanwhile. */
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include "store/audit-table.h"
 #include "store/store.h"
 
-#define BATCH_DELAY_MS  25
+#define BATCH_DELAY_MS  100
 #define BATCH_BYTES     (512 * 1024) /* go at once */
 #define BATCH_RETRY_MS  1000
 #define BACKLOG_MAX     (256 * 1024 * 1024)
