@@ -102,6 +102,22 @@ def _():
         check({p for p, n in below(warden).items() if PROGRAM in n} <= before, below(warden))
 
 
+@test("host directories: read-only everywhere; to write to, where files keep their owners")
+def _():
+    with tempfile.TemporaryDirectory(prefix="mas-oci-") as host:
+        os.chmod(host, 0o755)
+        with open(host + "/file", "w") as f:
+            f.write("of the host")
+        with Daemon(config=f"mounts:\n  allow:\n    - {host}\n") as d:
+            mount = {"source": host, "target": "/workspace/in", "read_only": True}
+            with d.sandbox(runtime=RUNTIME, mounts=[mount]) as sb:
+                equal(sb.sh("cat /workspace/in/file")["stdout"], "of the host")
+                check(sb.sh("echo x > /workspace/in/new")["exit_code"] != 0, "it can be written to")
+            a = d.post("/v1/sandboxes", {"runtime": RUNTIME, "mounts": [dict(mount, read_only=False)]})
+            equal(a.status, 400 if RUNTIME == "gvisor" else 201, a)
+            check(RUNTIME != "gvisor" or "read_only" in a.json["error"]["message"], a)
+
+
 @test("a deleted one leaves no process and no control group")
 def _():
     with Daemon("--cgroup-prefix", PREFIX + "-gone", "--blanks", "0") as d:

@@ -38,6 +38,15 @@ OWN_GVISOR = {
     "P6 the neighbour's processes: neither seen nor signalled": HOST,
     "P6 two sandboxes have no host user in common": HOST,
     "P7 add an interface": OWN,
+    "P7 netlink: uevents": OWN,
+    "P7 other families through socketpair: netlink audit": OWN,
+    "P10 unshare: user": OWN,
+    "P10 unshare: mount": OWN,
+    "P10 unshare: cgroup": OWN,
+    "P10 unshare: time": OWN,
+    "P10 clone into a user namespace": OWN,
+    "P11 io_uring_setup": OWN,
+    "P11 syslog": "its log is its own, and made up",
     "P8 only the harmless devices exist": "its /dev has tun and fuse, of its own kernel",
     "P9 a better nice value": OWN,
     "P9 be spared by the OOM killer": OWN,
@@ -51,6 +60,9 @@ OWN_GVISOR = {
     "P13 the cgroup's place on the host does not show": "it has no cgroups",
     "P17 no gateway where the network was not asked for": "ls fails on a flag of statx that it does not know",
 }
+STOPPED = "P5 stopping every process does not stop the sandbox's end"
+OWN_GVISOR[STOPPED] = "a tool that stops each new process of its own sandbox keeps commands from starting there"
+CHANCE = {STOPPED}  # a race that a tool may lose
 if RUNTIME == "gvisor":
     plain_test = test
 
@@ -60,8 +72,10 @@ if RUNTIME == "gvisor":
             def differs():
                 try:
                     fn()
-                except AssertionError:
+                except (AssertionError, TimeoutError):
                     print(f"# on gVisor: {OWN_GVISOR[name]}")
+                    return
+                if name in CHANCE:
                     return
                 raise AssertionError(f"passes on gVisor now: {OWN_GVISOR[name]!r} is out of date")
             plain_test(name)(differs if name in OWN_GVISOR else fn)

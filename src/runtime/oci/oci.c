@@ -26,6 +26,17 @@ static const char *why_not(const struct runtime_host *host, enum oci_backend b)
     return features & FEATURE_OCI(b) ? NULL : "is not installed (looked in /usr)";
 }
 
+/* The process that serves its files writes as a user that owner maps of a mount do not know. */
+static int check_mounts(enum oci_backend b, const struct spec *spec, struct error *err)
+{
+    for (size_t i = 0; b == OCI_RUNSC && i < spec->n_mounts; i++)
+        if (!spec->mounts[i].read_only)
+            return error_set(err, ERROR_UNSUPPORTED, 0,
+                             "runtime 'gvisor' mounts host directories read_only only: '%s'",
+                             spec->mounts[i].source);
+    return 0;
+}
+
 static struct runtime_instance *oci_start(enum oci_backend b, struct runtime_host *host,
                                           const char *id, const struct spec *spec,
                                           const struct runtime_events *events, void *data,
@@ -37,6 +48,8 @@ static struct runtime_instance *oci_start(enum oci_backend b, struct runtime_hos
                   oci_backend_name(b), why);
         return NULL;
     }
+    if (check_mounts(b, spec, err) < 0)
+        return NULL;
     return warden_instance_start(host, id, spec, &kinds[b], events, data, err);
 }
 
