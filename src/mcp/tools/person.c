@@ -126,6 +126,13 @@ void person_finish_pending(struct person *p)
     result_fail(call, &err, advice);
 }
 
+/* From then on the run goes on or fails by itself, once the use of the grant is on record. */
+static bool is_decided(const struct person *p)
+{
+    const struct approval *a = approvals_find(approvals_of(p), mcp_call_identity(p->call), p->id);
+    return a && approval_state(a) != APPROVAL_PENDING;
+}
+
 static void on_tick(void *data)
 {
     struct person *p = data;
@@ -133,7 +140,7 @@ static void on_tick(void *data)
     int64_t now = clock_mono_ms();
     snprintf(text, sizeof(text), "waiting for a person's approval (%s)", p->id);
     mcp_call_progress(p->call, (double)(now - p->started_ms) / 1000, 0, text);
-    if (now >= p->until_ms && !p->asking && !p->deciding)
+    if (now >= p->until_ms && !p->asking && !p->deciding && !is_decided(p))
         p->on_give_up(p->data);
 }
 
