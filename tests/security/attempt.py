@@ -72,7 +72,7 @@ if RUNTIME == "gvisor":
             def differs():
                 try:
                     fn()
-                except (AssertionError, TimeoutError):
+                except (AssertionError, OSError):
                     print(f"# on gVisor: {OWN_GVISOR[name]}")
                     return
                 if name in CHANCE:
