@@ -58,7 +58,7 @@ __attribute__((unused)) static void audit_log_sign(void *data, enum checkpoint_p
     loop_defer(&log->loop, audit_log_answer, r);
 }
 
-/* dir NULL: a fresh one. log->options may be set before. */
+/* In log->dir, or where that is empty in a fresh one. log->options may be set before. */
 __attribute__((unused)) static int audit_log_open(struct audit_log *log, struct error *err)
 {
     if (!log->dir[0]) {
@@ -89,17 +89,6 @@ __attribute__((unused)) static void audit_log_close(struct audit_log *log)
         uv_run(&log->loop, UV_RUN_ONCE);
     log->audit = NULL;
     log->store = NULL;
-}
-
-/* As kill -9 would: nothing is flushed, nothing is told. Leaks what it must. */
-__attribute__((unused)) static void audit_log_drop(struct audit_log *log)
-{
-    char dir[sizeof(log->dir)];
-    struct audit_options o = log->options;
-    memcpy(dir, log->dir, sizeof(dir));
-    memset(log, 0, sizeof(*log));
-    memcpy(log->dir, dir, sizeof(dir));
-    log->options = o;
 }
 
 __attribute__((unused)) static void audit_log_remove(struct audit_log *log)

@@ -134,9 +134,7 @@ static void test_signer_rules(void)
        "11 follows 10");
     struct stat st;
     ok(fstatat(fd, "audit.key", &st, 0) == 0 && (st.st_mode & 07777) == 0600, "the key is 0600");
-    audit_close(log.audit);
-    store_close(log.store);
-    signer_close(&log.signer);
+    audit_log_close(&log);
     audit_log_remove(&log);
 }
 
@@ -234,7 +232,6 @@ static void test_settle(void)
 /* On a file system of a few pages. */
 static void test_full_disk(void)
 {
-    struct audit_log log = {0};
     struct error err = {0};
     struct audit_file file;
     char dir[] = "/tmp/mas-audit-XXXXXX", line[4096];
@@ -257,7 +254,6 @@ static void test_full_disk(void)
     audit_file_close(&file);
     umount(dir);
     rmdir(dir);
-    (void)log;
 }
 
 static void test_read_only(void)
