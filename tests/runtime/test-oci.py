@@ -120,7 +120,7 @@ def _():
 
 @test("a deleted one leaves no process and no control group")
 def _():
-    with Daemon("--cgroup-prefix", PREFIX + "-gone", "--blanks", "0") as d:
+    with Daemon("--cgroup-prefix", PREFIX + "-gone", "--blanks", "0", "--oci-blanks", "0") as d:
         warden = d.get("/v1/status").json["warden_pid"]
         before = set(below(warden))
         groups_before = set(groups(PREFIX + "-gone"))

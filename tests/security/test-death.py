@@ -5,7 +5,7 @@ import re
 from attempt import *
 
 PREFIX = f"mas-sec-{os.getpid()}"
-CONFIG = f"cgroup_prefix: {PREFIX}\nblanks: 2\n"
+CONFIG = f"cgroup_prefix: {PREFIX}\nblanks: 2\noci_blanks: 0\n"
 
 
 def cgroups():
