@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/random.h"
+#include "loop/loop.h"
 #include "sandbox/environment.h"
 #include "sandbox/internal.h"
 #include "sandbox/owner.h"
@@ -146,17 +147,27 @@ struct exec *exec_start(struct sandbox *sb, const struct exec_spec *spec, struct
 
 /* --- what may be told of it */
 
+#define START_WAIT_MS                                                                              \
+    2000 /* a runner that is kept from its work does not keep the caller waiting */
+
 struct exec_start_wait {
     struct exec *exec; /* referenced */
     void (*cb)(void *data, const struct error *err);
     void *data;
+    struct loop_timer timer;
 };
 
 static void start_wait_end(struct exec_start_wait *w, const struct error *err)
 {
+    w->exec->start_wait = NULL;
     w->cb(w->data, err);
     exec_unref(w->exec);
-    free(w);
+    loop_timer_close(&w->timer, free, w);
+}
+
+static void on_start_late(void *data)
+{
+    start_wait_end(data, NULL);
 }
 
 /* The row alone is a promise that a kill could break while SPAWN is still in our buffer. */
@@ -164,23 +175,26 @@ static void on_row(void *data, const struct error *err)
 {
     struct exec_start_wait *w = data;
     struct exec *e = w->exec;
-    if (err || e->started || exec_is_done(e))
+    if (err || e->started || exec_is_done(e)) {
         start_wait_end(w, err);
-    else
-        e->start_wait = w;
+        return;
+    }
+    e->start_wait = w;
+    loop_timer_start(&w->timer, START_WAIT_MS);
 }
 
 void exec_settle_start(struct exec *e)
 {
     if (e->start_wait)
-        start_wait_end(steal_ptr(e->start_wait), NULL);
+        start_wait_end(e->start_wait, NULL);
 }
 
 void exec_persist(struct exec *e, void (*on_durable)(void *data, const struct error *err),
                   void *data)
 {
     struct exec_start_wait *w = new0(struct exec_start_wait);
-    *w = (struct exec_start_wait){exec_ref(e), on_durable, data};
+    *w = (struct exec_start_wait){.exec = exec_ref(e), .cb = on_durable, .data = data};
+    loop_timer_init(&w->timer, e->sandbox->manager->options.loop, on_start_late, w);
     if (persist_wants_exec(e) && !e->has_row)
         persist_exec(e, on_row, w);
     else
