@@ -11,12 +11,14 @@ static int tap_count, tap_failed;
 __attribute__((format(printf, 4, 5), unused)) static bool tap_ok(bool good, const char *file,
                                                                  int line, const char *fmt, ...)
 {
+    char text[1024];
     va_list ap;
     va_start(ap, fmt);
-    printf("%sok %d - ", good ? "" : "not ", ++tap_count);
-    vprintf(fmt, ap);
-    putchar('\n');
+    vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
+    for (char *c = text; *c; c++) /* what is told is often hostile, and a line is a line */
+        *c = (unsigned char)*c < ' ' ? '?' : *c;
+    printf("%sok %d - %s\n", good ? "" : "not ", ++tap_count, text);
     if (!good) {
         tap_failed++;
         printf("# at %s:%d\n", file, line);
