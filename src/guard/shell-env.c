@@ -151,13 +151,13 @@ static const struct {
     {"export", true},    {"declare", false}, {"typeset", false}, {"local", false},
     {"readonly", false}, {"read", false},    {"mapfile", false}, {"readarray", false},
     {"getopts", false},  {"unset", false},   {"let", false},     {"printf", false},
-    {"test", false},     {"[", false},
+    {"test", false},     {"[", false},       {"wait", false},
 };
 
-static bool exports(const struct shell_command *c)
+static bool has_option(const struct shell_command *c, char letter)
 {
     for (size_t i = 1; i < c->n_words; i++)
-        if (c->words[i].text[0] == '-' && strchr(c->words[i].text, 'x'))
+        if (c->words[i].text[0] == '-' && strchr(c->words[i].text, letter))
             return true;
     return false;
 }
@@ -166,17 +166,19 @@ static void look_at_setter(struct shell_build *b, struct shell_command *c, size_
 {
     bool is_printf = strcmp(setters[which].name, "printf") == 0;
     bool is_test = strcmp(setters[which].name, "test") == 0 || *setters[which].name == '[';
+    bool is_wait = strcmp(setters[which].name, "wait") == 0;
+    bool names = !is_test && (!is_wait || has_option(c, 'p'));
     if (is_printf && (c->n_words < 2 || strncmp(c->words[1].text, "-v", 2) != 0))
         return;
     if (!is_test || c->n_words > 2)
         b->arithmetic = true;
-    for (size_t i = 1; i < c->n_words && !is_test; i++) {
+    for (size_t i = 1; i < c->n_words && names; i++) {
         const struct shell_word *w = &c->words[i];
         if (w->unknown && w->splits)
             shell_mark(c, "sets variables of names that are not known", SHELL_NOT_NAMED);
         else if (w->text[0] != '-')
-            look_at_assignment(c, w->text,
-                               strchr(w->text, '=') && (setters[which].exports || exports(c)));
+            look_at_assignment(
+                c, w->text, strchr(w->text, '=') && (setters[which].exports || has_option(c, 'x')));
     }
 }
 
