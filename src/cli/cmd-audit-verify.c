@@ -171,8 +171,11 @@ static void print_text(const struct result *r, bool good)
     if (!good) {
         _cleanup_free_ char *reason = printable(v->reason);
         printf("%swrong%s: %s\n", colour(COLOUR_RED), colour(COLOUR_OFF), reason);
-        printf("records %" PRIu64 " to %" PRIu64 " before that are as they were\n", v->base_seq + 1,
-               v->last.seq);
+        if (v->last.seq > v->base_seq)
+            printf("records %" PRIu64 " to %" PRIu64 " before that are as they were\n",
+                   v->base_seq + 1, v->last.seq);
+        else
+            printf("nothing before that is proved\n");
         return;
     }
     printf("%sgenuine%s: records %" PRIu64 " to %" PRIu64 ", %" PRIu64

@@ -1,6 +1,5 @@
 #include "guard/approval.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,10 +20,6 @@
 #define TICK_MS   1000
 #define ID_LENGTH 16
 #define ROW_MAX   (64 * 1024 * 1024)
-
-static const char *const state_names[] = {"pending", "approved", "rejected",
-                                          "expired", "used",     "void"};
-static_assert(ELEMENTS(state_names) == _APPROVAL_STATE_MAX, "a name per state");
 
 int64_t approval_now_s(void)
 {
@@ -172,7 +167,7 @@ static void end(struct approval *a, enum approval_state state, const char *why)
 {
     struct error err = {0};
     enum approval_state before = a->state;
-    if (approval_record(a, "approval", NULL, state_names[state], why, &err) < 0)
+    if (approval_record(a, "approval", NULL, approval_state_name(state), why, &err) < 0)
         log_error("approval id=%s: %s", a->id, err.message);
     approval_set_state(a, state);
     free(a->void_reason);
@@ -326,7 +321,7 @@ static int check_usable(const struct approval *a, struct error *err)
     if (a->state == APPROVAL_PENDING)
         return error_set(err, ERROR_DENIED, 0, "approval %s is still pending", a->id);
     return error_set(err, ERROR_DENIED, 0, "approval %s is %s%s%s", a->id,
-                     a->state == APPROVAL_APPROVED ? "expired" : state_names[a->state],
+                     a->state == APPROVAL_APPROVED ? "expired" : approval_state_name(a->state),
                      a->void_reason ? ": " : "", a->void_reason ? a->void_reason : "");
 }
 
@@ -389,75 +384,4 @@ void approvals_void_others(struct approvals *s, const char *revision)
         if (is_live(a) && !a->busy && strcmp(a->revision, revision) != 0)
             end(a, APPROVAL_VOID, "the policy has changed");
     }
-}
-
-/* --- looking */
-
-static bool sees(const struct identity *who, const struct approval *a)
-{
-    return identity_has(who, ROLE_APPROVER | ROLE_AUDITOR) || identity_sees(who, a->requester.key);
-}
-
-struct approval *approvals_find(struct approvals *s, const struct identity *who, const char *id)
-{
-    struct approval *a = map_find(s->by_id, id);
-    return a && sees(who, a) ? a : NULL;
-}
-
-size_t approvals_list(struct approvals *s, const struct identity *who, int state,
-                      struct approval **ret, size_t max)
-{
-    size_t n = 0;
-    list_for_each(a, &s->all, struct approval, node)
-    {
-        if (n < max && (state < 0 || (int)a->state == state) && sees(who, a))
-            ret[n++] = a;
-    }
-    return n;
-}
-
-size_t approvals_pending(const struct approvals *s)
-{
-    return s->n_pending;
-}
-
-const char *approval_id(const struct approval *a)
-{
-    return a->id;
-}
-
-enum approval_state approval_state(const struct approval *a)
-{
-    return a->state;
-}
-
-const char *approval_state_name(enum approval_state state)
-{
-    return state < _APPROVAL_STATE_MAX ? state_names[state] : "unknown";
-}
-
-int approval_state_find(const char *name)
-{
-    for (int i = 0; i < _APPROVAL_STATE_MAX; i++)
-        if (strcmp(state_names[i], name) == 0)
-            return i;
-    return -1;
-}
-
-enum risk approval_risk(const struct approval *a)
-{
-    return a->risk;
-}
-
-const char *approval_requester(const struct approval *a)
-{
-    return a->requester.key;
-}
-
-const char *approval_reason(const struct approval *a)
-{
-    for (size_t i = a->n_votes; i > 0; i--)
-        if (!a->votes[i - 1].approve && a->votes[i - 1].reason)
-            return a->votes[i - 1].reason;
-    return a->void_reason ? a->void_reason : "";
 }
