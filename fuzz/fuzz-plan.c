@@ -46,6 +46,7 @@ static void check_create(const struct plan *p)
     assert(p->n_mounts <= PLAN_MOUNTS_MAX);
     if (p->workdir[0])
         assert_clean(p->workdir, sizeof(p->workdir), 1);
+    assert(!p->image[0] || strspn(p->image, "0123456789abcdef") == sizeof(p->image) - 1);
     for (uint32_t i = 0; i < p->n_mounts; i++) {
         assert_clean(p->mounts[i].target, sizeof(p->mounts[i].target), 1);
         assert_clean(p->mounts[i].subpath, sizeof(p->mounts[i].subpath), 0);

@@ -125,6 +125,12 @@ static bool absolute_ok(const char *path)
     return path[0] == '/' && path[1] && components_ok(path + 1);
 }
 
+/* The digest is a file name of the warden's store: nothing but its own letters may be in it. */
+static bool image_ok(const char *hex)
+{
+    return !hex[0] || strspn(hex, "0123456789abcdef") == PLAN_IMAGE_SIZE - 1;
+}
+
 static int mount_check(const struct plan_mount *m, unsigned i, char *why, unsigned size)
 {
     if (!is_terminated(m->subpath, sizeof(m->subpath)) ||
@@ -152,6 +158,11 @@ static int create_check(const struct plan *p, char *why, unsigned size)
     if (!is_terminated(p->workdir, sizeof(p->workdir)) ||
         (p->workdir[0] && !absolute_ok(p->workdir)))
         return refuse(why, size, "workdir is not a clean absolute path");
+    if (!is_terminated(p->image, sizeof(p->image)) || !image_ok(p->image))
+        return refuse(why, size, "image is not a digest of %d hexadecimal digits",
+                      PLAN_IMAGE_SIZE - 1);
+    if (p->image[0] && p->flags & PLAN_PROCESS)
+        return refuse(why, size, "a runner without walls has no image");
     if (p->n_mounts > PLAN_MOUNTS_MAX)
         return refuse(why, size, "more than %d mounts", PLAN_MOUNTS_MAX);
     for (unsigned i = 0; i < p->n_mounts; i++) {

@@ -12,10 +12,11 @@
 
 #include "proto/checkpoint.h"
 
-#define PLAN_VERSION    2
+#define PLAN_VERSION    3
 #define PLAN_ID_SIZE    72  /* canonical sandbox id with NUL: [a-z0-9-], starts with a letter */
 #define PLAN_PATH_SIZE  256
 #define PLAN_MOUNTS_MAX 8
+#define PLAN_IMAGE_SIZE 65  /* a SHA-256 in lower-case hexadecimal, with NUL */
 
 enum plan_op {
     PLAN_CREATE = 1, /* reply carries the runner connection as fds[0] */
@@ -121,6 +122,7 @@ struct plan {
     uint8_t weaker[16];
     char hostname[64];
     char workdir[PLAN_PATH_SIZE]; /* inside; "" is /workspace */
+    char image[PLAN_IMAGE_SIZE];  /* digest of a stored image; "" is the host's view */
     struct plan_mount mounts[PLAN_MOUNTS_MAX];
     struct plan_sign sign;
 };

@@ -19,6 +19,8 @@ void spec_done(struct spec *s)
     strv_free(s->env);
     strv_free(s->hosts);
     free(s->workdir);
+    free(s->image);
+    free(s->image_digest);
     spec_init(s);
 }
 
@@ -27,6 +29,8 @@ void spec_copy(struct spec *dst, const struct spec *src)
     *dst = *src;
     dst->runtime = src->runtime ? xstrdup(src->runtime) : NULL;
     dst->workdir = src->workdir ? xstrdup(src->workdir) : NULL;
+    dst->image = src->image ? xstrdup(src->image) : NULL;
+    dst->image_digest = src->image_digest ? xstrdup(src->image_digest) : NULL;
     dst->env = strv_copy(src->env);
     dst->hosts = strv_copy(src->hosts);
     for (size_t i = 0; i < src->n_mounts; i++) {

@@ -27,10 +27,12 @@ struct spec {
     bool accept_weaker[_WALL_MAX];
     struct spec_mount mounts[SPEC_MOUNTS_MAX];
     size_t n_mounts;
-    char **env;    /* KEY=VALUE, for every exec in it */
-    char *workdir; /* inside; NULL is the runtime's own */
-    bool tool_net; /* a helper sandbox for mas-tool-net, with a way to the gateway */
-    char **hosts;  /* with tool_net: the hosts it may reach; empty is every public one */
+    char **env;         /* KEY=VALUE, for every exec in it */
+    char *workdir;      /* inside; NULL is the runtime's own */
+    char *image;        /* as asked for; NULL: the host's programs, as the runtime shows them */
+    char *image_digest; /* what it was resolved to: 64 hexadecimal digits; NULL with image */
+    bool tool_net;      /* a helper sandbox for mas-tool-net, with a way to the gateway */
+    char **hosts;       /* with tool_net: the hosts it may reach; empty is every public one */
 };
 
 void spec_init(struct spec *s);

@@ -84,6 +84,10 @@ static int plan_fill(const struct runtime_host *host, const char *id, const stru
         r = set_text(p->hostname, sizeof(p->hostname), "sandbox", "hostname", err);
     if (r >= 0 && s->workdir)
         r = set_text(p->workdir, sizeof(p->workdir), s->workdir, "workdir", err);
+    if (r >= 0 && s->image && !s->image_digest) /* never the host's view in its place */
+        r = error_field(err, "image", "image '%s' has not been resolved", s->image);
+    if (r >= 0 && s->image_digest)
+        r = set_text(p->image, sizeof(p->image), s->image_digest, "image", err);
     for (size_t i = 0; r >= 0 && i < s->n_mounts; i++)
         r = plan_mount_fill(host, &s->mounts[i], &p->mounts[i], err);
     return r;

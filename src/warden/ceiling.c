@@ -81,6 +81,11 @@ int ceiling_check(const struct warden *w, const struct plan *p, struct plan_limi
             return r;
         }
     }
+    if (p->image[0]) {
+        snprintf(reply->message, sizeof(reply->message), "this warden has no images");
+        reply->wall = WALL_FILESYSTEM;
+        return -EOPNOTSUPP;
+    }
     if (p->backend && !w->oci.path[p->backend][0]) {
         snprintf(reply->message, sizeof(reply->message),
                  w->was_root ? "%s is not installed" : "%s needs a daemon that root started",

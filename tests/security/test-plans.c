@@ -245,6 +245,32 @@ static void test_strings(void)
     refused(&p, EINVAL, "a working directory that climbs");
 }
 
+static void test_images(void)
+{
+    static const char digest[] = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+    static const char *const wrong[] = {
+        "..",
+        "a",
+        "../../../../../../etc",
+        "00112233445566778899aabbccddeeff/../../../../../../../etc",
+        "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeF",
+        "/0112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"};
+    struct plan p;
+    for (size_t i = 0; i < ELEMENTS(wrong); i++) {
+        p = client_plan(PLAN_CREATE, "images");
+        snprintf(p.image, sizeof(p.image), "%s", wrong[i]);
+        refused(&p, EINVAL, "an image that is no digest");
+    }
+    p = client_plan(PLAN_CREATE, "images");
+    memset(p.image, 'a', sizeof(p.image));
+    refused(&p, EINVAL, "an image without end");
+    p = client_plan(PLAN_CREATE, "images");
+    strcpy(p.image, digest);
+    refused(&p, 0, "an image that is not there");
+    p.flags = PLAN_PROCESS;
+    refused(&p, EINVAL, "an image without walls");
+}
+
 static void test_records(void)
 {
     struct plan p = client_plan(PLAN_CREATE, "records");
@@ -545,6 +571,7 @@ int main(int argc, char **argv)
     test_mount_sources();
     test_mount_targets();
     test_strings();
+    test_images();
     test_records();
     test_descriptors();
     test_too_many();

@@ -76,6 +76,33 @@ static void test_unterminated(void)
     refused(&p, "an unterminated target");
 }
 
+static void test_image(void)
+{
+    static const char digest[] = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+    static const char *const wrong[] = {
+        "a",
+        "../../../../etc",
+        "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcde",
+        "0123456789ABCDEF0123456789abcdef0123456789abcdef0123456789abcdef",
+        "sha256:789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+        "0123456789abcdef0123456789abcdef/123456789abcdef0123456789abcdef"};
+    char why[128];
+    struct plan p = good();
+    strcpy(p.image, digest);
+    ok(plan_check(&p, why, sizeof(why)) == 0, "a digest passes");
+    p.n_mounts = 0;
+    p.flags = PLAN_PROCESS;
+    refused(&p, "an image without walls");
+    for (size_t i = 0; i < ELEMENTS(wrong); i++) {
+        p = good();
+        strcpy(p.image, wrong[i]);
+        refused(&p, "an image that is no digest");
+    }
+    p = good();
+    memset(p.image, 'a', sizeof(p.image));
+    refused(&p, "an unterminated image");
+}
+
 static void test_numbers(void)
 {
     struct plan p = good();
@@ -120,6 +147,7 @@ int main(void)
     refused(&p, "a kill without id");
     test_strings();
     test_unterminated();
+    test_image();
     test_numbers();
     for (int w = 0; w < _WALL_MAX; w++)
         ok(wall_name(w)[0] && strcmp(wall_name(w), "unknown") != 0, "wall %d has a name", w);

@@ -26,6 +26,8 @@ static int check_spec(const struct runtime_host *host, const struct spec *spec, 
     if (spec->workdir)
         return error_set(err, ERROR_UNSUPPORTED, 0,
                          "the process runtime has no workdir of its own");
+    if (spec->image)
+        return error_set(err, ERROR_UNSUPPORTED, 0, "the process runtime has no images");
     if (spec->n_mounts)
         return error_set(err, ERROR_UNSUPPORTED, 0, "the process runtime has no mounts");
     return 0;
