@@ -144,7 +144,7 @@ def report(what):
     counts["problems"] += 1
     line = f"{time.strftime('%H:%M:%S')} {threading.current_thread().name}: {what}"
     problems.append(line)
-    print("PROBLEM " + line[:2000], flush=True)
+    print("PROBLEM " + (line if len(line) < 2000 else line[:500] + " ... " + line[-1500:]), flush=True)
 
 
 def call(method, path, body=None, **kw):
@@ -312,7 +312,8 @@ class Client(threading.Thread):
         else:
             a = call("POST", "/sandboxes", {"command": ["sleep", "5"]} if self.r.random() < 0.3 else {})
         if a.status not in (200, 201):
-            report(f"create {kind}: {a}")
+            if epoch == world.epoch:  # else: "the warden is gone", and so it was
+                report(f"create {kind}: {a}")
             return
         id_ = a.json.get("id") or alias
         self.boxes.append(Box(id_, epoch, alias, narrow))
