@@ -89,9 +89,14 @@ void descendants_kill(void)
 
 int descendants_mark(uint32_t mark)
 {
+    /* EPERM: whoever started us has limited us below, or the kernel has no such limit (gVisor's);
+     * then only the group is known, and a later mark, which is larger, is not tried. */
+    static bool refused;
     struct rlimit limit = {mark, mark};
-    /* EPERM: whoever started us has limited us below; then only the group is known. */
-    return setrlimit(RLIMIT_LOCKS, &limit) < 0 && errno != EPERM ? -errno : 0;
+    if (refused || setrlimit(RLIMIT_LOCKS, &limit) == 0)
+        return 0;
+    refused = errno == EPERM;
+    return refused ? 0 : -errno;
 }
 
 void descendants_kill_marked(uint32_t mark)

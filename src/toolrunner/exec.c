@@ -150,17 +150,19 @@ static struct exec *exec_new(struct runner *r, uint32_t stream, const struct msg
 /* One pipe: ours does not block, the command's end does. end is 0 for its stdin, 1 for output. */
 static int open_pipe(int end, int *ret_ours, int *ret_theirs)
 {
+    static bool has_modes = true; /* gVisor has no modes of pipes, and calls cost much there */
     int fds[2];
     if (pipe2(fds, O_CLOEXEC) < 0)
         return -errno;
     *ret_ours = fds[!end];
     *ret_theirs = fds[end];
-    /* The command is another user, and may open its own end once more: /dev/stdout. gVisor has no
-     * modes of pipes (EPERM). */
-    if ((fchmod(*ret_theirs, 0666) < 0 && errno != EPERM) ||
-        fcntl(*ret_ours, F_SETFL, O_NONBLOCK) < 0)
-        return -errno;
-    return 0;
+    /* The command is another user, and may open its own end once more: /dev/stdout. */
+    if (has_modes && fchmod(*ret_theirs, 0666) < 0) {
+        if (errno != EPERM)
+            return -errno;
+        has_modes = false;
+    }
+    return fcntl(*ret_ours, F_SETFL, O_NONBLOCK) < 0 ? -errno : 0;
 }
 
 static int open_stdio_pipes(struct runner *r, const struct msg_spawn *m, int ours[3], int theirs[3])
@@ -168,8 +170,8 @@ static int open_stdio_pipes(struct runner *r, const struct msg_spawn *m, int our
     int n = 0;
     if (m->flags & SPAWN_STDIN)
         n = open_pipe(0, &ours[0], &theirs[0]);
-    else if ((theirs[0] = fcntl(r->null_fd, F_DUPFD_CLOEXEC, 3)) < 0)
-        n = -errno;
+    else
+        theirs[0] = r->null_fd;
     for (int i = 1; n >= 0 && i < 3; i++)
         n = open_pipe(1, &ours[i], &theirs[i]);
     return n;
@@ -212,7 +214,7 @@ static pid_t exec_start(struct runner *r, uint32_t stream, const struct msg_spaw
         pid = spawn_start(&plan);
         *ret_stage = plan.stage;
     }
-    for (int i = 0; i < 3; i++)
+    for (int i = plan.fds[0] == r->null_fd; i < 3; i++)
         fd_close(&plan.fds[i]);
     return pid;
 }
@@ -223,7 +225,8 @@ static void exec_on_started(struct exec *e, const struct msg_spawn *m)
     bool urgent = r->conn.urgent;
     conn_send(&r->conn, started, e->stream, .request_id = e->request_id, .pid = (uint32_t)e->pid);
     r->conn.urgent = urgent; /* on_young_over() sends it at the latest */
-    timer_set_us(&r->loop, &e->young, EXEC_YOUNG_US);
+    timer_set_us(&r->loop, &e->young,
+                 r->config.connect_path ? EXEC_YOUNG_DIALED_US : EXEC_YOUNG_US);
     if (m->timeout_ms)
         timer_set_us(&r->loop, &e->timeout,
                      m->timeout_ms > UINT64_MAX / 1000 ? UINT64_MAX : m->timeout_ms * 1000);

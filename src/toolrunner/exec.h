@@ -20,6 +20,8 @@ struct runner;
 struct rusage;
 
 #define EXEC_YOUNG_US        3000  /* a command that ends within this is told of in one write */
+#define EXEC_YOUNG_DIALED_US 10000 /* the same on a kernel in user space, where all takes longer   \
+                                    */
 #define EXEC_RESUME_GRACE_MS 250   /* how long a new connection may take to say where to go on */
 #define EXEC_CHUNK           32768 /* output of one exec before it is another's turn */
 #define EXEC_DIRECT_MIN      16384 /* less than this is copied into the connection's buffer */

@@ -46,6 +46,7 @@ static void __attribute__((noreturn)) lines_child(struct runner *r, int fd)
     const struct spawn_identity *id = &r->identity;
     sigset_t none;
     sigemptyset(&none);
+    signal(SIGPIPE, SIG_IGN);
     sigprocmask(SIG_SETMASK, &none, NULL);
     setsid();
     if (id->switch_user && (setgroups(0, NULL) < 0 || setresgid(id->gid, id->gid, id->gid) < 0 ||

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -103,14 +104,16 @@ static int runner_open_signals(struct runner *r)
     sigaddset(&set, SIGQUIT);
     /* A parent may have left signals ignored, which commands must not inherit; the warden has not.
      */
-    struct sigaction dfl = {.sa_handler = SIG_DFL}, ign = {.sa_handler = SIG_IGN};
+    struct sigaction dfl = {.sa_handler = SIG_DFL};
     for (int s = 1; s < NSIG && !r->config.pid1; s++)
         sigaction(s, &dfl, NULL);
-    sigaction(SIGPIPE, &ign, NULL);
-    if (sigprocmask(SIG_SETMASK, &set, NULL) < 0)
-        return -errno;
     int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (fd < 0)
+        return -errno;
+    /* Not ignored, which each command would have to undo: an unblocked mask undoes all of it. */
+    sigaddset(&set, SIGPIPE);
+    sigaction(SIGPIPE, &dfl, NULL);
+    if (sigprocmask(SIG_SETMASK, &set, NULL) < 0)
         return -errno;
     watch_init(&r->signals, fd, on_signals_ready);
     watch_set(&r->loop, &r->signals, EPOLLIN);
@@ -166,6 +169,8 @@ static int runner_protect(struct runner *r)
         return -errno;
     if (!r->config.pid1)
         prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    if (r->config.switch_user && setgroups(0, NULL) < 0)
+        return -errno;
     return r->config.filter_fd >= 0 ? filter_apply(r->config.filter_fd) : 0;
 }
 

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -35,11 +34,7 @@ static int step_session(struct spawn_plan *p)
     (void)p;
     sigset_t none;
     sigemptyset(&none);
-    struct sigaction dfl = {.sa_handler = SIG_DFL};
-    if (setsid() < 0 || sigaction(SIGPIPE, &dfl, NULL) < 0 ||
-        sigprocmask(SIG_SETMASK, &none, NULL) < 0)
-        return -errno;
-    return 0;
+    return setsid() < 0 || sigprocmask(SIG_SETMASK, &none, NULL) < 0 ? -errno : 0;
 }
 
 static int step_stdio(struct spawn_plan *p)
@@ -64,12 +59,12 @@ static int step_limits(struct spawn_plan *p)
     return descendants_mark(p->mark);
 }
 
-/* Raw calls: the C library's wrappers would talk to other threads, of which there are none. */
+/* Raw calls: the C library's wrappers would talk to other threads, of which there are none. Other
+ * groups were given up by the runner itself. */
 static int step_user(struct spawn_plan *p)
 {
     const struct spawn_identity *id = p->identity;
-    if (id->switch_user && (syscall(SYS_setgroups, 0, NULL) < 0 ||
-                            syscall(SYS_setresgid, id->gid, id->gid, id->gid) < 0 ||
+    if (id->switch_user && (syscall(SYS_setresgid, id->gid, id->gid, id->gid) < 0 ||
                             syscall(SYS_setresuid, id->uid, id->uid, id->uid) < 0))
         return -errno;
     if (!id->die_with_us)
