@@ -15,6 +15,7 @@ static const struct oci_flavour flavours[] = {
     [OCI_RUNSC] = {.programs = LIST("runsc"),
                    .options = LIST("--network=none", "--ignore-cgroups", "--host-uds=open",
                                    "--overlay2=none"),
+                   .unshared = "--file-access-mounts=exclusive",
                    .platforms = LIST("--platform=systrap", "--platform=kvm", "--platform=ptrace"),
                    .own_kernel = true,
                    .dials = true},

@@ -2,12 +2,10 @@
  * of its own, and gives up what it can once the container runs. */
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -21,15 +19,9 @@
 #include "warden/oci.h"
 #include "warden/state.h"
 
-#define CONFIG_MAX      (1024 * 1024)
-#define LOG_PATH        OCI_DIR "/log"
-#define LOG_MAX         (256 * 1024)
-#define PID_PATH        OCI_DIR "/pid"
-#define CONTAINER_ID    "sandbox"
-#define CONTROLLER_MAX  16
-#define GROUP_TEXT_MAX  (64 * 1024)
-#define ARGS_MAX        32
-#define PLATFORM_TRY_MS 1500
+#define CONFIG_MAX     (1024 * 1024)
+#define CONTROLLER_MAX 16
+#define GROUP_TEXT_MAX (64 * 1024)
 
 /* Where the launcher is in each hierarchy of version 1 that the warden made a group in; of version
  * 2 the path alone. */
@@ -119,139 +111,28 @@ static void build_bundle(const struct cell *s, const struct child_order *o, int 
     child_must(write_config(s, o, cgroup), "write config.json", -1);
 }
 
-static void exec_runtime(const char *program, const struct oci_flavour *f, const char *platform)
-    __attribute__((noreturn));
-
-static void exec_runtime(const char *program, const struct oci_flavour *f, const char *platform)
-{
-    static const char *const run[] = {"--log",    LOG_PATH,     "run",    "--detach", "--bundle",
-                                      OCI_BUNDLE, "--pid-file", PID_PATH, NULL};
-    const char *argv[ARGS_MAX] = {program};
-    static const char *const env[] = {"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin",
-                                      "TMPDIR=" OCI_DIR, "XDG_RUNTIME_DIR=" OCI_DIR, NULL};
-    char state[64]; /* what a platform that did not work left there is in nobody's way */
-    snprintf(state, sizeof(state), OCI_STATE "/%s",
-             platform ? platform + strlen("--platform=") : "");
-    mkdir(state, 0700);
-    size_t n = 1;
-    argv[n++] = "--root";
-    argv[n++] = state;
-    for (const char *const *o = f->options; *o; o++)
-        argv[n++] = *o;
-    if (platform)
-        argv[n++] = platform;
-    if (platform && access(OCI_KVM_DEVICE, F_OK) == 0)
-        argv[n++] = "--platform_device_path=" OCI_KVM_DEVICE;
-    for (const char *const *o = run; *o; o++)
-        argv[n++] = *o;
-    if (!f->dials) {
-        argv[n++] = "--preserve-fds"; /* 3, 4 and OCI_FILTER_FD */
-        argv[n++] = "3";
-    }
-    argv[n++] = CONTAINER_ID;
-    execve(program, (char **)argv, (char **)env);
-    _exit(127);
-}
-
-/* The first thing that the runtime had to say, made harmless: what follows are consequences. */
-static void read_complaint(char *ret, size_t size)
-{
-    static const char *const marks[] = {"\"msg\":\"", "msg=\""};
-    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(LOG_MAX);
-    ret[0] = 0;
-    if (fd_read_file_at(AT_FDCWD, LOG_PATH, &text) < 0 || !text.len)
-        return;
-    const char *line = text.data, *found = NULL;
-    for (size_t i = 0; !found && i < ELEMENTS(marks); i++)
-        if ((found = strstr(text.data, marks[i])))
-            line = found + strlen(marks[i]);
-    snprintf(ret, size, "%.*s", (int)strcspn(line, "\"\n"), line);
-    for (char *p = ret; *p; p++)
-        if (*p < ' ' || *p > '~')
-            *p = '?';
-}
-
-/* Until that child has ended; others are reaped on the way. */
-static int wait_for(pid_t pid)
-{
-    int status = 0;
-    for (;;) {
-        pid_t got = waitpid(-1, &status, 0);
-        if (got == pid)
-            return status;
-        if (got < 0 && errno != EINTR)
-            return -1;
-    }
-}
-
-/* In place of the launcher's failure pipe, which its own copy keeps. */
-static int pass_filter(const struct sock_fprog *p)
-{
-    int fd = memfd_create("filter", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd < 0)
-        return -errno;
-    int r = fd_write_all(fd, p->filter, p->len * sizeof(*p->filter));
-    if (r == 0 && (fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW) < 0 ||
-                   dup2(fd, OCI_FILTER_FD) < 0))
-        r = -errno;
-    return r;
-}
-
-/* Of a platform that may not work, and may not say so either. */
-static bool ends_in_time(pid_t pid, int limit_ms)
-{
-    _cleanup_close_ int pidfd = pidfd_open(pid, 0);
-    struct pollfd p = {.fd = pidfd, .events = POLLIN};
-    return pidfd >= 0 && poll(&p, 1, limit_ms) == 1;
-}
-
-static bool run_once(const struct cell *s, enum oci_backend b, const char *platform, int limit_ms)
-{
-    unlink(LOG_PATH);
-    pid_t pid = fork();
-    child_must(pid < 0 ? -errno : 0, "fork", -1);
-    if (pid == 0 && !oci_flavour(b)->own_kernel && pass_filter(&s->warden->seccomp) < 0)
-        _exit(126);
-    if (pid == 0)
-        exec_runtime(s->warden->oci.path[b], oci_flavour(b), platform);
-    bool in_time = limit_ms < 0 || ends_in_time(pid, limit_ms);
-    int status = in_time ? wait_for(pid) : -1;
-    if (in_time && WIFEXITED(status) && WEXITSTATUS(status) == 0)
-        return true;
-    kill(-1, SIGKILL); /* whatever it started is in our pid namespace */
-    while (waitpid(-1, &status, 0) > 0)
-        continue;
-    return false;
-}
-
-/* On the platform that worked before, or the best that works now: its index is returned. */
-static unsigned run_runtime(const struct cell *s, enum oci_backend b, unsigned known)
-{
-    const char *const *platforms = oci_flavour(b)->platforms;
-    if (!platforms && run_once(s, b, NULL, -1))
-        return 0;
-    for (unsigned i = 0; platforms && platforms[i]; i++) {
-        bool last = known || !platforms[i + 1];
-        if (known && known != i + 1)
-            continue;
-        if (run_once(s, b, platforms[i], last ? -1 : PLATFORM_TRY_MS))
-            return i + 1;
-    }
-    char complaint[128], step[160];
-    read_complaint(complaint, sizeof(complaint));
-    snprintf(step, sizeof(step), "%s: %s", oci_backend_name(b),
-             complaint[0] ? complaint : "ended without a word");
-    child_must(-EIO, step, -1);
-    return 0;
-}
-
 static pid_t read_pid(void)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(64);
-    int r = fd_read_file_at(AT_FDCWD, PID_PATH, &text);
+    int r = fd_read_file_at(AT_FDCWD, OCI_PID_PATH, &text);
     pid_t pid = r < 0 || !text.data ? 0 : (pid_t)atoi(text.data);
     child_must(pid > 1 ? 0 : -ESRCH, "find the container", -1);
     return pid;
+}
+
+static int open_container(void)
+{
+    int pidfd = pidfd_open(read_pid(), 0);
+    child_must(pidfd < 0 ? -errno : 0, "watch the container", -1);
+    return pidfd;
+}
+
+static void end_with(pid_t container) __attribute__((noreturn));
+
+static void end_with(pid_t container)
+{
+    int status = oci_wait_for(container);
+    _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
 }
 
 static int enter_ns(pid_t pid, const char *name, int type)
@@ -297,26 +178,30 @@ static void make_kvm_device(const struct warden *w)
 
 /* Where the runner dials: its connections are passed on, the first one before the warden learns
  * that it runs. That byte says on which platform. */
-static void serve_link(const struct cell *s, enum oci_backend b, unsigned known)
-    __attribute__((noreturn));
+static void serve_link(const struct cell *s, const struct child_order *o) __attribute__((noreturn));
 
-static void serve_link(const struct cell *s, enum oci_backend b, unsigned known)
+static void serve_link(const struct cell *s, const struct child_order *o)
 {
+    struct oci_run run;
     int listen_fd = oci_link_listen(host_id(s, SANDBOX_RUNNER_ID));
     child_must(listen_fd, "listen for the runner", -1);
     close(CHILD_STREAM_FD);
     make_kvm_device(s->warden);
-    unsigned platform = run_runtime(s, b, known);
-    pid_t container = read_pid();
-    int pidfd = pidfd_open(container, 0);
-    child_must(pidfd < 0 ? -errno : 0, "watch the container", -1);
-    char byte = (char)(OCI_LINK_FIRST + platform);
+    oci_run(s, o, listen_fd, &run);
+    _cleanup_close_ int pidfd = -1;
+    bool early = run.program > 0;
+    char byte = (char)(OCI_LINK_FIRST + run.platform);
+    if (!early)
+        pidfd = open_container();
     child_must(oci_link_pass(listen_fd, pidfd, CHILD_CHANNEL_FD, byte), "wait for the runner", -1);
     child_report_running();
+    if (early && !oci_run_finish(&run))
+        _exit(EXIT_FAILURE);
+    if (early)
+        pidfd = open_container();
     while (oci_link_pass(listen_fd, pidfd, CHILD_CHANNEL_FD, OCI_LINK_FIRST) != -ECHILD)
         continue;
-    int status = wait_for(container);
-    _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+    end_with(read_pid());
 }
 
 void oci_main(const struct cell *s, int stream_fd, int channel_fd, int failure_fd)
@@ -334,12 +219,12 @@ void oci_main(const struct cell *s, int stream_fd, int channel_fd, int failure_f
     enum oci_backend backend = (enum oci_backend)order.backend;
     build_bundle(s, &order, mount_fds, disk_fd, groups.path);
     if (oci_flavour(backend)->dials)
-        serve_link(s, backend, order.platform);
-    run_runtime(s, backend, 0);
+        serve_link(s, &order);
+    struct oci_run run;
+    oci_run(s, &order, -1, &run);
     pid_t container = read_pid();
     settle(s, container);
     /* Only the runner's ends are left, and the warden learns that it runs. */
     close_range(3, ~0U, 0);
-    int status = wait_for(container);
-    _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+    end_with(container);
 }

@@ -36,6 +36,7 @@ struct warden;
 #define OCI_MOUNTS      OCI_DIR "/mounts"
 #define OCI_BUNDLE      OCI_DIR "/bundle"
 #define OCI_STATE       OCI_DIR "/state"
+#define OCI_PID_PATH    OCI_DIR "/pid"
 #define OCI_LINK        OCI_DIR "/link"
 #define OCI_LINK_INSIDE "/.mas/link" /* the runner's way out where descriptors cannot be passed */
 #define OCI_LINK_NAME   "runner.sock"
@@ -51,6 +52,7 @@ struct oci_flavour {
     const char *const *programs;  /* names to look for; NULL-terminated */
     const char *const *options;   /* before the command */
     const char *const *platforms; /* what its kernel may stand on, best first; NULL: no choice */
+    const char *unshared;         /* where nobody else changes what it mounts; NULL: no option */
     bool own_kernel;    /* its kernel is a process: no devices, /proc or filters of ours */
     bool dials;         /* descriptors cannot be passed: the runner connects to a socket */
     bool takes_filter;  /* the warden's own filter, in place of compiling the seccomp section */
@@ -89,6 +91,20 @@ int oci_mount_base(bool cgroup_v2, char *const *controllers);
 int oci_mount_disk(const struct child_order *o, int disk_fd, uint32_t runner_id, uint32_t tool_id);
 int oci_mount_root(const struct child_order *o);
 int oci_mount_host_dirs(const struct child_order *o, const int *mount_fds, uint32_t tool_id);
+
+/* The runtime's program, on its way. */
+struct oci_run {
+    pid_t program;     /* 0: it has ended, and well */
+    unsigned platform; /* 1 and its index, where there is a choice; else 0 */
+};
+/* Starts it, on the platform that worked before or the best that works now, and waits until it has
+ * made the container or, with a socket to dial, until somebody has. Never returns where that fails.
+ */
+void oci_run(const struct cell *s, const struct child_order *o, int listen_fd, struct oci_run *ret);
+/* Waits for its end, if that is not past. */
+bool oci_run_finish(struct oci_run *r);
+/* The status of a child, once that has ended; others are reaped on the way. */
+int oci_wait_for(pid_t pid);
 
 /* The socket at OCI_LINK: listens, for the runner's user alone. A descriptor or -errno. */
 int oci_link_listen(uint32_t runner_id);
