@@ -1,11 +1,12 @@
-"""Started by oci.sh. Prints medians and ratios.
+"""Started by oci.sh. Prints NAME, minimum and median in microseconds, as bench-compare does.
 
-By hand means the container runtime's own command on a bundle with what ours has too: a user
-namespace and the same system call list (bare: without both, as `runc spec` writes it)."""
+By hand means the container runtime's own command on an equal bundle: our own config.json, with its
+user namespace, system call list, capabilities and mounts, over a root with busybox alone. Bare is
+what `runc spec` writes, which has neither user namespace nor system call list."""
 import json
 import os
 import shutil
-import statistics
+import stat
 import subprocess
 import sys
 import tempfile
@@ -14,112 +15,109 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../tests/lib"))
 from masd import BUILD, Daemon
 
-ROUNDS = int(os.environ.get("ROUNDS", "20"))
+ROUNDS = os.environ.get("ROUNDS", "10")
 WORK = tempfile.mkdtemp(prefix="mas-bench-oci-", dir="/var/tmp")
 os.chmod(WORK, 0o755)  # for the user namespaces of the peers
-COMMANDS = {"crun": ["crun"], "runc": ["runc"],
-            "gvisor": ["runsc", "--root", WORK + "/runsc", "--network=none", "--platform=ptrace", "--ignore-cgroups"]}
-serial = 0
+PEERS = {"crun": ["crun"], "runc": ["runc"],
+         "gvisor": ["runsc", "--root", WORK + "/runsc", "--network=none", "--platform=ptrace", "--ignore-cgroups"]}
+QUIET = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+BODY = '{"command":["/usr/bin/busybox","true"]%s}'
 
 
-def bundle(name, argv, ours):
+def configs():
+    """Our config.json of each runtime, for a plain sandbox."""
+    text = subprocess.run([os.path.join(BUILD, "tests/unit/oci-config")], stdout=subprocess.PIPE, check=True).stdout
+    return dict(zip(PEERS, [json.loads(line) for line in text.splitlines()[::2]]))
+
+
+def equal_config(path, config):
+    config = json.loads(json.dumps(config))
+    config["linux"].pop("cgroupsPath", None)  # the peer makes its own
+    config["root"]["path"] = "rootfs"
+    for mount in config["mounts"]:
+        for base in ("/rootfs", "/disk"):  # a place in what is mounted over the root, too
+            os.makedirs(path + base + mount["destination"], exist_ok=True)
+        if mount["type"] == "bind":
+            mount["source"] = path + "/disk" + mount["destination"]
+    for name in ("null", "zero", "full", "random", "urandom", "tty"):
+        node = f"{path}/disk/dev/{name}"
+        os.makedirs(os.path.dirname(node), exist_ok=True)
+        os.mknod(node, stat.S_IFCHR, os.stat("/dev/" + name).st_rdev)
+        os.chmod(node, 0o666)
+    return config
+
+
+def bundle(name, argv, ours=None):
     path = os.path.join(WORK, name)
-    os.makedirs(path + "/rootfs/bin")
-    os.makedirs(path + "/rootfs/proc")
-    os.makedirs(path + "/rootfs/dev")
+    for part in ("bin", "proc", "dev", "sys"):
+        os.makedirs(f"{path}/rootfs/{part}")
     shutil.copy("/usr/bin/busybox", path + "/rootfs/bin/busybox")
-    for base, _, _ in os.walk(path):
-        os.chmod(base, 0o755)
     subprocess.run(["runc", "spec"], cwd=path, check=True)
     with open(path + "/config.json") as f:
-        config = json.load(f)
+        config = equal_config(path, ours) if ours else json.load(f)
     config["process"].update(terminal=False, args=argv)
-    if ours:
-        config["linux"].update({k: ours["linux"][k] for k in ("seccomp", "uidMappings", "gidMappings")})
-        config["linux"]["namespaces"].append({"type": "user"})
-        config["mounts"] = [m for m in config["mounts"] if m["destination"] in ("/proc", "/dev")]
     with open(path + "/config.json", "w") as f:
         json.dump(config, f)
     return path
 
 
-def by_hand(runtime, path):
-    global serial
-    serial += 1
-    subprocess.run(COMMANDS[runtime] + ["run", f"bench-{os.getpid()}-{serial}"], cwd=path, check=True,
-                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+def script(name, line):
+    path = os.path.join(WORK, name)
+    with open(path, "w") as f:
+        f.write(f"#!/bin/sh\n{line} >/dev/null 2>&1 </dev/null\n")
+    os.chmod(path, 0o755)
+    return path
 
 
-def timed(fn):
-    begin = time.perf_counter()
-    fn()
-    return (time.perf_counter() - begin) * 1e3
+def run_script(runtime, kind, path):
+    return script(f"{runtime}-run-{kind}", f"cd {path} && exec {' '.join(PEERS[runtime])} run {kind}-$$")
 
 
-def compare(title, ours, peers):
-    """Each once a round; the medians, and ours to each peer's."""
-    took = {name: [] for name in ["ours"] + list(peers)}
-    for _ in range(ROUNDS):
-        took["ours"].append(timed(ours))
-        for name, fn in peers.items():
-            took[name].append(timed(fn))
-    mid = {name: statistics.median(v) for name, v in took.items()}
-    print(f"{title}: ours {mid['ours']:.1f} ms" + "".join(
-        f", {name} {mid[name]:.1f} ms (ratio {mid['ours'] / mid[name]:.2f})" for name in peers), flush=True)
+def compare(*things):
+    """Each once a round, so that a busy moment hits all alike."""
+    subprocess.run([os.path.join(BUILD, "bench/bench-compare"), "-n", "1", "-r", ROUNDS, *things], check=True)
 
 
-def run(d, runtime):
-    a = d.post("/v1/run", {"runtime": runtime, "command": ["/usr/bin/busybox", "true"]})
-    assert a.status == 200 and a.json["exit_code"] == 0, a
-
-
-def bench(d, runtime, ours):
-    program = COMMANDS[runtime][0]
-    same = bundle(runtime + "-same", ["/bin/busybox", "true"], ours)
-    bare = bundle(runtime + "-bare", ["/bin/busybox", "true"], None)
-    run(d, runtime)
+def bench(d, runtime, config):
+    program = PEERS[runtime][0]
+    same = run_script(runtime, "equal", bundle(runtime + "-equal", ["/bin/busybox", "true"], config))
+    bare = run_script(runtime, "bare", bundle(runtime + "-bare", ["/bin/busybox", "true"]))
+    body = BODY % f',"runtime":"{runtime}"'
+    d.post("/v1/run", json.loads(body))
     time.sleep(1)  # for launchers to be ready
-    compare(f"one-shot, {runtime}", lambda: run(d, runtime),
-            {f"{program} run": lambda: by_hand(runtime, same), f"{program} run, bare": lambda: by_hand(runtime, bare)})
-    path = bundle(runtime + "-long", ["/bin/busybox", "sleep", "100000"], None)
+    compare(f"POST /v1/run, {runtime}|http|{d.port}|/v1/run|{body}", f"{program} run, equal bundle|spawn|{same}",
+            f"{program} run, bare bundle|spawn|{bare}")
     name = f"bench-{os.getpid()}-long"
-    quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    subprocess.run(COMMANDS[runtime] + ["run", "--detach", name], cwd=path, check=True, **quiet)
+    command = PEERS[runtime]
+    path = bundle(runtime + "-long", ["/bin/busybox", "sleep", "100000"], config)
+    execs = script(runtime + "-exec", f"exec {' '.join(command)} exec {name} /bin/busybox true")
+    subprocess.run(command + ["run", "--detach", name], cwd=path, check=True, **QUIET)
     try:
         with d.sandbox(runtime=runtime) as sb:
-            compare(f"exec, {runtime}", lambda: sb.exec("/usr/bin/busybox", "true"),
-                    {f"{program} exec": lambda: subprocess.run(COMMANDS[runtime] + ["exec", name, "/bin/busybox", "true"], check=True, **quiet)})
+            compare(f"POST exec, {runtime}|http|{d.port}|{sb.path}/exec|{BODY % ''}",
+                    f"{program} exec, equal bundle|spawn|{execs}")
     finally:
-        subprocess.run(COMMANDS[runtime] + ["kill", name, "KILL"], **quiet)
+        subprocess.run(command + ["kill", name, "KILL"], **QUIET)
         time.sleep(0.2)
-        subprocess.run(COMMANDS[runtime] + ["delete", name], **quiet)
+        subprocess.run(command + ["delete", name], **QUIET)
 
 
 def bench_warm():
-    path = os.path.join(WORK, "gvisor-same")
-    with Daemon("--warm-pool-size", "4", runtime="gvisor") as d:
-        time.sleep(6)
-
-        def warm():
-            time.sleep(0.5)  # the pool fills again
-            global took
-            took = timed(lambda: run(d, "gvisor"))
-        ours, hand = [], []
-        for _ in range(max(5, ROUNDS // 2)):
-            warm()
-            ours.append(took)
-            hand.append(timed(lambda: by_hand("gvisor", path)))
-        a, b = statistics.median(ours), statistics.median(hand)
-        print(f"one-shot, gvisor from a warm pool: ours {a:.1f} ms, runsc run {b:.1f} ms (ratio {a / b:.2f})", flush=True)
+    with Daemon("--warm-pool-size", "8", "--cgroup-prefix", f"mas-warm-{os.getpid()}", runtime="gvisor") as d:
+        for _ in range(100):
+            if "sandbox_warm_pool_ready 8" in d.get("/metrics").body.decode():
+                break
+            time.sleep(0.2)
+        compare(f"POST /v1/run, gvisor, warm pool|http|{d.port}|/v1/run|{BODY % ''}",
+                f"runsc run, beside a warm pool|spawn|{WORK}/gvisor-run-equal")
 
 
 try:
-    lines = subprocess.run([os.path.join(BUILD, "tests/unit/oci-config")], stdout=subprocess.PIPE, check=True).stdout
-    ours = json.loads(lines.splitlines()[2])  # runc's: a seccomp section to compile
+    ours = configs()
     with Daemon("--cgroup-prefix", f"mas-bench-{os.getpid()}") as d:
-        for runtime in COMMANDS:
-            if shutil.which(COMMANDS[runtime][0]):
-                bench(d, runtime, ours)
+        for runtime in PEERS:
+            if shutil.which(PEERS[runtime][0]):
+                bench(d, runtime, ours[runtime])
     if shutil.which("runsc"):
         bench_warm()
 finally:

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Our OCI runtimes against the same programs called by hand, interleaved. Needs root. ROUNDS (20).
+# Our OCI runtimes against the same programs called by hand, interleaved. Needs root. ROUNDS (10).
 # Usage: bench/oci.sh BUILD
 set -eu
 build=$(cd "$1" && pwd)

@@ -117,6 +117,7 @@ done
 for pid in $pids; do kill "$pid"; wait "$pid" 2>/dev/null || true; done
 pids=
 
+"$here/oci.sh" "$build" >"$work/oci"
 "$here/stream.sh" "$build" >"$work/stream"
 "$here/density.py" "$build" "${SANDBOXES:-1000}" >"$work/density"
 "$here/overload.py" "$build" >"$work/overload"
@@ -137,7 +138,7 @@ awk -F'\t' -v missing="$missing" '
         return a[int((n + 1) / 2)]
     }
     BEGIN { printf "%-44s %10s %10s\n", "what", "min us", "median us" }
-    FILENAME ~ /result$/ { min[$1] = $2; med[$1] = $3; printf "%-44s %10d %10d\n", $1, $2, $3 }
+    FILENAME ~ /(result|oci)$/ { min[$1] = $2; med[$1] = $3; printf "%-44s %10d %10d\n", $1, $2, $3 }
     FILENAME ~ /load$/ { rate[$1] = rate[$1] " " $2 }
     FILENAME ~ /stream$/ && /^256 MiB/ { print }
     FILENAME ~ /stream$/ && /^ratio of/ { split($0, w, " "); stream = w[4] }
@@ -160,6 +161,13 @@ awk -F'\t' -v missing="$missing" '
         ratio("POST /v1/run, fresh sandbox", "podman run", 0.01)
         ratio("POST /v1/run, fresh sandbox", "sandbox-runtime (npm)", 0.01)
         ratio("POST exec, running sandbox", "runc exec", 0.1)
+        ratio("POST /v1/run, crun", "crun run, equal bundle", 1.1)
+        ratio("POST /v1/run, runc", "runc run, equal bundle", 1.1)
+        ratio("POST /v1/run, gvisor", "runsc run, equal bundle", 1.1)
+        ratio("POST /v1/run, gvisor, warm pool", "runsc run, beside a warm pool", 0.1)
+        ratio("POST exec, crun", "crun exec, equal bundle", 0.2)
+        ratio("POST exec, runc", "runc exec, equal bundle", 0.2)
+        ratio("POST exec, gvisor", "runsc exec, equal bundle", 0.2)
         ratio("MCP run_command of that line", "POST exec of a shell line", 1.2)
         row("256 MiB through journal and WebSocket / pipe to cat (throughput)", stream, ">=", 0.4)
         row("create at 1,000 idle sandboxes / at 10", density["create_ratio"], "<=", 1.2)
@@ -172,4 +180,4 @@ awk -F'\t' -v missing="$missing" '
         row("exec latency beside 1,000 idle WebSockets", overload["latency_ratio_idle_websockets"], "<=", 2)
         if (missing)
             print "not measured, because not installed or not working here:" missing
-    }' "$work/result" "$work/load" "$work/stream" "$work/density" "$work/overload" "$work/audit"
+    }' "$work/result" "$work/oci" "$work/load" "$work/stream" "$work/density" "$work/overload" "$work/audit"
