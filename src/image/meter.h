@@ -1,0 +1,17 @@
+/* Tells how far a long piece of work is, now and then, and whether it shall go on. */
+#pragma once
+
+#include "image/image.h"
+
+struct meter {
+    const struct image_options *options;
+    const struct image_info *info; /* whose files are told */
+    struct image_progress progress;
+    int64_t told_ms;
+};
+
+void meter_init(struct meter *m, const struct image_options *o, const struct image_info *info);
+/* A new step or layer; total is 0 where it is not known. */
+int meter_step(struct meter *m, const char *step, uint64_t total, struct error *err);
+/* done more bytes. ECANCELED when the caller wants no more. */
+int meter_add(struct meter *m, uint64_t bytes, struct error *err);

@@ -1,0 +1,39 @@
+/* One compressed file as a bounded stream of its content, hashed on both sides.
+ *
+ * Exactly one layer of compression is taken off, the one that the first bytes name; what comes out
+ * is counted against the limits before anybody parses it. */
+#pragma once
+
+#include <sys/types.h>
+
+#include "image/meter.h"
+
+struct stream;
+
+enum stream_format {
+    STREAM_PLAIN,
+    STREAM_GZIP,
+    STREAM_ZSTD,
+    STREAM_XZ,
+    _STREAM_FORMAT_MAX,
+};
+
+/* fd is borrowed, read from where it stands to its end (a pipe is fine). max_in and
+ * max_out bound what is read and what comes out. The meter counts what is read. */
+int stream_open(int fd, uint64_t max_in, uint64_t max_out, struct meter *m, struct stream **ret,
+                struct error *err);
+void stream_free(struct stream *s); /* NULL is fine */
+static inline void cleanup_stream(struct stream **s)
+{
+    stream_free(*s);
+}
+#define _cleanup_stream_ __attribute__((cleanup(cleanup_stream)))
+
+/* The next block, the stream's own until the next call. Returns its length, 0 at the end. */
+ssize_t stream_next(struct stream *s, const void **ret, struct error *err);
+/* While allowance is not 0, blocks past that many bytes are refused: what a parser may read at once
+ * without telling anything. */
+void stream_allow(struct stream *s, uint64_t bytes);
+/* Reads to the end of the content and of the file; the two hashes, either may be NULL. */
+int stream_finish(struct stream *s, char ret_in[IMAGE_DIGEST_SIZE], char ret_out[IMAGE_DIGEST_SIZE],
+                  struct error *err);
