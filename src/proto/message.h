@@ -117,6 +117,7 @@ enum exit_flags {
     EXIT_TIMED_OUT = 1,
     EXIT_PIPE_HELD = 2, /* a background process still has the output open; later bytes are dropped */
     EXIT_SIGNALED = 4,  /* MSG_SIGNAL was sent to it before it ended */
+    EXIT_ALONE = 8,     /* and no other process is left beside the runner */
 };
 struct msg_exit {
     int32_t wait_status; /* as wait() gave it */

@@ -135,6 +135,7 @@ struct exec *exec_start(struct sandbox *sb, const struct exec_spec *spec, struct
         return NULL;
     }
     exec_enter_tables(e);
+    retirement_postpone(m);
     m->counts.execs_total++;
     if (e->journal)
         journal_start(e->journal);

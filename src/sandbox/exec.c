@@ -89,7 +89,8 @@ static void finish(struct exec *e)
     wake(e);
     fault_point("exit.before-row");
     sandbox_release(sb);
-    bool ending = sb->state == SANDBOX_STOPPING || sb->state == SANDBOX_GONE;
+    bool ending =
+        sb->state == SANDBOX_STOPPING || sb->state == SANDBOX_GONE || sandbox_is_retired(sb);
     if (!ending)
         settle_end(e);
     if (e->hidden || sb->hidden || ending) {
@@ -218,6 +219,7 @@ void exec_on_exit(void *data, uint32_t stream, const struct msg_exit *m)
     e->exit = *m;
     r->usage = (struct exec_usage){m->user_us, m->system_us, m->max_rss_kb, m->wall_us};
     r->pipe_held = m->flags & EXIT_PIPE_HELD;
+    r->alone = m->flags & EXIT_ALONE;
     r->has_exit_code = true;
     r->signo = WIFSIGNALED(m->wait_status) ? WTERMSIG(m->wait_status) : 0;
     r->exit_code = r->signo ? 128 + r->signo : WEXITSTATUS(m->wait_status);

@@ -80,6 +80,7 @@ struct exec_result {
     int signo;     /* 0: it exited */
     bool oom_killed;
     bool pipe_held;  /* a background process still had its output open */
+    bool alone;      /* it left no process behind; unknown after a restart */
     char error[256]; /* where status is not COMPLETED */
     bool crashed;    /* the sandbox died under it */
     int spawn_errno; /* it never started */

@@ -9,6 +9,7 @@
 #include "sandbox/journal.h"
 #include "sandbox/persist.h"
 #include "sandbox/pool.h"
+#include "sandbox/retire.h"
 #include "sandbox/runner.h"
 #include "sandbox/sandbox.h"
 
@@ -25,6 +26,7 @@ struct manager {
     struct list timed;    /* running execs that have a timeout */
     struct list finished; /* execs whose retention runs, first to go first */
     struct list dirty;    /* sandboxes with frames that wait for company */
+    struct retirement retirement;
     struct loop_timer tick;
     struct pool *pool;   /* or NULL */
     int64_t sweep_at_ms; /* 0: journals of nobody were swept */
@@ -52,7 +54,8 @@ struct sandbox {
     bool runner_ended; /* its connection is closed, everything it sent was read */
     int exit_status;   /* of PID 1, once instance is NULL */
     struct list waiters_ready, waiters_gone;
-    struct list node, idle_node, dirty_node;
+    struct list node, idle_node, dirty_node, retired_node;
+    int64_t retired_ms;
     int64_t created_ns, created_ms, last_exec_ns, idle_since_ms;
     int holds; /* running execs and open streams */
     struct journal_group journals;

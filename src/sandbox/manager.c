@@ -117,6 +117,7 @@ struct manager *manager_new(const struct manager_options *o)
     list_init(&m->dirty);
     loop_timer_init(&m->tick, o->loop, on_tick, m);
     loop_timer_start_every(&m->tick, TICK_MS);
+    retirement_init(m);
     m->pool = pool_new(m, &o->pool);
     return m;
 }
@@ -143,6 +144,7 @@ static void on_all_gone(void *data)
     struct closing c = *(struct closing *)data;
     free(data);
     loop_timer_close(&c.manager->tick, NULL, NULL);
+    loop_timer_close(&c.manager->retirement.timer, NULL, NULL);
     c.on_closed(c.data);
 }
 

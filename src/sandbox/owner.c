@@ -87,6 +87,12 @@ int owner_check_sandbox(const struct manager *m, const char *owner, struct error
                      u->sandboxes);
 }
 
+bool owner_has_room(const struct sandbox *sb)
+{
+    struct owner_quota q = find_quota(sb->manager, sb->owner);
+    return !q.sandboxes || sb->use->sandboxes < q.sandboxes / 2;
+}
+
 int owner_check_exec(const struct sandbox *sb, struct error *err)
 {
     const struct manager *m = sb->manager;

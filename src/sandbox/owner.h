@@ -1,6 +1,7 @@
 /* How much each owner has: sandboxes, and commands that run in them; and how much it may. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct error;
@@ -22,3 +23,5 @@ void owner_exec_ended(struct sandbox *sb);
 /* ERROR_LIMIT when there may be no further one. */
 int owner_check_sandbox(const struct manager *m, const char *owner, struct error *err);
 int owner_check_exec(const struct sandbox *sb, struct error *err);
+/* Whether its owner is far from its quota. */
+bool owner_has_room(const struct sandbox *sb);

@@ -186,6 +186,7 @@ void sandbox_delete(struct sandbox *sb, struct sandbox_waiter *w)
     sb->state = SANDBOX_STOPPING;
     fault_point("delete.begin");
     list_remove(&sb->idle_node);
+    retirement_remove(sb);
     runner_close(steal_ptr(sb->runner));
     gateway_streams_free(sb);
     exec_fail_all(sb, EXEC_CANCELED, false, "the sandbox was deleted");

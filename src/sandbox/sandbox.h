@@ -121,6 +121,9 @@ struct sandbox *sandbox_create(struct manager *m, const struct spec *spec, const
 void sandbox_wait_ready(struct sandbox *sb, struct sandbox_waiter *w);
 /* Kills everything in it. Calls w->on_event (w may be NULL) when it is gone. */
 void sandbox_delete(struct sandbox *sb, struct sandbox_waiter *w);
+/* Deletes it once there is nothing better to do, and soon. For one that nobody knows and nothing
+ * runs in. */
+void sandbox_retire(struct sandbox *sb);
 
 /* Stops all its processes where they are (on), or lets them go on. cb comes once, from inside where
  * nothing is to be done; err names what cannot pause. */

@@ -13,6 +13,7 @@
 #include "tool/tool.h"
 
 #define POLICIES_MAX 4
+#define SHORT_RUN_US 10000 /* too short to have written much */
 
 static int next_step(struct run *run, struct error *err);
 
@@ -77,6 +78,19 @@ static void end_intent(struct run *run, const char *outcome, const char *why)
     json_decref(details);
 }
 
+/* A short command that left nobody behind has also left little: taking its sandbox apart can wait
+ * until that is in nobody's way. */
+static void end_one_shot(struct run *run)
+{
+    if (!run->one_shot || !run->sandbox)
+        return;
+    const struct exec_result *r = run->exec ? exec_result(run->exec) : NULL;
+    if (r && r->alone && r->usage.wall_us < SHORT_RUN_US)
+        sandbox_retire(run->sandbox);
+    else
+        sandbox_delete(run->sandbox, NULL);
+}
+
 static void run_free(struct run *run)
 {
     run_resolve_cancel(run);
@@ -97,12 +111,11 @@ static void run_free(struct run *run)
     run_call_done(run);
     free_spec(run);
     spec_done(&run->box);
-    exec_unref(run->exec);
     if (run->scope_of)
         ((struct tool_scope *)sandbox_attached(run->scope_of))->running--;
     sandbox_unref(run->scope_of);
-    if (run->one_shot && run->sandbox)
-        sandbox_delete(run->sandbox, NULL);
+    end_one_shot(run);
+    exec_unref(run->exec);
     sandbox_unref(run->sandbox);
     free(run);
 }

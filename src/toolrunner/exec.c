@@ -10,6 +10,7 @@
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -356,6 +357,12 @@ void exec_on_exit(struct runner *r, pid_t pid, int status, const struct rusage *
     }
 }
 
+/* Whatever a command leaves running becomes ours, so that having no child means there is nobody. */
+static bool nobody_left(void)
+{
+    return waitid(P_ALL, 0, NULL, WEXITED | WNOHANG | WNOWAIT) < 0 && errno == ECHILD;
+}
+
 /* DRAINING ends when the pipes do, or when the grace is over and all that the command itself wrote
  * was read. */
 void exec_check_drained(struct exec *e)
@@ -368,6 +375,8 @@ void exec_check_drained(struct exec *e)
         return;
     if (!all_ended)
         e->exit.flags |= EXIT_PIPE_HELD;
+    else if (nobody_left())
+        e->exit.flags |= EXIT_ALONE;
     e->state = EXEC_DONE;
     timer_clear(&e->drain);
     exec_io_sink(e);

@@ -139,7 +139,8 @@ static void test_signals(struct peer *p)
     struct peer_exec *e = peer_spawn(p, &m);
     ok(peer_wait(p, e->out[0].len == 3), "output arrives while it runs");
     peer_signal(p, e, 1, SIGUSR1, 0);
-    ok(peer_wait(p, e->exited) && peer_exited_with(e, 9) && e->exit.flags == EXIT_SIGNALED,
+    ok(peer_wait(p, e->exited) && peer_exited_with(e, 9) &&
+           e->exit.flags == (EXIT_SIGNALED | EXIT_ALONE),
        "SIGUSR1 reaches it");
     m = peer_spawn_message(p, (const char *[]){"sh", "-c",
                                                "n=0; trap 'n=$((n+1)); echo $n' USR1; echo up;"
@@ -205,6 +206,7 @@ static void test_background(struct peer *p, const char *dir)
     e = peer_run(p, &m);
     ok(peer_exited_with(e, 0) && !(e->exit.flags & EXIT_PIPE_HELD) && e->exit.wall_us < 1000000,
        "a background process with its own output holds nothing");
+    ok(!(e->exit.flags & EXIT_ALONE), "and it is known that somebody is left");
     m = peer_spawn_message(
         p, (const char *[]){"sh", "-c", "yes | head -c 3000000; yes & echo $! >\"$0\"; exec true",
                             pid_file, NULL});
