@@ -134,7 +134,7 @@ const struct config_key config_keys[] = {
     INT(default_open_files, "4096", 32, 1048576, "open files of each process in a sandbox"),
     INT(max_open_files, "65536", 32, 1048576, "most a request may ask for"),
     INT(max_io_mb_per_s, "0", 0, 1 << 24, "most a request may ask for; 0: any"),
-    INT(blanks, "16", 0, 1000, "never-used sandboxes kept ready, each given out once; 0: none"),
+    INT(blanks, "32", 0, 1000, "never-used sandboxes kept ready, each given out once; 0: none"),
     INT(oci_blanks, "4", 0, 1000,
         "the same of OCI runtimes, once one was used: all but the container itself"),
     INT(memory_reserve_mb, "32", 0, 1 << 20,

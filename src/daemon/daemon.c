@@ -150,6 +150,18 @@ static void set_ceiling(struct plan_limits *ceiling, const struct config *c)
     };
 }
 
+/* What a request that says nothing asks for (default_spec_fill() of wiring.c). */
+static void set_usual(struct plan_limits *usual, const struct config *c)
+{
+    *usual = (struct plan_limits){
+        .memory_bytes = (uint64_t)c->default_memory_mb * MIB,
+        .disk_bytes = (uint64_t)c->default_disk_mb * MIB,
+        .cpu_millicores = (uint32_t)(c->default_cpu_cores * 1000),
+        .processes = (uint32_t)c->default_max_processes,
+        .open_files = (uint32_t)c->default_open_files,
+    };
+}
+
 static int stage_warden(struct daemon *d, struct error *err)
 {
     const struct config *c = d->config;
@@ -190,6 +202,7 @@ static int stage_warden(struct daemon *d, struct error *err)
     o.runner_fd = d->programs.runner;
     o.toolnet_fd = d->programs.toolnet;
     set_ceiling(&o.ceiling, c);
+    set_usual(&o.usual, c);
     d->warden = warden_new(&o, err);
     return d->warden ? 0 : -EINVAL;
 }

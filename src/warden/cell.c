@@ -22,6 +22,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/map.h"
+#include "warden/armed.h"
 #include "warden/blank.h"
 #include "warden/control.h"
 #include "warden/limits.h"
@@ -71,13 +72,19 @@ static struct cell *new_blank(struct warden *w, enum cell_kind kind, struct plan
     return s;
 }
 
+static unsigned count_blanks(const struct warden *w, enum cell_kind kind)
+{
+    return w->n_blanks[kind] + (kind == CELL_LOCAL ? w->n_armed : 0);
+}
+
 /* Launchers of OCI runtimes are kept only where they are used. */
 static unsigned missing_blanks(const struct warden *w, enum cell_kind kind)
 {
     unsigned wanted = kind == CELL_LOCAL ? w->options.blanks
                       : w->oci_used      ? w->options.oci_blanks
                                          : 0;
-    return w->n_blanks[kind] < wanted ? wanted - w->n_blanks[kind] : 0;
+    unsigned have = count_blanks(w, kind);
+    return have < wanted ? wanted - have : 0;
 }
 
 static bool add_blank(struct warden *w, enum cell_kind kind)
@@ -118,7 +125,7 @@ static void plan_refill(struct warden *w, int delay_ms)
 
 void cell_plan_refill(struct warden *w)
 {
-    bool few = w->n_blanks[CELL_LOCAL] <= w->options.blanks / 4;
+    bool few = count_blanks(w, CELL_LOCAL) <= w->options.blanks / 4;
     plan_refill(w, few ? REFILL_DELAY_MS : REFILL_QUIET_MS);
 }
 
@@ -204,6 +211,19 @@ static void on_link(int fd, uint32_t events, void *data)
         answer_connect(s);
 }
 
+static void enter_running(struct cell *s)
+{
+    watch_remove(s->timer);
+    s->timer = NULL;
+    s->state = CELL_RUNNING;
+    if (dials(s)) { /* the first connection is there already */
+        on_link(s->channel_fd, 0, s);
+        s->channel_watch = watcher_add_fd(s->warden->watcher, s->channel_fd, EPOLLIN, on_link, s);
+    }
+    reply_to_create(s, 0);
+    cell_plan_refill(s->warden);
+}
+
 /* Data: a step failed, and the exit follows. End: the runner was executed. */
 static void on_failure_pipe(int fd, uint32_t events, void *data)
 {
@@ -215,16 +235,10 @@ static void on_failure_pipe(int fd, uint32_t events, void *data)
     s->failure_watch = NULL;
     if (s->failure.error)
         return;
-    watch_remove(s->timer);
-    s->timer = NULL;
     fd_close(&s->failure_fd);
-    s->state = CELL_RUNNING;
-    if (dials(s)) { /* the first connection is there already */
-        on_link(s->channel_fd, 0, s);
-        s->channel_watch = watcher_add_fd(s->warden->watcher, s->channel_fd, EPOLLIN, on_link, s);
-    }
-    reply_to_create(s, 0);
-    cell_plan_refill(s->warden);
+    s->runs = true;
+    if (s->state == CELL_STARTING)
+        enter_running(s);
 }
 
 static void on_create_timeout(void *data)
@@ -246,7 +260,6 @@ static int send_order(struct cell *s, int disk_fd)
         return (int)n;
     for (size_t i = 0; i < PLAN_MOUNTS_MAX; i++)
         fd_close(&s->mount_fds[i]);
-    s->state = CELL_STARTING;
     s->failure_watch = watcher_add_fd(w->watcher, s->failure_fd, EPOLLIN, on_failure_pipe, s);
     return s->failure_watch ? 0 : -errno;
 }
@@ -273,6 +286,8 @@ static void on_disk(int mount_fd, const char *step, void *data)
         fail_start(s, r, WALL_IO, "limit the disk image");
     else if ((r = send_order(s, mount_fd)) < 0)
         fail_start(s, r, -1, "send the order");
+    else
+        s->state = CELL_STARTING;
     fd_close(&mount_fd);
 }
 
@@ -280,8 +295,10 @@ static void on_disk(int mount_fd, const char *step, void *data)
 static int start(struct cell *s)
 {
     struct warden *w = s->warden;
-    if (!s->order.disk_from_fd)
+    if (!s->order.disk_from_fd) {
+        s->state = CELL_STARTING;
         return send_order(s, -1);
+    }
     struct disk_request request = {
         .bytes = s->order.disk_bytes,
         .inodes = s->order.disk_inodes,
@@ -306,7 +323,7 @@ static void fill_order(struct cell *s)
     o->backend = p->backend;
     o->platform = s->warden->oci_platform;
     o->open_files = files ? files : s->warden->options.open_files_default;
-    snprintf(o->hostname, sizeof(o->hostname), "%s", p->hostname[0] ? p->hostname : "sandbox");
+    snprintf(o->hostname, sizeof(o->hostname), "%s", p->hostname[0] ? p->hostname : CELL_HOSTNAME);
     snprintf(o->workdir, sizeof(o->workdir), "%s", p->workdir[0] ? p->workdir : "/workspace");
     for (uint32_t i = 0; i < p->n_mounts; i++)
         memcpy(o->mounts[i].target, p->mounts[i].target, sizeof(o->mounts[i].target));
@@ -325,22 +342,61 @@ static void map_mount_owners(struct cell *s)
     }
 }
 
+/* Has all but a caller. What cannot be armed is of no use to other plans either, because its limits
+ * are written. */
+static void arm(struct cell *s)
+{
+    struct warden *w = s->warden;
+    struct plan_reply reply = {.wall = -1};
+    s->plan = w->usual;
+    fill_order(s);
+    int r = limits_apply(s, &w->usual, &w->usual_limits, &reply);
+    bool done = r >= 0 && s->mechanism[WALL_DISK] == MECHANISM_TMPFS && send_order(s, -1) >= 0;
+    if (done)
+        return armed_add(s);
+    log_info("blanks are not armed here: %s", r < 0 ? reply.message : "their disk is an image");
+    w->arms = false;
+    cell_kill(s);
+    armed_remove(s);
+    cell_plan_refill(w);
+}
+
+/* The order was carried out already, or is being. */
+static int start_armed(struct cell *s, const struct plan *p, struct plan_reply *reply)
+{
+    int r = limits_check(s, p, reply);
+    if (r < 0)
+        return r;
+    s->state = CELL_STARTING;
+    if (s->runs)
+        enter_running(s);
+    return 0;
+}
+
+static void refuse_start(struct cell *s, struct plan_reply *reply, int error)
+{
+    reply->error = error < 0 ? -error : error;
+    memcpy(reply->id, s->id, sizeof(reply->id));
+    control_send(s->warden, reply, -1);
+    map_remove(s->warden->by_id, s->id);
+    s->state = CELL_BLANK; /* goes away as if it had never been anything else */
+    cell_kill(s);
+}
+
 /* The cell is a blank now: limits, mounts, disk, order. */
 static void begin(struct cell *s)
 {
     struct plan_reply reply = {.tag = s->plan.tag, .wall = -1};
+    int r;
+    if (s->armed) {
+        r = start_armed(s, &s->plan, &reply);
+        return r < 0 ? refuse_start(s, &reply, r) : (void)0;
+    }
     fill_order(s);
     map_mount_owners(s);
-    int r = limits_apply(s, &s->plan, &s->limits, &reply);
-    if (r < 0) {
-        reply.error = -r;
-        memcpy(reply.id, s->id, sizeof(reply.id));
-        control_send(s->warden, &reply, -1);
-        map_remove(s->warden->by_id, s->id);
-        s->state = CELL_BLANK; /* goes away as if it had never been anything else */
-        cell_kill(s);
-        return;
-    }
+    r = limits_apply(s, &s->plan, &s->limits, &reply);
+    if (r < 0)
+        return refuse_start(s, &reply, r);
     r = start(s);
     if (r < 0)
         fail_start(s, r, -1, "start the sandbox");
@@ -358,12 +414,15 @@ static void on_ready(int fd, uint32_t events, void *data)
     s->ready = true;
     if (s->state == CELL_WAITING)
         begin(s);
+    else if (armed_wants(s))
+        arm(s);
 }
 
 int cell_create(struct warden *w, const struct plan *p, const struct plan_limits *limits,
                 int *mount_fds, struct plan_reply *reply)
 {
-    struct cell *s = take_blank(w, p->backend ? CELL_OCI : CELL_LOCAL, reply);
+    struct cell *s = armed_take(w, p, limits);
+    s = s ? s : take_blank(w, p->backend ? CELL_OCI : CELL_LOCAL, reply);
     if (!s) {
         for (size_t i = 0; i < PLAN_MOUNTS_MAX; i++)
             fd_close(&mount_fds[i]);
@@ -514,10 +573,7 @@ static void end_running(struct cell *s)
 static void end_blank(struct cell *s)
 {
     struct warden *w = s->warden;
-    if (!list_empty(&s->link)) {
-        list_remove(&s->link);
-        w->n_blanks[s->kind]--;
-    }
+    armed_remove(s);
     if (!s->killed) {
         log_warn("a blank sandbox failed step=%s error=%s", s->failure.step,
                  strerror(s->failure.error));
@@ -564,9 +620,10 @@ void cell_end_all(struct warden *w)
         cell_kill(s);
     list_for_each(s, &w->blanks[CELL_LOCAL], struct cell, link) cell_kill(s);
     list_for_each(s, &w->blanks[CELL_OCI], struct cell, link) cell_kill(s);
+    list_for_each(s, &w->armed, struct cell, link) cell_kill(s);
     int64_t end = clock_mono_ms() + END_MAX_MS;
     while ((map_count(w->by_id) || !list_empty(&w->blanks[CELL_LOCAL]) ||
-            !list_empty(&w->blanks[CELL_OCI])) &&
+            !list_empty(&w->blanks[CELL_OCI]) || !list_empty(&w->armed)) &&
            clock_mono_ms() < end)
         watcher_once(w->watcher, END_TURN_MS);
     list_for_each_safe(s, &w->exited, struct cell, link)

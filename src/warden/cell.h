@@ -10,6 +10,8 @@
 struct cell;
 struct warden;
 
+#define CELL_HOSTNAME "sandbox" /* where a plan does not say */
+
 /* Starts a sandbox from a plan that ceiling_check() accepted; takes mount_fds. 0: the reply follows
  * from here. Otherwise -errno with reply's message and wall set, and nothing is left behind. */
 int cell_create(struct warden *w, const struct plan *p, const struct plan_limits *limits,

@@ -9,6 +9,8 @@
 #include "base/alloc.h"
 #include "warden/state.h"
 
+static const enum wall cgroup_walls[] = {WALL_MEMORY, WALL_CPU, WALL_PROCESSES, WALL_IO};
+
 static int refuse(struct plan_reply *reply, enum wall wall, int error, const char *why)
 {
     reply->wall = (int)wall;
@@ -155,13 +157,22 @@ static void fill_order_limits(struct cell *s, const struct plan_limits *limits)
         o->io_bytes_per_s = 0;
 }
 
+int limits_check(const struct cell *s, const struct plan *p, struct plan_reply *reply)
+{
+    for (size_t i = 0; i < ELEMENTS(cgroup_walls); i++) {
+        enum wall wall = cgroup_walls[i];
+        if (is_limited(&p->limits, wall) && !p->weaker[wall] && !s->mechanism[wall])
+            return refuse(reply, wall, -EOPNOTSUPP, why_not(wall, s->warden, -EOPNOTSUPP));
+    }
+    return 0;
+}
+
 int limits_apply(struct cell *s, const struct plan *p, const struct plan_limits *limits,
                  struct plan_reply *reply)
 {
-    static const enum wall walls[] = {WALL_MEMORY, WALL_CPU, WALL_PROCESSES, WALL_IO};
     const struct warden *w = s->warden;
-    for (size_t i = 0; i < ELEMENTS(walls); i++) {
-        int r = apply_wall(s, p, limits, walls[i], reply);
+    for (size_t i = 0; i < ELEMENTS(cgroup_walls); i++) {
+        int r = apply_wall(s, p, limits, cgroup_walls[i], reply);
         if (r < 0)
             return r;
     }

@@ -24,7 +24,7 @@ struct map;
 #define WARDEN_ALLOWED_MAX 64 /* host directories in mounts_allow */
 
 enum cell_state {
-    CELL_BLANK,      /* never used; waits for an order; in warden.blanks */
+    CELL_BLANK,      /* never used; waits for its plan; in warden.blanks or warden.armed */
     CELL_WAITING,    /* has a plan, but is not quite a blank yet; in warden.by_id */
     CELL_FORMATTING, /* its disk image is being made; in warden.by_id */
     CELL_STARTING,   /* has its order; the create's reply is owed; in warden.by_id */
@@ -55,6 +55,8 @@ struct cell {
     struct watch *child_watch, *failure_watch, *channel_watch, *timer;
     enum cell_kind kind;
     bool ready;       /* the child has become a blank */
+    bool armed;       /* and had its order before there was a plan (armed.h) */
+    bool runs;        /* the runner was executed */
     struct plan plan; /* from CELL_WAITING on */
     struct plan_limits limits;
     struct child_failure failure; /* error != 0: reported by the child */
@@ -96,8 +98,11 @@ struct warden {
     bool was_root;
     bool has_toolnet;
     struct map *by_id;
-    struct list blanks[_CELL_KIND_MAX], exited;
-    unsigned n_blanks[_CELL_KIND_MAX], n_exited;
+    struct list blanks[_CELL_KIND_MAX], armed, exited;
+    unsigned n_blanks[_CELL_KIND_MAX], n_armed, n_exited;
+    bool arms;         /* blanks are armed: with what `usual` asks for */
+    struct plan usual; /* the operator's defaults */
+    struct plan_limits usual_limits;
     bool oci_used; /* since then, launchers are kept ready */
     uint64_t next_serial;
     struct watch *refill_timer;

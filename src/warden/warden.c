@@ -19,6 +19,7 @@
 #include "base/landlock.h"
 #include "base/log.h"
 #include "base/map.h"
+#include "warden/armed.h"
 #include "warden/control.h"
 #include "warden/landlock.h"
 #include "warden/limits.h"
@@ -201,6 +202,7 @@ static struct warden *warden_alloc(const struct warden_options *o)
     list_init(&w->outgoing);
     for (int i = 0; i < _CELL_KIND_MAX; i++)
         list_init(&w->blanks[i]);
+    list_init(&w->armed);
     list_init(&w->exited);
     w->by_id = map_new();
     w->was_root = geteuid() == 0;
@@ -260,6 +262,7 @@ static int prepare(struct warden *w, struct error *err)
     signal(SIGPIPE, SIG_IGN);
     raise_open_files();
     fill_child_template(w);
+    armed_init(w);
     cell_fill_blanks(w);
     return 0;
 }

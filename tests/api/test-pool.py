@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Warm pools: sandboxes made ahead, each given to one caller."""
 import os
+import re
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
@@ -88,7 +89,7 @@ def _():
 
 @test("a pooled sandbox that dies is replaced; stopping leaves nothing")
 def _():
-    d = Daemon("--warm-pool-size", "2").start()
+    d = Daemon("--warm-pool-size", "2", "--blanks", "0").start()
     try:
         wait_ready(d, 2)
         warden = d.process.pid
@@ -104,6 +105,73 @@ def _():
             check(not os.path.exists(f"/proc/{r}"), r)
     finally:
         d.__exit__()
+
+
+FACTS = """hostname; pwd; ulimit -n; ulimit -u; ls -A / /workspace /tmp; df -k /workspace /tmp | tail -2; df -i /tmp | tail -1
+cat /proc/1/cmdline | tr '\\0' ' '; cat /proc/1/limits; grep -E 'Seccomp|NoNewPrivs|Cap|Uid|Gid' /proc/self/status /proc/1/status
+cut -d' ' -f5- /proc/self/mountinfo | sed 's/mas[^ ]*//; s/[ug]id=2[0-9]*//g' | sort; cat /proc/sys/user/max_user_namespaces; id"""
+SPECS = ({}, {"limits": {"memory_mb": 512}}, {"limits": {"memory_mb": 100}}, {"limits": {"cpu_cores": 0.5}},
+         {"limits": {"max_processes": 20}}, {"limits": {"disk_mb": 10}}, {"workdir": "/tmp"})
+
+
+@test("whether it was armed ahead shows in nothing: not in the report, and not inside")
+def _():
+    with Daemon("--blanks", "8") as ahead, Daemon("--blanks", "0") as none:
+        for spec in SPECS:
+            time.sleep(0.1)  # for blanks to be armed again
+            a, b = ahead.sandbox(**spec), none.sandbox(**spec)
+            equal(a.created["effective"], b.created["effective"], spec)
+            inside = [re.sub("loop[0-9]+", "loop", sb.sh(FACTS)["stdout"]) for sb in (a, b)]
+            equal(*inside, spec)
+        equal(a.sh("hostname")["stdout"], "sandbox\n", "control: the facts are facts")
+
+
+@test("no two of them share a namespace")
+def _():
+    with Daemon("--blanks", "4") as d:
+        seen = set()
+        kinds = ("user", "pid", "mnt", "net", "ipc", "uts", "cgroup")
+        for i in range(12):
+            names = d.sandbox().sh("readlink " + " ".join(f"/proc/self/ns/{k}" for k in kinds))["stdout"].split()
+            equal(len(names), len(kinds))
+            check(not seen & set(names), f"sandbox {i}: {names}")
+            seen |= set(names)
+
+
+def count(d):
+    return d.get("/v1/status").json["counts"]["sandboxes"]
+
+
+@test("sandboxes of one-shot runs are gone soon after a burst, also when it does not end")
+def _():
+    with Daemon() as d:
+        for _ in range(50):
+            d.run("true")
+        check(count(d) <= 40, "a burst keeps few")
+        wait_for(lambda: count(d) == 0, "all are deleted", 2)
+        end = time.time() + 1.5
+        while time.time() < end:  # never quiet for long, never many
+            d.run("true")
+            time.sleep(0.004)
+        check(count(d) <= 40, count(d))
+
+
+@test("a one-shot that leaves somebody behind ends with its answer")
+def _():
+    with Daemon() as d:
+        for _ in range(3):
+            d.run("true")
+        d.run("sh", "-c", "(setsid sleep 2718281 &) >/dev/null 2>&1 </dev/null")
+        wait_for(lambda: not subprocess.run(["pgrep", "-f", "sleep 2718281"], stdout=subprocess.PIPE).stdout,
+                 "what it left is killed", 1)
+
+
+@test("where room is scarce nothing waits to be deleted")
+def _():
+    with Daemon("--max-sandboxes", "2") as d:
+        for _ in range(10):
+            d.run("true")
+            wait_for(lambda: count(d) == 0, "its room is free", 0.2)
 
 
 main()

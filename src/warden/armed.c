@@ -1,0 +1,64 @@
+/* See armed.h. */
+#include "warden/armed.h"
+
+#include <string.h>
+
+#include "warden/ceiling.h"
+#include "warden/cell.h"
+
+#define PLAIN_PART 4 /* one in so many blanks is left plain, for other plans */
+
+void armed_init(struct warden *w)
+{
+    static const struct plan_limits none;
+    struct plan_reply reply = {.wall = -1};
+    w->usual = (struct plan){.op = PLAN_CREATE, .limits = w->options.usual};
+    memset(w->usual.weaker, 1, sizeof(w->usual.weaker));
+    w->arms = memcmp(&w->options.usual, &none, sizeof(none)) != 0 &&
+              ceiling_check(w, &w->usual, &w->usual_limits, &reply) == 0;
+}
+
+bool armed_wants(const struct cell *s)
+{
+    const struct warden *w = s->warden;
+    unsigned plain = w->options.blanks / PLAIN_PART;
+    return w->arms && s->kind == CELL_LOCAL && w->n_armed + plain < w->options.blanks;
+}
+
+void armed_remove(struct cell *s)
+{
+    struct warden *w = s->warden;
+    if (list_empty(&s->link))
+        return;
+    list_remove(&s->link);
+    if (s->armed)
+        w->n_armed--;
+    else
+        w->n_blanks[s->kind]--;
+}
+
+void armed_add(struct cell *s)
+{
+    struct warden *w = s->warden;
+    armed_remove(s);
+    list_append(&w->armed, &s->link);
+    w->n_armed++;
+    s->armed = true;
+}
+
+/* Whether the plan would have made exactly what an armed blank is. */
+static bool is_usual(const struct warden *w, const struct plan *p, const struct plan_limits *limits)
+{
+    return w->arms && !p->flags && !p->n_mounts && !p->backend && !p->image[0] && !p->workdir[0] &&
+           (!p->hostname[0] || strcmp(p->hostname, CELL_HOSTNAME) == 0) &&
+           memcmp(limits, &w->usual_limits, sizeof(*limits)) == 0;
+}
+
+struct cell *armed_take(struct warden *w, const struct plan *p, const struct plan_limits *limits)
+{
+    if (list_empty(&w->armed) || !is_usual(w, p, limits))
+        return NULL;
+    struct cell *s = container_of(w->armed.next, struct cell, link);
+    armed_remove(s);
+    return s;
+}
