@@ -161,8 +161,7 @@ struct cell *blank_new(struct warden *w, enum cell_kind kind, watch_child_fn on_
     list_init(&s->link);
     if (kind != CELL_PLAIN)
         cgroup_init(&s->cgroup, &w->cgroups, s->serial, kind == CELL_OCI);
-    for (size_t i = 0; i < PLAN_MOUNTS_MAX; i++)
-        s->mount_fds[i] = -1;
+    child_trees_init(&s->trees);
     int r = build(s, on_exit, &step);
     if (r >= 0)
         return s;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/fd.h"
+#include "warden/image.h"
 #include "warden/mount.h"
 #include "warden/state.h"
 
@@ -81,8 +82,8 @@ int ceiling_check(const struct warden *w, const struct plan *p, struct plan_limi
             return r;
         }
     }
-    if (p->image[0]) {
-        snprintf(reply->message, sizeof(reply->message), "this warden has no images");
+    if (p->image[0] && p->flags & PLAN_TOOL_NET) { /* it is linked with the host's libraries */
+        snprintf(reply->message, sizeof(reply->message), "mas-tool-net does not run in an image");
         reply->wall = WALL_FILESYSTEM;
         return -EOPNOTSUPP;
     }
@@ -119,24 +120,49 @@ int ceiling_check_plain(const struct warden *w, const struct plan *p, struct pla
     return -EPERM;
 }
 
-int ceiling_open_mounts(const struct warden *w, const struct plan *p, int ret_fds[PLAN_MOUNTS_MAX],
-                        struct plan_reply *reply)
+static int open_mounts(const struct warden *w, const struct plan *p, struct child_trees *ret,
+                       struct plan_reply *reply)
 {
-    for (unsigned i = 0; i < PLAN_MOUNTS_MAX; i++)
-        ret_fds[i] = -1;
     for (uint32_t i = 0; i < p->n_mounts; i++) {
         const struct plan_mount *m = &p->mounts[i];
-        int fd = mount_open_host(w->host_ns_fd, w->own_ns_fd, w->allowed_fds[m->allow_index], m);
-        if (fd >= 0) {
-            ret_fds[i] = fd;
-            continue;
+        int fd = mount_open_host(w->host_ns_fd, w->own_ns_fd, w->allowed_fds[m->allow_index],
+                                 m->subpath, m->read_only);
+        if (fd < 0) {
+            snprintf(reply->message, sizeof(reply->message), "mount %u: open '%.100s': %s", i,
+                     m->subpath, strerror(-fd));
+            return fd;
         }
-        snprintf(reply->message, sizeof(reply->message), "mount %u: open '%.100s': %s", i,
-                 m->subpath, strerror(-fd));
-        reply->wall = WALL_FILESYSTEM;
-        for (uint32_t k = 0; k < i; k++)
-            fd_close(&ret_fds[k]);
-        return fd;
+        ret->mounts[i] = fd;
     }
     return 0;
+}
+
+static int open_image(const struct warden *w, const struct plan *p, struct child_trees *ret,
+                      struct plan_reply *reply)
+{
+    if (!p->image[0])
+        return 0;
+    ret->image = image_open(w->host_ns_fd, w->own_ns_fd, w->store_fd, p->image);
+    if (ret->image >= 0)
+        return 0;
+    if (ret->image == -ENOENT)
+        snprintf(reply->message, sizeof(reply->message), "image sha256:%s is not in the store",
+                 p->image);
+    else
+        snprintf(reply->message, sizeof(reply->message), "open image sha256:%s: %s", p->image,
+                 strerror(-ret->image));
+    return ret->image;
+}
+
+int ceiling_open_trees(const struct warden *w, const struct plan *p, struct child_trees *ret,
+                       struct plan_reply *reply)
+{
+    child_trees_init(ret);
+    int r = open_mounts(w, p, ret, reply);
+    r = r < 0 ? r : open_image(w, p, ret, reply);
+    if (r < 0) {
+        reply->wall = WALL_FILESYSTEM;
+        child_trees_close(ret);
+    }
+    return r;
 }

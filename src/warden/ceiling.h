@@ -4,6 +4,7 @@
 
 #include "proto/plan.h"
 
+struct child_trees;
 struct warden;
 
 /* Checks limits and mounts against the ceiling. Limits that the plan leaves open become the
@@ -12,6 +13,6 @@ int ceiling_check(const struct warden *w, const struct plan *p, struct plan_limi
                   struct plan_reply *reply);
 /* May there be a runner without walls? Only where the operator enabled it. */
 int ceiling_check_plain(const struct warden *w, const struct plan *p, struct plan_reply *reply);
-/* Opens the plan's host directories as detached mounts. */
-int ceiling_open_mounts(const struct warden *w, const struct plan *p, int ret_fds[PLAN_MOUNTS_MAX],
-                        struct plan_reply *reply);
+/* Opens the plan's host directories and its image as detached mounts. */
+int ceiling_open_trees(const struct warden *w, const struct plan *p, struct child_trees *ret,
+                       struct plan_reply *reply);

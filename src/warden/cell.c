@@ -25,6 +25,7 @@
 #include "warden/armed.h"
 #include "warden/blank.h"
 #include "warden/control.h"
+#include "warden/image.h"
 #include "warden/limits.h"
 #include "warden/mount.h"
 #include "warden/state.h"
@@ -56,8 +57,7 @@ static void release(struct cell *s)
     fd_close(&s->failure_fd);
     fd_close(&s->stream_fd);
     fd_close(&s->channel_fd);
-    for (size_t i = 0; i < PLAN_MOUNTS_MAX; i++)
-        fd_close(&s->mount_fds[i]);
+    child_trees_close(&s->trees);
     id_block_release(&w->ids, s->id_block);
     janitor_remove(&w->janitor, &s->cgroup);
 }
@@ -249,17 +249,23 @@ static void on_create_timeout(void *data)
     cell_kill(s);
 }
 
-static int send_order(struct cell *s, int disk_fd)
+static int send_order(struct cell *s)
 {
     struct warden *w = s->warden;
+    const struct child_trees *t = &s->trees;
+    int more[2];
+    size_t n_more = 0;
+    if (t->disk >= 0)
+        more[n_more++] = t->disk;
+    if (t->image >= 0)
+        more[n_more++] = t->image;
     ssize_t n =
-        fd_send_msg(s->channel_fd, &s->order, sizeof(s->order), s->mount_fds, s->order.n_mounts);
-    if (n >= 0 && disk_fd >= 0)
-        n = fd_send_msg(s->channel_fd, "d", 1, &disk_fd, 1);
+        fd_send_msg(s->channel_fd, &s->order, sizeof(s->order), t->mounts, s->order.n_mounts);
+    if (n >= 0 && n_more)
+        n = fd_send_msg(s->channel_fd, "t", 1, more, n_more);
     if (n < 0)
         return (int)n;
-    for (size_t i = 0; i < PLAN_MOUNTS_MAX; i++)
-        fd_close(&s->mount_fds[i]);
+    child_trees_close(&s->trees);
     s->failure_watch = watcher_add_fd(w->watcher, s->failure_fd, EPOLLIN, on_failure_pipe, s);
     return s->failure_watch ? 0 : -errno;
 }
@@ -279,16 +285,16 @@ static void on_disk(int mount_fd, const char *step, void *data)
     s->disk_job = NULL;
     if (mount_fd < 0)
         return fail_start(s, mount_fd, WALL_DISK, step);
+    s->trees.disk = mount_fd;
     int r = s->mechanism[WALL_IO] == MECHANISM_NONE
                 ? 0
                 : cgroup_limit_disk(&s->cgroup, mount_fd, s->limits.io_bytes_per_s);
     if (r < 0)
         fail_start(s, r, WALL_IO, "limit the disk image");
-    else if ((r = send_order(s, mount_fd)) < 0)
+    else if ((r = send_order(s)) < 0)
         fail_start(s, r, -1, "send the order");
     else
         s->state = CELL_STARTING;
-    fd_close(&mount_fd);
 }
 
 /* With an image to make, the order waits for it. */
@@ -297,7 +303,7 @@ static int start(struct cell *s)
     struct warden *w = s->warden;
     if (!s->order.disk_from_fd) {
         s->state = CELL_STARTING;
-        return send_order(s, -1);
+        return send_order(s);
     }
     struct disk_request request = {
         .bytes = s->order.disk_bytes,
@@ -320,6 +326,7 @@ static void fill_order(struct cell *s)
     uint32_t files = s->limits.open_files;
     o->flags = p->flags;
     o->n_mounts = p->n_mounts;
+    o->image_from_fd = s->trees.image >= 0;
     o->backend = p->backend;
     o->platform = s->warden->oci_platform;
     o->open_files = files ? files : s->warden->options.open_files_default;
@@ -336,10 +343,21 @@ static void map_mount_owners(struct cell *s)
     uint32_t inside = s->order.flags & PLAN_TOOL_NOBODY ? SANDBOX_NOBODY_ID : SANDBOX_TOOL_ID;
     uint32_t tool_id = id_block_host_id(&w->ids, s->id_block, inside);
     for (uint32_t i = 0; w->was_root && i < s->order.n_mounts; i++) {
-        int r = mount_map_owner(s->mount_fds[i], w->proc_fd, tool_id);
+        int r = mount_map_owner(s->trees.mounts[i], w->proc_fd, tool_id);
         if (r < 0)
             log_debug("mount is not mapped id=%s error=%s", s->id, strerror(-r));
     }
+}
+
+/* Where they cannot be, all of the image is nobody's, and what others may do decides. */
+static void map_image_owners(struct cell *s)
+{
+    const struct warden *w = s->warden;
+    if (!w->was_root || s->trees.image < 0)
+        return;
+    int r = image_map_owners(s->trees.image, w->proc_fd, &w->ids, s->id_block);
+    if (r < 0)
+        log_warn("image is not mapped id=%s error=%s", s->id, strerror(-r));
 }
 
 /* Has all but a caller. What cannot be armed is of no use to other plans either, because its limits
@@ -351,7 +369,7 @@ static void arm(struct cell *s)
     s->plan = w->usual;
     fill_order(s);
     int r = limits_apply(s, &w->usual, &w->usual_limits, &reply);
-    bool done = r >= 0 && s->mechanism[WALL_DISK] == MECHANISM_TMPFS && send_order(s, -1) >= 0;
+    bool done = r >= 0 && s->mechanism[WALL_DISK] == MECHANISM_TMPFS && send_order(s) >= 0;
     if (done)
         return armed_add(s);
     log_info("blanks are not armed here: %s", r < 0 ? reply.message : "their disk is an image");
@@ -394,6 +412,7 @@ static void begin(struct cell *s)
     }
     fill_order(s);
     map_mount_owners(s);
+    map_image_owners(s);
     r = limits_apply(s, &s->plan, &s->limits, &reply);
     if (r < 0)
         return refuse_start(s, &reply, r);
@@ -419,16 +438,15 @@ static void on_ready(int fd, uint32_t events, void *data)
 }
 
 int cell_create(struct warden *w, const struct plan *p, const struct plan_limits *limits,
-                int *mount_fds, struct plan_reply *reply)
+                struct child_trees *trees, struct plan_reply *reply)
 {
     struct cell *s = armed_take(w, p, limits);
     s = s ? s : take_blank(w, p->backend ? CELL_OCI : CELL_LOCAL, reply);
     if (!s) {
-        for (size_t i = 0; i < PLAN_MOUNTS_MAX; i++)
-            fd_close(&mount_fds[i]);
+        child_trees_close(trees);
         return reply->error ? -reply->error : -EIO;
     }
-    memcpy(s->mount_fds, mount_fds, sizeof(s->mount_fds));
+    s->trees = *trees;
     snprintf(s->id, sizeof(s->id), "%s", p->id);
     s->plan = *p;
     s->limits = *limits;

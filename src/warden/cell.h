@@ -8,14 +8,15 @@
 #include "proto/plan.h"
 
 struct cell;
+struct child_trees;
 struct warden;
 
 #define CELL_HOSTNAME "sandbox" /* where a plan does not say */
 
-/* Starts a sandbox from a plan that ceiling_check() accepted; takes mount_fds. 0: the reply follows
+/* Starts a sandbox from a plan that ceiling_check() accepted; takes trees. 0: the reply follows
  * from here. Otherwise -errno with reply's message and wall set, and nothing is left behind. */
 int cell_create(struct warden *w, const struct plan *p, const struct plan_limits *limits,
-                int *mount_fds, struct plan_reply *reply);
+                struct child_trees *trees, struct plan_reply *reply);
 /* The process runtime's: a runner without walls. */
 int cell_create_plain(struct warden *w, const struct plan *p, struct plan_reply *reply);
 struct cell *cell_find(const struct warden *w, const char *id);

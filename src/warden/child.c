@@ -24,6 +24,7 @@
 #include "base/fd.h"
 #include "base/landlock.h"
 #include "warden/cgroup.h"
+#include "warden/image.h"
 #include "warden/landlock.h"
 #include "warden/mount.h"
 #include "warden/root.h"
@@ -237,22 +238,43 @@ static void become_blank(const struct child_template *t)
     child_must(bound_caps(t->shared_uid), "bound capabilities", WALL_USERS);
 }
 
-void child_receive_order(struct child_order *o, int *mount_fds, int *ret_disk_fd)
+void child_trees_init(struct child_trees *t)
+{
+    for (size_t i = 0; i < PLAN_MOUNTS_MAX; i++)
+        t->mounts[i] = -1;
+    t->disk = t->image = -1;
+}
+
+void child_trees_close(struct child_trees *t)
+{
+    for (size_t i = 0; i < PLAN_MOUNTS_MAX; i++)
+        fd_close(&t->mounts[i]);
+    fd_close(&t->disk);
+    fd_close(&t->image);
+}
+
+_Static_assert(PLAN_MOUNTS_MAX == FD_PASS_MAX, "an order's mounts are one message's descriptors");
+
+void child_receive_order(struct child_order *o, struct child_trees *ret)
 {
     int fds[FD_PASS_MAX];
     char byte;
-    ssize_t n = fd_recv_msg(CHILD_CHANNEL_FD, o, sizeof(*o), mount_fds);
+    child_trees_init(ret);
+    ssize_t n = fd_recv_msg(CHILD_CHANNEL_FD, o, sizeof(*o), ret->mounts);
     if (n == 0)
         _exit(0); /* the warden is gone, or does not need this blank */
     if (n != sizeof(*o))
         fail("receive the order", n < 0 ? (int)n : EPROTO, -1);
-    *ret_disk_fd = -1;
-    if (!o->disk_from_fd)
+    if (!o->disk_from_fd && !o->image_from_fd)
         return;
     n = fd_recv_msg(CHILD_CHANNEL_FD, &byte, 1, fds);
-    if (n != 1 || fds[0] < 0)
-        fail("receive the disk", n < 0 ? (int)n : EPROTO, WALL_DISK);
-    *ret_disk_fd = fds[0];
+    size_t k = 0;
+    if (n == 1 && o->disk_from_fd)
+        ret->disk = fds[k++];
+    if (n == 1 && o->image_from_fd)
+        ret->image = fds[k++];
+    if (k == 0 || fds[k - 1] < 0)
+        fail("receive the disk or the image", n < 0 ? (int)n : EPROTO, WALL_FILESYSTEM);
 }
 
 static int open_landlock(const struct child_template *t)
@@ -277,27 +299,55 @@ static void set_disk(const struct child_order *o, int disk_fd)
         child_must(mount_disk_give(SANDBOX_NOBODY_ID), "give the disk", WALL_DISK);
 }
 
+/* An image is the root as a whole; without one, a root of its own is made only for mounts that the
+ * template has no place for. True when there is another root now. */
+static bool change_root(const struct child_template *t, const struct child_order *o, int image_fd,
+                        const char *const *targets, uid_t owner)
+{
+    if (image_fd >= 0) {
+        struct image_upper upper = {
+            .root_id = t->shared_uid ? SANDBOX_TOOL_ID : SANDBOX_RUNNER_ID,
+            .tool_id = owner,
+            .targets = targets,
+            .n_targets = o->n_mounts,
+        };
+        int r = image_root_enter(image_fd, &upper);
+        child_must(r, upper.step, WALL_FILESYSTEM);
+        return true;
+    }
+    if (!mount_targets_need_root(targets, o->n_mounts))
+        return false;
+    child_must(mount_own_root(), "make a root of its own", WALL_FILESYSTEM);
+    return true;
+}
+
+static void open_landlock_again(const struct child_template *t, bool image, int *landlock_fd)
+{
+    fd_close(landlock_fd);
+    *landlock_fd = open_landlock(t);
+    if (image && *landlock_fd >= 0)
+        child_must(image_root_allow_writing(*landlock_fd, t->landlock_abi), "landlock",
+                   WALL_LANDLOCK);
+}
+
 /* Disk and mounts as ordered. The prepared Landlock rules are about what the paths named before. */
 static void build_filesystem(const struct child_template *t, const struct child_order *o,
-                             int *mount_fds, int disk_fd, int *landlock_fd)
+                             const struct child_trees *trees, int *landlock_fd)
 {
     const char *targets[PLAN_MOUNTS_MAX];
     uid_t owner = o->flags & PLAN_TOOL_NOBODY ? SANDBOX_NOBODY_ID : SANDBOX_TOOL_ID;
+    bool image = trees->image >= 0;
     for (uint32_t i = 0; i < o->n_mounts; i++)
         targets[i] = o->mounts[i].target;
-    set_disk(o, disk_fd);
-    bool own_root = mount_targets_need_root(targets, o->n_mounts);
-    if (own_root)
-        child_must(mount_own_root(), "make a root of its own", WALL_FILESYSTEM);
+    set_disk(o, trees->disk);
+    bool own_root = change_root(t, o, trees->image, targets, owner);
     for (uint32_t i = 0; i < o->n_mounts; i++)
-        child_must(mount_attach(mount_fds[i], targets[i], owner), "attach a mount",
+        child_must(mount_attach(trees->mounts[i], targets[i], owner), "attach a mount",
                    WALL_FILESYSTEM);
-    if (own_root)
+    if (own_root && !image) /* an image's root is the sandbox's own to write */
         child_must(mount_seal_root(), "seal the root", WALL_FILESYSTEM);
-    if (disk_fd >= 0 || own_root) {
-        fd_close(landlock_fd);
-        *landlock_fd = open_landlock(t);
-    }
+    if (trees->disk >= 0 || own_root)
+        open_landlock_again(t, image, landlock_fd);
     for (uint32_t i = 0; i < o->n_mounts && *landlock_fd >= 0; i++)
         child_must(landlock_allow_writing(*landlock_fd, t->landlock_abi, targets[i]), "landlock",
                    WALL_LANDLOCK);
@@ -349,7 +399,7 @@ void child_main(const struct child_template *t, const struct cgroup *cg, int str
                 int channel_fd, int failure_fd)
 {
     struct child_order order;
-    int mount_fds[FD_PASS_MAX], disk_fd;
+    struct child_trees trees;
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     int joined = cgroup_join(cg);
     int kept = child_keep_descriptors(stream_fd, channel_fd, failure_fd, NULL);
@@ -359,9 +409,9 @@ void child_main(const struct child_template *t, const struct cgroup *cg, int str
     become_blank(t);
     int landlock_fd = open_landlock(t);
     child_must((int)fd_send_msg(CHILD_CHANNEL_FD, "r", 1, NULL, 0), "report", -1);
-    child_receive_order(&order, mount_fds, &disk_fd);
+    child_receive_order(&order, &trees);
     child_must(negative_errno(sethostname(order.hostname, strlen(order.hostname))), "hostname", -1);
-    build_filesystem(t, &order, mount_fds, disk_fd, &landlock_fd);
+    build_filesystem(t, &order, &trees, &landlock_fd);
     child_must(negative_errno(chdir("/")), "chdir", WALL_FILESYSTEM);
     confine(t, &order, landlock_fd);
     exec_runner(t, &order);

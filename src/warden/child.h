@@ -6,9 +6,9 @@
  *
  * The warden and the child share a SOCK_SEQPACKET channel (descriptor 4 of the child, kept by the
  * runner for fresh connections): first one byte once the id maps are written, one byte
- * back when the child is a blank, then struct child_order with the mounts' descriptors, then, if
- * disk_from_fd, one byte with the disk's. Failures come back as struct child_failure on a
- * close-on-exec pipe; its end without a record means that the runner runs. */
+ * back when the child is a blank, then struct child_order with the mounts' descriptors, then one
+ * byte with the disk's and the image's, if there are any. Failures come back as struct
+ * child_failure on a close-on-exec pipe; its end without a record means that the runner runs. */
 #pragma once
 
 #include <stdbool.h>
@@ -36,10 +36,18 @@ struct child_mount {
     char target[PLAN_PATH_SIZE];
 };
 
+/* Detached mounts that come with an order; -1 where there is none. */
+struct child_trees {
+    int mounts[PLAN_MOUNTS_MAX];
+    int disk, image;
+};
+void child_trees_init(struct child_trees *t);
+void child_trees_close(struct child_trees *t);
+
 struct child_order {
     uint32_t flags; /* enum plan_flags */
     uint32_t n_mounts;
-    uint32_t disk_from_fd;
+    uint32_t disk_from_fd, image_from_fd; /* they come with a second message */
     uint32_t open_files;
     uint32_t process_rlimit; /* 0: a cgroup limits processes */
     uint32_t backend;        /* enum oci_backend: who builds the rest */
@@ -70,7 +78,7 @@ size_t child_runner_args(const struct child_order *o, bool shared_uid, const cha
 extern const char *const child_runner_env[], *const child_runner_caps[]; /* NULL-terminated */
 void child_report_running(void); /* where no exec closes the pipe */
 void child_wait_for_byte(const char *step);
-void child_receive_order(struct child_order *o, int *mount_fds, int *ret_disk_fd);
+void child_receive_order(struct child_order *o, struct child_trees *ret);
 int child_raise_loopback(void);
 int child_lower_user_limits(const struct child_template *t);
 

@@ -132,7 +132,7 @@ static void reply_error(struct warden *w, struct plan_reply *reply, int error)
 static void do_create(struct warden *w, const struct plan *p, struct plan_reply *reply)
 {
     struct plan_limits limits;
-    int mount_fds[PLAN_MOUNTS_MAX];
+    struct child_trees trees;
     int r = 0;
     if (cell_find(w, p->id)) {
         snprintf(reply->message, sizeof(reply->message), "a sandbox of this id exists");
@@ -147,8 +147,8 @@ static void do_create(struct warden *w, const struct plan *p, struct plan_reply 
         r = r < 0 ? r : cell_create_plain(w, p, reply);
     } else {
         r = r < 0 ? r : ceiling_check(w, p, &limits, reply);
-        r = r < 0 ? r : ceiling_open_mounts(w, p, mount_fds, reply);
-        r = r < 0 ? r : cell_create(w, p, &limits, mount_fds, reply);
+        r = r < 0 ? r : ceiling_open_trees(w, p, &trees, reply);
+        r = r < 0 ? r : cell_create(w, p, &limits, &trees, reply);
     }
     if (r < 0)
         reply_error(w, reply, r);

@@ -50,7 +50,9 @@ static int limit_mounts(struct cell *s, const struct plan_limits *limits)
 {
     int r = 0;
     for (uint32_t i = 0; r == 0 && i < s->order.n_mounts; i++)
-        r = cgroup_limit_disk(&s->cgroup, s->mount_fds[i], limits->io_bytes_per_s);
+        r = cgroup_limit_disk(&s->cgroup, s->trees.mounts[i], limits->io_bytes_per_s);
+    if (r == 0 && s->trees.image >= 0)
+        r = cgroup_limit_disk(&s->cgroup, s->trees.image, limits->io_bytes_per_s);
     return r;
 }
 

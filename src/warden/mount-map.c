@@ -1,5 +1,6 @@
-/* Owners of mounted host directories; see mount_map_owner() in mount.h. The kernel takes a mapping
- * in the form of a user namespace, so one is made for the purpose, with one id in it. */
+/* Owners of mounted host directories and images; see mount_map_owner() in mount.h. The kernel takes
+ * a mapping in the form of a user namespace, so one is made for the purpose, with those ids in it.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/sched.h>
@@ -15,19 +16,32 @@
 #include "base/fd.h"
 #include "warden/mount.h"
 
-static int write_map(int proc_fd, pid_t pid, const char *file, uint32_t on_disk, uint32_t shown)
+#define OWNERS_MAX 3 /* a sandbox has no more ids */
+
+struct map {
+    const struct mount_owner *uids, *gids;
+    size_t n;
+};
+
+static int write_map(int proc_fd, pid_t pid, const char *file, const struct mount_owner *o,
+                     size_t n)
 {
-    char path[48], map[48];
+    char path[48], text[OWNERS_MAX * 32];
+    size_t len = 0;
+    if (n > OWNERS_MAX)
+        return -E2BIG;
+    for (size_t i = 0; i < n; i++)
+        len +=
+            (size_t)snprintf(text + len, sizeof(text) - len, "%u %u 1\n", o[i].on_disk, o[i].shown);
     snprintf(path, sizeof(path), "%d/%s", (int)pid, file);
-    snprintf(map, sizeof(map), "%u %u 1\n", on_disk, shown);
-    return fd_write_file_at(proc_fd, path, map);
+    return fd_write_file_at(proc_fd, path, text);
 }
 
-static int open_map(int proc_fd, pid_t pid, const struct stat *st, uint32_t tool_id)
+static int open_map(int proc_fd, pid_t pid, const struct map *m)
 {
     char path[48];
-    int r = write_map(proc_fd, pid, "uid_map", st->st_uid, tool_id);
-    r = r < 0 ? r : write_map(proc_fd, pid, "gid_map", st->st_gid, tool_id);
+    int r = write_map(proc_fd, pid, "uid_map", m->uids, m->n);
+    r = r < 0 ? r : write_map(proc_fd, pid, "gid_map", m->gids, m->n);
     if (r < 0)
         return r;
     snprintf(path, sizeof(path), "%d/ns/user", (int)pid);
@@ -36,7 +50,7 @@ static int open_map(int proc_fd, pid_t pid, const struct stat *st, uint32_t tool
 }
 
 /* A namespace outlives the process that was cloned to make it as long as it is open. */
-static int make_map(int proc_fd, const struct stat *st, uint32_t tool_id)
+static int make_map(int proc_fd, const struct map *m)
 {
     struct clone_args args = {.flags = CLONE_NEWUSER, .exit_signal = SIGCHLD};
     pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
@@ -45,10 +59,24 @@ static int make_map(int proc_fd, const struct stat *st, uint32_t tool_id)
     if (pid == 0)
         for (;;)
             pause();
-    int fd = open_map(proc_fd, pid, st, tool_id);
+    int fd = open_map(proc_fd, pid, m);
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
     return fd;
+}
+
+static int apply_map(int tree_fd, int proc_fd, const struct map *m)
+{
+    _cleanup_close_ int map = make_map(proc_fd, m);
+    if (map < 0)
+        return map;
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP, .userns_fd = (uint64_t)map};
+    return mount_setattr(tree_fd, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0 ? -errno : 0;
+}
+
+int mount_map_owners(int tree_fd, int proc_fd, const struct mount_owner *owners, size_t n)
+{
+    return apply_map(tree_fd, proc_fd, &(struct map){owners, owners, n});
 }
 
 int mount_map_owner(int tree_fd, int proc_fd, uint32_t tool_id)
@@ -58,9 +86,6 @@ int mount_map_owner(int tree_fd, int proc_fd, uint32_t tool_id)
         return -errno;
     if (st.st_uid == 0 || st.st_gid == 0)
         return -EPERM;
-    _cleanup_close_ int map = make_map(proc_fd, &st, tool_id);
-    if (map < 0)
-        return map;
-    struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP, .userns_fd = (uint64_t)map};
-    return mount_setattr(tree_fd, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0 ? -errno : 0;
+    const struct mount_owner uid = {st.st_uid, tool_id}, gid = {st.st_gid, tool_id};
+    return apply_map(tree_fd, proc_fd, &(struct map){&uid, &gid, 1});
 }

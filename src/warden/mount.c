@@ -42,12 +42,12 @@ static int clone_tree(int fd, bool read_only)
     return fd_steal(&tree);
 }
 
-int mount_open_host(int host_ns_fd, int own_ns_fd, int allowed_fd, const struct plan_mount *m)
+int mount_open_host(int host_ns_fd, int own_ns_fd, int dirfd, const char *subpath, bool read_only)
 {
     if (setns(host_ns_fd, CLONE_NEWNS) < 0)
         return -errno;
-    _cleanup_close_ int dir = open_beneath(allowed_fd, m->subpath);
-    int tree = dir < 0 ? dir : clone_tree(dir, m->read_only);
+    _cleanup_close_ int dir = open_beneath(dirfd, subpath);
+    int tree = dir < 0 ? dir : clone_tree(dir, read_only);
     if (setns(own_ns_fd, CLONE_NEWNS) < 0) {
         /* Serving on from the host's view would give sandboxes the host's root. */
         log_error("cannot return to the template's mount namespace error=%s", strerror(errno));

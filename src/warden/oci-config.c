@@ -90,9 +90,15 @@ static void add_system_mounts(json_t *list, const struct oci_config *c)
 {
     const struct oci_flavour *f = oci_flavour(c->backend);
     add_mount(list, "/proc", "proc", "proc", "nosuid,nodev,noexec");
+    if (c->order->image_from_fd) { /* which has none of ours, or others in their place */
+        _cleanup_free_ char *mas = xasprintf("%s/.mas", c->system);
+        _cleanup_free_ char *empty = xasprintf("%s%s", c->system, ROOT_EMPTY_DIR);
+        add_mount(list, "/.mas", "bind", mas, "bind,ro,nosuid");
+        add_mount(list, "/sys", "bind", empty, "bind,ro,nosuid,noexec");
+    }
     if (f->own_kernel)
         return;
-    _cleanup_free_ char *dev = xasprintf("%s/dev", c->rootfs);
+    _cleanup_free_ char *dev = xasprintf("%s/dev", c->system);
     add_mount(list, "/dev", "bind", dev, "bind,ro,nosuid,noexec");
     add_mount(list, "/dev/pts", "devpts", "devpts",
               "nosuid,noexec,newinstance,ptmxmode=0666,mode=0600,max=" MOUNT_PTYS_MAX);
@@ -216,8 +222,8 @@ json_t *oci_config_new(const struct oci_config *c)
         return NULL;
     json_t *config =
         json_pack("{s:s, s:o, s:{s:s, s:b}, s:s, s:o, s:o}", "ociVersion", OCI_VERSION, "process",
-                  process(c), "root", "path", c->rootfs, "readonly", 1, "hostname",
-                  c->order->hostname, "mounts", mounts(c), "linux", linux_section(c));
+                  process(c), "root", "path", c->rootfs, "readonly", !c->order->image_from_fd,
+                  "hostname", c->order->hostname, "mounts", mounts(c), "linux", linux_section(c));
     assert(config); /* all of it is ours */
     if (c->filter)
         json_object_set_new(config, "annotations", annotations(c->filter));

@@ -16,6 +16,7 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/strbuf.h"
+#include "warden/image.h"
 #include "warden/oci.h"
 #include "warden/state.h"
 
@@ -84,6 +85,7 @@ static int write_config(const struct cell *s, const struct child_order *o, const
         .tool_id = host_id(s, SANDBOX_TOOL_ID),
         .nobody_id = host_id(s, SANDBOX_NOBODY_ID),
         .rootfs = OCI_ROOTFS,
+        .system = OCI_TEMPLATE,
         .cgroup = f->joins_cgroups ? cgroup : NULL,
         .filter = f->takes_filter ? &s->warden->seccomp : NULL,
     };
@@ -99,14 +101,34 @@ static int write_config(const struct cell *s, const struct child_order *o, const
     return fd < 0 ? -errno : fd_write_all(fd, text.data, text.len);
 }
 
-static void build_bundle(const struct cell *s, const struct child_order *o, int *mount_fds,
-                         int disk_fd, const char *cgroup)
+static void mount_root(const struct cell *s, const struct child_order *o, int image_fd)
 {
     uint32_t tool = o->flags & PLAN_TOOL_NOBODY ? SANDBOX_NOBODY_ID : SANDBOX_TOOL_ID;
-    child_must(oci_mount_disk(o, disk_fd, host_id(s, SANDBOX_RUNNER_ID), host_id(s, tool)),
+    const char *targets[PLAN_MOUNTS_MAX];
+    if (image_fd < 0) {
+        child_must(oci_mount_root(o), "mount the root", WALL_FILESYSTEM);
+        return;
+    }
+    for (uint32_t i = 0; i < o->n_mounts; i++)
+        targets[i] = o->mounts[i].target;
+    struct image_upper upper = {
+        .root_id = host_id(s, SANDBOX_RUNNER_ID),
+        .tool_id = host_id(s, tool),
+        .targets = targets,
+        .n_targets = o->n_mounts,
+    };
+    int r = oci_mount_image(o, image_fd, &upper);
+    child_must(r, upper.step, WALL_FILESYSTEM);
+}
+
+static void build_bundle(const struct cell *s, const struct child_order *o,
+                         const struct child_trees *trees, const char *cgroup)
+{
+    uint32_t tool = o->flags & PLAN_TOOL_NOBODY ? SANDBOX_NOBODY_ID : SANDBOX_TOOL_ID;
+    child_must(oci_mount_disk(o, trees->disk, host_id(s, SANDBOX_RUNNER_ID), host_id(s, tool)),
                "mount the disk", WALL_DISK);
-    child_must(oci_mount_root(o), "mount the root", WALL_FILESYSTEM);
-    child_must(oci_mount_host_dirs(o, mount_fds, host_id(s, tool)), "attach a mount",
+    mount_root(s, o, trees->image);
+    child_must(oci_mount_host_dirs(o, trees->mounts, host_id(s, tool)), "attach a mount",
                WALL_FILESYSTEM);
     child_must(write_config(s, o, cgroup), "write config.json", -1);
 }
@@ -208,16 +230,16 @@ void oci_main(const struct cell *s, int stream_fd, int channel_fd, int failure_f
 {
     struct child_order order;
     struct own_groups groups;
-    int mount_fds[FD_PASS_MAX], disk_fd;
+    struct child_trees trees;
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     int joined = cgroup_join(&s->cgroup);
     if (child_keep_descriptors(stream_fd, channel_fd, failure_fd, NULL) < 0)
         _exit(125);
     child_must(joined, "join the cgroup", -1);
     become_launcher(s, &groups);
-    child_receive_order(&order, mount_fds, &disk_fd);
+    child_receive_order(&order, &trees);
     enum oci_backend backend = (enum oci_backend)order.backend;
-    build_bundle(s, &order, mount_fds, disk_fd, groups.path);
+    build_bundle(s, &order, &trees, groups.path);
     if (oci_flavour(backend)->dials)
         serve_link(s, &order);
     struct oci_run run;

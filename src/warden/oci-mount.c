@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/fd.h"
 #include "warden/child.h"
+#include "warden/image.h"
 #include "warden/mount.h"
 #include "warden/oci.h"
 
@@ -123,6 +124,35 @@ static int make_root(const struct child_order *o)
 int oci_mount_root(const struct child_order *o)
 {
     int r = make_root(o);
+    return r < 0 || !oci_flavour((enum oci_backend)o->backend)->own_kernel ? r : clear_flags();
+}
+
+/* The overlay's own features that an image could use are off; it has no rights to ask for them. */
+#define OVERLAY_OPTIONS ",redirect_dir=nofollow,metacopy=off,index=off"
+#define UPPER_DIR       OCI_DISK "/upper"
+#define WORK_DIR        OCI_DISK "/work"
+
+static int fill_upper(struct image_upper *u)
+{
+    if (mkdir(UPPER_DIR, 0755) < 0 || mkdir(WORK_DIR, 0700) < 0 ||
+        chown(UPPER_DIR, u->root_id, u->root_id) < 0 || chown(WORK_DIR, u->root_id, u->root_id) < 0)
+        return -errno;
+    _cleanup_close_ int lower = open(OCI_IMAGE, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    _cleanup_close_ int upper = open(UPPER_DIR, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return lower < 0 || upper < 0 ? -errno : image_upper_fill(u, lower, upper);
+}
+
+int oci_mount_image(const struct child_order *o, int image_fd, struct image_upper *u)
+{
+    snprintf(u->step, sizeof(u->step), "attach the image");
+    int r = make_dir(OCI_IMAGE);
+    if (r == 0 && move_mount(image_fd, "", AT_FDCWD, OCI_IMAGE, MOVE_MOUNT_F_EMPTY_PATH) < 0)
+        r = -errno;
+    r = r < 0 ? r : fill_upper(u);
+    if (r < 0)
+        return r;
+    snprintf(u->step, sizeof(u->step), "mount the image");
+    r = image_mount_overlay(OCI_IMAGE, UPPER_DIR, WORK_DIR, OCI_ROOTFS, OVERLAY_OPTIONS);
     return r < 0 || !oci_flavour((enum oci_backend)o->backend)->own_kernel ? r : clear_flags();
 }
 

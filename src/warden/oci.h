@@ -23,6 +23,7 @@
 
 struct cell;
 struct child_order;
+struct image_upper;
 struct sock_fprog;
 struct warden;
 
@@ -33,6 +34,7 @@ struct warden;
 #define OCI_TEMPLATE    OCI_DIR "/template"
 #define OCI_ROOTFS      OCI_DIR "/rootfs"
 #define OCI_DISK        OCI_DIR "/disk"
+#define OCI_IMAGE       OCI_DIR "/image"
 #define OCI_MOUNTS      OCI_DIR "/mounts"
 #define OCI_BUNDLE      OCI_DIR "/bundle"
 #define OCI_STATE       OCI_DIR "/state"
@@ -76,6 +78,7 @@ struct oci_config {
     const struct child_order *order;
     uint32_t runner_id, tool_id, nobody_id; /* on the host */
     const char *rootfs;
+    const char *system;              /* the template, where /dev and /.mas are */
     const char *cgroup;              /* where the runtime must join one; else NULL */
     const struct sock_fprog *filter; /* for a runtime that takes it; else NULL */
 };
@@ -90,6 +93,8 @@ json_t *oci_seccomp_new(bool exact);
 int oci_mount_base(bool cgroup_v2, char *const *controllers);
 int oci_mount_disk(const struct child_order *o, int disk_fd, uint32_t runner_id, uint32_t tool_id);
 int oci_mount_root(const struct child_order *o);
+/* In place of it, for a sandbox with an image; after the disk. */
+int oci_mount_image(const struct child_order *o, int image_fd, struct image_upper *u);
 int oci_mount_host_dirs(const struct child_order *o, const int *mount_fds, uint32_t tool_id);
 
 /* The runtime's program, on its way. */

@@ -102,6 +102,14 @@ static const char *const etc_parts[] = {
     "crypto-policies",
 };
 
+const char *root_file_text(const char *name)
+{
+    for (size_t i = 0; i < ELEMENTS(files); i++)
+        if (strcmp(files[i].name, name) == 0)
+            return files[i].text;
+    return "";
+}
+
 static int bind_read_only(int root_fd, const char *name)
 {
     char source[64];

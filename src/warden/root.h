@@ -19,5 +19,9 @@ struct root_options {
 #define ROOT_GATEWAY_DIR    "/.mas/run"
 #define ROOT_GATEWAY_SOCKET "/.mas/run/gateway.sock" /* /.mas/gateway.sock is a link to it */
 
+/* The text of a synthetic file of the template, by its path without the first slash ("etc/passwd").
+ */
+const char *root_file_text(const char *name);
+
 int root_enter(const struct root_options *o, int *ret_host_ns_fd, int *ret_own_ns_fd,
                struct error *err);

@@ -61,7 +61,7 @@ struct cell {
     struct plan_limits limits;
     struct child_failure failure; /* error != 0: reported by the child */
     struct child_order order;
-    int mount_fds[PLAN_MOUNTS_MAX];
+    struct child_trees trees; /* until the order is sent */
     struct disk_job *disk_job;
     struct cgroup cgroup;
     int64_t id_block;
@@ -80,6 +80,7 @@ struct warden {
     struct list outgoing; /* struct outgoing of control.c */
     unsigned n_outgoing;
     int host_ns_fd, own_ns_fd, proc_fd, state_fd;
+    int store_fd; /* the state directory in the host view, for images */
     int allowed_fds[WARDEN_ALLOWED_MAX];
     unsigned n_allowed;
     int policy_dir_fd; /* where policy_name is, or -1 */

@@ -119,16 +119,22 @@ static int open_host_parts(struct warden *w, struct error *err)
     return 0;
 }
 
+static int open_store(struct warden *w, struct error *err)
+{
+    w->store_fd = open(w->options.state_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return w->store_fd < 0
+               ? error_set(err, ERROR_UNAVAILABLE, errno, "open '%s'", w->options.state_dir)
+               : 0;
+}
+
 /* Opened from the host view's own namespace: only there may they be cloned later. */
 static int open_allowed(struct warden *w, struct error *err)
 {
     char *const *dirs = w->options.mounts_allow;
-    int r = 0;
-    if (!dirs || !*dirs)
-        return 0;
     if (setns(w->host_ns_fd, CLONE_NEWNS) < 0)
         return error_set(err, ERROR_UNAVAILABLE, errno, "enter the host view");
-    for (; r == 0 && dirs[w->n_allowed]; w->n_allowed++) {
+    int r = open_store(w, err);
+    for (; r == 0 && dirs && dirs[w->n_allowed]; w->n_allowed++) {
         int fd = open(dirs[w->n_allowed], O_PATH | O_DIRECTORY | O_CLOEXEC);
         w->allowed_fds[w->n_allowed] = fd;
         if (fd < 0)
@@ -192,7 +198,7 @@ static struct warden *warden_alloc(const struct warden_options *o)
     struct warden *w = new0(struct warden);
     w->options = *o;
     w->control_fd = w->host_ns_fd = w->own_ns_fd = w->proc_fd = w->state_fd = -1;
-    w->policy_dir_fd = -1;
+    w->store_fd = w->policy_dir_fd = -1;
     w->disks = (struct disk_maker){.loop_control_fd = -1, .dev_fd = -1};
     w->janitor.sock = -1;
     w->signer = (struct signer)SIGNER_INIT;
@@ -303,6 +309,7 @@ void warden_free(struct warden *w)
     fd_close(&w->own_ns_fd);
     fd_close(&w->proc_fd);
     fd_close(&w->state_fd);
+    fd_close(&w->store_fd);
     watcher_free(w->watcher);
     map_free(w->by_id);
     free(w);

@@ -19,8 +19,10 @@ int main(void)
     for (int b = OCI_NONE + 1; b < _OCI_BACKEND_MAX; b++) {
         struct child_order plain = order_plain((enum oci_backend)b);
         struct child_order full = order_full((enum oci_backend)b);
+        struct child_order image = order_image((enum oci_backend)b);
         print(&plain);
         print(&full);
+        print(&image);
     }
     return 0;
 }

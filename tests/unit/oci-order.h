@@ -30,6 +30,13 @@ static inline struct child_order order_full(enum oci_backend b)
     return o;
 }
 
+static inline struct child_order order_image(enum oci_backend b)
+{
+    struct child_order o = order_plain(b);
+    o.image_from_fd = 1;
+    return o;
+}
+
 static inline json_t *config_of(const struct child_order *o)
 {
     const struct oci_config c = {
@@ -39,6 +46,7 @@ static inline json_t *config_of(const struct child_order *o)
         .tool_id = 2000000001,
         .nobody_id = 2000000002,
         .rootfs = OCI_ROOTFS,
+        .system = OCI_TEMPLATE,
         .cgroup = oci_flavour((enum oci_backend)o->backend)->joins_cgroups ? "/mas-1-2/s3" : NULL,
     };
     return oci_config_new(&c);

@@ -106,6 +106,26 @@ static void test_limits(json_t *c, const char *name)
        "%s: mounts without set-user-id programs and devices", name);
 }
 
+/* The root is the sandbox's own to write; what is ours in it is not the image's. */
+static void test_image(enum oci_backend b)
+{
+    struct child_order o = order_image(b);
+    json_t *c = config_of(&o), *mounts = json_object_get(c, "mounts");
+    json_t *mas = find_by(mounts, "destination", "/.mas");
+    json_t *dev = find_by(mounts, "destination", "/dev");
+    json_t *sys = find_by(mounts, "destination", "/sys");
+    const char *source = json_string_value(json_object_get(mas, "source"));
+    ok(json_is_false(member(c, "root", "readonly")) && source &&
+           strcmp(source, OCI_TEMPLATE "/.mas") == 0 &&
+           array_has(json_object_get(mas, "options"), "ro") &&
+           array_has(json_object_get(sys, "options"), "ro"),
+       "%s: an image's root is writable, /.mas and /sys are not", oci_backend_name(b));
+    ok(oci_flavour(b)->own_kernel ||
+           strcmp(json_string_value(json_object_get(dev, "source")), OCI_TEMPLATE "/dev") == 0,
+       "%s: /dev is not the image's", oci_backend_name(b));
+    json_decref(c);
+}
+
 static void test_configs(void)
 {
     for (int b = OCI_NONE + 1; b < _OCI_BACKEND_MAX; b++) {
@@ -114,6 +134,7 @@ static void test_configs(void)
         test_rights(c, oci_backend_name((enum oci_backend)b));
         test_limits(c, oci_backend_name((enum oci_backend)b));
         json_decref(c);
+        test_image((enum oci_backend)b);
     }
     struct child_order bad = order_full(OCI_CRUN);
     memcpy(bad.mounts[1].target, "/\xff", 3);

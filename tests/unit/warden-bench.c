@@ -1,5 +1,6 @@
-/* warden-bench RUNNER STATE_DIR [N [BLANKS [PAUSE_MS]]]: latency of create and of kill-to-exited
- * over N fresh sandboxes with limits, one after the other. A measurement, not a test. */
+/* warden-bench RUNNER STATE_DIR [N [BLANKS [PAUSE_MS [IMAGE [BACKEND]]]]]: latency of create and of
+ * kill-to-exited over N fresh sandboxes with limits, one after the other. A measurement, not a
+ * test. */
 #include <time.h>
 
 #include "base/clock.h"
@@ -41,6 +42,8 @@ int main(int argc, char **argv)
             p.limits = (struct plan_limits){
                 .memory_bytes = 512 << 20, .cpu_millicores = 1000, .processes = 128};
         p.limits.disk_bytes = 64 << 20;
+        snprintf(p.image, sizeof(p.image), "%s", argc > 6 ? argv[6] : "");
+        p.backend = argc > 7 ? (uint32_t)atoi(argv[7]) : OCI_NONE;
         int64_t t0 = clock_mono_ns();
         struct plan_reply r = client_call(&c, &p, &fd);
         create[i] = clock_mono_ns() - t0;

@@ -1,0 +1,51 @@
+/* Sandboxes whose root is a stored image.
+ *
+ * Theory of operation. An image lies below the state directory as images/store/<digest>/rootfs, put
+ * there by somebody without rights, and never changes. The warden opens it by its digest and makes
+ * a detached, read-only copy of that mount, whose three owners appear as the sandbox's own. The
+ * sandbox's root is an overlay file system: below the image, above a directory of its disk, so that
+ * what it changes is its own and in its budget. A child mounts it with rights over its own user
+ * namespace only; for an OCI runtime the launcher does.
+ *
+ * An image is hostile: any path in it may be a link, a file or a device. Nothing is ever mounted on
+ * or written through what it brought: before there is an overlay, every place that something goes
+ * to is made as a real directory above, which hides whatever is below of another kind. Places that
+ * a caller asked for are refused instead, by name, where they would hide something. */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct id_range;
+
+/* Owners of files in the store of a daemon that root started: the image's 0, 1000 and 65534. */
+#define IMAGE_ROOT_ID   64216
+#define IMAGE_TOOL_ID   64217
+#define IMAGE_NOBODY_ID 64218
+
+/* In the warden: a detached read-only copy of the image's mount, or -errno; -ENOENT: not there.
+ * store_fd is the state directory in the host view. */
+int image_open(int host_ns_fd, int own_ns_fd, int store_fd, const char *digest);
+/* In the warden: makes its files appear as those of the sandbox with this block of ids. */
+int image_map_owners(int tree_fd, int proc_fd, const struct id_range *ids, int64_t block);
+
+/* What goes above an image before the two become one. */
+struct image_upper {
+    uid_t root_id, tool_id;     /* as the caller sees them */
+    const char *const *targets; /* of the caller's mounts */
+    size_t n_targets;
+    char step[160]; /* set on failure: which step, and at what */
+};
+/* Fills the directory that goes above: our places, the caller's, and who is who. */
+int image_upper_fill(struct image_upper *u, int lower_fd, int upper_fd);
+/* Mounts the overlay of these three directories, which must be plain paths of ours. */
+int image_mount_overlay(const char *lower, const char *upper, const char *work, const char *target,
+                        const char *options);
+
+/* In the child: makes the image the root of its mount namespace, with /proc, /dev, /.mas and the
+ * parts of the disk as in any other. */
+int image_root_enter(int tree_fd, struct image_upper *u);
+/* In the child, after it: what permissions let the sandbox write may be written, but for the
+ * system's own places. */
+int image_root_allow_writing(int landlock_fd, int abi);
