@@ -196,7 +196,7 @@ static void set_up(void)
 {
     static bool once;
     struct runner_config config = {
-        .conn_fd = -1, .channel_fd = -1, .filter_fd = -1, .vsock_port = -1};
+        .conn_fd = -1, .channel_fd = -1, .filter_fd = -1, .rules_fd = -1, .vsock_port = -1};
     if (!once) {
         log_setup("fuzz-runner", LOG_ERROR, false);
         memset(children, -1, sizeof(children));

@@ -35,6 +35,14 @@ static json_t *limit_by(const struct effective *e, enum wall w, const char *key,
     return json_pack("{s:o, s:s}", key, value, "by", e->by[w]);
 }
 
+static json_t *view_words(const char *const *words)
+{
+    json_t *list = json_array();
+    for (; *words; words++)
+        json_array_append_new(list, json_string(*words));
+    return list;
+}
+
 json_t *view_effective(const struct effective *e)
 {
     const double mb = 1024 * 1024;
@@ -63,6 +71,8 @@ json_t *view_effective(const struct effective *e)
     if (json_is_object(landlock))
         json_object_set_new(landlock, "abi", json_integer(e->landlock_abi));
     json_object_set_new(o, "landlock", landlock);
+    if (e->shares)
+        json_object_set_new(o, "shares", view_words(e->shares));
     return o;
 }
 
@@ -90,6 +100,8 @@ json_t *view_runtimes(struct runtime_host *host)
         if (*report.why)
             json_object_set_new(o, "why", json_message(report.why));
         json_object_set_new(o, "enforces", view_walls(&report.walls));
+        if (report.walls.shares)
+            json_object_set_new(o, "shares", view_words(report.walls.shares));
         json_array_append_new(list, o);
     }
     return list;
@@ -109,7 +121,8 @@ json_t *view_sandbox(const struct sandbox *sb)
 {
     enum sandbox_state state = sandbox_state(sb);
     json_t *o = json_pack("{s:s, s:s, s:s}", "id", sandbox_id(sb), "state",
-                          sandbox_is_paused(sb) ? "paused" : sandbox_state_name(state), "runtime", sandbox_spec(sb)->runtime);
+                          sandbox_is_paused(sb) ? "paused" : sandbox_state_name(state), "runtime",
+                          sandbox_spec(sb)->runtime);
     if (sandbox_alias(sb))
         json_object_set_new(o, "alias", json_string(sandbox_alias(sb)));
     json_object_set_new(o, "created_at", view_time(sandbox_created_ns(sb)));
@@ -117,7 +130,7 @@ json_t *view_sandbox(const struct sandbox *sb)
     const char *workdir = sandbox_spec(sb)->workdir;
     if (!workdir)
         workdir = sandbox_effective(sb)->workdir;
-    if (workdir)
+    if (*workdir)
         json_object_set_new(o, "workdir", json_string(workdir));
     json_object_set_new(o, "mounts", view_mounts(sandbox_spec(sb)));
     if (state == SANDBOX_READY)

@@ -92,18 +92,19 @@ const struct config_key config_keys[] = {
     BOOL(debug_endpoints, "false", "serve /v1/debug/echo for protocol test suites"),
 
     GROUP("Daemon"),
-    CHOICE(runtime, "local", "local|process|oci|crun|runc|gvisor|kata|engine|microvm|kube|v8|wasm",
-           "what runs sandboxes unless a request names another; this build has local, process and "
+    CHOICE(runtime, "local", "local|landlock|process|oci|crun|runc|gvisor|kata|engine|microvm|kube|v8|wasm",
+           "what runs sandboxes unless a request names another; this build has local, landlock, process and "
            "oci (crun, runc, gvisor, kata)"),
     CHOICE(oci_runtime, "crun", "crun|runc|runsc|kata",
            "the program that runtime oci means unless a request says"),
-    CHOICE(min_isolation, "none", "none|namespaces|user-space-kernel|virtual-machine",
+    CHOICE(min_isolation, "none", "none|restricted|namespaces|user-space-kernel|virtual-machine",
            "the least isolation that any sandbox may have"),
     PATH(runtime_config, NULL, "configuration file of the runtime, where it takes one"),
     PATH(policy_file, NULL, "the operator's policy (YAML): what may run, what a person is asked about; "
          "read again when it changes and on SIGHUP"),
     PATH(state_dir, NULL, "state; default /var/lib/mas-sandbox as root, else "
          "$XDG_STATE_HOME/mas-sandbox; line mode: a private temporary one"),
+    PATH(landlock_dir, "/var/tmp", "where sandboxes of the landlock runtime have their files"),
     STRING(user, "mas-sandbox", "user the control plane becomes when started as root"),
     PATH(libexec_dir, NULL, "where mas-toolrunner and mas-tool-net are; default: beside this program"),
     CHOICE(log_level, "info", "debug|info|warn|error", "least level that is logged"),

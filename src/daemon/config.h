@@ -56,6 +56,7 @@ struct config {
     char *runtime_config;
     char *policy_file;
     char *state_dir; /* NULL: main decides */
+    char *landlock_dir;
     char *user;
     char *libexec_dir;
     char *log_level, *log_format;

@@ -170,6 +170,7 @@ static int stage_warden(struct daemon *d, struct error *err)
     o.state_dir = d->state.warden_path;
     o.mounts_allow = c->mounts_allow;
     o.policy_file = c->policy_file;
+    o.fence_dir = c->landlock_dir;
     o.cgroup_prefix = c->cgroup_prefix;
     o.id_first = (uint32_t)c->uid_range_first;
     o.id_count = (uint32_t)c->uid_range_count;

@@ -149,8 +149,11 @@ static int mount_check(const struct plan_mount *m, unsigned i, char *why, unsign
 
 static int create_check(const struct plan *p, char *why, unsigned size)
 {
-    if (p->flags & ~(uint32_t)(PLAN_TOOL_NET | PLAN_TOOL_NOBODY | PLAN_PROCESS))
+    if (p->flags & ~(uint32_t)(PLAN_TOOL_NET | PLAN_TOOL_NOBODY | PLAN_PROCESS | PLAN_LANDLOCK))
         return refuse(why, size, "unknown flags");
+    if (p->flags & PLAN_LANDLOCK &&
+        (p->flags != PLAN_LANDLOCK || p->backend || p->image[0] || p->n_mounts || p->workdir[0]))
+        return refuse(why, size, "without namespaces there is nothing but the host's view");
     if (p->backend && p->flags & PLAN_PROCESS)
         return refuse(why, size, "a runner without walls has no OCI runtime");
     if (!is_terminated(p->hostname, sizeof(p->hostname)) || !hostname_ok(p->hostname))

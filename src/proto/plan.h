@@ -68,6 +68,7 @@ enum plan_flags {
     PLAN_TOOL_NET = 1,     /* /.mas/gateway.sock and mas-tool-net exist in this sandbox */
     PLAN_TOOL_NOBODY = 2,  /* the tool is 65534 instead of 1000 */
     PLAN_PROCESS = 4,      /* no walls at all; refused unless the operator enabled it */
+    PLAN_LANDLOCK = 8,     /* no namespaces: behind Landlock; of PLAN_PROBE too */
 };
 
 /* Who builds the sandbox: the warden itself, or an OCI runtime that it starts. */
@@ -152,6 +153,7 @@ struct plan_reply {
     uint32_t features;
     uint32_t landlock_abi;
     uint8_t mechanism[16];  /* per wall, enum mechanism */
+    char box[PLAN_PATH_SIZE]; /* without namespaces: its own directory on the host; else "" */
     struct checkpoint checkpoint;            /* of PLAN_SIGN */
     uint8_t audit_key[CHECKPOINT_KEY_SIZE];  /* public, with it */
 };

@@ -40,8 +40,8 @@ static int least_of(const struct runtime_host *host, const struct runtime_wish *
     int least = wish->min_isolation ? isolation_parse(wish->min_isolation) : 0;
     if (least < 0)
         return error_field(err, "min_isolation",
-                           "there is no isolation '%.40s' (none, namespaces, user-space-kernel, "
-                           "virtual-machine)",
+                           "there is no isolation '%.40s' (none, restricted, namespaces, "
+                           "user-space-kernel, virtual-machine)",
                            wish->min_isolation);
     *ret = (int)host->min_isolation > least ? host->min_isolation : (enum isolation)least;
     return 0;

@@ -3,14 +3,15 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "runtime/landlock/landlock.h"
 #include "runtime/local/local.h"
 #include "runtime/oci/oci.h"
 #include "runtime/process/process.h"
 #include "runtime/runtime.h"
 
 const struct runtime_ops *const runtimes[] = {
-    &runtime_local,  &runtime_process, &runtime_crun, &runtime_runc,
-    &runtime_gvisor, &runtime_kata,    NULL,
+    &runtime_local, &runtime_landlock, &runtime_process, &runtime_crun,
+    &runtime_runc,  &runtime_gvisor,   &runtime_kata,    NULL,
 };
 
 /* Other names; "oci" alone is the smallest of them. */
@@ -52,6 +53,7 @@ const struct runtime_ops *runtime_find_oci(const char *oci_runtime)
 
 static const char *const isolation_names[] = {
     [ISOLATION_NONE] = "none",
+    [ISOLATION_RESTRICTED] = "restricted",
     [ISOLATION_NAMESPACES] = "namespaces",
     [ISOLATION_USER_SPACE_KERNEL] = "user-space-kernel",
     [ISOLATION_VIRTUAL_MACHINE] = "virtual-machine",

@@ -20,18 +20,23 @@ struct runtime_instance;
 /* What enforces each wall of a running sandbox. by[] is NULL where nothing does. */
 struct effective {
     const char *runtime;
-    const char *workdir; /* where commands start unless the spec says */
+    char workdir[PLAN_PATH_SIZE]; /* where commands start unless the spec says; "": not known */
+    char box[PLAN_PATH_SIZE]; /* its own directory on the host; "" where it has a root of its own */
     const char *by[_WALL_MAX];
     uint64_t memory_bytes, disk_bytes, io_bytes_per_s; /* 0 where not limited */
     uint32_t cpu_millicores, processes;
     bool disk_in_memory; /* the disk budget is charged to the memory limit */
     bool uid_separation; /* runner and tool have different uids */
     uint32_t landlock_abi;
+    /* What it has in common with the host and other sandboxes, in words; NULL-terminated or NULL.
+     */
+    const char *const *shares;
 };
 
 /* How far a tool is from the host's kernel, each further than the one before. */
 enum isolation {
     ISOLATION_NONE,              /* ordinary processes */
+    ISOLATION_RESTRICTED,        /* processes among the host's, behind filters */
     ISOLATION_NAMESPACES,        /* the host's kernel, behind namespaces and filters */
     ISOLATION_USER_SPACE_KERNEL, /* a kernel of its own, which is a process of the host's */
     ISOLATION_VIRTUAL_MACHINE,   /* a kernel of its own on its own hardware */
@@ -61,7 +66,7 @@ struct runtime_report {
 struct runtime_ops {
     const char *name;
     const char *summary;
-    const char *workdir; /* where commands start unless the spec says */
+    const char *workdir; /* where commands start unless the spec says; NULL: differs */
     enum isolation isolation;
     void (*probe)(struct runtime_host *host, struct runtime_report *ret);
     struct runtime_instance *(*start)(struct runtime_host *host, const char *id,
@@ -98,7 +103,8 @@ extern const struct runtime_ops *const runtimes[];
 const struct runtime_ops *runtime_find(const char *name);
 /* The runtime that `"runtime": "oci"` means with this `oci_runtime`; NULL for none. */
 const struct runtime_ops *runtime_find_oci(const char *oci_runtime);
-/* As isolation levels are spelled: "none", "namespaces", "user-space-kernel", "virtual-machine". */
+/* As isolation levels are spelled: "none", "restricted", "namespaces", "user-space-kernel",
+ * "virtual-machine". */
 const char *isolation_name(enum isolation level);
 int isolation_parse(const char *name); /* or -1 */
 /* The weakest available runtime with at least this isolation, or NULL. */

@@ -38,7 +38,7 @@ struct warden_client {
     size_t n_unsent;
     struct map *watches; /* by sandbox id */
     struct plan_reply probed;
-    struct plan_reply probed_oci[_OCI_BACKEND_MAX];
+    struct plan_reply probed_oci[_OCI_BACKEND_MAX], probed_landlock;
     bool dead;
 };
 
@@ -215,11 +215,11 @@ void warden_client_on_exit(struct warden_client *c, const char *id, warden_exit_
 /* Sends one plan and reads until its answer. Deaths that happened before this control plane are of
  * nobody it knows; living ones go to alive (may be NULL). A descriptor of the answer goes to ret_fd
  * (NULL: is closed). */
-static int ask_blocking(struct warden_client *c, enum plan_op op, uint32_t backend,
-                        struct plan_reply *ret, int *ret_fd, struct map *alive, struct error *err)
+static int ask_plan(struct warden_client *c, struct plan plan, struct plan_reply *ret, int *ret_fd,
+                    struct map *alive, struct error *err)
 {
-    struct plan plan = {
-        .version = PLAN_VERSION, .op = op, .tag = c->next_tag++, .backend = backend};
+    plan.version = PLAN_VERSION;
+    plan.tag = c->next_tag++;
     int r = send_plan(c, &plan);
     if (r < 0)
         return error_set(err, ERROR_INTERNAL, -r, "ask the warden");
@@ -244,8 +244,18 @@ static int ask_blocking(struct warden_client *c, enum plan_op op, uint32_t backe
     }
 }
 
+static int ask_blocking(struct warden_client *c, enum plan_op op, uint32_t backend,
+                        struct plan_reply *ret, int *ret_fd, struct map *alive, struct error *err)
+{
+    struct plan plan = {.op = op, .backend = backend};
+    return ask_plan(c, plan, ret, ret_fd, alive, err);
+}
+
 int warden_client_probe(struct warden_client *c, struct plan_reply *ret, struct error *err)
 {
+    struct plan landlock = {.op = PLAN_PROBE, .flags = PLAN_LANDLOCK};
+    if (ask_plan(c, landlock, &c->probed_landlock, NULL, NULL, err) < 0)
+        return -EIO;
     for (uint32_t b = OCI_NONE + 1; b < _OCI_BACKEND_MAX; b++)
         if (ask_blocking(c, PLAN_PROBE, b, &c->probed_oci[b], NULL, NULL, err) < 0)
             return -EIO;
@@ -253,6 +263,11 @@ int warden_client_probe(struct warden_client *c, struct plan_reply *ret, struct 
     if (r >= 0)
         c->probed = *ret;
     return r;
+}
+
+const struct plan_reply *warden_client_probed_landlock(const struct warden_client *c)
+{
+    return &c->probed_landlock;
 }
 
 const struct plan_reply *warden_client_probed_oci(const struct warden_client *c, enum oci_backend b)

@@ -31,5 +31,7 @@ struct map *warden_client_list(struct warden_client *c, struct error *err);
 int warden_client_policy(struct warden_client *c, struct error *err);
 const struct plan_reply *warden_client_probed(const struct warden_client *c);
 /* What that OCI runtime would enforce. */
+/* What it would be for sandboxes without namespaces: error and message where there can be none. */
+const struct plan_reply *warden_client_probed_landlock(const struct warden_client *c);
 const struct plan_reply *warden_client_probed_oci(const struct warden_client *c,
                                                   enum oci_backend b);

@@ -178,6 +178,19 @@ static void send_kill(struct runtime_instance *in)
     warden_client_send(in->host->warden, &plan, on_killed, NULL);
 }
 
+/* Without a root of its own, a sandbox works where the warden made it a place. */
+static void set_workdir(struct effective *e, const struct warden_kind *kind,
+                        const struct plan_reply *reply)
+{
+    size_t n = strnlen(reply->box, sizeof(reply->box) - 1);
+    if (kind->workdir)
+        snprintf(e->workdir, sizeof(e->workdir), "%s", kind->workdir);
+    else if (n && n + sizeof("/workspace") <= sizeof(e->workdir))
+        snprintf(e->workdir, sizeof(e->workdir), "%.*s/workspace", (int)n, reply->box);
+    snprintf(e->box, sizeof(e->box), "%.*s", (int)n, reply->box);
+    e->shares = kind->shares ? kind->shares(e) : NULL;
+}
+
 static void on_created(void *data, const struct plan_reply *reply, int fd)
 {
     struct runtime_instance *in = data;
@@ -191,7 +204,7 @@ static void on_created(void *data, const struct plan_reply *reply, int fd)
     }
     struct effective e;
     warden_effective_fill(&e, in->kind->name, reply, &in->spec);
-    e.workdir = in->kind->workdir;
+    set_workdir(&e, in->kind, reply);
     in->started = true;
     warden_client_on_exit(in->host->warden, in->id, on_exit_event, in);
     if (in->stopping)

@@ -6,7 +6,9 @@
 
 struct warden_kind {
     const char *name;
-    const char *workdir;
+    const char *workdir; /* NULL: below the directory that the warden names */
+    /* Of struct effective; NULL: it shares nothing that is worth a word. */
+    const char *const *(*shares)(const struct effective *e);
     uint32_t flags; /* enum plan_flags, added to every plan */
     enum oci_backend backend;
 };

@@ -40,14 +40,20 @@ static bool is_listed(char *const *whitelist, const char *entry)
     return !whitelist;
 }
 
-char **environment_build(char *const *sandbox_env, char *const *whitelist, char *const *exec_env,
-                         bool terminal)
+char **environment_build(const char *box, char *const *sandbox_env, char *const *whitelist,
+                         char *const *exec_env, bool terminal)
 {
+    _cleanup_free_ char *home = xasprintf("HOME=%s/home", box);
+    _cleanup_free_ char *tmpdir = xasprintf("TMPDIR=%s/tmp", box);
     size_t max = ELEMENTS(defaults) + strv_length(sandbox_env) + strv_length(exec_env) + 1;
     struct builder b = {.items = xcalloc(max, sizeof(*b.items))};
     size_t n_defaults = ELEMENTS(defaults) - (terminal ? 0 : 1);
     for (size_t i = 0; i < n_defaults; i++)
         put(&b, defaults[i]);
+    if (*box) {
+        put(&b, home);
+        put(&b, tmpdir);
+    }
     for (char *const *e = sandbox_env; e && *e; e++)
         if (is_listed(whitelist, *e))
             put(&b, *e);

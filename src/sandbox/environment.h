@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 
-/* Vectors may be NULL. The caller frees with strv_free(). */
-char **environment_build(char *const *sandbox_env, char *const *whitelist, char *const *exec_env,
+/* box: the sandbox's directory on the host, "" where it has a root of its own. Vectors may be NULL.
+ * The caller frees with strv_free(). */
+char **environment_build(const char *box, char *const *sandbox_env, char *const *whitelist, char *const *exec_env,
                          bool terminal);

@@ -55,7 +55,7 @@ static int send_spawn(struct exec *e, const struct exec_spec *spec, struct error
     struct sandbox *sb = e->sandbox;
     const struct manager_options *o = &sb->manager->options;
     _cleanup_strv_ char **env =
-        environment_build(sb->spec.env, spec->env_whitelist, spec->env, spec->pty);
+        environment_build(sb->effective.box, sb->spec.env, spec->env_whitelist, spec->env, spec->pty);
     _cleanup_free_ char *tag = persist_wants_exec(e) ? persist_exec_tag(e) : NULL;
     struct spawn_path *paths = xcalloc(spec->n_paths, sizeof(*paths));
     for (size_t i = 0; i < spec->n_paths; i++)

@@ -97,8 +97,11 @@ static struct rules_limits limits_of(const struct spec *s, uint64_t timeout_ms)
 }
 
 /* Where commands start; NULL: not known. */
-static const char *start_of(const struct spec *s)
+static const char *start_of(const struct spec *s, const struct sandbox *sb)
 {
+    const char *there = sb && !s->workdir ? sandbox_effective(sb)->workdir : "";
+    if (*there)
+        return there;
     const struct runtime_ops *runtime = s->workdir ? NULL : runtime_find(s->runtime);
     return runtime ? runtime->workdir : s->workdir;
 }
@@ -113,7 +116,7 @@ void run_call_fill(const struct run_request *req, struct gate_call *call, struct
     call->argv = req->exec.argv;
     /* mas-tool-net is ours as well: its host and arguments are what there is to decide on. */
     call->builtin = req->exec.builtin || (!req->sandbox && spec->tool_net);
-    call->cwd = req->exec.cwd ? req->exec.cwd : start_of(spec);
+    call->cwd = req->exec.cwd ? req->exec.cwd : start_of(spec, req->sandbox);
     call->env = req->exec.env;
     call->sandbox_env = spec->env;
     call->runtime = spec->runtime;

@@ -1,4 +1,5 @@
-/* ps: the processes of the sandbox, from its own /proc. */
+/* ps: the processes of the sandbox: the runner, which is our parent, and all that descends from it.
+ */
 #include <ctype.h>
 #include <dirent.h>
 #include <fcntl.h>
@@ -13,6 +14,7 @@
 #include "base/strbuf.h"
 #include "toolrunner/builtin-io.h"
 #include "toolrunner/builtin.h"
+#include "toolrunner/descendants.h"
 
 #define PROCESSES_MAX 4096
 #define FILE_MAX      65536
@@ -90,7 +92,8 @@ int builtin_ps(int argc, char **argv)
     _cleanup_json_ json_t *o = json_pack("{s:o}", "processes", list);
     bool truncated = false;
     for (struct dirent *d; (d = readdir(proc));) {
-        if (!isdigit((unsigned char)d->d_name[0]))
+        if (!isdigit((unsigned char)d->d_name[0]) ||
+            !descendants_include(dirfd(proc), getppid(), (pid_t)atoi(d->d_name)))
             continue;
         truncated = json_array_size(list) >= PROCESSES_MAX;
         if (truncated)

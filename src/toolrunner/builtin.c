@@ -8,22 +8,22 @@
 #include "toolrunner/tool.h"
 
 static const struct builtin builtins[] = {
-    {"fs-read", builtin_fs_read},
-    {"fs-write", builtin_fs_write},
-    {"fs-list", builtin_fs_list},
-    {"fs-stat", builtin_fs_stat},
-    {"fs-mkdir", builtin_fs_mkdir},
-    {"fs-remove", builtin_fs_remove},
-    {"fs-move", builtin_fs_move},
-    {"tar-create", builtin_tar_create},
-    {"tar-extract", builtin_tar_extract},
-    {"ps", builtin_ps},
-    {"fs-lines", builtin_fs_lines},
-    {"fs-edit", builtin_fs_edit},
-    {"fs-search", builtin_fs_search},
-    {"skill-file", builtin_skill_file},
-    {"pin", builtin_pin},
-    {"fs-resolve", builtin_fs_resolve},
+    {"fs-read", builtin_fs_read, false},
+    {"fs-write", builtin_fs_write, false},
+    {"fs-list", builtin_fs_list, false},
+    {"fs-stat", builtin_fs_stat, false},
+    {"fs-mkdir", builtin_fs_mkdir, false},
+    {"fs-remove", builtin_fs_remove, false},
+    {"fs-move", builtin_fs_move, false},
+    {"tar-create", builtin_tar_create, false},
+    {"tar-extract", builtin_tar_extract, false},
+    {"ps", builtin_ps, true},
+    {"fs-lines", builtin_fs_lines, false},
+    {"fs-edit", builtin_fs_edit, false},
+    {"fs-search", builtin_fs_search, false},
+    {"skill-file", builtin_skill_file, false},
+    {"pin", builtin_pin, false},
+    {"fs-resolve", builtin_fs_resolve, false},
 };
 
 static int run_tool(int argc, char **argv)
@@ -32,7 +32,7 @@ static int run_tool(int argc, char **argv)
     return tool_run(tool_find(argv[0]));
 }
 
-static const struct builtin any_tool = {"tool", run_tool};
+static const struct builtin any_tool = {"tool", run_tool, false};
 
 const struct builtin *builtin_find(const char *name)
 {

@@ -3,9 +3,12 @@
  * 1 with one JSON line. */
 #pragma once
 
+#include <stdbool.h>
+
 struct builtin {
     const char *name;
     int (*run)(int argc, char **argv);
+    bool sees_processes; /* needs what commands do not see of /proc, and looks at nothing else */
 };
 
 /* NULL when there is none of that name. */

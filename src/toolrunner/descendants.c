@@ -21,6 +21,7 @@
 
 #define FILE_MAX  8192
 #define MARK_LINE "\nMax file locks"
+#define CHAIN_MAX 100000
 
 /* The name in its stat may contain any byte. */
 static bool read_stat(int proc_fd, const char *pid, char *ret_state, pid_t *ret_parent)
@@ -42,6 +43,20 @@ static bool is_child(int proc_fd, const char *pid, uint32_t mark)
     return read_stat(proc_fd, pid, &state, &parent) && parent == getpid();
 }
 
+bool descendants_include(int proc_fd, pid_t ancestor, pid_t pid)
+{
+    for (int i = 0; pid > 0 && i < CHAIN_MAX; i++) {
+        char name[16], state;
+        if (pid == ancestor)
+            return true;
+        snprintf(name, sizeof(name), "%d", (int)pid);
+        if (!read_stat(proc_fd, name, &state, &pid))
+            return false;
+    }
+    return false;
+}
+
+/* Where /proc is the host's, commands of other sandboxes have the same marks. */
 static bool is_marked(int proc_fd, const char *pid, uint32_t mark)
 {
     char path[64], state;
@@ -53,7 +68,8 @@ static bool is_marked(int proc_fd, const char *pid, uint32_t mark)
         return false;
     const char *line = strstr(b.data, MARK_LINE);
     return line && sscanf(line + strlen(MARK_LINE), " %llu", &soft) == 1 && soft == mark &&
-           read_stat(proc_fd, pid, &state, &parent) && state != 'Z';
+           read_stat(proc_fd, pid, &state, &parent) && state != 'Z' &&
+           descendants_include(proc_fd, getpid(), parent);
 }
 
 static bool shows_us(int proc_fd)

@@ -6,7 +6,9 @@
  * lower. One that lowers its own joins another command of the same sandbox, or none. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #define DESCENDANTS_ROUNDS_MAX 1000
 #define DESCENDANTS_MARKED_MAX 100 /* rounds */
@@ -14,6 +16,8 @@
 /* SIGKILL to every child, and to what becomes one by its death (we are a subreaper), until none is
  * left. */
 void descendants_kill(void);
+/* Is pid this process, or does it descend from it? */
+bool descendants_include(int proc_fd, pid_t ancestor, pid_t pid);
 /* In the child that becomes the command: system calls only. 0 or -errno. */
 int descendants_mark(uint32_t mark);
 /* SIGKILL to every process with the mark until none lives. Does nothing where /proc is that of

@@ -17,6 +17,8 @@ static const char usage[] =
     "       mas-toolrunner --pid1 --uid U --gid G   be PID 1 of a sandbox (descriptors 3 and 4)\n"
     "options: --workdir DIR          where commands start\n"
     "         --shared-uid           commands keep the runner's user, behind Landlock\n"
+    "         --acting-uid U         have no rights but to signal and become that user and group\n"
+    "         --command-rules N      every command enters the Landlock rules in this descriptor\n"
     "         --connect PATH         connect to a unix socket, and again when that ends\n"
     "         --filter-fd N          apply the system call filter in this file first\n"
     "         --gateway-socket PATH  offer the way to the gateway here\n"
@@ -35,6 +37,8 @@ enum option_id {
     OPT_UNIX,
     OPT_CONNECT,
     OPT_FILTER,
+    OPT_ACTING,
+    OPT_RULES,
     OPT_HELP,
     OPT_VERSION,
 };
@@ -52,6 +56,8 @@ static const struct option options[] = {
     {"unix", required_argument, NULL, OPT_UNIX},
     {"connect", required_argument, NULL, OPT_CONNECT},
     {"filter-fd", required_argument, NULL, OPT_FILTER},
+    {"acting-uid", required_argument, NULL, OPT_ACTING},
+    {"command-rules", required_argument, NULL, OPT_RULES},
     {"help", no_argument, NULL, OPT_HELP},
     {"version", no_argument, NULL, OPT_VERSION},
     {NULL, 0, NULL, 0},
@@ -112,6 +118,13 @@ static void apply(struct runner_config *c, int id, const char *value)
     case OPT_FILTER:
         c->filter_fd = (int)number(value, INT_MAX);
         break;
+    case OPT_ACTING:
+        c->uid = c->gid = (uid_t)number(value, UINT_MAX - 1);
+        c->acting = c->switch_user = true;
+        break;
+    case OPT_RULES:
+        c->rules_fd = (int)number(value, INT_MAX);
+        break;
     case OPT_CONNECT: /* in place of the descriptors that --pid1 means */
         c->connect_path = value;
         c->conn_fd = c->channel_fd = -1;
@@ -129,7 +142,8 @@ static void apply(struct runner_config *c, int id, const char *value)
 
 static struct runner_config parse_options(int argc, char **argv)
 {
-    struct runner_config c = {.conn_fd = -1, .channel_fd = -1, .filter_fd = -1, .vsock_port = -1};
+    struct runner_config c = {
+        .conn_fd = -1, .channel_fd = -1, .filter_fd = -1, .rules_fd = -1, .vsock_port = -1};
     opterr = 0;
     for (int id; (id = getopt_long_only(argc, argv, "", options, NULL)) >= 0;)
         apply(&c, id, optarg);

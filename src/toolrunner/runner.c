@@ -4,12 +4,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/capability.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -134,7 +136,7 @@ static int runner_open_fds(struct runner *r)
             return -errno;
         r->null_fd = fd;
     }
-    int given[] = {c->conn_fd, c->channel_fd, r->null_fd};
+    int given[] = {c->conn_fd, c->channel_fd, c->rules_fd, r->null_fd};
     for (size_t i = 0; i < ELEMENTS(given); i++)
         last = given[i] > last ? given[i] : last;
     for (int fd = 3; fd <= last; fd++) {
@@ -161,16 +163,40 @@ static int runner_open_channel(struct runner *r)
     return n;
 }
 
+/* Real and saved ids stay our own, so that no command may signal, trace or limit us; by the
+ * effective ones we may signal commands, and become their user, without any right. What gave us
+ * these ids ends here. */
+static int runner_act(const struct runner_config *c)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {0};
+    pid_t parent = getppid();
+    if (!c->acting)
+        return 0;
+    if (setresgid(-1, c->gid, -1) < 0 || setresuid(-1, c->uid, -1) < 0 ||
+        prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0 ||
+        syscall(SYS_capset, &header, none) < 0)
+        return -errno;
+    /* A change of ids takes it away. */
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
+        return -errno;
+    return getppid() == parent ? 0 : -ESRCH;
+}
+
 static int runner_protect(struct runner *r)
 {
+    bool walled = r->config.pid1 || r->config.rules_fd >= 0;
     umask(022);
-    if (r->config.pid1 &&
+    if (r->config.switch_user && setgroups(0, NULL) < 0)
+        return -errno;
+    int n = runner_act(&r->config);
+    if (n < 0)
+        return n;
+    if (walled &&
         (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0))
         return -errno;
     if (!r->config.pid1)
         prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-    if (r->config.switch_user && setgroups(0, NULL) < 0)
-        return -errno;
     return r->config.filter_fd >= 0 ? filter_apply(r->config.filter_fd) : 0;
 }
 
@@ -181,6 +207,7 @@ static void runner_set_identity(struct runner *r)
         .switch_user = c->switch_user,
         .shared_uid = c->shared_uid,
         .die_with_us = !c->pid1,
+        .rules_fd = c->rules_fd,
         .uid = c->uid,
         .gid = c->gid,
         .workdir = c->workdir,

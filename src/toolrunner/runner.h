@@ -28,6 +28,7 @@ struct runner_config {
     bool pid1;
     bool switch_user;
     bool shared_uid;
+    bool acting; /* the effective ids are the commands', and there are no rights */
     uid_t uid;
     gid_t gid;
     const char *workdir;        /* NULL: the current directory */
@@ -36,6 +37,7 @@ struct runner_config {
     const char *unix_path;      /* listen here instead of a vsock port */
     int conn_fd;                /* the first connection, or -1 */
     int filter_fd;              /* the warden's system call filter, or -1 */
+    int rules_fd;               /* Landlock rules for commands, or -1 */
     int channel_fd;             /* where later ones come from, or -1 */
     int64_t vsock_port;         /* -1: do not listen */
 };

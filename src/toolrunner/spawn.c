@@ -74,6 +74,13 @@ static int step_user(struct spawn_plan *p)
     return getppid() == id->runner_pid ? 0 : -ESRCH;
 }
 
+static int step_rules(struct spawn_plan *p)
+{
+    if (p->identity->rules_fd < 0 || (p->builtin && p->builtin->sees_processes))
+        return 0;
+    return landlock_restrict(p->identity->rules_fd);
+}
+
 static int step_narrow(struct spawn_plan *p)
 {
     bool narrow = p->msg->flags & SPAWN_NARROW;
@@ -116,9 +123,9 @@ static const struct step {
     const char *stage;
     int (*run)(struct spawn_plan *p);
 } steps[] = {
-    {"session", step_session}, {"stdio", step_stdio},           {"limits", step_limits},
-    {"user", step_user},       {"narrow", step_narrow},         {"truncate", step_truncate},
-    {"chdir", step_chdir},     {"approved content", step_pins},
+    {"session", step_session},   {"stdio", step_stdio}, {"limits", step_limits},
+    {"user", step_user},         {"rules", step_rules}, {"narrow", step_narrow},
+    {"truncate", step_truncate}, {"chdir", step_chdir}, {"approved content", step_pins},
 };
 
 static int child_prepare(struct spawn_plan *p)

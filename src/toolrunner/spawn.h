@@ -20,6 +20,7 @@ struct spawn_identity {
     bool switch_user; /* become uid and gid, with no other groups */
     bool shared_uid;  /* a Landlock domain stands in for the uid wall */
     bool die_with_us; /* SIGKILL to the command when the runner is gone */
+    int rules_fd;     /* Landlock rules that a command enters before any others, or -1 */
     uid_t uid;
     gid_t gid;
     const char *workdir;

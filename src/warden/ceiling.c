@@ -120,6 +120,15 @@ int ceiling_check_plain(const struct warden *w, const struct plan *p, struct pla
     return -EPERM;
 }
 
+int ceiling_check_fence(const struct warden *w, struct plan_reply *reply)
+{
+    if (!w->fence.why[0])
+        return 0;
+    snprintf(reply->message, sizeof(reply->message), "the landlock runtime is not available: %s",
+             w->fence.why);
+    return -EOPNOTSUPP;
+}
+
 static int open_mounts(const struct warden *w, const struct plan *p, struct child_trees *ret,
                        struct plan_reply *reply)
 {

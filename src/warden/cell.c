@@ -58,7 +58,10 @@ static void release(struct cell *s)
     fd_close(&s->stream_fd);
     fd_close(&s->channel_fd);
     child_trees_close(&s->trees);
+    if (s->kind == CELL_FENCED)
+        fence_end(w, s);
     id_block_release(&w->ids, s->id_block);
+    fd_close(&s->id_lock_fd);
     janitor_remove(&w->janitor, &s->cgroup);
 }
 
@@ -437,11 +440,18 @@ static void on_ready(int fd, uint32_t events, void *data)
         arm(s);
 }
 
+static enum cell_kind kind_of(const struct plan *p)
+{
+    if (p->flags & PLAN_LANDLOCK)
+        return CELL_FENCED;
+    return p->backend ? CELL_OCI : CELL_LOCAL;
+}
+
 int cell_create(struct warden *w, const struct plan *p, const struct plan_limits *limits,
                 struct child_trees *trees, struct plan_reply *reply)
 {
     struct cell *s = armed_take(w, p, limits);
-    s = s ? s : take_blank(w, p->backend ? CELL_OCI : CELL_LOCAL, reply);
+    s = s ? s : take_blank(w, kind_of(p), reply);
     if (!s) {
         child_trees_close(trees);
         return reply->error ? -reply->error : -EIO;
@@ -481,6 +491,8 @@ int cell_kill(struct cell *s)
 {
     s->killed = true;
     cgroup_freeze(&s->cgroup, false); /* version 1 does not let a frozen process die */
+    if (s->kind == CELL_FENCED)
+        return fence_kill_cell(s);
     return s->pidfd >= 0 && pidfd_send_signal(s->pidfd, SIGKILL, NULL, 0) < 0 && errno != ESRCH
                ? -errno
                : 0;
@@ -529,8 +541,11 @@ void cell_describe(const struct cell *s, struct plan_reply *ret)
     memcpy(ret->id, s->id, sizeof(ret->id));
     ret->pid = s->pid;
     memcpy(ret->mechanism, s->mechanism, sizeof(ret->mechanism));
-    ret->landlock_abi =
-        s->kind == CELL_LOCAL ? (uint32_t)s->warden->child_template.landlock_abi : 0;
+    ret->landlock_abi = s->kind == CELL_LOCAL || s->kind == CELL_FENCED
+                            ? (uint32_t)s->warden->child_template.landlock_abi
+                            : 0;
+    if (s->kind == CELL_FENCED)
+        fence_box_path(s, ret->box, sizeof(ret->box));
 }
 
 void cell_read_stats(const struct cell *s, struct plan_reply *ret)
@@ -538,7 +553,7 @@ void cell_read_stats(const struct cell *s, struct plan_reply *ret)
     char path[64];
     struct statfs fs;
     cgroup_read_stats(&s->cgroup, ret);
-    if (s->state != CELL_RUNNING)
+    if (s->state != CELL_RUNNING || s->kind == CELL_FENCED)
         return;
     /* /workspace may be a mount of the caller's, /var/tmp is always a part of the disk. */
     const char *disk = s->kind == CELL_OCI ? OCI_DISK : "/var/tmp";

@@ -255,10 +255,10 @@ int cgroup_open_for_clone(const struct cgroup *cg, int *ret_fd)
     return *ret_fd < 0 ? -errno : 0;
 }
 
-int cgroup_join(const struct cgroup *cg)
+int cgroup_enter(const struct cgroup *cg)
 {
     int r = 0;
-    for (int i = 0; r == 0 && !joins_at_clone(cg) && i < _CGROUP_MAX; i++) {
+    for (int i = 0; r == 0 && i < _CGROUP_MAX; i++) {
         if (!cg->in[i])
             continue;
         if (mkdirat(cg->root->fd[i], cg->name, 0755) < 0)
@@ -266,6 +266,11 @@ int cgroup_join(const struct cgroup *cg)
         r = cgroup_write(cg, i, "cgroup.procs", "0");
     }
     return r;
+}
+
+int cgroup_join(const struct cgroup *cg)
+{
+    return joins_at_clone(cg) ? 0 : cgroup_enter(cg);
 }
 
 int cgroup_limit(struct cgroup *cg, enum wall wall, const struct plan_limits *limits)

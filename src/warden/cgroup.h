@@ -85,6 +85,8 @@ int cgroup_open_for_clone(const struct cgroup *cg, int *ret_fd);
 /* Version 1, in the child: makes the group and moves itself in (see janitor.h for why the child).
  */
 int cgroup_join(const struct cgroup *cg);
+/* Either version, in a child that was not cloned into it. */
+int cgroup_enter(const struct cgroup *cg);
 /* Writes one wall's limit. -EOPNOTSUPP when this host cannot enforce it. */
 int cgroup_limit(struct cgroup *cg, enum wall wall, const struct plan_limits *limits);
 /* Limits a disk of this group's alone: the one behind a descriptor's file system. -EOPNOTSUPP when

@@ -31,8 +31,8 @@
 #include "warden/seccomp.h"
 #include "warden/userns.h"
 
-#define FAILURE_FD    5
-#define FIRST_FREE_FD 6
+#define FAILURE_FD    (CHILD_FREE_FD - 1)
+#define FIRST_FREE_FD CHILD_FREE_FD
 
 static void fail(const char *step, int error, int wall) __attribute__((noreturn));
 
@@ -60,17 +60,16 @@ static int negative_errno(int r)
     return r < 0 ? -errno : r;
 }
 
-/* Moves our three descriptors to fixed numbers and closes all others of the warden's. */
-int child_keep_descriptors(int stream_fd, int channel_fd, int failure_fd, int *extra_fd)
+/* Moves our three descriptors to fixed numbers. */
+int child_take_descriptors(int stream_fd, int channel_fd, int failure_fd)
 {
     int stream = fcntl(stream_fd, F_DUPFD_CLOEXEC, FIRST_FREE_FD);
     int channel = fcntl(channel_fd, F_DUPFD_CLOEXEC, FIRST_FREE_FD);
     int failure = fcntl(failure_fd, F_DUPFD_CLOEXEC, FIRST_FREE_FD);
-    int extra = extra_fd ? fcntl(*extra_fd, F_DUPFD_CLOEXEC, FIRST_FREE_FD + 1) : 0;
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (null >= 0 && null < FIRST_FREE_FD)
         null = fcntl(null, F_DUPFD_CLOEXEC, FIRST_FREE_FD);
-    if (stream < 0 || channel < 0 || failure < 0 || extra < 0 || null < 0)
+    if (stream < 0 || channel < 0 || failure < 0 || null < 0)
         return -errno;
     for (int i = 0; i <= 2; i++)
         if (dup2(null, i) < 0)
@@ -78,6 +77,15 @@ int child_keep_descriptors(int stream_fd, int channel_fd, int failure_fd, int *e
     if (dup2(stream, CHILD_STREAM_FD) < 0 || dup2(channel, CHILD_CHANNEL_FD) < 0 ||
         dup3(failure, FAILURE_FD, O_CLOEXEC) < 0)
         return -errno;
+    return 0;
+}
+
+int child_keep_descriptors(int stream_fd, int channel_fd, int failure_fd, int *extra_fd)
+{
+    int extra = extra_fd ? fcntl(*extra_fd, F_DUPFD_CLOEXEC, FIRST_FREE_FD + 1) : 0;
+    int r = extra < 0 ? -errno : child_take_descriptors(stream_fd, channel_fd, failure_fd);
+    if (r < 0)
+        return r;
     if (!extra_fd)
         return negative_errno(close_range(FIRST_FREE_FD, ~0U, 0));
     if (extra != FIRST_FREE_FD && dup3(extra, FIRST_FREE_FD, O_CLOEXEC) < 0)

@@ -22,6 +22,7 @@ struct sock_fprog;
 
 #define CHILD_STREAM_FD  3
 #define CHILD_CHANNEL_FD 4
+#define CHILD_FREE_FD    6 /* the one below reports failures */
 #define CHILD_OOM_ADJ    "200" /* before the daemon's own when the host is out of memory */
 
 /* The same for all children of a warden; read by the child from its copy of the warden's memory. */
@@ -68,6 +69,8 @@ struct child_failure {
 /* For plain.c and oci-launch.c: descriptors moved to their numbers, all others but *extra_fd (may
  * be NULL) closed; signals as a program expects them; a failed step reported. */
 int child_keep_descriptors(int stream_fd, int channel_fd, int failure_fd, int *extra_fd);
+/* The same without closing any: numbers below CHILD_FREE_FD are taken. */
+int child_take_descriptors(int stream_fd, int channel_fd, int failure_fd);
 void child_reset_signals(void);
 int child_die_with_warden(void);
 void child_must(int r, const char *step, int wall);

@@ -146,6 +146,7 @@ static void do_create(struct warden *w, const struct plan *p, struct plan_reply 
         r = ceiling_check_plain(w, p, reply);
         r = r < 0 ? r : cell_create_plain(w, p, reply);
     } else {
+        r = r < 0 || !(p->flags & PLAN_LANDLOCK) ? r : ceiling_check_fence(w, reply);
         r = r < 0 ? r : ceiling_check(w, p, &limits, reply);
         r = r < 0 ? r : ceiling_open_trees(w, p, &trees, reply);
         r = r < 0 ? r : cell_create(w, p, &limits, &trees, reply);
@@ -189,7 +190,10 @@ static void do_stats(struct warden *w, struct cell *s, struct plan_reply *reply)
 static void do_probe(struct warden *w, const struct plan *p, struct plan_reply *reply)
 {
     uint64_t tag = reply->tag;
-    warden_probe(w, (enum oci_backend)p->backend, reply);
+    if (p->flags & PLAN_LANDLOCK)
+        warden_probe_fence(w, reply);
+    else
+        warden_probe(w, (enum oci_backend)p->backend, reply);
     reply->tag = tag;
     reply_error(w, reply, 0);
 }

@@ -64,6 +64,13 @@ static bool counts_itself(const struct cell *s, enum wall wall)
            oci_flavour((enum oci_backend)s->plan.backend)->own_kernel;
 }
 
+/* Of one user in one namespace, the kernel counts the processes of all sandboxes together. */
+static bool counts_by_uid(const struct cell *s)
+{
+    const struct id_range *ids = &s->warden->ids;
+    return s->kind != CELL_FENCED || !ids->shared || ids->in_userns;
+}
+
 /* Must run before the order is sent: the child then never runs a program unlimited. */
 static int apply_wall(struct cell *s, const struct plan *p, const struct plan_limits *limits,
                       enum wall wall, struct plan_reply *reply)
@@ -78,7 +85,7 @@ static int apply_wall(struct cell *s, const struct plan *p, const struct plan_li
         s->mechanism[wall] = (uint8_t)cgroup_root_enforces(&w->cgroups, wall);
         return 0;
     }
-    if (wall == WALL_PROCESSES) { /* counted per user namespace and uid, so per sandbox */
+    if (wall == WALL_PROCESSES && counts_by_uid(s)) { /* and user namespace: so per sandbox */
         s->order.process_rlimit = limits->processes;
         s->mechanism[wall] = MECHANISM_RLIMIT;
         return 0;
@@ -108,12 +115,26 @@ static uint64_t default_disk(const struct cell *s, const struct plan_limits *lim
     return limits->memory_bytes / 2;
 }
 
+/* Without a file system of its own: no file can be larger than the budget, all of them can. */
+static int apply_file_size(struct cell *s, const struct plan *p, const struct plan_limits *limits,
+                           struct plan_reply *reply)
+{
+    s->order.disk_bytes = limits->disk_bytes;
+    s->mechanism[WALL_DISK] = MECHANISM_NONE;
+    if (!p->limits.disk_bytes || p->weaker[WALL_DISK])
+        return 0;
+    return refuse(reply, WALL_DISK, -EOPNOTSUPP,
+                  "the landlock runtime has no file system of its own");
+}
+
 static int apply_disk(struct cell *s, const struct plan *p, const struct plan_limits *limits,
                       struct plan_reply *reply)
 {
     const struct warden *w = s->warden;
     struct child_order *o = &s->order;
     bool asked = limits->disk_bytes != 0;
+    if (s->kind == CELL_FENCED)
+        return apply_file_size(s, p, limits, reply);
     o->disk_bytes = asked ? limits->disk_bytes : default_disk(s, limits);
     o->disk_inodes = limits->disk_inodes ? limits->disk_inodes : w->options.disk_default_inodes;
     s->mechanism[WALL_DISK] = MECHANISM_TMPFS;
@@ -142,6 +163,15 @@ void limits_describe_walls(const struct warden *w, enum oci_backend b, uint8_t *
     mechanism[WALL_USERS] = w->ids.shared ? MECHANISM_UID_SHARED : MECHANISM_UID_RANGE;
     mechanism[WALL_LANDLOCK] =
         w->child_template.landlock_abi > 0 && !b ? MECHANISM_LANDLOCK : MECHANISM_NONE;
+}
+
+void limits_describe_fence(const struct warden *w, uint8_t *mechanism)
+{
+    mechanism[WALL_FILESYSTEM] = mechanism[WALL_LANDLOCK] = MECHANISM_LANDLOCK;
+    mechanism[WALL_NETWORK] = mechanism[WALL_SYSCALLS] = MECHANISM_SECCOMP;
+    mechanism[WALL_USERS] = w->ids.shared ? MECHANISM_UID_SHARED : MECHANISM_UID_RANGE;
+    if (w->ids.shared && !w->ids.in_userns && mechanism[WALL_PROCESSES] == MECHANISM_RLIMIT)
+        mechanism[WALL_PROCESSES] = MECHANISM_NONE;
 }
 
 /* What an OCI runtime is told: no more than is enforced already. */
@@ -178,7 +208,10 @@ int limits_apply(struct cell *s, const struct plan *p, const struct plan_limits 
         if (r < 0)
             return r;
     }
-    limits_describe_walls(w, (enum oci_backend)p->backend, s->mechanism);
+    if (s->kind == CELL_FENCED)
+        limits_describe_fence(w, s->mechanism);
+    else
+        limits_describe_walls(w, (enum oci_backend)p->backend, s->mechanism);
     fill_order_limits(s, limits);
     return apply_disk(s, p, limits, reply);
 }

@@ -6,8 +6,9 @@
 struct cell;
 struct warden;
 
-/* The walls that are not limits, for a sandbox of this backend. */
+/* The walls that are not limits, for a sandbox of this backend, or for one without namespaces. */
 void limits_describe_walls(const struct warden *w, enum oci_backend b, uint8_t *mechanism);
+void limits_describe_fence(const struct warden *w, uint8_t *mechanism);
 /* Writes cgroup limits, chooses the kind of disk, fills the order's limits and s->mechanism. limits
  * are the plan's with the ceiling's in the gaps: only what the plan itself asked for, and did not
  * accept to be weaker, fails. -errno with reply's wall and message set. */

@@ -23,7 +23,7 @@ static int negative_errno(int r)
 }
 
 /* The warden of an ordinary user is root in a user namespace: one more gives the user back. */
-static int become_caller(uid_t uid, gid_t gid)
+int plain_become_caller(uid_t uid, gid_t gid)
 {
     char map[32];
     if (unshare(CLONE_NEWUSER) < 0)
@@ -40,7 +40,7 @@ static int become_user(const struct warden *w)
     uid_t uid = w->options.process_uid;
     gid_t gid = w->options.process_gid;
     if (!w->was_root)
-        return become_caller(uid, gid);
+        return plain_become_caller(uid, gid);
     if (setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0)
         return -errno;
     return 0;

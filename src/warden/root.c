@@ -21,7 +21,8 @@
 
 #define ROOT_TMPFS_OPTIONS "size=96m,nr_inodes=32k,mode=0755"
 
-static const char *const host_dirs[] = {"usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"};
+const char *const root_host_dirs[] = {"usr",   "bin",   "sbin",   "lib",
+                                      "lib32", "lib64", "libx32", NULL};
 
 static const char *const empty_dirs[] = {
     "etc",       "dev",  "dev/pts",      "dev/shm", "proc",  "sys",       "tmp",      "run",
@@ -64,7 +65,7 @@ static const struct {
 };
 
 /* Below /etc; a trailing '*' matches a prefix. Copied where world-readable. */
-static const char *const etc_parts[] = {
+const char *const root_etc_parts[] = {
     "alternatives",
     "ld.so.cache",
     "ld.so.conf",
@@ -100,6 +101,7 @@ static const char *const etc_parts[] = {
     "pki/tls/certs",
     "pki/ca-trust",
     "crypto-policies",
+    NULL,
 };
 
 const char *root_file_text(const char *name)
@@ -195,8 +197,8 @@ static int populate_etc(int root_fd)
     if (etc < 0 || target < 0)
         return etc < 0 && errno == ENOENT ? 0 : -errno;
     struct copy_budget budget = COPY_BUDGET_INIT;
-    for (size_t i = 0; i < ELEMENTS(etc_parts); i++) {
-        int r = copy_matching(etc, target, etc_parts[i], &budget);
+    for (size_t i = 0; root_etc_parts[i]; i++) {
+        int r = copy_matching(etc, target, root_etc_parts[i], &budget);
         if (r < 0)
             return r;
     }
@@ -210,9 +212,9 @@ static int populate(int root_fd, const struct root_options *o, struct error *err
         r = mkdirat(root_fd, empty_dirs[i], 0755) < 0 ? -errno : 0;
     if (r < 0)
         return error_set(err, ERROR_UNAVAILABLE, -r, "make directories of the template root");
-    for (size_t i = 0; i < ELEMENTS(host_dirs); i++)
-        if ((r = add_host_dir(root_fd, host_dirs[i])) < 0)
-            return error_set(err, ERROR_UNAVAILABLE, -r, "bind '/%s'", host_dirs[i]);
+    for (size_t i = 0; root_host_dirs[i]; i++)
+        if ((r = add_host_dir(root_fd, root_host_dirs[i])) < 0)
+            return error_set(err, ERROR_UNAVAILABLE, -r, "bind '/%s'", root_host_dirs[i]);
     for (size_t i = 0; r == 0 && i < ELEMENTS(links); i++)
         r = symlinkat(links[i].target, root_fd, links[i].name) < 0 ? -errno : 0;
     for (size_t i = 0; r == 0 && i < ELEMENTS(files); i++)

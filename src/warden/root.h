@@ -22,6 +22,9 @@ struct root_options {
 /* The text of a synthetic file of the template, by its path without the first slash ("etc/passwd").
  */
 const char *root_file_text(const char *name);
+/* What is shown of the host, NULL-terminated: directories of its root, and what is below /etc, where
+ * a trailing '*' matches a prefix. */
+extern const char *const root_host_dirs[], *const root_etc_parts[];
 
 int root_enter(const struct root_options *o, int *ret_host_ns_fd, int *ret_own_ns_fd,
                struct error *err);

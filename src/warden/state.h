@@ -11,6 +11,7 @@
 #include "warden/cgroup.h"
 #include "warden/child.h"
 #include "warden/disk.h"
+#include "warden/fence.h"
 #include "warden/janitor.h"
 #include "warden/oci.h"
 #include "warden/seccomp.h"
@@ -33,9 +34,10 @@ enum cell_state {
 };
 
 enum cell_kind {
-    CELL_LOCAL, /* namespaces of the warden's making */
-    CELL_PLAIN, /* no walls: the process runtime's */
-    CELL_OCI,   /* an OCI runtime's, with a launcher (oci.h) */
+    CELL_LOCAL,  /* namespaces of the warden's making */
+    CELL_PLAIN,  /* no walls: the process runtime's */
+    CELL_OCI,    /* an OCI runtime's, with a launcher (oci.h) */
+    CELL_FENCED, /* no namespaces, behind Landlock, with a keeper (fence.h) */
     _CELL_KIND_MAX,
 };
 
@@ -65,6 +67,7 @@ struct cell {
     struct disk_job *disk_job;
     struct cgroup cgroup;
     int64_t id_block;
+    int id_lock_fd; /* of a fenced one: its ids are no other daemon's */
     uint8_t mechanism[16];
     bool killed;
     int wait_status;
@@ -90,6 +93,7 @@ struct warden {
     struct sock_fprog seccomp;
     struct child_template child_template;
     struct disk_maker disks;
+    struct fence_host fence;
     struct oci_programs oci;
     unsigned oci_platform; /* of a runtime that has a choice: 1 and its index, once known */
     dev_t kvm_device;      /* 0: the host has none */

@@ -148,6 +148,7 @@ int id_range_open(struct id_range *r, uint32_t first, uint32_t count, uint32_t b
         int e = enter_userns(&r->count, err);
         if (e < 0)
             return e;
+        r->in_userns = true;
         r->first = 1;
         r->shared = r->count < block;
     } else if (first == 0 || count < block || first + (uint64_t)count > UINT32_MAX) {

@@ -16,6 +16,7 @@ struct error;
 
 struct id_range {
     bool shared;           /* one id for all: no range to be had */
+    bool in_userns;        /* the warden is root of a user namespace that it made */
     uint32_t first, count; /* as the warden's user namespace sees them */
     uint32_t block;        /* ids per sandbox */
     uint32_t n_blocks;

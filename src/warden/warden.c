@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "base/map.h"
 #include "warden/armed.h"
+#include "warden/ceiling.h"
 #include "warden/control.h"
 #include "warden/landlock.h"
 #include "warden/limits.h"
@@ -34,6 +35,7 @@ void warden_options_init(struct warden_options *o)
 {
     *o = (struct warden_options){
         .cgroup_prefix = "mas-sandbox",
+        .fence_dir = "/var/tmp",
         .id_first = 2000000000,
         .id_count = 65536,
         .id_block = 4,
@@ -116,6 +118,7 @@ static int open_host_parts(struct warden *w, struct error *err)
     if (stat("/dev/kvm", &kvm) == 0 && S_ISCHR(kvm.st_mode))
         w->kvm_device = kvm.st_rdev;
     disk_maker_open(&w->disks, w->state_fd, o->disk_templates, w->cgroups.instance);
+    fence_host_open(&w->fence, o->fence_dir, o->runner_fd);
     return 0;
 }
 
@@ -202,6 +205,7 @@ static struct warden *warden_alloc(const struct warden_options *o)
     w->disks = (struct disk_maker){.loop_control_fd = -1, .dev_fd = -1};
     w->janitor.sock = -1;
     w->signer = (struct signer)SIGNER_INIT;
+    w->fence = (struct fence_host)FENCE_HOST_INIT;
     w->cgroups.block_fd = -1;
     for (int i = 0; i < _CGROUP_MAX; i++)
         w->cgroups.fd[i] = w->cgroups.parent_fd[i] = -1;
@@ -269,6 +273,7 @@ static int prepare(struct warden *w, struct error *err)
     raise_open_files();
     fill_child_template(w);
     armed_init(w);
+    fence_host_finish(&w->fence, w->ids.shared);
     cell_fill_blanks(w);
     return 0;
 }
@@ -283,7 +288,7 @@ struct warden *warden_new(const struct warden_options *o, struct error *err)
     /* Paths of the caller's are not used after the start. */
     w->options.state_dir = w->options.cgroup_prefix = w->options.audit_checkpoint_file = NULL;
     w->options.mounts_allow = NULL;
-    w->options.policy_file = NULL;
+    w->options.policy_file = w->options.fence_dir = NULL;
     w->options.runner_fd = w->options.toolnet_fd = -1;
     return w;
 }
@@ -299,6 +304,7 @@ void warden_free(struct warden *w)
     cgroup_root_close(&w->cgroups);
     disk_maker_close(&w->disks);
     id_range_done(&w->ids);
+    fence_host_close(&w->fence);
     seccomp_program_done(&w->seccomp);
     signer_close(&w->signer);
     for (unsigned i = 0; i < w->n_allowed; i++)
@@ -351,20 +357,36 @@ int warden_enter_host(const struct warden *w)
     return setns(w->host_ns_fd, CLONE_NEWNS) < 0 ? -errno : 0;
 }
 
-void warden_probe(const struct warden *w, enum oci_backend b, struct plan_reply *ret)
+static void probe_limits(const struct warden *w, struct plan_reply *ret)
 {
     static const enum wall limited[] = {WALL_MEMORY, WALL_CPU, WALL_PROCESSES, WALL_IO};
-    *ret = (struct plan_reply){.version = PLAN_VERSION, .wall = -1};
     for (size_t i = 0; i < ELEMENTS(limited); i++)
         ret->mechanism[limited[i]] = (uint8_t)cgroup_root_enforces(&w->cgroups, limited[i]);
     if (!ret->mechanism[WALL_PROCESSES])
         ret->mechanism[WALL_PROCESSES] = MECHANISM_RLIMIT;
+    if (w->cgroups.driver && w->cgroups.has[CGROUP_FREEZER])
+        ret->features |= FEATURE_FREEZER;
+}
+
+void warden_probe_fence(const struct warden *w, struct plan_reply *ret)
+{
+    *ret = (struct plan_reply){.version = PLAN_VERSION, .wall = -1};
+    probe_limits(w, ret);
+    limits_describe_fence(w, ret->mechanism);
+    ret->landlock_abi = (uint32_t)w->child_template.landlock_abi;
+    if (ceiling_check_fence(w, ret) < 0)
+        ret->error = EOPNOTSUPP;
+}
+
+void warden_probe(const struct warden *w, enum oci_backend b, struct plan_reply *ret)
+{
+    *ret = (struct plan_reply){.version = PLAN_VERSION, .wall = -1};
+    probe_limits(w, ret);
     ret->mechanism[WALL_DISK] = w->disks.usable ? MECHANISM_LOOP : MECHANISM_TMPFS;
     limits_describe_walls(w, b, ret->mechanism);
     ret->landlock_abi = b ? 0 : (uint32_t)w->child_template.landlock_abi;
-    ret->features = FEATURE_USERNS | (w->was_root ? FEATURE_ROOT : 0) |
-                    (w->ids.shared ? 0 : FEATURE_SUBUIDS) | (w->disks.usable ? FEATURE_LOOP : 0) |
-                    (w->cgroups.driver && w->cgroups.has[CGROUP_FREEZER] ? FEATURE_FREEZER : 0);
+    ret->features |= FEATURE_USERNS | (w->was_root ? FEATURE_ROOT : 0) |
+                     (w->ids.shared ? 0 : FEATURE_SUBUIDS) | (w->disks.usable ? FEATURE_LOOP : 0);
     for (int i = OCI_NONE + 1; i < _OCI_BACKEND_MAX; i++)
         ret->features |= w->oci.path[i][0] ? FEATURE_OCI(i) : 0;
 }

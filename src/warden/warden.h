@@ -20,6 +20,7 @@ struct warden;
 struct warden_options {
     const char *state_dir;       /* disk images; made 0700 when absent */
     char *const *mounts_allow;   /* NULL-terminated host directories; plan_mount.allow_index */
+    const char *fence_dir;       /* where sandboxes without namespaces have their files */
     const char *policy_file;     /* handed out open for reading (PLAN_POLICY); NULL: none */
     const char *cgroup_prefix;   /* names of our cgroups start with it */
     uint32_t id_first, id_count; /* host uids and gids for sandboxes; as root only */
@@ -75,6 +76,8 @@ void warden_quit(struct warden *w);
  * back to a mount namespace that looks like the host's. */
 int warden_enter_host(const struct warden *w);
 /* What this host can enforce, as PLAN_PROBE answers it. */
+/* The same for sandboxes without namespaces; with error and message where there can be none. */
+void warden_probe_fence(const struct warden *w, struct plan_reply *ret);
 void warden_probe(const struct warden *w, enum oci_backend b, struct plan_reply *ret);
 
 /* Removes cgroups and images that dead instances left behind; no warden_new() needed. Returns how

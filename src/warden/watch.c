@@ -106,6 +106,16 @@ struct watch *watcher_add_fd(struct watcher *w, int fd, uint32_t epoll_events, w
     return watch;
 }
 
+bool watcher_has_child(const struct watcher *w, pid_t pid)
+{
+    list_for_each(watch, &w->live, struct watch, link)
+    {
+        if (watch->kind == WATCH_CHILD && watch->pid == pid)
+            return true;
+    }
+    return false;
+}
+
 struct watch *watcher_add_child(struct watcher *w, pid_t pid, int pidfd, watch_child_fn fn,
                                 void *data)
 {

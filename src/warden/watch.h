@@ -25,6 +25,8 @@ struct watch *watcher_add_fd(struct watcher *w, int fd, uint32_t epoll_events, w
 /* pidfd is taken on success, or -1 to have one opened. The watch removes itself after the call. */
 struct watch *watcher_add_child(struct watcher *w, pid_t pid, int pidfd, watch_child_fn fn,
                                 void *data);
+/* Is this child watched? */
+bool watcher_has_child(const struct watcher *w, pid_t pid);
 /* Called once after delay_ms, then removed by itself. */
 struct watch *watcher_add_timer(struct watcher *w, int delay_ms, watch_timer_fn fn, void *data);
 void watch_remove(struct watch *watch); /* NULL is fine */

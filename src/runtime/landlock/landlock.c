@@ -1,0 +1,92 @@
+/* See landlock.h. The mechanism is in the warden (warden/fence.h); here is what it cannot do, which
+ * is refused by name or said in `effective`. */
+#include "runtime/landlock/landlock.h"
+
+#include <stdio.h>
+
+#include "base/error.h"
+#include "runtime/warden-client.h"
+#include "runtime/warden-instance.h"
+
+static const char *const separate[] = {
+    "process ids of the host can be probed",
+    "names, sizes and times of the host's files can be asked for",
+    "the host's name",
+    "the disk that boxes are on",
+    NULL,
+};
+
+static const char *const shared[] = {
+    "process ids of the host can be probed",
+    "names, sizes and times of the host's files can be asked for",
+    "the host's name",
+    "the disk that boxes are on",
+    "the user id, and what the kernel counts by it",
+    NULL,
+};
+
+static const char *const *shares(const struct effective *e)
+{
+    return e->uid_separation ? separate : shared;
+}
+
+static const struct warden_kind kind = {
+    .name = "landlock", .flags = PLAN_LANDLOCK, .shares = shares};
+
+static int check_spec(const struct runtime_host *host, const struct spec *spec, struct error *err)
+{
+    const struct plan_reply *p = warden_client_probed_landlock(host->warden);
+    if (p->error)
+        return error_set(err, ERROR_UNSUPPORTED, 0, "%.255s", p->message);
+    if (spec->tool_net)
+        return error_set(err, ERROR_UNSUPPORTED, 0,
+                         "the landlock runtime has no way to the gateway: URL tools need another");
+    if (spec->workdir)
+        return error_set(err, ERROR_UNSUPPORTED, 0,
+                         "the landlock runtime has a workdir of its own, and no other");
+    if (spec->n_mounts)
+        return error_set(err, ERROR_UNSUPPORTED, 0, "the landlock runtime has no mounts");
+    return 0;
+}
+
+static struct runtime_instance *landlock_start(struct runtime_host *host, const char *id,
+                                               const struct spec *spec,
+                                               const struct runtime_events *events, void *data,
+                                               struct error *err)
+{
+    if (check_spec(host, spec, err) < 0)
+        return NULL;
+    return warden_instance_start(host, id, spec, &kind, events, data, err);
+}
+
+static struct runtime_instance *landlock_adopt(struct runtime_host *host, const char *id,
+                                               const struct spec *spec,
+                                               const struct runtime_events *events, void *data,
+                                               struct error *err)
+{
+    (void)err;
+    return warden_instance_adopt(host, id, spec, &kind, events, data);
+}
+
+static void landlock_probe(struct runtime_host *host, struct runtime_report *ret)
+{
+    const struct plan_reply *p = warden_client_probed_landlock(host->warden);
+    *ret = (struct runtime_report){.available = !p->error};
+    ret->pause = p->features & FEATURE_FREEZER;
+    warden_effective_fill(&ret->walls, kind.name, p, NULL);
+    ret->walls.shares = shares(&ret->walls);
+    if (p->error)
+        snprintf(ret->why, sizeof(ret->why), "%.255s", p->message);
+}
+
+const struct runtime_ops runtime_landlock = {
+    .name = "landlock",
+    .summary = "no namespaces: Landlock, seccomp and user ids among the host's processes",
+    .isolation = ISOLATION_RESTRICTED,
+    .probe = landlock_probe,
+    .start = landlock_start,
+    .stop = warden_instance_stop,
+    .adopt = landlock_adopt,
+    .stats = warden_instance_stats,
+    .freeze = warden_instance_freeze,
+};
