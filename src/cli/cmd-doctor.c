@@ -85,8 +85,13 @@ static void print_runtime(const json_t *rt)
            ok ? "available" : "not available", summary);
     if (strcmp(why, "-") != 0)
         printf("  %s\n", why);
-    if (ok)
-        print_enforced(json_object_get(rt, "enforces"));
+    if (!ok)
+        return;
+    print_enforced(json_object_get(rt, "enforces"));
+    size_t i;
+    json_t *word;
+    json_array_foreach(json_object_get(rt, "shares"), i, word)
+        print_row(false, "kept apart", json_string_value(word));
 }
 
 static int examine(const struct args *a)

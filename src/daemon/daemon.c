@@ -271,7 +271,8 @@ int daemon_clean(const struct config *c)
     /* A state directory in use is its daemon's to clean; the cgroups of others still go. */
     if (state_dir_open(&state, c->state_dir, false, uid, gid, &err) < 0)
         log_info("state directory is left alone: %s", err.message);
-    int removed = warden_clean(state.warden_path ? state.warden_path : "", c->cgroup_prefix);
+    int removed =
+        warden_clean(state.warden_path ? state.warden_path : "", c->cgroup_prefix, c->landlock_dir);
     state_dir_close(&state);
     if (removed < 0) {
         log_error("cannot clean: %s", strerror(-removed));

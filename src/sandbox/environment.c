@@ -45,7 +45,7 @@ char **environment_build(const char *box, char *const *sandbox_env, char *const 
 {
     _cleanup_free_ char *home = xasprintf("HOME=%s/home", box);
     _cleanup_free_ char *tmpdir = xasprintf("TMPDIR=%s/tmp", box);
-    size_t max = ELEMENTS(defaults) + strv_length(sandbox_env) + strv_length(exec_env) + 1;
+    size_t max = ELEMENTS(defaults) + strv_length(sandbox_env) + strv_length(exec_env) + 2;
     struct builder b = {.items = xcalloc(max, sizeof(*b.items))};
     size_t n_defaults = ELEMENTS(defaults) - (terminal ? 0 : 1);
     for (size_t i = 0; i < n_defaults; i++)
@@ -53,6 +53,7 @@ char **environment_build(const char *box, char *const *sandbox_env, char *const 
     if (*box) {
         put(&b, home);
         put(&b, tmpdir);
+        put(&b, "GIT_CONFIG_NOSYSTEM=1"); /* what is in /etc, and may not be read, stops it */
     }
     for (char *const *e = sandbox_env; e && *e; e++)
         if (is_listed(whitelist, *e))

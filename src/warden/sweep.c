@@ -15,6 +15,7 @@
 #include "base/fd.h"
 #include "base/strbuf.h"
 #include "warden/cgroup.h"
+#include "warden/fence.h"
 #include "warden/warden.h"
 
 static unsigned long long start_time(int pid)
@@ -138,11 +139,11 @@ int sweep_images(int state_fd, const char *prefix)
     return removed;
 }
 
-int warden_clean(const char *state_dir, const char *cgroup_prefix)
+int warden_clean(const char *state_dir, const char *cgroup_prefix, const char *fence_dir)
 {
     int removed = sweep_cgroups(cgroup_prefix);
     if (removed < 0)
         return removed;
     _cleanup_close_ int fd = open(state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return removed + sweep_images(fd, cgroup_prefix);
+    return removed + sweep_images(fd, cgroup_prefix) + fence_dir_sweep(fence_dir);
 }

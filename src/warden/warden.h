@@ -76,10 +76,10 @@ void warden_quit(struct warden *w);
  * back to a mount namespace that looks like the host's. */
 int warden_enter_host(const struct warden *w);
 /* What this host can enforce, as PLAN_PROBE answers it. */
+void warden_probe(const struct warden *w, enum oci_backend b, struct plan_reply *ret);
 /* The same for sandboxes without namespaces; with error and message where there can be none. */
 void warden_probe_fence(const struct warden *w, struct plan_reply *ret);
-void warden_probe(const struct warden *w, enum oci_backend b, struct plan_reply *ret);
 
 /* Removes cgroups and images that dead instances left behind; no warden_new() needed. Returns how
  * many things were removed, or -errno. */
-int warden_clean(const char *state_dir, const char *cgroup_prefix);
+int warden_clean(const char *state_dir, const char *cgroup_prefix, const char *fence_dir);

@@ -583,7 +583,7 @@ int main(int argc, char **argv)
     test_signing_again();
     test_empty_record();
     stop();
-    warden_clean(state_dir, prefix);
+    warden_clean(state_dir, prefix, state_dir);
     char command[128];
     snprintf(command, sizeof(command), "rm -rf %s", base_dir);
     if (system(command) != 0)

@@ -493,7 +493,7 @@ static void test_warden_dies(const struct warden_options *o)
     ok(count_processes(marker) == 0, "100 ms after kill -9 of the warden it is gone");
     close(fd);
     close(c.sock);
-    int removed = warden_clean(o->state_dir, o->cgroup_prefix);
+    int removed = warden_clean(o->state_dir, o->cgroup_prefix, o->fence_dir);
     ok(removed >= 0, "leftovers are swept: %d", removed);
     ok(count_entries("/sys/fs/cgroup/memory", o->cgroup_prefix) == 0 &&
            count_entries("/sys/fs/cgroup", o->cgroup_prefix) == 0,
