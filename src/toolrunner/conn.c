@@ -48,6 +48,7 @@ void conn_queued(struct conn *c, int result)
     if (result < 0)
         c->broken = true;
     c->urgent = true;
+    c->greeting = false;
 }
 
 /* Returns false when the peer takes no more for now. */
@@ -71,7 +72,7 @@ static bool conn_write(struct conn *c)
         strbuf_done(&c->out);
     else
         strbuf_reset(&c->out);
-    c->urgent = false;
+    c->urgent = c->greeting = false;
     return true;
 }
 

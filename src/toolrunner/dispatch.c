@@ -17,8 +17,10 @@ static int on_hello(struct runner *r, const struct frame *f)
         return -EPROTO;
     r->generation = m.generation;
     r->conn.hello_seen = true;
+    uint32_t known = exec_count_known(r);
     conn_send(&r->conn, hello_ok, 0, .version = PROTO_VERSION, .generation = m.generation,
-              .n_execs = exec_count_known(r));
+              .n_execs = known);
+    r->conn.greeting = !known;
     exec_resume(r);
     gateway_on_connect(&r->gateway);
     return 0;

@@ -223,7 +223,7 @@ static pid_t exec_start(struct runner *r, uint32_t stream, const struct msg_spaw
 static void exec_on_started(struct exec *e, const struct msg_spawn *m)
 {
     struct runner *r = e->runner;
-    bool urgent = r->conn.urgent;
+    bool urgent = r->conn.urgent && !r->conn.greeting;
     conn_send(&r->conn, started, e->stream, .request_id = e->request_id, .pid = (uint32_t)e->pid);
     r->conn.urgent = urgent; /* on_young_over() sends it at the latest */
     timer_set_us(&r->loop, &e->young,
