@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,12 +18,16 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/strbuf.h"
 
 #define ROOT_STATE_DIR "/var/lib/mas-sandbox"
 #define TEMPORARY_NAME "mas-sandbox-"
 #define REMOVE_DEPTH   32
 /* A younger directory may belong to a daemon that has not locked it yet. */
 #define ABANDONED_AFTER_S 60
+#define LOCK_WAIT_MS      10000 /* for what a killed daemon left to let go of it */
+#define LOCK_POLL_MS      10
+#define STATUS_MAX        8192
 
 /* --- where */
 
@@ -134,16 +140,62 @@ static int find_path(struct state_dir *s, const char *path, bool temporary, stru
     return s->path ? make_parents(s->path, err) : -EINVAL;
 }
 
+static void read_holder(int lock_fd, char *pid, size_t size)
+{
+    ssize_t n = pread(lock_fd, pid, size - 1, 0);
+    pid[n > 0 ? n : 0] = 0;
+    pid[strcspn(pid, "\n")] = 0;
+}
+
+/* Whether SIGKILL waits for a process, by a line of its status. */
+static bool is_killed(const char *status, const char *name)
+{
+    const char *line = strstr(status, name);
+    return line && strtoull(line + strlen(name), NULL, 16) & 1ull << (SIGKILL - 1);
+}
+
+/* Dead, or about to be. What cannot be looked at lives. */
+static bool is_dying(const char *pid)
+{
+    char path[64];
+    _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(STATUS_MAX);
+    char *end;
+    long number = strtol(pid, &end, 10);
+    if (number <= 0 || *end)
+        return false;
+    if (kill((pid_t)number, 0) < 0 && errno == ESRCH)
+        return true;
+    snprintf(path, sizeof(path), "/proc/%ld/status", number);
+    if (fd_read_file_at(AT_FDCWD, path, &b) < 0 || !b.len)
+        return false;
+    const char *state = strstr(b.data, "\nState:\t");
+    return (state && strchr("ZX", state[8])) || is_killed(b.data, "\nSigPnd:\t") ||
+           is_killed(b.data, "\nShdPnd:\t");
+}
+
+/* The lock of a daemon that was killed stays a little longer than it does: with a sandbox that was
+ * being made and cannot die before the kernel has put it into its control groups. */
+static int lock_or_wait(int lock_fd)
+{
+    char pid[32];
+    for (int waited_ms = 0; flock(lock_fd, LOCK_EX | LOCK_NB) < 0; waited_ms += LOCK_POLL_MS) {
+        int error = errno;
+        read_holder(lock_fd, pid, sizeof(pid));
+        if (error != EWOULDBLOCK || waited_ms >= LOCK_WAIT_MS || !is_dying(pid))
+            return -error;
+        usleep(LOCK_POLL_MS * 1000);
+    }
+    return 0;
+}
+
 static int take_lock(struct state_dir *s, struct error *err)
 {
     char pid[32];
     s->lock_fd = openat(s->fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (s->lock_fd < 0)
         return error_set(err, ERROR_INVALID, errno, "lock in '%s'", s->path);
-    if (flock(s->lock_fd, LOCK_EX | LOCK_NB) < 0) {
-        ssize_t n = pread(s->lock_fd, pid, sizeof(pid) - 1, 0);
-        pid[n > 0 ? n : 0] = 0;
-        pid[strcspn(pid, "\n")] = 0;
+    if (lock_or_wait(s->lock_fd) < 0) {
+        read_holder(s->lock_fd, pid, sizeof(pid));
         return error_set(err, ERROR_CONFLICT, 0, "state directory '%s' is in use by process %s",
                          s->path, *pid ? pid : "?");
     }

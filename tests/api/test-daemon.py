@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Life of the daemon: options, process tree, what the processes are left with, restarts, signals."""
+import fcntl
 import http.server
 import json
 import os
@@ -123,6 +124,42 @@ def _():
         equal(p.returncode, 1)
         check(f"in use by process {d.process.pid}".encode() in p.stderr, p.stderr)
         equal(d.get("/healthz").status, 200)
+
+
+@test("what a killed daemon left holds its lock a little longer; the next one waits for it")
+def _():
+    d = Daemon()
+    try:
+        os.mkdir(d.dir + "/state", 0o755)
+        lock = os.open(d.dir + "/state/lock", os.O_RDWR | os.O_CREAT, 0o600)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        dead = subprocess.Popen(["true"])
+        dead.wait()
+        os.write(lock, b"%d\n" % dead.pid)
+        child = subprocess.Popen(["sleep", "0.7"], pass_fds=[lock])  # as a sandbox that was being made
+        os.close(lock)
+        begin = time.time()
+        d.start()
+        check(time.time() - begin > 0.3, "control: the lock was held")
+        equal(d.run("echo", "up")["stdout"], "up\n")
+        child.wait()
+    finally:
+        d.__exit__()
+
+
+@test("a daemon that was killed while it made sandboxes is followed by the next at once")
+def _():
+    d = Daemon("--blanks", "64").start()
+    try:
+        for i in range(4):
+            d.run("true", limits={"memory_mb": 300})
+            time.sleep(0.02 + 0.01 * i)
+            d.process.kill()
+            d.process.wait()
+            d.start()
+        equal(d.run("echo", "up")["stdout"], "up\n")
+    finally:
+        d.__exit__()
 
 
 # --- process tree and rights
