@@ -92,7 +92,7 @@ int rootfs_fail(const char *name, int errnum, struct error *err)
     name_quote(name, q);
     for (size_t i = 0; i < ELEMENTS(failures); i++)
         if (failures[i].errnum == errnum)
-            return error_set(err, failures[i].code, errnum, "entry '%s' %s", q, failures[i].text);
+            return error_set(err, failures[i].code, 0, "entry '%s' %s", q, failures[i].text);
     bool full = errnum == ENOSPC || errnum == EDQUOT;
     return error_set(err, full ? ERROR_NO_SPACE : ERROR_INTERNAL, errnum, "entry '%s'", q);
 }

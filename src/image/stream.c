@@ -170,18 +170,26 @@ void stream_allow(struct stream *s, uint64_t bytes)
     s->allowed = bytes;
 }
 
+int stream_check_content(struct stream *s, uint64_t bytes, struct error *err)
+{
+    uint64_t ratio = s->meter->options->limits.ratio;
+    if (!ratio || bytes <= RATIO_FREE_BYTES || bytes / ratio <= s->in_bytes)
+        return 0;
+    return error_set(err, ERROR_TOO_LARGE, 0,
+                     "it unpacks to more than %llu times its size, images_max_ratio",
+                     (unsigned long long)ratio);
+}
+
 static int check_amount(struct stream *s, size_t len)
 {
-    const struct image_limits *l = &s->meter->options->limits;
     s->out_bytes += len;
     if (s->out_bytes > s->max_out)
         return error_set(s->err, ERROR_TOO_LARGE, 0,
                          "it unpacks to more than "
                          "images_max_unpacked_bytes allow");
-    if (l->ratio && s->out_bytes > RATIO_FREE_BYTES && s->out_bytes / l->ratio > s->in_bytes)
-        return error_set(s->err, ERROR_TOO_LARGE, 0,
-                         "it unpacks to more than %llu times its size, images_max_ratio",
-                         (unsigned long long)l->ratio);
+    int r = stream_check_content(s, s->out_bytes, s->err);
+    if (r < 0)
+        return r;
     if (s->limited && len > s->allowed)
         return error_set(s->err, ERROR_TOO_LARGE, 0, "the headers of one entry are too large");
     s->allowed -= s->limited ? len : 0;

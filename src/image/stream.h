@@ -34,6 +34,9 @@ ssize_t stream_next(struct stream *s, const void **ret, struct error *err);
 /* While allowance is not 0, blocks past that many bytes are refused: what a parser may read at once
  * without telling anything. */
 void stream_allow(struct stream *s, uint64_t bytes);
+/* As for what comes out: whether so much content, holes of sparse files included, is too much for
+ * what was read so far. */
+int stream_check_content(struct stream *s, uint64_t bytes, struct error *err);
 /* Reads to the end of the content and of the file; the two hashes, either may be NULL. */
 int stream_finish(struct stream *s, char ret_in[IMAGE_DIGEST_SIZE], char ret_out[IMAGE_DIGEST_SIZE],
                   struct error *err);

@@ -25,7 +25,9 @@
 
 struct unpacker {
     struct rootfs root;
+    struct stream *stream;
     struct tar_source *tar;
+    uint64_t content; /* bytes of all files of this layer */
     struct archive_entry *entry;
     char name[NAME_PATH_MAX]; /* the entry's, clean */
     struct rootfs_meta meta;
@@ -106,6 +108,9 @@ static int make_file(struct unpacker *u, struct error *err)
     if (fd < 0)
         return fd;
     r = copy_content(u, fd, (uint64_t)size, err);
+    u->content += (uint64_t)size;
+    if (r == 0)
+        r = stream_check_content(u->stream, u->content, err);
     if (r == 0)
         r = set_attributes(u, fd, err);
     return r < 0 ? r : rootfs_finish(&u->root, fd, u->name, &u->meta, err);
@@ -260,6 +265,7 @@ int unpack_layer(int rootfs_fd, int tar_fd, struct meter *m, struct image_info *
     if (r < 0)
         return r;
     u.tar = tar;
+    u.stream = s;
     r = unpack_all(&u, err);
     rootfs_done(&u.root);
     return r < 0 ? r : stream_finish(s, ret->digest, ret->diff_id, err);
