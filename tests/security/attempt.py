@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
+import gvisor
 from masd import *
 
 ATTACK = os.path.join(BUILD, "tests/security/attack")
@@ -20,67 +21,14 @@ NAMESPACES = ["unshare", "--mount", "--pid", "--fork", "--ipc", "--net", "--uts"
               "--mount-proc"]
 
 
-# What is otherwise on gVisor (20221219), and why: the attempt is made, and must end as the reason says.
-PROC = "its /proc of another user's process can be read: the runner's has no secrets, and its connection is a socket"
-OWN = "it concerns the sandbox's own kernel, which is nobody's but its own"
-HOST = "the test looks for processes on the host, which knows only the kernel that they run on"
-NUMBERS = "int 0x80 makes the 64-bit call of that number there, through the same filter"
-OWN_GVISOR = {
-    "P1 the runner's descriptors: /proc/1/fd": PROC,
-    "P1 the host's directories are not there": "ls fails on a flag of statx that it does not know",
-    "P5 read the runner's environment": PROC,
-    "P5 read the runner's memory map": PROC,
-    "P5 slow the runner down: setpriority": OWN,
-    "P5 slow the runner down: sched_setaffinity": OWN,
-    "P5 write to the runner's connection: /proc/1/fd/3": "that is /dev/null; a socket cannot be opened by its path",
-    "P5 a command's own streams are its own: it may open them again, and nobody else's": "its pipes have no modes",
-    "P5 the runner's helpers: what serves an upload cannot be looked into": PROC,
-    "P6 the neighbour's processes: neither seen nor signalled": HOST,
-    "P6 two sandboxes have no host user in common": HOST,
-    "P7 add an interface": OWN,
-    "P7 netlink: uevents": OWN,
-    "P7 other families through socketpair: netlink audit": OWN,
-    "P10 unshare: user": OWN,
-    "P10 unshare: mount": OWN,
-    "P10 unshare: cgroup": OWN,
-    "P10 unshare: time": OWN,
-    "P10 clone into a user namespace": OWN,
-    "P11 io_uring_setup": OWN,
-    "P11 syslog": "its log is its own, and made up",
-    "P8 only the harmless devices exist": "its /dev has tun and fuse, of its own kernel",
-    "P9 a better nice value": OWN,
-    "P9 be spared by the OOM killer": OWN,
-    "P9 be killed after the daemon": OWN,
-    "P9 no_new_privs, an empty bounding set but for the runner's, a filter": "its /proc/self/status has no NoNewPrivs",
-    "P11 i386: ptrace the runner": NUMBERS,
-    "P11 i386: socketcall of a packet socket": NUMBERS,
-    "P11 i386: socketcall of netlink audit": NUMBERS,
-    "P11 i386: socketcall of a pair of another family": NUMBERS,
-    "P12 a terminal of the API is its own: no typing, no other's": "it has no TIOCSTI to refuse",
-    "P13 the cgroup's place on the host does not show": "it has no cgroups",
-    "P17 no gateway where the network was not asked for": "ls fails on a flag of statx that it does not know",
-}
-STOPPED = "P5 stopping every process does not stop the sandbox's end"
-OWN_GVISOR[STOPPED] = "a tool that stops each new process of its own sandbox keeps commands from starting there"
-CHANCE = {STOPPED}  # a race that a tool may lose
-if RUNTIME == "gvisor":
-    plain_test = test
+GVISOR = RUNTIME == "gvisor"
 
-    def test(name):
-        """As ever; but for the tests above, which must not pass, or their reason is none any more."""
-        def add(fn):
-            def differs():
-                try:
-                    fn()
-                except (AssertionError, OSError):
-                    print(f"# on gVisor: {OWN_GVISOR[name]}")
-                    return
-                if name in CHANCE:
-                    return
-                raise AssertionError(f"passes on gVisor now: {OWN_GVISOR[name]!r} is out of date")
-            plain_test(name)(differs if name in OWN_GVISOR else fn)
-            return fn
-        return add
+
+def on_gvisor(reason, there, elsewhere):
+    """What a test expects there, and elsewhere; the reason is said."""
+    if GVISOR:
+        print(f"# on gVisor: {reason}")
+    return there if GVISOR else elsewhere
 
 
 def put_attack(sb, path=INSIDE):
@@ -99,10 +47,6 @@ def refused(sb, *args, errors=None, **spec):
     code, out = inside(sb, *args, **spec)
     if code == 128 + signal.SIGSYS and args[0] == "x32" and RUNTIME in ("crun", "runc"):
         return "SIGSYS"  # the container runtime's own filter kills for a foreign architecture
-    if RUNTIME == "gvisor":
-        errors = None  # its own kernel's answer: ENOSYS, EAFNOSUPPORT, ...
-        if code != 0 and args[0].startswith(("i386", "x32")):
-            return "killed"  # it has no other call tables
     check(code == 1, f"the attempt {args} was not refused: exit {code}, {out[:500]!r}")
     name = out.split("refused ")[-1].strip()
     check(errors is None or name in errors.split(), f"{args}: refused with {name}, not {errors}")
@@ -179,7 +123,41 @@ def spy_on_helper(sb):
     out = "".join(e.get("data", "") for e in d.ws(stream).events())
     s.close()
     check("helper None" not in out and "helper " in out, f"control: a helper was there: {out}")
-    check("worked" not in out and "refused EPERM" in out, out)
+    seen = on_gvisor(gvisor.PROC, {"environ", "maps", "fd"}, set())
+    equal({line.split()[1] for line in out.splitlines() if line.startswith("worked")}, seen, out)
+    check("refused EPERM" in out, out)
+
+
+def below(pid):
+    """All that descend from a process of this host."""
+    found = subprocess.run(["pgrep", "-P", str(pid)], stdout=subprocess.PIPE).stdout.decode().split()
+    return [int(p) for p in found] + [q for p in found for q in below(p)]
+
+
+def kernels(d):
+    """gVisor's own processes on this host: the kernels of this daemon's sandboxes, and who serves their files."""
+    return [p for p in below(d.get("/v1/status").json["warden_pid"]) if command_of(p).startswith("runsc-")]
+
+
+def command_of(pid):
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as f:
+            return f.read().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def running(sb, marker):
+    """Command lines with the marker: on the host, or inside, where the host's kernel knows none of them."""
+    if not GVISOR:
+        return processes(marker)
+    out = sb.sh("for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline; echo; done 2>/dev/null")["stdout"]
+    return [line for line in out.splitlines() if marker in line]
+
+
+def left(d, marker):
+    """What of a deleted sandbox still runs on this host."""
+    return kernels(d) if GVISOR else processes(marker)
 
 
 def processes(marker):
