@@ -17,6 +17,7 @@ struct identity;
 struct http_request;
 struct keys;
 struct sandbox;
+struct images;
 struct skills;
 
 /* What the tools of MCP give a model at once. */
@@ -38,6 +39,8 @@ struct api_options {
                           void *done_data);
     void *reload_data;
     const char *webhook_url, *webhook_secret; /* told of approvals; NULL: nobody is */
+    struct images *images; /* NULL: there are none */
+    uint64_t images_max_upload_bytes;
     struct store *store; /* NULL: nothing survives */
     struct runtime_host *host;
     struct tool_options tool;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "api/handlers.h"
+#include "api/image-wait.h"
 #include "api/run-reply.h"
 #include "api/sandbox-reply.h"
 #include "api/spec-json.h"
@@ -29,16 +30,10 @@ static int check_cluster_fields(const json_t *body, struct error *err)
 {
     static const char *const fields[] = {"cache_pvc_size", "cache_pvc_storage_class",
                                          "cache_pvc_access_mode"};
-    const char *image = NULL, *volume = NULL;
-    int r = json_member_string(body, "image", &image, err);
-    if (r >= 0)
-        r = json_member_string(body, "volume_mode", &volume, err);
+    const char *volume = NULL;
+    int r = json_member_string(body, "volume_mode", &volume, err);
     if (r < 0)
         return r;
-    if (image && *image)
-        return refuse(err, "image",
-                      "images are not supported by this version; without it a "
-                      "sandbox has a view of the host's root");
     if (volume && *volume && strcmp(volume, "emptydir") != 0)
         return refuse(err, "volume_mode", "only 'emptydir' exists on this runtime");
     for (size_t i = 0; i < ELEMENTS(fields); i++) {
@@ -110,6 +105,13 @@ static int parse_hosts(const json_t *body, struct spec *s, struct error *err)
     return 0;
 }
 
+/* Of existing clients some send "" for the image they do not want to choose. */
+static int parse_image(const json_t *body, struct spec *s, struct error *err)
+{
+    const char *image = json_string_value(json_object_get(body, "image"));
+    return image && !*image ? 0 : spec_json_image(body, s, err);
+}
+
 static int parse_create(struct api_request *req, struct spec *s, const char **ret_name,
                         char ***ret_command, struct error *err)
 {
@@ -121,6 +123,8 @@ static int parse_create(struct api_request *req, struct spec *s, const char **re
         r = sandbox_name_check(*ret_name, err);
     if (r >= 0)
         r = check_cluster_fields(req->body, err);
+    if (r >= 0)
+        r = parse_image(req->body, s, err);
     if (r >= 0)
         r = parse_cache(req->options, req->body, s, err);
     if (r >= 0)
@@ -175,11 +179,15 @@ void handle_b_create(struct api_request *req)
     spec_copy(&spec, req->options->default_spec);
     int r = parse_create(req, &spec, &name, &command, &err);
     struct sandbox *found = r >= 0 && !command ? sandbox_of_key(req, &name) : NULL;
-    if (r >= 0)
+    if (r >= 0 && !found)
+        r = api_need_image(req, &spec, &err);
+    if (r == 0)
         sb = found ? found
                    : sandbox_create(req->options->manager, &spec, req->owner, name, NULL, false,
                                     &err);
     spec_done(&spec);
+    if (r > 0)
+        return; /* comes again */
     if (sb && start_command(req, sb, command, &err) < 0) {
         sandbox_delete(sb, NULL);
         sb = NULL;

@@ -25,6 +25,13 @@ void handle_b_exec_status(struct api_request *req);
 void handle_b_exec_cancel(struct api_request *req);
 void handle_b_stream(struct api_request *req);
 void handle_b_ingest(struct api_request *req);
+/* images.c */
+void handle_image_list(struct api_request *req);
+void handle_image_get(struct api_request *req);
+void handle_image_pull(struct api_request *req);
+void handle_image_remove(struct api_request *req);
+/* image-upload.c */
+void handle_image_upload(struct api_request *req);
 /* sandboxes.c */
 void handle_sandbox_create(struct api_request *req);
 void handle_sandbox_list(struct api_request *req);

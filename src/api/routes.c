@@ -7,8 +7,10 @@
 #define DELETE_ HTTP_DELETE_
 /* Who may look at what there is, and end it. */
 #define SEE (ROLE_AGENT | ROLE_OPERATOR | ROLE_ADMIN)
-#define SB  "/v1/sandboxes/{id}"
-#define EX  "/v1/sandboxes/{id}/execs/{exec_id}"
+/* Who decides what there is to run. */
+#define RUN_IT (ROLE_OPERATOR | ROLE_ADMIN)
+#define SB     "/v1/sandboxes/{id}"
+#define EX     "/v1/sandboxes/{id}/execs/{exec_id}"
 
 const struct route routes[] = {
     /* contract A: MAS tool calls */
@@ -95,6 +97,18 @@ const struct route routes[] = {
      "download a directory as tar", ROLE_AGENT},
     {PUT_, SB "/files/tar", STYLE_NATIVE, ROUTE_RAW | ROUTE_EXECUTES, handle_tar_write,
      "upload a tar into a directory", ROLE_AGENT},
+
+    /* images */
+    {GET_, "/v1/images", STYLE_NATIVE, 0, handle_image_list, "the images there are", ROLES_ALL},
+    {DELETE_, "/v1/images", STYLE_NATIVE, 0, handle_image_remove,
+     "remove an image by ?image=", RUN_IT},
+    {POST_, "/v1/images/pull", STYLE_NATIVE, ROUTE_BODY, handle_image_pull,
+     "fetch an image, with progress as NDJSON or SSE", RUN_IT},
+    {PUT_, "/v1/images/tar", STYLE_NATIVE, ROUTE_RAW, handle_image_upload,
+     "make an image of an uploaded tar", RUN_IT},
+    {GET_, "/v1/images/{id}", STYLE_NATIVE, 0, handle_image_get, "one image, by digest or name",
+     ROLES_ALL},
+    {DELETE_, "/v1/images/{id}", STYLE_NATIVE, 0, handle_image_remove, "remove an image", RUN_IT},
 
     /* contract C: actions, approval, audit */
     {POST_, "/api/validate", STYLE_C, ROUTE_BODY, handle_validate, "what a text from outside tries",

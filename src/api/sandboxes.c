@@ -5,6 +5,7 @@
 
 #include "api/handlers.h"
 #include "api/idempotency.h"
+#include "api/image-wait.h"
 #include "api/sandbox-reply.h"
 #include "api/spec-json.h"
 #include "api/view.h"
@@ -147,8 +148,12 @@ void handle_sandbox_create(struct api_request *req)
     if (r >= 0)
         sb = sandbox_of_key(req, &name);
     if (r >= 0 && !sb)
+        r = api_need_image(req, &spec, &err);
+    if (r == 0 && !sb)
         sb = sandbox_create(req->options->manager, &spec, req->owner, name, NULL, false, &err);
     spec_done(&spec);
+    if (r > 0)
+        return; /* comes again */
     if (!sb)
         api_fail(req, &err);
     else

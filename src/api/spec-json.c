@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/path.h"
+#include "keeper/images.h"
 #include "runtime/choose.h"
 
 #define ENV_MAX   1024
@@ -177,7 +178,7 @@ static int check_network(const json_t *body, struct error *err)
 /* Members that other versions have: refused by name, never ignored. */
 static int check_refused(const json_t *body, struct error *err)
 {
-    static const char *const refused[] = {"image", "pool", "snapshot", "template", "approval"};
+    static const char *const refused[] = {"pool", "snapshot", "template", "approval"};
     for (size_t i = 0; i < ELEMENTS(refused); i++) {
         const json_t *v = json_object_get(body, refused[i]);
         if (!v || json_is_null(v))
@@ -197,6 +198,23 @@ static int parse_runtime(const json_t *body, struct runtime_host *host, struct s
     r = r < 0 ? r : json_member_string(body, "oci_runtime", &wish.oci_runtime, err);
     r = r < 0 ? r : json_member_string(body, "min_isolation", &wish.min_isolation, err);
     return r < 0 ? r : runtime_choose(host, &wish, s, err);
+}
+
+/* What a name means is found later (api/image-wait.h); "" asks for the host's view. */
+int spec_json_image(const json_t *body, struct spec *s, struct error *err)
+{
+    const char *image = NULL;
+    int r = json_member_string(body, "image", &image, err);
+    if (r <= 0)
+        return r;
+    if (!*image) {
+        spec_set_image(s, NULL, NULL, NULL, NULL);
+        return 0;
+    }
+    r = image_text_check(image, err);
+    if (r >= 0 && !(s->image_digest && strcmp(s->image, image) == 0))
+        spec_set_image(s, image, NULL, NULL, NULL);
+    return r;
 }
 
 static int parse_strings(const json_t *body, struct spec *s, struct error *err)
@@ -227,6 +245,8 @@ int spec_json_parse(const json_t *body, const struct api_options *o, struct spec
     int r = check_refused(body, err);
     if (r >= 0)
         r = parse_runtime(body, o->host, &s, err);
+    if (r >= 0)
+        r = spec_json_image(body, &s, err);
     if (r >= 0)
         r = parse_strings(body, &s, err);
     if (r >= 0)

@@ -12,6 +12,8 @@ struct identity;
 /* A native sandbox spec over the operator's defaults. ret is filled on success only. */
 int spec_json_parse(const json_t *body, const struct api_options *o, struct spec *ret,
                     struct error *err);
+/* "image": sets it, still to be found. */
+int spec_json_image(const json_t *body, struct spec *s, struct error *err);
 /* An object of strings as KEY=VALUE; names are checked. NULL or null gives NULL. */
 int spec_json_env(const json_t *body, const char *key, char ***ret, struct error *err);
 

@@ -127,11 +127,15 @@ json_t *view_sandbox(const struct sandbox *sb)
         json_object_set_new(o, "alias", json_string(sandbox_alias(sb)));
     json_object_set_new(o, "created_at", view_time(sandbox_created_ns(sb)));
     json_object_set_new(o, "last_exec_at", view_time(sandbox_last_exec_ns(sb)));
-    const char *workdir = sandbox_spec(sb)->workdir;
+    const char *workdir = spec_workdir(sandbox_spec(sb));
     if (!workdir)
         workdir = sandbox_effective(sb)->workdir;
     if (*workdir)
         json_object_set_new(o, "workdir", json_string(workdir));
+    if (sandbox_spec(sb)->image) {
+        json_object_set_new(o, "image", json_message(sandbox_spec(sb)->image));
+        json_object_set_new(o, "image_digest", json_message(sandbox_spec(sb)->image_digest));
+    }
     json_object_set_new(o, "mounts", view_mounts(sandbox_spec(sb)));
     if (state == SANDBOX_READY)
         json_object_set_new(o, "effective", view_effective(sandbox_effective(sb)));

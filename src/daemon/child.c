@@ -24,6 +24,7 @@
 #include "store/state-dir.h"
 #include "daemon/supervise.h"
 #include "daemon/gateway-stage.h"
+#include "daemon/keeper-stage.h"
 #include "warden/warden.h"
 
 static int become_caller_again(uid_t uid, gid_t gid)
@@ -71,6 +72,7 @@ static int arrange(const struct supervise_options *o, const struct child_control
     size_t n = 0;
     fds[n++] = child->warden_sock;
     fds[n++] = child->gateway_sock;
+    fds[n++] = child->keeper_sock;
     fds[n++] = memory;
     fds[n++] = child->ready_fd;
     fds[n++] = o->state->control_fd;
@@ -152,5 +154,34 @@ pid_t child_start_gateway(const struct supervise_options *o, int sock)
         return pid < 0 ? -errno : pid;
     int r = exec_gateway(o, sock);
     log_error("gateway cannot be executed: %s", strerror(-r));
+    _exit(1);
+}
+
+/* --- image keeper */
+
+/* In the host's view, but with the warden's rights: it makes a root and a user namespace of its own
+ * of them before it looks at anything. */
+static int exec_keeper(const struct supervise_options *o, int sock)
+{
+    int fds[KEEPER_FDS] = {sock, o->state->images_fd, o->programs->default_image};
+    size_t n = o->programs->default_image < 0 ? KEEPER_FDS - 1 : KEEPER_FDS;
+    char **argv = keeper_stage_argv(o);
+    int self = fcntl(o->programs->self, F_DUPFD_CLOEXEC, HANDOVER_LISTEN + HANDOVER_LISTENERS_MAX);
+    int r = self < 0 ? -errno : warden_enter_host(o->warden);
+    if (r == 0)
+        r = handover_arrange(fds, n);
+    if (r < 0)
+        return r;
+    execveat(self, "", argv, child_environment(), AT_EMPTY_PATH);
+    return -errno;
+}
+
+pid_t child_start_keeper(const struct supervise_options *o, int sock)
+{
+    pid_t pid = fork();
+    if (pid != 0)
+        return pid < 0 ? -errno : pid;
+    int r = exec_keeper(o, sock);
+    log_error("image keeper cannot be executed: %s", strerror(-r));
     _exit(1);
 }

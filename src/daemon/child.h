@@ -1,4 +1,4 @@
-/* The two children of the warden that are not sandboxes, from fork to their own code. */
+/* The children of the warden that are not sandboxes, from fork to their own code. */
 #pragma once
 
 #include <stdint.h>
@@ -8,9 +8,10 @@ struct supervise_options;
 
 struct child_control {
     uint64_t generation;
-    int warden_sock, gateway_sock, ready_fd;
+    int warden_sock, gateway_sock, keeper_sock, ready_fd;
 };
 
-/* Both: the pid, or -errno. */
+/* Each: the pid, or -errno. */
 pid_t child_start_control(const struct supervise_options *o, const struct child_control *child);
 pid_t child_start_gateway(const struct supervise_options *o, int sock);
+pid_t child_start_keeper(const struct supervise_options *o, int sock);

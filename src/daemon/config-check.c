@@ -19,6 +19,7 @@
 
 #define MIB               (1024LL * 1024)
 #define CGROUP_PREFIX_MAX 24
+#define IMAGES_ALLOW_MAX  64 /* as many as the keeper shows */
 
 /* --- files */
 
@@ -203,8 +204,6 @@ static void apply_quantities(struct config *c, struct config_problems *p)
 
 static void check_cluster(const struct config *c, struct config_problems *p)
 {
-    if (c->image)
-        config_error(p, "image: this build has no images; a sandbox sees the host's root");
     if (strcmp(c->volume_mode, "pvc") == 0)
         config_error(p, "volume_mode: pvc needs the kube runtime");
     if (strcmp(c->cache_mode, "pvc") == 0)
@@ -222,6 +221,17 @@ static void check_cluster(const struct config *c, struct config_problems *p)
     for (size_t i = 0; i < ELEMENTS(kube_only); i++)
         if (config_origin(c, kube_only[i]) != ORIGIN_DEFAULT)
             config_warn(p, "%s has no effect on runtime '%s'", kube_only[i], c->runtime);
+}
+
+static void check_images(const struct config *c, struct config_problems *p)
+{
+    if (c->image && !c->images)
+        config_error(p, "image: images are switched off (images: false)");
+    if (strv_length(c->images_allow) > IMAGES_ALLOW_MAX)
+        config_error(p, "images_allow: more than %d directories", IMAGES_ALLOW_MAX);
+    for (char **v = c->images_insecure_registries; v && *v; v++)
+        if (strcmp(*v, "*") == 0)
+            config_error(p, "images_insecure_registries: '*' would be every registry");
 }
 
 static bool is_below(const char *path, const char *dir)
@@ -252,5 +262,6 @@ void config_check(struct config *c, struct config_problems *p)
     apply_quantities(c, p);
     check_limits(c, p);
     check_cluster(c, p);
+    check_images(c, p);
     check_cache(c, p);
 }

@@ -131,8 +131,17 @@ struct config {
     int64_t control_restarts;
     int64_t control_restart_window_ms;
 
+    /* images */
+    bool images;
+    char *image, *image_pull;
+    char **images_registries, **images_insecure_registries, **images_allow;
+    char *images_auth_file;
+    int64_t images_jobs, images_pull_timeout_ms, images_idle_timeout_ms;
+    int64_t images_max_bytes, images_max_upload_bytes, images_max_unpacked_bytes;
+    int64_t images_max_files, images_max_path_bytes, images_max_depth, images_max_layers;
+    int64_t images_max_layer_bytes, images_max_ratio;
+
     /* contract B's cluster settings */
-    char *image;
     char *volume_mode;
     char *cache_mode, *cache_hostpath;
     char *cache_pvc_size, *cache_pvc_storage_class, *cache_pvc_access_mode;

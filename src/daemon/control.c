@@ -90,6 +90,7 @@ static int run(const struct handover *h, const struct config *c)
         .loop = &loop,
         .warden_sock = HANDOVER_WARDEN,
         .gateway_sock = HANDOVER_GATEWAY,
+        .keeper_sock = HANDOVER_KEEPER,
         .listeners = listeners,
         .n_listeners = h->n_listeners,
         .state_path = h->state_path,

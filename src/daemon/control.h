@@ -20,6 +20,7 @@ struct control_context {
     uv_loop_t *loop;
     int warden_sock;      /* SOCK_SEQPACKET, plans (proto/plan.h) */
     int gateway_sock;     /* SOCK_SEQPACKET (gateway/gateway-client.h) */
+    int keeper_sock;      /* SOCK_SEQPACKET (keeper/keeper-client.h) */
     const int *listeners; /* listening sockets; none in line mode */
     size_t n_listeners;
     const char *state_path; /* our own directory, as seen after the drop */

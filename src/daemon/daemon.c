@@ -118,7 +118,10 @@ static int stage_state(struct daemon *d, struct error *err)
     s->gid = getegid();
     if (s->privileged)
         find_user(d->config, &s->uid, &s->gid);
-    return state_dir_open(&d->state, d->config->state_dir, s->line_mode, s->uid, s->gid, err);
+    int r = state_dir_open(&d->state, d->config->state_dir, s->line_mode, s->uid, s->gid, err);
+    if (r >= 0 && d->config->images)
+        r = state_dir_make_images(&d->state, DROP_KEEPER_UID, err);
+    return r;
 }
 
 /* Whoever writes to stdout by mistake writes to nowhere. */
@@ -168,6 +171,7 @@ static int stage_warden(struct daemon *d, struct error *err)
     struct warden_options o;
     warden_options_init(&o);
     o.state_dir = d->state.warden_path;
+    o.store_dir = d->state.path;
     o.mounts_allow = c->mounts_allow;
     o.policy_file = c->policy_file;
     o.fence_dir = c->landlock_dir;

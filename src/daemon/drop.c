@@ -18,10 +18,10 @@
 
 /* --- identity */
 
-static int drop_bounding_set(struct error *err)
+static int drop_bounding_set(uint64_t keep, struct error *err)
 {
     for (int cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
-        if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
+        if (!(keep >> cap & 1) && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
             return error_set(err, ERROR_INTERNAL, errno, "drop capability %d", cap);
     return 0;
 }
@@ -39,26 +39,34 @@ static int become(uid_t uid, gid_t gid, struct error *err)
     return 0;
 }
 
-static int clear_capabilities(struct error *err)
+static int set_capabilities(uint64_t keep, struct error *err)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-    struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {0};
+    struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {0};
+    for (unsigned i = 0; i < ELEMENTS(data); i++)
+        data[i].effective = data[i].permitted = (uint32_t)(keep >> 32 * i);
     if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0 ||
-        syscall(SYS_capset, &header, none) < 0)
+        syscall(SYS_capset, &header, data) < 0)
         return error_set(err, ERROR_INTERNAL, errno, "clear capabilities");
     return 0;
+}
+
+int drop_capabilities_but(uint64_t keep, struct error *err)
+{
+    int r = drop_bounding_set(keep, err);
+    return r < 0 ? r : set_capabilities(keep, err);
 }
 
 int drop_identity(bool privileged, uid_t uid, gid_t gid, struct error *err)
 {
     if (privileged) {
-        int r = drop_bounding_set(err);
+        int r = drop_bounding_set(0, err);
         if (r == 0)
             r = become(uid, gid, err);
         if (r < 0)
             return r;
     }
-    return clear_capabilities(err);
+    return set_capabilities(0, err);
 }
 
 /* --- process */
@@ -92,10 +100,13 @@ int drop_limits(uint64_t open_files, struct error *err)
 
 /* --- system calls */
 
-/* A second wall behind identity and Landlock: what the control plane never does. */
-static const int denied[] = {
+static const int programs[] = {
     SCMP_SYS(execve),
     SCMP_SYS(execveat),
+};
+
+/* A second wall behind identity and Landlock: what the control plane never does. */
+static const int denied[] = {
     SCMP_SYS(ptrace),
     SCMP_SYS(process_vm_readv),
     SCMP_SYS(process_vm_writev),
@@ -145,16 +156,36 @@ static void release_filter(scmp_filter_ctx *filter)
         seccomp_release(*filter);
 }
 
-int drop_syscalls(struct error *err)
+static int deny(scmp_filter_ctx filter, const int *calls, size_t n)
+{
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < n; i++)
+        r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), calls[i], 0);
+    return r;
+}
+
+static int filter_syscalls(bool may_execute, struct error *err)
 {
     __attribute__((cleanup(release_filter))) scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
     if (!filter)
         return error_set(err, ERROR_INTERNAL, ENOMEM, "seccomp");
     /* A call of another architecture would pass by these numbers. */
     int r = seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
-    for (size_t i = 0; r == 0 && i < ELEMENTS(denied); i++)
-        r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), denied[i], 0);
+    if (r == 0)
+        r = deny(filter, denied, ELEMENTS(denied));
+    if (r == 0 && !may_execute)
+        r = deny(filter, programs, ELEMENTS(programs));
     if (r == 0)
         r = seccomp_load(filter);
     return r < 0 ? error_set(err, ERROR_INTERNAL, -r, "seccomp") : 0;
+}
+
+int drop_syscalls(struct error *err)
+{
+    return filter_syscalls(false, err);
+}
+
+int drop_keeper_syscalls(struct error *err)
+{
+    return filter_syscalls(true, err);
 }

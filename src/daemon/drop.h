@@ -3,6 +3,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -12,9 +13,26 @@ struct error;
 #define DROP_CONTROL_UID 64213
 #define DROP_PROCESS_UID 64215 /* the process runtime's commands: nobody else's uid */
 #define DROP_GATEWAY_UID 64214
+#define DROP_KEEPER_UID  64216 /* and the two after it: root, user and nobody of images */
 
 #define DROP_STATE_PATH "/state" /* where drop_root() shows the state subdirectory */
 
+/* What a private root shows, read-only: path, at target (NULL: the same), where it exists. */
+struct drop_kept {
+    const char *path, *target;
+    bool directory, device;
+    bool programs; /* they may be executed */
+};
+struct drop_view {
+    const struct drop_kept *kept;
+    size_t n_kept;
+    const char *state_path; /* shown at state_target, and the only place to write to */
+    int state_fd;           /* must be the same directory */
+    const char *state_target;
+    int (*fill)(const struct drop_view *v, struct error *err); /* optional: more, below "." */
+    void *data;
+};
+int drop_root_view(const struct drop_view *v, struct error *err);
 /* Root: a private, read-only root that holds the state subdirectory, resolver and CA files,
  * /dev/null and /dev/urandom. state_fd must be the directory that state_path names. */
 int drop_root(const char *state_path, int state_fd, struct error *err);
@@ -28,5 +46,12 @@ int drop_limits(uint64_t open_files, struct error *err);
 int drop_files(const char *state_path, struct error *err);
 /* The gateway's: reading what name lookup needs, nothing else of the file system; TCP stays. */
 int drop_gateway_files(struct error *err);
+/* The image keeper's: files below state_target, links among them, what the view shows; TCP stays.
+ */
+int drop_keeper_files(const struct drop_view *v, struct error *err);
 /* seccomp: no programs, mounts, namespaces, tracing, keyrings, modules, bpf or io_uring. */
 int drop_syscalls(struct error *err);
+/* The same, and programs may be executed. */
+int drop_keeper_syscalls(struct error *err);
+/* All capabilities but these (a mask), for good; ambient ones too. */
+int drop_capabilities_but(uint64_t keep, struct error *err);

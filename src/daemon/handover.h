@@ -17,6 +17,7 @@ struct error;
 enum handover_fd {
     HANDOVER_WARDEN = 3,
     HANDOVER_GATEWAY,
+    HANDOVER_KEEPER,
     HANDOVER_MEMORY,
     HANDOVER_READY,  /* write end of a pipe: one byte once the drop is done */
     HANDOVER_STATE,  /* O_PATH of the state subdirectory, to compare with what was mounted */

@@ -11,6 +11,7 @@
 #include "daemon/daemon.h"
 #include "daemon/gateway-stage.h"
 #include "daemon/handover.h"
+#include "daemon/keeper-stage.h"
 
 #define EXIT_USAGE 2
 #define OUTPUT_MAX (256 * 1024)
@@ -99,6 +100,8 @@ int main(int argc, char **argv)
         return control_stage();
     if (argc >= 2 && strcmp(argv[1], GATEWAY_FLAG) == 0)
         return gateway_stage(argc, argv);
+    if (argc >= 2 && strcmp(argv[1], KEEPER_FLAG) == 0)
+        return keeper_stage(argc, argv);
 
     _cleanup_config_ struct config c;
     __attribute__((cleanup(config_problems_done))) struct config_problems p;

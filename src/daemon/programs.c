@@ -58,6 +58,9 @@ int programs_open(struct programs *p, const char *dir, struct error *err)
         log_warn("mas-tool-net is not there; URL tools will fail: %s", strerror(-p->toolnet));
         p->toolnet = -1;
     }
+    p->default_image = find(dir, "default-image.tar");
+    if (p->default_image < 0)
+        p->default_image = -1;
     return 0;
 }
 
@@ -66,4 +69,5 @@ void programs_close(struct programs *p)
     fd_close(&p->self);
     fd_close(&p->runner);
     fd_close(&p->toolnet);
+    fd_close(&p->default_image);
 }

@@ -1,17 +1,19 @@
-/* The programs the daemon starts, opened before privileges and paths are given up. */
+/* The programs the daemon starts, and the image that comes with it, opened before privileges and
+ * paths are given up. */
 #pragma once
 
 struct error;
 
 struct programs {
-    int self;    /* O_PATH */
-    int runner;  /* mas-toolrunner */
-    int toolnet; /* mas-tool-net; -1 where it is not installed */
+    int self;          /* O_PATH */
+    int runner;        /* mas-toolrunner */
+    int toolnet;       /* mas-tool-net; -1 where it is not installed */
+    int default_image; /* default-image.tar, plain or compressed; -1 where there is none */
 };
 
 #define PROGRAMS_INIT                                                                              \
     {                                                                                              \
-        -1, -1, -1                                                                                 \
+        -1, -1, -1, -1                                                                             \
     }
 
 /* dir: where to look; NULL: beside this program, then in the libexec directory it was built for. */

@@ -25,6 +25,7 @@
 #include "daemon/control.h"
 #include "daemon/listeners.h"
 #include "daemon/notify.h"
+#include "keeper/keeper-proto.h"
 #include "warden/warden.h"
 
 #define BACKOFF_FIRST_MS 10
@@ -44,8 +45,10 @@ struct service {
 
 struct supervisor {
     struct supervise_options *o;
-    struct service control, gateway;
+    struct service control, gateway, keeper;
     int gateway_socks[2]; /* ours to keep: the next gateway and control plane get them again */
+    int keeper_sock;      /* of this control plane's keepers; -1: no images */
+    struct watch *keeper_wanted;
     uint64_t generation;
     int64_t window_start_ms;
     int64_t crashes; /* within the window */
@@ -58,6 +61,8 @@ struct supervisor {
 
 static void start_control(void *data);
 static void start_gateway(void *data);
+static void await_keeper(void *data);
+static void end_keeper(struct supervisor *s);
 
 int supervise_block_signals(void)
 {
@@ -159,6 +164,7 @@ static void on_control_exit(pid_t pid, int status, void *data)
     s->control.pid = 0;
     s->control.exit = NULL;
     stop_waiting(s);
+    end_keeper(s);
     bool clean = WIFEXITED(status) && WEXITSTATUS(status) == 0;
     /* Before it had a handler, the signal that asked it to drain is what ended it. */
     clean = clean || (s->signals && WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
@@ -181,6 +187,19 @@ static int watch_control(struct supervisor *s, pid_t pid, int ready_fd)
     return s->ready_watch && s->control.exit ? 0 : -errno;
 }
 
+/* A pair for each control plane, so that none hears answers to another's calls. Our end goes to
+ * the keeper, once there is something to read from it. */
+static int open_keeper_socks(struct supervisor *s)
+{
+    int socks[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, socks) < 0)
+        return -errno;
+    s->keeper_sock = socks[0];
+    if (s->o->config->images)
+        await_keeper(s);
+    return socks[1];
+}
+
 static int try_start_control(struct supervisor *s)
 {
     int plans[2], ready[2];
@@ -190,10 +209,14 @@ static int try_start_control(struct supervisor *s)
     if (pipe2(ready, O_CLOEXEC) < 0)
         return -errno;
     _cleanup_close_ int ready_read = ready[0], ready_write = ready[1];
+    _cleanup_close_ int keeper_end = open_keeper_socks(s);
+    if (keeper_end < 0)
+        return keeper_end;
     struct child_control child = {
         .generation = s->generation + 1,
         .warden_sock = control_end,
         .gateway_sock = s->gateway_socks[1],
+        .keeper_sock = keeper_end,
         .ready_fd = ready_write,
     };
     pid_t pid = child_start_control(s->o, &child);
@@ -251,6 +274,65 @@ static void start_gateway(void *data)
     s->gateway.exit = warden_watch_child(s->o->warden, pid, on_gateway_exit, s);
     if (!s->gateway.exit)
         log_error("gateway cannot be watched: %s", strerror(errno));
+}
+
+/* --- image keeper: no process until it is asked for something, none when it has been idle */
+
+/* Whoever waits for the dead one's answer waits in vain. */
+static void tell_keeper_gone(struct supervisor *s)
+{
+    if (send(s->keeper_sock, KEEPER_GONE, strlen(KEEPER_GONE), MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+        log_warn("control plane cannot be told that the image keeper died: %s", strerror(errno));
+}
+
+static void on_keeper_exit(pid_t pid, int status, void *data)
+{
+    struct supervisor *s = data;
+    s->keeper.pid = 0;
+    s->keeper.exit = NULL;
+    bool clean = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    if (s->signals || s->keeper_sock < 0)
+        return;
+    if (clean) {
+        s->keeper.backoff_ms = 0;
+        await_keeper(s);
+        return;
+    }
+    log_death("image keeper", pid, status);
+    tell_keeper_gone(s);
+    s->keeper.again = warden_watch_timer(s->o->warden, next_backoff(&s->keeper), await_keeper, s);
+}
+
+static void start_keeper(struct supervisor *s)
+{
+    pid_t pid = child_start_keeper(s->o, s->keeper_sock);
+    if (pid < 0) {
+        log_error("image keeper cannot be started: %s", strerror(-pid));
+        tell_keeper_gone(s);
+        s->keeper.again = warden_watch_timer(s->o->warden, BACKOFF_MAX_MS, await_keeper, s);
+        return;
+    }
+    s->keeper.pid = pid;
+    s->keeper.exit = warden_watch_child(s->o->warden, pid, on_keeper_exit, s);
+}
+
+static void on_keeper_wanted(int fd, uint32_t events, void *data)
+{
+    struct supervisor *s = data;
+    (void)fd;
+    watch_remove(s->keeper_wanted);
+    s->keeper_wanted = NULL;
+    if (events & EPOLLIN)
+        start_keeper(s);
+}
+
+static void await_keeper(void *data)
+{
+    struct supervisor *s = data;
+    s->keeper.again = NULL;
+    s->keeper_wanted = warden_watch(s->o->warden, s->keeper_sock, EPOLLIN, on_keeper_wanted, s);
+    if (!s->keeper_wanted)
+        log_error("image keeper is not started again");
 }
 
 /* --- signals */
@@ -313,6 +395,15 @@ static void end(struct service *service)
     *service = (struct service){0};
 }
 
+/* With its control plane: nobody waits for what it does any more. */
+static void end_keeper(struct supervisor *s)
+{
+    watch_remove(s->keeper_wanted);
+    s->keeper_wanted = NULL;
+    end(&s->keeper);
+    fd_close(&s->keeper_sock);
+}
+
 static void supervisor_done(struct supervisor *s)
 {
     stop_waiting(s);
@@ -320,6 +411,7 @@ static void supervisor_done(struct supervisor *s)
     watch_remove(s->kill_watch);
     end(&s->control);
     end(&s->gateway);
+    end_keeper(s);
     fd_close(&s->gateway_socks[0]);
     fd_close(&s->gateway_socks[1]);
 }
@@ -330,6 +422,7 @@ int supervise(struct supervise_options *options)
                            .ready_fd = -1,
                            .window_start_ms = clock_mono_ms(),
                            .gateway_socks = {-1, -1},
+                           .keeper_sock = -1,
                            .code = -1};
     s.signal_watch = warden_watch(options->warden, options->signal_fd, EPOLLIN, on_signal, &s);
     if (!s.signal_watch ||

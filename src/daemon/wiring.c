@@ -3,6 +3,7 @@
  */
 #include "daemon/control.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "base/map.h"
 #include "daemon/audit-wiring.h"
@@ -23,6 +25,7 @@
 #include "guard/audit.h"
 #include "guard/gate.h"
 #include "guard/keys.h"
+#include "keeper/images.h"
 #include "loop/loop.h"
 #include "mcp/mcp.h"
 #include "mcp/tools/catalog.h"
@@ -49,6 +52,7 @@ struct control {
     struct store *store;
     struct keys *keys; /* NULL in line mode */
     struct skills *skills;
+    struct images *images; /* NULL: switched off */
     struct audit *audit;
     struct gate *gate;
     struct policy_file *policy;
@@ -173,6 +177,8 @@ static struct api *make_api(struct control *k)
         .reload_policy = on_reload_policy,
         .reload_data = k,
         .store = k->store,
+        .images = k->images,
+        .images_max_upload_bytes = (uint64_t)c->images_max_upload_bytes,
         .host = &k->host,
         .default_spec = &k->default_spec,
         .token = c->auth_token,
@@ -286,6 +292,7 @@ static void close_rest(struct control *k)
 {
     if (k->server)
         http_server_close(k->server);
+    images_close(steal_ptr(k->images));
     warden_client_close(k->warden);
     keys_stop(k->keys);
     loop_signal_close(&k->sigterm, NULL, NULL);
@@ -383,6 +390,63 @@ static bool call_lives(void *data, const char *call_id)
     return manager_runs_call(k->manager, call_id);
 }
 
+static void for_each_image(void *data, void (*cb)(void *arg, const char *digest), void *arg)
+{
+    struct control *k = data;
+    if (k->manager)
+        manager_for_each_image(k->manager, cb, arg);
+    if (k->default_spec.image_digest)
+        cb(arg, k->default_spec.image_digest);
+}
+
+static void open_images(struct control *k)
+{
+    const struct config *c = k->ctx->config;
+    struct images_options o = {.loop = k->ctx->loop,
+                               .sock = k->ctx->keeper_sock,
+                               .generation = k->ctx->generation,
+                               .policy = c->image_pull,
+                               .for_each_used = for_each_image,
+                               .data = k};
+    if (c->images)
+        k->images = images_new(&o);
+}
+
+struct default_wait {
+    struct image_wait wait;
+    struct control *control;
+    struct error *err;
+    bool done;
+    int result;
+};
+
+static void on_default_found(struct image_wait *w, const struct image_found *found,
+                             const struct error *err)
+{
+    struct default_wait *d = container_of(w, struct default_wait, wait);
+    d->done = true;
+    if (found) {
+        spec_set_image(&d->control->default_spec, d->control->ctx->config->image, found->digest,
+                       found->env, found->workdir);
+        return;
+    }
+    *d->err = *err;
+    error_prefix(d->err, "image '%s'", d->control->ctx->config->image);
+    d->result = -ENOENT;
+}
+
+/* What every sandbox has that names no other: there before anybody asks for one. */
+static int find_default_image(struct control *k, struct error *err)
+{
+    struct default_wait d = {.wait.on_found = on_default_found, .control = k, .err = err};
+    if (!k->ctx->config->image)
+        return 0;
+    int r = images_resolve(k->images, k->ctx->config->image, &d.wait, err);
+    while (r >= 0 && !d.done)
+        uv_run(k->ctx->loop, UV_RUN_ONCE);
+    return r < 0 ? r : d.result;
+}
+
 /* A runner that is slow to answer may still know of a call. */
 static void settle_calls(void *data)
 {
@@ -447,6 +511,9 @@ static int control_init(struct control *k, struct error *err)
         return -1;
     if (open_keys(k, err) < 0 || !(k->skills = skills_new(k->store, err)) ||
         audit_wire(k->ctx, k->warden, k->store, &k->audit, err) < 0 || make_gate(k, err) < 0)
+        return -1;
+    open_images(k);
+    if (find_default_image(k, err) < 0)
         return -1;
     k->manager = make_manager(k, journal_dir);
     if (restore(k, err) < 0)

@@ -110,11 +110,15 @@ static void apply_terms(const struct gate_terms *t, struct rules_decision *d)
     d->risk = d->risk > t->ask_risk ? d->risk : t->ask_risk;
 }
 
-/* What a sandbox's caller set beyond what the operator gives every sandbox; borrowed strings. */
-static char **asked_env(const struct gate *g, char *const *env)
+/* What a sandbox's caller set beyond what the operator gives every sandbox, and what its image
+ * sets: where an image's own programs are is no news. Borrowed strings. */
+static char **asked_env(const struct gate *g, char *const *env, char *const *image_env)
 {
     size_t n = 0;
-    char **asked = xcalloc(strv_length(env) + 1, sizeof(*asked));
+    char **asked = xcalloc(strv_length(env) + strv_length(image_env) + 1, sizeof(*asked));
+    for (; image_env && *image_env; image_env++)
+        if (strncmp(*image_env, "PATH=", 5) != 0)
+            asked[n++] = *image_env;
     for (; env && *env; env++) {
         char *const *own = g->env;
         while (own && *own && strcmp(*own, *env) != 0)
@@ -129,7 +133,7 @@ static void decide(struct gate *g, const struct gate_call *call, struct gate_dec
 {
     checks_run(call, &d->findings);
     d->ruleset = ruleset_ref(g->ruleset);
-    _cleanup_free_ char **sandbox_env = asked_env(g, call->sandbox_env);
+    _cleanup_free_ char **sandbox_env = asked_env(g, call->sandbox_env, call->image_env);
     struct rules_call rc = {
         .who = call->who,
         .tool = call->tool,

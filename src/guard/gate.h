@@ -54,7 +54,7 @@ struct gate_call {
     char *const *argv;
     bool builtin; /* argv is code of ours, not a command */
     const char *cwd;
-    char *const *env, *const *sandbox_env;
+    char *const *env, *const *sandbox_env, *const *image_env;
     const char *runtime;
     struct rules_limits limits;
     const char *sandbox; /* its id; NULL: a one-shot */

@@ -144,7 +144,7 @@ int spool_open(int tar_fd, int work_fd, struct meter *m, struct spool **ret, str
     s->dir = below_mkdir(work_fd, SPOOL_DIR, 0700);
     if (s->dir < 0)
         return error_set(err, ERROR_INTERNAL, -s->dir, "make the spool");
-    int r = stream_open(tar_fd, max, max, m, &in, err);
+    int r = image_stream_open(tar_fd, max, max, m, &in, err);
     if (r == 0)
         r = read_archive(s, in, err);
     if (r < 0)

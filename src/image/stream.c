@@ -129,8 +129,8 @@ static int learn_format(struct stream *s)
     return meter_add(s->meter, have, s->err);
 }
 
-int stream_open(int fd, uint64_t max_in, uint64_t max_out, struct meter *m, struct stream **ret,
-                struct error *err)
+int image_stream_open(int fd, uint64_t max_in, uint64_t max_out, struct meter *m,
+                      struct stream **ret, struct error *err)
 {
     struct stream *s = new0(struct stream);
     s->fd = fd;
@@ -145,14 +145,14 @@ int stream_open(int fd, uint64_t max_in, uint64_t max_out, struct meter *m, stru
     if (r == 0 && s->format != STREAM_PLAIN)
         r = filter_open(s);
     if (r < 0) {
-        stream_free(s);
+        image_stream_free(s);
         return r;
     }
     *ret = s;
     return 0;
 }
 
-void stream_free(struct stream *s)
+void image_stream_free(struct stream *s)
 {
     if (!s)
         return;

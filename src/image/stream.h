@@ -20,12 +20,12 @@ enum stream_format {
 
 /* fd is borrowed, read from where it stands to its end (a pipe is fine). max_in and
  * max_out bound what is read and what comes out. The meter counts what is read. */
-int stream_open(int fd, uint64_t max_in, uint64_t max_out, struct meter *m, struct stream **ret,
-                struct error *err);
-void stream_free(struct stream *s); /* NULL is fine */
+int image_stream_open(int fd, uint64_t max_in, uint64_t max_out, struct meter *m,
+                      struct stream **ret, struct error *err);
+void image_stream_free(struct stream *s); /* NULL is fine */
 static inline void cleanup_stream(struct stream **s)
 {
-    stream_free(*s);
+    image_stream_free(*s);
 }
 #define _cleanup_stream_ __attribute__((cleanup(cleanup_stream)))
 

@@ -257,7 +257,7 @@ int unpack_layer(int rootfs_fd, int tar_fd, struct meter *m, struct image_info *
     _cleanup_stream_ struct stream *s = NULL;
     _cleanup_tar_source_ struct tar_source *tar = NULL;
     struct unpacker u = {0};
-    int r = stream_open(tar_fd, l->layer_bytes, unpack_largest_tar(l), m, &s, err);
+    int r = image_stream_open(tar_fd, l->layer_bytes, unpack_largest_tar(l), m, &s, err);
     if (r == 0)
         r = tar_source_open(s, &tar, err);
     if (r == 0)

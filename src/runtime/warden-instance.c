@@ -82,8 +82,8 @@ static int plan_fill(const struct runtime_host *host, const char *id, const stru
     int r = set_text(p->id, sizeof(p->id), id, "id", err);
     if (r >= 0)
         r = set_text(p->hostname, sizeof(p->hostname), "sandbox", "hostname", err);
-    if (r >= 0 && s->workdir)
-        r = set_text(p->workdir, sizeof(p->workdir), s->workdir, "workdir", err);
+    if (r >= 0 && spec_workdir(s))
+        r = set_text(p->workdir, sizeof(p->workdir), spec_workdir(s), "workdir", err);
     if (r >= 0 && s->image && !s->image_digest) /* never the host's view in its place */
         r = error_field(err, "image", "image '%s' has not been resolved", s->image);
     if (r >= 0 && s->image_digest)

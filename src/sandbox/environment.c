@@ -15,6 +15,8 @@ static const char *const defaults[] = {
     "TERM=xterm-256color",
 };
 
+#define OWN_MAX 3 /* of a sandbox without a root of its own */
+
 struct builder {
     const char **items;
     size_t count;
@@ -40,25 +42,27 @@ static bool is_listed(char *const *whitelist, const char *entry)
     return !whitelist;
 }
 
-char **environment_build(const char *box, char *const *sandbox_env, char *const *whitelist,
-                         char *const *exec_env, bool terminal)
+char **environment_build(const struct environment *from)
 {
-    _cleanup_free_ char *home = xasprintf("HOME=%s/home", box);
-    _cleanup_free_ char *tmpdir = xasprintf("TMPDIR=%s/tmp", box);
-    size_t max = ELEMENTS(defaults) + strv_length(sandbox_env) + strv_length(exec_env) + 2;
+    _cleanup_free_ char *home = xasprintf("HOME=%s/home", from->box);
+    _cleanup_free_ char *tmpdir = xasprintf("TMPDIR=%s/tmp", from->box);
+    size_t max = ELEMENTS(defaults) + OWN_MAX + strv_length(from->image) +
+                 strv_length(from->sandbox) + strv_length(from->call) + 1;
     struct builder b = {.items = xcalloc(max, sizeof(*b.items))};
-    size_t n_defaults = ELEMENTS(defaults) - (terminal ? 0 : 1);
+    size_t n_defaults = ELEMENTS(defaults) - (from->terminal ? 0 : 1);
     for (size_t i = 0; i < n_defaults; i++)
         put(&b, defaults[i]);
-    if (*box) {
+    if (*from->box) {
         put(&b, home);
         put(&b, tmpdir);
         put(&b, "GIT_CONFIG_NOSYSTEM=1"); /* what is in /etc, and may not be read, stops it */
     }
-    for (char *const *e = sandbox_env; e && *e; e++)
-        if (is_listed(whitelist, *e))
+    for (char *const *e = from->image; e && *e; e++)
+        put(&b, *e);
+    for (char *const *e = from->sandbox; e && *e; e++)
+        if (is_listed(from->whitelist, *e))
             put(&b, *e);
-    for (char *const *e = exec_env; e && *e; e++)
+    for (char *const *e = from->call; e && *e; e++)
         put(&b, *e);
     char **env = strv_copy((char *const *)b.items);
     free(b.items);

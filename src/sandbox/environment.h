@@ -1,10 +1,17 @@
-/* The environment of a command: ours, then the sandbox's, then the call's; the last of a name wins.
- */
+/* The environment of a command: ours, then the image's, the sandbox's and the call's; the last of a
+ * name wins. */
 #pragma once
 
 #include <stdbool.h>
 
-/* box: the sandbox's directory on the host, "" where it has a root of its own. Vectors may be NULL.
- * The caller frees with strv_free(). */
-char **environment_build(const char *box, char *const *sandbox_env, char *const *whitelist, char *const *exec_env,
-                         bool terminal);
+struct environment {
+    const char *box;    /* the sandbox's directory on the host, "" where it has its own root */
+    char *const *image; /* vectors may be NULL */
+    char *const *sandbox;
+    char *const *whitelist; /* of the sandbox's, the only names that are taken */
+    char *const *call;
+    bool terminal;
+};
+
+/* The caller frees with strv_free(). */
+char **environment_build(const struct environment *from);

@@ -54,8 +54,13 @@ static int send_spawn(struct exec *e, const struct exec_spec *spec, struct error
 {
     struct sandbox *sb = e->sandbox;
     const struct manager_options *o = &sb->manager->options;
-    _cleanup_strv_ char **env =
-        environment_build(sb->effective.box, sb->spec.env, spec->env_whitelist, spec->env, spec->pty);
+    struct environment from = {.box = sb->effective.box,
+                               .image = sb->spec.image_env,
+                               .sandbox = sb->spec.env,
+                               .whitelist = spec->env_whitelist,
+                               .call = spec->env,
+                               .terminal = spec->pty};
+    _cleanup_strv_ char **env = environment_build(&from);
     _cleanup_free_ char *tag = persist_wants_exec(e) ? persist_exec_tag(e) : NULL;
     struct spawn_path *paths = xcalloc(spec->n_paths, sizeof(*paths));
     for (size_t i = 0; i < spec->n_paths; i++)

@@ -52,13 +52,20 @@ json_t *persist_spec_format(const struct spec *s)
         json_array_append_new(mounts,
                               json_pack("{s:s, s:s, s:b}", "source", s->mounts[i].source, "target",
                                         s->mounts[i].target, "read_only", s->mounts[i].read_only));
-    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:s?}", "runtime",
-                     s->runtime, "memory_bytes", (json_int_t)s->memory_bytes, "disk_bytes",
-                     (json_int_t)s->disk_bytes, "io_bytes_per_s", (json_int_t)s->io_bytes_per_s,
-                     "cpu_millicores", (json_int_t)s->cpu_millicores, "processes",
-                     (json_int_t)s->processes, "open_files", (json_int_t)s->open_files, "asked",
-                     format_flags(s->asked), "weaker", format_flags(s->accept_weaker), "mounts",
-                     mounts, "env", format_strings(s->env, SIZE_MAX), "workdir", s->workdir);
+    json_t *o =
+        json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:s?}", "runtime",
+                  s->runtime, "memory_bytes", (json_int_t)s->memory_bytes, "disk_bytes",
+                  (json_int_t)s->disk_bytes, "io_bytes_per_s", (json_int_t)s->io_bytes_per_s,
+                  "cpu_millicores", (json_int_t)s->cpu_millicores, "processes",
+                  (json_int_t)s->processes, "open_files", (json_int_t)s->open_files, "asked",
+                  format_flags(s->asked), "weaker", format_flags(s->accept_weaker), "mounts",
+                  mounts, "env", format_strings(s->env, SIZE_MAX), "workdir", s->workdir);
+    if (s->image)
+        json_object_set_new(
+            o, "image",
+            json_pack("{s:s, s:s?, s:o, s:s?}", "name", s->image, "digest", s->image_digest, "env",
+                      format_strings(s->image_env, SIZE_MAX), "workdir", s->image_workdir));
+    return o;
 }
 
 static void parse_flags(const json_t *obj, const char *key, bool flags[_WALL_MAX])
@@ -93,6 +100,26 @@ static uint64_t number(const json_t *obj, const char *key)
     return n > 0 ? (uint64_t)n : 0;
 }
 
+static int parse_image(const json_t *obj, struct spec *s, struct error *err)
+{
+    json_t *o = NULL;
+    const char *name = NULL, *digest = NULL, *workdir = NULL;
+    _cleanup_strv_ char **env = NULL;
+    int r = json_member_object(obj, "image", &o, err);
+    if (r <= 0)
+        return r;
+    r = json_member_string(o, "name", &name, err);
+    if (r >= 0)
+        r = json_member_string(o, "digest", &digest, err);
+    if (r >= 0)
+        r = json_member_string(o, "workdir", &workdir, err);
+    if (r >= 0)
+        r = json_member_strv(o, "env", ARGV_MAX, &env, err);
+    if (r >= 0)
+        spec_set_image(s, name, digest, env, workdir);
+    return r;
+}
+
 int persist_spec_parse(const json_t *obj, struct spec *ret, struct error *err)
 {
     const char *runtime = NULL, *workdir = NULL;
@@ -105,8 +132,12 @@ int persist_spec_parse(const json_t *obj, struct spec *ret, struct error *err)
         r = json_member_string(obj, "workdir", &workdir, err);
     if (r >= 0)
         r = json_member_strv(obj, "env", ARGV_MAX, &s.env, err);
-    if (r < 0)
+    if (r >= 0)
+        r = parse_image(obj, &s, err);
+    if (r < 0) {
+        spec_done(&s);
         return r;
+    }
     s.runtime = xstrdup(runtime);
     s.workdir = workdir ? xstrdup(workdir) : NULL;
     s.memory_bytes = number(obj, "memory_bytes");

@@ -101,11 +101,19 @@ static void on_reconcile(void *data)
 
 /* --- claiming */
 
+/* One that was found by another name is the same image. */
+static bool same_image(const struct spec *a, const struct spec *b)
+{
+    if (!a->image || !b->image)
+        return !a->image && !b->image;
+    return a->image_digest && b->image_digest && strcmp(a->image_digest, b->image_digest) == 0;
+}
+
 static bool fits(const struct sandbox *sb, const struct spec *want)
 {
     const struct spec *have = &sb->spec;
     if (strcmp(have->runtime, want->runtime) != 0 || want->n_mounts || want->workdir ||
-        want->tool_net || have->memory_bytes != want->memory_bytes ||
+        want->tool_net || !same_image(have, want) || have->memory_bytes != want->memory_bytes ||
         have->disk_bytes != want->disk_bytes || have->io_bytes_per_s != want->io_bytes_per_s ||
         have->cpu_millicores != want->cpu_millicores || have->processes != want->processes ||
         have->open_files != want->open_files)

@@ -216,3 +216,13 @@ void sandbox_stats(struct sandbox *sb, void (*cb)(void *data, const struct runti
     else
         cb(data, NULL);
 }
+
+void manager_for_each_image(const struct manager *m, void (*cb)(void *arg, const char *digest),
+                            void *arg)
+{
+    list_for_each(sb, &m->all, struct sandbox, node)
+    {
+        if (sb->spec.image_digest && sb->state != SANDBOX_CRASHED)
+            cb(arg, sb->spec.image_digest);
+    }
+}

@@ -102,6 +102,9 @@ int manager_restore(struct manager *m, struct map *alive, struct error *err);
 bool manager_is_resuming(const struct manager *m);
 /* Whether an exec of that call (exec_spec.call) is running. */
 bool manager_runs_call(const struct manager *m, const char *call);
+/* Calls cb with the image of every sandbox that has one, pooled and hidden ones too. */
+void manager_for_each_image(const struct manager *m, void (*cb)(void *arg, const char *digest),
+                            void *arg);
 const struct manager_options *manager_options(const struct manager *m);
 const struct manager_counts *manager_counts(const struct manager *m);
 struct pool_counts manager_pool_counts(const struct manager *m);

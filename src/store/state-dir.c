@@ -233,6 +233,20 @@ static int make_control(struct state_dir *s, uid_t uid, gid_t gid, struct error 
     return s->control_fd < 0 ? error_set(err, ERROR_INVALID, errno, "'%s'", s->control_path) : 0;
 }
 
+int state_dir_make_images(struct state_dir *s, uid_t uid, struct error *err)
+{
+    s->images_path = xasprintf("%s/images", s->path);
+    if (mkdirat(s->fd, "images", 0700) < 0 && errno != EEXIST)
+        return error_set(err, ERROR_INVALID, errno, "make '%s'", s->images_path);
+    s->images_fd = openat(s->fd, "images", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (s->images_fd < 0)
+        return error_set(err, ERROR_INVALID, errno, "'%s'", s->images_path);
+    if (geteuid() == 0 && fchown(s->images_fd, uid, uid) < 0)
+        return error_set(err, ERROR_INVALID, errno, "give '%s' to uid %u", s->images_path,
+                         (unsigned)uid);
+    return 0;
+}
+
 int state_dir_open(struct state_dir *s, const char *path, bool temporary, uid_t uid, gid_t gid,
                    struct error *err)
 {
@@ -252,11 +266,13 @@ void state_dir_close(struct state_dir *s)
     if (s->temporary && s->parent_fd >= 0)
         remove_tree_at(s->parent_fd, strrchr(s->path, '/') + 1, 0);
     fd_close(&s->control_fd);
+    fd_close(&s->images_fd);
     fd_close(&s->fd);
     fd_close(&s->parent_fd);
     fd_close(&s->lock_fd);
     free(s->path);
     free(s->control_path);
     free(s->warden_path);
+    free(s->images_path);
     *s = (struct state_dir)STATE_DIR_INIT;
 }

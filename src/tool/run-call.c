@@ -99,11 +99,12 @@ static struct rules_limits limits_of(const struct spec *s, uint64_t timeout_ms)
 /* Where commands start; NULL: not known. */
 static const char *start_of(const struct spec *s, const struct sandbox *sb)
 {
-    const char *there = sb && !s->workdir ? sandbox_effective(sb)->workdir : "";
+    const char *workdir = spec_workdir(s);
+    const char *there = sb && !workdir ? sandbox_effective(sb)->workdir : "";
     if (*there)
         return there;
-    const struct runtime_ops *runtime = s->workdir ? NULL : runtime_find(s->runtime);
-    return runtime ? runtime->workdir : s->workdir;
+    const struct runtime_ops *runtime = workdir ? NULL : runtime_find(s->runtime);
+    return runtime ? runtime->workdir : workdir;
 }
 
 void run_call_fill(const struct run_request *req, struct gate_call *call, struct rules_path *paths,
@@ -119,6 +120,7 @@ void run_call_fill(const struct run_request *req, struct gate_call *call, struct
     call->cwd = req->exec.cwd ? req->exec.cwd : start_of(spec, req->sandbox);
     call->env = req->exec.env;
     call->sandbox_env = spec->env;
+    call->image_env = spec->image_env;
     call->runtime = spec->runtime;
     call->limits = limits_of(spec, req->exec.timeout_ms);
     call->sandbox = req->sandbox ? sandbox_id(req->sandbox) : NULL;
@@ -152,7 +154,7 @@ void run_call_copy(struct run *run, const struct gate_call *call)
     run->call.host = dup_or_null(call->host);
     run->call.argv = run->spec.argv;
     run->call.env = run->spec.env;
-    run->call.sandbox_env = NULL; /* the rules have seen it */
+    run->call.sandbox_env = run->call.image_env = NULL; /* the rules have seen them */
     run->call.cwd = dup_or_null(call->cwd);
     run->call.runtime = dup_or_null(call->runtime);
     run->call.sandbox = dup_or_null(call->sandbox);

@@ -101,7 +101,8 @@ static json_t *spec_of(const struct run *run)
     json_t *o = persist_spec_format(s);
     json_object_set_new(o, "tool_net", json_boolean(s->tool_net));
     json_object_set_new(o, "hosts", s->hosts ? strings(s->hosts) : json_null());
-    json_object_set_new(o, "image_digest", json_null());
+    json_object_set_new(o, "image_digest",
+                        s->image_digest ? json_string(s->image_digest) : json_null());
     return o;
 }
 

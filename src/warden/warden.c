@@ -124,10 +124,9 @@ static int open_host_parts(struct warden *w, struct error *err)
 
 static int open_store(struct warden *w, struct error *err)
 {
-    w->store_fd = open(w->options.state_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    return w->store_fd < 0
-               ? error_set(err, ERROR_UNAVAILABLE, errno, "open '%s'", w->options.state_dir)
-               : 0;
+    const char *dir = w->options.store_dir ? w->options.store_dir : w->options.state_dir;
+    w->store_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return w->store_fd < 0 ? error_set(err, ERROR_UNAVAILABLE, errno, "open '%s'", dir) : 0;
 }
 
 /* Opened from the host view's own namespace: only there may they be cloned later. */

@@ -19,6 +19,7 @@ struct warden;
 
 struct warden_options {
     const char *state_dir;       /* disk images; made 0700 when absent */
+    const char *store_dir;       /* images/store of sandboxes is below it; NULL: below state_dir */
     char *const *mounts_allow;   /* NULL-terminated host directories; plan_mount.allow_index */
     const char *fence_dir;       /* where sandboxes without namespaces have their files */
     const char *policy_file;     /* handed out open for reading (PLAN_POLICY); NULL: none */

@@ -118,7 +118,8 @@ def _():
 
 @test("fields that only a cluster can mean are refused by name; local ones work")
 def _():
-    for field, value in (("image", "ubuntu:22.04"), ("volume_mode", "pvc"), ("cache_mode", "pvc"),
+    fail(daemon().post("/sandboxes", {"image": "ubuntu:22.04"}), 404, "images_registries")
+    for field, value in (("volume_mode", "pvc"), ("cache_mode", "pvc"),
                          ("cache_pvc_size", "5Gi"), ("cache_pvc_storage_class", "x"),
                          ("cache_pvc_access_mode", "ReadWriteOnce"), ("allowed_hosts", ["example.com"])):
         fail(daemon().post("/sandboxes", {field: value}), 400, field)

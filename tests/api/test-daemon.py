@@ -95,7 +95,7 @@ def _():
 @test("what this build cannot do is refused by name")
 def _():
     for flags, word in ((["-runtime", "microvm"], "microvm"),
-                        (["-image", "ubuntu:22.04"], "image"),
+                        (["-image", "ubuntu:22.04", "-images=false"], "image"),
                         (["-stream-mode", "sidecar"], "stream_mode")):
         p = daemon(*flags)
         equal((p.returncode, p.stdout), (2, b""), str(flags))

@@ -267,7 +267,7 @@ def _():
 @test("sandboxes: what this version lacks is refused by name")
 def _():
     d = daemon()
-    for field, value in (("image", "debian"), ("pool", "x"), ("snapshot", "x"), ("template", "x"), ("approval", True),
+    for field, value in (("pool", "x"), ("snapshot", "x"), ("template", "x"), ("approval", True),
                          ("network", {"mode": "full"}), ("network", True), ("network", "host")):
         fail(d.post("/v1/sandboxes", {field: value}), 400, "unsupported", field)
     for runtime in ("microvm", "kube", "kata", "nothing"):

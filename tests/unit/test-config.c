@@ -313,7 +313,7 @@ static void test_checks(void)
     } cases[] = {
         {"runtime: microvm", "runtime: this build has no runtime 'microvm'"},
         {"runtime_config: x.json", "runtime_config: runtime 'local' takes no"},
-        {"image: ubuntu:22.04", "image: this build has no images"},
+        {"image: x\nimages: false", "image: images are switched off"},
         {"volume_mode: pvc", "volume_mode: pvc needs the kube runtime"},
         {"cache_mode: pvc", "cache_mode: pvc"},
         {"cache_mode: hostpath", "not under mounts.allow"},

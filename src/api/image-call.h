@@ -1,0 +1,35 @@
+/* A request about images that waits for the keeper. */
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "api/request.h"
+#include "keeper/keeper-client.h"
+
+enum image_format { IMAGE_JSON, IMAGE_NDJSON, IMAGE_SSE };
+
+struct image_call {
+    struct api_request *req;
+    struct keeper_call *call;
+    const char *outcome; /* for the audit, when it changes something; or NULL */
+    char *image;
+    json_t *items; /* of a list */
+    enum image_format format;
+    bool streaming; /* the answer has begun */
+    bool slow;      /* the client does not read: progress is left out */
+    void *data;     /* of an upload */
+    void (*free_data)(void *data);
+};
+
+/* What the client asks for with Accept. */
+enum image_format image_format_wanted(const struct api_request *req);
+struct image_call *image_call_new(struct api_request *req, const char *outcome, const char *image);
+/* Takes request. The answer is given when the keeper has given its own, or now (false) when it
+ * cannot be asked; c is gone then. */
+bool image_call_start(struct image_call *c, json_t *request, int fd);
+
+json_t *view_image(const struct api_request *req, const json_t *image);
+/* For the audit. */
+void image_note(struct api_request *req, const char *outcome, const char *image,
+                const json_t *result, const struct error *err);

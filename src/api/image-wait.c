@@ -1,0 +1,74 @@
+#include "api/image-wait.h"
+
+#include <string.h>
+
+#include "api/request.h"
+#include "base/alloc.h"
+#include "keeper/images.h"
+
+struct request_wait {
+    struct image_wait wait;
+    struct api_request *req;
+};
+
+/* What was found for the request whose handler is being called again. */
+static const struct {
+    struct api_request *req;
+    const struct image_found *found;
+} nobody;
+static __typeof__(nobody) *current = &nobody;
+
+void image_apply(struct spec *spec, const struct image_found *found)
+{
+    _cleanup_free_ char *image = xstrdup(spec->image);
+    spec_set_image(spec, image, found->digest, found->env, found->workdir);
+}
+
+static void on_found(struct image_wait *w, const struct image_found *found, const struct error *err)
+{
+    struct request_wait *rw = container_of(w, struct request_wait, wait);
+    struct api_request *req = rw->req;
+    free(rw);
+    req->state = NULL;
+    req->on_abort = NULL;
+    if (err) {
+        api_fail(req, err);
+        return;
+    }
+    if (!req->http) /* it left, and its headers with it */
+        req->terms.approval_id = NULL;
+    __typeof__(nobody) now = {req, found};
+    current = &now;
+    req->route->handle(req);
+    current = &nobody;
+}
+
+static void on_abort(struct api_request *req)
+{
+    struct request_wait *rw = req->state;
+    image_wait_cancel(&rw->wait);
+    free(rw);
+}
+
+int api_need_image(struct api_request *req, struct spec *spec, struct error *err)
+{
+    if (!spec->image || spec->image_digest)
+        return 0;
+    const struct image_found *found =
+        current->req == req ? current->found : images_peek(req->options->images, spec->image);
+    if (found) {
+        image_apply(spec, found);
+        return 0;
+    }
+    struct request_wait *rw = new0(struct request_wait);
+    rw->req = req;
+    rw->wait.on_found = on_found;
+    int r = images_resolve(req->options->images, spec->image, &rw->wait, err);
+    if (r < 0) {
+        free(rw);
+        return r;
+    }
+    req->state = rw;
+    req->on_abort = on_abort;
+    return 1;
+}

@@ -1,0 +1,274 @@
+/* Images: listing, looking at one, fetching, removing. Uploads are in image-upload.c. */
+#include <stdio.h>
+#include <string.h>
+
+#include "api/handlers.h"
+#include "api/image-call.h"
+#include "api/view.h"
+#include "base/alloc.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/strbuf.h"
+#include "keeper/images.h"
+
+#define LINE_MAX_ (256 * 1024)
+
+/* --- views */
+
+json_t *view_image(const struct api_request *req, const json_t *image)
+{
+    const char *digest = json_string_value(json_object_get(image, "digest"));
+    json_t *o = json_object();
+    static const char *const same[] = {"names", "source",  "size_bytes", "files", "layers",
+                                       "env",   "workdir", "user",       "cmd",   "removed"};
+    json_object_set_new(o, "digest", json_string(digest ? digest : ""));
+    for (size_t i = 0; i < ELEMENTS(same); i++)
+        if (json_object_get(image, same[i]))
+            json_object_set(o, same[i], json_object_get(image, same[i]));
+    json_object_set_new(o, "created_at",
+                        view_time(json_integer_value(json_object_get(image, "created_ns"))));
+    json_object_set_new(o, "last_use_at",
+                        view_time(json_integer_value(json_object_get(image, "last_use_ns"))));
+    json_object_set_new(o, "in_use",
+                        json_boolean(digest && images_is_used(req->options->images, digest)));
+    return o;
+}
+
+void image_note(struct api_request *req, const char *outcome, const char *image,
+                const json_t *result, const struct error *err)
+{
+    const char *digest = json_string_value(json_object_get(result, "digest"));
+    _cleanup_json_ json_t *details = json_pack("{s:o}", "image", json_message(image));
+    if (digest)
+        json_object_set_new(details, "digest", json_string(digest));
+    if (err)
+        json_object_set_new(details, "error", json_message(err->message));
+    struct audit_record r = {
+        .kind = "image", .who = req->who, .outcome = err ? "failed" : outcome, .details = details};
+    audit_note(req->options->audit, &r);
+    log_info("image %s image=%s by=%s", err ? "failed" : outcome, image, req->owner);
+}
+
+/* --- one call of the keeper's for one request */
+
+static void call_free(struct image_call *c)
+{
+    if (c->free_data)
+        c->free_data(c->data);
+    json_decref(c->items);
+    free(c->image);
+    free(c);
+}
+
+static void on_request_abort(struct api_request *req)
+{
+    struct image_call *c = req->state;
+    keeper_call_cancel(c->call);
+    call_free(c);
+}
+
+static void write_line(struct image_call *c, const char *event, json_t *line)
+{
+    _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(LINE_MAX_);
+    if (c->format == IMAGE_SSE)
+        strbuf_printf(&b, "event: %s\ndata: ", event);
+    json_format(line, &b);
+    json_decref(line);
+    strbuf_puts(&b, c->format == IMAGE_SSE ? "\n\n" : "\n");
+    c->slow = !http_write(c->req->http, b.data ? b.data : "", b.len);
+}
+
+static void on_drain(struct http_request *http, void *data)
+{
+    struct image_call *c = data;
+    (void)http;
+    c->slow = false;
+}
+
+static void begin_stream(struct image_call *c)
+{
+    if (c->streaming)
+        return;
+    c->streaming = true;
+    http_request_on_drain(c->req->http, on_drain, c);
+    http_response_header(c->req->http, "Cache-Control", "no-cache");
+    http_respond_begin(c->req->http, 200,
+                       c->format == IMAGE_SSE ? "text/event-stream" : "application/x-ndjson");
+}
+
+static void on_progress(void *data, json_t *progress)
+{
+    struct image_call *c = data;
+    if (c->format == IMAGE_JSON || c->slow)
+        return;
+    begin_stream(c);
+    write_line(c, "progress", json_pack("{s:O}", "progress", progress));
+}
+
+static void on_item(void *data, json_t *item)
+{
+    struct image_call *c = data;
+    json_array_append_new(c->items, view_image(c->req, item));
+}
+
+static void finish_stream(struct image_call *c, json_t *result, const struct error *err)
+{
+    struct api_request *req = c->req;
+    if (err)
+        write_line(c, "error", json_pack("{s:o}", "error", api_error_body(STYLE_NATIVE, err)));
+    else
+        write_line(c, "done", json_pack("{s:o}", "done", view_image(req, result)));
+    struct http_request *http = api_take(req);
+    http_request_on_drain(http, NULL, NULL);
+    http_respond_end(http);
+}
+
+static void on_done(void *data, json_t *result, const struct error *err)
+{
+    struct image_call *c = data;
+    struct api_request *req = c->req;
+    if (c->outcome) {
+        images_forget(req->options->images);
+        image_note(req, c->outcome, c->image, result, err);
+    }
+    if (c->streaming || (!err && c->format != IMAGE_JSON)) {
+        begin_stream(c);
+        finish_stream(c, result, err);
+    } else if (err) {
+        api_fail(req, err);
+    } else if (c->items) {
+        api_reply(req, 200,
+                  json_pack("{s:O, s:O, s:O}", "images", c->items, "used_bytes",
+                            json_object_get(result, "used_bytes"), "max_bytes",
+                            json_object_get(result, "max_bytes")));
+    } else {
+        api_reply(req, 200, view_image(req, result));
+    }
+    call_free(c);
+}
+
+const struct keeper_handlers image_call_handlers = {on_progress, on_item, on_done};
+
+enum image_format image_format_wanted(const struct api_request *req)
+{
+    const char *accept = http_request_header(req->http, "Accept");
+    if (accept && strstr(accept, "text/event-stream"))
+        return IMAGE_SSE;
+    return accept && strstr(accept, "application/x-ndjson") ? IMAGE_NDJSON : IMAGE_JSON;
+}
+
+struct image_call *image_call_new(struct api_request *req, const char *outcome, const char *image)
+{
+    struct image_call *c = new0(struct image_call);
+    c->req = req;
+    c->outcome = outcome;
+    c->image = xstrdup(image);
+    return c;
+}
+
+bool image_call_start(struct image_call *c, json_t *request, int fd)
+{
+    struct api_request *req = c->req;
+    struct error err = {0};
+    req->state = c;
+    req->on_abort = on_request_abort;
+    c->call = images_call(req->options->images, request, fd, &image_call_handlers, c, &err);
+    if (c->call)
+        return true;
+    call_free(c);
+    api_fail(req, &err);
+    return false;
+}
+
+/* --- handlers */
+
+/* By the path's last part, or by ?image=, because references have slashes. */
+static const char *image_of(struct api_request *req)
+{
+    struct error err = {0};
+    const char *image = req->params[0] ? req->params[0] : http_request_query(req->http, "image");
+    if (image && image_text_check(image, &err) >= 0)
+        return image;
+    error_field(&err, "image", "which image? name it with ?image=");
+    api_fail(req, &err);
+    return NULL;
+}
+
+void handle_image_list(struct api_request *req)
+{
+    if (http_request_query(req->http, "image")) {
+        handle_image_get(req);
+        return;
+    }
+    struct image_call *c = image_call_new(req, NULL, "");
+    c->items = json_array();
+    image_call_start(c, json_pack("{s:s}", "op", "list"), -1);
+}
+
+void handle_image_get(struct api_request *req)
+{
+    const char *image = image_of(req);
+    if (image)
+        image_call_start(image_call_new(req, NULL, image),
+                         json_pack("{s:s, s:s}", "op", "find", "image", image), -1);
+}
+
+void handle_image_pull(struct api_request *req)
+{
+    struct error err = {0};
+    const char *image = NULL, *policy = "always";
+    int r = json_member_string(req->body, "image", &image, &err);
+    if (r >= 0)
+        r = json_member_string(req->body, "policy", &policy, &err);
+    if (r >= 0)
+        r = image_text_check(image ? image : "", &err);
+    if (r >= 0 && strcmp(policy, "always") != 0 && strcmp(policy, "missing") != 0)
+        r = error_field(&err, "policy", "'policy' is 'always' or 'missing'");
+    if (r < 0) {
+        api_fail(req, &err);
+        return;
+    }
+    struct image_call *c = image_call_new(req, "pulled", image);
+    c->format = image_format_wanted(req);
+    image_call_start(
+        c, json_pack("{s:s, s:s, s:s}", "op", "pull", "image", image, "policy", policy), -1);
+}
+
+/* What it is comes first, so that one in use is not removed. */
+static void on_found(void *data, json_t *result, const struct error *err)
+{
+    struct image_call *c = data;
+    struct api_request *req = c->req;
+    const char *digest = json_string_value(json_object_get(result, "digest"));
+    struct error failed = {0};
+    c->call = NULL;
+    if (err)
+        failed = *err;
+    else if (images_is_used(req->options->images, digest))
+        error_set(&failed, ERROR_CONFLICT, 0, "image %.200s is in use by a sandbox", c->image);
+    if (!error_is_set(&failed)) {
+        image_call_start(c, json_pack("{s:s, s:s}", "op", "remove", "image", c->image), -1);
+        return;
+    }
+    call_free(c);
+    api_fail(req, &failed);
+}
+
+void handle_image_remove(struct api_request *req)
+{
+    static const struct keeper_handlers handlers = {.on_done = on_found};
+    struct error err = {0};
+    const char *image = image_of(req);
+    if (!image)
+        return;
+    struct image_call *c = image_call_new(req, "removed", image);
+    req->state = c;
+    req->on_abort = on_request_abort;
+    c->call =
+        images_call(req->options->images, json_pack("{s:s, s:s}", "op", "find", "image", image), -1,
+                    &handlers, c, &err);
+    if (c->call)
+        return;
+    call_free(c);
+    api_fail(req, &err);
+}

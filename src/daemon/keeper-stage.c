@@ -1,0 +1,342 @@
+/* How the keeper gives up its rights:
+ *
+ *   root        a private one: its directory, the programs of /usr, the allowed host directories
+ *   identity    root of a user namespace with three ids that nobody else has, or with the caller's
+ *   rights      owning and changing files of those ids, starting programs under one of them
+ *   files       Landlock, the same again
+ *   calls       seccomp: no mounts, namespaces, tracing, modules, ...
+ */
+#include "daemon/keeper-stage.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/capability.h>
+#include <sched.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/strbuf.h"
+#include "daemon/config.h"
+#include "daemon/drop.h"
+#include "daemon/programs.h"
+#include "daemon/supervise.h"
+#include "keeper/keeper.h"
+#include "store/state-dir.h"
+
+#define IMAGES_PATH "/images"
+#define ALLOW_PATH  "/allow"
+#define AUTH_PATH   "/auth.json"
+#define AUTH_MAX    (1024 * 1024)
+#define ALLOW_MAX   64
+#define OPEN_FILES  2048 /* walks hold a descriptor a level */
+#define AS_ROOT     "root"
+#define AS_CALLER   "caller"
+#define NOBODY_AT   2 /* of the three ids */
+
+/* --- argv */
+
+enum { AT_RIGHTS = 2, AT_PARENT, AT_PATH, AT_LOG, AT_NUMBERS };
+
+/* Config keys and members of struct keeper_options, in the order of argv. */
+static const struct {
+    size_t config, options;
+    bool small; /* a uint32_t */
+} numbers[] = {
+#define BIG(key, member)                                                                           \
+    {                                                                                              \
+        offsetof(struct config, key), offsetof(struct keeper_options, member), 0                   \
+    }
+#define SMALL(key, member)                                                                         \
+    {                                                                                              \
+        offsetof(struct config, key), offsetof(struct keeper_options, member), 1                   \
+    }
+    SMALL(images_jobs, jobs),
+    SMALL(images_pull_timeout_ms, pull_timeout_ms),
+    SMALL(images_idle_timeout_ms, idle_timeout_ms),
+    BIG(images_max_bytes, max_bytes),
+    BIG(images_max_upload_bytes, max_upload_bytes),
+    BIG(images_max_unpacked_bytes, limits.bytes),
+    BIG(images_max_files, limits.files),
+    BIG(images_max_path_bytes, limits.path_bytes),
+    BIG(images_max_depth, limits.depth),
+    BIG(images_max_layers, limits.layers),
+    BIG(images_max_layer_bytes, limits.layer_bytes),
+    BIG(images_max_ratio, limits.ratio),
+#undef BIG
+#undef SMALL
+};
+
+#define AT_LISTS (AT_NUMBERS + (int)ELEMENTS(numbers))
+
+/* An entry of a list is "allow:PATH" and so on. */
+enum { LIST_ALLOW, LIST_REGISTRY, LIST_INSECURE, LIST_AUTH, _LIST_MAX };
+static const char *const prefixes[_LIST_MAX] = {"allow:", "registry:", "insecure:", "auth:"};
+
+static void append(char ***v, char *text)
+{
+    size_t n = strv_length(*v);
+    *v = xrealloc(*v, (n + 2) * sizeof(char *));
+    (*v)[n] = text;
+    (*v)[n + 1] = NULL;
+}
+
+static void append_list(char ***argv, const char *prefix, char *const *list)
+{
+    for (; list && *list; list++)
+        append(argv, xasprintf("%s%s", prefix, *list));
+}
+
+char **keeper_stage_argv(const struct supervise_options *o)
+{
+    const struct config *c = o->config;
+    char *const auth[] = {c->images_auth_file, NULL};
+    char **argv = NULL;
+    append(&argv, xstrdup("mas-sandboxd"));
+    append(&argv, xstrdup(KEEPER_FLAG));
+    append(&argv, xstrdup(o->privileged ? AS_ROOT : AS_CALLER));
+    append(&argv, xasprintf("%d", (int)getppid()));
+    append(&argv, xstrdup(o->state->images_path));
+    append(&argv, xasprintf("%s:%s", c->log_format, c->log_level));
+    for (size_t i = 0; i < ELEMENTS(numbers); i++)
+        append(&argv,
+               xasprintf("%lld", (long long)*(const int64_t *)(const void *)((const char *)c +
+                                                                             numbers[i].config)));
+    append_list(&argv, prefixes[LIST_ALLOW], c->images_allow);
+    append_list(&argv, prefixes[LIST_REGISTRY], c->images_registries);
+    append_list(&argv, prefixes[LIST_INSECURE], c->images_insecure_registries);
+    append_list(&argv, prefixes[LIST_AUTH], auth);
+    return argv;
+}
+
+static char **take_list(char **argv, const char *prefix)
+{
+    char **list = NULL;
+    for (char **arg = argv + AT_LISTS; *arg; arg++)
+        if (strncmp(*arg, prefix, strlen(prefix)) == 0)
+            append(&list, *arg + strlen(prefix));
+    return list;
+}
+
+static void take_numbers(struct keeper_options *o, char **argv)
+{
+    for (size_t i = 0; i < ELEMENTS(numbers); i++) {
+        void *at = (char *)o + numbers[i].options;
+        uint64_t value = strtoull(argv[AT_NUMBERS + i], NULL, 10);
+        if (numbers[i].small)
+            *(uint32_t *)at = (uint32_t)value;
+        else
+            *(uint64_t *)at = value;
+    }
+}
+
+/* "text:info", "json:debug" */
+static void use_log_style(const char *style)
+{
+    enum log_level level = LOG_INFO;
+    const char *colon = strchr(style, ':');
+    if (colon)
+        log_level_parse(colon + 1, &level);
+    log_setup("mas-sandboxd", level, strncmp(style, "json", 4) == 0);
+}
+
+/* --- root */
+
+static const struct drop_kept shown[] = {
+    {"/usr", .directory = true, .programs = true},
+    {"/lib", .directory = true, .programs = true},
+    {"/lib64", .directory = true, .programs = true},
+    {"/etc/resolv.conf"},
+    {"/etc/hosts"},
+    {"/etc/nsswitch.conf"},
+    {"/etc/ld.so.cache"},
+    {"/etc/ssl", .directory = true},
+    {"/etc/ca-certificates", .directory = true},
+    {"/dev/null", .device = true},
+    {"/dev/urandom", .device = true},
+};
+
+struct stage {
+    struct keeper_options options;
+    char **allow;
+    const char *auth_file; /* on the host; NULL: none */
+    struct strbuf auth;    /* what is in it */
+    struct drop_kept kept[ELEMENTS(shown) + ALLOW_MAX + 1];
+    struct drop_view view;
+    bool privileged;
+    pid_t parent;
+    int proc_fd;
+};
+
+static void fill_view(struct stage *s, const char *images_path)
+{
+    size_t n = ELEMENTS(shown);
+    memcpy(s->kept, shown, sizeof(shown));
+    for (size_t i = 0; s->allow && s->allow[i] && i < ALLOW_MAX; i++)
+        s->kept[n++] = (struct drop_kept){
+            .path = s->allow[i], .target = xasprintf(ALLOW_PATH "/%zu", i), .directory = true};
+    s->view = (struct drop_view){.kept = s->kept,
+                                 .n_kept = n,
+                                 .state_path = images_path,
+                                 .state_fd = KEEPER_DIR,
+                                 .state_target = IMAGES_PATH,
+                                 .data = s};
+}
+
+/* Credentials are the operator's to read: a copy is for the id that the fetching program has. */
+static int show_auth(const struct drop_view *v, struct error *err)
+{
+    const struct stage *s = v->data;
+    uid_t id = s->privileged ? DROP_KEEPER_UID + NOBODY_AT : (uid_t)-1;
+    _cleanup_close_ int fd = open(&AUTH_PATH[1], O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0400);
+    int r = fd < 0 ? -errno : fd_write_all(fd, s->auth.data, s->auth.len);
+    if (r == 0 && fchown(fd, id, id) < 0)
+        r = -errno;
+    return r < 0 ? error_set(err, ERROR_INTERNAL, -r, "copy images_auth_file") : 0;
+}
+
+static int make_root(struct stage *s, struct error *err)
+{
+    if (s->auth_file) {
+        int r = fd_read_file_at(AT_FDCWD, s->auth_file, &s->auth);
+        if (r < 0)
+            return error_set(err, ERROR_INVALID, -r, "images_auth_file %s", s->auth_file);
+        s->view.fill = show_auth;
+    }
+    s->proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int r = drop_root_view(&s->view, err);
+    if (s->auth_file) {
+        s->kept[s->view.n_kept++] = (struct drop_kept){.path = AUTH_PATH};
+        s->options.auth_file = AUTH_PATH;
+        explicit_bzero(s->auth.data, s->auth.len);
+        strbuf_done(&s->auth);
+    }
+    return r;
+}
+
+/* --- identity */
+
+static int write_maps(int proc_fd, pid_t pid, const char *map)
+{
+    char path[32];
+    snprintf(path, sizeof(path), "%d/uid_map", (int)pid);
+    int r = fd_write_file_at(proc_fd, path, map);
+    snprintf(path, sizeof(path), "%d/gid_map", (int)pid);
+    return r < 0 ? r : fd_write_file_at(proc_fd, path, map);
+}
+
+/* Only a process outside a namespace may map more than itself into it: one is forked before. */
+static pid_t fork_mapper(const struct stage *s, int start)
+{
+    char map[128], go;
+    pid_t target = getpid(), pid = fork();
+    if (pid != 0)
+        return pid < 0 ? -errno : pid;
+    if (s->privileged)
+        snprintf(map, sizeof(map), "0 %d 1\n1000 %d 1\n65534 %d 1\n", DROP_KEEPER_UID,
+                 DROP_KEEPER_UID + 1, DROP_KEEPER_UID + NOBODY_AT);
+    else
+        snprintf(map, sizeof(map), "0 0 1\n");
+    _exit(read(start, &go, 1) == 1 && write_maps(s->proc_fd, target, map) == 0 ? 0 : 1);
+}
+
+static int enter_namespace(struct stage *s, struct error *err)
+{
+    int start[2], status;
+    if (pipe2(start, O_CLOEXEC) < 0)
+        return error_set(err, ERROR_INTERNAL, errno, "pipe");
+    _cleanup_close_ int read_end = start[0], write_end = start[1];
+    pid_t mapper = fork_mapper(s, read_end);
+    if (mapper < 0)
+        return error_set(err, ERROR_INTERNAL, -mapper, "fork");
+    /* The mapper writes to files of this process, which are root's while it cannot be dumped. */
+    prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+    bool entered = unshare(CLONE_NEWUSER) == 0;
+    int failure = errno;
+    bool told = entered && write(write_end, "x", 1) == 1;
+    fd_close(&write_end);
+    if (waitpid(mapper, &status, 0) < 0 || !told || status != 0)
+        return error_set(err, ERROR_INTERNAL, entered ? EPERM : failure, "user namespace");
+    fd_close(&s->proc_fd);
+    if ((s->privileged && setgroups(0, NULL) < 0) || setresgid(0, 0, 0) < 0 ||
+        setresuid(0, 0, 0) < 0)
+        return error_set(err, ERROR_INTERNAL, errno, "become root of the namespace");
+    return 0;
+}
+
+/* --- the whole */
+
+#define RIGHTS                                                                                     \
+    (1ull << CAP_CHOWN | 1ull << CAP_DAC_OVERRIDE | 1ull << CAP_FOWNER | 1ull << CAP_SETUID |      \
+     1ull << CAP_SETGID | 1ull << CAP_KILL)
+
+static int give_up(struct stage *s, struct error *err)
+{
+    int r = drop_limits(OPEN_FILES, err);
+    if (r == 0)
+        r = make_root(s, err);
+    if (r == 0)
+        r = enter_namespace(s, err);
+    if (r == 0)
+        r = drop_capabilities_but(RIGHTS, err);
+    if (r == 0)
+        r = drop_process(s->parent, err);
+    if (r == 0)
+        r = drop_keeper_files(&s->view, err);
+    return r < 0 ? r : drop_keeper_syscalls(err);
+}
+
+static void setup_signals(void)
+{
+    sigset_t none;
+    sigemptyset(&none);
+    signal(SIGINT, SIG_IGN);
+    signal(SIGHUP, SIG_IGN);
+    signal(SIGPIPE, SIG_IGN);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+int keeper_stage(int argc, char **argv)
+{
+    static struct stage s = {.auth = STRBUF_INIT(AUTH_MAX), .proc_fd = -1};
+    struct error err = {0};
+    prctl(PR_SET_NAME, "mas-images", 0, 0, 0);
+    setup_signals();
+    if (argc < AT_LISTS)
+        return 1;
+    use_log_style(argv[AT_LOG]);
+    s.privileged = strcmp(argv[AT_RIGHTS], AS_ROOT) == 0;
+    s.parent = (pid_t)strtol(argv[AT_PARENT], NULL, 10);
+    s.allow = take_list(argv, prefixes[LIST_ALLOW]);
+    char **auth = take_list(argv, prefixes[LIST_AUTH]);
+    s.auth_file = auth ? auth[0] : NULL;
+    s.options = (struct keeper_options){
+        .dir = IMAGES_PATH,
+        .allow = s.allow,
+        .allow_dir = ALLOW_PATH,
+        .registries = take_list(argv, prefixes[LIST_REGISTRY]),
+        .insecure_registries = take_list(argv, prefixes[LIST_INSECURE]),
+        .default_fd = fcntl(KEEPER_DEFAULT_IMAGE, F_GETFD) < 0 ? -1 : KEEPER_DEFAULT_IMAGE,
+        .own_ids = s.privileged,
+    };
+    take_numbers(&s.options, argv);
+    fill_view(&s, argv[AT_PATH]);
+    if (give_up(&s, &err) < 0) {
+        log_error("image keeper cannot give up its privileges: %s", err.message);
+        return 1;
+    }
+    for (int fd = KEEPER_SOCK; fd <= KEEPER_DEFAULT_IMAGE; fd++)
+        fd_set_cloexec(fd, true);
+    return keeper_main(KEEPER_SOCK, &s.options);
+}

@@ -1,0 +1,106 @@
+/* What the files of the keeper share. */
+#pragma once
+
+#include <jansson.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "base/list.h"
+#include "base/strbuf.h"
+#include "image/store.h"
+#include "keeper/keeper.h"
+
+#define KEEPER_QUEUE_MAX   64 /* jobs that wait */
+#define KEEPER_WAITERS_MAX 64 /* calls that wait for one job */
+#define KEEPER_LINE_MAX    (64 * 1024)
+#define KEEPER_GC_GRACE_MS 10000 /* what was asked for so recently is about to be used */
+#define KEEPER_USER_ID     65534 /* of the programs that are started, where ids are mapped */
+
+struct keeper {
+    const struct keeper_options *o;
+    int sock, signal_fd;
+    struct image_store *store;
+    struct list jobs; /* oldest first */
+    size_t n_jobs, n_running;
+    uint64_t used_bytes; /* promised to jobs that have not committed yet */
+    int64_t idle_since_ms;
+};
+
+struct job {
+    struct list node;
+    struct keeper *keeper;
+    const char *op; /* "pull", "import", "remove" */
+    json_t *request;
+    int64_t waiters[KEEPER_WAITERS_MAX];
+    size_t n_waiters;
+    pid_t pid;   /* 0: waits for its turn */
+    int out, in; /* the worker's lines, and ours to it */
+    int upload;  /* of an import */
+    int64_t end; /* bytes of a whole upload; -1: not known yet */
+    bool exited, told;
+    struct strbuf lines;
+    uint64_t promised;
+    char work[64]; /* the worker's directory, to be removed when it did not do that itself */
+};
+
+/* keeper.c */
+void keeper_send(struct keeper *k, json_t *record); /* takes it */
+void keeper_send_error(struct keeper *k, int64_t id, const struct error *err);
+
+/* keeper-answer.c: what is answered at once. */
+void keeper_answer(struct keeper *k, const json_t *request, int64_t id, const char *op);
+json_t *keeper_view(struct image_store *store, const struct image_info *info);
+/* The image that text names: by name, digest or reference. */
+int keeper_find(struct image_store *store, const char *text, struct image_info *ret,
+                struct error *err);
+
+/* job.c */
+void job_start(struct keeper *k, json_t *request, int64_t id, const char *op, int *upload);
+struct job *job_find(struct keeper *k, int64_t id);
+void job_leave(struct job *j, int64_t id); /* one waiter less; ends it when it was the last */
+void job_end_upload(struct job *j, int64_t bytes);
+void job_evict(struct job *j, const json_t *keep);
+void job_read(struct job *j); /* its pipe is readable */
+void job_reaped(struct keeper *k, pid_t pid, int status);
+void job_free(struct job *j);
+
+/* worker.c: in a child of its own; returns the exit status. */
+struct worker {
+    const struct keeper_options *o;
+    struct image_store *store;
+    int out, in;
+    int upload;
+    int64_t deadline_ms;
+    int64_t told_ms; /* when progress was last told */
+    struct image_work *work;
+};
+int worker_begin(struct worker *w, struct error *err); /* makes w->work */
+int worker_main(struct worker *w, const char *op, const json_t *request);
+void worker_tell(struct worker *w, json_t *line); /* takes it */
+void worker_progress(struct worker *w, const struct image_progress *p);
+/* One line of the keeper's, or NULL when it is gone. */
+json_t *worker_ask(struct worker *w);
+
+/* fetch.c: from a registry. *ret_dir is what `skopeo copy ... dir:` wrote, or -1 where the store
+ * has the image already. */
+struct reference;
+int fetch_image(struct worker *w, const struct reference *ref, char ret_digest[IMAGE_DIGEST_SIZE],
+                int *ret_dir, struct error *err);
+
+/* unpack.c */
+enum unpack_kind {
+    UNPACK_AUTO, /* a tar that has to be looked at */
+    UNPACK_ROOTFS_TAR,
+    UNPACK_DOCKER_ARCHIVE,
+    UNPACK_OCI_ARCHIVE,
+    UNPACK_LAYOUT,
+    UNPACK_SKOPEO_DIR,
+    UNPACK_DIR,
+    _UNPACK_KIND_MAX,
+};
+int unpack_kind_parse(const char *name); /* or -1 */
+/* Unpacks what source is, into the worker's work directory, in a child that can do nothing else. */
+int unpack_image(struct worker *w, enum unpack_kind kind, int source, const char *ref,
+                 struct image_info *ret, struct error *err);
+/* detect.c: in that child. */
+int detect_archive(int fd, enum unpack_kind *ret, struct error *err);

@@ -1,0 +1,344 @@
+/* Jobs: one worker each, as many at a time as is allowed, in the order in which they came. Calls
+ * for the same image wait for the same job. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "keeper/internal.h"
+
+static const char *image_of(const json_t *request)
+{
+    const char *text = json_string_value(json_object_get(request, "image"));
+    return text ? text : "";
+}
+
+static const char *policy_of(const json_t *request)
+{
+    const char *text = json_string_value(json_object_get(request, "policy"));
+    return text ? text : "";
+}
+
+/* --- who waits */
+
+struct job *job_find(struct keeper *k, int64_t id)
+{
+    list_for_each(j, &k->jobs, struct job, node)
+    {
+        for (size_t i = 0; i < j->n_waiters; i++)
+            if (j->waiters[i] == id)
+                return j;
+    }
+    return NULL;
+}
+
+static void tell_waiters(struct job *j, const char *what, json_t *value)
+{
+    for (size_t i = 0; i < j->n_waiters; i++)
+        keeper_send(j->keeper,
+                    json_pack("{s:I, s:O}", "id", (json_int_t)j->waiters[i], what, value));
+}
+
+static void fail_waiters(struct job *j, const struct error *err)
+{
+    for (size_t i = 0; i < j->n_waiters; i++)
+        keeper_send_error(j->keeper, j->waiters[i], err);
+    j->told = true;
+}
+
+/* --- workers */
+
+static void start_next(struct keeper *k);
+
+static void run_worker(struct job *j, pid_t keeper, int out, int in)
+{
+    const struct keeper *k = j->keeper;
+    struct worker w = {.o = k->o, .store = k->store, .out = out, .in = in, .upload = j->upload};
+    sigset_t none;
+    /* A worker without its keeper would finish what nobody waits for. */
+    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    if (getppid() != keeper)
+        _exit(1);
+    prctl(PR_SET_NAME, "mas-image-job", 0, 0, 0);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    close(k->sock);
+    list_for_each(other, &k->jobs, struct job, node)
+    {
+        fd_close(&other->out);
+        fd_close(&other->in);
+        if (other != j)
+            fd_close(&other->upload);
+    }
+    _exit(worker_main(&w, j->op, j->request));
+}
+
+static int open_pipes(int out[2], int in[2])
+{
+    if (pipe2(out, O_CLOEXEC) < 0)
+        return -errno;
+    if (pipe2(in, O_CLOEXEC) == 0)
+        return 0;
+    int r = -errno;
+    close(out[0]);
+    close(out[1]);
+    return r;
+}
+
+static int job_run(struct job *j)
+{
+    int out[2], in[2];
+    int r = open_pipes(out, in);
+    if (r < 0)
+        return r;
+    pid_t keeper = getpid(), pid = fork();
+    if (pid == 0)
+        run_worker(j, keeper, out[1], in[0]);
+    r = -errno;
+    close(out[1]);
+    close(in[0]);
+    if (pid < 0) {
+        close(out[0]);
+        close(in[1]);
+        return r;
+    }
+    j->pid = pid;
+    j->out = out[0];
+    j->in = in[1];
+    fd_set_nonblock(j->out, true);
+    fd_close(&j->upload); /* the worker's */
+    j->keeper->n_running++;
+    return 0;
+}
+
+static void tell_worker(struct job *j, json_t *line)
+{
+    _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(2 * KEEPER_LINE_MAX);
+    int r = json_format(line, &b);
+    json_decref(line);
+    if (r < 0 || strbuf_puts(&b, "\n") < 0 || j->in < 0)
+        return;
+    /* At most two lines in its life, into an empty pipe: this does not block for long. */
+    r = fd_write_all(j->in, b.data, b.len);
+    if (r < 0)
+        log_debug("image worker is gone pid=%d", (int)j->pid);
+}
+
+/* --- life */
+
+void job_free(struct job *j)
+{
+    struct keeper *k = j->keeper;
+    if (j->pid && !j->exited) {
+        kill(j->pid, SIGKILL);
+        waitpid(j->pid, NULL, 0);
+    }
+    if (j->pid)
+        k->n_running--;
+    k->n_jobs--;
+    k->used_bytes -= j->promised;
+    list_remove(&j->node);
+    fd_close(&j->out);
+    fd_close(&j->in);
+    fd_close(&j->upload);
+    strbuf_done(&j->lines);
+    json_decref(j->request);
+    free(j);
+}
+
+static void start_next(struct keeper *k)
+{
+    struct job *waiting = NULL;
+    if (k->n_running >= k->o->jobs)
+        return;
+    list_for_each(j, &k->jobs, struct job, node)
+    {
+        if (!j->pid && !waiting)
+            waiting = j;
+    }
+    int r = waiting ? job_run(waiting) : 0;
+    if (r < 0) {
+        struct error err = {0};
+        error_set(&err, ERROR_UNAVAILABLE, -r, "an image worker cannot be started");
+        fail_waiters(waiting, &err);
+        job_free(waiting);
+    }
+}
+
+static bool join(struct keeper *k, const json_t *request, int64_t id, const char *op)
+{
+    list_for_each(j, &k->jobs, struct job, node)
+    {
+        if (strcmp(op, "pull") != 0 || strcmp(j->op, op) != 0 || j->told || !j->n_waiters ||
+            j->n_waiters == KEEPER_WAITERS_MAX ||
+            strcmp(image_of(j->request), image_of(request)) != 0 ||
+            strcmp(policy_of(j->request), policy_of(request)) != 0)
+            continue;
+        j->waiters[j->n_waiters++] = id;
+        return true;
+    }
+    return false;
+}
+
+void job_start(struct keeper *k, json_t *request, int64_t id, const char *op, int *upload)
+{
+    struct error err = {0};
+    if (join(k, request, id, op))
+        return;
+    if (k->n_jobs >= KEEPER_QUEUE_MAX) {
+        error_set(&err, ERROR_LIMIT, 0, "%d image jobs wait already", KEEPER_QUEUE_MAX);
+        keeper_send_error(k, id, &err);
+        return;
+    }
+    struct job *j = new0(struct job);
+    *j = (struct job){.keeper = k, .op = op, .out = -1, .in = -1, .end = -1};
+    j->upload = fd_steal(upload);
+    j->request = json_incref(request);
+    j->waiters[j->n_waiters++] = id;
+    strbuf_init(&j->lines, KEEPER_LINE_MAX);
+    list_append(&k->jobs, &j->node);
+    k->n_jobs++;
+    start_next(k);
+}
+
+void job_leave(struct job *j, int64_t id)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < j->n_waiters; i++)
+        if (j->waiters[i] != id)
+            j->waiters[n++] = j->waiters[i];
+    j->n_waiters = n;
+    if (n || j->told)
+        return;
+    if (j->pid)
+        kill(j->pid, SIGKILL); /* the rest when it is reaped */
+    else
+        job_free(j);
+}
+
+void job_end_upload(struct job *j, int64_t bytes)
+{
+    tell_worker(j, json_pack("{s:I}", "end", (json_int_t)bytes));
+}
+
+/* --- room */
+
+/* What is left of the budget for this job; its own promise is not counted. */
+static uint64_t room_of(const struct job *j)
+{
+    const struct keeper *k = j->keeper;
+    uint64_t others = k->used_bytes - j->promised;
+    return k->o->max_bytes > others ? k->o->max_bytes - others : 0;
+}
+
+static uint64_t stored_bytes(struct keeper *k)
+{
+    _cleanup_image_list_ struct image_list list = {0};
+    uint64_t used = 0;
+    if (image_store_list(k->store, &list, NULL) < 0)
+        return UINT64_MAX / 2;
+    for (size_t i = 0; i < list.count; i++)
+        used += list.items[i].size_bytes;
+    return used;
+}
+
+static void promise(struct job *j, uint64_t bytes)
+{
+    j->keeper->used_bytes += bytes - j->promised;
+    j->promised = bytes;
+}
+
+static void on_need(struct job *j, uint64_t bytes)
+{
+    if (stored_bytes(j->keeper) + bytes <= room_of(j)) {
+        promise(j, bytes);
+        tell_worker(j, json_pack("{s:b}", "go", 1));
+    } else {
+        promise(j, bytes);
+        keeper_send(j->keeper, json_pack("{s:I, s:{}}", "id", (json_int_t)j->waiters[0], "full"));
+    }
+}
+
+void job_evict(struct job *j, const json_t *keep)
+{
+    uint64_t room = room_of(j);
+    tell_worker(j, json_pack("{s:O, s:I}", "keep", keep, "max_bytes",
+                             (json_int_t)(room > j->promised ? room - j->promised : 0)));
+}
+
+/* --- what workers say */
+
+static void on_line(struct job *j, const char *line, size_t len)
+{
+    struct error err = {0};
+    json_t *part;
+    _cleanup_json_ json_t *o = json_parse_object(line, len, &err);
+    if (!o) {
+        log_warn("an image worker's line cannot be read: %s", err.message);
+        return;
+    }
+    if ((part = json_object_get(o, "progress")))
+        tell_waiters(j, "progress", part);
+    else if ((part = json_object_get(o, "need")) && j->n_waiters)
+        on_need(j, (uint64_t)json_integer_value(part));
+    else if ((part = json_object_get(o, "done")) || (part = json_object_get(o, "error"))) {
+        tell_waiters(j, json_object_get(o, "done") ? "done" : "error", part);
+        j->told = true;
+    }
+}
+
+void job_read(struct job *j)
+{
+    char chunk[8192];
+    ssize_t n = read(j->out, chunk, sizeof(chunk));
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n <= 0 || strbuf_append(&j->lines, chunk, (size_t)n) < 0) {
+        fd_close(&j->out);
+        return;
+    }
+    for (char *end; j->lines.len && (end = memchr(j->lines.data, '\n', j->lines.len));) {
+        size_t len = (size_t)(end - j->lines.data);
+        on_line(j, j->lines.data, len);
+        strbuf_consume(&j->lines, len + 1);
+    }
+}
+
+void job_reaped(struct keeper *k, pid_t pid, int status)
+{
+    struct job *found = NULL;
+    struct error err = {0};
+    list_for_each(j, &k->jobs, struct job, node)
+    {
+        if (j->pid == pid)
+            found = j;
+    }
+    if (!found)
+        return;
+    found->exited = true;
+    while (found->out >= 0) /* what it said before it died */
+    {
+        size_t before = found->lines.len;
+        job_read(found);
+        if (found->out >= 0 && found->lines.len == before)
+            break;
+    }
+    if (!found->told && found->n_waiters) {
+        error_set(&err, ERROR_INTERNAL, 0, "the image worker died (%s %d)",
+                  WIFSIGNALED(status) ? "signal" : "exit status",
+                  WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+        log_error("%s image=%s", err.message, image_of(found->request));
+        fail_waiters(found, &err);
+    }
+    job_free(found);
+    k->idle_since_ms = clock_mono_ms();
+    start_next(k);
+}

@@ -1,0 +1,122 @@
+/* What the keeper answers at once, from its store. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "keeper/internal.h"
+#include "keeper/keeper-proto.h"
+#include "keeper/reference.h"
+
+#define ENV_SHOWN_MAX (48 * 1024) /* an image's environment, so that a record holds it */
+
+static json_t *texts(char *const *v, size_t max)
+{
+    json_t *list = json_array();
+    for (size_t used = 0; v && *v && used < max; v++) {
+        used += strlen(*v);
+        if (used < max)
+            json_array_append_new(list, json_message(*v));
+    }
+    return list;
+}
+
+json_t *keeper_view(struct image_store *store, const struct image_info *info)
+{
+    _cleanup_strv_ char **names = NULL;
+    image_store_names(store, info->digest, &names, NULL);
+    return json_pack(
+        "{s:s, s:o, s:o, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:I}", "digest", info->digest,
+        "names", texts(names, ENV_SHOWN_MAX / 4), "source",
+        json_message(info->name ? info->name : ""), "size_bytes", (json_int_t)info->size_bytes,
+        "files", (json_int_t)info->files, "created_ns", (json_int_t)info->created_ns, "last_use_ns",
+        (json_int_t)info->last_use_ns, "env", texts(info->env, ENV_SHOWN_MAX), "workdir",
+        json_message(info->workdir ? info->workdir : ""), "user",
+        json_message(info->user ? info->user : ""), "cmd", texts(info->cmd, ENV_SHOWN_MAX / 4),
+        "layers", (json_int_t)strv_length(info->layers));
+}
+
+int keeper_find(struct image_store *store, const char *text, struct image_info *ret,
+                struct error *err)
+{
+    char digest[IMAGE_DIGEST_SIZE];
+    struct error ignored = {0};
+    _cleanup_reference_ struct reference ref = {0};
+    int r = image_store_resolve(store, text, digest, err);
+    if (r < 0 && err->code == ERROR_NOT_FOUND && reference_parse(text, &ref, &ignored) >= 0) {
+        _cleanup_free_ char *full = reference_format(&ref);
+        error_clear(err);
+        r = image_store_resolve(store, full, digest, err);
+    }
+    if (r < 0 && err->code == ERROR_NOT_FOUND) {
+        error_clear(err);
+        return error_set(
+            err, ERROR_NOT_FOUND, 0,
+            "there is no image '%.200s' here ('sbx image ls' shows what there is, 'sbx "
+            "image pull' and 'sbx image build-from-tar' add to it)",
+            text);
+    }
+    return r < 0 ? r : image_store_find(store, digest, ret, err);
+}
+
+static void answer_list(struct keeper *k, const json_t *request, int64_t id, struct error *err)
+{
+    _cleanup_image_list_ struct image_list list = {0};
+    (void)request;
+    if (image_store_list(k->store, &list, err) < 0)
+        return;
+    uint64_t used = 0;
+    for (size_t i = 0; i < list.count; i++) {
+        used += list.items[i].size_bytes;
+        keeper_send(k, json_pack("{s:I, s:o}", "id", (json_int_t)id, "item",
+                                 keeper_view(k->store, &list.items[i])));
+    }
+    keeper_send(k, json_pack("{s:I, s:{s:I, s:I}}", "id", (json_int_t)id, "done", "used_bytes",
+                             (json_int_t)used, "max_bytes", (json_int_t)k->o->max_bytes));
+}
+
+static void answer_find(struct keeper *k, const json_t *request, int64_t id, struct error *err)
+{
+    const char *text = json_string_value(json_object_get(request, "image"));
+    _cleanup_image_info_ struct image_info info = {0};
+    if (keeper_find(k->store, text ? text : "", &info, err) < 0)
+        return;
+    if (json_is_true(json_object_get(request, "use")))
+        image_store_touch(k->store, info.digest, NULL);
+    keeper_send(
+        k, json_pack("{s:I, s:o}", "id", (json_int_t)id, "done", keeper_view(k->store, &info)));
+}
+
+static void answer_touch(struct keeper *k, const json_t *request, int64_t id, struct error *err)
+{
+    const char *digest = json_string_value(json_object_get(request, "digest"));
+    struct error ignored = {0};
+    (void)id;
+    (void)err;
+    if (digest && image_digest_is_valid(digest) &&
+        image_store_touch(k->store, digest, &ignored) < 0)
+        log_debug("image cannot be touched: %s", ignored.message);
+}
+
+static const struct {
+    const char *op;
+    void (*answer)(struct keeper *k, const json_t *request, int64_t id, struct error *err);
+} answers[] = {
+    {"list", answer_list},
+    {"find", answer_find},
+    {"touch", answer_touch},
+};
+
+void keeper_answer(struct keeper *k, const json_t *request, int64_t id, const char *op)
+{
+    struct error err = {0};
+    size_t i = 0;
+    while (i < ELEMENTS(answers) && strcmp(answers[i].op, op) != 0)
+        i++;
+    if (i < ELEMENTS(answers))
+        answers[i].answer(k, request, id, &err);
+    else
+        error_set(&err, ERROR_INTERNAL, 0, "the image keeper does not know '%.40s'", op);
+    if (error_is_set(&err))
+        keeper_send_error(k, id, &err);
+}

@@ -1,0 +1,38 @@
+/* The image keeper: the one process that fetches, unpacks, names and removes images.
+ *
+ * It is root of a user namespace that maps three ids of the host's which nobody else has, it sees a
+ * root of its own (daemon/keeper-stage.c), and it may write below one directory. Of what it is
+ * asked (keeper-proto.h) it does the quick parts itself; everything that reads an image runs in
+ * workers:
+ *
+ *   keeper ── worker, one a job: the order of steps, nothing of an image is parsed in it but a
+ *               │            registry's manifest
+ *               ├─ skopeo: has the network, may write to one directory, a uid of its own
+ *               └─ unpacker: has no network and no programs, may write to its work directory
+ *
+ * A worker that dies leaves a work directory, which is removed, and never half an image: what
+ * becomes visible does so by one rename (image/store.h). */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "image/image.h"
+
+struct keeper_options {
+    const char *dir;       /* the directory of all images, as it is seen here */
+    char *const *allow;    /* host directories that images may come from; NULL: none */
+    const char *allow_dir; /* where they are seen: allow_dir/0, allow_dir/1, ... */
+    char *const *registries, *const *insecure_registries; /* host[:port]; "*" is every one */
+    const char *auth_file;                                /* registry credentials; NULL: none */
+    int default_fd; /* the tar of the image that comes with the daemon; -1: there is none */
+    bool own_ids;   /* 1000 and 65534 are mapped */
+    uint32_t jobs;  /* at a time; others wait */
+    uint32_t pull_timeout_ms, idle_timeout_ms;
+    uint64_t max_bytes, max_upload_bytes;
+    struct image_limits limits;
+};
+
+/* Serves sock until it is closed, or nothing was asked for idle_timeout_ms. Returns the exit status
+ * of the process. */
+int keeper_main(int sock, const struct keeper_options *o);

@@ -1,0 +1,135 @@
+#include "keeper/reference.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+#define DEFAULT_REGISTRY "docker.io"
+#define DEFAULT_PATH     "library/"
+#define DEFAULT_TAG      "latest"
+#define TAG_MAX          128
+#define REPOSITORY_MAX   200
+#define REGISTRY_MAX     255
+#define LOWER            "abcdefghijklmnopqrstuvwxyz0123456789"
+#define UPPER            "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+static int refuse(struct error *err, const char *text)
+{
+    return error_field(err, "image",
+                       "'%.200s' is not an image reference ([registry/]name[:tag][@sha256:digest])",
+                       text);
+}
+
+static bool consists_of(const char *text, size_t max, const char *allowed)
+{
+    size_t n = strlen(text);
+    return n > 0 && n <= max && strspn(text, allowed) == n;
+}
+
+static bool is_registry(const char *part, size_t len)
+{
+    return memchr(part, '.', len) || memchr(part, ':', len) ||
+           (len == 9 && memcmp(part, "localhost", 9) == 0);
+}
+
+/* Parts of lower-case letters, digits and single separators, none at an end: what becomes part of a
+ * URL must not be a way to another one. */
+static bool repository_is_good(const char *text)
+{
+    if (!consists_of(text, REPOSITORY_MAX, LOWER "._-/"))
+        return false;
+    if (strstr(text, "..") || strstr(text, "//"))
+        return false;
+    for (const char *p = text; *p; p++) {
+        bool edge = p == text || !p[1] || p[1] == '/' || p[-1] == '/';
+        if (edge && strchr("._-/", *p) && !(*p == '/' && p != text && p[1]))
+            return false;
+    }
+    return true;
+}
+
+static bool registry_is_good(const char *text)
+{
+    const char *colon = strrchr(text, ':');
+    if (!consists_of(text, REGISTRY_MAX, LOWER UPPER ".-:[]") || strchr(".-", *text))
+        return false;
+    return !colon || colon[1] == 0 || strspn(colon + 1, "0123456789") == strlen(colon + 1) ||
+           text[0] == '[';
+}
+
+static int take_digest(char *text, struct reference *r)
+{
+    char *at = strchr(text, '@');
+    if (!at)
+        return 0;
+    if (strncmp(at, "@sha256:", 8) != 0 || !image_digest_is_valid(at + 8))
+        return -EINVAL;
+    memcpy(r->digest, at + 8, IMAGE_DIGEST_SIZE);
+    *at = 0;
+    return 0;
+}
+
+static int take_tag(char *text, struct reference *r)
+{
+    char *slash = strrchr(text, '/'), *colon = strchr(slash ? slash : text, ':');
+    if (colon) {
+        *colon = 0;
+        if (!consists_of(colon + 1, TAG_MAX, LOWER UPPER "._-") || strchr(".-", colon[1]))
+            return -EINVAL;
+        r->tag = xstrdup(colon + 1);
+    } else if (!*r->digest) {
+        r->tag = xstrdup(DEFAULT_TAG);
+    }
+    return 0;
+}
+
+static int take_name(const char *text, struct reference *r)
+{
+    const char *slash = strchr(text, '/');
+    if (slash && is_registry(text, (size_t)(slash - text))) {
+        r->registry = xstrndup(text, (size_t)(slash - text));
+        r->repository = xstrdup(slash + 1);
+    } else {
+        r->registry = xstrdup(DEFAULT_REGISTRY);
+        r->repository = xasprintf("%s%s", slash ? "" : DEFAULT_PATH, text);
+    }
+    return registry_is_good(r->registry) && repository_is_good(r->repository) ? 0 : -EINVAL;
+}
+
+int reference_parse(const char *text, struct reference *ret, struct error *err)
+{
+    static const char scheme[] = "docker://";
+    const char *rest = strncmp(text, scheme, strlen(scheme)) == 0 ? text + strlen(scheme) : text;
+    _cleanup_free_ char *copy = xstrdup(rest);
+    struct reference r = {0};
+    if (take_digest(copy, &r) < 0 || take_tag(copy, &r) < 0 || take_name(copy, &r) < 0) {
+        reference_done(&r);
+        return refuse(err, text);
+    }
+    *ret = r;
+    return 0;
+}
+
+void reference_done(struct reference *r)
+{
+    free(r->registry);
+    free(r->repository);
+    free(r->tag);
+    *r = (struct reference){0};
+}
+
+char *reference_format(const struct reference *r)
+{
+    return xasprintf("%s/%s%s%s%s%s", r->registry, r->repository, r->tag ? ":" : "",
+                     r->tag ? r->tag : "", *r->digest ? "@sha256:" : "", r->digest);
+}
+
+bool reference_is_listed(const struct reference *r, char *const *list)
+{
+    for (; list && *list; list++)
+        if (strcmp(*list, "*") == 0 || strcasecmp(*list, r->registry) == 0)
+            return true;
+    return false;
+}
