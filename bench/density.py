@@ -3,8 +3,8 @@
 
     density.py BUILD [SANDBOXES]         default 1000
 
-Prints, as `name<TAB>value`: memory (PSS of a sandbox's processes) and CPU time of an idle sandbox,
-then medians of create and exec at 10 and at SANDBOXES idle ones and their ratios, measured in turns
+Prints, as `name<TAB>value`: memory (PSS of a sandbox's processes) and CPU time of an idle sandbox (over a
+minute: of all their processes, and of the daemon's beyond what one with few sandboxes uses), then medians of create and exec at 10 and at SANDBOXES idle ones and their ratios, measured in turns
 with two daemons so that a noisy moment hits both.
 """
 import http.client
@@ -20,6 +20,7 @@ import time
 
 ROUNDS = 12
 FEW = 10
+IDLE_SECONDS = int(os.environ.get("IDLE_SECONDS", "60"))
 
 
 class Daemon:
@@ -62,13 +63,15 @@ class Daemon:
         shutil.rmtree(self.work, ignore_errors=True)
 
 
+def children(pid):
+    with open(f"/proc/{pid}/task/{pid}/children") as f:
+        return f.read().split()
+
+
 def runners(daemon):
     """Host pids of the sandboxes' first processes."""
-    pid = daemon.status["warden_pid"]
-    with open(f"/proc/{pid}/task/{pid}/children") as f:
-        children = f.read().split()
     found = []
-    for child in children:
+    for child in children(daemon.status["warden_pid"]):
         try:
             with open(f"/proc/{child}/cmdline", "rb") as f:
                 if b"--pid1" in f.read():
@@ -111,14 +114,30 @@ def fill(daemon, count):
             time.sleep(0.05)  # blanks are made again
 
 
-def idle_cost(daemon):
-    pids = runners(daemon)
-    memory = statistics.median(pss_kib(p) for p in pids)
-    before = {p: cpu_us(p) for p in pids}
-    seconds = 20
-    time.sleep(seconds)
-    cpu = statistics.median(cpu_us(p) - before[p] for p in pids) * 60 / seconds
-    return memory, cpu
+def processes(daemon):
+    """The warden, the control plane, the gateway, the janitor, blanks, and the sandboxes' runners."""
+    warden = str(daemon.status["warden_pid"])
+    return [warden] + children(warden)
+
+
+def cpu_of_all(daemon):
+    total = 0
+    for pid in processes(daemon):
+        try:
+            for task in os.listdir(f"/proc/{pid}/task"):
+                total += cpu_us(f"{pid}/task/{task}")
+        except OSError:
+            pass
+    return total
+
+
+def idle_cost(few, many, sandboxes):
+    memory = statistics.median(pss_kib(p) for p in runners(many))
+    time.sleep(2)  # blanks are full again
+    before = [cpu_of_all(d) for d in (few, many)]
+    time.sleep(IDLE_SECONDS)
+    used = [cpu_of_all(d) - b for d, b in zip((few, many), before)]
+    return memory, (used[1] - used[0]) / (sandboxes - FEW) * 60 / IDLE_SECONDS
 
 
 def main():
@@ -128,7 +147,7 @@ def main():
     try:
         for daemon, count in zip(daemons, (FEW, many)):
             fill(daemon, count)
-        memory, cpu = idle_cost(daemons[1])
+        memory, cpu = idle_cost(*daemons, many)
         samples = [{"create": [], "exec": []} for _ in daemons]
         for _ in range(ROUNDS):
             for daemon, s in zip(daemons, samples):
@@ -139,7 +158,7 @@ def main():
         for daemon in daemons:
             daemon.close()
     print(f"idle_pss_kib\t{memory:.0f}")
-    print(f"idle_cpu_us_a_minute\t{cpu:.0f}")
+    print(f"idle_cpu_us_a_minute\t{cpu:.1f}")
     for name in ("create", "exec"):
         few, lots = (statistics.median(s[name]) for s in samples)
         print(f"{name}_at_{FEW}_us\t{few:.0f}")

@@ -9,7 +9,7 @@ libyaml-dev libsqlite3-dev libseccomp-dev libcap-dev libssl-dev libcurl4-openssl
 libarchive-dev libpcre2-dev uidmap e2fsprogs util-linux musl-tools busybox-static"
 test="curl python3 nodejs openssl crun runc runsc strace libc6-dev-i386 procps iproute2 xz-utils zstd clang
 libclang-rt-14-dev clang-format skopeo docker-registry"
-bench="bubblewrap podman"
+bench="bubblewrap podman socat ripgrep"
 guest="qemu-system-x86 cpio"
 mcp="npm"
 
