@@ -34,24 +34,16 @@ ln -s usr/lib64 "$root/lib64"
 ln -s usr/sbin "$root/sbin"
 ln -s ../run "$root/var/run"
 
-# /bin/x and /usr/bin/x are the same file: everything goes below /usr.
-below_usr() {
-    case $1 in
-    /usr/*) echo "$1" ;;
-    *) echo "/usr$1" ;;
-    esac
-}
+# /bin/x and /usr/bin/x are the same file: everything goes to /usr${path#/usr}.
 
-# A program with its mode but never setuid, or the link that it is.
+# A program, never setuid, or the link that it is.
 copy() {
-    local to
-    to=$root$(below_usr "$1")
+    local to=$root/usr${1#/usr}
     [ -e "$to" ] || [ -L "$to" ] && return
-    mkdir -p "$(dirname "$to")"
     if [ -L "$1" ]; then
         cp -P "$1" "$to"
     else
-        install -m "$([ -x "$1" ] && echo 755 || echo 644)" "$1" "$to"
+        install -m 755 "$1" "$to"
     fi
 }
 
@@ -66,10 +58,9 @@ owner_of() {
 
 # A library under the name that programs ask for.
 copy_library() {
-    local to
-    to=$root$(below_usr "$1")
+    local to=$root/usr${1#/usr}
     [ -e "$to" ] && return
-    mkdir -p "$(dirname "$to")"
+    mkdir -p "${to%/*}"
     install -m 755 "$(readlink -f "$1")" "$to"
     owners="$owners $(owner_of "$1")"
 }
@@ -96,8 +87,9 @@ ln -s mawk "$root/usr/bin/awk"
 for file in /usr/lib/locale/C.utf8 /lib/terminfo/x/xterm /lib/terminfo/x/xterm-256color /lib/terminfo/v/vt100 \
     /lib/terminfo/d/dumb /lib/terminfo/l/linux; do
     [ -e "$file" ] || continue
-    mkdir -p "$root$(below_usr "$(dirname "$file")")"
-    cp -rL --preserve=mode "$file" "$root$(below_usr "$file")"
+    to=$root/usr${file#/usr}
+    mkdir -p "${to%/*}"
+    cp -rL --preserve=mode "$file" "$to"
 done
 # Every other program that busybox can be.
 for applet in $(busybox --list | sort); do

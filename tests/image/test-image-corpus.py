@@ -1,6 +1,5 @@
 """Malicious layers: each is refused with its entry named, or does no harm; nothing outside is touched
 and nothing half-done stays. Over root, an ordinary user and the keeper's user namespace."""
-import io
 import os
 import random
 import stat
