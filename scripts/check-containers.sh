@@ -1,5 +1,6 @@
 #!/bin/sh
-# The suites over the OCI runtimes of this host, with the real programs, and their config.json
+# The suites over the OCI runtimes of this host, with the real programs, images from a real registry,
+# and the runtimes' config.json
 # against the specification's schema. Needs root, and npm for the validator. Ends with one line:
 # N passed, N failed. Usage: check-containers.sh [BUILD]; RUNTIMES="crun runc gvisor"
 set -u
@@ -52,6 +53,8 @@ for runtime in ${RUNTIMES:-crun runc gvisor}; do
     run python3 tests/security/test-abuse.py
     run python3 tests/security/test-death.py
 done
+
+run python3 tests/image/test-registry.py
 
 skipped=$(grep -c '^ok .*# SKIP ' "$log")
 passed=$(($(grep -c '^ok ' "$log") - skipped))

@@ -67,6 +67,13 @@ int image_store_sweep(struct image_store *s, struct error *err)
     return r < 0 ? error_set(err, code_of(-r), -r, "sweep the image store's tmp") : 0;
 }
 
+int image_store_discard(struct image_store *s, const char *work, struct error *err)
+{
+    bool good = *work && strspn(work, "abcdefghijklmnopqrstuvwxyz0123456789") == strlen(work);
+    int r = good ? below_remove(s->tmp, work) : -EINVAL;
+    return r < 0 ? error_set(err, code_of(-r), -r, "remove '%.40s' of the image store", work) : 0;
+}
+
 int store_each(int dir_fd, int (*each)(void *arg, const char *name), void *arg)
 {
     int own = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

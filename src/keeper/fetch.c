@@ -49,6 +49,12 @@ static void complaint_of(struct strbuf *b, char out[COMPLAINT_SHOWN])
     if (end)
         *end = 0;
     out[strcspn(out, "\n")] = 0;
+    /* It quotes with backslashes, once or twice. */
+    char *to = out;
+    for (const char *from = out; *from; from++)
+        if (*from != '\\')
+            *to++ = *from;
+    *to = 0;
 }
 
 static const struct {

@@ -13,7 +13,7 @@
 #define KEEPER_QUEUE_MAX   64 /* jobs that wait */
 #define KEEPER_WAITERS_MAX 64 /* calls that wait for one job */
 #define KEEPER_LINE_MAX    (64 * 1024)
-#define KEEPER_GC_GRACE_MS 10000 /* what was asked for so recently is about to be used */
+#define KEEPER_GC_GRACE_MS 3000  /* what was asked for so recently is about to be used */
 #define KEEPER_USER_ID     65534 /* of the programs that are started, where ids are mapped */
 
 struct keeper {
@@ -29,14 +29,13 @@ struct keeper {
 struct job {
     struct list node;
     struct keeper *keeper;
-    const char *op; /* "pull", "import", "remove" */
+    const char *op; /* "pull", "import", "remove"; "discard" is for nobody */
     json_t *request;
     int64_t waiters[KEEPER_WAITERS_MAX];
     size_t n_waiters;
     pid_t pid;   /* 0: waits for its turn */
     int out, in; /* the worker's lines, and ours to it */
     int upload;  /* of an import */
-    int64_t end; /* bytes of a whole upload; -1: not known yet */
     bool exited, told;
     struct strbuf lines;
     uint64_t promised;

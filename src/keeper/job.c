@@ -173,6 +173,17 @@ static void start_next(struct keeper *k)
     }
 }
 
+static struct job *job_new(struct keeper *k, json_t *request, const char *op)
+{
+    struct job *j = new0(struct job);
+    *j = (struct job){.keeper = k, .op = op, .out = -1, .in = -1, .upload = -1};
+    j->request = json_incref(request);
+    strbuf_init(&j->lines, KEEPER_LINE_MAX);
+    list_append(&k->jobs, &j->node);
+    k->n_jobs++;
+    return j;
+}
+
 static bool join(struct keeper *k, const json_t *request, int64_t id, const char *op)
 {
     list_for_each(j, &k->jobs, struct job, node)
@@ -198,14 +209,9 @@ void job_start(struct keeper *k, json_t *request, int64_t id, const char *op, in
         keeper_send_error(k, id, &err);
         return;
     }
-    struct job *j = new0(struct job);
-    *j = (struct job){.keeper = k, .op = op, .out = -1, .in = -1, .end = -1};
+    struct job *j = job_new(k, request, op);
     j->upload = fd_steal(upload);
-    j->request = json_incref(request);
     j->waiters[j->n_waiters++] = id;
-    strbuf_init(&j->lines, KEEPER_LINE_MAX);
-    list_append(&k->jobs, &j->node);
-    k->n_jobs++;
     start_next(k);
 }
 
@@ -287,6 +293,8 @@ static void on_line(struct job *j, const char *line, size_t len)
     }
     if ((part = json_object_get(o, "progress")))
         tell_waiters(j, "progress", part);
+    else if ((part = json_object_get(o, "work")))
+        snprintf(j->work, sizeof(j->work), "%s", json_string_value(part));
     else if ((part = json_object_get(o, "need")) && j->n_waiters)
         on_need(j, (uint64_t)json_integer_value(part));
     else if ((part = json_object_get(o, "done")) || (part = json_object_get(o, "error"))) {
@@ -338,7 +346,11 @@ void job_reaped(struct keeper *k, pid_t pid, int status)
         log_error("%s image=%s", err.message, image_of(found->request));
         fail_waiters(found, &err);
     }
+    bool left = *found->work && !(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    _cleanup_json_ json_t *rest = json_pack("{s:s}", "work", found->work);
     job_free(found);
+    if (left)
+        job_new(k, rest, "discard");
     k->idle_since_ms = clock_mono_ms();
     start_next(k);
 }

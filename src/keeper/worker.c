@@ -19,9 +19,11 @@
 #include "keeper/keeper-proto.h"
 #include "keeper/reference.h"
 
-#define PROGRESS_MS  100
-#define UPLOAD_FILE  "upload"
-#define UPLOAD_CHUNK (256 * 1024)
+#define PROGRESS_MS      100
+#define DISCARD_TRIES    5
+#define DISCARD_PAUSE_US 100000
+#define UPLOAD_FILE      "upload"
+#define UPLOAD_CHUNK     (256 * 1024)
 
 /* --- lines to and from the keeper */
 
@@ -402,6 +404,22 @@ static int remove_image(struct worker *w, const json_t *request, struct error *e
     return r;
 }
 
+/* What a worker that was killed left. Its children die with it, but not at the same moment. */
+static int discard(struct worker *w, const json_t *request, struct error *err)
+{
+    const char *work = json_string_value(json_object_get(request, "work"));
+    int r = -EINVAL;
+    for (int i = 0; i < DISCARD_TRIES && r < 0; i++) {
+        if (i > 0)
+            usleep(DISCARD_PAUSE_US);
+        error_clear(err);
+        r = image_store_discard(w->store, work ? work : "", err);
+    }
+    if (r < 0)
+        log_warn("%s", err->message);
+    return r;
+}
+
 static const struct {
     const char *op;
     int (*run)(struct worker *w, const json_t *request, struct error *err);
@@ -409,6 +427,7 @@ static const struct {
     {"pull", pull},
     {"import", import},
     {"remove", remove_image},
+    {"discard", discard},
 };
 
 int worker_main(struct worker *w, const char *op, const json_t *request)
