@@ -46,11 +46,19 @@ void armed_add(struct cell *s)
     s->armed = true;
 }
 
-/* Whether the plan would have made exactly what an armed blank is. */
+/* Whether the plan would have made exactly what an armed blank is. All but a few fields must be as
+ * in the usual plan, so that one which is added to plans some day counts by itself. */
 static bool is_usual(const struct warden *w, const struct plan *p, const struct plan_limits *limits)
 {
-    return w->arms && !p->flags && !p->n_mounts && !p->backend && !p->image[0] && !p->workdir[0] &&
-           (!p->hostname[0] || strcmp(p->hostname, CELL_HOSTNAME) == 0) &&
+    struct plan rest = *p;
+    rest.version = w->usual.version;
+    rest.tag = w->usual.tag;
+    rest.limits = w->usual.limits; /* compared with the ceiling's in the gaps */
+    memset(rest.id, 0, sizeof(rest.id));
+    memcpy(rest.weaker, w->usual.weaker, sizeof(rest.weaker)); /* limits_check() looks at it */
+    if (strcmp(rest.hostname, CELL_HOSTNAME) == 0)
+        memset(rest.hostname, 0, sizeof(rest.hostname));
+    return w->arms && memcmp(&rest, &w->usual, sizeof(rest)) == 0 &&
            memcmp(limits, &w->usual_limits, sizeof(*limits)) == 0;
 }
 

@@ -1,4 +1,4 @@
-/* epoll, pidfds and a sorted-on-demand timer list; see watch.h for the contract. Watches removed
+/* epoll, pidfds and a sorted timer list; see watch.h for the contract. Watches removed
  * while a batch of events is handled are kept until its end, so that a later event of the same
  * batch never meets freed memory. */
 #include "warden/watch.h"
@@ -135,12 +135,27 @@ struct watch *watcher_add_child(struct watcher *w, pid_t pid, int pidfd, watch_c
     return watch;
 }
 
+/* Almost all are creates' time limits, each later than those before, or something that is due
+ * before any of them: the right place is next to an end of the list. */
+static void put_in_order(struct watcher *w, struct watch *watch)
+{
+    list_remove(&watch->link);
+    struct list *after = w->timers.prev;
+    const struct watch *first = container_of(w->timers.next, struct watch, link);
+    if (!list_empty(&w->timers) && first->due_ms > watch->due_ms)
+        after = &w->timers;
+    while (after != &w->timers && container_of(after, struct watch, link)->due_ms > watch->due_ms)
+        after = after->prev;
+    list_append(after->next, &watch->link);
+}
+
 struct watch *watcher_add_timer(struct watcher *w, int delay_ms, watch_timer_fn fn, void *data)
 {
     struct watch *watch = add(w, WATCH_TIMER, -1, 0);
     watch->due_ms = clock_mono_ms() + delay_ms;
     watch->on_timer = fn;
     watch->data = data;
+    put_in_order(w, watch);
     return watch;
 }
 
@@ -185,10 +200,7 @@ static void dispatch(const struct epoll_event *ev)
 
 static struct watch *next_timer(const struct watcher *w)
 {
-    struct watch *first = NULL;
-    list_for_each(watch, &w->timers, struct watch,
-                  link) if (!first || watch->due_ms < first->due_ms) first = watch;
-    return first;
+    return list_empty(&w->timers) ? NULL : container_of(w->timers.next, struct watch, link);
 }
 
 static int wait_ms(const struct watcher *w, int timeout_ms)
