@@ -48,6 +48,8 @@ for runtime in ${RUNTIMES:-crun runc gvisor}; do
     run python3 tests/api/test-pause.py
     run python3 tests/runtime/test-oci.py
     run python3 tests/security/test-escape.py
+    run env MAS_IMAGE=1 python3 tests/security/test-escape.py
+    run python3 tests/runtime/test-conformance.py --image "$runtime"
     run python3 tests/fault/test-restart.py
     run python3 tests/security/test-mounts.py
     run python3 tests/security/test-abuse.py

@@ -18,8 +18,9 @@ seconds=${GUEST_TIMEOUT:-300}
 tsc_khz=$(awk '/^cpu MHz/ { printf "%d", $4 * 1000; exit }' /proc/cpuinfo)
 
 programs="mas-sandboxd mas-toolrunner mas-tool-net sbx tests/security/attack
-tests/unit/test-seccomp tests/unit/test-warden tests/unit/warden-runner"
-packages="base-files bash coreutils dash e2fsprogs findutils grep hostname iproute2 libc-bin libc6
+tests/unit/test-seccomp tests/unit/test-warden tests/unit/warden-runner
+tests/security/test-image-roots"
+packages="base-files bash busybox-static coreutils dash e2fsprogs findutils grep hostname iproute2 libc-bin libc6
 login mount passwd procps python3-minimal python3.11-minimal libpython3.11-minimal
 libpython3.11-stdlib sed uidmap util-linux"
 modules="virtio virtio_ring virtio_mmio virtio_blk loop overlay vsock"

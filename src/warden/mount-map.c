@@ -3,20 +3,19 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "warden/mount.h"
 
-#define OWNERS_MAX 3 /* a sandbox has no more ids */
+#define OWNERS_MAX  3 /* a sandbox has no more ids */
+#define STACK_BYTES 16384
 
 struct map {
     const struct mount_owner *uids, *gids;
@@ -49,16 +48,23 @@ static int open_map(int proc_fd, pid_t pid, const struct map *m)
     return fd < 0 ? -errno : fd;
 }
 
-/* A namespace outlives the process that was cloned to make it as long as it is open. */
+static int wait_for_the_end(void *arg)
+{
+    (void)arg;
+    for (;;)
+        pause();
+    return 0;
+}
+
+/* A namespace outlives the process that was cloned to make it as long as it is open. That one does
+ * nothing, so it needs no memory of its own, which is most of what a clone takes. */
 static int make_map(int proc_fd, const struct map *m)
 {
-    struct clone_args args = {.flags = CLONE_NEWUSER, .exit_signal = SIGCHLD};
-    pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+    static char stack[STACK_BYTES] __attribute__((aligned(16)));
+    pid_t pid =
+        clone(wait_for_the_end, stack + sizeof(stack), CLONE_NEWUSER | CLONE_VM | SIGCHLD, NULL);
     if (pid < 0)
         return -errno;
-    if (pid == 0)
-        for (;;)
-            pause();
     int fd = open_map(proc_fd, pid, m);
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """What every runtime must do alike: one suite over each that works on this host.
 
-    test-conformance.py [RUNTIME] [NAME...]
+    test-conformance.py [--image] [RUNTIME] [NAME...]
 
-Without RUNTIME, all that the daemon has and can start, but for those that `make check-containers`
+With --image, sandboxes have an image in place of the host's programs. Without RUNTIME, all that the daemon has and can start, but for those that `make check-containers`
 runs. A wall that a runtime says it enforces is
 tried; one that it does not must make a request that asks for it fail by name."""
 import hashlib
@@ -15,6 +15,10 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
 from masd import *
 
 MIB = 1024 * 1024
+if "--image" in sys.argv:
+    sys.argv.remove("--image")
+    os.environ["MAS_IMAGE"] = "1"
+WITH_IMAGES = ("local", "crun", "runc", "gvisor", "kata")
 CONTAINERS = ("crun", "runc", "gvisor", "kata")
 _suite = []
 
@@ -448,6 +452,8 @@ def register():
         names = [sys.argv.pop(1)]
     else:
         names = [n for n in names if n not in CONTAINERS]
+    if os.environ.get("MAS_IMAGE"):
+        names = [n for n in names if n in WITH_IMAGES]
     for runtime in names:
         for name, fn in _suite:
             test(f"{runtime}: {name}")(lambda fn=fn, runtime=runtime: fn(Under(runtime)))

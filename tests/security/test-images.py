@@ -1,0 +1,197 @@
+#!/usr/bin/env python3
+"""Sandboxes with an image, over every runtime that is here, by way of the API: what an image brings
+harms nobody, what a sandbox writes is its own. Stores are made by hand. P27 of SECURITY.md;
+test-image-roots.c has more hostile ones, under the warden alone."""
+import threading
+
+from attempt import *
+from images import *
+
+if not os.path.exists(BUSYBOX):
+    print(f"1..0 # SKIP needs {BUSYBOX}")
+    sys.exit(77)
+
+ALLOWED = tempfile.mkdtemp(prefix="mas-allowed-")
+os.chmod(ALLOWED, 0o755)
+os.mkdir(ALLOWED + "/sub")
+with open(ALLOWED + "/sub/file", "w") as f:
+    f.write("allowed\n")
+d = shared_daemon("--mounts-allow", ALLOWED, "--kill-grace", "1s")
+RUNTIMES = [r["name"] for r in d.get("/v1/status").json["runtimes"]
+            if r["name"] in ("local", "crun", "runc", "gvisor") and r["available"]]
+IMAGE = put_image(d, small)
+
+
+def each(name):
+    def add(fn):
+        for runtime in RUNTIMES:
+            test(f"{name} ({runtime})")(lambda runtime=runtime: fn(runtime))
+        return fn
+    return add
+
+
+def sandbox(runtime, digest=IMAGE, daemon=d, **spec):
+    return daemon.sandbox(runtime=runtime, image="sha256:" + digest, **spec)
+
+
+def control_pid(daemon):
+    return daemon.get("/v1/status").json["pid"]
+
+
+def kill_control(daemon):
+    old = control_pid(daemon)
+    os.kill(old, signal.SIGKILL)
+
+    def back():
+        try:
+            return control_pid(daemon) != old
+        except (OSError, ValueError, http.client.HTTPException):
+            return False
+    wait_for(back, "a new control plane")
+
+
+@each("P27 the root is the image's, the tool is its user 1000, and the walls are reported as ever")
+def _(runtime):
+    with sandbox(runtime) as sb:
+        equal(sb.sh("id -u; id -un; cat /etc/marker; stat -c %u /app /bin/sh; test -e /usr/bin/python3 || echo none")["stdout"],
+              "1000\nsandbox\nimage\n1000\n0\nnone\n")
+        with d.sandbox(runtime=runtime) as plain:
+            for wall in ("filesystem", "network", "syscalls", "users", "landlock", "disk"):
+                equal(sb.created["effective"][wall], plain.created["effective"][wall], wall)
+        equal(d.get(sb.path).json["image_digest"], IMAGE)
+
+
+@each("P27 two sandboxes share an image and see nothing of each other; the image does not change")
+def _(runtime):
+    before = hash_of(rootfs_of(d, IMAGE))
+    with sandbox(runtime) as one, sandbox(runtime) as two:
+        equal(one.sh("echo mine > /app/file; echo new > /app/new; rm -r /app/dir; cat /app/file; ls /app")["stdout"],
+              "mine\nfile\nnew\n")
+        equal(two.sh("cat /app/file; ls /app")["stdout"], "lower\ndir\nfile\n")
+    with sandbox(runtime) as three:
+        equal(three.sh("cat /app/file; ls /app")["stdout"], "lower\ndir\nfile\n")
+    equal(hash_of(rootfs_of(d, IMAGE)), before, "the image")
+
+
+@each("P27 nothing is gained by set-user-id programs, and root's files are root's")
+def _(runtime):
+    equal(os.stat(rootfs_of(d, IMAGE) + "/bin/suid").st_mode & 0o7777, 0o6755, "control: it is set-user-id")
+    with sandbox(runtime) as sb:
+        # busybox takes its applet's name from argv[0], so a shell calls it by other names
+        out = sb.sh("ln -s /bin/suid /tmp/id; ln -s /bin/suid /tmp/cat; /tmp/id -u; /tmp/cat /root/secret; cat /root/secret;"
+                    "cp /bin/suid /app/id; chmod 6755 /app/id; /app/id -u; echo x > /etc/new; echo x > /bin/sh; rm /etc/marker; mkdir /new")
+        equal(out["stdout"], "1000\n1000\n", out)
+        equal(sb.sh("cat /etc/marker; ls / | tr '\\n' ' '")["stdout"].splitlines()[0], "image")
+        check("new" not in sb.sh("ls / /etc")["stdout"], "something was made in a directory of root's")
+
+
+@each("P27 what goes above an image is in the disk's budget")
+def _(runtime):
+    with sandbox(runtime, limits={"disk_mb": 16}) as sb:
+        v = sb.sh("dd if=/dev/zero of=/app/big bs=1M count=64 2>&1; stat -c %s /app/big")
+        check("No space" in v["stdout"], v)
+        check(int(v["stdout"].split()[-1]) <= 16 << 20, v)
+
+
+HOSTILE = {
+    "proc": lambda root: os.symlink("etc", root + "/proc"),
+    "dev": lambda root: os.symlink("/", root + "/dev"),
+    "mas": lambda root: os.symlink("/", root + "/.mas"),
+    "runner": lambda root: write(root, ".mas/mas-toolrunner", "#!/bin/sh\necho stolen\n", 0o755),
+    "workspace": lambda root: write(root, "workspace", "a file\n"),
+    "tmp": lambda root: os.symlink("/etc", root + "/tmp"),
+    "home": lambda root: os.symlink("../../../../../../../../etc", root + "/home/sandbox"),
+    "var": lambda root: (shutil.rmtree(root + "/var"), os.symlink("/", root + "/var")),
+    "etc": lambda root: (shutil.rmtree(root + "/etc"), os.symlink("../../../../../../../../etc", root + "/etc")),
+    "sys": lambda root: write(root, "sys/kernel/x", "x\n"),
+    "passwd": lambda root: (os.unlink(root + "/etc/passwd"), os.symlink("../../../../../../../../etc/shadow", root + "/etc/passwd")),
+}
+LOOK = ("id -u; cat /proc/self/comm; echo > /dev/null && for d in /workspace /tmp /home/sandbox /cache /var/tmp /dev/shm;"
+        " do echo w > $d/mine && cat $d/mine; done; grep -c '^sandbox:' /etc/passwd; grep -c '^root:.*[$]' /etc/passwd;"
+        " touch /.mas/x 2>/dev/null || echo sealed")
+SEEN = "1000\ncat\nw\nw\nw\nw\nw\nw\n1\n0\nsealed\n"
+
+
+@each("P27 hostile places in an image are hidden, not followed")
+def _(runtime):
+    host = {p: os.stat(p).st_mtime_ns for p in ("/etc", "/tmp", "/home", "/")}
+    for number, (name, change) in enumerate(HOSTILE.items(), 1):
+        digest = digest_of(small, number)
+        if not os.path.exists(rootfs_of(d, digest)):
+            put_image(d, small, number=number, change=change)
+        before = hash_of(rootfs_of(d, digest))
+        with sandbox(runtime, digest) as sb:
+            equal(sb.sh(LOOK)["stdout"], SEEN, name)
+        equal(hash_of(rootfs_of(d, digest)), before, name)
+    equal({p: os.stat(p).st_mtime_ns for p in ("/etc", "/home", "/")}, {p: host[p] for p in ("/etc", "/home", "/")}, "the host")
+
+
+@each("P27 a mount goes where the image has a directory or nothing, and nowhere else")
+def _(runtime):
+    def spec(target):
+        return [{"source": ALLOWED + "/sub", "target": target, "read_only": True}]
+    for target in ("/data", "/opt/deep/in", "/app/dir", "/workspace/in"):
+        with sandbox(runtime, mounts=spec(target)) as sb:
+            equal(sb.sh(f"cat {target}/file /app/file")["stdout"], "allowed\nlower\n", target)
+    for target in ("/app/file", "/bin/sh/x"):
+        a = d.post("/v1/sandboxes", {"runtime": runtime, "image": "sha256:" + IMAGE, "mounts": spec(target)})
+        check(a.status >= 400 and target in a.json["error"]["message"], a)
+
+
+@each("P27 an image that is moved away or removed harms nobody")
+def _(runtime):
+    digest = put_image(d, small, number=100 + RUNTIMES.index(runtime))
+    top = os.path.dirname(rootfs_of(d, digest))
+    with sandbox(runtime, digest) as sb:
+        sb.sh("echo mine > /app/file")
+        os.rename(top, top + ".away")
+        equal(sb.sh("cat /app/file /etc/marker")["stdout"], "mine\nimage\n")
+        shutil.rmtree(top + ".away")
+        sb.sh("ls /app; cat /etc/marker; echo x > /app/file")
+    with sandbox(runtime) as other:
+        equal(other.sh("cat /etc/marker")["stdout"], "image\n")
+    a = d.post("/v1/sandboxes", {"runtime": runtime, "image": "sha256:" + digest})
+    check(a.status in (403, 404, 409, 422) and digest in a.json["error"]["message"], a)
+
+
+@each("P27 one-shots, twenty at once, each with the image as it is")
+def _(runtime):
+    n = 4 if runtime == "gvisor" else 20
+    out = [None] * n
+
+    def run(i):
+        out[i] = d.run("sh", "-c", f"cat /app/file; echo {i} > /app/file; cat /app/file", runtime=runtime, image="sha256:" + IMAGE)["stdout"]
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(n)]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    equal(out, [f"lower\n{i}\n" for i in range(n)])
+
+
+@each("P27 a sandbox with an image outlives its control plane")
+def _(runtime):
+    with sandbox(runtime) as sb:
+        sb.sh("echo kept > /app/file")
+        kill_control(d)
+        equal(sb.sh("cat /app/file /etc/marker")["stdout"], "kept\nimage\n")
+        equal(d.get(sb.path).json["image_digest"], IMAGE)
+
+
+@test("P27 an image that is not there is refused by its name")
+def _():
+    for runtime in RUNTIMES:
+        a = d.post("/v1/sandboxes", {"runtime": runtime, "image": "sha256:" + "7" * 64})
+        check(400 <= a.status < 500 and "7" * 64 in a.json["error"]["message"], a)
+
+
+@test("P27 no mount, loop device or file is left")
+def _():
+    def mounts():
+        with open("/proc/self/mounts") as f:
+            return [line for line in f if d.state in line]
+    equal(mounts(), [])
+    wait_for(lambda: d.get("/v1/status").json["counts"]["sandboxes"] == 0, "all are gone")
+    names = set(os.listdir(os.path.join(d.state, "images/store")))
+    check(all(len(n) == 64 for n in names), names)
+
+
+main()
