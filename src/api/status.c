@@ -85,6 +85,7 @@ void handle_status(struct api_request *req)
     json_object_set_new(
         o, "pending_approvals",
         json_integer((json_int_t)approvals_pending(gate_approvals(req->options->gate))));
+    json_object_set_new(o, "namespaces", view_namespaces(req->options->host));
     json_object_set_new(o, "runtimes", view_runtimes(req->options->host));
     api_reply(req, 200, o);
 }

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "runtime/warden-client.h"
 #include "base/strbuf.h"
 
 json_t *view_time(int64_t real_ns)
@@ -105,6 +106,16 @@ json_t *view_runtimes(struct runtime_host *host)
         json_array_append_new(list, o);
     }
     return list;
+}
+
+json_t *view_namespaces(struct runtime_host *host)
+{
+    const struct plan_reply *p = warden_client_probed(host->warden);
+    bool there = p->features & FEATURE_USERNS;
+    json_t *o = json_pack("{s:b}", "available", there);
+    if (!there)
+        json_object_set_new(o, "why", json_message(p->message));
+    return o;
 }
 
 static json_t *view_mounts(const struct spec *s)

@@ -14,6 +14,8 @@ json_t *view_effective(const struct effective *e);
 json_t *view_walls(const struct effective *e); /* what would enforce each, no limits */
 /* Every runtime of this build: whether it works here, why not, and what it enforces. */
 json_t *view_runtimes(struct runtime_host *host);
+/* Whether the host allows namespaces, and why not. */
+json_t *view_namespaces(struct runtime_host *host);
 json_t *view_sandbox(const struct sandbox *sb);
 json_t *view_exec(const struct exec *e);
 /* A finished exec with its output, at most max bytes of each stream. */

@@ -44,7 +44,7 @@ static int become_caller_again(uid_t uid, gid_t gid)
 static int enter_host(const struct supervise_options *o)
 {
     int r = warden_enter_host(o->warden);
-    if (r < 0 || o->privileged)
+    if (r < 0 || !warden_in_userns(o->warden))
         return r;
     return become_caller_again(o->uid, o->gid);
 }
@@ -57,6 +57,7 @@ static int seal(const struct supervise_options *o, const struct child_control *c
         .generation = child->generation,
         .warden_pid = warden,
         .privileged = o->privileged,
+        .own_root = warden_has_own_root(o->warden),
         .line_mode = o->line_mode,
         .n_listeners = (uint32_t)o->listeners->n,
         .uid = o->uid,

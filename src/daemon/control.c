@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -34,7 +35,12 @@ static uint64_t open_files(const struct config *c)
 static int drop(struct handover *h, const struct config *c, struct error *err)
 {
     int r = drop_limits(open_files(c), err);
-    if (r == 0 && h->privileged) {
+    if (r == 0 && h->privileged && !h->own_root) {
+        log_warn("this host allows no namespaces: the control plane keeps the host's root, behind "
+                 "Landlock and its user id");
+        umask(077);
+    }
+    if (r == 0 && h->privileged && h->own_root) {
         r = drop_root(h->state_path, HANDOVER_STATE, err);
         snprintf(h->state_path, sizeof(h->state_path), "%s", DROP_STATE_PATH);
     }

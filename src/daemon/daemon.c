@@ -16,6 +16,7 @@
 #include <pwd.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -165,6 +166,18 @@ static void set_usual(struct plan_limits *usual, const struct config *c)
     };
 }
 
+/* Without a root of its own the control plane has to pass through, as another user; what it is not
+ * to see there belongs to root alone. The next start closes it again. */
+static int open_state_dir(struct daemon *d, struct error *err)
+{
+    if (!d->supervise.privileged || warden_has_own_root(d->warden))
+        return 0;
+    if (fchmod(d->state.fd, 0711) < 0)
+        return error_set(err, ERROR_INVALID, errno, "let the control plane into '%s'",
+                         d->state.path);
+    return 0;
+}
+
 static int stage_warden(struct daemon *d, struct error *err)
 {
     const struct config *c = d->config;
@@ -209,7 +222,7 @@ static int stage_warden(struct daemon *d, struct error *err)
     set_ceiling(&o.ceiling, c);
     set_usual(&o.usual, c);
     d->warden = warden_new(&o, err);
-    return d->warden ? 0 : -EINVAL;
+    return d->warden ? open_state_dir(d, err) : -EINVAL;
 }
 
 static int start(struct daemon *d, struct error *err)

@@ -28,6 +28,7 @@ struct handover {
     uint64_t generation;
     int32_t warden_pid;
     uint32_t privileged; /* the daemon was started as root */
+    uint32_t own_root;   /* the host allows namespaces: a root of its own can be had */
     uint32_t line_mode;
     uint32_t n_listeners;
     uint32_t uid, gid; /* to become, when privileged */

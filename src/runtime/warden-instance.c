@@ -135,6 +135,8 @@ static enum error_code start_error_code(const struct plan_reply *reply)
         return ERROR_LIMIT;
     case ENOSPC:
         return ERROR_NO_SPACE;
+    case EOPNOTSUPP:
+        return ERROR_UNSUPPORTED;
     case ETIMEDOUT:
         return ERROR_TIMEOUT;
     default:

@@ -13,6 +13,9 @@ int ceiling_check(const struct warden *w, const struct plan *p, struct plan_limi
                   struct plan_reply *reply);
 /* May there be a runner without walls? Only where the operator enabled it. */
 int ceiling_check_plain(const struct warden *w, const struct plan *p, struct plan_reply *reply);
+/* Can there be what the plan asks for on a host without namespaces? */
+int ceiling_check_namespaces(const struct warden *w, const struct plan *p,
+                             struct plan_reply *reply);
 /* Can there be sandboxes without namespaces? */
 int ceiling_check_fence(const struct warden *w, struct plan_reply *reply);
 /* Opens the plan's host directories and its image as detached mounts. */

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/sched.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,6 +20,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/map.h"
@@ -28,6 +30,7 @@
 #include "warden/image.h"
 #include "warden/limits.h"
 #include "warden/mount.h"
+#include "warden/root.h"
 #include "warden/state.h"
 
 #define END_TURN_MS          50
@@ -35,6 +38,7 @@
 #define REFILL_QUIET_MS      20    /* since the last create, so that a burst is not slowed by it */
 #define REFILL_DELAY_MS      3     /* when few are left, the burst must pay for its own */
 #define REFILL_AFTER_FAIL_MS 1000
+#define SETTLE_MAX_MS        2000
 
 static void on_child_exit(pid_t pid, int wait_status, void *data);
 
@@ -87,14 +91,40 @@ static unsigned missing_blanks(const struct warden *w, enum cell_kind kind)
                       : w->oci_used      ? w->options.oci_blanks
                                          : 0;
     unsigned have = count_blanks(w, kind);
+    if (w->no_namespaces[0])
+        return 0;
     return have < wanted ? wanted - have : 0;
+}
+
+static void read_failure(struct cell *s)
+{
+    struct child_failure f;
+    if (s->failure_fd < 0 || read(s->failure_fd, &f, sizeof(f)) != sizeof(f))
+        return;
+    f.step[sizeof(f.step) - 1] = 0;
+    s->failure = f;
+}
+
+/* When the very first blank fails for want of a right, all will. */
+static void doubt_namespaces(struct warden *w, enum cell_kind kind, int error, const char *why)
+{
+    struct error err = {0};
+    if (w->blanks_known || kind != CELL_LOCAL)
+        return;
+    root_refused(&err, error, why);
+    if (err.code == ERROR_UNSUPPORTED)
+        warden_set_no_namespaces(w, why);
 }
 
 static bool add_blank(struct warden *w, enum cell_kind kind)
 {
-    struct cell *s = new_blank(w, kind, NULL);
-    if (!s)
+    struct plan_reply reply = {0};
+    struct cell *s = new_blank(w, kind, &reply);
+    if (!s) {
+        log_warn("cannot make a blank sandbox: %s", reply.message);
+        doubt_namespaces(w, kind, reply.error, reply.message);
         return false;
+    }
     list_append(&w->blanks[kind], &s->link);
     w->n_blanks[kind]++;
     return true;
@@ -110,6 +140,29 @@ static void on_refill_timer(void *data)
     enum cell_kind kind = missing_blanks(w, CELL_OCI) ? CELL_OCI : CELL_LOCAL;
     if (missing_blanks(w, kind) && add_blank(w, kind))
         plan_refill(w, REFILL_DELAY_MS);
+}
+
+/* Also after a doubt: what was missing at the start may have come back. */
+static void trust_namespaces(struct warden *w)
+{
+    w->blanks_known = true;
+    if (warden_has_own_root(w))
+        w->no_namespaces[0] = 0;
+}
+
+void cell_settle_blanks(struct warden *w)
+{
+    char byte;
+    if (w->blanks_known || list_empty(&w->blanks[CELL_LOCAL]))
+        return;
+    struct cell *s = container_of(w->blanks[CELL_LOCAL].next, struct cell, link);
+    struct pollfd p = {.fd = s->channel_fd, .events = POLLIN};
+    w->blanks_known = poll(&p, 1, SETTLE_MAX_MS) != 1 || recv(p.fd, &byte, 1, MSG_PEEK) != 0;
+    if (w->blanks_known)
+        return;
+    read_failure(s); /* its exit follows */
+    _cleanup_free_ char *why = xasprintf("%s: %s", s->failure.step, strerror(s->failure.error));
+    doubt_namespaces(w, s->kind, s->failure.error, why);
 }
 
 void cell_fill_blanks(struct warden *w)
@@ -165,15 +218,6 @@ static void reply_to_create(struct cell *s, int error)
     snprintf(reply.message, sizeof(reply.message), "%s: %s",
              s->failure.step[0] ? s->failure.step : "start the sandbox", strerror(error));
     control_send(s->warden, &reply, -1);
-}
-
-static void read_failure(struct cell *s)
-{
-    struct child_failure f;
-    if (s->failure_fd < 0 || read(s->failure_fd, &f, sizeof(f)) != sizeof(f))
-        return;
-    f.step[sizeof(f.step) - 1] = 0;
-    s->failure = f;
 }
 
 static bool dials(const struct cell *s)
@@ -434,6 +478,8 @@ static void on_ready(int fd, uint32_t events, void *data)
     if (recv(fd, &byte, 1, MSG_DONTWAIT) != 1)
         return; /* its exit follows */
     s->ready = true;
+    if (s->kind == CELL_LOCAL)
+        trust_namespaces(s->warden);
     if (s->state == CELL_WAITING)
         begin(s);
     else if (armed_wants(s))
@@ -608,8 +654,9 @@ static void end_blank(struct cell *s)
     struct warden *w = s->warden;
     armed_remove(s);
     if (!s->killed) {
-        log_warn("a blank sandbox failed step=%s error=%s", s->failure.step,
-                 strerror(s->failure.error));
+        _cleanup_free_ char *why = xasprintf("%s: %s", s->failure.step, strerror(s->failure.error));
+        log_warn("a blank sandbox failed: %s", why);
+        doubt_namespaces(w, s->kind, s->failure.error, why);
         plan_refill(w, REFILL_AFTER_FAIL_MS);
     }
     free(s);

@@ -36,5 +36,7 @@ void cell_flush_exited(struct warden *w);
 /* Makes blanks up to the configured number: at once, at the start; later soon, one by one. */
 void cell_fill_blanks(struct warden *w);
 void cell_plan_refill(struct warden *w);
+/* Waits until the first blank has shown whether there can be any. */
+void cell_settle_blanks(struct warden *w);
 /* Kills all, reaps all, removes all. */
 void cell_end_all(struct warden *w);

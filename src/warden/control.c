@@ -142,6 +142,7 @@ static void do_create(struct warden *w, const struct plan *p, struct plan_reply 
                  w->options.max_sandboxes);
         r = -EAGAIN;
     }
+    r = r < 0 ? r : ceiling_check_namespaces(w, p, reply);
     if (r == 0 && (p->flags & PLAN_PROCESS)) {
         r = ceiling_check_plain(w, p, reply);
         r = r < 0 ? r : cell_create_plain(w, p, reply);
@@ -190,6 +191,7 @@ static void do_stats(struct warden *w, struct cell *s, struct plan_reply *reply)
 static void do_probe(struct warden *w, const struct plan *p, struct plan_reply *reply)
 {
     uint64_t tag = reply->tag;
+    cell_settle_blanks(w);
     if (p->flags & PLAN_LANDLOCK)
         warden_probe_fence(w, reply);
     else

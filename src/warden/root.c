@@ -214,7 +214,7 @@ static int populate(int root_fd, const struct root_options *o, struct error *err
         return error_set(err, ERROR_UNAVAILABLE, -r, "make directories of the template root");
     for (size_t i = 0; root_host_dirs[i]; i++)
         if ((r = add_host_dir(root_fd, root_host_dirs[i])) < 0)
-            return error_set(err, ERROR_UNAVAILABLE, -r, "bind '/%s'", root_host_dirs[i]);
+            return root_refused(err, -r, root_host_dirs[i]);
     for (size_t i = 0; r == 0 && i < ELEMENTS(links); i++)
         r = symlinkat(links[i].target, root_fd, links[i].name) < 0 ? -errno : 0;
     for (size_t i = 0; r == 0 && i < ELEMENTS(files); i++)
@@ -225,12 +225,29 @@ static int populate(int root_fd, const struct root_options *o, struct error *err
     for (size_t i = 0; i < ELEMENTS(devices); i++)
         if ((r = add_device(root_fd, devices[i].name,
                             makedev(devices[i].major, devices[i].minor))) < 0)
-            return error_set(err, ERROR_UNAVAILABLE, -r, "make '/%s'", devices[i].name);
+            return root_refused(err, -r, devices[i].name);
     if ((r = add_proc(root_fd)) < 0)
-        return error_set(err, ERROR_UNAVAILABLE, -r, "mount /proc");
+        return root_refused(err, -r, "mount /proc");
     r = add_program(root_fd, ROOT_RUNNER_PATH, o->runner_fd);
     r = r < 0 ? r : add_program(root_fd, "/.mas/mas-tool-net", o->toolnet_fd);
     return r < 0 ? error_set(err, ERROR_UNAVAILABLE, -r, "copy the runner") : 0;
+}
+
+int root_refused(struct error *err, int error, const char *what)
+{
+    static const int forbidden[] = {EPERM, EACCES, ENOSYS, ENOSPC, EUSERS};
+    for (size_t i = 0; i < ELEMENTS(forbidden); i++)
+        if (error == forbidden[i])
+            return error_set(err, ERROR_UNSUPPORTED, error, "%s", what);
+    return error_set(err, ERROR_UNAVAILABLE, error, "%s", what);
+}
+
+/* EINVAL: the root directory is no mount, or not the one of its namespace. */
+static int chroot_refused(struct error *err, int error, const char *what)
+{
+    if (error == EINVAL)
+        return error_set(err, ERROR_UNSUPPORTED, error, "%s (in a chroot)", what);
+    return root_refused(err, error, what);
 }
 
 static int open_own_ns(struct error *err)
@@ -243,9 +260,9 @@ static int open_own_ns(struct error *err)
 static int make_host_view(int *ret_ns_fd, struct error *err)
 {
     if (unshare(CLONE_NEWNS) < 0)
-        return error_set(err, ERROR_UNAVAILABLE, errno, "make a mount namespace");
+        return root_refused(err, errno, "make a mount namespace");
     if (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
-        return error_set(err, ERROR_UNAVAILABLE, errno, "detach from the host's mounts");
+        return chroot_refused(err, errno, "detach from the host's mounts");
     int fd = open_own_ns(err);
     if (fd < 0)
         return fd;
@@ -263,6 +280,21 @@ static int pivot_into(int root_fd)
     return 0;
 }
 
+/* On the tmpfs that covers the scratch directory. */
+static int build_root(const struct root_options *o, struct error *err)
+{
+    _cleanup_close_ int root_fd = open(o->scratch_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (root_fd < 0)
+        return error_set(err, ERROR_UNAVAILABLE, errno, "open '%s'", o->scratch_dir);
+    mode_t mask = umask(0);
+    int r = populate(root_fd, o, err);
+    umask(mask);
+    if (r < 0)
+        return r;
+    r = pivot_into(root_fd);
+    return r < 0 ? chroot_refused(err, -r, "enter the template root") : 0;
+}
+
 int root_enter(const struct root_options *o, int *ret_host_ns_fd, int *ret_own_ns_fd,
                struct error *err)
 {
@@ -271,20 +303,14 @@ int root_enter(const struct root_options *o, int *ret_host_ns_fd, int *ret_own_n
     if (r < 0)
         return r;
     if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
-        return error_set(err, ERROR_UNAVAILABLE, errno, "make the template's mount namespace");
+        return chroot_refused(err, errno, "make the template's mount namespace");
     if (mount("mas-root", o->scratch_dir, "tmpfs", MS_NOSUID, ROOT_TMPFS_OPTIONS) < 0)
-        return error_set(err, ERROR_UNAVAILABLE, errno, "mount the template root");
-    _cleanup_close_ int root_fd = open(o->scratch_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (root_fd < 0)
-        return error_set(err, ERROR_UNAVAILABLE, errno, "open '%s'", o->scratch_dir);
-    mode_t mask = umask(0);
-    r = populate(root_fd, o, err);
-    umask(mask);
-    if (r < 0)
-        return r;
-    r = pivot_into(root_fd);
-    if (r < 0)
-        return error_set(err, ERROR_UNAVAILABLE, -r, "enter the template root");
+        return root_refused(err, errno, "mount the template root");
+    r = build_root(o, err);
+    if (r < 0) {
+        umount2(o->scratch_dir, MNT_DETACH);
+        return chdir("/") < 0 ? -errno : r;
+    }
     r = open_own_ns(err);
     if (r < 0)
         return r;

@@ -26,5 +26,10 @@ const char *root_file_text(const char *name);
  * a trailing '*' matches a prefix. */
 extern const char *const root_host_dirs[], *const root_etc_parts[];
 
+/* ERROR_UNSUPPORTED where error says that the host does not let us, ERROR_UNAVAILABLE otherwise. */
+int root_refused(struct error *err, int error, const char *what);
+
+/* Where the host forbids it, err's code is ERROR_UNSUPPORTED, and the caller sees what it saw
+ * before. */
 int root_enter(const struct root_options *o, int *ret_host_ns_fd, int *ret_own_ns_fd,
                struct error *err);

@@ -101,6 +101,8 @@ struct warden {
     struct watch *janitor_watch;
     struct signer signer;
     bool was_root;
+    char no_namespaces[192]; /* why there are none here; "": there are */
+    bool blanks_known;       /* whether blanks can be made at all */
     bool has_toolnet;
     struct map *by_id;
     struct list blanks[_CELL_KIND_MAX], armed, exited;
@@ -112,3 +114,6 @@ struct warden {
     uint64_t next_serial;
     struct watch *refill_timer;
 };
+
+/* Once; logged. */
+void warden_set_no_namespaces(struct warden *w, const char *why);

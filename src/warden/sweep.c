@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,6 +55,25 @@ static bool is_dead_instance(const char *prefix, const char *name)
     return pid > 0 && start_time(pid) != started;
 }
 
+/* What outlived its warden: frozen perhaps, and in no namespace that ended it. */
+static void empty_group(int parent_fd, const char *name)
+{
+    static const struct {
+        const char *file, *text;
+    } wakes[] = {{"freezer.state", "THAWED"}, {"cgroup.freeze", "0"}, {"cgroup.kill", "1"}};
+    _cleanup_close_ int fd =
+        openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    _cleanup_strbuf_ struct strbuf pids = STRBUF_INIT(1 << 20);
+    if (fd < 0 || fd_read_file_at(fd, "cgroup.procs", &pids) < 0 || !pids.len)
+        return;
+    for (size_t i = 0; i < ELEMENTS(wakes); i++)
+        fd_write_file_at(fd, wakes[i].file, wakes[i].text);
+    char *save = NULL;
+    for (char *pid = strtok_r(pids.data, "\n", &save); pid; pid = strtok_r(NULL, "\n", &save))
+        if (atoi(pid) > 0)
+            kill(atoi(pid), SIGKILL);
+}
+
 int sweep_cgroup_tree(int parent_fd, const char *name)
 {
     int removed = 0;
@@ -64,9 +84,10 @@ int sweep_cgroup_tree(int parent_fd, const char *name)
         return 0;
     }
     for (struct dirent *e; (e = readdir(dir));)
-        if (e->d_type == DT_DIR && e->d_name[0] != '.' &&
-            unlinkat(dirfd(dir), e->d_name, AT_REMOVEDIR) == 0)
-            removed++;
+        if (e->d_type == DT_DIR && e->d_name[0] != '.') {
+            empty_group(dirfd(dir), e->d_name);
+            removed += unlinkat(dirfd(dir), e->d_name, AT_REMOVEDIR) == 0;
+        }
     closedir(dir);
     if (unlinkat(parent_fd, name, AT_REMOVEDIR) == 0)
         removed++;

@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "warden/root.h"
 #include "base/strbuf.h"
 
 #define SUBID_FILE_MAX (1024 * 1024)
@@ -123,8 +124,14 @@ static int enter_userns(uint32_t *ret_count, struct error *err)
         if (helper < 0)
             return helper;
     }
-    if (unshare(CLONE_NEWUSER) < 0)
-        return error_set(err, ERROR_UNAVAILABLE, errno, "make a user namespace");
+    if (unshare(CLONE_NEWUSER) < 0) {
+        int error = errno;
+        if (helper > 0) {
+            close(start); /* which is the helper's end */
+            waitpid(helper, NULL, 0);
+        }
+        return root_refused(err, error, "make a user namespace");
+    }
     if (helper > 0) {
         bool told = write(start, "x", 1) == 1;
         close(start);
@@ -157,6 +164,11 @@ int id_range_open(struct id_range *r, uint32_t first, uint32_t count, uint32_t b
     r->n_blocks = r->shared ? 0 : r->count / block;
     r->used = r->n_blocks ? xcalloc(r->n_blocks, 1) : NULL;
     return 0;
+}
+
+void id_range_share(struct id_range *r)
+{
+    *r = (struct id_range){.shared = true};
 }
 
 void id_range_done(struct id_range *r)

@@ -25,9 +25,12 @@ struct id_range {
 };
 
 /* As root: takes first and count as they are. Otherwise enters a user namespace in which the caller
- * is root, with the caller's subordinate ids when newuidmap and newgidmap grant them. */
+ * is root, with the caller's subordinate ids when newuidmap and newgidmap grant them;
+ * ERROR_UNSUPPORTED where the host allows none. */
 int id_range_open(struct id_range *r, uint32_t first, uint32_t count, uint32_t block,
                   struct error *err);
+/* One id for all: the caller's own, without any namespace. */
+void id_range_share(struct id_range *r);
 void id_range_done(struct id_range *r);
 
 /* The block's first id. -EAGAIN when all are in use; 0 in shared mode. */

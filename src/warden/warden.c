@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -164,6 +165,26 @@ static int open_policy_dir(struct warden *w, struct error *err)
     return 0;
 }
 
+void warden_set_no_namespaces(struct warden *w, const char *why)
+{
+    if (w->no_namespaces[0])
+        return;
+    snprintf(w->no_namespaces, sizeof(w->no_namespaces), "%s", why);
+    log_warn("this host allows no namespaces: %s; sandboxes can be of the landlock runtime only",
+             why);
+}
+
+/* What the host forbids is known from now on, and no reason not to start: the landlock runtime
+ * needs none of it. */
+static int forgive(struct warden *w, int r, struct error *err)
+{
+    if (r >= 0 || err->code != ERROR_UNSUPPORTED)
+        return r;
+    warden_set_no_namespaces(w, err->message);
+    error_clear(err);
+    return 0;
+}
+
 static int enter_root(struct warden *w, struct error *err)
 {
     const struct root_options root = {
@@ -171,14 +192,26 @@ static int enter_root(struct warden *w, struct error *err)
         .runner_fd = w->options.runner_fd,
         .toolnet_fd = w->options.toolnet_fd,
     };
-    int r = root_enter(&root, &w->host_ns_fd, &w->own_ns_fd, err);
+    int r = w->no_namespaces[0] ? 0 : root_enter(&root, &w->host_ns_fd, &w->own_ns_fd, err);
+    r = forgive(w, r, err);
     if (r < 0)
         return r;
     w->disks.host_ns_fd = w->host_ns_fd;
     w->proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (w->proc_fd < 0)
         return error_set(err, ERROR_UNAVAILABLE, errno, "open /proc");
-    return open_allowed(w, err);
+    return w->no_namespaces[0] ? 0 : open_allowed(w, err); /* nothing else has mounts */
+}
+
+static int open_ids(struct warden *w, struct error *err)
+{
+    const struct warden_options *o = &w->options;
+    int r = id_range_open(&w->ids, o->id_first, o->id_count, o->id_block, err);
+    if (r < 0 && forgive(w, r, err) == 0) {
+        id_range_share(&w->ids);
+        return 0;
+    }
+    return r;
 }
 
 static void fill_child_template(struct warden *w)
@@ -258,7 +291,7 @@ static int prepare(struct warden *w, struct error *err)
     r = r < 0 ? r : seccomp_program_init(&w->seccomp, err);
     r = r < 0 ? r : open_host_parts(w, err);
     r = r < 0 ? r : open_policy_dir(w, err);
-    r = r < 0 ? r : id_range_open(&w->ids, o->id_first, o->id_count, o->id_block, err);
+    r = r < 0 ? r : open_ids(w, err);
     r = r < 0 ? r : enter_root(w, err);
     if (r < 0)
         return r;
@@ -353,7 +386,17 @@ void warden_quit(struct warden *w)
 
 int warden_enter_host(const struct warden *w)
 {
-    return setns(w->host_ns_fd, CLONE_NEWNS) < 0 ? -errno : 0;
+    return w->host_ns_fd >= 0 && setns(w->host_ns_fd, CLONE_NEWNS) < 0 ? -errno : 0;
+}
+
+bool warden_has_own_root(const struct warden *w)
+{
+    return w->host_ns_fd >= 0;
+}
+
+bool warden_in_userns(const struct warden *w)
+{
+    return w->ids.in_userns;
 }
 
 static void probe_limits(const struct warden *w, struct plan_reply *ret)
@@ -383,8 +426,10 @@ void warden_probe(const struct warden *w, enum oci_backend b, struct plan_reply 
     probe_limits(w, ret);
     ret->mechanism[WALL_DISK] = w->disks.usable ? MECHANISM_LOOP : MECHANISM_TMPFS;
     limits_describe_walls(w, b, ret->mechanism);
+    if (!b)
+        snprintf(ret->message, sizeof(ret->message), "%s", w->no_namespaces);
     ret->landlock_abi = b ? 0 : (uint32_t)w->child_template.landlock_abi;
-    ret->features |= FEATURE_USERNS | (w->was_root ? FEATURE_ROOT : 0) |
+    ret->features |= (w->no_namespaces[0] ? 0 : FEATURE_USERNS) | (w->was_root ? FEATURE_ROOT : 0) |
                      (w->ids.shared ? 0 : FEATURE_SUBUIDS) | (w->disks.usable ? FEATURE_LOOP : 0);
     for (int i = OCI_NONE + 1; i < _OCI_BACKEND_MAX; i++)
         ret->features |= w->oci.path[i][0] ? FEATURE_OCI(i) : 0;

@@ -76,6 +76,10 @@ void warden_quit(struct warden *w);
 /* For children the daemon forks from the warden (control plane, gateway): moves the calling process
  * back to a mount namespace that looks like the host's. */
 int warden_enter_host(const struct warden *w);
+/* False where the host allows no namespaces: then the warden sees what it saw before. */
+bool warden_has_own_root(const struct warden *w);
+/* Did the caller become root of a user namespace? */
+bool warden_in_userns(const struct warden *w);
 /* What this host can enforce, as PLAN_PROBE answers it. */
 void warden_probe(const struct warden *w, enum oci_backend b, struct plan_reply *ret);
 /* The same for sandboxes without namespaces; with error and message where there can be none. */

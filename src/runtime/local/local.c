@@ -34,7 +34,7 @@ static void local_probe(struct runtime_host *host, struct runtime_report *ret)
     warden_effective_fill(&ret->walls, kind.name, p, NULL);
     ret->pause = p->features & FEATURE_FREEZER;
     if (!ret->available)
-        snprintf(ret->why, sizeof(ret->why), "user namespaces are not permitted on this host");
+        snprintf(ret->why, sizeof(ret->why), "this host allows no namespaces: %.220s", p->message);
 }
 
 const struct runtime_ops runtime_local = {

@@ -23,6 +23,8 @@ static const char *why_not(const struct runtime_host *host, enum oci_backend b)
     uint32_t features = warden_client_probed(host->warden)->features;
     if (!(features & FEATURE_ROOT))
         return "needs a daemon that root started";
+    if (!(features & FEATURE_USERNS))
+        return "needs namespaces, which this host does not allow";
     return features & FEATURE_OCI(b) ? NULL : "is not installed (looked in /usr)";
 }
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "runtime/warden-client.h"
 #include "runtime/warden-instance.h"
 
 #define WORKDIR "/tmp"
@@ -54,10 +55,12 @@ static struct runtime_instance *process_adopt(struct runtime_host *host, const c
 
 static void process_probe(struct runtime_host *host, struct runtime_report *ret)
 {
-    *ret = (struct runtime_report){.available = host->process_enabled};
+    bool namespaces = warden_client_probed(host->warden)->features & FEATURE_USERNS;
+    *ret = (struct runtime_report){.available = host->process_enabled && namespaces};
     ret->walls.runtime = kind.name;
-    snprintf(ret->why, sizeof(ret->why), "no isolation%s",
-             host->process_enabled ? "" : "; off until the operator sets enable_process");
+    snprintf(ret->why, sizeof(ret->why), "no isolation%s%s",
+             host->process_enabled ? "" : "; off until the operator sets enable_process",
+             namespaces ? "" : "; needs a pid namespace, which this host does not allow");
 }
 
 const struct runtime_ops runtime_process = {
