@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "warden/fence.h"
@@ -20,7 +21,7 @@
 #define DIR_NAME      "mas-boxes-"
 #define DIR_TRIES     8
 #define REMOVE_DEPTH  64 /* what is deeper is moved up first */
-#define REMOVE_ROUNDS 100000
+#define REMOVE_ROUNDS 10000
 #define UIDS_DIR      "/run/mas-sandbox-uids"
 
 /* What a sandbox has of its own; the first is where commands start. */
@@ -31,6 +32,7 @@ static const char *const parts[] = {FENCE_WORKDIR, "tmp", "home"};
 struct removal {
     int top_fd;
     unsigned moved;
+    int64_t end_ms; /* 0: takes as long as it takes */
     bool failed;
 };
 
@@ -45,11 +47,19 @@ static int open_dir(int parent, const char *name)
     return fd < 0 ? -errno : fd;
 }
 
+static bool is_late(struct removal *r)
+{
+    r->failed = r->failed || (r->end_ms && clock_mono_ms() > r->end_ms);
+    return r->failed;
+}
+
 static void remove_all_in(struct removal *r, int fd, int depth)
 {
     fchmod(fd, 0700);
-    DIR *dir = fdopendir(fcntl(fd, F_DUPFD_CLOEXEC, 3));
-    for (struct dirent *e; dir && (e = readdir(dir));)
+    /* Its own position: this may be another round over the same descriptor. */
+    int again = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = again < 0 ? NULL : fdopendir(again);
+    for (struct dirent *e; dir && !is_late(r) && (e = readdir(dir));)
         if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
             remove_entry(r, fd, e->d_name, depth);
     if (dir)
@@ -80,12 +90,12 @@ static void remove_entry(struct removal *r, int parent, const char *name, int de
         r->failed = true;
 }
 
-int fence_box_remove(int dir_fd, const char *name)
+int fence_box_remove(int dir_fd, const char *name, int max_ms)
 {
     _cleanup_close_ int top = open_dir(dir_fd, name);
     if (top < 0)
         return top == -ENOENT ? 0 : top;
-    struct removal r = {.top_fd = top};
+    struct removal r = {.top_fd = top, .end_ms = max_ms ? clock_mono_ms() + max_ms : 0};
     for (int round = 0; round < REMOVE_ROUNDS && !r.failed; round++) {
         remove_all_in(&r, top, 0);
         if (unlinkat(dir_fd, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
@@ -230,7 +240,7 @@ static bool sweep_one(int parent_fd, const char *parent, const char *name)
             kill_left(path, fd, e->d_name);
     if (dir)
         closedir(dir);
-    return fence_box_remove(parent_fd, name) == 0;
+    return fence_box_remove(parent_fd, name, 0) == 0;
 }
 
 int fence_dir_sweep(const char *parent)

@@ -23,6 +23,7 @@
 #define KEEPER_PROC_FD    5
 #define KEEPER_SIGNAL_FD  6
 #define KEEPER_TURN_MS    2
+#define KEEPER_REMOVE_MS  1000 /* what takes longer is left to the warden's remover */
 
 static void drop_rights(void)
 {
@@ -109,6 +110,12 @@ static void end_all(pid_t runner, bool over, int *status)
         continue;
 }
 
+static bool warden_is_gone(void)
+{
+    struct pollfd p = {.fd = KEEPER_CHANNEL_FD};
+    return poll(&p, 1, 0) > 0 && p.revents & (POLLHUP | POLLERR);
+}
+
 /* By the runner's signal, if one ended it. */
 static void end_like(int status)
 {
@@ -137,7 +144,7 @@ void fence_keep(const struct cell *s, pid_t runner, int channel_fd)
     prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0);
     bool over = wait_for_end(runner, &status);
     end_all(runner, over, &status);
-    fence_box_remove(KEEPER_BOXES_FD, box);
+    fence_box_remove(KEEPER_BOXES_FD, box, warden_is_gone() ? 0 : KEEPER_REMOVE_MS);
     end_like(status);
     _exit(125);
 }

@@ -141,7 +141,7 @@ static void start_remover(struct warden *w, const char *name)
 {
     pid_t pid = fork();
     if (pid == 0)
-        _exit(fence_box_remove(w->fence.dir_fd, name) < 0);
+        _exit(fence_box_remove(w->fence.dir_fd, name, 0) < 0);
     if (pid < 0 || !watcher_add_child(w->watcher, pid, -1, on_remover_exit, w))
         log_warn("cannot remove box %s error=%s", name, strerror(errno));
 }
@@ -161,7 +161,7 @@ void fence_end(struct warden *w, const struct cell *s)
     char name[32];
     fence_box_name(s, name);
     if (faccessat(w->fence.dir_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
-        return; /* the keeper's last deed */
+        return; /* the keeper's last deed, if it had the time */
     if (!w->fence.stray_timer)
         end_strays(w);
     start_remover(w, name);

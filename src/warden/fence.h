@@ -89,7 +89,8 @@ int fence_filter_init(struct sock_fprog *p, bool shared_uid, struct error *err);
 int fence_dir_open(struct fence_host *h, const char *parent);
 int fence_dir_sweep(const char *parent);
 int fence_box_make(const char *path, uid_t uid, gid_t gid);
-int fence_box_remove(int dir_fd, const char *name);
+/* max_ms 0: takes as long as it takes. */
+int fence_box_remove(int dir_fd, const char *name, int max_ms);
 
 /* fence-stray.c: SIGKILL to all that the test finds; how many there were. */
 struct fence_process {
