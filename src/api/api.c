@@ -303,6 +303,15 @@ static int parse_terms(struct api_request *req, struct error *err)
     return 0;
 }
 
+/* By whom a call is counted that has no key: its address. This machine's own callers are one. */
+static const char *find_caller(const struct api_request *req)
+{
+    if (*req->identity.key)
+        return "";
+    const char *address = http_request_address(req->http);
+    return strcmp(address, "127.0.0.1") == 0 || strcmp(address, "::1") == 0 ? "" : address;
+}
+
 static void call_handler(struct api_request *req)
 {
     struct error err = {0};
@@ -311,7 +320,10 @@ static void call_handler(struct api_request *req)
         return;
     }
     http_request_on_abort(req->http, on_abort, req);
+    struct manager *manager = req->options->manager;
+    manager_set_caller(manager, find_caller(req));
     req->route->handle(req);
+    manager_set_caller(manager, ""); /* the request may be gone */
 }
 
 static void on_body(struct http_request *http, const char *body, size_t len)

@@ -193,7 +193,7 @@ const struct config_key config_keys[] = {
     INT(max_keys, "1000", 1, 100000, "keys on record; the oldest ended ones make room for new ones"),
     INT(key_max_sandboxes, "0", 0, 100000, "sandboxes of a key that has no quota of its own; 0: any number"),
     INT(key_max_execs, "0", 0, 1000000, "running commands of such a key; 0: any number"),
-    INT(key_reserve_percent, "12", 0, 50, "of max_sandboxes and max_execs, for keys that have less than an even share"),
+    INT(key_reserve_percent, "12", 0, 50, "of max_sandboxes and max_execs, for keys (without them: addresses) that have less than an even share"),
     INT(key_requests_per_minute, "6000", 0, 100000000, "requests of such a key; over it: 429; 0: any number"),
 
     GROUP("MCP"),

@@ -1,6 +1,7 @@
 /* Inside of the HTTP server, shared by the files of this folder only. conn.c has the theory. */
 #pragma once
 
+#include <netinet/in.h>
 #include <uv.h>
 
 #include "base/list.h"
@@ -83,6 +84,7 @@ struct conn {
     struct ws *ws;
     enum conn_state state;
     char tag[HTTP_TAG_SIZE];
+    char address[INET6_ADDRSTRLEN]; /* of the peer, once asked for */
     bool is_unix, reading, eof, processing, counted;
     bool served; /* a request has come */
     bool linger_read, shutdown_done;

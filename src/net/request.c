@@ -42,6 +42,23 @@ bool http_request_is_unix(const struct http_request *req)
     return req->conn->is_unix;
 }
 
+const char *http_request_address(const struct http_request *req)
+{
+    struct conn *c = req->conn;
+    struct sockaddr_storage a = {0};
+    int len = sizeof(a);
+    if (c->is_unix || *c->address || uv_tcp_getpeername(&c->h.tcp, (struct sockaddr *)&a, &len) < 0)
+        return c->address;
+    const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)&a;
+    if (a.ss_family == AF_INET)
+        uv_ip4_name((const struct sockaddr_in *)&a, c->address, sizeof(c->address));
+    else if (a.ss_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&six->sin6_addr))
+        uv_inet_ntop(AF_INET, &six->sin6_addr.s6_addr[12], c->address, sizeof(c->address));
+    else if (a.ss_family == AF_INET6)
+        uv_ip6_name(six, c->address, sizeof(c->address));
+    return c->address;
+}
+
 bool http_request_wants_ws(const struct http_request *req)
 {
     const char *upgrade = req->upgrade ? http_request_header(req, "Upgrade") : NULL;

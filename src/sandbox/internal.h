@@ -21,6 +21,7 @@ struct manager {
     struct map *by_id;    /* canonical */
     struct map *by_alias; /* owner "\n" alias */
     struct map *owners;   /* struct owner_use of those who have anything */
+    const char *caller;   /* manager_set_caller() */
     struct list all;      /* newest last */
     struct list idle;     /* longest idle first */
     struct list timed;    /* running execs that have a timeout */

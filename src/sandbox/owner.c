@@ -5,6 +5,18 @@
 #include "base/alloc.h"
 #include "sandbox/internal.h"
 
+/* Under which name it is counted. Callers without a key are told apart by their addresses, which no
+ * key's id is like. */
+static const char *counted_as(const struct manager *m, const char *owner)
+{
+    return *owner ? owner : m->caller;
+}
+
+void manager_set_caller(struct manager *m, const char *address)
+{
+    m->caller = address;
+}
+
 static struct owner_use *get_use(struct manager *m, const char *owner)
 {
     struct owner_use *u = map_find(m->owners, owner);
@@ -27,7 +39,7 @@ static void forget_unused(struct manager *m, struct owner_use *u)
 
 void owner_enter(struct sandbox *sb)
 {
-    sb->use = get_use(sb->manager, sb->owner);
+    sb->use = get_use(sb->manager, counted_as(sb->manager, sb->owner));
     sb->use->sandboxes++;
 }
 
@@ -57,31 +69,32 @@ static struct owner_quota find_quota(const struct manager *m, const char *owner)
 }
 
 /* The last part of a limit is for those who have less than an even share of it, one who has nothing
- * yet counted in: whoever comes first cannot keep the others out. Callers without a key are one
- * owner, and have no others to be fair to. */
-static bool takes_reserve(const struct manager *m, const char *owner, size_t max, size_t all,
+ * yet counted in: whoever comes first cannot keep the others out. Callers of whom nothing is known
+ * are one, and have no others to be fair to. */
+static bool takes_reserve(const struct manager *m, const char *name, size_t max, size_t all,
                           size_t own)
 {
     size_t reserve = max * m->options.reserve_percent / 100;
-    return *owner && all >= max - reserve && own >= max / (map_count(m->owners) + 1);
+    return *name && all >= max - reserve && own >= max / (map_count(m->owners) + 1);
 }
 
-static int check_share(const struct manager *m, const char *owner, const char *what, size_t max,
+static int check_share(const struct manager *m, const char *name, const char *what, size_t max,
                        size_t all, size_t own, struct error *err)
 {
-    if (!takes_reserve(m, owner, max, all, own))
+    if (!takes_reserve(m, name, max, all, own))
         return 0;
     return error_set(err, ERROR_LIMIT, 0,
-                     "this key has %zu %s, and what is left is for others (key_reserve_percent)",
-                     own, what);
+                     "this %s has %zu %s, and what is left is for others (key_reserve_percent)",
+                     strpbrk(name, ".:") ? "address" : "key", own, what);
 }
 
 int owner_check_sandbox(const struct manager *m, const char *owner, struct error *err)
 {
-    const struct owner_use *u = map_find(m->owners, owner);
+    const char *name = counted_as(m, owner);
+    const struct owner_use *u = map_find(m->owners, name);
     struct owner_quota q = find_quota(m, owner);
     if (!q.sandboxes || !u || u->sandboxes < q.sandboxes)
-        return check_share(m, owner, "sandboxes", m->options.max_sandboxes, m->counts.sandboxes,
+        return check_share(m, name, "sandboxes", m->options.max_sandboxes, m->counts.sandboxes,
                            u ? u->sandboxes : 0, err);
     return error_set(err, ERROR_LIMIT, 0, "this key has %zu sandboxes already (max_sandboxes)",
                      u->sandboxes);
@@ -98,7 +111,7 @@ int owner_check_exec(const struct sandbox *sb, struct error *err)
     const struct manager *m = sb->manager;
     struct owner_quota q = find_quota(m, sb->owner);
     if (!q.execs || sb->use->execs < q.execs)
-        return check_share(m, sb->owner, "commands running", m->options.max_execs,
+        return check_share(m, sb->use->name, "commands running", m->options.max_execs,
                            m->counts.execs_running, sb->use->execs, err);
     return error_set(err, ERROR_LIMIT, 0, "this key has %zu commands running already (max_execs)",
                      sb->use->execs);

@@ -105,6 +105,10 @@ bool manager_runs_call(const struct manager *m, const char *call);
 /* Calls cb with the image of every sandbox that has one, pooled and hidden ones too. */
 void manager_for_each_image(const struct manager *m, void (*cb)(void *arg, const char *digest),
                             void *arg);
+/* Whose request is being served (a network address), where that is all that is known of a caller;
+ * "" otherwise and in between. What such a caller makes is counted as its own, so that one of them
+ * cannot keep the others out. Borrowed until the next call. */
+void manager_set_caller(struct manager *m, const char *address);
 const struct manager_options *manager_options(const struct manager *m);
 const struct manager_counts *manager_counts(const struct manager *m);
 struct pool_counts manager_pool_counts(const struct manager *m);

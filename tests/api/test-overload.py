@@ -61,6 +61,32 @@ def _():
         check("max_sandboxes" in a.json["error"]["message"], a)
 
 
+def from_address(d, address, method, path, body=None):
+    c = http.client.HTTPConnection("127.0.0.1", d.port, timeout=30, source_address=(address, 0))
+    c.request(method, path, None if body is None else json.dumps(body), {"Content-Type": "application/json"})
+    a = c.getresponse()
+    return Answer(a.status, a.headers, a.read())
+
+
+@test("callers without keys are told apart by their addresses")
+def _():
+    with Daemon(config="max_sandboxes: 12\nmax_execs: 16\nkey_reserve_percent: 25\n") as d:
+        n, a = until_refused(lambda: from_address(d, "127.0.0.2", "POST", "/v1/sandboxes", {}), 13)
+        equal(n, 9, "granted to the first")
+        check("this address has 9 sandboxes" in a.json["error"]["message"], a)
+        n, a = until_refused(lambda: from_address(d, "127.0.0.3", "POST", "/v1/sandboxes", {}), 13)
+        equal(n, 3, "left for the second")
+        check("max_sandboxes" in a.json["error"]["message"], a)
+        boxes = d.get("/v1/sandboxes").json["sandboxes"]
+        equal(len(boxes), 12, "everybody sees all of them")
+        for b in boxes:
+            equal(d.delete("/v1/sandboxes/" + b["id"]).status, 200)
+        a = from_address(d, "127.0.0.2", "POST", "/v1/run", {"command": ["echo", "room"]})
+        equal((a.status, a.json.get("stdout")), (200, "room\n"))
+        n, a = until_refused(lambda: d.post("/v1/sandboxes", {}), 13)
+        equal(n, 12, "this machine's own callers: all")
+
+
 @test("without keys the whole limit is there for whoever asks")
 def _():
     with Daemon(config="max_execs: 8\n") as d, d.sandbox() as sb:
