@@ -73,7 +73,7 @@ static int mismatch(const char *digest, const char *got, struct error *err)
                      "blob sha256:%s is tampered with: it is sha256:%s", digest, got);
 }
 
-int blob_verify(int fd, const char *digest, struct meter *m, struct error *err)
+int blob_verify(int fd, const char *digest, uint64_t size, struct meter *m, struct error *err)
 {
     static _Thread_local char chunk[CHUNK_BYTES];
     char got[IMAGE_DIGEST_SIZE];
@@ -89,6 +89,9 @@ int blob_verify(int fd, const char *digest, struct meter *m, struct error *err)
             break;
         hash_update(&h, chunk, (size_t)n);
         at += n;
+        if ((uint64_t)at > size) /* it grows, maybe for ever */
+            return error_set(err, ERROR_INVALID, 0, "blob sha256:%s changes while it is read",
+                             digest);
         int r = meter_add(m, (uint64_t)n, err);
         if (r < 0)
             return r;

@@ -7,7 +7,9 @@
 
 struct strbuf;
 
-#define BLOB_JSON_MAX (4u << 20) /* an index, manifest or configuration */
+/* An index, manifest or configuration. A parsed one takes up to a hundred times its size: the
+ * smallest values are two bytes. */
+#define BLOB_JSON_MAX (1u << 20)
 
 /* Where they are: a file each, named by the digest behind the prefix ("blobs/sha256/", ""). */
 struct blobs {
@@ -26,8 +28,8 @@ int descriptor_parse(const json_t *obj, const char *what, struct descriptor *ret
                      struct error *err);
 /* A regular file of the right size; its content is not looked at. */
 int blob_open(const struct blobs *b, const struct descriptor *d, struct error *err);
-/* Reads from the start to the end and compares the hash; leaves the offset at the start. */
-int blob_verify(int fd, const char *digest, struct meter *m, struct error *err);
+/* Reads from the start to the end and compares size and hash; leaves the offset at the start. */
+int blob_verify(int fd, const char *digest, uint64_t size, struct meter *m, struct error *err);
 /* A small JSON blob, verified. A new reference, or NULL. */
 json_t *blob_read_json(const struct blobs *b, const struct descriptor *d, struct error *err);
 /* A small file below a directory, no links on the way. */

@@ -23,6 +23,9 @@
 #define CHUNK_BYTES (128u << 10)
 #define XATTR_MAX   (64u << 10)
 
+/* What is hashed first: no tar and no JSON starts so, and with it no other image has the digest. */
+#define WALK_MARK_BYTES 512
+
 struct copier {
     struct rootfs root;
     struct meter meter;
@@ -274,6 +277,8 @@ static int copy_root(struct copier *c, int dir_fd, int rootfs, struct error *err
         return error_set(err, ERROR_INVALID, ENOTDIR, "an image from a directory");
     c->dev = st.st_dev;
     const struct rootfs_meta m = meta_of(&st);
+    memset(c->chunk, '#', WALK_MARK_BYTES);
+    hash_update(&c->hash, c->chunk, WALK_MARK_BYTES);
     hash_record(c, 'd', (m.mode & 01777) | 0555, "", 0);
     int r = copy_dir(c, dir_fd, 0, err);
     return r < 0 ? r : rootfs_finish(&c->root, rootfs, ".", &m, err);

@@ -91,6 +91,10 @@ static json_t *read_config(struct spool *s, const json_t *image, char ret_digest
     _cleanup_json_ json_t *config = read_json(s, name, ret_digest, err);
     if (!config)
         return NULL;
+    if (!json_is_object(config)) {
+        error_set(err, ERROR_INVALID, 0, "the archive's configuration is not an object");
+        return NULL;
+    }
     if (*digest_in_name(name, said) && strcmp(said, ret_digest)) {
         error_set(err, ERROR_INVALID, EBADMSG, "'%s' is tampered with: it is sha256:%s",
                   name_quote(name, q), ret_digest);
@@ -125,7 +129,8 @@ static int from_spool(struct spool *s, const char *ref, int work_fd, struct mete
     if (!image || json_member_strv(image, "Layers", m->options->limits.layers, &names, err) < 0)
         return -EINVAL;
     _cleanup_json_ json_t *config = read_config(s, image, info->digest, err);
-    if (!config || manifest_check_platform(config, err) < 0 ||
+    if (!config || manifest_check_kind(config, MANIFEST_CONFIG, err) < 0 ||
+        manifest_check_platform(config, err) < 0 ||
         manifest_diff_ids(config, strv_length(names), &info->layers, err) < 0 ||
         image_info_from_config(config, info, err) < 0 ||
         open_layers(s, names, info->layers, &layers, err) < 0)

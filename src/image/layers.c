@@ -56,7 +56,7 @@ static int verify_all(struct layers *l, struct meter *m, struct error *err)
         m->progress.layer = i + 1;
         int r = meter_step(m, "verify", layer->size, err);
         if (r == 0)
-            r = blob_verify(layer->fd, layer->digest, m, err);
+            r = blob_verify(layer->fd, layer->digest, layer->size, m, err);
         if (r < 0)
             return r;
     }

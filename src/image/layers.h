@@ -7,7 +7,7 @@ struct layer {
     int fd;                          /* closed by layers_done() */
     char digest[IMAGE_DIGEST_SIZE];  /* of the file; "": not known before */
     char diff_id[IMAGE_DIGEST_SIZE]; /* of the tar in it; "": not known before */
-    uint64_t size;                   /* 0: not known */
+    uint64_t size;
 };
 
 struct layers {

@@ -52,7 +52,8 @@ static int from_manifest(const struct blobs *b, const json_t *manifest, int work
     if (r < 0)
         return r;
     _cleanup_json_ json_t *config = blob_read_json(b, &m.config, err);
-    if (!config || manifest_check_platform(config, err) < 0 ||
+    if (!config || manifest_check_kind(config, MANIFEST_CONFIG, err) < 0 ||
+        manifest_check_platform(config, err) < 0 ||
         manifest_diff_ids(config, m.n_layers, &info->layers, err) < 0 ||
         image_info_from_config(config, info, err) < 0 ||
         open_layers(b, &m, info->layers, &layers, err) < 0)

@@ -122,6 +122,26 @@ static int choose_entry(const json_t *index, const char *ref, bool only_one, con
     return 0;
 }
 
+/* Members that only one kind has. */
+static const char *const kind_marks[_MANIFEST_KIND_MAX][3] = {
+    [MANIFEST_INDEX] = {"manifests"},
+    [MANIFEST_IMAGE] = {"layers", "schemaVersion"},
+    [MANIFEST_CONFIG] = {"rootfs", "history"},
+};
+
+int manifest_check_kind(const json_t *obj, enum manifest_kind kind, struct error *err)
+{
+    for (size_t other = 0; other < _MANIFEST_KIND_MAX; other++)
+        for (const char *const *mark = kind_marks[other]; other != kind && *mark; mark++) {
+            bool shared = kind == MANIFEST_INDEX && !strcmp(*mark, "schemaVersion");
+            if (!shared && json_object_get(obj, *mark))
+                return error_set(err, ERROR_INVALID, 0,
+                                 "the image has a document of two kinds at once: it has '%s'",
+                                 *mark);
+        }
+    return 0;
+}
+
 static bool is_index(const struct descriptor *d, const json_t *obj)
 {
     return is_one_of(d->media_type, index_types) ||
@@ -134,7 +154,8 @@ int manifest_choose(const struct blobs *b, const json_t *index, const char *ref,
     _cleanup_json_ json_t *at = json_incref((json_t *)index);
     for (int depth = 0; depth < INDEX_DEPTH_MAX; depth++) {
         const json_t *entry = NULL;
-        if (choose_entry(at, depth ? NULL : ref, depth == 0, &entry, err) < 0 ||
+        if (manifest_check_kind(at, MANIFEST_INDEX, err) < 0 ||
+            choose_entry(at, depth ? NULL : ref, depth == 0, &entry, err) < 0 ||
             descriptor_parse(entry, "manifest", ret, err) < 0)
             return -EINVAL;
         snprintf(media_type, 128, "%s", ret->media_type);
@@ -172,7 +193,8 @@ int manifest_parse(const json_t *obj, const struct image_limits *l, struct manif
     json_t *layers = NULL, *layer;
     const char *type = "";
     size_t i;
-    if (json_member_string(obj, "mediaType", &type, err) < 0 ||
+    if (manifest_check_kind(obj, MANIFEST_IMAGE, err) < 0 ||
+        json_member_string(obj, "mediaType", &type, err) < 0 ||
         check_type(type, manifest_types, "manifest", err) < 0 ||
         json_member_array(obj, "layers", &layers, err) < 0 ||
         descriptor_parse(json_object_get(obj, "config"), "configuration", &m.config, err) < 0 ||

@@ -10,6 +10,16 @@ int manifest_choose(const struct blobs *b, const json_t *index, const char *ref,
 /* "linux/amd64" of a configuration must be this machine's. */
 int manifest_check_platform(const json_t *config, struct error *err);
 
+/* What a JSON document of an image can be. One that has the marks of another kind as well is
+ * refused: read one way and the other, the same digest would be two images. */
+enum manifest_kind {
+    MANIFEST_INDEX,
+    MANIFEST_IMAGE,
+    MANIFEST_CONFIG,
+    _MANIFEST_KIND_MAX,
+};
+int manifest_check_kind(const json_t *obj, enum manifest_kind kind, struct error *err);
+
 struct manifest {
     struct descriptor config, *layers;
     size_t n_layers;

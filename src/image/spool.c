@@ -119,7 +119,7 @@ static int spool_entry(struct spool *s, struct tar_source *tar, struct archive_e
     return write_file(s, f, tar, err);
 }
 
-static int read_archive(struct spool *s, struct stream *in, struct error *err)
+static int read_archive(struct spool *s, struct layer_stream *in, struct error *err)
 {
     _cleanup_tar_source_ struct tar_source *tar = NULL;
     struct archive_entry *e;
@@ -138,13 +138,13 @@ int spool_open(int tar_fd, int work_fd, struct meter *m, struct spool **ret, str
 {
     const uint64_t max = unpack_largest_tar(&m->options->limits);
     _cleanup_spool_ struct spool *s = new0(struct spool);
-    _cleanup_stream_ struct stream *in = NULL;
+    _cleanup_layer_stream_ struct layer_stream *in = NULL;
     s->work_fd = work_fd;
     s->names = map_new();
     s->dir = below_mkdir(work_fd, SPOOL_DIR, 0700);
     if (s->dir < 0)
         return error_set(err, ERROR_INTERNAL, -s->dir, "make the spool");
-    int r = image_stream_open(tar_fd, max, max, m, &in, err);
+    int r = layer_stream_open(tar_fd, max, max, m, &in, err);
     if (r == 0)
         r = read_archive(s, in, err);
     if (r < 0)

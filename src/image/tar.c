@@ -15,7 +15,7 @@
 
 struct tar_source {
     struct archive *a;
-    struct stream *stream;
+    struct layer_stream *stream;
     struct error *err; /* of the call that is under way */
     locale_t utf8, before;
     bool in_entry;
@@ -24,7 +24,7 @@ struct tar_source {
 static la_ssize_t read_stream(struct archive *a, void *arg, const void **ret)
 {
     struct tar_source *t = arg;
-    ssize_t n = stream_next(t->stream, ret, t->err);
+    ssize_t n = layer_stream_next(t->stream, ret, t->err);
     if (n < 0)
         archive_set_error(a, EIO, "%s", "cannot be read");
     return n < 0 ? ARCHIVE_FATAL : n;
@@ -39,7 +39,7 @@ static int failed(struct tar_source *t, struct error *err)
                      why ? why : "no reason given");
 }
 
-int tar_source_open(struct stream *s, struct tar_source **ret, struct error *err)
+int tar_source_open(struct layer_stream *s, struct tar_source **ret, struct error *err)
 {
     struct tar_source *t = new0(struct tar_source);
     t->stream = s;
@@ -51,7 +51,7 @@ int tar_source_open(struct stream *s, struct tar_source **ret, struct error *err
     t->a = archive_read_new();
     if (!t->a)
         abort();
-    stream_allow(s, HEADER_BYTES_MAX);
+    layer_stream_allow(s, HEADER_BYTES_MAX);
     if (archive_read_support_format_tar(t->a) != ARCHIVE_OK ||
         archive_read_support_format_empty(t->a) != ARCHIVE_OK ||
         archive_read_append_filter(t->a, ARCHIVE_FILTER_NONE) != ARCHIVE_OK ||
@@ -82,13 +82,13 @@ int tar_source_next(struct tar_source *t, struct archive_entry **ret, const char
                     struct error *err)
 {
     t->err = err;
-    stream_allow(t->stream, 0);
+    layer_stream_allow(t->stream, 0);
     if (t->in_entry && archive_read_data_skip(t->a) == ARCHIVE_FATAL)
         return failed(t, err);
     t->in_entry = true;
-    stream_allow(t->stream, HEADER_BYTES_MAX);
+    layer_stream_allow(t->stream, HEADER_BYTES_MAX);
     int r = archive_read_next_header(t->a, ret);
-    stream_allow(t->stream, 0);
+    layer_stream_allow(t->stream, 0);
     if (r == ARCHIVE_EOF)
         return 0;
     /* A warning is about a name in no character set; it is then what the bytes are. */

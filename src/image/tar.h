@@ -1,12 +1,12 @@
 /* libarchive's tar reader over a stream: one entry after the other, nothing but tar. */
 #pragma once
 
-#include "image/stream.h"
+#include "image/layer-stream.h"
 
 struct archive_entry;
 struct tar_source;
 
-int tar_source_open(struct stream *s, struct tar_source **ret, struct error *err);
+int tar_source_open(struct layer_stream *s, struct tar_source **ret, struct error *err);
 void tar_source_free(struct tar_source *t); /* the stream is the caller's; NULL is fine */
 static inline void cleanup_tar_source(struct tar_source **t)
 {

@@ -25,7 +25,7 @@
 
 struct unpacker {
     struct rootfs root;
-    struct stream *stream;
+    struct layer_stream *stream;
     struct tar_source *tar;
     uint64_t content; /* bytes of all files of this layer */
     struct archive_entry *entry;
@@ -110,7 +110,7 @@ static int make_file(struct unpacker *u, struct error *err)
     r = copy_content(u, fd, (uint64_t)size, err);
     u->content += (uint64_t)size;
     if (r == 0)
-        r = stream_check_content(u->stream, u->content, err);
+        r = layer_stream_check_content(u->stream, u->content, err);
     if (r == 0)
         r = set_attributes(u, fd, err);
     return r < 0 ? r : rootfs_finish(&u->root, fd, u->name, &u->meta, err);
@@ -254,10 +254,10 @@ int unpack_layer(int rootfs_fd, int tar_fd, struct meter *m, struct image_info *
                  struct unpack_result *ret, struct error *err)
 {
     const struct image_limits *l = &m->options->limits;
-    _cleanup_stream_ struct stream *s = NULL;
+    _cleanup_layer_stream_ struct layer_stream *s = NULL;
     _cleanup_tar_source_ struct tar_source *tar = NULL;
     struct unpacker u = {0};
-    int r = image_stream_open(tar_fd, l->layer_bytes, unpack_largest_tar(l), m, &s, err);
+    int r = layer_stream_open(tar_fd, l->layer_bytes, unpack_largest_tar(l), m, &s, err);
     if (r == 0)
         r = tar_source_open(s, &tar, err);
     if (r == 0)
@@ -268,7 +268,7 @@ int unpack_layer(int rootfs_fd, int tar_fd, struct meter *m, struct image_info *
     u.stream = s;
     r = unpack_all(&u, err);
     rootfs_done(&u.root);
-    return r < 0 ? r : stream_finish(s, ret->digest, ret->diff_id, err);
+    return r < 0 ? r : layer_stream_finish(s, ret->digest, ret->diff_id, err);
 }
 
 int image_unpack_layer(int rootfs_fd, int tar_fd, const struct image_options *o,

@@ -220,7 +220,7 @@ def _():
     with Place() as p:
         layout = p.path("l")
         Layout([LOWER]).write(layout)
-        write(layout + "/index.json", b'{"x":"' + b"y" * (5 << 20) + b'"}')
+        write(layout + "/index.json", b'{"x":"' + b"y" * (1 << 20) + b'"}')
         bad(p, "layout", layout, says=["index.json", "larger"], error="too_large")
 
 
@@ -233,6 +233,25 @@ def _():
     for text, want in (("/", "/"), ("app", "/app"), ("../../x", "/x"), ("/a/./b//", "/a/b"), ("..", "/"), ("", "")):
         with Place() as p:
             equal(good(p, "layout", Layout([LOWER], config={"WorkingDir": text}).write(p.path("l")))["workdir"], want)
+
+
+@test("documents of two kinds at once: one digest would be two images")
+def _():
+    for change in (lambda l: l.manifest.update(rootfs={}), lambda l: l.manifest.update(manifests=[]),
+                   lambda l: l.config.update(layers=[]), lambda l: l.config.update(schemaVersion=2)):
+        with Place() as p:
+            layout = Layout([LOWER])
+            change(layout)
+            bad(p, "layout", layout.write(p.path("l")), says=["two kinds"])
+    with Place() as p:
+        layout = Layout([LOWER])
+        layout.index = {"manifests": [layout.finish()], "layers": []}
+        bad(p, "layout", layout.write(p.path("l")), says=["two kinds"])
+    with Place() as p:  # a configuration of Docker's that is a manifest for others
+        config = json.dumps({"rootfs": {"diff_ids": ["sha256:" + sha(LOWER)]}, "layers": [], "schemaVersion": 2})
+        archive = (Tar().add("manifest.json", data='[{"Config":"c","Layers":["l"]}]').add("c", data=config)
+                   .add("l", data=LOWER).bytes())
+        bad(p, "docker-archive", p.file("a", archive), says=["two kinds"])
 
 
 @test("skopeo's directory: the digest is the manifest's as it is")

@@ -1,4 +1,4 @@
-#include "image/stream.h"
+#include "image/layer-stream.h"
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -14,7 +14,7 @@
 #define RATIO_FREE_BYTES (64ull << 20) /* small layers may be anything: zeros in a test, say */
 #define MAGIC_BYTES      6
 
-struct stream {
+struct layer_stream {
     int fd;
     struct meter *meter;
     enum stream_format format;
@@ -44,7 +44,7 @@ static const struct {
 _Static_assert(ELEMENTS(formats) == _STREAM_FORMAT_MAX, "a row a format");
 
 /* The next bytes of the file itself into block. */
-static ssize_t read_in(struct stream *s)
+static ssize_t read_in(struct layer_stream *s)
 {
     ssize_t n;
     if (s->held) {
@@ -68,7 +68,7 @@ static ssize_t read_in(struct stream *s)
 
 static la_ssize_t filter_read(struct archive *a, void *arg, const void **ret)
 {
-    struct stream *s = arg;
+    struct layer_stream *s = arg;
     ssize_t n = read_in(s);
     if (n < 0)
         archive_set_error(a, EIO, "%s", "cannot be read");
@@ -76,7 +76,7 @@ static la_ssize_t filter_read(struct archive *a, void *arg, const void **ret)
     return n < 0 ? ARCHIVE_FATAL : n;
 }
 
-static int filter_failed(struct stream *s)
+static int filter_failed(struct layer_stream *s)
 {
     if (error_is_set(s->err))
         return -EBADMSG;
@@ -87,7 +87,7 @@ static int filter_failed(struct stream *s)
 
 /* libarchive would take off filter after filter, whatever is there; this one and no other is named,
  * and "raw" gives what comes out as it is. */
-static int filter_open(struct stream *s)
+static int filter_open(struct layer_stream *s)
 {
     struct archive_entry *e;
     s->filter = archive_read_new();
@@ -105,7 +105,7 @@ static int filter_open(struct stream *s)
 }
 
 /* Reads until the first bytes are there, or the end: a pipe gives them in any pieces. */
-static int learn_format(struct stream *s)
+static int learn_format(struct layer_stream *s)
 {
     size_t have = 0;
     while (have < MAGIC_BYTES) {
@@ -129,10 +129,10 @@ static int learn_format(struct stream *s)
     return meter_add(s->meter, have, s->err);
 }
 
-int image_stream_open(int fd, uint64_t max_in, uint64_t max_out, struct meter *m,
-                      struct stream **ret, struct error *err)
+int layer_stream_open(int fd, uint64_t max_in, uint64_t max_out, struct meter *m,
+                      struct layer_stream **ret, struct error *err)
 {
-    struct stream *s = new0(struct stream);
+    struct layer_stream *s = new0(struct layer_stream);
     s->fd = fd;
     s->meter = m;
     s->max_in = max_in;
@@ -145,14 +145,14 @@ int image_stream_open(int fd, uint64_t max_in, uint64_t max_out, struct meter *m
     if (r == 0 && s->format != STREAM_PLAIN)
         r = filter_open(s);
     if (r < 0) {
-        image_stream_free(s);
+        layer_stream_free(s);
         return r;
     }
     *ret = s;
     return 0;
 }
 
-void image_stream_free(struct stream *s)
+void layer_stream_free(struct layer_stream *s)
 {
     if (!s)
         return;
@@ -164,13 +164,13 @@ void image_stream_free(struct stream *s)
     free(s);
 }
 
-void stream_allow(struct stream *s, uint64_t bytes)
+void layer_stream_allow(struct layer_stream *s, uint64_t bytes)
 {
     s->limited = bytes > 0;
     s->allowed = bytes;
 }
 
-int stream_check_content(struct stream *s, uint64_t bytes, struct error *err)
+int layer_stream_check_content(struct layer_stream *s, uint64_t bytes, struct error *err)
 {
     uint64_t ratio = s->meter->options->limits.ratio;
     if (!ratio || bytes <= RATIO_FREE_BYTES || bytes / ratio <= s->in_bytes)
@@ -180,14 +180,14 @@ int stream_check_content(struct stream *s, uint64_t bytes, struct error *err)
                      (unsigned long long)ratio);
 }
 
-static int check_amount(struct stream *s, size_t len)
+static int check_amount(struct layer_stream *s, size_t len)
 {
     s->out_bytes += len;
     if (s->out_bytes > s->max_out)
         return error_set(s->err, ERROR_TOO_LARGE, 0,
                          "it unpacks to more than "
                          "images_max_unpacked_bytes allow");
-    int r = stream_check_content(s, s->out_bytes, s->err);
+    int r = layer_stream_check_content(s, s->out_bytes, s->err);
     if (r < 0)
         return r;
     if (s->limited && len > s->allowed)
@@ -196,7 +196,7 @@ static int check_amount(struct stream *s, size_t len)
     return meter_add(s->meter, 0, s->err);
 }
 
-static ssize_t filter_next(struct stream *s, const void **ret)
+static ssize_t filter_next(struct layer_stream *s, const void **ret)
 {
     size_t len = 0;
     la_int64_t offset;
@@ -214,7 +214,7 @@ static ssize_t filter_next(struct stream *s, const void **ret)
     return (ssize_t)len;
 }
 
-ssize_t stream_next(struct stream *s, const void **ret, struct error *err)
+ssize_t layer_stream_next(struct layer_stream *s, const void **ret, struct error *err)
 {
     s->err = err ? err : &s->spare;
     *ret = s->block;
@@ -228,13 +228,13 @@ ssize_t stream_next(struct stream *s, const void **ret, struct error *err)
     return n;
 }
 
-int stream_finish(struct stream *s, char ret_in[IMAGE_DIGEST_SIZE], char ret_out[IMAGE_DIGEST_SIZE],
-                  struct error *err)
+int layer_stream_finish(struct layer_stream *s, char ret_in[IMAGE_DIGEST_SIZE],
+                        char ret_out[IMAGE_DIGEST_SIZE], struct error *err)
 {
     const void *data;
     ssize_t n;
-    stream_allow(s, 0);
-    while ((n = stream_next(s, &data, err)) > 0)
+    layer_stream_allow(s, 0);
+    while ((n = layer_stream_next(s, &data, err)) > 0)
         ;
     /* What a decompressor left behind its end is part of the file all the same. */
     while (n == 0 && (n = read_in(s)) > 0)
