@@ -44,7 +44,7 @@ static void check_create(const struct plan *p)
     struct plan_reply reply = {0};
     struct plan_limits limits;
     assert(p->n_mounts <= PLAN_MOUNTS_MAX);
-    if (p->workdir[0])
+    if (p->workdir[0] && strcmp(p->workdir, "/") != 0)
         assert_clean(p->workdir, sizeof(p->workdir), 1);
     assert(!p->image[0] || strspn(p->image, "0123456789abcdef") == sizeof(p->image) - 1);
     for (uint32_t i = 0; i < p->n_mounts; i++) {

@@ -159,7 +159,7 @@ static int create_check(const struct plan *p, char *why, unsigned size)
     if (!is_terminated(p->hostname, sizeof(p->hostname)) || !hostname_ok(p->hostname))
         return refuse(why, size, "malformed hostname");
     if (!is_terminated(p->workdir, sizeof(p->workdir)) ||
-        (p->workdir[0] && !absolute_ok(p->workdir)))
+        (p->workdir[0] && strcmp(p->workdir, "/") != 0 && !absolute_ok(p->workdir)))
         return refuse(why, size, "workdir is not a clean absolute path");
     if (!is_terminated(p->image, sizeof(p->image)) || !image_ok(p->image))
         return refuse(why, size, "image is not a digest of %d hexadecimal digits",

@@ -283,12 +283,14 @@ static int prepare_input(const struct tool_options *o, const struct tool *tool, 
     return 0;
 }
 
-/* Redirects are decided by the gateway, so it gets what both policies allow. */
+/* Redirects are decided by the gateway, so it gets what both policies allow. The helper is a
+ * program of the host's, and no image has its libraries. */
 static void set_hosts(struct preparation *p, const struct tool_request *req)
 {
     char *const *scope = req->scope ? req->scope->policy.allowed_hosts : NULL;
     char *const *call = req->policy ? req->policy->allowed_hosts : NULL;
     p->spec.tool_net = true;
+    spec_set_image(&p->spec, NULL, NULL, NULL, NULL);
     strv_free(p->spec.hosts);
     p->spec.hosts = gateway_hosts_intersect(scope, call);
 }

@@ -14,7 +14,7 @@ import tempfile
 
 BUSYBOX = "/bin/busybox"
 APPLETS = ("sh cat ls id echo touch mkdir rm rmdir stat mv cp ln dd df find head wc grep true sleep env chmod "
-           "mount readlink sha256sum tr").split()
+           "mount readlink sha256sum tr pwd").split()
 # The image's root, user and nobody, on a host whose daemon root started.
 IDS = {0: 64216, 1000: 64217, 65534: 64218}
 

@@ -176,6 +176,58 @@ def _(runtime):
         equal(d.get(sb.path).json["image_digest"], IMAGE)
 
 
+def metric(daemon, name):
+    for line in daemon.get("/metrics").body.decode().splitlines():
+        if line.startswith(name + " "):
+            return int(line.split()[1])
+    raise AssertionError(f"no metric {name}")
+
+
+def daemon_with(*flags, number=0, **info):
+    """One whose sandboxes have an image unless they say otherwise."""
+    pooled = Daemon(*flags, "--image", "sha256:" + digest_of(small, number))
+    pooled.state = os.path.join(pooled.dir, "state")
+    put_image(pooled, small, number=number, **info)
+    return pooled
+
+
+@test("P27 pooled sandboxes with an image are each given to one caller, as the image is")
+def _():
+    with daemon_with("--warm-pool-size", "3") as p:
+        wait_for(lambda: metric(p, "sandbox_warm_pool_ready") == 3, "they are ready")
+        seen = [p.run("sh", "-c", "cat /app/file; echo used > /app/file; cat /etc/marker")["stdout"] for _ in range(3)]
+        equal(seen, ["lower\nimage\n"] * 3)
+        hits = metric(p, "sandbox_warm_pool_hits_total")
+        check(hits >= 1, "none came from the pool")
+        wait_for(lambda: metric(p, "sandbox_warm_pool_ready") == 3, "they are ready again")
+        hits = metric(p, "sandbox_warm_pool_hits_total")
+        other = put_image(p, small, number=1)
+        equal(p.run("cat", "/etc/marker", image="sha256:" + other)["stdout"], "image\n")
+        check("image" not in p.run("sh", "-c", "cat /etc/marker; ls /usr/bin/python3", image="")["stdout"], "the host's view")
+        equal(metric(p, "sandbox_warm_pool_hits_total"), hits, "another image, or none, is no pooled one's")
+
+
+@test("P27 an image says where commands start and with what in their environment, and no more")
+def _():
+    with daemon_with(env=["PATH=/bin", "LANG=C", "HOME=/root", "A=image"], workdir="/app", user="0", cmd=["/bin/false"]) as p:
+        with p.sandbox(env={"B": "spec"}) as sb:
+            equal(sb.sh("pwd; id -u; echo $A $B $PATH $HOME")["stdout"], "/app\n1000\nimage spec /bin /home/sandbox\n")
+    with daemon_with(number=2, workdir="/") as p:
+        equal(p.run("pwd")["stdout"], "/\n")
+
+
+@test("P27 the tools of the daemon work where an image is the default")
+def _():
+    with daemon_with() as p:
+        def call(tool, args, **more):
+            return p.post("/v1/sandbox/execute", dict({"tool": {"name": tool, "args": args}}, **more)).json
+        equal(call("calculator", {"expression": "6*7"})["result"]["result"], 42)
+        equal(call("shell", {"command": "cat /etc/marker"})["result"]["stdout"], "image\n")
+        answer = call("fetch", {"url": "http://127.0.0.1:9/"}, policy={"AllowNetwork": True})
+        text = json.dumps(answer)
+        check("mas-tool-net" not in text and "image" not in text, "the helper of the network's tools: " + text)
+
+
 @test("P27 an image that is not there is refused by its name")
 def _():
     for runtime in RUNTIMES:

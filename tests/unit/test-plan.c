@@ -42,7 +42,7 @@ static void test_strings(void)
         refused(&p, "a malformed target");
         p = good();
         strcpy(p.workdir, paths[i]);
-        if (paths[i][0])
+        if (paths[i][0] && strcmp(paths[i], "/") != 0) /* many an image starts there */
             refused(&p, "a malformed workdir");
     }
     for (size_t i = 0; i < ELEMENTS(subs); i++) {
