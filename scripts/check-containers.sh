@@ -1,8 +1,7 @@
 #!/bin/sh
 # The suites over the OCI runtimes of this host, with the real programs, images from a real registry,
-# and the runtimes' config.json
-# against the specification's schema. Needs root, and npm for the validator. Ends with one line:
-# N passed, N failed. Usage: check-containers.sh [BUILD]; RUNTIMES="crun runc gvisor"
+# and the runtimes' config.json against the specification's schema. Needs root, and npm for the
+# validator. Ends with one line: N passed, N failed. Usage: check-containers.sh [BUILD]; RUNTIMES="crun runc gvisor"
 set -u
 
 cd "$(dirname "$0")/.." || exit 1
@@ -56,6 +55,7 @@ for runtime in ${RUNTIMES:-crun runc gvisor}; do
     run python3 tests/security/test-death.py
 done
 
+unset MAS_RUNTIME
 run python3 tests/image/test-registry.py
 
 skipped=$(grep -c '^ok .*# SKIP ' "$log")

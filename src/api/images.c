@@ -115,7 +115,7 @@ static void finish_stream(struct image_call *c, json_t *result, const struct err
 {
     struct api_request *req = c->req;
     if (err)
-        write_line(c, "error", json_pack("{s:o}", "error", api_error_body(STYLE_NATIVE, err)));
+        write_line(c, "error", api_error_body(STYLE_NATIVE, err));
     else
         write_line(c, "done", json_pack("{s:o}", "done", view_image(req, result)));
     struct http_request *http = api_take(req);

@@ -15,7 +15,8 @@ static const struct flag_entry flags[] = {
     [FLAG_CA_FILE] = {"ca-file", FLAG_KIND_TEXT, "FILE", "certificate authorities for https"},
     [FLAG_ID] = {"id", FLAG_KIND_TEXT, "ID", "the sandbox"},
     [FLAG_EXEC_ID] = {"exec-id", FLAG_KIND_TEXT, "E", "the exec"},
-    [FLAG_IMAGE] = {"image", FLAG_KIND_TEXT, "IMAGE", "image of the sandbox"},
+    [FLAG_IMAGE] = {"image", FLAG_KIND_TEXT, "IMAGE",
+                    "image of the sandbox: a name, reference or digest"},
     [FLAG_VOLUME] = {"volume", FLAG_KIND_TEXT, "MODE", "volume of /workspace: emptydir or pvc"},
     [FLAG_CACHE_MODE] = {"cache-mode", FLAG_KIND_TEXT, "MODE",
                          "volume of /cache: emptydir, hostpath or pvc"},
@@ -83,6 +84,8 @@ static const struct flag_entry flags[] = {
                      "pending (default), approved, rejected, expired, used, void or all"},
     [FLAG_SESSION] = {"session", FLAG_KIND_TEXT, "COUNT,DURATION",
                       "allow the same call so often, for so long: 20,1h; never for critical"},
+    [FLAG_FORMAT] = {"format", FLAG_KIND_TEXT, "NAME",
+                     "what the tar is: rootfs-tar, docker-archive, oci-archive (default: looks)"},
 };
 static_assert(ELEMENTS(flags) == _FLAG_MAX, "a row per flag");
 static_assert(_FLAG_MAX <= 64, "flags of a command are a 64-bit mask");

@@ -59,6 +59,7 @@ enum flag {
     FLAG_REASON,
     FLAG_STATUS,
     FLAG_SESSION,
+    FLAG_FORMAT,
     _FLAG_MAX,
 };
 #define FLAG_BIT(f)      (UINT64_C(1) << (FLAG_##f))

@@ -6,8 +6,9 @@
 #include "cli/args.h"
 
 #define FLAGS_SPEC                                                                                 \
-    (FLAG_BIT(RUNTIME) | FLAG_BIT(LIMIT) | FLAG_BIT(ACCEPT_WEAKER) | FLAG_BIT(ENV) |               \
-     FLAG_BIT(FILE) | FLAG_BIT(CWD) | FLAG_BIT(TIMEOUT) | FLAG_BIT(KEEP) | FLAG_BIT(APPROVAL))
+    (FLAG_BIT(RUNTIME) | FLAG_BIT(IMAGE) | FLAG_BIT(LIMIT) | FLAG_BIT(ACCEPT_WEAKER) |             \
+     FLAG_BIT(ENV) | FLAG_BIT(FILE) | FLAG_BIT(CWD) | FLAG_BIT(TIMEOUT) | FLAG_BIT(KEEP) |         \
+     FLAG_BIT(APPROVAL))
 
 const struct command commands[] = {
     {"run", GROUP_EVERYDAY, "[flags] [--] argv...", "run one command in a new sandbox",
@@ -61,6 +62,17 @@ const struct command commands[] = {
      "not\n"
      "show. Exits with 1 when there is more than a little. Advice, not a wall. Needs no daemon.",
      FLAG_BIT(JSON) | FLAG_BIT(SHOW) | FLAG_BIT(STRIP), 0, 1, false, cmd_validate},
+    {"image", GROUP_HOST, "pull IMAGE | ls | inspect IMAGE | rm IMAGE | build-from-tar NAME FILE",
+     "fetch, make, list and remove images",
+     "IMAGE is [registry/]name[:tag][@sha256:digest], 'default', a name that build-from-tar gave, "
+     "a\n"
+     "digest, or a path that the daemon's images_allow allows: oci:PATH, docker-archive:PATH,\n"
+     "oci-archive:PATH, rootfs-tar:PATH, dir:PATH. build-from-tar makes one of a root file "
+     "system's\n"
+     "tar or of what docker, podman and skopeo save ('-': standard input). rm takes a name away, "
+     "and\n"
+     "with its last one the image.",
+     FLAGS_CONNECTION | FLAG_BIT(FORMAT) | FLAG_BIT(JSON), 1, 3, false, cmd_image},
     {"keys", GROUP_HOST, "add NAME | ls | rm ID | rotate ID", "make, list and end keys",
      "A key's secret is printed once, by add and rotate; the daemon keeps only a hash of it. rm "
      "and\n"

@@ -41,6 +41,7 @@ int cmd_exec_cancel(const struct args *a);
 int cmd_exec_status(const struct args *a);
 int cmd_help(const struct args *a);
 int cmd_hook(const struct args *a);
+int cmd_image(const struct args *a);
 int cmd_keys(const struct args *a);
 int cmd_logs(const struct args *a);
 int cmd_ls(const struct args *a);

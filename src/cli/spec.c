@@ -128,6 +128,7 @@ json_t *spec_sandbox(const struct args *a, struct sbx_error *err)
     _cleanup_json_ json_t *spec = json_object();
     char *const *weaker = a->list[FLAG_ACCEPT_WEAKER];
     if (put_text(spec, "runtime", a->text[FLAG_RUNTIME], err) < 0 ||
+        put_text(spec, "image", a->text[FLAG_IMAGE], err) < 0 ||
         put_limits(spec, a->list[FLAG_LIMIT], err) < 0 ||
         (weaker && put(spec, "accept_weaker", string_array(weaker), err) < 0))
         return NULL;

@@ -1,0 +1,253 @@
+/* sbx image: what sandboxes are made of. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/fd.h"
+#include "base/json.h"
+#include "cli/args.h"
+#include "cli/command.h"
+#include "cli/output.h"
+#include "cli/progress.h"
+#include "cli/session.h"
+#include "libsbx/sbx.h"
+
+#define DIGEST_SHOWN 12
+#define MEGABYTES    1e6
+
+/* --- what is printed */
+
+static int print_json(json_t *answer)
+{
+    json_dumpf(answer, stdout, JSON_INDENT(2));
+    putchar('\n');
+    return 0;
+}
+
+static char *size_cell(const json_t *image)
+{
+    return xasprintf("%.1f MB",
+                     (double)json_integer_value(json_object_get(image, "size_bytes")) / MEGABYTES);
+}
+
+static char *digest_cell(const json_t *image)
+{
+    _cleanup_free_ char *digest = cell(image, "digest");
+    return xstrndup(digest, DIGEST_SHOWN);
+}
+
+/* An image without a name is one that only its digest finds. */
+static void add_rows(struct table *t, const json_t *image)
+{
+    const json_t *names = json_object_get(image, "names");
+    size_t n = json_array_size(names);
+    for (size_t i = 0; i < (n ? n : 1); i++) {
+        const char *name = n ? json_string_value(json_array_get(names, i)) : "-";
+        char *cells[] = {
+            printable(name ? name : "-"), digest_cell(image),         size_cell(image),
+            cell(image, "files"),         cell(image, "last_use_at"), cell(image, "in_use")};
+        table_add(t, cells);
+    }
+}
+
+static void print_table(const json_t *answer)
+{
+    static const char *const titles[] = {"NAME", "DIGEST", "SIZE", "FILES", "LAST USED", "IN USE"};
+    struct table t;
+    size_t i;
+    json_t *image;
+    table_init(&t, ELEMENTS(titles), titles);
+    json_array_foreach(json_object_get(answer, "images"), i, image) add_rows(&t, image);
+    table_print(&t);
+}
+
+static int print_digest(const struct args *a, json_t *image)
+{
+    if (a->on[FLAG_JSON])
+        return print_json(image);
+    _cleanup_free_ char *digest = cell(image, "digest"), *size = size_cell(image);
+    printf("sha256:%s (%s)\n", digest, size);
+    return 0;
+}
+
+/* --- pull */
+
+struct pull {
+    struct progress progress;
+    json_t *done;
+    struct sbx_error failed;
+    bool has_failed;
+};
+
+static void show_step(struct pull *p, const json_t *o)
+{
+    char note[64] = "";
+    json_int_t layer = json_integer_value(json_object_get(o, "layer"));
+    json_int_t layers = json_integer_value(json_object_get(o, "layers"));
+    const char *step = json_string_value(json_object_get(o, "step"));
+    if (layer)
+        snprintf(note, sizeof(note), "layer %lld of %lld", (long long)layer, (long long)layers);
+    else if (layers > 1)
+        snprintf(note, sizeof(note), "%lld layers", (long long)layers);
+    progress_show(&p->progress, step ? step : "?",
+                  (uint64_t)json_integer_value(json_object_get(o, "done_bytes")),
+                  (uint64_t)json_integer_value(json_object_get(o, "total_bytes")), note);
+}
+
+static int on_line(void *data, const char *line, size_t len)
+{
+    struct pull *p = data;
+    const json_t *part;
+    _cleanup_json_ json_t *o = json_parse_object(line, len, NULL);
+    if ((part = json_object_get(o, "progress"))) {
+        show_step(p, part);
+    } else if ((part = json_object_get(o, "error"))) {
+        _cleanup_free_ char *code = cell(part, "code"), *message = cell(part, "message");
+        p->has_failed = true;
+        cli_set_error(&p->failed, code, "%s", message);
+    } else if ((part = json_object_get(o, "done"))) {
+        json_decref(p->done);
+        p->done = json_incref((json_t *)part);
+    }
+    return 0;
+}
+
+static int image_pull(const struct args *a, struct session *s, struct sbx_error *err)
+{
+    struct pull p = {0};
+    _cleanup_json_ json_t *body = json_pack("{s:s}", "image", a->rest[1]);
+    _cleanup_free_ char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
+    if (!text)
+        return cli_set_error(err, "invalid_request", "the image's name is not UTF-8");
+    progress_init(&p.progress, a->on[FLAG_JSON]);
+    int r = sbx_stream_lines(s->client, "POST", "/v1/images/pull", text, on_line, &p, err);
+    progress_end(&p.progress);
+    _cleanup_json_ json_t *done = p.done;
+    if (r == 0 && p.has_failed) {
+        *err = p.failed;
+        return -1;
+    }
+    if (r == 0 && !done)
+        return cli_set_error(err, "unavailable", "the daemon ended in the middle");
+    return r < 0 ? r : print_digest(a, done);
+}
+
+/* --- build-from-tar */
+
+struct upload {
+    struct progress progress;
+    int fd;
+    uint64_t done, total;
+    int failed_errno;
+};
+
+static long read_tar(void *data, char *buf, size_t size)
+{
+    struct upload *u = data;
+    ssize_t n = read(u->fd, buf, size);
+    if (n < 0)
+        u->failed_errno = errno;
+    u->done += n > 0 ? (uint64_t)n : 0;
+    bool more = n > 0 && u->done != u->total;
+    progress_show(&u->progress, more ? "upload" : "unpack", u->done, more ? u->total : 0, "");
+    return n;
+}
+
+static int image_build(const struct args *a, struct session *s, struct sbx_error *err)
+{
+    const char *file = a->rest[2], *format = a->text[FLAG_FORMAT];
+    struct stat st;
+    struct sbx_response response = {0};
+    _cleanup_close_ int fd =
+        strcmp(file, "-") == 0 ? dup(STDIN_FILENO) : open(file, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return cli_set_error(err, "invalid_request", "open '%s': %s", file, strerror(errno));
+    struct upload u = {.fd = fd, .total = S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0};
+    _cleanup_free_ char *path =
+        sbx_path_format("/v1/images/tar?name=%s&format=%s", a->rest[1], format ? format : "auto");
+    progress_init(&u.progress, a->on[FLAG_JSON]);
+    int r = sbx_upload(s->client, "PUT", path, read_tar, &u,
+                       S_ISREG(st.st_mode) ? (long long)st.st_size : -1, &response, err);
+    progress_end(&u.progress);
+    if (u.failed_errno)
+        r = cli_set_error(err, NULL, "read '%s': %s", file, strerror(u.failed_errno));
+    _cleanup_json_ json_t *image =
+        r < 0 ? NULL : json_parse_object(response.body, response.body_len, NULL);
+    sbx_response_done(&response);
+    if (r == 0 && !image)
+        return cli_set_error(err, "internal", "the daemon's answer cannot be read");
+    return r < 0 ? r : print_digest(a, image);
+}
+
+/* --- the rest */
+
+static int image_ls(const struct args *a, struct session *s, struct sbx_error *err)
+{
+    _cleanup_json_ json_t *answer = NULL;
+    if (session_call(s, "GET", "/v1/images", NULL, &answer, err) < 0)
+        return -1;
+    if (a->on[FLAG_JSON])
+        return print_json(answer);
+    print_table(answer);
+    return 0;
+}
+
+static int image_inspect(const struct args *a, struct session *s, struct sbx_error *err)
+{
+    _cleanup_json_ json_t *answer = NULL;
+    _cleanup_free_ char *path = sbx_path_format("/v1/images?image=%s", a->rest[1]);
+    if (session_call(s, "GET", path, NULL, &answer, err) < 0)
+        return -1;
+    return print_json(answer);
+}
+
+static int image_rm(const struct args *a, struct session *s, struct sbx_error *err)
+{
+    _cleanup_json_ json_t *answer = NULL;
+    _cleanup_free_ char *path = sbx_path_format("/v1/images?image=%s", a->rest[1]);
+    if (session_call(s, "DELETE", path, NULL, &answer, err) < 0)
+        return -1;
+    if (a->on[FLAG_JSON])
+        return print_json(answer);
+    _cleanup_free_ char *digest = cell(answer, "digest"), *name = printable(a->rest[1]);
+    if (json_is_true(json_object_get(answer, "removed")))
+        printf("removed sha256:%s\n", digest);
+    else
+        printf("untagged %s; sha256:%s has other names\n", name, digest);
+    return 0;
+}
+
+static const struct verb {
+    const char *name;
+    int arguments;
+    const char *usage;
+    int (*run)(const struct args *a, struct session *s, struct sbx_error *err);
+} verbs[] = {
+    {"pull", 1, "IMAGE", image_pull},
+    {"ls", 0, "", image_ls},
+    {"inspect", 1, "IMAGE", image_inspect},
+    {"rm", 1, "IMAGE", image_rm},
+    {"build-from-tar", 2, "NAME FILE", image_build},
+};
+
+int cmd_image(const struct args *a)
+{
+    struct sbx_error err;
+    const struct verb *v = NULL;
+    for (size_t i = 0; i < ELEMENTS(verbs); i++)
+        if (strcmp(verbs[i].name, a->rest[0]) == 0)
+            v = &verbs[i];
+    if (!v)
+        return cli_fail_usage("image: pull, ls, inspect, rm or build-from-tar, not '%s'",
+                              a->rest[0]);
+    if (a->n_rest != v->arguments + 1)
+        return cli_fail_usage("usage: sbx image %s %s", v->name, v->usage);
+    _cleanup_session_ struct session s = {0};
+    if (session_open(a, false, &s, &err) < 0)
+        return cli_fail(&err);
+    return v->run(a, &s, &err) < 0 ? cli_fail(&err) : 0;
+}
