@@ -54,6 +54,12 @@ if "$build/sbx" exec -addr "$url" -id "$id" -sync -- bash -c '
 fi
 "$build/sbx" exec -addr "$url" -id "$id" -sync -- echo "the sandbox is still there, and so is its wall"
 
+if [ -e "$build/default-image.tar" ]; then
+    step "a sandbox with an image of its own in place of the host's programs"
+    "$build/sbx" image pull -addr "$url" default
+    "$build/sbx" run -addr "$url" -image default -- sh -c '. /etc/os-release; echo "$PRETTY_NAME, $(ls /usr/bin | wc -l) programs"'
+fi
+
 step "delete it and stop"
 "$build/sbx" delete -addr "$url" -id "$id"
 kill "$daemon"

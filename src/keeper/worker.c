@@ -129,6 +129,8 @@ static int make_room(struct worker *w, const struct image_info *info, struct err
 static int commit(struct worker *w, struct image_info *info, const char *source, const char *name,
                   struct error *err)
 {
+    if (!info->files)
+        return error_set(err, ERROR_INVALID, 0, "there is nothing in the image");
     int r = make_room(w, info, err);
     free(info->name);
     info->name = xstrdup(source);

@@ -6,6 +6,7 @@ usage: BUILD=dir test-cli.py [NAME]   (only tests whose name contains NAME)
 Each test is a function test_*(t); t.sbx() runs sbx against the daemon, t.ok() states a fact.
 """
 import fcntl
+import hashlib
 import json
 import os
 import pty
@@ -333,6 +334,47 @@ def test_logs_and_ls(t):
     p = t.sbx("ls")
     t.is_(p, "ls lists it", 0, re.compile(rb"^ID +RUNTIME +STATE +CREATED\n" + i.encode() + rb" +local +\S+ +20"))
     t.sbx("delete", "-id", i)
+
+
+def test_image(t):
+    if not os.path.exists("/bin/busybox"):
+        t.ok(True, "skipped: needs /bin/busybox # SKIP")
+        return
+    root, tar = f"{t.dir}/image", f"{t.dir}/image.tar"
+    os.makedirs(root + "/bin")
+    os.makedirs(root + "/etc")
+    shutil.copy("/bin/busybox", root + "/bin/sh")
+    subprocess.run(["tar", "-C", root, "-cf", tar, "bin", "etc"], check=True)
+    with open(tar, "rb") as f:
+        data = f.read()
+    digest = hashlib.sha256(data).hexdigest()
+    t.is_(t.sbx("image", "ls"), "an empty table", 0, re.compile(rb"^NAME +DIGEST +SIZE +FILES +LAST USED +IN USE\n$"))
+    line = re.compile(rb"^sha256:" + digest.encode() + rb" \(\d+\.\d MB\)\n$")
+    t.is_(t.sbx("image", "build-from-tar", "tiny", tar), "build-from-tar prints the digest", 0, line, b"upload\nunpack\n")
+    t.is_(t.sbx("image", "build-from-tar", "-format", "rootfs-tar", "again", "-", stdin=data), "from standard input", 0, line)
+    p = t.sbx("image", "build-from-tar", "-json", "third", tar)
+    t.ok(json.loads(p.stdout)["names"] == ["again", "third", "tiny"] and p.stderr == b"", "-json, and no progress", p)
+    t.is_(t.sbx("run", "-image", "tiny", "--", "sh", "-c", "echo in it; test -e /usr/bin/env || echo alone"),
+          "run -image", 0, b"in it\nalone\n")
+    p = t.sbx("create", "-id", "img", "-image", "tiny")
+    t.is_(p, "create -image", 0, re.compile(rb"^id=sbx-img "))
+    t.is_(t.sbx("image", "rm", "sha256:" + digest), "one in use is not removed", 123, b"", re.compile(b"in use"))
+    t.sbx("delete", "-id", "sbx-img")
+    t.is_(t.sbx("image", "ls"), "a row a name", 0, re.compile(rb"\nagain +" + digest[:12].encode() + rb" .*\nthird .*\ntiny "))
+    t.is_(t.sbx("image", "rm", "third"), "rm of one name", 0, re.compile(rb"^untagged third; "))
+    p = t.sbx("image", "inspect", "tiny")
+    t.ok(json.loads(p.stdout)["digest"] == digest, "inspect", p)
+    s = Terminal(t, "image", "build-from-tar", "-addr", t.address, "bar", tar)
+    t.ok(s.expect(rb"upload +\[[#.]+\] +\d+%") and s.expect(digest.encode()), "a bar on a terminal", s.seen)
+    t.ok(s.end() == 0, "and it ends well")
+    wait = time.time() + 5
+    while t.sbx("image", "rm", digest).returncode and time.time() < wait:
+        time.sleep(0.1)  # of a run that has just ended
+    t.is_(t.sbx("image", "inspect", "tiny"), "by digest it goes with all its names", 123, b"", re.compile(b"build-from-tar"))
+    t.is_(t.sbx("image", "pull", "nowhere/x"), "a registry that is not listed", 122, b"", re.compile(b"images_registries"))
+    t.is_(t.sbx("image", "build-from-tar", "x", "/etc/passwd"), "no tar", 2, b"", re.compile(b"sbx: "))
+    for args in (["frob"], ["pull"], ["ls", "x"], ["build-from-tar", "x"]):
+        t.is_(t.sbx("image", *args), f"usage: image {' '.join(args)}", 2, b"", re.compile(b"image"))
 
 
 def test_doctor(t):

@@ -1,0 +1,307 @@
+#!/usr/bin/env python3
+"""Images over the API: made of tars and host paths, found by name and digest, refused by name, held
+to budgets, roles and what a person approved. Registries are in tests/image/test-registry.py."""
+import gzip
+import io
+import os
+import sys
+import tarfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../image"))
+from guarded import *
+from registry import Layout, tar
+
+BUSYBOX = "/bin/busybox"
+if not os.path.exists(BUSYBOX):
+    print(f"1..0 # SKIP needs {BUSYBOX}")
+    sys.exit(77)
+with open(BUSYBOX, "rb") as f:
+    PROGRAM = f.read()
+
+
+def rootfs(mark, **more):
+    """A root file system with a shell and a file that says which one it is."""
+    files = {"bin/busybox": PROGRAM, "bin/sh": PROGRAM, "bin/cat": PROGRAM, "etc/mark": mark.encode() + b"\n"}
+    files.update(more)
+    return tar(files)
+
+
+ALLOWED = tempfile.mkdtemp(prefix="mas-allowed-")
+OUTSIDE = tempfile.mkdtemp(prefix="mas-outside-")
+for path in (ALLOWED, OUTSIDE):
+    os.chmod(path, 0o755)
+    atexit.register(shutil.rmtree, path, True)
+
+
+def daemon():
+    return shared_daemon("-images-allow", ALLOWED, "-images-max-upload-bytes", "8Mi")
+
+
+def upload(d, name, data, status=200, **kw):
+    a = d.put(f"/v1/images/tar?name={name}", data, **kw)
+    equal(a.status, status, a)
+    return a.json
+
+
+def mark(d, image, **spec):
+    return d.run("/bin/sh", "-c", "cat /etc/mark", image=image, **spec)["stdout"].strip()
+
+
+def remove(d, image):
+    """A sandbox that has just ended may still have it."""
+    wait_for(lambda: not d.get("/v1/images/" + image).json["in_use"], "the end of its use")
+    return d.delete("/v1/images/" + image).json
+
+
+def fail(answer, status, *words):
+    equal(answer.status, status, answer)
+    for word in words:
+        check(word in answer.json["error"]["message"], f"{word}: {answer}")
+
+
+def archive(layout, *names):
+    """A layout as a tar."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as t:
+        for name in names:
+            t.add(os.path.join(layout.dir, name), name)
+    return out.getvalue()
+
+
+def docker_save(data):
+    import hashlib
+    import json
+    config = json.dumps({"architecture": "amd64", "os": "linux", "config": {"Env": ["FROM=docker"]}, "rootfs": {
+        "type": "layers", "diff_ids": ["sha256:" + hashlib.sha256(data).hexdigest()]}}).encode()
+    name = hashlib.sha256(config).hexdigest() + ".json"
+    manifest = [{"Config": name, "RepoTags": ["x:1"], "Layers": ["layer.tar"]}]
+    return tar({name: config, "layer.tar": data, "manifest.json": json.dumps(manifest).encode()})
+
+
+@test("tars of every kind are told apart, become images and run")
+def _():
+    d = daemon()
+    upload(d, "plain", rootfs("plain"))
+    equal(mark(d, "plain"), "plain")
+    upload(d, "packed", gzip.compress(rootfs("packed")))
+    equal(mark(d, "packed"), "packed")
+    saved = upload(d, "saved", docker_save(rootfs("saved")))
+    equal((mark(d, "saved"), saved["env"]), ("saved", ["FROM=docker"]))
+    layout = Layout(rootfs("layout"), workdir="/etc")
+    a = upload(d, "layout", archive(layout, "oci-layout", "index.json", "blobs"))
+    equal((mark(d, "layout"), a["digest"], a["workdir"]), ("layout", layout.digest, "/etc"))
+    equal(d.run("/bin/sh", "-c", "cat mark", image="layout")["stdout"], "layout\n")
+    listed = d.get("/v1/images").json
+    check({"plain", "packed", "saved", "layout"} <= {n for i in listed["images"] for n in i["names"]}, listed)
+    equal(listed["used_bytes"], sum(i["size_bytes"] for i in listed["images"]))
+    shutil.rmtree(layout.dir)
+
+
+@test("found by name, digest and sha256:digest; contract B's too; unknown ones say what to do")
+def _():
+    d = daemon()
+    digest = upload(d, "found", rootfs("found"))["digest"]
+    for text in ("found", digest, "sha256:" + digest):
+        equal(mark(d, text), "found")
+        equal(d.get("/v1/images/" + text).json["digest"], digest)
+        equal(d.get("/v1/images?image=" + text).json["digest"], digest)
+    equal(d.post("/sandboxes", {"id": "b", "image": "found"}).status, 200)
+    a = d.get("/v1/sandboxes/sbx-b").json
+    equal((a["image"], a["image_digest"]), ("found", digest))
+    fail(d.delete("/v1/images/found"), 409, "in use")
+    d.delete("/v1/sandboxes/sbx-b")
+    fail(d.post("/v1/sandboxes", {"image": "nowhere"}), 404, "nowhere", "images_registries")
+    fail(d.post("/v1/run", {"command": ["true"], "image": "0" * 64}), 404, "sbx image pull")
+    fail(d.get("/v1/images/nowhere"), 404, "nowhere")
+    fail(d.delete("/v1/images?image=nowhere"), 404)
+    equal(d.run("/bin/sh", "-c", "test -e /etc/mark || echo host", image="")["stdout"], "host\n")
+
+
+@test("a name moves, goes, and takes the image along when it was the last")
+def _():
+    d = daemon()
+    one, two = rootfs("one"), rootfs("two")
+    first = upload(d, "moving", one)["digest"]
+    upload(d, "other", one)
+    equal(mark(d, "moving"), "one")
+    second = upload(d, "moving", two)["digest"]
+    equal((mark(d, "moving"), mark(d, "other")), ("two", "one"))
+    equal(d.get("/v1/images/" + first).json["names"], ["other"])
+    upload(d, "third", two)
+    equal(d.delete("/v1/images/moving").json["removed"], False)
+    equal(mark(d, "third"), "two")
+    equal(remove(d, second)["removed"], True)
+    fail(d.post("/v1/run", {"command": ["true"], "image": "third"}), 404)
+    equal(remove(d, "other")["removed"], True)
+
+
+@test("what is no image is refused, and nothing of it stays")
+def _():
+    d = daemon()
+    before = d.get("/v1/images").json
+    fail(d.put("/v1/images/tar?name=x", b"no tar at all" * 100), 400)
+    fail(d.put("/v1/images/tar?name=x", b""), 400)
+    fail(d.put("/v1/images/tar?name=x&format=cpio", rootfs("x")), 400, "cpio")
+    fail(d.put("/v1/images/tar?name=x&format=docker-archive", rootfs("x")), 400)
+    for name in ("", "a%20b", "a%0Ab", "sha256:" + "0" * 64, "dir:/etc", "x" * 2000):
+        a = d.put(f"/v1/images/tar?name={name}", rootfs("x"))
+        equal(a.status, 400, name)
+    fail(d.put("/v1/images/tar", rootfs("x")), 400, "name")
+    fail(d.put("/v1/images/tar?name=x", rootfs("x", **{"../../etc/evil": b"x"})), 400, "evil")
+    fail(d.put("/v1/images/tar?name=x", bytes(9 << 20)), 413, "images_max_upload_bytes")
+    p = subprocess.run(["curl", "-s", "-T", "-", f"http://127.0.0.1:{d.port}/v1/images/tar?name=x"],
+                       input=bytes(9 << 20), stdout=subprocess.PIPE, timeout=60)  # chunked: its length is not known
+    check(b"images_max_upload_bytes" in p.stdout, p.stdout)
+    for image in ("", "a b", "a\nb", "x" * 2000, 5, [], "UPPER/Case:x:y", "x@sha256:12"):
+        a = d.post("/v1/sandboxes", {"image": image}) if image != "" else d.post("/v1/images/pull", {"image": ""})
+        equal(a.status, 400, image)
+    fail(d.post("/v1/images/pull", {"image": "x", "policy": "sometimes"}), 400, "policy")
+    equal(d.get("/v1/images").json, before)
+    wait_for(lambda: os.listdir(d.state + "/images/tmp") == [], "an empty tmp")
+
+
+@test("a caller who leaves in the middle of an upload leaves nothing")
+def _():
+    d = daemon()
+    data = rootfs("half")
+    s = d.connect()
+    s.sendall(b"PUT /v1/images/tar?name=half HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(data))
+    s.sendall(data[:len(data) // 2])
+    wait_for(lambda: os.listdir(d.state + "/images/tmp"), "a work directory")
+    s.close()
+    wait_for(lambda: os.listdir(d.state + "/images/tmp") == [], "an empty tmp")
+    equal(d.get("/v1/images/half").status, 404)
+
+
+@test("host paths: only below images_allow, never through a link out of it")
+def _():
+    d = daemon()
+    layout = Layout(rootfs("oci"))
+    shutil.copytree(layout.dir, ALLOWED + "/layout", dirs_exist_ok=True)
+    subprocess.run(["chmod", "-R", "a+rX", ALLOWED], check=True)
+    for name, data in (("root.tar", rootfs("tar")), ("saved.tar", docker_save(rootfs("saved")))):
+        for place in (ALLOWED, OUTSIDE):
+            with open(f"{place}/{name}", "wb") as f:
+                f.write(data)
+    os.makedirs(ALLOWED + "/tree/bin", exist_ok=True)
+    os.makedirs(ALLOWED + "/tree/etc", exist_ok=True)
+    for path, data in (("bin/sh", PROGRAM), ("bin/cat", PROGRAM), ("etc/mark", b"dir\n")):
+        with open(f"{ALLOWED}/tree/{path}", "wb") as f:
+            f.write(data)
+        os.chmod(f"{ALLOWED}/tree/{path}", 0o755)
+    for image, want in ((f"oci:{ALLOWED}/layout", "oci"), (f"rootfs-tar:{ALLOWED}/root.tar", "tar"),
+                        (f"docker-archive:{ALLOWED}/saved.tar", "saved"), (f"dir:{ALLOWED}/tree", "dir")):
+        equal(mark(d, image), want, image)
+    os.symlink(OUTSIDE, ALLOWED + "/link")
+    for image in (f"rootfs-tar:{OUTSIDE}/root.tar", f"rootfs-tar:{ALLOWED}/../{os.path.basename(OUTSIDE)}/root.tar",
+                  f"rootfs-tar:{ALLOWED}/link/root.tar", "dir:/etc", f"dir:{ALLOWED}/link", "rootfs-tar:relative.tar"):
+        fail(d.post("/v1/images/pull", {"image": image}), 403)
+    fail(d.post("/v1/images/pull", {"image": f"rootfs-tar:{ALLOWED}/none.tar"}), 404)
+    fail(d.post("/v1/images/pull", {"image": f"dir:{ALLOWED}/root.tar"}), 400, "directory")
+    shutil.rmtree(layout.dir)
+
+
+@test("roles: an agent uses and sees images; an operator or admin fetches, makes and removes them")
+def _():
+    with Daemon("-auth-token", "t") as d:
+        def headers(role):
+            k = d.post("/v1/keys", {"name": role, "roles": [role]}, headers={"Authorization": "Bearer t"}).json
+            return {"Authorization": "Bearer " + k["secret"]}
+
+        admin, agent, operator = headers("admin"), headers("agent"), headers("operator")
+        fail(d.put("/v1/images/tar?name=r", rootfs("r"), headers=agent), 403)
+        equal(d.put("/v1/images/tar?name=r", rootfs("r"), headers=operator).status, 200)
+        for who in (admin, agent, operator):
+            equal(d.get("/v1/images/r", headers=who).status, 200)
+        equal(d.post("/v1/run", {"command": ["/bin/sh", "-c", "cat /etc/mark"], "image": "r"}, headers=agent).json["stdout"], "r\n")
+        fail(d.post("/v1/images/pull", {"image": "r"}, headers=agent), 403)
+        fail(d.delete("/v1/images/r", headers=agent), 403)
+        wait_for(lambda: not d.get("/v1/images/r", headers=admin).json["in_use"], "the end of its use")
+        equal(d.delete("/v1/images/r", headers=admin).status, 200)
+        fail(d.delete("/v1/images/r", headers=admin), 404)
+        fail(d.post("/v1/images/pull", {"image": "r"}, headers=operator), 403, "images_registries")
+        records = [json.loads(x) for x in d.get("/v1/audit?kind=image", headers=admin).body.splitlines()]
+        equal([(r["outcome"], r["details"]["image"]) for r in records],
+              [("imported", "r"), ("removed", "r"), ("failed", "r")])
+        check(len(records[0]["details"]["digest"]) == 64 and records[0]["key"], records[0])
+
+
+@test("an approval is for the image it was given for: another under the same name makes it void")
+def _():
+    policy = "version: 1\ndefault: allow\nrules:\n  - {id: touchy, verdict: ask, risk: high, command: \"/bin/sh *\"}\n"
+    with Guarded(policy) as d:
+        upload(d, "ask", rootfs("approved"))
+        call = {"command": ["/bin/sh", "-c", "cat /etc/mark"], "image": "ask"}
+        ids = []
+        for _ in range(2):
+            a = d.post("/v1/run", call)
+            equal(a.status, 202, a)
+            ids.append(a.json["approval_id"])
+        shown = d.get("/v1/approvals/" + ids[0]).json
+        digest = d.get("/v1/images/ask").json["digest"]
+        check(digest in json.dumps(shown["subject"]["spec"]["image_digest"]), shown)
+        for id in ids:
+            equal(d.post(f"/v1/approvals/{id}/approve", {}).status, 200)
+        equal(d.post("/v1/run", call, headers={"X-Mas-Approval-Id": ids[0]}).json["stdout"], "approved\n")
+        upload(d, "ask", rootfs("another"))
+        a = d.post("/v1/run", call, headers={"X-Mas-Approval-Id": ids[1]})
+        check(a.status in (202, 403, 409), a)
+        equal(d.get("/v1/approvals/" + ids[1]).json["status"], "void")
+
+
+@test("a pooled sandbox is given to who wants its image, by whatever name, and to nobody else")
+def _():
+    d = Daemon("-image", "rootfs-tar:" + ALLOWED + "/pool.tar", "-images-allow", ALLOWED, "-warm-pool-size", "2")
+    with open(ALLOWED + "/pool.tar", "wb") as f:
+        f.write(rootfs("pool"))
+    os.chmod(ALLOWED + "/pool.tar", 0o644)
+    with d:
+        def pool(name):
+            lines = d.get("/metrics").body.decode().splitlines()
+            return next(int(x.split()[1]) for x in lines if x.startswith("sandbox_warm_pool_" + name + " "))
+
+        wait_for(lambda: pool("ready") == 2, "a full pool")
+        equal((d.run("/bin/sh", "-c", "cat /etc/mark")["stdout"], pool("hits_total")), ("pool\n", 1))
+        upload(d, "other", rootfs("other"))
+        equal((mark(d, "other"), pool("hits_total")), ("other", 1))
+        digest = d.get("/v1/images?image=rootfs-tar:" + ALLOWED + "/pool.tar").json["digest"]
+        wait_for(lambda: pool("ready") == 2, "a full pool")
+        equal((mark(d, digest), pool("hits_total")), ("pool", 2))
+        check(d.run("/bin/sh", "-c", "test -e /etc/mark || echo host", image="")["stdout"] == "host\n", "the host's view")
+        equal(pool("hits_total"), 2)
+
+
+@test("the default image comes with the daemon")
+def _():
+    if not os.path.exists(os.path.join(BUILD, "default-image.tar")):
+        raise Skip("this build has none")
+    with Daemon() as d:
+        a = d.run("bash", "-c", "ls --version | head -1; id -un", image="default")
+        check("coreutils" in a["stdout"] and a["stdout"].endswith("sandbox\n"), a)
+        equal(d.get("/v1/images").json["images"][0]["names"], ["default"])
+
+
+@test("no process until it is asked for anything, none when nothing is; without images, none at all")
+def _():
+    def keepers(d):
+        with open(f"/proc/{d.process.pid}/task/{d.process.pid}/children") as f:
+            pids = f.read().split()
+        return [p for p in pids if b"--keeper-stage" in open(f"/proc/{p}/cmdline", "rb").read()]
+
+    with Daemon("-images-idle-timeout", "1s") as d:
+        d.run("true")
+        equal(keepers(d), [])
+        equal(d.get("/v1/images").status, 200)
+        equal(len(keepers(d)), 1)
+        wait_for(lambda: keepers(d) == [], "the end of an idle keeper")
+        equal(d.get("/v1/images").status, 200)
+    with Daemon("-images=false") as d:
+        for a in (d.get("/v1/images"), d.post("/v1/run", {"command": ["true"], "image": "x"}),
+                  d.put("/v1/images/tar?name=x", b""), d.post("/v1/images/pull", {"image": "x"})):
+            fail(a, 400, "switched off")
+        equal(keepers(d), [])
+        equal(os.path.exists(d.state + "/images"), False)
+
+
+main()
