@@ -1,7 +1,8 @@
 #!/bin/sh
 # Installs what the project needs from Debian's packages, and only what is missing.
-# Usage: install-deps.sh build|test|bench|guest|mcp ...   (each of the first three includes the ones
-# before it; guest and mcp, for `make check-guest` and `make check-mcp`, add to test)
+# Usage: install-deps.sh build|test|bench|guest|mcp|containers ...   (each of the first three includes
+# the ones before it; the others, for `make check-guest`, `make check-mcp` and `make check-containers`,
+# add to test)
 set -eu
 
 build="gcc curl python3 libc6-dev pkg-config meson ninja-build libuv1-dev node-llhttp libwslay-dev libjansson-dev
@@ -12,6 +13,7 @@ libclang-rt-14-dev clang-format skopeo docker-registry"
 bench="bubblewrap podman socat ripgrep"
 guest="qemu-system-x86 cpio"
 mcp="npm"
+containers="podman docker.io"
 
 want=$build
 for set in "$@"; do
@@ -21,7 +23,8 @@ for set in "$@"; do
     bench) want="$want $test $bench" ;;
     guest) want="$want $test $guest" ;;
     mcp) want="$want $test $mcp" ;;
-    *) echo "install-deps.sh: no package set '$set' (build, test, bench, guest, mcp)" >&2; exit 2 ;;
+    containers) want="$want $test $containers" ;;
+    *) echo "install-deps.sh: no package set '$set' (build, test, bench, guest, mcp, containers)" >&2; exit 2 ;;
     esac
 done
 
