@@ -253,8 +253,16 @@ static void check_cache(const struct config *c, struct config_problems *p)
     config_error(p, "cache_mode: hostpath %s is not under mounts.allow", c->cache_hostpath);
 }
 
+static void check_engines(const struct config *c, struct config_problems *p)
+{
+    for (char **v = c->engines; v && *v; v++)
+        if (strcmp(*v, "podman") != 0 && strcmp(*v, "docker") != 0)
+            config_error(p, "engines: there is no container engine '%s' (podman, docker)", *v);
+}
+
 void config_check(struct config *c, struct config_problems *p)
 {
+    check_engines(c, p);
     check_paths(c, p);
     check_skill_root(c, p);
     check_listen(c, p);

@@ -92,11 +92,19 @@ const struct config_key config_keys[] = {
     BOOL(debug_endpoints, "false", "serve /v1/debug/echo for protocol test suites"),
 
     GROUP("Daemon"),
-    CHOICE(runtime, "local", "local|landlock|process|oci|crun|runc|gvisor|kata|engine|microvm|kube|v8|wasm",
-           "what runs sandboxes unless a request names another; this build has local, landlock, process and "
-           "oci (crun, runc, gvisor, kata)"),
+    CHOICE(runtime, "local",
+           "local|landlock|process|oci|crun|runc|gvisor|kata|podman|docker|microvm|kube|v8|wasm",
+           "what runs sandboxes unless a request names another; this build has local, landlock, process, "
+           "oci (crun, runc, gvisor, kata), podman and docker"),
     CHOICE(oci_runtime, "crun", "crun|runc|runsc|kata",
            "the program that runtime oci means unless a request says"),
+    LIST(CONFIG_LIST, engines,
+         "container engines that sandboxes may be made with (podman, docker); in place of none"),
+    PATH(podman_socket, "/run/podman/podman.sock", "the socket of podman's service"),
+    PATH(docker_socket, "/run/docker.sock", "the socket of docker's daemon"),
+    DURATION(engine_timeout, "30s", 100, 3600000, "what one request to a container engine may take"),
+    BOOL(engine_keep_on_stop, "false",
+         "leave containers of an engine running when the daemon stops, for the next one to adopt"),
     CHOICE(min_isolation, "none", "none|restricted|namespaces|user-space-kernel|virtual-machine",
            "the least isolation that any sandbox may have"),
     PATH(runtime_config, NULL, "configuration file of the runtime, where it takes one"),

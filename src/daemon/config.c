@@ -241,3 +241,11 @@ bool config_process_enabled(const struct config *c)
 {
     return c->enable_process || strcmp(c->runtime, "process") == 0;
 }
+
+bool config_has_engine(const struct config *c, const char *name)
+{
+    for (char **v = c->engines; v && *v; v++)
+        if (strcmp(*v, name) == 0)
+            return true;
+    return strcmp(c->runtime, name) == 0;
+}

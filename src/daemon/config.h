@@ -52,6 +52,10 @@ struct config {
     /* where it lives */
     char *runtime;
     char *oci_runtime;
+    char **engines;
+    char *podman_socket, *docker_socket;
+    int64_t engine_timeout_ms;
+    bool engine_keep_on_stop;
     char *min_isolation;
     char *runtime_config;
     char *policy_file;
@@ -200,6 +204,8 @@ const struct config_key *config_key_find(const char *name);
 enum config_origin config_origin(const struct config *c, const char *name);
 /* The operator named the process runtime, one way or the other. */
 bool config_process_enabled(const struct config *c);
+/* The operator named this container engine. */
+bool config_has_engine(const struct config *c, const char *name);
 
 /* What is wrong with a configuration, a line each, and what is only odd. */
 struct config_problems {

@@ -53,6 +53,8 @@ int programs_open(struct programs *p, const char *dir, struct error *err)
         return error_set(err, ERROR_INVALID, -p->runner,
                          "mas-toolrunner (looked in %s; set libexec_dir)",
                          dir ? dir : "the daemon's directory and " MAS_LIBEXECDIR);
+    p->engine = find(dir, "mas-engine"); /* asked for only by those who name an engine */
+    p->engine = p->engine < 0 ? -1 : p->engine;
     p->toolnet = find(dir, "mas-tool-net");
     if (p->toolnet < 0) {
         log_warn("mas-tool-net is not there; URL tools will fail: %s", strerror(-p->toolnet));
@@ -70,4 +72,5 @@ void programs_close(struct programs *p)
     fd_close(&p->runner);
     fd_close(&p->toolnet);
     fd_close(&p->default_image);
+    fd_close(&p->engine);
 }

@@ -38,13 +38,15 @@ static const char *const mechanism_names[] = {
     [MECHANISM_UID_RANGE] = "uid range",
     [MECHANISM_UID_SHARED] = "shared uid",
     [MECHANISM_SENTRY] = "user-space kernel",
+    [MECHANISM_UID_ENGINE] = "engine's uid range",
+    [MECHANISM_UID_HOST] = "host uids",
 };
 static_assert(sizeof(mechanism_names) / sizeof(mechanism_names[0]) == _MECHANISM_MAX,
               "a name for every mechanism");
 
 static const char *const oci_backend_names[] = {
-    [OCI_NONE] = NULL,     [OCI_CRUN] = "crun", [OCI_RUNC] = "runc",
-    [OCI_RUNSC] = "runsc", [OCI_KATA] = "kata",
+    [OCI_NONE] = NULL,   [OCI_CRUN] = "crun",     [OCI_RUNC] = "runc",     [OCI_RUNSC] = "runsc",
+    [OCI_KATA] = "kata", [OCI_PODMAN] = "podman", [OCI_DOCKER] = "docker",
 };
 static_assert(sizeof(oci_backend_names) / sizeof(oci_backend_names[0]) == _OCI_BACKEND_MAX,
               "a name for every backend");
@@ -201,8 +203,10 @@ int plan_check(const struct plan *p, char *why, unsigned size)
         return refuse(why, size, "unknown operation %u", p->op);
     if (p->tag == 0)
         return refuse(why, size, "tag 0 is for events");
-    if (p->backend >= _OCI_BACKEND_MAX || p->reserved)
+    if (p->backend >= _OCI_BACKEND_MAX || p->inner >= OCI_PODMAN)
         return refuse(why, size, "unknown OCI runtime");
+    if (p->inner && !oci_backend_is_engine(p->backend))
+        return refuse(why, size, "a runtime within is for container engines");
     if (!is_terminated(p->id, sizeof(p->id)))
         return refuse(why, size, "unterminated id");
     if ((op_needs_id(p->op) || p->id[0]) && !id_ok(p->id))

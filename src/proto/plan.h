@@ -61,6 +61,8 @@ enum mechanism {
     MECHANISM_UID_RANGE,  /* runner and tool on uids of their own, no host uid mapped */
     MECHANISM_UID_SHARED, /* runner and tool share the caller's uid: uid_separation false */
     MECHANISM_SENTRY,     /* a kernel of the sandbox's own, in user space */
+    MECHANISM_UID_ENGINE, /* as UID_RANGE, in a range that all containers of an engine share */
+    MECHANISM_UID_HOST,   /* no user namespace: the tool on a uid of the range, the runner on 0 */
     _MECHANISM_MAX,
 };
 
@@ -71,15 +73,23 @@ enum plan_flags {
     PLAN_LANDLOCK = 8,     /* no namespaces: behind Landlock; of PLAN_PROBE too */
 };
 
-/* Who builds the sandbox: the warden itself, or an OCI runtime that it starts. */
+/* Who builds the sandbox: the warden itself, an OCI runtime that it starts, or a container engine
+ * that a broker of the warden's asks. */
 enum oci_backend {
     OCI_NONE,
     OCI_CRUN,
     OCI_RUNC,
     OCI_RUNSC, /* gVisor */
     OCI_KATA,
+    OCI_PODMAN,
+    OCI_DOCKER,
     _OCI_BACKEND_MAX,
 };
+
+static inline bool oci_backend_is_engine(uint32_t b)
+{
+    return b == OCI_PODMAN || b == OCI_DOCKER;
+}
 
 struct plan_mount {
     int32_t allow_index;           /* into the warden's list of allowed host directories */
@@ -118,7 +128,7 @@ struct plan {
     uint32_t flags;
     uint32_t n_mounts;
     uint32_t backend; /* enum oci_backend */
-    uint32_t reserved;
+    uint32_t inner;   /* enum oci_backend: the runtime that an engine is to use; 0: its own choice */
     struct plan_limits limits;
     uint8_t weaker[16];
     char hostname[64];
@@ -128,7 +138,12 @@ struct plan {
     struct plan_sign sign;
 };
 
-enum plan_event { EVENT_NONE, EVENT_EXITED = 1, EVENT_ALIVE };
+enum plan_event {
+    EVENT_NONE,
+    EVENT_EXITED = 1,
+    EVENT_ALIVE,
+    EVENT_PROBED, /* a container engine came, went or changed: as the reply to PLAN_PROBE */
+};
 
 enum host_features {
     FEATURE_USERNS = 1,
@@ -148,6 +163,8 @@ struct plan_reply {
     int32_t wall;       /* the wall that could not be built, or -1 */
     char message[256];  /* with error: which step failed */
     int32_t pid;        /* PID 1 of the sandbox as the warden sees it */
+    uint32_t backend;   /* of PLAN_PROBE and EVENT_PROBED */
+    uint32_t reserved;
     int32_t wait_status;
     uint64_t memory_bytes, memory_peak_bytes, cpu_us, processes, oom_kills, disk_used_bytes;
     uint32_t features;
@@ -162,7 +179,7 @@ struct plan_reply {
 const char *wall_name(enum wall w);
 /* "cgroup v1", ... ; NULL for MECHANISM_NONE. */
 const char *mechanism_name(enum mechanism m);
-/* "crun", "runc", "runsc", "kata"; NULL for OCI_NONE. */
+/* "crun", "runc", "runsc", "kata", "podman", "docker"; NULL for OCI_NONE. */
 const char *oci_backend_name(enum oci_backend b);
 /* 0, or -EINVAL with a text in why (size bytes): strings terminated, ids well-formed, counts in
  * range. */

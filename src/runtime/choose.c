@@ -17,14 +17,15 @@ static int choose_named(struct runtime_host *host, const struct runtime_wish *wi
 {
     const char *name = wish->runtime ? wish->runtime : s->runtime;
     bool is_oci = strcmp(name, "oci") == 0;
-    const char *program = wish->oci_runtime ? wish->oci_runtime : host->oci_runtime;
-    if (wish->oci_runtime && !is_oci)
-        return error_field(err, "oci_runtime", "'oci_runtime' is for runtime \"oci\" only");
-    const struct runtime_ops *ops =
-        is_oci && program ? runtime_find_oci(program) : runtime_find(name);
-    if (is_oci && !ops)
+    bool is_engine = strcmp(name, "podman") == 0 || strcmp(name, "docker") == 0;
+    const char *program = wish->oci_runtime || !is_oci ? wish->oci_runtime : host->oci_runtime;
+    if (wish->oci_runtime && !is_oci && !is_engine)
         return error_field(err, "oci_runtime",
-                           "there is no OCI runtime '%.40s' (crun, runc, runsc, kata)", program);
+                           "'oci_runtime' is for runtimes \"oci\", \"podman\" and \"docker\" only");
+    const struct runtime_ops *ops = program ? runtime_find_oci(name, program) : runtime_find(name);
+    if (program && !ops)
+        return error_field(err, "oci_runtime", "there is no OCI runtime '%.40s' (%s)", program,
+                           is_oci ? "crun, runc, runsc, kata" : "runsc, kata");
     if (ops)
         set_runtime(s, ops);
     else if (wish->runtime) {

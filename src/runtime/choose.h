@@ -7,7 +7,7 @@
 /* What a request says; NULL for what it does not. */
 struct runtime_wish {
     const char *runtime;
-    const char *oci_runtime;   /* with runtime "oci", its own or the operator's */
+    const char *oci_runtime;   /* with "oci", its own or the operator's; with an engine */
     const char *min_isolation; /* see isolation_parse() */
 };
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "runtime/engine/engine.h"
 #include "runtime/landlock/landlock.h"
 #include "runtime/local/local.h"
 #include "runtime/oci/oci.h"
@@ -10,8 +11,13 @@
 #include "runtime/runtime.h"
 
 const struct runtime_ops *const runtimes[] = {
-    &runtime_local, &runtime_landlock, &runtime_process, &runtime_crun,
-    &runtime_runc,  &runtime_gvisor,   &runtime_kata,    NULL,
+    &runtime_local,         &runtime_landlock,
+    &runtime_process,       &runtime_crun,
+    &runtime_runc,          &runtime_gvisor,
+    &runtime_kata,          &runtime_podman,
+    &runtime_podman_gvisor, &runtime_podman_kata,
+    &runtime_docker,        &runtime_docker_gvisor,
+    &runtime_docker_kata,   NULL,
 };
 
 /* Other names; "oci" alone is the smallest of them. */
@@ -34,19 +40,23 @@ const struct runtime_ops *runtime_find(const char *name)
     return NULL;
 }
 
-const struct runtime_ops *runtime_find_oci(const char *oci_runtime)
+const struct runtime_ops *runtime_find_oci(const char *runtime, const char *oci_runtime)
 {
     static const struct {
-        const char *name;
+        const char *runtime, *name;
         const struct runtime_ops *ops;
     } names[] = {
-        {"crun", &runtime_crun},
-        {"runc", &runtime_runc},
-        {"runsc", &runtime_gvisor},
-        {"kata", &runtime_kata},
+        {"oci", "crun", &runtime_crun},
+        {"oci", "runc", &runtime_runc},
+        {"oci", "runsc", &runtime_gvisor},
+        {"oci", "kata", &runtime_kata},
+        {"podman", "runsc", &runtime_podman_gvisor},
+        {"podman", "kata", &runtime_podman_kata},
+        {"docker", "runsc", &runtime_docker_gvisor},
+        {"docker", "kata", &runtime_docker_kata},
     };
     for (size_t i = 0; i < ELEMENTS(names); i++)
-        if (strcmp(names[i].name, oci_runtime) == 0)
+        if (strcmp(names[i].runtime, runtime) == 0 && strcmp(names[i].name, oci_runtime) == 0)
             return names[i].ops;
     return NULL;
 }

@@ -101,8 +101,8 @@ struct runtime_host {
 extern const struct runtime_ops *const runtimes[];
 /* By name, or by one that means the same ("oci", "runsc"). */
 const struct runtime_ops *runtime_find(const char *name);
-/* The runtime that `"runtime": "oci"` means with this `oci_runtime`; NULL for none. */
-const struct runtime_ops *runtime_find_oci(const char *oci_runtime);
+/* The runtime that "oci", or an engine, means with this `oci_runtime`; NULL for none. */
+const struct runtime_ops *runtime_find_oci(const char *runtime, const char *oci_runtime);
 /* As isolation levels are spelled: "none", "restricted", "namespaces", "user-space-kernel",
  * "virtual-machine". */
 const char *isolation_name(enum isolation level);

@@ -67,6 +67,8 @@ static void fail_all(struct warden_client *c)
 
 static void dispatch_event(struct warden_client *c, const struct plan_reply *reply)
 {
+    if (reply->event == EVENT_PROBED && reply->backend < _OCI_BACKEND_MAX)
+        c->probed_oci[reply->backend] = *reply;
     if (reply->event != EVENT_EXITED)
         return;
     struct watch *w = map_remove(c->watches, reply->id);
@@ -241,6 +243,8 @@ static int ask_plan(struct warden_client *c, struct plan plan, struct plan_reply
         ret->id[sizeof(ret->id) - 1] = 0;
         if (ret->event == EVENT_ALIVE && alive)
             free(map_put(alive, ret->id, xstrdup(ret->id)));
+        if (ret->event == EVENT_PROBED)
+            dispatch_event(c, ret);
     }
 }
 

@@ -97,7 +97,8 @@ void warden_effective_fill(struct effective *e, const char *runtime, const struc
                            const struct spec *s)
 {
     *e = (struct effective){.runtime = runtime, .landlock_abi = reply->landlock_abi};
-    e->uid_separation = reply->mechanism[WALL_USERS] == MECHANISM_UID_RANGE;
+    e->uid_separation = reply->mechanism[WALL_USERS] != MECHANISM_NONE &&
+                        reply->mechanism[WALL_USERS] != MECHANISM_UID_SHARED;
     for (int w = 0; w < _WALL_MAX; w++)
         e->by[w] = mechanism_name(reply->mechanism[w]);
     if (!s)
@@ -125,7 +126,8 @@ static enum error_code start_error_code(const struct plan_reply *reply)
     case E2BIG:
     case ERANGE:
         return ERROR_INVALID;
-    case EEXIST: /* not one of ours: it is being removed since a restart, and soon gone */
+    case EEXIST:    /* not one of ours: it is being removed since a restart, and soon gone */
+    case EHOSTDOWN: /* a container engine that does not answer */
         return ERROR_UNAVAILABLE;
     case EAGAIN:
     case EMFILE:
@@ -240,6 +242,7 @@ struct runtime_instance *warden_instance_start(struct runtime_host *host, const 
         return NULL;
     plan.flags |= kind->flags;
     plan.backend = kind->backend;
+    plan.inner = kind->inner;
     struct runtime_instance *in = instance_new(host, id, spec, kind, events, data);
     warden_client_send(host->warden, &plan, on_created, in);
     return in;

@@ -11,6 +11,7 @@ struct warden_kind {
     const char *const *(*shares)(const struct effective *e);
     uint32_t flags; /* enum plan_flags, added to every plan */
     enum oci_backend backend;
+    enum oci_backend inner; /* the runtime that an engine is to use; OCI_NONE: its own choice */
 };
 
 /* As struct runtime_ops has them. */

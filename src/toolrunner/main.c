@@ -1,5 +1,6 @@
 /* mas-toolrunner: options, then the runner. */
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <limits.h>
 #include <stdio.h>
@@ -21,6 +22,7 @@ static const char usage[] =
     "         --command-rules N      every command enters the Landlock rules in this descriptor\n"
     "         --connect PATH         connect to a unix socket, and again when that ends\n"
     "         --filter-fd N          apply the system call filter in this file first\n"
+    "         --filter-file PATH     the same of a file with a name\n"
     "         --gateway-socket PATH  offer the way to the gateway here\n"
     "         --help, --version\n";
 
@@ -37,6 +39,7 @@ enum option_id {
     OPT_UNIX,
     OPT_CONNECT,
     OPT_FILTER,
+    OPT_FILTER_FILE,
     OPT_ACTING,
     OPT_RULES,
     OPT_HELP,
@@ -56,6 +59,7 @@ static const struct option options[] = {
     {"unix", required_argument, NULL, OPT_UNIX},
     {"connect", required_argument, NULL, OPT_CONNECT},
     {"filter-fd", required_argument, NULL, OPT_FILTER},
+    {"filter-file", required_argument, NULL, OPT_FILTER_FILE},
     {"acting-uid", required_argument, NULL, OPT_ACTING},
     {"command-rules", required_argument, NULL, OPT_RULES},
     {"help", no_argument, NULL, OPT_HELP},
@@ -124,6 +128,11 @@ static void apply(struct runner_config *c, int id, const char *value)
         break;
     case OPT_RULES:
         c->rules_fd = (int)number(value, INT_MAX);
+        break;
+    case OPT_FILTER_FILE:
+        c->filter_fd = open(value, O_RDONLY | O_CLOEXEC);
+        if (c->filter_fd < 0)
+            die_usage("the filter cannot be opened");
         break;
     case OPT_CONNECT: /* in place of the descriptors that --pid1 means */
         c->connect_path = value;

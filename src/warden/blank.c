@@ -20,6 +20,7 @@
 #include "base/alloc.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "warden/cell.h"
 #include "warden/plain.h"
 #include "warden/state.h"
 
@@ -62,13 +63,15 @@ static int clone_child(struct cell *s, const struct ends *ends)
     if (r < 0)
         return r;
     static const uint64_t walls[] = {
-        [CELL_LOCAL] = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS,
-        [CELL_PLAIN] = 0,
-        [CELL_OCI] = CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS,
+        [CELL_LOCAL] =
+            CLONE_NEWPID | CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS,
+        [CELL_PLAIN] = CLONE_NEWPID,
+        [CELL_OCI] = CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS,
+        [CELL_ENGINE] = 0,
         [CELL_FENCED] = 0, /* see fork_fenced() */
     };
     struct clone_args args = {
-        .flags = CLONE_NEWPID | CLONE_PIDFD | walls[s->kind],
+        .flags = CLONE_PIDFD | walls[s->kind],
         .pidfd = (uint64_t)(uintptr_t)&s->pidfd,
         .exit_signal = SIGCHLD,
     };
@@ -81,6 +84,8 @@ static int clone_child(struct cell *s, const struct ends *ends)
         return -errno;
     if (pid == 0 && s->kind == CELL_PLAIN)
         plain_main(s->warden, ends->stream, ends->channel, ends->failure);
+    if (pid == 0 && s->kind == CELL_ENGINE)
+        engine_exec(s->warden, ends->channel, ends->failure);
     if (pid == 0 && s->kind == CELL_OCI)
         oci_main(s, ends->stream, ends->channel, ends->failure);
     if (pid == 0)
@@ -148,7 +153,9 @@ static int build(struct cell *s, watch_child_fn on_exit, const char **ret_step)
     *ret_step = "map ids";
     if (s->kind == CELL_LOCAL) /* an OCI runtime maps them by its config */
         r = id_block_map(&w->ids, s->id_block, w->proc_fd, s->pid);
-    return r < 0 ? r : (int)fd_send_msg(s->channel_fd, "g", 1, NULL, 0);
+    if (r < 0 || s->kind == CELL_ENGINE)
+        return r;
+    return (int)fd_send_msg(s->channel_fd, "g", 1, NULL, 0);
 }
 
 /* For a blank that was never watched: nobody else reaps it. */
@@ -175,18 +182,11 @@ static void undo(struct cell *s)
 struct cell *blank_new(struct warden *w, enum cell_kind kind, watch_child_fn on_exit,
                        struct plan_reply *reply)
 {
-    struct cell *s = new0(struct cell);
+    struct cell *s = cell_new(w, kind);
     const char *step;
-    s->warden = w;
-    s->kind = kind;
     s->state = CELL_BLANK;
-    s->serial = w->next_serial++;
-    s->pidfd = s->channel_fd = s->stream_fd = s->failure_fd = s->id_lock_fd = -1;
-    s->failure.wall = -1;
-    list_init(&s->link);
-    if (kind != CELL_PLAIN)
+    if (kind != CELL_PLAIN && kind != CELL_ENGINE) /* an engine has groups of its own */
         cgroup_init(&s->cgroup, &w->cgroups, s->serial, kind == CELL_OCI);
-    child_trees_init(&s->trees);
     int r = build(s, on_exit, &step);
     if (r >= 0)
         return s;

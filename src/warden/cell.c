@@ -35,12 +35,11 @@
 
 #define END_TURN_MS          50
 #define END_MAX_MS           10000 /* for killed processes to be reaped at the warden's end */
+#define END_REMOVALS_MS      3000  /* for engines to forget containers whose processes are gone */
 #define REFILL_QUIET_MS      20    /* since the last create, so that a burst is not slowed by it */
 #define REFILL_DELAY_MS      3     /* when few are left, the burst must pay for its own */
 #define REFILL_AFTER_FAIL_MS 1000
 #define SETTLE_MAX_MS        2000
-
-static void on_child_exit(pid_t pid, int wait_status, void *data);
 
 struct cell *cell_find(const struct warden *w, const char *id)
 {
@@ -73,7 +72,7 @@ static void on_ready(int fd, uint32_t events, void *data);
 
 static struct cell *new_blank(struct warden *w, enum cell_kind kind, struct plan_reply *reply)
 {
-    struct cell *s = blank_new(w, kind, on_child_exit, reply);
+    struct cell *s = blank_new(w, kind, cell_on_child_exit, reply);
     if (s)
         s->channel_watch = watcher_add_fd(w->watcher, s->channel_fd, EPOLLIN, on_ready, s);
     return s;
@@ -222,7 +221,8 @@ static void reply_to_create(struct cell *s, int error)
 
 static bool dials(const struct cell *s)
 {
-    return s->kind == CELL_OCI && oci_flavour((enum oci_backend)s->plan.backend)->dials;
+    return s->kind == CELL_ENGINE ||
+           (s->kind == CELL_OCI && oci_flavour((enum oci_backend)s->plan.backend)->dials);
 }
 
 static void answer_connect(struct cell *s)
@@ -233,13 +233,24 @@ static void answer_connect(struct cell *s)
     control_send(s->warden, &reply, fd_steal(&s->stream_fd));
 }
 
-/* A runner has dialled: the newest connection is kept until somebody asks for it. */
+/* The newest connection is kept until somebody asks for it. */
+void cell_take_stream(struct cell *s, int fd)
+{
+    fd_close(&s->stream_fd);
+    s->stream_fd = fd;
+    if (s->connect_tag)
+        answer_connect(s);
+}
+
+/* A runner has dialled. */
 static void on_link(int fd, uint32_t events, void *data)
 {
     struct cell *s = data;
     int fds[FD_PASS_MAX];
     char byte = OCI_LINK_FIRST;
     (void)events;
+    if (s->kind == CELL_ENGINE)
+        return engine_on_messages(s);
     ssize_t n = fd_recv_msg(fd, &byte, 1, fds);
     if (n == -EAGAIN)
         return;
@@ -250,12 +261,15 @@ static void on_link(int fd, uint32_t events, void *data)
         s->channel_watch = NULL;
         return;
     }
-    fd_close(&s->stream_fd);
-    s->stream_fd = fds[0];
     if (byte > OCI_LINK_FIRST)
         s->warden->oci_platform = (unsigned)(byte - OCI_LINK_FIRST);
-    if (s->connect_tag)
-        answer_connect(s);
+    cell_take_stream(s, fds[0]);
+}
+
+void cell_watch_channel(struct cell *s)
+{
+    watch_remove(s->channel_watch);
+    s->channel_watch = watcher_add_fd(s->warden->watcher, s->channel_fd, EPOLLIN, on_link, s);
 }
 
 static void enter_running(struct cell *s)
@@ -265,7 +279,7 @@ static void enter_running(struct cell *s)
     s->state = CELL_RUNNING;
     if (dials(s)) { /* the first connection is there already */
         on_link(s->channel_fd, 0, s);
-        s->channel_watch = watcher_add_fd(s->warden->watcher, s->channel_fd, EPOLLIN, on_link, s);
+        cell_watch_channel(s);
     }
     reply_to_create(s, 0);
     cell_plan_refill(s->warden);
@@ -306,8 +320,9 @@ static int send_order(struct cell *s)
         more[n_more++] = t->disk;
     if (t->image >= 0)
         more[n_more++] = t->image;
-    ssize_t n =
-        fd_send_msg(s->channel_fd, &s->order, sizeof(s->order), t->mounts, s->order.n_mounts);
+    ssize_t n = s->kind == CELL_ENGINE ? engine_send_order(s)
+                                       : fd_send_msg(s->channel_fd, &s->order, sizeof(s->order),
+                                                     t->mounts, s->order.n_mounts);
     if (n >= 0 && n_more)
         n = fd_send_msg(s->channel_fd, "t", 1, more, n_more);
     if (n < 0)
@@ -490,6 +505,8 @@ static enum cell_kind kind_of(const struct plan *p)
 {
     if (p->flags & PLAN_LANDLOCK)
         return CELL_FENCED;
+    if (oci_backend_is_engine(p->backend))
+        return CELL_ENGINE;
     return p->backend ? CELL_OCI : CELL_LOCAL;
 }
 
@@ -518,7 +535,7 @@ int cell_create(struct warden *w, const struct plan *p, const struct plan_limits
 /* No order: the child starts the runner by itself. */
 int cell_create_plain(struct warden *w, const struct plan *p, struct plan_reply *reply)
 {
-    struct cell *s = blank_new(w, CELL_PLAIN, on_child_exit, reply);
+    struct cell *s = blank_new(w, CELL_PLAIN, cell_on_child_exit, reply);
     if (!s)
         return reply->error ? -reply->error : -EIO;
     snprintf(s->id, sizeof(s->id), "%s", p->id);
@@ -549,6 +566,7 @@ void cell_abandon_creates(struct warden *w)
     size_t cursor = 0;
     for (struct cell *s; (s = map_next(w->by_id, &cursor));) {
         s->connect_tag = 0;
+        memset(s->engine_asked, 0, sizeof(s->engine_asked));
         if (s->state == CELL_RUNNING)
             continue;
         s->plan.tag = 0;
@@ -577,15 +595,20 @@ int cell_connect(struct cell *s, uint64_t tag)
     return (int)n;
 }
 
-int cell_freeze(struct cell *s, bool on)
+int cell_freeze(struct cell *s, bool on, uint64_t tag)
 {
-    return s->state == CELL_RUNNING ? cgroup_freeze(&s->cgroup, on) : -EBUSY;
+    if (s->state != CELL_RUNNING)
+        return -EBUSY;
+    if (s->kind != CELL_ENGINE)
+        return cgroup_freeze(&s->cgroup, on);
+    int r = engine_ask(s, on ? ENGINE_ASK_FREEZE : ENGINE_ASK_THAW, tag);
+    return r < 0 ? r : -EINPROGRESS;
 }
 
 void cell_describe(const struct cell *s, struct plan_reply *ret)
 {
     memcpy(ret->id, s->id, sizeof(ret->id));
-    ret->pid = s->pid;
+    ret->pid = s->kind == CELL_ENGINE ? s->engine_mark.pid : s->pid;
     memcpy(ret->mechanism, s->mechanism, sizeof(ret->mechanism));
     ret->landlock_abi = s->kind == CELL_LOCAL || s->kind == CELL_FENCED
                             ? (uint32_t)s->warden->child_template.landlock_abi
@@ -594,19 +617,24 @@ void cell_describe(const struct cell *s, struct plan_reply *ret)
         fence_box_path(s, ret->box, sizeof(ret->box));
 }
 
-void cell_read_stats(const struct cell *s, struct plan_reply *ret)
+int cell_read_stats(struct cell *s, struct plan_reply *ret)
 {
     char path[64];
     struct statfs fs;
+    if (s->kind == CELL_ENGINE && s->state == CELL_RUNNING) {
+        int r = engine_ask(s, ENGINE_ASK_STATS, ret->tag);
+        return r < 0 ? r : -EINPROGRESS;
+    }
     cgroup_read_stats(&s->cgroup, ret);
     if (s->state != CELL_RUNNING || s->kind == CELL_FENCED)
-        return;
+        return 0;
     /* /workspace may be a mount of the caller's, /var/tmp is always a part of the disk. */
     const char *disk = s->kind == CELL_OCI ? OCI_DISK : "/var/tmp";
     snprintf(path, sizeof(path), "%d/root%s", (int)s->pid, disk);
     _cleanup_close_ int fd = openat(s->warden->proc_fd, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (fd >= 0 && fstatfs(fd, &fs) == 0)
         ret->disk_used_bytes = (uint64_t)(fs.f_blocks - fs.f_bfree) * (uint64_t)fs.f_bsize;
+    return 0;
 }
 
 static void send_exited(struct cell *s)
@@ -632,9 +660,22 @@ void cell_flush_exited(struct warden *w)
     }
 }
 
+/* Nobody will dial any more. */
+static void refuse_connect(struct cell *s)
+{
+    struct plan_reply reply = {.tag = s->connect_tag, .wall = -1, .error = ECHILD};
+    if (!s->connect_tag)
+        return;
+    s->connect_tag = 0;
+    memcpy(reply.id, s->id, sizeof(reply.id));
+    snprintf(reply.message, sizeof(reply.message), "the sandbox is gone");
+    control_send(s->warden, &reply, -1);
+}
+
 static void end_running(struct cell *s)
 {
     struct warden *w = s->warden;
+    refuse_connect(s);
     map_remove(w->by_id, s->id);
     s->state = CELL_EXITED;
     /* Kept until a control plane has heard of it, as many as could ever live at once. */
@@ -662,14 +703,50 @@ static void end_blank(struct cell *s)
     free(s);
 }
 
-static void on_child_exit(pid_t pid, int wait_status, void *data)
+struct cell *cell_new(struct warden *w, int kind)
+{
+    struct cell *s = new0(struct cell);
+    s->warden = w;
+    s->kind = (enum cell_kind)kind;
+    s->serial = w->next_serial++;
+    s->pidfd = s->channel_fd = s->stream_fd = s->failure_fd = s->id_lock_fd = -1;
+    s->id_block = -1;
+    s->failure.wall = -1;
+    list_init(&s->link);
+    child_trees_init(&s->trees);
+    return s;
+}
+
+void cell_take_over(struct cell *s)
+{
+    snprintf(s->id, sizeof(s->id), "%s", s->plan.id);
+    s->state = CELL_RUNNING;
+    map_put(s->warden->by_id, s->id, s);
+}
+
+void cell_end(struct cell *s)
+{
+    release(s);
+    end_running(s);
+}
+
+void cell_on_child_exit(pid_t pid, int wait_status, void *data)
 {
     struct cell *s = data;
     (void)pid;
     s->child_watch = NULL;
-    s->wait_status = wait_status;
     if (!s->failure.error)
         read_failure(s);
+    if (s->kind == CELL_ENGINE) {
+        s->pidfd = -1;
+        if (s->channel_watch)
+            engine_on_messages(s);
+        watch_remove(s->channel_watch);
+        s->channel_watch = NULL;
+        if (engine_on_broker_exit(s))
+            return;
+    }
+    s->wait_status = wait_status;
     struct plan_reply stats = {0};
     if (s->state == CELL_RUNNING)
         cgroup_read_stats(&s->cgroup, &stats);
@@ -695,6 +772,7 @@ void cell_end_all(struct warden *w)
 {
     size_t cursor = 0;
     w->options.blanks = w->options.oci_blanks = 0;
+    w->ending = true;
     control_detach(w);
     for (struct cell *s; (s = map_next(w->by_id, &cursor));)
         cell_kill(s);
@@ -705,6 +783,9 @@ void cell_end_all(struct warden *w)
     while ((map_count(w->by_id) || !list_empty(&w->blanks[CELL_LOCAL]) ||
             !list_empty(&w->blanks[CELL_OCI]) || !list_empty(&w->armed)) &&
            clock_mono_ms() < end)
+        watcher_once(w->watcher, END_TURN_MS);
+    end = clock_mono_ms() + END_REMOVALS_MS; /* what is left is the next warden's */
+    while (w->engines.removals && map_count(w->engines.removals) && clock_mono_ms() < end)
         watcher_once(w->watcher, END_TURN_MS);
     list_for_each_safe(s, &w->exited, struct cell, link)
     {

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "proto/plan.h"
 
@@ -27,8 +28,9 @@ void cell_abandon_creates(struct warden *w);
 /* A fresh connection to its runner: the control plane's end, or -errno. -EINPROGRESS: the reply
  * with this tag follows from here. */
 int cell_connect(struct cell *s, uint64_t tag);
-int cell_freeze(struct cell *s, bool on);
-void cell_read_stats(const struct cell *s, struct plan_reply *ret);
+/* Both: -EINPROGRESS when the reply with this tag follows from here. */
+int cell_freeze(struct cell *s, bool on, uint64_t tag);
+int cell_read_stats(struct cell *s, struct plan_reply *ret);
 /* Fills id, pid and mechanisms. */
 void cell_describe(const struct cell *s, struct plan_reply *ret);
 /* Sends the EXITED events that no control plane has had yet. */
@@ -38,5 +40,13 @@ void cell_fill_blanks(struct warden *w);
 void cell_plan_refill(struct warden *w);
 /* Waits until the first blank has shown whether there can be any. */
 void cell_settle_blanks(struct warden *w);
+/* For engine-*.c: a bare cell; one that runs already; its end, once nothing of it runs; a runner's
+ * connection; the broker's channel; its exit. */
+struct cell *cell_new(struct warden *w, int kind);
+void cell_take_over(struct cell *s);
+void cell_end(struct cell *s);
+void cell_take_stream(struct cell *s, int fd);
+void cell_watch_channel(struct cell *s);
+void cell_on_child_exit(pid_t pid, int wait_status, void *data);
 /* Kills all, reaps all, removes all. */
 void cell_end_all(struct warden *w);

@@ -134,7 +134,7 @@ static void do_create(struct warden *w, const struct plan *p, struct plan_reply 
     struct plan_limits limits;
     struct child_trees trees;
     int r = 0;
-    if (cell_find(w, p->id)) {
+    if (cell_find(w, p->id) || engine_is_removing(w, p->id)) {
         snprintf(reply->message, sizeof(reply->message), "a sandbox of this id exists");
         r = -EEXIST;
     } else if (map_count(w->by_id) >= w->options.max_sandboxes) {
@@ -184,14 +184,25 @@ static void do_connect(struct warden *w, struct cell *s, struct plan_reply *repl
 static void do_stats(struct warden *w, struct cell *s, struct plan_reply *reply)
 {
     cell_describe(s, reply);
-    cell_read_stats(s, reply);
-    reply_error(w, reply, 0);
+    int r = cell_read_stats(s, reply);
+    if (r != -EINPROGRESS)
+        reply_error(w, reply, r);
+}
+
+static void do_freeze(struct warden *w, struct cell *s, bool on, struct plan_reply *reply)
+{
+    int r = cell_freeze(s, on, reply->tag);
+    if (r != -EINPROGRESS)
+        reply_error(w, reply, r);
 }
 
 static void do_probe(struct warden *w, const struct plan *p, struct plan_reply *reply)
 {
     uint64_t tag = reply->tag;
     cell_settle_blanks(w);
+    if (oci_backend_is_engine(p->backend) &&
+        engine_probe_wait(w, (enum oci_backend)p->backend, tag))
+        return;
     if (p->flags & PLAN_LANDLOCK)
         warden_probe_fence(w, reply);
     else
@@ -244,7 +255,7 @@ static void dispatch(struct warden *w, const struct plan *p, struct plan_reply *
         return do_stats(w, s, reply);
     case PLAN_FREEZE:
     case PLAN_THAW:
-        return reply_error(w, reply, cell_freeze(s, p->op == PLAN_FREEZE));
+        return do_freeze(w, s, p->op == PLAN_FREEZE, reply);
     default:
         return reply_error(w, reply, EINVAL);
     }

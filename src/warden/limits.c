@@ -152,6 +152,19 @@ static int apply_disk(struct cell *s, const struct plan *p, const struct plan_li
                   "it does not fit the memory limit, and loop devices are not available");
 }
 
+/* What holds of the rest is the broker's to find out, and to refuse. The disk is ours; where it
+ * may go depends on the memory limit. */
+static int apply_engine(struct cell *s, const struct plan *p, const struct plan_limits *limits,
+                        struct plan_reply *reply)
+{
+    static const enum wall walls[] = {WALL_MEMORY, WALL_CPU, WALL_PROCESSES, WALL_IO};
+    for (size_t i = 0; i < ELEMENTS(walls); i++)
+        s->engine_must[walls[i]] = is_limited(&p->limits, walls[i]) && !p->weaker[walls[i]];
+    s->mechanism[WALL_MEMORY] = limits->memory_bytes ? MECHANISM_CGROUP_V1 : MECHANISM_NONE;
+    s->order.limits = *limits;
+    return apply_disk(s, p, limits, reply);
+}
+
 void limits_describe_walls(const struct warden *w, enum oci_backend b, uint8_t *mechanism)
 {
     bool own_kernel = b && oci_flavour(b)->own_kernel;
@@ -203,6 +216,8 @@ int limits_apply(struct cell *s, const struct plan *p, const struct plan_limits 
                  struct plan_reply *reply)
 {
     const struct warden *w = s->warden;
+    if (s->kind == CELL_ENGINE)
+        return apply_engine(s, p, limits, reply);
     for (size_t i = 0; i < ELEMENTS(cgroup_walls); i++) {
         int r = apply_wall(s, p, limits, cgroup_walls[i], reply);
         if (r < 0)

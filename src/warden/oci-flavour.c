@@ -23,6 +23,8 @@ static const struct oci_flavour flavours[] = {
                   .options = LIST(NULL),
                   .own_kernel = true,
                   .dials = true},
+    [OCI_PODMAN] = {.programs = LIST(NULL), .options = LIST(NULL)}, /* the broker's: engine.h */
+    [OCI_DOCKER] = {.programs = LIST(NULL), .options = LIST(NULL)},
 };
 _Static_assert(ELEMENTS(flavours) == _OCI_BACKEND_MAX, "a flavour for every backend");
 

@@ -54,6 +54,9 @@ static const struct {
     {"etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\nservices: files\n"
                           "protocols: files\n"},
     {"etc/shells", "/bin/sh\n/bin/bash\n"},
+    /* Places that container engines insist on covering. */
+    {"etc/hostname", "sandbox\n"},
+    {"etc/resolv.conf", ""},
 };
 
 static const struct {

@@ -11,6 +11,7 @@
 #include "warden/cgroup.h"
 #include "warden/child.h"
 #include "warden/disk.h"
+#include "warden/engine.h"
 #include "warden/fence.h"
 #include "warden/janitor.h"
 #include "warden/oci.h"
@@ -38,6 +39,7 @@ enum cell_kind {
     CELL_PLAIN,  /* no walls: the process runtime's */
     CELL_OCI,    /* an OCI runtime's, with a launcher (oci.h) */
     CELL_FENCED, /* no namespaces, behind Landlock, with a keeper (fence.h) */
+    CELL_ENGINE, /* a container engine's, with a broker (engine.h) */
     _CELL_KIND_MAX,
 };
 
@@ -69,6 +71,11 @@ struct cell {
     int64_t id_block;
     int id_lock_fd; /* of a fenced one: its ids are no other daemon's */
     uint8_t mechanism[16];
+    uint8_t engine_must[16]; /* walls without which there is no sandbox */
+    struct engine_mark engine_mark;
+    uint64_t engine_asked[8]; /* tags of plans that the broker owes an answer to */
+    bool engine_recorded;     /* its engine may know of it */
+    bool engine_ended;        /* its container is known to be gone */
     bool killed;
     int wait_status;
     uint64_t oom_kills;
@@ -97,6 +104,8 @@ struct warden {
     struct oci_programs oci;
     unsigned oci_platform; /* of a runtime that has a choice: 1 and its index, once known */
     dev_t kvm_device;      /* 0: the host has none */
+    struct engines engines;
+    int engine_fd; /* the program mas-engine, or -1 */
     struct janitor janitor;
     struct watch *janitor_watch;
     struct signer signer;
@@ -111,6 +120,7 @@ struct warden {
     struct plan usual; /* the operator's defaults */
     struct plan_limits usual_limits;
     bool oci_used; /* since then, launchers are kept ready */
+    bool ending;
     uint64_t next_serial;
     struct watch *refill_timer;
 };

@@ -192,6 +192,16 @@ int64_t id_block_take(struct id_range *r)
     return -EAGAIN;
 }
 
+bool id_block_reserve(struct id_range *r, int64_t first)
+{
+    int64_t at = (first - r->first) / r->block;
+    if (r->shared || first < r->first || (first - r->first) % r->block || at >= r->n_blocks ||
+        r->used[at])
+        return false;
+    r->used[at] = 1;
+    return true;
+}
+
 void id_block_release(struct id_range *r, int64_t first)
 {
     if (!r->shared && first >= r->first)

@@ -35,6 +35,8 @@ void id_range_done(struct id_range *r);
 
 /* The block's first id. -EAGAIN when all are in use; 0 in shared mode. */
 int64_t id_block_take(struct id_range *r);
+/* Takes that one. False where it is not of this range, or in use. */
+bool id_block_reserve(struct id_range *r, int64_t first);
 void id_block_release(struct id_range *r, int64_t first);
 /* Writes the maps of a process that was cloned into its own user namespace. proc_fd: /proc. */
 int id_block_map(const struct id_range *r, int64_t first, int proc_fd, pid_t pid);

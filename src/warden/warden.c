@@ -56,6 +56,8 @@ void warden_options_init(struct warden_options *o)
         .create_timeout_ms = 10000,
         .runner_fd = -1,
         .toolnet_fd = -1,
+        .engine_fd = -1,
+        .engine_timeout_ms = 30000,
     };
 }
 
@@ -120,7 +122,8 @@ static int open_host_parts(struct warden *w, struct error *err)
         w->kvm_device = kvm.st_rdev;
     disk_maker_open(&w->disks, w->state_fd, o->disk_templates, w->cgroups.instance);
     fence_host_open(&w->fence, o->fence_dir, o->runner_fd);
-    return 0;
+    w->engine_fd = o->engine_fd < 0 ? -1 : fcntl(o->engine_fd, F_DUPFD_CLOEXEC, 0);
+    return engines_open(w, err);
 }
 
 static int open_store(struct warden *w, struct error *err)
@@ -233,7 +236,7 @@ static struct warden *warden_alloc(const struct warden_options *o)
     struct warden *w = new0(struct warden);
     w->options = *o;
     w->control_fd = w->host_ns_fd = w->own_ns_fd = w->proc_fd = w->state_fd = -1;
-    w->store_fd = w->policy_dir_fd = -1;
+    w->store_fd = w->policy_dir_fd = w->engine_fd = w->engines.dir_fd = -1;
     w->disks = (struct disk_maker){.loop_control_fd = -1, .dev_fd = -1};
     w->janitor.sock = -1;
     w->signer = (struct signer)SIGNER_INIT;
@@ -306,6 +309,7 @@ static int prepare(struct warden *w, struct error *err)
     fill_child_template(w);
     armed_init(w);
     fence_host_finish(&w->fence, w->ids.shared);
+    engines_start(w); /* before ids are given out that are in use already */
     cell_fill_blanks(w);
     return 0;
 }
@@ -321,7 +325,8 @@ struct warden *warden_new(const struct warden_options *o, struct error *err)
     w->options.state_dir = w->options.cgroup_prefix = w->options.audit_checkpoint_file = NULL;
     w->options.mounts_allow = NULL;
     w->options.policy_file = w->options.fence_dir = NULL;
-    w->options.runner_fd = w->options.toolnet_fd = -1;
+    w->options.runner_fd = w->options.toolnet_fd = w->options.engine_fd = -1;
+    w->options.podman_socket = w->options.docker_socket = NULL;
     return w;
 }
 
@@ -331,6 +336,8 @@ void warden_free(struct warden *w)
         return;
     if (w->watcher)
         cell_end_all(w);
+    engines_close(w);
+    fd_close(&w->engine_fd);
     watch_remove(w->janitor_watch);
     janitor_stop(&w->janitor);
     cgroup_root_close(&w->cgroups);
@@ -433,4 +440,6 @@ void warden_probe(const struct warden *w, enum oci_backend b, struct plan_reply 
                      (w->ids.shared ? 0 : FEATURE_SUBUIDS) | (w->disks.usable ? FEATURE_LOOP : 0);
     for (int i = OCI_NONE + 1; i < _OCI_BACKEND_MAX; i++)
         ret->features |= w->oci.path[i][0] ? FEATURE_OCI(i) : 0;
+    if (oci_backend_is_engine(b))
+        engine_describe(w, b, ret);
 }

@@ -43,11 +43,16 @@ struct warden_options {
     bool process_enabled;
     uid_t process_uid;
     gid_t process_gid;
+    /* Container engines' sockets; NULL: not used. */
+    const char *podman_socket, *docker_socket;
+    uint32_t engine_timeout_ms;        /* of one request to an engine */
+    bool engine_keep_on_stop;          /* containers stay for the next warden */
     bool sign_audit;                   /* hold a key and sign checkpoints */
     const char *audit_checkpoint_file; /* these go there too; NULL: no */
     bool audit_checkpoint_syslog;
     int runner_fd;  /* mas-toolrunner, opened for reading; borrowed during warden_new() */
     int toolnet_fd; /* mas-tool-net, or -1; borrowed during warden_new() */
+    int engine_fd;  /* mas-engine, or -1; borrowed during warden_new() */
 };
 
 /* Every limit at its default; the caller fills in paths and descriptors. */

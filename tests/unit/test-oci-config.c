@@ -128,7 +128,7 @@ static void test_image(enum oci_backend b)
 
 static void test_configs(void)
 {
-    for (int b = OCI_NONE + 1; b < _OCI_BACKEND_MAX; b++) {
+    for (int b = OCI_NONE + 1; b < OCI_PODMAN; b++) {
         struct child_order full = order_full((enum oci_backend)b);
         json_t *c = config_of(&full);
         test_rights(c, oci_backend_name((enum oci_backend)b));

@@ -1,0 +1,199 @@
+/* What both engines are asked, in the version that both sides know. Containers, images and events
+ * are docker's API, which podman has too; podman's own is used where docker's cannot say it. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/json.h"
+#include "engine/engine.h"
+
+#define API_MAJOR        1
+#define API_MINOR_LEAST  40
+#define API_MINOR_KNOWN  43
+#define LIBPOD_LEAST     4
+#define PATH_MAX_BYTES   768
+#define PODMAN_COMPONENT "Podman Engine"
+
+static int refuse(struct engine *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+static int refuse(struct engine *e, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(e->rest.why, sizeof(e->rest.why), fmt, ap);
+    va_end(ap);
+    return -EPROTO;
+}
+
+static const char *text_of(const json_t *o, const char *key)
+{
+    const char *text = json_string_value(json_object_get(o, key));
+    return text ? text : "";
+}
+
+/* podman names itself among its components; docker does not. */
+static const json_t *podman_component(const json_t *version)
+{
+    const json_t *component;
+    size_t i;
+    json_array_foreach(json_object_get(version, "Components"), i, component)
+    {
+        if (strcmp(text_of(component, "Name"), PODMAN_COMPONENT) == 0)
+            return component;
+    }
+    return NULL;
+}
+
+static int parse_version(const char *text, int *major, int *minor)
+{
+    return sscanf(text, "%d.%d", major, minor) == 2 && *major >= 0 && *minor >= 0 ? 0 : -EPROTO;
+}
+
+static int negotiate(struct engine *e, const json_t *version)
+{
+    int major, minor, least_major = API_MAJOR, least_minor = 0;
+    if (parse_version(text_of(version, "ApiVersion"), &major, &minor) < 0)
+        return refuse(e, "what answers at %s names no API version", e->rest.socket);
+    parse_version(text_of(version, "MinAPIVersion"), &least_major, &least_minor);
+    if (major != API_MAJOR || minor < API_MINOR_LEAST)
+        return refuse(e, "API %d.%d is too old: at least %d.%d is needed", major, minor, API_MAJOR,
+                      API_MINOR_LEAST);
+    if (least_major > API_MAJOR || least_minor > API_MINOR_KNOWN)
+        return refuse(e, "API %d.%d at least is more than is known here (%d.%d)", least_major,
+                      least_minor, API_MAJOR, API_MINOR_KNOWN);
+    if (minor > API_MINOR_KNOWN)
+        minor = API_MINOR_KNOWN;
+    snprintf(e->api, sizeof(e->api), "/v%d.%d", API_MAJOR, minor);
+    return 0;
+}
+
+static int check_kind(struct engine *e, const json_t *version)
+{
+    const json_t *podman = podman_component(version);
+    bool wanted = e->order.backend == OCI_PODMAN;
+    int major, minor;
+    if (wanted != (podman != NULL))
+        return refuse(e, "the engine at %s is %s", e->rest.socket,
+                      podman ? "podman" : "not podman");
+    if (!podman)
+        return 0;
+    const char *own = text_of(json_object_get(podman, "Details"), "APIVersion");
+    if (parse_version(own, &major, &minor) < 0 || major < LIBPOD_LEAST)
+        return refuse(e, "podman %.20s is too old: at least %d.0 is needed", own, LIBPOD_LEAST);
+    snprintf(e->libpod, sizeof(e->libpod), "/v%d.0.0/libpod", LIBPOD_LEAST);
+    return 0;
+}
+
+int api_connect(struct engine *e)
+{
+    _cleanup_json_ json_t *version = NULL;
+    int status = rest_call(&e->rest, "GET", "/version", NULL, &version);
+    if (status < 0)
+        return status;
+    if (status != 200 || !json_is_object(version))
+        return refuse(e, "what answers at %s is no engine: status %d", e->rest.socket, status);
+    snprintf(e->version, sizeof(e->version), "%s", text_of(version, "Version"));
+    for (char *p = e->version; *p; p++)
+        if (*p <= ' ' || *p > '~' || *p == '"')
+            *p = '?';
+    int r = check_kind(e, version);
+    return r < 0 ? r : negotiate(e, version);
+}
+
+static int call(struct engine *e, const char *method, const json_t *body, json_t **ret,
+                const char *fmt, va_list ap)
+{
+    char path[PATH_MAX_BYTES], *at = path;
+    size_t left = sizeof(path);
+    bool own = strncmp(fmt, "/libpod", strlen("/libpod")) == 0;
+    int n = snprintf(at, left, "%s", own ? e->libpod : e->api);
+    at += n;
+    left -= (size_t)n;
+    n = vsnprintf(at, left, own ? fmt + strlen("/libpod") : fmt, ap);
+    if (n < 0 || (size_t)n >= left)
+        return -ENAMETOOLONG;
+    return rest_call(&e->rest, method, path, body, ret);
+}
+
+int api_get(struct engine *e, json_t **ret, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    int status = call(e, "GET", NULL, ret, fmt, ap);
+    va_end(ap);
+    return status;
+}
+
+int api_post(struct engine *e, const json_t *body, json_t **ret, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    int status = call(e, "POST", body, ret, fmt, ap);
+    va_end(ap);
+    return status;
+}
+
+static int api_delete(struct engine *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+static int api_delete(struct engine *e, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    int status = call(e, "DELETE", NULL, NULL, fmt, ap);
+    va_end(ap);
+    return status;
+}
+
+static int settled(int status)
+{
+    return status < 0 ? status : status < 400 ? 0 : -EIO;
+}
+
+int api_inspect(struct engine *e, json_t **ret)
+{
+    int status = api_get(e, ret, "/containers/%s/json", e->name);
+    return status == 404 ? -ENOENT : settled(status);
+}
+
+static void log_warnings(struct engine *e, const json_t *answer)
+{
+    const json_t *warning;
+    size_t i;
+    json_array_foreach(json_object_get(answer, "Warnings"), i, warning)
+    {
+        if (json_is_string(warning))
+            fprintf(stderr, "warn engine says: %s\n", json_string_value(warning));
+    }
+    (void)e;
+}
+
+int api_create(struct engine *e, const json_t *body)
+{
+    _cleanup_json_ json_t *answer = NULL;
+    int status = e->order.backend == OCI_PODMAN
+                     ? api_post(e, body, &answer, "/libpod/containers/create")
+                     : api_post(e, body, &answer, "/containers/create?name=%s", e->name);
+    int r = settled(status);
+    if (r == 0)
+        log_warnings(e, answer);
+    return r;
+}
+
+int api_start(struct engine *e)
+{
+    return settled(api_post(e, NULL, NULL, "/containers/%s/start", e->name));
+}
+
+int api_pause(struct engine *e, bool on)
+{
+    return settled(api_post(e, NULL, NULL, "/containers/%s/%s", e->name, on ? "pause" : "unpause"));
+}
+
+int api_remove(struct engine *e, const char *name)
+{
+    int status = api_delete(e, "/containers/%s?force=1&v=1", name);
+    return status == 404 ? 0 : settled(status);
+}

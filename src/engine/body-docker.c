@@ -1,0 +1,145 @@
+/* docker's create. Its root is an image with the places that everything else is bound to: the
+ * template's directories, the disk, the runner. */
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/alloc.h"
+#include "base/json.h"
+#include "base/strbuf.h"
+#include "engine/engine.h"
+#include "warden/mount.h"
+#include "warden/oci.h"
+
+#define NANO_PER_MILLI 1000000
+#define PROFILE_MAX    (1024 * 1024)
+
+static void add_mount(json_t *list, const char *target, const char *source, bool read_only)
+{
+    json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:b, s:{s:s}}", "Type", "bind", "Target",
+                                          target, "Source", source, "ReadOnly", read_only,
+                                          "BindOptions", "Propagation", "rprivate"));
+}
+
+static bool is_view_dir(const char *name)
+{
+    /* The engine's own, or the disk's. */
+    static const char *const not_ours[] = {"proc", "sys", "dev",   "run",      "tmp",
+                                           "home", "var", "cache", "workspace"};
+    for (size_t i = 0; i < ELEMENTS(not_ours); i++)
+        if (strcmp(name, not_ours[i]) == 0)
+            return false;
+    return name[0] != '.' || strcmp(name, ".mas") == 0;
+}
+
+static void add_view(json_t *list, const struct engine *e)
+{
+    char path[2 * ENGINE_PATH_SIZE], source[2 * ENGINE_PATH_SIZE + 260], target[260];
+    snprintf(path, sizeof(path), "%s/view", e->root);
+    DIR *dir = opendir(path);
+    if (!dir)
+        return;
+    for (struct dirent *d; (d = readdir(dir));) {
+        struct stat st;
+        snprintf(source, sizeof(source), "%s/%s", path, d->d_name);
+        if (!is_view_dir(d->d_name) || lstat(source, &st) < 0 || !S_ISDIR(st.st_mode))
+            continue;
+        snprintf(target, sizeof(target), "/%s", d->d_name);
+        add_mount(list, target, source, true);
+    }
+    closedir(dir);
+    snprintf(source, sizeof(source), "%s/passwd", e->order.dir);
+    add_mount(list, "/etc/passwd", source, true);
+    snprintf(source, sizeof(source), "%s/group", e->order.dir);
+    add_mount(list, "/etc/group", source, true);
+}
+
+static json_t *mounts(const struct engine *e)
+{
+    const struct engine_order *o = &e->order;
+    json_t *list = json_array();
+    char source[2 * ENGINE_PATH_SIZE];
+    add_view(list, e);
+    for (size_t i = 0; i < n_disk_parts; i++) {
+        snprintf(source, sizeof(source), "%s/disk/%s", o->dir, disk_parts[i].name);
+        add_mount(list, disk_parts[i].target, source, false);
+    }
+    for (uint32_t i = 0; i < o->child.n_mounts; i++) {
+        snprintf(source, sizeof(source), "%s/m%u", o->dir, i);
+        add_mount(list, o->child.mounts[i].target, source, false);
+    }
+    snprintf(source, sizeof(source), "%s/" ENGINE_LINK, o->dir);
+    add_mount(list, OCI_LINK_INSIDE, source, true);
+    return list;
+}
+
+static json_t *ulimit(const char *name, uint64_t value)
+{
+    return json_pack("{s:s, s:I, s:I}", "Name", name, "Hard", (json_int_t)value, "Soft",
+                     (json_int_t)value);
+}
+
+static json_t *security(void)
+{
+    _cleanup_json_ json_t *profile = oci_seccomp_new(false);
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(PROFILE_MAX);
+    if (strbuf_puts(&text, "seccomp=") < 0 || json_format(profile, &text) < 0)
+        return NULL;
+    return json_pack("[s, s]", "no-new-privileges", text.data);
+}
+
+static void set_limits(json_t *h, const struct engine *e)
+{
+    const struct child_order *c = &e->order.child;
+    const struct plan_limits *l = &c->limits;
+    if (l->memory_bytes) {
+        json_object_set_new(h, "Memory", json_integer((json_int_t)l->memory_bytes));
+        json_object_set_new(h, "MemorySwap", json_integer((json_int_t)l->memory_bytes));
+    }
+    if (l->cpu_millicores)
+        json_object_set_new(h, "NanoCpus",
+                            json_integer((json_int_t)l->cpu_millicores * NANO_PER_MILLI));
+    if (l->processes)
+        json_object_set_new(h, "PidsLimit", json_integer((json_int_t)l->processes));
+    json_object_set_new(h, "Ulimits",
+                        json_pack("[o, o, o]", ulimit("core", 1), ulimit("nofile", c->open_files),
+                                  ulimit("nproc", body_nproc(e))));
+}
+
+static json_t *host_config(const struct engine *e)
+{
+    json_t *h = json_pack(
+        "{s:s, s:s, s:s, s:[s], s:o, s:b, s:o, s:o, s:o, s:i, s:{s:s}, s:{s:s}}", "NetworkMode",
+        "none", "IpcMode", "none", "CgroupnsMode", "private", "CapDrop", "ALL", "CapAdd",
+        body_strings(child_runner_caps), "ReadonlyRootfs", 1, "Mounts", mounts(e), "MaskedPaths",
+        body_masked(), "ReadonlyPaths", body_strings(mount_proc_read_only), "OomScoreAdj",
+        atoi(CHILD_OOM_ADJ), "RestartPolicy", "Name", "no", "LogConfig", "Type", "none");
+    json_t *opt = security();
+    if (!opt) {
+        json_decref(h);
+        return NULL;
+    }
+    json_object_set_new(h, "SecurityOpt", opt);
+    set_limits(h, e);
+    if (body_runtime(e))
+        json_object_set_new(h, "Runtime", json_string(body_runtime(e)));
+    return h;
+}
+
+json_t *body_docker(const struct engine *e, const char *image)
+{
+    const char *argv[BODY_ARGS_MAX];
+    char uid[16];
+    body_args(e, argv, uid, sizeof(uid));
+    json_t *host = host_config(e);
+    if (!host)
+        return NULL;
+    return json_pack("{s:s, s:[s], s:o, s:o, s:s, s:s, s:s, s:b, s:o, s:o}", "Image", image,
+                     "Entrypoint", argv[0], "Cmd", body_strings(argv + 1), "Env",
+                     body_strings(child_runner_env), "User", "0:0", "WorkingDir", "/", "Hostname",
+                     e->order.child.hostname, "NetworkDisabled", 1, "Labels", body_labels(e),
+                     "HostConfig", host);
+}

@@ -1,0 +1,150 @@
+/* podman's own create: unlike docker's it takes a root that is mounted already and a map of single
+ * ids, so that a container has the warden's block of ids and nothing is copied or chowned. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/engine.h"
+#include "warden/mount.h"
+#include "warden/oci.h"
+#include "warden/userns.h"
+
+#define CPU_PERIOD_US 100000
+
+static void add_mount(json_t *list, const char *target, const char *source, const char *mode)
+{
+    json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:[s, s, s, s, s]}", "destination",
+                                          target, "type", "bind", "source", source, "options",
+                                          "bind", mode, "nosuid", "nodev", "rprivate"));
+}
+
+static json_t *mounts(const struct engine *e)
+{
+    const struct engine_order *o = &e->order;
+    json_t *list = json_array();
+    char source[2 * ENGINE_PATH_SIZE];
+    for (size_t i = 0; i < n_disk_parts; i++) {
+        snprintf(source, sizeof(source), "%s/disk/%s", o->dir, disk_parts[i].name);
+        add_mount(list, disk_parts[i].target, source, "rw");
+    }
+    for (uint32_t i = 0; i < o->child.n_mounts; i++) {
+        snprintf(source, sizeof(source), "%s/m%u", o->dir, i);
+        add_mount(list, o->child.mounts[i].target, source, "rw");
+    }
+    snprintf(source, sizeof(source), "%s/" ENGINE_LINK, o->dir);
+    add_mount(list, OCI_LINK_INSIDE, source, "ro");
+    /* Where podman puts a file of its own. */
+    json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:[s, s, s, s, s]}", "destination",
+                                          "/run", "type", "tmpfs", "source", "tmpfs", "options",
+                                          "nosuid", "nodev", "noexec", "size=64k", "mode=0755"));
+    return list;
+}
+
+static json_t *id_map(const struct engine *e)
+{
+    const struct engine_order *o = &e->order;
+    const struct {
+        int inside;
+        uint32_t host;
+    } ids[] = {{SANDBOX_RUNNER_ID, o->runner_id},
+               {SANDBOX_TOOL_ID, o->tool_id},
+               {SANDBOX_NOBODY_ID, o->nobody_id}};
+    json_t *a = json_array();
+    for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++)
+        json_array_append_new(a, json_pack("{s:i, s:I, s:i}", "container_id", ids[i].inside,
+                                           "host_id", (json_int_t)ids[i].host, "size", 1));
+    return a;
+}
+
+static json_t *rlimit(const char *type, uint64_t value)
+{
+    return json_pack("{s:s, s:I, s:I}", "type", type, "hard", (json_int_t)value, "soft",
+                     (json_int_t)value);
+}
+
+static json_t *resources(const struct plan_limits *l)
+{
+    json_t *r = json_object();
+    if (l->memory_bytes)
+        json_object_set_new(r, "memory",
+                            json_pack("{s:I, s:I}", "limit", (json_int_t)l->memory_bytes, "swap",
+                                      (json_int_t)l->memory_bytes));
+    if (l->cpu_millicores)
+        json_object_set_new(r, "cpu",
+                            json_pack("{s:I, s:I}", "quota",
+                                      (json_int_t)l->cpu_millicores * CPU_PERIOD_US / 1000,
+                                      "period", (json_int_t)CPU_PERIOD_US));
+    if (l->processes)
+        json_object_set_new(r, "pids", json_pack("{s:I}", "limit", (json_int_t)l->processes));
+    return r;
+}
+
+static json_t *environment(void)
+{
+    json_t *o = json_object();
+    for (const char *const *v = child_runner_env; *v; v++) {
+        const char *equals = strchr(*v, '=');
+        char name[64];
+        snprintf(name, sizeof(name), "%.*s", (int)(equals - *v), *v);
+        json_object_set_new(o, name, json_string(equals + 1));
+    }
+    return o;
+}
+
+static void set_namespaces(json_t *b)
+{
+    static const struct {
+        const char *key, *mode;
+    } all[] = {{"netns", "none"}, {"userns", "private"}, {"cgroupns", "private"},
+               {"ipcns", "none"}, {"pidns", "private"},  {"utsns", "private"}};
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        json_object_set_new(b, all[i].key, json_pack("{s:s}", "nsmode", all[i].mode));
+}
+
+static void set_security(json_t *b, const struct engine *e)
+{
+    char profile[2 * ENGINE_PATH_SIZE];
+    snprintf(profile, sizeof(profile), "%s/profile", e->order.dir);
+    json_object_set_new(b, "seccomp_profile_path", json_string(profile));
+    json_object_set_new(b, "cap_drop", json_pack("[s]", "ALL"));
+    json_object_set_new(b, "cap_add", body_strings(child_runner_caps));
+    json_object_set_new(b, "no_new_privileges", json_true());
+    json_object_set_new(b, "read_only_filesystem", json_true());
+    json_object_set_new(b, "mask", body_masked());
+    json_object_set_new(b, "idmappings",
+                        json_pack("{s:b, s:b, s:o, s:o}", "HostUIDMapping", 0, "HostGIDMapping", 0,
+                                  "UIDMap", id_map(e), "GIDMap", id_map(e)));
+    set_namespaces(b);
+}
+
+/* What podman would otherwise add of its own. */
+static void set_bare(json_t *b)
+{
+    json_object_set_new(b, "systemd", json_string("false"));
+    json_object_set_new(b, "image_volume_mode", json_string("ignore"));
+    json_object_set_new(b, "manage_password", json_false());
+    json_object_set_new(b, "use_image_hosts", json_true());
+    json_object_set_new(b, "use_image_resolve_conf", json_true());
+    json_object_set_new(b, "log_configuration", json_pack("{s:s}", "driver", "none"));
+    json_object_set_new(b, "oom_score_adj", json_integer(atoi(CHILD_OOM_ADJ)));
+}
+
+json_t *body_podman(const struct engine *e)
+{
+    const struct child_order *c = &e->order.child;
+    const char *argv[BODY_ARGS_MAX];
+    char uid[16], root[2 * ENGINE_PATH_SIZE];
+    body_args(e, argv, uid, sizeof(uid));
+    snprintf(root, sizeof(root), "%s/%s", e->root, e->own_root ? "root" : "view");
+    json_t *b = json_pack("{s:s, s:s, s:o, s:o, s:s, s:s, s:s, s:o, s:o, s:o, s:[o, o, o]}", "name",
+                          e->name, "rootfs", root, "command", body_strings(argv), "env",
+                          environment(), "user", "0:0", "work_dir", "/", "hostname", c->hostname,
+                          "labels", body_labels(e), "mounts", mounts(e), "resource_limits",
+                          resources(&c->limits), "r_limits", rlimit("core", 1),
+                          rlimit("nofile", c->open_files), rlimit("nproc", body_nproc(e)));
+    set_security(b, e);
+    set_bare(b);
+    if (body_runtime(e))
+        json_object_set_new(b, "oci_runtime", json_string(body_runtime(e)));
+    return b;
+}

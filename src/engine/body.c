@@ -1,0 +1,93 @@
+/* The parts of a container that both engines are asked for alike, from the tables that the
+ * warden's own sandboxes are made of. */
+#include <stdio.h>
+#include <string.h>
+
+#include <sys/resource.h>
+
+#include "engine/engine.h"
+#include "warden/mount.h"
+#include "warden/oci.h"
+#include "warden/root.h"
+#include "warden/userns.h"
+
+#define NPROC_DEFAULT 4096
+
+json_t *body_strings(const char *const *list)
+{
+    json_t *a = json_array();
+    for (; *list; list++)
+        json_array_append_new(a, json_string(*list));
+    return a;
+}
+
+/* Nothing of /sys; and no message queues beside the disk's budget. */
+json_t *body_masked(void)
+{
+    json_t *a = body_strings(mount_proc_masked);
+    json_array_append_new(a, json_string("/sys"));
+    json_array_append_new(a, json_string("/dev/mqueue"));
+    return a;
+}
+
+json_t *body_labels(const struct engine *e)
+{
+    char state[ENGINE_PATH_SIZE];
+    snprintf(state, sizeof(state), "%s", e->order.dir);
+    char *slash = strrchr(state, '/');
+    if (slash)
+        *slash = 0;
+    return json_pack("{s:s, s:s, s:s}", LABEL_INSTANCE, e->order.instance, LABEL_ID, e->order.id,
+                     LABEL_STATE, state);
+}
+
+const char *body_runtime(const struct engine *e)
+{
+    switch (e->order.inner) {
+    case OCI_RUNSC:
+        return "runsc";
+    case OCI_KATA:
+        return "kata-runtime";
+    case OCI_CRUN:
+    case OCI_RUNC:
+        return oci_backend_name((enum oci_backend)e->order.inner);
+    default:
+        return NULL;
+    }
+}
+
+/* The group counts processes; an engine must be told something, and one below the host's limit that
+ * it may not raise in a user namespace. */
+uint64_t body_nproc(const struct engine *e)
+{
+    const struct child_order *c = &e->order.child;
+    struct rlimit own;
+    uint64_t n = c->process_rlimit ? c->process_rlimit : c->limits.processes;
+    n = n ? n : NPROC_DEFAULT;
+    return getrlimit(RLIMIT_NPROC, &own) == 0 && own.rlim_max < n ? own.rlim_max : n;
+}
+
+/* The runner's own filter says more than a profile can; a kernel of the container's own needs
+ * neither. */
+static bool has_own_kernel(const struct engine *e)
+{
+    return e->order.inner && oci_flavour((enum oci_backend)e->order.inner)->own_kernel;
+}
+
+size_t body_args(const struct engine *e, const char **argv, char *buffer, size_t size)
+{
+    size_t n = child_runner_args(&e->order.child, false, argv);
+    argv[0] = ROOT_RUNNER_PATH;
+    snprintf(buffer, size, "%u", e->tool_inside);
+    for (size_t i = 1; i + 1 < n; i++)
+        if (strcmp(argv[i], "--uid") == 0 || strcmp(argv[i], "--gid") == 0)
+            argv[i + 1] = buffer;
+    argv[n++] = "--connect";
+    argv[n++] = OCI_LINK_INSIDE "/" OCI_LINK_NAME;
+    if (!has_own_kernel(e)) {
+        argv[n++] = "--filter-file";
+        argv[n++] = OCI_LINK_INSIDE "/" ENGINE_FILTER;
+    }
+    argv[n] = NULL;
+    return n;
+}

@@ -1,0 +1,104 @@
+/* mas-engine, the broker between the warden and a container engine: see warden/engine.h for what it
+ * is for. One file a step; main.c is the story. */
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "engine/rest.h"
+#include "warden/engine.h"
+
+#define CONTAINER_NAME_SIZE 128
+#define LABEL_INSTANCE      "mas-sandbox.instance"
+#define LABEL_ID            "mas-sandbox.id"
+#define LABEL_STATE         "mas-sandbox.state" /* the directory that the records are in */
+
+/* What is known of the engine and the container. */
+struct engine {
+    struct engine_order order;
+    struct rest rest;
+    char api[16];     /* "/v1.41" */
+    char libpod[24];  /* "/v4.0.0/libpod"; podman only */
+    char version[64]; /* of the engine */
+    char name[CONTAINER_NAME_SIZE];
+    char root[CONTAINER_NAME_SIZE]; /* where its root is mounted while it is made */
+    /* Ids of runner and tool on the host, and of the tool inside. */
+    uint32_t runner_id, tool_id, tool_inside;
+    bool remapped; /* docker's user namespace, one range for all */
+    dev_t disk_dev;
+    bool own_root; /* a root with places for mounts, in place of the template */
+    struct engine_mark mark;
+    int pidfd;
+};
+
+/* --- api.c: 0 or -errno with e->rest.why */
+
+/* Who is there, and in which version we speak. */
+int api_connect(struct engine *e);
+/* GET of api or libpod path, formatted; the status or -errno. */
+int api_get(struct engine *e, json_t **ret, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+int api_post(struct engine *e, const json_t *body, json_t **ret, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+/* The container: -ENOENT when the engine has none of this name. */
+int api_inspect(struct engine *e, json_t **ret);
+int api_create(struct engine *e, const json_t *body);
+int api_start(struct engine *e);
+int api_pause(struct engine *e, bool on);
+/* Also when there is none. */
+int api_remove(struct engine *e, const char *name);
+
+/* --- body-podman.c, body-docker.c, body.c: what to ask for */
+json_t *body_podman(const struct engine *e);
+json_t *body_docker(const struct engine *e, const char *image);
+/* The runner's command line; NULL-terminated strings that live as long as e. */
+#define BODY_ARGS_MAX 24
+size_t body_args(const struct engine *e, const char **argv, char *buffer, size_t size);
+json_t *body_strings(const char *const *list);
+json_t *body_masked(void);
+uint64_t body_nproc(const struct engine *e);
+json_t *body_labels(const struct engine *e);
+const char *body_runtime(const struct engine *e); /* or NULL */
+
+/* --- image.c: a base for docker's containers; its name */
+int image_ensure(struct engine *e, char *ret, size_t size);
+
+/* --- place.c: what is bound into the container, mounted where the engine sees it */
+int place_enter(const struct engine *e);
+int place_root(struct engine *e, int view_fd);
+int place_disk(struct engine *e, int disk_fd);
+int place_mounts(struct engine *e, const int *mount_fds);
+int place_files(struct engine *e);
+void place_clear(const struct engine *e);
+
+/* --- verify.c: what the kernel really holds. Fails by child_must(). */
+void verify(struct engine *e, uint8_t *mechanism);
+
+/* --- group.c: control groups of the container, as they are */
+struct group_numbers {
+    enum mechanism by;
+    uint64_t memory_limit, swap_limit, pids_limit; /* UINT64_MAX: none */
+    uint64_t cpu_millicores;                       /* UINT64_MAX: none */
+    uint64_t memory, memory_peak, cpu_us, pids, oom_kills;
+};
+void group_read(pid_t pid, struct group_numbers *ret);
+/* Lets a frozen container go on, so that it can die. */
+void group_thaw(pid_t pid);
+
+/* --- process.c */
+uint64_t process_started(pid_t pid); /* 0: there is none */
+/* Opens the process of a mark if it is still that one; -ESRCH otherwise. */
+int process_open(const struct engine_mark *m);
+/* Finds the container's first process by the engine's word. */
+int process_find(struct engine *e);
+
+/* --- tasks */
+void task_create(struct engine *e, int view_fd, const struct child_trees *trees);
+void task_adopt(struct engine *e);
+void task_serve(struct engine *e, int listen_fd) __attribute__((noreturn));
+int task_remove(struct engine *e);
+void task_probe(struct engine *e);
+int task_listen(const struct engine *e);

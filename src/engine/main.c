@@ -1,0 +1,93 @@
+/* mas-engine: started by the warden, for one sandbox or one question. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "engine/engine.h"
+#include "warden/userns.h"
+
+#define NAME_INSTANCE_DIGITS 8
+
+/* The drop of a tracer's rights is not ours to check: see the daemon's. */
+const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+    return "detect_leaks=0";
+}
+
+/* As child_receive_order(), of which this order holds another. */
+static void receive_trees(const struct engine_order *o, struct child_trees *t)
+{
+    int fds[FD_PASS_MAX];
+    char byte;
+    size_t n = 0;
+    if (o->task != ENGINE_CREATE || (!o->child.disk_from_fd && !o->child.image_from_fd))
+        return;
+    ssize_t got = fd_recv_msg(CHILD_CHANNEL_FD, &byte, 1, fds);
+    child_must(got == 1 ? 0 : got < 0 ? (int)got : -EPROTO, "receive the disk", WALL_DISK);
+    if (o->child.disk_from_fd)
+        t->disk = fds[n++];
+    if (o->child.image_from_fd)
+        t->image = fds[n++];
+    child_must(n && fds[n - 1] >= 0 ? 0 : -EPROTO, "receive the disk", WALL_DISK);
+}
+
+static void receive_order(struct engine_order *o, struct child_trees *t)
+{
+    int fds[FD_PASS_MAX];
+    ssize_t n = fd_send_msg(CHILD_CHANNEL_FD, "r", 1, NULL, 0);
+    child_must(n < 0 ? (int)n : 0, "report", -1);
+    n = fd_recv_msg(CHILD_CHANNEL_FD, o, sizeof(*o), fds);
+    if (n == 0)
+        _exit(0); /* the warden is gone, or needs nothing */
+    child_must(n == sizeof(*o) ? 0 : n < 0 ? (int)n : -EPROTO, "receive the order", -1);
+    child_trees_init(t);
+    for (size_t i = 0; i < PLAN_MOUNTS_MAX; i++)
+        t->mounts[i] = fds[i];
+    receive_trees(o, t);
+}
+
+static int prepare(struct engine *e)
+{
+    const struct engine_order *o = &e->order;
+    e->runner_id = o->runner_id;
+    e->tool_id = o->child.flags & PLAN_TOOL_NOBODY ? o->nobody_id : o->tool_id;
+    e->tool_inside = o->child.flags & PLAN_TOOL_NOBODY ? SANDBOX_NOBODY_ID : SANDBOX_TOOL_ID;
+    e->pidfd = -1;
+    snprintf(e->name, sizeof(e->name), "mas-sandbox-%.*s-%s", NAME_INSTANCE_DIGITS, o->instance,
+             o->id);
+    snprintf(e->root, sizeof(e->root), "/run/%s", e->name);
+    return rest_open(&e->rest, o->socket, o->timeout_ms);
+}
+
+int main(void)
+{
+    static struct engine e;
+    struct child_trees trees;
+    log_setup("mas-engine", LOG_INFO, false);
+    signal(SIGPIPE, SIG_IGN);
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    child_must(child_die_with_warden(), "tie to the warden", -1);
+    receive_order(&e.order, &trees);
+    child_must(prepare(&e), "prepare a request", -1);
+    switch (e.order.task) {
+    case ENGINE_CREATE:
+        child_must(api_connect(&e), e.rest.why, -1);
+        task_create(&e, ENGINE_VIEW_FD, &trees);
+        break;
+    case ENGINE_ADOPT:
+        task_adopt(&e);
+        break;
+    case ENGINE_REMOVE:
+        return task_remove(&e) < 0;
+    case ENGINE_PROBE:
+        task_probe(&e);
+        return 0;
+    }
+    return 1;
+}

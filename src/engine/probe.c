@@ -1,0 +1,116 @@
+/* Who the engine is, what it can enforce, and whether it holds containers of nobody's. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "engine/engine.h"
+
+#define CONTAINER_ID_DIGITS 64
+
+static bool is_true(const json_t *info, const char *key)
+{
+    return json_is_true(json_object_get(info, key));
+}
+
+static void set_limits(const json_t *info, uint8_t *mechanism)
+{
+    const char *version = json_string_value(json_object_get(info, "CgroupVersion"));
+    uint8_t by = version && strcmp(version, "2") == 0 ? MECHANISM_CGROUP_V2 : MECHANISM_CGROUP_V1;
+    if (is_true(info, "MemoryLimit"))
+        mechanism[WALL_MEMORY] = by;
+    if (is_true(info, "CpuCfsQuota"))
+        mechanism[WALL_CPU] = by;
+    if (is_true(info, "PidsLimit"))
+        mechanism[WALL_PROCESSES] = by;
+}
+
+static void set_runtimes(const json_t *info, uint32_t *features)
+{
+    static const struct {
+        const char *name;
+        enum oci_backend inner;
+    } names[] = {
+        {"crun", OCI_CRUN}, {"runc", OCI_RUNC}, {"runsc", OCI_RUNSC}, {"kata-runtime", OCI_KATA}};
+    const json_t *runtimes = json_object_get(info, "Runtimes");
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (json_object_get(runtimes, names[i].name))
+            *features |= FEATURE_OCI(names[i].inner);
+}
+
+static bool is_hex(const char *text)
+{
+    return text && strlen(text) == CONTAINER_ID_DIGITS &&
+           strspn(text, "0123456789abcdef") == CONTAINER_ID_DIGITS;
+}
+
+/* Ours to know: of this state directory, whichever instance made it. */
+static bool is_stray(const struct engine *e, const json_t *labels)
+{
+    const char *instance = json_string_value(json_object_get(labels, LABEL_INSTANCE));
+    const char *state = json_string_value(json_object_get(labels, LABEL_STATE));
+    const char *id = json_string_value(json_object_get(labels, LABEL_ID));
+    char path[2 * ENGINE_PATH_SIZE];
+    if (!instance || !state || !id || strcmp(state, e->order.dir) != 0)
+        return false;
+    if (strcmp(instance, e->order.instance) != 0)
+        return true;
+    if (strchr(id, '/') || strlen(id) >= PLAN_ID_SIZE)
+        return true;
+    snprintf(path, sizeof(path), "%s/%s", e->order.dir, id);
+    return access(path, F_OK) < 0 && errno == ENOENT;
+}
+
+static void sweep(struct engine *e)
+{
+    _cleanup_json_ json_t *list = NULL;
+    const json_t *container;
+    size_t i;
+    int status =
+        api_get(e, &list,
+                "/containers/json?all=1&filters=%%7B%%22label%%22%%3A%%5B%%22" LABEL_INSTANCE
+                "%%22%%5D%%7D");
+    if (status != 200)
+        return;
+    json_array_foreach(list, i, container)
+    {
+        const char *id = json_string_value(json_object_get(container, "Id"));
+        if (!is_hex(id) || !is_stray(e, json_object_get(container, "Labels")))
+            continue;
+        log_info("a container of nobody's is removed id=%.12s", id);
+        api_remove(e, id);
+    }
+}
+
+static void send_report(struct engine_message *m)
+{
+    fd_send_msg(CHILD_CHANNEL_FD, m, sizeof(*m), NULL, 0);
+}
+
+void task_probe(struct engine *e)
+{
+    struct engine_message m = {.kind = ENGINE_REPORT};
+    _cleanup_json_ json_t *info = NULL;
+    int r = api_connect(e);
+    if (r == 0 && api_get(e, &info, "/info") != 200)
+        r = -EPROTO;
+    if (r < 0) {
+        m.error = -r;
+        snprintf(m.text, sizeof(m.text), "%.150s", e->rest.why);
+        return send_report(&m);
+    }
+    snprintf(m.text, sizeof(m.text), "%s", e->version);
+    set_limits(info, m.mechanism);
+    set_runtimes(info, &m.features);
+    m.features |= FEATURE_FREEZER;
+    m.mechanism[WALL_FILESYSTEM] = m.mechanism[WALL_NETWORK] = MECHANISM_NAMESPACE;
+    m.mechanism[WALL_SYSCALLS] = MECHANISM_SECCOMP;
+    m.mechanism[WALL_USERS] =
+        e->order.backend == OCI_PODMAN ? MECHANISM_UID_RANGE : MECHANISM_UID_HOST;
+    sweep(e);
+    send_report(&m);
+}

@@ -1,0 +1,69 @@
+/* The container's first process on the host: found by the engine's word once, then held by pidfd
+ * and told from others by its start time. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/json.h"
+#include "base/strbuf.h"
+#include "engine/engine.h"
+
+#define STAT_MAX         4096
+#define FIELD_STATE      3
+#define FIELD_START_TIME 22
+
+uint64_t process_started(pid_t pid)
+{
+    char path[64];
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(STAT_MAX);
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    if (pid <= 0 || fd_read_file_at(AT_FDCWD, path, &text) < 0 || !text.data)
+        return 0;
+    /* The name in the second field may hold anything: count from its closing parenthesis. */
+    const char *p = strrchr(text.data, ')');
+    if (!p || p[1] != ' ' || p[2] == 'Z' || p[2] == 'X')
+        return 0;
+    for (int field = FIELD_STATE - 1; p && field < FIELD_START_TIME; field++)
+        p = strchr(p + 1, ' ');
+    return p ? strtoull(p, NULL, 10) : 0;
+}
+
+int process_open(const struct engine_mark *m)
+{
+    if (m->pid <= 1)
+        return -ESRCH;
+    int fd = pidfd_open(m->pid, 0);
+    if (fd < 0)
+        return -errno;
+    if (m->started && process_started(m->pid) == m->started)
+        return fd;
+    close(fd);
+    return -ESRCH;
+}
+
+/* Asked again once it is held: only then the number cannot have been given to another. */
+int process_find(struct engine *e)
+{
+    for (int turn = 0;; turn++) {
+        _cleanup_json_ json_t *container = NULL;
+        int r = api_inspect(e, &container);
+        if (r < 0)
+            return r;
+        const json_t *state = json_object_get(container, "State");
+        pid_t pid = (pid_t)json_integer_value(json_object_get(state, "Pid"));
+        if (!json_is_true(json_object_get(state, "Running")) || pid <= 1)
+            return -ESRCH;
+        if (turn && pid == e->mark.pid)
+            return 0;
+        fd_close(&e->pidfd);
+        e->mark = (struct engine_mark){.pid = pid, .started = process_started(pid)};
+        e->pidfd = process_open(&e->mark);
+        if (e->pidfd < 0)
+            return -ESRCH;
+    }
+}

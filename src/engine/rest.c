@@ -1,0 +1,178 @@
+#include "engine/rest.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/strbuf.h"
+
+#define ANSWER_MAX         (8 * 1024 * 1024)
+#define URL_MAX            1024
+#define CONNECT_TIMEOUT_MS 5000
+#define STALLED_S          60 /* an upload that moves no byte for as long is given up */
+
+int rest_open(struct rest *r, const char *socket, uint32_t timeout_ms)
+{
+    *r = (struct rest){.curl = curl_easy_init(), .socket = socket, .timeout_ms = timeout_ms};
+    return r->curl ? 0 : -ENOMEM;
+}
+
+void rest_close(struct rest *r)
+{
+    curl_easy_cleanup(r->curl);
+    r->curl = NULL;
+}
+
+static size_t on_body(char *data, size_t size, size_t n, void *userdata)
+{
+    struct strbuf *b = userdata;
+    return strbuf_append(b, data, size * n) < 0 ? 0 : size * n;
+}
+
+static size_t on_read(char *data, size_t size, size_t n, void *userdata)
+{
+    const int *fd = userdata;
+    ssize_t got;
+    do
+        got = read(*fd, data, size * n);
+    while (got < 0 && errno == EINTR);
+    return got < 0 ? CURL_READFUNC_ABORT : (size_t)got;
+}
+
+/* What it is about, for somebody who reads it in an error. */
+static int fail(struct rest *r, CURLcode code)
+{
+    switch (code) {
+    case CURLE_COULDNT_CONNECT:
+    case CURLE_RECV_ERROR:
+    case CURLE_SEND_ERROR:
+    case CURLE_GOT_NOTHING:
+        snprintf(r->why, sizeof(r->why), "nobody answers at %s", r->socket);
+        return -EHOSTDOWN;
+    case CURLE_OPERATION_TIMEDOUT:
+        snprintf(r->why, sizeof(r->why), "no answer within %u ms at %s", r->timeout_ms, r->socket);
+        return -EHOSTDOWN;
+    default:
+        snprintf(r->why, sizeof(r->why), "what answers at %s is no engine: %s", r->socket,
+                 curl_easy_strerror(code));
+        return -EPROTO;
+    }
+}
+
+/* docker says {"message"}, podman {"cause","message"}. */
+static void take_words(struct rest *r, long status, const json_t *answer)
+{
+    const char *message = json_string_value(json_object_get(answer, "message"));
+    if (message)
+        snprintf(r->why, sizeof(r->why), "%s", message);
+    else
+        snprintf(r->why, sizeof(r->why), "status %ld", status);
+    for (char *p = r->why; *p; p++)
+        if (*p < ' ' || *p > '~')
+            *p = '?';
+}
+
+static void set_common(struct rest *r, const char *url, struct strbuf *answer)
+{
+    CURL *c = r->curl;
+    curl_easy_reset(c);
+    curl_easy_setopt(c, CURLOPT_UNIX_SOCKET_PATH, r->socket);
+    curl_easy_setopt(c, CURLOPT_URL, url);
+    curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http");
+    curl_easy_setopt(c, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    curl_easy_setopt(c, CURLOPT_PROXY, "");
+    curl_easy_setopt(c, CURLOPT_NOPROXY, "*");
+    curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_TIMEOUT_MS);
+    curl_easy_setopt(c, CURLOPT_USERAGENT, "mas-engine/" MAS_VERSION);
+    curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, on_body);
+    curl_easy_setopt(c, CURLOPT_WRITEDATA, answer);
+}
+
+/* A stream of objects, as an import answers, is taken for its first line. */
+static int parse(struct rest *r, const struct strbuf *text, long status, json_t **ret)
+{
+    struct error err = {0};
+    _cleanup_json_ json_t *answer = NULL;
+    size_t len = text->len ? strcspn(text->data, "\r\n") : 0;
+    bool stream = len < text->len && text->data[text->len - 1] == '\n' && text->data[0] == '{' &&
+                  len && text->data[len - 1] == '}';
+    if (text->len)
+        answer = json_parse_any(text->data, stream ? len : text->len, &err);
+    if (text->len && !answer && status < 400) {
+        snprintf(r->why, sizeof(r->why), "what answers at %s is no engine: %.80s", r->socket,
+                 err.message);
+        return -EPROTO;
+    }
+    if (status >= 400)
+        take_words(r, status, answer);
+    if (ret)
+        *ret = steal_ptr(answer);
+    return (int)status;
+}
+
+static int perform(struct rest *r, struct curl_slist *headers, struct strbuf *answer, json_t **ret)
+{
+    long status = 0;
+    curl_easy_setopt(r->curl, CURLOPT_HTTPHEADER, headers);
+    CURLcode code = curl_easy_perform(r->curl);
+    curl_easy_getinfo(r->curl, CURLINFO_RESPONSE_CODE, &status);
+    curl_easy_setopt(r->curl, CURLOPT_HTTPHEADER, NULL);
+    curl_slist_free_all(headers);
+    if (code != CURLE_OK)
+        return fail(r, code);
+    if (status < 100 || status > 599) {
+        snprintf(r->why, sizeof(r->why), "status %ld at %s", status, r->socket);
+        return -EPROTO;
+    }
+    return parse(r, answer, status, ret);
+}
+
+int rest_call(struct rest *r, const char *method, const char *path, const json_t *body,
+              json_t **ret)
+{
+    _cleanup_strbuf_ struct strbuf answer = STRBUF_INIT(ANSWER_MAX);
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(ANSWER_MAX);
+    char url[URL_MAX];
+    if (ret)
+        *ret = NULL;
+    r->why[0] = 0;
+    if (snprintf(url, sizeof(url), "http://engine%s", path) >= (int)sizeof(url))
+        return -ENAMETOOLONG;
+    set_common(r, url, &answer);
+    if (body && json_format(body, &text) < 0)
+        return -E2BIG;
+    struct curl_slist *headers = curl_slist_append(NULL, "Expect:");
+    if (body)
+        headers = curl_slist_append(headers, "Content-Type: application/json");
+    if (strcmp(method, "GET") != 0) {
+        curl_easy_setopt(r->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)text.len);
+        curl_easy_setopt(r->curl, CURLOPT_POSTFIELDS, body ? text.data : "");
+    }
+    curl_easy_setopt(r->curl, CURLOPT_CUSTOMREQUEST, method);
+    curl_easy_setopt(r->curl, CURLOPT_TIMEOUT_MS, (long)r->timeout_ms);
+    return perform(r, headers, &answer, ret);
+}
+
+int rest_upload(struct rest *r, const char *path, int fd, json_t **ret)
+{
+    _cleanup_strbuf_ struct strbuf answer = STRBUF_INIT(ANSWER_MAX);
+    char url[URL_MAX];
+    r->why[0] = 0;
+    if (snprintf(url, sizeof(url), "http://engine%s", path) >= (int)sizeof(url))
+        return -ENAMETOOLONG;
+    set_common(r, url, &answer);
+    struct curl_slist *headers = curl_slist_append(NULL, "Expect:");
+    headers = curl_slist_append(headers, "Content-Type: application/x-tar");
+    headers = curl_slist_append(headers, "Transfer-Encoding: chunked");
+    curl_easy_setopt(r->curl, CURLOPT_POST, 1L);
+    curl_easy_setopt(r->curl, CURLOPT_READFUNCTION, on_read);
+    curl_easy_setopt(r->curl, CURLOPT_READDATA, &fd);
+    curl_easy_setopt(r->curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
+    curl_easy_setopt(r->curl, CURLOPT_LOW_SPEED_TIME, (long)STALLED_S);
+    return perform(r, headers, &answer, ret);
+}

@@ -1,0 +1,279 @@
+/* What a broker is started for. Whatever fails in a create ends it with a report to the warden,
+ * which then has another broker remove what there is. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/json.h"
+#include "engine/engine.h"
+#include "warden/oci.h"
+
+#define LINK_BACKLOG     4
+#define DIAL_TIMEOUT_MS  20000
+#define END_TIMEOUT_MS   3000 /* for the engine to say how a container ended */
+#define DEATH_TIMEOUT_MS 10000
+#define LATE_MS          4000 /* for a container whose create was cut short to turn up */
+#define LATE_TURN_MS     200
+
+static void send_message(const struct engine_message *m, int fd)
+{
+    fd_send_msg(CHILD_CHANNEL_FD, m, sizeof(*m), &fd, fd >= 0);
+}
+
+int task_listen(const struct engine *e)
+{
+    char dir[2 * ENGINE_PATH_SIZE];
+    struct sockaddr_un sun = {.sun_family = AF_UNIX};
+    snprintf(dir, sizeof(dir), "%s/" ENGINE_LINK, e->order.dir);
+    _cleanup_close_ int at = open(dir, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    _cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (at < 0 || fd < 0 || (unlinkat(at, OCI_LINK_NAME, 0) < 0 && errno != ENOENT))
+        return -errno;
+    /* The directory's own path may be longer than an address. */
+    snprintf(sun.sun_path, sizeof(sun.sun_path), "/proc/self/fd/%d/" OCI_LINK_NAME, at);
+    if (bind(fd, (const struct sockaddr *)&sun, sizeof(sun)) < 0 ||
+        fchmodat(at, OCI_LINK_NAME, 0600, 0) < 0 ||
+        fchownat(at, OCI_LINK_NAME, e->runner_id, e->runner_id, AT_SYMLINK_NOFOLLOW) < 0 ||
+        listen(fd, LINK_BACKLOG) < 0)
+        return -errno;
+    return fd_steal(&fd);
+}
+
+static void pass_connection(int listen_fd)
+{
+    const struct engine_message m = {.kind = ENGINE_LINKED};
+    _cleanup_close_ int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC);
+    if (fd >= 0)
+        send_message(&m, fd);
+}
+
+/* --- create */
+
+static void must(const struct engine *e, int r, const char *step)
+{
+    char text[160];
+    snprintf(text, sizeof(text), "%s: %s: %s", oci_backend_name((enum oci_backend)e->order.backend),
+             step, e->rest.why);
+    child_must(r, e->rest.why[0] ? text : step, -1);
+}
+
+static void wait_for_runner(struct engine *e, int listen_fd)
+{
+    struct pollfd p[] = {{.fd = listen_fd, .events = POLLIN}, {.fd = e->pidfd, .events = POLLIN}};
+    int n;
+    do
+        n = poll(p, 2, DIAL_TIMEOUT_MS);
+    while (n < 0 && errno == EINTR);
+    e->rest.why[0] = 0;
+    must(e, n == 0 ? -ETIMEDOUT : p[1].revents ? -ECHILD : 0, "wait for the runner");
+}
+
+static void create_container(struct engine *e)
+{
+    char image[128];
+    _cleanup_json_ json_t *body = NULL;
+    if (e->order.backend == OCI_PODMAN) {
+        body = body_podman(e);
+    } else {
+        must(e, image_ensure(e, image, sizeof(image)), "import an image");
+        body = body_docker(e, image);
+    }
+    must(e, body ? 0 : -EINVAL, "say what is wanted");
+    must(e, api_create(e, body), "create a container");
+    must(e, api_start(e), "start a container");
+}
+
+void task_create(struct engine *e, int view_fd, const struct child_trees *trees)
+{
+    struct engine_message ready = {.kind = ENGINE_READY};
+    must(e, place_enter(e), "enter the engine's view");
+    child_must(place_disk(e, trees->disk), "mount the disk", WALL_DISK);
+    child_must(place_root(e, view_fd), "mount the root", WALL_FILESYSTEM);
+    child_must(place_mounts(e, trees->mounts), "attach a mount", WALL_FILESYSTEM);
+    child_must(place_files(e), "write what the runner needs", -1);
+    int listen_fd = task_listen(e);
+    child_must(listen_fd, "listen for the runner", -1);
+    create_container(e);
+    must(e, process_find(e), "find the container");
+    wait_for_runner(e, listen_fd);
+    verify(e, ready.mechanism);
+    place_clear(e);
+    ready.mark = e->mark;
+    send_message(&ready, -1);
+    pass_connection(listen_fd);
+    child_report_running();
+    task_serve(e, listen_fd);
+}
+
+/* --- serve */
+
+/* How it ended, as far as the engine will say. */
+static void report_end(struct engine *e, uint64_t oom_kills)
+{
+    struct engine_message m = {
+        .kind = ENGINE_ENDED, .wait_status = SIGKILL, .oom_kills = oom_kills};
+    _cleanup_json_ json_t *container = NULL;
+    e->rest.timeout_ms = END_TIMEOUT_MS;
+    if (api_inspect(e, &container) == 0) {
+        const json_t *state = json_object_get(container, "State");
+        int code = (int)json_integer_value(json_object_get(state, "ExitCode"));
+        if (!json_is_true(json_object_get(state, "Running")) && code >= 0 && code < 256)
+            m.wait_status = code > 128 && code < 128 + NSIG ? code - 128 : code << 8;
+        if (json_is_true(json_object_get(state, "OOMKilled")) && !m.oom_kills)
+            m.oom_kills = 1;
+    }
+    send_message(&m, -1);
+}
+
+static void answer_stats(const struct engine *e, struct engine_message *m)
+{
+    struct group_numbers g;
+    struct statfs fs;
+    char path[64];
+    group_read(e->mark.pid, &g);
+    m->memory_bytes = g.memory;
+    m->memory_peak_bytes = g.memory_peak;
+    m->cpu_us = g.cpu_us;
+    m->processes = g.pids;
+    m->oom_kills = g.oom_kills;
+    snprintf(path, sizeof(path), "/proc/%d/root/var/tmp", (int)e->mark.pid);
+    if (statfs(path, &fs) == 0)
+        m->disk_used_bytes = (uint64_t)(fs.f_blocks - fs.f_bfree) * (uint64_t)fs.f_bsize;
+}
+
+static void answer_freeze(struct engine *e, bool on, struct engine_message *m)
+{
+    int r = e->api[0] ? 0 : api_connect(e);
+    r = r < 0 ? r : api_pause(e, on);
+    m->error = r < 0 ? -r : 0;
+    if (r < 0)
+        snprintf(m->text, sizeof(m->text), "%.150s", e->rest.why);
+}
+
+static void on_request(struct engine *e, uint64_t *oom_kills)
+{
+    struct engine_request q;
+    int fds[FD_PASS_MAX];
+    ssize_t n = fd_recv_msg(CHILD_CHANNEL_FD, &q, sizeof(q), fds);
+    for (size_t i = 0; i < FD_PASS_MAX; i++)
+        fd_close(&fds[i]);
+    if (n == 0)
+        _exit(0); /* the warden is gone */
+    if (n != sizeof(q))
+        return;
+    struct engine_message m = {.kind = ENGINE_DONE, .tag = q.tag};
+    if (q.kind == ENGINE_ASK_STATS)
+        answer_stats(e, &m);
+    else
+        answer_freeze(e, q.kind == ENGINE_ASK_FREEZE, &m);
+    if (m.oom_kills)
+        *oom_kills = m.oom_kills;
+    send_message(&m, -1);
+}
+
+void task_serve(struct engine *e, int listen_fd)
+{
+    uint64_t oom_kills = 0;
+    for (;;) {
+        struct pollfd p[] = {{.fd = e->pidfd, .events = POLLIN},
+                             {.fd = CHILD_CHANNEL_FD, .events = POLLIN},
+                             {.fd = listen_fd, .events = POLLIN}};
+        if (poll(p, ELEMENTS(p), -1) < 0)
+            continue;
+        if (p[0].revents)
+            break;
+        if (p[1].revents)
+            on_request(e, &oom_kills);
+        if (p[2].revents)
+            pass_connection(listen_fd);
+    }
+    report_end(e, oom_kills);
+    _exit(0);
+}
+
+/* A container of an earlier broker's: the runner dials again by itself. The engine is not asked;
+ * it may be away. */
+void task_adopt(struct engine *e)
+{
+    place_enter(e);
+    int listen_fd = task_listen(e);
+    e->mark = e->order.mark;
+    e->pidfd = process_open(&e->mark);
+    if (e->pidfd < 0 || listen_fd < 0) {
+        if (api_connect(e) == 0)
+            report_end(e, 0);
+        _exit(1);
+    }
+    api_connect(e); /* for later; where it fails it is tried again when it is needed */
+    task_serve(e, listen_fd);
+}
+
+/* --- remove */
+
+static int kill_process(struct engine *e)
+{
+    struct pollfd p = {.fd = e->pidfd, .events = POLLIN};
+    group_thaw(e->mark.pid); /* version 1 does not let a frozen process die */
+    if (pidfd_send_signal(e->pidfd, SIGKILL, NULL, 0) < 0 && errno != ESRCH)
+        return -errno;
+    return poll(&p, 1, DEATH_TIMEOUT_MS) == 1 ? 0 : -ETIMEDOUT;
+}
+
+/* One whose create was cut short may not be there yet. */
+static int find_late(struct engine *e)
+{
+    int64_t end = clock_mono_ms() + LATE_MS;
+    for (;;) {
+        _cleanup_json_ json_t *container = NULL;
+        int r = api_inspect(e, &container);
+        if (r != -ENOENT || clock_mono_ms() >= end)
+            return r;
+        poll(NULL, 0, LATE_TURN_MS);
+    }
+}
+
+static int forget(struct engine *e)
+{
+    int r = api_connect(e);
+    if (r < 0)
+        return r;
+    if (!e->order.mark.pid) /* it never was ready */
+        r = find_late(e);
+    if (r == -ENOENT)
+        return 0;
+    return r < 0 ? r : api_remove(e, e->name);
+}
+
+int task_remove(struct engine *e)
+{
+    const struct engine_message ended = {.kind = ENGINE_ENDED, .wait_status = SIGKILL};
+    struct engine_message m = ended;
+    struct group_numbers g = {0};
+    place_enter(e);
+    e->mark = e->order.mark;
+    e->pidfd = process_open(&e->mark);
+    if (e->pidfd >= 0) {
+        group_read(e->mark.pid, &g);
+        int r = kill_process(e);
+        if (r < 0)
+            return r;
+    }
+    m.oom_kills = g.oom_kills;
+    if (e->order.mark.pid)
+        send_message(&m, -1);
+    int r = forget(e);
+    place_clear(e);
+    return r;
+}

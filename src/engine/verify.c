@@ -1,0 +1,218 @@
+/* What the kernel really holds, looked at before anybody is given the runner: an engine that leaves
+ * out a wall with a warning, or without one, makes a create fail and not a sandbox weaker. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/capability.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/fd.h"
+#include "base/strbuf.h"
+#include "engine/engine.h"
+#include "warden/mount.h"
+#include "warden/oci.h"
+#include "warden/userns.h"
+
+#define TEXT_MAX      (1024 * 1024)
+#define CPU_SLACK     1 /* an engine rounds */
+#define RUNNER_RIGHTS ((1u << CAP_SETUID) | (1u << CAP_SETGID) | (1u << CAP_KILL))
+
+static void read_proc(const struct engine *e, const char *name, struct strbuf *text)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/%s", (int)e->mark.pid, name);
+    child_must(fd_read_file_at(AT_FDCWD, path, text), "look at the container", -1);
+    child_must(text->data ? 0 : -ESRCH, "look at the container", -1);
+}
+
+static uint64_t status_number(const char *status, const char *key, int base)
+{
+    const char *p = strstr(status, key);
+    return p ? strtoull(p + strlen(key), NULL, base) : UINT64_MAX;
+}
+
+static void must_be(bool holds, const char *what, int wall)
+{
+    char step[160];
+    snprintf(step, sizeof(step), "the engine did not do as asked: %s", what);
+    child_must(holds ? 0 : -EOPNOTSUPP, step, wall);
+}
+
+static void check_rights(const struct engine *e)
+{
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(TEXT_MAX);
+    read_proc(e, "status", &text);
+    must_be(status_number(text.data, "\nNoNewPrivs:", 10) == 1, "no new privileges", WALL_USERS);
+    must_be(status_number(text.data, "\nSeccomp:", 10) == 2, "a system call filter", WALL_SYSCALLS);
+    must_be(status_number(text.data, "\nCapBnd:", 16) == RUNNER_RIGHTS, "capabilities", WALL_USERS);
+    must_be((status_number(text.data, "\nCapEff:", 16) & ~(uint64_t)RUNNER_RIGHTS) == 0,
+            "capabilities", WALL_USERS);
+}
+
+static void check_namespaces(const struct engine *e)
+{
+    static const struct {
+        const char *name;
+        int wall;
+    } all[] = {{"pid", WALL_FILESYSTEM},
+               {"mnt", WALL_FILESYSTEM},
+               {"net", WALL_NETWORK},
+               {"ipc", WALL_FILESYSTEM},
+               {"uts", WALL_FILESYSTEM}};
+    for (size_t i = 0; i < ELEMENTS(all); i++) {
+        struct stat own, theirs;
+        char path[64], what[64];
+        snprintf(path, sizeof(path), "/proc/self/ns/%s", all[i].name);
+        int r = stat(path, &own);
+        snprintf(path, sizeof(path), "/proc/%d/ns/%s", (int)e->mark.pid, all[i].name);
+        r = r < 0 ? r : stat(path, &theirs);
+        snprintf(what, sizeof(what), "a %s namespace of its own", all[i].name);
+        must_be(r == 0 && own.st_ino != theirs.st_ino, what, all[i].wall);
+    }
+}
+
+/* Fields of /proc/PID/mountinfo: id, parent, major:minor, root, target, options. */
+static bool is_mounted(const char *mountinfo, const char *target, dev_t dev, const char *option)
+{
+    size_t n = strlen(target);
+    bool found = false;
+    for (const char *line = mountinfo; line && *line; line = strchr(line, '\n'), line += !!line) {
+        unsigned major, minor;
+        int at = 0;
+        if (sscanf(line, "%*d %*d %u:%u %*s %n", &major, &minor, &at) != 2 || !at)
+            continue;
+        const char *p = line + at;
+        if (strncmp(p, target, n) != 0 || p[n] != ' ')
+            continue;
+        found = (!dev || makedev(major, minor) == dev) && /* the last one is on top */
+                (!option || strncmp(p + n + 1, option, strlen(option)) == 0);
+    }
+    return found;
+}
+
+static void check_files(const struct engine *e)
+{
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(TEXT_MAX);
+    const struct child_order *o = &e->order.child;
+    read_proc(e, "mountinfo", &text);
+    must_be(is_mounted(text.data, "/", 0, "ro"), "a read-only root", WALL_FILESYSTEM);
+    for (size_t i = 0; i < n_disk_parts; i++) {
+        bool covered = false;
+        for (uint32_t k = 0; k < o->n_mounts; k++)
+            covered = covered || strcmp(o->mounts[k].target, disk_parts[i].target) == 0;
+        must_be(covered || is_mounted(text.data, disk_parts[i].target, e->disk_dev, NULL),
+                "the sandbox's disk", WALL_DISK);
+    }
+    for (uint32_t k = 0; k < o->n_mounts; k++)
+        must_be(is_mounted(text.data, o->mounts[k].target, 0, NULL), "a mount", WALL_FILESYSTEM);
+    must_be(is_mounted(text.data, OCI_LINK_INSIDE, 0, "ro"), "a way to the runner",
+            WALL_FILESYSTEM);
+}
+
+static bool maps(const char *text, uint32_t inside, uint32_t host)
+{
+    for (const char *line = text; line && *line; line = strchr(line, '\n'), line += !!line) {
+        unsigned long long in, out, count;
+        if (sscanf(line, "%llu %llu %llu", &in, &out, &count) == 3 && inside >= in &&
+            inside - in < count)
+            return host == out + (inside - in);
+    }
+    return false;
+}
+
+static enum mechanism check_users(const struct engine *e)
+{
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(TEXT_MAX);
+    read_proc(e, "uid_map", &text);
+    must_be(maps(text.data, SANDBOX_RUNNER_ID, e->runner_id) &&
+                maps(text.data, e->tool_inside, e->tool_id),
+            "user ids", WALL_USERS);
+    if (e->remapped)
+        return MECHANISM_UID_ENGINE;
+    return e->runner_id ? MECHANISM_UID_RANGE : MECHANISM_UID_HOST;
+}
+
+static void set_limit(const struct engine *e, enum wall wall, bool asked, bool holds,
+                      enum mechanism by, uint8_t *mechanism)
+{
+    char what[64];
+    mechanism[wall] = asked && holds ? (uint8_t)by : MECHANISM_NONE;
+    snprintf(what, sizeof(what), "a limit of %s", wall_name(wall));
+    must_be(holds || !e->order.must[wall], what, (int)wall);
+}
+
+static bool has_swap(void)
+{
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(TEXT_MAX);
+    const char *second;
+    return fd_read_file_at(AT_FDCWD, "/proc/swaps", &text) == 0 && text.data &&
+           (second = strchr(text.data, '\n')) && second[1];
+}
+
+static void check_limits(const struct engine *e, uint8_t *mechanism)
+{
+    const struct plan_limits *l = &e->order.child.limits;
+    struct group_numbers g;
+    group_read(e->mark.pid, &g);
+    set_limit(e, WALL_MEMORY, l->memory_bytes,
+              g.memory_limit <= l->memory_bytes && (g.swap_limit <= l->memory_bytes || !has_swap()),
+              g.by, mechanism);
+    set_limit(e, WALL_CPU, l->cpu_millicores, g.cpu_millicores <= l->cpu_millicores + CPU_SLACK,
+              g.by, mechanism);
+    set_limit(e, WALL_PROCESSES, l->processes, g.pids_limit <= l->processes, g.by, mechanism);
+    set_limit(e, WALL_IO, l->io_bytes_per_s, false, g.by, mechanism);
+}
+
+static int enter_and_lower(const struct engine *e)
+{
+    const struct child_template t = {.inotify_instances = e->order.inotify_instances,
+                                     .inotify_watches = e->order.inotify_watches,
+                                     .fanotify_groups = e->order.fanotify_groups,
+                                     .fanotify_marks = e->order.fanotify_marks};
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)e->mark.pid);
+    _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || setns(fd, CLONE_NEWUSER) < 0)
+        return -errno;
+    return child_lower_user_limits(&t);
+}
+
+/* No namespaces inside, and no way to use up what the host shares. By a process that can then do
+ * nothing else. */
+static void lower_user_limits(const struct engine *e)
+{
+    int status = 0;
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(enter_and_lower(e) < 0);
+    int r = pid < 0 || waitpid(pid, &status, 0) != pid || status ? -EPERM : 0;
+    child_must(r, "lower user limits", WALL_USERS);
+}
+
+void verify(struct engine *e, uint8_t *mechanism)
+{
+    enum oci_backend inner = (enum oci_backend)e->order.inner;
+    check_limits(e, mechanism);
+    if (inner && oci_flavour(inner)->own_kernel) {
+        mechanism[WALL_FILESYSTEM] = mechanism[WALL_NETWORK] = mechanism[WALL_SYSCALLS] =
+            MECHANISM_SENTRY;
+        mechanism[WALL_USERS] = MECHANISM_UID_RANGE;
+        return;
+    }
+    check_rights(e);
+    check_namespaces(e);
+    check_files(e);
+    mechanism[WALL_USERS] = (uint8_t)check_users(e);
+    if (mechanism[WALL_USERS] != MECHANISM_UID_HOST)
+        lower_user_limits(e);
+    mechanism[WALL_FILESYSTEM] = mechanism[WALL_NETWORK] = MECHANISM_NAMESPACE;
+    mechanism[WALL_SYSCALLS] = MECHANISM_SECCOMP;
+}
