@@ -85,7 +85,7 @@ def _():
         os.kill(runner, signal.SIGSTOP)
         try:
             s = d.connect()
-            body = json.dumps({"command": ["touch", "/workspace/late"], "async": True}).encode()
+            body = json.dumps({"command": ["touch", "late"], "async": True}).encode()
             s.sendall(f"POST /sandboxes/{sb.id}/exec HTTP/1.1\r\nHost: localhost\r\n"
                       f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
             s.settimeout(0.5)

@@ -9,11 +9,12 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
+import fenced
 import gvisor
 from masd import *
 
 ATTACK = os.path.join(BUILD, "tests/security/attack")
-INSIDE = "/workspace/attack"
+INSIDE = "/workspace/attack"  # where the runtime has a root of its own
 RUNTIME = os.environ.get("MAS_RUNTIME", "local")
 
 # Private namespaces for controls that would otherwise change something of the host.
@@ -22,6 +23,8 @@ NAMESPACES = ["unshare", "--mount", "--pid", "--fork", "--ipc", "--net", "--uts"
 
 
 GVISOR = RUNTIME == "gvisor"
+LANDLOCK = RUNTIME == "landlock"
+ANSWERS = {"gvisor": gvisor.ANSWERS, "landlock": fenced.ANSWERS}.get(RUNTIME, {})
 
 
 def on_gvisor(reason, there, elsewhere):
@@ -31,15 +34,46 @@ def on_gvisor(reason, there, elsewhere):
     return there if GVISOR else elsewhere
 
 
-def put_attack(sb, path=INSIDE):
+def on_landlock(reason, there, elsewhere):
+    """The same for a runtime without namespaces."""
+    if LANDLOCK:
+        print(f"# on landlock: {reason}")
+    return there if LANDLOCK else elsewhere
+
+
+def workdir(sb):
+    return sb.created["workdir"]
+
+
+def tmpdir(sb):
+    return os.path.dirname(workdir(sb)) + "/tmp" if LANDLOCK else "/tmp"
+
+
+def tool_uid(sb):
+    return sb.sh("id -u")["stdout"].strip() if LANDLOCK else "1000"
+
+
+def attack(sb):
+    return workdir(sb) + "/attack"
+
+
+def runner_of(sb):
+    """The runner's pid as its commands see it."""
+    if not LANDLOCK:
+        return 1
+    return next(p for p in processes("mas-toolrunner --fd") if workdir(sb) in command_of(p))
+
+
+def put_attack(sb, path=None):
+    path = path or attack(sb)
     with open(ATTACK, "rb") as f:
         a = sb.daemon.put(f"{sb.path}/files/content?path={path}&mode=755", f.read())
     check(a.status in (200, 201, 204), f"upload of the attack program: {a}")
 
 
-def inside(sb, *args, path=INSIDE, **spec):
+def inside(sb, *args, path=None, **spec):
     """The attempt's (exit code, stdout) inside."""
-    r = sb.exec(path, *[str(a) for a in args], **spec)
+    r = sb.exec(path or attack(sb), *[str(a) for a in args], **spec)
     return r["exit_code"], r["stdout"]
 
 
@@ -105,20 +139,28 @@ for path in ("mem", "environ", "maps", "fd", "map_files", "root/", "cwd/"):
         print("worked", path)
     except OSError as e:
         print("refused", path, e.strerror)
-print(subprocess.run(["/workspace/attack", "ptrace", found], stdout=subprocess.PIPE).stdout.decode())
+print(subprocess.run(["ATTACK", "ptrace", found], stdout=subprocess.PIPE).stdout.decode())
 """
 
 
 def spy_on_helper(sb):
     """Looks into the process that serves a slow upload: a copy of the runner, as the tool's user."""
     d = sb.daemon
-    path = "/exec"
-    a = d.post(sb.path + path, {"command": ["python3", "-c", HELPER_SPY], "async": True})
-    check(a.status in (200, 201, 202), a)
+    def start(found):
+        spy = HELPER_SPY.replace("found = None", f"found = {found!r}", 1).replace("ATTACK", attack(sb))
+        a = d.post(sb.path + "/exec", {"command": ["python3", "-c", spy], "async": True})
+        check(a.status in (200, 201, 202), a)
+        return a
+    if not LANDLOCK:
+        a = start(None)
     s = d.connect()
-    head = (f"PUT {sb.path}/files/content?path=/workspace/slow HTTP/1.1\r\n"
+    head = (f"PUT {sb.path}/files/content?path={workdir(sb)}/slow HTTP/1.1\r\n"
             f"Host: 127.0.0.1:{d.port}\r\nContent-Length: 100000\r\n\r\n")
     s.sendall(head.encode() + b"x" * 1000)
+    if LANDLOCK:  # commands see no process, so this one is told which
+        runner = runner_of(sb)
+        wait_for(lambda: below(runner), "the helper")
+        a = start(str(below(runner)[0]))
     stream = f"/sandboxes/{sb.id}/stream?exec_id={a.json['exec_id']}"
     out = "".join(e.get("data", "") for e in d.ws(stream).events())
     s.close()

@@ -58,6 +58,10 @@ def kernel_of(d, sb):
     return sorted(p for p in kernels(d) if "runsc-sandbox" in command_of(p))[order.index(sb.id)]
 
 
+LIMITED = on_landlock("it has no disk of its own", {"memory_mb": 64}, {"memory_mb": 64, "disk_mb": 200})
+RUNNERS = "mas-toolrunner " + ("--fd" if LANDLOCK else "--pid1")
+
+
 def start(sb, *argv):
     a = sb.daemon.post(sb.path + "/exec", {"command": list(argv), "async": True})
     check(a.status in (200, 201, 202), a)
@@ -69,7 +73,7 @@ def _():
         time.sleep(0.3)  # for the blanks
         before = (mounts(), loops(), len(sandbox_cgroups()),
                   sorted(os.listdir("/dev/shm")))
-        for limits in ({}, {"memory_mb": 64, "disk_mb": 200}):
+        for limits in ({}, LIMITED):
             with d.sandbox(limits=limits) as sb:
                 sb.sh("echo x > /dev/shm/x; (setsid sleep 2236067 &) >/dev/null 2>&1 </dev/null")
                 wait_for(lambda: running(sb, "sleep 2236067"), "control: it runs")
@@ -86,16 +90,16 @@ def _():
     d = Daemon(config=CONFIG).start()
     try:
         made = []
-        for limits in ({}, {"memory_mb": 64, "disk_mb": 200}, {"max_processes": 40}):
+        for limits in ({}, LIMITED, {"max_processes": 40}):
             sb = d.sandbox(limits=limits)
             made.append(sb)
             put_attack(sb)
             sb.sh("(setsid sh -c 'trap \"\" TERM HUP; sleep 1732050' &) >/dev/null 2>&1 </dev/null")
-            start(sb, INSIDE, "take-fds", "1", "1732050")
+            start(sb, attack(sb), "take-fds", "1", "1732050")
         wait_for(lambda: all(len(running(s, "1732050")) >= 2 for s in made), "control: they run")
-        start(sb, INSIDE, "fork-bomb", "60")
+        start(sb, attack(sb), "fork-bomb", "60")
         state = d.get("/v1/status").json
-        runners = kernels(d) if GVISOR else [p for p in processes("mas-toolrunner --pid1")
+        runners = kernels(d) if GVISOR else [p for p in processes(RUNNERS)
                                              if state["warden_pid"] in ancestors(p)]
         check(len(runners) >= 3, "control: runners run")
         runners += below(state["warden_pid"]) if GVISOR else []
