@@ -12,8 +12,9 @@
 #include "tool/run-internal.h"
 #include "tool/tool.h"
 
-#define POLICIES_MAX 4
-#define SHORT_RUN_US 10000 /* too short to have written much */
+#define POLICIES_MAX  4
+#define SHORT_RUN_US  100000 /* and little work in that time: too little to have written much */
+#define SHORT_WORK_US 10000
 
 static int next_step(struct run *run, struct error *err);
 
@@ -85,7 +86,8 @@ static void end_one_shot(struct run *run)
     if (!run->one_shot || !run->sandbox)
         return;
     const struct exec_result *r = run->exec ? exec_result(run->exec) : NULL;
-    if (r && r->alone && r->usage.wall_us < SHORT_RUN_US)
+    if (r && r->alone && r->usage.wall_us < SHORT_RUN_US &&
+        r->usage.user_us + r->usage.system_us < SHORT_WORK_US)
         sandbox_retire(run->sandbox);
     else
         sandbox_delete(run->sandbox, NULL);

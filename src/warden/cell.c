@@ -747,10 +747,7 @@ void cell_on_child_exit(pid_t pid, int wait_status, void *data)
             return;
     }
     s->wait_status = wait_status;
-    struct plan_reply stats = {0};
-    if (s->state == CELL_RUNNING)
-        cgroup_read_stats(&s->cgroup, &stats);
-    s->oom_kills = stats.oom_kills;
+    s->oom_kills = s->state == CELL_RUNNING ? cgroup_oom_kills(&s->cgroup) : 0;
     release(s);
     switch (s->state) {
     case CELL_BLANK:

@@ -148,11 +148,16 @@ static uint64_t get_number(const struct cgroup *cg, enum cgroup_controller c, co
     return value;
 }
 
+static uint64_t v1_oom_kills(const struct cgroup *cg)
+{
+    return get_number(cg, CGROUP_MEMORY, "memory.oom_control", "oom_kill");
+}
+
 static void v1_read_stats(const struct cgroup *cg, struct plan_reply *ret)
 {
     ret->memory_bytes = get_number(cg, CGROUP_MEMORY, "memory.usage_in_bytes", NULL);
     ret->memory_peak_bytes = get_number(cg, CGROUP_MEMORY, "memory.max_usage_in_bytes", NULL);
-    ret->oom_kills = get_number(cg, CGROUP_MEMORY, "memory.oom_control", "oom_kill");
+    ret->oom_kills = v1_oom_kills(cg);
     ret->cpu_us = get_number(cg, CGROUP_CPUACCT, "cpuacct.usage", NULL) / 1000;
     ret->processes = get_number(cg, CGROUP_PIDS, "pids.current", NULL);
 }
@@ -167,5 +172,6 @@ const struct cgroup_driver cgroup_v1 = {
     .open = v1_open,
     .limit = v1_limit,
     .read_stats = v1_read_stats,
+    .oom_kills = v1_oom_kills,
     .freeze = v1_freeze,
 };

@@ -296,11 +296,18 @@ static int v2_limit(struct cgroup *cg, enum wall wall, const struct plan_limits 
     }
 }
 
+static uint64_t v2_oom_kills(const struct cgroup *cg)
+{
+    uint64_t n = 0;
+    cgroup_read_number(cg, 0, "memory.events", "oom_kill", &n);
+    return n;
+}
+
 static void v2_read_stats(const struct cgroup *cg, struct plan_reply *ret)
 {
     cgroup_read_number(cg, 0, "memory.current", NULL, &ret->memory_bytes);
     cgroup_read_number(cg, 0, "memory.peak", NULL, &ret->memory_peak_bytes);
-    cgroup_read_number(cg, 0, "memory.events", "oom_kill", &ret->oom_kills);
+    ret->oom_kills = v2_oom_kills(cg);
     cgroup_read_number(cg, 0, "cpu.stat", "usage_usec", &ret->cpu_us);
     cgroup_read_number(cg, 0, "pids.current", NULL, &ret->processes);
 }
@@ -317,5 +324,6 @@ const struct cgroup_driver cgroup_v2 = {
     .limit = v2_limit,
     .limit_disk = v2_limit_disk,
     .read_stats = v2_read_stats,
+    .oom_kills = v2_oom_kills,
     .freeze = v2_freeze,
 };

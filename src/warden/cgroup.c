@@ -280,6 +280,11 @@ int cgroup_limit(struct cgroup *cg, enum wall wall, const struct plan_limits *li
     return cg->root->driver->limit(cg, wall, limits);
 }
 
+uint64_t cgroup_oom_kills(const struct cgroup *cg)
+{
+    return cg->root ? cg->root->driver->oom_kills(cg) : 0;
+}
+
 void cgroup_read_stats(const struct cgroup *cg, struct plan_reply *ret)
 {
     if (cg->root)

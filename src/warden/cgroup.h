@@ -58,6 +58,7 @@ struct cgroup_driver {
     int (*limit)(struct cgroup *cg, enum wall wall, const struct plan_limits *limits);
     int (*limit_disk)(struct cgroup *cg, dev_t disk, uint64_t bytes_per_s);
     void (*read_stats)(const struct cgroup *cg, struct plan_reply *ret);
+    uint64_t (*oom_kills)(const struct cgroup *cg);
     int (*freeze)(struct cgroup *cg, bool on);
 };
 
@@ -93,6 +94,8 @@ int cgroup_limit(struct cgroup *cg, enum wall wall, const struct plan_limits *li
  * it is neither on a disk nor a tmpfs. */
 int cgroup_limit_disk(struct cgroup *cg, int fd, uint64_t bytes_per_s);
 void cgroup_read_stats(const struct cgroup *cg, struct plan_reply *ret);
+/* How many of its processes the kernel has killed for want of memory. */
+uint64_t cgroup_oom_kills(const struct cgroup *cg);
 int cgroup_freeze(struct cgroup *cg, bool on);
 /* 0 once all directories are gone; -EBUSY while the kernel still counts a dead process. */
 int cgroup_remove(struct cgroup *cg);
