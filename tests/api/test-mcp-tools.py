@@ -223,6 +223,13 @@ def sandboxes():
     good(c.call("destroy_sandbox", sandbox="sbx-other"))
     equal(good(c.call("run_command", command="cat f"))["stdout"], "mine\n", "back in the session's own")
     check("none-such" in bad(c.call("create_sandbox", runtime="none-such")), "no such runtime")
+    check("none-such" in bad(c.call("create_sandbox", image="none-such")), "no such image")
+    if os.path.exists(BUILD + "/default-image.tar"):
+        for _ in range(2):  # fetched, then known
+            a = good(c.call("create_sandbox", image="default"))
+            equal((a["image"], len(a["image_digest"])), ("default", 64))
+            check("Debian" in good(c.call("run_command", command="cat /etc/os-release"))["stdout"], "the image's")
+            good(c.call("destroy_sandbox", sandbox="current"))
     check("list_sandboxes" in bad(c.call("run_command", command="true", sandbox="sbx-none")), "unknown")
     good(c.call("destroy_sandbox", sandbox="current"))
     a = result(c.call("run_command", command="ls"))

@@ -66,6 +66,7 @@ static const char written_schema[] =
 
 #define SANDBOX_SHOWN                                                                                        \
     STRING("id", "Its id.")                                                                                  \
+    "," STRING("image", "Its image, as asked for.") "," STRING("image_digest", "What that was.")             \
     "," STRING("state", "READY when it can be used.") "," STRING("runtime", "What isolates it.") "," STRING( \
         "created_at",                                                                                        \
         "RFC 3339.") "," STRING("workdir",                                                                   \
@@ -403,12 +404,12 @@ static const struct mcp_tool tools_table[] = {
         .name = "create_sandbox",
         .title = "Create a sandbox",
         .description =
-            "Makes another sandbox, with a runtime or limits of its own. Rarely needed: the "
+            "Makes another sandbox, with a runtime, image or limits of its own. Rarely needed: the "
             "session already has one. Calls that name no sandbox work in the new one from then "
             "on, unless make_current is false. It outlives the session until destroy_sandbox, or "
             "until it has been idle for long.",
         .input_schema = OBJECT(
-            TYPED("name", "string", "\"minLength\":1,\"maxLength\":63,", "Part of its id: a-z, 0-9 and -.") "," STRING("runtime", "What isolates it; list_runtimes shows which there are.") "," NUMBER(
+            TYPED("name", "string", "\"minLength\":1,\"maxLength\":63,", "Part of its id: a-z, 0-9 and -.") "," STRING("runtime", "What isolates it; list_runtimes shows which there are.") "," STRING("image", "What its root is made of: a name, reference or digest. Without one, the host's programs.") "," NUMBER(
                 "cpu_cores", "0.01", "1024",
                 "CPU limit.") "," NUMBER("memory_mb", "1", "16777216",
                                          "Memory limit.") "," NUMBER("disk_mb", "1", "16777216",

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "api/image-wait.h"
 #include "api/sandbox-reply.h"
 #include "api/spec-json.h"
 #include "api/view.h"
@@ -10,6 +11,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/strbuf.h"
+#include "keeper/images.h"
 #include "mcp/tools/result.h"
 #include "mcp/tools/tools.h"
 #include "mcp/tools/workspace.h"
@@ -66,8 +68,8 @@ static struct sandbox_waiter *wait_with(struct mcp_call *call, struct sandbox *c
 
 static json_t *show(struct mcp_call *call, struct sandbox *sb)
 {
-    static const char *const shown[] = {"id",      "state",     "runtime", "created_at",
-                                        "workdir", "effective", "error",   NULL};
+    static const char *const shown[] = {"id",        "state", "runtime", "created_at",   "workdir",
+                                        "effective", "error", "image",   "image_digest", NULL};
     _cleanup_json_ json_t *all = view_sandbox(sb);
     json_t *o = result_pick(all, shown);
     bool current = workspace_current(mcp_call_session(call)) == sb;
@@ -91,7 +93,7 @@ static void finish_create(struct mcp_call *call, struct sandbox *sb)
 static json_t *make_body(const json_t *args)
 {
     static const char *const limits[] = {"cpu_cores", "memory_mb", "disk_mb", "max_processes"};
-    static const char *const same[] = {"runtime", "env"};
+    static const char *const same[] = {"runtime", "image", "env"};
     json_t *body = json_object(), *limit = json_object();
     for (size_t i = 0; i < ELEMENTS(same); i++)
         if (json_object_get(args, same[i]))
@@ -103,13 +105,86 @@ static json_t *make_body(const json_t *args)
     return body;
 }
 
+struct image_pending {
+    struct image_wait wait;
+    struct mcp_call *call;
+    struct spec spec;
+};
+
+static void image_pending_free(struct image_pending *p)
+{
+    spec_done(&p->spec);
+    free(p);
+}
+
+static void on_image_cancel(struct mcp_call *call)
+{
+    struct image_pending *p = mcp_call_state(call);
+    image_wait_cancel(&p->wait);
+    image_pending_free(p);
+    mcp_call_finish_text(call, true, "cancelled");
+}
+
+static void create(struct mcp_call *call, const struct spec *spec)
+{
+    const struct api_options *o = mcp_call_services(call);
+    const char *name = json_string_value(json_object_get(mcp_call_arguments(call), "name"));
+    struct error err = {0};
+    struct sandbox *sb =
+        sandbox_create(o->manager, spec, mcp_call_owner(call), name, NULL, false, &err);
+    if (sb)
+        sandbox_wait_ready(sb, wait_with(call, sb, finish_create));
+    else
+        result_fail(call, &err, NULL);
+}
+
+static void on_image(struct image_wait *w, const struct image_found *found, const struct error *err)
+{
+    struct image_pending *p = container_of(w, struct image_pending, wait);
+    struct mcp_call *call = p->call;
+    mcp_call_on_cancel(call, NULL);
+    if (err) {
+        result_fail(call, err, NULL);
+    } else {
+        image_apply(&p->spec, found);
+        create(call, &p->spec);
+    }
+    image_pending_free(p);
+}
+
+/* Takes what is in spec; made once it is known what its image is. */
+static int create_when_found(struct mcp_call *call, struct spec *spec, struct error *err)
+{
+    struct images *images = mcp_call_services(call)->images;
+    const struct image_found *found =
+        spec->image && !spec->image_digest ? images_peek(images, spec->image) : NULL;
+    if (found)
+        image_apply(spec, found);
+    if (!spec->image || spec->image_digest) {
+        create(call, spec);
+        spec_done(spec);
+        return 0;
+    }
+    struct image_pending *p = new0(struct image_pending);
+    p->call = call;
+    p->wait.on_found = on_image;
+    int r = images_resolve(images, spec->image, &p->wait, err);
+    p->spec = *spec;
+    if (r < 0) {
+        image_pending_free(p);
+        return r;
+    }
+    mcp_call_set_state(call, p);
+    mcp_call_on_cancel(call, on_image_cancel);
+    return 0;
+}
+
 void tool_create_sandbox(struct mcp_call *call)
 {
     const struct api_options *o = mcp_call_services(call);
     const json_t *args = mcp_call_arguments(call);
     const char *name = json_string_value(json_object_get(args, "name"));
     struct error err = {0};
-    struct sandbox *sb = NULL;
     struct spec spec;
     spec_init(&spec);
     _cleanup_json_ json_t *body = make_body(args);
@@ -117,11 +192,8 @@ void tool_create_sandbox(struct mcp_call *call)
     if (r >= 0)
         r = spec_json_parse(body, o, &spec, &err);
     if (r >= 0)
-        sb = sandbox_create(o->manager, &spec, mcp_call_owner(call), name, NULL, false, &err);
-    spec_done(&spec);
-    if (sb)
-        sandbox_wait_ready(sb, wait_with(call, sb, finish_create));
-    else
+        r = create_when_found(call, &spec, &err);
+    if (r < 0)
         result_fail(call, &err, NULL);
 }
 
