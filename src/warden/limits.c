@@ -127,6 +127,14 @@ static int apply_file_size(struct cell *s, const struct plan *p, const struct pl
                   "the landlock runtime has no file system of its own");
 }
 
+/* An overlay that a sandbox mounts itself keeps its marks in user attributes. Without them it
+ * works, but directories of the image can be neither removed nor replaced. */
+static bool tmpfs_suits(const struct cell *s)
+{
+    const struct warden *w = s->warden;
+    return s->kind != CELL_LOCAL || s->trees.image < 0 || w->tmpfs_attributes || !w->disks.usable;
+}
+
 static int apply_disk(struct cell *s, const struct plan *p, const struct plan_limits *limits,
                       struct plan_reply *reply)
 {
@@ -138,7 +146,7 @@ static int apply_disk(struct cell *s, const struct plan *p, const struct plan_li
     o->disk_bytes = asked ? limits->disk_bytes : default_disk(s, limits);
     o->disk_inodes = limits->disk_inodes ? limits->disk_inodes : w->options.disk_default_inodes;
     s->mechanism[WALL_DISK] = MECHANISM_TMPFS;
-    if (!asked || tmpfs_fits(s, limits, o->disk_bytes))
+    if ((!asked || tmpfs_fits(s, limits, o->disk_bytes)) && tmpfs_suits(s))
         return 0;
     if (w->disks.usable) {
         o->disk_from_fd = 1;

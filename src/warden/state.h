@@ -113,6 +113,7 @@ struct warden {
     char no_namespaces[192]; /* why there are none here; "": there are */
     bool blanks_known;       /* whether blanks can be made at all */
     bool has_toolnet;
+    bool tmpfs_attributes; /* a tmpfs has user attributes: since Linux 6.6 */
     struct map *by_id;
     struct list blanks[_CELL_KIND_MAX], armed, exited;
     unsigned n_blanks[_CELL_KIND_MAX], n_armed, n_exited;

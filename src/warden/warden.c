@@ -10,8 +10,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -217,6 +219,12 @@ static int open_ids(struct warden *w, struct error *err)
     return r;
 }
 
+static bool probe_tmpfs_attributes(void)
+{
+    _cleanup_close_ int fd = memfd_create("probe", MFD_CLOEXEC);
+    return fd >= 0 && fsetxattr(fd, "user.probe", "1", 1, 0) == 0;
+}
+
 static void fill_child_template(struct warden *w)
 {
     const struct warden_options *o = &w->options;
@@ -306,6 +314,7 @@ static int prepare(struct warden *w, struct error *err)
         return error_set(err, ERROR_UNAVAILABLE, -r, "start the janitor");
     signal(SIGPIPE, SIG_IGN);
     raise_open_files();
+    w->tmpfs_attributes = probe_tmpfs_attributes();
     fill_child_template(w);
     armed_init(w);
     fence_host_finish(&w->fence, w->ids.shared);

@@ -222,6 +222,8 @@ static void test_sharing(enum oci_backend b)
         client_shell(one, "echo mine > /app/file; echo new > /app/new; rm /app/dir/x; "
                           "mv /app/dir/ /app/moved; cat /app/file; ls /app");
     ok(contains(out, "mine\n"), "P27 %s: one changes the image's files", name_of(b));
+    out = client_shell(one, "rm -r /app/moved /app/dir; mkdir /app/dir; ls /app/dir; ls /app");
+    ok(contains(out, "dir\nfile\nnew\nexit=0"), "P27 %s: and its directories", name_of(b));
     out = client_shell(two, "cat /app/file /app/dir/x; ls /app");
     ok(contains(out, "lower\nx\ndir\nfile\nexit=0"), "P27 %s: the other does not see it",
        name_of(b));

@@ -4,6 +4,7 @@ there all the same, and the honest word about those that are not."""
 import pwd
 
 from attempt import *
+from images import *
 
 USER = "mas-test"
 STRANGER = 64999  # a number without a name, and so without a range
@@ -133,6 +134,27 @@ attempt("P11 bpf", "sys", 321, 5, "b:", 128, errors="EPERM")
 attempt("P11 io_uring_setup", "sys", 425, 4, "b:", errors="ENOSYS")
 attempt("P11 i386: mount", "i386", 21, "b:none", "b:/tmp", "b:tmpfs", 0, 0, errors="EPERM")
 attempt("P12 type into a terminal", "pty-ioctl", 0x5412, errors="EPERM")
+
+
+@each("P27 an image: shared, never changed, its owners nobody's or the tool's, what is ours in it sealed")
+def _(kind, d, sb):
+    digest = put_image(d, small, ids={0: kind.uid, 1000: kind.uid, 65534: kind.uid},
+                       change=lambda root: os.symlink("/etc", root + "/workspace"))
+    before = hash_of(rootfs_of(d, digest))
+    with d.sandbox(image="sha256:" + digest) as one, d.sandbox(image="sha256:" + digest) as two:
+        equal(one.sh("id -u; cat /etc/marker; echo w > /workspace/w; cat /workspace/w /proc/self/comm; touch /.mas/x || echo sealed")["stdout"],
+              "1000\nimage\nw\ncat\nsealed\n")
+        equal(one.sh("stat -c %u /app")["stdout"], "65534\n" if kind.separate else "1000\n")
+        # Without ids of its own for an image's files, only where all share one are they the tool's to write.
+        equal(one.sh("echo mine > /app/file; cat /app/file")["stdout"], "lower\n" if kind.separate else "mine\n")
+        equal(two.sh("cat /app/file; ls /workspace")["stdout"], "lower\n")
+        equal(one.sh("ln -s /bin/suid /tmp/id; /tmp/id -u")["stdout"], "1000\n")
+        put_attack(one)
+        for args in (("setuid", 0), ("has-capability",), ("mount", "none", "/tmp", "tmpfs"), ("umount", "/proc"),
+                     ("write", "/.mas/mas-toolrunner", "x"), ("create", "/x"), ("ptrace", 1), ("read", "/proc/1/mem"),
+                     ("unshare", 0x10000000), ("read", "/proc/1/root/etc/hostname")):
+            refused(one, *args)
+    equal(hash_of(rootfs_of(d, digest)), before, "the image")
 
 
 @each("P5 signals do not end or stop the runner")
