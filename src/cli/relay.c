@@ -136,8 +136,11 @@ static int on_socket(struct relay *r, struct sbx_error *err)
     return 0;
 }
 
+/* What came with the answer to the upgrade is read before the first wait: nothing may follow it. */
 static int loop(struct relay *r, struct sbx_error *err)
 {
+    if (on_socket(r, err) < 0)
+        return -1;
     while (!r->done) {
         bool read_stdin = r->stdin_open && sbx_ws_queued(r->ws) < QUEUE_HIGH;
         struct pollfd p[] = {

@@ -108,7 +108,8 @@ struct sbx_ws;
 
 struct sbx_ws *sbx_ws_open(struct sbx_client *c, const char *path, struct sbx_error *err);
 void sbx_ws_free(struct sbx_ws *ws); /* says goodbye if the connection still works; NULL is fine */
-/* For poll(): the descriptor, and the events that make sbx_ws_receive() worth calling. */
+/* For poll(): the descriptor, and the events that make sbx_ws_receive() worth calling. The first
+ * messages may have come with sbx_ws_open(): receive until SBX_WS_TIMEOUT before waiting. */
 int sbx_ws_fd(const struct sbx_ws *ws);
 short sbx_ws_events(const struct sbx_ws *ws);
 /* Queues a message and sends what the socket takes; the rest goes out in sbx_ws_receive(). */

@@ -5,6 +5,7 @@ usage: BUILD=dir test-cli.py [NAME]   (only tests whose name contains NAME)
 
 Each test is a function test_*(t); t.sbx() runs sbx against the daemon, t.ok() states a fact.
 """
+import base64
 import fcntl
 import hashlib
 import json
@@ -14,11 +15,13 @@ import re
 import select
 import shutil
 import signal
+import socket
 import struct
 import subprocess
 import sys
 import tempfile
 import termios
+import threading
 import time
 
 BUILD = os.path.abspath(os.environ.get("BUILD", "build"))
@@ -200,6 +203,47 @@ def test_run_live(t):
     while json.loads(t.sbx("ls", "-json").stdout) and time.time() < deadline:
         time.sleep(0.1)
     t.ok(json.loads(t.sbx("ls", "-json").stdout) == [], "no sandbox is left")
+
+
+def serve_in_one_piece(listener):
+    """A daemon that answers the upgrade, the command's end included, in one piece and then is silent."""
+    def answer(status, body):
+        return f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
+
+    def serve(c):
+        data = b""
+        while True:
+            while b"\r\n\r\n" not in data:
+                got = c.recv(65536)
+                if not got:
+                    return
+                data += got
+            head, data = data.split(b"\r\n\r\n", 1)
+            length = re.search(rb"(?i)content-length: (\d+)", head)
+            while length and len(data) < int(length[1]):
+                data += c.recv(65536)
+            data = data[int(length[1]) if length else 0:]
+            key = re.search(rb"(?i)sec-websocket-key: (\S+)", head)
+            if key:
+                accept = base64.b64encode(hashlib.sha1(key[1] + b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11").digest())
+                text = b'{"type":"exit","status":"completed","exit_code":7}'
+                c.sendall(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                          b"Sec-WebSocket-Accept: " + accept + b"\r\n\r\n" + bytes([0x81, len(text)]) + text)
+            elif b"/exec " in head.split(b"\r\n")[0]:
+                c.sendall(answer("200 OK", '{"exec_id":"ex-1","status":"running"}'))
+            else:
+                c.sendall(answer("200 OK", '{"id":"sbx-1","status":"running"}'))
+
+    while True:
+        threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
+
+
+def test_end_with_the_upgrade(t):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=serve_in_one_piece, args=(listener,), daemon=True).start()
+        r = subprocess.run([f"{BUILD}/sbx", "run", "-addr", f"http://127.0.0.1:{listener.getsockname()[1]}", "--", "x"],
+                           stdin=subprocess.DEVNULL, capture_output=True, env=t.env, timeout=WAIT_S)
+        t.ok(r.returncode == 7, "a command's end that comes with the upgrade is not waited for", r)
 
 
 def test_private_daemon(t):
