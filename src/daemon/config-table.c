@@ -284,6 +284,7 @@ const struct config_key config_keys[] = {
            "when a create fetches its image from a registry: never, when it is not here, every time"),
     LIST(CONFIG_LIST, images_registries,
          "registries (host or host:port) that images may come from, \"*\" for any; without one, none"),
+    STRING(images_default_registry, NULL, "registry of image names that have none in them"),
     LIST(CONFIG_LIST, images_insecure_registries,
          "those of them that may be spoken to without TLS or with any certificate"),
     PATH(images_auth_file, NULL, "credentials for registries, as containers-auth.json(5) has them"),

@@ -139,7 +139,7 @@ struct config {
     bool images;
     char *image, *image_pull;
     char **images_registries, **images_insecure_registries, **images_allow;
-    char *images_auth_file;
+    char *images_auth_file, *images_default_registry;
     int64_t images_jobs, images_pull_timeout_ms, images_idle_timeout_ms;
     int64_t images_max_bytes, images_max_upload_bytes, images_max_unpacked_bytes;
     int64_t images_max_files, images_max_path_bytes, images_max_depth, images_max_layers;

@@ -81,8 +81,9 @@ static const struct {
 #define AT_LISTS (AT_NUMBERS + (int)ELEMENTS(numbers))
 
 /* An entry of a list is "allow:PATH" and so on. */
-enum { LIST_ALLOW, LIST_REGISTRY, LIST_INSECURE, LIST_AUTH, _LIST_MAX };
-static const char *const prefixes[_LIST_MAX] = {"allow:", "registry:", "insecure:", "auth:"};
+enum { LIST_ALLOW, LIST_REGISTRY, LIST_INSECURE, LIST_AUTH, LIST_DEFAULT, _LIST_MAX };
+static const char *const prefixes[_LIST_MAX] = {
+    "allow:", "registry:", "insecure:", "auth:", "default:"};
 
 static void append(char ***v, char *text)
 {
@@ -101,7 +102,8 @@ static void append_list(char ***argv, const char *prefix, char *const *list)
 char **keeper_stage_argv(const struct supervise_options *o)
 {
     const struct config *c = o->config;
-    char *const auth[] = {c->images_auth_file, NULL};
+    char *const auth[] = {c->images_auth_file, NULL}, *const fallback[] = {
+                                                          c->images_default_registry, NULL};
     char **argv = NULL;
     append(&argv, xstrdup("mas-sandboxd"));
     append(&argv, xstrdup(KEEPER_FLAG));
@@ -117,6 +119,7 @@ char **keeper_stage_argv(const struct supervise_options *o)
     append_list(&argv, prefixes[LIST_REGISTRY], c->images_registries);
     append_list(&argv, prefixes[LIST_INSECURE], c->images_insecure_registries);
     append_list(&argv, prefixes[LIST_AUTH], auth);
+    append_list(&argv, prefixes[LIST_DEFAULT], fallback);
     return argv;
 }
 
@@ -320,6 +323,7 @@ int keeper_stage(int argc, char **argv)
     s.parent = (pid_t)strtol(argv[AT_PARENT], NULL, 10);
     s.allow = take_list(argv, prefixes[LIST_ALLOW]);
     char **auth = take_list(argv, prefixes[LIST_AUTH]);
+    char **fallback = take_list(argv, prefixes[LIST_DEFAULT]);
     s.auth_file = auth ? auth[0] : NULL;
     s.options = (struct keeper_options){
         .dir = IMAGES_PATH,
@@ -328,6 +332,7 @@ int keeper_stage(int argc, char **argv)
         .registries = take_list(argv, prefixes[LIST_REGISTRY]),
         .insecure_registries = take_list(argv, prefixes[LIST_INSECURE]),
         .default_fd = fcntl(KEEPER_DEFAULT_IMAGE, F_GETFD) < 0 ? -1 : KEEPER_DEFAULT_IMAGE,
+        .default_registry = fallback ? fallback[0] : NULL,
         .own_ids = s.privileged,
     };
     take_numbers(&s.options, argv);

@@ -50,8 +50,8 @@ void keeper_send_error(struct keeper *k, int64_t id, const struct error *err);
 void keeper_answer(struct keeper *k, const json_t *request, int64_t id, const char *op);
 json_t *keeper_view(struct image_store *store, const struct image_info *info);
 /* The image that text names: by name, digest or reference. */
-int keeper_find(struct image_store *store, const char *text, struct image_info *ret,
-                struct error *err);
+int keeper_find(struct image_store *store, const struct keeper_options *o, const char *text,
+                struct image_info *ret, struct error *err);
 
 /* job.c */
 void job_start(struct keeper *k, json_t *request, int64_t id, const char *op, int *upload);

@@ -36,14 +36,15 @@ json_t *keeper_view(struct image_store *store, const struct image_info *info)
         "layers", (json_int_t)strv_length(info->layers));
 }
 
-int keeper_find(struct image_store *store, const char *text, struct image_info *ret,
-                struct error *err)
+int keeper_find(struct image_store *store, const struct keeper_options *o, const char *text,
+                struct image_info *ret, struct error *err)
 {
     char digest[IMAGE_DIGEST_SIZE];
     struct error ignored = {0};
     _cleanup_reference_ struct reference ref = {0};
     int r = image_store_resolve(store, text, digest, err);
-    if (r < 0 && err->code == ERROR_NOT_FOUND && reference_parse(text, &ref, &ignored) >= 0) {
+    if (r < 0 && err->code == ERROR_NOT_FOUND &&
+        reference_parse(text, o->default_registry, &ref, &ignored) >= 0) {
         _cleanup_free_ char *full = reference_format(&ref);
         error_clear(err);
         r = image_store_resolve(store, full, digest, err);
@@ -79,7 +80,7 @@ static void answer_find(struct keeper *k, const json_t *request, int64_t id, str
 {
     const char *text = json_string_value(json_object_get(request, "image"));
     _cleanup_image_info_ struct image_info info = {0};
-    if (keeper_find(k->store, text ? text : "", &info, err) < 0)
+    if (keeper_find(k->store, k->o, text ? text : "", &info, err) < 0)
         return;
     if (json_is_true(json_object_get(request, "use")))
         image_store_touch(k->store, info.digest, NULL);

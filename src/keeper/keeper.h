@@ -24,7 +24,8 @@ struct keeper_options {
     char *const *allow;    /* host directories that images may come from; NULL: none */
     const char *allow_dir; /* where they are seen: allow_dir/0, allow_dir/1, ... */
     char *const *registries, *const *insecure_registries; /* host[:port]; "*" is every one */
-    const char *auth_file;                                /* registry credentials; NULL: none */
+    const char *default_registry; /* of names that have none; NULL: none is asked */
+    const char *auth_file;        /* registry credentials; NULL: none */
     int default_fd; /* the tar of the image that comes with the daemon; -1: there is none */
     bool own_ids;   /* 1000 and 65534 are mapped */
     uint32_t jobs;  /* at a time; others wait */

@@ -6,14 +6,12 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
-#define DEFAULT_REGISTRY "docker.io"
-#define DEFAULT_PATH     "library/"
-#define DEFAULT_TAG      "latest"
-#define TAG_MAX          128
-#define REPOSITORY_MAX   200
-#define REGISTRY_MAX     255
-#define LOWER            "abcdefghijklmnopqrstuvwxyz0123456789"
-#define UPPER            "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+#define DEFAULT_TAG    "latest"
+#define TAG_MAX        128
+#define REPOSITORY_MAX 200
+#define REGISTRY_MAX   255
+#define LOWER          "abcdefghijklmnopqrstuvwxyz0123456789"
+#define UPPER          "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 static int refuse(struct error *err, const char *text)
 {
@@ -85,28 +83,36 @@ static int take_tag(char *text, struct reference *r)
     return 0;
 }
 
-static int take_name(const char *text, struct reference *r)
+static int take_name(const char *text, const char *fallback, struct reference *r)
 {
     const char *slash = strchr(text, '/');
     if (slash && is_registry(text, (size_t)(slash - text))) {
         r->registry = xstrndup(text, (size_t)(slash - text));
         r->repository = xstrdup(slash + 1);
     } else {
-        r->registry = xstrdup(DEFAULT_REGISTRY);
-        r->repository = xasprintf("%s%s", slash ? "" : DEFAULT_PATH, text);
+        r->registry = xstrdup(fallback ? fallback : "none");
+        r->repository = xstrdup(text);
     }
     return registry_is_good(r->registry) && repository_is_good(r->repository) ? 0 : -EINVAL;
 }
 
-int reference_parse(const char *text, struct reference *ret, struct error *err)
+int reference_parse(const char *text, const char *fallback, struct reference *ret,
+                    struct error *err)
 {
     static const char scheme[] = "docker://";
     const char *rest = strncmp(text, scheme, strlen(scheme)) == 0 ? text + strlen(scheme) : text;
     _cleanup_free_ char *copy = xstrdup(rest);
     struct reference r = {0};
-    if (take_digest(copy, &r) < 0 || take_tag(copy, &r) < 0 || take_name(copy, &r) < 0) {
+    if (take_digest(copy, &r) < 0 || take_tag(copy, &r) < 0 || take_name(copy, fallback, &r) < 0) {
         reference_done(&r);
         return refuse(err, text);
+    }
+    if (!fallback && strcmp(r.registry, "none") == 0) {
+        reference_done(&r);
+        return error_set(err, ERROR_NOT_FOUND, ENOENT,
+                         "there is no image '%.200s' here, and its name has no registry to ask "
+                         "(images_default_registry)",
+                         text);
     }
     *ret = r;
     return 0;

@@ -1,4 +1,5 @@
-/* An image's reference: "alpine", "docker.io/library/alpine:3", "localhost:5000/x@sha256:HEX". */
+/* An image's reference: "alpine", "registry.example/team/tools:3", "localhost:5000/x@sha256:HEX".
+ */
 #pragma once
 
 #include <stdbool.h>
@@ -9,14 +10,15 @@ struct error;
 
 struct reference {
     char *registry;                 /* host or host:port */
-    char *repository;               /* "library/alpine" */
+    char *repository;               /* "team/tools" */
     char *tag;                      /* "latest" where there is neither tag nor digest; or NULL */
     char digest[IMAGE_DIGEST_SIZE]; /* pinned; or "" */
 };
 
 /* "docker://" in front is fine. The registry is the first part when that has a dot or a colon or is
- * "localhost", else docker.io, whose images without a part before their name are in library/. */
-int reference_parse(const char *text, struct reference *ret, struct error *err);
+ * "localhost"; otherwise fallback, and where that is NULL, none (ERROR_NOT_FOUND). */
+int reference_parse(const char *text, const char *fallback, struct reference *ret,
+                    struct error *err);
 void reference_done(struct reference *r);
 #define _cleanup_reference_ __attribute__((cleanup(reference_done)))
 /* In full: registry/repository[:tag][@sha256:digest]. The caller frees. */

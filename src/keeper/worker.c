@@ -177,7 +177,7 @@ static int pull_reference(struct worker *w, const char *text, const char *policy
 {
     char digest[IMAGE_DIGEST_SIZE];
     _cleanup_reference_ struct reference ref = {0};
-    int r = reference_parse(text, &ref, err);
+    int r = reference_parse(text, w->o->default_registry, &ref, err);
     if (r < 0)
         return r;
     _cleanup_free_ char *full = reference_format(&ref);
@@ -293,7 +293,7 @@ static int pull(struct worker *w, const json_t *request, struct error *err)
     if (!text || !policy || strlen(text) > KEEPER_IMAGE_MAX)
         return error_set(err, ERROR_INVALID, 0, "'image' is a reference of at most %d bytes",
                          KEEPER_IMAGE_MAX);
-    int r = keeper_find(w->store, text, &info, err);
+    int r = keeper_find(w->store, w->o, text, &info, err);
     bool again = strcmp(policy, "always") == 0 && strcmp(text, KEEPER_DEFAULT) != 0;
     if (r >= 0 && (!again || is_local(text)))
         return finish(w, info.digest, err);
@@ -381,7 +381,7 @@ static int remove_image(struct worker *w, const json_t *request, struct error *e
     const char *text = json_string_value(json_object_get(request, "image"));
     _cleanup_image_info_ struct image_info info = {0};
     _cleanup_strv_ char **names = NULL;
-    int r = keeper_find(w->store, text ? text : "", &info, err);
+    int r = keeper_find(w->store, w->o, text ? text : "", &info, err);
     if (r >= 0)
         r = image_store_names(w->store, info.digest, &names, err);
     if (r < 0)
@@ -393,7 +393,7 @@ static int remove_image(struct worker *w, const json_t *request, struct error *e
     } else {
         _cleanup_reference_ struct reference ref = {0};
         r = image_store_unname(w->store, text, err);
-        if (r < 0 && reference_parse(text, &ref, NULL) >= 0) {
+        if (r < 0 && reference_parse(text, w->o->default_registry, &ref, NULL) >= 0) {
             _cleanup_free_ char *full = reference_format(&ref);
             error_clear(err);
             r = image_store_unname(w->store, full, err);

@@ -118,7 +118,7 @@ def _():
 
 @test("fields that only a cluster can mean are refused by name; local ones work")
 def _():
-    fail(daemon().post("/sandboxes", {"image": "ubuntu:22.04"}), 404, "images_registries")
+    fail(daemon().post("/sandboxes", {"image": "ubuntu:22.04"}), 404, "images_default_registry")
     for field, value in (("volume_mode", "pvc"), ("cache_mode", "pvc"),
                          ("cache_pvc_size", "5Gi"), ("cache_pvc_storage_class", "x"),
                          ("cache_pvc_access_mode", "ReadWriteOnce"), ("allowed_hosts", ["example.com"])):

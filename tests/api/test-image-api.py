@@ -111,7 +111,8 @@ def _():
     equal((a["image"], a["image_digest"]), ("found", digest))
     fail(d.delete("/v1/images/found"), 409, "in use")
     d.delete("/v1/sandboxes/sbx-b")
-    fail(d.post("/v1/sandboxes", {"image": "nowhere"}), 404, "nowhere", "images_registries")
+    fail(d.post("/v1/sandboxes", {"image": "nowhere"}), 404, "nowhere", "images_default_registry")
+    fail(d.post("/v1/sandboxes", {"image": "registry.example/x"}), 404, "registry.example", "images_registries")
     fail(d.post("/v1/run", {"command": ["true"], "image": "0" * 64}), 404, "sbx image pull")
     fail(d.get("/v1/images/nowhere"), 404, "nowhere")
     fail(d.delete("/v1/images?image=nowhere"), 404)
@@ -220,10 +221,10 @@ def _():
         wait_for(lambda: not d.get("/v1/images/r", headers=admin).json["in_use"], "the end of its use")
         equal(d.delete("/v1/images/r", headers=admin).status, 200)
         fail(d.delete("/v1/images/r", headers=admin), 404)
-        fail(d.post("/v1/images/pull", {"image": "r"}, headers=operator), 403, "images_registries")
+        fail(d.post("/v1/images/pull", {"image": "localhost/r"}, headers=operator), 403, "images_registries")
         records = [json.loads(x) for x in d.get("/v1/audit?kind=image", headers=admin).body.splitlines()]
         equal([(r["outcome"], r["details"]["image"]) for r in records],
-              [("imported", "r"), ("removed", "r"), ("failed", "r")])
+              [("imported", "r"), ("removed", "r"), ("failed", "localhost/r")])
         check(len(records[0]["details"]["digest"]) == 64 and records[0]["key"], records[0])
 
 

@@ -118,6 +118,9 @@ def _():
         with Images("-image-pull", policy) as d:
             r = d.post("/v1/run", {"command": ["/bin/sh", "-c", "echo $GREETING"], "image": BASE_REF}, timeout=60)
             equal((r.status, r.json.get("stdout")), (200, "hello\n") if works else (404, None), policy)
+    with Images("-images-default-registry", registry.host) as d:
+        equal(in_image(d, "base:1", "echo $GREETING"), "hello\n")
+        equal(d.names(), [BASE_REF])
     with Images("-image", BASE_REF) as d:  # the default of every sandbox
         equal(d.run("/bin/sh", "-c", "echo $GREETING")["stdout"], "hello\n")
         equal(d.post("/sandboxes", {"id": "b"}).status, 200)
