@@ -213,6 +213,16 @@ static bool is_left(const struct fence_process *p, const struct fence_process *a
            readlink("/proc/self/ns/pid", ours, sizeof(ours) - 1) > 0 && strcmp(link, ours) == 0;
 }
 
+/* The user of a box, unless another daemon has given it to a sandbox since; locked meanwhile. */
+static uid_t free_uid(uid_t uid, int *ret_lock)
+{
+    _cleanup_close_ int uids = open(UIDS_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (geteuid() != 0 || uid == 0 || uids < 0)
+        return (uid_t)-1;
+    *ret_lock = lock_id(uids, (int64_t)uid - 1); /* commands have the block's second id */
+    return *ret_lock < 0 ? (uid_t)-1 : uid;
+}
+
 static void kill_left(const char *dir, int dir_fd, const char *name)
 {
     struct stat st;
@@ -220,7 +230,8 @@ static void kill_left(const char *dir, int dir_fd, const char *name)
     _cleanup_close_ int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (proc < 0 || fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return;
-    struct leftover left = {path, st.st_uid == geteuid() ? (uid_t)-1 : st.st_uid};
+    _cleanup_close_ int lock = -1;
+    struct leftover left = {path, free_uid(st.st_uid, &lock)};
     while (fence_kill(proc, is_left, &left))
         usleep(1000);
 }

@@ -76,11 +76,15 @@ static const struct refusal always[] = {
 };
 
 /* Landlock lets the owner of a file change its attributes anywhere. Where commands are the caller's
- * own user, only what is open already may be changed. */
-static const struct refusal when_shared[] = {
+ * own user, only what is open already may be changed, and by the keeper what is in the box. */
+static const struct refusal asked[] = {
     ANY("chmod", EPERM),
     ANY("fchmodat", EPERM),
     ANY("fchmodat2", EPERM),
+    WHEN("utimensat", 1, SCMP_CMP_NE, 0),
+};
+
+static const struct refusal when_shared[] = {
     ANY("chown", EPERM),
     ANY("chown32", EPERM),
     ANY("lchown", EPERM),
@@ -93,24 +97,23 @@ static const struct refusal when_shared[] = {
     ANY("utime", EPERM),
     ANY("utimes", EPERM),
     ANY("futimesat", EPERM),
-    WHEN("utimensat", 1, SCMP_CMP_NE, 0),
     WHEN("utimensat_time64", 1, SCMP_CMP_NE, 0),
 };
 
-static int add(scmp_filter_ctx ctx, const struct refusal *list, size_t n)
+static int add(scmp_filter_ctx ctx, const struct refusal *list, size_t n, bool notify)
 {
     int r = 0;
     for (size_t i = 0; r == 0 && i < n; i++) {
         int nr = seccomp_syscall_resolve_name(list[i].name);
         if (nr == __NR_SCMP_ERROR) /* this libseccomp does not know it, so no filter allows it */
             continue;
-        r = seccomp_rule_add_array(ctx, SCMP_ACT_ERRNO((uint32_t)list[i].error), nr, list[i].n,
-                                   &list[i].arg);
+        uint32_t action = notify ? SCMP_ACT_NOTIFY : SCMP_ACT_ERRNO((uint32_t)list[i].error);
+        r = seccomp_rule_add_array(ctx, action, nr, list[i].n, &list[i].arg);
     }
     return r;
 }
 
-static int fill(scmp_filter_ctx ctx, bool shared_uid)
+static int fill(scmp_filter_ctx ctx, bool shared_uid, bool notify)
 {
     uint32_t native = seccomp_arch_native();
     uint32_t compat = native == SCMP_ARCH_X86_64    ? SCMP_ARCH_X86
@@ -119,8 +122,9 @@ static int fill(scmp_filter_ctx ctx, bool shared_uid)
     /* What is of no architecture that we know is refused by the other filter. */
     int r = seccomp_attr_set(ctx, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_ALLOW);
     r = r < 0 || !compat ? r : seccomp_arch_add(ctx, compat);
-    r = r < 0 ? r : add(ctx, always, ELEMENTS(always));
-    return r < 0 || !shared_uid ? r : add(ctx, when_shared, ELEMENTS(when_shared));
+    r = r < 0 ? r : add(ctx, always, ELEMENTS(always), false);
+    r = r < 0 || !shared_uid ? r : add(ctx, when_shared, ELEMENTS(when_shared), false);
+    return r < 0 || !shared_uid ? r : add(ctx, asked, ELEMENTS(asked), notify);
 }
 
 static int export(scmp_filter_ctx ctx, struct sock_fprog *ret)
@@ -140,10 +144,10 @@ static int export(scmp_filter_ctx ctx, struct sock_fprog *ret)
     return 0;
 }
 
-int fence_filter_init(struct sock_fprog *p, bool shared_uid, struct error *err)
+int fence_filter_init(struct sock_fprog *p, bool shared_uid, bool notify, struct error *err)
 {
     scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ALLOW);
-    int r = ctx ? fill(ctx, shared_uid) : -ENOMEM;
+    int r = ctx ? fill(ctx, shared_uid, notify) : -ENOMEM;
     r = r < 0 ? r : export(ctx, p);
     if (ctx)
         seccomp_release(ctx);

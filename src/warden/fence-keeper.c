@@ -18,12 +18,14 @@
 #include "warden/fence.h"
 #include "warden/state.h"
 
-#define KEEPER_CHANNEL_FD 3
-#define KEEPER_BOXES_FD   4
-#define KEEPER_PROC_FD    5
-#define KEEPER_SIGNAL_FD  6
-#define KEEPER_TURN_MS    2
-#define KEEPER_REMOVE_MS  1000 /* what takes longer is left to the warden's remover */
+#define KEEPER_CHANNEL_FD  3
+#define KEEPER_BOXES_FD    4
+#define KEEPER_PROC_FD     5
+#define KEEPER_SIGNAL_FD   6
+#define KEEPER_NOTIFY_SOCK 7
+#define KEEPER_LAST_FD     KEEPER_NOTIFY_SOCK
+#define KEEPER_TURN_MS     2
+#define KEEPER_REMOVE_MS   1000 /* what takes longer is left to the warden's remover */
 
 static void drop_rights(void)
 {
@@ -40,11 +42,12 @@ static void drop_rights(void)
 }
 
 /* Descriptors of the warden's that the keeper needs, and no others. */
-static int take_descriptors(const struct warden *w, int channel_fd)
+static int take_descriptors(const struct warden *w, int channel_fd, int notify_sock)
 {
     int channel = fcntl(channel_fd, F_DUPFD_CLOEXEC, 16);
     int boxes = fcntl(w->fence.dir_fd, F_DUPFD_CLOEXEC, 16);
     int proc = fcntl(w->proc_fd, F_DUPFD_CLOEXEC, 16);
+    int notify = fcntl(notify_sock, F_DUPFD_CLOEXEC, 16);
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     sigset_t set;
     sigemptyset(&set);
@@ -55,9 +58,10 @@ static int take_descriptors(const struct warden *w, int channel_fd)
     for (int i = 0; i <= 2 && null >= 0; i++)
         dup2(null, i);
     if (dup2(channel, KEEPER_CHANNEL_FD) < 0 || dup2(boxes, KEEPER_BOXES_FD) < 0 ||
-        dup2(proc, KEEPER_PROC_FD) < 0 || dup2(signals, KEEPER_SIGNAL_FD) < 0)
+        dup2(proc, KEEPER_PROC_FD) < 0 || dup2(signals, KEEPER_SIGNAL_FD) < 0 ||
+        dup2(notify, KEEPER_NOTIFY_SOCK) < 0)
         return -errno;
-    return close_range(KEEPER_SIGNAL_FD + 1, ~0U, 0) < 0 ? -errno : 0;
+    return close_range(KEEPER_LAST_FD + 1, ~0U, 0) < 0 ? -errno : 0;
 }
 
 /* Children of the sandbox's that lost their parents end here too. */
@@ -74,12 +78,26 @@ static bool reap(pid_t runner, int *ret_status)
     return over;
 }
 
-/* Until the runner is dead, we are told to end it, or the warden is gone. */
-static bool wait_for_end(pid_t runner, int *ret_status)
+/* Comes once, or never: the other end is closed by the runner's start. */
+static int take_listener(int *sock)
 {
+    int fds[FD_PASS_MAX];
+    char byte;
+    ssize_t n = fd_recv_msg(*sock, &byte, 1, fds);
+    fd_close(sock);
+    return n == 1 ? fds[0] : -1;
+}
+
+/* Until the runner is dead, we are told to end it, or the warden is gone. */
+static bool wait_for_end(pid_t runner, const char *box, int *ret_status)
+{
+    int notify = -1, sock = KEEPER_NOTIFY_SOCK;
     for (;;) {
         struct signalfd_siginfo info;
-        struct pollfd p[] = {{.fd = KEEPER_SIGNAL_FD, .events = POLLIN}, {.fd = KEEPER_CHANNEL_FD}};
+        struct pollfd p[] = {{.fd = KEEPER_SIGNAL_FD, .events = POLLIN},
+                             {.fd = KEEPER_CHANNEL_FD},
+                             {.fd = sock, .events = POLLIN},
+                             {.fd = notify, .events = POLLIN}};
         if (poll(p, ELEMENTS(p), -1) < 0 && errno != EINTR)
             return false;
         if (p[1].revents & (POLLHUP | POLLERR))
@@ -89,6 +107,12 @@ static bool wait_for_end(pid_t runner, int *ret_status)
                 return false;
         if (reap(runner, ret_status))
             return true;
+        if (p[2].revents)
+            notify = take_listener(&sock);
+        if (p[3].revents & POLLIN)
+            fence_notify_serve(notify, box);
+        else if (p[3].revents) /* nobody is left who could ask */
+            fd_close(&notify);
     }
 }
 
@@ -130,19 +154,22 @@ static void end_like(int status)
     _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 125);
 }
 
-void fence_keep(const struct cell *s, pid_t runner, int channel_fd)
+void fence_keep(const struct cell *s, pid_t runner, int channel_fd, int notify_sock)
 {
-    char box[32];
+    char box[32], path[FENCE_PATH_SIZE + 32];
     int status = 0;
     fence_box_name(s, box);
     prctl(PR_SET_NAME, "mas-keeper", 0, 0, 0);
-    if (take_descriptors(s->warden, channel_fd) < 0) {
+    fence_box_path(s, path, sizeof(path));
+    /* Paths of questions are the host's. */
+    if (warden_enter_host(s->warden) < 0 ||
+        take_descriptors(s->warden, channel_fd, notify_sock) < 0) {
         kill(runner, SIGKILL);
         _exit(125);
     }
     drop_rights();
     prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0);
-    bool over = wait_for_end(runner, &status);
+    bool over = wait_for_end(runner, path, &status);
     end_all(runner, over, &status);
     fence_box_remove(KEEPER_BOXES_FD, box, warden_is_gone() ? 0 : KEEPER_REMOVE_MS);
     end_like(status);

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -67,8 +68,10 @@ void fence_host_finish(struct fence_host *h, bool shared_uid)
                        "without user ids of its own it needs Landlock of version 6, which keeps "
                        "signals in",
                        0);
-    if (fence_filter_init(&h->filter, shared_uid, &err) < 0)
-        set_why(h, err.message, 0);
+    if (fence_filter_init(&h->filter, shared_uid, false, &err) < 0)
+        return set_why(h, err.message, 0);
+    if (shared_uid && fence_filter_init(&h->notify_filter, true, true, &err) < 0)
+        log_info("commands cannot change modes of files here: %s", err.message);
 }
 
 void fence_host_close(struct fence_host *h)
@@ -83,6 +86,7 @@ void fence_host_close(struct fence_host *h)
     fd_close(&h->parent_fd);
     fd_close(&h->dir_fd);
     free(h->filter.filter);
+    free(h->notify_filter.filter);
     *h = (struct fence_host)FENCE_HOST_INIT;
 }
 
@@ -107,6 +111,7 @@ struct fenced {
     uint32_t runner_id, tool_id; /* of separate users */
     char box[FENCE_PATH_SIZE + 32];
     int runner_fd, rules_fd, command_rules_fd;
+    int notify_sock; /* to the keeper */
 };
 
 static int lower_rlimit(int resource, rlim_t value)
@@ -187,7 +192,7 @@ static int become_user(const struct fenced *f)
 /* The commands' rules go with the runner, its own and its program to its start, nothing else. */
 static int place_descriptors(struct fenced *f)
 {
-    int *const fds[] = {&f->command_rules_fd, &f->rules_fd, &f->runner_fd};
+    int *const fds[] = {&f->command_rules_fd, &f->rules_fd, &f->runner_fd, &f->notify_sock};
     for (size_t i = 0; i < ELEMENTS(fds); i++)
         if ((*fds[i] = fcntl(*fds[i], F_DUPFD_CLOEXEC, FENCE_FD_MIN)) < 0)
             return -errno;
@@ -218,6 +223,18 @@ static void prepare(struct fenced *f)
     child_wait_for_byte("wait for the warden");
 }
 
+/* With the keeper as the one who is asked, where the kernel lets it, and nobody else is already. */
+static int apply_fence(const struct fenced *f)
+{
+    const struct fence_host *h = &f->warden->fence;
+    int fd = h->notify_filter.len ? fence_notify_install(&h->notify_filter) : -EOPNOTSUPP;
+    if (fd < 0)
+        return seccomp_program_apply(&h->filter);
+    ssize_t n = fd_send_msg(f->notify_sock, "n", 1, &fd, 1);
+    close(fd);
+    return n < 0 ? (int)n : 0;
+}
+
 static void confine(const struct fenced *f, const struct child_order *o, pid_t keeper)
 {
     child_must(lower_rlimits(o), "lower rlimits", -1);
@@ -229,7 +246,7 @@ static void confine(const struct fenced *f, const struct child_order *o, pid_t k
     if (getppid() != keeper)
         _exit(0);
     child_must(seccomp_program_apply(f->warden->child_template.seccomp), "seccomp", WALL_SYSCALLS);
-    child_must(seccomp_program_apply(&f->warden->fence.filter), "seccomp", WALL_SYSCALLS);
+    child_must(apply_fence(f), "seccomp", WALL_SYSCALLS);
 }
 
 static void exec_runner(const struct fenced *f) __attribute__((noreturn));
@@ -256,11 +273,11 @@ static void exec_runner(const struct fenced *f)
     _exit(125);
 }
 
-static void fenced_main(const struct cell *s, pid_t keeper, int stream_fd, int channel_fd,
-                        int failure_fd) __attribute__((noreturn));
+static void fenced_main(const struct cell *s, pid_t keeper, int notify_sock, int stream_fd,
+                        int channel_fd, int failure_fd) __attribute__((noreturn));
 
-static void fenced_main(const struct cell *s, pid_t keeper, int stream_fd, int channel_fd,
-                        int failure_fd)
+static void fenced_main(const struct cell *s, pid_t keeper, int notify_sock, int stream_fd,
+                        int channel_fd, int failure_fd)
 {
     const struct warden *w = s->warden;
     struct child_order order;
@@ -270,6 +287,7 @@ static void fenced_main(const struct cell *s, pid_t keeper, int stream_fd, int c
         .warden = w,
         .shared = w->ids.shared,
         .runner_fd = w->fence.runner_fd,
+        .notify_sock = notify_sock,
         .runner_id = id_block_host_id(&w->ids, s->id_block, SANDBOX_RUNNER_ID),
         .tool_id = id_block_host_id(&w->ids, s->id_block, SANDBOX_TOOL_ID),
     };
@@ -296,10 +314,16 @@ void fence_main(const struct cell *s, int stream_fd, int channel_fd, int failure
     sigprocmask(SIG_SETMASK, &set, NULL);
     prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0);
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        _exit(125);
+    for (int i = 0; i < 2; i++)
+        if ((pair[i] = fcntl(pair[i], F_DUPFD_CLOEXEC, FENCE_FD_MIN)) < 0)
+            _exit(125);
     pid_t pid = fork();
     if (pid == 0)
-        fenced_main(s, keeper, stream_fd, channel_fd, failure_fd);
+        fenced_main(s, keeper, pair[1], stream_fd, channel_fd, failure_fd);
     if (pid < 0)
         _exit(125);
-    fence_keep(s, pid, channel_fd);
+    fence_keep(s, pid, channel_fd, pair[0]);
 }

@@ -47,6 +47,7 @@ struct fence_host {
     int uids_fd;                  /* where blocks of ids are locked; -1: nowhere */
     int proc_fds[FENCE_PROC_MAX]; /* keep the kernel from forgetting what rules are about */
     struct sock_fprog filter;
+    struct sock_fprog notify_filter; /* where the keeper can be asked; else filter */
     struct watch *stray_timer;
 };
 
@@ -68,8 +69,10 @@ void fence_box_path(const struct cell *s, char *path, size_t size);
 /* In the cell's process: never returns. */
 void fence_main(const struct cell *s, int stream_fd, int channel_fd, int failure_fd)
     __attribute__((noreturn));
-/* Of fence_main(): ends with the runner's status. */
-void fence_keep(const struct cell *s, pid_t runner, int channel_fd) __attribute__((noreturn));
+/* Of fence_main(): ends with the runner's status. notify_sock brings the listener, if there is one.
+ */
+void fence_keep(const struct cell *s, pid_t runner, int channel_fd, int notify_sock)
+    __attribute__((noreturn));
 /* Asks the keeper to end it. */
 int fence_kill_cell(struct cell *s);
 /* In the warden, after the keeper's end: what it should have done and did not. */
@@ -83,7 +86,12 @@ enum fence_whom { FENCE_RUNNER, FENCE_COMMAND };
 /* A ruleset, or -errno. */
 int fence_rules_open(const struct fence_host *h, int abi, const char *box, enum fence_whom whom);
 int fence_rules_open_proc(struct fence_host *h);
-int fence_filter_init(struct sock_fprog *p, bool shared_uid, struct error *err);
+/* notify: what concerns attributes of files is not refused but asked of the keeper. */
+int fence_filter_init(struct sock_fprog *p, bool shared_uid, bool notify, struct error *err);
+
+/* fence-notify.c: the listener, or -errno; one question, answered. */
+int fence_notify_install(const struct sock_fprog *p);
+void fence_notify_serve(int notify_fd, const char *box);
 
 /* fence-dir.c */
 int fence_dir_open(struct fence_host *h, const char *parent);

@@ -195,6 +195,60 @@ def _(how, separate):
         d.__exit__()
 
 
+CHANGE = r"""
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+path = sys.argv[1]
+def attempt(name, fn):
+    try:
+        r = fn()
+        print("worked" if r in (None, 0) else "refused", name)
+    except OSError as e:
+        print("refused", name)
+held = os.open(path, os.O_PATH)
+parent = os.open(os.path.dirname(path), os.O_PATH)
+os.symlink(path, "link")
+up = os.path.relpath(path)
+for name, where in (("path", path), ("relative", up), ("link", "link"), ("descriptor", f"/proc/self/fd/{held}"), ("dev", f"/dev/fd/{held}")):
+    attempt("chmod " + name, lambda: os.chmod(where, 0o777))
+    attempt("utime " + name, lambda: os.utime(where, (1, 1)))
+attempt("fchmodat", lambda: os.chmod(os.path.basename(path), 0o777, dir_fd=parent))
+attempt("fchmodat2", lambda: libc.syscall(452, held, b"", 0o777, 0x1000))
+attempt("chown", lambda: os.chown(path, os.getuid(), os.getgid()))
+attempt("setxattr", lambda: os.setxattr(path, "user.x", b"x"))
+attempt("truncate", lambda: os.truncate(path, 0))
+attempt("rename", lambda: os.rename(path, "taken"))
+attempt("link into the box", lambda: os.link(path, "taken"))
+open("own", "w").close(); os.mkdir("dir")
+attempt("own chmod", lambda: os.chmod("own", 0o750))
+attempt("own utime", lambda: os.utime("dir/../own", (1, 1)))
+attempt("own by absolute path", lambda: os.chmod(os.path.abspath("dir"), 0o711))
+print(oct(os.stat("own").st_mode & 0o777), int(os.stat("own").st_mtime), oct(os.stat("dir").st_mode & 0o777))
+"""
+
+
+@test("a user where the kernel makes none: attributes of files are changed in the box, and nowhere else")
+def _():
+    with user_daemon() as d, d.sandbox(runtime="landlock") as sb:
+        path = os.path.join(d.dir, "of-the-caller")
+        with open(path, "w") as f:
+            f.write("x")
+        os.chown(path, STRANGER, STRANGER)
+        os.chmod(path, 0o600)
+        as_user = ["setpriv", f"--reuid={STRANGER}", f"--regid={STRANGER}", "--clear-groups"]
+        equal(subprocess.run(as_user + ["chmod", "600", path]).returncode, 0, "control: the user may")
+        before = os.stat(path)
+        out = sb.exec("python3", "-c", CHANGE, path)["stdout"].splitlines()
+        worked = [line for line in out if line.startswith("worked")]
+        equal(worked, ["worked own chmod", "worked own utime", "worked own by absolute path"], out)
+        equal(out[-1], "0o750 1 0o711", out)
+        check(len(out) > 15, out)
+        after = os.stat(path)
+        equal((after.st_mode, after.st_mtime, after.st_size), (before.st_mode, before.st_mtime, before.st_size))
+        equal(sb.sh("git init -q r && cd r && echo x > f && chmod +x f && git add f && git -c user.name=n -c user.email=e commit -qm m && git ls-files -s | cut -c1-6")["stdout"],
+              "100755\n")
+
+
 # --- the keeper
 
 def ours():
