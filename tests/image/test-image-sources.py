@@ -125,6 +125,18 @@ def _():
             bad(p, "layout", p.path("l"), says=[digest, "tampered"])
 
 
+@test("layout: a layer that is changed after it was verified")
+def _():
+    evil = Tar().dir("etc").add("etc/a", data="other").bytes()
+    same = gzip.compress(LOWER, 1, mtime=5)
+    for data, words in ((gzip.compress(evil), "digest"), (same, "digest"), (b"", "layer 1")):
+        with Place() as p:
+            layout = Layout([LOWER])
+            path = layout.write(p.path("l"))
+            blob = blob_path(p, layout.manifest["layers"][0]["digest"][7:])
+            bad(p, f"swap={blob}", f"with={p.file('evil', data)}", "layout", path, says=[words])
+
+
 @test("layout: a blob that is cut, missing, a link, a fifo, a directory")
 def _():
     def cut(path):
