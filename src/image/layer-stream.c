@@ -220,7 +220,8 @@ ssize_t layer_stream_next(struct layer_stream *s, const void **ret, struct error
     *ret = s->block;
     ssize_t n = s->filter ? filter_next(s, ret) : read_in(s);
     if (n > 0) {
-        hash_update(&s->out_hash, *ret, (size_t)n);
+        if (s->filter) /* otherwise what comes out is what goes in, hashed already */
+            hash_update(&s->out_hash, *ret, (size_t)n);
         int r = check_amount(s, (size_t)n);
         if (r < 0)
             return r;
@@ -241,8 +242,12 @@ int layer_stream_finish(struct layer_stream *s, char ret_in[IMAGE_DIGEST_SIZE],
         n = 0;
     if (n < 0)
         return (int)n;
-    char unused[IMAGE_DIGEST_SIZE];
-    hash_final(&s->in_hash, ret_in ? ret_in : unused);
-    hash_final(&s->out_hash, ret_out ? ret_out : unused);
+    char in[IMAGE_DIGEST_SIZE], out[IMAGE_DIGEST_SIZE];
+    hash_final(&s->in_hash, in);
+    hash_final(&s->out_hash, out);
+    if (ret_in)
+        memcpy(ret_in, in, sizeof(in));
+    if (ret_out)
+        memcpy(ret_out, s->filter ? out : in, sizeof(out));
     return 0;
 }
