@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "api/image-call.h"
 #include "api/request.h"
 #include "base/alloc.h"
 #include "keeper/images.h"
@@ -9,6 +10,7 @@
 struct request_wait {
     struct image_wait wait;
     struct api_request *req;
+    char *image;
 };
 
 /* What was found for the request whose handler is being called again. */
@@ -28,6 +30,7 @@ static void on_found(struct image_wait *w, const struct image_found *found, cons
 {
     struct request_wait *rw = container_of(w, struct request_wait, wait);
     struct api_request *req = rw->req;
+    _cleanup_free_ char *image = rw->image;
     free(rw);
     req->state = NULL;
     req->on_abort = NULL;
@@ -35,6 +38,8 @@ static void on_found(struct image_wait *w, const struct image_found *found, cons
         api_fail(req, err);
         return;
     }
+    if (found->fetched)
+        image_note(req->options->audit, req->who, "pulled", image, found->digest, NULL);
     if (!req->http) /* it left, and its headers with it */
         req->terms.approval_id = NULL;
     __typeof__(nobody) now = {req, found};
@@ -47,6 +52,7 @@ static void on_abort(struct api_request *req)
 {
     struct request_wait *rw = req->state;
     image_wait_cancel(&rw->wait);
+    free(rw->image);
     free(rw);
 }
 
@@ -62,9 +68,11 @@ int api_need_image(struct api_request *req, struct spec *spec, struct error *err
     }
     struct request_wait *rw = new0(struct request_wait);
     rw->req = req;
+    rw->image = xstrdup(spec->image);
     rw->wait.on_found = on_found;
     int r = images_resolve(req->options->images, spec->image, &rw->wait, err);
     if (r < 0) {
+        free(rw->image);
         free(rw);
         return r;
     }

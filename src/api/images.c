@@ -34,19 +34,18 @@ json_t *view_image(const struct api_request *req, const json_t *image)
     return o;
 }
 
-void image_note(struct api_request *req, const char *outcome, const char *image,
-                const json_t *result, const struct error *err)
+void image_note(struct audit *audit, const struct identity *who, const char *outcome,
+                const char *image, const char *digest, const struct error *err)
 {
-    const char *digest = json_string_value(json_object_get(result, "digest"));
     _cleanup_json_ json_t *details = json_pack("{s:o}", "image", json_message(image));
     if (digest)
         json_object_set_new(details, "digest", json_string(digest));
     if (err)
         json_object_set_new(details, "error", json_message(err->message));
     struct audit_record r = {
-        .kind = "image", .who = req->who, .outcome = err ? "failed" : outcome, .details = details};
-    audit_note(req->options->audit, &r);
-    log_info("image %s image=%s by=%s", err ? "failed" : outcome, image, req->owner);
+        .kind = "image", .who = who, .outcome = err ? "failed" : outcome, .details = details};
+    audit_note(audit, &r);
+    log_info("image %s image=%s by=%s", err ? "failed" : outcome, image, who->key);
 }
 
 /* --- one call of the keeper's for one request */
@@ -129,7 +128,8 @@ static void on_done(void *data, json_t *result, const struct error *err)
     struct api_request *req = c->req;
     if (c->outcome) {
         images_forget(req->options->images);
-        image_note(req, c->outcome, c->image, result, err);
+        image_note(req->options->audit, req->who, c->outcome, c->image,
+                   json_string_value(json_object_get(result, "digest")), err);
     }
     if (c->streaming || (!err && c->format != IMAGE_JSON)) {
         begin_stream(c);

@@ -441,10 +441,18 @@ static int find_default_image(struct control *k, struct error *err)
     struct default_wait d = {.wait.on_found = on_default_found, .control = k, .err = err};
     if (!k->ctx->config->image)
         return 0;
-    int r = images_resolve(k->images, k->ctx->config->image, &d.wait, err);
-    while (r >= 0 && !d.done)
-        uv_run(k->ctx->loop, UV_RUN_ONCE);
-    return r < 0 ? r : d.result;
+    for (;;) {
+        int r = images_resolve(k->images, k->ctx->config->image, &d.wait, err);
+        while (r >= 0 && !d.done)
+            uv_run(k->ctx->loop, UV_RUN_ONCE);
+        if (r < 0 || d.result == 0 || d.wait.policy)
+            return r < 0 ? r : d.result;
+        /* A registry that is down must not keep what is here from being used. */
+        log_warn("%s; looking for it here", err->message);
+        error_clear(err);
+        d = (struct default_wait){
+            .wait = {.on_found = on_default_found, .policy = "never"}, .control = k, .err = err};
+    }
 }
 
 /* A runner that is slow to answer may still know of a call. */

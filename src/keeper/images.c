@@ -92,8 +92,10 @@ static void on_resolved(void *data, json_t *result, const struct error *failed)
     _cleanup_free_ char *image = steal_ptr(w->image);
     struct known *k = result ? parse_found(result, &err) : NULL;
     w->call = NULL;
-    if (k)
+    if (k) {
         remember(im, image, k);
+        k->found.fetched = json_is_true(json_object_get(result, "fetched"));
+    }
     w->on_found(w, k ? &k->found : NULL, k ? NULL : failed ? failed : &err);
 }
 
@@ -116,8 +118,8 @@ int images_resolve(struct images *im, const char *image, struct image_wait *w, s
         return r;
     if (!im)
         return error_set(err, ERROR_UNSUPPORTED, 0, "images are switched off (images: false)");
-    json_t *request =
-        json_pack("{s:s, s:s, s:s}", "op", "pull", "image", image, "policy", im->o.policy);
+    json_t *request = json_pack("{s:s, s:s, s:s}", "op", "pull", "image", image, "policy",
+                                w->policy ? w->policy : im->o.policy);
     w->images = im;
     w->call = keeper_call_start(im->keeper, request, -1, &handlers, w, err);
     if (!w->call)

@@ -19,6 +19,7 @@ struct image_found {
     char digest[IMAGES_DIGEST_SIZE];
     char **env;    /* of the image; the sandbox's own comes after it */
     char *workdir; /* or "" */
+    bool fetched;  /* for this very call */
 };
 
 struct images_options {
@@ -39,6 +40,7 @@ struct image_wait {
     /* Once, later. found is valid during the call. */
     void (*on_found)(struct image_wait *w, const struct image_found *found,
                      const struct error *err);
+    const char *policy; /* NULL: the operator's */
     struct images *images;
     struct keeper_call *call;
     char *image;

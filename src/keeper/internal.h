@@ -53,6 +53,9 @@ json_t *keeper_view(struct image_store *store, const struct image_info *info);
 int keeper_find(struct image_store *store, const struct keeper_options *o, const char *text,
                 struct image_info *ret, struct error *err);
 
+/* Whether the name "default" means an older image than the one that came with this daemon. */
+bool keeper_default_is_old(const struct keeper_options *o, const struct image_info *info);
+
 /* job.c */
 void job_start(struct keeper *k, json_t *request, int64_t id, const char *op, int *upload);
 struct job *job_find(struct keeper *k, int64_t id);

@@ -1,5 +1,6 @@
 /* What the keeper answers at once, from its store. */
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "base/json.h"
@@ -58,6 +59,18 @@ int keeper_find(struct image_store *store, const struct keeper_options *o, const
             text);
     }
     return r < 0 ? r : image_store_find(store, digest, ret, err);
+}
+
+/* One that somebody gave that name is theirs. */
+bool keeper_default_is_old(const struct keeper_options *o, const struct image_info *info)
+{
+    struct stat ours, name;
+    _cleanup_free_ char *path = xasprintf("%s/names/" KEEPER_DEFAULT, o->dir);
+    if (o->default_fd < 0 || strcmp(info->name, KEEPER_DEFAULT) != 0)
+        return false;
+    if (fstat(o->default_fd, &ours) < 0 || stat(path, &name) < 0)
+        return false;
+    return ours.st_mtim.tv_sec > name.st_mtim.tv_sec;
 }
 
 static void answer_list(struct keeper *k, const json_t *request, int64_t id, struct error *err)

@@ -50,7 +50,8 @@ static bool serve_from_store(struct keeper *k, const json_t *request, int64_t id
     _cleanup_image_info_ struct image_info info = {0};
     struct error err = {0};
     if (strcmp(op, "pull") != 0 || !policy || !text || strcmp(policy, "always") == 0 ||
-        keeper_find(k->store, k->o, text, &info, &err) < 0)
+        keeper_find(k->store, k->o, text, &info, &err) < 0 ||
+        (strcmp(text, KEEPER_DEFAULT) == 0 && keeper_default_is_old(k->o, &info)))
         return false;
     image_store_touch(k->store, info.digest, NULL);
     keeper_send(

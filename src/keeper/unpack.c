@@ -2,21 +2,25 @@
  * file, and no word to say but JSON lines to the worker. A hole in an archive reader ends there. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <seccomp.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/landlock.h"
 #include "keeper/internal.h"
 
-#define LAYOUT_DIR "layout" /* an archived OCI layout, taken apart */
+#define LAYOUT_DIR   "layout"     /* an archived OCI layout, taken apart */
+#define MEMORY_BYTES (2ull << 30) /* what decompressors may want of their input's word */
 
 #define FS_READ (LANDLOCK_READ_FILE | LANDLOCK_READ_DIR)
 #define FS_WORK                                                                                    \
@@ -61,6 +65,17 @@ static int refuse_calls(void)
         r = seccomp_load(filter);
     seccomp_release(filter);
     return r;
+}
+
+/* A sanitizer's own memory is more than any image's. */
+static int limit_memory(void)
+{
+#ifdef __SANITIZE_ADDRESS__
+    return 0;
+#else
+    struct rlimit limit = {MEMORY_BYTES, MEMORY_BYTES};
+    return setrlimit(RLIMIT_AS, &limit) < 0 ? -errno : 0;
+#endif
 }
 
 static int refuse_files(const struct worker *w, int source)
@@ -153,7 +168,9 @@ static void child(struct worker *w, enum unpack_kind kind, int source, const cha
     prctl(PR_SET_NAME, "mas-image-unpk", 0, 0, 0);
     if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != parent)
         _exit(1);
-    int r = refuse_files(w, source);
+    int r = limit_memory();
+    if (r == 0)
+        r = refuse_files(w, source);
     if (r == 0)
         r = refuse_calls();
     if (r < 0)
@@ -234,6 +251,14 @@ static int read_lines(struct worker *w, int fd, struct image_info *ret, struct e
     _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(2 * KEEPER_LINE_MAX);
     for (;;) {
         char chunk[8192], *end;
+        struct pollfd p = {.fd = fd, .events = POLLIN};
+        int64_t left = w->deadline_ms - clock_mono_ms();
+        if (left <= 0)
+            return error_set(err, ERROR_TIMEOUT, 0,
+                             "the image was not unpacked in %u s (images_pull_timeout)",
+                             w->o->pull_timeout_ms / 1000);
+        if (poll(&p, 1, (int)left) <= 0)
+            continue;
         ssize_t n = read(fd, chunk, sizeof(chunk));
         if (n < 0 && errno == EINTR)
             continue;

@@ -150,15 +150,18 @@ int worker_begin(struct worker *w, struct error *err)
     return 0;
 }
 
-static int finish(struct worker *w, const char *digest, struct error *err)
+static int finish(struct worker *w, const char *digest, bool fetched, struct error *err)
 {
     _cleanup_image_info_ struct image_info info = {0};
     int r = image_store_find(w->store, digest, &info, err);
     if (r >= 0)
         r = image_store_touch(w->store, digest, err);
-    if (r >= 0)
-        worker_tell(w, json_pack("{s:o}", "done", keeper_view(w->store, &info)));
-    return r;
+    if (r < 0)
+        return r;
+    json_t *view = keeper_view(w->store, &info);
+    json_object_set_new(view, "fetched", json_boolean(fetched));
+    worker_tell(w, json_pack("{s:o}", "done", view));
+    return 0;
 }
 
 static int unpack_and_commit(struct worker *w, enum unpack_kind kind, int source, const char *ref,
@@ -168,7 +171,7 @@ static int unpack_and_commit(struct worker *w, enum unpack_kind kind, int source
     int r = unpack_image(w, kind, source, ref, &info, err);
     if (r >= 0)
         r = commit(w, &info, from, name, err);
-    return r < 0 ? r : finish(w, info.digest, err);
+    return r < 0 ? r : finish(w, info.digest, true, err);
 }
 
 /* --- from a registry */
@@ -192,7 +195,7 @@ static int pull_reference(struct worker *w, const char *text, const char *policy
         return r;
     if (dir < 0) {
         r = image_store_name(w->store, full, digest, err);
-        return r < 0 ? r : finish(w, digest, err);
+        return r < 0 ? r : finish(w, digest, false, err);
     }
     _cleanup_image_info_ struct image_info info = {0};
     r = unpack_image(w, UNPACK_SKOPEO_DIR, dir, NULL, &info, err);
@@ -202,7 +205,7 @@ static int pull_reference(struct worker *w, const char *text, const char *policy
                       info.digest, digest);
     if (r >= 0)
         r = commit(w, &info, full, full, err);
-    return r < 0 ? r : finish(w, digest, err);
+    return r < 0 ? r : finish(w, digest, true, err);
 }
 
 /* --- from a host path */
@@ -294,13 +297,15 @@ static int pull(struct worker *w, const json_t *request, struct error *err)
         return error_set(err, ERROR_INVALID, 0, "'image' is a reference of at most %d bytes",
                          KEEPER_IMAGE_MAX);
     int r = keeper_find(w->store, w->o, text, &info, err);
-    bool again = strcmp(policy, "always") == 0 && strcmp(text, KEEPER_DEFAULT) != 0;
-    if (r >= 0 && (!again || is_local(text)))
-        return finish(w, info.digest, err);
+    bool ours = strcmp(text, KEEPER_DEFAULT) == 0;
+    bool again = ours ? r >= 0 && keeper_default_is_old(w->o, &info)
+                      : strcmp(policy, "always") == 0 && !is_local(text);
+    if (r >= 0 && !again)
+        return finish(w, info.digest, false, err);
     if (r < 0 && (err->code != ERROR_NOT_FOUND || is_local(text) || strcmp(policy, "never") == 0))
         return r;
     error_clear(err);
-    if (strcmp(text, KEEPER_DEFAULT) == 0)
+    if (ours)
         return pull_default(w, err);
     for (size_t i = 0; i < ELEMENTS(transports); i++)
         if (strncmp(text, transports[i].prefix, strlen(transports[i].prefix)) == 0)

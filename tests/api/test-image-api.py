@@ -283,6 +283,38 @@ def _():
         equal(d.get("/v1/images").json["images"][0]["names"], ["default"])
 
 
+@test("a newer default image replaces the older one, but not what somebody gave that name")
+def _():
+    with tempfile.TemporaryDirectory(prefix="mas-libexec-") as dir:
+        os.chmod(dir, 0o755)
+        for name in ("mas-toolrunner", "mas-tool-net"):
+            os.symlink(os.path.join(BUILD, name), os.path.join(dir, name))
+
+        def deliver(text, age_s):
+            path = dir + "/default-image.tar"
+            with open(path + ".new", "wb") as f:
+                f.write(rootfs(text))
+            os.utime(path + ".new", (time.time() - age_s, time.time() - age_s))
+            os.rename(path + ".new", path)
+
+        deliver("first", 100)
+        with Daemon("-libexec-dir", dir) as d:
+            def restart():
+                d.stop()
+                d.start()
+
+            equal(mark(d, "default"), "first")
+            restart()
+            equal(mark(d, "default"), "first")
+            deliver("second", -100)
+            restart()
+            equal((mark(d, "default"), mark(d, "default")), ("second", "second"))
+            upload(d, "default", rootfs("mine"))
+            equal(mark(d, "default"), "mine")
+            restart()
+            equal(mark(d, "default"), "mine")
+
+
 @test("no process until it is asked for anything, none when nothing is; without images, none at all")
 def _():
     def keepers(d):

@@ -155,4 +155,5 @@ class Proxy:
                 pass
 
     def close(self):
+        self.sock.shutdown(socket.SHUT_RDWR)  # a thread waits in accept()
         self.sock.close()

@@ -127,6 +127,38 @@ def _():
         equal(d.get("/v1/sandboxes/sbx-b").json["image_digest"], base.digest)
 
 
+@test("a registry that is down does not keep a daemon with image_pull: always from starting again")
+def _():
+    proxy = Proxy(registry.port)
+    d = Images("-image", f"{proxy.host}/base:1", "-image-pull", "always", hosts=[proxy.host])
+    with d:
+        equal(d.run("/bin/sh", "-c", "echo $GREETING")["stdout"], "hello\n")
+        proxy.close()
+        os.kill(d.get("/v1/status").json["pid"], signal.SIGKILL)
+        wait_for(lambda: d.get("/healthz").status == 200, "another control plane", 30)
+        equal(d.run("/bin/sh", "-c", "echo $GREETING")["stdout"], "hello\n")
+        check("looking for it here" in d.log_text(), d.log_text())
+
+
+@test("a create that fetches is on record; whoever repeats it after leaving finds what it made")
+def _():
+    proxy = Proxy(registry.port, SLOW)
+    with Images(hosts=[proxy.host]) as d:
+        body = json.dumps({"image": f"{proxy.host}/big:1"}).encode()
+        s = d.connect()
+        s.sendall(b"POST /v1/sandboxes HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                  b"Idempotency-Key: once\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        wait_for(lambda: proxy.bytes > 1 << 20, "bytes of a layer", 30)
+        s.close()
+        proxy.rate = None
+        wait_for(lambda: d.get("/v1/sandboxes").json["sandboxes"], "the sandbox", 30)
+        r = d.post("/v1/sandboxes", json.loads(body), headers={"Idempotency-Key": "once"}, timeout=60)
+        equal((r.status, [x["id"] for x in d.get("/v1/sandboxes").json["sandboxes"]]), (201, [r.json["id"]]))
+        records = [json.loads(x) for x in d.get("/v1/audit?kind=image").body.splitlines()]
+        equal([(x["outcome"], x["details"]["digest"]) for x in records], [("pulled", big.digest)])
+    proxy.close()
+
+
 @test("progress comes as lines and as events, and ends with the image")
 def _():
     with Images() as d:

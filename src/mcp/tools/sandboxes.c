@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "api/image-call.h"
 #include "api/image-wait.h"
 #include "api/sandbox-reply.h"
 #include "api/spec-json.h"
@@ -146,6 +147,9 @@ static void on_image(struct image_wait *w, const struct image_found *found, cons
     if (err) {
         result_fail(call, err, NULL);
     } else {
+        if (found->fetched)
+            image_note(mcp_call_services(call)->audit, mcp_call_identity(call), "pulled",
+                       p->spec.image, found->digest, NULL);
         image_apply(&p->spec, found);
         create(call, &p->spec);
     }
