@@ -87,7 +87,30 @@ static int check_kind(struct engine *e, const json_t *version)
     return 0;
 }
 
+/* What podman's /version takes is longer than all else: it runs programs. The head of this says as
+ * much as is needed. */
 int api_connect(struct engine *e)
+{
+    int major, minor;
+    int status = rest_call(&e->rest, "GET", "/_ping", NULL, NULL);
+    if (status < 0)
+        return status;
+    bool podman = e->rest.libpod_version[0];
+    if (status != 200 || podman != (e->order.backend == OCI_PODMAN) ||
+        parse_version(e->rest.api_version, &major, &minor) < 0 || major != API_MAJOR ||
+        minor < API_MINOR_LEAST)
+        return api_ask_version(e); /* whose words are better */
+    if (podman &&
+        (parse_version(e->rest.libpod_version, &major, &minor) < 0 || major < LIBPOD_LEAST))
+        return api_ask_version(e);
+    snprintf(e->libpod, sizeof(e->libpod), "/v%d.0.0/libpod", LIBPOD_LEAST);
+    parse_version(e->rest.api_version, &major, &minor);
+    snprintf(e->api, sizeof(e->api), "/v%d.%d", API_MAJOR,
+             minor > API_MINOR_KNOWN ? API_MINOR_KNOWN : minor);
+    return 0;
+}
+
+int api_ask_version(struct engine *e)
 {
     _cleanup_json_ json_t *version = NULL;
     int status = rest_call(&e->rest, "GET", "/version", NULL, &version);
@@ -95,7 +118,7 @@ int api_connect(struct engine *e)
         return status;
     if (status != 200 || !json_is_object(version))
         return refuse(e, "what answers at %s is no engine: status %d", e->rest.socket, status);
-    snprintf(e->version, sizeof(e->version), "%s", text_of(version, "Version"));
+    snprintf(e->version, sizeof(e->version), "%.63s", text_of(version, "Version"));
     for (char *p = e->version; *p; p++)
         if (*p <= ' ' || *p > '~' || *p == '"')
             *p = '?';

@@ -36,8 +36,9 @@ struct engine {
 
 /* --- api.c: 0 or -errno with e->rest.why */
 
-/* Who is there, and in which version we speak. */
+/* In which version we speak; who is there, by name and version. */
 int api_connect(struct engine *e);
+int api_ask_version(struct engine *e);
 /* GET of api or libpod path, formatted; the status or -errno. */
 int api_get(struct engine *e, json_t **ret, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
@@ -50,6 +51,9 @@ int api_start(struct engine *e);
 int api_pause(struct engine *e, bool on);
 /* Also when there is none. */
 int api_remove(struct engine *e, const char *name);
+
+/* --- users.c: sets runner_id, tool_id, tool_inside and remapped */
+int users_settle(struct engine *e);
 
 /* --- body-podman.c, body-docker.c, body.c: what to ask for */
 json_t *body_podman(const struct engine *e);

@@ -9,7 +9,6 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "engine/engine.h"
-#include "warden/userns.h"
 
 #define NAME_INSTANCE_DIGITS 8
 
@@ -55,9 +54,6 @@ static void receive_order(struct engine_order *o, struct child_trees *t)
 static int prepare(struct engine *e)
 {
     const struct engine_order *o = &e->order;
-    e->runner_id = o->runner_id;
-    e->tool_id = o->child.flags & PLAN_TOOL_NOBODY ? o->nobody_id : o->tool_id;
-    e->tool_inside = o->child.flags & PLAN_TOOL_NOBODY ? SANDBOX_NOBODY_ID : SANDBOX_TOOL_ID;
     e->pidfd = -1;
     snprintf(e->name, sizeof(e->name), "mas-sandbox-%.*s-%s", NAME_INSTANCE_DIGITS, o->instance,
              o->id);

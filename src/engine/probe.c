@@ -95,7 +95,7 @@ void task_probe(struct engine *e)
 {
     struct engine_message m = {.kind = ENGINE_REPORT};
     _cleanup_json_ json_t *info = NULL;
-    int r = api_connect(e);
+    int r = api_ask_version(e);
     if (r == 0 && api_get(e, &info, "/info") != 200)
         r = -EPROTO;
     if (r < 0) {
@@ -109,8 +109,10 @@ void task_probe(struct engine *e)
     m.features |= FEATURE_FREEZER;
     m.mechanism[WALL_FILESYSTEM] = m.mechanism[WALL_NETWORK] = MECHANISM_NAMESPACE;
     m.mechanism[WALL_SYSCALLS] = MECHANISM_SECCOMP;
-    m.mechanism[WALL_USERS] =
-        e->order.backend == OCI_PODMAN ? MECHANISM_UID_RANGE : MECHANISM_UID_HOST;
+    if (users_settle(e) == 0)
+        m.mechanism[WALL_USERS] = e->remapped    ? MECHANISM_UID_ENGINE
+                                  : e->runner_id ? MECHANISM_UID_RANGE
+                                                 : MECHANISM_UID_HOST;
     sweep(e);
     send_report(&m);
 }

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -31,6 +32,28 @@ static size_t on_body(char *data, size_t size, size_t n, void *userdata)
 {
     struct strbuf *b = userdata;
     return strbuf_append(b, data, size * n) < 0 ? 0 : size * n;
+}
+
+/* "Api-Version: 1.41" */
+static size_t on_header(char *data, size_t size, size_t n, void *userdata)
+{
+    struct rest *r = userdata;
+    const struct {
+        const char *name;
+        char *value;
+    } all[] = {{"Api-Version:", r->api_version}, {"Libpod-Api-Version:", r->libpod_version}};
+    size_t len = size * n;
+    for (size_t i = 0; i < ELEMENTS(all); i++) {
+        size_t at = strlen(all[i].name);
+        if (len <= at || strncasecmp(data, all[i].name, at) != 0)
+            continue;
+        while (at < len && data[at] == ' ')
+            at++;
+        size_t digits = strspn(data + at, "0123456789.");
+        if (digits < sizeof(r->api_version))
+            snprintf(all[i].value, sizeof(r->api_version), "%.*s", (int)digits, data + at);
+    }
+    return len;
 }
 
 static size_t on_read(char *data, size_t size, size_t n, void *userdata)
@@ -91,6 +114,9 @@ static void set_common(struct rest *r, const char *url, struct strbuf *answer)
     curl_easy_setopt(c, CURLOPT_USERAGENT, "mas-engine/" MAS_VERSION);
     curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, on_body);
     curl_easy_setopt(c, CURLOPT_WRITEDATA, answer);
+    curl_easy_setopt(c, CURLOPT_HEADERFUNCTION, on_header);
+    curl_easy_setopt(c, CURLOPT_HEADERDATA, r);
+    r->api_version[0] = r->libpod_version[0] = 0;
 }
 
 /* A stream of objects, as an import answers, is taken for its first line. */
@@ -101,15 +127,18 @@ static int parse(struct rest *r, const struct strbuf *text, long status, json_t 
     size_t len = text->len ? strcspn(text->data, "\r\n") : 0;
     bool stream = len < text->len && text->data[text->len - 1] == '\n' && text->data[0] == '{' &&
                   len && text->data[len - 1] == '}';
-    if (text->len)
+    if (text->len && ret)
         answer = json_parse_any(text->data, stream ? len : text->len, &err);
-    if (text->len && !answer && status < 400) {
+    if (text->len && ret && !answer && status < 400) {
         snprintf(r->why, sizeof(r->why), "what answers at %s is no engine: %.80s", r->socket,
                  err.message);
         return -EPROTO;
     }
-    if (status >= 400)
+    if (status >= 400) {
+        if (!answer && text->len)
+            answer = json_parse_any(text->data, text->len, &err);
         take_words(r, status, answer);
+    }
     if (ret)
         *ret = steal_ptr(answer);
     return (int)status;

@@ -13,6 +13,8 @@ struct rest {
     const char *socket; /* borrowed */
     uint32_t timeout_ms;
     char why[200]; /* of the last failure, or the engine's own words */
+    /* What the last answer's head says, "" where nothing. */
+    char api_version[16], libpod_version[16];
 };
 
 int rest_open(struct rest *r, const char *socket, uint32_t timeout_ms);

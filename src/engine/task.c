@@ -39,13 +39,15 @@ int task_listen(const struct engine *e)
     snprintf(dir, sizeof(dir), "%s/" ENGINE_LINK, e->order.dir);
     _cleanup_close_ int at = open(dir, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     _cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (at < 0 || fd < 0 || (unlinkat(at, OCI_LINK_NAME, 0) < 0 && errno != ENOENT))
+    struct stat st; /* the directory is the runner's, whoever that is on the host */
+    if (at < 0 || fd < 0 || fstat(at, &st) < 0 ||
+        (unlinkat(at, OCI_LINK_NAME, 0) < 0 && errno != ENOENT))
         return -errno;
     /* The directory's own path may be longer than an address. */
     snprintf(sun.sun_path, sizeof(sun.sun_path), "/proc/self/fd/%d/" OCI_LINK_NAME, at);
     if (bind(fd, (const struct sockaddr *)&sun, sizeof(sun)) < 0 ||
         fchmodat(at, OCI_LINK_NAME, 0600, 0) < 0 ||
-        fchownat(at, OCI_LINK_NAME, e->runner_id, e->runner_id, AT_SYMLINK_NOFOLLOW) < 0 ||
+        fchownat(at, OCI_LINK_NAME, st.st_uid, st.st_gid, AT_SYMLINK_NOFOLLOW) < 0 ||
         listen(fd, LINK_BACKLOG) < 0)
         return -errno;
     return fd_steal(&fd);
@@ -98,6 +100,7 @@ static void create_container(struct engine *e)
 void task_create(struct engine *e, int view_fd, const struct child_trees *trees)
 {
     struct engine_message ready = {.kind = ENGINE_READY};
+    must(e, users_settle(e), "find out whose ids it has");
     must(e, place_enter(e), "enter the engine's view");
     child_must(place_disk(e, trees->disk), "mount the disk", WALL_DISK);
     child_must(place_root(e, view_fd), "mount the root", WALL_FILESYSTEM);
