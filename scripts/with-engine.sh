@@ -6,13 +6,22 @@ set -u
 
 engine=$1
 shift
+
+# Containers outlive an engine.
+remove_all() {
+    for id in $(curl -s --max-time 10 --unix-socket "$dir/sock" "http://engine/v1.41/containers/json?all=1" |
+        grep -o '"Id":"[0-9a-f]*"' | cut -d'"' -f4); do
+        curl -s --max-time 20 -X DELETE --unix-socket "$dir/sock" "http://engine/v1.41/containers/$id?force=1" >/dev/null
+    done
+}
+
 # A mix of cgroup v1 controllers and a v2 mount without any trips crun and runc: the engine sees one kind.
 if [ -z "${ENGINE_NS:-}" ]; then
     dir=$(mktemp -d "${TMPDIR:-/tmp}/mas-engine-XXXXXX") || exit 1
     chmod 755 "$dir"
     ENGINE_NS=1 ENGINE_DIR=$dir setsid unshare -m --propagation private "$0" "$engine" >"$dir/log" 2>&1 &
     pid=$!
-    trap 'kill $pid 2>/dev/null; wait $pid 2>/dev/null; ENGINE_NS=end ENGINE_DIR=$dir "$0" "$engine"' EXIT
+    trap 'remove_all; kill $pid 2>/dev/null; wait $pid 2>/dev/null; ENGINE_NS=end ENGINE_DIR=$dir "$0" "$engine"' EXIT
     trap 'exit 130' INT TERM
     tries=0
     until curl -fs --max-time 5 --unix-socket "$dir/sock" http://engine/version >/dev/null 2>&1; do

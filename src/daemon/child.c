@@ -55,6 +55,7 @@ static int seal(const struct supervise_options *o, const struct child_control *c
 {
     struct handover h = {
         .generation = child->generation,
+        .generations_before = child->generations_before,
         .warden_pid = warden,
         .privileged = o->privileged,
         .own_root = warden_has_own_root(o->warden),

@@ -7,7 +7,7 @@
 struct supervise_options;
 
 struct child_control {
-    uint64_t generation;
+    uint64_t generation, generations_before;
     int warden_sock, gateway_sock, keeper_sock, ready_fd;
 };
 

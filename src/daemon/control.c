@@ -103,6 +103,7 @@ static int run(const struct handover *h, const struct config *c)
         .warden_pid = h->warden_pid,
         .line_mode = h->line_mode,
         .generation = h->generation,
+        .generations_before = h->generations_before,
     };
     return control_main(&ctx);
 }

@@ -25,8 +25,9 @@ struct control_context {
     size_t n_listeners;
     const char *state_path; /* our own directory, as seen after the drop */
     pid_t warden_pid;
-    bool line_mode;      /* serve stdin and stdout, return at end of input */
-    uint64_t generation; /* 1 for the first control plane of this warden, then 2, ... */
+    bool line_mode;              /* serve stdin and stdout, return at end of input */
+    uint64_t generation;         /* 1 for the first control plane of this warden, then 2, ... */
+    uint64_t generations_before; /* control planes of earlier wardens of this state directory */
 };
 
 /* Serves until told to stop: SIGTERM drains, a second one stops at once (SIGINT never comes here).

@@ -26,6 +26,7 @@ enum handover_fd {
 
 struct handover {
     uint64_t generation;
+    uint64_t generations_before; /* of earlier wardens, whose sandboxes may live */
     int32_t warden_pid;
     uint32_t privileged; /* the daemon was started as root */
     uint32_t own_root;   /* the host allows namespaces: a root of its own can be had */

@@ -10,6 +10,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
@@ -20,12 +22,14 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/strbuf.h"
 #include "daemon/child.h"
 #include "daemon/config.h"
 #include "daemon/control.h"
 #include "daemon/listeners.h"
 #include "daemon/notify.h"
 #include "keeper/keeper-proto.h"
+#include "store/state-dir.h"
 #include "warden/warden.h"
 
 #define BACKOFF_FIRST_MS 10
@@ -34,6 +38,9 @@
 #define KILL_MARGIN_MS 2000
 /* After the second signal. */
 #define STOP_NOW_MS 2000
+
+#define GENERATIONS_NAME "generations"
+#define GENERATIONS_MAX  (1ull << 31) /* request ids have room for as many */
 
 /* Every watch is kept: none may outlive the supervisor, because the warden's loop does. */
 struct service {
@@ -49,7 +56,7 @@ struct supervisor {
     int gateway_socks[2]; /* ours to keep: the next gateway and control plane get them again */
     int keeper_sock;      /* of this control plane's keepers; -1: no images */
     struct watch *keeper_wanted;
-    uint64_t generation;
+    uint64_t generation, generations_before;
     int64_t window_start_ms;
     int64_t crashes; /* within the window */
     int signals;
@@ -200,6 +207,25 @@ static int open_keeper_socks(struct supervisor *s)
     return socks[1];
 }
 
+/* A runner that outlives the warden must never take a new control plane for one it knew. */
+static void load_generations(struct supervisor *s)
+{
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(64);
+    if (fd_read_file_at(s->o->state->fd, GENERATIONS_NAME, &text) >= 0 && text.data)
+        s->generations_before = strtoull(text.data, NULL, 10) % GENERATIONS_MAX;
+}
+
+static void save_generations(const struct supervisor *s)
+{
+    char text[32];
+    int n = snprintf(text, sizeof(text), "%llu\n",
+                     (unsigned long long)(s->generations_before + s->generation));
+    _cleanup_close_ int fd = openat(s->o->state->fd, GENERATIONS_NAME,
+                                    O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0 || pwrite(fd, text, (size_t)n, 0) != n)
+        log_warn("the number of control planes is not kept error=%s", strerror(errno));
+}
+
 static int try_start_control(struct supervisor *s)
 {
     int plans[2], ready[2];
@@ -214,6 +240,7 @@ static int try_start_control(struct supervisor *s)
         return keeper_end;
     struct child_control child = {
         .generation = s->generation + 1,
+        .generations_before = s->generations_before,
         .warden_sock = control_end,
         .gateway_sock = s->gateway_socks[1],
         .keeper_sock = keeper_end,
@@ -223,6 +250,7 @@ static int try_start_control(struct supervisor *s)
     if (pid < 0)
         return pid;
     s->generation++;
+    save_generations(s);
     fd_close(&s->o->line_in);
     fd_close(&s->o->line_out);
     int r = watch_control(s, pid, fd_steal(&ready_read));
@@ -424,6 +452,7 @@ int supervise(struct supervise_options *options)
                            .gateway_socks = {-1, -1},
                            .keeper_sock = -1,
                            .code = -1};
+    load_generations(&s);
     s.signal_watch = warden_watch(options->warden, options->signal_fd, EPOLLIN, on_signal, &s);
     if (!s.signal_watch ||
         socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, s.gateway_socks) < 0) {

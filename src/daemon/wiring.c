@@ -126,7 +126,7 @@ static struct manager *make_manager(struct control *k, int journal_dir)
         .on_connection = audit_on_connection,
         .on_record_data = k->audit,
         .gateway_sock = k->ctx->gateway_sock,
-        .generation = k->ctx->generation,
+        .generation = k->ctx->generations_before + k->ctx->generation,
         .journal = {.dir_fd = journal_dir,
                     .memory_bytes = JOURNAL_MEMORY_BYTES,
                     .limit_bytes = (uint64_t)c->journal_exec_bytes,

@@ -121,6 +121,8 @@ static void set_security(json_t *b, const struct engine *e)
 static void set_bare(json_t *b)
 {
     json_object_set_new(b, "systemd", json_string("false"));
+    /* A pipe: crun makes the standard streams the container's, even the host's /dev/null. */
+    json_object_set_new(b, "stdin", json_true());
     json_object_set_new(b, "image_volume_mode", json_string("ignore"));
     json_object_set_new(b, "manage_password", json_false());
     json_object_set_new(b, "use_image_hosts", json_true());

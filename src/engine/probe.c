@@ -110,9 +110,9 @@ void task_probe(struct engine *e)
     m.mechanism[WALL_FILESYSTEM] = m.mechanism[WALL_NETWORK] = MECHANISM_NAMESPACE;
     m.mechanism[WALL_SYSCALLS] = MECHANISM_SECCOMP;
     if (users_settle(e) == 0)
-        m.mechanism[WALL_USERS] = e->remapped    ? MECHANISM_UID_ENGINE
-                                  : e->runner_id ? MECHANISM_UID_RANGE
-                                                 : MECHANISM_UID_HOST;
+        m.mechanism[WALL_USERS] = e->order.backend == OCI_PODMAN ? MECHANISM_UID_RANGE
+                                  : e->remapped                  ? MECHANISM_UID_ENGINE
+                                                                 : MECHANISM_UID_HOST;
     sweep(e);
     send_report(&m);
 }

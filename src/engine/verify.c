@@ -140,6 +140,17 @@ static enum mechanism check_users(const struct engine *e)
     return e->runner_id ? MECHANISM_UID_RANGE : MECHANISM_UID_HOST;
 }
 
+/* Some runtimes give a container its standard streams, which must be no device of the host's. */
+static void check_null_device(const struct engine *e)
+{
+    struct stat st;
+    if (stat("/dev/null", &st) < 0 || st.st_uid != e->runner_id || st.st_uid == 0)
+        return;
+    int r = chown("/dev/null", 0, 0) < 0 ? -errno : 0;
+    child_must(r, "take /dev/null back from the container", WALL_FILESYSTEM);
+    must_be(false, "leave the host's /dev/null alone", WALL_FILESYSTEM);
+}
+
 static void set_limit(const struct engine *e, enum wall wall, bool asked, bool holds,
                       enum mechanism by, uint8_t *mechanism)
 {
@@ -200,6 +211,7 @@ static void lower_user_limits(const struct engine *e)
 void verify(struct engine *e, uint8_t *mechanism)
 {
     enum oci_backend inner = (enum oci_backend)e->order.inner;
+    check_null_device(e);
     check_limits(e, mechanism);
     if (inner && oci_flavour(inner)->own_kernel) {
         mechanism[WALL_FILESYSTEM] = mechanism[WALL_NETWORK] = mechanism[WALL_SYSCALLS] =

@@ -197,8 +197,33 @@ def _():
         equal(len(d.get("/sandboxes").json), 1)
 
 
+def adopted_after_death():
+    """Containers of an engine outlive the daemon: the next one has them back, their commands with them."""
+    d = Daemon().start()
+    try:
+        sb = d.sandbox()
+        e = start(d, sb, "sleep 3; echo outlived")
+        done = sb.sh("echo kept")["exec_id"]
+        time.sleep(0.3)
+        d.process.kill()
+        d.process.wait()
+        d.log.close()
+        d.start()
+        wait_for(lambda: d.get(sb.path).json["state"] == "ready", "the sandbox is adopted", 10)
+        equal(sb.sh("echo again")["stdout"], "again\n")
+        wait_for(lambda: d.get(f"/sandboxes/{sb.id}/execs/{e}").json["status"] == "completed", "the command's end", 10)
+        check("outlived" in d.get(f"/v1/sandboxes/{sb.id}/execs/{e}/logs").body.decode(), "its output")
+        equal(d.get(f"/sandboxes/{sb.id}/execs/{done}").json["exit_code"], 0)
+        equal(sb.delete().status, 200)
+        equal(d.get(sb.path).status, 404)
+    finally:
+        d.__exit__()
+
+
 @test("after the warden's death nothing runs, and the next daemon reports what is lost")
 def _():
+    if os.environ.get("MAS_RUNTIME") in ("podman", "docker"):
+        return adopted_after_death()
     d = Daemon().start()
     try:
         sb = d.sandbox()

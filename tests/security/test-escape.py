@@ -342,6 +342,11 @@ def _():
         users = [set(map(int, s.sh("id -u; id -g; id -G")["stdout"].split())) for s in (sb, with_neighbour)]
         check(not users[0] & users[1] and min(users[0] | users[1]) >= 65536, users)
         return
+    if DOCKER:  # no maps: whom a tool is on the host is what it says it is
+        ids = [int(s.sh("id -u")["stdout"]) for s in (sb, with_neighbour)]
+        check(ids[0] != ids[1] and min(ids) >= 65536, ids)
+        equal(sb.created["effective"]["users"]["by"], "host uids")
+        return
     maps = [s.sh("cat /proc/self/uid_map /proc/self/gid_map")["stdout"] for s in (sb, with_neighbour)]
     ids = [{int(line.split()[1]) for line in m.splitlines()} for m in maps]
     check(not ids[0] & ids[1], ids)
@@ -424,7 +429,8 @@ def _():
                 code, out = inside(sb, "read", path) if name not in HARMLESS else (1, "")
                 check(code == 1, f"{path} can be opened: {out}")
         return
-    out = sb.sh("find /dev -type c -o -type b")["stdout"].split()
+    # Not find's -type: a node that is bound there is a plain file by its directory's word.
+    out = sb.sh("find /dev | while read f; do [ ! -L $f ] && { [ -c $f ] || [ -b $f ]; } && echo $f; done")["stdout"].split()
     out = sorted(p for p in out if not p.startswith("/dev/pts/"))
     more = on_gvisor("fuse and tun are of its own kernel", ["/dev/fuse", "/dev/net/tun"], [])
     equal(out, sorted(more + ["/dev/" + n for n in HARMLESS]))
@@ -612,7 +618,8 @@ def _():
     r = d.post("/v1/sandbox/execute", {
         "sandbox_id": created, "policy": policy,
         "tool": {"name": "shell", "args": {"command": "ls -A /.mas/run; id -u"}}}).json
-    check(re.fullmatch(on_landlock("the host's own ids", r"2\d{9}\n", "1000\n"), r["result"]["stdout"]), f"{r}")
+    own_ids = r"2\d{9}\n" if DOCKER else on_landlock("the host's own ids", r"2\d{9}\n", "1000\n")
+    check(re.fullmatch(own_ids, r["result"]["stdout"]), f"{r}")
     d.post("/v1/sandbox/destroy", {"sandbox_id": created})
 
 
