@@ -26,7 +26,8 @@ enum plan_op {
     PLAN_LIST,       /* one EVENT_ALIVE per sandbox, then the reply */
     PLAN_FREEZE,
     PLAN_THAW,
-    PLAN_PROBE,      /* what this host can enforce: reply.mechanism, reply.features */
+    PLAN_PROBE,      /* what this host can enforce: reply.mechanism, reply.features; of an OCI
+                        runtime also its version, or error: reply.message, "" while not known */
     PLAN_POLICY,     /* the operator's policy file as it is now, open for reading: fds[0] */
     PLAN_SIGN,       /* a checkpoint of the audit: reply.checkpoint; seq 0: the newest there is */
     _PLAN_OP_MAX,
@@ -142,7 +143,8 @@ enum plan_event {
     EVENT_NONE,
     EVENT_EXITED = 1,
     EVENT_ALIVE,
-    EVENT_PROBED, /* a container engine came, went or changed: as the reply to PLAN_PROBE */
+    EVENT_PROBED, /* a container engine came, went or changed, or an OCI runtime's version is
+                     known now: as the reply to PLAN_PROBE */
 };
 
 enum host_features {

@@ -30,6 +30,7 @@
 #include "warden/image.h"
 #include "warden/limits.h"
 #include "warden/mount.h"
+#include "warden/oci-platform.h"
 #include "warden/root.h"
 #include "warden/state.h"
 
@@ -262,7 +263,7 @@ static void on_link(int fd, uint32_t events, void *data)
         return;
     }
     if (byte > OCI_LINK_FIRST)
-        s->warden->oci_platform = (unsigned)(byte - OCI_LINK_FIRST);
+        oci_platform_learn(s->warden, (unsigned)(byte - OCI_LINK_FIRST));
     cell_take_stream(s, fds[0]);
 }
 
@@ -281,6 +282,8 @@ static void enter_running(struct cell *s)
         on_link(s->channel_fd, 0, s);
         cell_watch_channel(s);
     }
+    if (!s->plan.tag) /* it was only to be seen whether it runs */
+        cell_kill(s);
     reply_to_create(s, 0);
     cell_plan_refill(s->warden);
 }
@@ -677,6 +680,8 @@ static void end_running(struct cell *s)
     struct warden *w = s->warden;
     refuse_connect(s);
     map_remove(w->by_id, s->id);
+    if (!s->plan.tag) /* nobody's */
+        return free(s);
     s->state = CELL_EXITED;
     /* Kept until a control plane has heard of it, as many as could ever live at once. */
     if (w->n_exited == w->options.max_sandboxes) {
@@ -755,6 +760,8 @@ void cell_on_child_exit(pid_t pid, int wait_status, void *data)
     case CELL_WAITING:
     case CELL_FORMATTING:
     case CELL_STARTING:
+        if (dials(s) && s->order.platform && s->failure.error)
+            oci_platform_forget(s->warden);
         reply_to_create(s, s->failure.error ? s->failure.error : s->killed ? ECANCELED : ECHILD);
         map_remove(s->warden->by_id, s->id);
         return free(s);

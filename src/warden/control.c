@@ -208,7 +208,7 @@ static void do_probe(struct warden *w, const struct plan *p, struct plan_reply *
     else
         warden_probe(w, (enum oci_backend)p->backend, reply);
     reply->tag = tag;
-    reply_error(w, reply, 0);
+    reply_error(w, reply, reply->error);
 }
 
 /* Not read here: whatever is in it, the warden parses nothing. */

@@ -14,6 +14,7 @@
 #include "warden/engine.h"
 #include "warden/fence.h"
 #include "warden/janitor.h"
+#include "warden/oci-version.h"
 #include "warden/oci.h"
 #include "warden/seccomp.h"
 #include "warden/sign.h"
@@ -102,6 +103,9 @@ struct warden {
     struct disk_maker disks;
     struct fence_host fence;
     struct oci_programs oci;
+    struct oci_version oci_versions[_OCI_BACKEND_MAX];
+    struct watch *version_timer, *trial_timer;
+    int run_fd;            /* the host's /run, or -1 */
     unsigned oci_platform; /* of a runtime that has a choice: 1 and its index, once known */
     dev_t kvm_device;      /* 0: the host has none */
     struct engines engines;

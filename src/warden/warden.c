@@ -27,6 +27,7 @@
 #include "warden/control.h"
 #include "warden/landlock.h"
 #include "warden/limits.h"
+#include "warden/oci-platform.h"
 #include "warden/root.h"
 #include "warden/cell.h"
 #include "warden/state.h"
@@ -120,6 +121,7 @@ static int open_host_parts(struct warden *w, struct error *err)
     struct stat kvm;
     if (w->was_root)
         oci_programs_find(&w->oci);
+    oci_platform_open(w);
     if (stat("/dev/kvm", &kvm) == 0 && S_ISCHR(kvm.st_mode))
         w->kvm_device = kvm.st_rdev;
     disk_maker_open(&w->disks, w->state_fd, o->disk_templates, w->cgroups.instance);
@@ -243,6 +245,8 @@ static struct warden *warden_alloc(const struct warden_options *o)
 {
     struct warden *w = new0(struct warden);
     w->options = *o;
+    w->run_fd = -1;
+    oci_versions_init(w);
     w->control_fd = w->host_ns_fd = w->own_ns_fd = w->proc_fd = w->state_fd = -1;
     w->store_fd = w->policy_dir_fd = w->engine_fd = w->engines.dir_fd = -1;
     w->disks = (struct disk_maker){.loop_control_fd = -1, .dev_fd = -1};
@@ -295,6 +299,14 @@ static void raise_open_files(void)
         log_warn("cannot raise the limit of open files error=%s", strerror(errno));
 }
 
+/* Not before the loop turns: the start does not wait for it. */
+static void on_version_timer(void *data)
+{
+    struct warden *w = data;
+    w->version_timer = NULL;
+    oci_versions_ask(w);
+}
+
 static int prepare(struct warden *w, struct error *err)
 {
     const struct warden_options *o = &w->options;
@@ -320,6 +332,8 @@ static int prepare(struct warden *w, struct error *err)
     fence_host_finish(&w->fence, w->ids.shared);
     engines_start(w); /* before ids are given out that are in use already */
     cell_fill_blanks(w);
+    w->version_timer = warden_watch_timer(w, 0, on_version_timer, w);
+    oci_platform_plan(w);
     return 0;
 }
 
@@ -343,6 +357,9 @@ void warden_free(struct warden *w)
 {
     if (!w)
         return;
+    watch_remove(w->version_timer);
+    watch_remove(w->trial_timer);
+    oci_versions_done(w);
     if (w->watcher)
         cell_end_all(w);
     engines_close(w);
@@ -362,6 +379,7 @@ void warden_free(struct warden *w)
     fd_close(&w->host_ns_fd);
     fd_close(&w->own_ns_fd);
     fd_close(&w->proc_fd);
+    fd_close(&w->run_fd);
     fd_close(&w->state_fd);
     fd_close(&w->store_fd);
     watcher_free(w->watcher);
@@ -449,6 +467,9 @@ void warden_probe(const struct warden *w, enum oci_backend b, struct plan_reply 
                      (w->ids.shared ? 0 : FEATURE_SUBUIDS) | (w->disks.usable ? FEATURE_LOOP : 0);
     for (int i = OCI_NONE + 1; i < _OCI_BACKEND_MAX; i++)
         ret->features |= w->oci.path[i][0] ? FEATURE_OCI(i) : 0;
+    ret->backend = b;
     if (oci_backend_is_engine(b))
         engine_describe(w, b, ret);
+    else if (b)
+        oci_version_describe(w, b, ret);
 }

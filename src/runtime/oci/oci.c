@@ -64,6 +64,8 @@ static void oci_probe(enum oci_backend b, struct runtime_host *host, struct runt
     warden_effective_fill(&ret->walls, kinds[b].name, p, NULL);
     if (why)
         snprintf(ret->why, sizeof(ret->why), "%s %s", oci_backend_name(b), why);
+    else if (p->error) /* it may work all the same: a create says */
+        snprintf(ret->why, sizeof(ret->why), "%s %.200s", oci_backend_name(b), p->message);
     else
         snprintf(ret->version, sizeof(ret->version), "%.63s", p->message);
 }
