@@ -46,6 +46,7 @@ for runtime in ${RUNTIMES:-crun runc gvisor}; do
     export MAS_RUNTIME="$runtime"
     run python3 tests/api/test-pause.py
     run python3 tests/runtime/test-oci.py
+    run python3 tests/runtime/test-oci-death.py
     run python3 tests/security/test-escape.py
     run env MAS_IMAGE=1 python3 tests/security/test-escape.py
     run python3 tests/runtime/test-conformance.py --image "$runtime"

@@ -15,12 +15,17 @@ static atomic_int passes_left;
 
 void fault_arm(const char *text, uint64_t generation)
 {
-    int count = 1;
-    unsigned long long of = 1;
-    if (!text || sscanf(text, "%63[^:]:%d:%llu", armed_name, &count, &of) < 1 || of != generation)
+    for (; text && *text; text += strcspn(text, ","), text += *text == ',') {
+        char name[NAME_SIZE];
+        int count = 1;
+        unsigned long long of = 1;
+        if (sscanf(text, "%63[^:,]:%d:%llu", name, &count, &of) < 1 || of != generation)
+            continue;
+        snprintf(armed_name, sizeof(armed_name), "%s", name);
+        atomic_store(&passes_left, count);
+        fault_armed = armed_name;
         return;
-    atomic_store(&passes_left, count);
-    fault_armed = armed_name;
+    }
 }
 
 void fault_hit(const char *name)

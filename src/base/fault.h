@@ -1,4 +1,5 @@
-/* Places where a test has the control plane killed, by name: MAS_FAULT=name[:count[:generation]].
+/* Places where a test has the control plane killed, by name: MAS_FAULT=name[:count[:generation]],
+ * or several with commas between them, one for a generation.
  *
  * The process gets SIGKILL when it passes the place for the count-th time (1). Only the control
  * plane of that generation (1, the first after the start) is armed, so that the next one lives; and

@@ -138,7 +138,7 @@ static pid_t read_pid(void)
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(64);
     int r = fd_read_file_at(AT_FDCWD, OCI_PID_PATH, &text);
     pid_t pid = r < 0 || !text.data ? 0 : (pid_t)atoi(text.data);
-    child_must(pid > 1 ? 0 : -ESRCH, "find the container", -1);
+    child_must(pid > 1 && kill(pid, 0) == 0 ? 0 : -ESRCH, "find the container", -1);
     return pid;
 }
 

@@ -22,24 +22,16 @@ def groups(prefix):
     return os.popen(f"find /sys/fs/cgroup -type d -name '{prefix}-*' -o -path '*/{prefix}-*/s*' -type d").read().split()
 
 
-def below(warden):
+def programs(warden):
     """Processes of the host that descend from the warden, and their programs."""
-    parents, names = {}, {}
-    for pid in filter(str.isdigit, os.listdir("/proc")):
+    names = {}
+    for pid in below(warden):
         try:
-            with open(f"/proc/{pid}/stat") as f:
-                text = f.read()
-            parents[int(pid)] = int(text.rsplit(")", 1)[1].split()[1])
             with open(f"/proc/{pid}/cmdline", "rb") as f:
-                names[int(pid)] = os.path.basename(f.read().split(b"\0")[0]).decode(errors="replace")
+                names[pid] = os.path.basename(f.read().split(b"\0")[0]).decode(errors="replace")
         except OSError:
             pass
-    found = {warden}
-    while True:
-        more = {p for p, parent in parents.items() if parent in found} - found
-        if not more:
-            return {p: names.get(p, "") for p in found - {warden}}
-        found |= more
+    return names
 
 
 @test("by its own name, by oci with oci_runtime, and by the operator's choice")
@@ -96,10 +88,10 @@ def _():
     d = daemon()
     with d.sandbox(runtime=RUNTIME) as sb:
         warden = d.get("/v1/status").json["warden_pid"]
-        before = {p for p, n in below(warden).items() if PROGRAM in n}
+        before = {p for p, n in programs(warden).items() if PROGRAM in n}
         for i in range(5):
             equal(sb.sh(f"echo {i}")["stdout"], f"{i}\n")
-        check({p for p, n in below(warden).items() if PROGRAM in n} <= before, below(warden))
+        check({p for p, n in programs(warden).items() if PROGRAM in n} <= before, programs(warden))
 
 
 @test("host directories: read-only everywhere; to write to, where files keep their owners")
@@ -141,7 +133,7 @@ def _():
     making.start()
     time.sleep(0.05)
     warden = d.get("/v1/status").json["warden_pid"]
-    pids = list(below(warden))
+    pids = below(warden)
     os.kill(warden, signal.SIGKILL)
     making.join()
     wait_for(lambda: not any(os.path.exists(f"/proc/{p}") and state(p) not in "ZX" for p in pids), "everything is gone", 5)
@@ -186,8 +178,121 @@ def _():
             wait_for(back, "a new control plane", 20)
         for sb in d.get("/v1/sandboxes").json["sandboxes"]:
             equal(d.delete("/v1/sandboxes/" + sb["id"]).status, 200)
-        wait_for(lambda: not any(PROGRAM in n or "toolrunner" in n for n in below(warden).values()), f"nobody's sandbox: {below(warden)}", 10)
+        wait_for(lambda: not any(PROGRAM in n or "toolrunner" in n for n in programs(warden).values()), f"nobody's sandbox: {programs(warden)}", 10)
         equal(d.run("echo", "fine", runtime=RUNTIME)["stdout"], "fine\n")
+
+
+@test("its version is known, and what it can enforce")
+def _():
+    d = daemon()
+
+    def report():
+        return next(r for r in d.get("/v1/status").json["runtimes"] if r["name"] == RUNTIME)
+    wait_for(lambda: report().get("version"), "it has answered", 10)
+    words = subprocess.run([PROGRAM, "--version"], stdout=subprocess.PIPE).stdout.decode().splitlines()[0].split()
+    equal(report()["version"], words[-1])
+    for wall in ("memory", "processes", "disk", "network", "filesystem", "syscalls", "users"):
+        check(report()["enforces"][wall], f"{wall}: {report()}")
+    out = subprocess.run([SBX, "doctor", "-addr", f"127.0.0.1:{d.port}"], stdout=subprocess.PIPE).stdout.decode()
+    check(f"Runtime {RUNTIME} {words[-1]}: available" in out, out)
+
+
+@test("pause under load: nothing moves, all goes on; and a paused one that is busy can be deleted")
+def _():
+    d = daemon()
+    sb = d.sandbox(runtime=RUNTIME, limits={"max_processes": 100})
+    spin = "i=0; while :; do i=$((i+1)); case $i in *000) echo $i;; esac; done"
+    for _ in range(4):
+        equal(d.post(sb.path + "/exec", {"command": ["sh", "-c", spin], "async": True}).status, 200)
+
+    def used():
+        return d.get(sb.path + "/stats").json["cpu_ms"]
+    for _ in range(3):
+        before = used()
+        wait_for(lambda: used() > before + 20, "they run", 10)
+        equal(d.post(sb.path + "/pause").json["state"], "paused")
+        time.sleep(0.1)
+        still = used()
+        time.sleep(0.4)
+        check(used() - still <= 5, f"{used() - still} ms of processor time while it is paused")
+        equal(d.post(sb.path + "/resume").json["state"], "ready")
+    equal(sb.sh("echo fine")["stdout"], "fine\n")
+    d.post(sb.path + "/pause")
+    begin = time.time()
+    equal(sb.delete().status, 200)
+    check(time.time() - begin < 5, "slow to go")
+    equal(d.get(sb.path).status, 404)
+
+
+# --- programs that are not what they should be
+
+FAKE = "kata" if RUNTIME == "gvisor" else RUNTIME
+
+
+def with_fake(script, *flags, name=None):
+    """A daemon whose /usr/local/sbin has a program of ours in the place of the runtime's, for itself alone."""
+    d = Daemon("--blanks", "0", "--oci-blanks", "0", "--cgroup-prefix", PREFIX + "-fake", *flags, runtime="local", command=[
+        "unshare", "--mount", "--propagation", "private", "sh", "-c",
+        'mount -t tmpfs -o mode=755 fake /usr/local/sbin && cp "$0" "/usr/local/sbin/$1" && shift && exec "$@"'])
+    path = os.path.join(d.dir, "fake")
+    with open(path, "w") as f:
+        f.write("#!/bin/sh\n" + script)
+    os.chmod(path, 0o755)
+    d.command += [path, name or {"kata": "kata-runtime"}.get(FAKE, FAKE), SANDBOXD]
+    return d
+
+
+def reported(d):
+    return next(r for r in d.get("/v1/status").json["runtimes"] if r["name"] == FAKE)
+
+
+def create_fails(d, *words):
+    warden = d.get("/v1/status").json["warden_pid"]
+    a = d.post("/v1/sandboxes", {"runtime": FAKE})
+    check(a.status >= 500 or a.status == 422, a)
+    message = a.json["error"]["message"]
+    check(all(w in message for w in words), message)
+    check(message.isprintable() and len(message) < 400, repr(message))
+    wait_for(lambda: not any(n in ("sh", "sleep", "fake") or "toolrunner" in n for n in programs(warden).values()),
+             f"nothing of it is left: {programs(warden)}", 10)
+    equal(d.run("echo", "fine")["stdout"], "fine\n", "other runtimes")
+    return message
+
+
+@test("a runtime that hangs: the create ends at its time, and says so")
+def _():
+    with with_fake("sleep 1000 & sleep 1000\n", "--create-ready-timeout", "2s") as d:
+        begin = time.time()
+        create_fails(d, "time")
+        check(1.5 < time.time() - begin < 15, f"after {time.time() - begin} s")
+        wait_for(lambda: "why" in reported(d), "asked for its version it is ended", 15)
+        check("does not answer" in reported(d)["why"], reported(d))
+
+
+@test("a runtime that prints garbage, much of it, and fails")
+def _():
+    garbage = "head -c 3000000 /dev/urandom; printf '\\033[31m\\000\\377'\n"
+    log = 'while [ $# -gt 0 ]; do [ "$1" = --log ] && head -c 300000 /dev/urandom > "$2"; shift; done\n'
+    with with_fake(f"case $1 in --version) printf 'fake \\033[1mv\\377\\n';; esac\n{log}{garbage}exit 9\n") as d:
+        create_fails(d, FAKE)
+        wait_for(lambda: "why" in reported(d) or "version" in reported(d), "it was asked", 10)
+        check(json.dumps(reported(d)).isprintable() and "\\u001b" not in json.dumps(reported(d)), reported(d))
+
+
+@test("a runtime whose version is a long line: cut, and harmless")
+def _():
+    with with_fake("printf 'x version 1.\\0337\\377'; head -c 20000 /dev/zero | tr '\\0' z\n") as d:
+        wait_for(lambda: "version" in reported(d), "it was asked", 10)
+        version = reported(d)["version"]
+        check(version.startswith("1.?7?zzz") and len(version) <= 63, version)
+
+
+@test("a runtime that says that all is well, and made nothing")
+def _():
+    for script in ("exit 0\n", 'while [ $# -gt 0 ]; do [ "$1" = --pid-file ] && echo 1 > "$2"; shift; done\n',
+                   'while [ $# -gt 0 ]; do [ "$1" = --pid-file ] && echo 99999 > "$2"; shift; done\n'):
+        with with_fake(script, "--create-ready-timeout", "5s") as d:
+            create_fails(d)
 
 
 main()

@@ -173,12 +173,6 @@ def spy_on_helper(sb):
     check("refused EPERM" in out, out)
 
 
-def below(pid):
-    """All that descend from a process of this host."""
-    found = subprocess.run(["pgrep", "-P", str(pid)], stdout=subprocess.PIPE).stdout.decode().split()
-    return [int(p) for p in found] + [q for p in found for q in below(p)]
-
-
 def kernels(d):
     """gVisor's own processes on this host: the kernels of this daemon's sandboxes, and who serves their files."""
     return [p for p in below(d.get("/v1/status").json["warden_pid"]) if command_of(p).startswith("runsc-")]
