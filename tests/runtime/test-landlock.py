@@ -8,16 +8,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
 from masd import *
-
-HERE = os.path.dirname(os.path.abspath(__file__))
-NO_NAMESPACES = os.path.join(HERE, "../lib/no-namespaces.py")
-STRANGER = 64997
-COPY = tempfile.mkdtemp(prefix="mas-copy-")  # where any user can read it, and a chroot can have it
-os.chmod(COPY, 0o755)
-atexit.register(shutil.rmtree, COPY, ignore_errors=True)
-for program in ("mas-sandboxd", "mas-toolrunner", "mas-tool-net"):
-    shutil.copy(os.path.join(BUILD, program), COPY)
-PROGRAM = os.path.join(COPY, "mas-sandboxd")
+from unprivileged import *
 
 
 def processes(marker):
@@ -91,8 +82,7 @@ def chroot_daemon():
 
 
 def user_daemon():
-    as_user = ["setpriv", f"--reuid={STRANGER}", f"--regid={STRANGER}", "--clear-groups", "--inh-caps=-all"]
-    return make([NO_NAMESPACES] + as_user + [PROGRAM], STRANGER)
+    return make([NO_NAMESPACES] + AS_STRANGER + [PROGRAM], STRANGER)
 
 
 HOSTS = {
@@ -235,8 +225,7 @@ def _():
             f.write("x")
         os.chown(path, STRANGER, STRANGER)
         os.chmod(path, 0o600)
-        as_user = ["setpriv", f"--reuid={STRANGER}", f"--regid={STRANGER}", "--clear-groups"]
-        equal(subprocess.run(as_user + ["chmod", "600", path]).returncode, 0, "control: the user may")
+        equal(subprocess.run(AS_STRANGER + ["chmod", "600", path]).returncode, 0, "control: the user may")
         before = os.stat(path)
         out = sb.exec("python3", "-c", CHANGE, path)["stdout"].splitlines()
         worked = [line for line in out if line.startswith("worked")]
