@@ -81,6 +81,8 @@ int cmd_cp(const struct args *a)
         return cli_fail_usage("cp: one of FROM and TO is ID:PATH, the other is local");
     if (session_open(a, false, &s, &err) < 0)
         return cli_fail(&err);
+    if (remote_settle(&s, to_remote ? &to : &from, &err) < 0)
+        return cli_fail(&err);
     int skipped = 0;
     int r = to_remote ? copy_in(&s, a->rest[0], &to, &skipped, &err)
                       : copy_out(&s, &from, a->rest[1], &skipped, &err);

@@ -117,6 +117,9 @@ int cmd_ls(const struct args *a)
     if (!remote_parse(a->rest[0], &r)) {
         r.id = xstrdup(a->rest[0]);
         r.path = transfer_remote_path("");
+        r.relative = true;
     }
+    if (remote_settle(&s, &r, &err) < 0)
+        return cli_fail(&err);
     return list_files(&s, &r, a, &err) < 0 ? cli_fail(&err) : 0;
 }

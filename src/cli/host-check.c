@@ -169,7 +169,8 @@ const struct host_check host_checks[] = {
      "as root every sandbox gets its own block of uids, and limits need no delegation", look_root},
     {"user namespaces",
      "sysctl user.max_user_namespaces=15000 kernel.unprivileged_userns_clone=1 "
-     "kernel.apparmor_restrict_unprivileged_userns=0, or run the daemon as root",
+     "kernel.apparmor_restrict_unprivileged_userns=0, or run the daemon as root; runtime landlock "
+     "needs none",
      look_userns},
     {"subordinate ids",
      "apt install uidmap; usermod --add-subuids 100000-165535 --add-subgids 100000-165535 $USER",

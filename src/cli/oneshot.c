@@ -15,21 +15,22 @@
 #include "cli/session.h"
 #include "cli/signals.h"
 #include "cli/spec.h"
+#include "cli/remote.h"
 #include "cli/transfer.h"
 #include "libsbx/sbx.h"
 
 /* More than a daemon gives a sandbox to become ready. */
 #define REQUEST_TIMEOUT_MS 90000
 
-static int copy_files_in(struct session *s, const struct args *a, const char *id,
-                         struct sbx_error *err)
+static int copy_files_in(struct session *s, const struct args *a, const json_t *sandbox,
+                         const char *id, struct sbx_error *err)
 {
     for (char **f = a->list[FLAG_FILE]; f && *f; f++) {
         const char *colon = strrchr(*f, ':');
         if (!colon || colon == *f || !colon[1])
             return cli_set_error(err, "invalid_request", "-file %s: want LOCAL:PATH", *f);
         _cleanup_free_ char *local = xstrndup(*f, (size_t)(colon - *f));
-        _cleanup_free_ char *remote = transfer_remote_path(colon + 1);
+        _cleanup_free_ char *remote = remote_path_in(sandbox, colon + 1);
         if (transfer_file_in(s, local, id, remote, err) < 0)
             return -1;
     }
@@ -48,7 +49,7 @@ int oneshot_create(struct session *s, const struct args *a, char **ret_id, struc
     const char *id = json_string_value(json_object_get(answer, "id"));
     if (!id)
         return cli_set_error(err, NULL, "the daemon's answer has no id");
-    if (copy_files_in(s, a, id, err) < 0) {
+    if (copy_files_in(s, a, answer, id, err) < 0) {
         oneshot_end(s, a, id);
         return -1;
     }

@@ -73,7 +73,7 @@ def chroot_daemon():
     d = make()
     root = os.path.join(d.dir, "root")
     binds = []
-    for name in ("usr", "etc", "proc", "sys", "dev", d.dir.lstrip("/"), COPY.lstrip("/")):
+    for name in ("usr", "etc", "proc", "sys", "dev", d.dir.lstrip("/"), os.path.dirname(PROGRAM).lstrip("/")):
         binds.append(f"mkdir -p {root}/{name}; mount --bind /{name} {root}/{name}")
     links = [f"ln -s {os.readlink('/' + n)} {root}/{n}" for n in os.listdir("/") if os.path.islink("/" + n)]
     script = "; ".join(binds + links) + f"; exec chroot {root} {PROGRAM} \"$@\""
