@@ -58,19 +58,19 @@ static int open_to_clear(int dir_fd, const char *name)
     return fd < 0 ? -errno : fd;
 }
 
-int below_clear(int dir_fd)
+/* Takes fd. One descriptor a level: trees may be as deep as IMAGE_DEPTH_MAX. */
+static int clear_taken(int fd)
 {
-    int own = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *d = own < 0 ? NULL : fdopendir(own);
+    DIR *d = fdopendir(fd);
     if (!d) {
         int r = -errno;
-        fd_close(&own);
+        close(fd);
         return r;
     }
     int r = 0;
     struct dirent *e;
     while (errno = 0, (e = readdir(d))) {
-        int one = is_dots(e->d_name) ? 0 : below_remove(dir_fd, e->d_name);
+        int one = is_dots(e->d_name) ? 0 : below_remove(fd, e->d_name);
         r = r ? r : one;
     }
     if (!r && errno)
@@ -79,20 +79,24 @@ int below_clear(int dir_fd)
     return r;
 }
 
+int below_clear(int dir_fd)
+{
+    int own = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return own < 0 ? -errno : clear_taken(own);
+}
+
 int below_remove(int dir_fd, const char *name)
 {
     if (unlinkat(dir_fd, name, 0) == 0 || errno == ENOENT)
         return 0;
     if (errno != EISDIR && errno != EPERM)
         return -errno;
-    _cleanup_close_ int fd = open_to_clear(dir_fd, name);
-    if (fd < 0)
-        return fd;
     if (unlinkat(dir_fd, name, AT_REMOVEDIR) == 0)
         return 0;
     if (errno != ENOTEMPTY && errno != EEXIST)
         return -errno;
-    int r = below_clear(fd);
+    int fd = open_to_clear(dir_fd, name);
+    int r = fd < 0 ? fd : clear_taken(fd);
     if (r < 0)
         return r;
     return unlinkat(dir_fd, name, AT_REMOVEDIR) < 0 ? -errno : 0;

@@ -181,8 +181,11 @@ static int copy_subdir(struct copier *c, int at, const char *base, unsigned dept
     const struct rootfs_meta m = meta_of(&st);
     hash_record(c, 'd', m.mode & 01777, "", 0);
     int r = copy_attributes(c, from, to, err);
+    fd_close(&to); /* one descriptor a level */
     if (r == 0 && st.st_dev == c->dev)
         r = copy_dir(c, from, depth + 1, err);
+    if (r == 0)
+        r = to = rootfs_make_dir(&c->root, c->path, err);
     return r < 0 ? r : rootfs_finish(&c->root, to, c->path, &m, err);
 }
 

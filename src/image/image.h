@@ -106,7 +106,7 @@ int image_from_docker_archive(int tar_fd, const char *ref, int work_fd,
                               const struct image_options *o, struct image_info *ret,
                               struct error *err);
 /* A root file system as a tar (plain, gzip, zstd, xz), from a file or a pipe. The digest is of the
- * bytes as they come. */
+ * bytes as they come. It is one layer: a name that starts with ".wh." is a whiteout here too. */
 int image_from_rootfs_tar(int tar_fd, int work_fd, const struct image_options *o,
                           struct image_info *ret, struct error *err);
 /* A copy of a directory. Links are copied, not followed; other file systems mounted in it are left

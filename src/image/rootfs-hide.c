@@ -14,30 +14,24 @@
 static int hide_entry(struct rootfs *r, int parent, ino_t parent_ino, const char *base,
                       unsigned depth);
 
-/* Every directory is walked once a layer: what comes into it later is of this layer, and a marker
- * that is repeated costs nothing. */
-static int hide_in(struct rootfs *r, int dir_fd, unsigned depth)
+/* Takes fd. Every directory is walked once a layer: what comes into it later is of this layer, and
+ * a marker that is repeated costs nothing. */
+static int hide_in(struct rootfs *r, int fd, unsigned depth)
 {
     struct stat st;
-    if (depth > IMAGE_DEPTH_MAX)
-        return -ENAMETOOLONG;
-    if (fstat(dir_fd, &st) < 0)
-        return -errno;
-    if (place_set_has(&r->pruned, st.st_ino, ""))
-        return 0;
-    place_set_add(&r->pruned, st.st_ino, "");
-    int own = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *d = own < 0 ? NULL : fdopendir(own);
+    int bad = depth > IMAGE_DEPTH_MAX ? -ENAMETOOLONG : fstat(fd, &st) < 0 ? -errno : 0;
+    bool walked = bad == 0 && place_set_has(&r->pruned, st.st_ino, "");
+    DIR *d = bad < 0 || walked ? NULL : fdopendir(fd);
     if (!d) {
-        int bad = -errno;
-        fd_close(&own);
+        bad = bad < 0 || walked ? bad : -errno;
+        close(fd);
         return bad;
     }
-    int bad = 0;
+    place_set_add(&r->pruned, st.st_ino, "");
     struct dirent *e;
     while (bad == 0 && (errno = 0, e = readdir(d)))
         if (strcmp(e->d_name, ".") && strcmp(e->d_name, ".."))
-            bad = hide_entry(r, dir_fd, st.st_ino, e->d_name, depth + 1);
+            bad = hide_entry(r, fd, st.st_ino, e->d_name, depth + 1);
     if (bad == 0 && errno)
         bad = -errno;
     closedir(d);
@@ -53,7 +47,7 @@ static int hide_entry(struct rootfs *r, int parent, ino_t parent_ino, const char
         return errno == ENOENT ? 0 : -errno;
     if (!S_ISDIR(st.st_mode))
         return made ? 0 : unlinkat(parent, base, 0) < 0 ? -errno : 0;
-    _cleanup_close_ int fd = openat(parent, base, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int fd = openat(parent, base, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     int bad = fd < 0 ? -errno : hide_in(r, fd, depth);
     if (bad < 0 || made)
         return bad;
@@ -88,6 +82,7 @@ int rootfs_hide_children(struct rootfs *r, const char *name, struct error *err)
         return 0;
     if (fd < 0)
         return fd;
-    int bad = hide_in(r, fd, 0);
+    int dir = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int bad = dir < 0 ? -errno : hide_in(r, dir, 0);
     return bad < 0 ? rootfs_fail(name, -bad, err) : 0;
 }

@@ -1,6 +1,7 @@
 """The store when things go wrong: killed at any point, a full disk, several at once. An image is there
 as a whole or not at all."""
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -155,6 +156,27 @@ def _():
         check(p.untouched(), "nothing outside is touched")
         equal(p.run("rm", digest)[0], 0)
         equal(os.listdir(p.store + "/names"), [], "names go with the image")
+
+
+@test("512 directories deep with 600 descriptors: unpacked, whited out, copied, removed")
+def _():
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    deep = Tar().dir("etc").add("etc/a", data="content").add("d/" * 500 + "f", data="x").bytes()
+    layout = Layout([deep, Tar().add("d/.wh..wh..opq").bytes()])
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (600, hard))
+        with Place() as p:
+            equal(p.run("depth=512", "layout", layout.write(p.path("l")))[0], 0)
+            root = p.rootfs(p.images()[0])
+            equal(os.listdir(root + "/d"), [])
+            digest = p.run("depth=512", "rootfs-tar", p.file("t", deep))[1]["digest"]
+            equal(p.run("depth=512", "dir", p.rootfs(digest))[0], 0)
+            equal(len(whole(p)), 3)
+            for digest in p.images():
+                equal(p.run("rm", digest)[0], 0)
+            equal((p.images(), p.leftovers()), ([], []))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 @test("a last use is the image's alone: time passes, nothing else changes")
