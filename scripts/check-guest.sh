@@ -5,14 +5,14 @@
 # that we call.
 #
 # Usage: check-guest.sh BUILD [SUITE,SUITE]   Prints TAP. Needs root, not KVM.
-# GUEST_TIMEOUT (seconds, 300), GUEST_LOG=1 (the whole console on stderr).
+# GUEST_TIMEOUT (seconds, 480), GUEST_LOG=1 (the whole console on stderr).
 set -euo pipefail
 
 build=$(realpath "$1")
 suites=${2:-}
 source=$(realpath "$(dirname "$0")/..")
 work=$build/guest
-seconds=${GUEST_TIMEOUT:-300}
+seconds=${GUEST_TIMEOUT:-480}
 # The guest's clock is this processor's, but the guest cannot measure its speed: it would wait for
 # ever for the emulated timer it compares with.
 tsc_khz=$(awk '/^cpu MHz/ { printf "%d", $4 * 1000; exit }' /proc/cpuinfo)
@@ -20,7 +20,7 @@ tsc_khz=$(awk '/^cpu MHz/ { printf "%d", $4 * 1000; exit }' /proc/cpuinfo)
 programs="mas-sandboxd mas-toolrunner mas-tool-net sbx tests/security/attack
 tests/unit/test-seccomp tests/unit/test-warden tests/unit/warden-runner
 tests/security/test-image-roots"
-packages="base-files bash busybox-static coreutils dash e2fsprogs findutils grep hostname iproute2 libc-bin libc6
+packages="base-files bash busybox-static coreutils crun dash diffutils e2fsprogs findutils grep hostname iproute2 libc-bin libc6
 login mount passwd procps python3-minimal python3.11-minimal libpython3.11-minimal
 libpython3.11-stdlib sed uidmap util-linux"
 modules="virtio virtio_ring virtio_mmio virtio_blk loop overlay vsock"
@@ -84,7 +84,8 @@ make_root() {
     sort -u "$list" "$list.real" |
         tar -c -f - --no-recursion --ignore-failed-read -T - 2>/dev/null |
         tar -x -p -f - -C "$tree" --keep-directory-symlink
-    cp -r "$source/tests/lib" "$source/tests/guest" "$source/tests/security" "$tree/tests/"
+    cp -r "$source/tests/lib" "$source/tests/guest" "$source/tests/runtime" "$source/tests/security" \
+        "$tree/tests/"
     install -m 755 "$source/tests/guest/guest-init" "$tree/usr/sbin/init"
     cp "$source"/tests/guest/etc/* "$tree/etc/"
     ldconfig -r "$tree"
