@@ -179,8 +179,8 @@ void handle_b_create(struct api_request *req)
     spec_copy(&spec, req->options->default_spec);
     int r = parse_create(req, &spec, &name, &command, &err);
     struct sandbox *found = r >= 0 && !command ? sandbox_of_key(req, &name) : NULL;
-    if (r >= 0 && !found)
-        r = api_need_image(req, &spec, &err);
+    if (r >= 0)
+        r = found ? 0 : api_need_image(req, &spec, &err);
     if (r == 0)
         sb = found ? found
                    : sandbox_create(req->options->manager, &spec, req->owner, name, NULL, false,

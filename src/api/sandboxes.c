@@ -147,8 +147,8 @@ void handle_sandbox_create(struct api_request *req)
         r = spec_json_parse(req->body, req->options, &spec, &err);
     if (r >= 0)
         sb = sandbox_of_key(req, &name);
-    if (r >= 0 && !sb)
-        r = api_need_image(req, &spec, &err);
+    if (r >= 0)
+        r = sb ? 0 : api_need_image(req, &spec, &err);
     if (r == 0 && !sb)
         sb = sandbox_create(req->options->manager, &spec, req->owner, name, NULL, false, &err);
     spec_done(&spec);

@@ -140,8 +140,10 @@ def put_cached(daemon, fill):
         _cache[fill] = os.path.join(top, "rootfs")
         make_root(_cache[fill], fill)
     digest = digest_of(fill)
-    os.makedirs(os.path.dirname(rootfs_of(daemon, digest)))
-    subprocess.run(["cp", "-al", _cache[fill], rootfs_of(daemon, digest)], check=True)
+    top = os.path.dirname(rootfs_of(daemon, digest))
+    os.makedirs(top)
+    how = "-al" if os.stat(top).st_dev == os.stat(_cache[fill]).st_dev else "-a"
+    subprocess.run(["cp", how, _cache[fill], rootfs_of(daemon, digest)], check=True)
     return describe(daemon, digest)
 
 
