@@ -21,7 +21,7 @@
 #define THINGS_MAX 32
 #define ARGS_MAX   64
 #define RARELY     2
-#define PAUSE_US   100000
+#define PAUSE_US   250000
 
 struct thing {
     char *name;
