@@ -240,18 +240,19 @@ static int write_maps(int proc_fd, pid_t pid, const char *map)
 }
 
 /* Only a process outside a namespace may map more than itself into it: one is forked before. */
-static pid_t fork_mapper(const struct stage *s, int start)
+static pid_t fork_mapper(const struct stage *s, const int start[2])
 {
     char map[128], go;
     pid_t target = getpid(), pid = fork();
     if (pid != 0)
         return pid < 0 ? -errno : pid;
+    close(start[1]); /* or the keeper's death would not end the wait below */
     if (s->privileged)
         snprintf(map, sizeof(map), "0 %d 1\n1000 %d 1\n65534 %d 1\n", DROP_KEEPER_UID,
                  DROP_KEEPER_UID + 1, DROP_KEEPER_UID + NOBODY_AT);
     else
         snprintf(map, sizeof(map), "0 0 1\n");
-    _exit(read(start, &go, 1) == 1 && write_maps(s->proc_fd, target, map) == 0 ? 0 : 1);
+    _exit(read(start[0], &go, 1) == 1 && write_maps(s->proc_fd, target, map) == 0 ? 0 : 1);
 }
 
 static int enter_namespace(struct stage *s, struct error *err)
@@ -260,7 +261,7 @@ static int enter_namespace(struct stage *s, struct error *err)
     if (pipe2(start, O_CLOEXEC) < 0)
         return error_set(err, ERROR_INTERNAL, errno, "pipe");
     _cleanup_close_ int read_end = start[0], write_end = start[1];
-    pid_t mapper = fork_mapper(s, read_end);
+    pid_t mapper = fork_mapper(s, start);
     if (mapper < 0)
         return error_set(err, ERROR_INTERNAL, -mapper, "fork");
     /* The mapper writes to files of this process, which are root's while it cannot be dumped. */

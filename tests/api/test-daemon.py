@@ -162,6 +162,31 @@ def _():
         d.__exit__()
 
 
+def processes_naming(text):
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as f:
+                if text.encode() in f.read():
+                    found.append(pid)
+        except OSError:
+            pass
+    return found
+
+
+@test("a daemon that is killed at any moment of its start leaves no process")
+def _():
+    with tempfile.TemporaryDirectory(prefix="mas-test-") as work:
+        os.chmod(work, 0o755)
+        for i in range(25):
+            p = subprocess.Popen([SANDBOXD, "-listen", "127.0.0.1:0", "--blanks", "2", "--state-dir", work + "/state"],
+                                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            time.sleep(0.006 * i)
+            p.kill()
+            p.wait()
+        wait_for(lambda: not processes_naming(work), "all are gone", 5)
+
+
 # --- process tree and rights
 
 @test("control plane and gateway are left with next to nothing")
