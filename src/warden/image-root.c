@@ -27,7 +27,8 @@
 #define WORK_DIR  ROOT_GATEWAY_DIR "/work"
 #define RUN_DIR   ROOT_GATEWAY_DIR "/run"
 
-#define TOP_MAX 256 /* directories of an image's root that may be written */
+#define TOP_MAX  256  /* directories of an image's root that may be written */
+#define SEEN_MAX 4096 /* names in it that are looked at for them */
 
 static const struct {
     const char *source, *target;
@@ -141,11 +142,13 @@ static int allow_entry(int landlock_fd, int abi, const char *name)
 int image_root_allow_writing(int landlock_fd, int abi)
 {
     DIR *dir = opendir("/");
-    int r = 0, n = 0;
+    int r = 0, n = 0, seen = 0;
     if (!dir)
         return -errno;
-    for (struct dirent *e; r >= 0 && n < TOP_MAX && (e = readdir(dir)); n += r > 0)
+    for (struct dirent *e; r >= 0 && n < TOP_MAX && seen < SEEN_MAX && (e = readdir(dir)); seen++) {
         r = allow_entry(landlock_fd, abi, e->d_name);
+        n += r > 0;
+    }
     closedir(dir);
     return r < 0 ? r : 0;
 }

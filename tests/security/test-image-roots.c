@@ -169,11 +169,11 @@ static const struct {
 static void test_hostile(enum oci_backend b)
 {
     for (size_t i = 0; i < (b ? N_PLACES : ELEMENTS(hostile)); i += few ? 5 : 1) {
+        if (b && (i % 2 != 0) != (b == OCI_RUNC)) /* test-images.py has more for both */
+            continue;
         const char *digest = make_image(1000 + (unsigned)i);
         run("cd %s && umask 022 && { %s; }", rootfs_of(digest), hostile[i].script);
-        run("find %s -newer /proc/self -uid 0 -print0 | xargs -0r chown -h 64216:64216;"
-            " find %s -uid 0 -print0 | xargs -0r chown -h 64216:64216",
-            rootfs_of(digest), rootfs_of(digest));
+        run("find %s -uid 0 -print0 | xargs -0r chown -h 64216:64216", rootfs_of(digest));
         _cleanup_free_ char *before = xstrdup(hash_of(digest));
         int fd = create(image_plan("hostile", digest, b));
         const char *out = fd >= 0 ? client_shell(fd, "%s", look) : "";
