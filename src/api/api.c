@@ -138,7 +138,7 @@ json_t *api_error_body(enum route_style style, const struct error *err)
 
 void api_fail(struct api_request *req, const struct error *err)
 {
-    if (req->http && err->code == ERROR_LIMIT) {
+    if (req->http && (err->code == ERROR_LIMIT || err->code == ERROR_UNAVAILABLE)) {
         char seconds[16];
         snprintf(seconds, sizeof(seconds), "%u", req->retry_after_s ? req->retry_after_s : 1);
         http_response_header(req->http, "Retry-After", seconds);

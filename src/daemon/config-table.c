@@ -103,8 +103,6 @@ const struct config_key config_keys[] = {
     PATH(podman_socket, "/run/podman/podman.sock", "the socket of podman's service"),
     PATH(docker_socket, "/run/docker.sock", "the socket of docker's daemon"),
     DURATION(engine_timeout, "30s", 100, 3600000, "what one request to a container engine may take"),
-    BOOL(engine_keep_on_stop, "false",
-         "leave containers of an engine running when the daemon stops, for the next one to adopt"),
     CHOICE(min_isolation, "none", "none|restricted|namespaces|user-space-kernel|virtual-machine",
            "the least isolation that any sandbox may have"),
     PATH(runtime_config, NULL, "configuration file of the runtime, where it takes one"),

@@ -55,7 +55,6 @@ struct config {
     char **engines;
     char *podman_socket, *docker_socket;
     int64_t engine_timeout_ms;
-    bool engine_keep_on_stop;
     char *min_isolation;
     char *runtime_config;
     char *policy_file;

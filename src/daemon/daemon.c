@@ -220,7 +220,6 @@ static int stage_warden(struct daemon *d, struct error *err)
     o.podman_socket = config_has_engine(c, "podman") ? c->podman_socket : NULL;
     o.docker_socket = config_has_engine(c, "docker") ? c->docker_socket : NULL;
     o.engine_timeout_ms = (uint32_t)c->engine_timeout_ms;
-    o.engine_keep_on_stop = c->engine_keep_on_stop;
     o.engine_fd = d->programs.engine;
     o.runner_fd = d->programs.runner;
     o.toolnet_fd = d->programs.toolnet;

@@ -16,6 +16,7 @@
 #define LIBPOD_LEAST     4
 #define PATH_MAX_BYTES   768
 #define PODMAN_COMPONENT "Podman Engine"
+#define DOCKER_COMPONENT "Engine"
 
 static int refuse(struct engine *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
@@ -34,14 +35,14 @@ static const char *text_of(const json_t *o, const char *key)
     return text ? text : "";
 }
 
-/* podman names itself among its components; docker does not. */
-static const json_t *podman_component(const json_t *version)
+/* Both name themselves among their components. */
+static const json_t *component_named(const json_t *version, const char *name)
 {
     const json_t *component;
     size_t i;
     json_array_foreach(json_object_get(version, "Components"), i, component)
     {
-        if (strcmp(text_of(component, "Name"), PODMAN_COMPONENT) == 0)
+        if (strcmp(text_of(component, "Name"), name) == 0)
             return component;
     }
     return NULL;
@@ -72,12 +73,13 @@ static int negotiate(struct engine *e, const json_t *version)
 
 static int check_kind(struct engine *e, const json_t *version)
 {
-    const json_t *podman = podman_component(version);
+    const json_t *podman = component_named(version, PODMAN_COMPONENT);
     bool wanted = e->order.backend == OCI_PODMAN;
     int major, minor;
+    if (!podman && !component_named(version, DOCKER_COMPONENT))
+        return refuse(e, "what answers at %s is no engine that is known here", e->rest.socket);
     if (wanted != (podman != NULL))
-        return refuse(e, "the engine at %s is %s", e->rest.socket,
-                      podman ? "podman" : "not podman");
+        return refuse(e, "the engine at %s is %s", e->rest.socket, podman ? "podman" : "docker");
     if (!podman)
         return 0;
     const char *own = text_of(json_object_get(podman, "Details"), "APIVersion");

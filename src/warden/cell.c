@@ -776,7 +776,6 @@ void cell_end_all(struct warden *w)
 {
     size_t cursor = 0;
     w->options.blanks = w->options.oci_blanks = 0;
-    w->ending = true;
     control_detach(w);
     for (struct cell *s; (s = map_next(w->by_id, &cursor));)
         cell_kill(s);

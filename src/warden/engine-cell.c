@@ -259,12 +259,12 @@ bool engine_on_broker_exit(struct cell *s)
     struct warden *w = s->warden;
     fail_asked(s);
     if (s->state != CELL_RUNNING) {
+        if (s->failure.error == EHOSTDOWN) /* the status should know soon, too */
+            engine_probe_start(w, (enum oci_backend)s->plan.backend);
         if (s->engine_recorded)
             engine_remove(w, s->id, NULL);
         return false;
     }
-    if (w->ending && w->options.engine_keep_on_stop)
-        return false;
     if (!s->killed && !s->engine_ended && engine_record_load(&w->engines, s->id, &record) == 0) {
         log_warn("a broker died, another one adopts its container id=%s", s->id);
         engine_order_from_record(w, ENGINE_ADOPT, &record, &order);

@@ -125,7 +125,6 @@ struct warden {
     struct plan usual; /* the operator's defaults */
     struct plan_limits usual_limits;
     bool oci_used; /* since then, launchers are kept ready */
-    bool ending;
     uint64_t next_serial;
     struct watch *refill_timer;
 };

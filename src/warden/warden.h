@@ -46,7 +46,6 @@ struct warden_options {
     /* Container engines' sockets; NULL: not used. */
     const char *podman_socket, *docker_socket;
     uint32_t engine_timeout_ms;        /* of one request to an engine */
-    bool engine_keep_on_stop;          /* containers stay for the next warden */
     bool sign_audit;                   /* hold a key and sign checkpoints */
     const char *audit_checkpoint_file; /* these go there too; NULL: no */
     bool audit_checkpoint_syslog;

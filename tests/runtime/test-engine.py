@@ -1,0 +1,392 @@
+#!/usr/bin/env python3
+"""Sandboxes that a container engine holds, with the engine and everybody else dying at the wrong time.
+
+    test-engine.py podman|docker [NAME...]
+
+Starts an engine of its own (scripts/with-engine.sh) and ends it. Needs root."""
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import urllib.parse
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
+from masd import *
+
+NAME = sys.argv.pop(1) if len(sys.argv) > 1 else "podman"
+SCRIPT = os.path.join(os.path.dirname(__file__), "../../scripts/with-engine.sh")
+
+
+class Engine:
+    def __init__(self):
+        self.dir = tempfile.mkdtemp(prefix="mas-engine-")
+        os.chmod(self.dir, 0o755)
+        self.socket = os.path.join(self.dir, "sock")
+        self.process = None
+
+    def start(self):
+        env = dict(os.environ, ENGINE_NS="1", ENGINE_DIR=self.dir)
+        self.process = subprocess.Popen(["unshare", "-m", "--propagation", "private", SCRIPT, NAME], env=env,
+                                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                        stderr=open(os.path.join(self.dir, "log"), "ab"), start_new_session=True)
+        wait_for(self.answers, f"{NAME} starts", 30)
+        return self
+
+    def answers(self):
+        try:
+            return self.request("GET", "/_ping")[0] == 200
+        except OSError:
+            return False
+
+    def request(self, method, path, body=None):
+        conn = http.client.HTTPConnection("engine", timeout=30)
+        conn.sock = socket.socket(socket.AF_UNIX)
+        conn.sock.settimeout(30)
+        conn.sock.connect(self.socket)
+        try:
+            conn.request(method, "/v1.41" + path if path != "/_ping" else path, body and json.dumps(body),
+                         {"Content-Type": "application/json"} if body else {})
+            r = conn.getresponse()
+            data = r.read()
+            return r.status, json.loads(data) if data[:1] in (b"{", b"[") else data
+        finally:
+            conn.close()
+
+    def containers(self, **labels):
+        filters = urllib.parse.quote(json.dumps({"label": ["mas-sandbox.id"] + [f"{k}={v}" for k, v in labels.items()]}))
+        status, rows = self.request("GET", f"/containers/json?all=1&filters={filters}")
+        equal(status, 200, rows)
+        return rows
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self):
+        if self.answers():
+            for c in self.containers():
+                self.request("DELETE", f"/containers/{c['Id']}?force=1")
+        self.process.terminate()
+        self.process.wait()
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+
+engine = Engine()
+
+
+def daemon(*flags, **kw):
+    return Daemon("--engines", NAME, f"--{NAME}-socket", engine.socket, "--kill-grace", "1s", *flags, runtime=NAME, **kw)
+
+
+def again(d):
+    d.process.kill()
+    d.process.wait()
+    d.log.close()
+    d.start()
+
+
+def records(d):
+    path = os.path.join(d.state, "warden/engine")
+    return sorted(n for n in os.listdir(path) if n != "instance")
+
+
+def clean(d, left=0):
+    """Neither engine nor state directory know more than `left` sandboxes."""
+    wait_for(lambda: len(engine.containers()) == left, f"{left} containers are left", 20)
+    wait_for(lambda: len(records(d)) == left, f"{left} records are left", 20)
+
+
+def children(d, name):
+    """Processes below the daemon's with this name."""
+    found, warden = [], d.get("/v1/status").json["warden_pid"]
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/stat") as f:
+                fields = f.read()
+            if fields.split("(")[1].startswith(name) and int(fields.rsplit(")", 1)[1].split()[1]) == warden:
+                found.append(int(pid))
+        except OSError:
+            pass
+    return found
+
+
+def exec_async(sb, script):
+    a = sb.daemon.post(sb.path + "/exec", {"command": ["sh", "-c", script], "async": True})
+    equal(a.status, 200, a)
+    return f"{sb.path}/execs/{a.json['exec_id']}"
+
+
+def ready(d, sb, seconds=15):
+    wait_for(lambda: d.get(sb.path).json.get("state") == "ready", "the sandbox is ready", seconds)
+
+
+def alive(pid):
+    return os.path.exists(f"/proc/{pid}")
+
+
+@test("what the engine was asked for is what the kernel holds, and what effective says")
+def _():
+    with daemon() as d:
+        sb = d.sandbox(runtime=NAME, limits={"memory_mb": 96, "cpu_cores": 0.5, "max_processes": 40, "disk_mb": 32})
+        e = sb.created["effective"]
+        equal((e["memory"]["limit_mb"], e["cpu"]["limit_cores"], e["processes"]["limit"]), (96, 0.5, 40), e)
+        [c] = engine.containers(**{"mas-sandbox.id": sb.id})
+        status, c = engine.request("GET", f"/containers/{c['Id']}/json")
+        host = c["HostConfig"]
+        equal((host["Memory"], host["MemorySwap"], host["PidsLimit"]), (96 << 20, 96 << 20, 40))
+        equal((host["NetworkMode"], host["ReadonlyRootfs"], host["Privileged"]), ("none", True, False))
+        with open(f"/proc/{c['State']['Pid']}/status") as f:
+            status = f.read()
+        check("NoNewPrivs:\t1" in status and "Seccomp_filters:\t2" in status and "CapBnd:\t00000000000000e0" in status, status)
+        equal(os.stat("/dev/null").st_uid, 0, "the host's /dev/null")
+        a = d.post("/v1/sandboxes", {"runtime": NAME, "limits": {"io_mb_per_s": 5}})
+        equal((a.status, a.json["error"]["code"]), (422, "unenforceable"), a)
+        check("io" in a.json["error"]["message"], a)
+        clean(d, 1)
+        sb.delete()
+        clean(d)
+
+
+@test("a broker that is killed is replaced; the command goes on and the pause works")
+def _():
+    with daemon() as d:
+        sb = d.sandbox(runtime=NAME)
+        path = exec_async(sb, "for i in 1 2 3 4 5 6; do echo line $i; sleep 0.5; done")
+        for _ in range(3):
+            [broker] = [p for p in children(d, "mas-engine")][:1] or [0]
+            check(broker, "there is a broker")
+            os.kill(broker, signal.SIGKILL)
+            wait_for(lambda: broker not in children(d, "mas-engine") and children(d, "mas-engine"), "another broker")
+        equal(sb.sh("echo on")["stdout"], "on\n")
+        wait_for(lambda: d.get(path).json["status"] == "completed", "the command's end", 20)
+        equal(d.get(path + "/logs").body.decode().count("line "), 6)
+        equal(d.post(sb.path + "/pause", {}).status, 200)
+        equal(d.post(sb.path + "/resume", {}).status, 200)
+        equal(sb.sh("echo on")["stdout"], "on\n")
+        sb.delete()
+        clean(d)
+
+
+@test("kill -9 of the control plane in create, exec and delete: adopted or removed, never leaked")
+def _():
+    with daemon() as d:
+        kept = d.sandbox(runtime=NAME)
+        path = exec_async(kept, "sleep 4; echo kept")
+        for delay in (0.05, 0.2, 0.6):
+            def create():
+                try:
+                    d.request("POST", "/v1/sandboxes", {"runtime": NAME}, timeout=20)
+                except (OSError, http.client.HTTPException):
+                    pass
+            t = threading.Thread(target=create)
+            t.start()
+            time.sleep(delay)
+            os.kill(d.get("/v1/status").json["pid"], signal.SIGKILL)
+            t.join()
+            wait_for(lambda: d.get("/healthz").status == 200, "the next control plane")
+        ready(d, kept)
+        equal(kept.sh("echo on")["stdout"], "on\n")
+        wait_for(lambda: d.get(path).json["status"] == "completed", "the command's end", 20)
+        for sb in d.get("/v1/sandboxes").json["sandboxes"]:
+            d.delete("/v1/sandboxes/" + sb["id"])
+        clean(d)
+
+
+@test("kill -9 of the whole daemon: what is known is adopted, what is not is removed")
+def _():
+    d = daemon().start()
+    try:
+        sb = d.sandbox(runtime=NAME)
+        path = exec_async(sb, "sleep 3; echo outlived")
+        paused = d.sandbox(runtime=NAME)
+        equal(d.post(paused.path + "/pause", {}).status, 200)
+
+        def run():
+            try:
+                d.request("POST", "/v1/run", {"command": ["sleep", "30"], "runtime": NAME}, timeout=20)
+            except (OSError, http.client.HTTPException):
+                pass
+        t = threading.Thread(target=run)
+        t.start()
+        wait_for(lambda: len(engine.containers()) == 3, "the one-shot's container", 20)
+        time.sleep(0.5)
+        again(d)
+        t.join()
+        ready(d, sb)
+        equal(sb.sh("echo again")["stdout"], "again\n")
+        wait_for(lambda: d.get(path).json["status"] == "completed", "the command's end", 20)
+        equal(d.post(paused.path + "/resume", {}).status, 200)
+        ready(d, paused)
+        equal(paused.sh("echo awake")["stdout"], "awake\n")
+        clean(d, 2)
+        for delay in (0.1, 0.4):  # in the middle of a create, and of a delete
+            threading.Thread(target=lambda: quiet(d, "POST", "/v1/sandboxes", {"runtime": NAME})).start()
+            time.sleep(delay)
+            again(d)
+        threading.Thread(target=lambda: quiet(d, "DELETE", paused.path)).start()
+        time.sleep(0.05)
+        again(d)
+        ready(d, sb)
+        for row in d.get("/v1/sandboxes").json["sandboxes"]:
+            d.delete("/v1/sandboxes/" + row["id"])
+        clean(d)
+    finally:
+        d.__exit__()
+
+
+def quiet(d, method, path, body=None):
+    try:
+        d.request(method, path, body, timeout=10)
+    except (OSError, http.client.HTTPException):
+        pass
+
+
+@test("an orderly stop ends all containers")
+def _():
+    d = daemon().start()
+    try:
+        sb = d.sandbox(runtime=NAME)
+        equal(d.stop(), 0)
+        equal(engine.containers(), [])
+        d.start()
+        equal(d.get(sb.path).status, 404)
+        equal(records(d), [])
+    finally:
+        d.__exit__()
+
+
+@test("an engine that dies and comes back: sandboxes go on, creates wait, deletes are made good")
+def _():
+    with daemon("--engine-timeout", "10s") as d:
+        sb, gone = d.sandbox(runtime=NAME), d.sandbox(runtime=NAME)
+        [c] = engine.containers(**{"mas-sandbox.id": gone.id})
+        pid = engine.request("GET", f"/containers/{c['Id']}/json")[1]["State"]["Pid"]
+        engine.kill()
+        equal(sb.sh("echo without")["stdout"], "without\n")
+        a = d.post("/v1/sandboxes", {"runtime": NAME})
+        equal((a.status, a.json["error"]["code"]), (503, "unavailable"), a)
+        check("Retry-After" in a.headers, "when to try again")
+        check(d.post(sb.path + "/pause", {}).status >= 400, "a pause that did not happen")
+        equal(gone.delete().status, 200)
+        check(not alive(pid), "its processes are gone, engine or not")
+        equal(d.get(gone.path).status, 404)
+        wait_for(lambda: not [r for r in d.get("/v1/status").json["runtimes"] if r["name"] == NAME][0]["available"],
+                 "the status knows", 40)
+        again(d)
+        ready(d, sb)
+        engine.start()
+        wait_for(lambda: [r for r in d.get("/v1/status").json["runtimes"] if r["name"] == NAME][0]["available"],
+                 "the status knows", 40)
+        clean(d, 1)
+        equal(sb.sh("echo after")["stdout"], "after\n")
+        equal(d.post(sb.path + "/pause", {}).status, 200)
+        equal(d.post(sb.path + "/resume", {}).status, 200)
+        with d.sandbox(runtime=NAME) as other:
+            equal(other.sh("echo fresh")["stdout"], "fresh\n")
+        [c] = engine.containers(**{"mas-sandbox.id": sb.id})
+        engine.request("DELETE", f"/containers/{c['Id']}?force=1")  # behind our back
+        wait_for(lambda: d.get(sb.path).json["state"] == "crashed", "it is seen", 10)
+        sb.delete()
+        clean(d)
+
+
+@test("containers with our label and without a record are removed; those of others stay")
+def _():
+    d = daemon().start()
+    try:
+        sb = d.sandbox(runtime=NAME)
+        [c] = engine.containers(**{"mas-sandbox.id": sb.id})
+        d.process.kill()
+        d.process.wait()
+        shutil.rmtree(os.path.join(d.state, "warden/engine"))  # a wiped state directory
+        with daemon() as other:
+            mine = other.sandbox(runtime=NAME)
+            d.log.close()
+            d.start()
+            wait_for(lambda: [x["Labels"]["mas-sandbox.id"] for x in engine.containers()] == [mine.id],
+                     "the stray one is gone", 30)
+            equal(mine.sh("echo mine")["stdout"], "mine\n")
+            equal(d.get(sb.path).json["state"], "crashed")
+    finally:
+        d.__exit__()
+    wait_for(lambda: not engine.containers(), "nothing is left", 20)
+
+
+def fake(handle):
+    """A socket that is no engine: for what an engine would not do."""
+    path = os.path.join(engine.dir, "fake.sock")
+    if os.path.exists(path):
+        os.unlink(path)
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(path)
+    server.listen(16)
+
+    def loop():
+        while True:
+            try:
+                c, _ = server.accept()
+            except OSError:
+                return
+            threading.Thread(target=handle, args=(c,), daemon=True).start()
+    threading.Thread(target=loop, daemon=True).start()
+    return server, path
+
+
+def answer(data):
+    def handle(c):
+        c.recv(65536)
+        c.sendall(data)
+        c.close()
+    return handle
+
+
+OK = b"HTTP/1.1 200 OK\r\nApi-Version: 1.41\r\nContent-Type: application/json\r\n"
+GARBAGE = [
+    ("nothing", lambda c: c.close(), 503),
+    ("silence", lambda c: time.sleep(60), 503),
+    ("noise", answer(os.urandom(4096)), None),
+    ("no JSON", answer(OK + b"Content-Length: 7\r\n\r\n{\"a\":\"\xff"), None),
+    ("another engine", answer(OK + b"Content-Length: 41\r\n\r\n{\"ApiVersion\":\"1.41\",\"Components\":\"none\"}"), None),
+    ("an old one", answer(OK.replace(b"1.41", b"1.12") + b"Content-Length: 21\r\n\r\n{\"ApiVersion\":\"1.12\"}"), None),
+    ("endless", lambda c: endless(c), None),
+    ("half an answer", answer(OK + b"Content-Length: 4000\r\n\r\n{\"ApiVer"), None),
+]
+
+
+def endless(c):
+    try:
+        c.sendall(OK + b"Content-Length: 99999999999\r\n\r\n")
+        while True:
+            c.sendall(b" " * 65536)
+    except OSError:
+        pass
+
+
+@test("a socket that is missing, hangs or talks nonsense is said, and harms nobody")
+def _():
+    for name, handle, status in GARBAGE:
+        server, path = fake(handle)
+        with Daemon("--engines", NAME, f"--{NAME}-socket", path, "--engine-timeout", "1s") as d:
+            row = next(r for r in d.get("/v1/status").json["runtimes"] if r["name"] == NAME)
+            check(not row["available"] and row["why"], f"{name}: {row}")
+            a = d.post("/v1/sandboxes", {"runtime": NAME})
+            check(a.status >= 500 and a.json["error"]["message"], f"{name}: {a}")
+            check(status in (None, a.status), f"{name}: {a}")
+            equal(d.run("echo", "local")["stdout"], "local\n", name)
+        server.close()
+    with Daemon("--engines", NAME, f"--{NAME}-socket", "/nonexistent/sock") as d:
+        a = d.post("/v1/sandboxes", {"runtime": NAME})
+        equal((a.status, a.json["error"]["code"]), (503, "unavailable"), a)
+    with Daemon() as d:
+        a = d.post("/v1/sandboxes", {"runtime": NAME})
+        check(a.status in (400, 422, 501) and "engines" in a.json["error"]["message"], a)
+
+
+engine.start()
+try:
+    main()
+finally:
+    engine.stop()
