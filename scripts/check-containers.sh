@@ -1,7 +1,8 @@
 #!/bin/sh
-# The suites over the OCI runtimes of this host, with the real programs, images from a real registry,
-# and the runtimes' config.json against the specification's schema. Needs root, and npm for the
+# The suites over the OCI runtimes and container engines of this host, with the real programs, images from a
+# real registry, and the runtimes' config.json against the specification's schema. Needs root, and npm for the
 # validator. Ends with one line: N passed, N failed. Usage: check-containers.sh [BUILD]; RUNTIMES="crun runc gvisor"
+# ENGINES="podman docker"
 set -u
 
 cd "$(dirname "$0")/.." || exit 1
@@ -58,6 +59,20 @@ done
 
 unset MAS_RUNTIME
 run python3 tests/image/test-registry.py
+
+# Engines of our own, with private directories; what they have in common with the others, then what is
+# theirs alone.
+for engine in ${ENGINES-podman docker}; do
+    command -v podman dockerd >/dev/null || scripts/install-deps.sh containers
+    export MAS_RUNTIME="$engine"
+    for suite in "tests/runtime/test-conformance.py $engine" tests/api/test-pause.py tests/security/test-escape.py \
+        tests/security/test-mounts.py; do
+        # shellcheck disable=SC2086
+        run scripts/with-engine.sh "$engine" python3 $suite
+    done
+    unset MAS_RUNTIME
+    run python3 tests/runtime/test-engine.py "$engine"
+done
 
 skipped=$(grep -c '^ok .*# SKIP ' "$log")
 passed=$(($(grep -c '^ok ' "$log") - skipped))

@@ -157,6 +157,17 @@ void group_read(pid_t pid, struct group_numbers *ret)
         read_v2(g, ret);
 }
 
+int group_limit_sockets(pid_t pid, uint64_t bytes)
+{
+    char g[GROUP_PATH_SIZE], path[GROUP_PATH_SIZE + 64], text[32];
+    if (!find_group(pid, "memory", g))
+        return 0;
+    snprintf(path, sizeof(path), "%s/memory.kmem.tcp.limit_in_bytes", g);
+    snprintf(text, sizeof(text), "%llu", (unsigned long long)bytes);
+    int r = fd_write_file_at(AT_FDCWD, path, text);
+    return r == -ENOENT ? 0 : r;
+}
+
 void group_thaw(pid_t pid)
 {
     char g[GROUP_PATH_SIZE], path[GROUP_PATH_SIZE + 64];

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
@@ -176,6 +177,8 @@ static void check_limits(const struct engine *e, uint8_t *mechanism)
     set_limit(e, WALL_MEMORY, l->memory_bytes,
               g.memory_limit <= l->memory_bytes && (g.swap_limit <= l->memory_bytes || !has_swap()),
               g.by, mechanism);
+    if (mechanism[WALL_MEMORY])
+        child_must(group_limit_sockets(e->mark.pid, l->memory_bytes), "limit sockets", WALL_MEMORY);
     set_limit(e, WALL_CPU, l->cpu_millicores, g.cpu_millicores <= l->cpu_millicores + CPU_SLACK,
               g.by, mechanism);
     set_limit(e, WALL_PROCESSES, l->processes, g.pids_limit <= l->processes, g.by, mechanism);
@@ -196,16 +199,29 @@ static int enter_and_lower(const struct engine *e)
     return child_lower_user_limits(&t);
 }
 
-/* No namespaces inside, and no way to use up what the host shares. By a process that can then do
- * nothing else. */
-static void lower_user_limits(const struct engine *e)
+static int enter_and_limit_ptys(const struct engine *e)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/ns/mnt", (int)e->mark.pid);
+    _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || setns(fd, CLONE_NEWNS) < 0)
+        return -errno;
+    return mount(NULL, "/dev/pts", NULL, MS_REMOUNT | MS_NOSUID | MS_NOEXEC,
+                 "ptmxmode=0666,mode=0620,max=" MOUNT_PTYS_MAX) < 0
+               ? -errno
+               : 0;
+}
+
+/* What engines have no words for, and the host shares: by a process that can then do nothing else,
+ * before anybody is given the runner. */
+static void settle(const struct engine *e, int (*step)(const struct engine *), const char *name)
 {
     int status = 0;
     pid_t pid = fork();
     if (pid == 0)
-        _exit(enter_and_lower(e) < 0);
+        _exit(step(e) < 0);
     int r = pid < 0 || waitpid(pid, &status, 0) != pid || status ? -EPERM : 0;
-    child_must(r, "lower user limits", WALL_USERS);
+    child_must(r, name, WALL_USERS);
 }
 
 void verify(struct engine *e, uint8_t *mechanism)
@@ -223,8 +239,9 @@ void verify(struct engine *e, uint8_t *mechanism)
     check_namespaces(e);
     check_files(e);
     mechanism[WALL_USERS] = (uint8_t)check_users(e);
+    settle(e, enter_and_limit_ptys, "limit pseudo terminals");
     if (mechanism[WALL_USERS] != MECHANISM_UID_HOST)
-        lower_user_limits(e);
+        settle(e, enter_and_lower, "lower user limits");
     mechanism[WALL_FILESYSTEM] = mechanism[WALL_NETWORK] = MECHANISM_NAMESPACE;
     mechanism[WALL_SYSCALLS] = MECHANISM_SECCOMP;
 }
