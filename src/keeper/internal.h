@@ -12,9 +12,10 @@
 
 #define KEEPER_QUEUE_MAX   64 /* jobs that wait */
 #define KEEPER_WAITERS_MAX 64 /* calls that wait for one job */
-#define KEEPER_LINE_MAX    (64 * 1024)
-#define KEEPER_GC_GRACE_MS 3000  /* what was asked for so recently is about to be used */
-#define KEEPER_USER_ID     65534 /* of the programs that are started, where ids are mapped */
+#define KEEPER_LINE_MAX    (512 * 1024)
+#define KEEPER_ENV_MAX     (32 * 1024) /* bytes of an image's environment */
+#define KEEPER_GC_GRACE_MS 3000        /* what was asked for so recently is about to be used */
+#define KEEPER_USER_ID     65534       /* of the programs that are started, where ids are mapped */
 
 struct keeper {
     const struct keeper_options *o;

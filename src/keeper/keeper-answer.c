@@ -9,7 +9,7 @@
 #include "keeper/keeper-proto.h"
 #include "keeper/reference.h"
 
-#define ENV_SHOWN_MAX (48 * 1024) /* an image's environment, so that a record holds it */
+#define TEXTS_MAX (8 * 1024) /* of what is only shown, so that a record holds it */
 
 static json_t *texts(char *const *v, size_t max)
 {
@@ -26,15 +26,15 @@ json_t *keeper_view(struct image_store *store, const struct image_info *info)
 {
     _cleanup_strv_ char **names = NULL;
     image_store_names(store, info->digest, &names, NULL);
-    return json_pack(
-        "{s:s, s:o, s:o, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:I}", "digest", info->digest,
-        "names", texts(names, ENV_SHOWN_MAX / 4), "source",
-        json_message(info->name ? info->name : ""), "size_bytes", (json_int_t)info->size_bytes,
-        "files", (json_int_t)info->files, "created_ns", (json_int_t)info->created_ns, "last_use_ns",
-        (json_int_t)info->last_use_ns, "env", texts(info->env, ENV_SHOWN_MAX), "workdir",
-        json_message(info->workdir ? info->workdir : ""), "user",
-        json_message(info->user ? info->user : ""), "cmd", texts(info->cmd, ENV_SHOWN_MAX / 4),
-        "layers", (json_int_t)strv_length(info->layers));
+    return json_pack("{s:s, s:o, s:o, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:I}", "digest",
+                     info->digest, "names", texts(names, TEXTS_MAX), "source",
+                     json_message(info->name ? info->name : ""), "size_bytes",
+                     (json_int_t)info->size_bytes, "files", (json_int_t)info->files, "created_ns",
+                     (json_int_t)info->created_ns, "last_use_ns", (json_int_t)info->last_use_ns,
+                     "env", texts(info->env, KEEPER_ENV_MAX), "workdir",
+                     json_message(info->workdir ? info->workdir : ""), "user",
+                     json_message(info->user ? info->user : ""), "cmd", texts(info->cmd, TEXTS_MAX),
+                     "layers", (json_int_t)strv_length(info->layers));
 }
 
 int keeper_find(struct image_store *store, const struct keeper_options *o, const char *text,

@@ -25,8 +25,15 @@
 void keeper_send(struct keeper *k, json_t *record)
 {
     _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(KEEPER_RECORD_MAX - 1);
+    int64_t id = json_integer_value(json_object_get(record, "id"));
     int r = json_format(record, &b);
     json_decref(record);
+    if (r == -EFBIG) { /* somebody waits for an answer */
+        struct error err = {0};
+        error_set(&err, ERROR_TOO_LARGE, 0, "more is known of the image than can be said");
+        keeper_send_error(k, id, &err);
+        return;
+    }
     ssize_t n = r < 0 ? r : fd_send_msg(k->sock, b.data, b.len, NULL, 0);
     if (n < 0)
         log_warn("image keeper cannot answer: %s", strerror((int)-n));

@@ -126,11 +126,22 @@ static int make_room(struct worker *w, const struct image_info *info, struct err
     return json_object_get(answer, "go") ? 0 : evict(w, answer, err);
 }
 
+static size_t env_bytes(const struct image_info *info)
+{
+    size_t n = 0;
+    for (char *const *e = info->env; e && *e; e++)
+        n += strlen(*e);
+    return n;
+}
+
 static int commit(struct worker *w, struct image_info *info, const char *source, const char *name,
                   struct error *err)
 {
     if (!info->files)
         return error_set(err, ERROR_INVALID, 0, "there is nothing in the image");
+    if (env_bytes(info) >= KEEPER_ENV_MAX)
+        return error_set(err, ERROR_TOO_LARGE, 0, "the image's environment is over %d bytes",
+                         KEEPER_ENV_MAX);
     int r = make_room(w, info, err);
     free(info->name);
     info->name = xstrdup(source);

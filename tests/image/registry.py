@@ -12,7 +12,13 @@ import tarfile
 import tempfile
 import threading
 import time
+import urllib.error
 import urllib.request
+import warnings
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    import crypt
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
 ARCH = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
@@ -26,12 +32,18 @@ def free_port():
 
 
 class Registry:
-    def __init__(self):
+    def __init__(self, user=None, password=None):
         self.dir = tempfile.mkdtemp(prefix="mas-registry-")
         self.port = free_port()
         self.host = f"127.0.0.1:{self.port}"
         config = {"version": "0.1", "log": {"level": "warn"}, "http": {"addr": self.host},
                   "storage": {"filesystem": {"rootdirectory": self.dir + "/data"}}}
+        self.flags = []
+        if user:
+            with open(self.dir + "/htpasswd", "w") as f:
+                f.write(f"{user}:{crypt.crypt(password, crypt.mksalt(crypt.METHOD_BLOWFISH))}\n")
+            config["auth"] = {"htpasswd": {"realm": "test", "path": self.dir + "/htpasswd"}}
+            self.flags = ["--dest-creds", f"{user}:{password}"]
         with open(self.dir + "/config.yml", "w") as f:
             json.dump(config, f)
         self.log = open(self.dir + "/log", "wb")
@@ -41,6 +53,9 @@ class Registry:
             try:
                 urllib.request.urlopen(f"http://{self.host}/v2/").close()
                 return
+            except urllib.error.HTTPError as e:
+                if e.code == 401:
+                    return
             except OSError:
                 time.sleep(0.05)
         raise RuntimeError("the registry did not start")
@@ -52,7 +67,7 @@ class Registry:
         shutil.rmtree(self.dir, ignore_errors=True)
 
     def push(self, layout, name, *flags):
-        subprocess.run(["skopeo", "--insecure-policy", "copy", "--quiet", "--dest-tls-verify=false", *flags,
+        subprocess.run(["skopeo", "--insecure-policy", "copy", "--quiet", "--dest-tls-verify=false", *self.flags, *flags,
                         f"oci:{layout.dir}:latest", f"docker://{self.host}/{name}"], check=True)
         return f"{self.host}/{name}"
 

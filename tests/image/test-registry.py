@@ -2,6 +2,7 @@
 """Images from a real registry: pulled by tag and digest through the daemon, pinned, refused when
 tampered with, never half there, whatever is killed or full in the middle."""
 import atexit
+import base64
 import json
 import os
 import shutil
@@ -184,6 +185,27 @@ def _():
         equal((r.status, r.json["digest"]), (200, layout.digest))
         equal(d.pull(ref).json["digest"], layout.digest)
     shutil.rmtree(layout.dir)
+
+
+@test("credentials: the operator's file is used, and nobody else gets to see it")
+def _():
+    private = Registry("user", "pass-word")
+    ref = private.push(base, "base:1")
+    auth = os.path.join(work, "auth.json")
+    with open(auth, "w") as f:
+        json.dump({"auths": {private.host: {"auth": base64.b64encode(b"user:pass-word").decode()}}}, f)
+    os.chmod(auth, 0o600)
+    try:
+        with Images(hosts=[private.host]) as d:
+            r = d.pull(ref)
+            equal(r.status, 403, r)
+        with Images("-images-auth-file", auth, hosts=[private.host]) as d:
+            equal(d.pull(ref).json["digest"], base.digest)
+            keeper = d.children("--keeper-stage")[0]
+            st = os.stat(f"/proc/{keeper}/root/auth.json")
+            equal((st.st_uid, st.st_mode & 0o777), (64218, 0o400))
+    finally:
+        private.close()
 
 
 @test("a layer that was tampered with is refused, and nothing of it stays")
