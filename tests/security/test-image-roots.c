@@ -168,7 +168,7 @@ static const struct {
 
 static void test_hostile(enum oci_backend b)
 {
-    for (size_t i = 0; i < (b ? N_PLACES : ELEMENTS(hostile)); i += few ? 5 : 1) {
+    for (size_t i = 0; i < (b ? N_PLACES : ELEMENTS(hostile)); i += few ? 12 : 1) {
         if (b && (i % 2 != 0) != (b == OCI_RUNC)) /* test-images.py has more for both */
             continue;
         const char *digest = make_image(1000 + (unsigned)i);
@@ -293,14 +293,14 @@ static void test_targets(enum oci_backend b)
     static const char *const bad[] = {"/link/in", "/app/file", "/app/file/in", "/out/x", "/etc/x"};
     const char *digest = make_image(4);
     run("cd %s && ln -s opt link && ln -s ../../../../../../../../tmp out", rootfs_of(digest));
-    for (size_t i = 0; i < ELEMENTS(good); i++) {
+    for (size_t i = 0; i < (few ? 1 : ELEMENTS(good)); i++) {
         int fd = create(with_target(digest, b, good[i]));
         ok(contains(client_shell(fd, "cat %s/file; stat -c %%u /app; cat /app/file", good[i]),
                     "allowed\n1000\nlower\n"),
            "P27 %s: a mount at %s", name_of(b), good[i]);
         end("target", fd);
     }
-    for (size_t i = 0; i < ELEMENTS(bad); i++) {
+    for (size_t i = 0; i < (few ? 1 : ELEMENTS(bad)); i++) {
         struct plan p = with_target(digest, b, bad[i]);
         int fd = -1;
         struct plan_reply r = client_call(&c, &p, &fd);
@@ -396,7 +396,8 @@ int main(int argc, char **argv)
     can = client_call(&c, &p, NULL);
     _cleanup_free_ char *host =
         xstrdup(run("find /etc /home -xdev -printf '%%p %%m %%T@\\n' | sha256sum"));
-    test_store();
+    if (!few)
+        test_store();
     for (int b = OCI_NONE; b <= OCI_RUNC; b++) {
         if (b && !(can.features & FEATURE_OCI(b))) {
             ok(true, "# skip %s is not there", name_of((enum oci_backend)b));
