@@ -631,10 +631,13 @@ int cell_read_stats(struct cell *s, struct plan_reply *ret)
     cgroup_read_stats(&s->cgroup, ret);
     if (s->state != CELL_RUNNING || s->kind == CELL_FENCED)
         return 0;
-    /* /workspace may be a mount of the caller's, /var/tmp is always a part of the disk. */
+    /* /workspace may be a mount of the caller's, /var/tmp is always a part of the disk. A link in
+     * its place, which a sandbox may have made where the root is its own, would mean our own root.
+     */
     const char *disk = s->kind == CELL_OCI ? OCI_DISK : "/var/tmp";
-    snprintf(path, sizeof(path), "%d/root%s", (int)s->pid, disk);
-    _cleanup_close_ int fd = openat(s->warden->proc_fd, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    snprintf(path, sizeof(path), "%d/root", (int)s->pid);
+    _cleanup_close_ int root = openat(s->warden->proc_fd, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    _cleanup_close_ int fd = root < 0 ? -1 : mount_open_beneath(root, disk + 1);
     if (fd >= 0 && fstatfs(fd, &fs) == 0)
         ret->disk_used_bytes = (uint64_t)(fs.f_blocks - fs.f_bfree) * (uint64_t)fs.f_bsize;
     return 0;

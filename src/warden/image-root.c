@@ -4,7 +4,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
@@ -65,12 +64,10 @@ int image_mount_overlay(const char *lower, const char *upper, const char *work, 
 /* The path is of a directory that we made, or else this fails. */
 static int bind_at(int root_fd, const char *source, const char *target, unsigned long flags)
 {
-    struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
-                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS};
     char path[32];
-    _cleanup_close_ int at = (int)syscall(SYS_openat2, root_fd, target + 1, &how, sizeof(how));
+    _cleanup_close_ int at = mount_open_beneath(root_fd, target + 1);
     if (at < 0)
-        return -errno;
+        return at;
     snprintf(path, sizeof(path), "/proc/self/fd/%d", at);
     return mount(source, path, NULL, flags, NULL) < 0 ? -errno : 0;
 }

@@ -21,7 +21,7 @@
 #define OWN_ROOT_DIR       "/mnt" /* not a system directory, so it is not bound into itself */
 #define BLANK_DISK_OPTIONS "size=1m,nr_inodes=64,mode=0755"
 
-static int open_beneath(int dirfd, const char *path)
+int mount_open_beneath(int dirfd, const char *path)
 {
     struct open_how how = {
         .flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
@@ -46,7 +46,7 @@ int mount_open_host(int host_ns_fd, int own_ns_fd, int dirfd, const char *subpat
 {
     if (setns(host_ns_fd, CLONE_NEWNS) < 0)
         return -errno;
-    _cleanup_close_ int dir = open_beneath(dirfd, subpath);
+    _cleanup_close_ int dir = mount_open_beneath(dirfd, subpath);
     int tree = dir < 0 ? dir : clone_tree(dir, read_only);
     if (setns(own_ns_fd, CLONE_NEWNS) < 0) {
         /* Serving on from the host's view would give sandboxes the host's root. */

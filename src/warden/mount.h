@@ -9,6 +9,8 @@
 
 #include "proto/plan.h"
 
+/* A directory below dirfd ("": itself), by a path without links, to look at and to mount on. */
+int mount_open_beneath(int dirfd, const char *path);
 /* In the warden: opens subpath ("": itself) below dirfd (a directory of the host view) without
  * following any link, and returns a detached copy of that mount for a child to attach. Visits the
  * host view's namespace and comes back. */
