@@ -224,7 +224,8 @@ static int stage_warden(struct daemon *d, struct error *err)
     o.runner_fd = d->programs.runner;
     o.toolnet_fd = d->programs.toolnet;
     set_ceiling(&o.ceiling, c);
-    set_usual(&o.usual, c);
+    if (!c->image) /* no blank can be armed with one: its owners are mapped for its ids */
+        set_usual(&o.usual, c);
     d->warden = warden_new(&o, err);
     return d->warden ? open_state_dir(d, err) : -EINVAL;
 }

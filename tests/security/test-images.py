@@ -228,6 +228,15 @@ def _():
         check("mas-tool-net" not in text and "image" not in text, "the helper of the network's tools: " + text)
 
 
+@each("P27 the default image, unpacked by the daemon itself")
+def _(runtime):
+    a = d.post("/v1/run", {"runtime": runtime, "image": "default", "command": ["sh", "-c", "id -un; echo x > /workspace/x && cat /workspace/x;"
+                           "awk 'BEGIN { print 6 * 7 }'; touch /usr/bin/x /etc/x 2>/dev/null || echo held; bash -c 'echo $BASH'"]})
+    if a.status == 404:
+        raise Skip("there is no default image")
+    equal((a.status, a.json.get("stdout")), (200, "sandbox\nx\n42\nheld\n/usr/bin/bash\n"), a)
+
+
 @test("P27 an image that is not there is refused by its name")
 def _():
     for runtime in RUNTIMES:
