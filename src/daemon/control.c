@@ -2,7 +2,6 @@
 #include "daemon/control.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +18,7 @@
 #include "daemon/control.h"
 #include "daemon/drop.h"
 #include "daemon/handover.h"
+#include "daemon/stage.h"
 
 /* Descriptors beside connections: a runner, a journal and streams for each sandbox, then the rest.
  */
@@ -62,17 +62,6 @@ static void setup_log(const struct config *c)
     log_setup("mas-sandboxd", level, strcmp(c->log_format, "json") == 0);
 }
 
-/* The terminal's ^C goes to the whole group; the warden decides what it means to us. */
-static void setup_signals(void)
-{
-    sigset_t none;
-    sigemptyset(&none);
-    signal(SIGINT, SIG_IGN);
-    signal(SIGHUP, SIG_IGN);
-    signal(SIGPIPE, SIG_IGN);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-}
-
 static void say_ready(void)
 {
     if (write(HANDOVER_READY, "", 1) < 0)
@@ -114,7 +103,7 @@ int control_stage(void)
     struct config c;
     struct error err = {0};
     prctl(PR_SET_NAME, "mas-control", 0, 0, 0);
-    setup_signals();
+    stage_set_signals();
     if (handover_take(&h, &c, &err) < 0) {
         log_error("control plane: %s", err.message);
         return CONTROL_EXIT_REFUSED;

@@ -1,7 +1,6 @@
 #include "daemon/gateway-stage.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,20 +11,11 @@
 #include "base/log.h"
 #include "daemon/config.h"
 #include "daemon/drop.h"
+#include "daemon/stage.h"
 #include "gateway/gateway.h"
 
 #define AS_ROOT   "root"
 #define AS_CALLER "caller"
-
-/* "text:info", "json:debug" */
-static void use_log_style(const char *style)
-{
-    enum log_level level = LOG_INFO;
-    const char *colon = strchr(style, ':');
-    if (colon)
-        log_level_parse(colon + 1, &level);
-    log_setup("mas-sandboxd", level, strncmp(style, "json", 4) == 0);
-}
 
 /* The numbers of struct gateway_options, in the order of argv. */
 #define NUMBERS_AT 3
@@ -54,14 +44,6 @@ static const struct {
      offsetof(struct gateway_options, deny_hosts)},
 };
 
-static void append(char ***v, char *text)
-{
-    size_t n = strv_length(*v);
-    *v = xrealloc(*v, (n + 2) * sizeof(char *));
-    (*v)[n] = text;
-    (*v)[n + 1] = NULL;
-}
-
 char **gateway_stage_argv(bool privileged, const struct config *c)
 {
     const int64_t values[ELEMENTS(numbers)] = {
@@ -70,16 +52,15 @@ char **gateway_stage_argv(bool privileged, const struct config *c)
         c->gateway_max_connections,    c->gateway_max_connections_per_sandbox,
     };
     char **argv = NULL;
-    append(&argv, xstrdup("mas-sandboxd"));
-    append(&argv, xstrdup(GATEWAY_FLAG));
-    append(&argv, xstrdup(privileged ? AS_ROOT : AS_CALLER));
+    stage_append(&argv, xstrdup("mas-sandboxd"));
+    stage_append(&argv, xstrdup(GATEWAY_FLAG));
+    stage_append(&argv, xstrdup(privileged ? AS_ROOT : AS_CALLER));
     for (size_t i = 0; i < ELEMENTS(numbers); i++)
-        append(&argv, xasprintf("%lld", (long long)values[i]));
-    append(&argv, xasprintf("%s:%s", c->log_format, c->log_level));
+        stage_append(&argv, xasprintf("%lld", (long long)values[i]));
+    stage_append(&argv, stage_log_style(c->log_format, c->log_level));
     for (size_t i = 0; i < ELEMENTS(rules); i++) {
         char **list = *(char ***)(void *)((char *)(uintptr_t)c + rules[i].config);
-        for (; list && *list; list++)
-            append(&argv, xasprintf("%s%s", rules[i].prefix, *list));
+        stage_append_list(&argv, rules[i].prefix, list);
     }
     return argv;
 }
@@ -94,11 +75,7 @@ static void take_numbers(struct gateway_options *options, char **argv)
 static void take_rules(struct gateway_options *options, char **argv)
 {
     for (size_t i = 0; i < ELEMENTS(rules); i++) {
-        size_t len = strlen(rules[i].prefix);
-        char **list = NULL;
-        for (char **arg = argv + RULES_AT; *arg; arg++)
-            if (strncmp(*arg, rules[i].prefix, len) == 0)
-                append(&list, *arg + len);
+        char **list = stage_take_list(argv + RULES_AT, rules[i].prefix);
         *(char ***)(void *)((char *)options + rules[i].options) = list;
     }
 }
@@ -120,16 +97,11 @@ int gateway_stage(int argc, char **argv)
 {
     struct error err = {0};
     struct gateway_options options = {.uid = DROP_GATEWAY_UID, .gid = DROP_GATEWAY_UID};
-    sigset_t none;
-    sigemptyset(&none);
     prctl(PR_SET_NAME, "mas-gateway", 0, 0, 0);
-    signal(SIGINT, SIG_IGN);
-    signal(SIGHUP, SIG_IGN);
-    signal(SIGPIPE, SIG_IGN);
-    sigprocmask(SIG_SETMASK, &none, NULL);
+    stage_set_signals();
     if (argc < RULES_AT)
         return 1;
-    use_log_style(argv[LEVEL_AT]);
+    stage_use_log_style(argv[LEVEL_AT]);
     take_numbers(&options, argv);
     take_rules(&options, argv);
     if (drop(strcmp(argv[2], AS_CALLER) == 0, &err) < 0) {

@@ -13,7 +13,6 @@
 #include <grp.h>
 #include <linux/capability.h>
 #include <sched.h>
-#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,6 +30,7 @@
 #include "daemon/config.h"
 #include "daemon/drop.h"
 #include "daemon/programs.h"
+#include "daemon/stage.h"
 #include "daemon/supervise.h"
 #include "keeper/keeper.h"
 #include "store/state-dir.h"
@@ -85,51 +85,29 @@ enum { LIST_ALLOW, LIST_REGISTRY, LIST_INSECURE, LIST_AUTH, LIST_DEFAULT, _LIST_
 static const char *const prefixes[_LIST_MAX] = {
     "allow:", "registry:", "insecure:", "auth:", "default:"};
 
-static void append(char ***v, char *text)
-{
-    size_t n = strv_length(*v);
-    *v = xrealloc(*v, (n + 2) * sizeof(char *));
-    (*v)[n] = text;
-    (*v)[n + 1] = NULL;
-}
-
-static void append_list(char ***argv, const char *prefix, char *const *list)
-{
-    for (; list && *list; list++)
-        append(argv, xasprintf("%s%s", prefix, *list));
-}
-
 char **keeper_stage_argv(const struct supervise_options *o)
 {
     const struct config *c = o->config;
-    char *const auth[] = {c->images_auth_file, NULL}, *const fallback[] = {
-                                                          c->images_default_registry, NULL};
+    char *const auth[] = {c->images_auth_file, NULL};
+    char *const fallback[] = {c->images_default_registry, NULL};
     char **argv = NULL;
-    append(&argv, xstrdup("mas-sandboxd"));
-    append(&argv, xstrdup(KEEPER_FLAG));
-    append(&argv, xstrdup(o->privileged ? AS_ROOT : AS_CALLER));
-    append(&argv, xasprintf("%d", (int)getppid()));
-    append(&argv, xstrdup(o->state->images_path));
-    append(&argv, xasprintf("%s:%s", c->log_format, c->log_level));
+    stage_append(&argv, xstrdup("mas-sandboxd"));
+    stage_append(&argv, xstrdup(KEEPER_FLAG));
+    stage_append(&argv, xstrdup(o->privileged ? AS_ROOT : AS_CALLER));
+    stage_append(&argv, xasprintf("%d", (int)getppid()));
+    stage_append(&argv, xstrdup(o->state->images_path));
+    stage_append(&argv, stage_log_style(c->log_format, c->log_level));
     for (size_t i = 0; i < ELEMENTS(numbers); i++)
-        append(&argv,
-               xasprintf("%lld", (long long)*(const int64_t *)(const void *)((const char *)c +
-                                                                             numbers[i].config)));
-    append_list(&argv, prefixes[LIST_ALLOW], c->images_allow);
-    append_list(&argv, prefixes[LIST_REGISTRY], c->images_registries);
-    append_list(&argv, prefixes[LIST_INSECURE], c->images_insecure_registries);
-    append_list(&argv, prefixes[LIST_AUTH], auth);
-    append_list(&argv, prefixes[LIST_DEFAULT], fallback);
+        stage_append(
+            &argv,
+            xasprintf("%lld", (long long)*(const int64_t *)(const void *)((const char *)c +
+                                                                          numbers[i].config)));
+    stage_append_list(&argv, prefixes[LIST_ALLOW], c->images_allow);
+    stage_append_list(&argv, prefixes[LIST_REGISTRY], c->images_registries);
+    stage_append_list(&argv, prefixes[LIST_INSECURE], c->images_insecure_registries);
+    stage_append_list(&argv, prefixes[LIST_AUTH], auth);
+    stage_append_list(&argv, prefixes[LIST_DEFAULT], fallback);
     return argv;
-}
-
-static char **take_list(char **argv, const char *prefix)
-{
-    char **list = NULL;
-    for (char **arg = argv + AT_LISTS; *arg; arg++)
-        if (strncmp(*arg, prefix, strlen(prefix)) == 0)
-            append(&list, *arg + strlen(prefix));
-    return list;
 }
 
 static void take_numbers(struct keeper_options *o, char **argv)
@@ -142,16 +120,6 @@ static void take_numbers(struct keeper_options *o, char **argv)
         else
             *(uint64_t *)at = value;
     }
-}
-
-/* "text:info", "json:debug" */
-static void use_log_style(const char *style)
-{
-    enum log_level level = LOG_INFO;
-    const char *colon = strchr(style, ':');
-    if (colon)
-        log_level_parse(colon + 1, &level);
-    log_setup("mas-sandboxd", level, strncmp(style, "json", 4) == 0);
 }
 
 /* --- root */
@@ -301,37 +269,27 @@ static int give_up(struct stage *s, struct error *err)
     return r < 0 ? r : drop_keeper_syscalls(err);
 }
 
-static void setup_signals(void)
-{
-    sigset_t none;
-    sigemptyset(&none);
-    signal(SIGINT, SIG_IGN);
-    signal(SIGHUP, SIG_IGN);
-    signal(SIGPIPE, SIG_IGN);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-}
-
 int keeper_stage(int argc, char **argv)
 {
     static struct stage s = {.auth = STRBUF_INIT(AUTH_MAX), .proc_fd = -1};
     struct error err = {0};
     prctl(PR_SET_NAME, "mas-images", 0, 0, 0);
-    setup_signals();
+    stage_set_signals();
     if (argc < AT_LISTS)
         return 1;
-    use_log_style(argv[AT_LOG]);
+    stage_use_log_style(argv[AT_LOG]);
     s.privileged = strcmp(argv[AT_RIGHTS], AS_ROOT) == 0;
     s.parent = (pid_t)strtol(argv[AT_PARENT], NULL, 10);
-    s.allow = take_list(argv, prefixes[LIST_ALLOW]);
-    char **auth = take_list(argv, prefixes[LIST_AUTH]);
-    char **fallback = take_list(argv, prefixes[LIST_DEFAULT]);
+    s.allow = stage_take_list(argv + AT_LISTS, prefixes[LIST_ALLOW]);
+    char **auth = stage_take_list(argv + AT_LISTS, prefixes[LIST_AUTH]);
+    char **fallback = stage_take_list(argv + AT_LISTS, prefixes[LIST_DEFAULT]);
     s.auth_file = auth ? auth[0] : NULL;
     s.options = (struct keeper_options){
         .dir = IMAGES_PATH,
         .allow = s.allow,
         .allow_dir = ALLOW_PATH,
-        .registries = take_list(argv, prefixes[LIST_REGISTRY]),
-        .insecure_registries = take_list(argv, prefixes[LIST_INSECURE]),
+        .registries = stage_take_list(argv + AT_LISTS, prefixes[LIST_REGISTRY]),
+        .insecure_registries = stage_take_list(argv + AT_LISTS, prefixes[LIST_INSECURE]),
         .default_fd = fcntl(KEEPER_DEFAULT_IMAGE, F_GETFD) < 0 ? -1 : KEEPER_DEFAULT_IMAGE,
         .default_registry = fallback ? fallback[0] : NULL,
         .own_ids = s.privileged,

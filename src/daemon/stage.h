@@ -1,0 +1,15 @@
+/* What the processes share that the warden starts from itself: the control plane, the gateway and
+ * the image keeper. The last two get everything in argv. */
+#pragma once
+
+/* Appends a string, taken, to a NULL-terminated vector. */
+void stage_append(char ***v, char *text);
+/* Appends each of list (may be NULL) with a prefix. */
+void stage_append_list(char ***argv, const char *prefix, char *const *list);
+/* The arguments with that prefix, without it: a new vector of borrowed strings, or NULL. */
+char **stage_take_list(char **argv, const char *prefix);
+/* "text:info", "json:debug" */
+char *stage_log_style(const char *format, const char *level);
+void stage_use_log_style(const char *style);
+/* The terminal's ^C goes to the whole group; the warden decides what it means to us. */
+void stage_set_signals(void);
