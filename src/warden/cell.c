@@ -40,6 +40,7 @@
 #define REFILL_QUIET_MS      20    /* since the last create, so that a burst is not slowed by it */
 #define REFILL_DELAY_MS      3     /* when few are left, the burst must pay for its own */
 #define REFILL_AFTER_FAIL_MS 1000
+#define START_BLANKS         4 /* that a start waits for */
 #define SETTLE_MAX_MS        2000
 
 struct cell *cell_find(const struct warden *w, const char *id)
@@ -167,8 +168,10 @@ void cell_settle_blanks(struct warden *w)
 
 void cell_fill_blanks(struct warden *w)
 {
-    while (missing_blanks(w, CELL_LOCAL) && add_blank(w, CELL_LOCAL))
-        continue;
+    for (int i = 0; i < START_BLANKS && missing_blanks(w, CELL_LOCAL); i++)
+        if (!add_blank(w, CELL_LOCAL))
+            return;
+    plan_refill(w, REFILL_DELAY_MS);
 }
 
 static void plan_refill(struct warden *w, int delay_ms)

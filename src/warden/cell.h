@@ -35,7 +35,8 @@ int cell_read_stats(struct cell *s, struct plan_reply *ret);
 void cell_describe(const struct cell *s, struct plan_reply *ret);
 /* Sends the EXITED events that no control plane has had yet. */
 void cell_flush_exited(struct warden *w);
-/* Makes blanks up to the configured number: at once, at the start; later soon, one by one. */
+/* Makes blanks up to the configured number: a few at once, at the start; the rest soon, one by one.
+ */
 void cell_fill_blanks(struct warden *w);
 void cell_plan_refill(struct warden *w);
 /* Waits until the first blank has shown whether there can be any. */
