@@ -304,7 +304,8 @@ static void on_failure_pipe(int fd, uint32_t events, void *data)
         return;
     fd_close(&s->failure_fd);
     s->runs = true;
-    if (s->state == CELL_STARTING)
+    /* One that is being ended already, which takes a keeper its time, runs for nobody. */
+    if (s->state == CELL_STARTING && !s->killed)
         enter_running(s);
 }
 
@@ -583,6 +584,8 @@ void cell_abandon_creates(struct warden *w)
 int cell_connect(struct cell *s, uint64_t tag)
 {
     int pair[2];
+    if (s->killed)
+        return -ENOENT;
     if (s->state != CELL_RUNNING)
         return -EBUSY;
     if (dials(s) && s->stream_fd >= 0)

@@ -162,7 +162,7 @@ static void do_list(struct warden *w, struct plan_reply *reply)
     cell_flush_exited(w);
     for (struct cell *s; (s = map_next(w->by_id, &cursor));) {
         struct plan_reply event = {.event = EVENT_ALIVE, .wall = -1};
-        if (s->state != CELL_RUNNING)
+        if (s->state != CELL_RUNNING || s->killed)
             continue;
         cell_describe(s, &event);
         control_send(w, &event, -1);
