@@ -70,6 +70,7 @@ for engine in ${ENGINES-podman docker}; do
         # shellcheck disable=SC2086
         run scripts/with-engine.sh "$engine" python3 $suite
     done
+    run env MAS_IMAGE=1 scripts/with-engine.sh "$engine" python3 tests/security/test-escape.py
     unset MAS_RUNTIME
     run python3 tests/runtime/test-engine.py "$engine"
 done

@@ -24,33 +24,43 @@ static void add_mount(json_t *list, const char *target, const char *source, bool
                                           "BindOptions", "Propagation", "rprivate"));
 }
 
-static bool is_view_dir(const char *name)
+static bool is_view_dir(const struct engine *e, const char *name)
 {
     /* The engine's own, or the disk's. */
+    static const char *const image_not[] = {"proc",  "sys",       "dev", "tmp",
+                                            "cache", "workspace", ".mas"};
     static const char *const not_ours[] = {"proc", "sys", "dev",   "run",      "tmp",
                                            "home", "var", "cache", "workspace"};
-    for (size_t i = 0; i < ELEMENTS(not_ours); i++)
+    for (size_t i = 0; e->image && i < ELEMENTS(image_not); i++)
+        if (strcmp(name, image_not[i]) == 0)
+            return false;
+    for (size_t i = 0; !e->image && i < ELEMENTS(not_ours); i++)
         if (strcmp(name, not_ours[i]) == 0)
             return false;
-    return name[0] != '.' || strcmp(name, ".mas") == 0;
+    return strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
 }
 
 static void add_view(json_t *list, const struct engine *e)
 {
     char path[2 * ENGINE_PATH_SIZE], source[2 * ENGINE_PATH_SIZE + 260], target[260];
-    snprintf(path, sizeof(path), "%s/view", e->root);
+    snprintf(path, sizeof(path), "%s/%s", e->root, e->image ? "root" : "view");
     DIR *dir = opendir(path);
     if (!dir)
         return;
     for (struct dirent *d; (d = readdir(dir));) {
         struct stat st;
         snprintf(source, sizeof(source), "%s/%s", path, d->d_name);
-        if (!is_view_dir(d->d_name) || lstat(source, &st) < 0 || !S_ISDIR(st.st_mode))
+        if (!is_view_dir(e, d->d_name) || lstat(source, &st) < 0 || !S_ISDIR(st.st_mode))
             continue;
         snprintf(target, sizeof(target), "/%s", d->d_name);
-        add_mount(list, target, source, true);
+        add_mount(list, target, source, !e->image);
     }
     closedir(dir);
+    if (e->image) {
+        snprintf(source, sizeof(source), "%s/view/.mas", e->root);
+        add_mount(list, "/.mas", source, true);
+        return;
+    }
     snprintf(source, sizeof(source), "%s/passwd", e->order.dir);
     add_mount(list, "/etc/passwd", source, true);
     snprintf(source, sizeof(source), "%s/group", e->order.dir);

@@ -33,6 +33,10 @@ static json_t *mounts(const struct engine *e)
     }
     snprintf(source, sizeof(source), "%s/" ENGINE_LINK, o->dir);
     add_mount(list, OCI_LINK_INSIDE, source, "ro");
+    if (e->image) { /* which has none of ours, or others in their place */
+        snprintf(source, sizeof(source), "%s/view/.mas", e->root);
+        add_mount(list, "/.mas", source, "ro");
+    }
     /* Where podman puts a file of its own. */
     json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:[s, s, s, s, s]}", "destination",
                                           "/run", "type", "tmpfs", "source", "tmpfs", "options",
@@ -109,7 +113,7 @@ static void set_security(json_t *b, const struct engine *e)
     json_object_set_new(b, "cap_drop", json_pack("[s]", "ALL"));
     json_object_set_new(b, "cap_add", body_strings(child_runner_caps));
     json_object_set_new(b, "no_new_privileges", json_true());
-    json_object_set_new(b, "read_only_filesystem", json_true());
+    json_object_set_new(b, "read_only_filesystem", json_boolean(!e->image));
     json_object_set_new(b, "mask", body_masked());
     json_object_set_new(b, "idmappings",
                         json_pack("{s:b, s:b, s:o, s:o}", "HostUIDMapping", 0, "HostGIDMapping", 0,

@@ -30,6 +30,8 @@ struct engine {
     bool remapped; /* docker's user namespace, one range for all */
     dev_t disk_dev;
     bool own_root; /* a root with places for mounts, in place of the template */
+    bool image;    /* that root is an image, under the disk's budget */
+    dev_t root_dev;
     struct engine_mark mark;
     int pidfd;
 };
@@ -73,6 +75,8 @@ int image_ensure(struct engine *e, char *ret, size_t size);
 /* --- place.c: what is bound into the container, mounted where the engine sees it */
 int place_enter(const struct engine *e);
 int place_root(struct engine *e, int view_fd);
+/* After place_root(): an image as the root. Fails by child_must(). */
+void place_image(struct engine *e, int image_fd);
 int place_disk(struct engine *e, int disk_fd);
 int place_mounts(struct engine *e, const int *mount_fds);
 int place_files(struct engine *e);

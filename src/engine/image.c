@@ -75,7 +75,7 @@ static int write_base(const struct engine *e, int fd)
 {
     static const char *const below[] = {"home/sandbox", "var/tmp"};
     char view[2 * ENGINE_PATH_SIZE], *names[NAMES_MAX];
-    snprintf(view, sizeof(view), "%s/view", e->root);
+    snprintf(view, sizeof(view), "%s/%s", e->root, e->image ? "root" : "view");
     struct archive *a = archive_write_new();
     archive_write_set_format_ustar(a);
     int r = archive_write_open_fd(a, fd) == ARCHIVE_OK ? 0 : -EIO;

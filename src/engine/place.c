@@ -21,19 +21,22 @@
 #include "base/json.h"
 #include "base/strbuf.h"
 #include "engine/engine.h"
+#include "warden/image.h"
 #include "warden/mount.h"
 #include "warden/oci.h"
 #include "warden/seccomp.h"
 
 #define PLACE_PATH_SIZE (2 * ENGINE_PATH_SIZE + 64)
 #define PROFILE_MAX     (1024 * 1024)
+/* The overlay's own features that an image could use are off. */
+#define OVERLAY_OPTIONS ",redirect_dir=nofollow,metacopy=off,index=off"
 
 static void path_of(const struct engine *e, const char *name, char ret[PLACE_PATH_SIZE])
 {
     snprintf(ret, PLACE_PATH_SIZE, "%s/%s", e->order.dir, name);
 }
 
-/* The root is nobody's secret, and runtimes walk to it as the container's user. */
+/* Runtimes walk to the root as the container's user, so it has a place that is that user's. */
 static void root_path_of(const struct engine *e, const char *name, char ret[PLACE_PATH_SIZE])
 {
     snprintf(ret, PLACE_PATH_SIZE, "%s/%s", e->root, name);
@@ -89,6 +92,8 @@ int place_root(struct engine *e, int view_fd)
     root_path_of(e, "root", root);
     snprintf(proc, sizeof(proc), "%s/proc", view);
     int r = make_dir(e->root);
+    if (r == 0 && (chown(e->root, e->runner_id, e->runner_id) < 0 || chmod(e->root, 0700) < 0))
+        r = -errno;
     r = r < 0 ? r : attach(view_fd, view);
     if (r < 0)
         return r;
@@ -104,6 +109,60 @@ int place_root(struct engine *e, int view_fd)
         r = -errno;
     _cleanup_close_ int fd = r < 0 ? -1 : open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
     return r < 0 ? r : fd < 0 ? -errno : mount_fill_root(view, root, fd);
+}
+
+/* As the launcher of an OCI runtime does it (warden/image.h). */
+static int mount_image(struct engine *e, int image_fd, struct image_upper *u)
+{
+    char lower[PLACE_PATH_SIZE], upper[PLACE_PATH_SIZE], work[PLACE_PATH_SIZE],
+        root[PLACE_PATH_SIZE];
+    struct stat st;
+    path_of(e, "image", lower);
+    path_of(e, "disk/upper", upper);
+    path_of(e, "disk/work", work);
+    root_path_of(e, "root", root);
+    int r = attach(image_fd, lower);
+    if (r == 0 && (mkdir(upper, 0755) < 0 || mkdir(work, 0700) < 0 ||
+                   chown(upper, e->runner_id, e->runner_id) < 0 ||
+                   chown(work, e->runner_id, e->runner_id) < 0))
+        r = -errno;
+    _cleanup_close_ int lower_fd = open(lower, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    _cleanup_close_ int upper_fd = open(upper, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (r == 0 && (lower_fd < 0 || upper_fd < 0))
+        r = -errno;
+    r = r < 0 ? r : image_upper_fill(u, lower_fd, upper_fd);
+    r = r < 0 ? r : make_dir(root);
+    if (r == 0 && chdir(e->order.dir) < 0) /* whose name may be what options cannot say */
+        r = -errno;
+    r = r < 0 ? r : image_mount_overlay("image", "disk/upper", "disk/work", root, OVERLAY_OPTIONS);
+    if (chdir("/") < 0 && r == 0)
+        r = -errno;
+    if (r == 0 && stat(root, &st) < 0)
+        r = -errno;
+    e->root_dev = r < 0 ? 0 : st.st_dev;
+    return r;
+}
+
+void place_image(struct engine *e, int image_fd)
+{
+    const struct child_order *o = &e->order.child;
+    const char *targets[PLAN_MOUNTS_MAX];
+    char root[PLACE_PATH_SIZE];
+    if (image_fd < 0)
+        return;
+    for (uint32_t i = 0; i < o->n_mounts; i++)
+        targets[i] = o->mounts[i].target;
+    if (e->own_root) { /* made for the mounts of the host's view */
+        root_path_of(e, "root", root);
+        umount2(root, MNT_DETACH | UMOUNT_NOFOLLOW);
+    }
+    struct image_upper u = {.root_id = e->runner_id,
+                            .tool_id = e->tool_id,
+                            .targets = targets,
+                            .n_targets = o->n_mounts,
+                            .step = "mount the image"};
+    child_must(mount_image(e, image_fd, &u), u.step, WALL_FILESYSTEM);
+    e->own_root = e->image = true;
 }
 
 static int give_parts(const struct engine *e, int disk_fd)
@@ -146,7 +205,7 @@ static int make_target(const struct engine *e, const char *target)
     char base[PLACE_PATH_SIZE + 32], dir[PLACE_PATH_SIZE];
     const char *rest = target;
     const struct disk_part *part = mount_find_part(target, &rest);
-    if (!part && !e->own_root)
+    if (!part && (!e->own_root || e->image))
         return 0;
     if (part)
         path_of(e, "disk", dir);
@@ -248,11 +307,13 @@ void place_clear(const struct engine *e)
         path_of(e, name, path);
         take_away(path);
     }
-    path_of(e, "disk", path);
-    take_away(path);
     for (size_t i = 0; i < ELEMENTS(names); i++) {
         root_path_of(e, names[i], path);
         take_away(path);
     }
     rmdir(e->root);
+    path_of(e, "image", path);
+    take_away(path);
+    path_of(e, "disk", path);
+    take_away(path);
 }

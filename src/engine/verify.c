@@ -104,7 +104,12 @@ static void check_files(const struct engine *e)
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(TEXT_MAX);
     const struct child_order *o = &e->order.child;
     read_proc(e, "mountinfo", &text);
-    must_be(is_mounted(text.data, "/", 0, "ro"), "a read-only root", WALL_FILESYSTEM);
+    if (e->image && e->order.backend == OCI_PODMAN)
+        must_be(is_mounted(text.data, "/", e->root_dev, NULL), "the image", WALL_FILESYSTEM);
+    else
+        must_be(is_mounted(text.data, "/", 0, "ro"), "a read-only root", WALL_FILESYSTEM);
+    if (e->image && e->order.backend == OCI_DOCKER)
+        must_be(is_mounted(text.data, "/usr", e->root_dev, NULL), "the image", WALL_FILESYSTEM);
     for (size_t i = 0; i < n_disk_parts; i++) {
         bool covered = false;
         for (uint32_t k = 0; k < o->n_mounts; k++)

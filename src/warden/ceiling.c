@@ -87,12 +87,6 @@ int ceiling_check(const struct warden *w, const struct plan *p, struct plan_limi
         reply->wall = WALL_FILESYSTEM;
         return -EOPNOTSUPP;
     }
-    if (oci_backend_is_engine(p->backend) && p->image[0]) {
-        snprintf(reply->message, sizeof(reply->message),
-                 "a container engine gets the host's view only");
-        reply->wall = WALL_FILESYSTEM;
-        return -EOPNOTSUPP;
-    }
     if (oci_backend_is_engine(p->backend) && !w->engines.probe[p->backend].enabled) {
         const char *name = oci_backend_name((enum oci_backend)p->backend);
         snprintf(reply->message, sizeof(reply->message),

@@ -115,6 +115,8 @@ void engines_start(struct warden *w)
 {
     if (w->engines.dir_fd < 0)
         return;
+    if (w->no_namespaces[0]) /* nothing that a container could be made of */
+        return;
     engine_record_each(&w->engines, take_up, w);
     for (int b = 0; b < _OCI_BACKEND_MAX; b++)
         if (w->engines.probe[b].enabled)

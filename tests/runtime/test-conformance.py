@@ -24,7 +24,7 @@ if "--user" in sys.argv:
     from unprivileged import UserDaemon
     sys.argv.remove("--user")
     masd.Daemon = Daemon = UserDaemon
-WITH_IMAGES = ("local", "crun", "runc", "gvisor", "kata")
+WITH_IMAGES = ("local", "crun", "runc", "gvisor", "kata", "podman", "docker")
 CONTAINERS = ("crun", "runc", "gvisor", "kata", "podman", "docker", "podman-gvisor", "docker-gvisor")
 _suite = []
 

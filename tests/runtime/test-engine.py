@@ -129,6 +129,7 @@ def alive(pid):
 
 @test("what the engine was asked for is what the kernel holds, and what effective says")
 def _():
+    null = os.stat("/dev/null").st_uid
     with daemon() as d:
         sb = d.sandbox(runtime=NAME, limits={"memory_mb": 96, "cpu_cores": 0.5, "max_processes": 40, "disk_mb": 32})
         e = sb.created["effective"]
@@ -141,7 +142,7 @@ def _():
         with open(f"/proc/{c['State']['Pid']}/status") as f:
             status = f.read()
         check("NoNewPrivs:\t1" in status and "Seccomp_filters:\t2" in status and "CapBnd:\t00000000000000e0" in status, status)
-        equal(os.stat("/dev/null").st_uid, 0, "the host's /dev/null")
+        equal(os.stat("/dev/null").st_uid, null, "the host's /dev/null")
         a = d.post("/v1/sandboxes", {"runtime": NAME, "limits": {"io_mb_per_s": 5}})
         equal((a.status, a.json["error"]["code"]), (422, "unenforceable"), a)
         check("io" in a.json["error"]["message"], a)
