@@ -61,10 +61,12 @@ class Host:
         self.before = self.look()
 
     def look(self):
+        """Of this daemon's only: others may be at work."""
         with open("/proc/self/mountinfo") as f:
-            mounts = sorted(line.split(" ", 1)[1] for line in f)
+            mounts = [line for line in f if self.d.dir in line or " /run/" in line and "/sandbox" in line]
         loops = subprocess.run(["losetup", "-a"], stdout=subprocess.PIPE).stdout.decode()
-        state = sorted(n for n in os.listdir("/run") if n in ("crun", "runc", "runsc", "user") or n.startswith("mas-"))
+        state = [p for p in ("/run/crun/sandbox", "/run/runc/sandbox", "/run/runsc/sandbox", "/var/run/runsc/sandbox")
+                 if os.path.exists(p)]
         return mounts, [line for line in loops.splitlines() if self.d.dir in line], state, self.groups()
 
     def groups(self):
