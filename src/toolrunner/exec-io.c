@@ -44,6 +44,15 @@ static void output_widen(struct exec_output *o)
     (void)fcntl(o->watch.fd, F_SETPIPE_SZ, PIPE_BYTES);
 }
 
+/* A terminal is hung up when its session's first process ends, so that there is an end to read; but
+ * not by gVisor's kernel, where what is empty then has ended, too. */
+static bool output_has_ended(const struct exec_output *o, enum read_end end)
+{
+    const struct exec *e = o->exec;
+    return end == READ_EOF ||
+           (end == READ_EMPTY && e->state == EXEC_DRAINING && e->flags & SPAWN_PTY);
+}
+
 static enum read_end output_read(struct exec_output *o, int rounds)
 {
     struct loop *l = &o->exec->runner->loop;
@@ -51,7 +60,7 @@ static enum read_end output_read(struct exec_output *o, int rounds)
     output_widen(o);
     while (end == READ_SOME && rounds--)
         end = output_read_once(o);
-    if (end == READ_EOF)
+    if (output_has_ended(o, end))
         watch_close(l, &o->watch);
     else if (end == READ_FULL)
         watch_set(l, &o->watch, 0);

@@ -244,6 +244,10 @@ def _(r):
             ws.send(b"\x03")
         until("INT")
         equal(json.loads([m for m in frames if isinstance(m, str)][-1])["exit_code"], 3)
+        path = start(sb, "sh", "-c", "echo all of it", pty=True)
+        wait_for(lambda: sb.daemon.get(path).json["status"] == "completed", "its end")
+        last = json.loads(sb.daemon.get(path + "/logs").body.splitlines()[-1])
+        equal((last["type"], last.get("background_output_dropped")), ("exit", None), "an ended terminal has no more output")
 
 
 @each("twenty commands at once")
