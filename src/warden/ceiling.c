@@ -127,18 +127,25 @@ int ceiling_check_plain(const struct warden *w, const struct plan *p, struct pla
     return -EPERM;
 }
 
-int ceiling_check_namespaces(const struct warden *w, const struct plan *p, struct plan_reply *reply)
+int ceiling_refuse_namespaces(const struct warden *w, const struct plan *p,
+                              struct plan_reply *reply)
 {
     const char *who = p->flags & PLAN_PROCESS ? "process"
                       : p->backend            ? oci_backend_name((enum oci_backend)p->backend)
                                               : "local";
-    if (warden_has_own_root(w) || p->flags & PLAN_LANDLOCK)
-        return 0;
     snprintf(reply->message, sizeof(reply->message),
              "runtime '%s' needs namespaces, which this host does not allow: %s; runtime "
              "'landlock' needs none",
              who, w->no_namespaces);
+    reply->error = EOPNOTSUPP;
     return -EOPNOTSUPP;
+}
+
+int ceiling_check_namespaces(const struct warden *w, const struct plan *p, struct plan_reply *reply)
+{
+    if (warden_has_own_root(w) || p->flags & PLAN_LANDLOCK)
+        return 0;
+    return ceiling_refuse_namespaces(w, p, reply);
 }
 
 int ceiling_check_fence(const struct warden *w, struct plan_reply *reply)

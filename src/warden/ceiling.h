@@ -16,6 +16,9 @@ int ceiling_check_plain(const struct warden *w, const struct plan *p, struct pla
 /* Can there be what the plan asks for on a host without namespaces? */
 int ceiling_check_namespaces(const struct warden *w, const struct plan *p,
                              struct plan_reply *reply);
+/* The answer where there cannot. */
+int ceiling_refuse_namespaces(const struct warden *w, const struct plan *p,
+                              struct plan_reply *reply);
 /* Can there be sandboxes without namespaces? */
 int ceiling_check_fence(const struct warden *w, struct plan_reply *reply);
 /* Opens the plan's host directories and its image as detached mounts. */

@@ -26,6 +26,7 @@
 #include "base/map.h"
 #include "warden/armed.h"
 #include "warden/blank.h"
+#include "warden/ceiling.h"
 #include "warden/control.h"
 #include "warden/image.h"
 #include "warden/limits.h"
@@ -524,6 +525,8 @@ int cell_create(struct warden *w, const struct plan *p, const struct plan_limits
     s = s ? s : take_blank(w, kind_of(p), reply);
     if (!s) {
         child_trees_close(trees);
+        if (w->no_namespaces[0] && kind_of(p) != CELL_FENCED)
+            return ceiling_refuse_namespaces(w, p, reply);
         return reply->error ? -reply->error : -EIO;
     }
     s->trees = *trees;

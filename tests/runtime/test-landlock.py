@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The landlock runtime: on hosts without namespaces of four kinds, and what only it does: a keeper for
+"""The landlock runtime: on hosts without namespaces of six kinds, and what only it does: a keeper for
 each sandbox, boxes, user ids of the host."""
 import glob
 import os
@@ -88,6 +88,8 @@ def user_daemon():
 HOSTS = {
     "root without CAP_SYS_ADMIN": (lambda: make(["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin", PROGRAM]), True),
     "root where the kernel makes none": (lambda: make([NO_NAMESPACES, PROGRAM]), True),
+    "root without user namespaces": (lambda: make([NO_NAMESPACES, "--only", "user", PROGRAM]), True),
+    "root where a filter refuses them": (lambda: make([NO_NAMESPACES, "--filter", PROGRAM]), True),
     "a user where the kernel makes none": (user_daemon, False),
     "a plain chroot": (chroot_daemon, True),
 }
