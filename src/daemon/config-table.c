@@ -93,7 +93,8 @@ const struct config_key config_keys[] = {
 
     GROUP("Daemon"),
     CHOICE(runtime, "local",
-           "local|landlock|process|oci|crun|runc|gvisor|kata|podman|docker|microvm|kube|v8|wasm",
+           "local|landlock|process|oci|crun|runc|gvisor|kata|podman|podman-gvisor|podman-kata|docker|docker-gvisor|docker-kata|"
+           "microvm|kube|v8|wasm",
            "what runs sandboxes unless a request names another; this build has local, landlock, process, "
            "oci (crun, runc, gvisor, kata), podman and docker"),
     CHOICE(oci_runtime, "crun", "crun|runc|runsc|kata",

@@ -247,5 +247,6 @@ bool config_has_engine(const struct config *c, const char *name)
     for (char **v = c->engines; v && *v; v++)
         if (strcmp(*v, name) == 0)
             return true;
-    return strcmp(c->runtime, name) == 0;
+    size_t n = strlen(name); /* "docker-gvisor" is docker's, too */
+    return strncmp(c->runtime, name, n) == 0 && (!c->runtime[n] || c->runtime[n] == '-');
 }

@@ -112,7 +112,7 @@ static void set_limits(json_t *h, const struct engine *e)
     if (l->cpu_millicores)
         json_object_set_new(h, "NanoCpus",
                             json_integer((json_int_t)l->cpu_millicores * NANO_PER_MILLI));
-    if (l->processes)
+    if (l->processes && !body_own_kernel(e))
         json_object_set_new(h, "PidsLimit", json_integer((json_int_t)l->processes));
     json_object_set_new(h, "Ulimits",
                         json_pack("[o, o, o]", ulimit("core", 1), ulimit("nofile", c->open_files),

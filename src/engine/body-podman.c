@@ -66,8 +66,9 @@ static json_t *rlimit(const char *type, uint64_t value)
                      (json_int_t)value);
 }
 
-static json_t *resources(const struct plan_limits *l)
+static json_t *resources(const struct engine *e)
 {
+    const struct plan_limits *l = &e->order.child.limits;
     json_t *r = json_object();
     if (l->memory_bytes)
         json_object_set_new(r, "memory",
@@ -78,7 +79,7 @@ static json_t *resources(const struct plan_limits *l)
                             json_pack("{s:I, s:I}", "quota",
                                       (json_int_t)l->cpu_millicores * CPU_PERIOD_US / 1000,
                                       "period", (json_int_t)CPU_PERIOD_US));
-    if (l->processes)
+    if (l->processes && !body_own_kernel(e))
         json_object_set_new(r, "pids", json_pack("{s:I}", "limit", (json_int_t)l->processes));
     return r;
 }
@@ -146,7 +147,7 @@ json_t *body_podman(const struct engine *e)
                           e->name, "rootfs", root, "command", body_strings(argv), "env",
                           environment(), "user", "0:0", "work_dir", "/", "hostname", c->hostname,
                           "labels", body_labels(e), "mounts", mounts(e), "resource_limits",
-                          resources(&c->limits), "r_limits", rlimit("core", 1),
+                          resources(e), "r_limits", rlimit("core", 1),
                           rlimit("nofile", c->open_files), rlimit("nproc", body_nproc(e)));
     set_security(b, e);
     set_bare(b);

@@ -69,7 +69,7 @@ uint64_t body_nproc(const struct engine *e)
 
 /* The runner's own filter says more than a profile can; a kernel of the container's own needs
  * neither. */
-static bool has_own_kernel(const struct engine *e)
+bool body_own_kernel(const struct engine *e)
 {
     return e->order.inner && oci_flavour((enum oci_backend)e->order.inner)->own_kernel;
 }
@@ -84,7 +84,7 @@ size_t body_args(const struct engine *e, const char **argv, char *buffer, size_t
             argv[i + 1] = buffer;
     argv[n++] = "--connect";
     argv[n++] = OCI_LINK_INSIDE "/" OCI_LINK_NAME;
-    if (!has_own_kernel(e)) {
+    if (!body_own_kernel(e)) {
         argv[n++] = "--filter-file";
         argv[n++] = OCI_LINK_INSIDE "/" ENGINE_FILTER;
     }

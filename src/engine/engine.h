@@ -65,6 +65,7 @@ json_t *body_docker(const struct engine *e, const char *image);
 size_t body_args(const struct engine *e, const char **argv, char *buffer, size_t size);
 json_t *body_strings(const char *const *list);
 json_t *body_masked(void);
+bool body_own_kernel(const struct engine *e); /* counts its processes by their rlimit */
 uint64_t body_nproc(const struct engine *e);
 json_t *body_labels(const struct engine *e);
 const char *body_runtime(const struct engine *e); /* or NULL */

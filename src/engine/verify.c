@@ -186,7 +186,10 @@ static void check_limits(const struct engine *e, uint8_t *mechanism)
         child_must(group_limit_sockets(e->mark.pid, l->memory_bytes), "limit sockets", WALL_MEMORY);
     set_limit(e, WALL_CPU, l->cpu_millicores, g.cpu_millicores <= l->cpu_millicores + CPU_SLACK,
               g.by, mechanism);
-    set_limit(e, WALL_PROCESSES, l->processes, g.pids_limit <= l->processes, g.by, mechanism);
+    if (body_own_kernel(e))
+        mechanism[WALL_PROCESSES] = l->processes ? MECHANISM_RLIMIT : MECHANISM_NONE;
+    else
+        set_limit(e, WALL_PROCESSES, l->processes, g.pids_limit <= l->processes, g.by, mechanism);
     set_limit(e, WALL_IO, l->io_bytes_per_s, false, g.by, mechanism);
 }
 
@@ -231,13 +234,11 @@ static void settle(const struct engine *e, int (*step)(const struct engine *), c
 
 void verify(struct engine *e, uint8_t *mechanism)
 {
-    enum oci_backend inner = (enum oci_backend)e->order.inner;
     check_null_device(e);
     check_limits(e, mechanism);
-    if (inner && oci_flavour(inner)->own_kernel) {
+    if (body_own_kernel(e)) {
         mechanism[WALL_FILESYSTEM] = mechanism[WALL_NETWORK] = mechanism[WALL_SYSCALLS] =
-            MECHANISM_SENTRY;
-        mechanism[WALL_USERS] = MECHANISM_UID_RANGE;
+            mechanism[WALL_USERS] = MECHANISM_SENTRY;
         return;
     }
     check_rights(e);
