@@ -4,8 +4,8 @@
  * there by somebody without rights, and never changes. The warden opens it by its digest and makes
  * a detached, read-only copy of that mount, whose three owners appear as the sandbox's own. The
  * sandbox's root is an overlay file system: below the image, above a directory of its disk, so that
- * what it changes is its own and in its budget. A child mounts it with rights over its own user
- * namespace only; for an OCI runtime the launcher does.
+ * what it changes is its own and in its budget. It is mounted with rights over a user namespace of
+ * the sandbox's ids only: by a child itself, by a helper of the launcher for an OCI runtime.
  *
  * An image is hostile: any path in it may be a link, a file or a device. Nothing is ever mounted on
  * or written through what it brought: before there is an overlay, every place that something goes
@@ -39,9 +39,6 @@ struct image_upper {
 };
 /* Fills the directory that goes above: our places, the caller's, and who is who. */
 int image_upper_fill(struct image_upper *u, int lower_fd, int upper_fd);
-/* Mounts the overlay of these three directories, which must be plain paths of ours. */
-int image_mount_overlay(const char *lower, const char *upper, const char *work, const char *target,
-                        const char *options);
 
 /* In the child: makes the image the root of its mount namespace, with /proc, /dev, /.mas and the
  * parts of the disk as in any other. */

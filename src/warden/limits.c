@@ -127,12 +127,12 @@ static int apply_file_size(struct cell *s, const struct plan *p, const struct pl
                   "the landlock runtime has no file system of its own");
 }
 
-/* An overlay that a sandbox mounts itself keeps its marks in user attributes. Without them it
+/* An overlay without rights over the host keeps its marks in user attributes. Without them it
  * works, but directories of the image can be neither removed nor replaced. */
 static bool tmpfs_suits(const struct cell *s)
 {
     const struct warden *w = s->warden;
-    return s->kind != CELL_LOCAL || s->trees.image < 0 || w->tmpfs_attributes || !w->disks.usable;
+    return s->trees.image < 0 || w->tmpfs_attributes || !w->disks.usable;
 }
 
 static int apply_disk(struct cell *s, const struct plan *p, const struct plan_limits *limits,

@@ -94,7 +94,8 @@ static void add_system_mounts(json_t *list, const struct oci_config *c)
         _cleanup_free_ char *mas = xasprintf("%s/.mas", c->system);
         _cleanup_free_ char *empty = xasprintf("%s%s", c->system, ROOT_EMPTY_DIR);
         add_mount(list, "/.mas", "bind", mas, "bind,ro,nosuid");
-        add_mount(list, "/sys", "bind", empty, "bind,ro,nosuid,noexec");
+        if (!f->own_kernel) /* which has a /sys of its own */
+            add_mount(list, "/sys", "bind", empty, "bind,ro,nosuid,noexec");
     }
     if (f->own_kernel)
         return;

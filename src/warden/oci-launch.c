@@ -117,7 +117,9 @@ static void mount_root(const struct cell *s, const struct child_order *o, int im
         .targets = targets,
         .n_targets = o->n_mounts,
     };
-    int r = oci_mount_image(o, image_fd, &upper);
+    const uint32_t ids[] = {host_id(s, SANDBOX_RUNNER_ID), host_id(s, SANDBOX_TOOL_ID),
+                            host_id(s, SANDBOX_NOBODY_ID)};
+    int r = oci_mount_image(o, image_fd, &upper, ids);
     child_must(r, upper.step, WALL_FILESYSTEM);
 }
 

@@ -127,10 +127,8 @@ int oci_mount_root(const struct child_order *o)
     return r < 0 || !oci_flavour((enum oci_backend)o->backend)->own_kernel ? r : clear_flags();
 }
 
-/* The overlay's own features that an image could use are off; it has no rights to ask for them. */
-#define OVERLAY_OPTIONS ",redirect_dir=nofollow,metacopy=off,index=off"
-#define UPPER_DIR       OCI_DISK "/upper"
-#define WORK_DIR        OCI_DISK "/work"
+#define UPPER_DIR OCI_DISK "/upper"
+#define WORK_DIR  OCI_DISK "/work"
 
 static int fill_upper(struct image_upper *u)
 {
@@ -142,8 +140,10 @@ static int fill_upper(struct image_upper *u)
     return lower < 0 || upper < 0 ? -errno : image_upper_fill(u, lower, upper);
 }
 
-int oci_mount_image(const struct child_order *o, int image_fd, struct image_upper *u)
+int oci_mount_image(const struct child_order *o, int image_fd, struct image_upper *u,
+                    const uint32_t ids[3])
 {
+    const struct oci_overlay overlay = {OCI_IMAGE, UPPER_DIR, WORK_DIR, ids[0], ids[1], ids[2]};
     snprintf(u->step, sizeof(u->step), "attach the image");
     int r = make_dir(OCI_IMAGE);
     if (r == 0 && move_mount(image_fd, "", AT_FDCWD, OCI_IMAGE, MOVE_MOUNT_F_EMPTY_PATH) < 0)
@@ -152,7 +152,7 @@ int oci_mount_image(const struct child_order *o, int image_fd, struct image_uppe
     if (r < 0)
         return r;
     snprintf(u->step, sizeof(u->step), "mount the image");
-    r = image_mount_overlay(OCI_IMAGE, UPPER_DIR, WORK_DIR, OCI_ROOTFS, OVERLAY_OPTIONS);
+    r = oci_overlay_mount(&overlay, OCI_ROOTFS);
     return r < 0 || !oci_flavour((enum oci_backend)o->backend)->own_kernel ? r : clear_flags();
 }
 

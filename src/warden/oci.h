@@ -93,8 +93,16 @@ json_t *oci_seccomp_new(bool exact);
 int oci_mount_base(bool cgroup_v2, char *const *controllers);
 int oci_mount_disk(const struct child_order *o, int disk_fd, uint32_t runner_id, uint32_t tool_id);
 int oci_mount_root(const struct child_order *o);
-/* In place of it, for a sandbox with an image; after the disk. */
-int oci_mount_image(const struct child_order *o, int image_fd, struct image_upper *u);
+/* In place of it, for a sandbox with an image; after the disk. The ids are as in oci_config. */
+int oci_mount_image(const struct child_order *o, int image_fd, struct image_upper *u,
+                    const uint32_t ids[3]);
+
+/* Plain paths of ours, and the sandbox's ids on the host: whose rights the overlay has. */
+struct oci_overlay {
+    const char *lower, *upper, *work;
+    uint32_t runner_id, tool_id, nobody_id;
+};
+int oci_overlay_mount(const struct oci_overlay *o, const char *target);
 int oci_mount_host_dirs(const struct child_order *o, const int *mount_fds, uint32_t tool_id);
 
 /* The runtime's program, on its way. */
