@@ -50,11 +50,15 @@ static bool is_systems(const char *path)
     return false;
 }
 
-static int mount_overlay(void)
+int image_mount_overlay(const char *lower, const char *upper, const char *work, const char *target,
+                        const char *options)
 {
-    static const char options[] =
-        "lowerdir=" LOWER_DIR ",upperdir=" UPPER_DIR ",workdir=" WORK_DIR ",userxattr";
-    return mount("image", NEW_ROOT, "overlay", MS_NOSUID | MS_NODEV, options) < 0 ? -errno : 0;
+    char text[256];
+    int n = snprintf(text, sizeof(text), "lowerdir=%s,upperdir=%s,workdir=%s%s", lower, upper, work,
+                     options);
+    if (n >= (int)sizeof(text))
+        return -ENAMETOOLONG;
+    return mount("image", target, "overlay", MS_NOSUID | MS_NODEV, text) < 0 ? -errno : 0;
 }
 
 /* The path is of a directory that we made, or else this fails. */
@@ -109,7 +113,7 @@ int image_root_enter(int tree_fd, struct image_upper *u)
     if (r < 0)
         return r;
     snprintf(u->step, sizeof(u->step), "mount the image");
-    r = mount_overlay();
+    r = image_mount_overlay(LOWER_DIR, UPPER_DIR, WORK_DIR, NEW_ROOT, ",userxattr");
     if (r < 0)
         return r;
     _cleanup_close_ int root_fd = open(NEW_ROOT, O_PATH | O_DIRECTORY | O_CLOEXEC);

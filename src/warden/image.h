@@ -40,6 +40,11 @@ struct image_upper {
 /* Fills the directory that goes above: our places, the caller's, and who is who. */
 int image_upper_fill(struct image_upper *u, int lower_fd, int upper_fd);
 
+/* Mounts the overlay of these three directories, which must be plain paths of ours, with the rights
+ * of the caller. */
+int image_mount_overlay(const char *lower, const char *upper, const char *work, const char *target,
+                        const char *options);
+
 /* In the child: makes the image the root of its mount namespace, with /proc, /dev, /.mas and the
  * parts of the disk as in any other. */
 int image_root_enter(int tree_fd, struct image_upper *u);
