@@ -228,8 +228,9 @@ static int enter_namespace(struct stage *s, struct error *err)
     int start[2], status;
     if (pipe2(start, O_CLOEXEC) < 0)
         return error_set(err, ERROR_INTERNAL, errno, "pipe");
-    _cleanup_close_ int read_end = start[0], write_end = start[1];
+    _cleanup_close_ int write_end = start[1];
     pid_t mapper = fork_mapper(s, start);
+    close(start[0]);
     if (mapper < 0)
         return error_set(err, ERROR_INTERNAL, -mapper, "fork");
     /* The mapper writes to files of this process, which are root's while it cannot be dumped. */

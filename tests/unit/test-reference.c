@@ -49,7 +49,7 @@ static void test_refused(void)
         "localhost/x:-tag",
         "localhost/x:a b",
         "localhost/x@sha256:12",
-        "localhost/x@md5:" HEX,
+        ("localhost/x@md5:" HEX),
         "localhost/x?y",
         "localhost/x#y",
         "user@localhost/x",
