@@ -132,7 +132,8 @@ static int apply_file_size(struct cell *s, const struct plan *p, const struct pl
 static bool tmpfs_suits(const struct cell *s)
 {
     const struct warden *w = s->warden;
-    return s->trees.image < 0 || w->tmpfs_attributes || !w->disks.usable;
+    bool ours = s->kind == CELL_LOCAL || s->kind == CELL_OCI;
+    return !ours || s->trees.image < 0 || w->tmpfs_attributes || !w->disks.usable;
 }
 
 static int apply_disk(struct cell *s, const struct plan *p, const struct plan_limits *limits,
