@@ -205,7 +205,7 @@ static int drop_caps(bool shared_uid)
     return negative_errno((int)syscall(SYS_capset, &header, data));
 }
 
-static int lower_rlimit(int resource, rlim_t value)
+int child_lower_rlimit(int resource, rlim_t value)
 {
     struct rlimit old, limit = {value, value};
     if (getrlimit(resource, &old) < 0)
@@ -218,9 +218,9 @@ static int lower_rlimit(int resource, rlim_t value)
 static int lower_rlimits(const struct child_order *o)
 {
     /* 1 and not 0: only 1 keeps the kernel from starting a host program that takes core dumps. */
-    int r = lower_rlimit(RLIMIT_CORE, 1);
-    r = r < 0 ? r : lower_rlimit(RLIMIT_NOFILE, o->open_files);
-    return r < 0 || !o->process_rlimit ? r : lower_rlimit(RLIMIT_NPROC, o->process_rlimit);
+    int r = child_lower_rlimit(RLIMIT_CORE, 1);
+    r = r < 0 ? r : child_lower_rlimit(RLIMIT_NOFILE, o->open_files);
+    return r < 0 || !o->process_rlimit ? r : child_lower_rlimit(RLIMIT_NPROC, o->process_rlimit);
 }
 
 /* Everything that does not depend on the plan. */

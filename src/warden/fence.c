@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -114,27 +113,17 @@ struct fenced {
     int notify_sock; /* to the keeper */
 };
 
-static int lower_rlimit(int resource, rlim_t value)
-{
-    struct rlimit old, limit = {value, value};
-    if (getrlimit(resource, &old) < 0)
-        return -errno;
-    if (old.rlim_max < value)
-        limit.rlim_cur = limit.rlim_max = old.rlim_max;
-    return negative_errno(setrlimit(resource, &limit));
-}
-
 /* A file that is larger than the whole budget breaks it; no more than that can be said here. */
 static int lower_rlimits(const struct child_order *o)
 {
-    int r = lower_rlimit(RLIMIT_CORE, 1); /* see child.c */
-    r = r < 0 ? r : lower_rlimit(RLIMIT_NOFILE, o->open_files);
-    r = r < 0 ? r : lower_rlimit(RLIMIT_RTPRIO, 0);
-    r = r < 0 ? r : lower_rlimit(RLIMIT_NICE, 0);
-    r = r < 0 ? r : lower_rlimit(RLIMIT_MSGQUEUE, 0);
+    int r = child_lower_rlimit(RLIMIT_CORE, 1); /* see child.c */
+    r = r < 0 ? r : child_lower_rlimit(RLIMIT_NOFILE, o->open_files);
+    r = r < 0 ? r : child_lower_rlimit(RLIMIT_RTPRIO, 0);
+    r = r < 0 ? r : child_lower_rlimit(RLIMIT_NICE, 0);
+    r = r < 0 ? r : child_lower_rlimit(RLIMIT_MSGQUEUE, 0);
     if (r == 0 && o->disk_bytes)
-        r = lower_rlimit(RLIMIT_FSIZE, o->disk_bytes);
-    return r < 0 || !o->process_rlimit ? r : lower_rlimit(RLIMIT_NPROC, o->process_rlimit);
+        r = child_lower_rlimit(RLIMIT_FSIZE, o->disk_bytes);
+    return r < 0 || !o->process_rlimit ? r : child_lower_rlimit(RLIMIT_NPROC, o->process_rlimit);
 }
 
 static int bound_caps(void)
