@@ -1,0 +1,201 @@
+/* From the exit of a cell's process to nothing left of it. */
+#include "warden/cell-internal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/map.h"
+#include "warden/armed.h"
+#include "warden/control.h"
+#include "warden/oci-platform.h"
+
+#define END_TURN_MS     50
+#define END_MAX_MS      10000 /* for killed processes to be reaped at the warden's end */
+#define END_REMOVALS_MS 3000  /* for engines to forget containers whose processes are gone */
+
+/* The process is reaped: gives back all but the record itself. */
+static void release(struct cell *s)
+{
+    struct warden *w = s->warden;
+    watch_remove(s->failure_watch);
+    watch_remove(s->channel_watch);
+    watch_remove(s->timer);
+    s->failure_watch = s->channel_watch = s->timer = NULL;
+    s->pidfd = -1;
+    disk_job_cancel(s->disk_job);
+    s->disk_job = NULL;
+    fd_close(&s->failure_fd);
+    fd_close(&s->stream_fd);
+    fd_close(&s->channel_fd);
+    child_trees_close(&s->trees);
+    if (s->kind == CELL_FENCED)
+        fence_end(w, s);
+    id_block_release(&w->ids, s->id_block);
+    fd_close(&s->id_lock_fd);
+    janitor_remove(&w->janitor, &s->cgroup);
+}
+
+static void send_exited(struct cell *s)
+{
+    struct plan_reply event = {.event = EVENT_EXITED,
+                               .wall = -1,
+                               .wait_status = s->wait_status,
+                               .oom_kills = s->oom_kills};
+    cell_describe(s, &event);
+    control_send(s->warden, &event, -1);
+}
+
+void cell_flush_exited(struct warden *w)
+{
+    list_for_each_safe(s, &w->exited, struct cell, link)
+    {
+        if (!control_is_attached(w))
+            return;
+        list_remove(&s->link);
+        w->n_exited--;
+        send_exited(s);
+        free(s);
+    }
+}
+
+/* Nobody will dial any more. */
+static void refuse_connect(struct cell *s)
+{
+    struct plan_reply reply = {.tag = s->connect_tag, .wall = -1, .error = ECHILD};
+    if (!s->connect_tag)
+        return;
+    s->connect_tag = 0;
+    memcpy(reply.id, s->id, sizeof(reply.id));
+    snprintf(reply.message, sizeof(reply.message), "the sandbox is gone");
+    control_send(s->warden, &reply, -1);
+}
+
+static void end_running(struct cell *s)
+{
+    struct warden *w = s->warden;
+    refuse_connect(s);
+    map_remove(w->by_id, s->id);
+    if (!s->plan.tag) /* nobody's */
+        return free(s);
+    s->state = CELL_EXITED;
+    /* Kept until a control plane has heard of it, as many as could ever live at once. */
+    if (w->n_exited == w->options.max_sandboxes) {
+        struct cell *oldest = container_of(w->exited.next, struct cell, link);
+        list_remove(&oldest->link);
+        w->n_exited--;
+        free(oldest);
+    }
+    list_append(&w->exited, &s->link);
+    w->n_exited++;
+    cell_flush_exited(w);
+}
+
+static void end_blank(struct cell *s)
+{
+    struct warden *w = s->warden;
+    armed_remove(s);
+    if (!s->killed) {
+        _cleanup_free_ char *why = xasprintf("%s: %s", s->failure.step, strerror(s->failure.error));
+        log_warn("a blank sandbox failed: %s", why);
+        cell_refill_failed(w, s->kind, s->failure.error, why);
+    }
+    free(s);
+}
+
+struct cell *cell_new(struct warden *w, int kind)
+{
+    struct cell *s = new0(struct cell);
+    s->warden = w;
+    s->kind = (enum cell_kind)kind;
+    s->serial = w->next_serial++;
+    s->pidfd = s->channel_fd = s->stream_fd = s->failure_fd = s->id_lock_fd = -1;
+    s->id_block = -1;
+    s->failure.wall = -1;
+    list_init(&s->link);
+    child_trees_init(&s->trees);
+    return s;
+}
+
+void cell_take_over(struct cell *s)
+{
+    snprintf(s->id, sizeof(s->id), "%s", s->plan.id);
+    s->state = CELL_RUNNING;
+    map_put(s->warden->by_id, s->id, s);
+}
+
+void cell_end(struct cell *s)
+{
+    release(s);
+    end_running(s);
+}
+
+void cell_on_child_exit(pid_t pid, int wait_status, void *data)
+{
+    struct cell *s = data;
+    (void)pid;
+    s->child_watch = NULL;
+    if (!s->failure.error)
+        cell_read_failure(s);
+    if (s->kind == CELL_ENGINE) {
+        s->pidfd = -1;
+        if (s->channel_watch)
+            engine_on_messages(s);
+        watch_remove(s->channel_watch);
+        s->channel_watch = NULL;
+        if (engine_on_broker_exit(s))
+            return;
+    }
+    s->wait_status = wait_status;
+    s->oom_kills = s->state == CELL_RUNNING ? cgroup_oom_kills(&s->cgroup) : 0;
+    release(s);
+    switch (s->state) {
+    case CELL_BLANK:
+        return end_blank(s);
+    case CELL_WAITING:
+    case CELL_FORMATTING:
+    case CELL_STARTING:
+        if (cell_dials(s) && s->order.platform && s->failure.error)
+            oci_platform_forget(s->warden);
+        cell_reply_to_create(s, s->failure.error ? s->failure.error
+                                : s->killed      ? ECANCELED
+                                                 : ECHILD);
+        map_remove(s->warden->by_id, s->id);
+        return free(s);
+    case CELL_RUNNING:
+        return end_running(s);
+    case CELL_EXITED:
+        break;
+    }
+}
+
+void cell_end_all(struct warden *w)
+{
+    size_t cursor = 0;
+    w->options.blanks = w->options.oci_blanks = 0;
+    control_detach(w);
+    for (struct cell *s; (s = map_next(w->by_id, &cursor));)
+        cell_kill(s);
+    list_for_each(s, &w->blanks[CELL_LOCAL], struct cell, link) cell_kill(s);
+    list_for_each(s, &w->blanks[CELL_OCI], struct cell, link) cell_kill(s);
+    list_for_each(s, &w->armed, struct cell, link) cell_kill(s);
+    int64_t end = clock_mono_ms() + END_MAX_MS;
+    while ((map_count(w->by_id) || !list_empty(&w->blanks[CELL_LOCAL]) ||
+            !list_empty(&w->blanks[CELL_OCI]) || !list_empty(&w->armed)) &&
+           clock_mono_ms() < end)
+        watcher_once(w->watcher, END_TURN_MS);
+    end = clock_mono_ms() + END_REMOVALS_MS; /* what is left is the next warden's */
+    while (w->engines.removals && map_count(w->engines.removals) && clock_mono_ms() < end)
+        watcher_once(w->watcher, END_TURN_MS);
+    list_for_each_safe(s, &w->exited, struct cell, link)
+    {
+        list_remove(&s->link);
+        free(s);
+    }
+    w->n_exited = 0;
+}

@@ -1,0 +1,372 @@
+/* From a plan to a running runner. */
+#include "warden/cell-internal.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/map.h"
+#include "warden/armed.h"
+#include "warden/blank.h"
+#include "warden/ceiling.h"
+#include "warden/control.h"
+#include "warden/image.h"
+#include "warden/limits.h"
+#include "warden/mount.h"
+#include "warden/oci-platform.h"
+
+/* Owes the create's reply until here. */
+void cell_reply_to_create(struct cell *s, int error)
+{
+    struct plan_reply reply = {.tag = s->plan.tag, .wall = -1, .error = error};
+    if (!s->plan.tag) /* cell_abandon_creates() */
+        return;
+    cell_describe(s, &reply);
+    if (!error)
+        return control_send(s->warden, &reply, fd_steal(&s->stream_fd));
+    reply.wall = s->failure.wall;
+    snprintf(reply.message, sizeof(reply.message), "%s: %s",
+             s->failure.step[0] ? s->failure.step : "start the sandbox", strerror(error));
+    control_send(s->warden, &reply, -1);
+}
+
+bool cell_dials(const struct cell *s)
+{
+    return s->kind == CELL_ENGINE ||
+           (s->kind == CELL_OCI && oci_flavour((enum oci_backend)s->plan.backend)->dials);
+}
+
+static void answer_connect(struct cell *s)
+{
+    struct plan_reply reply = {.tag = s->connect_tag, .wall = -1};
+    s->connect_tag = 0;
+    cell_describe(s, &reply);
+    control_send(s->warden, &reply, fd_steal(&s->stream_fd));
+}
+
+/* The newest connection is kept until somebody asks for it. */
+void cell_take_stream(struct cell *s, int fd)
+{
+    fd_close(&s->stream_fd);
+    s->stream_fd = fd;
+    if (s->connect_tag)
+        answer_connect(s);
+}
+
+/* A runner has dialled. */
+static void on_link(int fd, uint32_t events, void *data)
+{
+    struct cell *s = data;
+    int fds[FD_PASS_MAX];
+    char byte = OCI_LINK_FIRST;
+    (void)events;
+    if (s->kind == CELL_ENGINE)
+        return engine_on_messages(s);
+    ssize_t n = fd_recv_msg(fd, &byte, 1, fds);
+    if (n == -EAGAIN)
+        return;
+    for (size_t i = 1; i < FD_PASS_MAX; i++)
+        fd_close(&fds[i]);
+    if (n != 1 || fds[0] < 0) { /* its exit follows */
+        watch_remove(s->channel_watch);
+        s->channel_watch = NULL;
+        return;
+    }
+    if (byte > OCI_LINK_FIRST)
+        oci_platform_learn(s->warden, (unsigned)(byte - OCI_LINK_FIRST));
+    cell_take_stream(s, fds[0]);
+}
+
+void cell_watch_channel(struct cell *s)
+{
+    watch_remove(s->channel_watch);
+    s->channel_watch = watcher_add_fd(s->warden->watcher, s->channel_fd, EPOLLIN, on_link, s);
+}
+
+static void enter_running(struct cell *s)
+{
+    watch_remove(s->timer);
+    s->timer = NULL;
+    s->state = CELL_RUNNING;
+    if (cell_dials(s)) { /* the first connection is there already */
+        on_link(s->channel_fd, 0, s);
+        cell_watch_channel(s);
+    }
+    if (!s->plan.tag) /* it was only to be seen whether it runs */
+        cell_kill(s);
+    cell_reply_to_create(s, 0);
+    cell_plan_refill(s->warden);
+}
+
+/* Data: a step failed, and the exit follows. End: the runner was executed. */
+static void on_failure_pipe(int fd, uint32_t events, void *data)
+{
+    struct cell *s = data;
+    (void)fd;
+    (void)events;
+    cell_read_failure(s);
+    watch_remove(s->failure_watch);
+    s->failure_watch = NULL;
+    if (s->failure.error)
+        return;
+    fd_close(&s->failure_fd);
+    s->runs = true;
+    /* One that is being ended already, which takes a keeper its time, runs for nobody. */
+    if (s->state == CELL_STARTING && !s->killed)
+        enter_running(s);
+}
+
+static void on_create_timeout(void *data)
+{
+    struct cell *s = data;
+    s->timer = NULL;
+    s->failure = (struct child_failure){.error = ETIMEDOUT, .wall = -1, .step = "time limit"};
+    cell_kill(s);
+}
+
+static int send_order(struct cell *s)
+{
+    struct warden *w = s->warden;
+    const struct child_trees *t = &s->trees;
+    int more[2];
+    size_t n_more = 0;
+    if (t->disk >= 0)
+        more[n_more++] = t->disk;
+    if (t->image >= 0)
+        more[n_more++] = t->image;
+    ssize_t n = s->kind == CELL_ENGINE ? engine_send_order(s)
+                                       : fd_send_msg(s->channel_fd, &s->order, sizeof(s->order),
+                                                     t->mounts, s->order.n_mounts);
+    if (n >= 0 && n_more)
+        n = fd_send_msg(s->channel_fd, "t", 1, more, n_more);
+    if (n < 0)
+        return (int)n;
+    child_trees_close(&s->trees);
+    s->failure_watch = watcher_add_fd(w->watcher, s->failure_fd, EPOLLIN, on_failure_pipe, s);
+    return s->failure_watch ? 0 : -errno;
+}
+
+static void fail_start(struct cell *s, int error, int wall, const char *step)
+{
+    if (!s->failure.error) {
+        s->failure = (struct child_failure){.error = error < 0 ? -error : error, .wall = wall};
+        snprintf(s->failure.step, sizeof(s->failure.step), "%s", step);
+    }
+    cell_kill(s);
+}
+
+static void on_disk(int mount_fd, const char *step, void *data)
+{
+    struct cell *s = data;
+    s->disk_job = NULL;
+    if (mount_fd < 0)
+        return fail_start(s, mount_fd, WALL_DISK, step);
+    s->trees.disk = mount_fd;
+    int r = s->mechanism[WALL_IO] == MECHANISM_NONE
+                ? 0
+                : cgroup_limit_disk(&s->cgroup, mount_fd, s->limits.io_bytes_per_s);
+    if (r < 0)
+        fail_start(s, r, WALL_IO, "limit the disk image");
+    else if ((r = send_order(s)) < 0)
+        fail_start(s, r, -1, "send the order");
+    else
+        s->state = CELL_STARTING;
+}
+
+/* With an image to make, the order waits for it. */
+static int start(struct cell *s)
+{
+    struct warden *w = s->warden;
+    if (!s->order.disk_from_fd) {
+        s->state = CELL_STARTING;
+        return send_order(s);
+    }
+    struct disk_request request = {
+        .bytes = s->order.disk_bytes,
+        .inodes = s->order.disk_inodes,
+        .serial = s->serial,
+        .runner_id = id_block_host_id(&w->ids, s->id_block, SANDBOX_RUNNER_ID),
+        .tool_id = id_block_host_id(&w->ids, s->id_block,
+                                    s->order.flags & PLAN_TOOL_NOBODY ? SANDBOX_NOBODY_ID
+                                                                      : SANDBOX_TOOL_ID),
+    };
+    s->state = CELL_FORMATTING;
+    s->disk_job = disk_job_start(&w->disks, w->watcher, &request, on_disk, s);
+    return s->disk_job ? 0 : -errno;
+}
+
+static void fill_order(struct cell *s)
+{
+    const struct plan *p = &s->plan;
+    struct child_order *o = &s->order;
+    uint32_t files = s->limits.open_files;
+    o->flags = p->flags;
+    o->n_mounts = p->n_mounts;
+    o->image_from_fd = s->trees.image >= 0;
+    o->backend = p->backend;
+    o->platform = s->warden->oci_platform;
+    o->open_files = files ? files : s->warden->options.open_files_default;
+    snprintf(o->hostname, sizeof(o->hostname), "%s", p->hostname[0] ? p->hostname : CELL_HOSTNAME);
+    snprintf(o->workdir, sizeof(o->workdir), "%s", p->workdir[0] ? p->workdir : "/workspace");
+    for (uint32_t i = 0; i < p->n_mounts; i++)
+        memcpy(o->mounts[i].target, p->mounts[i].target, sizeof(o->mounts[i].target));
+}
+
+/* Where ids cannot be mapped the directory's permission bits decide, as for any stranger. */
+static void map_mount_owners(struct cell *s)
+{
+    const struct warden *w = s->warden;
+    uint32_t inside = s->order.flags & PLAN_TOOL_NOBODY ? SANDBOX_NOBODY_ID : SANDBOX_TOOL_ID;
+    uint32_t tool_id = id_block_host_id(&w->ids, s->id_block, inside);
+    for (uint32_t i = 0; w->was_root && i < s->order.n_mounts; i++) {
+        int r = mount_map_owner(s->trees.mounts[i], w->proc_fd, tool_id);
+        if (r < 0)
+            log_debug("mount is not mapped id=%s error=%s", s->id, strerror(-r));
+    }
+}
+
+/* Where they cannot be, all of the image is nobody's, and what others may do decides. */
+static void map_image_owners(struct cell *s)
+{
+    const struct warden *w = s->warden;
+    if (!w->was_root || s->trees.image < 0)
+        return;
+    int r = image_map_owners(s->trees.image, w->proc_fd, &w->ids, s->id_block);
+    if (r < 0)
+        log_warn("image is not mapped id=%s error=%s", s->id, strerror(-r));
+}
+
+/* Has all but a caller. What cannot be armed is of no use to other plans either, because its limits
+ * are written. */
+static void arm(struct cell *s)
+{
+    struct warden *w = s->warden;
+    struct plan_reply reply = {.wall = -1};
+    s->plan = w->usual;
+    fill_order(s);
+    int r = limits_apply(s, &w->usual, &w->usual_limits, &reply);
+    bool done = r >= 0 && s->mechanism[WALL_DISK] == MECHANISM_TMPFS && send_order(s) >= 0;
+    if (done)
+        return armed_add(s);
+    log_info("blanks are not armed here: %s", r < 0 ? reply.message : "their disk is an image");
+    w->arms = false;
+    cell_kill(s);
+    armed_remove(s);
+    cell_plan_refill(w);
+}
+
+/* The order was carried out already, or is being. */
+static int start_armed(struct cell *s, const struct plan *p, struct plan_reply *reply)
+{
+    int r = limits_check(s, p, reply);
+    if (r < 0)
+        return r;
+    s->state = CELL_STARTING;
+    if (s->runs)
+        enter_running(s);
+    return 0;
+}
+
+static void refuse_start(struct cell *s, struct plan_reply *reply, int error)
+{
+    reply->error = error < 0 ? -error : error;
+    memcpy(reply->id, s->id, sizeof(reply->id));
+    control_send(s->warden, reply, -1);
+    map_remove(s->warden->by_id, s->id);
+    s->state = CELL_BLANK; /* goes away as if it had never been anything else */
+    cell_kill(s);
+}
+
+/* The cell is a blank now: limits, mounts, disk, order. */
+static void begin(struct cell *s)
+{
+    struct plan_reply reply = {.tag = s->plan.tag, .wall = -1};
+    int r;
+    if (s->armed) {
+        r = start_armed(s, &s->plan, &reply);
+        return r < 0 ? refuse_start(s, &reply, r) : (void)0;
+    }
+    fill_order(s);
+    map_mount_owners(s);
+    map_image_owners(s);
+    r = limits_apply(s, &s->plan, &s->limits, &reply);
+    if (r < 0)
+        return refuse_start(s, &reply, r);
+    r = start(s);
+    if (r < 0)
+        fail_start(s, r, -1, "start the sandbox");
+}
+
+void cell_on_ready(int fd, uint32_t events, void *data)
+{
+    struct cell *s = data;
+    char byte;
+    (void)events;
+    watch_remove(s->channel_watch);
+    s->channel_watch = NULL;
+    if (recv(fd, &byte, 1, MSG_DONTWAIT) != 1)
+        return; /* its exit follows */
+    s->ready = true;
+    if (s->kind == CELL_LOCAL)
+        cell_trust_namespaces(s->warden);
+    if (s->state == CELL_WAITING)
+        begin(s);
+    else if (armed_wants(s))
+        arm(s);
+}
+
+static enum cell_kind kind_of(const struct plan *p)
+{
+    if (p->flags & PLAN_LANDLOCK)
+        return CELL_FENCED;
+    if (oci_backend_is_engine(p->backend))
+        return CELL_ENGINE;
+    return p->backend ? CELL_OCI : CELL_LOCAL;
+}
+
+int cell_create(struct warden *w, const struct plan *p, const struct plan_limits *limits,
+                struct child_trees *trees, struct plan_reply *reply)
+{
+    struct cell *s = armed_take(w, p, limits);
+    s = s ? s : cell_take_blank(w, kind_of(p), reply);
+    if (!s) {
+        child_trees_close(trees);
+        if (w->no_namespaces[0] && kind_of(p) != CELL_FENCED)
+            return ceiling_refuse_namespaces(w, p, reply);
+        return reply->error ? -reply->error : -EIO;
+    }
+    s->trees = *trees;
+    snprintf(s->id, sizeof(s->id), "%s", p->id);
+    s->plan = *p;
+    s->limits = *limits;
+    s->state = CELL_WAITING;
+    map_put(w->by_id, s->id, s);
+    s->timer =
+        watcher_add_timer(w->watcher, (int)w->options.create_timeout_ms, on_create_timeout, s);
+    if (s->ready)
+        begin(s);
+    return 0;
+}
+
+/* No order: the child starts the runner by itself. */
+int cell_create_plain(struct warden *w, const struct plan *p, struct plan_reply *reply)
+{
+    struct cell *s = blank_new(w, CELL_PLAIN, cell_on_child_exit, reply);
+    if (!s)
+        return reply->error ? -reply->error : -EIO;
+    snprintf(s->id, sizeof(s->id), "%s", p->id);
+    s->plan = *p;
+    s->state = CELL_STARTING;
+    map_put(w->by_id, s->id, s);
+    s->timer =
+        watcher_add_timer(w->watcher, (int)w->options.create_timeout_ms, on_create_timeout, s);
+    s->failure_watch = watcher_add_fd(w->watcher, s->failure_fd, EPOLLIN, on_failure_pipe, s);
+    if (!s->failure_watch)
+        fail_start(s, errno, -1, "watch the child");
+    return 0;
+}
