@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -61,8 +62,26 @@ static int prepare(struct engine *e)
     return rest_open(&e->rest, o->socket, o->timeout_ms);
 }
 
-int main(void)
+static const char usage[] = "usage: mas-engine [--help|--version]\n"
+                            "Started by mas-sandboxd, a process a container; of no use by hand.\n";
+
+/* By hand, or by somebody who is not the warden. */
+static int explain(int argc, char **argv)
 {
+    if (argc == 2 && strcmp(argv[1], "--version") == 0) {
+        puts("mas-engine " MAS_VERSION);
+        return 0;
+    }
+    bool asked = argc == 2 && strcmp(argv[1], "--help") == 0;
+    fputs(usage, asked ? stdout : stderr);
+    return asked ? 0 : 2;
+}
+
+int main(int argc, char **argv)
+{
+    struct stat st;
+    if (argc > 1 || fstat(CHILD_CHANNEL_FD, &st) < 0 || !S_ISSOCK(st.st_mode))
+        return explain(argc, argv);
     static struct engine e;
     struct child_trees trees;
     log_setup("mas-engine", LOG_INFO, false);

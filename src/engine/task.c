@@ -101,6 +101,10 @@ void task_create(struct engine *e, int view_fd, const struct child_trees *trees)
 {
     struct engine_message ready = {.kind = ENGINE_READY};
     must(e, users_settle(e), "find out whose ids it has");
+    /* Their owners are the warden's block of ids, which a range of docker's own does not know. */
+    bool foreign = e->remapped && (e->order.child.n_mounts || trees->image >= 0);
+    child_must(foreign ? -EOPNOTSUPP : 0, "docker's userns-remap allows no mounts and images here",
+               WALL_FILESYSTEM);
     must(e, place_enter(e), "enter the engine's view");
     child_must(place_disk(e, trees->disk), "mount the disk", WALL_DISK);
     child_must(place_root(e, view_fd), "mount the root", WALL_FILESYSTEM);

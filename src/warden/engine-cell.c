@@ -89,7 +89,6 @@ static void adopt(struct warden *w, const struct engine_record *r)
     struct engine_order order;
     struct cell *s = cell_new(w, CELL_ENGINE);
     s->plan = r->plan;
-    s->plan.tag = 0;
     s->limits = r->limits;
     s->engine_mark = r->mark;
     s->id_block = id_block_reserve(&w->ids, r->id_block) ? r->id_block : -1;
