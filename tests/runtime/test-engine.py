@@ -124,7 +124,12 @@ def ready(d, sb, seconds=15):
 
 
 def alive(pid):
-    return os.path.exists(f"/proc/{pid}")
+    """Not one that its parent, which may be away with the engine, has yet to reap."""
+    try:
+        with open(f"/proc/{pid}/stat") as f:
+            return f.read().rsplit(")", 1)[1].split()[0] not in ("Z", "X")
+    except OSError:
+        return False
 
 
 @test("what the engine was asked for is what the kernel holds, and what effective says")
