@@ -29,10 +29,13 @@ class Engine:
 
     def start(self):
         env = dict(os.environ, ENGINE_NS="1", ENGINE_DIR=self.dir)
+        for left in ("pid", "sock", "exec/containerd/containerd.pid"):  # of one that was killed
+            if os.path.exists(os.path.join(self.dir, left)):
+                os.unlink(os.path.join(self.dir, left))
         self.process = subprocess.Popen(["unshare", "-m", "--propagation", "private", SCRIPT, NAME], env=env,
                                         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                         stderr=open(os.path.join(self.dir, "log"), "ab"), start_new_session=True)
-        wait_for(self.answers, f"{NAME} starts", 30)
+        wait_for(self.answers, f"{NAME} starts", 60)
         return self
 
     def answers(self):
