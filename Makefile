@@ -2,7 +2,7 @@
 BUILD ?= build
 
 .PHONY: all demo run check check-containers check-guest check-mcp check-audit-full install bench soak fuzz \
-    asan clean deps-build deps-test deps-bench deps-guest
+    asan clean deps-build deps-test deps-bench deps-containers deps-guest
 
 all: deps-build
 	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) >/dev/null
@@ -25,8 +25,9 @@ check-guest: deps-guest all
 check-mcp: deps-test all
 	@scripts/check-mcp.sh $(BUILD)
 
-# The OCI runtimes of the host; RUNTIMES is a list (default: crun runc gvisor).
-check-containers: deps-test all
+# OCI runtimes, container engines and images from a registry, with the real programs; RUNTIMES (crun runc gvisor)
+# and ENGINES (podman docker) are lists.
+check-containers: deps-containers all
 	@scripts/check-containers.sh $(BUILD)
 
 # Every bit, every line and every pair of lines of an exported audit: a minute or two.
@@ -63,6 +64,9 @@ deps-test:
 
 deps-bench:
 	@scripts/install-deps.sh bench
+
+deps-containers:
+	@scripts/install-deps.sh containers
 
 deps-guest:
 	@scripts/install-deps.sh guest

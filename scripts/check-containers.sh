@@ -10,7 +10,7 @@ BUILD=${1:-build}
 export BUILD
 cache=${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/mas-sandbox/oci/$(sha256sum tests/oci/package.json | cut -c1-16)
 log=$(mktemp)
-trap 'rm -rf "$log" "$cache.new.$$"' EXIT
+trap 'rm -rf "$log" "$log".* "$cache.new.$$"' EXIT
 
 # Installed beside and then moved: an install that was cut short is never taken for a whole one.
 install_validator() {
@@ -24,9 +24,10 @@ install_validator() {
 
 # A program that prints TAP; one that ends without it has failed.
 run() {
-    echo "# $*"
+    began=$(date +%s)
     "$@" >"$log.one" 2>&1
     status=$?
+    echo "# $(($(date +%s) - began)) s: ${MAS_RUNTIME:+$MAS_RUNTIME: }$*"
     grep '^not ok' -A 20 "$log.one"
     [ $status = 0 ] || grep -q '^not ok' "$log.one" || { tail -20 "$log.one"; echo "not ok - $*" >>"$log.one"; }
     cat "$log.one" >>"$log"
@@ -42,38 +43,52 @@ else
     echo "not ok - the validator of tests/oci/package.json could not be installed" | tee -a "$log"
 fi
 
-for runtime in ${RUNTIMES:-crun runc gvisor}; do
-    run python3 tests/runtime/test-conformance.py "$runtime"
-    export MAS_RUNTIME="$runtime"
-    run python3 tests/api/test-pause.py
-    run python3 tests/runtime/test-oci.py
-    run python3 tests/runtime/test-oci-death.py
-    run python3 tests/security/test-escape.py
-    run env MAS_IMAGE=1 python3 tests/security/test-escape.py
-    run python3 tests/runtime/test-conformance.py --image "$runtime"
-    run python3 tests/fault/test-restart.py
-    run python3 tests/security/test-mounts.py
-    run python3 tests/security/test-abuse.py
-    run python3 tests/security/test-death.py
-done
-
-unset MAS_RUNTIME
-run python3 tests/image/test-registry.py
+over_oci() {
+    for runtime in "$@"; do
+        run python3 tests/runtime/test-conformance.py "$runtime"
+        export MAS_RUNTIME="$runtime"
+        run python3 tests/api/test-pause.py
+        run python3 tests/runtime/test-oci.py
+        run python3 tests/runtime/test-oci-death.py
+        run python3 tests/security/test-escape.py
+        run env MAS_IMAGE=1 python3 tests/security/test-escape.py
+        run python3 tests/runtime/test-conformance.py --image "$runtime"
+        run python3 tests/fault/test-restart.py
+        run python3 tests/security/test-mounts.py
+        run python3 tests/security/test-abuse.py
+        run python3 tests/security/test-death.py
+        unset MAS_RUNTIME
+    done
+}
 
 # Engines of our own, with private directories; what they have in common with the others, then what is
 # theirs alone.
-for engine in ${ENGINES-podman docker}; do
-    command -v podman dockerd >/dev/null || scripts/install-deps.sh containers
-    export MAS_RUNTIME="$engine"
-    for suite in "tests/runtime/test-conformance.py $engine" tests/api/test-pause.py tests/security/test-escape.py \
-        tests/security/test-mounts.py; do
-        # shellcheck disable=SC2086
-        run scripts/with-engine.sh "$engine" python3 $suite
+over_engines() {
+    for engine in "$@"; do
+        export MAS_RUNTIME="$engine"
+        for suite in "tests/runtime/test-conformance.py $engine" tests/api/test-pause.py tests/security/test-escape.py \
+            tests/security/test-mounts.py; do
+            # shellcheck disable=SC2086
+            run scripts/with-engine.sh "$engine" python3 $suite
+        done
+        run env MAS_IMAGE=1 scripts/with-engine.sh "$engine" python3 tests/security/test-escape.py
+        unset MAS_RUNTIME
+        run python3 tests/runtime/test-engine.py "$engine"
     done
-    run env MAS_IMAGE=1 scripts/with-engine.sh "$engine" python3 tests/security/test-escape.py
-    unset MAS_RUNTIME
-    run python3 tests/runtime/test-engine.py "$engine"
-done
+}
+
+# Two at a time, as `make check` runs its tests.
+# shellcheck disable=SC2086
+(
+    log=$log.engines
+    over_engines ${ENGINES-podman docker}
+    run python3 tests/image/test-registry.py
+) &
+# shellcheck disable=SC2086
+over_oci ${RUNTIMES-crun runc gvisor}
+wait
+cat "$log.engines" >>"$log"
+rm -f "$log.engines"
 
 skipped=$(grep -c '^ok .*# SKIP ' "$log")
 passed=$(($(grep -c '^ok ' "$log") - skipped))
