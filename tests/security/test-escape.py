@@ -232,10 +232,10 @@ def _():
     spy_on_helper(sb)
 
 
-@test("P5 what the landlock runtime shares is what it says")
+@test("P5 what a runtime shares is what it says")
 def _():
     if not LANDLOCK:
-        raise Skip("of the landlock runtime")
+        return equal(sb.created["effective"].get("shares", []), [], "what any other shares")
     said = " ".join(sb.created["effective"]["shares"])
     for word in ("process ids", "files", "name", "disk"):
         check(word in said, said)
