@@ -5,11 +5,7 @@
 set -eu
 build=$(cd "$1" && pwd)
 here=$(cd "$(dirname "$0")" && pwd)
-# crun refuses this mix of cgroup v1 controllers and a v2 mount: hide the v2 mount from the peers.
-if [ -z "${BENCH_NS:-}" ]; then
-    exec env BENCH_NS=1 unshare -m --propagation private "$0" "$build"
-fi
-umount /sys/fs/cgroup/unified 2>/dev/null || true
+. "$here/private-ns.sh"
 
 work=$(mktemp -d /var/tmp/mas-bench.XXXXXX)
 port=$((10000 + RANDOM % 20000)) # below those that the kernel gives out
@@ -19,10 +15,10 @@ cold_port=$((port + 3))
 pids=
 cleanup() {
     for pid in $pids; do
-        kill "$pid" 2>/dev/null && wait "$pid" 2>/dev/null
+        kill "$pid" 2>/dev/null && wait "$pid" 2>/dev/null || true
     done
-    runc delete -f "mas-bench-$$" 2>/dev/null
-    umount "$work/podman/overlay" 2>/dev/null
+    runc delete -f "mas-bench-$$" 2>/dev/null || true
+    umount "$work/podman/overlay" 2>/dev/null || true
     rm -rf "$work"
 }
 trap cleanup EXIT
