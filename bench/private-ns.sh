@@ -11,4 +11,5 @@ if [ "$BENCH_NS" = 1 ]; then
     mount --bind /mnt/null /dev/null
     umount -l /mnt
     export BENCH_NS=ready
+    exec </dev/null
 fi
