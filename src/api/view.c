@@ -92,7 +92,7 @@ json_t *view_runtimes(struct runtime_host *host)
     json_t *list = json_array();
     for (size_t i = 0; runtimes[i]; i++) {
         struct runtime_report report = {0};
-        runtimes[i]->probe(host, &report);
+        runtimes[i]->probe(runtimes[i], host, &report);
         json_t *o = json_pack("{s:s, s:s, s:b, s:s, s:b}", "name", runtimes[i]->name, "summary",
                               runtimes[i]->summary, "available", report.available, "isolation",
                               isolation_name(runtimes[i]->isolation), "pause", report.pause);

@@ -90,7 +90,7 @@ const struct runtime_ops *runtime_find_isolated(struct runtime_host *host, enum 
         struct runtime_report report = {0};
         if (runtimes[i]->isolation < least || (found && found->isolation <= runtimes[i]->isolation))
             continue;
-        runtimes[i]->probe(host, &report);
+        runtimes[i]->probe(runtimes[i], host, &report);
         if (report.available)
             found = runtimes[i];
     }

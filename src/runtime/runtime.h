@@ -16,6 +16,7 @@
 struct error;
 struct runtime_host;
 struct runtime_instance;
+struct warden_kind;
 
 /* What enforces each wall of a running sandbox. by[] is NULL where nothing does. */
 struct effective {
@@ -63,20 +64,28 @@ struct runtime_report {
     struct effective walls; /* by[] only: what it would enforce */
 };
 
+/* Functions get the table they were found in, so that one serves many runtimes. */
 struct runtime_ops {
     const char *name;
     const char *summary;
     const char *workdir; /* where commands start unless the spec says; NULL: differs */
     enum isolation isolation;
-    void (*probe)(struct runtime_host *host, struct runtime_report *ret);
-    struct runtime_instance *(*start)(struct runtime_host *host, const char *id,
-                                      const struct spec *spec, const struct runtime_events *events,
-                                      void *data, struct error *err);
+    const struct warden_kind *kind; /* of what the warden builds (warden-instance.h) */
+    void (*probe)(const struct runtime_ops *ops, const struct runtime_host *host,
+                  struct runtime_report *ret);
+    /* Optional: refuses, before start(), a host or a spec with which it cannot work. */
+    int (*check)(const struct runtime_ops *ops, const struct runtime_host *host,
+                 const struct spec *spec, struct error *err);
+    struct runtime_instance *(*start)(const struct runtime_ops *ops, struct runtime_host *host,
+                                      const char *id, const struct spec *spec,
+                                      const struct runtime_events *events, void *data,
+                                      struct error *err);
     void (*stop)(struct runtime_instance *in); /* idempotent; legal while starting */
     /* Optional: takes over a sandbox that an earlier control plane started. As start(). */
-    struct runtime_instance *(*adopt)(struct runtime_host *host, const char *id,
-                                      const struct spec *spec, const struct runtime_events *events,
-                                      void *data, struct error *err);
+    struct runtime_instance *(*adopt)(const struct runtime_ops *ops, struct runtime_host *host,
+                                      const char *id, const struct spec *spec,
+                                      const struct runtime_events *events, void *data,
+                                      struct error *err);
     /* Optional: ends a sandbox of an earlier control plane that nobody knows. */
     void (*discard)(struct runtime_host *host, const char *id);
     /* Optional. cb is called once, with NULL when the instance died first. */

@@ -14,8 +14,8 @@
 #include "runtime/warden-client.h"
 
 struct runtime_instance {
+    const struct runtime_ops *ops;
     struct runtime_host *host;
-    const struct warden_kind *kind;
     char id[PLAN_ID_SIZE];
     const struct runtime_events *events;
     void *data;
@@ -183,16 +183,16 @@ static void send_kill(struct runtime_instance *in)
 }
 
 /* Without a root of its own, a sandbox works where the warden made it a place. */
-static void set_workdir(struct effective *e, const struct warden_kind *kind,
+static void set_workdir(struct effective *e, const struct runtime_ops *ops,
                         const struct plan_reply *reply)
 {
     size_t n = strnlen(reply->box, sizeof(reply->box) - 1);
-    if (kind->workdir)
-        snprintf(e->workdir, sizeof(e->workdir), "%s", kind->workdir);
+    if (ops->workdir)
+        snprintf(e->workdir, sizeof(e->workdir), "%s", ops->workdir);
     else if (n && n + sizeof("/workspace") <= sizeof(e->workdir))
         snprintf(e->workdir, sizeof(e->workdir), "%.*s/workspace", (int)n, reply->box);
     snprintf(e->box, sizeof(e->box), "%.*s", (int)n, reply->box);
-    e->shares = kind->shares ? kind->shares(e) : NULL;
+    e->shares = ops->kind->shares ? ops->kind->shares(e) : NULL;
 }
 
 static void on_created(void *data, const struct plan_reply *reply, int fd)
@@ -207,8 +207,8 @@ static void on_created(void *data, const struct plan_reply *reply, int fd)
         return;
     }
     struct effective e;
-    warden_effective_fill(&e, in->kind->name, reply, &in->spec);
-    set_workdir(&e, in->kind, reply);
+    warden_effective_fill(&e, in->ops->name, reply, &in->spec);
+    set_workdir(&e, in->ops, reply);
     in->started = true;
     warden_client_on_exit(in->host->warden, in->id, on_exit_event, in);
     if (in->stopping)
@@ -216,14 +216,14 @@ static void on_created(void *data, const struct plan_reply *reply, int fd)
     in->events->on_started(in->data, fd, &e, NULL);
 }
 
-static struct runtime_instance *instance_new(struct runtime_host *host, const char *id,
+static struct runtime_instance *instance_new(const struct runtime_ops *ops,
+                                             struct runtime_host *host, const char *id,
                                              const struct spec *spec,
-                                             const struct warden_kind *kind,
                                              const struct runtime_events *events, void *data)
 {
     struct runtime_instance *in = new0(struct runtime_instance);
+    in->ops = ops;
     in->host = host;
-    in->kind = kind;
     in->events = events;
     in->data = data;
     snprintf(in->id, sizeof(in->id), "%s", id);
@@ -231,30 +231,33 @@ static struct runtime_instance *instance_new(struct runtime_host *host, const ch
     return in;
 }
 
-struct runtime_instance *warden_instance_start(struct runtime_host *host, const char *id,
+struct runtime_instance *warden_instance_start(const struct runtime_ops *ops,
+                                               struct runtime_host *host, const char *id,
                                                const struct spec *spec,
-                                               const struct warden_kind *kind,
                                                const struct runtime_events *events, void *data,
                                                struct error *err)
 {
     struct plan plan;
-    if (plan_fill(host, id, spec, &plan, err) < 0)
+    if ((ops->check && ops->check(ops, host, spec, err) < 0) ||
+        plan_fill(host, id, spec, &plan, err) < 0)
         return NULL;
-    plan.flags |= kind->flags;
-    plan.backend = kind->backend;
-    plan.inner = kind->inner;
-    struct runtime_instance *in = instance_new(host, id, spec, kind, events, data);
+    plan.flags |= ops->kind->flags;
+    plan.backend = ops->kind->backend;
+    plan.inner = ops->kind->inner;
+    struct runtime_instance *in = instance_new(ops, host, id, spec, events, data);
     warden_client_send(host->warden, &plan, on_created, in);
     return in;
 }
 
-struct runtime_instance *warden_instance_adopt(struct runtime_host *host, const char *id,
+struct runtime_instance *warden_instance_adopt(const struct runtime_ops *ops,
+                                               struct runtime_host *host, const char *id,
                                                const struct spec *spec,
-                                               const struct warden_kind *kind,
-                                               const struct runtime_events *events, void *data)
+                                               const struct runtime_events *events, void *data,
+                                               struct error *err)
 {
+    (void)err;
     struct plan plan = {.op = PLAN_CONNECT};
-    struct runtime_instance *in = instance_new(host, id, spec, kind, events, data);
+    struct runtime_instance *in = instance_new(ops, host, id, spec, events, data);
     memcpy(plan.id, in->id, sizeof(plan.id));
     warden_client_send(host->warden, &plan, on_created, in);
     return in;

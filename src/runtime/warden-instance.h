@@ -4,9 +4,8 @@
 #include "proto/plan.h"
 #include "runtime/runtime.h"
 
+/* A NULL workdir of its runtime: below the directory that the warden names. */
 struct warden_kind {
-    const char *name;
-    const char *workdir; /* NULL: below the directory that the warden names */
     /* Of struct effective; NULL: it shares nothing that is worth a word. */
     const char *const *(*shares)(const struct effective *e);
     uint32_t flags; /* enum plan_flags, added to every plan */
@@ -15,21 +14,26 @@ struct warden_kind {
 };
 
 /* As struct runtime_ops has them. */
-struct runtime_instance *warden_instance_start(struct runtime_host *host, const char *id,
+struct runtime_instance *warden_instance_start(const struct runtime_ops *ops,
+                                               struct runtime_host *host, const char *id,
                                                const struct spec *spec,
-                                               const struct warden_kind *kind,
                                                const struct runtime_events *events, void *data,
                                                struct error *err);
-struct runtime_instance *warden_instance_adopt(struct runtime_host *host, const char *id,
+struct runtime_instance *warden_instance_adopt(const struct runtime_ops *ops,
+                                               struct runtime_host *host, const char *id,
                                                const struct spec *spec,
-                                               const struct warden_kind *kind,
-                                               const struct runtime_events *events, void *data);
+                                               const struct runtime_events *events, void *data,
+                                               struct error *err);
 void warden_instance_discard(struct runtime_host *host, const char *id);
 void warden_instance_stop(struct runtime_instance *in);
 void warden_instance_stats(struct runtime_instance *in,
                            void (*cb)(void *data, const struct runtime_stats *stats), void *data);
 void warden_instance_freeze(struct runtime_instance *in, bool on,
                             void (*cb)(void *data, int result), void *data);
+/* What all of them have in their tables. */
+#define WARDEN_INSTANCE_OPS                                                                        \
+    .start = warden_instance_start, .stop = warden_instance_stop, .adopt = warden_instance_adopt,  \
+    .stats = warden_instance_stats
 /* spec NULL: only what would enforce each wall. */
 void warden_effective_fill(struct effective *e, const char *runtime, const struct plan_reply *reply,
                            const struct spec *spec);

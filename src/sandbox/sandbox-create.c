@@ -70,7 +70,7 @@ static int start_sandbox(struct sandbox *sb, struct error *err)
     fault_point("create.before-row");
     sandbox_write_row(sb);
     fault_point("create.before-plan");
-    sb->instance = sb->ops->start(m->options.host, sb->runtime_id, &sb->spec,
+    sb->instance = sb->ops->start(sb->ops, m->options.host, sb->runtime_id, &sb->spec,
                                   &sandbox_runtime_events, sb, err);
     fault_point("create.plan-sent");
     if (sb->instance)
@@ -185,7 +185,7 @@ struct sandbox *sandbox_restore(struct manager *m, const struct spec *spec, cons
     if (m->options.on_restored)
         m->options.on_restored(sb, note);
     if (alive && sb->ops && sb->ops->adopt)
-        sb->instance = sb->ops->adopt(m->options.host, sb->runtime_id, spec,
+        sb->instance = sb->ops->adopt(sb->ops, m->options.host, sb->runtime_id, spec,
                                       &sandbox_runtime_events, sb, &err);
     if (!sb->instance) {
         sandbox_set_failure(sb, failure ? failure : "the daemon ended and took it along");

@@ -8,8 +8,6 @@
 #include "runtime/warden-client.h"
 #include "runtime/warden-instance.h"
 
-#define WORKDIR "/workspace"
-
 /* Why not, or NULL. */
 static const char *why_not(const struct runtime_host *host, const struct warden_kind *k)
 {
@@ -23,13 +21,14 @@ static const char *why_not(const struct runtime_host *host, const struct warden_
     return NULL;
 }
 
-static void probe(const struct warden_kind *k, struct runtime_host *host,
-                  struct runtime_report *ret)
+static void engine_probe(const struct runtime_ops *ops, const struct runtime_host *host,
+                         struct runtime_report *ret)
 {
+    const struct warden_kind *k = ops->kind;
     const char *why = why_not(host, k);
     const struct plan_reply *p = warden_client_probed_oci(host->warden, k->backend);
     *ret = (struct runtime_report){.available = !why, .pause = p->features & FEATURE_FREEZER};
-    warden_effective_fill(&ret->walls, k->name, p, NULL);
+    warden_effective_fill(&ret->walls, ops->name, p, NULL);
     if (why)
         snprintf(ret->why, sizeof(ret->why), "%s %s", oci_backend_name(k->backend), why);
     else
@@ -37,52 +36,30 @@ static void probe(const struct warden_kind *k, struct runtime_host *host,
 }
 
 /* An engine that was away may be back: that is the warden's to say. */
-static struct runtime_instance *start(const struct warden_kind *k, struct runtime_host *host,
-                                      const char *id, const struct spec *spec,
-                                      const struct runtime_events *events, void *data,
-                                      struct error *err)
+static int engine_check(const struct runtime_ops *ops, const struct runtime_host *host,
+                        const struct spec *spec, struct error *err)
 {
-    const struct plan_reply *p = warden_client_probed_oci(host->warden, k->backend);
-    const char *why = why_not(host, k);
-    bool known = p->features & FEATURE_OCI(k->backend);
-    if (why && (known || !(p->features & FEATURE_ROOT))) {
-        error_set(err, ERROR_UNSUPPORTED, 0, "runtime '%s': %s %s", k->name,
-                  oci_backend_name(k->backend), why);
-        return NULL;
-    }
-    return warden_instance_start(host, id, spec, k, events, data, err);
+    (void)spec;
+    enum oci_backend b = ops->kind->backend;
+    const struct plan_reply *p = warden_client_probed_oci(host->warden, b);
+    const char *why = why_not(host, ops->kind);
+    bool known = p->features & FEATURE_OCI(b);
+    if (why && (known || !(p->features & FEATURE_ROOT)))
+        return error_set(err, ERROR_UNSUPPORTED, 0, "runtime '%s': %s %s", ops->name,
+                         oci_backend_name(b), why);
+    return 0;
 }
 
 #define ENGINE_RUNTIME(symbol, text, engine, within, level, says)                                  \
-    static const struct warden_kind kind_##symbol = {                                              \
-        .name = text, .workdir = WORKDIR, .backend = engine, .inner = within};                     \
-    static struct runtime_instance *symbol##_start(                                                \
-        struct runtime_host *host, const char *id, const struct spec *spec,                        \
-        const struct runtime_events *events, void *data, struct error *err)                        \
-    {                                                                                              \
-        return start(&kind_##symbol, host, id, spec, events, data, err);                           \
-    }                                                                                              \
-    static struct runtime_instance *symbol##_adopt(                                                \
-        struct runtime_host *host, const char *id, const struct spec *spec,                        \
-        const struct runtime_events *events, void *data, struct error *err)                        \
-    {                                                                                              \
-        (void)err;                                                                                 \
-        return warden_instance_adopt(host, id, spec, &kind_##symbol, events, data);                \
-    }                                                                                              \
-    static void symbol##_probe(struct runtime_host *host, struct runtime_report *ret)              \
-    {                                                                                              \
-        probe(&kind_##symbol, host, ret);                                                          \
-    }                                                                                              \
     const struct runtime_ops runtime_##symbol = {                                                  \
         .name = text,                                                                              \
         .summary = says,                                                                           \
-        .workdir = WORKDIR,                                                                        \
+        .workdir = "/workspace",                                                                   \
         .isolation = level,                                                                        \
-        .probe = symbol##_probe,                                                                   \
-        .start = symbol##_start,                                                                   \
-        .stop = warden_instance_stop,                                                              \
-        .adopt = symbol##_adopt,                                                                   \
-        .stats = warden_instance_stats,                                                            \
+        .kind = &(const struct warden_kind){.backend = engine, .inner = within},                   \
+        .probe = engine_probe,                                                                     \
+        .check = engine_check,                                                                     \
+        WARDEN_INSTANCE_OPS,                                                                       \
         .freeze = warden_instance_freeze,                                                          \
     }
 

@@ -8,33 +8,24 @@
 #include "runtime/warden-client.h"
 #include "runtime/warden-instance.h"
 
-static const char *const separate[] = {
-    "process ids of the host can be probed",
-    "names, sizes and times of the host's files can be asked for",
-    "the host's name",
-    "the disk that boxes are on",
-    NULL,
-};
-
 static const char *const shared[] = {
+    "the user id, and what the kernel counts by it", /* only where it is not its own */
     "process ids of the host can be probed",
     "names, sizes and times of the host's files can be asked for",
     "the host's name",
     "the disk that boxes are on",
-    "the user id, and what the kernel counts by it",
     NULL,
 };
 
 static const char *const *shares(const struct effective *e)
 {
-    return e->uid_separation ? separate : shared;
+    return e->uid_separation ? shared + 1 : shared;
 }
 
-static const struct warden_kind kind = {
-    .name = "landlock", .flags = PLAN_LANDLOCK, .shares = shares};
-
-static int check_spec(const struct runtime_host *host, const struct spec *spec, struct error *err)
+static int landlock_check(const struct runtime_ops *ops, const struct runtime_host *host,
+                          const struct spec *spec, struct error *err)
 {
+    (void)ops;
     const struct plan_reply *p = warden_client_probed_landlock(host->warden);
     if (p->error)
         return error_set(err, ERROR_UNSUPPORTED, 0, "%.255s", p->message);
@@ -49,31 +40,13 @@ static int check_spec(const struct runtime_host *host, const struct spec *spec, 
     return 0;
 }
 
-static struct runtime_instance *landlock_start(struct runtime_host *host, const char *id,
-                                               const struct spec *spec,
-                                               const struct runtime_events *events, void *data,
-                                               struct error *err)
-{
-    if (check_spec(host, spec, err) < 0)
-        return NULL;
-    return warden_instance_start(host, id, spec, &kind, events, data, err);
-}
-
-static struct runtime_instance *landlock_adopt(struct runtime_host *host, const char *id,
-                                               const struct spec *spec,
-                                               const struct runtime_events *events, void *data,
-                                               struct error *err)
-{
-    (void)err;
-    return warden_instance_adopt(host, id, spec, &kind, events, data);
-}
-
-static void landlock_probe(struct runtime_host *host, struct runtime_report *ret)
+static void landlock_probe(const struct runtime_ops *ops, const struct runtime_host *host,
+                           struct runtime_report *ret)
 {
     const struct plan_reply *p = warden_client_probed_landlock(host->warden);
     *ret = (struct runtime_report){.available = !p->error};
     ret->pause = p->features & FEATURE_FREEZER;
-    warden_effective_fill(&ret->walls, kind.name, p, NULL);
+    warden_effective_fill(&ret->walls, ops->name, p, NULL);
     ret->walls.shares = shares(&ret->walls);
     if (p->error)
         snprintf(ret->why, sizeof(ret->why), "%.255s", p->message);
@@ -83,10 +56,9 @@ const struct runtime_ops runtime_landlock = {
     .name = "landlock",
     .summary = "no namespaces: Landlock, seccomp and user ids among the host's processes",
     .isolation = ISOLATION_RESTRICTED,
+    .kind = &(const struct warden_kind){.flags = PLAN_LANDLOCK, .shares = shares},
     .probe = landlock_probe,
-    .start = landlock_start,
-    .stop = warden_instance_stop,
-    .adopt = landlock_adopt,
-    .stats = warden_instance_stats,
+    .check = landlock_check,
+    WARDEN_INSTANCE_OPS,
     .freeze = warden_instance_freeze,
 };

@@ -8,15 +8,6 @@
 #include "runtime/warden-client.h"
 #include "runtime/warden-instance.h"
 
-#define WORKDIR "/workspace"
-
-static const struct warden_kind kinds[] = {
-    [OCI_CRUN] = {.name = "crun", .workdir = WORKDIR, .backend = OCI_CRUN},
-    [OCI_RUNC] = {.name = "runc", .workdir = WORKDIR, .backend = OCI_RUNC},
-    [OCI_RUNSC] = {.name = "gvisor", .workdir = WORKDIR, .backend = OCI_RUNSC},
-    [OCI_KATA] = {.name = "kata", .workdir = WORKDIR, .backend = OCI_KATA},
-};
-
 /* NULL where the program is there and may be used. */
 static const char *why_not(const struct runtime_host *host, enum oci_backend b)
 {
@@ -39,29 +30,26 @@ static int check_mounts(enum oci_backend b, const struct spec *spec, struct erro
     return 0;
 }
 
-static struct runtime_instance *oci_start(enum oci_backend b, struct runtime_host *host,
-                                          const char *id, const struct spec *spec,
-                                          const struct runtime_events *events, void *data,
-                                          struct error *err)
+static int oci_check(const struct runtime_ops *ops, const struct runtime_host *host,
+                     const struct spec *spec, struct error *err)
 {
+    enum oci_backend b = ops->kind->backend;
     const char *why = why_not(host, b);
-    if (why) {
-        error_set(err, ERROR_UNSUPPORTED, 0, "runtime '%s': %s %s", kinds[b].name,
-                  oci_backend_name(b), why);
-        return NULL;
-    }
-    if (check_mounts(b, spec, err) < 0)
-        return NULL;
-    return warden_instance_start(host, id, spec, &kinds[b], events, data, err);
+    if (why)
+        return error_set(err, ERROR_UNSUPPORTED, 0, "runtime '%s': %s %s", ops->name,
+                         oci_backend_name(b), why);
+    return check_mounts(b, spec, err);
 }
 
-static void oci_probe(enum oci_backend b, struct runtime_host *host, struct runtime_report *ret)
+static void oci_probe(const struct runtime_ops *ops, const struct runtime_host *host,
+                      struct runtime_report *ret)
 {
+    enum oci_backend b = ops->kind->backend;
     const char *why = why_not(host, b);
     const struct plan_reply *p = warden_client_probed_oci(host->warden, b);
     *ret = (struct runtime_report){.available = !why};
     ret->pause = p->features & FEATURE_FREEZER;
-    warden_effective_fill(&ret->walls, kinds[b].name, p, NULL);
+    warden_effective_fill(&ret->walls, ops->name, p, NULL);
     if (why)
         snprintf(ret->why, sizeof(ret->why), "%s %s", oci_backend_name(b), why);
     else if (p->error) /* it may work all the same: a create says */
@@ -70,34 +58,16 @@ static void oci_probe(enum oci_backend b, struct runtime_host *host, struct runt
         snprintf(ret->version, sizeof(ret->version), "%.63s", p->message);
 }
 
-#define OCI_RUNTIME(backend, symbol, text, level)                                                  \
-    static struct runtime_instance *symbol##_start(                                                \
-        struct runtime_host *host, const char *id, const struct spec *spec,                        \
-        const struct runtime_events *events, void *data, struct error *err)                        \
-    {                                                                                              \
-        return oci_start(backend, host, id, spec, events, data, err);                              \
-    }                                                                                              \
-    static struct runtime_instance *symbol##_adopt(                                                \
-        struct runtime_host *host, const char *id, const struct spec *spec,                        \
-        const struct runtime_events *events, void *data, struct error *err)                        \
-    {                                                                                              \
-        (void)err;                                                                                 \
-        return warden_instance_adopt(host, id, spec, &kinds[backend], events, data);               \
-    }                                                                                              \
-    static void symbol##_probe(struct runtime_host *host, struct runtime_report *ret)              \
-    {                                                                                              \
-        oci_probe(backend, host, ret);                                                             \
-    }                                                                                              \
+#define OCI_RUNTIME(which, symbol, text, level)                                                    \
     const struct runtime_ops runtime_##symbol = {                                                  \
         .name = #symbol,                                                                           \
         .summary = text,                                                                           \
-        .workdir = WORKDIR,                                                                        \
+        .workdir = "/workspace",                                                                   \
         .isolation = level,                                                                        \
-        .probe = symbol##_probe,                                                                   \
-        .start = symbol##_start,                                                                   \
-        .stop = warden_instance_stop,                                                              \
-        .adopt = symbol##_adopt,                                                                   \
-        .stats = warden_instance_stats,                                                            \
+        .kind = &(const struct warden_kind){.backend = which},                                     \
+        .probe = oci_probe,                                                                        \
+        .check = oci_check,                                                                        \
+        WARDEN_INSTANCE_OPS,                                                                       \
         .freeze = warden_instance_freeze,                                                          \
     }
 
