@@ -5,12 +5,16 @@
 #include "api/image-call.h"
 #include "api/request.h"
 #include "base/alloc.h"
+#include "base/error.h"
+#include "guard/approval.h"
+#include "guard/gate.h"
 #include "keeper/images.h"
 
 struct request_wait {
     struct image_wait wait;
     struct api_request *req;
     char *image;
+    bool approved; /* it has to be the one that a person was shown */
 };
 
 /* What was found for the request whose handler is being called again. */
@@ -31,11 +35,15 @@ static void on_found(struct image_wait *w, const struct image_found *found, cons
     struct request_wait *rw = container_of(w, struct request_wait, wait);
     struct api_request *req = rw->req;
     _cleanup_free_ char *image = rw->image;
+    bool approved = rw->approved;
     free(rw);
     req->state = NULL;
     req->on_abort = NULL;
     if (err) {
-        api_fail(req, err);
+        struct error failed = *err;
+        if (approved)
+            error_prefix(&failed, "'%.100s' as it was approved", image);
+        api_fail(req, &failed);
         return;
     }
     if (found->fetched)
@@ -56,12 +64,23 @@ static void on_abort(struct api_request *req)
     free(rw);
 }
 
+/* Who comes with a grant means the image that it was given for, even if its name has moved on. */
+static char *approved_image(const struct api_request *req, const char *image)
+{
+    const char *id = req->terms.approval_id;
+    const char *digest =
+        id ? approvals_find_image(gate_approvals(req->options->gate), req->who, id, image) : NULL;
+    return digest ? xasprintf("sha256:%s", digest) : NULL;
+}
+
 int api_need_image(struct api_request *req, struct spec *spec, struct error *err)
 {
     if (!spec->image || spec->image_digest)
         return 0;
+    _cleanup_free_ char *approved = approved_image(req, spec->image);
+    const char *image = approved ? approved : spec->image;
     const struct image_found *found =
-        current->req == req ? current->found : images_peek(req->options->images, spec->image);
+        current->req == req ? current->found : images_peek(req->options->images, image);
     if (found) {
         image_apply(spec, found);
         return 0;
@@ -69,8 +88,9 @@ int api_need_image(struct api_request *req, struct spec *spec, struct error *err
     struct request_wait *rw = new0(struct request_wait);
     rw->req = req;
     rw->image = xstrdup(spec->image);
+    rw->approved = approved;
     rw->wait.on_found = on_found;
-    int r = images_resolve(req->options->images, spec->image, &rw->wait, err);
+    int r = images_resolve(req->options->images, image, &rw->wait, err);
     if (r < 0) {
         free(rw->image);
         free(rw);

@@ -245,7 +245,9 @@ static void on_found(void *data, json_t *result, const struct error *err)
     if (err)
         failed = *err;
     else if (images_is_used(req->options->images, digest))
-        error_set(&failed, ERROR_CONFLICT, 0, "image %.200s is in use by a sandbox", c->image);
+        error_set(&failed, ERROR_CONFLICT, 0,
+                  "image %.200s is in use by a sandbox, or by a call that waits for approval",
+                  c->image);
     if (!error_is_set(&failed)) {
         image_call_start(c, json_pack("{s:s, s:s}", "op", "remove", "image", c->image), -1);
         return;

@@ -107,6 +107,13 @@ static void print_text(const char *title, const char *text)
     }
 }
 
+static void print_image(const json_t *a)
+{
+    _cleanup_free_ char *name = cell(a, "image"), *digest = cell(a, "image_digest");
+    if (strcmp(digest, "-") != 0)
+        printf("%-10s %s (sha256:%s)\n", "image", name, digest);
+}
+
 static void print_pins(const json_t *subject)
 {
     size_t i;
@@ -160,6 +167,7 @@ static void print_approval(const json_t *a)
     print_argv(subject);
     print_line("cwd", subject, "cwd");
     print_line("runtime", shown, "runtime");
+    print_image(a);
     print_line("sandbox", json_object_get(subject, "sandbox"), "id");
     print_pins(subject);
     print_findings(shown);

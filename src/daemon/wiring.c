@@ -22,6 +22,7 @@
 #include "daemon/config.h"
 #include "daemon/line-mode.h"
 #include "daemon/policy-file.h"
+#include "guard/approval.h"
 #include "guard/audit.h"
 #include "guard/gate.h"
 #include "guard/keys.h"
@@ -395,6 +396,8 @@ static void for_each_image(void *data, void (*cb)(void *arg, const char *digest)
     struct control *k = data;
     if (k->manager)
         manager_for_each_image(k->manager, cb, arg);
+    if (k->gate)
+        approvals_for_each_image(gate_approvals(k->gate), cb, arg);
     if (k->default_spec.image_digest)
         cb(arg, k->default_spec.image_digest);
 }

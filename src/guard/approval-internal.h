@@ -58,6 +58,8 @@ json_t *approval_to_row(const struct approval *a);
 struct approval *approval_from_row(const char *id, const json_t *row, struct error *err);
 void approval_free(struct approval *a);
 void approval_drop_votes(struct approval *a, size_t keep);
+/* approval-image.c */
+void approval_show_image(const struct approval *a, json_t *view);
 /* approval-session.c */
 int approval_session_check(const struct approval *a, const struct approval_session *session,
                            struct error *err);

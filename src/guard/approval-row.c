@@ -182,6 +182,7 @@ json_t *approval_view(const struct approval *a, bool full)
     json_t *argv = json_object_get(a->subject, "argv");
     if (argv)
         json_object_set(o, "argv", argv);
+    approval_show_image(a, o);
     if (a->state != APPROVAL_PENDING)
         json_object_set_new(o, "changed_at", time_view(a->changed_s));
     if (*approval_reason(a))

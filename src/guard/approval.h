@@ -113,6 +113,12 @@ struct approval *approvals_find(struct approvals *s, const struct identity *who,
 size_t approvals_list(struct approvals *s, const struct identity *who, int state,
                       struct approval **ret, size_t max);
 size_t approvals_pending(const struct approvals *s);
+/* Calls cb with the image of every one-shot that waits or may still run, any number of times. */
+void approvals_for_each_image(const struct approvals *s, void (*cb)(void *arg, const char *digest),
+                              void *arg);
+/* What `image` was when the caller's approval id was asked for; NULL: it is not about that. */
+const char *approvals_find_image(const struct approvals *s, const struct identity *who,
+                                 const char *id, const char *image);
 
 const char *approval_id(const struct approval *a);
 enum approval_state approval_state(const struct approval *a);

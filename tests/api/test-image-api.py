@@ -6,6 +6,7 @@ import io
 import os
 import sys
 import tarfile
+import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../image"))
@@ -228,27 +229,103 @@ def _():
         check(len(records[0]["details"]["digest"]) == 64 and records[0]["key"], records[0])
 
 
-@test("an approval is for the image it was given for: another under the same name makes it void")
+ASK = "version: 1\ndefault: allow\nrules:\n  - {id: touchy, verdict: ask, risk: high, command: \"/bin/sh *\"}\n"
+MARK = ["/bin/sh", "-c", "cat /etc/mark"]
+
+
+def ask(d, image, **spec):
+    a = d.post("/v1/run", {"command": MARK, "image": image, **spec})
+    equal(a.status, 202, a)
+    return a.json["approval_id"]
+
+
+def approve(d, id, **session):
+    equal(d.post(f"/v1/approvals/{id}/approve", session).status, 200)
+
+
+def use(d, id, image):
+    return d.post("/v1/run", {"command": MARK, "image": image}, headers={"X-Mas-Approval-Id": id})
+
+
+@test("an approval is for the image that was shown: that one runs, wherever its name has gone")
 def _():
-    policy = "version: 1\ndefault: allow\nrules:\n  - {id: touchy, verdict: ask, risk: high, command: \"/bin/sh *\"}\n"
-    with Guarded(policy) as d:
-        upload(d, "ask", rootfs("approved"))
-        call = {"command": ["/bin/sh", "-c", "cat /etc/mark"], "image": "ask"}
-        ids = []
-        for _ in range(2):
-            a = d.post("/v1/run", call)
-            equal(a.status, 202, a)
-            ids.append(a.json["approval_id"])
-        shown = d.get("/v1/approvals/" + ids[0]).json
-        digest = d.get("/v1/images/ask").json["digest"]
-        check(digest in json.dumps(shown["subject"]["spec"]["image_digest"]), shown)
+    with Guarded(ASK) as d:
+        digest = upload(d, "ask", rootfs("approved"))["digest"]
+        other = upload(d, "other", rootfs("other"))["digest"]
+        ids = [ask(d, "ask") for _ in range(3)]
+        for shown in (d.get("/v1/approvals/" + ids[0]).json, d.get("/v1/approvals").json["approvals"][0]):
+            equal((shown["image"], shown["image_digest"]), ("ask", digest))
+        told = subprocess.run([SBX, "approvals", "show", ids[0], "-addr", f"http://127.0.0.1:{d.port}"],
+                              stdout=subprocess.PIPE, text=True, check=True).stdout
+        check(f"ask (sha256:{digest})" in told, told)
         for id in ids:
-            equal(d.post(f"/v1/approvals/{id}/approve", {}).status, 200)
-        equal(d.post("/v1/run", call, headers={"X-Mas-Approval-Id": ids[0]}).json["stdout"], "approved\n")
+            approve(d, id)
+        equal(use(d, ids[0], "ask").json["stdout"], "approved\n")
         upload(d, "ask", rootfs("another"))
-        a = d.post("/v1/run", call, headers={"X-Mas-Approval-Id": ids[1]})
-        check(a.status in (202, 403, 409), a)
-        equal(d.get("/v1/approvals/" + ids[1]).json["status"], "void")
+        check(d.get("/v1/images/ask").json["digest"] != digest, "another image")
+        equal(use(d, ids[1], "ask").json["stdout"], "approved\n")
+        a = use(d, ids[2], "other")  # another name is another call, and so is what the name has become
+        fail(a, 403, "another call")
+        equal(d.get("/v1/approvals/" + ids[2]).json["status"], "void")
+        session = ask(d, "other")
+        approve(d, session, session={"count": 5, "ttl_seconds": 600})
+        equal(mark(d, "other"), "other")
+        check(upload(d, "other", rootfs("moved"))["digest"] != other, "another image")
+        ask(d, "other")  # a session is about the image that it was given for
+
+
+@test("what waits for a person is held: not removed by name, by digest or for room")
+def _():
+    size = len(rootfs("x"))
+    with Guarded(ASK, "-images-max-bytes", str(size * 2)) as d:
+        digest = upload(d, "held", rootfs("held"))["digest"]
+        id = ask(d, "held")
+        for image in ("held", digest):
+            fail(d.delete("/v1/images/" + image), 409, "waits for approval")
+        check(d.get("/v1/images/held").json["in_use"], "it is in use")
+        upload(d, "one", rootfs("one"))
+        ask(d, "one")
+        upload(d, "two", rootfs("two"), status=507)
+        approve(d, id)
+        fail(d.delete("/v1/images/held"), 409)
+        d.process.kill()
+        d.process.wait()
+        d.start()
+        fail(d.delete("/v1/images/held"), 409)
+        equal(use(d, id, "held").json["stdout"], "held\n")
+        equal(remove(d, "held")["removed"], True)
+        upload(d, "rejected", rootfs("rejected"))
+        id = ask(d, "rejected")
+        equal(d.post(f"/v1/approvals/{id}/reject", {}).status, 200)
+        equal(remove(d, "rejected")["removed"], True)
+
+
+@test("an approved image that is gone all the same is named, and nothing else runs instead")
+def _():
+    with Guarded(ASK) as d:
+        digest = upload(d, "gone", rootfs("gone"))["digest"]
+        id = ask(d, "gone")
+        approve(d, id)
+        d.stop()
+        shutil.rmtree(f"{d.state}/images/store/{digest}")
+        d.start()
+        upload(d, "gone", rootfs("instead"))
+        fail(use(d, id, "gone"), 404, "'gone' as it was approved", digest)
+
+
+@test("who waits for the decision gets the image that was shown")
+def _():
+    with Guarded(ASK) as d:
+        upload(d, "wait", rootfs("shown"))
+        answers = []
+        t = threading.Thread(target=lambda: answers.append(d.post(
+            "/v1/run", {"command": MARK, "image": "wait"}, headers={"X-Mas-Approval": "wait"})))
+        t.start()
+        wait_for(lambda: d.get("/v1/approvals?status=pending").json["approvals"], "a question")
+        upload(d, "wait", rootfs("later"))
+        approve(d, d.get("/v1/approvals?status=pending").json["approvals"][0]["id"])
+        t.join(60)
+        equal(answers[0].json["stdout"], "shown\n")
 
 
 @test("a pooled sandbox is given to who wants its image, by whatever name, and to nobody else")
