@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "engine/engine.h"
 
 #define API_MAJOR        1
@@ -15,6 +16,9 @@
 #define API_MINOR_KNOWN  43
 #define LIBPOD_LEAST     4
 #define PATH_MAX_BYTES   768
+#define DIGITS           "0123456789"
+#define VERSION_DIGITS   6
+#define WARNINGS_MAX     8
 #define PODMAN_COMPONENT "Podman Engine"
 #define DOCKER_COMPONENT "Engine"
 
@@ -48,9 +52,18 @@ static const json_t *component_named(const json_t *version, const char *name)
     return NULL;
 }
 
+/* "1.41", "4.3.1": as many digits as a version has, and nothing before them. */
 static int parse_version(const char *text, int *major, int *minor)
 {
-    return sscanf(text, "%d.%d", major, minor) == 2 && *major >= 0 && *minor >= 0 ? 0 : -EPROTO;
+    size_t first = strspn(text, DIGITS);
+    if (!first || first > VERSION_DIGITS || text[first] != '.')
+        return -EPROTO;
+    size_t second = strspn(text + first + 1, DIGITS);
+    if (!second || second > VERSION_DIGITS)
+        return -EPROTO;
+    *major = atoi(text);
+    *minor = atoi(text + first + 1);
+    return 0;
 }
 
 static int negotiate(struct engine *e, const json_t *version)
@@ -183,16 +196,21 @@ int api_inspect(struct engine *e, json_t **ret)
     return status == 404 ? -ENOENT : settled(status);
 }
 
-static void log_warnings(struct engine *e, const json_t *answer)
+static void log_warnings(const json_t *answer)
 {
     const json_t *warning;
     size_t i;
     json_array_foreach(json_object_get(answer, "Warnings"), i, warning)
     {
-        if (json_is_string(warning))
-            fprintf(stderr, "warn engine says: %s\n", json_string_value(warning));
+        char text[200];
+        if (i >= WARNINGS_MAX)
+            break;
+        if (!json_is_string(warning))
+            continue;
+        snprintf(text, sizeof(text), "%s", json_string_value(warning));
+        rest_make_printable(text);
+        log_warn("the engine warns text=\"%s\"", text);
     }
-    (void)e;
 }
 
 int api_create(struct engine *e, const json_t *body)
@@ -203,7 +221,7 @@ int api_create(struct engine *e, const json_t *body)
                      : api_post(e, body, &answer, "/containers/create?name=%s", e->name);
     int r = settled(status);
     if (r == 0)
-        log_warnings(e, answer);
+        log_warnings(answer);
     return r;
 }
 

@@ -17,11 +17,12 @@
 #define NANO_PER_MILLI 1000000
 #define PROFILE_MAX    (1024 * 1024)
 
-static void add_mount(json_t *list, const char *target, const char *source, bool read_only)
+/* -1 where a path is no text, which JSON cannot say. */
+static int add_mount(json_t *list, const char *target, const char *source, bool read_only)
 {
-    json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:b, s:{s:s}}", "Type", "bind", "Target",
-                                          target, "Source", source, "ReadOnly", read_only,
-                                          "BindOptions", "Propagation", "rprivate"));
+    return json_array_append_new(
+        list, json_pack("{s:s, s:s, s:s, s:b, s:{s:s}}", "Type", "bind", "Target", target, "Source",
+                        source, "ReadOnly", read_only, "BindOptions", "Propagation", "rprivate"));
 }
 
 static bool is_view_dir(const struct engine *e, const char *name)
@@ -71,19 +72,23 @@ static json_t *mounts(const struct engine *e)
 {
     const struct engine_order *o = &e->order;
     json_t *list = json_array();
+    int r = 0;
     char source[2 * ENGINE_PATH_SIZE];
     add_view(list, e);
     for (size_t i = 0; i < n_disk_parts; i++) {
         snprintf(source, sizeof(source), "%s/disk/%s", o->dir, disk_parts[i].name);
-        add_mount(list, disk_parts[i].target, source, false);
+        r |= add_mount(list, disk_parts[i].target, source, false);
     }
     for (uint32_t i = 0; i < o->child.n_mounts; i++) {
         snprintf(source, sizeof(source), "%s/m%u", o->dir, i);
-        add_mount(list, o->child.mounts[i].target, source, false);
+        r |= add_mount(list, o->child.mounts[i].target, source, false);
     }
     snprintf(source, sizeof(source), "%s/" ENGINE_LINK, o->dir);
-    add_mount(list, OCI_LINK_INSIDE, source, true);
-    return list;
+    r |= add_mount(list, OCI_LINK_INSIDE, source, true);
+    if (r == 0)
+        return list;
+    json_decref(list);
+    return NULL;
 }
 
 static json_t *ulimit(const char *name, uint64_t value)

@@ -11,37 +11,42 @@
 
 #define CPU_PERIOD_US 100000
 
-static void add_mount(json_t *list, const char *target, const char *source, const char *mode)
+/* -1 where a path is no text, which JSON cannot say. */
+static int add_mount(json_t *list, const char *target, const char *source, const char *mode)
 {
-    json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:[s, s, s, s, s]}", "destination",
-                                          target, "type", "bind", "source", source, "options",
-                                          "bind", mode, "nosuid", "nodev", "rprivate"));
+    return json_array_append_new(
+        list, json_pack("{s:s, s:s, s:s, s:[s, s, s, s, s]}", "destination", target, "type", "bind",
+                        "source", source, "options", "bind", mode, "nosuid", "nodev", "rprivate"));
 }
 
 static json_t *mounts(const struct engine *e)
 {
     const struct engine_order *o = &e->order;
     json_t *list = json_array();
+    int r = 0;
     char source[2 * ENGINE_PATH_SIZE];
     for (size_t i = 0; i < n_disk_parts; i++) {
         snprintf(source, sizeof(source), "%s/disk/%s", o->dir, disk_parts[i].name);
-        add_mount(list, disk_parts[i].target, source, "rw");
+        r |= add_mount(list, disk_parts[i].target, source, "rw");
     }
     for (uint32_t i = 0; i < o->child.n_mounts; i++) {
         snprintf(source, sizeof(source), "%s/m%u", o->dir, i);
-        add_mount(list, o->child.mounts[i].target, source, "rw");
+        r |= add_mount(list, o->child.mounts[i].target, source, "rw");
     }
     snprintf(source, sizeof(source), "%s/" ENGINE_LINK, o->dir);
-    add_mount(list, OCI_LINK_INSIDE, source, "ro");
+    r |= add_mount(list, OCI_LINK_INSIDE, source, "ro");
     if (e->image) { /* which has none of ours, or others in their place */
         snprintf(source, sizeof(source), "%s/view/.mas", e->root);
-        add_mount(list, "/.mas", source, "ro");
+        r |= add_mount(list, "/.mas", source, "ro");
     }
     /* Where podman puts a file of its own. */
     json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:[s, s, s, s, s]}", "destination",
                                           "/run", "type", "tmpfs", "source", "tmpfs", "options",
                                           "nosuid", "nodev", "noexec", "size=64k", "mode=0755"));
-    return list;
+    if (r == 0)
+        return list;
+    json_decref(list);
+    return NULL;
 }
 
 static json_t *id_map(const struct engine *e)

@@ -86,6 +86,10 @@ void place_clear(const struct engine *e);
 /* --- verify.c: what the kernel really holds. Fails by child_must(). */
 void verify(struct engine *e, uint8_t *mechanism);
 
+/* --- mountinfo.c: whether the mount on top at target is of this device (0: any) and begins its
+ * options like this (NULL: any) */
+bool mountinfo_has(const char *text, const char *target, dev_t dev, const char *option);
+
 /* --- group.c: control groups of the container, as they are */
 struct group_numbers {
     enum mechanism by;
@@ -106,7 +110,12 @@ int process_open(const struct engine_mark *m);
 /* Finds the container's first process by the engine's word. */
 int process_find(struct engine *e);
 
+/* --- probe.c: who the engine is and what it can; containers of nobody's are removed */
+void probe_ask(struct engine *e, struct engine_message *ret);
+
 /* --- tasks */
+/* How the container ended, as far as the engine will say. */
+void task_ask_end(struct engine *e, uint64_t oom_kills, struct engine_message *ret);
 void task_create(struct engine *e, int view_fd, const struct child_trees *trees);
 void task_adopt(struct engine *e);
 void task_serve(struct engine *e, int listen_fd) __attribute__((noreturn));

@@ -86,33 +86,33 @@ static void sweep(struct engine *e)
     }
 }
 
-static void send_report(struct engine_message *m)
+void probe_ask(struct engine *e, struct engine_message *ret)
 {
-    fd_send_msg(CHILD_CHANNEL_FD, m, sizeof(*m), NULL, 0);
-}
-
-void task_probe(struct engine *e)
-{
-    struct engine_message m = {.kind = ENGINE_REPORT};
     _cleanup_json_ json_t *info = NULL;
     int r = api_ask_version(e);
     if (r == 0 && api_get(e, &info, "/info") != 200)
         r = -EPROTO;
+    *ret = (struct engine_message){.kind = ENGINE_REPORT, .error = -r};
     if (r < 0) {
-        m.error = -r;
-        snprintf(m.text, sizeof(m.text), "%.150s", e->rest.why);
-        return send_report(&m);
+        snprintf(ret->text, sizeof(ret->text), "%.150s", e->rest.why);
+        return;
     }
-    snprintf(m.text, sizeof(m.text), "%s", e->version);
-    set_limits(info, m.mechanism);
-    set_runtimes(info, &m.features);
-    m.features |= FEATURE_FREEZER;
-    m.mechanism[WALL_FILESYSTEM] = m.mechanism[WALL_NETWORK] = MECHANISM_NAMESPACE;
-    m.mechanism[WALL_SYSCALLS] = MECHANISM_SECCOMP;
+    snprintf(ret->text, sizeof(ret->text), "%s", e->version);
+    set_limits(info, ret->mechanism);
+    set_runtimes(info, &ret->features);
+    ret->features |= FEATURE_FREEZER;
+    ret->mechanism[WALL_FILESYSTEM] = ret->mechanism[WALL_NETWORK] = MECHANISM_NAMESPACE;
+    ret->mechanism[WALL_SYSCALLS] = MECHANISM_SECCOMP;
     if (users_settle(e) == 0)
-        m.mechanism[WALL_USERS] = e->order.backend == OCI_PODMAN ? MECHANISM_UID_RANGE
-                                  : e->remapped                  ? MECHANISM_UID_ENGINE
-                                                                 : MECHANISM_UID_HOST;
+        ret->mechanism[WALL_USERS] = e->order.backend == OCI_PODMAN ? MECHANISM_UID_RANGE
+                                     : e->remapped                  ? MECHANISM_UID_ENGINE
+                                                                    : MECHANISM_UID_HOST;
     sweep(e);
-    send_report(&m);
+}
+
+void task_probe(struct engine *e)
+{
+    struct engine_message m;
+    probe_ask(e, &m);
+    fd_send_msg(CHILD_CHANNEL_FD, &m, sizeof(m), NULL, 0);
 }

@@ -16,6 +16,7 @@
 #define STAT_MAX         4096
 #define FIELD_STATE      3
 #define FIELD_START_TIME 22
+#define TURNS_MAX        4
 
 uint64_t process_started(pid_t pid)
 {
@@ -49,21 +50,22 @@ int process_open(const struct engine_mark *m)
 /* Asked again once it is held: only then the number cannot have been given to another. */
 int process_find(struct engine *e)
 {
-    for (int turn = 0;; turn++) {
+    for (int turn = 0; turn < TURNS_MAX; turn++) {
         _cleanup_json_ json_t *container = NULL;
         int r = api_inspect(e, &container);
         if (r < 0)
             return r;
         const json_t *state = json_object_get(container, "State");
-        pid_t pid = (pid_t)json_integer_value(json_object_get(state, "Pid"));
-        if (!json_is_true(json_object_get(state, "Running")) || pid <= 1)
+        json_int_t pid = json_integer_value(json_object_get(state, "Pid"));
+        if (!json_is_true(json_object_get(state, "Running")) || pid <= 1 || pid > INT32_MAX)
             return -ESRCH;
         if (turn && pid == e->mark.pid)
             return 0;
         fd_close(&e->pidfd);
-        e->mark = (struct engine_mark){.pid = pid, .started = process_started(pid)};
+        e->mark = (struct engine_mark){.pid = (pid_t)pid, .started = process_started((pid_t)pid)};
         e->pidfd = process_open(&e->mark);
         if (e->pidfd < 0)
             return -ESRCH;
     }
+    return -ESRCH; /* another one each time */
 }

@@ -12,6 +12,7 @@
 #include "base/strbuf.h"
 
 #define ANSWER_MAX         (8 * 1024 * 1024)
+#define HEADERS_MAX        (64 * 1024)
 #define URL_MAX            1024
 #define CONNECT_TIMEOUT_MS 5000
 #define STALLED_S          60 /* an upload that moves no byte for as long is given up */
@@ -34,7 +35,19 @@ static size_t on_body(char *data, size_t size, size_t n, void *userdata)
     return strbuf_append(b, data, size * n) < 0 ? 0 : size * n;
 }
 
-/* "Api-Version: 1.41" */
+/* The digits and points that a value begins with; nothing where there are too many. */
+static void take_version(char ret[REST_VERSION_SIZE], const char *value, size_t len)
+{
+    size_t n = 0;
+    while (len && *value == ' ')
+        value++, len--;
+    while (n < len && ((value[n] >= '0' && value[n] <= '9') || value[n] == '.'))
+        n++;
+    if (n < REST_VERSION_SIZE)
+        snprintf(ret, REST_VERSION_SIZE, "%.*s", (int)n, value);
+}
+
+/* "Api-Version: 1.41". A line is not terminated, and there may be any number of them. */
 static size_t on_header(char *data, size_t size, size_t n, void *userdata)
 {
     struct rest *r = userdata;
@@ -43,15 +56,17 @@ static size_t on_header(char *data, size_t size, size_t n, void *userdata)
         char *value;
     } all[] = {{"Api-Version:", r->api_version}, {"Libpod-Api-Version:", r->libpod_version}};
     size_t len = size * n;
+    r->header_bytes += len;
+    if (r->header_bytes > HEADERS_MAX)
+        return 0;
+    if (len >= 5 && strncasecmp(data, "HTTP/", 5) == 0) /* again after each interim answer */
+        r->head_ended = false;
+    else if (len && (data[0] == '\r' || data[0] == '\n'))
+        r->head_ended = true;
     for (size_t i = 0; i < ELEMENTS(all); i++) {
         size_t at = strlen(all[i].name);
-        if (len <= at || strncasecmp(data, all[i].name, at) != 0)
-            continue;
-        while (at < len && data[at] == ' ')
-            at++;
-        size_t digits = strspn(data + at, "0123456789.");
-        if (digits < sizeof(r->api_version))
-            snprintf(all[i].value, sizeof(r->api_version), "%.*s", (int)digits, data + at);
+        if (len > at && strncasecmp(data, all[i].name, at) == 0)
+            take_version(all[i].value, data + at, len - at);
     }
     return len;
 }
@@ -74,16 +89,30 @@ static int fail(struct rest *r, CURLcode code)
     case CURLE_RECV_ERROR:
     case CURLE_SEND_ERROR:
     case CURLE_GOT_NOTHING:
-        snprintf(r->why, sizeof(r->why), "nobody answers at %s", r->socket);
+        snprintf(r->why, sizeof(r->why), "%s at %s",
+                 r->header_bytes ? "half an answer" : "nobody answers", r->socket);
         return -EHOSTDOWN;
     case CURLE_OPERATION_TIMEDOUT:
         snprintf(r->why, sizeof(r->why), "no answer within %u ms at %s", r->timeout_ms, r->socket);
         return -EHOSTDOWN;
+    case CURLE_PARTIAL_FILE:
+        snprintf(r->why, sizeof(r->why), "half an answer at %s", r->socket);
+        return -EHOSTDOWN;
+    case CURLE_WRITE_ERROR:
+        snprintf(r->why, sizeof(r->why), "what answers at %s says too much", r->socket);
+        return -EPROTO;
     default:
         snprintf(r->why, sizeof(r->why), "what answers at %s is no engine: %s", r->socket,
                  curl_easy_strerror(code));
         return -EPROTO;
     }
+}
+
+void rest_make_printable(char *text)
+{
+    for (char *p = text; *p; p++)
+        if (*p < ' ' || *p > '~')
+            *p = '?';
 }
 
 /* docker says {"message"}, podman {"cause","message"}. */
@@ -94,9 +123,7 @@ static void take_words(struct rest *r, long status, const json_t *answer)
         snprintf(r->why, sizeof(r->why), "%s", message);
     else
         snprintf(r->why, sizeof(r->why), "status %ld", status);
-    for (char *p = r->why; *p; p++)
-        if (*p < ' ' || *p > '~')
-            *p = '?';
+    rest_make_printable(r->why);
 }
 
 static void set_common(struct rest *r, const char *url, struct strbuf *answer)
@@ -117,6 +144,8 @@ static void set_common(struct rest *r, const char *url, struct strbuf *answer)
     curl_easy_setopt(c, CURLOPT_HEADERFUNCTION, on_header);
     curl_easy_setopt(c, CURLOPT_HEADERDATA, r);
     r->api_version[0] = r->libpod_version[0] = 0;
+    r->header_bytes = 0;
+    r->head_ended = false;
 }
 
 /* A stream of objects, as an import answers, is taken for its first line. */
@@ -152,6 +181,8 @@ static int perform(struct rest *r, struct curl_slist *headers, struct strbuf *an
     curl_easy_getinfo(r->curl, CURLINFO_RESPONSE_CODE, &status);
     curl_easy_setopt(r->curl, CURLOPT_HTTPHEADER, NULL);
     curl_slist_free_all(headers);
+    if (code == CURLE_OK && !r->head_ended) /* which is no error to curl */
+        code = CURLE_PARTIAL_FILE;
     if (code != CURLE_OK)
         return fail(r, code);
     if (status < 100 || status > 599) {
@@ -191,6 +222,8 @@ int rest_upload(struct rest *r, const char *path, int fd, json_t **ret)
 {
     _cleanup_strbuf_ struct strbuf answer = STRBUF_INIT(ANSWER_MAX);
     char url[URL_MAX];
+    if (ret)
+        *ret = NULL;
     r->why[0] = 0;
     if (snprintf(url, sizeof(url), "http://engine%s", path) >= (int)sizeof(url))
         return -ENAMETOOLONG;

@@ -8,13 +8,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define REST_VERSION_SIZE 16
+
 struct rest {
     CURL *curl;
     const char *socket; /* borrowed */
     uint32_t timeout_ms;
     char why[200]; /* of the last failure, or the engine's own words */
     /* What the last answer's head says, "" where nothing. */
-    char api_version[16], libpod_version[16];
+    char api_version[REST_VERSION_SIZE], libpod_version[REST_VERSION_SIZE];
+    size_t header_bytes;
+    bool head_ended;
 };
 
 int rest_open(struct rest *r, const char *socket, uint32_t timeout_ms);
@@ -27,3 +31,5 @@ int rest_call(struct rest *r, const char *method, const char *path, const json_t
 /* The same for POST with what can be read from fd as a tar archive; takes as long as it takes while
  * bytes flow. */
 int rest_upload(struct rest *r, const char *path, int fd, json_t **ret);
+/* What an engine says, fit for a line of a log: printable ASCII, "?" for all else. */
+void rest_make_printable(char *text);

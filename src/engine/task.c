@@ -127,21 +127,28 @@ void task_create(struct engine *e, int view_fd, const struct child_trees *trees)
 
 /* --- serve */
 
-/* How it ended, as far as the engine will say. */
+void task_ask_end(struct engine *e, uint64_t oom_kills, struct engine_message *ret)
+{
+    _cleanup_json_ json_t *container = NULL;
+    *ret = (struct engine_message){
+        .kind = ENGINE_ENDED, .wait_status = SIGKILL, .oom_kills = oom_kills};
+    e->rest.timeout_ms = END_TIMEOUT_MS;
+    if (api_inspect(e, &container) < 0)
+        return;
+    const json_t *state = json_object_get(container, "State"),
+                 *exit_code = json_object_get(state, "ExitCode");
+    json_int_t code = json_integer_value(exit_code);
+    if (json_is_false(json_object_get(state, "Running")) && json_is_integer(exit_code) &&
+        code >= 0 && code < 256)
+        ret->wait_status = code > 128 && code < 128 + NSIG ? (int)code - 128 : (int)code << 8;
+    if (json_is_true(json_object_get(state, "OOMKilled")) && !ret->oom_kills)
+        ret->oom_kills = 1;
+}
+
 static void report_end(struct engine *e, uint64_t oom_kills)
 {
-    struct engine_message m = {
-        .kind = ENGINE_ENDED, .wait_status = SIGKILL, .oom_kills = oom_kills};
-    _cleanup_json_ json_t *container = NULL;
-    e->rest.timeout_ms = END_TIMEOUT_MS;
-    if (api_inspect(e, &container) == 0) {
-        const json_t *state = json_object_get(container, "State");
-        int code = (int)json_integer_value(json_object_get(state, "ExitCode"));
-        if (!json_is_true(json_object_get(state, "Running")) && code >= 0 && code < 256)
-            m.wait_status = code > 128 && code < 128 + NSIG ? code - 128 : code << 8;
-        if (json_is_true(json_object_get(state, "OOMKilled")) && !m.oom_kills)
-            m.oom_kills = 1;
-    }
+    struct engine_message m;
+    task_ask_end(e, oom_kills, &m);
     send_message(&m, -1);
 }
 

@@ -3,11 +3,14 @@
  * with three rights and no new ones, and the tool has an id of the warden's block inside, too. */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/json.h"
 #include "engine/engine.h"
 #include "warden/userns.h"
+
+#define RANGE_LEAST 65536
 
 static bool is_remapped(const json_t *info)
 {
@@ -27,10 +30,15 @@ static int remapped_first(const json_t *info, uint32_t *ret)
 {
     const char *root = json_string_value(json_object_get(info, "DockerRootDir"));
     const char *slash = root ? strrchr(root, '/') : NULL;
-    unsigned uid, gid;
-    if (!slash || sscanf(slash, "/%u.%u", &uid, &gid) != 2 || uid != gid)
+    char expected[32];
+    unsigned long long first = slash ? strtoull(slash + 1, NULL, 10) : 0;
+    /* A range that begins with root is none, and one must have room for all of ours. */
+    if (first == 0 || first > UINT32_MAX - RANGE_LEAST)
         return -EPROTO;
-    *ret = uid;
+    snprintf(expected, sizeof(expected), "/%llu.%llu", first, first);
+    if (strcmp(slash, expected) != 0)
+        return -EPROTO;
+    *ret = (uint32_t)first;
     return 0;
 }
 
@@ -55,7 +63,11 @@ int users_settle(struct engine *e)
         return 0;
     }
     int r = remapped_first(info, &first);
+    if (r < 0) {
+        snprintf(e->rest.why, sizeof(e->rest.why), "its user namespace has no range that is known");
+        return r;
+    }
     e->runner_id = first;
     e->tool_id = first + e->tool_inside;
-    return r;
+    return 0;
 }

@@ -10,7 +10,6 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -80,46 +79,27 @@ static void check_namespaces(const struct engine *e)
     }
 }
 
-/* Fields of /proc/PID/mountinfo: id, parent, major:minor, root, target, options. */
-static bool is_mounted(const char *mountinfo, const char *target, dev_t dev, const char *option)
-{
-    size_t n = strlen(target);
-    bool found = false;
-    for (const char *line = mountinfo; line && *line; line = strchr(line, '\n'), line += !!line) {
-        unsigned major, minor;
-        int at = 0;
-        if (sscanf(line, "%*d %*d %u:%u %*s %n", &major, &minor, &at) != 2 || !at)
-            continue;
-        const char *p = line + at;
-        if (strncmp(p, target, n) != 0 || p[n] != ' ')
-            continue;
-        found = (!dev || makedev(major, minor) == dev) && /* the last one is on top */
-                (!option || strncmp(p + n + 1, option, strlen(option)) == 0);
-    }
-    return found;
-}
-
 static void check_files(const struct engine *e)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(TEXT_MAX);
     const struct child_order *o = &e->order.child;
     read_proc(e, "mountinfo", &text);
     if (e->image && e->order.backend == OCI_PODMAN)
-        must_be(is_mounted(text.data, "/", e->root_dev, NULL), "the image", WALL_FILESYSTEM);
+        must_be(mountinfo_has(text.data, "/", e->root_dev, NULL), "the image", WALL_FILESYSTEM);
     else
-        must_be(is_mounted(text.data, "/", 0, "ro"), "a read-only root", WALL_FILESYSTEM);
+        must_be(mountinfo_has(text.data, "/", 0, "ro"), "a read-only root", WALL_FILESYSTEM);
     if (e->image && e->order.backend == OCI_DOCKER)
-        must_be(is_mounted(text.data, "/usr", e->root_dev, NULL), "the image", WALL_FILESYSTEM);
+        must_be(mountinfo_has(text.data, "/usr", e->root_dev, NULL), "the image", WALL_FILESYSTEM);
     for (size_t i = 0; i < n_disk_parts; i++) {
         bool covered = false;
         for (uint32_t k = 0; k < o->n_mounts; k++)
             covered = covered || strcmp(o->mounts[k].target, disk_parts[i].target) == 0;
-        must_be(covered || is_mounted(text.data, disk_parts[i].target, e->disk_dev, NULL),
+        must_be(covered || mountinfo_has(text.data, disk_parts[i].target, e->disk_dev, NULL),
                 "the sandbox's disk", WALL_DISK);
     }
     for (uint32_t k = 0; k < o->n_mounts; k++)
-        must_be(is_mounted(text.data, o->mounts[k].target, 0, NULL), "a mount", WALL_FILESYSTEM);
-    must_be(is_mounted(text.data, OCI_LINK_INSIDE, 0, "ro"), "a way to the runner",
+        must_be(mountinfo_has(text.data, o->mounts[k].target, 0, NULL), "a mount", WALL_FILESYSTEM);
+    must_be(mountinfo_has(text.data, OCI_LINK_INSIDE, 0, "ro"), "a way to the runner",
             WALL_FILESYSTEM);
 }
 
