@@ -24,7 +24,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define HEAD       "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n"
 #define TIMEOUT_MS 10000
 
-/* Written while nobody asks. */
+/* A copy of the input: a client that has heard enough is gone while the server still writes. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static char *input;
 static const char *next, *end;
 static char socket_path[64];
 static int listen_fd;
@@ -46,14 +48,36 @@ static void send_all(int fd, const char *data, size_t len)
     }
 }
 
+static char *take_part(size_t *ret_len)
+{
+    pthread_mutex_lock(&lock);
+    const char *cut = memmem(next, (size_t)(end - next), PART_END, strlen(PART_END));
+    size_t len = (size_t)((cut ? cut : end) - next);
+    char *part = memcpy(malloc(len + 1), next, len);
+    next = cut ? cut + strlen(PART_END) : end;
+    pthread_mutex_unlock(&lock);
+    *ret_len = len;
+    return part;
+}
+
 static void send_part(int fd)
 {
-    const char *part = next, *cut = memmem(next, (size_t)(end - next), PART_END, strlen(PART_END));
-    size_t len = (size_t)((cut ? cut : end) - part);
-    next = cut ? cut + strlen(PART_END) : end;
+    size_t len;
+    char *part = take_part(&len);
     if (len && (*part == '{' || *part == '['))
         send_all(fd, HEAD, strlen(HEAD));
     send_all(fd, part, len);
+    free(part);
+}
+
+static void set_input(const uint8_t *data, size_t size)
+{
+    pthread_mutex_lock(&lock);
+    free(input);
+    input = memcpy(malloc(size + 1), data, size);
+    next = input;
+    end = input + size;
+    pthread_mutex_unlock(&lock);
 }
 
 /* A request's head is enough to answer, as long as the rest is taken, too. */
@@ -136,8 +160,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     start();
     if (!size)
         return 0;
-    next = (const char *)data + 1;
-    end = (const char *)data + size;
+    set_input(data + 1, size - 1);
     e.order.backend = data[0] & 1 ? OCI_DOCKER : OCI_PODMAN;
     snprintf(e.order.dir, sizeof(e.order.dir), "/nonexistent");
     snprintf(e.order.instance, sizeof(e.order.instance), "0123456789abcdef0123456789abcdef");
