@@ -160,16 +160,6 @@ static char *dup_member(const json_t *o, const char *key)
     return text ? xstrdup(text) : NULL;
 }
 
-static void load_identity(const json_t *o, struct identity *ret)
-{
-    const char *key = json_string_value(json_object_get(o, "key"));
-    const char *name = json_string_value(json_object_get(o, "name"));
-    snprintf(ret->key, sizeof(ret->key), "%s", key ? key : "");
-    snprintf(ret->name, sizeof(ret->name), "%s", name ? name : "");
-    ret->roles = (unsigned)json_integer_value(json_object_get(o, "roles"));
-    ret->authenticated = json_is_true(json_object_get(o, "authenticated"));
-}
-
 void action_load_row(void *data, const char *key, const char *body, size_t len)
 {
     struct actions *s = data;
@@ -197,7 +187,7 @@ void action_load_row(void *data, const char *key, const char *body, size_t len)
     a->error = dup_member(row, "error");
     a->created_ns = json_integer_value(json_object_get(row, "created"));
     a->completed_ns = json_integer_value(json_object_get(row, "completed"));
-    load_identity(json_object_get(row, "who"), &a->who);
+    identity_from_json(json_object_get(row, "who"), &a->who);
     action_enter(s, a);
 }
 

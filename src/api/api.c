@@ -178,15 +178,19 @@ struct sandbox *api_lookup_sandbox(struct api_request *req, const char *id_or_al
     return sb;
 }
 
-struct sandbox *api_find_sandbox(struct api_request *req)
+void *api_found(struct api_request *req, void *thing, const char *kind)
 {
     struct error err = {0};
-    struct sandbox *sb = api_lookup_sandbox(req, req->params[0]);
-    if (sb)
-        return sb;
-    error_set(&err, ERROR_NOT_FOUND, 0, "there is no sandbox '%.80s'", req->params[0]);
+    if (thing)
+        return thing;
+    error_set(&err, ERROR_NOT_FOUND, 0, "there is no %s '%.80s'", kind, req->params[0]);
     api_fail(req, &err);
     return NULL;
+}
+
+struct sandbox *api_find_sandbox(struct api_request *req)
+{
+    return api_found(req, api_lookup_sandbox(req, req->params[0]), "sandbox");
 }
 
 struct exec *api_find_exec(struct api_request *req, struct sandbox *sb)

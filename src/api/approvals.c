@@ -41,13 +41,7 @@ void handle_approval_list(struct api_request *req)
 
 static struct approval *find(struct api_request *req)
 {
-    struct error err = {0};
-    struct approval *a = approvals_find(approvals_of(req), req->who, req->params[0]);
-    if (a)
-        return a;
-    error_set(&err, ERROR_NOT_FOUND, 0, "there is no approval '%.60s'", req->params[0]);
-    api_fail(req, &err);
-    return NULL;
+    return api_found(req, approvals_find(approvals_of(req), req->who, req->params[0]), "approval");
 }
 
 void handle_approval_get(struct api_request *req)

@@ -79,13 +79,7 @@ void handle_c_pending(struct api_request *req)
 
 static struct action *find(struct api_request *req)
 {
-    struct error err = {0};
-    struct action *a = actions_find(req->api->actions, req->who, req->params[0]);
-    if (a)
-        return a;
-    error_set(&err, ERROR_NOT_FOUND, 0, "there is no action '%.60s'", req->params[0]);
-    api_fail(req, &err);
-    return NULL;
+    return api_found(req, actions_find(req->api->actions, req->who, req->params[0]), "action");
 }
 
 void handle_c_get(struct api_request *req)

@@ -97,6 +97,8 @@ struct http_request *api_take(struct api_request *req);
 /* The body of an error as the route's contract has it. */
 json_t *api_error_body(enum route_style style, const struct error *err);
 
+/* What the path names, found or not: passes it on, or answers 404 and returns NULL. */
+void *api_found(struct api_request *req, void *thing, const char *kind);
 /* By id or the caller's alias, if it exists for whoever asks; or NULL. */
 struct sandbox *api_lookup_sandbox(struct api_request *req, const char *id_or_alias);
 /* The sandbox (or exec) that the path names, or NULL after answering 404. */

@@ -211,6 +211,15 @@ static void on_call_abort(struct api_request *req)
     c->req = NULL;
 }
 
+static struct runtime_call *runtime_call_new(struct api_request *req)
+{
+    struct runtime_call *c = new0(struct runtime_call);
+    c->req = req;
+    req->state = c;
+    req->on_abort = on_call_abort;
+    return c;
+}
+
 static void on_stats(void *data, const struct runtime_stats *s)
 {
     struct runtime_call *c = data;
@@ -234,13 +243,8 @@ static void on_stats(void *data, const struct runtime_stats *s)
 void handle_sandbox_stats(struct api_request *req)
 {
     struct sandbox *sb = api_find_sandbox(req);
-    if (!sb)
-        return;
-    struct runtime_call *c = new0(struct runtime_call);
-    c->req = req;
-    req->state = c;
-    req->on_abort = on_call_abort;
-    sandbox_stats(sb, on_stats, c);
+    if (sb)
+        sandbox_stats(sb, on_stats, runtime_call_new(req));
 }
 
 static void on_paused(void *data, struct sandbox *sb, const struct error *err)
@@ -257,13 +261,8 @@ static void on_paused(void *data, struct sandbox *sb, const struct error *err)
 static void pause_or_resume(struct api_request *req, bool on)
 {
     struct sandbox *sb = api_find_sandbox(req);
-    if (!sb)
-        return;
-    struct runtime_call *c = new0(struct runtime_call);
-    c->req = req;
-    req->state = c;
-    req->on_abort = on_call_abort;
-    sandbox_pause(sb, on, on_paused, c);
+    if (sb)
+        sandbox_pause(sb, on, on_paused, runtime_call_new(req));
 }
 
 void handle_sandbox_pause(struct api_request *req)

@@ -1,5 +1,6 @@
 #include "base/json.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -232,4 +233,16 @@ json_t *json_message(const char *text)
 {
     bool lossy;
     return json_string_from_bytes(text, strlen(text), &lossy);
+}
+
+bool json_key_is(const char *key, const char *name)
+{
+    for (;; key++, name++) {
+        while (*key == '_')
+            key++;
+        if (tolower((unsigned char)*key) != *name)
+            return false;
+        if (!*name)
+            return true;
+    }
 }

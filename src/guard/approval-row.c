@@ -37,22 +37,6 @@ void approval_free(struct approval *a)
 
 /* --- the row */
 
-static json_t *identity_to_row(const struct identity *who)
-{
-    return json_pack("{s:s, s:s, s:i, s:b}", "key", who->key, "name", who->name, "roles",
-                     (int)who->roles, "authenticated", who->authenticated);
-}
-
-static void identity_from_row(const json_t *o, struct identity *ret)
-{
-    const char *key = json_string_value(json_object_get(o, "key"));
-    const char *name = json_string_value(json_object_get(o, "name"));
-    snprintf(ret->key, sizeof(ret->key), "%s", key ? key : "");
-    snprintf(ret->name, sizeof(ret->name), "%s", name ? name : "");
-    ret->roles = (unsigned)json_integer_value(json_object_get(o, "roles"));
-    ret->authenticated = json_is_true(json_object_get(o, "authenticated"));
-}
-
 static json_t *strings(char *const *v)
 {
     json_t *list = json_array();
@@ -67,14 +51,14 @@ json_t *approval_to_row(const struct approval *a)
     for (size_t i = 0; i < a->n_votes; i++) {
         const struct approval_vote *v = &a->votes[i];
         json_array_append_new(votes, json_pack("{s:o, s:b, s:I, s:s*, s:s*}", "who",
-                                               identity_to_row(&v->who), "approve", v->approve,
+                                               identity_to_json(&v->who), "approve", v->approve,
                                                "time", (json_int_t)v->time_s, "reason", v->reason,
                                                "user_id", v->user_id));
     }
     json_t *o =
         json_pack("{s:s, s:s, s:o, s:s, s:s, s:s, s:O, s:O*, s:I, s:I, s:I, s:o, s:s*}", "state",
                   approval_state_name(a->state), "risk", risk_name(a->risk), "requester",
-                  identity_to_row(&a->requester), "rule", a->rule, "why", a->why, "revision",
+                  identity_to_json(&a->requester), "rule", a->rule, "why", a->why, "revision",
                   a->revision, "subject", a->subject, "shown", a->shown, "created",
                   (json_int_t)a->created_s, "expires", (json_int_t)a->expires_s, "changed",
                   (json_int_t)a->changed_s, "votes", votes, "void", a->void_reason);
@@ -101,7 +85,7 @@ static void votes_from_row(const json_t *list, struct approval *a)
         if (a->n_votes == APPROVAL_DECISIONS_MAX)
             return;
         struct approval_vote *v = &a->votes[a->n_votes++];
-        identity_from_row(json_object_get(item, "who"), &v->who);
+        identity_from_json(json_object_get(item, "who"), &v->who);
         v->approve = json_is_true(json_object_get(item, "approve"));
         v->time_s = json_integer_value(json_object_get(item, "time"));
         v->reason = dup_member(item, "reason");
@@ -127,7 +111,7 @@ struct approval *approval_from_row(const char *id, const json_t *row, struct err
     a->expires_s = json_integer_value(json_object_get(row, "expires"));
     a->changed_s = json_integer_value(json_object_get(row, "changed"));
     a->session_left = json_integer_value(json_object_get(row, "session_left"));
-    identity_from_row(json_object_get(row, "requester"), &a->requester);
+    identity_from_json(json_object_get(row, "requester"), &a->requester);
     votes_from_row(json_object_get(row, "votes"), a);
     if (s < 0 || r < 0 || !a->rule || !a->why || !a->revision || !json_is_object(a->subject) ||
         json_member_strv(row, "session_prefix", PREFIX_MAX, &a->session_prefix, err) < 0) {

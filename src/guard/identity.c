@@ -1,5 +1,6 @@
 #include "guard/identity.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -99,4 +100,20 @@ const char *identity_scope(const struct identity *who)
     if (identity_sees_all(who))
         return "";
     return *who->key ? who->key : IDENTITY_NOBODY;
+}
+
+json_t *identity_to_json(const struct identity *who)
+{
+    return json_pack("{s:s, s:s, s:i, s:b}", "key", who->key, "name", who->name, "roles",
+                     (int)who->roles, "authenticated", who->authenticated);
+}
+
+void identity_from_json(const json_t *o, struct identity *ret)
+{
+    const char *key = json_string_value(json_object_get(o, "key"));
+    const char *name = json_string_value(json_object_get(o, "name"));
+    snprintf(ret->key, sizeof(ret->key), "%s", key ? key : "");
+    snprintf(ret->name, sizeof(ret->name), "%s", name ? name : "");
+    ret->roles = (unsigned)json_integer_value(json_object_get(o, "roles"));
+    ret->authenticated = json_is_true(json_object_get(o, "authenticated"));
 }

@@ -60,3 +60,6 @@ bool identity_sees(const struct identity *who, const char *owner);
 /* For lookups by owner where "" means everybody's. Somebody without key and roles, as on open
  * routes, sees nothing. */
 const char *identity_scope(const struct identity *who);
+/* All of it, for rows of the store: a new reference, and back. */
+json_t *identity_to_json(const struct identity *who);
+void identity_from_json(const json_t *o, struct identity *ret);

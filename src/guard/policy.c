@@ -28,19 +28,6 @@ void policy_done(struct policy *p)
     policy_init(p);
 }
 
-static bool key_equal(const char *key, const char *name)
-{
-    for (; *key || *name; key++, name++) {
-        while (*key == '_')
-            key++;
-        if (tolower((unsigned char)*key) != *name)
-            return false;
-        if (!*name)
-            return true;
-    }
-    return true;
-}
-
 /* The member whose key is name but for case and underscores; two of them are an error. */
 static int find(const json_t *obj, const char *name, const char **ret_key, struct error *err)
 {
@@ -49,7 +36,7 @@ static int find(const json_t *obj, const char *name, const char **ret_key, struc
     *ret_key = NULL;
     json_object_foreach((json_t *)obj, key, value)
     {
-        if (!key_equal(key, name))
+        if (!json_key_is(key, name))
             continue;
         if (*ret_key)
             return error_field(err, key, "policy has both '%s' and '%s'", *ret_key, key);

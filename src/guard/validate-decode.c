@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/base64.h"
+#include "base/digits.h"
 #include "base/utf8.h"
 #include "guard/validate-internal.h"
 
@@ -72,14 +73,6 @@ static size_t decode_base64(const char *text, size_t len, struct strbuf *out)
 }
 
 /* --- hexadecimal, also with 0x, \x, % or a separator before each byte */
-
-static int hex_value(char c)
-{
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
 
 static size_t skip_hex_prefix(const char *p, size_t len)
 {

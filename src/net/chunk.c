@@ -6,6 +6,9 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/digits.h"
+#include "net/scan.h"
+
 enum state {
     SIZE,
     SIZE_LF,
@@ -28,23 +31,6 @@ enum state {
 
 #define CHUNK_DIGITS_MAX 15 /* 60 bits: sums of sizes cannot wrap */
 
-static int hex_value(unsigned char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
-
-static bool is_token(unsigned char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           (c && strchr("!#$%&'*+-.^_`|~", c));
-}
-
 static bool is_text(unsigned char c)
 {
     return c == '\t' || (c >= 0x20 && c != 0x7f);
@@ -52,7 +38,7 @@ static bool is_text(unsigned char c)
 
 static int size_byte(struct chunk_decoder *d, unsigned char c)
 {
-    int v = hex_value(c);
+    int v = hex_value((char)c);
     if (v >= 0) {
         d->left = d->left << 4 | (unsigned)v;
         return ++d->digits > CHUNK_DIGITS_MAX ? -1 : SIZE;
@@ -73,15 +59,15 @@ static int extension_byte(unsigned state, unsigned char c)
 {
     switch (state) {
     case EXT_NAME_START:
-        return is_token(c) ? EXT_NAME : -1;
+        return scan_is_token(c) ? EXT_NAME : -1;
     case EXT_NAME:
-        if (is_token(c))
+        if (scan_is_token(c))
             return EXT_NAME;
         return c == '=' ? EXT_VALUE_START : c == ';' ? EXT_NAME_START : c == '\r' ? SIZE_LF : -1;
     case EXT_VALUE_START:
-        return c == '"' ? EXT_QUOTED : is_token(c) ? EXT_VALUE : -1;
+        return c == '"' ? EXT_QUOTED : scan_is_token(c) ? EXT_VALUE : -1;
     case EXT_VALUE:
-        if (is_token(c))
+        if (scan_is_token(c))
             return EXT_VALUE;
         return c == ';' ? EXT_NAME_START : c == '\r' ? SIZE_LF : -1;
     case EXT_QUOTED:
@@ -97,9 +83,9 @@ static int trailer_byte(struct chunk_decoder *d, unsigned char c)
 {
     switch (d->state) {
     case TRAILER_START:
-        return c == '\r' ? END_LF : is_token(c) ? TRAILER_NAME : -1;
+        return c == '\r' ? END_LF : scan_is_token(c) ? TRAILER_NAME : -1;
     case TRAILER_NAME:
-        return is_token(c) ? TRAILER_NAME : c == ':' ? TRAILER_VALUE : -1;
+        return scan_is_token(c) ? TRAILER_NAME : c == ':' ? TRAILER_VALUE : -1;
     case TRAILER_VALUE:
         return is_text(c) ? TRAILER_VALUE : c == '\r' ? TRAILER_LF : -1;
     case TRAILER_LF:

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-static bool is_token(unsigned char c)
+bool scan_is_token(unsigned char c)
 {
     if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'))
         return true;
@@ -62,7 +62,7 @@ static int scan_byte(struct scan *s, const char *data, unsigned char c)
         if (c == '\r')
             return SCAN_START_LF;
         s->start = s->pos;
-        return is_token(c) ? SCAN_LINE : -400;
+        return scan_is_token(c) ? SCAN_LINE : -400;
     case SCAN_START_LF:
         return c == '\n' ? SCAN_START : -400;
     case SCAN_LINE:
@@ -78,9 +78,9 @@ static int scan_byte(struct scan *s, const char *data, unsigned char c)
     case SCAN_FIELD:
         if (c == '\r')
             return SCAN_END_LF;
-        return is_token(c) ? SCAN_NAME : -400;
+        return scan_is_token(c) ? SCAN_NAME : -400;
     case SCAN_NAME:
-        if (is_token(c))
+        if (scan_is_token(c))
             return SCAN_NAME;
         return c == ':' ? SCAN_VALUE : -400;
     case SCAN_VALUE:

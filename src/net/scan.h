@@ -1,6 +1,7 @@
 /* First look at the raw bytes of a request head, before any parser sees them. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -16,6 +17,9 @@ enum scan_state {
     SCAN_VALUE_LF,
     SCAN_END_LF,
 };
+
+/* Whether it may stand in a token: a method, a field name. */
+bool scan_is_token(unsigned char c);
 
 /* Zero is the start of a head. */
 struct scan {

@@ -7,16 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
+#include "base/digits.h"
 
 /* Undoes %XX, and + where plus is set, in a NUL-terminated string. */
 static int decode(char *s, bool plus)

@@ -97,16 +97,21 @@ struct run_request file_op_request(const struct file_op *op, struct manager *m,
         .exec = {.argv = (char *const *)op->argv, .builtin = true, .hidden = true}};
 }
 
-json_t *file_op_answer(struct exec *e, struct error *err)
+int file_op_bytes(struct exec *e, struct strbuf *out, struct error *err)
 {
-    _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(ANSWER_MAX);
     uint64_t omitted;
     size_t gap;
     if (builtin_check(e, err) < 0)
+        return -1;
+    if (journal_collect(exec_journal(e), 1, out->max, out, &omitted, &gap) < 0 || omitted)
+        return error_set(err, ERROR_TOO_LARGE, 0, "the answer is too large");
+    return 0;
+}
+
+json_t *file_op_answer(struct exec *e, struct error *err)
+{
+    _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(ANSWER_MAX);
+    if (file_op_bytes(e, &b, err) < 0)
         return NULL;
-    if (journal_collect(exec_journal(e), 1, ANSWER_MAX, &b, &omitted, &gap) < 0 || omitted) {
-        error_set(err, ERROR_TOO_LARGE, 0, "the answer is too large");
-        return NULL;
-    }
     return json_parse_object(b.data ? b.data : "", b.len, err);
 }

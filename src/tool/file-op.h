@@ -9,6 +9,7 @@
 
 struct error;
 struct identity;
+struct strbuf;
 
 #define FILE_OP_ARGV_MAX 6
 
@@ -45,5 +46,7 @@ int file_op_check_mode(const char *mode, struct error *err);
 /* What run_start() takes. op must live as long as the request is used. */
 struct run_request file_op_request(const struct file_op *op, struct manager *m,
                                    const struct identity *who, struct sandbox *sb);
+/* What a finished operation printed, at most out->max; negative with err set when it failed. */
+int file_op_bytes(struct exec *e, struct strbuf *out, struct error *err);
 /* The object that a finished operation answered; NULL with err set when it failed. */
 json_t *file_op_answer(struct exec *e, struct error *err);

@@ -16,6 +16,7 @@
 #include "runtime/spec.h"
 #include "sandbox/journal.h"
 #include "tool/builtin.h"
+#include "tool/file-op.h"
 #include "tool/run.h"
 #include "tool/skill.h"
 
@@ -175,14 +176,8 @@ static json_t *content_to_json(const struct strbuf *b)
 static json_t *result_of(const struct skill_run *s, struct exec *e, struct error *err)
 {
     _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(ANSWER_MAX);
-    uint64_t omitted;
-    size_t gap;
-    if (builtin_check(e, err) < 0)
+    if (file_op_bytes(e, &b, err) < 0)
         return NULL;
-    if (journal_collect(exec_journal(e), 1, ANSWER_MAX, &b, &omitted, &gap) < 0 || omitted) {
-        error_set(err, ERROR_TOO_LARGE, 0, "the answer is too large");
-        return NULL;
-    }
     json_t *o = s->operation == SKILL_READ ? content_to_json(&b)
                                            : json_parse_object(b.data ? b.data : "", b.len, err);
     if (o) {

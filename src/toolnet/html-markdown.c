@@ -92,18 +92,16 @@ static void put_pre(struct html_state *s, const xmlNode *element)
     writer_break(&s->w, 2);
 }
 
-static void markdown_text(struct html_state *s, const char *text);
-
 static void put_image(struct html_state *s, const xmlNode *element)
 {
     const char *alt = html_attribute(element, "alt");
     _cleanup_free_ char *src = html_link(s, html_attribute(element, "src"));
     if (!src) {
-        markdown_text(s, alt);
+        html_words(&html_visitor_markdown, s, alt);
         return;
     }
     writer_puts(&s->w, "![");
-    markdown_text(s, alt);
+    html_words(&html_visitor_markdown, s, alt);
     s->w.space = false;
     writer_puts(&s->w, "](");
     writer_puts(&s->w, src);
@@ -258,18 +256,4 @@ static void put_word(struct html_state *s, const char *word, size_t len)
     writer_put(&s->w, word + from, len - from);
 }
 
-static void markdown_text(struct html_state *s, const char *text)
-{
-    while (*text) {
-        size_t blank = strspn(text, " \t\r\n\f");
-        if (blank)
-            writer_space(&s->w);
-        text += blank;
-        size_t word = strcspn(text, " \t\r\n\f");
-        if (word)
-            put_word(s, text, word);
-        text += word;
-    }
-}
-
-const struct html_visitor html_visitor_markdown = {markdown_open, markdown_close, markdown_text};
+const struct html_visitor html_visitor_markdown = {markdown_open, markdown_close, put_word};

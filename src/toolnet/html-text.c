@@ -81,17 +81,9 @@ static void text_close(struct html_state *s, const xmlNode *element)
     }
 }
 
-static void text_text(struct html_state *s, const char *text)
+static void text_word(struct html_state *s, const char *word, size_t len)
 {
-    while (*text) {
-        size_t blank = strspn(text, " \t\r\n\f");
-        if (blank)
-            writer_space(&s->w);
-        text += blank;
-        size_t word = strcspn(text, " \t\r\n\f");
-        writer_put(&s->w, text, word);
-        text += word;
-    }
+    writer_put(&s->w, word, len);
 }
 
-const struct html_visitor html_visitor_text = {text_open, text_close, text_text};
+const struct html_visitor html_visitor_text = {text_open, text_close, text_word};

@@ -28,10 +28,13 @@ struct html_visitor {
     /* false: the subtree is not walked and close is not called for it. */
     bool (*open)(struct html_state *s, const xmlNode *element);
     void (*close)(struct html_state *s, const xmlNode *element);
-    void (*text)(struct html_state *s, const char *text);
+    void (*word)(struct html_state *s, const char *word, size_t len);
 };
 
 extern const struct html_visitor html_visitor_text, html_visitor_markdown;
+
+/* Running text: white space between words is one space, or none at the edge of a line. */
+void html_words(const struct html_visitor *v, struct html_state *s, const char *text);
 
 /* What an element means to a converter; both formats share the table (html.c). */
 enum html_kind {

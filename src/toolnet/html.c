@@ -170,12 +170,26 @@ static bool is_hidden(const xmlNode *element)
     return has_attribute(element, "hidden") || (display && strncasecmp(display, "none", 4) == 0);
 }
 
+void html_words(const struct html_visitor *v, struct html_state *s, const char *text)
+{
+    while (*text) {
+        size_t blank = strspn(text, " \t\r\n\f");
+        if (blank)
+            writer_space(&s->w);
+        text += blank;
+        size_t word = strcspn(text, " \t\r\n\f");
+        if (word)
+            v->word(s, text, word);
+        text += word;
+    }
+}
+
 /* Opens a node; true when its children are to be walked before it is closed. */
 static bool visit(const struct html_visitor *v, struct html_state *s, const xmlNode *n,
                   size_t depth)
 {
     if (n->type == XML_TEXT_NODE && n->content)
-        v->text(s, (const char *)n->content);
+        html_words(v, s, (const char *)n->content);
     if (n->type != XML_ELEMENT_NODE || depth >= HTML_DEPTH_MAX || is_hidden(n) || !v->open(s, n))
         return false;
     if (n->children)

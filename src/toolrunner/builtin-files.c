@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/digits.h"
 #include "base/fd.h"
 #include "toolrunner/builtin-io.h"
 #include "toolrunner/builtin.h"
@@ -43,23 +44,12 @@ static int copy(int from, int to, uint64_t limit)
     return 0;
 }
 
-static int parse_u64(const char *text, uint64_t *ret)
-{
-    char *end;
-    errno = 0;
-    unsigned long long v = strtoull(text, &end, 10);
-    if (errno || end == text || *end || *text == '-')
-        return -EINVAL;
-    *ret = v;
-    return 0;
-}
-
 int builtin_fs_read(int argc, char **argv)
 {
     uint64_t offset = 0, length = UINT64_MAX;
     struct stat st;
-    if (argc < 2 || argc > 4 || (argc > 2 && parse_u64(argv[2], &offset) < 0) ||
-        (argc > 3 && parse_u64(argv[3], &length) < 0) || offset > INT64_MAX)
+    if (argc < 2 || argc > 4 || (argc > 2 && decimal_parse(argv[2], &offset) < 0) ||
+        (argc > 3 && decimal_parse(argv[3], &length) < 0) || offset > INT64_MAX)
         return usage_failure("fs-read PATH [OFFSET [LENGTH]]");
     _cleanup_close_ int fd = open(argv[1], O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (fd < 0 || fstat(fd, &st) < 0)

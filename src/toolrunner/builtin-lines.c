@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/alloc.h"
+#include "base/digits.h"
 #include "base/fd.h"
 #include "base/strbuf.h"
 #include "toolrunner/builtin-io.h"
@@ -23,17 +24,6 @@ struct window {
     uint64_t taken;
     bool full, binary;
 };
-
-static int parse_number(const char *text, uint64_t *ret)
-{
-    char *end;
-    errno = 0;
-    unsigned long long v = strtoull(text, &end, 10);
-    if (errno || end == text || *end || *text == '-')
-        return -EINVAL;
-    *ret = v;
-    return 0;
-}
 
 /* Takes the line if it is wanted and fits; the first one is taken as far as it fits. */
 static void take_line(struct window *w, const struct line_reader *r)
@@ -87,8 +77,8 @@ int builtin_fs_lines(int argc, char **argv)
     struct window w = {0};
     struct stat st;
     uint64_t max;
-    if (argc != 5 || parse_number(argv[2], &w.first) < 0 || parse_number(argv[3], &w.count) < 0 ||
-        parse_number(argv[4], &max) < 0 || w.first < 1 || max < 1 || max > BUILTIN_INPUT_MAX)
+    if (argc != 5 || decimal_parse(argv[2], &w.first) < 0 || decimal_parse(argv[3], &w.count) < 0 ||
+        decimal_parse(argv[4], &max) < 0 || w.first < 1 || max < 1 || max > BUILTIN_INPUT_MAX)
         return builtin_failure_code("invalid_request", "usage: fs-lines PATH FIRST COUNT MAX");
     _cleanup_close_ int fd = open(argv[1], O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (fd < 0 || fstat(fd, &st) < 0)

@@ -24,26 +24,13 @@ struct request {
     const json_t *args, *policy;
 };
 
-/* "AllowedPaths", "allowed_paths" and "allowedpaths" are the same key. */
-static bool key_is(const char *key, const char *name)
-{
-    for (;; key++, name++) {
-        while (*key == '_')
-            key++;
-        if (tolower((unsigned char)*key) != *name)
-            return false;
-        if (!*name)
-            return true;
-    }
-}
-
 static json_t *policy_find(const json_t *policy, const char *name)
 {
     const char *key;
     json_t *value;
     json_object_foreach((json_t *)policy, key, value)
     {
-        if (key_is(key, name) && !json_is_null(value))
+        if (json_key_is(key, name) && !json_is_null(value))
             return value;
     }
     return NULL;

@@ -85,10 +85,12 @@ static int copy_entry(int source, int target, const char *name, struct copy_budg
     return r == -EEXIST ? 0 : r;
 }
 
-static int copy_prefix(int source, int target, const char *prefix, size_t n,
-                       struct copy_budget *budget)
+int copy_each(int dirfd, const char *pattern, int (*each)(void *data, const char *name), void *data)
 {
-    int fd = openat(source, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    size_t n = strlen(pattern) - 1;
+    if (pattern[n] != '*')
+        return each(data, pattern);
+    int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     int r = 0;
     if (!dir) {
@@ -96,20 +98,29 @@ static int copy_prefix(int source, int target, const char *prefix, size_t n,
         return 0;
     }
     for (struct dirent *e; r == 0 && (e = readdir(dir));)
-        if (strncmp(e->d_name, prefix, n) == 0)
-            r = copy_entry(source, target, e->d_name, budget);
+        if (strncmp(e->d_name, pattern, n) == 0)
+            r = each(data, e->d_name);
     closedir(dir);
     return r;
 }
 
+struct copying {
+    int source, target;
+    struct copy_budget *budget;
+};
+
+static int on_copy(void *data, const char *name)
+{
+    struct copying *c = data;
+    return copy_entry(c->source, c->target, name, c->budget);
+}
+
 int copy_matching(int source_dirfd, int target_dirfd, const char *name, struct copy_budget *budget)
 {
-    size_t n = strlen(name);
-    if (name[n - 1] == '*')
-        return copy_prefix(source_dirfd, target_dirfd, name, n - 1, budget);
+    struct copying c = {source_dirfd, target_dirfd, budget};
     const char *slash = strchr(name, '/');
     if (!slash)
-        return copy_entry(source_dirfd, target_dirfd, name, budget);
+        return copy_each(source_dirfd, name, on_copy, &c);
     char first[NAME_MAX + 1];
     snprintf(first, sizeof(first), "%.*s", (int)(slash - name), name);
     _cleanup_close_ int from =

@@ -21,3 +21,7 @@ int copy_fd(int source_fd, int target_dirfd, const char *target, mode_t mode);
  * files, directories and symlinks as they are. What is absent, of another kind or over the budget
  * is left out. */
 int copy_matching(int source_dirfd, int target_dirfd, const char *name, struct copy_budget *budget);
+/* Calls each with the names in a directory that "prefix*" means, until one is not 0; with the
+ * pattern itself, there or not, where it has no star. */
+int copy_each(int dirfd, const char *pattern, int (*each)(void *data, const char *name),
+              void *data);

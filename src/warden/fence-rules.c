@@ -1,7 +1,6 @@
 /* The Landlock rules of a fenced sandbox (fence.h). Commands get less than their runner: of /proc
  * only what tells about the machine, because there is no way to grant a process its own directory
  * and not those of all others. */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -12,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/fd.h"
 #include "base/landlock.h"
+#include "warden/copy.h"
 #include "warden/fence.h"
 #include "warden/root.h"
 
@@ -70,34 +70,25 @@ static int allow_system(int ruleset)
     return r;
 }
 
-/* "python3*" */
-static int allow_prefix(int ruleset, int etc_fd, const char *prefix, size_t n)
+struct etc_rules {
+    int ruleset, fd;
+};
+
+static int on_etc(void *data, const char *name)
 {
-    int fd = openat(etc_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-    int r = 0;
-    if (!dir) {
-        fd_close(&fd);
-        return 0;
-    }
-    for (struct dirent *e; r == 0 && (e = readdir(dir));)
-        if (strncmp(e->d_name, prefix, n) == 0)
-            r = allow_at(ruleset, etc_fd, e->d_name, FS_READ);
-    closedir(dir);
-    return r;
+    const struct etc_rules *e = data;
+    return allow_at(e->ruleset, e->fd, name, FS_READ);
 }
 
 static int allow_etc(int ruleset)
 {
     _cleanup_close_ int etc = open("/etc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    struct etc_rules rules = {ruleset, etc};
     int r = 0;
     if (etc < 0)
         return errno == ENOENT ? 0 : -errno;
-    for (size_t i = 0; r == 0 && root_etc_parts[i]; i++) {
-        size_t n = strlen(root_etc_parts[i]);
-        r = root_etc_parts[i][n - 1] == '*' ? allow_prefix(ruleset, etc, root_etc_parts[i], n - 1)
-                                            : allow_at(ruleset, etc, root_etc_parts[i], FS_READ);
-    }
+    for (size_t i = 0; r == 0 && root_etc_parts[i]; i++)
+        r = copy_each(etc, root_etc_parts[i], on_etc, &rules);
     return r;
 }
 

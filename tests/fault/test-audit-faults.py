@@ -6,33 +6,7 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
-from masd import *
-
-os.environ["ASAN_OPTIONS"] = "detect_leaks=0"
-BROKEN = (OSError, http.client.HTTPException)
-
-
-def again(d, method, path, body=None):
-    end = time.time() + 20
-    while True:
-        try:
-            return d.request(method, path, body, timeout=10)
-        except BROKEN:
-            if time.time() > end:
-                raise
-            time.sleep(0.02)
-
-
-def once(d, method, path, body=None):
-    try:
-        return d.request(method, path, body, timeout=20)
-    except BROKEN:
-        return None
-
-
-def generations(d):
-    with open(d.log_path, errors="replace") as f:
-        return f.read().count("control plane started")
+from faults import *
 
 
 def audit(d, query=""):

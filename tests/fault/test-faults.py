@@ -8,49 +8,12 @@ import sys
 import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
-from masd import *
+from faults import *
 
-# The leak checker needs /proc, which the control plane has given up: its exit code would be about that.
-os.environ["ASAN_OPTIONS"] = "detect_leaks=0"
-
-RETRY_SECONDS = 20
 LINES = 3000  # about 150 kB: more than stays in memory, less than the window
 WANT = "".join(f"line {i} {'x' * 40}\n" for i in range(LINES))
 SCRIPT = (f"i=0; while [ $i -lt {LINES} ]; do echo line $i {'x' * 40}; i=$((i+1)); "
           "case $i in *00) sleep 0.005;; esac; done; exit 3")
-BROKEN = (OSError, http.client.HTTPException)
-
-
-def again(d, method, path, body=None):
-    """Asks until there is an answer."""
-    end = time.time() + RETRY_SECONDS
-    while True:
-        try:
-            return d.request(method, path, body, timeout=10)
-        except BROKEN:
-            if time.time() > end:
-                raise
-            time.sleep(0.02)
-
-
-def once(d, method, path, body=None):
-    """The answer, or None where the connection broke."""
-    try:
-        return d.request(method, path, body, timeout=20)
-    except BROKEN:
-        return None
-
-
-def generation(d):
-    return d.log_all().count("control plane started")
-
-
-def log_all(self):
-    with open(self.log_path, errors="replace") as f:
-        return f.read()
-
-
-Daemon.log_all = log_all
 
 
 def armed(fault, **kw):
@@ -58,8 +21,8 @@ def armed(fault, **kw):
 
 
 def check_killed(d, fault):
-    wait_for(lambda: generation(d) >= 2, f"the fault {fault} to happen")
-    equal(generation(d), 2, "control planes")
+    wait_for(lambda: generations(d) >= 2, f"the fault {fault} to happen")
+    equal(generations(d), 2, "control planes")
 
 
 def events_of(d, path):
@@ -265,7 +228,7 @@ def _():
             sandbox = d.sandbox().id
             a = d.post(f"/v1/sandboxes/{sandbox}/exec", {"command": ["sh", "-c", SCRIPT], "async": True})
             os.kill(d.get("/v1/status").json["pid"], signal.SIGKILL)
-            wait_for(lambda: generation(d) >= 3, "the third control plane")
+            wait_for(lambda: generations(d) >= 3, "the third control plane")
             check_exec(d, sandbox, a.json["exec_id"], 3, WANT)
             check_nothing_left(d)
 
@@ -564,7 +527,7 @@ def _():
 def _():
     with Daemon(env={"MAS_FAULT": "create.before-row"}) as d:
         check_works(d)
-        equal(generation(d), 1)
+        equal(generations(d), 1)
 
 
 main()

@@ -8,11 +8,10 @@ import sys
 import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
-from masd import *
+from faults import *
 
 RUNTIME = os.environ.get("MAS_RUNTIME", "crun")
 PREFIX = f"mas-ocid-{os.getpid()}"
-BROKEN = (OSError, http.client.HTTPException)
 # No blanks: what lives below the warden is a sandbox's.
 FLAGS = ("--debug-endpoints", "--kill-grace", "1s", "--blanks", "0", "--oci-blanks", "0", "--control-restarts", "100",
          "--cgroup-prefix", PREFIX)
@@ -20,32 +19,6 @@ CREATE = ("create.before-row", "create.before-plan", "create.plan-sent", "create
           "create.answered")
 EXEC = ("exec.before-spawn", "exec.spawned", "output.before-append", "exit.received", "exit.before-row")
 DELETE = ("delete.begin", "delete.before-kill", "delete.before-row", "delete.gone", "delete.answered")
-
-
-def ask(d, method, path, body=None):
-    """The answer, or None where the connection broke."""
-    try:
-        return d.request(method, path, body, timeout=20)
-    except BROKEN:
-        return None
-
-
-def again(d, method, path, body=None):
-    end = time.time() + 20
-    while time.time() < end:
-        a = ask(d, method, path, body)
-        if a:
-            return a
-        time.sleep(0.02)
-    raise AssertionError(f"no answer to {method} {path}")
-
-
-def lives(pid):
-    try:
-        with open(f"/proc/{pid}/stat") as f:
-            return f.read().rsplit(")", 1)[1].split()[0] not in "ZX"
-    except OSError:
-        return False
 
 
 class Host:
@@ -93,11 +66,6 @@ class Host:
         wait_for(lambda: self.look() == self.before, f"{what}: the host as it was", 10)
 
 
-def generations(d):
-    with open(d.log_path, errors="replace") as f:
-        return f.read().count("control plane started")
-
-
 def faults(names):
     """A daemon whose every other control plane dies at the next of these; the one after it clears up."""
     text = ",".join(f"{name}:1:{2 * i + 1}" for i, name in enumerate(names))
@@ -120,7 +88,7 @@ def _():
     with faults(CREATE) as d:
         host = Host(d)
         for number, name in enumerate(CREATE, 1):
-            a = ask(d, "POST", "/v1/sandboxes", {})
+            a = once(d, "POST", "/v1/sandboxes", {})
             wait_killed(d, name, number)
             if a:  # it was answered: it is there, and works
                 equal(a.status, 201, f"{name}: {a}")
@@ -136,7 +104,7 @@ def _():
         host = Host(d)
         for number, name in enumerate(EXEC, 1):
             sb = again(d, "POST", "/v1/sandboxes", {}).json["id"]
-            ask(d, "POST", f"/v1/sandboxes/{sb}/exec", {"command": ["sh", "-c", "echo out; sleep 0.1; exit 3"]})
+            once(d, "POST", f"/v1/sandboxes/{sb}/exec", {"command": ["sh", "-c", "echo out; sleep 0.1; exit 3"]})
             wait_killed(d, name, number)
             path = f"/v1/sandboxes/{sb}"
             wait_for(lambda: again(d, "GET", path).json["state"] == "ready", f"{name}: adopted", 20)
@@ -157,7 +125,7 @@ def _():
         host = Host(d)
         for number, name in enumerate(DELETE, 1):
             sb = again(d, "POST", "/v1/sandboxes", {}).json["id"]
-            a = ask(d, "DELETE", "/v1/sandboxes/" + sb)
+            a = once(d, "DELETE", "/v1/sandboxes/" + sb)
             wait_killed(d, name, number)
             found = again(d, "GET", "/v1/sandboxes/" + sb)
             check(not a or found.status == 404, f"{name}: it was answered, and is {found}")
@@ -177,7 +145,7 @@ def _():
     with Daemon(*FLAGS, runtime=RUNTIME) as d:
         host = Host(d)
         for delay in (0, 0.01, 0.05):
-            t, answers = in_thread(lambda: ask(d, "POST", "/v1/sandboxes", {}))
+            t, answers = in_thread(lambda: once(d, "POST", "/v1/sandboxes", {}))
             wait_for(host.sandboxes, "a launcher", 5)
             time.sleep(delay)
             for pid in host.sandboxes():
@@ -189,7 +157,7 @@ def _():
                 wait_for(lambda: d.get("/v1/sandboxes/" + a.json["id"]).json["state"] == "crashed", "it is known", 5)
             host.check_clean(f"create, {delay}")
         sb = d.sandbox()
-        t, answers = in_thread(lambda: ask(d, "POST", sb.path + "/exec", {"command": ["sleep", "100"]}))
+        t, answers = in_thread(lambda: once(d, "POST", sb.path + "/exec", {"command": ["sleep", "100"]}))
         time.sleep(0.3)
         os.kill(host.sandboxes()[0], signal.SIGKILL)
         t.join()
@@ -197,7 +165,7 @@ def _():
         equal(d.get(sb.path).json["state"], "crashed")
         host.check_clean("exec")
         sb = d.sandbox()
-        t, answers = in_thread(lambda: ask(d, "DELETE", sb.path))
+        t, answers = in_thread(lambda: once(d, "DELETE", sb.path))
         for pid in host.sandboxes():
             os.kill(pid, signal.SIGKILL)
         t.join()
@@ -208,9 +176,9 @@ def _():
 
 @test("kill -9 of everything during create, exec and delete: gone at once, and the next start sweeps")
 def _():
-    for name, act in (("create", lambda d, sb: ask(d, "POST", "/v1/sandboxes", {})),
-                      ("exec", lambda d, sb: ask(d, "POST", sb.path + "/exec", {"command": ["sleep", "100"]})),
-                      ("delete", lambda d, sb: ask(d, "DELETE", sb.path))):
+    for name, act in (("create", lambda d, sb: once(d, "POST", "/v1/sandboxes", {})),
+                      ("exec", lambda d, sb: once(d, "POST", sb.path + "/exec", {"command": ["sleep", "100"]})),
+                      ("delete", lambda d, sb: once(d, "DELETE", sb.path))):
         d = Daemon(*FLAGS, runtime=RUNTIME).start()
         try:
             host = Host(d)

@@ -27,3 +27,5 @@ struct file_call {
  * does. */
 void file_call_start(const struct file_call *c, struct file_op op, const char *input,
                      size_t input_len);
+/* A finisher of what wrote c->number bytes to c->path. */
+void file_call_finish_written(struct file_call *c, const struct strbuf *b);

@@ -98,7 +98,7 @@ void tool_read_file(struct mcp_call *call)
 
 /* --- writing */
 
-static void finish_write(struct file_call *c, const struct strbuf *b)
+void file_call_finish_written(struct file_call *c, const struct strbuf *b)
 {
     (void)b;
     _cleanup_free_ char *text =
@@ -111,7 +111,7 @@ void tool_write_file(struct mcp_call *call)
 {
     const json_t *args = mcp_call_arguments(call), *content = json_object_get(args, "content");
     struct file_call c = make_call(call, NULL);
-    c.finish_bytes = finish_write;
+    c.finish_bytes = file_call_finish_written;
     c.number = json_string_length(content);
     const char *mode = json_is_true(json_object_get(args, "executable")) ? "755" : NULL;
     bool append = json_is_true(json_object_get(args, "append"));

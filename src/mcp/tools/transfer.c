@@ -22,15 +22,6 @@ static int check_size(size_t bytes, size_t max, struct error *err)
 
 /* --- in */
 
-static void finish_upload(struct file_call *c, const struct strbuf *b)
-{
-    (void)b;
-    _cleanup_free_ char *text =
-        xasprintf("wrote %llu bytes to %s", (unsigned long long)c->number, c->path);
-    result_finish(c->call, json_pack("{s:s, s:I}", "path", c->path, "bytes", (json_int_t)c->number),
-                  text);
-}
-
 void tool_upload_file(struct mcp_call *call)
 {
     struct error err = {0};
@@ -52,7 +43,7 @@ void tool_upload_file(struct mcp_call *call)
     }
     struct file_call c = {.call = call,
                           .path = json_string_value(json_object_get(args, "path")),
-                          .finish_bytes = finish_upload,
+                          .finish_bytes = file_call_finish_written,
                           .number = len};
     const char *mode = json_is_true(json_object_get(args, "executable")) ? "755" : NULL;
     bool append = json_is_true(json_object_get(args, "append"));

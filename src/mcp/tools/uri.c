@@ -4,19 +4,12 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/digits.h"
 #include "base/path.h"
 #include "base/strbuf.h"
 #include "sandbox/exec.h"
 
 #define URI_MAX 8192
-
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
 
 /* Heap, or NULL for bad escapes and NUL. */
 static char *decode(const char *text, size_t len)
