@@ -38,12 +38,25 @@ struct removal {
 
 static void remove_entry(struct removal *r, int parent, const char *name, int depth);
 
+/* By descriptor: what stands under a name may be a link by now. No file has a directory's inode. */
+int fence_dir_unlock(int parent, const char *name)
+{
+    char path[32];
+    _cleanup_close_ int fd = openat(parent, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    if (chmod(path, 0700) < 0)
+        return -errno;
+    int open_fd = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return open_fd < 0 ? -errno : open_fd;
+}
+
 static int open_dir(int parent, const char *name)
 {
-    int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
-    int fd = openat(parent, name, flags);
-    if (fd < 0 && errno == EACCES && fchmodat(parent, name, 0700, 0) == 0)
-        fd = openat(parent, name, flags);
+    int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 && errno == EACCES)
+        return fence_dir_unlock(parent, name);
     return fd < 0 ? -errno : fd;
 }
 

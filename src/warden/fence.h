@@ -97,6 +97,8 @@ void fence_notify_serve(int notify_fd, const char *box);
 int fence_dir_open(struct fence_host *h, const char *parent);
 int fence_dir_sweep(const char *parent);
 int fence_box_make(const char *path, uid_t uid, gid_t gid);
+/* Opens a directory of our own user's that its modes close; never through a link. */
+int fence_dir_unlock(int parent, const char *name);
 /* max_ms 0: takes as long as it takes. */
 int fence_box_remove(int dir_fd, const char *name, int max_ms);
 

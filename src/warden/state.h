@@ -1,5 +1,5 @@
-/* What the warden knows: shared by warden.c (start and end), control.c (plans and replies),
- * cell.c (lifecycle) and ceiling.c (what a plan may ask). */
+/* What the warden knows: shared by warden*.c (start, probes and end), control.c (plans and
+ * replies), cell.c (lifecycle) and ceiling.c (what a plan may ask). */
 #pragma once
 
 #include <stdbool.h>
@@ -129,5 +129,7 @@ struct warden {
     struct watch *refill_timer;
 };
 
+/* All that is found by host paths, and the move into the template root (warden-open.c). */
+int warden_open_host(struct warden *w, struct error *err);
 /* Once; logged. */
 void warden_set_no_namespaces(struct warden *w, const char *why);

@@ -1,6 +1,4 @@
-/* Start and end of the warden; see warden.h. The order of warden_new() matters: what needs the
- * host's view is opened first, ids before mounts (an ordinary user gets rights over mounts only
- * with a user namespace), the template root last. */
+/* Start and end of the warden; see warden.h. What it takes from the host is in warden-open.c. */
 #include "warden/warden.h"
 
 #include <errno.h>
@@ -77,148 +75,6 @@ static int check_options(const struct warden_options *o, struct error *err)
     if (!o->max_sandboxes || !o->create_timeout_ms || !o->open_files_default)
         return error_set(err, ERROR_INVALID, 0, "a limit of the warden is 0");
     return 0;
-}
-
-static int open_state(struct warden *w, struct error *err)
-{
-    const char *path = w->options.state_dir;
-    if (mkdir(path, 0700) < 0 && errno != EEXIST)
-        return error_set(err, ERROR_UNAVAILABLE, errno, "make '%s'", path);
-    w->state_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (w->state_fd < 0)
-        return error_set(err, ERROR_UNAVAILABLE, errno, "open '%s'", path);
-    return 0;
-}
-
-static int open_signer(struct warden *w, struct error *err)
-{
-    const struct warden_options *o = &w->options;
-    int r = o->sign_audit ? signer_open(&w->signer, w->state_fd, err) : 0;
-    if (r >= 0 && o->sign_audit && o->audit_checkpoint_file)
-        r = signer_open_file(&w->signer, o->audit_checkpoint_file, err);
-    if (r >= 0 && o->sign_audit && o->audit_checkpoint_syslog)
-        r = signer_open_syslog(&w->signer, err);
-    return r;
-}
-
-/* Leftovers, cgroups, disks: all that is found by host paths and kept as descriptors. */
-static int open_host_parts(struct warden *w, struct error *err)
-{
-    const struct warden_options *o = &w->options;
-    int r = open_state(w, err);
-    r = r < 0 ? r : open_signer(w, err);
-    if (r < 0)
-        return r;
-    int swept = sweep_cgroups(o->cgroup_prefix);
-    swept = (swept < 0 ? 0 : swept) + sweep_images(w->state_fd, o->cgroup_prefix);
-    if (swept)
-        log_info("swept leftovers of dead wardens count=%d", swept);
-    cgroup_root_open(&w->cgroups, o->cgroup_prefix);
-    cgroup_root_add_disk(&w->cgroups, w->state_fd);
-    _cleanup_close_ int usr = open("/usr", O_PATH | O_CLOEXEC);
-    if (usr >= 0)
-        cgroup_root_add_disk(&w->cgroups, usr);
-    struct stat kvm;
-    if (w->was_root)
-        oci_programs_find(&w->oci);
-    oci_platform_open(w);
-    if (stat("/dev/kvm", &kvm) == 0 && S_ISCHR(kvm.st_mode))
-        w->kvm_device = kvm.st_rdev;
-    disk_maker_open(&w->disks, w->state_fd, o->disk_templates, w->cgroups.instance);
-    fence_host_open(&w->fence, o->fence_dir, o->runner_fd);
-    w->engine_fd = o->engine_fd < 0 ? -1 : fcntl(o->engine_fd, F_DUPFD_CLOEXEC, 0);
-    return engines_open(w, err);
-}
-
-static int open_store(struct warden *w, struct error *err)
-{
-    const char *dir = w->options.store_dir ? w->options.store_dir : w->options.state_dir;
-    w->store_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    return w->store_fd < 0 ? error_set(err, ERROR_UNAVAILABLE, errno, "open '%s'", dir) : 0;
-}
-
-/* Opened from the host view's own namespace: only there may they be cloned later. */
-static int open_allowed(struct warden *w, struct error *err)
-{
-    char *const *dirs = w->options.mounts_allow;
-    if (setns(w->host_ns_fd, CLONE_NEWNS) < 0)
-        return error_set(err, ERROR_UNAVAILABLE, errno, "enter the host view");
-    int r = open_store(w, err);
-    for (; r == 0 && dirs && dirs[w->n_allowed]; w->n_allowed++) {
-        int fd = open(dirs[w->n_allowed], O_PATH | O_DIRECTORY | O_CLOEXEC);
-        w->allowed_fds[w->n_allowed] = fd;
-        if (fd < 0)
-            r = error_set(err, ERROR_INVALID, errno, "mounts.allow: '%s'", dirs[w->n_allowed]);
-    }
-    if (setns(w->own_ns_fd, CLONE_NEWNS) < 0)
-        return error_set(err, ERROR_UNAVAILABLE, errno, "leave the host view");
-    return r;
-}
-
-/* The directory, not the file: editors replace a file by another of its name. */
-static int open_policy_dir(struct warden *w, struct error *err)
-{
-    const char *path = w->options.policy_file;
-    if (!path)
-        return 0;
-    const char *slash = strrchr(path, '/');
-    if (!slash || !slash[1])
-        return error_set(err, ERROR_INVALID, 0, "policy_file: '%s' names no file", path);
-    _cleanup_free_ char *dir = xstrndup(path, slash == path ? 1 : (size_t)(slash - path));
-    w->policy_dir_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (w->policy_dir_fd < 0)
-        return error_set(err, ERROR_INVALID, errno, "policy_file: '%s'", dir);
-    w->policy_name = xstrdup(slash + 1);
-    return 0;
-}
-
-void warden_set_no_namespaces(struct warden *w, const char *why)
-{
-    if (w->no_namespaces[0])
-        return;
-    snprintf(w->no_namespaces, sizeof(w->no_namespaces), "%s", why);
-    log_warn("this host allows no namespaces: %s; sandboxes can be of the landlock runtime only",
-             why);
-}
-
-/* What the host forbids is known from now on, and no reason not to start: the landlock runtime
- * needs none of it. */
-static int forgive(struct warden *w, int r, struct error *err)
-{
-    if (r >= 0 || err->code != ERROR_UNSUPPORTED)
-        return r;
-    warden_set_no_namespaces(w, err->message);
-    error_clear(err);
-    return 0;
-}
-
-static int enter_root(struct warden *w, struct error *err)
-{
-    const struct root_options root = {
-        .scratch_dir = w->options.state_dir,
-        .runner_fd = w->options.runner_fd,
-        .toolnet_fd = w->options.toolnet_fd,
-    };
-    int r = w->no_namespaces[0] ? 0 : root_enter(&root, &w->host_ns_fd, &w->own_ns_fd, err);
-    r = forgive(w, r, err);
-    if (r < 0)
-        return r;
-    w->disks.host_ns_fd = w->host_ns_fd;
-    w->proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (w->proc_fd < 0)
-        return error_set(err, ERROR_UNAVAILABLE, errno, "open /proc");
-    return w->no_namespaces[0] ? 0 : open_allowed(w, err); /* nothing else has mounts */
-}
-
-static int open_ids(struct warden *w, struct error *err)
-{
-    const struct warden_options *o = &w->options;
-    int r = id_range_open(&w->ids, o->id_first, o->id_count, o->id_block, err);
-    if (r < 0 && forgive(w, r, err) == 0) {
-        id_range_share(&w->ids);
-        return 0;
-    }
-    return r;
 }
 
 static bool probe_tmpfs_attributes(void)
@@ -312,10 +168,7 @@ static int prepare(struct warden *w, struct error *err)
     const struct warden_options *o = &w->options;
     int r = check_options(o, err);
     r = r < 0 ? r : seccomp_program_init(&w->seccomp, err);
-    r = r < 0 ? r : open_host_parts(w, err);
-    r = r < 0 ? r : open_policy_dir(w, err);
-    r = r < 0 ? r : open_ids(w, err);
-    r = r < 0 ? r : enter_root(w, err);
+    r = r < 0 ? r : warden_open_host(w, err);
     if (r < 0)
         return r;
     w->watcher = watcher_new();
@@ -431,45 +284,4 @@ bool warden_has_own_root(const struct warden *w)
 bool warden_in_userns(const struct warden *w)
 {
     return w->ids.in_userns;
-}
-
-static void probe_limits(const struct warden *w, struct plan_reply *ret)
-{
-    static const enum wall limited[] = {WALL_MEMORY, WALL_CPU, WALL_PROCESSES, WALL_IO};
-    for (size_t i = 0; i < ELEMENTS(limited); i++)
-        ret->mechanism[limited[i]] = (uint8_t)cgroup_root_enforces(&w->cgroups, limited[i]);
-    if (!ret->mechanism[WALL_PROCESSES])
-        ret->mechanism[WALL_PROCESSES] = MECHANISM_RLIMIT;
-    if (w->cgroups.driver && w->cgroups.has[CGROUP_FREEZER])
-        ret->features |= FEATURE_FREEZER;
-}
-
-void warden_probe_fence(const struct warden *w, struct plan_reply *ret)
-{
-    *ret = (struct plan_reply){.version = PLAN_VERSION, .wall = -1};
-    probe_limits(w, ret);
-    limits_describe_fence(w, ret->mechanism);
-    ret->landlock_abi = (uint32_t)w->child_template.landlock_abi;
-    if (ceiling_check_fence(w, ret) < 0)
-        ret->error = EOPNOTSUPP;
-}
-
-void warden_probe(const struct warden *w, enum oci_backend b, struct plan_reply *ret)
-{
-    *ret = (struct plan_reply){.version = PLAN_VERSION, .wall = -1};
-    probe_limits(w, ret);
-    ret->mechanism[WALL_DISK] = w->disks.usable ? MECHANISM_LOOP : MECHANISM_TMPFS;
-    limits_describe_walls(w, b, ret->mechanism);
-    if (!b)
-        snprintf(ret->message, sizeof(ret->message), "%s", w->no_namespaces);
-    ret->landlock_abi = b ? 0 : (uint32_t)w->child_template.landlock_abi;
-    ret->features |= (w->no_namespaces[0] ? 0 : FEATURE_USERNS) | (w->was_root ? FEATURE_ROOT : 0) |
-                     (w->ids.shared ? 0 : FEATURE_SUBUIDS) | (w->disks.usable ? FEATURE_LOOP : 0);
-    for (int i = OCI_NONE + 1; i < _OCI_BACKEND_MAX; i++)
-        ret->features |= w->oci.path[i][0] ? FEATURE_OCI(i) : 0;
-    ret->backend = b;
-    if (oci_backend_is_engine(b))
-        engine_describe(w, b, ret);
-    else if (b)
-        oci_version_describe(w, b, ret);
 }

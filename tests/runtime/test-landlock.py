@@ -358,14 +358,18 @@ def _():
 
 @test("a box is removed, however deep, and whatever its modes")
 def _():
-    d = ours()
-    sb = d.sandbox(runtime="landlock")
-    r = sb.exec("python3", "-c", "import os\nfor i in range(1500):\n    os.mkdir('d'); os.chdir('d')\n    if i % 100 == 0: open('f', 'w').close()\n")
-    equal(r["exit_code"], 0, r)
-    sb.sh("mkdir -p closed/in; echo x > closed/in/f; chmod 000 closed/in closed; ln -s /etc out; ln -s / $HOME/root")
-    equal(sb.delete().status, 200)
-    wait_for(lambda: not os.path.exists(os.path.dirname(sb.created["workdir"])), "the box")
-    check(os.path.exists("/etc/passwd"), "and nothing else")
+    def removed(d):
+        sb = d.sandbox(runtime="landlock")
+        r = sb.exec("python3", "-c", "import os\nfor i in range(1500):\n    os.mkdir('d'); os.chdir('d')\n    if i % 100 == 0: open('f', 'w').close()\n")
+        equal(r["exit_code"], 0, r)
+        r = sb.sh("mkdir -p closed/in; echo x > closed/in/f; chmod 000 closed/in closed && ln -s /etc out && ln -s / $HOME/root")
+        equal(r["exit_code"], 0, r)
+        equal(sb.delete().status, 200)
+        wait_for(lambda: not os.path.exists(os.path.dirname(sb.created["workdir"])), "the box")
+        check(os.path.exists("/etc/passwd"), "and nothing else")
+    removed(ours())
+    with user_daemon() as d:
+        removed(d)
 
 
 @test("no two sandboxes share a user, also of two daemons with one range")

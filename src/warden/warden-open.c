@@ -1,0 +1,169 @@
+/* What the warden takes from the host at its start and keeps as descriptors. The order of
+ * warden_open_host() matters: what needs the host's view is opened first, ids before mounts (an
+ * ordinary user gets rights over mounts only with a user namespace), the template root last. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "warden/oci-platform.h"
+#include "warden/root.h"
+#include "warden/state.h"
+#include "warden/sweep.h"
+
+static int open_state(struct warden *w, struct error *err)
+{
+    const char *path = w->options.state_dir;
+    if (mkdir(path, 0700) < 0 && errno != EEXIST)
+        return error_set(err, ERROR_UNAVAILABLE, errno, "make '%s'", path);
+    w->state_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (w->state_fd < 0)
+        return error_set(err, ERROR_UNAVAILABLE, errno, "open '%s'", path);
+    return 0;
+}
+
+static int open_signer(struct warden *w, struct error *err)
+{
+    const struct warden_options *o = &w->options;
+    int r = o->sign_audit ? signer_open(&w->signer, w->state_fd, err) : 0;
+    if (r >= 0 && o->sign_audit && o->audit_checkpoint_file)
+        r = signer_open_file(&w->signer, o->audit_checkpoint_file, err);
+    if (r >= 0 && o->sign_audit && o->audit_checkpoint_syslog)
+        r = signer_open_syslog(&w->signer, err);
+    return r;
+}
+
+/* Leftovers, cgroups, disks: all that is found by host paths and kept as descriptors. */
+static int open_host_parts(struct warden *w, struct error *err)
+{
+    const struct warden_options *o = &w->options;
+    int r = open_state(w, err);
+    r = r < 0 ? r : open_signer(w, err);
+    if (r < 0)
+        return r;
+    int swept = sweep_cgroups(o->cgroup_prefix);
+    swept = (swept < 0 ? 0 : swept) + sweep_images(w->state_fd, o->cgroup_prefix);
+    if (swept)
+        log_info("swept leftovers of dead wardens count=%d", swept);
+    cgroup_root_open(&w->cgroups, o->cgroup_prefix);
+    cgroup_root_add_disk(&w->cgroups, w->state_fd);
+    _cleanup_close_ int usr = open("/usr", O_PATH | O_CLOEXEC);
+    if (usr >= 0)
+        cgroup_root_add_disk(&w->cgroups, usr);
+    struct stat kvm;
+    if (w->was_root)
+        oci_programs_find(&w->oci);
+    oci_platform_open(w);
+    if (stat("/dev/kvm", &kvm) == 0 && S_ISCHR(kvm.st_mode))
+        w->kvm_device = kvm.st_rdev;
+    disk_maker_open(&w->disks, w->state_fd, o->disk_templates, w->cgroups.instance);
+    fence_host_open(&w->fence, o->fence_dir, o->runner_fd);
+    w->engine_fd = o->engine_fd < 0 ? -1 : fcntl(o->engine_fd, F_DUPFD_CLOEXEC, 0);
+    return engines_open(w, err);
+}
+
+static int open_store(struct warden *w, struct error *err)
+{
+    const char *dir = w->options.store_dir ? w->options.store_dir : w->options.state_dir;
+    w->store_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return w->store_fd < 0 ? error_set(err, ERROR_UNAVAILABLE, errno, "open '%s'", dir) : 0;
+}
+
+/* Opened from the host view's own namespace: only there may they be cloned later. */
+static int open_allowed(struct warden *w, struct error *err)
+{
+    char *const *dirs = w->options.mounts_allow;
+    if (setns(w->host_ns_fd, CLONE_NEWNS) < 0)
+        return error_set(err, ERROR_UNAVAILABLE, errno, "enter the host view");
+    int r = open_store(w, err);
+    for (; r == 0 && dirs && dirs[w->n_allowed]; w->n_allowed++) {
+        int fd = open(dirs[w->n_allowed], O_PATH | O_DIRECTORY | O_CLOEXEC);
+        w->allowed_fds[w->n_allowed] = fd;
+        if (fd < 0)
+            r = error_set(err, ERROR_INVALID, errno, "mounts.allow: '%s'", dirs[w->n_allowed]);
+    }
+    if (setns(w->own_ns_fd, CLONE_NEWNS) < 0)
+        return error_set(err, ERROR_UNAVAILABLE, errno, "leave the host view");
+    return r;
+}
+
+/* The directory, not the file: editors replace a file by another of its name. */
+static int open_policy_dir(struct warden *w, struct error *err)
+{
+    const char *path = w->options.policy_file;
+    if (!path)
+        return 0;
+    const char *slash = strrchr(path, '/');
+    if (!slash || !slash[1])
+        return error_set(err, ERROR_INVALID, 0, "policy_file: '%s' names no file", path);
+    _cleanup_free_ char *dir = xstrndup(path, slash == path ? 1 : (size_t)(slash - path));
+    w->policy_dir_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (w->policy_dir_fd < 0)
+        return error_set(err, ERROR_INVALID, errno, "policy_file: '%s'", dir);
+    w->policy_name = xstrdup(slash + 1);
+    return 0;
+}
+
+void warden_set_no_namespaces(struct warden *w, const char *why)
+{
+    if (w->no_namespaces[0])
+        return;
+    snprintf(w->no_namespaces, sizeof(w->no_namespaces), "%s", why);
+    log_warn("this host allows no namespaces: %s; sandboxes can be of the landlock runtime only",
+             why);
+}
+
+/* What the host forbids is known from now on, and no reason not to start: the landlock runtime
+ * needs none of it. */
+static int forgive(struct warden *w, int r, struct error *err)
+{
+    if (r >= 0 || err->code != ERROR_UNSUPPORTED)
+        return r;
+    warden_set_no_namespaces(w, err->message);
+    error_clear(err);
+    return 0;
+}
+
+static int enter_root(struct warden *w, struct error *err)
+{
+    const struct root_options root = {
+        .scratch_dir = w->options.state_dir,
+        .runner_fd = w->options.runner_fd,
+        .toolnet_fd = w->options.toolnet_fd,
+    };
+    int r = w->no_namespaces[0] ? 0 : root_enter(&root, &w->host_ns_fd, &w->own_ns_fd, err);
+    r = forgive(w, r, err);
+    if (r < 0)
+        return r;
+    w->disks.host_ns_fd = w->host_ns_fd;
+    w->proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (w->proc_fd < 0)
+        return error_set(err, ERROR_UNAVAILABLE, errno, "open /proc");
+    return w->no_namespaces[0] ? 0 : open_allowed(w, err); /* nothing else has mounts */
+}
+
+static int open_ids(struct warden *w, struct error *err)
+{
+    const struct warden_options *o = &w->options;
+    int r = id_range_open(&w->ids, o->id_first, o->id_count, o->id_block, err);
+    if (r < 0 && forgive(w, r, err) == 0) {
+        id_range_share(&w->ids);
+        return 0;
+    }
+    return r;
+}
+
+int warden_open_host(struct warden *w, struct error *err)
+{
+    int r = open_host_parts(w, err);
+    r = r < 0 ? r : open_policy_dir(w, err);
+    r = r < 0 ? r : open_ids(w, err);
+    return r < 0 ? r : enter_root(w, err);
+}
