@@ -11,6 +11,7 @@
 #include "base/fd.h"
 #include "base/strbuf.h"
 #include "keeper/images.h"
+#include "keeper/reference.h"
 
 #define QUEUE_MAX (4 * 1024 * 1024) /* one read of a body, and then some */
 
@@ -98,8 +99,11 @@ static int check(const struct api_request *req, const char *name, struct error *
         return error_field(err, "name", "the image needs a name: ?name=");
     if (image_text_check(name, err) < 0)
         return -EINVAL;
-    if (strchr(name, ':') && (strncmp(name, "sha256:", 7) == 0 || strstr(name, ":/")))
-        return error_field(err, "name", "'%.80s' is not a name for an image", name);
+    if (!reference_is_local_name(name))
+        return error_field(err, "name",
+                           "'%.80s' is not a name for an image that is made here: it could mean "
+                           "a registry's, a path or a digest",
+                           name);
     if (length > 0 && (uint64_t)length > req->options->images_max_upload_bytes)
         return error_set(err, ERROR_TOO_LARGE, 0,
                          "the upload is over %llu bytes (images_max_upload_bytes)",

@@ -9,6 +9,7 @@
 #include "guard/approval.h"
 #include "guard/gate.h"
 #include "keeper/images.h"
+#include "keeper/reference.h"
 
 struct request_wait {
     struct image_wait wait;
@@ -24,10 +25,23 @@ static const struct {
 } nobody;
 static __typeof__(nobody) *current = &nobody;
 
-void image_apply(struct spec *spec, const struct image_found *found)
+int image_apply(const struct api_options *o, const struct identity *who, struct spec *spec,
+                const struct image_found *found, struct error *err)
 {
     _cleanup_free_ char *image = xstrdup(spec->image);
-    spec_set_image(spec, image, found->digest, found->env, found->workdir);
+    int r = gate_check_image(o->gate, who, found->names, found->digest, err);
+    if (r >= 0)
+        spec_set_image(spec, image, found->digest, found->env, found->workdir, found->names);
+    return r;
+}
+
+/* A name without a registry may be one of the store's: that is known when it was found. */
+int image_check_name(const struct api_options *o, const struct identity *who, const char *image,
+                     struct error *err)
+{
+    _cleanup_free_ char *shown = reference_show(image, NULL, false);
+    char *const names[] = {shown, NULL};
+    return shown ? gate_check_image(o->gate, who, names, NULL, err) : 0;
 }
 
 static void on_found(struct image_wait *w, const struct image_found *found, const struct error *err)
@@ -81,16 +95,17 @@ int api_need_image(struct api_request *req, struct spec *spec, struct error *err
     const char *image = approved ? approved : spec->image;
     const struct image_found *found =
         current->req == req ? current->found : images_peek(req->options->images, image);
-    if (found) {
-        image_apply(spec, found);
-        return 0;
-    }
+    if (found)
+        return image_apply(req->options, req->who, spec, found, err);
+    int r = image_check_name(req->options, req->who, spec->image, err);
+    if (r < 0)
+        return r;
     struct request_wait *rw = new0(struct request_wait);
     rw->req = req;
     rw->image = xstrdup(spec->image);
     rw->approved = approved;
     rw->wait.on_found = on_found;
-    int r = images_resolve(req->options->images, image, &rw->wait, err);
+    r = images_resolve(req->options->images, image, &rw->wait, err);
     if (r < 0) {
         free(rw->image);
         free(rw);

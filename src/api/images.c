@@ -4,6 +4,7 @@
 
 #include "api/handlers.h"
 #include "api/image-call.h"
+#include "api/image-wait.h"
 #include "api/view.h"
 #include "base/alloc.h"
 #include "base/json.h"
@@ -224,6 +225,8 @@ void handle_image_pull(struct api_request *req)
         r = image_text_check(image ? image : "", &err);
     if (r >= 0 && strcmp(policy, "always") != 0 && strcmp(policy, "missing") != 0)
         r = error_field(&err, "policy", "'policy' is 'always' or 'missing'");
+    if (r >= 0)
+        r = image_check_name(req->options, req->who, image, &err);
     if (r < 0) {
         api_fail(req, &err);
         return;

@@ -208,12 +208,12 @@ int spec_json_image(const json_t *body, struct spec *s, struct error *err)
     if (r <= 0)
         return r;
     if (!*image) {
-        spec_set_image(s, NULL, NULL, NULL, NULL);
+        spec_set_image(s, NULL, NULL, NULL, NULL, NULL);
         return 0;
     }
     r = image_text_check(image, err);
     if (r >= 0 && !(s->image_digest && strcmp(s->image, image) == 0))
-        spec_set_image(s, image, NULL, NULL, NULL);
+        spec_set_image(s, image, NULL, NULL, NULL, NULL);
     return r;
 }
 

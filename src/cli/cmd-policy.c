@@ -132,6 +132,7 @@ struct question {
     struct identity who;
     struct rules_path paths[2];
     char *line[4];
+    char *images[2];
     char *host;
 };
 
@@ -181,6 +182,8 @@ static int make_question(const struct args *a, struct question *q)
     q->call.who = &q->who;
     q->call.cwd = a->text[FLAG_CWD] ? a->text[FLAG_CWD] : "/workspace";
     q->call.runtime = a->text[FLAG_RUNTIME];
+    q->images[0] = (char *)(a->text[FLAG_IMAGE] ? a->text[FLAG_IMAGE] : RULES_NO_IMAGE);
+    q->call.image_names = q->images;
     q->call.now_s = (int64_t)time(NULL);
     q->call.tool = a->text[FLAG_TOOL]    ? a->text[FLAG_TOOL]
                    : q->call.argv        ? "exec"

@@ -93,7 +93,8 @@ const struct command commands[] = {
      "import makes a policy of the permissions in a settings.json of Claude Code and says what it\n"
      "could not translate.",
      FLAG_BIT(TOOL) | FLAG_BIT(LINE) | FLAG_BIT(PATH) | FLAG_BIT(WRITE) | FLAG_BIT(HOST) |
-         FLAG_BIT(KEY) | FLAG_BIT(ROLES) | FLAG_BIT(CWD) | FLAG_BIT(RUNTIME) | FLAG_BIT(JSON),
+         FLAG_BIT(KEY) | FLAG_BIT(ROLES) | FLAG_BIT(CWD) | FLAG_BIT(RUNTIME) | FLAG_BIT(IMAGE) |
+         FLAG_BIT(JSON),
      2, -1, false, cmd_policy},
     {"audit", GROUP_HOST, "verify [FILE] | export | query | tail [-f] | checkpoint [NAME=VALUE...]",
      "read the audit, and prove that nothing in it was changed",

@@ -430,7 +430,7 @@ static void on_default_found(struct image_wait *w, const struct image_found *fou
     d->done = true;
     if (found) {
         spec_set_image(&d->control->default_spec, d->control->ctx->config->image, found->digest,
-                       found->env, found->workdir);
+                       found->env, found->workdir, found->names);
         return;
     }
     *d->err = *err;

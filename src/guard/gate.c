@@ -147,6 +147,8 @@ static void decide(struct gate *g, const struct gate_call *call, struct gate_dec
         .host = call->host,
         .port = call->port,
         .runtime = call->runtime,
+        .image_names = call->image_names,
+        .image_digest = call->image_digest,
         .limits = call->limits,
         .findings = d->findings.list,
         .n_findings = d->findings.n,

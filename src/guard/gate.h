@@ -56,6 +56,8 @@ struct gate_call {
     const char *cwd;
     char *const *env, *const *sandbox_env, *const *image_env;
     const char *runtime;
+    char *const *image_names; /* of rules_call */
+    const char *image_digest;
     struct rules_limits limits;
     const char *sandbox; /* its id; NULL: a one-shot */
 };
@@ -103,6 +105,11 @@ int gate_decide(struct gate *g, const struct gate_call *call, struct gate_decisi
                 struct error *err);
 /* What gate_decide() would say, with no effect and no record. */
 enum verdict gate_peek(struct gate *g, const struct gate_call *call);
+/* Whether a rule denies an image by itself (gate-image.c): recorded, ERROR_DENIED with the rule.
+ * names and digest are rules_call's; digest may be NULL while it is not known. */
+#define GATE_IMAGE "image" /* the tool's name in that decision */
+int gate_check_image(struct gate *g, const struct identity *who, char *const *names,
+                     const char *digest, struct error *err);
 /* A refusal for a reason found after gate_decide(); sets ERROR_DENIED unless err is set already. */
 int gate_refuse(struct gate *g, const struct gate_call *call, struct gate_decision *d,
                 const char *rule, const char *reason, struct error *err);

@@ -26,6 +26,7 @@ void rules_case_done(struct rules_case *c)
     free(c->runtime);
     free(c->key);
     free(c->rule);
+    free(c->image);
     for (size_t i = 0; i < c->n_paths; i++)
         free((char *)c->paths[i].path);
     free(c->paths);
@@ -83,6 +84,11 @@ static int parse_cwd(struct rules_parse *p, const struct node *n, struct rules_c
 static int parse_runtime(struct rules_parse *p, const struct node *n, struct rules_case *c)
 {
     return parse_word(p, n, &c->runtime);
+}
+
+static int parse_image(struct rules_parse *p, const struct node *n, struct rules_case *c)
+{
+    return parse_word(p, n, &c->image);
 }
 
 static int parse_key(struct rules_parse *p, const struct node *n, struct rules_case *c)
@@ -173,21 +179,14 @@ static const struct {
     const char *name;
     int (*parse)(struct rules_parse *p, const struct node *n, struct rules_case *c);
 } case_keys[] = {
-    {"command", parse_command},
-    {"argv", parse_argv},
-    {"tool", parse_tool},
-    {"cwd", parse_cwd},
-    {"runtime", parse_runtime},
-    {"key", parse_key},
-    {"rule", parse_expected_rule},
-    {"role", parse_role},
-    {"capability", parse_capability},
-    {"limits", parse_limits},
-    {"read", parse_read},
-    {"write", parse_write},
-    {"host", parse_host},
-    {"time", parse_time},
-    {"expect", parse_expect},
+    {"command", parse_command}, {"argv", parse_argv},
+    {"tool", parse_tool},       {"cwd", parse_cwd},
+    {"runtime", parse_runtime}, {"image", parse_image},
+    {"key", parse_key},         {"rule", parse_expected_rule},
+    {"role", parse_role},       {"capability", parse_capability},
+    {"limits", parse_limits},   {"read", parse_read},
+    {"write", parse_write},     {"host", parse_host},
+    {"time", parse_time},       {"expect", parse_expect},
 };
 
 static int parse_member(struct rules_parse *p, const struct node *key, const struct node *value,
@@ -236,6 +235,7 @@ static json_t *run_case(const struct ruleset *rs, const struct rules_case *c, bo
     struct identity who = {.roles = c->roles ? c->roles : ROLE_AGENT, .authenticated = c->key};
     if (c->key)
         snprintf(who.name, sizeof(who.name), "%s", c->key);
+    char *const names[] = {c->image ? c->image : (char *)RULES_NO_IMAGE, NULL};
     struct rules_call call = {.who = &who,
                               .tool = c->tool,
                               .capabilities = c->capabilities,
@@ -246,6 +246,7 @@ static json_t *run_case(const struct ruleset *rs, const struct rules_case *c, bo
                               .host = c->host,
                               .port = c->port,
                               .runtime = c->runtime,
+                              .image_names = names,
                               .limits = c->limits,
                               .now_s = c->now_s};
     struct rules_decision d;

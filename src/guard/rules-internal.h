@@ -54,6 +54,7 @@ struct rules_rule {
     struct command_pattern *commands;
     size_t n_commands;
     char **paths, **reads, **writes;
+    char **images, **images_except;
     bool has_hosts;
     struct rule_list hosts;
     struct limit_test limits[RULES_LIMITS_MAX];
@@ -70,7 +71,7 @@ struct rules_case {
     size_t line;
     char *title; /* what is tried, for people */
     char **argv;
-    char *tool, *cwd, *host, *runtime, *key, *rule;
+    char *tool, *cwd, *host, *runtime, *key, *rule, *image;
     unsigned roles, capabilities;
     uint16_t port;
     struct rules_path *paths;
@@ -134,6 +135,10 @@ enum match command_pattern_meets(const struct command_pattern *p, const struct s
 char *rules_word_path(const struct ruleset *rs, const char *text, const char *cwd);
 char *rules_normalize(const char *path);
 
+/* rules-image.c */
+int rules_parse_images(struct rules_parse *p, const struct node *n, struct rules_rule *rule);
+int rules_parse_images_except(struct rules_parse *p, const struct node *n, struct rules_rule *rule);
+
 /* rules-match.c */
 struct rules_subject {                     /* one thing that a call does */
     const struct shell_command *command;   /* or */
@@ -148,5 +153,6 @@ struct rules_look { /* what a decision carries along */
 };
 /* Does the rule concern the call at all (who, tool, time, ...)? */
 bool rules_match_call(const struct rules_rule *rule, struct rules_look *l);
+bool rules_match_image(const struct rules_rule *rule, struct rules_look *l); /* rules-image.c */
 enum match rules_match_subject(const struct rules_rule *rule, const struct rules_subject *s,
                                bool named, struct rules_look *l);

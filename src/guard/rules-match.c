@@ -78,7 +78,8 @@ bool rules_match_call(const struct rules_rule *rule, struct rules_look *l)
         return false;
     if (rule->runtimes && !in_globs(rule->runtimes, call->runtime, &l->budget))
         return false;
-    return match_limits(rule, call) && match_findings(rule, l) && match_time(rule, l);
+    return rules_match_image(rule, l) && match_limits(rule, call) && match_findings(rule, l) &&
+           match_time(rule, l);
 }
 
 /* --- paths */

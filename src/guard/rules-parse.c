@@ -315,6 +315,8 @@ static const struct {
     {"write", parse_writes},
     {"host", parse_hosts},
     {"runtime", parse_runtimes},
+    {"image", rules_parse_images},
+    {"image_except", rules_parse_images_except},
     {"limits", parse_limit_tests},
     {"finding", parse_findings},
     {"severity", parse_severity},

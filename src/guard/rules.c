@@ -157,6 +157,8 @@ static void rule_done(struct rules_rule *r)
     strv_free(r->paths);
     strv_free(r->reads);
     strv_free(r->writes);
+    strv_free(r->images);
+    strv_free(r->images_except);
     for (size_t i = 0; i < r->n_commands; i++)
         command_pattern_done(&r->commands[i]);
     free(r->commands);

@@ -24,6 +24,7 @@ struct ruleset;
 #define RULES_PATTERN_MAX 1024          /* bytes of one pattern */
 #define RULES_DEPTH_MAX   8             /* nesting of the YAML */
 #define RULES_ID_MAX      63
+#define RULES_NO_IMAGE    "none" /* the name of the host's programs among images */
 
 enum verdict { VERDICT_ALLOW, VERDICT_ASK, VERDICT_DENY, _VERDICT_MAX }; /* strictest is highest */
 enum risk { RISK_LOW, RISK_MEDIUM, RISK_HIGH, RISK_CRITICAL, _RISK_MAX };
@@ -61,6 +62,10 @@ struct rules_call {
     const char *host; /* of a URL tool; NULL for others */
     uint16_t port;
     const char *runtime;
+    /* What its root is made of: first in full as the caller named it, then what else the image is
+     * called; "none" for the host's programs. NULL: nothing that has a root. */
+    char *const *image_names;
+    const char *image_digest; /* 64 hexadecimal digits; NULL: none, or not known yet */
     struct rules_limits limits;
     const struct finding *findings; /* guard/check.h */
     size_t n_findings;
@@ -96,6 +101,10 @@ size_t ruleset_count(const struct ruleset *rs); /* rules */
 /* Always decides. Without a ruleset: allow, by "no policy". Bounded in time, touches no file. */
 void ruleset_decide(const struct ruleset *rs, const struct rules_call *call,
                     struct rules_decision *ret);
+/* The rule that denies an image whatever is run in it, by its id; NULL: none. *ret_reason is what
+ * the rule says about that, or NULL. */
+const char *ruleset_denies_image(const struct ruleset *rs, const struct rules_call *call,
+                                 const char **ret_reason);
 /* The same decision with all that led to it, as a new JSON object: verdict, risk, rule, reason,
  * would, revision, obligations, and a list of the commands that were seen with each one's rule. */
 json_t *ruleset_explain(const struct ruleset *rs, const struct rules_call *call);

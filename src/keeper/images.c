@@ -31,6 +31,7 @@ static void known_free(struct known *k)
 {
     strv_free(k->found.env);
     free(k->found.workdir);
+    strv_free(k->found.names);
     free(k);
 }
 
@@ -41,6 +42,26 @@ void images_forget(struct images *im)
         known_free(k);
     map_free(im->known);
     im->known = map_new();
+}
+
+/* What rules are to see: how it was asked for first, then where it came from and its names. */
+static char **parse_names(const json_t *o, const char *digest)
+{
+    const char *reference = json_string_value(json_object_get(o, "reference"));
+    const char *source = json_string_value(json_object_get(o, "source"));
+    const json_t *names = json_object_get(o, "names");
+    char **list = xcalloc(json_array_size(names) + 3, sizeof(*list));
+    size_t n = 0, i;
+    json_t *item;
+    list[n++] = reference ? xstrdup(reference) : xasprintf("sha256:%s", digest);
+    if (source && *source && strcmp(source, KEEPER_UPLOAD) != 0)
+        list[n++] = xstrdup(source);
+    json_array_foreach(names, i, item)
+    {
+        if (json_is_string(item))
+            list[n++] = xstrdup(json_string_value(item));
+    }
+    return list;
 }
 
 static struct known *parse_found(const json_t *o, struct error *err)
@@ -56,6 +77,7 @@ static struct known *parse_found(const json_t *o, struct error *err)
     }
     memcpy(k->found.digest, digest, IMAGES_DIGEST_SIZE);
     k->found.workdir = xstrdup(workdir ? workdir : "");
+    k->found.names = parse_names(o, digest);
     k->touched_ms = clock_mono_ms();
     return k;
 }
@@ -93,8 +115,10 @@ static void on_resolved(void *data, json_t *result, const struct error *failed)
     struct known *k = result ? parse_found(result, &err) : NULL;
     w->call = NULL;
     if (k) {
-        remember(im, image, k);
         k->found.fetched = json_is_true(json_object_get(result, "fetched"));
+        if (k->found.fetched)
+            images_forget(im); /* what is remembered may have one name more */
+        remember(im, image, k);
     }
     w->on_found(w, k ? &k->found : NULL, k ? NULL : failed ? failed : &err);
 }

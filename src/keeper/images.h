@@ -19,6 +19,7 @@ struct image_found {
     char digest[IMAGES_DIGEST_SIZE];
     char **env;    /* of the image; the sandbox's own comes after it */
     char *workdir; /* or "" */
+    char **names;  /* in full as asked for, then what else it is called */
     bool fetched;  /* for this very call */
 };
 

@@ -50,6 +50,9 @@ void keeper_send_error(struct keeper *k, int64_t id, const struct error *err);
 /* keeper-answer.c: what is answered at once. */
 void keeper_answer(struct keeper *k, const json_t *request, int64_t id, const char *op);
 json_t *keeper_view(struct image_store *store, const struct image_info *info);
+/* The same with "reference", what text means in full. */
+json_t *keeper_view_of(struct image_store *store, const struct keeper_options *o, const char *text,
+                       const struct image_info *info);
 /* The image that text names: by name, digest or reference. */
 int keeper_find(struct image_store *store, const struct keeper_options *o, const char *text,
                 struct image_info *ret, struct error *err);
@@ -76,6 +79,7 @@ struct worker {
     int64_t deadline_ms;
     int64_t told_ms; /* when progress was last told */
     struct image_work *work;
+    const char *asked; /* what a pull names; NULL for others */
 };
 int worker_begin(struct worker *w, struct error *err); /* makes w->work */
 int worker_main(struct worker *w, const char *op, const json_t *request);

@@ -37,6 +37,19 @@ json_t *keeper_view(struct image_store *store, const struct image_info *info)
                      "layers", (json_int_t)strv_length(info->layers));
 }
 
+json_t *keeper_view_of(struct image_store *store, const struct keeper_options *o, const char *text,
+                       const struct image_info *info)
+{
+    char digest[IMAGE_DIGEST_SIZE];
+    struct error ignored = {0};
+    bool is_name = image_store_resolve(store, text, digest, &ignored) >= 0;
+    _cleanup_free_ char *shown = reference_show(text, o->default_registry, is_name);
+    json_t *view = keeper_view(store, info);
+    if (shown)
+        json_object_set_new(view, "reference", json_message(shown));
+    return view;
+}
+
 int keeper_find(struct image_store *store, const struct keeper_options *o, const char *text,
                 struct image_info *ret, struct error *err)
 {

@@ -23,4 +23,5 @@
 #define KEEPER_GONE       "{\"gone\":true}"
 #define KEEPER_IMAGE_MAX  1024 /* bytes of a reference, name or path */
 #define KEEPER_DIGEST_LEN 64
+#define KEEPER_UPLOAD     "upload"  /* where an image came from that a caller sent */
 #define KEEPER_DEFAULT    "default" /* the name of the image that comes with the daemon */

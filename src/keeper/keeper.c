@@ -61,8 +61,8 @@ static bool serve_from_store(struct keeper *k, const json_t *request, int64_t id
         (strcmp(text, KEEPER_DEFAULT) == 0 && keeper_default_is_old(k->o, &info)))
         return false;
     image_store_touch(k->store, info.digest, NULL);
-    keeper_send(
-        k, json_pack("{s:I, s:o}", "id", (json_int_t)id, "done", keeper_view(k->store, &info)));
+    keeper_send(k, json_pack("{s:I, s:o}", "id", (json_int_t)id, "done",
+                             keeper_view_of(k->store, k->o, text, &info)));
     return true;
 }
 

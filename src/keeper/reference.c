@@ -7,6 +7,7 @@
 #include "base/error.h"
 
 #define DEFAULT_TAG    "latest"
+#define HUB            "docker.io"
 #define TAG_MAX        128
 #define REPOSITORY_MAX 200
 #define REGISTRY_MAX   255
@@ -48,10 +49,14 @@ static bool repository_is_good(const char *text)
     return true;
 }
 
+/* A dot at a host's end would make another name of it. */
 static bool registry_is_good(const char *text)
 {
     const char *colon = strrchr(text, ':');
-    if (!consists_of(text, REGISTRY_MAX, LOWER UPPER ".-:[]") || strchr(".-", *text))
+    size_t host = strcspn(text, ":");
+    if (!consists_of(text, REGISTRY_MAX, LOWER ".-:[]") || strchr(".-", *text))
+        return false;
+    if (host == 0 || text[host - 1] == '.')
         return false;
     return !colon || colon[1] == 0 || strspn(colon + 1, "0123456789") == strlen(colon + 1) ||
            text[0] == '[';
@@ -83,6 +88,20 @@ static int take_tag(char *text, struct reference *r)
     return 0;
 }
 
+/* One name for one image: registries do not tell cases apart, and one of them has short names. */
+static void normalize(struct reference *r)
+{
+    for (char *c = r->registry; *c; c++)
+        *c = *c >= 'A' && *c <= 'Z' ? (char)(*c - 'A' + 'a') : *c;
+    if (strcmp(r->registry, "index." HUB) == 0)
+        memcpy(r->registry, HUB, sizeof(HUB));
+    if (strcmp(r->registry, HUB) != 0 || strchr(r->repository, '/'))
+        return;
+    char *whole = xasprintf("library/%s", r->repository);
+    free(r->repository);
+    r->repository = whole;
+}
+
 static int take_name(const char *text, const char *fallback, struct reference *r)
 {
     const char *slash = strchr(text, '/');
@@ -93,15 +112,20 @@ static int take_name(const char *text, const char *fallback, struct reference *r
         r->registry = xstrdup(fallback ? fallback : "none");
         r->repository = xstrdup(text);
     }
+    normalize(r);
     return registry_is_good(r->registry) && repository_is_good(r->repository) ? 0 : -EINVAL;
+}
+
+static const char *without_scheme(const char *text)
+{
+    static const char scheme[] = "docker://";
+    return strncmp(text, scheme, strlen(scheme)) == 0 ? text + strlen(scheme) : text;
 }
 
 int reference_parse(const char *text, const char *fallback, struct reference *ret,
                     struct error *err)
 {
-    static const char scheme[] = "docker://";
-    const char *rest = strncmp(text, scheme, strlen(scheme)) == 0 ? text + strlen(scheme) : text;
-    _cleanup_free_ char *copy = xstrdup(rest);
+    _cleanup_free_ char *copy = xstrdup(without_scheme(text));
     struct reference r = {0};
     if (take_digest(copy, &r) < 0 || take_tag(copy, &r) < 0 || take_name(copy, fallback, &r) < 0) {
         reference_done(&r);
@@ -138,4 +162,39 @@ bool reference_is_listed(const struct reference *r, char *const *list)
         if (strcmp(*list, "*") == 0 || strcasecmp(*list, r->registry) == 0)
             return true;
     return false;
+}
+
+/* --- how policies see an image */
+
+char *reference_show(const char *text, const char *fallback, bool is_name)
+{
+    struct error ignored = {0};
+    _cleanup_reference_ struct reference r = {0};
+    const char *hex = strncmp(text, "sha256:", 7) == 0 ? text + 7 : text;
+    if (image_digest_is_valid(hex))
+        return xasprintf("sha256:%s", hex);
+    if (strstr(without_scheme(text), ":/")) /* a host path */
+        return xstrdup(text);
+    if (reference_parse(text, NULL, &r, &ignored) >= 0)
+        return reference_format(&r);
+    if (is_name)
+        return xstrdup(text);
+    if (!fallback || reference_parse(text, fallback, &r, &ignored) < 0)
+        return NULL;
+    return reference_format(&r);
+}
+
+bool reference_is_local_name(const char *name)
+{
+    struct error ignored = {0};
+    _cleanup_reference_ struct reference r = {0};
+    static const char *const prefixes[] = {
+        "sha256:", "oci:", "docker-archive:", "oci-archive:", "rootfs-tar:", "dir:"};
+    for (size_t i = 0; i < ELEMENTS(prefixes); i++)
+        if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0)
+            return false;
+    const char *slash = strchr(name, '/');
+    return !strstr(name, ":/") && !image_digest_is_valid(name) && strcmp(name, "none") != 0 &&
+           !(slash && is_registry(name, (size_t)(slash - name))) &&
+           reference_parse(name, NULL, &r, &ignored) < 0;
 }

@@ -23,5 +23,11 @@ void reference_done(struct reference *r);
 #define _cleanup_reference_ __attribute__((cleanup(reference_done)))
 /* In full: registry/repository[:tag][@sha256:digest]. The caller frees. */
 char *reference_format(const struct reference *r);
+/* As rules see it: in full, "sha256:HEX" or a host path; a name without a registry as it is where
+ * the store has it (is_name), else with the fallback. NULL: only the store knows. The caller frees.
+ */
+char *reference_show(const char *text, const char *fallback, bool is_name);
+/* Whether something made here may be called that: nothing that a registry or path could mean. */
+bool reference_is_local_name(const char *name);
 /* Whether a list of host[:port] has the registry; "*" has every one. */
 bool reference_is_listed(const struct reference *r, char *const *list);

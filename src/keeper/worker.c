@@ -169,7 +169,8 @@ static int finish(struct worker *w, const char *digest, bool fetched, struct err
         r = image_store_touch(w->store, digest, err);
     if (r < 0)
         return r;
-    json_t *view = keeper_view(w->store, &info);
+    json_t *view =
+        w->asked ? keeper_view_of(w->store, w->o, w->asked, &info) : keeper_view(w->store, &info);
     json_object_set_new(view, "fetched", json_boolean(fetched));
     worker_tell(w, json_pack("{s:o}", "done", view));
     return 0;
@@ -307,6 +308,7 @@ static int pull(struct worker *w, const json_t *request, struct error *err)
     if (!text || !policy || strlen(text) > KEEPER_IMAGE_MAX)
         return error_set(err, ERROR_INVALID, 0, "'image' is a reference of at most %d bytes",
                          KEEPER_IMAGE_MAX);
+    w->asked = text;
     int r = keeper_find(w->store, w->o, text, &info, err);
     bool ours = strcmp(text, KEEPER_DEFAULT) == 0;
     bool again = ours ? r >= 0 && keeper_default_is_old(w->o, &info)
@@ -386,8 +388,9 @@ static int import(struct worker *w, const json_t *request, struct error *err)
         r = check_whole(w, bytes, err);
     if (r >= 0 && lseek(file, 0, SEEK_SET) < 0)
         r = error_set(err, ERROR_INTERNAL, errno, "read the upload");
-    return r < 0 ? r
-                 : unpack_and_commit(w, (enum unpack_kind)kind, file, NULL, "upload", name, err);
+    return r < 0
+               ? r
+               : unpack_and_commit(w, (enum unpack_kind)kind, file, NULL, KEEPER_UPLOAD, name, err);
 }
 
 /* --- the end of one */

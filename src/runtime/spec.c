@@ -23,6 +23,7 @@ void spec_done(struct spec *s)
     free(s->image_digest);
     strv_free(s->image_env);
     free(s->image_workdir);
+    strv_free(s->image_names);
     spec_init(s);
 }
 
@@ -34,6 +35,7 @@ void spec_copy(struct spec *dst, const struct spec *src)
     dst->image = src->image ? xstrdup(src->image) : NULL;
     dst->image_digest = src->image_digest ? xstrdup(src->image_digest) : NULL;
     dst->image_env = src->image_env ? strv_copy(src->image_env) : NULL;
+    dst->image_names = src->image_names ? strv_copy(src->image_names) : NULL;
     dst->image_workdir = src->image_workdir ? xstrdup(src->image_workdir) : NULL;
     dst->env = strv_copy(src->env);
     dst->hosts = strv_copy(src->hosts);
@@ -63,12 +65,15 @@ static char **copy_image_env(char *const *env)
 }
 
 void spec_set_image(struct spec *s, const char *image, const char *digest, char *const *env,
-                    const char *workdir)
+                    const char *workdir, char *const *names)
 {
+    char *const asked[] = {(char *)image, NULL};
     free(s->image);
     free(s->image_digest);
     strv_free(s->image_env);
     free(s->image_workdir);
+    strv_free(s->image_names);
+    s->image_names = image && digest ? strv_copy(names && *names ? names : asked) : NULL;
     s->image = image ? xstrdup(image) : NULL;
     s->image_digest = image && digest ? xstrdup(digest) : NULL;
     s->image_env = s->image_digest ? copy_image_env(env) : NULL;

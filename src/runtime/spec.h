@@ -32,6 +32,7 @@ struct spec {
     char *image;         /* as asked for; NULL: the host's programs, as the runtime shows them */
     char *image_digest;  /* what it was resolved to: 64 hexadecimal digits; NULL with image */
     char **image_env;    /* of the image: what env does not say */
+    char **image_names;  /* what it is called: in full as asked for, then by others */
     char *image_workdir; /* of the image: where commands start unless workdir says; or NULL */
     bool tool_net;       /* a helper sandbox for mas-tool-net, with a way to the gateway */
     char **hosts;        /* with tool_net: the hosts it may reach; empty is every public one */
@@ -43,7 +44,7 @@ void spec_copy(struct spec *dst, const struct spec *src);
 /* Another image, or none (NULL) with all that came with it. A digest makes it one that was found.
  */
 void spec_set_image(struct spec *s, const char *image, const char *digest, char *const *env,
-                    const char *workdir);
+                    const char *workdir, char *const *names);
 /* Where commands start, or NULL where that is the runtime's own place. */
 const char *spec_workdir(const struct spec *s);
 /* The wall a caller means by an accept_weaker entry, or -1. */

@@ -63,8 +63,9 @@ json_t *persist_spec_format(const struct spec *s)
     if (s->image)
         json_object_set_new(
             o, "image",
-            json_pack("{s:s, s:s?, s:o, s:s?}", "name", s->image, "digest", s->image_digest, "env",
-                      format_strings(s->image_env, SIZE_MAX), "workdir", s->image_workdir));
+            json_pack("{s:s, s:s?, s:o, s:s?, s:o}", "name", s->image, "digest", s->image_digest,
+                      "env", format_strings(s->image_env, SIZE_MAX), "workdir", s->image_workdir,
+                      "names", format_strings(s->image_names, SIZE_MAX)));
     return o;
 }
 
@@ -104,7 +105,7 @@ static int parse_image(const json_t *obj, struct spec *s, struct error *err)
 {
     json_t *o = NULL;
     const char *name = NULL, *digest = NULL, *workdir = NULL;
-    _cleanup_strv_ char **env = NULL;
+    _cleanup_strv_ char **env = NULL, **names = NULL;
     int r = json_member_object(obj, "image", &o, err);
     if (r <= 0)
         return r;
@@ -116,7 +117,9 @@ static int parse_image(const json_t *obj, struct spec *s, struct error *err)
     if (r >= 0)
         r = json_member_strv(o, "env", ARGV_MAX, &env, err);
     if (r >= 0)
-        spec_set_image(s, name, digest, env, workdir);
+        r = json_member_strv(o, "names", ARGV_MAX, &names, err);
+    if (r >= 0)
+        spec_set_image(s, name, digest, env, workdir, names);
     return r;
 }
 

@@ -107,6 +107,14 @@ static const char *start_of(const struct spec *s, const struct sandbox *sb)
     return runtime ? runtime->workdir : workdir;
 }
 
+/* For the rules; what has no programs of the caller's in it has no image. */
+static void name_image(struct gate_call *call, const struct spec *s)
+{
+    static char *const none[] = {(char *)RULES_NO_IMAGE, NULL};
+    call->image_names = s->tool_net ? NULL : s->image_names ? s->image_names : none;
+    call->image_digest = s->tool_net ? NULL : s->image_digest;
+}
+
 void run_call_fill(const struct run_request *req, struct gate_call *call, struct rules_path *paths,
                    char ***owned)
 {
@@ -122,6 +130,7 @@ void run_call_fill(const struct run_request *req, struct gate_call *call, struct
     call->sandbox_env = spec->env;
     call->image_env = spec->image_env;
     call->runtime = spec->runtime;
+    name_image(call, spec);
     call->limits = limits_of(spec, req->exec.timeout_ms);
     call->sandbox = req->sandbox ? sandbox_id(req->sandbox) : NULL;
     struct path_list l = {paths, 0, NULL, call->cwd ? call->cwd : WORKDIR};
@@ -155,6 +164,7 @@ void run_call_copy(struct run *run, const struct gate_call *call)
     run->call.argv = run->spec.argv;
     run->call.env = run->spec.env;
     run->call.sandbox_env = run->call.image_env = NULL; /* the rules have seen them */
+    name_image(&run->call, run->one_shot ? &run->box : sandbox_spec(run->sandbox));
     run->call.cwd = dup_or_null(call->cwd);
     run->call.runtime = dup_or_null(call->runtime);
     run->call.sandbox = dup_or_null(call->sandbox);

@@ -290,7 +290,7 @@ static void set_hosts(struct preparation *p, const struct tool_request *req)
     char *const *scope = req->scope ? req->scope->policy.allowed_hosts : NULL;
     char *const *call = req->policy ? req->policy->allowed_hosts : NULL;
     p->spec.tool_net = true;
-    spec_set_image(&p->spec, NULL, NULL, NULL, NULL);
+    spec_set_image(&p->spec, NULL, NULL, NULL, NULL, NULL);
     strv_free(p->spec.hosts);
     p->spec.hosts = gateway_hosts_intersect(scope, call);
 }

@@ -22,6 +22,11 @@ static void test_good(void)
         {"x", "registry.example:443", "registry.example:443/x:latest"},
         {"team/x:2", "registry.example", "registry.example/team/x:2"},
         {"[::1]:5000/x", NULL, "[::1]:5000/x:latest"},
+        {"Registry.Example/x", NULL, "registry.example/x:latest"},
+        {"docker.io/x", NULL, "docker.io/library/x:latest"},
+        {"x", "docker.io", "docker.io/library/x:latest"},
+        {"team/x", "docker.io", "docker.io/team/x:latest"},
+        {"Index.docker.io/library/x:1", NULL, "docker.io/library/x:1"},
     };
     for (size_t i = 0; i < ELEMENTS(cases); i++) {
         struct error err = {0};
@@ -55,6 +60,8 @@ static void test_refused(void)
         "user@localhost/x",
         "-host.example/x",
         "host.example:port/x",
+        "host.example./x",
+        "host.example.:5000/x",
         "docker://docker://localhost/x",
     };
     for (size_t i = 0; i < ELEMENTS(cases); i++) {
@@ -93,10 +100,49 @@ static void test_listed(void)
     }
 }
 
+static void test_shown(void)
+{
+    static const struct {
+        const char *text, *fallback;
+        bool is_name;
+        const char *shown;
+    } cases[] = {
+        {HEX, NULL, true, "sha256:" HEX},
+        {"sha256:" HEX, "registry.example", false, "sha256:" HEX},
+        {"oci:/srv/x:tag", NULL, true, "oci:/srv/x:tag"},
+        {"tools", "registry.example", true, "tools"},
+        {"tools", "registry.example", false, "registry.example/tools:latest"},
+        {"tools", NULL, false, NULL},
+        {"docker://Host.example/x", NULL, false, "host.example/x:latest"},
+        {"host.example/x", "registry.example", true, "host.example/x:latest"},
+    };
+    for (size_t i = 0; i < ELEMENTS(cases); i++) {
+        _cleanup_free_ char *shown =
+            reference_show(cases[i].text, cases[i].fallback, cases[i].is_name);
+        ok(cases[i].shown ? shown && strcmp(shown, cases[i].shown) == 0 : !shown, "as rules see %s",
+           cases[i].text);
+    }
+}
+
+static void test_local_names(void)
+{
+    static const char *const good[] = {"tools", "tools:1", "team/tools:1", "default", "x86_64"};
+    static const char *const bad[] = {"none",        HEX,           "sha256:" HEX,
+                                      "oci:x",       "dir:/etc",    "rootfs-tar:x",
+                                      "r.example/x", "localhost/x", "host:5000/x:1",
+                                      "docker://x",  "R.Example/x", "r.example/UPPER"};
+    for (size_t i = 0; i < ELEMENTS(good); i++)
+        ok(reference_is_local_name(good[i]), "a name for what is made here: %s", good[i]);
+    for (size_t i = 0; i < ELEMENTS(bad); i++)
+        ok(!reference_is_local_name(bad[i]), "not a name for what is made here: %s", bad[i]);
+}
+
 int main(void)
 {
     test_good();
     test_refused();
+    test_shown();
+    test_local_names();
     test_listed();
     return tap_done();
 }

@@ -58,6 +58,12 @@ static const struct {
     {HEAD "- {id: a, verdict: deny, limits: {memory_mb: 5}}\n", "a comparison such as"},
     {HEAD "- {id: a, verdict: deny, limits: {gravity: '>5'}}\n", "is no limit"},
     {HEAD "- {id: a, verdict: deny, severity: bad}\n", "one of low, medium"},
+    {HEAD "- {id: a, verdict: deny, image: 'docker://x.y/z'}\n", "write it without"},
+    {HEAD "- {id: a, verdict: deny, image: ['a/b', 'Reg.example/x']}\n", "p:4:41: 'Reg.example/x'"},
+    {HEAD "- {id: a, verdict: deny, image: 'sha256:12'}\n", "a digest has 64"},
+    {HEAD "- {id: a, verdict: allow, image: 'reg.example*'}\n", "other registries as well"},
+    {HEAD "- {id: a, verdict: deny, image_except: 'a b'}\n", "is no image pattern: a space"},
+    {HEAD "- {id: a, verdict: deny, image: []}\n", "the list is empty"},
     {HEAD "- {id: a, require: {runtime: moon}}\n", "'moon' is no runtime"},
     {HEAD "- {id: a, require: {limits: {memory_mb: -1}}}\n", "a number above 0"},
     {HEAD "- {id: a, require: {redact: all}}\n", "args or output"},
@@ -360,6 +366,86 @@ static void test_findings(void)
        "no finding, no match");
 }
 
+#define HEX   "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+#define OTHER "1111111111111111111111111111111111111111111111111111111111111111"
+
+/* The rule that decides about a command in an image of these names. */
+static const char *in_image(const char *policy, const char *digest, const char *name,
+                            const char *second)
+{
+    char *names[] = {(char *)name, (char *)second, NULL}, *argv[] = {(char *)"ls", NULL};
+    decide(policy, (struct rules_call){.argv = argv, .image_names = names, .image_digest = digest});
+    return d.rule;
+}
+
+static void test_images(void)
+{
+    static const char only[] =
+        HEAD "- {id: no, verdict: deny, image_except: ['registry.internal/*', default, 'sha256:" HEX
+             "']}\n- {id: yes, verdict: allow, command: 'ls *'}\n";
+    static const struct {
+        const char *name, *digest, *rule;
+    } cases[] = {
+        {"registry.internal/team/x:1", OTHER, "yes"},
+        {"registry.internal/x@sha256:" OTHER, OTHER, "yes"},
+        {"registry.internal.evil.example/x:1", OTHER, "no"},
+        {"evil.example/registry.internal/x:1", OTHER, "no"},
+        {"registry.internal:5000/x:1", OTHER, "no"},
+        {"default", OTHER, "yes"},
+        {"docker.io/library/default:latest", OTHER, "no"},
+        {"evil.example/x:1", HEX, "yes"},
+        {"evil.example/x@sha256:" HEX, OTHER, "yes"}, /* of an index */
+        {"sha256:" OTHER, OTHER, "no"},
+        {"dir:/srv/x", OTHER, "no"},
+        {"none", NULL, "yes"},
+    };
+    for (size_t i = 0; i < ELEMENTS(cases); i++)
+        ok(strcmp(in_image(only, cases[i].digest, cases[i].name, NULL), cases[i].rule) == 0,
+           "every image but some: %s", cases[i].name);
+
+    static const char pinned[] = HEAD "- {id: no, verdict: deny, image_except: ['*@sha256:*', "
+                                      "'sha256:*']}\n";
+    ok(strcmp(in_image(pinned, HEX, "r.example/x:1", NULL), "no") == 0 &&
+           strcmp(in_image(pinned, HEX, "r.example/x:1@sha256:" HEX, NULL), "default") == 0 &&
+           strcmp(in_image(pinned, HEX, "sha256:" HEX, "r.example/x:1"), "default") == 0,
+       "only what is named by its digest");
+
+    static const char some[] =
+        HEAD "- {id: tool, verdict: deny, image: 'r.example/tool'}\n"
+             "- {id: host, verdict: deny, image: none}\n"
+             "- {id: that, verdict: deny, image: 'sha256:" HEX "'}\n"
+             "- {id: ours, verdict: allow, image: ['r.example/ours', 'local']}\n";
+    ok(strcmp(in_image(some, OTHER, "r.example/tool:9", NULL), "tool") == 0 &&
+           strcmp(in_image(some, OTHER, "r.example/tool:9@sha256:" OTHER, NULL), "tool") == 0 &&
+           strcmp(in_image(some, OTHER, "r.example/tools:9", NULL), "default") == 0 &&
+           strcmp(in_image(some, OTHER, "r.example/tool/x:9", NULL), "default") == 0,
+       "a pattern without a tag is every tag");
+    ok(strcmp(in_image(some, OTHER, "sha256:" OTHER, "r.example/tool:1"), "tool") == 0 &&
+           strcmp(in_image(some, HEX, "local", NULL), "that") == 0,
+       "what is denied is denied by every name");
+    ok(strcmp(in_image(some, OTHER, "local:2", NULL), "ours") == 0 &&
+           strcmp(in_image(some, OTHER, "sha256:" OTHER, "local:2"), "default") == 0,
+       "what is allowed is allowed as it was asked for");
+    ok(strcmp(in_image(some, NULL, "none", NULL), "host") == 0, "the host's programs");
+    ok(strcmp(decide(some, (struct rules_call){.tool = "x"}), "ask") == 0 &&
+           strcmp(d.rule, "default") == 0,
+       "what has no root matches no rule about images");
+
+    char *names[] = {(char *)"evil.example/x:1", NULL};
+    const char *why;
+    struct ruleset *rs =
+        parse(HEAD "- {id: a, verdict: deny, image: 'evil.example/*', command: x}\n"
+                   "- {id: b, verdict: ask, image: '*'}\n"
+                   "- {id: c, verdict: deny, image_except: 'sha256:" HEX "'}\n");
+    struct rules_call call = {.who = &who, .tool = "image", .image_names = names};
+    ok(!ruleset_denies_image(rs, &call, &why), "a name alone does not decide about its digest");
+    call.image_digest = OTHER;
+    const char *rule = ruleset_denies_image(rs, &call, &why);
+    ok(rule && strcmp(rule, "c") == 0 && !why, "the digest does");
+    ruleset_unref(rs);
+    ok(!ruleset_denies_image(NULL, &call, &why), "no policy denies no image");
+}
+
 static void test_time(void)
 {
     static const char p[] = "version: 1\ndefault: ask\ntimezone: '+02:00'\nrules:\n"
@@ -496,6 +582,7 @@ int main(void)
     test_environment();
     test_hosts();
     test_findings();
+    test_images();
     test_time();
     test_obligations();
     test_revision();

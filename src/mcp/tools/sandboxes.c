@@ -143,27 +143,34 @@ static void on_image(struct image_wait *w, const struct image_found *found, cons
 {
     struct image_pending *p = container_of(w, struct image_pending, wait);
     struct mcp_call *call = p->call;
+    const struct api_options *o = mcp_call_services(call);
+    struct error denied = {0};
     mcp_call_on_cancel(call, NULL);
-    if (err) {
+    if (found && found->fetched)
+        image_note(o->audit, mcp_call_identity(call), "pulled", p->spec.image, found->digest, NULL);
+    if (found && image_apply(o, mcp_call_identity(call), &p->spec, found, &denied) < 0)
+        err = &denied;
+    if (err)
         result_fail(call, err, NULL);
-    } else {
-        if (found->fetched)
-            image_note(mcp_call_services(call)->audit, mcp_call_identity(call), "pulled",
-                       p->spec.image, found->digest, NULL);
-        image_apply(&p->spec, found);
+    else
         create(call, &p->spec);
-    }
     image_pending_free(p);
 }
 
 /* Takes what is in spec; made once it is known what its image is. */
 static int create_when_found(struct mcp_call *call, struct spec *spec, struct error *err)
 {
-    struct images *images = mcp_call_services(call)->images;
-    const struct image_found *found =
-        spec->image && !spec->image_digest ? images_peek(images, spec->image) : NULL;
-    if (found)
-        image_apply(spec, found);
+    const struct api_options *o = mcp_call_services(call);
+    struct images *images = o->images;
+    bool open = spec->image && !spec->image_digest;
+    const struct image_found *found = open ? images_peek(images, spec->image) : NULL;
+    int r = found  ? image_apply(o, mcp_call_identity(call), spec, found, err)
+            : open ? image_check_name(o, mcp_call_identity(call), spec->image, err)
+                   : 0;
+    if (r < 0) {
+        spec_done(spec);
+        return r;
+    }
     if (!spec->image || spec->image_digest) {
         create(call, spec);
         spec_done(spec);
@@ -172,7 +179,7 @@ static int create_when_found(struct mcp_call *call, struct spec *spec, struct er
     struct image_pending *p = new0(struct image_pending);
     p->call = call;
     p->wait.on_found = on_image;
-    int r = images_resolve(images, spec->image, &p->wait, err);
+    r = images_resolve(images, spec->image, &p->wait, err);
     p->spec = *spec;
     if (r < 0) {
         image_pending_free(p);

@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+"""Policy rules about images: what they deny is neither fetched nor made nor run, by whatever name."""
+import sys
+import os
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../image"))
+from guarded import *
+from mcp import Client
+from registry import tar
+
+BUSYBOX = "/bin/busybox"
+if not os.path.exists(BUSYBOX):
+    print(f"1..0 # SKIP needs {BUSYBOX}")
+    sys.exit(77)
+with open(BUSYBOX, "rb") as f:
+    PROGRAM = f.read()
+
+HEAD = "version: 1\ndefault: allow\nrules:\n"
+ONLY_OURS = HEAD + "  - {id: ours, verdict: deny, reason: not ours, image_except: ['registry.internal/*', good]}\n"
+MARK = ["/bin/sh", "-c", "cat /etc/mark"]
+
+
+def upload(d, name, mark, status=200):
+    data = tar({"bin/sh": PROGRAM, "bin/cat": PROGRAM, "etc/mark": mark.encode()})
+    a = d.put(f"/v1/images/tar?name={name}", data)
+    equal(a.status, status, a)
+    return a.json
+
+
+def run(d, image):
+    return d.post("/v1/run", {"command": MARK, "image": image})
+
+
+def denied(a, rule):
+    equal(a.status, 403, a)
+    check(f"rule '{rule}'" in json.dumps(a.json), a)
+
+
+@test("every image but some: denied before anything is asked of a registry, whoever asks for it how")
+def _():
+    with Guarded(ONLY_OURS, "-images-registries", "*") as d:
+        for image in ("evil.example/x", "docker://evil.example/x:1", "Evil.Example/x", "docker.io/x",
+                      "registry.internal.evil.example/x", "registry.internal:5000/x", "dir:/etc",
+                      "sha256:" + "0" * 64, "evil.example/x@sha256:" + "0" * 64):
+            denied(run(d, image), "ours")
+            denied(d.post("/v1/sandboxes", {"image": image}), "ours")
+            denied(d.post("/v1/images/pull", {"image": image}), "ours")
+        equal(d.post("/sandboxes", {"id": "b", "image": "evil.example/x"}).status, 403)
+        with open(f"/proc/{d.process.pid}/task/{d.process.pid}/children") as f:
+            children = [open(f"/proc/{p}/cmdline", "rb").read() for p in f.read().split() if os.path.exists(f"/proc/{p}")]
+        check(not any(b"--keeper-stage" in c for c in children), children)
+        refusals = d.records(kind="refusal")
+        check(len(refusals) >= 27 and all(r["rule"] == "ours" and r["tool"] == "image" for r in refusals), refusals[-1])
+        equal(d.run("true")["exit_code"], 0)  # the host's programs are no image
+
+
+@test("names of the store: by name and digest, also for a sandbox that was there before the rule")
+def _():
+    with Guarded(HEAD + "  - {id: x, verdict: ask, command: nothing}\n") as d:
+        upload(d, "good", "good")
+        bad = upload(d, "bad", "bad")["digest"]
+        id = d.post("/v1/sandboxes", {"image": "bad"}).json["id"]
+        equal(d.post(f"/v1/sandboxes/{id}/exec", {"command": MARK}).json["stdout"], "bad")
+        d.replace(ONLY_OURS)
+        equal(run(d, "good").json["stdout"], "good")
+        for image in ("bad", bad, "sha256:" + bad):
+            denied(run(d, image), "ours")
+            denied(d.post("/v1/sandboxes", {"image": image}), "ours")
+        denied(d.post(f"/v1/sandboxes/{id}/exec", {"command": MARK}), "ours")
+        denied(d.get(f"/v1/sandboxes/{id}/files?path=/etc/mark"), "ours")
+        d.replace(HEAD + "  - {id: named, verdict: deny, image: bad}\n")
+        for image in ("bad", bad, "sha256:" + bad):  # its digest is no way around its name
+            denied(run(d, image), "named")
+        d.replace(HEAD + f"  - {{id: exact, verdict: deny, image: 'sha256:{bad}'}}\n")
+        upload(d, "innocent", "bad")
+        for image in ("bad", "innocent", "sha256:" + bad):
+            denied(run(d, image), "exact")
+        equal(run(d, "good").json["stdout"], "good")
+        d.replace(HEAD + "  - {id: pinned, verdict: deny, image_except: ['*@sha256:*', 'sha256:*']}\n")
+        denied(run(d, "good"), "pinned")
+        equal(run(d, bad).json["stdout"], "bad")
+
+
+@test("what is made here cannot take the name of what a registry has")
+def _():
+    with Guarded(ONLY_OURS) as d:
+        for name in ("registry.internal/tools:1", "Registry.Internal/x", "localhost/x", "none", "oci:x"):
+            a = upload(d, name, "evil", status=400)
+            check("made here" in a["error"]["message"], a)
+        equal(d.get("/v1/images").json["images"], [])
+
+
+@test("ask and allow, with the image in the question; the host's programs by the name 'none'")
+def _():
+    policy = ("version: 1\ndefault: deny\nrules:\n  - {id: tools, verdict: allow, image: good}\n"
+              "  - {id: new, verdict: ask, image: 'new*'}\n")
+    with Guarded(policy) as d:
+        upload(d, "good", "good")
+        digest = upload(d, "newer", "newer")["digest"]
+        equal(run(d, "good").json["stdout"], "good")
+        a = run(d, "newer")
+        equal(a.status, 202, a)
+        shown = d.get("/v1/approvals/" + a.json["approval_id"]).json
+        equal((shown["rule"], shown["image"], shown["image_digest"]), ("new", "newer", digest))
+        denied(d.post("/v1/run", {"command": ["true"]}), "default")
+        d.replace("version: 1\ndefault: allow\nrules:\n  - {id: host, verdict: deny, image: none}\n")
+        denied(d.post("/v1/run", {"command": ["true"]}), "host")
+        equal(run(d, "newer").json["stdout"], "newer")
+
+
+@test("agents over MCP get the same answer")
+def _():
+    with Guarded(ONLY_OURS, "-images-registries", "*") as d:
+        upload(d, "bad", "bad")
+        c = Client(d)
+        for image in ("evil.example/x", "bad", "bad"):
+            a = c.call("create_sandbox", image=image)["result"]
+            check(a["isError"] and "rule 'ours'" in json.dumps(a), a)
+
+
+main()
