@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "toolrunner/runner.h"
+#include "warden/zygote.h"
 
 static const char usage[] =
     "usage: mas-toolrunner [-port 5000]             serve a guest's vsock port\n"
@@ -169,6 +170,8 @@ static struct runner_config parse_options(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    if (argc == 2 && strcmp(argv[1], ZYGOTE_OPTION) == 0)
+        zygote_main();
     struct runner_config config = parse_options(argc, argv);
     struct runner r;
     const char *what;

@@ -23,6 +23,7 @@
 #include "warden/cell.h"
 #include "warden/plain.h"
 #include "warden/state.h"
+#include "warden/zygote.h"
 
 /* The child's ends, closed in the warden after the clone. */
 struct ends {
@@ -56,12 +57,23 @@ static int open_ends(struct cell *s, struct ends *ret)
     return fd_set_nonblock(s->channel_fd, true);
 }
 
-static int clone_child(struct cell *s, const struct ends *ends)
+/* From the zygote, where there is one. */
+static int clone_elsewhere(struct cell *s, const struct ends *ends, int cgroup_fd)
 {
-    _cleanup_close_ int cgroup_fd = -1;
-    int r = cgroup_open_for_clone(&s->cgroup, &cgroup_fd);
-    if (r < 0)
-        return r;
+    if (s->kind != CELL_LOCAL || !zygote_is_there(s->warden))
+        return -ESRCH;
+    const int fds[] = {ends->stream, ends->channel, ends->failure};
+    pid_t pid = zygote_clone(s->warden, &s->cgroup, cgroup_fd, fds);
+    if (pid < 0)
+        return pid;
+    s->pid = pid;
+    s->from_zygote = true;
+    s->pidfd = pidfd_open(pid, 0);
+    return s->pidfd < 0 ? -errno : 0;
+}
+
+static int clone_here(struct cell *s, const struct ends *ends, int cgroup_fd)
+{
     static const uint64_t walls[] = {
         [CELL_LOCAL] =
             CLONE_NEWPID | CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS,
@@ -89,10 +101,20 @@ static int clone_child(struct cell *s, const struct ends *ends)
     if (pid == 0 && s->kind == CELL_OCI)
         oci_main(s, ends->stream, ends->channel, ends->failure);
     if (pid == 0)
-        child_main(&s->warden->child_template, &s->cgroup, ends->stream, ends->channel,
-                   ends->failure);
+        child_main(&s->warden->child_template, cgroup_fd < 0 ? &s->cgroup : NULL, ends->stream,
+                   ends->channel, ends->failure);
     s->pid = pid;
     return 0;
+}
+
+static int clone_child(struct cell *s, const struct ends *ends)
+{
+    _cleanup_close_ int cgroup_fd = -1;
+    int r = cgroup_open_for_clone(&s->cgroup, &cgroup_fd);
+    if (r < 0)
+        return r;
+    r = clone_elsewhere(s, ends, cgroup_fd);
+    return r == -ESRCH ? clone_here(s, ends, cgroup_fd) : r;
 }
 
 /* clone3() is missing where a host's own filter knows nothing of it, in containers for one. */
@@ -147,7 +169,8 @@ static int build(struct cell *s, watch_child_fn on_exit, const char **ret_step)
     s->child_watch = watcher_add_child(w->watcher, s->pid, s->pidfd, on_exit, s);
     if (!s->child_watch)
         return -errno;
-    set_oom_score(w, s->pid);
+    if (!s->from_zygote) /* which has it already */
+        set_oom_score(w, s->pid);
     if (s->kind == CELL_PLAIN)
         return 0;
     *ret_step = "map ids";

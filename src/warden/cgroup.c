@@ -21,20 +21,6 @@
 #define CGROUP_FILE_MAX (64 * 1024)
 #define MOUNTINFO_MAX   (4 * 1024 * 1024)
 
-#define CGROUP_PATH_SIZE (CGROUP_NAME_SIZE + 64)
-
-static const char *path_of(const struct cgroup *cg, const char *file, char path[CGROUP_PATH_SIZE])
-{
-    snprintf(path, CGROUP_PATH_SIZE, "%s/%s", cg->name, file);
-    return path;
-}
-
-int cgroup_write(const struct cgroup *cg, int i, const char *file, const char *text)
-{
-    char path[CGROUP_PATH_SIZE];
-    return fd_write_file_at(cg->root->fd[i], path_of(cg, file, path), text);
-}
-
 /* The line that starts with "key ", behind it; NULL when there is none. */
 static const char *find_key(const char *text, const char *key)
 {
@@ -51,7 +37,7 @@ int cgroup_read_number(const struct cgroup *cg, int i, const char *file, const c
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(CGROUP_FILE_MAX);
     char path[CGROUP_PATH_SIZE], *end;
-    int r = fd_read_file_at(cg->root->fd[i], path_of(cg, file, path), &text);
+    int r = fd_read_file_at(cg->root->fd[i], cgroup_path(cg, file, path), &text);
     if (r < 0)
         return r;
     const char *p = text.data && key ? find_key(text.data, key) : text.data;
@@ -253,19 +239,6 @@ int cgroup_open_for_clone(const struct cgroup *cg, int *ret_fd)
         return -errno;
     *ret_fd = openat(cg->root->fd[0], cg->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     return *ret_fd < 0 ? -errno : 0;
-}
-
-int cgroup_enter(const struct cgroup *cg)
-{
-    int r = 0;
-    for (int i = 0; r == 0 && i < _CGROUP_MAX; i++) {
-        if (!cg->in[i])
-            continue;
-        if (mkdirat(cg->root->fd[i], cg->name, 0755) < 0)
-            return -errno;
-        r = cgroup_write(cg, i, "cgroup.procs", "0");
-    }
-    return r;
 }
 
 int cgroup_join(const struct cgroup *cg)

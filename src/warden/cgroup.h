@@ -100,6 +100,9 @@ int cgroup_freeze(struct cgroup *cg, bool on);
 /* 0 once all directories are gone; -EBUSY while the kernel still counts a dead process. */
 int cgroup_remove(struct cgroup *cg);
 
+/* For drivers: a file's path below the instance's directory. */
+#define CGROUP_PATH_SIZE (CGROUP_NAME_SIZE + 64)
+const char *cgroup_path(const struct cgroup *cg, const char *file, char path[CGROUP_PATH_SIZE]);
 /* For drivers: one file of a group, in the hierarchy of slot i. */
 int cgroup_write(const struct cgroup *cg, int i, const char *file, const char *text);
 /* A decimal number from a file of one line, or after "key " on a line of its own. */

@@ -86,12 +86,15 @@ int child_keep_descriptors(int stream_fd, int channel_fd, int failure_fd, int *e
     int r = extra < 0 ? -errno : child_take_descriptors(stream_fd, channel_fd, failure_fd);
     if (r < 0)
         return r;
-    if (!extra_fd)
-        return negative_errno(close_range(FIRST_FREE_FD, ~0U, 0));
+    if (!extra_fd) {
+        fd_close_from(FIRST_FREE_FD);
+        return 0;
+    }
     if (extra != FIRST_FREE_FD && dup3(extra, FIRST_FREE_FD, O_CLOEXEC) < 0)
         return -errno;
     *extra_fd = FIRST_FREE_FD;
-    return negative_errno(close_range(FIRST_FREE_FD + 1, ~0U, 0));
+    fd_close_from(FIRST_FREE_FD + 1);
+    return 0;
 }
 
 void child_reset_signals(void)
@@ -226,8 +229,10 @@ static int lower_rlimits(const struct child_order *o)
 /* Everything that does not depend on the plan. */
 static void become_blank(const struct child_template *t)
 {
-    fd_write_file_at(AT_FDCWD, "/proc/self/oom_score_adj", CHILD_OOM_ADJ);
-    child_reset_signals();
+    if (!t->from_zygote) { /* which has both already */
+        fd_write_file_at(AT_FDCWD, "/proc/self/oom_score_adj", CHILD_OOM_ADJ);
+        child_reset_signals();
+    }
     child_wait_for_byte("wait for the id maps");
     child_must(become_inside(t->shared_uid), "change ids", WALL_USERS);
     child_must(child_die_with_warden(), "tie to the warden", -1);
@@ -367,7 +372,7 @@ static void confine(const struct child_template *t, const struct child_order *o,
     child_must(negative_errno(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)), "no_new_privs", -1);
     if (landlock_fd >= 0)
         child_must(landlock_restrict(landlock_fd), "landlock", WALL_LANDLOCK);
-    child_must(negative_errno(close_range(FIRST_FREE_FD, ~0U, 0)), "close descriptors", -1);
+    fd_close_from(FIRST_FREE_FD);
     child_must(drop_caps(t->shared_uid), "drop capabilities", WALL_USERS);
     child_must(child_die_with_warden(), "tie to the warden", -1);
     child_must(seccomp_program_apply(t->seccomp), "seccomp", WALL_SYSCALLS);
@@ -409,7 +414,7 @@ void child_main(const struct child_template *t, const struct cgroup *cg, int str
     struct child_order order;
     struct child_trees trees;
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-    int joined = cgroup_join(cg);
+    int joined = cg ? cgroup_enter(cg) : 0;
     int kept = child_keep_descriptors(stream_fd, channel_fd, failure_fd, NULL);
     if (kept < 0)
         _exit(125);

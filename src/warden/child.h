@@ -23,7 +23,7 @@ struct sock_fprog;
 
 #define CHILD_STREAM_FD  3
 #define CHILD_CHANNEL_FD 4
-#define CHILD_FREE_FD    6 /* the one below reports failures */
+#define CHILD_FREE_FD    6     /* the one below reports failures */
 #define CHILD_OOM_ADJ    "200" /* before the daemon's own when the host is out of memory */
 
 /* The same for all children of a warden; read by the child from its copy of the warden's memory. */
@@ -32,6 +32,7 @@ struct child_template {
     int landlock_abi;
     bool shared_uid;
     uint32_t inotify_instances, inotify_watches, fanotify_groups, fanotify_marks;
+    bool from_zygote; /* a copy of it (zygote.h), not of the warden */
 };
 
 struct child_mount {
@@ -88,6 +89,6 @@ void child_receive_order(struct child_order *o, struct child_trees *ret);
 int child_raise_loopback(void);
 int child_lower_user_limits(const struct child_template *t);
 
-/* Never returns. The descriptors are the child's ends. */
+/* Never returns. The descriptors are the child's ends. cg: to be made and joined; NULL: none. */
 void child_main(const struct child_template *t, const struct cgroup *cg, int stream_fd,
                 int channel_fd, int failure_fd) __attribute__((noreturn));

@@ -4,9 +4,9 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -15,6 +15,7 @@
 #include "base/fd.h"
 #include "warden/image.h"
 #include "warden/landlock.h"
+#include "warden/mount-calls.h"
 #include "warden/mount.h"
 #include "warden/root.h"
 

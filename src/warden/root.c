@@ -44,22 +44,6 @@ static const struct {
 };
 
 static const struct {
-    const char *name, *text;
-} files[] = {
-    {"etc/passwd", "root:x:0:0:root:/:/usr/sbin/nologin\n"
-                   "sandbox:x:1000:1000:sandbox:/home/sandbox:/bin/bash\n"
-                   "nobody:x:65534:65534:nobody:/home/sandbox:/bin/sh\n"},
-    {"etc/group", "root:x:0:\nsandbox:x:1000:\nnogroup:x:65534:\n"},
-    {"etc/hosts", "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n"},
-    {"etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\nservices: files\n"
-                          "protocols: files\n"},
-    {"etc/shells", "/bin/sh\n/bin/bash\n"},
-    /* Places that container engines insist on covering. */
-    {"etc/hostname", "sandbox\n"},
-    {"etc/resolv.conf", ""},
-};
-
-static const struct {
     const char *name;
     unsigned major, minor;
 } devices[] = {
@@ -106,14 +90,6 @@ const char *const root_etc_parts[] = {
     "crypto-policies",
     NULL,
 };
-
-const char *root_file_text(const char *name)
-{
-    for (size_t i = 0; i < ELEMENTS(files); i++)
-        if (strcmp(files[i].name, name) == 0)
-            return files[i].text;
-    return "";
-}
 
 static int bind_read_only(int root_fd, const char *name)
 {
@@ -220,8 +196,8 @@ static int populate(int root_fd, const struct root_options *o, struct error *err
             return root_refused(err, -r, root_host_dirs[i]);
     for (size_t i = 0; r == 0 && i < ELEMENTS(links); i++)
         r = symlinkat(links[i].target, root_fd, links[i].name) < 0 ? -errno : 0;
-    for (size_t i = 0; r == 0 && i < ELEMENTS(files); i++)
-        r = add_file(root_fd, files[i].name, files[i].text);
+    for (size_t i = 0; r == 0 && i < n_root_files; i++)
+        r = add_file(root_fd, root_files[i].name, root_files[i].text);
     r = r < 0 ? r : populate_etc(root_fd);
     if (r < 0)
         return error_set(err, ERROR_UNAVAILABLE, -r, "fill '/etc' of the template root");

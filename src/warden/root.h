@@ -5,6 +5,8 @@
  * which looks like the host and is visited only to open allowed host directories. */
 #pragma once
 
+#include <stddef.h>
+
 struct error;
 
 struct root_options {
@@ -19,11 +21,17 @@ struct root_options {
 #define ROOT_GATEWAY_DIR    "/.mas/run"
 #define ROOT_GATEWAY_SOCKET "/.mas/run/gateway.sock" /* /.mas/gateway.sock is a link to it */
 
+/* Synthetic files of the template. */
+struct root_file {
+    const char *name, *text;
+};
+extern const struct root_file root_files[];
+extern const size_t n_root_files;
 /* The text of a synthetic file of the template, by its path without the first slash ("etc/passwd").
  */
 const char *root_file_text(const char *name);
-/* What is shown of the host, NULL-terminated: directories of its root, and what is below /etc, where
- * a trailing '*' matches a prefix. */
+/* What is shown of the host, NULL-terminated: directories of its root, and what is below /etc,
+ * where a trailing '*' matches a prefix. */
 extern const char *const root_host_dirs[], *const root_etc_parts[];
 
 /* ERROR_UNSUPPORTED where error says that the host does not let us, ERROR_UNAVAILABLE otherwise. */

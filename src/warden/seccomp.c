@@ -212,8 +212,3 @@ void seccomp_program_done(struct sock_fprog *p)
     free(p->filter);
     *p = (struct sock_fprog){0};
 }
-
-int seccomp_program_apply(const struct sock_fprog *p)
-{
-    return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, p) < 0 ? -errno : 0;
-}

@@ -21,6 +21,7 @@
 #include "warden/userns.h"
 #include "warden/warden.h"
 #include "warden/watch.h"
+#include "warden/zygote.h"
 
 struct map;
 
@@ -59,6 +60,7 @@ struct cell {
     int failure_fd;
     struct watch *child_watch, *failure_watch, *channel_watch, *timer;
     enum cell_kind kind;
+    bool from_zygote; /* cloned there */
     bool ready;       /* the child has become a blank */
     bool armed;       /* and had its order before there was a plan (armed.h) */
     bool runs;        /* the runner was executed */
@@ -112,6 +114,7 @@ struct warden {
     int engine_fd; /* the program mas-engine, or -1 */
     struct janitor janitor;
     struct watch *janitor_watch;
+    struct zygote zygote;
     struct signer signer;
     bool was_root;
     char no_namespaces[192]; /* why there are none here; "": there are */

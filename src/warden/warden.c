@@ -106,7 +106,7 @@ static struct warden *warden_alloc(const struct warden_options *o)
     w->control_fd = w->host_ns_fd = w->own_ns_fd = w->proc_fd = w->state_fd = -1;
     w->store_fd = w->policy_dir_fd = w->engine_fd = w->engines.dir_fd = -1;
     w->disks = (struct disk_maker){.loop_control_fd = -1, .dev_fd = -1};
-    w->janitor.sock = -1;
+    w->janitor.sock = w->zygote.sock = -1;
     w->signer = (struct signer)SIGNER_INIT;
     w->fence = (struct fence_host)FENCE_HOST_INIT;
     w->cgroups.block_fd = -1;
@@ -181,6 +181,7 @@ static int prepare(struct warden *w, struct error *err)
     raise_open_files();
     w->tmpfs_attributes = probe_tmpfs_attributes();
     fill_child_template(w);
+    zygote_start(w);
     armed_init(w);
     fence_host_finish(&w->fence, w->ids.shared);
     engines_start(w); /* before ids are given out that are in use already */
@@ -217,6 +218,7 @@ void warden_free(struct warden *w)
         cell_end_all(w);
     engines_close(w);
     fd_close(&w->engine_fd);
+    zygote_stop(w);
     watch_remove(w->janitor_watch);
     janitor_stop(&w->janitor);
     cgroup_root_close(&w->cgroups);

@@ -28,7 +28,7 @@ def mounts():
 
 def loops():
     out = subprocess.run(["losetup", "-a"], stdout=subprocess.PIPE).stdout.decode()
-    return [line for line in out.splitlines() if "mas-test-" in line or "mas-sandbox" in line]
+    return [line for line in out.splitlines() if PREFIX in line]
 
 
 def status_of(pid):
@@ -40,7 +40,10 @@ def ancestors(pid):
     """An OCI runtime's runner has a launcher between itself and the warden."""
     found = []
     while pid > 1:
-        pid = int(status_of(pid)["PPid"])
+        try:
+            pid = int(status_of(pid)["PPid"])
+        except FileNotFoundError:  # another daemon's, gone since it was listed
+            break
         found.append(pid)
     return found
 
@@ -175,6 +178,31 @@ def _():
 
 
 # --- P22: the daemon's own parts
+
+def zygote_of(warden):
+    """Of what has its name only the zygote itself is in the host's pid namespace."""
+    for p in processes("mas-toolrunner --zygote"):
+        try:
+            status = status_of(p)
+        except FileNotFoundError:
+            continue
+        if int(status["PPid"]) == warden and len(status["NSpid"].split()) == 1 and status["State"][0] != "Z":
+            return p
+    return None
+
+
+@test("P19 kill -9 of the zygote: no sandbox ends, and new ones are made")
+def _():
+    with Daemon(config=CONFIG) as d, d.sandbox() as sb:
+        warden = d.get("/v1/status").json["warden_pid"]
+        zygote = zygote_of(warden)
+        check(zygote, "control: there is one")
+        os.kill(zygote, signal.SIGKILL)
+        wait_for(lambda: zygote_of(warden) not in (None, zygote), "another one")
+        for _ in range(4):  # more than there are blanks
+            equal(d.run("echo", "made")["stdout"], "made\n")
+        equal(sb.sh("echo lives")["stdout"], "lives\n")
+
 
 @test("P22 the control plane has no rights: user, capabilities, root, descriptors")
 def _():
