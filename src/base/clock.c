@@ -42,19 +42,37 @@ int64_t clock_real_ns(void)
     return jump_ns && clock_mono_ns() >= jump_at_ns ? now + jump_ns : now;
 }
 
+/* Zero-padded. */
+static char *put_digits(char *p, unsigned long value, int width)
+{
+    for (int i = width - 1; i >= 0; i--, value /= 10)
+        p[i] = (char)('0' + value % 10);
+    return p + width;
+}
+
 void clock_format_rfc3339(int64_t real_ns, char out[CLOCK_RFC3339_SIZE])
 {
     time_t sec = (time_t)(real_ns / NS_PER_SEC);
-    long frac = (long)(real_ns % NS_PER_SEC);
+    unsigned long frac = (unsigned long)(real_ns % NS_PER_SEC);
     struct tm tm;
     gmtime_r(&sec, &tm);
-    size_t n = strftime(out, CLOCK_RFC3339_SIZE, "%Y-%m-%dT%H:%M:%S", &tm);
-    if (frac) {
-        n += (size_t)snprintf(out + n, CLOCK_RFC3339_SIZE - n, ".%09ld", frac);
-        while (out[n - 1] == '0')
-            n--;
+    const struct {
+        int value, width;
+        char after;
+    } parts[] = {{tm.tm_year + 1900, 4, '-'}, {tm.tm_mon + 1, 2, '-'}, {tm.tm_mday, 2, 'T'},
+                 {tm.tm_hour, 2, ':'},        {tm.tm_min, 2, ':'},     {tm.tm_sec, 2, '.'}};
+    char *p = out;
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        p = put_digits(p, (unsigned long)parts[i].value, parts[i].width);
+        *p++ = parts[i].after;
     }
-    snprintf(out + n, CLOCK_RFC3339_SIZE - n, "Z");
+    p = put_digits(p, frac, 9);
+    while (p[-1] == '0')
+        p--;
+    if (p[-1] == '.')
+        p--;
+    *p++ = 'Z';
+    *p = 0;
 }
 
 /* value/unit with up to the unit's own precision, trailing zeros dropped. */

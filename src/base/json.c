@@ -194,18 +194,6 @@ int json_member_strv(const json_t *obj, const char *key, size_t max_items, char 
     return 1;
 }
 
-static int append_chunk(const char *data, size_t len, void *out)
-{
-    return strbuf_append(out, data, len) < 0 ? -1 : 0;
-}
-
-/* 15 digits: every decimal that short comes out as it went in (17 would make 0.1 longer). */
-int json_format(const json_t *value, struct strbuf *out)
-{
-    const size_t flags = JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(15);
-    return json_dump_callback(value, append_chunk, out, flags) < 0 ? -EFBIG : 0;
-}
-
 json_t *json_string_from_bytes(const char *data, size_t len, bool *ret_lossy)
 {
     *ret_lossy = false;

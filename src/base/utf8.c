@@ -40,18 +40,18 @@ static bool continuation_ok(const unsigned char *p, size_t have)
     return true;
 }
 
-size_t utf8_valid_prefix(const char *data, size_t len)
+size_t utf8_sequence(const char *data, size_t len)
 {
     const unsigned char *p = (const unsigned char *)data;
-    size_t i = 0;
-    while (i < len) {
-        if (p[i] < 0x80) {
-            i++;
-            continue;
-        }
-        size_t n = sequence_length(p[i]);
-        if (n == 0 || len - i < n || !continuation_ok(p + i, n))
-            break;
+    size_t n = sequence_length(p[0]);
+    return n <= len && continuation_ok(p, n) ? n : 0;
+}
+
+size_t utf8_valid_prefix(const char *data, size_t len)
+{
+    size_t i = 0, n = 1;
+    while (i < len && n) {
+        n = (unsigned char)data[i] < 0x80 ? 1 : utf8_sequence(data + i, len - i);
         i += n;
     }
     return i;

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/json-format.h"
 #include "base/utf8.h"
 #include "guard/identity.h"
 
@@ -84,7 +85,7 @@ int audit_record_escape(struct strbuf *out, const char *text)
             n = 1;
             r = escape_byte(out, (unsigned char)*text);
         } else {
-            n = utf8_valid_prefix(text, len < 4 ? len : 4);
+            n = utf8_sequence(text, len);
             r = n ? strbuf_append(out, text, n) : strbuf_puts(out, REPLACEMENT);
             n = n ? n : 1;
         }
@@ -153,7 +154,8 @@ int audit_record_format(const struct audit_record *r, uint64_t seq, int64_t time
         return -EINVAL;
     clock_format_rfc3339(time_ns, time);
     strbuf_reset(out);
-    int e = strbuf_printf(out, "{\"seq\":%llu", (unsigned long long)seq);
+    int e = strbuf_append(out, "{\"seq\":", 7);
+    e = e < 0 ? e : json_format_int(out, (int64_t)seq);
     const struct {
         const char *name, *value;
     } head[] = {{"time", time}, {"kind", r->kind}},

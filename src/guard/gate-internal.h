@@ -13,5 +13,3 @@ struct gate {
     char policy_error[512];                  /* why the newest file is not the policy, or "" */
     char failed_revision[AUDIT_DIGEST_SIZE]; /* so that one bad file is reported once */
 };
-
-void gate_describe_argv(json_t *o, const struct gate_call *call, const struct gate_decision *d);

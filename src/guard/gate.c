@@ -8,11 +8,14 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/json-format.h"
+#include "base/strbuf.h"
 #include "guard/approval.h"
 #include "guard/gate-internal.h"
 #include "guard/policy.h"
 
 #define ARGV_SHOWN_MAX 4096 /* bytes of an argument vector in a record */
+#define DETAILS_MAX    (4 * 1024 * 1024)
 
 struct gate *gate_new(const struct gate_options *o, struct error *err)
 {
@@ -177,27 +180,68 @@ static void fill_record(struct audit_record *r, const struct gate_call *call,
     r->revision = ruleset_revision(d->ruleset);
 }
 
-/* Names what decided, why, and what the checks found. */
-static json_t *decision_details(const struct gate_call *call, const struct gate_decision *d)
+/* What runs, as hashes; and in clear unless a rule asks for silence. */
+static void put_argv(struct json_text *t, const struct gate_call *call,
+                     const struct gate_decision *d)
 {
-    json_t *o = json_object();
-    if (*d->rules.reason && !d->rules.obligations.redact_args) /* it quotes the command */
-        json_object_set_new(o, "reason", json_message(d->rules.reason));
-    if (*d->rules.would)
-        json_object_set_new(o, "would", json_string(d->rules.would));
-    if (d->findings.n)
-        json_object_set_new(o, "findings", findings_to_json(&d->findings));
-    gate_describe_argv(o, call, d);
-    return o;
+    char digest[AUDIT_DIGEST_SIZE];
+    size_t total = 0;
+    if (!call->argv)
+        return;
+    audit_digest_argv(call->argv, digest);
+    json_text_string(t, "argv_digest", digest);
+    if (call->args) {
+        char *text = json_dumps(call->args, JSON_COMPACT | JSON_SORT_KEYS);
+        audit_digest(text ? text : "", text ? strlen(text) : 0, digest);
+        json_text_string(t, "args_digest", digest);
+        free(text);
+    }
+    if (d->rules.obligations.redact_args)
+        return;
+    json_text_open(t, "argv", '[');
+    for (char *const *a = call->argv; *a; a++) {
+        size_t n = strlen(*a), room = ARGV_SHOWN_MAX - total;
+        json_text_bytes(t, NULL, *a, n < room ? n : room);
+        total += n < room ? n : room;
+        if (n >= room)
+            break;
+    }
+    json_text_close(t, ']');
+}
+
+/* Names what decided, why, and what the checks found. The object stays open. */
+static struct json_text put_decision(const struct gate_call *call, const struct gate_decision *d,
+                                     bool why, struct strbuf *out)
+{
+    struct json_text t = json_text_begin(out, '{');
+    const char *reason = d->rules.reason, *would = d->rules.would;
+    if (why && *reason && !d->rules.obligations.redact_args) /* it quotes the command */
+        json_text_bytes(&t, "reason", reason, strlen(reason));
+    if (*would)
+        json_text_bytes(&t, "would", would, strlen(would));
+    if (d->findings.n) {
+        _cleanup_json_ json_t *findings = findings_to_json(&d->findings);
+        json_text_value(&t, "findings", findings);
+    }
+    put_argv(&t, call, d);
+    return t;
+}
+
+/* A record of a decision as the text of its details, which is in out; NULL when out of room. */
+static const char *decision_details(const struct gate_call *call, const struct gate_decision *d,
+                                    struct strbuf *out)
+{
+    struct json_text t = put_decision(call, d, true, out);
+    return json_text_end(&t, '}') < 0 ? NULL : out->data;
 }
 
 static void record_refusal(struct gate *g, const struct gate_call *call,
                            const struct gate_decision *d)
 {
     struct audit_record r = {.kind = "refusal", .outcome = "deny"};
-    _cleanup_json_ json_t *details = decision_details(call, d);
+    _cleanup_strbuf_ struct strbuf details = STRBUF_INIT(DETAILS_MAX);
     fill_record(&r, call, d);
-    r.details = details;
+    r.details_text = decision_details(call, d, &details);
     audit_note(g->audit, &r);
 }
 
@@ -228,9 +272,9 @@ int gate_decide(struct gate *g, const struct gate_call *call, struct gate_decisi
     if (d->rules.verdict == VERDICT_ALLOW)
         return 0;
     struct audit_record r = {.kind = "decision", .outcome = "ask"};
-    _cleanup_json_ json_t *details = decision_details(call, d);
+    _cleanup_strbuf_ struct strbuf details = STRBUF_INIT(DETAILS_MAX);
     fill_record(&r, call, d);
-    r.details = details;
+    r.details_text = decision_details(call, d, &details);
     return audit_write(g->audit, &r, NULL, err);
 }
 
@@ -247,75 +291,48 @@ enum verdict gate_peek(struct gate *g, const struct gate_call *call)
 
 /* --- step 5, and what follows */
 
-/* What runs, as hashes; and in clear unless a rule asks for silence. */
-void gate_describe_argv(json_t *o, const struct gate_call *call, const struct gate_decision *d)
-{
-    char digest[AUDIT_DIGEST_SIZE];
-    size_t total = 0;
-    if (!call->argv)
-        return;
-    audit_digest_argv(call->argv, digest);
-    json_object_set_new(o, "argv_digest", json_string(digest));
-    if (call->args) {
-        char *text = json_dumps(call->args, JSON_COMPACT | JSON_SORT_KEYS);
-        audit_digest(text ? text : "", text ? strlen(text) : 0, digest);
-        json_object_set_new(o, "args_digest", json_string(digest));
-        free(text);
-    }
-    if (d->rules.obligations.redact_args)
-        return;
-    json_t *list = json_array();
-    for (char *const *a = call->argv; *a; a++) {
-        size_t n = strlen(*a), room = ARGV_SHOWN_MAX - total;
-        bool lossy;
-        json_array_append_new(list, json_string_from_bytes(*a, n < room ? n : room, &lossy));
-        total += n < room ? n : room;
-        if (n >= room)
-            break;
-    }
-    json_object_set_new(o, "argv", list);
-}
-
 int gate_intent(struct gate *g, const struct gate_call *call, const struct gate_decision *d,
-                const char *grant, json_t *details, struct error *err)
+                const char *grant, struct error *err)
 {
     struct audit_record r = {.kind = "intent", .outcome = grant ? "granted" : "allow"};
-    _cleanup_json_ json_t *all = decision_details(call, d);
-    fill_record(&r, call, d);
-    json_object_del(all, "reason");
+    _cleanup_strbuf_ struct strbuf details = STRBUF_INIT(DETAILS_MAX);
+    struct json_text t = put_decision(call, d, false, &details);
     if (grant)
-        json_object_set_new(all, "grant", json_string(grant));
-    if (details)
-        json_object_update(all, details);
-    json_object_set_new(all, "runtime", json_string(call->runtime ? call->runtime : ""));
-    r.details = all;
-    int e = audit_write(g->audit, &r, NULL, err);
+        json_text_string(&t, "grant", grant);
+    json_text_string(&t, "runtime", call->runtime ? call->runtime : "");
+    fill_record(&r, call, d);
+    r.details_text = details.data;
+    int e = json_text_end(&t, '}');
+    if (e < 0)
+        error_set(err, ERROR_INTERNAL, -e, "audit: a record");
+    else
+        e = audit_write(g->audit, &r, NULL, err);
     if (e < 0)
         error_prefix(err, "not run: the audit cannot be written");
     return e;
 }
 
 void gate_note_started(struct gate *g, const char *call_id, const char *sandbox, const char *exec,
-                       const char *outcome, json_t *details)
+                       const char *outcome, const char *details)
 {
     struct audit_record r = {.kind = "started",
                              .call_id = call_id,
                              .sandbox = sandbox,
                              .exec = exec,
                              .outcome = outcome,
-                             .details = details};
+                             .details_text = details};
     audit_note(g->audit, &r);
 }
 
 void gate_note_ended(struct gate *g, const char *call_id, const char *sandbox, const char *exec,
-                     const char *outcome, json_t *details)
+                     const char *outcome, const char *details)
 {
     struct audit_record r = {.kind = exec ? "exited" : "done",
                              .call_id = call_id,
                              .sandbox = sandbox,
                              .exec = exec,
                              .outcome = outcome,
-                             .details = details};
+                             .details_text = details};
     audit_note(g->audit, &r);
 }
 

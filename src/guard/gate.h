@@ -115,12 +115,13 @@ int gate_refuse(struct gate *g, const struct gate_call *call, struct gate_decisi
                 const char *rule, const char *reason, struct error *err);
 /* Step 5. Negative: the call must not run. grant: the approval's id, or NULL. */
 int gate_intent(struct gate *g, const struct gate_call *call, const struct gate_decision *d,
-                const char *grant, json_t *details, struct error *err);
-/* Afterwards, for a call with an intent: it runs; it ended, or never began. details is borrowed. */
+                const char *grant, struct error *err);
+/* Afterwards, for a call with an intent: it runs; it ended, or never began. details is a JSON
+ * object as text, or NULL. */
 void gate_note_started(struct gate *g, const char *call_id, const char *sandbox, const char *exec,
-                       const char *outcome, json_t *details);
+                       const char *outcome, const char *details);
 void gate_note_ended(struct gate *g, const char *call_id, const char *sandbox, const char *exec,
-                     const char *outcome, json_t *details);
+                     const char *outcome, const char *details);
 /* Any other record of kind, about an action. A record that cannot be written is an error. */
 int gate_record(struct gate *g, const char *kind, const struct identity *who, const char *action_id,
                 const char *tool, const char *outcome, json_t *details, struct error *err);

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/json.h"
+#include "base/json-format.h"
 #include "base/log.h"
 #include "sandbox/internal.h"
 
@@ -210,65 +211,90 @@ void persist_sandbox_remove(struct sandbox *sb, store_done_fn on_durable, void *
 
 /* --- execs */
 
-static json_t *format_exec(const struct exec *e, size_t max_argv)
+/* The object stays open: what only a row has comes behind it. */
+static struct json_text format_exec(const struct exec *e, size_t max_argv, struct strbuf *out)
 {
-    json_t *o = json_pack("{s:s, s:s, s:o, s:b, s:b, s:b, s:b, s:I, s:I}", "id", e->id, "sandbox",
-                          e->sandbox->id, "argv", format_strings(e->argv, max_argv), "pty", e->pty,
-                          "hidden", e->hidden, "block", e->block_output, "stdin",
-                          e->stdin_open && !e->stdin_close_wanted, "timeout_ms",
-                          (json_int_t)e->timeout_ms, "started_ns", (json_int_t)e->started_ns);
+    struct json_text t = json_text_begin(out, '{');
+    json_text_string(&t, "id", e->id);
+    json_text_string(&t, "sandbox", e->sandbox->id);
+    json_text_open(&t, "argv", '[');
+    size_t used = 0;
+    for (char *const *a = e->argv; *a && used < max_argv; a++) {
+        size_t len = strlen(*a);
+        json_text_bytes(&t, NULL, *a, len);
+        used += len;
+    }
+    json_text_close(&t, ']');
+    json_text_bool(&t, "pty", e->pty);
+    json_text_bool(&t, "hidden", e->hidden);
+    json_text_bool(&t, "block", e->block_output);
+    json_text_bool(&t, "stdin", e->stdin_open && !e->stdin_close_wanted);
+    json_text_int(&t, "timeout_ms", (int64_t)e->timeout_ms);
+    json_text_int(&t, "started_ns", e->started_ns);
     if (*e->call)
-        json_object_set_new(o, "call", json_string(e->call));
+        json_text_string(&t, "call", e->call);
     if (e->stdin_whole)
-        json_object_set_new(o, "stdin_bytes", json_integer((json_int_t)e->stdin_given));
-    return o;
+        json_text_int(&t, "stdin_bytes", (int64_t)e->stdin_given);
+    return t;
 }
 
 char *persist_exec_tag(const struct exec *e)
 {
     _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(PROTO_TAG_MAX - 1);
-    _cleanup_json_ json_t *o = format_exec(e, TAG_ARGV_MAX);
-    if (json_format(o, &b) < 0) { /* one very long argument: its id is what matters */
-        json_object_set_new(o, "argv", json_array());
+    struct json_text t = format_exec(e, TAG_ARGV_MAX, &b);
+    if (json_text_end(&t, '}') < 0) { /* one very long argument: its id is what matters */
         strbuf_reset(&b);
-        json_format(o, &b);
+        t = format_exec(e, 0, &b);
+        json_text_end(&t, '}');
     }
     return strbuf_steal(&b);
 }
 
-static void set_result(json_t *o, const struct exec *e)
+static void put_result(struct json_text *t, const struct exec *e)
 {
     const struct exec_result *r = &e->result;
-    json_object_set_new(o, "finished_ns", json_integer(e->finished_ns));
-    json_object_set_new(
-        o, "result",
-        json_pack("{s:i, s:b, s:i, s:i, s:b, s:b, s:b, s:i, s:o, s:I, s:I, s:I, s:I}", "status",
-                  (int)r->status, "has_exit_code", r->has_exit_code, "exit_code", r->exit_code,
-                  "signo", r->signo, "oom_killed", r->oom_killed, "pipe_held", r->pipe_held,
-                  "crashed", r->crashed, "spawn_errno", r->spawn_errno, "error",
-                  json_message(r->error), "user_us", (json_int_t)r->usage.user_us, "system_us",
-                  (json_int_t)r->usage.system_us, "max_rss_kb", (json_int_t)r->usage.max_rss_kb,
-                  "wall_us", (json_int_t)r->usage.wall_us));
+    json_text_int(t, "finished_ns", e->finished_ns);
+    json_text_open(t, "result", '{');
+    json_text_int(t, "status", (int)r->status);
+    json_text_bool(t, "has_exit_code", r->has_exit_code);
+    json_text_int(t, "exit_code", r->exit_code);
+    json_text_int(t, "signo", r->signo);
+    json_text_bool(t, "oom_killed", r->oom_killed);
+    json_text_bool(t, "pipe_held", r->pipe_held);
+    json_text_bool(t, "crashed", r->crashed);
+    json_text_int(t, "spawn_errno", r->spawn_errno);
+    json_text_bytes(t, "error", r->error, strlen(r->error));
+    json_text_int(t, "user_us", (int64_t)r->usage.user_us);
+    json_text_int(t, "system_us", (int64_t)r->usage.system_us);
+    json_text_int(t, "max_rss_kb", (int64_t)r->usage.max_rss_kb);
+    json_text_int(t, "wall_us", (int64_t)r->usage.wall_us);
+    json_text_close(t, '}');
 }
 
 /* A row is the JSON's length, the JSON, and the journal where it has no files of its own. */
+static int format_row(const struct exec *e, struct strbuf *row)
+{
+    uint32_t len = 0;
+    int r = strbuf_append(row, &len, sizeof(len));
+    if (r < 0)
+        return r;
+    struct json_text t = format_exec(e, SIZE_MAX, row);
+    if (exec_is_done(e))
+        put_result(&t, e);
+    else if (e->result.status == EXEC_CANCELING)
+        json_text_bool(&t, "canceling", true);
+    r = json_text_end(&t, '}');
+    if (r < 0)
+        return r;
+    len = (uint32_t)(row->len - sizeof(len));
+    memcpy(row->data, &len, sizeof(len));
+    return e->journal ? journal_snapshot(e->journal, row) : 0;
+}
+
 void persist_exec(struct exec *e, store_done_fn on_durable, void *data)
 {
-    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(ROW_MAX), row = STRBUF_INIT(ROW_MAX);
-    _cleanup_json_ json_t *o = format_exec(e, SIZE_MAX);
-    if (exec_is_done(e))
-        set_result(o, e);
-    else if (e->result.status == EXEC_CANCELING)
-        json_object_set_new(o, "canceling", json_true());
-    int r = json_format(o, &text);
-    uint32_t len = (uint32_t)text.len;
-    if (r >= 0)
-        r = strbuf_append(&row, &len, sizeof(len));
-    if (r >= 0)
-        r = strbuf_append(&row, text.data, text.len);
-    if (r >= 0 && e->journal)
-        r = journal_snapshot(e->journal, &row);
-    if (r < 0) {
+    _cleanup_strbuf_ struct strbuf row = STRBUF_INIT(ROW_MAX);
+    if (format_row(e, &row) < 0) {
         refuse_row(e->sandbox->manager, e->id, on_durable, data);
         return;
     }

@@ -1,25 +1,27 @@
 /* What became of a call, on record: from the runner's word that it runs, and from wait(). */
-#include <stdio.h>
+#include <string.h>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/json-format.h"
 #include "base/strbuf.h"
 #include "tool/run-internal.h"
 
-#define DIGEST_MAX (1024 * 1024) /* output of a stream that is hashed; more is only counted */
+#define DIGEST_MAX  (1024 * 1024) /* output of a stream that is hashed; more is only counted */
+#define DETAILS_MAX 65536         /* more than there can be */
 
 /* Which mechanism stands behind each wall, for the record of a start. */
-static json_t *isolation(const struct sandbox *sb)
+static void put_isolation(struct json_text *t, const struct sandbox *sb)
 {
     const struct effective *e = sandbox_effective(sb);
-    json_t *walls = json_object();
+    json_text_string(t, "runtime", e->runtime ? e->runtime : "");
+    json_text_open(t, "isolation", '{');
     for (int w = 0; w < _WALL_MAX; w++)
         if (e->by[w])
-            json_object_set_new(walls, wall_name((enum wall)w), json_string(e->by[w]));
-    return json_pack("{s:s, s:o}", "runtime", e->runtime ? e->runtime : "", "isolation", walls);
+            json_text_string(t, wall_name((enum wall)w), e->by[w]);
+    json_text_close(t, '}');
 }
 
-static void describe_output(json_t *o, struct exec *e, uint8_t stream, const char *key)
+static void put_output(struct json_text *t, struct exec *e, uint8_t stream, const char *key)
 {
     char digest[AUDIT_DIGEST_SIZE];
     _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(DIGEST_MAX);
@@ -31,36 +33,39 @@ static void describe_output(json_t *o, struct exec *e, uint8_t stream, const cha
     if (journal_collect(j, stream, DIGEST_MAX, &b, &omitted, &gap) < 0 || omitted)
         return;
     audit_digest(b.data, b.len, digest);
-    json_object_set_new(o, key, json_string(digest));
+    json_text_string(t, key, digest);
 }
 
-static json_t *describe_end(struct exec *e)
+static void put_end(struct json_text *t, struct exec *e)
 {
     const struct exec_result *r = exec_result(e);
-    json_t *o = json_object();
     if (r->has_exit_code)
-        json_object_set_new(o, "exit_code", json_integer(r->exit_code));
+        json_text_int(t, "exit_code", r->exit_code);
     if (r->signo)
-        json_object_set_new(o, "signal", json_integer(r->signo));
+        json_text_int(t, "signal", r->signo);
     if (r->spawn_errno)
-        json_object_set_new(o, "not_started", json_true());
+        json_text_bool(t, "not_started", true);
     if (*r->error)
-        json_object_set_new(o, "error", json_message(r->error));
-    describe_output(o, e, 1, "stdout_digest");
-    describe_output(o, e, 2, "stderr_digest");
-    return o;
+        json_text_bytes(t, "error", r->error, strlen(r->error));
+    put_output(t, e, 1, "stdout_digest");
+    put_output(t, e, 2, "stderr_digest");
 }
 
 void run_on_exec(void *data, struct exec *e, enum exec_event event)
 {
     struct gate *g = data;
     const char *sandbox = sandbox_id(exec_sandbox(e));
-    _cleanup_json_ json_t *details =
-        event == EXEC_EVENT_ENDED ? describe_end(e) : isolation(exec_sandbox(e));
+    _cleanup_strbuf_ struct strbuf details = STRBUF_INIT(DETAILS_MAX);
+    struct json_text t = json_text_begin(&details, '{');
+    if (event == EXEC_EVENT_ENDED)
+        put_end(&t, e);
+    else
+        put_isolation(&t, exec_sandbox(e));
+    json_text_end(&t, '}');
     if (event == EXEC_EVENT_ENDED)
         gate_note_ended(g, exec_call(e), sandbox, exec_id(e), exec_status_name(exec_status(e)),
-                        details);
+                        details.data);
     else
         gate_note_started(g, exec_call(e), sandbox, exec_id(e),
-                          event == EXEC_EVENT_RESUMED ? "resumed" : "running", details);
+                          event == EXEC_EVENT_RESUMED ? "resumed" : "running", details.data);
 }

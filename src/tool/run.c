@@ -7,12 +7,14 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/fault.h"
-#include "base/json.h"
+#include "base/json-format.h"
+#include "base/strbuf.h"
 #include "tool/builtin.h"
 #include "tool/run-internal.h"
 #include "tool/tool.h"
 
 #define POLICIES_MAX  4
+#define DETAILS_MAX   65536
 #define SHORT_RUN_US  100000 /* and little work in that time: too little to have written much */
 #define SHORT_WORK_US 10000
 
@@ -70,13 +72,17 @@ static void copy_files(struct run *run, const struct run_file *files, size_t n)
 /* An intent that no exec will end. */
 static void end_intent(struct run *run, const char *outcome, const char *why)
 {
+    _cleanup_strbuf_ struct strbuf details = STRBUF_INIT(DETAILS_MAX);
     if (!run->intent)
         return;
     run->intent = false;
-    json_t *details = why ? json_pack("{s:o}", "error", json_message(why)) : NULL;
+    if (why) {
+        struct json_text t = json_text_begin(&details, '{');
+        json_text_bytes(&t, "error", why, strlen(why));
+        json_text_end(&t, '}');
+    }
     gate_note_ended(run->gate, run->decision.call_id,
-                    run->sandbox ? sandbox_id(run->sandbox) : NULL, NULL, outcome, details);
-    json_decref(details);
+                    run->sandbox ? sandbox_id(run->sandbox) : NULL, NULL, outcome, details.data);
 }
 
 /* A short command that left nobody behind has also left little: taking its sandbox apart can wait
@@ -307,7 +313,7 @@ static struct run *run_new(const struct run_request *req, const struct gate_call
 /* The gate is passed: puts that on record, then starts. */
 static int go(struct run *run, const char *grant, struct error *err)
 {
-    int r = gate_intent(run->gate, &run->call, &run->decision, grant, NULL, err);
+    int r = gate_intent(run->gate, &run->call, &run->decision, grant, err);
     if (r < 0)
         return r;
     run->intent = true;

@@ -6,6 +6,7 @@
 #include <sys/mount.h>
 #include <sys/wait.h>
 
+#include "base/json.h"
 #include "guard/audit-export.h"
 #include "guard/audit-internal.h"
 #include "guard/audit-record.h"
@@ -312,6 +313,11 @@ static void test_record_form(void)
                           "\"key\":\"key-1\",\"name\":\"a \\\"b\\\"\\u000a\xef\xbf\xbd\","
                           "\"auth\":\"key\",\"call\":\"call-1\",\"tool\":\"exec\"}") == 0,
        "canonical: %s", b.data ? b.data : "");
+    snprintf(who.name, sizeof(who.name), "\xc3\xa4\",\"kind\":\"x");
+    _cleanup_json_ json_t *whole = NULL;
+    ok(audit_record_format(&r, 7, 0, &b) == 0 && (whole = json_parse(b.data, b.len, NULL)) &&
+           strcmp(json_string_value(json_object_get(whole, "name")), who.name) == 0,
+       "a quote is escaped behind any character");
     struct audit_member m;
     ok(audit_record_find(b.data, b.len, "tool", &m) && m.text_len == 4, "a member is found");
     ok(!audit_record_find(b.data, b.len, "rule", &m), "an absent one is not");

@@ -1,0 +1,218 @@
+/* See json-format.h. The library's own dumper notes every object it is in in a table of printed
+ * addresses, and hands out its text in pieces of a few bytes: several times the work of writing it.
+ */
+#include "base/json-format.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/strbuf.h"
+#include "base/utf8.h"
+
+#define REPLACEMENT  "\xef\xbf\xbd"
+#define INT_TEXT_MAX 24
+
+static bool is_plain(unsigned char c)
+{
+    return c >= 0x20 && c != '"' && c != '\\' && c < 0x80;
+}
+
+static int put_escaped(struct strbuf *out, unsigned char c)
+{
+    static const char hex[] = "0123456789ABCDEF";
+    static const char names[] = {['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n', ['\f'] = 'f',
+                                 ['\r'] = 'r', ['"'] = '"',  ['\\'] = '\\'};
+    if (c < sizeof(names) && names[c])
+        return strbuf_append(out, (char[]){'\\', names[c]}, 2);
+    return strbuf_append(out, (char[]){'\\', 'u', '0', '0', hex[c >> 4], hex[c & 15]}, 6);
+}
+
+/* The inside of a string. Bytes that are no UTF-8 are an error, or replaced. */
+static int put_inside(struct strbuf *out, const char *data, size_t len, bool replace)
+{
+    int r = 0;
+    for (size_t n; len && r >= 0; data += n, len -= n) {
+        for (n = 0; n < len && is_plain((unsigned char)data[n]); n++)
+            ;
+        if (n) {
+            r = strbuf_append(out, data, n);
+        } else if ((unsigned char)*data < 0x80) {
+            n = 1;
+            r = put_escaped(out, (unsigned char)*data);
+        } else {
+            n = utf8_sequence(data, len);
+            if (!n && !replace)
+                return -EILSEQ;
+            r = n ? strbuf_append(out, data, n) : strbuf_append(out, REPLACEMENT, 3);
+            n = n ? n : 1;
+        }
+    }
+    return r;
+}
+
+static int put_quoted(struct strbuf *out, const char *data, size_t len, bool replace)
+{
+    int r = strbuf_append(out, "\"", 1);
+    r = r < 0 ? r : put_inside(out, data, len, replace);
+    return r < 0 ? r : strbuf_append(out, "\"", 1);
+}
+
+int json_format_string(struct strbuf *out, const char *data, size_t len)
+{
+    return put_quoted(out, data, len, false);
+}
+
+int json_format_int(struct strbuf *out, int64_t value)
+{
+    char digits[INT_TEXT_MAX];
+    size_t at = sizeof(digits);
+    uint64_t n = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+    do
+        digits[--at] = (char)('0' + n % 10);
+    while (n /= 10);
+    if (value < 0)
+        digits[--at] = '-';
+    return strbuf_append(out, digits + at, sizeof(digits) - at);
+}
+
+/* --- trees */
+
+static int put_value(const json_t *value, struct strbuf *out, int depth);
+
+static int put_object(const json_t *value, struct strbuf *out, int depth)
+{
+    int r = strbuf_append(out, "{", 1);
+    bool more = false;
+    json_t *object = (json_t *)value;
+    for (void *i = json_object_iter(object); i && r >= 0; i = json_object_iter_next(object, i)) {
+        r = more ? strbuf_append(out, ",", 1) : 0;
+        r = r < 0 ? r
+                  : json_format_string(out, json_object_iter_key(i), json_object_iter_key_len(i));
+        r = r < 0 ? r : strbuf_append(out, ":", 1);
+        r = r < 0 ? r : put_value(json_object_iter_value(i), out, depth + 1);
+        more = true;
+    }
+    return r < 0 ? r : strbuf_append(out, "}", 1);
+}
+
+static int put_array(const json_t *value, struct strbuf *out, int depth)
+{
+    int r = strbuf_append(out, "[", 1);
+    for (size_t i = 0, n = json_array_size(value); i < n && r >= 0; i++) {
+        r = i ? strbuf_append(out, ",", 1) : 0;
+        r = r < 0 ? r : put_value(json_array_get(value, i), out, depth + 1);
+    }
+    return r < 0 ? r : strbuf_append(out, "]", 1);
+}
+
+/* 15 digits: every decimal that short comes out as it went in (17 would make 0.1 longer). */
+static int put_real(const json_t *value, struct strbuf *out)
+{
+    char text[64];
+    size_t n = json_dumpb(value, text, sizeof(text), JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
+    return n && n <= sizeof(text) ? strbuf_append(out, text, n) : -EINVAL;
+}
+
+static int put_value(const json_t *value, struct strbuf *out, int depth)
+{
+    if (!value || depth > JSON_PARSER_MAX_DEPTH)
+        return -EINVAL;
+    switch (json_typeof(value)) {
+    case JSON_OBJECT:
+        return put_object(value, out, depth);
+    case JSON_ARRAY:
+        return put_array(value, out, depth);
+    case JSON_STRING:
+        return json_format_string(out, json_string_value(value), json_string_length(value));
+    case JSON_INTEGER:
+        return json_format_int(out, json_integer_value(value));
+    case JSON_REAL:
+        return put_real(value, out);
+    case JSON_TRUE:
+        return strbuf_append(out, "true", 4);
+    case JSON_FALSE:
+        return strbuf_append(out, "false", 5);
+    case JSON_NULL:
+        return strbuf_append(out, "null", 4);
+    }
+    return -EINVAL;
+}
+
+int json_format(const json_t *value, struct strbuf *out)
+{
+    return put_value(value, out, 0);
+}
+
+/* --- without a tree */
+
+struct json_text json_text_begin(struct strbuf *out, char bracket)
+{
+    struct json_text t = {.out = out};
+    t.error = strbuf_append(out, &bracket, 1);
+    return t;
+}
+
+/* The comma and the key; false when there was an error before or is now. */
+static bool before_value(struct json_text *t, const char *key)
+{
+    if (t->error >= 0 && t->more)
+        t->error = strbuf_append(t->out, ",", 1);
+    if (t->error >= 0 && key) {
+        t->error = strbuf_append(t->out, "\"", 1);
+        t->error = t->error < 0 ? t->error : strbuf_puts(t->out, key);
+        t->error = t->error < 0 ? t->error : strbuf_append(t->out, "\":", 2);
+    }
+    t->more = true;
+    return t->error >= 0;
+}
+
+void json_text_int(struct json_text *t, const char *key, int64_t value)
+{
+    if (before_value(t, key))
+        t->error = json_format_int(t->out, value);
+}
+
+void json_text_bool(struct json_text *t, const char *key, bool value)
+{
+    if (before_value(t, key))
+        t->error = strbuf_puts(t->out, value ? "true" : "false");
+}
+
+void json_text_string(struct json_text *t, const char *key, const char *value)
+{
+    if (before_value(t, key))
+        t->error = json_format_string(t->out, value, strlen(value));
+}
+
+void json_text_bytes(struct json_text *t, const char *key, const char *data, size_t len)
+{
+    if (before_value(t, key))
+        t->error = put_quoted(t->out, data, len, true);
+}
+
+void json_text_value(struct json_text *t, const char *key, const json_t *value)
+{
+    if (before_value(t, key))
+        t->error = json_format(value, t->out);
+}
+
+void json_text_open(struct json_text *t, const char *key, char bracket)
+{
+    if (before_value(t, key))
+        t->error = strbuf_append(t->out, &bracket, 1);
+    t->more = false;
+}
+
+void json_text_close(struct json_text *t, char bracket)
+{
+    if (t->error >= 0)
+        t->error = strbuf_append(t->out, &bracket, 1);
+    t->more = true;
+}
+
+int json_text_end(struct json_text *t, char bracket)
+{
+    json_text_close(t, bracket);
+    return t->error < 0 ? t->error : 0;
+}
