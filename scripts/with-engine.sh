@@ -26,7 +26,7 @@ if [ -z "${ENGINE_NS:-}" ]; then
     tries=0
     until curl -fs --max-time 5 --unix-socket "$dir/sock" http://engine/version >/dev/null 2>&1; do
         tries=$((tries + 1))
-        if [ $tries -gt 100 ] || ! kill -0 $pid 2>/dev/null; then
+        if [ $tries -gt 300 ] || ! kill -0 $pid 2>/dev/null; then
             echo "with-engine.sh: $engine does not start:" >&2
             tail -5 "$dir/log" >&2
             exit 1

@@ -314,7 +314,7 @@ int approvals_ask(struct approvals *s, const struct approval_request *r, approva
 
 static int check_usable(const struct approval *a, struct error *err)
 {
-    if (a->busy)
+    if (a->busy && is_live(a)) /* what has ended stays so, whether or not it is written yet */
         return error_set(err, ERROR_CONFLICT, 0, "approval %s is being decided or used", a->id);
     if (a->state == APPROVAL_APPROVED && approval_now_s() < a->expires_s)
         return 0;

@@ -5,7 +5,13 @@ const tls = require('tls');
 const crypto = require('crypto');
 const { spawn } = require('child_process');
 
+const PATIENCE_MS = 30000;
 const sleep = (ms) => new Promise((r) => setTimeout(r, ms));
+// Whether it came to hold in time.
+async function eventually(test) {
+  for (const end = Date.now() + PATIENCE_MS; Date.now() < end; await sleep(20)) if (await test()) return true;
+  return false;
+}
 
 // A connection that keeps what it received. until(test) waits for test(all bytes) to be true, for the
 // end of the connection, or for ms.
@@ -29,7 +35,8 @@ class Raw {
   set got(b) { this.chunks = [b]; }
   send(data) { this.socket.write(typeof data === 'string' ? Buffer.from(data, 'latin1') : data); return this; }
   get text() { return this.got.toString('latin1'); }
-  until(test, ms = 5000) {
+  // A test that holds ends the wait: the limit is for a host that is busy.
+  until(test, ms = PATIENCE_MS) {
     return new Promise((resolve) => {
       const done = () => { clearTimeout(t); this.waiters = this.waiters.filter((w) => w !== check); resolve(this.text); };
       const check = () => { if (this.ended || test(this.text, this.got)) done(); };
@@ -38,7 +45,7 @@ class Raw {
       check();
     });
   }
-  end(ms) { return this.until(() => false, ms); }
+  end(ms = PATIENCE_MS) { return this.until(() => false, ms); }
   destroy() { this.socket.destroy(); }
 }
 
@@ -152,4 +159,4 @@ function ok(good, name, detail = '') {
 }
 function done() { console.log(`1..${count}`); process.exit(failed ? 1 : 0); }
 
-module.exports = { Raw, Ws, answers, start, frame, frames, sleep, ok, done };
+module.exports = { Raw, Ws, answers, start, frame, frames, sleep, eventually, ok, done };

@@ -151,7 +151,7 @@ def _():
         wait_for(mine, "it is asked")
         put("#!/bin/sh\necho swapped\n")
         approve(d, mine()[0])
-        t.join(10)
+        t.join(60)
         check("swapped" not in answer[0].body.decode() or answer[0].json.get("stdout") == "", answer)
         equal(answer[0].json["status"], "failed", answer)
         check("approved" in answer[0].json["error"], answer)
@@ -237,7 +237,7 @@ def _():
             wait_for(mine, "it is asked")
             equal((answer, files(box)), ([], []))
             equal(d.post(f"/v1/approvals/{mine()[0]}/{verb}", {"reason": "because"}).status, 200)
-            t.join(10)
+            t.join(60)
             equal(answer[0].status, status, answer)
             equal(files(box), ["approve"] if status == 200 else [])
             if status == 403:
@@ -398,19 +398,19 @@ def _():
     line = p.stderr.readline()
     check("waiting for approval" in line, line)
     id = line.split("approval ")[1].split()[0]
-    sbx = lambda *a: subprocess.run([SBX, "approvals", *a, *addr], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=30)
+    sbx = lambda *a: subprocess.run([SBX, "approvals", *a, *addr], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
     check(id in sbx("list").stdout, "list")
     shown = sbx("show", id).stdout
     check("touch" in shown and "/workspace/cli" in shown and "it changes things" in shown, shown)
     equal(sbx("approve", id).stdout, "approved\n")
-    equal(p.wait(20), 0, "sbx run goes on")
-    p = subprocess.run([SBX, "run", *addr, "-approval", "return", "--", "touch", "x"], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=30)
+    equal(p.wait(60), 0, "sbx run goes on")
+    p = subprocess.run([SBX, "run", *addr, "-approval", "return", "--", "touch", "x"], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=60)
     check(p.returncode == 122 and "-approval apr-" in p.stderr, p)
     wait_for(lambda: [e["type"] for e in seen if e["approval"]["id"] == id] == ["pending", "approved", "used"], lambda: seen)
     equal(sbx("reject", id).returncode, 123)
     equal(sbx("show", "nope").returncode, 123)
     ws.sock.shutdown(socket.SHUT_RDWR)
-    reader.join(5)
+    reader.join(60)
 
 
 main()

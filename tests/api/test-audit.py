@@ -109,7 +109,7 @@ def _():
         t.start()
         d.run("true")
         d.run("true")
-        t.join(20)
+        t.join(60)
         equal(len(got), want, accept)
         equal([r["kind"] for r in got], ["exited"] * want)
         conn.close()

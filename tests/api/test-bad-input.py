@@ -51,32 +51,19 @@ def cgroups():
     return len(glob.glob(f"/sys/fs/cgroup/**/mas-bad-{os.getpid()}/**/", recursive=True))
 
 
-def settled(fn):
-    """A number once it stands still: sandboxes made ahead come and go."""
-    last, same = fn(), 0
-    for _ in range(100):
-        time.sleep(0.03)
-        now = fn()
-        same = same + 1 if now == last else 0
-        last = now
-        if same == 6:
-            break
-    return last
-
-
 def harmless(name):
     """A test, and the proof that it did no harm."""
     def add(fn):
         def run():
             n = neighbour()
-            fds, groups = settled(descriptors), settled(cgroups)
+            fds, groups = settled(descriptors, 0.2), settled(cgroups, 0.2)  # sandboxes made ahead come and go
             pid = daemon().get("/v1/status").json["pid"]
             fn()
             equal(n.sh("cat /workspace/f")["stdout"], "here\n", "the other sandbox")
             equal(daemon().run("echo", "alive")["stdout"], "alive\n")
             equal(daemon().get("/v1/status").json["pid"], pid, "the control plane's pid: it crashed")
-            wait_for(lambda: settled(descriptors) <= fds + 1, f"descriptors back to {fds}, now {descriptors()}")
-            wait_for(lambda: settled(cgroups) <= groups + 1, f"cgroups back to {groups}, now {cgroups()}")
+            wait_for(lambda: settled(descriptors, 0.2) <= fds + 1, f"descriptors back to {fds}, now {descriptors()}")
+            wait_for(lambda: settled(cgroups, 0.2) <= groups + 1, f"cgroups back to {groups}, now {cgroups()}")
         return test(name)(run)
     return add
 
@@ -169,7 +156,7 @@ def _():
                 time.sleep(0.001)
             except OSError:
                 break
-        s.settimeout(5)
+        s.settimeout(60)
         try:
             answer = answer or s.recv(65536)
         except OSError:
@@ -199,7 +186,7 @@ def _():
         for _ in range(5):
             s = daemon().connect()
             s.sendall(start)
-            s.settimeout(8)
+            s.settimeout(60)
             socks.append(s)
     for s in socks:
         got = b""
@@ -214,7 +201,7 @@ def _():
         check(status_of(got) in (408, None), got[:100])
         s.close()
     s = daemon().connect()
-    s.settimeout(10)
+    s.settimeout(60)
     got, started = b"", time.time()
     try:
         for c in b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 50:
@@ -239,7 +226,7 @@ def _():
                 b"GET /healthz HTTP/1.1\nHost: localhost\n\n", b"POST /v1/run HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
                 b"POST /v1/run HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
                 b"GET /healthz HTTP/1.1\r\n\r\n"):
-        got = daemon().raw(bad, timeout=1.5)
+        got = daemon().raw(bad, silence=1.5, patience=1.5)
         check(status_of(got) in (400, 403, 505, None) and b"200 OK" not in got, (bad[:60], got[:80]))
 
 
@@ -248,10 +235,10 @@ def _():
 @harmless("a half-open WebSocket is let go")
 def _():
     n = daemon().sandbox()
-    e = daemon().post(f"{n.path}/exec", {"command": ["sleep", "30"], "async": True}).json["exec_id"]
+    e = daemon().post(f"{n.path}/exec", {"command": ["sleep", "300"], "async": True}).json["exec_id"]
     socks = [daemon().ws(f"/sandboxes/{n.id}/stream?exec_id={e}") for _ in range(5)]
     for ws in socks:
-        ws.sock.settimeout(10)
+        ws.sock.settimeout(60)
         try:
             while ws.sock.recv(65536):
                 pass
@@ -269,7 +256,7 @@ def _():
     for headers in ("Upgrade: websocket\r\nConnection: Upgrade\r\n", "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: short\r\nSec-WebSocket-Version: 13\r\n",
                     "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 8\r\n",
                     "Upgrade: h2c\r\nConnection: Upgrade\r\n"):
-        got = daemon().raw((base + headers + "\r\n").encode(), timeout=0.4)
+        got = daemon().raw((base + headers + "\r\n").encode(), silence=0.1)
         check(status_of(got) in (400, 426), (headers, got[:100]))
 
 
@@ -278,7 +265,7 @@ def _():
     def closed(raw):
         ws = daemon().ws("/v1/debug/echo")
         equal(ws.status, 101)
-        ws.sock.settimeout(8)
+        ws.sock.settimeout(60)
         try:
             ws.sock.sendall(raw)
             list(ws.messages())
@@ -320,7 +307,7 @@ def _():
             check(a.status in (400, 404), (method, path.format(bad), a))
             check(b"root:" not in a.body, a)
     for path in ("/sandboxes/../../etc/passwd", "/../etc/passwd", "//etc/passwd", "/v1/sandboxes/../../../etc/passwd"):
-        check(status_of(d.raw(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode(), timeout=0.3)) in (400, 404), path)
+        check(status_of(d.raw(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode(), silence=0.1)) in (400, 404), path)
     fail(d.post("/sandboxes", {"id": "../x"}), 400)
     fail(d.post("/v1/sandboxes", {"id": "../x"}), 400, "id")
     fail(d.post("/v1/sandbox/create", {"sandbox_id": "../x"}), 400, "sandbox_id")
@@ -422,7 +409,7 @@ def _():
         check(a.status in (200, 409, 429, 502), a)
         started = time.time()
         equal(sb.delete().status, 200)
-        check(time.time() - started < 5, "a fork bomb held up its deletion")
+        check(time.time() - started < PATIENCE_S, "a fork bomb held up its deletion")
 
 
 @harmless("a memory bomb, of one process and of many")
@@ -441,9 +428,9 @@ def _():
 def _():
     d = daemon()
     with d.sandbox() as sb:
-        r = sb.exec("head", "-c", "10737418240", "/dev/zero", timeout_ms=6000, max_output_bytes=1000)
+        r = sb.exec("head", "-c", "10737418240", "/dev/zero", timeout_ms=4000, max_output_bytes=1000)
         check(r["status"] in ("completed", "timed_out") and r["truncated"], {k: r[k] for k in r if k != "stdout"})
-        check(r["stdout_omitted_bytes"] > 200 * MIB, "the command was slowed down: %d" % r["stdout_omitted_bytes"])
+        check(r["stdout_omitted_bytes"] > 16 * MIB, "the command was slowed down: %d" % r["stdout_omitted_bytes"])
         check(len(r["stdout"]) < 1100, "more than asked for")
         pid = d.get("/v1/status").json["pid"]
         with open(f"/proc/{pid}/status") as f:
@@ -453,7 +440,8 @@ def _():
 
 @harmless("a command that ignores SIGTERM")
 def _():
-    r = daemon().run("sh", "-c", "trap '' TERM INT HUP; echo on; while :; do sleep 0.05; done", timeout_ms=300)
+    r = with_time(lambda ms: daemon().run("sh", "-c", "trap '' TERM INT HUP; echo on; while :; do sleep 0.05; done", timeout_ms=ms),
+                  lambda r: r["stdout"])
     equal((r["status"], r["stdout"]), ("timed_out", "on\n"))
     n = neighbour()
     e = daemon().post(n.path + "/exec", {"command": ["sh", "-c", "trap '' TERM; while :; do sleep 0.05; done"], "async": True}).json["exec_id"]
@@ -471,7 +459,7 @@ def _():
     plain = d.connect()
     plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     plain.sendall(f"GET {n.path}/execs/{e}/logs?follow=1 HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
-    wait_for(lambda: d.get(f"{n.path}/execs/{e}").json["status"] == "completed", "the command ends all the same", 20)
+    wait_for(lambda: d.get(f"{n.path}/execs/{e}").json["status"] == "completed", "the command ends all the same")
     def gone(s):
         try:
             s.setblocking(False)
@@ -481,7 +469,7 @@ def _():
             return False
         except OSError:
             return True
-    wait_for(lambda: gone(plain), "the connection is closed", 12)
+    wait_for(lambda: gone(plain), "the connection is closed")
     plain.close()
     ws.close()
     flood = d.connect()

@@ -63,7 +63,7 @@ class Box:
         equal(a.status, 200, a)
         return a.json
 
-    def until(self, exec_id, *states, seconds=15):
+    def until(self, exec_id, *states, seconds=PATIENCE_S):
         wait_for(lambda: self.status(exec_id)["status"] in states, f"status {states}", seconds)
         return self.status(exec_id)
 
@@ -269,9 +269,9 @@ def _():
 def _():
     with Box() as b:
         start = time.time()
-        r = b.sync("sleep 30 & echo done")
+        r = b.sync("sleep 300 & echo done")
         equal((r["stdout"], r["exit_code"]), ("done\n", 0))
-        check(time.time() - start < 10, "waited for the child")
+        check(time.time() - start < PATIENCE_S, "waited for the child")
 
 
 @test("SANDBOX_USE_ASYNC_EXEC and SANDBOX_ASYNC_EXEC")
@@ -378,7 +378,7 @@ def _():
     with Daemon("--journal-exec-bytes", "64Ki", env={"SANDBOX_STREAM_BUFFER": "20"}) as d:
         with Box(d) as b:
             e = b.start("i=0; while [ $i -lt 60 ]; do i=$((i+1)); printf '%05d' $i; head -c 8000 /dev/zero | tr '\\0' x; sleep 0.01; done")
-            b.until(e, "completed", seconds=30)
+            b.until(e, "completed")
             events = b.stream(e).events()
             cuts = [v for v in events if v["type"] == "cut"]
             equal(len(cuts), 1, [v["type"] for v in events])
@@ -494,7 +494,7 @@ def _():
     t.start()
     wait_for(lambda: b.d.get(f"/v1/sandboxes/{b.id}/execs").json["execs"], "it runs")
     delete(b.id)
-    t.join(10)
+    t.join(60)
     check(out and out[0].status in (200, 409), out)
     check("deleted" in out[0].body.decode(), out)
 
@@ -542,17 +542,20 @@ def _():
 def _():
     with Daemon(env={"SANDBOX_IDLE_TTL": "1500ms"}) as d:
         idle, busy, watched = create(d, id="idle"), Box(d, id="busy").__enter__(), Box(d, id="watched").__enter__()
-        e = busy.start("sleep 4")
+        until_told = "until [ -e /workspace/go ]; do sleep 0.1; done"
+        e = busy.start(until_told)
         old = watched.start("echo x")
-        slow = watched.start("sleep 4")
+        slow = watched.start(until_told)
         ws = watched.stream(slow)
         def ids():
             return {r["id"] for r in d.get("/sandboxes").json}
-        wait_for(lambda: "sbx-idle" not in ids(), "the idle one is deleted", 8)
+        wait_for(lambda: "sbx-idle" not in ids(), "the idle one is deleted")
         equal(ids(), {"sbx-busy", "sbx-watched"})
         equal(busy.status(e)["status"], "running")
+        for b in (busy, watched):
+            equal(d.put(f"/v1/sandboxes/{b.id}/files/content?path=/workspace/go", b"").status, 200)
         equal(ws.events()[-1]["type"], "exit")
-        wait_for(lambda: not ids(), "the others follow once idle", 12)
+        wait_for(lambda: not ids(), "the others follow once idle")
         fail(d.get("/sandboxes/sbx-busy"), 404)
 
 
@@ -561,9 +564,8 @@ def _():
     with Daemon(env={"SANDBOX_EXEC_STATUS_RETENTION": "1s"}) as d:
         with Box(d) as b:
             e = b.start("true")
-            b.until(e, "completed")
-            running = b.start("sleep 5")
-            wait_for(lambda: d.get(f"{b.path}/execs/{e}").status == 404, "forgotten", 8)
+            running = b.start("sleep 300")
+            wait_for(lambda: d.get(f"{b.path}/execs/{e}").status == 404, "forgotten")
             equal(b.status(running)["status"], "running")
 
 

@@ -395,15 +395,12 @@ def _():
 @test("no process until it is asked for anything, none when nothing is; without images, none at all")
 def _():
     def keepers(d):
-        with open(f"/proc/{d.process.pid}/task/{d.process.pid}/children") as f:
-            pids = f.read().split()
-        return [p for p in pids if b"--keeper-stage" in open(f"/proc/{p}/cmdline", "rb").read()]
+        return [p for p in below(d.process.pid) if b"--keeper-stage" in command_line(p)]
 
     with Daemon("-images-idle-timeout", "1s") as d:
         d.run("true")
         equal(keepers(d), [])
-        equal(d.get("/v1/images").status, 200)
-        equal(len(keepers(d)), 1)
+        wait_for(lambda: d.get("/v1/images").status == 200 and len(keepers(d)) == 1, "a keeper")
         wait_for(lambda: keepers(d) == [], "the end of an idle keeper")
         equal(d.get("/v1/images").status, 200)
     with Daemon("-images=false") as d:

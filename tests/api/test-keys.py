@@ -200,7 +200,7 @@ def _():
     equal(d.delete("/v1/keys/" + key["id"], headers=auth(TOKEN)).json, {"id": key["id"], "revoked": True})
     equal(d.get("/v1/identity", headers=k).status, 401)
     for t in threads:
-        t.join(5)
+        t.join(60)
         check(not t.is_alive(), "it was closed")
     equal(ws.close_code, 1008)
     row = [x for x in d.get("/v1/keys", headers=auth(TOKEN)).json["keys"] if x["id"] == key["id"]][0]
@@ -228,11 +228,13 @@ def _():
 @test("an expired key ends by itself, with what is open in its name")
 def _():
     d = daemon()
-    key = add(d, "short", "agent", expires_in_s=1)
-    k = auth(key["secret"])
-    ws = d.ws("/v1/debug/echo", k)
+    for seconds in (1, 5, 20):  # enough for it to be used in time
+        k = auth(add(d, f"short-{seconds}", "agent", expires_in_s=seconds)["secret"])
+        ws = d.ws("/v1/debug/echo", k)
+        if ws.status == 101:
+            break
     equal(ws.status, 101)
-    ws.sock.settimeout(10)
+    ws.sock.settimeout(60)
     equal(list(ws.messages()), [])
     equal(ws.close_code, 1008)
     equal(d.get("/v1/identity", headers=k).status, 401)
@@ -288,13 +290,8 @@ def _():
         a, b = add(d, "stays", "agent"), add(d, "goes", "agent")
         d.delete("/v1/keys/" + b["id"], headers=auth(TOKEN))
         sb = d.post("/v1/sandboxes", {}, headers=auth(a["secret"])).json["id"]
-        os.kill(d.get("/v1/status", headers=auth(TOKEN)).json["pid"], signal.SIGKILL)
-        def back():
-            try:
-                return d.get("/v1/identity", headers=auth(a["secret"])).status == 200
-            except OSError:
-                return False
-        wait_for(back, "the control plane is back")
+        d.kill_control(headers=auth(TOKEN))
+        equal(d.get("/v1/identity", headers=auth(a["secret"])).status, 200)
         equal(d.get("/v1/identity", headers=auth(b["secret"])).status, 401)
         equal(d.get("/v1/sandboxes/" + sb, headers=auth(a["secret"])).status, 200)
 

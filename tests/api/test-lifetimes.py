@@ -20,7 +20,7 @@ def counts(d):
     return status(d)["counts"]
 
 
-def wait_idle(d, sandboxes=0, seconds=20):
+def wait_idle(d, sandboxes=0, seconds=PATIENCE_S):
     def idle():
         c = counts(d)
         return c["sandboxes"] == sandboxes and c["execs_running"] == 0 and c["creating"] == 0
@@ -99,7 +99,7 @@ def _():
         s = send_request(d, "POST", "/v1/run",
                          {"command": ["sh", "-c", "yes | head -c 40000000"], "stream": True})
         wait_for(lambda: counts(d)["execs_total"] == 1, "a command")
-        wait_idle(d, seconds=60)
+        wait_idle(d)
         s.close()
         time.sleep(0.3)
         d.run("true")
@@ -119,7 +119,7 @@ def _():
             os.kill(found[-1][1], signal.SIGKILL)
             time.sleep(0.3)
             os.kill(pid, signal.SIGCONT)
-            t.join(30)
+            t.join(60)
             check(answers, "the request was never answered")
             equal(answers[0].status, 200, answers[0])
             check("sandbox_crash" in answers[0].json["error"], answers[0])
@@ -143,7 +143,7 @@ def _():
 def _():
     d = shared_daemon()
     with d.sandbox() as sb, Steady(d):
-        a = d.post(sb.path + "/exec", {"command": ["true"] * 65536}, timeout=10)
+        a = d.post(sb.path + "/exec", {"command": ["true"] * 65536})
         equal(a.status, 413, a)
         paths = [f"/workspace/{i}" for i in range(256)]
         name = create_a(d, {"AllowedPaths": paths, "Workdir": "/workspace/x"})
@@ -194,13 +194,13 @@ def _():
         a = sb.exec("sh", "-c", "sleep 1; wc -c", **{"async": True, "open_stdin": True})
         path = f"{sb.path}/execs/{a['exec_id']}/stdin"
         out = []
-        threads = [threading.Thread(target=lambda: out.append(d.post(path, b"x" * 700000, timeout=15)))
+        threads = [threading.Thread(target=lambda: out.append(d.post(path, b"x" * 700000)))
                    for _ in range(2)]
         for t in threads:
             t.start()
             time.sleep(0.2)
         for t in threads:
-            t.join(20)
+            t.join(60)
         equal([x.status for x in out], [200, 200], out)
         equal(d.post(path + "?close=1", b"").status, 200)
         wait_idle(d, 1)
@@ -223,7 +223,7 @@ def _():
         try:
             for _ in range(2000):
                 ws.sock.sendall(frame * 1000)
-        except socket.timeout:
+        except OSError:  # held back, or let go in the end
             pass
         check(memory() - before < 60e6, f"{memory() - before} bytes more memory")
         ws.close()
@@ -235,7 +235,7 @@ def _():
         sb.exec("a" * 99 + "\u00e9" * 4)
         before = d.get(sb.path + "/execs").json["execs"][0]
         equal(before["status"], "failed", before)
-        time.sleep(0.3)
+        d.wait_recorded(before["exec_id"])
         pid = status(d)["pid"]
         os.kill(pid, signal.SIGKILL)
 
@@ -244,7 +244,7 @@ def _():
                 return status(d)["pid"] != pid
             except (OSError, http.client.HTTPException):
                 return False
-        wait_for(back, "a new control plane", 20)
+        wait_for(back, "a new control plane")
         after = d.get(sb.path + "/execs").json["execs"][0]
         for key in ("exec_id", "status", "exit_code", "error"):
             equal(after.get(key), before.get(key), key)
@@ -256,12 +256,14 @@ def _():
     name = create_a(d, {"MaxConcurrent": 1})
     with Steady(d):
         s = send_request(d, "POST", "/v1/sandbox/execute",
-                         {"sandbox_id": name, "tool": {"name": "shell", "args": {"command": "sleep 2"}}})
+                         {"sandbox_id": name, "tool": {"name": "shell", "args": {"command": "sleep 1000"}}})
         wait_for(lambda: counts(d)["execs_running"] == 1, "the first call")
         s.close()
         time.sleep(0.2)
         a = execute_a(d, name, "shell", {"command": "true"})
         equal(a["error"]["code"], "policy_denied", a)
+        running = d.get(f"/v1/sandboxes/{name}/execs").json["execs"][0]["exec_id"]
+        equal(d.post(f"/v1/sandboxes/{name}/execs/{running}/cancel").status, 200)
         wait_idle(d, 1)
         equal(execute_a(d, name, "shell", {"command": "true"})["status"], "ok")
         d.post("/v1/sandbox/destroy", {"sandbox_id": name})
@@ -299,14 +301,16 @@ def _():
     with Daemon("--exec-status-retention", "1s") as d, Steady(d):
         def run(key, *argv):
             return d.post("/v1/run", {"command": list(argv)}, headers={"Idempotency-Key": key})
+
+        def replayed(key):
+            return run(key, "true").headers["Idempotency-Replayed"] == "true"
         t = threading.Thread(target=run, args=("long", "sleep", "5"))
         t.start()
-        time.sleep(0.3)
-        equal(run("short", "true").status, 200)
-        equal(run("short", "true").headers["Idempotency-Replayed"], "true")
-        time.sleep(1.5)
-        equal(run("short", "true").headers["Idempotency-Replayed"], None)
-        t.join(30)
+        wait_for(lambda: counts(d)["execs_running"] == 1, "the long one")
+        short = (f"short-{i}" for i in range(20))  # one that is asked for again in time
+        key = next(k for k in short if run(k, "true").status == 200 and replayed(k))
+        wait_for(lambda: not replayed(key), "it is forgotten")
+        t.join(60)
 
 
 # --- everything at once
@@ -401,7 +405,7 @@ def _():
         check(not problems, problems[:1])
         for i in range(4):
             d.delete(f"/v1/sandboxes/sbx-st-{i}")
-        wait_idle(d, seconds=30)
+        wait_idle(d)
         d.run("true")
 
 

@@ -249,7 +249,7 @@ def alone():
         f.write(POLICY)
     with Stdio("--policy-file", path) as s:
         s.send(rpc("tools/call", {"name": "run_command", "arguments": {"command": "touch published"}}, 1))
-        r = result(s.next(timeout=10))
+        r = result(s.next())
         check(r.get("isError") and "nobody can approve" in text_of(r), r)
 
 

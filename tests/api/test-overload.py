@@ -62,7 +62,7 @@ def _():
 
 
 def from_address(d, address, method, path, body=None):
-    c = http.client.HTTPConnection("127.0.0.1", d.port, timeout=30, source_address=(address, 0))
+    c = http.client.HTTPConnection("127.0.0.1", d.port, timeout=60, source_address=(address, 0))
     c.request(method, path, None if body is None else json.dumps(body), {"Content-Type": "application/json"})
     a = c.getresponse()
     return Answer(a.status, a.headers, a.read())
@@ -83,6 +83,7 @@ def _():
             equal(d.delete("/v1/sandboxes/" + b["id"]).status, 200)
         a = from_address(d, "127.0.0.2", "POST", "/v1/run", {"command": ["echo", "room"]})
         equal((a.status, a.json.get("stdout")), (200, "room\n"))
+        wait_for(lambda: d.get("/v1/status").json["counts"]["sandboxes"] == 0, "the one-shot's sandbox goes")
         n, a = until_refused(lambda: d.post("/v1/sandboxes", {}), 13)
         equal(n, 12, "this machine's own callers: all")
 

@@ -93,16 +93,19 @@ def _():
     try:
         wait_ready(d, 2)
         warden = d.process.pid
-        runners = subprocess.run(["pgrep", "-P", str(warden), "-f", "mas-toolrunner --pid1"],
-                                 stdout=subprocess.PIPE, text=True).stdout.split()
+
+        def alive():
+            return subprocess.run(["pgrep", "-P", str(warden), "-f", "mas-toolrunner --pid1"],
+                                  stdout=subprocess.PIPE, text=True).stdout.split()
+        runners = alive()
         check(len(runners) >= 2, runners)
         os.kill(int(runners[0]), signal.SIGKILL)
-        time.sleep(0.3)
+        wait_for(lambda: set(alive()) - set(runners), "another one")
         wait_ready(d, 2)
         equal(d.run("echo", "ok")["stdout"], "ok\n")
         equal(d.stop(), 0)
         for r in runners:
-            check(not os.path.exists(f"/proc/{r}"), r)
+            wait_for(lambda: not os.path.exists(f"/proc/{r}"), f"the end of {r}")
     finally:
         d.__exit__()
 
@@ -148,7 +151,7 @@ def _():
         for _ in range(50):
             d.run("true")
         check(count(d) <= 40, "a burst keeps few")
-        wait_for(lambda: count(d) == 0, "all are deleted", 2)
+        wait_for(lambda: count(d) == 0, "all are deleted")
         end = time.time() + 1.5
         while time.time() < end:  # never quiet for long, never many
             d.run("true")
@@ -162,8 +165,7 @@ def _():
         for _ in range(3):
             d.run("true")
         d.run("sh", "-c", "(setsid sleep 2718281 &) >/dev/null 2>&1 </dev/null")
-        wait_for(lambda: not subprocess.run(["pgrep", "-f", "sleep 2718281"], stdout=subprocess.PIPE).stdout,
-                 "what it left is killed", 1)
+        wait_for(lambda: not [p for p in below(d.process.pid) if b"2718281" in command_line(p)], "what it left is killed")
 
 
 @test("where room is scarce nothing waits to be deleted")
@@ -171,7 +173,7 @@ def _():
     with Daemon("--max-sandboxes", "2") as d:
         for _ in range(10):
             d.run("true")
-            wait_for(lambda: count(d) == 0, "its room is free", 0.2)
+            wait_for(lambda: count(d) == 0, "its room is free")
 
 
 main()

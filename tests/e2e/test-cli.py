@@ -26,7 +26,7 @@ import time
 
 BUILD = os.path.abspath(os.environ.get("BUILD", "build"))
 ONLY = sys.argv[1] if len(sys.argv) > 1 else ""
-WAIT_S = 30
+WAIT_S = 60
 
 
 class Tap:
@@ -304,7 +304,7 @@ def test_shell(t):
     s.type(b"test -t 0 && stty size\r")
     t.ok(s.expect(rb"\d+ \d+\r\n"), "it is a terminal", s.seen)
     s.resize(44, 122)
-    s.type(b"sleep 0.3; stty size\r")
+    s.type(b"until stty size | grep '44 122'; do sleep 0.1; done\r")
     t.ok(s.expect(rb"44 122\r\n"), "a new size arrives", s.seen)
     s.type(b"sleep 100\r")
     time.sleep(0.5)
@@ -411,7 +411,7 @@ def test_image(t):
     s = Terminal(t, "image", "build-from-tar", "-addr", t.address, "bar", tar)
     t.ok(s.expect(rb"upload +\[[#.]+\] +\d+%") and s.expect(digest.encode()), "a bar on a terminal", s.seen)
     t.ok(s.end() == 0, "and it ends well")
-    wait = time.time() + 5
+    wait = time.time() + WAIT_S
     while t.sbx("image", "rm", digest).returncode and time.time() < wait:
         time.sleep(0.1)  # of a run that has just ended
     t.is_(t.sbx("image", "inspect", "tiny"), "by digest it goes with all its names", 123, b"", re.compile(b"build-from-tar"))

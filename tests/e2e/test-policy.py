@@ -17,7 +17,7 @@ DIR = tempfile.mkdtemp(prefix="test-policy-")
 
 def sbx(*args):
     p = subprocess.run([os.path.join(BUILD, "sbx"), "policy", *args], stdin=subprocess.DEVNULL,
-                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=30)
+                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
     return p.returncode, p.stdout, p.stderr
 
 

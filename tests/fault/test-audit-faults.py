@@ -24,6 +24,11 @@ def calls_of(records):
     return calls
 
 
+def open_calls(records):
+    ended = {r["call"] for r in records if r["kind"] in ("exited", "done", "interrupted")}
+    return [r["call"] for r in records if r["kind"] == "intent" and r["call"] not in ended]
+
+
 def check_log(d, what):
     """What is always true, and that all of it can be proved."""
     records = audit(d)
@@ -51,7 +56,7 @@ def killed_in_sandbox(fault):
         before = len(audit(d))
         once(d, "POST", s.path + "/exec", {"command": ["sh", "-c", "echo ran >> /workspace/mark; exit 3"]})
         wait_for(lambda: generations(d) >= 2, fault)
-        time.sleep(0.3)  # what still runs ends
+        wait_for(lambda: not open_calls(audit(d)), "what still runs ends")
         a = again(d, "GET", s.path + "/files/content?path=/workspace/mark")
         marks = a.body.decode().count("ran") if a.status == 200 else 0
         records = check_log(d, fault)
@@ -138,12 +143,11 @@ def _():
                 answered += bool(a and a.status == 200)
                 if i == 4 + round_ % 3:
                     os.kill(pid, signal.SIGKILL)
+        wait_for(lambda: not open_calls(audit(d)), "an end of every call")
         records = check_log(d, "load")
         exited = sum(r["kind"] == "exited" for r in records)
         check(exited >= answered, (exited, answered))
-        intents = [r["call"] for r in records if r["kind"] == "intent"]
-        ended = {r["call"] for r in records if r["kind"] in ("exited", "done", "interrupted")}
-        equal([c for c in intents if c not in ended], [], "open calls")
+        equal(open_calls(records), [], "open calls")
 
 
 main()

@@ -33,7 +33,7 @@ def events_of(d, path):
 
 def check_exec(d, sandbox, exec_id, code, want):
     path = f"/v1/sandboxes/{sandbox}/execs/{exec_id}"
-    wait_for(lambda: again(d, "GET", path).json["status"] not in ("running", "canceling"), "its end", 20)
+    wait_for(lambda: again(d, "GET", path).json["status"] not in ("running", "canceling"), "its end")
     status = again(d, "GET", path).json
     equal((status["status"], status.get("exit_code")), ("completed", code), status)
     events = events_of(d, path)
@@ -241,13 +241,14 @@ def _():
         answers = []
         t = threading.Thread(target=lambda: answers.append(sb.sh("sleep 50")))
         t.start()
-        time.sleep(0.3)
-        kill_runner(marker)
+        wait_for(lambda: d.get("/v1/status").json["counts"]["execs_running"] == 2, "both run")
+        kill_runner(d, marker)
         wait_for(lambda: d.get(sb.path).json["state"] == "crashed", "the sandbox's end")
         t.join()
         before = d.get(sb.path).json
         execs = {e: d.get(f"{sb.path}/execs/{e}").json for e in (running, answers[0]["exec_id"])}
-        time.sleep(0.2)
+        for e in execs:
+            d.wait_recorded(e)
         os.kill(d.get("/v1/status").json["pid"], signal.SIGKILL)
         equal(again(d, "GET", sb.path).json["error"], before["error"])
         for e, was in execs.items():
@@ -266,8 +267,9 @@ def fenced_runners(marker):
     return [int(p) for p in parents]
 
 
-def kill_runner(marker):
+def kill_runner(d, marker):
     """PID 1 of the sandbox that runs `sleep MARKER`."""
+    wait_for(lambda: [p for p in below(d.process.pid) if command_line(p) == f"sleep\0{marker}\0".encode()], "the command")
     if LANDLOCK:
         os.kill(fenced_runners(marker)[0], signal.SIGKILL)
         return
@@ -294,7 +296,7 @@ def _():
         for _ in range(3):
             time.sleep(1.2)
             os.kill(again(d, "GET", "/v1/status").json["pid"], signal.SIGKILL)
-        wait_for(lambda: again(d, "GET", f"{sb.path}/execs/{done}").status == 404, "to be forgotten", 2)
+        wait_for(lambda: again(d, "GET", f"{sb.path}/execs/{done}").status == 404, "to be forgotten")
         equal(again(d, "DELETE", sb.path).status, 200)
 
 
@@ -302,11 +304,13 @@ def _():
 def _():
     with Daemon() as d, d.sandbox() as sb:
         for size, whole in ((900000, False), (50000, True)):
-            a = d.post(sb.path + "/exec", {"command": ["sh", "-c", "sleep 1.5; wc -c"], "stdin": "x" * size,
-                                           "async": True})
+            a = d.post(sb.path + "/exec", {"command": ["sh", "-c", "until [ -e go ]; do sleep 0.05; done; wc -c"],
+                                           "stdin": "x" * size, "async": True})
             path = f"{sb.path}/execs/{a.json['exec_id']}"
             os.kill(d.get("/v1/status").json["pid"], signal.SIGKILL)
-            wait_for(lambda: again(d, "GET", path).json["status"] != "running", "its end", 8)
+            if whole:
+                equal(again(d, "PUT", f"{sb.path}/files/content?path=/workspace/go", b"").status, 200)
+            wait_for(lambda: again(d, "GET", path).json["status"] != "running", "its end")
             got = again(d, "GET", path).json
             if whole:
                 equal(got["status"], "completed", got)
@@ -399,7 +403,7 @@ def _():
     try:
         d.start()
         sb = d.sandbox()
-        a = d.post(sb.path + "/exec", {"command": ["sh", "-c", "sleep 1; seq 1 250000; exit 5"], "async": True})
+        a = d.post(sb.path + "/exec", {"command": ["sh", "-c", "sleep 2; seq 1 250000; exit 5"], "async": True})
         path = f"{sb.path}/execs/{a.json['exec_id']}"
         time.sleep(0.3)
         fill(d)
@@ -409,12 +413,12 @@ def _():
         equal(d.get("/healthz").status, 200)
         os.unlink(d.dir + "/state/ballast")
         check_exec(d, sb.id, a.json["exec_id"], 5, "".join(f"{i}\n" for i in range(1, 250001)))
-        a = d.post(sb.path + "/exec", {"command": ["sh", "-c", "sleep 1; seq 1 250000"], "async": True,
-                                       "timeout_ms": 3000})
+        a = d.post(sb.path + "/exec", {"command": ["sh", "-c", "sleep 2; seq 1 250000"], "async": True,
+                                       "timeout_ms": 4000})
         path = f"{sb.path}/execs/{a.json['exec_id']}"
         time.sleep(0.3)
         fill(d)
-        wait_for(lambda: d.get(path).json["status"] == "timed_out", "its end", 20)
+        wait_for(lambda: d.get(path).json["status"] == "timed_out", "its end")
         events = events_of(d, path)
         check("cut" in [v["type"] for v in events], "what could not be written is said to be missing")
         equal(events[-1]["type"], "exit")
@@ -455,19 +459,31 @@ def created(d, result, sb):
     return datetime.datetime.fromisoformat(text[:19] + "+00:00").timestamp()
 
 
+def send(pids, signo):
+    for pid in pids:
+        try:
+            os.kill(pid, signo)
+        except ProcessLookupError:
+            pass
+
+
 @test("a runner that keeps no timeout is given up")
 def _():
     with Daemon("--debug-endpoints", config="kill_grace: 100ms\n") as d:
         sb = d.sandbox()
         mark = f"60.{os.getpid()}"
-        a = d.post(sb.path + "/exec", {"command": ["sleep", mark], "async": True, "timeout_ms": 500})
-        path = f"{sb.path}/execs/{a.json['exec_id']}"
-        warden = d.get("/v1/status").json["warden_pid"]
-        with open(f"/proc/{warden}/task/{warden}/children") as f:
-            runners = [p for p in f.read().split() if b"--pid1" in open(f"/proc/{p}/cmdline", "rb").read()]
-        for pid in fenced_runners(mark) if LANDLOCK else runners:
-            os.kill(int(pid), signal.SIGSTOP)
-        wait_for(lambda: d.get(path).json["status"] == "failed", "its end", 30)
+
+        def stopped_within(ms):
+            path = f"{sb.path}/execs/" + d.post(sb.path + "/exec", {"command": ["sleep", mark], "async": True, "timeout_ms": ms}).json["exec_id"]
+            warden = d.get("/v1/status").json["warden_pid"]
+            runners = fenced_runners(mark) if LANDLOCK else [p for p in below(warden) if b"--pid1" in command_line(p)]
+            send(runners, signal.SIGSTOP)
+            if settled(lambda: d.get(path).json["status"], 0.1) != "running":
+                send(runners, signal.SIGCONT)
+                return None
+            return path
+        path = with_time(stopped_within, bool)
+        wait_for(lambda: d.get(path).json["status"] == "failed", "its end")
         check("in time" in d.get(path).json["error"], d.get(path).json)
         equal(again(d, "DELETE", sb.path).status, 200)
 
@@ -495,7 +511,7 @@ def _():
         other.execute("BEGIN IMMEDIATE")
         timer = time.time()
         done = sb.sh("echo quick; exit 5")
-        check(time.time() - timer < 2, "a synchronous answer waits for no lock")
+        check(time.time() - timer < PATIENCE_S, "a synchronous answer waits for no lock")
         equal(d.get("/healthz").status, 200)
         result = []
         t = threading.Thread(target=lambda: result.append(d.post("/v1/sandboxes", {})))
@@ -503,7 +519,7 @@ def _():
         time.sleep(1)
         equal(result, [], "a create that cannot be recorded yet")
         other.execute("ROLLBACK")
-        t.join(10)
+        t.join(60)
         equal(result[0].status, 201, result)
         equal(d.delete("/v1/sandboxes/" + result[0].json["id"]).status, 200)
         equal(d.get(f"{sb.path}/execs/{done['exec_id']}").json["exit_code"], 5)

@@ -22,7 +22,7 @@ def kill_control(d):
             return control_pid(d) != old
         except (OSError, http.client.HTTPException):
             return False
-    wait_for(back, "a new control plane", 20)
+    wait_for(back, "a new control plane")
 
 
 def start(d, sb, script):
@@ -64,6 +64,9 @@ def _():
         equal([json.loads(x)["type"] for x in logs], ["start", "output", "output", "exit"])
 
 
+MARK = f"sleep 1414213.{os.getpid()}"  # other suites run at the same time, over other runtimes
+
+
 def parent_of(command):
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -79,9 +82,9 @@ def _():
     if os.environ.get("MAS_RUNTIME") == "gvisor":
         raise Skip("gVisor's processes cannot be stopped one by one from the host")
     with Daemon() as d, d.sandbox() as sb:
-        start(d, sb, "exec sleep 1414213")
-        wait_for(lambda: parent_of("sleep 1414213"), "a command of the runner's")
-        runner = parent_of("sleep 1414213")
+        start(d, sb, "exec " + MARK)
+        wait_for(lambda: parent_of(MARK), "a command of the runner's")
+        runner = parent_of(MARK)
         os.kill(runner, signal.SIGSTOP)
         try:
             s = d.connect()
@@ -101,7 +104,7 @@ def _():
 
 @test("a running command goes on: every byte once, the same events, exit last")
 def _():
-    with Daemon() as d, d.sandbox() as sb:
+    with Daemon("--control-restarts", "100") as d, d.sandbox() as sb:
         count = 200
         e = start(d, sb, f"i=0; while [ $i -lt {count} ]; do echo line $i; i=$((i+1)); sleep 0.02; done; exit 3")
         events, kills = [], 0
@@ -145,7 +148,7 @@ def _():
             time.sleep(0.4)
             kill_control(d)
         wait_for(lambda: d.get(f"/sandboxes/{sb.id}/execs/{e}").json["status"] == "completed",
-                 "completed", 60)
+                 "completed")
         out = output(stream(d, sb, e))
         equal(len(out), 400 * 20001)
         equal(out, ("x" * 20000 + "\n") * 400)
@@ -165,13 +168,13 @@ def _():
         equal(d.post("/v1/sandbox/execute", call).json["error"]["message"], "tool not allowed")
         call["tool"] = {"name": "calculator", "args": {"expression": "1+1"}}
         equal(d.post("/v1/sandbox/execute", call).json["result"]["result"], 2)
-        wait_for(lambda: "sleep 77" not in processes(), "the one-shot's end")
+        wait_for(lambda: MARK not in processes(), "the one-shot's end")
         equal(d.post("/v1/sandbox/destroy", {"sandbox_id": "mine"}).status, 200)
 
 
 def swallow(d):
     try:
-        d.run("sleep", "77")
+        d.run(*MARK.split())
     except (OSError, http.client.HTTPException, AssertionError):
         pass
 
@@ -204,14 +207,14 @@ def adopted_after_death():
         sb = d.sandbox()
         e = start(d, sb, "sleep 3; echo outlived")
         done = sb.sh("echo kept")["exec_id"]
-        time.sleep(0.3)
+        d.wait_recorded(done)
         d.process.kill()
         d.process.wait()
         d.log.close()
         d.start()
-        wait_for(lambda: d.get(sb.path).json["state"] == "ready", "the sandbox is adopted", 10)
+        wait_for(lambda: d.get(sb.path).json["state"] == "ready", "the sandbox is adopted")
         equal(sb.sh("echo again")["stdout"], "again\n")
-        wait_for(lambda: d.get(f"/sandboxes/{sb.id}/execs/{e}").json["status"] == "completed", "the command's end", 10)
+        wait_for(lambda: d.get(f"/sandboxes/{sb.id}/execs/{e}").json["status"] == "completed", "the command's end")
         check("outlived" in d.get(f"/v1/sandboxes/{sb.id}/execs/{e}/logs").body.decode(), "its output")
         equal(d.get(f"/sandboxes/{sb.id}/execs/{done}").json["exit_code"], 0)
         equal(sb.delete().status, 200)
@@ -227,12 +230,12 @@ def _():
     d = Daemon().start()
     try:
         sb = d.sandbox()
-        e = start(d, sb, "sleep 88")
+        e = start(d, sb, MARK)
         done = sb.sh("echo kept")["exec_id"]
-        time.sleep(0.3)  # an answer may come before its record is written
+        d.wait_recorded(done)
         d.process.kill()
         d.process.wait()
-        wait_for(lambda: "sleep 88" not in processes(), "the sandbox's end", 2)
+        wait_for(lambda: MARK not in processes(), "the sandbox's end")
         d.log.close()
         d.start()
         equal(d.get(sb.path).json["state"], "crashed")

@@ -49,7 +49,7 @@ class Registry:
         self.log = open(self.dir + "/log", "wb")
         self.process = subprocess.Popen(["docker-registry", "serve", self.dir + "/config.yml"],
                                         stdout=self.log, stderr=self.log)
-        for _ in range(200):
+        for _ in range(1200):
             try:
                 urllib.request.urlopen(f"http://{self.host}/v2/").close()
                 return

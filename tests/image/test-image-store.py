@@ -59,11 +59,11 @@ def _():
 
             def under_way():
                 return any("d100" in dirs for _, dirs, _ in os.walk(p.store))
-            wait_for(under_way, "entries are being unpacked", 30)
+            wait_for(under_way, "entries are being unpacked")
             process.kill()
             process.wait()
             process.stdin.close()
-            wait_for(lambda: p.run("sweep")[0] == 0 and p.leftovers() == [], "swept", 30)
+            wait_for(lambda: p.run("sweep")[0] == 0 and p.leftovers() == [], "swept")
             equal(whole(p), [])
 
 

@@ -5,12 +5,15 @@ runs by name: `tests/api/test-run.py NAME`. BUILD (environment) is the build dir
 """
 import atexit
 import base64
+import contextlib
 import http.client
 import json
 import os
+import re
 import shutil
 import signal
 import socket
+import sqlite3
 import struct
 import subprocess
 import sys
@@ -22,6 +25,7 @@ BUILD = os.environ.get("BUILD", os.path.join(os.path.dirname(__file__), "../../b
 BUILD = os.path.abspath(BUILD)
 SANDBOXD = os.path.join(BUILD, "mas-sandboxd")
 SBX = os.path.join(BUILD, "sbx")
+PATIENCE_S = 60  # for what has no deadline of its own: a busy host is slow, and a test that passes is quick
 
 
 class Answer:
@@ -60,6 +64,14 @@ class Daemon:
         self.image = None  # MAS_IMAGE=1: a suite with an image in place of the host's programs
 
     def start(self):
+        for _ in range(3):  # a port that was free may be another's by the time the daemon binds it
+            if self.launch():
+                return self.use_image()
+            if "Address already in use" not in self.log_text():
+                break
+        raise RuntimeError("the daemon did not start:\n" + self.log_text())
+
+    def launch(self):
         probe = socket.socket()
         probe.bind(("127.0.0.1", 0))
         self.port = probe.getsockname()[1]
@@ -69,16 +81,15 @@ class Daemon:
         self.log = open(self.log_path, "ab")
         self.process = subprocess.Popen(argv + self.flags, stdin=subprocess.DEVNULL,
                                         stdout=subprocess.DEVNULL, stderr=self.log, env=self.env)
-        for _ in range(200):
+        end = time.monotonic() + PATIENCE_S
+        while self.process.poll() is None and time.monotonic() < end:
             try:
                 if self.get("/healthz").status == 200:
-                    return self.use_image()
-            except OSError:
+                    return True
+            except (OSError, http.client.HTTPException):
                 pass
-            if self.process.poll() is not None:
-                break
-            time.sleep(0.05)
-        raise RuntimeError("the daemon did not start:\n" + self.log_text())
+            time.sleep(0.02)
+        return False
 
     def use_image(self):
         if os.environ.get("MAS_IMAGE") and not self.image:
@@ -90,7 +101,7 @@ class Daemon:
         if self.process and self.process.poll() is None:
             self.process.terminate()
             try:
-                self.process.wait(15)
+                self.process.wait(PATIENCE_S)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
@@ -144,10 +155,11 @@ class Daemon:
     def delete(self, path, **kw):
         return self.request("DELETE", path, **kw)
 
-    def raw(self, data, timeout=5):
-        """Sends bytes, returns everything until the daemon closes or is silent."""
+    def raw(self, data, silence=5, patience=PATIENCE_S):
+        """Sends bytes, returns everything until the daemon closes, is silent after it has said something, or
+        has said nothing for as long as patience lasts."""
         s = self.connect()
-        s.settimeout(timeout)
+        s.settimeout(patience)
         out = b""
         try:
             s.sendall(data)
@@ -156,6 +168,7 @@ class Daemon:
                 if not piece:
                     break
                 out += piece
+                s.settimeout(silence)
         except (socket.timeout, ConnectionError):
             pass
         s.close()
@@ -173,6 +186,21 @@ class Daemon:
         if a.status != 201:
             raise AssertionError(f"create: {a}")
         return Sandbox(self, a.json)
+
+    def kill_control(self, **kw):
+        """kill -9 of the control plane; returns once another one serves."""
+        old = self.get("/v1/status", **kw).json["pid"]
+        os.kill(old, signal.SIGKILL)
+        wait_for(lambda: self.get("/v1/status", **kw).json["pid"] != old, "another control plane")
+
+    def wait_recorded(self, exec_id):
+        """Until the end of a command is on record: its answer may come before."""
+        uri = f"file:{self.state}/control/state.db?mode=ro"
+
+        def written():
+            with contextlib.closing(sqlite3.connect(uri, uri=True)) as db:
+                return db.execute("SELECT 1 FROM exec WHERE key = ? AND instr(body, ?)", (exec_id, b'"finished_ns"')).fetchone()
+        wait_for(written, f"the record of {exec_id}")
 
     def ws(self, path, headers=None):
         return WebSocket(self, path, headers or {})
@@ -322,6 +350,22 @@ def below(pid):
     return found
 
 
+def host_mounts(d):
+    """Mounts of this host, but those in directories of other daemons, engines and registries that are tested."""
+    with open("/proc/self/mountinfo") as f:
+        return sorted(line.split(" ", 1)[1] for line in f
+                      if d.dir in line or not re.search(r"/mas-(test|engine|images)-", line))
+
+
+def command_line(pid):
+    """Of a process of this host; empty when it has ended."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as f:
+            return f.read()
+    except OSError:
+        return b""
+
+
 # --- tests
 
 _tests = []
@@ -348,13 +392,43 @@ def check(condition, what):
         raise AssertionError(what)
 
 
-def wait_for(condition, what, seconds=10):
-    end = time.time() + seconds
-    while time.time() < end:
-        if condition():
-            return
+BROKEN = (OSError, http.client.HTTPException)  # nobody answers, or what was looked at has gone
+
+
+def wait_for(condition, what, seconds=PATIENCE_S):
+    """Until it holds. What breaks on the way is not yet: a control plane that is killed, a process that ends."""
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            problem = None
+            if condition():
+                return
+        except BROKEN as e:
+            problem = e
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {seconds} s: {what() if callable(what) else what}") from problem
         time.sleep(0.02)
-    raise AssertionError(f"not within {seconds} s: {what}")
+
+
+def settled(look, seconds=0.4):
+    """What look() says once it has said the same for so long."""
+    end, last, since = time.monotonic() + PATIENCE_S, look(), time.monotonic()
+    while time.monotonic() - since < seconds:
+        check(time.monotonic() < end, f"still changing after {PATIENCE_S} s: {last!r}")
+        time.sleep(0.05)
+        now = look()
+        if now != last:
+            last, since = now, time.monotonic()
+    return last
+
+
+def with_time(run, far_enough):
+    """What run(timeout_ms) says, of the first timeout that let a command get far enough before it struck."""
+    for ms in (300, 3000, 30000):
+        answer = run(ms)
+        if far_enough(answer):
+            break
+    return answer
 
 
 def main():
@@ -372,6 +446,7 @@ def main():
             print(f"not ok {number} - {name}", flush=True)
             for line in traceback.format_exc().splitlines():
                 print("# " + line, flush=True)
+            print(f"{name}:\n{traceback.format_exc()}", file=sys.stderr, flush=True)  # what a harness shows of TAP
             for d in list(_shared.values()):
                 died = [x for x in d.log_text().splitlines() if "died" in x or "Sanitizer" in x]
                 for line in died:

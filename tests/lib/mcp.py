@@ -57,7 +57,7 @@ def parse_events(stream):
 class Stream:
     """An answer that is read while it comes."""
 
-    def __init__(self, d, method, body, headers, timeout=20):
+    def __init__(self, d, method, body, headers, timeout=60):
         self.conn = http.client.HTTPConnection("127.0.0.1", d.port, timeout=timeout)
         self.conn.request(method, "/mcp", body, headers)
         self.response = self.conn.getresponse()
@@ -152,14 +152,14 @@ class Stdio:
     def send(self, message):
         self.raw(json.dumps(message).encode() + b"\n")
 
-    def next(self, timeout=20):
+    def next(self, timeout=60):
         line = self.got.get(timeout=timeout)
         check(line is not None, f"stdout has ended: {self.errors[-5:]}")
         return json.loads(line)
 
     def close(self):
         self.p.stdin.close()
-        return self.p.wait(20)
+        return self.p.wait(60)
 
     def __enter__(self):
         return self
@@ -167,4 +167,4 @@ class Stdio:
     def __exit__(self, *exc):
         if self.p.poll() is None:
             self.p.terminate()
-            self.p.wait(20)
+            self.p.wait(60)

@@ -179,8 +179,8 @@ def _(how, separate):
         check(not gone(left), "adopted with all its processes")
         os.kill(d.get("/v1/status").json["warden_pid"], signal.SIGKILL)
         d.process.wait()
-        wait_for(lambda: gone(left), "everything ends with the warden", 3)
-        wait_for(lambda: not boxes(d), "the keeper removes the box", 3)
+        wait_for(lambda: gone(left), "everything ends with the warden")
+        wait_for(lambda: not boxes(d), "the keeper removes the box")
         d.start()
         wait_for(lambda: len(glob.glob(d.boxes + "/mas-boxes-*")) == 1, "the sweep")
     finally:
@@ -251,7 +251,7 @@ def ours():
 
 
 def keeper_of(sb):
-    runner = next(p for p in processes("mas-toolrunner --fd") if sb.created["workdir"] in " ".join(open(f"/proc/{p}/cmdline").read().split("\0")))
+    runner = next(p for p in processes("mas-toolrunner --fd") if sb.created["workdir"].encode() in command_line(p))
     return parent(runner), runner
 
 
@@ -320,8 +320,8 @@ def _():
         equal(d.post(sb.path + "/pause").status, 200)
         d.process.kill()
         d.process.wait()
-        wait_for(lambda: gone(pids), "thawed and ended", 8)
-        wait_for(lambda: not boxes(d), "the box", 8)
+        wait_for(lambda: gone(pids), "thawed and ended")
+        wait_for(lambda: not boxes(d), "the box")
     finally:
         d.__exit__()
 
@@ -352,8 +352,8 @@ def _():
     wait_for(lambda: len(processes(f"bomb.{os.getpid()}")) > 20, "it goes off")
     started = time.time()
     equal(sb.delete().status, 200)
-    wait_for(lambda: not processes(f"bomb.{os.getpid()}"), "all of it is gone", 10)
-    check(time.time() - started < 10, "slow")
+    wait_for(lambda: not processes(f"bomb.{os.getpid()}"), "all of it is gone")
+    check(time.time() - started < PATIENCE_S, "slow")
 
 
 @test("a box is removed, however deep, and whatever its modes")

@@ -124,7 +124,7 @@ def reaches_kernel(*args, **how):
 
 HELPER_SPY = r"""
 import os, subprocess, time
-end = time.time() + 5
+end = time.time() + 60
 found = None
 while not found and time.time() < end:
     for pid in filter(str.isdigit, os.listdir("/proc")):

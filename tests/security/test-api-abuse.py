@@ -172,7 +172,7 @@ def _():
 def _():
     for address in ("0.0.0.0:0", ":0", "[::]:0"):
         p = subprocess.run([SANDBOXD, "-listen", address, "--state-dir", d.dir + "/other"],
-                           stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=20)
+                           stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=60)
         check(p.returncode != 0 and (b"token" in p.stderr or b"insecure" in p.stderr), p)
 
 

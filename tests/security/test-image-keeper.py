@@ -46,7 +46,7 @@ def status(pid):
 def inside(pid, uid, *argv):
     """As that process would see it, without its Landlock and seccomp."""
     return subprocess.run(["nsenter", "-t", str(pid), "-m", "-S", str(uid), "-G", str(uid), "--", *argv],
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=20)
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
 
 
 @test("P28 the keeper is nobody on the host: an id of its own, a user namespace, few rights in it")
@@ -78,7 +78,7 @@ def _():
 def _():
     thread = threading.Thread(target=d.post, args=("/v1/images/pull", {"image": REGISTRY + "/x"}), daemon=True)
     thread.start()
-    wait_for(lambda: find("skopeo"), "the fetching program", 20)
+    wait_for(lambda: find("skopeo"), "the fetching program")
     pid = find("skopeo")
     s = status(pid)
     equal(set(s["Uid"].split() + s["Gid"].split()), {str(NOBODY)})
@@ -92,7 +92,7 @@ def _():
                           stderr=subprocess.DEVNULL)
     check(kill.returncode != 0, "it may signal the keeper")
     os.kill(pid, signal.SIGKILL)
-    thread.join(20)
+    thread.join(60)
 
 
 @test("P28 an archive that reaches out is refused by name, and nothing outside is touched")

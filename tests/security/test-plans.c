@@ -406,7 +406,7 @@ static void test_overtaking(void)
             fd_close(&fd);
         } while (r.tag != last);
         p = client_plan(PLAN_STATS, "hasty"); /* gone before the id is used again */
-        for (int k = 0; k < 200 && client_call(&c, &p, NULL).error != ENOENT; k++)
+        for (int k = 0; k < 6000 && client_call(&c, &p, NULL).error != ENOENT; k++)
             usleep(5 * 1000);
     }
     struct plan p = client_plan(PLAN_STATS, "hasty");

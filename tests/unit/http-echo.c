@@ -266,9 +266,9 @@ int main(int argc, char **argv)
         o.tls_key = key.data;
     }
     if (getenv("ECHO_FAST")) {
-        o.header_timeout_ms = o.body_timeout_ms = 300;
-        o.idle_timeout_ms = o.write_timeout_ms = 600;
-        o.ws_ping_ms = 100;
+        o.header_timeout_ms = o.body_timeout_ms = 600;
+        o.idle_timeout_ms = o.write_timeout_ms = 1000;
+        o.ws_ping_ms = 200;
         o.max_connections = 20;
     }
     int fd = http_listen_open(argv[1], &loopback, &err);

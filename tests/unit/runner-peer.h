@@ -19,7 +19,7 @@
 #include "base/strbuf.h"
 #include "proto/message.h"
 
-#define PEER_WAIT_MS 10000
+#define PEER_WAIT_MS 30000
 #define PEER_EXECS   64
 #define PEER_OUT_MAX (64 << 20)
 #define PEER_TUNNELS 64

@@ -27,7 +27,7 @@ def man(name, section):
 
 
 def help_of(name, *args):
-    p = subprocess.run([os.path.join(BUILD, name), *args], stdin=subprocess.DEVNULL, timeout=30,
+    p = subprocess.run([os.path.join(BUILD, name), *args], stdin=subprocess.DEVNULL, timeout=60,
                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     equal((p.returncode, p.stderr), (0, ""), f"{name} {args}")
     check(len(p.stdout) > 20, "there is help")
@@ -87,7 +87,7 @@ def _():
 
 @test("keys in the table of limits exist and have these defaults")
 def _():
-    p = subprocess.run([SANDBOXD, "--print-config"], stdout=subprocess.PIPE, timeout=30, text=True,
+    p = subprocess.run([SANDBOXD, "--print-config"], stdout=subprocess.PIPE, timeout=60, text=True,
                        env={"PATH": os.environ["PATH"], "HOME": "/tmp"})
     config = dict(re.findall(r"^(\w+): *(.*)$", p.stdout, re.M))
     table = text("ARCHITECTURE.md").split("## Limits")[1].split("\n## ")[0]

@@ -175,9 +175,9 @@ static int connect_unix(const char *path)
     struct sockaddr_un sa = {.sun_family = AF_UNIX};
     snprintf(sa.sun_path, sizeof(sa.sun_path), "%s", path);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    for (int i = 0; i < 200 && connect(fd, (struct sockaddr *)&sa, sizeof(sa)) < 0; i++)
+    for (int i = 0; i < 3000 && connect(fd, (struct sockaddr *)&sa, sizeof(sa)) < 0; i++)
         usleep(10000);
-    struct timeval limit = {.tv_sec = 10};
+    struct timeval limit = {.tv_sec = 30};
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
     return fd;
 }
