@@ -15,6 +15,8 @@
 #include "cli/session.h"
 #include "libsbx/sbx.h"
 
+#define GIB (1024.0 * 1024.0 * 1024.0)
+
 extern char **environ;
 
 static void print_row(bool ok, const char *name, const char *detail)
@@ -94,6 +96,24 @@ static void print_runtime(const json_t *rt)
         print_row(false, "kept apart", json_string_value(word));
 }
 
+/* Asking for a list starts the keeper: whether it can work here is known only then. */
+static void print_images(struct session *s)
+{
+    struct sbx_error err;
+    char detail[120];
+    _cleanup_json_ json_t *answer = NULL;
+    printf("\n%sImages%s\n", colour(COLOUR_BOLD), colour(COLOUR_OFF));
+    if (session_call(s, "GET", "/v1/images", NULL, &answer, &err) < 0) {
+        print_row(false, "kept", err.message);
+        return;
+    }
+    double used = (double)json_integer_value(json_object_get(answer, "used_bytes"));
+    double max = (double)json_integer_value(json_object_get(answer, "max_bytes"));
+    snprintf(detail, sizeof(detail), "%zu, %.1f of %.1f GiB (images_max_bytes)",
+             json_array_size(json_object_get(answer, "images")), used / GIB, max / GIB);
+    print_row(true, "kept", detail);
+}
+
 static int examine(const struct args *a)
 {
     struct sbx_error err;
@@ -117,6 +137,7 @@ static int examine(const struct args *a)
         putchar('\n');
         print_runtime(rt);
     }
+    print_images(&s);
     return 0;
 }
 

@@ -163,6 +163,27 @@ static bool look_loop(char detail[HOST_CHECK_DETAIL])
     return ok;
 }
 
+/* Where the keeper looks for it (keeper/program.c). */
+static bool look_fetching(char detail[HOST_CHECK_DETAIL])
+{
+    static const char *const places[] = {"/usr/local/bin/skopeo", "/usr/bin/skopeo", "/bin/skopeo"};
+    bool certificates = access("/etc/ssl/certs/ca-certificates.crt", R_OK) == 0;
+    const char *found = NULL;
+    for (size_t i = 0; i < ELEMENTS(places) && !found; i++)
+        found = access(places[i], X_OK) == 0 ? places[i] : NULL;
+    snprintf(detail, HOST_CHECK_DETAIL, "%s, %s", found ? found : "no skopeo",
+             certificates ? "certificates in /etc/ssl" : "no certificates in /etc/ssl");
+    return found && certificates;
+}
+
+static bool look_overlay(char detail[HOST_CHECK_DETAIL])
+{
+    _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(PROC_FILE_MAX);
+    bool ok = read_text("/proc/filesystems", &b) && strstr(b.data, "\toverlay\n");
+    snprintf(detail, HOST_CHECK_DETAIL, "%s", ok ? "overlayfs" : "no overlayfs");
+    return ok;
+}
+
 const struct host_check host_checks[] = {
     {"kernel", "", look_kernel},
     {"privileges",
@@ -184,5 +205,11 @@ const struct host_check host_checks[] = {
     {"seccomp", "a kernel with CONFIG_SECCOMP_FILTER=y", look_seccomp},
     {"loop devices", "modprobe loop (and run as root): large disk limits use image files",
      look_loop},
+    {"image fetching",
+     "apt install skopeo ca-certificates: from registries; tars, layouts and directories become "
+     "images without",
+     look_fetching},
+    {"image roots", "modprobe overlay (CONFIG_OVERLAY_FS): images are shared under overlayfs",
+     look_overlay},
 };
 const size_t n_host_checks = ELEMENTS(host_checks);

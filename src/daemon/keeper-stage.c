@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,6 +26,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/strbuf.h"
 #include "daemon/config.h"
@@ -32,6 +34,7 @@
 #include "daemon/programs.h"
 #include "daemon/stage.h"
 #include "daemon/supervise.h"
+#include "keeper/keeper-proto.h"
 #include "keeper/keeper.h"
 #include "store/state-dir.h"
 
@@ -148,6 +151,7 @@ struct stage {
     bool privileged;
     pid_t parent;
     int proc_fd;
+    bool in_namespace;
 };
 
 static void fill_view(struct stage *s, const char *images_path)
@@ -261,6 +265,7 @@ static int give_up(struct stage *s, struct error *err)
         r = make_root(s, err);
     if (r == 0)
         r = enter_namespace(s, err);
+    s->in_namespace = r == 0;
     if (r == 0)
         r = drop_capabilities_but(RIGHTS, err);
     if (r == 0)
@@ -268,6 +273,28 @@ static int give_up(struct stage *s, struct error *err)
     if (r == 0)
         r = drop_keeper_files(&s->view, err);
     return r < 0 ? r : drop_keeper_syscalls(err);
+}
+
+/* The calls that wait get the reason instead of a death, and so will the next. Nothing that they
+ * say is looked at: who could not give up its rights reads no records. The exit status. */
+static int tell_why(const struct stage *s, const struct error *err)
+{
+    static char data[KEEPER_RECORD_MAX];
+    _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(sizeof(data) - 1);
+    bool forbidden = !s->in_namespace && err->code == ERROR_INTERNAL;
+    _cleanup_free_ char *text =
+        forbidden
+            ? xasprintf("images need a mount and a user namespace to be kept and unpacked in, "
+                        "and this host allows none (%s): see 'user namespaces' in 'sbx "
+                        "doctor'; in a container, its seccomp profile has to allow them",
+                        err->message)
+            : xasprintf("images cannot be kept here: %s", err->message);
+    _cleanup_json_ json_t *record = json_pack(
+        "{s:b, s:s, s:o}", "gone", 1, "code",
+        error_code_name(forbidden ? ERROR_UNSUPPORTED : err->code), "message", json_message(text));
+    while (recv(KEEPER_SOCK, data, sizeof(data), MSG_DONTWAIT) > 0)
+        ;
+    return json_format(record, &b) < 0 || fd_send_msg(KEEPER_SOCK, b.data, b.len, NULL, 0) < 0;
 }
 
 int keeper_stage(int argc, char **argv)
@@ -299,7 +326,7 @@ int keeper_stage(int argc, char **argv)
     fill_view(&s, argv[AT_PATH]);
     if (give_up(&s, &err) < 0) {
         log_error("image keeper cannot give up its privileges: %s", err.message);
-        return 1;
+        return tell_why(&s, &err);
     }
     for (int fd = KEEPER_SOCK; fd <= KEEPER_DEFAULT_IMAGE; fd++)
         fd_set_cloexec(fd, true);

@@ -99,13 +99,23 @@ static void finish(struct keeper_call *call, json_t *result, const struct error 
 }
 
 /* One after another: what is called back may end others. */
-static void fail_all(struct keeper_client *c, const char *why)
+static void fail_all(struct keeper_client *c, enum error_code code, const char *why)
 {
     struct error err = {0};
     struct keeper_call *call;
-    error_set(&err, ERROR_UNAVAILABLE, 0, "%s", why);
+    error_set(&err, code, 0, "%s", why);
     for (size_t cursor = 0; (call = map_next(c->calls, &cursor)); cursor = 0)
         finish(call, NULL, &err);
+}
+
+static void on_gone(struct keeper_client *c, const json_t *record)
+{
+    const char *code = json_string_value(json_object_get(record, "code"));
+    const char *why = json_string_value(json_object_get(record, "message"));
+    if (code && why)
+        fail_all(c, error_code_find(code), why);
+    else
+        fail_all(c, ERROR_UNAVAILABLE, "the image keeper has died; try again");
 }
 
 static void on_failed(struct keeper_call *call, const json_t *failure)
@@ -133,7 +143,7 @@ static void on_record(struct keeper_client *c, json_t *record)
     char key[CALL_KEY_SIZE];
     json_t *part;
     if (json_object_get(record, "gone")) {
-        fail_all(c, "the image keeper has died; try again");
+        on_gone(c, record);
         return;
     }
     snprintf(key, sizeof(key), "%" JSON_INTEGER_FORMAT,
@@ -165,7 +175,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
     if (n <= 0) {
         log_warn("the image keeper's socket is closed");
         uv_poll_stop(poll);
-        fail_all(c, "the image keeper is gone");
+        fail_all(c, ERROR_UNAVAILABLE, "the image keeper is gone");
         return;
     }
     for (size_t i = 0; i < FD_PASS_MAX; i++)
@@ -210,7 +220,7 @@ void keeper_client_close(struct keeper_client *c)
 {
     if (!c)
         return;
-    fail_all(c, "the daemon is shutting down");
+    fail_all(c, ERROR_UNAVAILABLE, "the daemon is shutting down");
     uv_poll_stop(&c->poll);
     fd_close(&c->sock);
     uv_close((uv_handle_t *)&c->poll, on_closed);

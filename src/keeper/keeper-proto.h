@@ -16,7 +16,8 @@
  *
  * A keeper that cannot store an image without removing others says {"id","full":{}} and waits for
  * `evict`. The warden sends KEEPER_GONE in the keeper's name when the keeper has died: all calls
- * that were open are lost. */
+ * that were open are lost. One that cannot work on this host says so itself before it ends:
+ * {"gone":true,"code","message"}. */
 #pragma once
 
 #define KEEPER_RECORD_MAX (128 * 1024)

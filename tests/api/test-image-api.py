@@ -411,4 +411,16 @@ def _():
         equal(os.path.exists(d.state + "/images"), False)
 
 
+@test("where the kernel makes no namespaces: the reason and a way out, to every caller")
+def _():
+    from unprivileged import UserDaemon
+    with UserDaemon("-runtime", "landlock") as d:
+        for _ in range(3):
+            for a in (d.get("/v1/images"), d.post("/v1/run", {"command": ["true"], "image": "x"})):
+                fail(a, 400, "mount and a user namespace", "sbx doctor")
+        p = subprocess.run([SBX, "doctor", "-addr", f"http://127.0.0.1:{d.port}"], stdout=subprocess.PIPE, text=True,
+                           check=True)
+        check("no  kept             images need" in p.stdout, p.stdout)
+
+
 main()

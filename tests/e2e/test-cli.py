@@ -426,6 +426,7 @@ def test_doctor(t):
     t.is_(p, "says what the host has and the runtimes enforce", 0,
           re.compile(rb"(?s)^This host\n.*Landlock.*Runtime local: available .*memory"))
     t.ok(b"\033" not in p.stdout, "without colours where there is no terminal")
+    t.ok(re.search(rb"(?s)image fetching.*skopeo.*image roots.*\nImages\n  yes kept", p.stdout), "and about images", p)
     p = t.sbx("doctor", "-json")
     t.ok(any(r["name"] == "local" for r in json.loads(p.stdout)), "-json", p)
     p = t.sbx("doctor", addr=False, env={"TMPDIR": t.dir, "XDG_RUNTIME_DIR": ""})
