@@ -23,6 +23,12 @@ tests/security/test-image-roots"
 packages="base-files bash busybox-static coreutils crun dash diffutils e2fsprogs findutils grep hostname iproute2 libc-bin libc6
 login mount passwd procps python3-minimal python3.11-minimal libpython3.11-minimal
 libpython3.11-stdlib sed uidmap util-linux"
+# Only where it is asked for: an engine takes minutes to start there.
+case ",$suites," in *,podman,*)
+    packages="$packages conmon golang-github-containers-common podman"
+    programs="$programs mas-engine"
+    ;;
+esac
 modules="virtio virtio_ring virtio_mmio virtio_blk loop overlay vsock"
 
 # The newest kernel that linux-image-cloud-amd64 stands for, unpacked in $work/kernel-VERSION.

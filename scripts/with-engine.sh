@@ -1,7 +1,7 @@
 #!/bin/sh
 # Runs a command beside a container engine of its own: private directories and socket, no network, gone
 # afterwards. The command's SANDBOX_* variables let every daemon it starts use the engine. Needs root.
-# Usage: with-engine.sh podman|docker COMMAND...
+# Usage: with-engine.sh podman|docker COMMAND...   ENGINE_CONFIG: members of docker's configuration.
 set -u
 
 engine=$1
@@ -62,7 +62,9 @@ podman)
         --events-backend file --log-level warn system service --time=0 "unix://$ENGINE_DIR/sock"
     ;;
 docker)
-    echo "{${ENGINE_CONFIG:-}}" >"$ENGINE_DIR/config.json"
+    # Of runsc, what our runner needs: a way out to its socket, and no network that it would have to copy.
+    runsc='"runtimes":{"runsc":{"path":"/usr/bin/runsc","runtimeArgs":["--network=none","--host-uds=open"]}}'
+    echo "{${ENGINE_CONFIG-$runsc}}" >"$ENGINE_DIR/config.json"
     exec dockerd --host "unix://$ENGINE_DIR/sock" --data-root "$ENGINE_DIR/data" --exec-root "$ENGINE_DIR/exec" \
         --pidfile "$ENGINE_DIR/pid" --config-file "$ENGINE_DIR/config.json" --bridge none --iptables=false \
         --ip6tables=false --exec-opt native.cgroupdriver=cgroupfs --live-restore

@@ -30,6 +30,7 @@ static int refuse(struct engine *e, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(e->rest.why, sizeof(e->rest.why), fmt, ap);
     va_end(ap);
+    rest_make_printable(e->rest.why);
     return -EPROTO;
 }
 

@@ -119,6 +119,10 @@ static void set_limits(json_t *h, const struct engine *e)
                             json_integer((json_int_t)l->cpu_millicores * NANO_PER_MILLI));
     if (l->processes && !body_own_kernel(e))
         json_object_set_new(h, "PidsLimit", json_integer((json_int_t)l->processes));
+    if (l->io_bytes_per_s) {
+        json_object_set_new(h, "BlkioDeviceReadBps", io_by_path(e));
+        json_object_set_new(h, "BlkioDeviceWriteBps", io_by_path(e));
+    }
     json_object_set_new(h, "Ulimits",
                         json_pack("[o, o, o]", ulimit("core", 1), ulimit("nofile", c->open_files),
                                   ulimit("nproc", body_nproc(e))));
@@ -152,9 +156,11 @@ json_t *body_docker(const struct engine *e, const char *image)
     json_t *host = host_config(e);
     if (!host)
         return NULL;
-    return json_pack("{s:s, s:[s], s:o, s:o, s:s, s:s, s:s, s:b, s:o, s:o}", "Image", image,
+    /* A pipe for its standard input: some runtimes (runsc) make the streams the container's, which
+     * must not be the host's /dev/null. */
+    return json_pack("{s:s, s:[s], s:o, s:o, s:s, s:s, s:s, s:b, s:b, s:o, s:o}", "Image", image,
                      "Entrypoint", argv[0], "Cmd", body_strings(argv + 1), "Env",
                      body_strings(child_runner_env), "User", "0:0", "WorkingDir", "/", "Hostname",
-                     e->order.child.hostname, "NetworkDisabled", 1, "Labels", body_labels(e),
-                     "HostConfig", host);
+                     e->order.child.hostname, "NetworkDisabled", 1, "OpenStdin", 1, "Labels",
+                     body_labels(e), "HostConfig", host);
 }

@@ -86,6 +86,10 @@ static json_t *resources(const struct engine *e)
                                       "period", (json_int_t)CPU_PERIOD_US));
     if (l->processes && !body_own_kernel(e))
         json_object_set_new(r, "pids", json_pack("{s:I}", "limit", (json_int_t)l->processes));
+    if (l->io_bytes_per_s)
+        json_object_set_new(r, "blockIO",
+                            json_pack("{s:o, s:o}", "throttleReadBpsDevice", io_by_number(e),
+                                      "throttleWriteBpsDevice", io_by_number(e)));
     return r;
 }
 

@@ -9,7 +9,10 @@
 #include <sys/types.h>
 
 #include "engine/rest.h"
+#include "warden/cgroup.h"
 #include "warden/engine.h"
+
+struct strbuf;
 
 #define CONTAINER_NAME_SIZE 128
 #define LABEL_INSTANCE      "mas-sandbox.instance"
@@ -32,6 +35,8 @@ struct engine {
     bool own_root; /* a root with places for mounts, in place of the template */
     bool image;    /* that root is an image, under the disk's budget */
     dev_t root_dev;
+    dev_t disks[CGROUP_DISKS_MAX]; /* whole ones that its files are on; none: not known of all */
+    unsigned n_disks;
     struct engine_mark mark;
     int pidfd;
 };
@@ -90,6 +95,17 @@ void verify(struct engine *e, uint8_t *mechanism);
  * options like this (NULL: any) */
 bool mountinfo_has(const char *text, const char *target, dev_t dev, const char *option);
 
+/* --- io.c: sets disks and n_disks, of all sandboxes or of this one. The second fails by
+ * child_must() where the limit was asked for and is none of theirs. */
+void io_find_common(struct engine *e);
+void io_find(struct engine *e, int view_fd, const struct child_trees *t);
+/* The limit for each of them, as podman takes it and as docker does. */
+json_t *io_by_number(const struct engine *e);
+json_t *io_by_path(const struct engine *e);
+/* Whether the container's group has it for each; the same of one and its text. */
+bool io_holds(const struct engine *e);
+bool io_max_holds(const char *text, dev_t disk, uint64_t bytes_per_s);
+
 /* --- group.c: control groups of the container, as they are */
 struct group_numbers {
     enum mechanism by;
@@ -98,6 +114,8 @@ struct group_numbers {
     uint64_t memory, memory_peak, cpu_us, pids, oom_kills;
 };
 void group_read(pid_t pid, struct group_numbers *ret);
+/* A file of its version 2 group; 0 or -errno. */
+int group_read_file(pid_t pid, const char *file, struct strbuf *ret);
 /* Version 1 counts what sockets hold only when told to, which engines' runtimes do not. */
 int group_limit_sockets(pid_t pid, uint64_t bytes);
 /* Lets a frozen container go on, so that it can die. */

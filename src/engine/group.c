@@ -157,6 +157,15 @@ void group_read(pid_t pid, struct group_numbers *ret)
         read_v2(g, ret);
 }
 
+int group_read_file(pid_t pid, const char *file, struct strbuf *ret)
+{
+    char g[GROUP_PATH_SIZE], path[GROUP_PATH_SIZE + 64];
+    if (!find_group(pid, NULL, g))
+        return -ENOENT;
+    snprintf(path, sizeof(path), "%s/%s", g, file);
+    return fd_read_file_at(AT_FDCWD, path, ret);
+}
+
 int group_limit_sockets(pid_t pid, uint64_t bytes)
 {
     char g[GROUP_PATH_SIZE], path[GROUP_PATH_SIZE + 64], text[32];

@@ -52,14 +52,14 @@ static void receive_order(struct engine_order *o, struct child_trees *t)
     receive_trees(o, t);
 }
 
-static int prepare(struct engine *e)
+static void prepare(struct engine *e)
 {
     const struct engine_order *o = &e->order;
     e->pidfd = -1;
     snprintf(e->name, sizeof(e->name), "mas-sandbox-%.*s-%s", NAME_INSTANCE_DIGITS, o->instance,
              o->id);
     snprintf(e->root, sizeof(e->root), "/run/%s", e->name);
-    return rest_open(&e->rest, o->socket, o->timeout_ms);
+    rest_open(&e->rest, o->socket, o->timeout_ms);
 }
 
 static const char usage[] = "usage: mas-engine [--help|--version]\n"
@@ -89,7 +89,7 @@ int main(int argc, char **argv)
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     child_must(child_die_with_warden(), "tie to the warden", -1);
     receive_order(&e.order, &trees);
-    child_must(prepare(&e), "prepare a request", -1);
+    prepare(&e);
     switch (e.order.task) {
     case ENGINE_CREATE:
         child_must(api_connect(&e), e.rest.why, -1);

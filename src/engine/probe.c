@@ -29,16 +29,25 @@ static void set_limits(const json_t *info, uint8_t *mechanism)
         mechanism[WALL_PROCESSES] = by;
 }
 
-static void set_runtimes(const json_t *info, uint32_t *features)
+/* podman names all that it was built to know, and its API cannot choose among them (4.3): what
+ * counts is the one that its service was started with. */
+static bool can_run(const struct engine *e, const json_t *info, const char *name)
+{
+    const char *own = json_string_value(json_object_get(info, "DefaultRuntime"));
+    if (e->order.backend == OCI_PODMAN)
+        return own && strcmp(own, name) == 0;
+    return json_object_get(json_object_get(info, "Runtimes"), name);
+}
+
+static void set_runtimes(const struct engine *e, const json_t *info, uint32_t *features)
 {
     static const struct {
         const char *name;
         enum oci_backend inner;
     } names[] = {
         {"crun", OCI_CRUN}, {"runc", OCI_RUNC}, {"runsc", OCI_RUNSC}, {"kata-runtime", OCI_KATA}};
-    const json_t *runtimes = json_object_get(info, "Runtimes");
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        if (json_object_get(runtimes, names[i].name))
+        if (can_run(e, info, names[i].name))
             *features |= FEATURE_OCI(names[i].inner);
 }
 
@@ -99,7 +108,10 @@ void probe_ask(struct engine *e, struct engine_message *ret)
     }
     snprintf(ret->text, sizeof(ret->text), "%s", e->version);
     set_limits(info, ret->mechanism);
-    set_runtimes(info, &ret->features);
+    io_find_common(e);
+    if (ret->mechanism[WALL_MEMORY] == MECHANISM_CGROUP_V2 && e->n_disks)
+        ret->mechanism[WALL_IO] = MECHANISM_CGROUP_V2;
+    set_runtimes(e, info, &ret->features);
     ret->features |= FEATURE_FREEZER;
     ret->mechanism[WALL_FILESYSTEM] = ret->mechanism[WALL_NETWORK] = MECHANISM_NAMESPACE;
     ret->mechanism[WALL_SYSCALLS] = MECHANISM_SECCOMP;

@@ -1,5 +1,6 @@
 #include "engine/rest.h"
 
+#include <curl/curl.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,16 +18,9 @@
 #define CONNECT_TIMEOUT_MS 5000
 #define STALLED_S          60 /* an upload that moves no byte for as long is given up */
 
-int rest_open(struct rest *r, const char *socket, uint32_t timeout_ms)
+void rest_open(struct rest *r, const char *socket, uint32_t timeout_ms)
 {
-    *r = (struct rest){.curl = curl_easy_init(), .socket = socket, .timeout_ms = timeout_ms};
-    return r->curl ? 0 : -ENOMEM;
-}
-
-void rest_close(struct rest *r)
-{
-    curl_easy_cleanup(r->curl);
-    r->curl = NULL;
+    *r = (struct rest){.socket = socket, .timeout_ms = timeout_ms};
 }
 
 static size_t on_body(char *data, size_t size, size_t n, void *userdata)
@@ -126,10 +120,13 @@ static void take_words(struct rest *r, long status, const json_t *answer)
     rest_make_printable(r->why);
 }
 
-static void set_common(struct rest *r, const char *url, struct strbuf *answer)
+/* A handle a request: one that is used again remembers a header of the last answer that it has
+ * freed, and appends to it where the next answer begins with a folded line (libcurl 7.88). */
+static CURL *handle_new(struct rest *r, const char *url, struct strbuf *answer)
 {
-    CURL *c = r->curl;
-    curl_easy_reset(c);
+    CURL *c = curl_easy_init();
+    if (!c)
+        return NULL;
     curl_easy_setopt(c, CURLOPT_UNIX_SOCKET_PATH, r->socket);
     curl_easy_setopt(c, CURLOPT_URL, url);
     curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http");
@@ -146,6 +143,7 @@ static void set_common(struct rest *r, const char *url, struct strbuf *answer)
     r->api_version[0] = r->libpod_version[0] = 0;
     r->header_bytes = 0;
     r->head_ended = false;
+    return c;
 }
 
 /* A stream of objects, as an import answers, is taken for its first line. */
@@ -160,7 +158,8 @@ static int parse(struct rest *r, const struct strbuf *text, long status, json_t 
         answer = json_parse_any(text->data, stream ? len : text->len, &err);
     if (text->len && ret && !answer && status < 400) {
         snprintf(r->why, sizeof(r->why), "what answers at %s is no engine: %.80s", r->socket,
-                 err.message);
+                 err.message); /* which quotes it */
+        rest_make_printable(r->why);
         return -EPROTO;
     }
     if (status >= 400) {
@@ -173,13 +172,15 @@ static int parse(struct rest *r, const struct strbuf *text, long status, json_t 
     return (int)status;
 }
 
-static int perform(struct rest *r, struct curl_slist *headers, struct strbuf *answer, json_t **ret)
+/* Takes the handle and the headers. */
+static int perform(struct rest *r, CURL *c, struct curl_slist *headers, struct strbuf *answer,
+                   json_t **ret)
 {
     long status = 0;
-    curl_easy_setopt(r->curl, CURLOPT_HTTPHEADER, headers);
-    CURLcode code = curl_easy_perform(r->curl);
-    curl_easy_getinfo(r->curl, CURLINFO_RESPONSE_CODE, &status);
-    curl_easy_setopt(r->curl, CURLOPT_HTTPHEADER, NULL);
+    curl_easy_setopt(c, CURLOPT_HTTPHEADER, headers);
+    CURLcode code = curl_easy_perform(c);
+    curl_easy_getinfo(c, CURLINFO_RESPONSE_CODE, &status);
+    curl_easy_cleanup(c);
     curl_slist_free_all(headers);
     if (code == CURLE_OK && !r->head_ended) /* which is no error to curl */
         code = CURLE_PARTIAL_FILE;
@@ -203,19 +204,21 @@ int rest_call(struct rest *r, const char *method, const char *path, const json_t
     r->why[0] = 0;
     if (snprintf(url, sizeof(url), "http://engine%s", path) >= (int)sizeof(url))
         return -ENAMETOOLONG;
-    set_common(r, url, &answer);
     if (body && json_format(body, &text) < 0)
         return -E2BIG;
+    CURL *c = handle_new(r, url, &answer);
+    if (!c)
+        return -ENOMEM;
     struct curl_slist *headers = curl_slist_append(NULL, "Expect:");
     if (body)
         headers = curl_slist_append(headers, "Content-Type: application/json");
     if (strcmp(method, "GET") != 0) {
-        curl_easy_setopt(r->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)text.len);
-        curl_easy_setopt(r->curl, CURLOPT_POSTFIELDS, body ? text.data : "");
+        curl_easy_setopt(c, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)text.len);
+        curl_easy_setopt(c, CURLOPT_POSTFIELDS, body ? text.data : "");
     }
-    curl_easy_setopt(r->curl, CURLOPT_CUSTOMREQUEST, method);
-    curl_easy_setopt(r->curl, CURLOPT_TIMEOUT_MS, (long)r->timeout_ms);
-    return perform(r, headers, &answer, ret);
+    curl_easy_setopt(c, CURLOPT_CUSTOMREQUEST, method);
+    curl_easy_setopt(c, CURLOPT_TIMEOUT_MS, (long)r->timeout_ms);
+    return perform(r, c, headers, &answer, ret);
 }
 
 int rest_upload(struct rest *r, const char *path, int fd, json_t **ret)
@@ -227,14 +230,16 @@ int rest_upload(struct rest *r, const char *path, int fd, json_t **ret)
     r->why[0] = 0;
     if (snprintf(url, sizeof(url), "http://engine%s", path) >= (int)sizeof(url))
         return -ENAMETOOLONG;
-    set_common(r, url, &answer);
+    CURL *c = handle_new(r, url, &answer);
+    if (!c)
+        return -ENOMEM;
     struct curl_slist *headers = curl_slist_append(NULL, "Expect:");
     headers = curl_slist_append(headers, "Content-Type: application/x-tar");
     headers = curl_slist_append(headers, "Transfer-Encoding: chunked");
-    curl_easy_setopt(r->curl, CURLOPT_POST, 1L);
-    curl_easy_setopt(r->curl, CURLOPT_READFUNCTION, on_read);
-    curl_easy_setopt(r->curl, CURLOPT_READDATA, &fd);
-    curl_easy_setopt(r->curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
-    curl_easy_setopt(r->curl, CURLOPT_LOW_SPEED_TIME, (long)STALLED_S);
-    return perform(r, headers, &answer, ret);
+    curl_easy_setopt(c, CURLOPT_POST, 1L);
+    curl_easy_setopt(c, CURLOPT_READFUNCTION, on_read);
+    curl_easy_setopt(c, CURLOPT_READDATA, &fd);
+    curl_easy_setopt(c, CURLOPT_LOW_SPEED_LIMIT, 1L);
+    curl_easy_setopt(c, CURLOPT_LOW_SPEED_TIME, (long)STALLED_S);
+    return perform(r, c, headers, &answer, ret);
 }

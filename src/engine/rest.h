@@ -3,7 +3,6 @@
  * parsed strictly. */
 #pragma once
 
-#include <curl/curl.h>
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -11,7 +10,6 @@
 #define REST_VERSION_SIZE 16
 
 struct rest {
-    CURL *curl;
     const char *socket; /* borrowed */
     uint32_t timeout_ms;
     char why[200]; /* of the last failure, or the engine's own words */
@@ -21,8 +19,7 @@ struct rest {
     bool head_ended;
 };
 
-int rest_open(struct rest *r, const char *socket, uint32_t timeout_ms);
-void rest_close(struct rest *r);
+void rest_open(struct rest *r, const char *socket, uint32_t timeout_ms);
 /* The HTTP status, or -errno with r->why: -EHOSTDOWN when nobody answers there or not in time,
  * -EPROTO when what answers makes no sense. body may be NULL. *ret (may be NULL) gets the answer,
  * or NULL where there is none. Of a status from 400 on, why is what the engine says. */

@@ -19,6 +19,7 @@
 #include "engine/engine.h"
 #include "warden/mount.h"
 #include "warden/oci.h"
+#include "warden/root.h"
 #include "warden/userns.h"
 
 #define TEXT_MAX      (1024 * 1024)
@@ -126,15 +127,18 @@ static enum mechanism check_users(const struct engine *e)
     return e->runner_id ? MECHANISM_UID_RANGE : MECHANISM_UID_HOST;
 }
 
-/* Some runtimes give a container its standard streams, which must be no device of the host's. */
-static void check_null_device(const struct engine *e)
+/* The container's first process is the kernel's, then, and not the runner itself: podman 4.3 takes
+ * the name of a runtime and uses its own all the same. */
+static void check_kernel(const struct engine *e)
 {
-    struct stat st;
-    if (stat("/dev/null", &st) < 0 || st.st_uid != e->runner_id || st.st_uid == 0)
-        return;
-    int r = chown("/dev/null", 0, 0) < 0 ? -errno : 0;
-    child_must(r, "take /dev/null back from the container", WALL_FILESYSTEM);
-    must_be(false, "leave the host's /dev/null alone", WALL_FILESYSTEM);
+    char path[64], what[96], program[256] = "";
+    snprintf(path, sizeof(path), "/proc/%d/exe", (int)e->mark.pid);
+    ssize_t n = readlink(path, program, sizeof(program) - 1);
+    const char *base = n > 0 ? strrchr(program, '/') : NULL;
+    bool runner = !base || strcmp(base, strrchr(ROOT_RUNNER_PATH, '/')) == 0;
+    bool named = e->order.inner != OCI_RUNSC || (base && strncmp(base, "/runsc", 6) == 0);
+    snprintf(what, sizeof(what), "run it on %s", body_runtime(e));
+    must_be(!runner && named, what, WALL_SYSCALLS);
 }
 
 static void set_limit(const struct engine *e, enum wall wall, bool asked, bool holds,
@@ -170,7 +174,8 @@ static void check_limits(const struct engine *e, uint8_t *mechanism)
         mechanism[WALL_PROCESSES] = l->processes ? MECHANISM_RLIMIT : MECHANISM_NONE;
     else
         set_limit(e, WALL_PROCESSES, l->processes, g.pids_limit <= l->processes, g.by, mechanism);
-    set_limit(e, WALL_IO, l->io_bytes_per_s, false, g.by, mechanism);
+    set_limit(e, WALL_IO, l->io_bytes_per_s, l->io_bytes_per_s && io_holds(e), MECHANISM_CGROUP_V2,
+              mechanism);
 }
 
 static int enter_and_lower(const struct engine *e)
@@ -214,9 +219,9 @@ static void settle(const struct engine *e, int (*step)(const struct engine *), c
 
 void verify(struct engine *e, uint8_t *mechanism)
 {
-    check_null_device(e);
     check_limits(e, mechanism);
     if (body_own_kernel(e)) {
+        check_kernel(e);
         mechanism[WALL_FILESYSTEM] = mechanism[WALL_NETWORK] = mechanism[WALL_SYSCALLS] =
             mechanism[WALL_USERS] = MECHANISM_SENTRY;
         return;

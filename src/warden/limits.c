@@ -161,6 +161,21 @@ static int apply_disk(struct cell *s, const struct plan *p, const struct plan_li
                   "it does not fit the memory limit, and loop devices are not available");
 }
 
+/* Of throughput, an engine's throttle is asked for only where it is a wall. */
+static int check_engine_io(struct cell *s, const struct plan *p, struct plan_reply *reply)
+{
+    const struct engine_message *report = &s->warden->engines.probe[p->backend].report;
+    if (!s->order.limits.io_bytes_per_s || report->mechanism[WALL_IO])
+        return 0;
+    s->order.limits.io_bytes_per_s = 0;
+    if (!s->engine_must[WALL_IO])
+        return 0;
+    return refuse(reply, WALL_IO, -EOPNOTSUPP,
+                  report->mechanism[WALL_MEMORY] == MECHANISM_CGROUP_V1
+                      ? "cgroup version 1 does not throttle buffered writes"
+                      : "not all of its files are on disks that the engine can limit");
+}
+
 /* What holds of the rest is the broker's to find out, and to refuse. The disk is ours; where it
  * may go depends on the memory limit. */
 static int apply_engine(struct cell *s, const struct plan *p, const struct plan_limits *limits,
@@ -171,7 +186,8 @@ static int apply_engine(struct cell *s, const struct plan *p, const struct plan_
         s->engine_must[walls[i]] = is_limited(&p->limits, walls[i]) && !p->weaker[walls[i]];
     s->mechanism[WALL_MEMORY] = limits->memory_bytes ? MECHANISM_CGROUP_V1 : MECHANISM_NONE;
     s->order.limits = *limits;
-    return apply_disk(s, p, limits, reply);
+    int r = check_engine_io(s, p, reply);
+    return r < 0 ? r : apply_disk(s, p, limits, reply);
 }
 
 void limits_describe_walls(const struct warden *w, enum oci_backend b, uint8_t *mechanism)

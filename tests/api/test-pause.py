@@ -7,7 +7,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
 from masd import *
 
 RUNTIME = os.environ.get("MAS_RUNTIME", "local")
-SLOW = RUNTIME == "gvisor"
+SLOW = RUNTIME.endswith("gvisor")
 
 
 def daemon():

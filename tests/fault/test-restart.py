@@ -79,7 +79,7 @@ def parent_of(command):
 
 @test("what was sent to a runner that had no time to read it is not lost with the sender")
 def _():
-    if os.environ.get("MAS_RUNTIME") == "gvisor":
+    if os.environ.get("MAS_RUNTIME", "").endswith("gvisor"):
         raise Skip("gVisor's processes cannot be stopped one by one from the host")
     with Daemon() as d, d.sandbox() as sb:
         start(d, sb, "exec " + MARK)
@@ -225,7 +225,7 @@ def adopted_after_death():
 
 @test("after the warden's death nothing runs, and the next daemon reports what is lost")
 def _():
-    if os.environ.get("MAS_RUNTIME") in ("podman", "docker"):
+    if os.environ.get("MAS_RUNTIME", "").split("-")[0] in ("podman", "docker"):
         return adopted_after_death()
     d = Daemon().start()
     try:

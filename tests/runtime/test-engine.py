@@ -28,7 +28,9 @@ class Engine:
         self.process = None
 
     def start(self):
-        env = dict(os.environ, ENGINE_NS="1", ENGINE_DIR=self.dir)
+        # docker has a runsc that is none; podman names one that it does not use.
+        env = dict(os.environ, ENGINE_NS="1", ENGINE_DIR=self.dir,
+                   ENGINE_CONFIG='"runtimes":{"runsc":{"path":"/usr/sbin/runc"}}')
         for left in ("pid", "sock", "exec/containerd/containerd.pid"):  # of one that was killed
             if os.path.exists(os.path.join(self.dir, left)):
                 os.unlink(os.path.join(self.dir, left))
@@ -156,6 +158,15 @@ def _():
         check("io" in a.json["error"]["message"], a)
         clean(d, 1)
         sb.delete()
+        clean(d)
+
+
+@test("a kernel of its own is one, or there is no sandbox")
+def _():
+    with daemon() as d:
+        a = d.post("/v1/sandboxes", {"runtime": NAME + "-gvisor"})
+        equal((a.status, a.json["error"]["code"]), (400, "unsupported") if NAME == "podman" else (422, "unenforceable"), a)
+        check("runsc" in a.json["error"]["message"], a)
         clean(d)
 
 

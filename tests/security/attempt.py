@@ -22,12 +22,12 @@ NAMESPACES = ["unshare", "--mount", "--pid", "--fork", "--ipc", "--net", "--uts"
               "--mount-proc"]
 
 
-GVISOR = RUNTIME == "gvisor"
+GVISOR = RUNTIME.split("-")[-1] == "gvisor"
 LANDLOCK = RUNTIME == "landlock"
-ANSWERS = {"gvisor": gvisor.ANSWERS, "landlock": fenced.ANSWERS}.get(RUNTIME, {})
+ANSWERS = gvisor.ANSWERS if GVISOR else fenced.ANSWERS if LANDLOCK else {}
 # docker without user namespaces of its own: the runner is the host's root with three rights, the tool has an
 # id of the daemon's range inside, too. `effective` says "host uids".
-DOCKER = RUNTIME == "docker"
+DOCKER = RUNTIME.split("-")[0] == "docker"
 
 
 def on_gvisor(reason, there, elsewhere):
@@ -175,6 +175,9 @@ def spy_on_helper(sb):
 
 def kernels(d):
     """gVisor's own processes on this host: the kernels of this daemon's sandboxes, and who serves their files."""
+    if DOCKER:  # nobody's children here; they name the engine's directory
+        return [p for p in map(int, filter(str.isdigit, os.listdir("/proc")))
+                if command_of(p).startswith("runsc-") and os.environ["ENGINE_DIR"] + "/" in command_of(p)]
     return [p for p in below(d.get("/v1/status").json["warden_pid"]) if command_of(p).startswith("runsc-")]
 
 

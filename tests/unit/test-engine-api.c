@@ -1,9 +1,11 @@
 /* What is made of an engine's answers: versions, kinds, ids, processes, ends, and what a sweep
  * takes away. */
+#include <curl/curl.h>
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,6 +26,9 @@
 #define DOCKER_VERSION                                                                             \
     OK("{\"Version\":\"20.10.24\",\"ApiVersion\":\"1.41\",\"MinAPIVersion\":\"1.12\","             \
        "\"Components\":[{\"Name\":\"Engine\"}]}")
+#define PODMAN_41                                                                                  \
+    "\"ApiVersion\":\"1.41\",\"Components\":[{\"Name\":\"Podman Engine\",\"Details\":{"            \
+    "\"APIVersion\":\"4.3.1\"}}]}"
 #define INSTANCE "0123456789abcdef0123456789abcdef"
 #define HEX      "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcde"
 
@@ -46,7 +51,6 @@ static struct engine engine_new(uint32_t backend)
 
 static void engine_done(struct engine *e)
 {
-    rest_close(&e->rest);
     fd_close(&e->pidfd);
 }
 
@@ -347,6 +351,13 @@ static void test_probe(void)
     ok((m.features & FEATURE_OCI(OCI_RUNSC)) && (m.features & FEATURE_OCI(OCI_RUNC)) &&
            !(m.features & FEATURE_OCI(OCI_CRUN)),
        "runtimes that it knows");
+    struct engine p = engine_new(OCI_PODMAN);
+    SET(OK("{\"Version\":\"4.3.1\"," PODMAN_41),
+        OK("{\"DefaultRuntime\":\"crun\",\"Runtimes\":{\"runsc\":{},\"crun\":{}}}"), OK("[]"));
+    probe_ask(&p, &m);
+    ok(!m.error && (m.features & FEATURE_OCI(OCI_CRUN)) && !(m.features & FEATURE_OCI(OCI_RUNSC)),
+       "podman's one runtime: %s", m.text);
+    engine_done(&p);
     SET(DOCKER_VERSION, OK("[]"), OK("{\"SecurityOptions\":[\"name=userns\"]}"), OK("{}"));
     probe_ask(&e, &m);
     ok(!m.error && !m.mechanism[WALL_USERS] && !m.mechanism[WALL_MEMORY], "one that says little");
@@ -438,6 +449,20 @@ static void test_mountinfo(void)
     ok(mountinfo_has("1 1 0:1 / /\\0 rw\n", "/\\0", 0, NULL), "what is no escape stays");
 }
 
+static void test_io_max(void)
+{
+    static const char text[] = "8:0 rbps=1048576 wbps=1048576 riops=max wiops=max\n"
+                               "8:16 rbps=max wbps=1048576 riops=max wiops=max\n"
+                               "7:1 rbps=2000000 wbps=1 riops=max wiops=max\n7:2 wbps=5 rbps=5";
+    ok(io_max_holds(text, makedev(8, 0), 1048576), "a disk with both limits");
+    ok(!io_max_holds(text, makedev(8, 0), 1048575), "one with more than was asked for");
+    ok(!io_max_holds(text, makedev(8, 16), 1048576), "one that is read as fast as can be");
+    ok(!io_max_holds(text, makedev(7, 1), 1048576), "one that is read too fast");
+    ok(!io_max_holds(text, makedev(8, 1), 1048576) && !io_max_holds("", makedev(8, 0), 1),
+       "one that is not there");
+    ok(io_max_holds(text, makedev(7, 2), 5), "the last line");
+}
+
 int main(void)
 {
     curl_global_init(CURL_GLOBAL_DEFAULT);
@@ -451,6 +476,7 @@ int main(void)
     test_probe();
     test_sweep();
     test_mountinfo();
+    test_io_max();
     server_stop(&server);
     curl_global_cleanup();
     return tap_done();

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -175,6 +176,36 @@ static void test_no_limits(void)
        "and rlimits all the same");
 }
 
+static void test_io(void)
+{
+    struct engine e = engine_new(OCI_PODMAN);
+    char dir[] = "/tmp/mas-engine-io-XXXXXX";
+    e.order.child.limits.io_bytes_per_s = MIB;
+    e.disks[0] = makedev(8, 16);
+    e.disks[1] = makedev(7, 0xfffff); /* which is not there */
+    e.n_disks = 2;
+    _cleanup_json_ json_t *p = body_podman(&e), *d = body_docker(&e, "x");
+    const json_t *io = json_object_get(json_object_get(p, "resource_limits"), "blockIO"),
+                 *read = json_array_get(json_object_get(io, "throttleReadBpsDevice"), 0),
+                 *h = json_object_get(d, "HostConfig");
+    ok(json_array_size(json_object_get(io, "throttleWriteBpsDevice")) == 2 &&
+           number(read, "major") == 8 && number(read, "minor") == 16 &&
+           number(read, "rate") == (json_int_t)MIB,
+       "podman: throughput of each disk");
+    ok(json_is_array(json_object_get(h, "BlkioDeviceReadBps")) &&
+           json_is_array(json_object_get(h, "BlkioDeviceWriteBps")) &&
+           json_array_size(json_object_get(h, "BlkioDeviceWriteBps")) < 2,
+       "docker: by name, where there is one");
+    if (!mkdtemp(dir))
+        return;
+    snprintf(e.order.dir, sizeof(e.order.dir), "%s", dir);
+    io_find_common(&e);
+    unsigned n = e.n_disks;
+    rmdir(dir);
+    io_find_common(&e);
+    ok(n <= 2 && e.n_disks == 0, "files that cannot be looked at are on no known disk");
+}
+
 static void test_gvisor(void)
 {
     struct engine e = engine_new(OCI_DOCKER);
@@ -247,6 +278,7 @@ int main(void)
     test_podman();
     test_docker();
     test_no_limits();
+    test_io();
     test_gvisor();
     test_args();
     test_image();

@@ -8,6 +8,16 @@
 #include "runtime/warden-client.h"
 #include "runtime/warden-instance.h"
 
+static const char *why_not_inner(const struct warden_kind *k)
+{
+    if (k->backend == OCI_PODMAN)
+        return k->inner == OCI_RUNSC ? "runs containers on the one runtime of its service, and "
+                                       "that is not runsc"
+                                     : "runs containers on the one runtime of its service, and "
+                                       "that is not kata-runtime";
+    return k->inner == OCI_RUNSC ? "has no runtime 'runsc'" : "has no runtime 'kata-runtime'";
+}
+
 /* Why not, or NULL. */
 static const char *why_not(const struct runtime_host *host, const struct warden_kind *k)
 {
@@ -17,7 +27,7 @@ static const char *why_not(const struct runtime_host *host, const struct warden_
     if (!(p->features & FEATURE_OCI(k->backend)))
         return p->message;
     if (k->inner && !(p->features & FEATURE_OCI(k->inner)))
-        return k->inner == OCI_RUNSC ? "has no runtime 'runsc'" : "has no runtime 'kata-runtime'";
+        return why_not_inner(k);
     return NULL;
 }
 
