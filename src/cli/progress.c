@@ -1,37 +1,91 @@
 #include "cli/progress.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 
-#define BAR_WIDTH  30
-#define REDRAW_MS  80
-#define CLEAR_LINE "\r\033[K"
-#define MEGABYTES  1e6
+#define BAR_WIDTH   30
+#define BAR_LEAST   4
+#define STEP_WIDTH  8
+#define USUAL_WIDTH 80
+#define LINE_MAX_   256
+#define REDRAW_MS   80
+#define CLEAR_LINE  "\r\033[K"
+#define MEGABYTES   1e6
+
+/* Ctrl-C: whoever ends in the middle leaves a whole line behind, and ends by the signal. */
+static void on_interrupt(int sig)
+{
+    static const char last[] = CLEAR_LINE "interrupted\n";
+    if (write(STDERR_FILENO, last, sizeof(last) - 1) < 0)
+        _exit(128 + sig);
+    raise(sig); /* blocked until we return; by then it is the default's */
+}
+
+static void catch_interrupts(bool on)
+{
+    struct sigaction now;
+    struct sigaction action = {.sa_handler = on ? on_interrupt : SIG_DFL,
+                               .sa_flags = (int)SA_RESETHAND};
+    /* One that is ignored stays so, as in a background job. */
+    if (sigaction(SIGINT, NULL, &now) == 0 && now.sa_handler != SIG_IGN)
+        sigaction(SIGINT, &action, NULL);
+}
 
 void progress_init(struct progress *p, bool quiet)
 {
     const char *term = getenv("TERM");
     *p = (struct progress){.quiet = quiet};
-    p->terminal = isatty(STDERR_FILENO) && term && strcmp(term, "dumb") != 0;
+    p->terminal = !quiet && isatty(STDERR_FILENO) && term && strcmp(term, "dumb") != 0;
+    if (p->terminal)
+        catch_interrupts(true);
 }
 
+/* It may change at any time; a terminal that does not say has the usual size. */
+static size_t columns(void)
+{
+    struct winsize size;
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) < 0 || size.ws_col == 0)
+        return USUAL_WIDTH;
+    return size.ws_col < LINE_MAX_ ? size.ws_col : LINE_MAX_;
+}
+
+/* What is left of the line beside everything else, down to none. */
+static void fill_bar(char bar[BAR_WIDTH + 4], size_t room, double part)
+{
+    size_t width = room < BAR_WIDTH ? room : BAR_WIDTH;
+    *bar = 0;
+    if (width < BAR_LEAST)
+        return;
+    size_t full = (size_t)(part * (double)width), n = 0;
+    bar[n++] = '[';
+    for (size_t i = 0; i < width; i++)
+        bar[n++] = i < full ? '#' : '.';
+    memcpy(bar + n, "] ", 3);
+}
+
+/* A line that is longer than the terminal would not be drawn over, but scroll. */
 static void draw(struct progress *p, uint64_t done, uint64_t total, const char *note)
 {
-    char bar[BAR_WIDTH + 1];
-    size_t full = total ? (size_t)((double)done / (double)total * BAR_WIDTH) : 0;
-    for (size_t i = 0; i < BAR_WIDTH; i++)
-        bar[i] = i < full ? '#' : '.';
-    bar[BAR_WIDTH] = 0;
+    char bar[BAR_WIDTH + 4] = "", numbers[LINE_MAX_];
+    size_t room = columns() - 1;
+    double part = total ? (double)done / (double)total : 0;
     if (total)
-        fprintf(stderr, CLEAR_LINE "%-8s [%s] %3d%%  %.1f/%.1f MB  %s", p->step, bar,
-                (int)((double)done * 100 / (double)total), (double)done / MEGABYTES,
-                (double)total / MEGABYTES, note);
+        snprintf(numbers, sizeof(numbers), "%3d%%  %.1f/%.1f MB  %s", (int)(part * 100),
+                 (double)done / MEGABYTES, (double)total / MEGABYTES, note);
     else
-        fprintf(stderr, CLEAR_LINE "%-8s %.1f MB  %s", p->step, (double)done / MEGABYTES, note);
+        snprintf(numbers, sizeof(numbers), "%.1f MB  %s", (double)done / MEGABYTES, note);
+    size_t used = STEP_WIDTH + 4 + strlen(numbers);
+    if (total)
+        fill_bar(bar, room > used ? room - used : 0, part);
+    char line[sizeof(numbers) + sizeof(bar) + sizeof(p->step)];
+    snprintf(line, sizeof(line), "%-*s %s%s", STEP_WIDTH, p->step, bar, numbers);
+    fprintf(stderr, CLEAR_LINE "%.*s", (int)room, line);
     p->drawn = true;
 }
 
@@ -55,5 +109,7 @@ void progress_end(struct progress *p)
 {
     if (p->drawn)
         fputs(CLEAR_LINE, stderr);
-    p->drawn = false;
+    if (p->terminal)
+        catch_interrupts(false);
+    p->drawn = p->terminal = false;
 }

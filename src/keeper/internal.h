@@ -78,6 +78,7 @@ struct worker {
     int upload;
     int64_t deadline_ms;
     int64_t told_ms; /* when progress was last told */
+    const char *told_step;
     struct image_work *work;
     const char *asked; /* what a pull names; NULL for others */
 };
