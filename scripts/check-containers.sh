@@ -84,6 +84,8 @@ over_engines() {
     log=$log.engines
     over_engines ${ENGINES-podman docker}
     run python3 tests/image/test-registry.py
+    run python3 tests/image/test-registry-user.py
+    run python3 tests/image/test-pull-progress.py
 ) &
 # shellcheck disable=SC2086
 over_oci ${RUNTIMES-crun runc gvisor}

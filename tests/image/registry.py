@@ -41,7 +41,7 @@ class Registry:
         self.flags = []
         if user:
             with open(self.dir + "/htpasswd", "w") as f:
-                f.write(f"{user}:{crypt.crypt(password, crypt.mksalt(crypt.METHOD_BLOWFISH))}\n")
+                f.write(f"{user}:{crypt.crypt(password, crypt.mksalt(crypt.METHOD_BLOWFISH, rounds=16))}\n")
             config["auth"] = {"htpasswd": {"realm": "test", "path": self.dir + "/htpasswd"}}
             self.flags = ["--dest-creds", f"{user}:{password}"]
         with open(self.dir + "/config.yml", "w") as f:

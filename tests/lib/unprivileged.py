@@ -2,7 +2,9 @@
 the kernel makes no namespaces."""
 import atexit
 import os
+import pwd
 import shutil
+import subprocess
 import tempfile
 
 import masd
@@ -22,6 +24,24 @@ def copy_programs():
 
 PROGRAM = copy_programs()
 AS_STRANGER = ["setpriv", f"--reuid={STRANGER}", f"--regid={STRANGER}", "--clear-groups", "--inh-caps=-all"]
+
+
+USER = "mas-test"
+
+
+def make_user():
+    """The one user that the tests add, with a range of subordinate ids."""
+    try:
+        pwd.getpwnam(USER)
+    except KeyError:
+        subprocess.run(["useradd", "--create-home", USER], check=True)
+    for file, flag in (("/etc/subuid", "--add-subuids"), ("/etc/subgid", "--add-subgids")):
+        with open(file, "a+") as f:
+            f.seek(0)
+            has_range = any(line.startswith(USER + ":") for line in f)
+        if not has_range:
+            subprocess.run(["usermod", flag, "1000000-1065535", USER], check=True)
+    return pwd.getpwnam(USER).pw_uid
 
 
 class UserDaemon(masd.Daemon):

@@ -1,28 +1,11 @@
 #!/usr/bin/env python3
 """The daemon as an ordinary user, with and without a range of subordinate ids: the walls that are
 there all the same, and the honest word about those that are not."""
-import pwd
-
 from attempt import *
 from images import *
+from unprivileged import make_user
 
-USER = "mas-test"
 STRANGER = 64999  # a number without a name, and so without a range
-
-
-def make_user():
-    """The one user that the tests add, with a range of subordinate ids."""
-    try:
-        pwd.getpwnam(USER)
-    except KeyError:
-        subprocess.run(["useradd", "--create-home", USER], check=True)
-    for file, flag in (("/etc/subuid", "--add-subuids"), ("/etc/subgid", "--add-subgids")):
-        with open(file, "a+") as f:
-            f.seek(0)
-            has_range = any(line.startswith(USER + ":") for line in f)
-        if not has_range:
-            subprocess.run(["usermod", flag, "1000000-1065535", USER], check=True)
-    return pwd.getpwnam(USER).pw_uid
 
 
 def copy_build():
