@@ -134,24 +134,27 @@ int mount_disk_make_parts(int root_fd, uid_t runner_id, uid_t tool_id)
     return 0;
 }
 
-static int bind_parts(void)
+static int bind_parts(const char *disk)
 {
     for (size_t i = 0; i < ELEMENTS(disk_parts); i++) {
         char source[64];
-        snprintf(source, sizeof(source), "%s/%s", ROOT_DISK_DIR, disk_parts[i].name);
+        snprintf(source, sizeof(source), "%s/%s", disk, disk_parts[i].name);
         if (mount(source, disk_parts[i].target, NULL, MS_BIND, NULL) < 0)
             return -errno;
     }
-    return umount2(ROOT_DISK_DIR, MNT_DETACH) < 0 ? -errno : 0;
+    return 0;
 }
 
+/* Mounted where its last part goes, the whole is covered in the end, for good: to unmount it would
+ * take a grace period of the kernel's, twice as long as all the rest here. */
 int mount_disk_prepare(uid_t runner_id, uid_t tool_id)
 {
-    if (mount("sandbox", ROOT_DISK_DIR, "tmpfs", MS_NOSUID | MS_NODEV, BLANK_DISK_OPTIONS) < 0)
+    const char *place = disk_parts[ELEMENTS(disk_parts) - 1].target;
+    if (mount("sandbox", place, "tmpfs", MS_NOSUID | MS_NODEV, BLANK_DISK_OPTIONS) < 0)
         return -errno;
-    _cleanup_close_ int root_fd = open(ROOT_DISK_DIR, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    _cleanup_close_ int root_fd = open(place, O_PATH | O_DIRECTORY | O_CLOEXEC);
     int r = root_fd < 0 ? -errno : mount_disk_make_parts(root_fd, runner_id, tool_id);
-    return r < 0 ? r : bind_parts();
+    return r < 0 ? r : bind_parts(place);
 }
 
 int mount_disk_resize(uint64_t bytes, uint64_t inodes)
@@ -169,7 +172,8 @@ int mount_disk_replace(int image_fd)
 {
     if (move_mount(image_fd, "", AT_FDCWD, ROOT_DISK_DIR, MOVE_MOUNT_F_EMPTY_PATH) < 0)
         return -errno;
-    return bind_parts();
+    int r = bind_parts(ROOT_DISK_DIR);
+    return r < 0 || umount2(ROOT_DISK_DIR, MNT_DETACH) == 0 ? r : -errno;
 }
 
 int mount_disk_give(uid_t tool_id)
