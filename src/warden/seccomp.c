@@ -8,9 +8,14 @@
  * soon as one family of socket() is allowed. And "allowed, except these ioctl commands" on the 32
  * bits the kernel looks at cannot be said in one of its filters. Only instructions that the kernel
  * can evaluate ahead are used before an argument is looked at, so that calls allowed as such cost a
- * bit test. */
+ * bit test.
+ *
+ * The program is written from its end to its beginning, because jumps only go forward: what a jump
+ * leads to is there already, and returns are shared by all jumps that reach them. The kernel
+ * translates every instruction again for every sandbox. */
 #include "warden/seccomp.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <linux/seccomp.h>
 #include <seccomp.h>
@@ -29,6 +34,9 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the low half of an ar
 
 #define NUMBERS_MAX 1024 /* above any number that libseccomp knows */
 #define JUMP_MAX    255
+#define JUMP_SPARE  2   /* instructions between a leaf's choice and the jump */
+#define LEAF_MAX    250 /* of all rules of one name: a jump goes over them */
+#define LEAVES_MAX  128
 
 /* What happens to a number: one of these, or VERDICT_RULES + the index of its first rule. */
 enum verdict { VERDICT_UNKNOWN, VERDICT_ALLOW, VERDICT_EPERM, VERDICT_ENOSYS, VERDICT_RULES };
@@ -38,10 +46,12 @@ struct range {
     int verdict;
 };
 
+/* Filled from the end of insns: a place is its distance from there, 1 for the last. */
 struct code {
     struct sock_filter *insns;
     size_t n;
     bool overflow;
+    size_t leaves[LEAVES_MAX]; /* the nearest place of each verdict; 0: none yet */
 };
 
 static void emit(struct code *c, uint16_t op, uint8_t jt, uint8_t jf, uint32_t k)
@@ -49,7 +59,7 @@ static void emit(struct code *c, uint16_t op, uint8_t jt, uint8_t jf, uint32_t k
     if (c->n == BPF_MAXINSNS)
         c->overflow = true;
     else
-        c->insns[c->n++] = (struct sock_filter){op, jt, jf, k};
+        c->insns[BPF_MAXINSNS - ++c->n] = (struct sock_filter){op, jt, jf, k};
 }
 
 static void emit_return(struct code *c, int error)
@@ -66,61 +76,71 @@ static bool is_conditional(const struct syscall_rule *r)
 /* One rule: its verdict if all arguments match, else on to what follows. */
 static void emit_rule(struct code *c, const struct syscall_rule *r)
 {
-    size_t jumps[SYSCALL_ARGS_MAX], n = 0;
-    for (; n < SYSCALL_ARGS_MAX && r->args[n].compare != COMPARE_NONE; n++) {
+    size_t next = c->n, n = 0;
+    while (n < SYSCALL_ARGS_MAX && r->args[n].compare != COMPARE_NONE)
+        n++;
+    emit_return(c, r->error);
+    while (n-- > 0) {
         const struct syscall_arg *a = &r->args[n];
+        emit(c, BPF_JMP | BPF_JEQ | BPF_K, 0, (uint8_t)(c->n - next), (uint32_t)a->value);
+        if (a->compare == COMPARE_MASKED_EQUAL)
+            emit(c, BPF_ALU | BPF_AND | BPF_K, 0, 0, (uint32_t)a->mask);
         emit(c, BPF_LD | BPF_W | BPF_ABS, 0, 0,
              (uint32_t)(offsetof(struct seccomp_data, args) + 8 * a->index +
                         (a->compare == COMPARE_HIGH_EQUAL ? 4 : 0)));
-        if (a->compare == COMPARE_MASKED_EQUAL)
-            emit(c, BPF_ALU | BPF_AND | BPF_K, 0, 0, (uint32_t)a->mask);
-        jumps[n] = c->n;
-        emit(c, BPF_JMP | BPF_JEQ | BPF_K, 0, 0, (uint32_t)a->value);
     }
-    emit_return(c, r->error);
-    for (size_t i = 0; i < n && !c->overflow; i++)
-        c->insns[jumps[i]].jf = (uint8_t)(c->n - jumps[i] - 1);
 }
 
 /* All rules of one name. If they only say what is refused, the rest is allowed. */
 static void emit_rules(struct code *c, const char *name)
 {
     bool allows = false;
-    for (size_t i = 0; i < n_syscall_rules; i++) {
-        if (strcmp(syscall_rules[i].name, name) != 0)
-            continue;
-        emit_rule(c, &syscall_rules[i]);
-        allows = allows || !syscall_rules[i].error;
-    }
+    for (size_t i = 0; i < n_syscall_rules; i++)
+        allows = allows || (strcmp(syscall_rules[i].name, name) == 0 && !syscall_rules[i].error);
     emit_return(c, allows ? EPERM : 0);
+    for (size_t i = n_syscall_rules; i-- > 0;)
+        if (strcmp(syscall_rules[i].name, name) == 0)
+            emit_rule(c, &syscall_rules[i]);
 }
 
 static void emit_leaf(struct code *c, int verdict)
 {
+    size_t before = c->n;
     if (verdict >= VERDICT_RULES)
-        return emit_rules(c, syscall_rules[verdict - VERDICT_RULES].name);
-    emit_return(c, verdict == VERDICT_ALLOW ? 0 : verdict == VERDICT_EPERM ? EPERM : ENOSYS);
+        emit_rules(c, syscall_rules[verdict - VERDICT_RULES].name);
+    else
+        emit_return(c, verdict == VERDICT_ALLOW ? 0 : verdict == VERDICT_EPERM ? EPERM : ENOSYS);
+    c->leaves[verdict] = c->n;
+    c->overflow = c->overflow || c->n - before > LEAF_MAX;
 }
 
-/* A binary search. Jumps reach 255 instructions; a longer way takes a second jump. */
-static void emit_tree(struct code *c, const struct range *ranges, size_t n)
+/* Where the next jump finds the verdict. */
+static size_t place_leaf(struct code *c, int verdict)
 {
-    if (n == 1)
-        return emit_leaf(c, ranges[0].verdict);
-    struct sock_filter scratch[BPF_MAXINSNS];
-    struct code left = {.insns = scratch};
+    size_t at = c->leaves[verdict];
+    if (at == 0 || c->n - at > JUMP_MAX - JUMP_SPARE)
+        emit_leaf(c, verdict);
+    return c->leaves[verdict];
+}
+
+/* A binary search. Jumps reach 255 instructions; a longer way takes a second jump. Returns where it
+ * begins. */
+static size_t emit_tree(struct code *c, const struct range *ranges, size_t n)
+{
     size_t middle = n / 2;
-    emit_tree(&left, ranges, middle);
-    if (left.n <= JUMP_MAX) {
-        emit(c, BPF_JMP | BPF_JGE | BPF_K, (uint8_t)left.n, 0, ranges[middle].first);
-    } else {
-        emit(c, BPF_JMP | BPF_JGE | BPF_K, 0, 1, ranges[middle].first);
-        emit(c, BPF_JMP | BPF_JA, 0, 0, (uint32_t)left.n);
+    if (n == 1)
+        return place_leaf(c, ranges[0].verdict);
+    size_t right = middle + 1 < n ? emit_tree(c, ranges + middle, n - middle) : 0;
+    size_t left = middle > 1 ? emit_tree(c, ranges, middle) : 0;
+    right = right ? right : place_leaf(c, ranges[middle].verdict);
+    left = left ? left : place_leaf(c, ranges[0].verdict);
+    if (c->n - right > JUMP_MAX) {
+        emit(c, BPF_JMP | BPF_JA, 0, 0, (uint32_t)(c->n - right));
+        right = c->n;
     }
-    for (size_t i = 0; i < left.n; i++)
-        emit(c, left.insns[i].code, left.insns[i].jt, left.insns[i].jf, left.insns[i].k);
-    c->overflow = c->overflow || left.overflow;
-    emit_tree(c, ranges + middle, n - middle);
+    emit(c, BPF_JMP | BPF_JGE | BPF_K, (uint8_t)(c->n - right), (uint8_t)(c->n - left),
+         ranges[middle].first);
+    return c->n;
 }
 
 static int number_of(uint32_t arch, const char *name)
@@ -171,20 +191,29 @@ static size_t fill_ranges(uint32_t arch, struct range ranges[NUMBERS_MAX + 1])
     return n;
 }
 
-/* The audit architecture value is libseccomp's token. */
-static void emit_arch(struct code *c, uint32_t arch)
+static size_t emit_arch(struct code *c, uint32_t arch)
 {
     struct range ranges[NUMBERS_MAX + 1];
-    struct sock_filter scratch[BPF_MAXINSNS];
-    struct code section = {.insns = scratch};
-    emit(&section, BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, nr));
-    emit_tree(&section, ranges, fill_ranges(arch, ranges));
-    emit(c, BPF_JMP | BPF_JEQ | BPF_K, 1, 0, arch);
-    emit(c, BPF_JMP | BPF_JA, 0, 0, (uint32_t)section.n);
-    for (size_t i = 0; i < section.n; i++)
-        emit(c, section.insns[i].code, section.insns[i].jt, section.insns[i].jf,
-             section.insns[i].k);
-    c->overflow = c->overflow || section.overflow;
+    size_t n = fill_ranges(arch, ranges);
+    size_t begin = emit_tree(c, ranges, n);
+    if (begin != c->n) /* a single leaf */
+        emit(c, BPF_JMP | BPF_JA, 0, 0, (uint32_t)(c->n - begin));
+    emit(c, BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, nr));
+    return c->n;
+}
+
+/* The audit architecture value is libseccomp's token. */
+static void emit_all(struct code *c, uint32_t native, uint32_t compat)
+{
+    size_t other = compat ? emit_arch(c, compat) : 0;
+    emit_arch(c, native);
+    emit_return(c, ENOSYS);
+    if (compat) {
+        emit(c, BPF_JMP | BPF_JA, 0, 0, (uint32_t)(c->n - other));
+        emit(c, BPF_JMP | BPF_JEQ | BPF_K, 0, 1, compat);
+    }
+    emit(c, BPF_JMP | BPF_JEQ | BPF_K, compat ? 3 : 1, 0, native);
+    emit(c, BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, arch));
 }
 
 int seccomp_program_init(struct sock_fprog *p, struct error *err)
@@ -194,15 +223,13 @@ int seccomp_program_init(struct sock_fprog *p, struct error *err)
                       : native == SCMP_ARCH_AARCH64 ? SCMP_ARCH_ARM
                                                     : 0;
     struct code c = {.insns = xcalloc(BPF_MAXINSNS, sizeof(*c.insns))};
-    emit(&c, BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, arch));
-    emit_arch(&c, native);
-    if (compat)
-        emit_arch(&c, compat);
-    emit_return(&c, ENOSYS);
+    assert(VERDICT_RULES + n_syscall_rules <= LEAVES_MAX);
+    emit_all(&c, native, compat);
     if (c.overflow) {
         free(c.insns);
         return error_set(err, ERROR_INTERNAL, E2BIG, "compile the system call filter");
     }
+    memmove(c.insns, c.insns + BPF_MAXINSNS - c.n, c.n * sizeof(*c.insns));
     *p = (struct sock_fprog){.len = (unsigned short)c.n, .filter = c.insns};
     return 0;
 }
