@@ -14,6 +14,8 @@ struct config;
 
 /* Exit status that says "starting again will not help". */
 #define CONTROL_EXIT_REFUSED 78
+/* "It will, once the disk has room": sandboxes wait for that, however long it takes. */
+#define CONTROL_EXIT_NO_SPACE 75
 
 struct control_context {
     const struct config *config;

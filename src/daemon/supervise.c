@@ -153,7 +153,8 @@ static void restart_control(struct supervisor *s, pid_t pid, int status)
         finish(s, 1);
         return;
     }
-    if (s->o->line_mode || too_many_crashes(s)) {
+    bool full = WIFEXITED(status) && WEXITSTATUS(status) == CONTROL_EXIT_NO_SPACE;
+    if (s->o->line_mode || (!full && too_many_crashes(s))) {
         log_error("control plane is not started again crashes=%lld", (long long)s->crashes);
         finish(s, 1);
         return;

@@ -558,7 +558,8 @@ int control_main(struct control_context *ctx)
     struct error err = {0};
     if (control_init(&k, &err) < 0) {
         log_error("%s", err.message);
-        return CONTROL_EXIT_REFUSED;
+        bool full = err.code == ERROR_NO_SPACE || err.sys_errno == ENOSPC;
+        return full && ctx->generation > 1 ? CONTROL_EXIT_NO_SPACE : CONTROL_EXIT_REFUSED;
     }
     log_info("control plane ready listeners=%zu runtime=%s", ctx->n_listeners,
              ctx->config->runtime);

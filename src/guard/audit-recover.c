@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "guard/audit-internal.h"
 #include "store/audit-table.h"
+#include "store/db-error.h"
 #include "store/store.h"
 
 #define DAMAGE_MAX 8 /* told one by one; the rest is counted */
@@ -31,7 +32,7 @@ static int sql(sqlite3 *db, const char *text, struct error *err)
 {
     if (sqlite3_exec(db, text, NULL, NULL, NULL) == SQLITE_OK)
         return 0;
-    error_set(err, ERROR_INTERNAL, 0, "audit: %s: %s", text, sqlite3_errmsg(db));
+    error_set(err, db_error_code(db), 0, "audit: %s: %s", text, sqlite3_errmsg(db));
     return -EIO;
 }
 
@@ -74,7 +75,7 @@ static int chain_line(struct recovery *v, const char *line, size_t len, uint64_t
     v->n_chained++;
     if (audit_insert_row(&v->insert, seq, a->head.hash, line, len) >= 0)
         return 0;
-    return error_set(err, ERROR_INTERNAL, 0, "audit: chain: %s", sqlite3_errmsg(v->db));
+    return error_set(err, db_error_code(v->db), 0, "audit: chain: %s", sqlite3_errmsg(v->db));
 }
 
 static bool is_record(const char *line, size_t len)
@@ -100,7 +101,7 @@ static int chain_tail(struct recovery *v, struct error *err)
     if (r < 0)
         return r;
     if (audit_insert_begin(&v->insert, v->db) < 0)
-        r = error_set(err, ERROR_INTERNAL, 0, "audit: %s", sqlite3_errmsg(v->db));
+        r = error_set(err, db_error_code(v->db), 0, "audit: %s", sqlite3_errmsg(v->db));
     r = r < 0 ? r : audit_file_load(&v->audit->file, on_line, v, err);
     audit_insert_end(&v->insert);
     r = r < 0 ? r : sql(v->db, "COMMIT", err);
@@ -146,7 +147,7 @@ static int meet_signer(struct recovery *v, struct error *err)
     if (last->seq && last->seq != a->signed_last.seq) {
         checkpoint_format(last, text);
         if (audit_table_put_checkpoint(v->db, last->seq, text) < 0)
-            return error_set(err, ERROR_INTERNAL, 0, "audit: %s", sqlite3_errmsg(v->db));
+            return error_set(err, db_error_code(v->db), 0, "audit: %s", sqlite3_errmsg(v->db));
     }
     a->signed_last = *last;
     if (last->seq > a->head.seq) {

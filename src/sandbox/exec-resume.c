@@ -6,6 +6,8 @@
 #include "base/json.h"
 #include "sandbox/internal.h"
 
+#define OUTPUT_MOST (1ull << 60) /* bytes of a stream */
+
 static void send_position(struct exec *e)
 {
     for (uint8_t which = 1; which <= 2; which++) {
@@ -25,6 +27,19 @@ static bool id_is_elsewhere(const struct sandbox *sb, const char *id)
             return true;
     }
     return false;
+}
+
+/* A full disk made the last control plane give output up, and nothing on record says so. No command
+ * prints so much that the numbers end. */
+static void resume_output(struct exec *e, const struct msg_state *m)
+{
+    for (uint8_t s = 1; s <= 2; s++) {
+        uint64_t have = e->received[s - 1], gone = m->acked[s - 1];
+        if (gone <= have || gone > OUTPUT_MOST)
+            continue;
+        journal_lose(e->journal, s, gone - have);
+        e->received[s - 1] = gone;
+    }
 }
 
 /* Half of its input must not pass for all of it. */
@@ -67,6 +82,7 @@ void exec_on_state(void *data, uint32_t stream, const struct msg_state *m)
         return;
     }
     exec_tell(e, EXEC_EVENT_RESUMED);
+    resume_output(e, m);
     send_position(e);
     resume_stdin(e, m);
 }

@@ -45,9 +45,24 @@ void exec_send_forget(struct exec *e)
 static void on_end_written(void *data, const struct error *err)
 {
     struct exec *e = data;
+    e->row_due = err && err->code != ERROR_TOO_LARGE; /* a full disk may have room again */
+    e->sandbox->manager->rows_due |= e->row_due;
     if (!err)
         exec_send_forget(e);
     exec_unref(e);
+}
+
+void exec_retry_rows(struct manager *m)
+{
+    if (!m->rows_due)
+        return;
+    m->rows_due = false;
+    list_for_each(e, &m->finished, struct exec, phase_node)
+    {
+        if (e->row_due)
+            persist_exec(exec_ref(e), on_end_written, e);
+        e->row_due = false;
+    }
 }
 
 static void settle_end(struct exec *e)

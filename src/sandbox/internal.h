@@ -26,6 +26,7 @@ struct manager {
     struct list idle;     /* longest idle first */
     struct list timed;    /* running execs that have a timeout */
     struct list finished; /* execs whose retention runs, first to go first */
+    bool rows_due;        /* ends of some of them could not be written yet */
     struct list dirty;    /* sandboxes with frames that wait for company */
     struct retirement retirement;
     struct loop_timer tick;
@@ -117,6 +118,7 @@ struct exec {
     bool restored; /* started by an earlier control plane */
     bool resumed;  /* and its runner remembers it */
     bool has_row;
+    bool row_due;    /* its end could not be written yet */
     bool forget_due; /* the runner waits to hear that its end is on record */
     struct msg_exit exit;
     struct list waiters;
@@ -142,6 +144,7 @@ void exec_fail(struct exec *e, const char *why);
 void exec_tell(struct exec *e, enum exec_event event);
 void exec_fail_all(struct sandbox *sb, enum exec_status status, bool crashed, const char *why);
 void exec_send_forget(struct exec *e);
+void exec_retry_rows(struct manager *m);
 void exec_send_signal(struct exec *e, int signo, uint32_t kill_grace_ms);
 /* It has started, or ended without. */
 void exec_settle_start(struct exec *e);

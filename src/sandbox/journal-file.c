@@ -18,6 +18,7 @@
 #include "sandbox/journal-internal.h"
 
 #define SNAPSHOT_MAGIC 0x314a534d
+#define OWED_MAGIC     0x324a534d
 
 static void file_name(const char *name, const char *suffix, char out[JOURNAL_NAME_MAX + 8])
 {
@@ -43,6 +44,28 @@ static int write_records(int fd, const struct records *r)
     return fd_write_all(fd, r->items + r->start, r->count * sizeof(*r->items));
 }
 
+void journal_gap_records(struct record gap[2], uint64_t events, uint64_t bytes,
+                         const uint64_t end[2])
+{
+    gap[0] = (struct record){.type = RECORD_GAP, .stream = 1, .pos = events, .offset = bytes};
+    gap[1] = (struct record){.type = RECORD_GAP, .stream = 2, .pos = end[0], .offset = end[1]};
+}
+
+static uint64_t count_kept(const struct journal *j)
+{
+    return j->head.count + j->tail.count + (j->dropped_events ? 2 : 0);
+}
+
+static int write_kept(const struct journal *j, int fd)
+{
+    struct record gap[2];
+    journal_gap_records(gap, j->dropped_events, j->dropped_bytes, j->dropped_end);
+    int r = write_records(fd, &j->head);
+    if (r >= 0 && j->dropped_events)
+        r = fd_write_all(fd, gap, sizeof(gap));
+    return r < 0 ? r : write_records(fd, &j->tail);
+}
+
 /* Files count from here on; until then a snapshot or the runner has what they hold. */
 static int publish_index(const struct journal *j)
 {
@@ -63,9 +86,7 @@ int journal_open_files(struct journal *j)
     int r = fd_write_all(data, j->memory.data, j->memory.len);
     fault_point("journal.bytes-moved");
     if (r >= 0 && index >= 0)
-        r = write_records(index, &j->head);
-    if (r >= 0 && index >= 0)
-        r = write_records(index, &j->tail);
+        r = write_kept(j, index);
     if (r >= 0 && index >= 0)
         r = publish_index(j);
     if (r < 0) {
@@ -74,7 +95,7 @@ int journal_open_files(struct journal *j)
     }
     j->fd = fd_steal(&data);
     j->index_fd = fd_steal(&index);
-    j->n_indexed = j->head.count + j->tail.count;
+    j->n_indexed = count_kept(j);
     strbuf_done(&j->memory);
     fault_point("journal.moved");
     return 0;
@@ -99,19 +120,6 @@ int journal_open_parked(const struct journal *j)
     return fd < 0 ? -errno : fd;
 }
 
-/* The gap's numbers take two records: how much it is, and where the streams go on after it. */
-static int write_kept(const struct journal *j, int fd)
-{
-    const struct record gap[2] = {
-        {.type = RECORD_GAP, .stream = 1, .pos = j->dropped_events, .offset = j->dropped_bytes},
-        {.type = RECORD_GAP, .stream = 2, .pos = j->dropped_end[0], .offset = j->dropped_end[1]},
-    };
-    int r = write_records(fd, &j->head);
-    if (r >= 0)
-        r = fd_write_all(fd, gap, sizeof(gap));
-    return r < 0 ? r : write_records(fd, &j->tail);
-}
-
 void journal_compact(struct journal *j)
 {
     j->compact_due = false;
@@ -128,7 +136,8 @@ void journal_compact(struct journal *j)
     }
     fd_close(&j->index_fd);
     j->index_fd = fd_steal(&index);
-    j->n_indexed = j->head.count + j->tail.count + 2;
+    j->n_indexed = count_kept(j);
+    j->n_owed = 0;
 }
 
 void journal_remove_files(struct journal *j)
@@ -144,27 +153,40 @@ void journal_remove_files(struct journal *j)
     unlinkat(j->options->dir_fd, name, 0);
 }
 
-/* --- snapshots of journals in memory */
+/* --- snapshots: of journals in memory, and of what the disk refused of one with files */
 
 struct snapshot_header {
     uint32_t magic;
     uint32_t n_records;
-    uint64_t n_bytes;
+    uint64_t n_bytes; /* with OWED_MAGIC: after how many records of the index they belong */
 };
+
+static int append_records(struct strbuf *out, const struct record *items, size_t n)
+{
+    return n ? strbuf_append(out, items, n * sizeof(*items)) : 0;
+}
+
+static int snapshot_owed(const struct journal *j, struct strbuf *out)
+{
+    struct snapshot_header h = {OWED_MAGIC, (uint32_t)j->n_owed, j->n_indexed};
+    int r = j->n_owed ? strbuf_append(out, &h, sizeof(h)) : 0;
+    return r < 0 ? r : append_records(out, j->owed, j->n_owed);
+}
 
 int journal_snapshot(const struct journal *j, struct strbuf *out)
 {
-    struct snapshot_header h = {SNAPSHOT_MAGIC, (uint32_t)(j->head.count + j->tail.count),
-                                j->memory.len};
-    if (j->fd >= 0 || j->parked || j->dropped_events)
-        return 0;
+    struct snapshot_header h = {SNAPSHOT_MAGIC, (uint32_t)count_kept(j), j->memory.len};
+    struct record gap[2];
+    if (j->fd >= 0 || j->parked)
+        return snapshot_owed(j, out);
+    journal_gap_records(gap, j->dropped_events, j->dropped_bytes, j->dropped_end);
     int r = strbuf_append(out, &h, sizeof(h));
     if (r >= 0)
-        r = strbuf_append(out, j->head.items + j->head.start,
-                          j->head.count * sizeof(struct record));
+        r = append_records(out, j->head.items + j->head.start, j->head.count);
     if (r >= 0)
-        r = strbuf_append(out, j->tail.items + j->tail.start,
-                          j->tail.count * sizeof(struct record));
+        r = append_records(out, gap, j->dropped_events ? 2 : 0);
+    if (r >= 0)
+        r = append_records(out, j->tail.items + j->tail.start, j->tail.count);
     return r < 0 ? r : strbuf_append(out, j->memory.data, j->memory.len);
 }
 
@@ -226,6 +248,13 @@ static void replay_gap(struct journal *j, const struct record *rec)
     }
 }
 
+/* The disk was full between the two. */
+static bool is_half_gap(const struct record *rec, size_t n)
+{
+    return rec->type == RECORD_GAP && rec->stream == 1 &&
+           (n < 2 || rec[1].type != RECORD_GAP || rec[1].stream != 2);
+}
+
 /* Replays records until the first that does not fit; returns how many did. */
 static size_t replay(struct journal *j, const struct record *records, size_t n, uint64_t n_bytes)
 {
@@ -233,6 +262,8 @@ static size_t replay(struct journal *j, const struct record *records, size_t n, 
     j->restoring = true;
     find_cut(j, records, n);
     for (; i < n && !j->ended && record_is_sane(j, &records[i], n_bytes); i++) {
+        if (is_half_gap(records + i, n - i))
+            break;
         if (records[i].type == RECORD_GAP)
             replay_gap(j, &records[i]);
         if (records[i].type == JOURNAL_CUT || records[i].type == RECORD_GAP)
@@ -282,22 +313,39 @@ static bool restore_files(struct journal *j)
     return good;
 }
 
-static bool restore_snapshot(struct journal *j, const void *snapshot, size_t len)
+static void restore_snapshot(struct journal *j, const void *snapshot, size_t len)
 {
     struct snapshot_header h;
     if (len < sizeof(h))
-        return false;
+        return;
     memcpy(&h, snapshot, sizeof(h));
     size_t index = (size_t)h.n_records * sizeof(struct record);
     if (h.magic != SNAPSHOT_MAGIC || h.n_bytes > j->options->memory_bytes ||
         len != sizeof(h) + index + h.n_bytes)
-        return false;
+        return;
     struct record *records = xcalloc(h.n_records, sizeof(*records));
     memcpy(records, (const char *)snapshot + sizeof(h), index);
     strbuf_append(&j->memory, (const char *)snapshot + sizeof(h) + index, h.n_bytes);
     replay(j, records, h.n_records, h.n_bytes);
+    j->end_pos = j->memory.len; /* bytes of what was dropped stay where they are */
     free(records);
-    return true;
+}
+
+/* The index may have got them since, or a part: then it is not as long as it was. */
+static void restore_owed(struct journal *j, const void *snapshot, size_t len)
+{
+    struct snapshot_header h;
+    if (len < sizeof(h))
+        return;
+    memcpy(&h, snapshot, sizeof(h));
+    size_t size = (size_t)h.n_records * sizeof(struct record);
+    if (h.magic != OWED_MAGIC || h.n_records > JOURNAL_OWED_MAX || len != sizeof(h) + size ||
+        h.n_bytes != j->n_indexed)
+        return;
+    memcpy(j->owed, (const char *)snapshot + sizeof(h), size);
+    j->n_owed = replay(j, j->owed, h.n_records, j->end_pos);
+    j->gave_up = true;
+    journal_pay(j);
 }
 
 struct journal *journal_restore(struct journal_options *o, const char *name,
@@ -306,8 +354,9 @@ struct journal *journal_restore(struct journal_options *o, const char *name,
 {
     struct journal *j = journal_new(o, name, group, block);
     j->has_files = true;
-    if (!restore_files(j) && snapshot)
-        restore_snapshot(j, snapshot, len);
+    bool from_files = restore_files(j);
+    if (snapshot)
+        (from_files ? restore_owed : restore_snapshot)(j, snapshot, len);
     return j;
 }
 

@@ -21,6 +21,9 @@ static_assert(sizeof(struct record) == 32, "records are written as they are");
 /* A record that is no event: numbers of what an index that was written anew leaves out. */
 #define RECORD_GAP 200
 
+/* A gap's two records and an end. */
+#define JOURNAL_OWED_MAX 3
+
 struct records {
     struct record *items;
     size_t start, count, alloc; /* live ones are items[start .. start+count) */
@@ -61,8 +64,10 @@ struct journal {
     struct strbuf pending[2]; /* what the disk has refused so far */
     uint64_t pending_lost;
     bool said_stalled;
-    bool released;            /* its writer has ended: nothing waits for the disk any more */
-    bool gave_up;             /* something was lost, and is said to be */
+    bool released; /* its writer has ended: nothing waits for the disk any more */
+    bool gave_up;  /* something was lost, and is said to be */
+    struct record owed[JOURNAL_OWED_MAX]; /* what the index must have before anything else */
+    size_t n_owed;
     struct list stalled_node; /* in options->stalled */
     bool end_held;            /* the last record is an end that nobody may see yet */
     struct list readers;
@@ -79,6 +84,7 @@ void journal_drop_oldest(struct journal *j); /* of the tail */
 bool journal_over_limit(const struct journal *j);
 int journal_space_append(struct journal *j, const char *data, size_t len);
 int journal_write_records(struct journal *j, const struct record *recs, size_t n);
+int journal_pay(struct journal *j); /* what it owes its index */
 /* journal-read.c. */
 /* Bytes at a position: the journal's own while in memory, else read into scratch. */
 int journal_space_read(struct journal *j, uint64_t pos, size_t len, struct strbuf *scratch,
@@ -86,6 +92,9 @@ int journal_space_read(struct journal *j, uint64_t pos, size_t len, struct strbu
 /* journal-file.c: moves what is in memory to files. 0, or -errno with the journal as it was. */
 int journal_open_files(struct journal *j);
 void journal_remove_files(struct journal *j);
+/* The gap's numbers take two records: how much it is, and where the streams go on after it. */
+void journal_gap_records(struct record gap[2], uint64_t events, uint64_t bytes,
+                         const uint64_t end[2]);
 int journal_open_parked(const struct journal *j);
 /* Writes the index anew, without the records of what was dropped, which would grow for ever. */
 void journal_compact(struct journal *j);

@@ -23,6 +23,8 @@ static int write_events(struct journal *j, const struct record *recs, size_t n, 
     int r = len ? journal_space_append(j, data, len) : 0;
     fault_point("journal.before-record");
     if (r >= 0)
+        r = journal_pay(j);
+    if (r >= 0)
         r = journal_write_records(j, recs, n);
     fault_point("journal.recorded");
     if (r < 0 && j->fd >= 0)
@@ -65,8 +67,10 @@ static int push(struct journal *j, enum journal_type type)
 {
     struct record rec = {.pos = j->end_pos, .time_ns = clock_real_ns(), .type = (uint8_t)type};
     int r = place_events(j, &rec, 1, NULL, 0);
-    if (r < 0 && type == JOURNAL_EXIT)
+    if (r < 0 && type == JOURNAL_EXIT) {
+        j->owed[j->n_owed++] = rec;
         journal_place(j, &rec);
+    }
     return r;
 }
 
@@ -216,28 +220,60 @@ void journal_retry_all(struct journal_options *o)
     }
 }
 
+/* Files get it before anything else, or the exec's row does. */
+static void owe_gap(struct journal *j, uint64_t events, uint64_t bytes)
+{
+    if (j->fd < 0)
+        return; /* whoever writes it from memory writes the gap too */
+    if (j->n_owed) {
+        events += j->owed[0].pos;
+        bytes += j->owed[0].offset;
+    }
+    journal_gap_records(j->owed, events, bytes, j->dropped_end);
+    j->n_owed = 2;
+    journal_pay(j);
+}
+
+static void lose(struct journal *j, const uint64_t lost[2], uint64_t more)
+{
+    uint64_t events = 0, bytes = more;
+    j->cutting = true;
+    while (j->tail.count)
+        journal_drop_oldest(j);
+    for (size_t s = 0; s < 2; s++) {
+        events += lost[s] > 0;
+        bytes += lost[s];
+        j->stream_end[s] += lost[s];
+        if (lost[s])
+            j->dropped_end[s] = j->stream_end[s];
+    }
+    j->dropped_events += events;
+    j->dropped_bytes += bytes;
+    owe_gap(j, events, bytes);
+    j->gave_up = true;
+}
+
+void journal_lose(struct journal *j, uint8_t stream, uint64_t bytes)
+{
+    const uint64_t lost[2] = {stream == 1 ? bytes : 0, stream == 2 ? bytes : 0};
+    if (!j->end_held)
+        lose(j, lost, 0);
+}
+
 /* What could not be written of a command that has ended is a part of the gap, like what is dropped
  * over a limit: the stream says so. */
 static void give_up(struct journal *j)
 {
+    uint64_t lost[2];
     log_error("output of a command is lost, because its journal cannot be written");
     list_remove(&j->stalled_node);
-    j->cutting = true;
-    while (j->tail.count)
-        journal_drop_oldest(j);
-    for (uint8_t s = 1; s <= 2; s++) {
-        uint64_t lost = j->carry_len[s - 1] + j->pending[s - 1].len;
-        j->dropped_bytes += lost;
-        j->dropped_events += lost > 0;
-        j->stream_end[s - 1] += lost;
-        if (lost)
-            j->dropped_end[s - 1] = j->stream_end[s - 1];
-        j->carry_len[s - 1] = 0;
-        strbuf_done(&j->pending[s - 1]);
+    for (size_t s = 0; s < 2; s++) {
+        lost[s] = j->carry_len[s] + j->pending[s].len;
+        j->carry_len[s] = 0;
+        strbuf_done(&j->pending[s]);
     }
-    j->dropped_bytes += j->pending_lost;
+    lose(j, lost, j->pending_lost);
     j->pending_lost = 0;
-    j->gave_up = true;
 }
 
 static void write_end(struct journal *j)

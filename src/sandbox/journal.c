@@ -188,6 +188,14 @@ int journal_write_records(struct journal *j, const struct record *recs, size_t n
     return r;
 }
 
+int journal_pay(struct journal *j)
+{
+    int r = j->n_owed ? journal_write_records(j, j->owed, j->n_owed) : 0;
+    if (r >= 0)
+        j->n_owed = 0;
+    return r;
+}
+
 /* Gives the blocks of what was dropped back to the file system, in large steps. A mark in the index
  * says so first: limits may be others when it is read back, and a hole reads as zeros. */
 static void punch(struct journal *j, uint64_t up_to)

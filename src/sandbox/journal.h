@@ -80,11 +80,12 @@ struct journal *journal_new(struct journal_options *o, const char *name,
 /* Removes its files too. There must be no readers left. */
 void journal_free(struct journal *j);
 /* The journal that an earlier process left under a name: from its files, else from a snapshot (may
- * be NULL), else empty. */
+ * be NULL), else empty. What a snapshot has of the end of its files is added. */
 struct journal *journal_restore(struct journal_options *o, const char *name,
                                 struct journal_group *group, bool block, const void *snapshot,
                                 size_t len);
-/* A journal that is still in memory, as bytes; nothing is appended when it has files. */
+/* A journal that is still in memory, as bytes; of one with files, what the disk refused of its end.
+ */
 int journal_snapshot(const struct journal *j, struct strbuf *out);
 /* How much of a stream would survive. Everything of a journal without a name counts. */
 uint64_t journal_durable_end(const struct journal *j, uint8_t stream);
@@ -96,6 +97,9 @@ void journal_sweep(const struct journal_options *o, bool (*keep)(void *data, con
 void journal_start(struct journal *j);
 void journal_append(struct journal *j, uint8_t stream, const char *data, size_t len);
 void journal_end(struct journal *j);
+/* So many bytes of a stream are lost: a part of the gap, like what is dropped over a limit. Nothing
+ * is lost behind an end. */
+void journal_lose(struct journal *j, uint8_t stream, uint64_t bytes);
 /* After journal_restore(), where the exec's own end is not on record: an end in the journal is not
  * shown before journal_end(), which then adds none. */
 void journal_hold_end(struct journal *j);

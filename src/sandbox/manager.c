@@ -99,6 +99,7 @@ static void on_tick(void *data)
     expire_execs(m);
     expire_overdue(m);
     journal_retry_all(&m->options.journal);
+    exec_retry_rows(m);
     restore_sweep(m);
     flush_dirty(m);
 }

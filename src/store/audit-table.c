@@ -6,12 +6,13 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "store/db-error.h"
 
 #define READ_BUSY_MS 5000
 
 static int db_error(sqlite3 *db, struct error *err, const char *what)
 {
-    error_set(err, ERROR_INTERNAL, 0, "audit: %s: %s", what, sqlite3_errmsg(db));
+    error_set(err, db_error_code(db), 0, "audit: %s: %s", what, sqlite3_errmsg(db));
     return -EIO;
 }
 

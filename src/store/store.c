@@ -11,6 +11,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "loop/loop.h"
+#include "store/db-error.h"
 
 #define STORE_FILE    "state.db"
 #define STORE_VERSION 2    /* since 2 there are keys, which an older program would not ask for */
@@ -51,7 +52,7 @@ struct store {
 
 static int db_error(struct store *s, struct error *err, const char *what)
 {
-    return error_set(err, ERROR_INTERNAL, 0, "%s: %s", what, sqlite3_errmsg(s->db));
+    return error_set(err, db_error_code(s->db), 0, "%s: %s", what, sqlite3_errmsg(s->db));
 }
 
 static int exec_sql(struct store *s, const char *sql, struct error *err)
@@ -78,7 +79,7 @@ static int check_integrity(struct store *s, struct error *err)
     bool good = sqlite3_step(stmt) == SQLITE_ROW &&
                 strcmp((const char *)sqlite3_column_text(stmt, 0), "ok") == 0;
     if (!good)
-        error_set(err, ERROR_INTERNAL, 0, "the database is damaged: %s",
+        error_set(err, db_error_code(s->db), 0, "the database is damaged: %s",
                   sqlite3_column_text(stmt, 0) ? (const char *)sqlite3_column_text(stmt, 0)
                                                : sqlite3_errmsg(s->db));
     sqlite3_finalize(stmt);
@@ -101,8 +102,10 @@ static int migrate(struct store *s, struct error *err)
                                              table_names[t]);
         r = exec_sql(s, sql, err);
     }
+    if (r < 0 || version == STORE_VERSION) /* a start on a full disk writes nothing */
+        return r;
     _cleanup_free_ char *set = xasprintf("PRAGMA user_version = %d", STORE_VERSION);
-    return r < 0 ? r : exec_sql(s, set, err);
+    return exec_sql(s, set, err);
 }
 
 static int prepare_statements(struct store *s, struct error *err)

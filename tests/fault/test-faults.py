@@ -430,6 +430,73 @@ def _():
         d.__exit__()
 
 
+def cut_events(d, sb):
+    """A command that prints on a full disk and is killed: what it printed is lost, and said to be."""
+    a = d.post(sb.path + "/exec", {"command": ["sh", "-c", "read go; exec seq 1 250000"], "async": True, "open_stdin": True})
+    path = f"{sb.path}/execs/{a.json['exec_id']}"
+    fill(d)
+    equal(d.request("POST", path + "/stdin", b"go\n").status, 200)
+    wait_for(lambda: d.get(path).json.get("output_blocked"), "output_blocked")
+    equal(d.post(path + "/signal", {"signal": "KILL"}).status, 200)
+    wait_for(lambda: d.get(path).json["status"] not in ("running", "canceling"), "its end")
+    events = events_of(d, path)
+    equal([v["type"] for v in events if v["type"] != "output"], ["start", "cut", "exit"], "what is missing is said to be")
+    return path, events
+
+
+def outline(events):
+    """Of each event all but its text, which is long, and when it ended."""
+    return [{k: len(v) if k == "data" else v for k, v in e.items() if k not in ("sandbox_id", "exec_id", "time")}
+            for e in events]
+
+
+def same_events(d, path, events, when):
+    wait_for(lambda: again(d, "GET", path).json["status"] not in ("running", "canceling"), "its end is known " + when)
+    got = events_of(d, path)
+    equal(outline(got), outline(events), when)
+    check([e.get("data") for e in got] == [e.get("data") for e in events], "the same text " + when)
+
+
+def has_ended_on_record(d, exec_id):
+    db = sqlite3.connect(f"file:{d.state}/control/state.db?mode=ro", uri=True, timeout=5)
+    try:
+        rows = db.execute("SELECT body FROM exec WHERE key = ?", (exec_id,)).fetchall()
+        return rows and b'"result"' in rows[0][0]
+    finally:
+        db.close()
+
+
+@test("what a full disk cut off is cut off after a restart too, with the disk full or not")
+def _():
+    for full_at_restart in (False, True):
+        d = mounted("6m")
+        try:
+            d.start()
+            sb = d.sandbox()
+            path, events = cut_events(d, sb)
+            if full_at_restart:
+                os.kill(control_pid(d), signal.SIGKILL)
+                wait_for(lambda: "exit_code=75" in d.log_text() or d.log_text().count("control plane ready") > 1,
+                         "a try on the full disk")
+            os.unlink(d.dir + "/state/ballast")
+            wait_for(lambda: has_ended_on_record(d, path.rsplit("/", 1)[1]), "the record")
+            if full_at_restart:  # nothing could be recorded: the numbers are new, the loss is not
+                lost = sum(e.get("dropped_bytes", 0) + len(e.get("data", "")) for e in events)
+                events = events_of(d, path)
+                equal([e["type"] for e in events if e["type"] != "output"], ["start", "cut", "exit"])
+                equal(sum(e.get("dropped_bytes", 0) + len(e.get("data", "")) for e in events), lost)
+            same_events(d, path, events, "with room again")
+            for _ in range(2):
+                kill_control(d)
+                same_events(d, path, events, "after a restart")
+            equal(again(d, "GET", sb.path).json["state"], "ready")
+            check_works(d)
+        finally:
+            d.stop()
+            unmount(d)
+            d.__exit__()
+
+
 @test("the wall clock jumps: timeouts, idle times, retention and idempotency keys do not")
 def _():
     for jump in (7200, -7200):

@@ -5,24 +5,7 @@ import sys
 import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
-from masd import *
-
-
-def control_pid(d):
-    return d.get("/v1/status").json["pid"]
-
-
-def kill_control(d):
-    """Kills the control plane and waits for the next one."""
-    old = control_pid(d)
-    os.kill(old, signal.SIGKILL)
-
-    def back():
-        try:
-            return control_pid(d) != old
-        except (OSError, http.client.HTTPException):
-            return False
-    wait_for(back, "a new control plane")
+from faults import *
 
 
 def start(d, sb, script):

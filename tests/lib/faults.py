@@ -27,3 +27,20 @@ def again(d, method, path, body=None):
 def generations(d):
     with open(d.log_path, errors="replace") as f:
         return f.read().count("control plane started")
+
+
+def control_pid(d):
+    return d.get("/v1/status").json["pid"]
+
+
+def kill_control(d):
+    """Kills the control plane and waits for the next one."""
+    old = control_pid(d)
+    os.kill(old, signal.SIGKILL)
+
+    def back():
+        try:
+            return control_pid(d) != old
+        except BROKEN:
+            return False
+    wait_for(back, "a new control plane")

@@ -347,20 +347,39 @@ static void test_holes(void)
     free(index);
 }
 
-/* A process died here: the files are what they were, and are read by the next. */
-static struct journal *successor(struct journal *j, const char *name)
+static void limit_files(rlim_t bytes)
+{
+    struct rlimit limit = {bytes, RLIM_INFINITY};
+    setrlimit(RLIMIT_FSIZE, &limit);
+}
+
+/* A process died here: the files are what they were, and are read by the next, with what a row has
+ * of it. */
+static struct journal *successor_with(struct journal *j, const char *name, const struct strbuf *row)
 {
     char dat[64], idx[64];
     size_t n_data, n_index;
     snprintf(dat, sizeof(dat), "%s.dat", name);
     snprintf(idx, sizeof(idx), "%s.idx", name);
-    char *data = slurp(dat, &n_data), *index = slurp(idx, &n_index);
+    bool files = faccessat(options.dir_fd, idx, F_OK, 0) == 0;
+    char *data = files ? slurp(dat, &n_data) : NULL, *index = files ? slurp(idx, &n_index) : NULL;
+    struct rlimit limit;
     journal_free(j);
-    spill(dat, data, n_data);
-    spill(idx, index, n_index);
+    getrlimit(RLIMIT_FSIZE, &limit);
+    limit_files(RLIM_INFINITY);
+    if (files) {
+        spill(dat, data, n_data);
+        spill(idx, index, n_index);
+    }
+    limit_files(limit.rlim_cur);
     free(data);
     free(index);
-    return journal_restore(&options, name, NULL, false, NULL, 0);
+    return journal_restore(&options, name, NULL, false, row ? row->data : NULL, row ? row->len : 0);
+}
+
+static struct journal *successor(struct journal *j, const char *name)
+{
+    return successor_with(j, name, NULL);
 }
 
 /* Numbers, offsets and bytes of all that is kept, as one sum. */
@@ -453,12 +472,6 @@ static void test_parked(void)
     journal_free(j);
 }
 
-static void limit_files(rlim_t bytes)
-{
-    struct rlimit limit = {bytes, RLIM_INFINITY};
-    setrlimit(RLIMIT_FSIZE, &limit);
-}
-
 static void on_disk_room(void *data)
 {
     ++*(int *)data;
@@ -507,9 +520,113 @@ static void test_stall(void)
     struct journal_reader r = {.next_seq = journal_last_seq(j) - 1};
     ok(sees(j, r, 0, "C5000 X"),
        "the end of a command that could not be written is said to be cut");
+    sum = fingerprint(j);
+    j = successor(j, "full");
+    ok(journal_ended(j) && fingerprint(j) == sum, "and is for a successor");
     strbuf_done(&out);
     journal_free(j);
     ok(options.total_bytes == 0 && options.total_events == 0, "nothing is counted twice");
+}
+
+/* Not even the few bytes that say so fit. */
+static void test_cut_end(void)
+{
+    static char piece[10000];
+    struct strbuf row = STRBUF_INIT(1 << 20), again = STRBUF_INIT(1 << 20);
+    memset(piece, 'x', sizeof(piece));
+    set_options(1 << 12, 1 << 20);
+    struct journal *j = journal_new(&options, "owed", NULL, false);
+    journal_start(j);
+    journal_append(j, 1, piece, sizeof(piece));
+    limit_files(2 * RECORD_SIZE);
+    journal_append(j, 1, piece, sizeof(piece));
+    put(j, 2, "err");
+    journal_release(j);
+    journal_append(j, 1, piece, 7);
+    journal_end(j);
+    uint64_t sum = fingerprint(j);
+    bool one_gap = sees(j, (struct journal_reader){.next_seq = 3}, 0, "C10010 X");
+    bool owes = journal_snapshot(j, &row) == 0 && row.len > 0 && row.len < 1000;
+    j = successor_with(j, "owed", &row);
+    bool same = journal_ended(j) && fingerprint(j) == sum && journal_stream_end(j, 1) == 20007 &&
+                journal_stream_end(j, 2) == 3;
+    bool still_owes = journal_snapshot(j, &again) == 0 && again.len == row.len;
+    limit_files(RLIM_INFINITY); /* on standard output too */
+    ok(one_gap, "all of it is one gap");
+    ok(owes, "a row has what is owed");
+    ok(same, "a successor says the same");
+    ok(still_owes, "and owes the same");
+    j = successor_with(j, "owed", &row);
+    strbuf_reset(&again);
+    ok(fingerprint(j) == sum && journal_snapshot(j, &again) == 0 && again.len == 0,
+       "with room, the files get it");
+    j = successor_with(j, "owed", &row);
+    ok(fingerprint(j) == sum, "once, whatever the row still says");
+    j = successor(j, "owed");
+    ok(journal_ended(j) && fingerprint(j) == sum, "and the row is not needed");
+    journal_free(j);
+    strbuf_done(&row);
+    strbuf_done(&again);
+}
+
+static void test_cut_in_memory(void)
+{
+    static char piece[10000];
+    struct strbuf row = STRBUF_INIT(1 << 20);
+    memset(piece, 'x', sizeof(piece));
+    set_options(1 << 12, 1 << 20);
+    struct journal *j = journal_new(&options, "memory", NULL, false);
+    journal_start(j);
+    journal_append(j, 1, piece, 3000);
+    limit_files(0);
+    journal_append(j, 1, piece, sizeof(piece));
+    journal_release(j);
+    put(j, 2, "fits");
+    journal_append(j, 1, piece, sizeof(piece));
+    journal_end(j);
+    uint64_t sum = fingerprint(j);
+    int taken = journal_snapshot(j, &row);
+    j = successor_with(j, "memory", &row);
+    bool same = journal_ended(j) && fingerprint(j) == sum && journal_stream_end(j, 1) == 23000;
+    limit_files(RLIM_INFINITY);
+    ok(taken == 0 && same, "without files, a row has the gap, and a successor says the same");
+    struct journal_reader reader = {0};
+    journal_subscribe(j, &reader);
+    journal_unsubscribe(&reader);
+    j = successor(j, "memory");
+    ok(journal_ended(j) && fingerprint(j) == sum, "and so do files, once there is room");
+    journal_free(j);
+    strbuf_done(&row);
+}
+
+/* Output that only its writer knows to be gone. */
+static void test_lose(void)
+{
+    set_options(1 << 12, 1 << 20);
+    struct journal *j = journal_new(&options, "lost", NULL, false);
+    struct journal_reader reader = {0};
+    journal_start(j);
+    put(j, 1, "abc");
+    journal_subscribe(j, &reader);
+    journal_unsubscribe(&reader);
+    journal_lose(j, 1, 100);
+    journal_lose(j, 2, 10);
+    put(j, 1, "def");
+    ok(sees(j, (struct journal_reader){0}, 0, "S 1@0:abc C110 1@103:def"), "a gap, and it goes on");
+    uint64_t sum = fingerprint(j);
+    j = successor(j, "lost");
+    ok(fingerprint(j) == sum && journal_stream_end(j, 1) == 106 && journal_stream_end(j, 2) == 10,
+       "also for a successor");
+    size_t n_index;
+    char *index = slurp("lost.idx", &n_index);
+    journal_free(j);
+    spill("lost.idx", index, 3 * RECORD_SIZE);
+    spill("lost.dat", "abc", 3);
+    free(index);
+    j = journal_restore(&options, "lost", NULL, false, NULL, 0);
+    ok(sees(j, (struct journal_reader){0}, 0, "S 1@0:abc") && journal_stream_end(j, 1) == 3,
+       "half a gap on disk is none");
+    journal_free(j);
 }
 
 static void test_group(void)
@@ -603,6 +720,9 @@ int main(void)
     test_compact();
     test_parked();
     test_stall();
+    test_cut_end();
+    test_cut_in_memory();
+    test_lose();
     test_group();
     test_many_events();
     test_block();
