@@ -8,6 +8,7 @@
 #include "base/json-format.h"
 #include "base/log.h"
 #include "sandbox/internal.h"
+#include "sandbox/owner.h"
 
 #define ROW_MAX      (4 * 1024 * 1024)
 #define TAG_ARGV_MAX 4096 /* bytes of argv that a tag repeats */
@@ -193,6 +194,8 @@ void persist_sandbox(struct sandbox *sb, store_done_fn on_durable, void *data)
         "{s:s, s:s, s:s, s:s?, s:I, s:o, s:s?}", "runtime_id", sb->runtime_id, "generation",
         sb->generation, "owner", sb->owner, "alias", sb->alias, "created_ns",
         (json_int_t)sb->created_ns, "spec", persist_spec_format(&sb->spec), "note", sb->note);
+    if (!*sb->owner && *sb->use->name)
+        json_object_set_new(o, "caller", json_message(sb->use->name));
     if (sb->paused)
         json_object_set_new(o, "paused", json_true());
     if (sb->state == SANDBOX_CRASHED)

@@ -35,7 +35,7 @@ static void restore_sandbox(void *data, const char *key, const char *body, size_
     struct error err = {0};
     struct spec spec;
     const char *owner = "", *alias = NULL, *note = NULL, *failure = NULL, *runtime_id = key;
-    const char *generation = NULL;
+    const char *generation = NULL, *caller = "";
     int64_t created_ns = 0;
     _cleanup_json_ json_t *o = json_parse_object(body, len, &err);
     if (!o || persist_spec_parse(json_object_get(o, "spec"), &spec, &err) < 0) {
@@ -48,10 +48,13 @@ static void restore_sandbox(void *data, const char *key, const char *body, size_
     json_member_string(o, "runtime_id", &runtime_id, &err);
     json_member_string(o, "failure", &failure, &err);
     json_member_string(o, "generation", &generation, &err);
+    json_member_string(o, "caller", &caller, &err);
     json_member_int(o, "created_ns", 0, INT64_MAX, &created_ns, &err);
     _cleanup_free_ char *alive = map_remove(r->alive, runtime_id);
+    manager_set_caller(r->manager, caller);
     struct sandbox *sb = sandbox_restore(r->manager, &spec, owner, key, runtime_id, alias, note,
                                          failure, created_ns, alive != NULL);
+    manager_set_caller(r->manager, "");
     spec_done(&spec);
     json_member_bool(o, "paused", &sb->paused, &err);
     if (generation)

@@ -5,7 +5,7 @@ import sys
 import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
-from masd import *
+from faults import *
 
 TOKEN = "the-operators-token"
 
@@ -74,6 +74,9 @@ def _():
         n, a = until_refused(lambda: from_address(d, "127.0.0.2", "POST", "/v1/sandboxes", {}), 13)
         equal(n, 9, "granted to the first")
         check("this address has 9 sandboxes" in a.json["error"]["message"], a)
+        kill_control(d)
+        a = from_address(d, "127.0.0.2", "POST", "/v1/sandboxes", {})
+        check(a.status == 429 and "this address has 9 sandboxes" in a.json["error"]["message"], f"after a restart: {a}")
         n, a = until_refused(lambda: from_address(d, "127.0.0.3", "POST", "/v1/sandboxes", {}), 13)
         equal(n, 3, "left for the second")
         check("max_sandboxes" in a.json["error"]["message"], a)
