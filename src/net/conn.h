@@ -116,7 +116,8 @@ struct http_server {
     void *drained_data;
     uv_timer_t tick;
     uv_idle_t kick;
-    uint64_t tick_ms, warned_at;
+    uint64_t tick_ms, ticked_at, warned_at;
+    bool tick_left_out;
     int spare_fd;      /* given up to turn callers away when there are no descriptors left */
     struct strbuf out; /* scratch for answers */
     char *tls_in;      /* scratch for encrypted input */

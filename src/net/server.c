@@ -86,10 +86,23 @@ static void keep_spare(struct http_server *s)
         s->spare_fd = eventfd(0, EFD_CLOEXEC);
 }
 
+/* Timers come before input: after a loop that stood still (the disk was busy, the machine asleep) a
+ * tick would find clients silent whose requests only have not been read yet. It leaves them until
+ * the next, and that one is not left out. */
+static bool stood_still(struct http_server *s, uint64_t now)
+{
+    uint64_t since = now - s->ticked_at;
+    s->ticked_at = now;
+    s->tick_left_out = !s->tick_left_out && since > 2 * s->tick_ms;
+    return s->tick_left_out;
+}
+
 static void on_tick(uv_timer_t *t)
 {
     struct http_server *s = t->data;
     uint64_t now = uv_now(s->o.loop);
+    if (stood_still(s, now))
+        return;
     list_for_each(c, &s->conns, struct conn, node) conn_tick(c, now);
     keep_spare(s);
 }
@@ -276,8 +289,10 @@ static void add_conn(struct http_server *s, struct conn *c)
     else
         s->n_refused++;
     list_append(&s->conns, &c->node);
-    if (!uv_is_active((uv_handle_t *)&s->tick))
+    if (!uv_is_active((uv_handle_t *)&s->tick)) {
+        s->ticked_at = uv_now(s->o.loop);
         uv_timer_start(&s->tick, on_tick, s->tick_ms, s->tick_ms);
+    }
 }
 
 /* Out of descriptors, most likely, and then every connection fails. */

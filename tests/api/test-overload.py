@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Overload: limits answer 429 with Retry-After, one key cannot keep another out, and others go on."""
 import os
+import select
 import sys
 import threading
 
@@ -97,6 +98,38 @@ def _():
         n, a = until_refused(lambda: d.post(sb.path + "/exec", {"command": ["sleep", "60"], "async": True}), 9)
         equal(n, 8)
         check("max_execs" in a.json["error"]["message"], a)
+
+
+IDLE_S = 2
+
+
+def idle_connection(d, pid):
+    """A kept-alive connection of a control plane that stands still, and was not silent for too long before."""
+    while True:
+        c = http.client.HTTPConnection("127.0.0.1", d.port, timeout=30)
+        c.request("GET", "/healthz")
+        c.getresponse().read()
+        os.kill(pid, signal.SIGSTOP)
+        if not select.select([c.sock], [], [], 0)[0]:
+            return c
+        os.kill(pid, signal.SIGCONT)
+
+
+@test("a control plane that stood still reads what came meanwhile before it calls a client silent")
+def _():
+    with Daemon(config=f"idle_timeout: {IDLE_S}s\n") as d:
+        sb, pid = d.sandbox(), control_pid(d)
+        c = idle_connection(d, pid)
+        try:
+            c.request("DELETE", sb.path)
+            time.sleep(IDLE_S + 0.5)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        answer = c.getresponse()
+        equal(answer.status, 200, "the answer, and not the end of the connection")
+        answer.read()
+        equal(d.get(sb.path).status, 404)
+        equal(c.sock.recv(1), b"", "one that is silent is still let go")
 
 
 @test("a fork bomb, a flood and idle WebSockets in one sandbox: another one works")
