@@ -57,6 +57,8 @@ json_t *keeper_view_of(struct image_store *store, const struct keeper_options *o
 int keeper_find(struct image_store *store, const struct keeper_options *o, const char *text,
                 struct image_info *ret, struct error *err);
 
+/* Whether it is a digest: of the store, or nowhere. */
+bool keeper_is_local(const char *text);
 /* Whether the name "default" means an older image than the one that came with this daemon. */
 bool keeper_default_is_old(const struct keeper_options *o, const struct image_info *info);
 
@@ -69,6 +71,17 @@ void job_evict(struct job *j, const json_t *keep);
 void job_read(struct job *j); /* its pipe is readable */
 void job_reaped(struct keeper *k, pid_t pid, int status);
 void job_free(struct job *j);
+
+enum unpack_kind {
+    UNPACK_AUTO, /* a tar that has to be looked at */
+    UNPACK_ROOTFS_TAR,
+    UNPACK_DOCKER_ARCHIVE,
+    UNPACK_OCI_ARCHIVE,
+    UNPACK_LAYOUT,
+    UNPACK_SKOPEO_DIR,
+    UNPACK_DIR,
+    _UNPACK_KIND_MAX,
+};
 
 /* worker.c: in a child of its own; returns the exit status. */
 struct worker {
@@ -89,6 +102,20 @@ void worker_progress(struct worker *w, const struct image_progress *p);
 /* One line of the keeper's, or NULL when it is gone. */
 json_t *worker_ask(struct worker *w);
 
+/* worker-commit.c: makes what is in w->work visible, with a name; tells the keeper of it; or
+ * unpacks a source first and then does both. */
+int worker_commit(struct worker *w, struct image_info *info, const char *source, const char *name,
+                  struct error *err);
+int worker_finish(struct worker *w, const char *digest, bool fetched, struct error *err);
+int worker_unpack(struct worker *w, enum unpack_kind kind, int source, const char *ref,
+                  const char *from, const char *name, struct error *err);
+
+/* worker-pull.c, worker-import.c, worker-remove.c: the jobs. */
+int worker_pull(struct worker *w, const json_t *request, struct error *err);
+int worker_import(struct worker *w, const json_t *request, struct error *err);
+int worker_remove(struct worker *w, const json_t *request, struct error *err);
+int worker_discard(struct worker *w, const json_t *request, struct error *err);
+
 /* fetch.c: from a registry. *ret_dir is what `skopeo copy ... dir:` wrote, or -1 where the store
  * has the image already. */
 struct reference;
@@ -96,16 +123,6 @@ int fetch_image(struct worker *w, const struct reference *ref, char ret_digest[I
                 int *ret_dir, struct error *err);
 
 /* unpack.c */
-enum unpack_kind {
-    UNPACK_AUTO, /* a tar that has to be looked at */
-    UNPACK_ROOTFS_TAR,
-    UNPACK_DOCKER_ARCHIVE,
-    UNPACK_OCI_ARCHIVE,
-    UNPACK_LAYOUT,
-    UNPACK_SKOPEO_DIR,
-    UNPACK_DIR,
-    _UNPACK_KIND_MAX,
-};
 int unpack_kind_parse(const char *name); /* or -1 */
 /* Unpacks what source is, into the worker's work directory, in a child that can do nothing else. */
 int unpack_image(struct worker *w, enum unpack_kind kind, int source, const char *ref,

@@ -74,6 +74,11 @@ int keeper_find(struct image_store *store, const struct keeper_options *o, const
     return r < 0 ? r : image_store_find(store, digest, ret, err);
 }
 
+bool keeper_is_local(const char *text)
+{
+    return strncmp(text, "sha256:", 7) == 0 || image_digest_is_valid(text);
+}
+
 /* One that somebody gave that name is theirs. */
 bool keeper_default_is_old(const struct keeper_options *o, const struct image_info *info)
 {

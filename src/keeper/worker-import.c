@@ -1,0 +1,78 @@
+/* Imports: a caller's tar, spooled to its end before anything looks at it. */
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/json.h"
+#include "keeper/internal.h"
+#include "keeper/keeper-proto.h"
+
+#define UPLOAD_FILE  "upload"
+#define UPLOAD_CHUNK (256 * 1024)
+
+/* Takes the upload from its pipe; what is too large is not taken to its end. */
+static int spool(struct worker *w, int file, int64_t *ret_bytes, struct error *err)
+{
+    _cleanup_free_ char *chunk = xcalloc(1, UPLOAD_CHUNK);
+    int64_t bytes = 0;
+    for (;;) {
+        ssize_t n = read(w->upload, chunk, UPLOAD_CHUNK);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return error_set(err, ERROR_INTERNAL, errno, "read the upload");
+        if (n == 0)
+            break;
+        bytes += n;
+        if ((uint64_t)bytes > w->o->max_upload_bytes)
+            return error_set(err, ERROR_TOO_LARGE, 0,
+                             "the image is over %llu bytes (images_max_upload_bytes)",
+                             (unsigned long long)w->o->max_upload_bytes);
+        int r = fd_write_all(file, chunk, (size_t)n);
+        if (r < 0)
+            return error_set(err, r == -ENOSPC ? ERROR_NO_SPACE : ERROR_INTERNAL, -r,
+                             "store the upload");
+        struct image_progress p = {.step = "upload", .done_bytes = (uint64_t)bytes};
+        worker_progress(w, &p);
+    }
+    *ret_bytes = bytes;
+    return 0;
+}
+
+/* The end of the pipe may be a caller who left: only the keeper knows the difference. */
+static int check_whole(struct worker *w, int64_t bytes, struct error *err)
+{
+    _cleanup_json_ json_t *answer = worker_ask(w);
+    int64_t whole = answer ? json_integer_value(json_object_get(answer, "end")) : -1;
+    if (whole != bytes)
+        return error_set(err, ERROR_INVALID, 0, "the upload ended early");
+    return 0;
+}
+
+int worker_import(struct worker *w, const json_t *request, struct error *err)
+{
+    const char *name = json_string_value(json_object_get(request, "name"));
+    const char *format = json_string_value(json_object_get(request, "format"));
+    int kind = unpack_kind_parse(format ? format : "auto");
+    int64_t bytes = 0;
+    if (kind < 0 || w->upload < 0)
+        return error_field(err, "format", "there is no image format '%.40s'", format);
+    int r = worker_begin(w, err);
+    if (r < 0)
+        return r;
+    _cleanup_close_ int file = openat(image_work_dir_fd(w->work), UPLOAD_FILE,
+                                      O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (file < 0)
+        return error_set(err, ERROR_INTERNAL, errno, "store the upload");
+    r = spool(w, file, &bytes, err);
+    w->deadline_ms = clock_mono_ms() + w->o->pull_timeout_ms; /* the caller's pace is over */
+    if (r >= 0)
+        r = check_whole(w, bytes, err);
+    if (r >= 0 && lseek(file, 0, SEEK_SET) < 0)
+        r = error_set(err, ERROR_INTERNAL, errno, "read the upload");
+    return r < 0 ? r
+                 : worker_unpack(w, (enum unpack_kind)kind, file, NULL, KEEPER_UPLOAD, name, err);
+}
