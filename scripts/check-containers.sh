@@ -86,6 +86,7 @@ over_engines() {
     run python3 tests/image/test-registry.py
     run python3 tests/image/test-registry-user.py
     run python3 tests/image/test-pull-progress.py
+    run python3 tests/image/test-hostile-registry.py
 ) &
 # shellcheck disable=SC2086
 over_oci ${RUNTIMES-crun runc gvisor}

@@ -77,6 +77,8 @@ static int failed(const struct fetch *f, struct program *p, struct error *err)
     enum error_code code = ERROR_UNAVAILABLE;
     _cleanup_free_ char *full = reference_format(f->ref);
     complaint_of(&p->err, text);
+    if (strcasestr(text, "digest did not match")) /* it says what came, from wherever */
+        snprintf(text, sizeof(text), "a blob does not have the digest that the manifest names");
     for (size_t i = 0; i < ELEMENTS(reasons); i++)
         if (p->err.data && strcasestr(p->err.data, reasons[i].text))
             code = reasons[i].code;
@@ -183,9 +185,39 @@ static int choose(const json_t *entries, char ret[IMAGE_DIGEST_SIZE], struct err
                      own_architecture());
 }
 
+/* The program that fetches takes "URLs" for "urls", and some letters for others: what it would read
+ * as a member that we read has to be that member. */
+static int check_keys(const json_t *object, struct error *err)
+{
+    static const char *const known[] = {"schemaVersion", "mediaType", "config", "layers",
+                                        "manifests",     "digest",    "size",   "urls"};
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)object, key, value)
+    {
+        bool good = true;
+        for (const char *c = key; *c; c++)
+            good = good && (unsigned char)*c < 0x80;
+        for (size_t i = 0; i < ELEMENTS(known); i++)
+            good = good && (strcasecmp(key, known[i]) != 0 || strcmp(key, known[i]) == 0);
+        if (!good)
+            return error_set(err, ERROR_INVALID, 0,
+                             "the manifest has a member '%.40s' that can be read as another", key);
+    }
+    return 0;
+}
+
 static int count_blob(const struct fetch *f, const json_t *blob, uint64_t *total, struct error *err)
 {
     json_int_t size = json_integer_value(json_object_get(blob, "size"));
+    const json_t *urls = json_object_get(blob, "urls");
+    if (check_keys(blob, err) < 0)
+        return -EINVAL;
+    /* Whoever may push an image would choose what this host asks. */
+    if (urls && !(json_is_array(urls) && json_array_size(urls) == 0))
+        return error_set(err, ERROR_UNSUPPORTED, 0,
+                         "a layer of the image is elsewhere: layers are fetched from the registry, "
+                         "not from addresses that a manifest names");
     if (size < 0 || (uint64_t)size > f->worker->o->limits.layer_bytes)
         return error_set(err, ERROR_TOO_LARGE, 0,
                          "a layer of %lld bytes is over images_max_layer_bytes", (long long)size);
@@ -199,6 +231,8 @@ static int read_sizes(struct fetch *f, const json_t *manifest, struct error *err
     const json_t *layers = json_object_get(manifest, "layers");
     size_t i;
     json_t *layer;
+    if (check_keys(manifest, err) < 0)
+        return -EINVAL;
     f->layers = json_array_size(layers);
     if (!f->layers)
         return error_set(err, ERROR_UNSUPPORTED, 0, "the manifest has no layers");
