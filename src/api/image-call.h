@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 #include "api/request.h"
-#include "keeper/keeper-client.h"
+#include "keeper/images.h"
 
 enum image_format { IMAGE_JSON, IMAGE_NDJSON, IMAGE_SSE };
 
@@ -18,7 +18,8 @@ struct image_call {
     enum image_format format;
     bool streaming; /* the answer has begun */
     bool slow;      /* the client does not read: progress is left out */
-    void *data;     /* of an upload */
+    struct image_removal removal;
+    void *data; /* of an upload */
     void (*free_data)(void *data);
 };
 

@@ -53,6 +53,7 @@ void image_note(struct audit *audit, const struct identity *who, const char *out
 
 static void call_free(struct image_call *c)
 {
+    image_removal_end(&c->removal);
     if (c->free_data)
         c->free_data(c->data);
     json_decref(c->items);
@@ -164,6 +165,7 @@ struct image_call *image_call_new(struct api_request *req, const char *outcome, 
     c->req = req;
     c->outcome = outcome;
     c->image = xstrdup(image);
+    list_init(&c->removal.node);
     return c;
 }
 
@@ -252,6 +254,9 @@ static void on_found(void *data, json_t *result, const struct error *err)
                   "image %.200s is in use by a sandbox, or by a call that waits for approval",
                   c->image);
     if (!error_is_set(&failed)) {
+        /* With a name more only this one goes. */
+        if (strstr(c->image, digest) || json_array_size(json_object_get(result, "names")) < 2)
+            image_removal_begin(req->options->images, &c->removal, digest);
         image_call_start(c, json_pack("{s:s, s:s}", "op", "remove", "image", c->image), -1);
         return;
     }

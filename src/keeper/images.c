@@ -1,6 +1,7 @@
 #include "keeper/images.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -23,6 +24,7 @@ struct images {
     struct images_options o;
     struct keeper_client *keeper;
     struct map *known; /* by what was asked for */
+    struct list removals;
 };
 
 /* --- what is remembered */
@@ -91,10 +93,33 @@ static void remember(struct images *im, const char *image, struct known *k)
         known_free(old);
 }
 
+/* --- what is about to go */
+
+void image_removal_begin(struct images *im, struct image_removal *r, const char *digest)
+{
+    snprintf(r->digest, sizeof(r->digest), "%s", digest);
+    list_append(&im->removals, &r->node);
+}
+
+void image_removal_end(struct image_removal *r)
+{
+    list_remove(&r->node);
+}
+
+static bool is_going(const struct images *im, const char *digest)
+{
+    list_for_each(r, &im->removals, struct image_removal, node)
+    {
+        if (strcmp(r->digest, digest) == 0)
+            return true;
+    }
+    return false;
+}
+
 const struct image_found *images_peek(struct images *im, const char *image)
 {
     struct known *k = im ? map_find(im->known, image) : NULL;
-    if (!k || strcmp(im->o.policy, "always") == 0)
+    if (!k || strcmp(im->o.policy, "always") == 0 || is_going(im, k->found.digest))
         return NULL;
     if (clock_mono_ms() - k->touched_ms > TOUCH_EVERY) {
         k->touched_ms = clock_mono_ms();
@@ -114,6 +139,10 @@ static void on_resolved(void *data, json_t *result, const struct error *failed)
     _cleanup_free_ char *image = steal_ptr(w->image);
     struct known *k = result ? parse_found(result, &err) : NULL;
     w->call = NULL;
+    if (k && is_going(im, k->found.digest)) {
+        error_set(&err, ERROR_CONFLICT, 0, "image '%.200s' is being removed", image);
+        known_free(steal_ptr(k));
+    }
     if (k) {
         k->found.fetched = json_is_true(json_object_get(result, "fetched"));
         if (k->found.fetched)
@@ -218,6 +247,7 @@ struct images *images_new(const struct images_options *o)
     struct images *im = new0(struct images);
     im->o = *o;
     im->known = map_new();
+    list_init(&im->removals);
     im->keeper = keeper_client_new(o->loop, o->sock, o->generation);
     keeper_client_on_full(im->keeper, in_use, im);
     return im;

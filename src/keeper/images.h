@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <uv.h>
 
+#include "base/list.h"
 #include "keeper/keeper-client.h"
 
 #define IMAGES_DIGEST_SIZE 65
@@ -52,6 +53,15 @@ const struct image_found *images_peek(struct images *im, const char *image);
 /* Finds it, or fetches it as the policy says. Negative with err set: on_found does not come. */
 int images_resolve(struct images *im, const char *image, struct image_wait *w, struct error *err);
 void image_wait_cancel(struct image_wait *w); /* also of one that does not wait */
+
+/* An image that is about to go, until it is gone or stays after all: nothing is made of it
+ * meanwhile. Embedded in its owner, with list_init(&r->node) at first. */
+struct image_removal {
+    struct list node;
+    char digest[IMAGES_DIGEST_SIZE];
+};
+void image_removal_begin(struct images *im, struct image_removal *r, const char *digest);
+void image_removal_end(struct image_removal *r); /* legal when it has not begun */
 
 bool images_is_used(const struct images *im, const char *digest);
 /* A call to the keeper, as keeper_call_start(). Whoever changes the store calls images_forget()

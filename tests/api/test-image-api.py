@@ -4,6 +4,7 @@ to budgets, roles and what a person approved. Registries are in tests/image/test
 import gzip
 import io
 import os
+import random
 import sys
 import tarfile
 import threading
@@ -409,6 +410,27 @@ def _():
             fail(a, 400, "switched off")
         equal(keepers(d), [])
         equal(os.path.exists(d.state + "/images"), False)
+
+
+@test("removed while sandboxes are made of it: in use, or not there, or about to go; never half of it")
+def _():
+    d = daemon()
+    data = rootfs("racing")
+    for _ in range(10):
+        digest = upload(d, "racing", data)["digest"]
+        runs = []
+        threads = [threading.Thread(target=lambda: runs.append(
+            d.post("/v1/run", {"command": MARK, "image": random.choice(["racing", digest])}))) for _ in range(4)]
+        for t in threads:
+            t.start()
+        a = d.delete("/v1/images/" + random.choice(["racing", digest]))
+        check(a.status in (200, 404, 409), a)
+        for t in threads:
+            t.join()
+        for r in runs:
+            check(r.status in (404, 409) if r.status != 200 else r.json["stdout"] == "racing\n", r)
+    if d.get("/v1/images/racing").status == 200:
+        remove(d, "racing")
 
 
 @test("where the kernel makes no namespaces: the reason and a way out, to every caller")
