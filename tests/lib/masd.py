@@ -26,6 +26,8 @@ BUILD = os.path.abspath(BUILD)
 SANDBOXD = os.path.join(BUILD, "mas-sandboxd")
 SBX = os.path.join(BUILD, "sbx")
 PATIENCE_S = 60  # for what has no deadline of its own: a busy host is slow, and a test that passes is quick
+# The leak checker needs /proc, which the control plane has given up: its exit status would be about that.
+os.environ["ASAN_OPTIONS"] = "detect_leaks=0"
 
 
 class Answer:
