@@ -134,6 +134,9 @@ static void plan_refill(struct warden *w, int delay_ms)
 void cell_plan_refill(struct warden *w)
 {
     bool few = count_blanks(w, CELL_LOCAL) <= w->options.blanks / 4;
+    if (few && w->refill_few && w->refill_timer)
+        return; /* creates that follow each other closely would put it off for ever */
+    w->refill_few = few;
     plan_refill(w, few ? REFILL_DELAY_MS : REFILL_QUIET_MS);
 }
 

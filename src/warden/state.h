@@ -130,6 +130,7 @@ struct warden {
     bool oci_used; /* since then, launchers are kept ready */
     uint64_t next_serial;
     struct watch *refill_timer;
+    bool refill_few; /* it was set because few are left */
 };
 
 /* All that is found by host paths, and the move into the template root (warden-open.c). */
