@@ -11,16 +11,17 @@
 #include "base/log.h"
 #include "engine/engine.h"
 
-#define API_MAJOR        1
-#define API_MINOR_LEAST  40
-#define API_MINOR_KNOWN  43
-#define LIBPOD_LEAST     4
-#define PATH_MAX_BYTES   768
-#define DIGITS           "0123456789"
-#define VERSION_DIGITS   6
-#define WARNINGS_MAX     8
-#define PODMAN_COMPONENT "Podman Engine"
-#define DOCKER_COMPONENT "Engine"
+#define API_MAJOR           1
+#define API_MINOR_LEAST     40
+#define API_MINOR_KNOWN     43
+#define LIBPOD_LEAST        4
+#define PATH_MAX_BYTES      768
+#define DIGITS              "0123456789"
+#define VERSION_DIGITS      6
+#define WARNINGS_MAX        8
+#define CONTAINER_ID_DIGITS 64
+#define PODMAN_COMPONENT    "Podman Engine"
+#define DOCKER_COMPONENT    "Engine"
 
 static int refuse(struct engine *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
@@ -191,10 +192,41 @@ static int settled(int status)
     return status < 0 ? status : status < 400 ? 0 : -EIO;
 }
 
+/* By its id where that is known: somebody may give its name to another. */
+static const char *container_ref(const struct engine *e)
+{
+    return e->mark.container[0] ? e->mark.container : e->name;
+}
+
+bool api_is_id(const char *text)
+{
+    return text && strlen(text) == CONTAINER_ID_DIGITS &&
+           strspn(text, "0123456789abcdef") == CONTAINER_ID_DIGITS;
+}
+
+/* Ours by its labels, and the one that is held already, if one is. */
+static bool is_ours(const struct engine *e, const json_t *container)
+{
+    const json_t *labels = json_object_get(json_object_get(container, "Config"), "Labels");
+    const char *id = text_of(container, "Id");
+    return api_is_id(id) && (!e->mark.container[0] || strcmp(id, e->mark.container) == 0) &&
+           strcmp(text_of(labels, LABEL_INSTANCE), e->order.instance) == 0 &&
+           strcmp(text_of(labels, LABEL_ID), e->order.id) == 0;
+}
+
 int api_inspect(struct engine *e, json_t **ret)
 {
-    int status = api_get(e, ret, "/containers/%s/json", e->name);
-    return status == 404 ? -ENOENT : settled(status);
+    int status = api_get(e, ret, "/containers/%s/json", container_ref(e));
+    if (status != 200)
+        return status == 404 ? -ENOENT : status < 0 ? status : -EIO;
+    if (!is_ours(e, *ret)) {
+        refuse(e, "the container that it names %.40s is another's", container_ref(e));
+        json_decref(*ret);
+        *ret = NULL;
+        return -ENOENT;
+    }
+    snprintf(e->mark.container, sizeof(e->mark.container), "%s", text_of(*ret, "Id"));
+    return 0;
 }
 
 static void log_warnings(const json_t *answer)
@@ -221,23 +253,28 @@ int api_create(struct engine *e, const json_t *body)
                      ? api_post(e, body, &answer, "/libpod/containers/create")
                      : api_post(e, body, &answer, "/containers/create?name=%s", e->name);
     int r = settled(status);
-    if (r == 0)
-        log_warnings(answer);
-    return r;
+    if (r < 0)
+        return r;
+    if (!api_is_id(text_of(answer, "Id")))
+        return refuse(e, "it does not say which container it made");
+    snprintf(e->mark.container, sizeof(e->mark.container), "%s", text_of(answer, "Id"));
+    log_warnings(answer);
+    return 0;
 }
 
 int api_start(struct engine *e)
 {
-    return settled(api_post(e, NULL, NULL, "/containers/%s/start", e->name));
+    return settled(api_post(e, NULL, NULL, "/containers/%s/start", container_ref(e)));
 }
 
 int api_pause(struct engine *e, bool on)
 {
-    return settled(api_post(e, NULL, NULL, "/containers/%s/%s", e->name, on ? "pause" : "unpause"));
+    return settled(
+        api_post(e, NULL, NULL, "/containers/%s/%s", container_ref(e), on ? "pause" : "unpause"));
 }
 
-int api_remove(struct engine *e, const char *name)
+int api_remove(struct engine *e, const char *id)
 {
-    int status = api_delete(e, "/containers/%s?force=1&v=1", name);
+    int status = api_delete(e, "/containers/%s?force=1&v=1", id);
     return status == 404 ? 0 : settled(status);
 }

@@ -51,13 +51,15 @@ int api_get(struct engine *e, json_t **ret, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 int api_post(struct engine *e, const json_t *body, json_t **ret, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
-/* The container: -ENOENT when the engine has none of this name. */
+/* The container: -ENOENT when the engine has none, or one of this name that is not ours. Sets its
+ * id where that was not known. */
 int api_inspect(struct engine *e, json_t **ret);
 int api_create(struct engine *e, const json_t *body);
 int api_start(struct engine *e);
 int api_pause(struct engine *e, bool on);
-/* Also when there is none. */
-int api_remove(struct engine *e, const char *name);
+/* Also when there is none. Never by name, which may be another's by now. */
+int api_remove(struct engine *e, const char *id);
+bool api_is_id(const char *text);
 
 /* --- users.c: sets runner_id, tool_id, tool_inside and remapped */
 int users_settle(struct engine *e);

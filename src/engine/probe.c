@@ -10,8 +10,6 @@
 #include "base/log.h"
 #include "engine/engine.h"
 
-#define CONTAINER_ID_DIGITS 64
-
 static bool is_true(const json_t *info, const char *key)
 {
     return json_is_true(json_object_get(info, key));
@@ -51,12 +49,6 @@ static void set_runtimes(const struct engine *e, const json_t *info, uint32_t *f
             *features |= FEATURE_OCI(names[i].inner);
 }
 
-static bool is_hex(const char *text)
-{
-    return text && strlen(text) == CONTAINER_ID_DIGITS &&
-           strspn(text, "0123456789abcdef") == CONTAINER_ID_DIGITS;
-}
-
 /* Ours to know: of this state directory, whichever instance made it. */
 static bool is_stray(const struct engine *e, const json_t *labels)
 {
@@ -88,7 +80,7 @@ static void sweep(struct engine *e)
     json_array_foreach(list, i, container)
     {
         const char *id = json_string_value(json_object_get(container, "Id"));
-        if (!is_hex(id) || !is_stray(e, json_object_get(container, "Labels")))
+        if (!api_is_id(id) || !is_stray(e, json_object_get(container, "Labels")))
             continue;
         log_info("a container of nobody's is removed id=%.12s", id);
         api_remove(e, id);

@@ -54,7 +54,7 @@ int process_find(struct engine *e)
         _cleanup_json_ json_t *container = NULL;
         int r = api_inspect(e, &container);
         if (r < 0)
-            return r;
+            return r == -ENOENT ? -ESRCH : r;
         const json_t *state = json_object_get(container, "State");
         json_int_t pid = json_integer_value(json_object_get(state, "Pid"));
         if (!json_is_true(json_object_get(state, "Running")) || pid <= 1 || pid > INT32_MAX)
@@ -62,7 +62,8 @@ int process_find(struct engine *e)
         if (turn && pid == e->mark.pid)
             return 0;
         fd_close(&e->pidfd);
-        e->mark = (struct engine_mark){.pid = (pid_t)pid, .started = process_started((pid_t)pid)};
+        e->mark.pid = (pid_t)pid;
+        e->mark.started = process_started(e->mark.pid);
         e->pidfd = process_open(&e->mark);
         if (e->pidfd < 0)
             return -ESRCH;

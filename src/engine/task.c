@@ -53,12 +53,26 @@ int task_listen(const struct engine *e)
     return fd_steal(&fd);
 }
 
-static void pass_connection(int listen_fd)
+/* The runner dials, and nobody for it: it is the container's first process, unless that is a kernel
+ * of its own, of whose processes another one may dial for it. */
+static bool is_runner(const struct engine *e, int fd)
+{
+    struct ucred peer;
+    socklen_t len = sizeof(peer);
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 &&
+           (body_own_kernel(e) || peer.pid == e->mark.pid);
+}
+
+static int pass_connection(const struct engine *e, int listen_fd)
 {
     const struct engine_message m = {.kind = ENGINE_LINKED};
     _cleanup_close_ int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC);
-    if (fd >= 0)
-        send_message(&m, fd);
+    if (fd < 0)
+        return -errno;
+    if (!is_runner(e, fd))
+        return -EPERM;
+    send_message(&m, fd);
+    return 0;
 }
 
 /* --- create */
@@ -149,7 +163,7 @@ void task_create(struct engine *e, int view_fd, const struct child_trees *trees)
     place_clear(e);
     ready.mark = e->mark;
     send_message(&ready, -1);
-    pass_connection(listen_fd);
+    child_must(pass_connection(e, listen_fd), "take the runner's connection", -1);
     child_report_running();
     task_serve(e, listen_fd);
 }
@@ -241,7 +255,7 @@ void task_serve(struct engine *e, int listen_fd)
         if (p[1].revents)
             on_request(e, &oom_kills);
         if (p[2].revents)
-            pass_connection(listen_fd);
+            pass_connection(e, listen_fd);
     }
     report_end(e, oom_kills);
     _exit(0);
@@ -293,11 +307,11 @@ static int forget(struct engine *e)
     int r = api_connect(e);
     if (r < 0)
         return r;
-    if (!e->order.mark.pid) /* it never was ready */
+    if (!e->mark.container[0]) /* it never was ready */
         r = find_late(e);
     if (r == -ENOENT)
         return 0;
-    return r < 0 ? r : api_remove(e, e->name);
+    return r < 0 ? r : api_remove(e, e->mark.container);
 }
 
 int task_remove(struct engine *e)

@@ -116,7 +116,8 @@ int engine_record_load(const struct engines *e, const char *id, struct engine_re
         return -EBADMSG;
     memcpy(ret, text.data, sizeof(*ret));
     bool ours = ret->magic == RECORD_MAGIC && ret->size == sizeof(*ret) &&
-                ret->state < _ENGINE_RECORD_STATE_MAX;
+                ret->state < _ENGINE_RECORD_STATE_MAX &&
+                memchr(ret->mark.container, 0, sizeof(ret->mark.container));
     return ours && plan_check(&ret->plan, why, sizeof(why)) == 0 && strcmp(ret->plan.id, id) == 0 &&
                    oci_backend_is_engine(ret->plan.backend)
                ? 0

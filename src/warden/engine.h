@@ -30,11 +30,12 @@ struct cell;
 struct error;
 struct warden;
 
-#define ENGINE_VIEW_FD       6 /* a copy of the template root, detached */
-#define ENGINE_PATH_SIZE     200
-#define ENGINE_SOCKET_SIZE   108
-#define ENGINE_INSTANCE_SIZE 33
-#define ENGINE_DIR_NAME      "engine"
+#define ENGINE_VIEW_FD        6 /* a copy of the template root, detached */
+#define ENGINE_PATH_SIZE      200
+#define ENGINE_SOCKET_SIZE    108
+#define ENGINE_INSTANCE_SIZE  33
+#define ENGINE_CONTAINER_SIZE 72
+#define ENGINE_DIR_NAME       "engine"
 
 /* Below a sandbox's directory. */
 #define ENGINE_LINK   "link" /* the runner's socket and filter; bound to OCI_LINK_INSIDE */
@@ -53,6 +54,7 @@ struct engine_mark {
     int32_t pid; /* the container's first process, 0: not known; with its start time */
     int32_t reserved;
     uint64_t started;
+    char container[ENGINE_CONTAINER_SIZE]; /* its id with the engine, which no rename changes; "" */
 };
 
 struct engine_order {

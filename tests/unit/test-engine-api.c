@@ -32,6 +32,12 @@
 #define INSTANCE "0123456789abcdef0123456789abcdef"
 #define HEX      "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcde"
 
+#define LABELS(i, d, s)                                                                            \
+    "{\"" LABEL_INSTANCE "\":\"" i "\",\"" LABEL_ID "\":\"" d "\",\"" LABEL_STATE "\":\"" s "\"}"
+/* A container of ours, with more members. */
+#define OURS(more)                                                                                 \
+    "{\"Id\":\"" HEX "f\",\"Config\":{\"Labels\":" LABELS(INSTANCE, "sbx-1", "/x") "}," more "}"
+
 static struct engine_server server;
 
 static struct engine engine_new(uint32_t backend)
@@ -151,15 +157,19 @@ static void test_container(void)
            server_was_asked(&server, 0,
                             "POST /v1.41/containers/create?name=mas-sandbox-01234567-sbx-1"),
        "docker's create");
+    ok(!strcmp(e.mark.container, HEX "f"), "its id is kept");
+    SET(ANSWER("201 Created", "{\"Id\":\"../images\"}"));
+    ok(api_create(&e, body) == -EPROTO, "an id that is none");
+    SET(ANSWER("201 Created", "[]"));
+    ok(api_create(&e, body) == -EPROTO, "no id");
     SET(ANSWER("409 Conflict", "{\"message\":\"name in use\"}"));
     ok(api_create(&e, body) == -EIO && !strcmp(e.rest.why, "name in use"), "a refusal");
     SET("HTTP/1.1 204 No Content\r\n\r\n");
     ok(api_start(&e) == 0 && api_pause(&e, true) == 0 && api_pause(&e, false) == 0,
        "answers of 204");
-    ok(server_was_asked(&server, 1, "POST /v1.41/containers/mas-sandbox-01234567-sbx-1/pause") &&
-           server_was_asked(&server, 2,
-                            "POST /v1.41/containers/mas-sandbox-01234567-sbx-1/unpause"),
-       "pauses by name");
+    ok(server_was_asked(&server, 1, "POST /v1.41/containers/" HEX "f/pause") &&
+           server_was_asked(&server, 2, "POST /v1.41/containers/" HEX "f/unpause"),
+       "by its id, not by its name");
     SET("HTTP/1.1 2");
     ok(api_start(&e) < 0 && api_pause(&e, true) < 0, "an answer that is cut is no start");
     SET(ANSWER("404 Not Found", "{\"message\":\"none\"}"));
@@ -175,12 +185,49 @@ static void test_container(void)
     engine_done(&e);
 }
 
+/* Another's container under our name, and another one than was made. */
+static void test_whose(void)
+{
+    static const struct {
+        const char *name, *held, *answer;
+        int r;
+    } all[] = {
+        {"ours", "", OURS("\"a\":1"), 0},
+        {"the one that is held", HEX "f", OURS("\"a\":1"), 0},
+        {"another one than is held", HEX "0", OURS("\"a\":1"), -ENOENT},
+        {"another sandbox's", "",
+         "{\"Id\":\"" HEX "f\",\"Config\":{\"Labels\":" LABELS(INSTANCE, "sbx-2", "/x") "}}",
+         -ENOENT},
+        {"another daemon's", "",
+         "{\"Id\":\"" HEX "f\",\"Config\":{\"Labels\":" LABELS("ff", "sbx-1", "/x") "}}", -ENOENT},
+        {"somebody's", "", "{\"Id\":\"" HEX "f\",\"Config\":{\"Labels\":null}}", -ENOENT},
+        {"one without a configuration", "", "{\"Id\":\"" HEX "f\"}", -ENOENT},
+        {"one without an id", "", "{\"Config\":{\"Labels\":" LABELS(INSTANCE, "sbx-1", "/x") "}}",
+         -ENOENT},
+        {"no object", "", "[]", -ENOENT},
+    };
+    for (size_t i = 0; i < ELEMENTS(all); i++) {
+        char bytes[1024];
+        const char *const answers[] = {bytes, NULL};
+        struct engine e = engine_new(OCI_DOCKER);
+        json_t *c = NULL;
+        snprintf(bytes, sizeof(bytes), OK("%s"), all[i].answer);
+        snprintf(e.mark.container, sizeof(e.mark.container), "%s", all[i].held);
+        server_set(&server, answers, NULL);
+        int r = api_inspect(&e, &c);
+        ok(r == all[i].r && !c == !!r && !strcmp(e.mark.container, r ? all[i].held : HEX "f"),
+           "a container: %s: %d %s", all[i].name, r, e.rest.why);
+        json_decref(c);
+        engine_done(&e);
+    }
+}
+
 static int find(uint32_t backend, const char *first, const char *second, struct engine *e)
 {
-    static char bytes[2][512];
+    static char bytes[2][1024];
     static const char *const answers[] = {bytes[0], bytes[1], NULL};
-    snprintf(bytes[0], sizeof(bytes[0]), OK("{\"State\":%s}"), first);
-    snprintf(bytes[1], sizeof(bytes[1]), OK("{\"State\":%s}"), second ? second : first);
+    snprintf(bytes[0], sizeof(bytes[0]), OK(OURS("\"State\":%s")), first);
+    snprintf(bytes[1], sizeof(bytes[1]), OK(OURS("\"State\":%s")), second ? second : first);
     *e = engine_new(backend);
     server_set(&server, answers, NULL);
     return process_find(e);
@@ -247,18 +294,18 @@ static void test_end(void)
         int wait_status;
         uint64_t oom_kills;
     } all[] = {
-        {OK("{\"State\":{\"Running\":false,\"ExitCode\":7}}"), 7 << 8, 0},
-        {OK("{\"State\":{\"Running\":false,\"ExitCode\":0}}"), 0, 0},
-        {OK("{\"State\":{\"Running\":false,\"ExitCode\":137,\"OOMKilled\":true}}"), SIGKILL, 1},
-        {OK("{\"State\":{\"Running\":false,\"ExitCode\":143}}"), SIGTERM, 0},
-        {OK("{\"State\":{\"Running\":false,\"ExitCode\":255}}"), 255 << 8, 0},
-        {OK("{\"State\":{\"Running\":false,\"ExitCode\":-1}}"), SIGKILL, 0},
-        {OK("{\"State\":{\"Running\":false,\"ExitCode\":256}}"), SIGKILL, 0},
-        {OK("{\"State\":{\"Running\":false,\"ExitCode\":4294967296}}"), SIGKILL, 0},
-        {OK("{\"State\":{\"Running\":false,\"ExitCode\":\"0\"}}"), SIGKILL, 0},
-        {OK("{\"State\":{\"Running\":true,\"ExitCode\":0}}"), SIGKILL, 0},
-        {OK("{\"State\":{\"Running\":false}}"), SIGKILL, 0},
-        {OK("{\"State\":[]}"), SIGKILL, 0},
+        {OK(OURS("\"State\":{\"Running\":false,\"ExitCode\":7}")), 7 << 8, 0},
+        {OK(OURS("\"State\":{\"Running\":false,\"ExitCode\":0}")), 0, 0},
+        {OK(OURS("\"State\":{\"Running\":false,\"ExitCode\":137,\"OOMKilled\":true}")), SIGKILL, 1},
+        {OK(OURS("\"State\":{\"Running\":false,\"ExitCode\":143}")), SIGTERM, 0},
+        {OK(OURS("\"State\":{\"Running\":false,\"ExitCode\":255}")), 255 << 8, 0},
+        {OK(OURS("\"State\":{\"Running\":false,\"ExitCode\":-1}")), SIGKILL, 0},
+        {OK(OURS("\"State\":{\"Running\":false,\"ExitCode\":256}")), SIGKILL, 0},
+        {OK(OURS("\"State\":{\"Running\":false,\"ExitCode\":4294967296}")), SIGKILL, 0},
+        {OK(OURS("\"State\":{\"Running\":false,\"ExitCode\":\"0\"}")), SIGKILL, 0},
+        {OK(OURS("\"State\":{\"Running\":true,\"ExitCode\":0}")), SIGKILL, 0},
+        {OK(OURS("\"State\":{\"Running\":false}")), SIGKILL, 0},
+        {OK(OURS("\"State\":[]")), SIGKILL, 0},
         {OK("[]"), SIGKILL, 0},
         {OK("{"), SIGKILL, 0},
         {"", SIGKILL, 0},
@@ -389,8 +436,6 @@ static int count_removed(const char *list, char *removed, size_t size)
 }
 
 #define ROW(id, labels) "{\"Id\":" id ",\"Labels\":" labels "}"
-#define LABELS(i, d, s)                                                                            \
-    "{\"" LABEL_INSTANCE "\":\"" i "\",\"" LABEL_ID "\":\"" d "\",\"" LABEL_STATE "\":\"" s "\"}"
 
 static void test_sweep(void)
 {
@@ -470,6 +515,7 @@ int main(void)
     test_version();
     test_connect();
     test_container();
+    test_whose();
     test_process();
     test_end();
     test_users();
