@@ -106,12 +106,28 @@ static int put_array(const json_t *value, struct strbuf *out, int depth)
     return r < 0 ? r : strbuf_append(out, "]", 1);
 }
 
-/* 15 digits: every decimal that short comes out as it went in (17 would make 0.1 longer). */
+static int put_thousandths(struct strbuf *out, int64_t n)
+{
+    char text[] = {'.', (char)('0' + n / 100 % 10), (char)('0' + n / 10 % 10),
+                   (char)('0' + n % 10)};
+    size_t len = sizeof(text);
+    while (len > 2 && text[len - 1] == '0')
+        len--;
+    int r = json_format_int(out, n / 1000);
+    return r < 0 ? r : strbuf_append(out, text, len);
+}
+
+/* 15 digits: every decimal that short comes out as it went in (17 would make 0.1 longer). Most are
+ * times in thousandths, which need no printf. */
 static int put_real(const json_t *value, struct strbuf *out)
 {
     char text[64];
-    size_t n = json_dumpb(value, text, sizeof(text), JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
-    return n && n <= sizeof(text) ? strbuf_append(out, text, n) : -EINVAL;
+    double v = json_real_value(value);
+    int64_t n = v > 0 && v < 1e9 ? (int64_t)(v * 1000 + 0.5) : 0;
+    if (n && (double)n / 1000 == v)
+        return put_thousandths(out, n);
+    size_t len = json_dumpb(value, text, sizeof(text), JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
+    return len && len <= sizeof(text) ? strbuf_append(out, text, len) : -EINVAL;
 }
 
 static int put_value(const json_t *value, struct strbuf *out, int depth)

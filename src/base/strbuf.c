@@ -7,6 +7,8 @@
 
 #include "base/alloc.h"
 
+#define FIRST_ALLOC 256 /* most are texts of some hundred bytes, built from small parts */
+
 void strbuf_init(struct strbuf *b, size_t max)
 {
     *b = (struct strbuf){.max = max};
@@ -26,7 +28,7 @@ int strbuf_reserve(struct strbuf *b, size_t len)
     size_t need = b->len + len + 1;
     if (need <= b->alloc)
         return 0;
-    size_t alloc = b->alloc ? b->alloc : 64;
+    size_t alloc = b->alloc ? b->alloc : FIRST_ALLOC;
     while (alloc < need)
         alloc *= 2;
     b->data = xrealloc(b->data, alloc);

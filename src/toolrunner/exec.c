@@ -358,9 +358,10 @@ void exec_on_exit(struct runner *r, pid_t pid, int status, const struct rusage *
 }
 
 /* Whatever a command leaves running becomes ours, so that having no child means there is nobody. */
-static bool nobody_left(void)
+static bool nobody_left(const struct runner *r)
 {
-    return waitid(P_ALL, 0, NULL, WEXITED | WNOHANG | WNOWAIT) < 0 && errno == ECHILD;
+    return r->childless ||
+           (waitid(P_ALL, 0, NULL, WEXITED | WNOHANG | WNOWAIT) < 0 && errno == ECHILD);
 }
 
 /* DRAINING ends when the pipes do, or when the grace is over and all that the command itself wrote
@@ -375,7 +376,7 @@ void exec_check_drained(struct exec *e)
         return;
     if (!all_ended)
         e->exit.flags |= EXIT_PIPE_HELD;
-    else if (nobody_left())
+    else if (nobody_left(e->runner))
         e->exit.flags |= EXIT_ALONE;
     e->state = EXEC_DONE;
     timer_clear(&e->drain);

@@ -11,10 +11,12 @@
 #include "base/alloc.h"
 #include "proto/frame.h"
 
-#define RING_FIRST  16384
+#define RING_LEAST  512
 #define RING_GROWTH 4
+#define RING_READ   16384 /* a smaller ring is filled through a buffer that all share */
 
 _Static_assert((PROTO_WINDOW & (PROTO_WINDOW - 1)) == 0, "sizes are powers of two");
+_Static_assert(PROTO_WINDOW >= 2 * RING_READ, "what a small ring reads always fits");
 
 void ring_done(struct ring *r)
 {
@@ -41,7 +43,7 @@ static int ring_stretches(const struct ring *r, uint64_t from, size_t len, struc
 
 static void ring_grow(struct ring *r, size_t need)
 {
-    size_t size = r->size ? r->size : RING_FIRST;
+    size_t size = r->size ? r->size : RING_LEAST;
     while (size < need)
         size *= RING_GROWTH;
     if (size > PROTO_WINDOW)
@@ -59,10 +61,10 @@ static void ring_grow(struct ring *r, size_t need)
     *r = bigger;
 }
 
-/* Most pipes end without a byte: memory is for those that do not. */
-static ssize_t ring_read_first(struct ring *r, int fd)
+/* Most commands print nothing or a line, and pages for each would cost more than the copying. */
+static ssize_t ring_read_small(struct ring *r, int fd)
 {
-    static char scratch[RING_FIRST];
+    static char scratch[RING_READ];
     ssize_t n;
     do
         n = read(fd, scratch, sizeof(scratch));
@@ -77,8 +79,8 @@ ssize_t ring_read_fd(struct ring *r, int fd)
 {
     if (!ring_free(r))
         return -ENOBUFS;
-    if (!r->size)
-        return ring_read_first(r, fd);
+    if (r->size < RING_READ)
+        return ring_read_small(r, fd);
     if (ring_used(r) == r->size)
         ring_grow(r, r->size + 1);
     struct iovec iov[2];
@@ -141,8 +143,8 @@ size_t ring_peek(const struct ring *r, uint64_t offset, size_t max, const char *
  * copying. */
 void ring_discard(struct ring *r, uint64_t offset)
 {
-    bool little = offset - r->start < RING_FIRST;
+    bool little = offset - r->start < RING_READ;
     r->start = offset;
-    if (r->start == r->end && r->size > RING_FIRST && little)
+    if (r->start == r->end && r->size > RING_READ && little)
         ring_done(r);
 }

@@ -25,18 +25,33 @@
 #include "toolrunner/landlock.h"
 
 #define SIGNALS_A_READ 8
+#define REAP_BATCH     8
 
+/* Whatever a command leaves running becomes ours: once wait() knows no child there is nobody, which
+ * is worth knowing before the ends are told. */
 static void reap(struct runner *r)
 {
-    for (;;) {
+    struct {
+        pid_t pid;
         int status;
         struct rusage usage;
-        pid_t pid = wait4(-1, &status, WNOHANG, &usage);
-        if (pid <= 0)
-            return;
-        if (!listener_on_exit(&r->listener, pid))
-            exec_on_exit(r, pid, status, &usage);
-    }
+    } ended[REAP_BATCH];
+    size_t n;
+    do {
+        pid_t pid = 0;
+        for (n = 0; n < REAP_BATCH; n++) {
+            pid = wait4(-1, &ended[n].status, WNOHANG, &ended[n].usage);
+            if (pid <= 0)
+                break;
+            ended[n].pid = pid;
+        }
+        r->childless = pid < 0 && errno == ECHILD;
+        for (size_t i = 0; i < n; i++) {
+            if (!listener_on_exit(&r->listener, ended[i].pid))
+                exec_on_exit(r, ended[i].pid, ended[i].status, &ended[i].usage);
+        }
+        r->childless = false;
+    } while (n == REAP_BATCH);
 }
 
 static void runner_shut_down(struct runner *r)

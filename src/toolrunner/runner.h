@@ -60,6 +60,7 @@ struct runner {
     int null_fd;
     int spare_fd;        /* given up for a new connection when there is no other descriptor left */
     uint64_t generation; /* the newest that said HELLO */
+    bool childless;      /* while ends are told: wait() has said that there is nobody */
     bool stop;
 };
 

@@ -38,7 +38,7 @@ static json_t *random_value(int depth)
     case 2:
         return json_real((double)next(10000) / (double)(next(999) + 1));
     case 3:
-        return json_boolean(next(2));
+        return next(2) ? json_real((double)next(65536) / 1000) : json_boolean(next(2));
     case 4:
         return json_null();
     case 5:
