@@ -106,19 +106,20 @@ static void take_request(struct client *c)
     run(c);
 }
 
-static void leave(struct client *c)
+/* A child that is about to be its program still holds our descriptors for a moment, and epoll
+ * watches what anybody holds: an event may come for what is closed already, so that clients are
+ * never freed. There are few. */
+static void close_part(struct source *s)
 {
-    close(c->parts[CLIENT].fd);
-    c->parts[CLIENT].fd = -1;
-    if (!c->open)
-        free(c);
+    close(s->fd);
+    s->fd = -1;
 }
 
 static void on_client(struct client *c)
 {
     ssize_t n = read(c->parts[CLIENT].fd, c->in + c->n_in, INPUT_MAX - 1 - c->n_in);
     if (n <= 0) {
-        leave(c);
+        close_part(&c->parts[CLIENT]);
         return;
     }
     c->n_in += (size_t)n;
@@ -127,13 +128,9 @@ static void on_client(struct client *c)
 
 static void part_done(struct client *c, struct source *s)
 {
-    close(s->fd);
-    if (--c->open)
+    close_part(s);
+    if (--c->open || c->parts[CLIENT].fd < 0)
         return;
-    if (c->parts[CLIENT].fd < 0) {
-        free(c);
-        return;
-    }
     answer(c);
     take_request(c);
 }
@@ -141,6 +138,8 @@ static void part_done(struct client *c, struct source *s)
 static void on_event(struct source *s)
 {
     struct client *c = s->client;
+    if (s->fd < 0)
+        return;
     if (s == &c->parts[CLIENT]) {
         on_client(c);
     } else if (s == &c->parts[CHILD]) {
@@ -190,7 +189,7 @@ int main(int argc, char **argv)
     start_listening(atoi(argv[1]));
     for (;;) {
         struct epoll_event event;
-        /* One at a time: an event may free what a later one of the same batch belongs to. */
+        /* One at a time: an event may close what a later one of the same batch belongs to. */
         if (epoll_wait(epoll_fd, &event, 1, -1) != 1)
             continue;
         if (event.data.ptr)

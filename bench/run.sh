@@ -12,6 +12,8 @@ port=$((10000 + RANDOM % 20000)) # below those that the kernel gives out
 warm_port=$((port + 1))
 bare_port=$((port + 2))
 cold_port=$((port + 3))
+tiny_port=$((port + 4))
+tiny=/usr/local/bin/mas-bench-tiny.$$ # where every sandbox sees it
 pids=
 cleanup() {
     for pid in $pids; do
@@ -19,7 +21,7 @@ cleanup() {
     done
     runc delete -f "mas-bench-$$" 2>/dev/null || true
     umount "$work/podman/overlay" 2>/dev/null || true
-    rm -rf "$work"
+    rm -rf "$work" "$tiny"
 }
 trap cleanup EXIT
 
@@ -71,6 +73,14 @@ start "$warm_port" warm --warm-pool-size "${POOL:-32}"
 start "$cold_port" cold --blanks 0
 "$build/bench/bare-server" "$bare_port" $program &
 pids="$pids $!"
+# --- and the cheapest program there is, beside which our own cost shows most
+tiny_body='{"command":["'$tiny'"]}'
+tiny_rows=()
+tiny_loads=()
+if install -m 755 "$build/bench/tiny" "$tiny" 2>/dev/null; then
+    "$build/bench/bare-server" "$tiny_port" "$tiny" &
+    pids="$pids $!"
+fi
 for p in $port $warm_port $cold_port; do
     for _ in $(seq 100); do
         curl -fs "http://127.0.0.1:$p/healthz" >/dev/null && break
@@ -80,6 +90,13 @@ done
 sleep 1 # the pool fills
 id=$(curl -fs "http://127.0.0.1:$port/v1/sandboxes" -d '{}' |
     python3 -c 'import json,sys; print(json.load(sys.stdin)["id"])')
+
+if [ -x "$tiny" ]; then
+    tiny_rows=("bare server, tiny program|http|$tiny_port|/|$tiny_body"
+        "POST exec, tiny program|http|$port|/v1/sandboxes/$id/exec|$tiny_body"
+        "POST /v1/run, warm pool, tiny program|http|$warm_port|/v1/run|$tiny_body")
+    tiny_loads=("tiny-bare $tiny_port / $tiny_body" "tiny-exec $port /v1/sandboxes/$id/exec $tiny_body")
+fi
 
 # --- the same command as a tool call: a session whose calls work in that sandbox
 mcp() { # $1: message, then more options of curl
@@ -97,6 +114,7 @@ mcp "$tool" -H "Mcp-Session-Id: $session" | grep -q '"exit_code":0' || { echo "b
     "bare fork+exec|spawn|$program" \
     "bare server|http|$bare_port|/|$body" \
     "POST exec, running sandbox|http|$port|/v1/sandboxes/$id/exec|$body" \
+    ${tiny_rows[@]+"${tiny_rows[@]}"} \
     "POST exec of a shell line|http|$port|/v1/sandboxes/$id/exec|{\"command\":[\"/bin/sh\",\"-c\",\"$program\"]}" \
     "MCP run_command of that line|mcp|$port|$session|$tool" \
     "POST /v1/run, warm pool|http|$warm_port|/v1/run|$body" \
@@ -110,9 +128,10 @@ mcp "$tool" -H "Mcp-Session-Id: $session" | grep -q '"exit_code":0' || { echo "b
 
 # --- throughput with 16 clients, in turns
 for _ in 1 2 3; do
-    for one in "bare $bare_port /" "exec $port /v1/sandboxes/$id/exec" "fresh $port /v1/run"; do
-        read -r name p path <<<"$one"
-        "$build/bench/load" "$p" "$path" "$body" 16 "${SECONDS_A_LOAD:-3}" | sed "s/^/$name\t/" >>"$work/load"
+    for one in "bare $bare_port / $body" "exec $port /v1/sandboxes/$id/exec $body" "fresh $port /v1/run $body" \
+        ${tiny_loads[@]+"${tiny_loads[@]}"}; do
+        read -r name p path what <<<"$one"
+        "$build/bench/load" "$p" "$path" "$what" 16 "${SECONDS_A_LOAD:-3}" | sed "s/^/$name\t/" >>"$work/load"
         sleep 0.5
     done
 done
@@ -151,12 +170,20 @@ awk -F'\t' -v missing="$missing" '
         printf "%-44s %10s %10d a second\n", "bare server, 16 clients", "", median(rate["bare"])
         printf "%-44s %10s %10d a second\n", "POST exec, 16 clients", "", median(rate["exec"])
         printf "%-44s %10s %10d a second\n", "POST /v1/run, fresh, 16 clients", "", median(rate["fresh"])
+        if ("tiny-exec" in rate) {
+            printf "%-44s %10s %10d a second\n", "bare server, tiny program, 16 clients", "", median(rate["tiny-bare"])
+            printf "%-44s %10s %10d a second\n", "POST exec, tiny program, 16 clients", "", median(rate["tiny-exec"])
+        }
         printf "%-44s %10s %10d KiB (PSS)\n", "idle sandbox, memory", "", density["idle_pss_kib"]
         print ""
         ratio("POST exec, running sandbox", "bare server", 1.3)
         ratio("POST /v1/run, warm pool", "bare server", 1.5)
+        ratio("POST exec, tiny program", "bare server, tiny program", 1.3)
+        ratio("POST /v1/run, warm pool, tiny program", "bare server, tiny program", 1.5)
         ratio("POST /v1/run, fresh sandbox", "bwrap --unshare-all", 0.3)
         row("exec throughput with 16 clients / bare server", median(rate["exec"]) / median(rate["bare"]), ">=", 0.85)
+        if ("tiny-exec" in rate)
+            row("exec throughput of a tiny program, 16 clients / bare server", median(rate["tiny-exec"]) / median(rate["tiny-bare"]), ">=", 0.85)
         ratio("POST /v1/run, fresh sandbox", "crun run", 0.15)
         ratio("POST /v1/run, fresh sandbox", "runc run", 0.05)
         ratio("POST /v1/run, fresh sandbox", "runsc run", 0.01)
