@@ -1,5 +1,6 @@
-/* See child.h. Runs in a copy of the warden with full rights over its own new namespaces and none
- * over the host's, and gives those up step by step; every step that fails ends it with a report. */
+/* See child.h. Runs in a copy of the zygote or the warden with full rights over its own new
+ * namespaces and none over the host's, and gives those up step by step; every step that fails ends
+ * it with a report. */
 #include "warden/child.h"
 
 #include <errno.h>

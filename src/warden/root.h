@@ -1,4 +1,5 @@
-/* The template of a sandbox's root: built once, copied by every clone of the warden.
+/* The template of a sandbox's root: built once, copied by every clone of the zygote
+ * (zygote.h) or the warden.
  *
  * After root_enter() the calling process has two mount namespaces: its own, whose root is the
  * template (read-only, almost no mounts, so that copying it is cheap), and the one in host_ns_fd,
