@@ -1,16 +1,22 @@
 #!/bin/sh
 # The suites over the OCI runtimes and container engines of this host, with the real programs, images from a
 # real registry, and the runtimes' config.json against the specification's schema. Needs root, and npm for the
-# validator. Ends with one line: N passed, N failed. Usage: check-containers.sh [BUILD]; RUNTIMES="crun runc gvisor"
+# validator. Ends with one line: N passed, N failed. Usage: check-containers.sh [BUILD]; RUNTIMES="gvisor crun runc"
 # ENGINES="podman docker"; docker-gvisor is another, which takes three minutes more; ENGINES_MORE=1: what else they pass.
+# JOBS: suites at a time. check-containers.sh --install: the validator alone.
 set -u
 
 cd "$(dirname "$0")/.." || exit 1
 BUILD=${1:-build}
 export BUILD
 cache=${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/mas-sandbox/oci/$(sha256sum tests/oci/package.json | cut -c1-16)
-log=$(mktemp)
-trap 'rm -rf "$log" "$log".* "$cache.new.$$"' EXIT
+# Where a suite's list is, and who reads it.
+if [ "$BUILD" = --list ]; then
+    BUILD=$CHECK_BUILD list=$2
+else
+    log=$(mktemp) list=
+    trap 'rm -rf "$log" "$log".* "$cache.new.$$"' EXIT
+fi
 
 # Installed beside and then moved: an install that was cut short is never taken for a whole one.
 install_validator() {
@@ -23,24 +29,51 @@ install_validator() {
 }
 
 # A program that prints TAP; one that ends without it has failed.
-run() {
+now() {
     began=$(date +%s)
-    "$@" >"$log.one" 2>&1
+    "$@" >"$log" 2>"$log.errors" </dev/null
     status=$?
     echo "# $(($(date +%s) - began)) s: ${MAS_RUNTIME:+$MAS_RUNTIME: }$*"
-    grep '^not ok' -A 20 "$log.one"
-    [ $status = 0 ] || grep -q '^not ok' "$log.one" || { tail -20 "$log.one"; echo "not ok - $*" >>"$log.one"; }
-    cat "$log.one" >>"$log"
-    rm -f "$log.one"
+    [ $status = 0 ] || grep -q '^not ok' "$log" || { tail -20 "$log.errors" >>"$log"; echo "not ok - $*" >>"$log"; }
+    grep '^not ok' -A 20 "$log"
+    rm -f "$log.errors"
 }
 
+if [ "$list" ]; then
+    while read -r log MAS_RUNTIME command; do
+        export MAS_RUNTIME
+        [ "$MAS_RUNTIME" != - ] || unset MAS_RUNTIME
+        # shellcheck disable=SC2086
+        now $command
+    done <"$list"
+    exit 0
+fi
+
+# Puts a suite on a list. Suites of one list are not run at once: engines of one kind share locks, and what one user may
+# have can be used up once only, because daemons give out the same users.
+run() {
+    suites=$((suites + 1))
+    case $* in
+    *with-engine.sh\ podman* | *test-engine.py\ podman) list=podman ;;
+    *with-engine.sh\ docker* | *test-engine.py\ docker) list=docker ;;
+    *test-abuse.py) list=abuse ;;
+    *) list=$suites ;;
+    esac
+    [ -e "$log.list.$list" ] || echo "$log.list.$list" >>"$log.lists"
+    echo "$log.tap.$suites ${MAS_RUNTIME:--} $*" >>"$log.list.$list"
+}
+
+if [ "$BUILD" = --install ]; then
+    install_validator
+    exit
+fi
 if install_validator; then
     "$BUILD/tests/unit/oci-config" >"$log.configs"
     # shellcheck disable=SC2016
-    run sh -c 'exec node tests/oci/validate.js "$0/node_modules" <"$1"' "$cache" "$log.configs"
+    (configs=$log.configs log=$log.tap.0; now sh -c 'exec node tests/oci/validate.js "$0/node_modules" <"$1"' "$cache" "$configs")
     rm -f "$log.configs"
 else
-    echo "not ok - the validator of tests/oci/package.json could not be installed" | tee -a "$log"
+    echo "not ok - the validator of tests/oci/package.json could not be installed" | tee "$log.tap.0"
 fi
 
 over_oci() {
@@ -78,21 +111,23 @@ over_engines() {
     done
 }
 
-# Two at a time, as `make check` runs its tests.
+# One list more at a time than there are processors, because many suites wait; long ones first.
+suites=0
 # shellcheck disable=SC2086
-(
-    log=$log.engines
+put_on_lists() {
     over_engines ${ENGINES-podman docker}
     run python3 tests/image/test-registry.py
     run python3 tests/image/test-registry-user.py
     run python3 tests/image/test-pull-progress.py
     run python3 tests/image/test-hostile-registry.py
-) &
-# shellcheck disable=SC2086
-over_oci ${RUNTIMES-crun runc gvisor}
-wait
-cat "$log.engines" >>"$log"
-rm -f "$log.engines"
+    over_oci ${RUNTIMES-gvisor crun runc}
+}
+put_on_lists
+CHECK_BUILD=$BUILD xargs -P "${JOBS:-$(($(nproc) + 1))}" -n 1 scripts/check-containers.sh --list <"$log.lists"
+cat "$log".tap.* >"$log"
+# A suite that has left nothing to read has not run.
+ran=$(find "$log".tap.* -size +0 | wc -l)
+[ "$ran" = $((suites + 1)) ] || echo "not ok - $ran of $((suites + 1)) suites ran" | tee -a "$log"
 
 skipped=$(grep -c '^ok .*# SKIP ' "$log")
 passed=$(($(grep -c '^ok ' "$log") - skipped))

@@ -2,6 +2,7 @@
 # What other people's MCP programs say about the daemon: the protocol's conformance suite, its
 # inspector and its SDK. They and the Node they need come from npm, in the versions of
 # tests/mcp/package.json, into a cache directory (MCP_CACHE). Ends with one line: N passed, N failed.
+# Usage: check-mcp.sh BUILD, or check-mcp.sh --install for that alone.
 set -u
 build=$1
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -24,4 +25,5 @@ if [ ! -d "$cache/node_modules" ] && ! install; then
     exit 1
 fi
 rm -rf "$cache.new.$$"
+[ "$build" != --install ] || exit 0
 BUILD=$build exec python3 "$here/tests/mcp/check.py" "$cache/node_modules"

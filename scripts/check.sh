@@ -1,11 +1,12 @@
 #!/bin/sh
 # Builds and runs every test of a build directory, one after another where they need the machine to
-# themselves, and ends with one line: N passed, N failed[, N skipped].
+# themselves, else one more at a time than there are processors (JOBS): many wait. Ends with one line: N passed,
+# N failed[, N skipped].
 set -u
 build=$1
 ninja -C "$build" || exit 1
 rm -f "$build/meson-logs/testlog.junit.xml"
 ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:abort_on_error=0} \
-    meson test -C "$build" --print-errorlogs --no-rebuild --num-processes 2
+    meson test -C "$build" --print-errorlogs --no-rebuild --num-processes "${JOBS:-$(($(nproc) + 1))}" --timeout-multiplier 3
 status=$?
 exec "$(dirname "$0")/count-tests.py" "$build/meson-logs/testlog.junit.xml" $status

@@ -56,16 +56,17 @@ fi
 if mountpoint -q /sys/fs/cgroup/unified && [ -d /sys/fs/cgroup/memory ]; then
     umount /sys/fs/cgroup/unified
 fi
+cd "$ENGINE_DIR" || exit 1 # what it leaves in its working directory goes with it
 case $engine in
 podman)
-    exec podman --root "$ENGINE_DIR/root" --runroot "$ENGINE_DIR/run" --cgroup-manager cgroupfs \
+    exec setpriv --pdeathsig TERM podman --root "$ENGINE_DIR/root" --runroot "$ENGINE_DIR/run" --cgroup-manager cgroupfs \
         --events-backend file --log-level warn system service --time=0 "unix://$ENGINE_DIR/sock"
     ;;
 docker)
     # Of runsc, what our runner needs: a way out to its socket, and no network that it would have to copy.
     runsc='"runtimes":{"runsc":{"path":"/usr/bin/runsc","runtimeArgs":["--network=none","--host-uds=open"]}}'
     echo "{${ENGINE_CONFIG-$runsc}}" >"$ENGINE_DIR/config.json"
-    exec dockerd --host "unix://$ENGINE_DIR/sock" --data-root "$ENGINE_DIR/data" --exec-root "$ENGINE_DIR/exec" \
+    exec setpriv --pdeathsig TERM dockerd --host "unix://$ENGINE_DIR/sock" --data-root "$ENGINE_DIR/data" --exec-root "$ENGINE_DIR/exec" \
         --pidfile "$ENGINE_DIR/pid" --config-file "$ENGINE_DIR/config.json" --bridge none --iptables=false \
         --ip6tables=false --exec-opt native.cgroupdriver=cgroupfs --live-restore
     ;;

@@ -130,7 +130,7 @@ def _():
     os.write(t.fd, b"\x03")
     code = t.wait()
     check(code in (-signal.SIGINT, 130), code)
-    wait_for(lambda: os.listdir(d.state + "/images/tmp") == [], "an empty tmp", 30)
+    wait_for(lambda: os.listdir(d.state + "/images/tmp") == [], "an empty tmp")
     registry.hold = False
     equal((d.get("/v1/images").json["images"], os.listdir(d.state + "/images/store")), ([], []))
     equal(screen(t.output)[0], ["interrupted", ""], t.output)

@@ -100,12 +100,12 @@ for name, uid in (("with subordinate ids", make_user()), ("without", STRANGER)):
             proxy.bytes, proxy.rate, answers = 0, 1000000, []
             t = threading.Thread(target=lambda: answers.append(d.pull(f"{proxy.host}/big:1")))
             t.start()
-            wait_for(lambda: proxy.bytes > 1 << 20, "bytes of a layer", 30)
+            wait_for(lambda: proxy.bytes > 1 << 20, "bytes of a layer")
             os.kill(d.keeper(), signal.SIGKILL)
             t.join(60)
             equal(answers[0].status, 503)
             proxy.rate = None
-            wait_for(lambda: d.get("/v1/images").status == 200, "another keeper", 20)
+            wait_for(lambda: d.get("/v1/images").status == 200, "another keeper")
             equal((d.get("/v1/images").json["images"], os.listdir(d.state + "/images/store")), ([], []))
             wait_for(lambda: d.tmp() == [], "an empty tmp")
             equal(d.pull(BIG).json["digest"], big.digest)

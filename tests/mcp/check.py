@@ -3,6 +3,7 @@
 
 A step is a function that yields (what, whether it is right, what it said). Output of the programs is
 in BUILD/mcp-logs."""
+import concurrent.futures
 import os
 import re
 import sys
@@ -66,7 +67,7 @@ def suite_0_2():
 # --- the inspector
 
 def inspect(name, target, *options):
-    return node(name, INSPECTOR, "--cli", *target, *options, timeout=60)
+    return node(name, INSPECTOR, "--cli", *target, *options)
 
 
 CALLS = (  # tool, arguments, a word of the answer, exit code (5: an error of the tool or no such tool)
@@ -93,8 +94,11 @@ def inspector_on(kind, target):
         yield f"inspector {kind}: {method}", code == 0 and word in out, f"exit {code}: {out[-500:]}"
 
 
-def inspector():
+def inspector_stdio():
     yield from inspector_on("stdio", STDIO)
+
+
+def inspector_http():
     with Daemon(*FIXTURES) as d:
         yield from inspector_on("http", [f"http://127.0.0.1:{d.port}/mcp"])
 
@@ -144,9 +148,12 @@ def tools_on(kind, target, own_sandbox):
         yield f"tools {kind}: {tool}", good, f"exit {code}: {out[-500:]}"
 
 
-def tools():
+def tools_http():
     with Daemon("--blanks", "0") as d:
         yield from tools_on("http", [f"http://127.0.0.1:{d.port}/mcp"], False)
+
+
+def tools_stdio():
     yield from tools_on("stdio", [SANDBOXD, "-mcp", "--blanks", "0"], True)
 
 
@@ -173,20 +180,26 @@ def sdk():
     yield from tap("session-stdio", script, SANDBOXD, "-mcp", "--blanks", "0", "--kill-grace", "500ms")
 
 
-STEPS = [suite_0_1, suite_0_2, inspector, tools, sdk]
+STEPS = [suite_0_2, tools_http, tools_stdio, inspector_http, inspector_stdio, suite_0_1, sdk]
+
+
+def results(step):
+    out = []
+    try:
+        out += step()
+    except Exception:
+        out.append((step.__name__, False, "\n" + traceback.format_exc()))
+    return out
 
 
 def run():
     os.makedirs(LOGS, exist_ok=True)
     passed = failed = 0
-    for step in STEPS:
-        try:
-            for what, good, said in step():
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count() + 1) as pool:  # each has daemons of its own
+        for found in pool.map(results, STEPS):
+            for what, good, said in found:
                 passed, failed = passed + good, failed + (not good)
                 print(f"{'ok' if good else 'not ok'} - {what}" + ("" if good else f": {said}"), flush=True)
-        except Exception:
-            failed += 1
-            print(f"not ok - {step.__name__}\n{traceback.format_exc()}", flush=True)
     print(f"{passed} passed, {failed} failed", flush=True)
     return 1 if failed or not passed else 0
 

@@ -252,7 +252,7 @@ static void start_gateway(void)
                                       .gid = NOBODY,
                                       .request_timeout_ms = 1000,
                                       .connect_timeout_ms = 1000,
-                                      .idle_timeout_ms = 2000,
+                                      .idle_timeout_ms = 3000,
                                       .max_connections_per_label = 8};
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         die("socketpair");
