@@ -23,15 +23,10 @@ def groups(prefix):
 
 
 def programs(warden):
-    """Processes of the host that descend from the warden, and their programs."""
-    names = {}
-    for pid in below(warden):
-        try:
-            with open(f"/proc/{pid}/cmdline", "rb") as f:
-                names[pid] = os.path.basename(f.read().split(b"\0")[0]).decode(errors="replace")
-        except OSError:
-            pass
-    return names
+    """Processes of the host that descend from the warden, and their programs; not the one that it clones from."""
+    lines = {pid: command_line(pid).split(b"\0") for pid in below(warden)}
+    return {pid: os.path.basename(words[0]).decode(errors="replace") for pid, words in lines.items()
+            if words[0] and b"--zygote" not in words}
 
 
 @test("by its own name, by oci with oci_runtime, and by the operator's choice")
