@@ -16,10 +16,10 @@
 #include "base/fd.h"
 #include "base/path.h"
 #include "runtime/runtime.h"
+#include "warden/warden.h"
 
-#define MIB               (1024LL * 1024)
-#define CGROUP_PREFIX_MAX 24
-#define IMAGES_ALLOW_MAX  64 /* as many as the keeper shows */
+#define MIB              (1024LL * 1024)
+#define IMAGES_ALLOW_MAX 64 /* as many as the keeper shows */
 
 /* --- files */
 
@@ -180,9 +180,9 @@ static void check_limits(const struct config *c, struct config_problems *p)
         config_error(p, "uid_range_count / uid_block is less than max_sandboxes (%lld)",
                      (long long)c->max_sandboxes);
     if (strchr(c->cgroup_prefix, '/') || c->cgroup_prefix[0] == '.' ||
-        strlen(c->cgroup_prefix) > CGROUP_PREFIX_MAX)
+        strlen(c->cgroup_prefix) > WARDEN_PREFIX_MAX)
         config_error(p, "cgroup_prefix: '%s' is not a name of at most %d characters",
-                     c->cgroup_prefix, CGROUP_PREFIX_MAX);
+                     c->cgroup_prefix, WARDEN_PREFIX_MAX);
 }
 
 /* cpu_limit and mem_limit are contract B's names of two of our defaults. */

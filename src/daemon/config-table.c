@@ -267,6 +267,8 @@ const struct config_key config_keys[] = {
              "how long a finished command's status and output are kept"),
     INT(max_execs, "4096", 1, 1000000, "running commands in all sandboxes"),
     INT(max_execs_per_sandbox, "256", 1, 1024, "running commands in one sandbox"),
+    SIZE(max_stdin_queue, "1Mi", 4 * KIB, GIB, "input that a command has not read yet; over it: 429"),
+    INT(max_idempotency_keys, "10000", 1, 1000000, "remembered at a time; over it: 429"),
     DURATION(drain_grace, "250ms", 0, HOURS,
              "how long an exit waits for output that a background child holds open"),
     DURATION(kill_grace, "5s", 0, HOURS, "between SIGTERM and SIGKILL"),

@@ -80,7 +80,7 @@ struct config {
     int64_t memory_reserve_mb, tmpfs_max_mb, disk_templates;
     int64_t inotify_instances, inotify_watches, fanotify_groups, fanotify_marks;
     int64_t max_sandboxes;
-    int64_t max_execs, max_execs_per_sandbox;
+    int64_t max_execs, max_execs_per_sandbox, max_stdin_queue, max_idempotency_keys;
     char **env; /* "NAME=value" */
     char **allowed_hosts, **disallowed_hosts;
     char **gateway_allow_private;

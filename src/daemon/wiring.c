@@ -38,11 +38,9 @@
 #include "tool/run.h"
 #include "tool/skill.h"
 
-#define JOURNAL_MEMORY_BYTES (64 * 1024)
+#define JOURNAL_MEMORY_BYTES (64 * 1024)        /* most commands print less, and need no file */
 #define OUTPUT_MAX_BYTES     (16 * 1024 * 1024) /* of each stream in a synchronous answer */
-#define IDEMPOTENCY_KEYS_MAX 10000
-#define STDIN_QUEUE_BYTES    (1024 * 1024)
-#define MCP_CATALOGS_MAX     2
+#define MCP_CATALOGS_MAX     2                  /* ours, and the fixtures of tests */
 #define RESUME_MS            2000 /* callers wait so long at most for runners to answer */
 
 struct control {
@@ -141,7 +139,7 @@ static struct manager *make_manager(struct control *k, int journal_dir)
         .max_execs_per_sandbox = (size_t)c->max_execs_per_sandbox,
         .find_quota = find_quota,
         .quota_data = k,
-        .max_stdin_queue = STDIN_QUEUE_BYTES,
+        .max_stdin_queue = (size_t)c->max_stdin_queue,
         .idle_ttl_ms = (uint64_t)c->idle_ttl_ms,
         .retention_ms = (uint64_t)c->exec_status_retention_ms,
         .create_timeout_ms = (uint64_t)c->create_ready_timeout_ms,
@@ -205,7 +203,7 @@ static struct api *make_api(struct control *k)
         .volume_mode = c->volume_mode,
         .warden_pid = k->ctx->warden_pid,
         .validate_timeout_ms = (uint64_t)c->validate_timeout_ms,
-        .max_idempotency_keys = IDEMPOTENCY_KEYS_MAX,
+        .max_idempotency_keys = (size_t)c->max_idempotency_keys,
         .idempotency_ms = (uint64_t)c->exec_status_retention_ms,
         .tool = {.manager = k->manager,
                  .mounts_allow = c->mounts_allow,

@@ -13,7 +13,9 @@
 #include "sandbox/internal.h"
 #include "sandbox/owner.h"
 
-#define EXEC_ID_TIME 8 /* digits of milliseconds, to the base of 36: until 2059 */
+#define ARGUMENT_MAX (128 * 1024)      /* the kernel's own, with the NUL */
+#define COMMAND_MAX  (2 * 1024 * 1024) /* argv and env; the kernel's for a stack of 8 MiB */
+#define EXEC_ID_TIME 8                 /* digits of milliseconds, to the base of 36: until 2059 */
 
 /* Their time first: rows that come together lie together in the database, so that a page of it
  * takes many and not one. */
@@ -113,16 +115,16 @@ static int check_size(const struct exec_spec *spec, struct error *err)
     size_t total = 0;
     for (char *const *a = spec->argv; *a; a++) {
         size_t n = strlen(*a);
-        if (n >= 128 * 1024)
+        if (n >= ARGUMENT_MAX)
             return error_set(err, ERROR_TOO_LARGE, 0,
                              "an argument of %zu bytes: the kernel takes "
-                             "at most 131071",
-                             n);
+                             "at most %d",
+                             n, ARGUMENT_MAX - 1);
         total += n + 16;
     }
     for (char *const *v = spec->env; v && *v; v++)
         total += strlen(*v) + 16;
-    if (total > 2 * 1024 * 1024)
+    if (total > COMMAND_MAX)
         return error_set(err, ERROR_TOO_LARGE, 0,
                          "arguments and environment together are over "
                          "2 MiB");

@@ -66,9 +66,10 @@ static int check_options(const struct warden_options *o, struct error *err)
 {
     if (!o->state_dir || o->runner_fd < 0)
         return error_set(err, ERROR_INVALID, 0, "a warden needs a state directory and a runner");
-    if (!o->cgroup_prefix || !o->cgroup_prefix[0] || strlen(o->cgroup_prefix) > 24 ||
+    if (!o->cgroup_prefix || !o->cgroup_prefix[0] || strlen(o->cgroup_prefix) > WARDEN_PREFIX_MAX ||
         strchr(o->cgroup_prefix, '/'))
-        return error_set(err, ERROR_INVALID, 0, "cgroup_prefix is not 1 to 24 bytes without '/'");
+        return error_set(err, ERROR_INVALID, 0, "cgroup_prefix is not 1 to %d bytes without '/'",
+                         WARDEN_PREFIX_MAX);
     if (o->mounts_allow && strv_length(o->mounts_allow) > WARDEN_ALLOWED_MAX)
         return error_set(err, ERROR_INVALID, 0, "more than %d directories in mounts.allow",
                          WARDEN_ALLOWED_MAX);

@@ -17,6 +17,8 @@
 struct error;
 struct warden;
 
+#define WARDEN_PREFIX_MAX 24 /* cgroup_prefix; ids and instances follow it in names of 64 */
+
 struct warden_options {
     const char *state_dir;       /* disk images; made 0700 when absent */
     const char *store_dir;       /* images/store of sandboxes is below it; NULL: below state_dir */

@@ -100,6 +100,18 @@ def _():
         check("max_execs" in a.json["error"]["message"], a)
 
 
+@test("idempotency keys and unread input: over their limits a 429 names the key")
+def _():
+    with Daemon(config="max_idempotency_keys: 2\nmax_stdin_queue: 4Ki\n") as d, d.sandbox() as sb:
+        answers = [d.post("/v1/sandboxes", {}, headers={"Idempotency-Key": f"k{i}"}) for i in range(3)]
+        equal([a.status for a in answers], [201, 201, 429], answers)
+        check("max_idempotency_keys" in answers[2].json["error"]["message"], answers[2])
+        e = d.post(sb.path + "/exec", {"command": ["sleep", "60"], "async": True, "open_stdin": True}).json["exec_id"]
+        a = d.request("POST", f"{sb.path}/execs/{e}/stdin", b"x" * (4 << 20))
+        equal(a.status, 429, a)
+        check("max_stdin_queue" in a.json["error"]["message"], a)
+
+
 IDLE_S = 2
 
 
