@@ -47,9 +47,7 @@ def _():
             denied(d.post("/v1/sandboxes", {"image": image}), "ours")
             denied(d.post("/v1/images/pull", {"image": image}), "ours")
         equal(d.post("/sandboxes", {"id": "b", "image": "evil.example/x"}).status, 403)
-        with open(f"/proc/{d.process.pid}/task/{d.process.pid}/children") as f:
-            children = [open(f"/proc/{p}/cmdline", "rb").read() for p in f.read().split() if os.path.exists(f"/proc/{p}")]
-        check(not any(b"--keeper-stage" in c for c in children), children)
+        equal(os.listdir(d.state + "/images"), [])  # no keeper has ever been there
         refusals = d.records(kind="refusal")
         check(len(refusals) >= 27 and all(r["rule"] == "ours" and r["tool"] == "image" for r in refusals), refusals[-1])
         equal(d.run("true")["exit_code"], 0)  # the host's programs are no image
