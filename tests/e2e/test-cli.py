@@ -24,6 +24,8 @@ import termios
 import threading
 import time
 
+# The leak checker needs /proc, which the control plane has given up: its exit status would be about that.
+os.environ["ASAN_OPTIONS"] = "detect_leaks=0"
 BUILD = os.path.abspath(os.environ.get("BUILD", "build"))
 ONLY = sys.argv[1] if len(sys.argv) > 1 else ""
 WAIT_S = 60
