@@ -56,16 +56,18 @@ static const struct {
     {"uid_separation", "run the daemon as root, or with newuidmap and a range in /etc/subuid"},
 };
 
-static const char *find_advice(const char *wall)
+static const char *find_advice(const char *wall, bool fenced)
 {
+    if (fenced && strcmp(wall, "disk") == 0)
+        return "another runtime: without namespaces there are no disks";
     for (size_t i = 0; i < ELEMENTS(wall_advice); i++)
         if (strcmp(wall_advice[i].wall, wall) == 0)
             return wall_advice[i].advice;
     return NULL;
 }
 
-/* What enforces a limit: a text, or null where nothing does. */
-static void print_enforced(const json_t *enforces)
+/* What enforces a limit: a text, or null where nothing does. fenced: among the host's processes. */
+static void print_enforced(const json_t *enforces, bool fenced)
 {
     const char *key;
     json_t *v;
@@ -73,8 +75,8 @@ static void print_enforced(const json_t *enforces)
     {
         bool on = json_is_string(v) || json_is_true(v);
         print_row(on, key, json_is_string(v) ? json_string_value(v) : "");
-        if (!on && find_advice(key))
-            print_advice(find_advice(key));
+        if (!on && find_advice(key, fenced))
+            print_advice(find_advice(key, fenced));
     }
 }
 
@@ -89,11 +91,11 @@ static void print_runtime(const json_t *rt)
         printf("  %s\n", why);
     if (!ok)
         return;
-    print_enforced(json_object_get(rt, "enforces"));
+    const json_t *shares = json_object_get(rt, "shares");
+    print_enforced(json_object_get(rt, "enforces"), json_array_size(shares) > 0);
     size_t i;
     json_t *word;
-    json_array_foreach(json_object_get(rt, "shares"), i, word)
-        print_row(false, "kept apart", json_string_value(word));
+    json_array_foreach(shares, i, word) print_row(false, "kept apart", json_string_value(word));
 }
 
 /* Asking for a list starts the keeper: whether it can work here is known only then. */

@@ -208,7 +208,8 @@ int image_store_commit(struct image_store *s, struct image_work *w, struct image
 
 static int not_found(const char *digest, struct error *err)
 {
-    return error_set(err, ERROR_NOT_FOUND, ENOENT, "no image sha256:%s", digest);
+    error_set(err, ERROR_NOT_FOUND, 0, "no image sha256:%s", digest);
+    return -ENOENT;
 }
 
 static int open_info(struct image_store *s, const char *digest, int *ret, struct error *err)

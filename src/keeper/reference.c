@@ -133,10 +133,11 @@ int reference_parse(const char *text, const char *fallback, struct reference *re
     }
     if (!fallback && strcmp(r.registry, "none") == 0) {
         reference_done(&r);
-        return error_set(err, ERROR_NOT_FOUND, ENOENT,
-                         "there is no image '%.200s' here, and its name has no registry to ask "
-                         "(images_default_registry)",
-                         text);
+        error_set(err, ERROR_NOT_FOUND, 0,
+                  "there is no image '%.200s' here, and its name has no registry to ask "
+                  "(images_default_registry)",
+                  text);
+        return -ENOENT;
     }
     *ret = r;
     return 0;

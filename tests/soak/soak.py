@@ -169,8 +169,8 @@ def call_again(method, path, body=None, **kw):
 
 
 class Exec:
-    def __init__(self, seed, id_, how):
-        self.seed, self.id, self.how = seed, id_, how
+    def __init__(self, seed, id_, how, epoch):
+        self.seed, self.id, self.how, self.epoch = seed, id_, how, epoch
         self.killed = False     # we asked for its end, perhaps in vain
         self.events = []        # as a stream showed them
         self.final = None       # status and exit code, once seen
@@ -246,21 +246,24 @@ def check_status(e, status, where, crashed_allowed):
     else:
         report(f"{e.id} ({where}, {e.how}): {now} {status.get('error')!r}, want ('completed', {e.code})"
                f"{' or killed' if e.killed else ''}")
-    if e.final and e.final != now and not (crashed_allowed and is_crash(status)
-                                           and time_before_epoch(e.final_at) < RECORD_SECONDS):
+    if e.final and e.final != now and not (crashed_allowed and is_crash(status) and died_unwritten(e)):
         report(f"{e.id} ({where}, {e.how}): was {e.final}, now {now} {status.get('error')!r}")
     e.final = now
     e.final_at = e.final_at or time.time()
 
 
-def time_before_epoch(at):
-    """Seconds from a moment to the next death of the main process. A control plane that was killed
-    before it could write it down leaves that to the next, which learns it from the runner."""
+def died_unwritten(e):
+    """Whether the main process died so soon after an exec's end that its record may be missing. A
+    control plane that was killed before it could write it leaves that to the next, which learns it
+    from the runner; a synchronous answer may be on its way to us while the main process dies."""
+    if e.epoch == world.epoch:
+        return False
+    at = e.final_at
     for killed in list(world.control_kills):
         if 0 <= killed - at < RECORD_SECONDS:
             at = killed
-    later = [t - at for t in world.epoch_at[1:] if t >= at]
-    return min(later) if later else 1e9
+    soonest = -RECORD_SECONDS if e.how == "sync" else 0
+    return soonest <= world.epoch_at[e.epoch + 1] - at < RECORD_SECONDS
 
 
 class Client(threading.Thread):
@@ -369,7 +372,7 @@ class Client(threading.Thread):
         a = call("POST", path, {"command": self.command(seed), "async": True})
         if self.refused(b, a):
             return
-        b.execs.append(Exec(seed, a.json["exec_id"], "async"))
+        b.execs.append(Exec(seed, a.json["exec_id"], "async", b.epoch))
         counts["async execs"] += 1
 
     def refused(self, b, a):
@@ -387,7 +390,7 @@ class Client(threading.Thread):
         if self.refused(b, a):
             return
         got = a.json
-        e = Exec(seed, got["exec_id"], "sync")
+        e = Exec(seed, got["exec_id"], "sync", b.epoch)
         crashed = is_crash(got)
         if crashed and epoch == world.epoch:
             report(f"{e.id}: {got.get('error')}")
@@ -405,7 +408,7 @@ class Client(threading.Thread):
             if epoch == world.epoch:  # else: "the warden is gone", and so it was
                 report(f"/v1/run: {a}")
             return
-        e, got = Exec(seed, "one-shot", "run"), a.json
+        e, got = Exec(seed, "one-shot", "run", epoch), a.json
         out = {s: base64.b64decode(got[k + "_base64"]) if k + "_base64" in got else got[k].encode()
                for s, k in ((1, "stdout"), (2, "stderr"))}
         check_status(e, got, "answer", False)
@@ -418,7 +421,7 @@ class Client(threading.Thread):
                                             "timeout_ms": self.r.choice([500, 3000])})
         if self.refused(b, a):
             return
-        b.execs.append(Exec(0, a.json["exec_id"], "timed"))
+        b.execs.append(Exec(0, a.json["exec_id"], "timed", b.epoch))
         counts["execs with a timeout"] += 1
 
     def input(self, b):
@@ -610,7 +613,7 @@ class Client(threading.Thread):
             a = call_again("GET", self.exec_path(b, e))
             lost = lost or b.epoch != world.epoch
             if a.status != 200:
-                recent = e.how == "sync" and lost and time_before_epoch(e.final_at) < RECORD_SECONDS
+                recent = e.how == "sync" and lost and died_unwritten(e)
                 if recent:
                     counts["sync answers whose record died with the main process"] += 1
                 else:
