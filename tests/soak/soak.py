@@ -255,15 +255,14 @@ def check_status(e, status, where, crashed_allowed):
 def died_unwritten(e):
     """Whether the main process died so soon after an exec's end that its record may be missing. A
     control plane that was killed before it could write it leaves that to the next, which learns it
-    from the runner; a synchronous answer may be on its way to us while the main process dies."""
+    from the runner; and the answer may be on its way to us while the main process dies."""
     if e.epoch == world.epoch:
         return False
     at = e.final_at
     for killed in list(world.control_kills):
         if 0 <= killed - at < RECORD_SECONDS:
             at = killed
-    soonest = -RECORD_SECONDS if e.how == "sync" else 0
-    return soonest <= world.epoch_at[e.epoch + 1] - at < RECORD_SECONDS
+    return abs(world.epoch_at[e.epoch + 1] - at) < RECORD_SECONDS
 
 
 class Client(threading.Thread):
@@ -626,12 +625,14 @@ class Client(threading.Thread):
                 return
             time.sleep(0.1)
         check_status(e, a.json, "last look", lost)
-        self.verify_logs(b, e, a.json)
+        self.verify_logs(b, e, a.json, lost)
 
-    def verify_logs(self, b, e, status):
+    def verify_logs(self, b, e, status, lost):
         whole = status["status"] == "completed"
         for _ in range(100):
             a = call_again("GET", self.exec_path(b, e) + "/logs")
+            if not lost and b.epoch != world.epoch:
+                return  # the main process died after the status was asked for: finish() looks again
             if a.status != 200:
                 report(f"logs of {e.id}: {a}")
                 return
