@@ -98,6 +98,7 @@ static void on_started(void *data, struct run *run, struct exec *e)
     }
     c->req = NULL;
     c->waiting++;
+    exec_keep(e); /* its events name it */
     struct stream_query q = {.kind = stream_kind_wanted(req->http), .follow = true};
     stream_open(api_take(req), e, &q, on_stream_end, c);
 }

@@ -222,6 +222,28 @@ void exec_persist(struct exec *e, void (*on_durable)(void *data, const struct er
         on_row(w, NULL);
 }
 
+void exec_on_start_written(void *data, const struct error *err)
+{
+    struct exec *e = data;
+    if (!err)
+        exec_drop_kept(e, EXEC_KEPT_START);
+    exec_unref(e);
+}
+
+void exec_keep(struct exec *e)
+{
+    if (e->has_row || !persist_wants_exec(e) || list_empty(&e->node))
+        return;
+    _cleanup_strbuf_ struct strbuf row = STRBUF_INIT(ROW_MAX);
+    if (persist_exec_format(e, &row) < 0)
+        return;
+    unsigned ticket = recent_append(e->sandbox->manager->recent, e->id, row.data, row.len);
+    if (!ticket)
+        return;
+    e->recent[EXEC_KEPT_START] = ticket;
+    persist_exec_put(e, &row, exec_on_start_written, exec_ref(e));
+}
+
 void exec_record(struct exec *e, void (*on_durable)(void *data, const struct error *err),
                  void *data)
 {

@@ -22,10 +22,19 @@ struct exec *exec_ref(struct exec *e)
     return e;
 }
 
+void exec_drop_kept(struct exec *e, enum exec_kept up_to)
+{
+    for (int i = 0; i <= (int)up_to; i++) {
+        recent_settle(e->sandbox->manager->recent, e->recent[i]);
+        e->recent[i] = 0;
+    }
+}
+
 void exec_unref(struct exec *e)
 {
     if (!e || --e->refs)
         return;
+    exec_drop_kept(e, EXEC_KEPT_END);
     journal_free(e->journal);
     strbuf_done(&e->stdin_queue);
     strv_free(e->argv);
@@ -122,7 +131,10 @@ struct exec *exec_find_running(struct sandbox *sb, uint32_t stream)
 struct exec *exec_find(struct sandbox *sb, const char *id)
 {
     struct exec *e = map_find(sb->execs_by_id, id);
-    return e && !e->hidden ? e : NULL;
+    if (!e || e->hidden)
+        return NULL;
+    exec_keep(e);
+    return e;
 }
 
 size_t exec_list(struct sandbox *sb, struct exec **ret, size_t max)
@@ -130,8 +142,10 @@ size_t exec_list(struct sandbox *sb, struct exec **ret, size_t max)
     size_t n = 0;
     list_for_each(e, &sb->execs, struct exec, node)
     {
-        if (!e->hidden && n < max)
-            ret[n++] = e;
+        if (e->hidden || n >= max)
+            continue;
+        exec_keep(e);
+        ret[n++] = e;
     }
     return n;
 }

@@ -47,8 +47,10 @@ static void on_end_written(void *data, const struct error *err)
     struct exec *e = data;
     e->row_due = err && err->code != ERROR_TOO_LARGE; /* a full disk may have room again */
     e->sandbox->manager->rows_due |= e->row_due;
-    if (!err)
+    if (!err) {
+        exec_drop_kept(e, EXEC_KEPT_END);
         exec_send_forget(e);
+    }
     exec_unref(e);
 }
 
@@ -65,10 +67,34 @@ void exec_retry_rows(struct manager *m)
     }
 }
 
-static void settle_end(struct exec *e)
+void exec_restore_row(struct exec *e, unsigned ticket)
+{
+    e->recent[exec_is_done(e) ? EXEC_KEPT_END : EXEC_KEPT_START] = ticket;
+    persist_exec(exec_ref(e), exec_is_done(e) ? on_end_written : exec_on_start_written, e);
+}
+
+static bool is_ending(const struct sandbox *sb)
+{
+    return sb->state == SANDBOX_STOPPING || sb->state == SANDBOX_GONE || sandbox_is_retired(sb);
+}
+
+/* Before anybody hears of an end it is in a file: whoever heard of it may ask again, whatever is
+ * killed. */
+static void keep_end(struct exec *e, struct strbuf *row)
+{
+    if (!persist_wants_exec(e) || list_empty(&e->node) || is_ending(e->sandbox))
+        return;
+    if (persist_exec_format(e, row) < 0)
+        strbuf_reset(row);
+    else
+        e->recent[EXEC_KEPT_END] =
+            recent_append(e->sandbox->manager->recent, e->id, row->data, row->len);
+}
+
+static void settle_end(struct exec *e, const struct strbuf *row)
 {
     if (persist_wants_exec(e) && !list_empty(&e->node))
-        persist_exec(exec_ref(e), on_end_written, e);
+        persist_exec_put(e, row, on_end_written, exec_ref(e));
     else
         exec_send_forget(e);
 }
@@ -82,6 +108,7 @@ void exec_tell(struct exec *e, enum exec_event event)
 
 static void finish(struct exec *e)
 {
+    _cleanup_strbuf_ struct strbuf row = STRBUF_INIT(ROW_MAX);
     struct sandbox *sb = e->sandbox;
     struct manager *m = sb->manager;
     exec_ref(e);
@@ -96,18 +123,22 @@ static void finish(struct exec *e)
     owner_exec_ended(sb);
     if (e->result.status == EXEC_FAILED)
         m->counts.execs_failed_total++;
-    if (e->journal && !journal_ended(e->journal))
-        journal_end(e->journal);
+    bool journal_ends = e->journal && !journal_ended(e->journal);
+    if (journal_ends)
+        journal_write_end(e->journal);
     fault_point("exit.journal-ended");
+    keep_end(e, &row);
+    fault_point("exit.kept");
+    if (journal_ends)
+        journal_tell_end(e->journal);
     exec_tell_drained(e);
     exec_settle_start(e);
     wake(e);
     fault_point("exit.before-row");
     sandbox_release(sb);
-    bool ending =
-        sb->state == SANDBOX_STOPPING || sb->state == SANDBOX_GONE || sandbox_is_retired(sb);
+    bool ending = is_ending(sb);
     if (!ending)
-        settle_end(e);
+        settle_end(e, &row);
     if (e->hidden || sb->hidden || ending) {
         exec_forget(e);
     } else if (!list_empty(&e->node)) {

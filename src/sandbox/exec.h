@@ -108,6 +108,10 @@ void exec_unref(struct exec *e);
 void exec_persist(struct exec *e, void (*on_durable)(void *data, const struct error *err),
                   void *data);
 
+/* The same at once, for an id that is about to be seen: it is known after kill -9 of everything.
+ * Where the disk is full it may not be. */
+void exec_keep(struct exec *e);
+
 /* The same for what has changed since: a cancel. For an exec that has not ended. */
 void exec_record(struct exec *e, void (*on_durable)(void *data, const struct error *err),
                  void *data);

@@ -1,6 +1,8 @@
 /* What the files of this folder share; for no one else. */
 #pragma once
 
+#include <assert.h>
+
 #include "loop/loop.h"
 #include "base/error.h"
 #include "base/map.h"
@@ -9,25 +11,28 @@
 #include "sandbox/journal.h"
 #include "sandbox/persist.h"
 #include "sandbox/pool.h"
+#include "sandbox/recent.h"
 #include "sandbox/retire.h"
 #include "sandbox/runner.h"
 #include "sandbox/sandbox.h"
 
 #define EXEC_ID_SIZE 24
+static_assert(EXEC_ID_SIZE <= RECENT_KEY_SIZE, "an id is a key");
 
 struct manager {
     struct manager_options options;
     struct manager_counts counts;
-    struct map *by_id;    /* canonical */
-    struct map *by_alias; /* owner "\n" alias */
-    struct map *owners;   /* struct owner_use of those who have anything */
-    const char *caller;   /* manager_set_caller() */
-    struct list all;      /* newest last */
-    struct list idle;     /* longest idle first */
-    struct list timed;    /* running execs that have a timeout */
-    struct list finished; /* execs whose retention runs, first to go first */
-    bool rows_due;        /* ends of some of them could not be written yet */
-    struct list dirty;    /* sandboxes with frames that wait for company */
+    struct map *by_id;     /* canonical */
+    struct map *by_alias;  /* owner "\n" alias */
+    struct map *owners;    /* struct owner_use of those who have anything */
+    const char *caller;    /* manager_set_caller() */
+    struct list all;       /* newest last */
+    struct list idle;      /* longest idle first */
+    struct list timed;     /* running execs that have a timeout */
+    struct list finished;  /* execs whose retention runs, first to go first */
+    struct recent *recent; /* NULL without a store */
+    bool rows_due;         /* ends of some of them could not be written yet */
+    struct list dirty;     /* sandboxes with frames that wait for company */
     struct retirement retirement;
     struct loop_timer tick;
     struct pool *pool;   /* or NULL */
@@ -85,6 +90,9 @@ struct sandbox {
     void (*free_attached)(void *);
 };
 
+/* What of an exec is kept until its row is written. */
+enum exec_kept { EXEC_KEPT_START, EXEC_KEPT_END, _EXEC_KEPT_MAX };
+
 struct exec {
     struct sandbox *sandbox;
     int refs;
@@ -118,8 +126,9 @@ struct exec {
     bool restored; /* started by an earlier control plane */
     bool resumed;  /* and its runner remembers it */
     bool has_row;
-    bool row_due;    /* its end could not be written yet */
-    bool forget_due; /* the runner waits to hear that its end is on record */
+    bool row_due;                    /* its end could not be written yet */
+    unsigned recent[_EXEC_KEPT_MAX]; /* tickets; 0: none */
+    bool forget_due;                 /* the runner waits to hear that its end is on record */
     struct msg_exit exit;
     struct list waiters;
     struct list node;       /* in sandbox->execs */
@@ -129,6 +138,8 @@ struct exec {
 
 /* exec-table.c */
 struct exec *exec_alloc(struct sandbox *sb);
+/* Its row is written, or not wanted: nothing of it needs to be kept. */
+void exec_drop_kept(struct exec *e, enum exec_kept up_to);
 void exec_enter_tables(struct exec *e);
 /* How long after its timeout a command's end may come. */
 int64_t exec_late_ms(const struct manager *m);
@@ -145,12 +156,17 @@ void exec_tell(struct exec *e, enum exec_event event);
 void exec_fail_all(struct sandbox *sb, enum exec_status status, bool crashed, const char *why);
 void exec_send_forget(struct exec *e);
 void exec_retry_rows(struct manager *m);
+/* Writes the row of one that was restored from what was kept, under a ticket. */
+void exec_restore_row(struct exec *e, unsigned ticket);
 void exec_send_signal(struct exec *e, int signo, uint32_t kill_grace_ms);
 /* It has started, or ended without. */
 void exec_settle_start(struct exec *e);
 void exec_on_started(void *data, uint32_t stream, const struct msg_started *m);
 void exec_on_spawn_failed(void *data, uint32_t stream, const struct msg_spawn_failed *m);
 void exec_on_exit(void *data, uint32_t stream, const struct msg_exit *m);
+
+/* exec-start.c */
+void exec_on_start_written(void *data, const struct error *err);
 
 /* exec-input.c */
 void exec_pump_stdin(struct exec *e);

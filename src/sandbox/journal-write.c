@@ -276,7 +276,7 @@ static void give_up(struct journal *j)
     j->pending_lost = 0;
 }
 
-static void write_end(struct journal *j)
+static void push_end(struct journal *j)
 {
     j->released = true;
     journal_settle(j);
@@ -290,14 +290,24 @@ static void write_end(struct journal *j)
     push(j, JOURNAL_EXIT);
 }
 
-void journal_end(struct journal *j)
+void journal_write_end(struct journal *j)
 {
     if (!j->end_held)
-        write_end(j);
+        push_end(j);
     j->end_held = false;
     j->ended = true;
+}
+
+void journal_tell_end(struct journal *j)
+{
     notify(j);
     journal_park(j);
+}
+
+void journal_end(struct journal *j)
+{
+    journal_write_end(j);
+    journal_tell_end(j);
 }
 
 void journal_hold_end(struct journal *j)

@@ -97,6 +97,9 @@ void journal_sweep(const struct journal_options *o, bool (*keep)(void *data, con
 void journal_start(struct journal *j);
 void journal_append(struct journal *j, uint8_t stream, const char *data, size_t len);
 void journal_end(struct journal *j);
+/* The two halves of it: the last event is there for a successor, and then for readers. */
+void journal_write_end(struct journal *j);
+void journal_tell_end(struct journal *j);
 /* So many bytes of a stream are lost: a part of the gap, like what is dropped over a limit. Nothing
  * is lost behind an end. */
 void journal_lose(struct journal *j, uint8_t stream, uint64_t bytes);

@@ -100,6 +100,7 @@ static void on_tick(void *data)
     expire_overdue(m);
     journal_retry_all(&m->options.journal);
     exec_retry_rows(m);
+    recent_tidy(m->recent);
     restore_sweep(m);
     flush_dirty(m);
 }
@@ -131,6 +132,7 @@ void manager_free(struct manager *m)
     map_free(m->by_id);
     map_free(m->by_alias);
     map_free(m->owners);
+    recent_free(m->recent);
     pool_free(m->pool);
     free(m);
 }

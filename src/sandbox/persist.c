@@ -10,7 +10,6 @@
 #include "sandbox/internal.h"
 #include "sandbox/owner.h"
 
-#define ROW_MAX      (4 * 1024 * 1024)
 #define TAG_ARGV_MAX 4096 /* bytes of argv that a tag repeats */
 #define ARGV_MAX     65536
 
@@ -275,7 +274,7 @@ static void put_result(struct json_text *t, const struct exec *e)
 }
 
 /* A row is the JSON's length, the JSON, and the journal where it has no files of its own. */
-static int format_row(const struct exec *e, struct strbuf *row)
+int persist_exec_format(const struct exec *e, struct strbuf *row)
 {
     uint32_t len = 0;
     int r = strbuf_append(row, &len, sizeof(len));
@@ -294,17 +293,31 @@ static int format_row(const struct exec *e, struct strbuf *row)
     return e->journal ? journal_snapshot(e->journal, row) : 0;
 }
 
-void persist_exec(struct exec *e, store_done_fn on_durable, void *data)
+static void put_row(struct exec *e, const struct strbuf *row, bool hurry, store_done_fn on_durable,
+                    void *data)
 {
-    _cleanup_strbuf_ struct strbuf row = STRBUF_INIT(ROW_MAX);
-    if (format_row(e, &row) < 0) {
+    if (!row->len) {
         refuse_row(e->sandbox->manager, e->id, on_durable, data);
         return;
     }
     e->has_row = true;
-    /* The end of an exec is the runner's to remember until it is on record. */
-    (exec_is_done(e) ? store_put_soon : store_put)(e->sandbox->manager->options.store, STORE_EXEC,
-                                                   e->id, row.data, row.len, on_durable, data);
+    (hurry ? store_put : store_put_soon)(e->sandbox->manager->options.store, STORE_EXEC, e->id,
+                                         row->data, row->len, on_durable, data);
+}
+
+void persist_exec_put(struct exec *e, const struct strbuf *row, store_done_fn on_durable,
+                      void *data)
+{
+    put_row(e, row, false, on_durable, data);
+}
+
+void persist_exec(struct exec *e, store_done_fn on_durable, void *data)
+{
+    _cleanup_strbuf_ struct strbuf row = STRBUF_INIT(ROW_MAX);
+    if (persist_exec_format(e, &row) < 0)
+        strbuf_reset(&row);
+    /* Nobody waits for the row of an end: it is kept elsewhere, or the runner remembers it. */
+    put_row(e, &row, !exec_is_done(e), on_durable, data);
 }
 
 void persist_exec_remove(struct exec *e)

@@ -4,6 +4,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
+#include "base/strbuf.h"
 #include "store/store.h"
 
 struct error;
@@ -19,6 +20,12 @@ void persist_sandbox(struct sandbox *sb, store_done_fn on_durable, void *data);
 void persist_sandbox_remove(struct sandbox *sb, store_done_fn on_durable, void *data);
 void persist_exec(struct exec *e, store_done_fn on_durable, void *data);
 void persist_exec_remove(struct exec *e);
+/* The same in two steps, for a row that is kept elsewhere before: row is made with ROW_MAX. Without
+ * one, because it is too large, on_durable hears so. It is written without hurry. */
+#define ROW_MAX (4 * 1024 * 1024)
+int persist_exec_format(const struct exec *e, struct strbuf *row);
+void persist_exec_put(struct exec *e, const struct strbuf *row, store_done_fn on_durable,
+                      void *data);
 
 /* At most PROTO_TAG_MAX bytes; the caller frees. */
 char *persist_exec_tag(const struct exec *e);

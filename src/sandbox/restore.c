@@ -6,6 +6,7 @@
  *   alive, no row   killed: a one-shot whose client went with the old control plane, or an answer
  *                   that was never given
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,9 +20,21 @@
 
 #define SWEEP_AFTER_MS 10000
 
+/* The row of an exec that the database may lack, or have an older one of: see recent.h. */
+struct kept {
+    struct list node;
+    unsigned ticket;
+    struct exec *exec; /* NULL: none was made of it yet */
+    char id[RECENT_KEY_SIZE];
+    size_t len;
+    char body[];
+};
+
 struct restoring {
     struct manager *manager;
     struct map *alive;
+    struct list kept; /* oldest first */
+    struct map *kept_by_id;
     size_t adopted, lost, execs;
     char **orphans; /* keys of exec rows without a sandbox */
     size_t n_orphans;
@@ -96,30 +109,90 @@ struct exec *exec_restore(struct sandbox *sb, const json_t *o, const void *snaps
     return e;
 }
 
-static void restore_exec(void *data, const char *key, const char *body, size_t len)
+static struct exec *restore_row(struct restoring *r, const char *body, size_t len)
 {
-    struct restoring *r = data;
     struct error err = {0};
     uint32_t text;
     if (len < sizeof(text))
-        return;
+        return NULL;
     memcpy(&text, body, sizeof(text));
     if (text > len - sizeof(text))
-        return;
+        return NULL;
     body += sizeof(text);
     len -= sizeof(text);
     _cleanup_json_ json_t *o = json_parse_object(body, text, &err);
     const char *owner_id = o ? json_string_value(json_object_get(o, "sandbox")) : NULL;
     struct sandbox *sb = owner_id ? map_find(r->manager->by_id, owner_id) : NULL;
     struct exec *e = sb ? exec_restore(sb, o, body + text, len - text, &err) : NULL;
-    if (!e) {
-        log_warn("stored exec has no sandbox any more id=%s", key);
-        r->orphans = xrealloc(r->orphans, (r->n_orphans + 1) * sizeof(char *));
-        r->orphans[r->n_orphans++] = xstrdup(key);
+    if (e)
+        r->execs++;
+    return e;
+}
+
+static void restore_exec(void *data, const char *key, const char *body, size_t len)
+{
+    struct restoring *r = data;
+    struct kept *k = map_find(r->kept_by_id, key);
+    struct exec *e = k ? restore_row(r, k->body, k->len) : restore_row(r, body, len);
+    if (k)
+        k->exec = e;
+    if (e) {
+        e->has_row = true;
         return;
     }
-    e->has_row = true;
-    r->execs++;
+    log_warn("stored exec has no sandbox any more id=%s", key);
+    r->orphans = xrealloc(r->orphans, (r->n_orphans + 1) * sizeof(char *));
+    r->orphans[r->n_orphans++] = xstrdup(key);
+}
+
+/* --- execs that were told of and are perhaps not in the database */
+
+/* A later one of the same exec takes the place of an earlier one. */
+static void on_kept(void *data, const char *key, const char *body, size_t len, unsigned ticket)
+{
+    struct restoring *r = data;
+    struct kept *k = xcalloc(1, sizeof(*k) + len);
+    k->ticket = ticket;
+    k->len = len;
+    snprintf(k->id, sizeof(k->id), "%s", key);
+    memcpy(k->body, body, len);
+    list_append(&r->kept, &k->node);
+    map_put(r->kept_by_id, key, k);
+}
+
+static void restore_kept(struct restoring *r)
+{
+    struct recent *recent = r->manager->recent;
+    size_t rows = r->execs;
+    while (!list_empty(&r->kept)) {
+        struct kept *k = container_of(r->kept.next, struct kept, node);
+        bool last = map_find(r->kept_by_id, k->id) == k;
+        if (last && !k->exec)
+            k->exec = restore_row(r, k->body, k->len);
+        if (last && k->exec)
+            exec_restore_row(k->exec, k->ticket);
+        else
+            recent_settle(recent, k->ticket);
+        if (last)
+            map_remove(r->kept_by_id, k->id);
+        list_remove(&k->node);
+        free(k);
+    }
+    if (r->execs > rows)
+        log_info("commands that were told of and not in the database yet: %zu", r->execs - rows);
+}
+
+static int load_execs(struct restoring *r, struct error *err)
+{
+    struct manager *m = r->manager;
+    list_init(&r->kept);
+    r->kept_by_id = map_new();
+    m->recent = recent_open(m->options.journal.dir_fd, on_kept, r, err);
+    int e = m->recent ? store_load(m->options.store, STORE_EXEC, restore_exec, r, err) : -EIO;
+    if (e >= 0)
+        restore_kept(r);
+    map_free(r->kept_by_id);
+    return e;
 }
 
 static bool keep_journal(void *data, const char *name)
@@ -203,7 +276,7 @@ int manager_restore(struct manager *m, struct map *alive, struct error *err)
     if (m->options.store) {
         e = store_load(m->options.store, STORE_SANDBOX, restore_sandbox, &r, err);
         if (e >= 0)
-            e = store_load(m->options.store, STORE_EXEC, restore_exec, &r, err);
+            e = load_execs(&r, err);
         if (e < 0)
             return e;
         fault_point("restore.rows-read");
