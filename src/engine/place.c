@@ -42,17 +42,21 @@ static void root_path_of(const struct engine *e, const char *name, char ret[PLAC
     snprintf(ret, PLACE_PATH_SIZE, "%s/%s", e->root, name);
 }
 
-/* Who listens at the engine's socket: the engine, or whoever hands it its socket. 0: no answer. */
+/* Who listens at the engine's socket: the engine, or whoever hands it its socket. 0: somebody of
+ * another pid namespace; -errno: nobody. Waits where many dial at once. */
 static pid_t engine_pid(const struct engine *e)
 {
     struct sockaddr_un sun = {.sun_family = AF_UNIX};
+    const struct timeval patience = {.tv_sec = e->order.timeout_ms / 1000,
+                                     .tv_usec = (suseconds_t)(e->order.timeout_ms % 1000) * 1000};
     struct ucred peer;
     socklen_t len = sizeof(peer);
     memcpy(sun.sun_path, e->order.socket, sizeof(sun.sun_path));
-    _cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0 || connect(fd, (const struct sockaddr *)&sun, sizeof(sun)) < 0 ||
+    _cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)) < 0 ||
+        connect(fd, (const struct sockaddr *)&sun, sizeof(sun)) < 0 ||
         getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0)
-        return 0;
+        return -errno;
     return peer.pid;
 }
 
@@ -61,7 +65,9 @@ int place_enter(const struct engine *e)
 {
     char path[64];
     pid_t pid = engine_pid(e);
-    if (pid <= 0)
+    if (pid < 0) /* made elsewhere, they would not be found again */
+        return -EHOSTDOWN;
+    if (pid == 0)
         return 0; /* what it does not see, it cannot bind: verify() finds out */
     snprintf(path, sizeof(path), "/proc/%d/ns/mnt", (int)pid);
     _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);

@@ -314,24 +314,32 @@ static int forget(struct engine *e)
     return r < 0 ? r : api_remove(e, e->mark.container);
 }
 
+/* Before the engine is asked anything, which may take longer than the warden has: what is mounted
+ * for a container that never was ready must not outlive an orderly stop. */
+static void clear_places(struct engine *e)
+{
+    const struct engine_message cleared = {.kind = ENGINE_CLEARED};
+    if (place_enter(e) == 0)
+        place_clear(e);
+    send_message(&cleared, -1);
+}
+
 int task_remove(struct engine *e)
 {
     const struct engine_message ended = {.kind = ENGINE_ENDED, .wait_status = SIGKILL};
     struct engine_message m = ended;
     struct group_numbers g = {0};
-    place_enter(e);
+    int r = 0;
+    place_clear(e); /* a directory that goes takes its mounts along, in whichever namespace */
     e->mark = e->order.mark;
     e->pidfd = process_open(&e->mark);
     if (e->pidfd >= 0) {
         group_read(e->mark.pid, &g);
-        int r = kill_process(e);
-        if (r < 0)
-            return r;
+        r = kill_process(e);
     }
     m.oom_kills = g.oom_kills;
-    if (e->order.mark.pid)
+    if (r == 0 && e->order.mark.pid)
         send_message(&m, -1);
-    int r = forget(e);
-    place_clear(e);
-    return r;
+    clear_places(e);
+    return r < 0 ? r : forget(e);
 }

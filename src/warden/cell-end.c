@@ -189,6 +189,8 @@ void cell_end_all(struct warden *w)
             !list_empty(&w->blanks[CELL_OCI]) || !list_empty(&w->armed)) &&
            clock_mono_ms() < end)
         watcher_once(w->watcher, END_TURN_MS);
+    while (engine_has_places(w) && clock_mono_ms() < end) /* mounts are visible on the host */
+        watcher_once(w->watcher, END_TURN_MS);
     end = clock_mono_ms() + END_REMOVALS_MS; /* what is left is the next warden's */
     while (w->engines.removals && map_count(w->engines.removals) && clock_mono_ms() < end)
         watcher_once(w->watcher, END_TURN_MS);

@@ -40,6 +40,13 @@ static int open_dirs(struct warden *w)
     return n + PLAN_ID_SIZE >= (int)sizeof(e->dir) ? -ENAMETOOLONG : engine_instance_load(e);
 }
 
+/* Of a warden that had engines: what it left goes, though nobody asks for any now. */
+static bool has_left(const struct warden *w)
+{
+    return w->was_root && w->engine_fd >= 0 &&
+           faccessat(w->state_fd, ENGINE_DIR_NAME, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
 int engines_open(struct warden *w, struct error *err)
 {
     const char *const sockets[_OCI_BACKEND_MAX] = {
@@ -56,7 +63,7 @@ int engines_open(struct warden *w, struct error *err)
                              oci_backend_name((enum oci_backend)b), sockets[b]);
         p->enabled = true;
     }
-    if (!e->probe[OCI_PODMAN].enabled && !e->probe[OCI_DOCKER].enabled)
+    if (!e->probe[OCI_PODMAN].enabled && !e->probe[OCI_DOCKER].enabled && !has_left(w))
         return 0;
     int r = open_dirs(w);
     return r < 0 ? error_set(err, ERROR_UNAVAILABLE, -r, "make a directory for container engines")

@@ -17,13 +17,15 @@
 #include "warden/engine-internal.h"
 #include "warden/state.h"
 
-#define RETRY_MS 3000
+#define RETRY_MS  3000
+#define WORDS_MAX 4 /* "r", cleared, ended, and the end */
 
 struct removal {
     struct warden *warden;
     char id[PLAN_ID_SIZE];
     struct cell *cell; /* to be ended when nothing of it runs; NULL: ended, or never was */
     struct engine_order order;
+    bool cleared; /* nothing is mounted for it */
     pid_t pid;
     int channel_fd;
     struct watch *child, *channel, *timer;
@@ -63,6 +65,8 @@ static void on_message(int fd, uint32_t events, void *data)
         return;
     if (n != sizeof(message))
         return stop_watching(m);
+    if (message.kind == ENGINE_CLEARED)
+        m->cleared = true;
     if (message.kind == ENGINE_ENDED)
         end_cell(m, &message);
 }
@@ -74,26 +78,40 @@ static void on_timer(void *data)
     start(m);
 }
 
+static void finish(struct removal *m)
+{
+    end_cell(m, NULL);
+    map_remove(m->warden->engines.removals, m->id);
+    free(m);
+}
+
+/* Nobody may ask its engine, which still knows it: that is for a warden that may. */
+static void leave(struct removal *m)
+{
+    log_warn("a container stays with %s, which is not in 'engines' id=%s",
+             oci_backend_name((enum oci_backend)m->order.backend), m->id);
+    finish(m);
+}
+
 static void on_broker_exit(pid_t pid, int wait_status, void *data)
 {
     struct removal *m = data;
     (void)pid;
     m->child = NULL;
     m->pid = 0;
-    if (m->channel) /* its last word may still be there */
-        on_message(m->channel_fd, 0, m);
-    if (m->channel)
+    for (int i = 0; i < WORDS_MAX && m->channel; i++) /* its last words may still be there */
         on_message(m->channel_fd, 0, m);
     stop_watching(m);
-    if (!WIFEXITED(wait_status) || WEXITSTATUS(wait_status) != 0) {
+    bool done = WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0;
+    if (!done && m->cleared && !m->warden->engines.probe[m->order.backend].enabled)
+        return leave(m);
+    if (!done) {
         log_debug("a container is not removed yet id=%s status=%d", m->id, wait_status);
         m->timer = watcher_add_timer(m->warden->watcher, RETRY_MS, on_timer, m);
         return;
     }
-    end_cell(m, NULL);
     engine_record_remove(&m->warden->engines, m->id);
-    map_remove(m->warden->engines.removals, m->id);
-    free(m);
+    finish(m);
 }
 
 static void start(struct removal *m)
@@ -127,15 +145,24 @@ void engine_remove(struct warden *w, const char *id, struct cell *s)
     if (r == 0)
         return start(m);
     /* Nothing tells whose it is: only the sweep by labels can find it. */
-    end_cell(m, NULL);
     engine_record_remove(&w->engines, m->id);
-    map_remove(w->engines.removals, m->id);
-    free(m);
+    finish(m);
 }
 
 bool engine_is_removing(const struct warden *w, const char *id)
 {
     return w->engines.removals && map_find(w->engines.removals, id);
+}
+
+bool engine_has_places(const struct warden *w)
+{
+    size_t cursor = 0;
+    if (!w->engines.removals)
+        return false;
+    for (struct removal *m; (m = map_next(w->engines.removals, &cursor));)
+        if (!m->cleared)
+            return true;
+    return false;
 }
 
 void engine_removals_stop(struct warden *w)

@@ -78,6 +78,7 @@ enum engine_message_kind {
     ENGINE_READY = 1, /* verified: mechanism, mark */
     ENGINE_LINKED,    /* the runner's connection comes with it */
     ENGINE_ENDED,     /* the container's first process is gone: wait_status, oom_kills */
+    ENGINE_CLEARED,   /* of a removal: nothing is mounted for the container any more */
     ENGINE_DONE,      /* answer to a request: error, or numbers */
     ENGINE_REPORT, /* of a probe: error with text why, or text the version, mechanism, features */
 };
@@ -147,6 +148,8 @@ bool engine_on_broker_exit(struct cell *s);
 /* Starts removing what there is of a sandbox; s is ended (cell_end()) once nothing of it runs. */
 void engine_remove(struct warden *w, const char *id, struct cell *s);
 bool engine_is_removing(const struct warden *w, const char *id);
+/* Whether there may still be mounts for a container that is being removed. */
+bool engine_has_places(const struct warden *w);
 /* True: the reply follows, with the first report or soon. */
 bool engine_probe_wait(struct warden *w, enum oci_backend b, uint64_t tag);
 /* The newest report of an engine. */

@@ -6,6 +6,7 @@ runs by name: `tests/api/test-run.py NAME`. BUILD (environment) is the build dir
 import atexit
 import base64
 import contextlib
+import glob
 import http.client
 import json
 import os
@@ -42,11 +43,15 @@ class Answer:
         return f"<{self.status} {self.body[:300]!r}>"
 
 
+_daemons = []
+
+
 class Daemon:
     """with Daemon("--debug-endpoints") as d: d.get("/healthz")"""
 
     def __init__(self, *flags, env=None, runtime=None, command=None, config=None):
         self.dir = tempfile.mkdtemp(prefix="mas-test-")
+        _daemons.append(self)
         os.chmod(self.dir, 0o755)
         self.log_path = os.path.join(self.dir, "log")
         self.flags = list(flags)
@@ -119,6 +124,27 @@ class Daemon:
         try:
             self.stop()
         finally:
+            self.clear()
+
+    def places(self):
+        """Where the daemon mounts things that others can see: below its directory, and for engines in /run."""
+        try:
+            with open(os.path.join(self.dir, "state/warden/engine/instance")) as f:
+                return [self.dir + "/state/", f"/run/mas-sandbox-{f.read()[:8]}-"]
+        except OSError:
+            return [self.dir + "/state/"]
+
+    def clear(self):
+        """Its directory goes. What an orderly end has left mounted is an error; what a kill has, goes too."""
+        places = self.places()
+        try:
+            if self.process and self.process.returncode == 0:
+                wait_for(lambda: not mounts_at(places), lambda: f"still mounted after the end: {mounts_at(places)}", 20)
+        finally:
+            for path in mounts_at(places, ["self"])[::-1]:
+                subprocess.run(["umount", "-l", path], stderr=subprocess.DEVNULL)
+            for path in glob.glob(places[-1] + "*") if len(places) > 1 else []:
+                shutil.rmtree(path, ignore_errors=True)
             shutil.rmtree(self.dir, ignore_errors=True)
 
     def log_text(self):
@@ -352,6 +378,23 @@ def below(pid):
     return found
 
 
+def mounts_at(places, pids=None):
+    """Mount points that begin with one of these, in every mount namespace that has a process, or of these processes."""
+    seen, found = set(), []
+    for pid in pids or filter(str.isdigit, os.listdir("/proc")):
+        try:
+            namespace = os.readlink(f"/proc/{pid}/ns/mnt")
+            if namespace in seen:
+                continue
+            with open(f"/proc/{pid}/mountinfo") as f:
+                points = [line.split()[4] for line in f]
+        except OSError:  # it has ended, or is not ours to see
+            continue
+        seen.add(namespace)
+        found += [p for p in points if p.startswith(tuple(places))]
+    return found
+
+
 def host_mounts(d):
     """Mounts of this host, but those in directories of other daemons, engines and registries that are tested."""
     with open("/proc/self/mountinfo") as f:
@@ -433,6 +476,21 @@ def with_time(run, far_enough):
     return answer
 
 
+def end_daemons(number):
+    """Those that no test has ended: shared ones, ones that were killed or did not start. The number of problems."""
+    problems = []
+    for d in _daemons:
+        try:
+            if os.path.exists(d.dir):
+                d.__exit__()
+        except Exception as e:
+            problems.append(f"{d.dir}: {e}")
+    if problems:
+        print(f"not ok {number} - daemons leave nothing\n# " + "\n# ".join(problems).replace("\n", "\n# "), flush=True)
+        print("\n".join(problems), file=sys.stderr, flush=True)
+    return len(problems)
+
+
 def main():
     chosen = [t for t in _tests if not sys.argv[1:] or any(a in t[0] for a in sys.argv[1:])]
     failed = 0
@@ -458,5 +516,6 @@ def main():
                     d.start()
             if not isinstance(sys.exc_info()[1], Exception):
                 raise
+    failed += end_daemons(len(chosen) + 1)
     print(f"1..{len(chosen)}", flush=True)
     sys.exit(1 if failed else 0)

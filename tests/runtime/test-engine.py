@@ -477,6 +477,44 @@ def _():
         clean(d)
 
 
+def cut_create(d, proxy):
+    """A create whose engine does not answer any more, and for which everything is mounted."""
+    proxy.set(("create", "^POST.*/containers/create", "hang", 1))
+    threading.Thread(target=lambda: quiet(d, "POST", "/v1/sandboxes", {"runtime": NAME})).start()
+    wait_for(lambda: any(p.endswith("/view") for p in mounts_at(d.places())), "the mounts of a create")
+    proxy.set(("all", ".", "hang", 1000000))
+
+
+def nothing_mounted(d, what):
+    equal((mounts_at(d.places()), glob.glob(d.places()[1] + "*")), ([], []), what)
+
+
+@test("an end in the middle of a create leaves nothing mounted, whether the engine answers or not")
+def _():
+    with Proxy() as proxy, Daemon("--engines", NAME, f"--{NAME}-socket", proxy.path, "--shutdown-grace", "1s",
+                                  runtime=NAME) as d:
+        cut_create(d, proxy)
+        d.stop()
+        nothing_mounted(d, "after an orderly stop")
+        proxy.set()
+        d.start()
+        clean(d)
+        cut_create(d, proxy)
+        d.process.kill()
+        d.process.wait()
+        check(mounts_at(d.places()), "control: a kill leaves mounts")
+        flags, d.flags = d.flags, []
+        d.log.close()
+        d.start()  # without engines
+        wait_for(lambda: not mounts_at(d.places()), "the next start takes the mounts away, engines or not")
+        equal(d.stop(), 0)
+        nothing_mounted(d, "after a start without engines")
+        proxy.set()
+        d.flags = flags
+        d.start()
+        clean(d)
+
+
 def fake(handle):
     """A socket that is no engine: for what an engine would not do."""
     path = os.path.join(engine.dir, "fake.sock")
