@@ -76,6 +76,29 @@ struct http_request *api_take(struct api_request *req)
     return http;
 }
 
+static void on_later_abort(struct api_request *req)
+{
+    *(struct api_request **)req->state = NULL;
+}
+
+struct api_request **api_later(struct api_request *req)
+{
+    struct api_request **later = xcalloc(1, sizeof(struct api_request *));
+    *later = req;
+    req->state = later;
+    req->on_abort = on_later_abort;
+    return later;
+}
+
+struct api_request *api_later_done(struct api_request **later)
+{
+    struct api_request *req = *later;
+    free(later);
+    if (req)
+        req->on_abort = NULL;
+    return req;
+}
+
 static void respond(struct api_request *req, int status, const char *type, const char *text,
                     size_t len)
 {

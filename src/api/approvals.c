@@ -228,18 +228,11 @@ void handle_approval_events(struct api_request *req)
 
 /* --- the policy */
 
-static void on_reload_abort(struct api_request *req)
-{
-    *(struct api_request **)req->state = NULL;
-}
-
 static void on_reloaded(void *data, bool changed, const struct error *err)
 {
-    struct api_request **slot = data, *req = *slot;
-    free(slot);
+    struct api_request *req = api_later_done(data);
     if (!req)
         return;
-    req->on_abort = NULL;
     if (err)
         api_fail(req, err);
     else
@@ -250,9 +243,5 @@ static void on_reloaded(void *data, bool changed, const struct error *err)
 
 void handle_policy_reload(struct api_request *req)
 {
-    struct api_request **slot = new0(struct api_request *);
-    *slot = req;
-    req->state = slot;
-    req->on_abort = on_reload_abort;
-    req->options->reload_policy(req->options->reload_data, req->who, on_reloaded, slot);
+    req->options->reload_policy(req->options->reload_data, req->who, on_reloaded, api_later(req));
 }

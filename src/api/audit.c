@@ -273,17 +273,10 @@ void handle_audit(struct api_request *req)
 
 /* --- the newest checkpoint */
 
-static void on_checkpoint_abort(struct api_request *req)
-{
-    struct api_request **slot = req->state;
-    *slot = NULL;
-}
-
 static void on_checkpoint(void *data, const struct checkpoint *c, const struct error *err)
 {
-    struct api_request **slot = data, *req = *slot;
+    struct api_request *req = api_later_done(data);
     char text[CHECKPOINT_TEXT_SIZE], key[CHECKPOINT_HEX_SIZE];
-    free(slot);
     if (!req)
         return;
     if (err) {
@@ -300,9 +293,5 @@ void handle_audit_checkpoint(struct api_request *req)
 {
     if (!audit_is_on(req))
         return;
-    struct api_request **slot = xcalloc(1, sizeof(struct api_request *));
-    *slot = req;
-    req->state = slot;
-    req->on_abort = on_checkpoint_abort;
-    audit_checkpoint_now(req->options->audit, CHECKPOINT_PERIODIC, on_checkpoint, slot);
+    audit_checkpoint_now(req->options->audit, CHECKPOINT_PERIODIC, on_checkpoint, api_later(req));
 }

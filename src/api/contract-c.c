@@ -4,7 +4,6 @@
 #include "api/action.h"
 #include "api/handlers.h"
 #include "api/internal.h"
-#include "base/alloc.h"
 #include "base/json.h"
 #include "guard/approval.h"
 
@@ -27,18 +26,11 @@ void handle_c_status(struct api_request *req)
 
 /* --- submitting */
 
-static void on_submit_abort(struct api_request *req)
-{
-    *(struct api_request **)req->state = NULL;
-}
-
 static void on_submitted(void *data, struct action *a, const struct error *err)
 {
-    struct api_request **slot = data, *req = *slot;
-    free(slot);
+    struct api_request *req = api_later_done(data);
     if (!req)
         return;
-    req->on_abort = NULL;
     if (err)
         api_fail(req, err);
     else
@@ -62,12 +54,8 @@ void handle_c_submit(struct api_request *req)
         return;
     }
     _cleanup_json_ json_t *none = json_object();
-    struct api_request **slot = new0(struct api_request *);
-    *slot = req;
-    req->state = slot;
-    req->on_abort = on_submit_abort;
     actions_submit(req->api->actions, req->who, type, skill_id, parameters ? parameters : none,
-                   on_submitted, slot);
+                   on_submitted, api_later(req));
 }
 
 /* --- looking and deciding */

@@ -44,6 +44,12 @@ struct api_request {
     void (*on_abort)(struct api_request *req);
 };
 
+/* For an answer that comes later: what callbacks carry, because it outlives a client that leaves.
+ */
+struct api_request **api_later(struct api_request *req);
+/* Ends that: the request to answer now, or NULL when its client has left. */
+struct api_request *api_later_done(struct api_request **later);
+
 enum route_flags {
     ROUTE_OPEN = 1,          /* no token needed */
     ROUTE_BODY = 2,          /* a JSON object is required */

@@ -2,23 +2,16 @@
 #include <string.h>
 
 #include "api/handlers.h"
-#include "base/alloc.h"
 #include "base/json.h"
 #include "guard/validate.h"
 
 #define INLINE_MAX 2048 /* bytes that take well under a millisecond */
 
-static void on_abort(struct api_request *req)
-{
-    *(struct api_request **)req->state = NULL;
-}
-
 static void on_validated(void *data, const struct validation *v)
 {
-    struct api_request **req = data;
-    if (*req)
-        api_reply(*req, 200, validation_to_json(v));
-    free(data);
+    struct api_request *req = api_later_done(data);
+    if (req)
+        api_reply(req, 200, validation_to_json(v));
 }
 
 void handle_validate(struct api_request *req)
@@ -44,9 +37,5 @@ void handle_validate(struct api_request *req)
         validation_done(&v);
         return;
     }
-    struct api_request **pending = xcalloc(1, sizeof(*pending));
-    *pending = req;
-    req->state = pending;
-    req->on_abort = on_abort;
-    validate_start(req->options->loop, text, len, &limits, on_validated, pending);
+    validate_start(req->options->loop, text, len, &limits, on_validated, api_later(req));
 }

@@ -13,36 +13,37 @@
 #define REPLACEMENT  "\xef\xbf\xbd"
 #define INT_TEXT_MAX 24
 
-static bool is_plain(unsigned char c)
+static bool is_plain(unsigned char c, unsigned char end)
 {
-    return c >= 0x20 && c != '"' && c != '\\' && c < 0x80;
+    return c >= 0x20 && c != '"' && c != '\\' && c < end;
 }
 
-static int put_escaped(struct strbuf *out, unsigned char c)
+static int put_escaped(struct strbuf *out, unsigned char c, unsigned how)
 {
-    static const char hex[] = "0123456789ABCDEF";
     static const char names[] = {['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n', ['\f'] = 'f',
                                  ['\r'] = 'r', ['"'] = '"',  ['\\'] = '\\'};
-    if (c < sizeof(names) && names[c])
+    const char *hex = how & JSON_CONTROLS_AS_NUMBERS ? "0123456789abcdef" : "0123456789ABCDEF";
+    bool named = !(how & JSON_CONTROLS_AS_NUMBERS) || c >= 0x20;
+    if (named && c < sizeof(names) && names[c])
         return strbuf_append(out, (char[]){'\\', names[c]}, 2);
     return strbuf_append(out, (char[]){'\\', 'u', '0', '0', hex[c >> 4], hex[c & 15]}, 6);
 }
 
-/* The inside of a string. Bytes that are no UTF-8 are an error, or replaced. */
-static int put_inside(struct strbuf *out, const char *data, size_t len, bool replace)
+int json_format_inside(struct strbuf *out, const char *data, size_t len, unsigned how)
 {
+    unsigned char end = how & JSON_CONTROLS_AS_NUMBERS ? 0x7f : 0x80;
     int r = 0;
     for (size_t n; len && r >= 0; data += n, len -= n) {
-        for (n = 0; n < len && is_plain((unsigned char)data[n]); n++)
+        for (n = 0; n < len && is_plain((unsigned char)data[n], end); n++)
             ;
         if (n) {
             r = strbuf_append(out, data, n);
         } else if ((unsigned char)*data < 0x80) {
             n = 1;
-            r = put_escaped(out, (unsigned char)*data);
+            r = put_escaped(out, (unsigned char)*data, how);
         } else {
             n = utf8_sequence(data, len);
-            if (!n && !replace)
+            if (!n && !(how & JSON_REPLACE_BYTES))
                 return -EILSEQ;
             r = n ? strbuf_append(out, data, n) : strbuf_append(out, REPLACEMENT, 3);
             n = n ? n : 1;
@@ -51,16 +52,16 @@ static int put_inside(struct strbuf *out, const char *data, size_t len, bool rep
     return r;
 }
 
-static int put_quoted(struct strbuf *out, const char *data, size_t len, bool replace)
+static int put_quoted(struct strbuf *out, const char *data, size_t len, unsigned how)
 {
     int r = strbuf_append(out, "\"", 1);
-    r = r < 0 ? r : put_inside(out, data, len, replace);
+    r = r < 0 ? r : json_format_inside(out, data, len, how);
     return r < 0 ? r : strbuf_append(out, "\"", 1);
 }
 
 int json_format_string(struct strbuf *out, const char *data, size_t len)
 {
-    return put_quoted(out, data, len, false);
+    return put_quoted(out, data, len, 0);
 }
 
 int json_format_int(struct strbuf *out, int64_t value)
@@ -204,7 +205,7 @@ void json_text_string(struct json_text *t, const char *key, const char *value)
 void json_text_bytes(struct json_text *t, const char *key, const char *data, size_t len)
 {
     if (before_value(t, key))
-        t->error = put_quoted(t->out, data, len, true);
+        t->error = put_quoted(t->out, data, len, JSON_REPLACE_BYTES);
 }
 
 void json_text_value(struct json_text *t, const char *key, const json_t *value)

@@ -36,6 +36,13 @@ void json_text_value(struct json_text *t, const char *key, const json_t *value);
 void json_text_open(struct json_text *t, const char *key, char bracket);
 void json_text_close(struct json_text *t, char bracket);
 
+enum {
+    JSON_REPLACE_BYTES = 1,       /* what is no UTF-8 becomes U+FFFD */
+    JSON_CONTROLS_AS_NUMBERS = 2, /* \u000a, never \n; U+007F, too */
+};
+
+/* The inside of a string. -EILSEQ when it is not UTF-8 and how does not say to replace it. */
+int json_format_inside(struct strbuf *out, const char *data, size_t len, unsigned how);
 /* One string with its quotes. -EILSEQ when it is not UTF-8. */
 int json_format_string(struct strbuf *out, const char *data, size_t len);
 int json_format_int(struct strbuf *out, int64_t value);

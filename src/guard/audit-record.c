@@ -7,10 +7,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/json-format.h"
-#include "base/utf8.h"
 #include "guard/identity.h"
-
-#define REPLACEMENT "\xef\xbf\xbd"
 
 static const struct {
     const char *name;
@@ -60,39 +57,11 @@ const char *const *audit_kinds(void)
 
 /* --- writing */
 
-static int escape_byte(struct strbuf *out, unsigned char c)
-{
-    if (c == '"' || c == '\\')
-        return strbuf_append(out, (char[]){'\\', (char)c}, 2);
-    return strbuf_printf(out, "\\u%04x", c);
-}
-
-static bool is_plain(unsigned char c)
-{
-    return c >= 0x20 && c != '"' && c != '\\' && c < 0x7f;
-}
-
+/* Always the same bytes for the same text: searches look for them. */
 int audit_record_escape(struct strbuf *out, const char *text)
 {
-    int r = 0;
-    for (size_t len = strlen(text); len && r >= 0;) {
-        size_t n = 0;
-        while (n < len && is_plain((unsigned char)text[n]))
-            n++;
-        if (n) {
-            r = strbuf_append(out, text, n);
-        } else if ((unsigned char)*text < 0x80) {
-            n = 1;
-            r = escape_byte(out, (unsigned char)*text);
-        } else {
-            n = utf8_sequence(text, len);
-            r = n ? strbuf_append(out, text, n) : strbuf_puts(out, REPLACEMENT);
-            n = n ? n : 1;
-        }
-        text += n;
-        len -= n;
-    }
-    return r;
+    return json_format_inside(out, text, strlen(text),
+                              JSON_REPLACE_BYTES | JSON_CONTROLS_AS_NUMBERS);
 }
 
 static int put_string(struct strbuf *out, const char *name, const char *value)

@@ -70,13 +70,15 @@ struct http_request {
     struct http_field query[HTTP_QUERY_MAX];
 };
 
+union conn_handle {
+    uv_handle_t handle;
+    uv_stream_t stream;
+    uv_tcp_t tcp;
+    uv_pipe_t pipe;
+};
+
 struct conn {
-    union {
-        uv_handle_t handle;
-        uv_stream_t stream;
-        uv_tcp_t tcp;
-        uv_pipe_t pipe;
-    } h;
+    union conn_handle h;
     struct http_server *server;
     struct list node;  /* server->conns */
     struct list ready; /* server->ready */

@@ -24,12 +24,7 @@
 #define TICK_MAX_MS        1000
 
 struct listener {
-    union {
-        uv_handle_t handle;
-        uv_stream_t stream;
-        uv_tcp_t tcp;
-        uv_pipe_t pipe;
-    } h;
+    union conn_handle h;
     struct http_server *server;
     struct list node;
     bool is_unix;

@@ -47,17 +47,12 @@ static int copy(int from, int to, uint64_t limit)
 int builtin_fs_read(int argc, char **argv)
 {
     uint64_t offset = 0, length = UINT64_MAX;
-    struct stat st;
     if (argc < 2 || argc > 4 || (argc > 2 && decimal_parse(argv[2], &offset) < 0) ||
         (argc > 3 && decimal_parse(argv[3], &length) < 0) || offset > INT64_MAX)
         return usage_failure("fs-read PATH [OFFSET [LENGTH]]");
-    _cleanup_close_ int fd = open(argv[1], O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    if (fd < 0 || fstat(fd, &st) < 0)
-        return builtin_failure(errno, "%s", argv[1]);
-    if (S_ISDIR(st.st_mode))
-        return builtin_failure(EISDIR, "%s", argv[1]);
-    if (!S_ISREG(st.st_mode))
-        return builtin_failure_code("invalid_request", "%s: not a regular file", argv[1]);
+    _cleanup_close_ int fd = builtin_open_regular(argv[1], NULL);
+    if (fd < 0)
+        return 1;
     if (offset && lseek(fd, (off_t)offset, SEEK_SET) < 0)
         return builtin_failure(errno, "%s", argv[1]);
     int r = copy(fd, 1, length);

@@ -2,9 +2,11 @@
 #include "toolrunner/builtin-io.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -99,4 +101,24 @@ int builtin_failure(int errnum, const char *fmt, ...)
             code = codes[i].code;
     }
     return failure_print(code, message);
+}
+
+int builtin_open_regular(const char *path, struct stat *ret)
+{
+    struct stat st;
+    _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (fd < 0 || fstat(fd, &st) < 0) {
+        builtin_failure(errno, "%s", path);
+        return -1;
+    }
+    if (!S_ISREG(st.st_mode)) {
+        if (S_ISDIR(st.st_mode))
+            builtin_failure(EISDIR, "%s", path);
+        else
+            builtin_failure_code("invalid_request", "%s: not a regular file", path);
+        return -1;
+    }
+    if (ret)
+        *ret = st;
+    return fd_steal(&fd);
 }

@@ -5,6 +5,7 @@
 
 #include "base/json.h"
 
+struct stat;
 struct strbuf;
 
 #define BUILTIN_INPUT_MAX (64 * 1024 * 1024) /* a 10 MiB file as a JSON string, all escapes */
@@ -17,6 +18,8 @@ int builtin_print(const json_t *value);
 int builtin_tool_failure(const char *code, const char *message, const json_t *result);
 /* The failure of a file operation on stderr, coded by errnum. Returns the exit code 1. */
 int builtin_failure(int errnum, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Opens a file to read; ret may be NULL. Below 0: the failure is said already. */
+int builtin_open_regular(const char *path, struct stat *ret);
 /* The same with a code and a message of the caller's. */
 int builtin_failure_code(const char *code, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));

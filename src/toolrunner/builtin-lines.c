@@ -80,13 +80,9 @@ int builtin_fs_lines(int argc, char **argv)
     if (argc != 5 || decimal_parse(argv[2], &w.first) < 0 || decimal_parse(argv[3], &w.count) < 0 ||
         decimal_parse(argv[4], &max) < 0 || w.first < 1 || max < 1 || max > BUILTIN_INPUT_MAX)
         return builtin_failure_code("invalid_request", "usage: fs-lines PATH FIRST COUNT MAX");
-    _cleanup_close_ int fd = open(argv[1], O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    if (fd < 0 || fstat(fd, &st) < 0)
-        return builtin_failure(errno, "%s", argv[1]);
-    if (S_ISDIR(st.st_mode))
-        return builtin_failure(EISDIR, "%s", argv[1]);
-    if (!S_ISREG(st.st_mode))
-        return builtin_failure_code("invalid_request", "%s: not a regular file", argv[1]);
+    _cleanup_close_ int fd = builtin_open_regular(argv[1], &st);
+    if (fd < 0)
+        return 1;
     strbuf_init(&w.text, max);
     int r = read_window(&w, fd), code;
     if (r < 0)

@@ -12,14 +12,10 @@ import threading
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../image"))
 from guarded import *
+from images import busybox
 from registry import Layout, tar
 
-BUSYBOX = "/bin/busybox"
-if not os.path.exists(BUSYBOX):
-    print(f"1..0 # SKIP needs {BUSYBOX}")
-    sys.exit(77)
-with open(BUSYBOX, "rb") as f:
-    PROGRAM = f.read()
+PROGRAM = busybox()
 
 
 def rootfs(mark, **more):

@@ -6,15 +6,11 @@ import os
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../image"))
 from guarded import *
+from images import busybox
 from mcp import Client
 from registry import tar
 
-BUSYBOX = "/bin/busybox"
-if not os.path.exists(BUSYBOX):
-    print(f"1..0 # SKIP needs {BUSYBOX}")
-    sys.exit(77)
-with open(BUSYBOX, "rb") as f:
-    PROGRAM = f.read()
+PROGRAM = busybox()
 
 HEAD = "version: 1\ndefault: allow\nrules:\n"
 ONLY_OURS = HEAD + "  - {id: ours, verdict: deny, reason: not ours, image_except: ['registry.internal/*', good]}\n"

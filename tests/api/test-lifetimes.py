@@ -236,15 +236,7 @@ def _():
         before = d.get(sb.path + "/execs").json["execs"][0]
         equal(before["status"], "failed", before)
         d.wait_recorded(before["exec_id"])
-        pid = status(d)["pid"]
-        os.kill(pid, signal.SIGKILL)
-
-        def back():
-            try:
-                return status(d)["pid"] != pid
-            except (OSError, http.client.HTTPException):
-                return False
-        wait_for(back, "a new control plane")
+        d.kill_control()
         after = d.get(sb.path + "/execs").json["execs"][0]
         for key in ("exec_id", "status", "exit_code", "error"):
             equal(after.get(key), before.get(key), key)

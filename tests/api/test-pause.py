@@ -84,15 +84,7 @@ def _():
     with Daemon("--cgroup-prefix", f"mas-pause2-{os.getpid()}") as d, d.sandbox(runtime=RUNTIME) as sb:
         path = counter(sb)
         paused(sb)
-        old = d.get("/v1/status").json["pid"]
-        os.kill(old, signal.SIGKILL)
-
-        def back():
-            try:
-                return d.get("/v1/status").json["pid"] != old
-            except (OSError, http.client.HTTPException):
-                return False
-        wait_for(back, "a new control plane")
+        d.kill_control()
         equal(d.get(sb.path).json["state"], "paused")
         before = settled(lambda: lines(sb, path), 0.4)
         paused(sb, "resume")

@@ -64,15 +64,7 @@ def _():
         wait_ready(d, 2)
         sb = d.sandbox(id="kept")
         sb.sh("echo here > file")
-        pid = d.get("/v1/status").json["pid"]
-        os.kill(pid, signal.SIGKILL)
-
-        def back():
-            try:
-                return d.get("/v1/status").json["pid"] != pid
-            except (OSError, http.client.HTTPException):
-                return False
-        wait_for(back, "a new control plane")
+        d.kill_control()
         equal(sb.sh("cat file")["stdout"], "here\n")
         wait_ready(d, 2)
         equal(sb.delete().status, 200)

@@ -362,19 +362,6 @@ exec_status_retention: 2s
         equal(len(joined(events)), 1500 * KIB, "every byte")
 
 
-def kill_control(d):
-    """Kills the control plane and waits for the next one."""
-    old = d.get("/v1/status").json["pid"]
-    os.kill(old, signal.SIGKILL)
-
-    def back():
-        try:
-            return d.get("/v1/status").json["pid"] != old
-        except (OSError, http.client.HTTPException):
-            return False
-    wait_for(back, "a new control plane")
-
-
 @test("binary: offsets resume over kill -9 of the control plane without a lost or doubled byte")
 def _():
     with Daemon() as d, d.sandbox() as sb:
@@ -382,7 +369,7 @@ def _():
         got, done = b"", False
         for attempt in range(5):
             if attempt:
-                kill_control(d)
+                d.kill_control()
             # Messages of a connection that breaks are kept as far as they came.
             for m in open_binary(sb, ex, f"&stdout_offset={len(got)}").messages():
                 e = binary_parse(m)
@@ -407,7 +394,7 @@ def _():
         def blocked():
             return d.get(path).json.get("output_blocked")
         wait_for(blocked, "output_blocked")
-        kill_control(d)
+        d.kill_control()
         wait_for(blocked, "output_blocked again")
         equal(d.post(f"{path}/cancel").status, 200)
         events = ndjson(sb, ex)

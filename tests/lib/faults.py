@@ -31,13 +31,4 @@ def control_pid(d):
 
 
 def kill_control(d):
-    """Kills the control plane and waits for the next one."""
-    old = control_pid(d)
-    os.kill(old, signal.SIGKILL)
-
-    def back():
-        try:
-            return control_pid(d) != old
-        except BROKEN:
-            return False
-    wait_for(back, "a new control plane")
+    d.kill_control()

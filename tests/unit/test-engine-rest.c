@@ -53,6 +53,14 @@ static void test_requests(void)
        "a DELETE");
 }
 
+/* Of a server whose next answer is this. */
+static int ask(const char *bytes, struct rest *r, json_t **ret)
+{
+    const char *const answers[] = {bytes, NULL};
+    server_set(&server, answers, NULL);
+    return call(r, ret);
+}
+
 /* Statuses and values; NULL for none. */
 static void test_answers(void)
 {
@@ -86,11 +94,9 @@ static void test_answers(void)
          302, "{}"},
     };
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-        const char *const answers[] = {all[i].bytes, NULL};
         struct rest r;
         _cleanup_json_ json_t *a = NULL;
-        server_set(&server, answers, NULL);
-        int status = call(&r, &a);
+        int status = ask(all[i].bytes, &r, &a);
         char *text = a ? json_dumps(a, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
         ok(status == all[i].status && !text == !all[i].value &&
                (!text || strcmp(text, all[i].value) == 0),
@@ -117,11 +123,9 @@ static void test_errors(void)
          "a?[2J?b??", 400},
     };
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-        const char *const answers[] = {all[i].bytes, NULL};
         struct rest r;
         _cleanup_json_ json_t *a = NULL;
-        server_set(&server, answers, NULL);
-        int status = call(&r, &a);
+        int status = ask(all[i].bytes, &r, &a);
         ok(status == all[i].status && strcmp(r.why, all[i].why) == 0, "%s: %d %s", all[i].name,
            status, r.why);
         status = call(&r, NULL);
