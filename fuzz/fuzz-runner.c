@@ -1,6 +1,7 @@
 /* The runner's end of the protocol against a hostile control plane and hostile tools: frames, raw
  * bytes, ends of commands, output, connections from the inside, in any order. Commands are not run:
- * this file has its own spawn_start(), which only keeps the command's ends of the pipes.
+ * this file has its own spawn_start(), which only keeps the command's ends of the pipes, and a slot
+ * for every other one, which is starting then until OP_LEAVE or its end.
  *
  * The input is a sequence of steps: an op byte, a byte that chooses, a length of two bytes, data.
  */
@@ -35,12 +36,17 @@ enum {
     OP_RAW,
     OP_TUNNEL,
     OP_TUNNEL_DATA,
-    OP_TUNNEL_CLOSE
+    OP_TUNNEL_CLOSE,
+    OP_LEAVE
 };
 
 static struct runner r;
 static struct watch always; /* keeps the loop from waiting */
 static int children[CHILDREN][3];
+static struct {
+    struct start_slot *slot;
+    struct spawn_plan *plan;
+} starts[CHILDREN];
 static pid_t n_spawned;
 static int peer_fd = -1, tunnel_fd = -1;
 static uint64_t generation;
@@ -55,6 +61,25 @@ static void expect_at(bool good, const char *what)
     abort();
 }
 
+/* Nobody is there to be waited for: signals must not try. */
+static void begin_start(struct spawn_plan *p)
+{
+    p->path_size = 1;
+    starts[n_spawned % CHILDREN].slot =
+        start_slot_take(p->start, p, &starts[n_spawned % CHILDREN].plan);
+    container_of(p->start, struct exec, start)->started_ns -= START_PATIENCE_NS;
+}
+
+static void end_start(int i, int error)
+{
+    if (!starts[i].slot)
+        return;
+    starts[i].plan->error = error;
+    starts[i].plan->stage = "exec";
+    *start_slot_word(starts[i].slot) = 0;
+    starts[i].slot = NULL;
+}
+
 pid_t spawn_start(struct spawn_plan *p)
 {
     if (n_spawned >= SPAWNS_MAX) {
@@ -62,6 +87,9 @@ pid_t spawn_start(struct spawn_plan *p)
         return -ENOENT;
     }
     int *fds = children[n_spawned % CHILDREN];
+    end_start(n_spawned % CHILDREN, 0);
+    if (n_spawned % 2)
+        begin_start(p);
     for (int i = 0; i < 3; i++) {
         fd_close(&fds[i]);
         fds[i] = fcntl(p->fds[i], F_DUPFD_CLOEXEC, 3);
@@ -100,6 +128,7 @@ static void turn(void)
     expect(r.n_execs <= PROTO_EXECS_MAX && r.gateway.n_tunnels <= GATEWAY_TUNNELS_MAX);
     list_for_each(e, &r.execs, struct exec, link)
     {
+        expect(!e->starting || e->state == EXEC_RUNNING);
         if (e->forgotten)
             continue; /* its output was dropped, and nothing of it is sent any more */
         for (int i = 0; i < 2; i++) {
@@ -145,6 +174,8 @@ static void step_exit(uint8_t choice)
     if (!n_spawned)
         return;
     pid_t n = choice % n_spawned;
+    if (n_spawned - n <= CHILDREN)
+        starts[n % CHILDREN].slot = NULL; /* its end is the runner's to see */
     if (n_spawned - n <= CHILDREN && choice & 0x80) {
         for (int i = 0; i < 3; i++)
             fd_close(&children[n % CHILDREN][i]);
@@ -180,6 +211,8 @@ static void step(uint8_t op, uint8_t choice, const uint8_t *data, size_t len)
         (void)!send(tunnel_fd, data, len, MSG_NOSIGNAL | MSG_DONTWAIT);
     else if (op == OP_TUNNEL_CLOSE)
         fd_close(&tunnel_fd);
+    else if (op == OP_LEAVE)
+        end_start(choice % CHILDREN, choice >> 4);
     else
         step_frame(op, choice, data, len);
     turn();
@@ -227,6 +260,7 @@ static void tear_down(void)
     fd_close(&peer_fd);
     fd_close(&tunnel_fd);
     for (int i = 0; i < CHILDREN; i++) {
+        end_start(i, 0);
         for (int j = 0; j < 3; j++)
             fd_close(&children[i][j]);
     }

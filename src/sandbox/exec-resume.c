@@ -73,7 +73,7 @@ void exec_on_state(void *data, uint32_t stream, const struct msg_state *m)
     e->stream = stream;
     e->request_id = m->request_id;
     e->pid = m->pid;
-    e->started = true;
+    e->started = m->started;
     e->resumed = true;
     e->stdin_base = e->stdin_sent = m->stdin_received;
     if (exec_is_done(e)) { /* its end is on record: the runner was not told yet */

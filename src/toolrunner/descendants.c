@@ -18,6 +18,7 @@
 
 #include "base/fd.h"
 #include "base/strbuf.h"
+#include "toolrunner/raw-call.h"
 
 #define FILE_MAX  8192
 #define MARK_LINE "\nMax file locks"
@@ -103,16 +104,17 @@ void descendants_kill(void)
     }
 }
 
-int descendants_mark(uint32_t mark)
+IN_CHILD int descendants_mark(uint32_t mark)
 {
     /* EPERM: whoever started us has limited us below, or the kernel has no such limit (gVisor's);
      * then only the group is known, and a later mark, which is larger, is not tried. */
     static bool refused;
-    struct rlimit limit = {mark, mark};
-    if (refused || setrlimit(RLIMIT_LOCKS, &limit) == 0)
-        return 0;
-    refused = errno == EPERM;
-    return refused ? 0 : -errno;
+    const uint64_t limit[] = {mark, mark};
+    long r = refused ? 0 : raw_call(SYS_prlimit64, 0, RLIMIT_LOCKS, limit, NULL);
+    if (r != -EPERM)
+        return (int)r;
+    refused = true;
+    return 0;
 }
 
 void descendants_kill_marked(uint32_t mark)

@@ -82,6 +82,7 @@ static void on_output_ready(struct watch *w, uint32_t ready)
 {
     struct exec_output *o = container_of(w, struct exec_output, watch);
     (void)ready;
+    exec_check_started(o->exec);
     output_read(o, READS_A_ROUND);
     exec_mark_pending(o->exec);
     exec_check_drained(o->exec);

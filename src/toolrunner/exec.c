@@ -2,21 +2,15 @@
 #include "toolrunner/exec.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/fsuid.h>
-#include <sys/ioctl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/fd.h"
-#include "toolrunner/builtin.h"
 #include "toolrunner/descendants.h"
 #include "toolrunner/pty.h"
 #include "toolrunner/runner.h"
@@ -31,7 +25,7 @@ struct exec *exec_find(struct runner *r, uint32_t stream)
     return NULL;
 }
 
-static struct exec *exec_find_request(struct runner *r, uint64_t request_id)
+struct exec *exec_find_request(struct runner *r, uint64_t request_id)
 {
     list_for_each(e, &r->execs, struct exec, link)
     {
@@ -48,7 +42,7 @@ uint32_t exec_count_known(const struct runner *r)
     return n;
 }
 
-static void exec_free(struct exec *e)
+void exec_free(struct exec *e)
 {
     list_remove(&e->link);
     list_remove(&e->pending);
@@ -57,8 +51,10 @@ static void exec_free(struct exec *e)
     timer_clear(&e->kill);
     timer_clear(&e->drain);
     timer_clear(&e->resume);
+    start_forget(&e->start);
     exec_io_done(e);
-    e->runner->n_execs--;
+    if (--e->runner->n_execs == 0)
+        start_trim();
     free(e->tag);
     free(e);
 }
@@ -70,13 +66,15 @@ void exec_free_all(struct runner *r)
 
 /* The group's id stays taken while anybody is in it, so this reaches nobody else; once it is empty
  * the number could at worst come back as another group of this same sandbox. */
-static void exec_kill_group(const struct exec *e, int signo)
+static void exec_kill_group(struct exec *e, int signo)
 {
+    if (!exec_wait_started(e)) /* it hangs, and may not lead a group yet */
+        kill(e->pid, signo);
     kill(-e->pid, signo);
 }
 
 /* The end: reaches also those who left the group. */
-static void exec_kill_all(const struct exec *e)
+static void exec_kill_all(struct exec *e)
 {
     exec_kill_group(e, SIGKILL);
     descendants_kill_marked(e->stream);
@@ -96,8 +94,14 @@ static void exec_terminate(struct exec *e, uint32_t grace_ms)
 static void on_young_over(struct timer *t)
 {
     struct exec *e = container_of(t, struct exec, young);
-    e->runner->conn.urgent = true;
+    struct runner *r = e->runner;
+    r->conn.urgent = true;
     exec_io_watch(e);
+    if (!exec_check_started(e)) { /* a slow file system: look again, and ever more seldom */
+        uint64_t age_us = (uint64_t)(clock_mono_ns() - e->started_ns) / 1000;
+        timer_set_us(&r->loop, &e->young,
+                     age_us < EXEC_START_LOOK_US ? age_us : EXEC_START_LOOK_US);
+    }
 }
 
 static void on_timeout(struct timer *t)
@@ -126,7 +130,7 @@ static void on_resume_over(struct timer *t)
     exec_mark_pending(e);
 }
 
-static struct exec *exec_new(struct runner *r, uint32_t stream, const struct msg_spawn *m)
+struct exec *exec_new(struct runner *r, uint32_t stream, const struct msg_spawn *m)
 {
     struct exec *e = new0(struct exec);
     e->runner = r;
@@ -146,130 +150,6 @@ static struct exec *exec_new(struct runner *r, uint32_t stream, const struct msg
     list_append(&r->execs, &e->link);
     r->n_execs++;
     return e;
-}
-
-/* One pipe: ours does not block, the command's end does. end is 0 for its stdin, 1 for output. */
-static int open_pipe(int end, int *ret_ours, int *ret_theirs)
-{
-    static bool has_modes = true; /* gVisor has no modes of pipes, and calls cost much there */
-    int fds[2];
-    if (pipe2(fds, O_CLOEXEC) < 0)
-        return -errno;
-    *ret_ours = fds[!end];
-    *ret_theirs = fds[end];
-    /* The command is another user, and may open its own end once more: /dev/stdout. */
-    if (has_modes && fchmod(*ret_theirs, 0666) < 0) {
-        if (errno != EPERM)
-            return -errno;
-        has_modes = false;
-    }
-    return fcntl(*ret_ours, F_SETFL, O_NONBLOCK) < 0 ? -errno : 0;
-}
-
-static int open_stdio_pipes(struct runner *r, const struct msg_spawn *m, int ours[3], int theirs[3])
-{
-    int n = 0;
-    if (m->flags & SPAWN_STDIN)
-        n = open_pipe(0, &ours[0], &theirs[0]);
-    else
-        theirs[0] = r->null_fd;
-    for (int i = 1; n >= 0 && i < 3; i++)
-        n = open_pipe(1, &ours[i], &theirs[i]);
-    return n;
-}
-
-/* A terminal belongs to whose file-system ids opened it: the tool's, so that it may reopen it. */
-static int open_stdio_pty(struct runner *r, const struct msg_spawn *m, int ours[3], int theirs[3])
-{
-    const struct spawn_identity *id = &r->identity;
-    uid_t uid = id->switch_user ? (uid_t)setfsuid(id->uid) : 0;
-    gid_t gid = id->switch_user ? (gid_t)setfsgid(id->gid) : 0;
-    int n = pty_open(m->rows, m->cols, &ours[1], &theirs[0]);
-    if (id->switch_user) {
-        setfsgid(gid);
-        setfsuid(uid);
-    }
-    if (n < 0)
-        return n;
-    ours[0] = fcntl(ours[1], F_DUPFD_CLOEXEC, 3);
-    theirs[1] = fcntl(theirs[0], F_DUPFD_CLOEXEC, 3);
-    theirs[2] = fcntl(theirs[0], F_DUPFD_CLOEXEC, 3);
-    return ours[0] < 0 || theirs[1] < 0 || theirs[2] < 0 ? -errno : 0;
-}
-
-static pid_t exec_start(struct runner *r, uint32_t stream, const struct msg_spawn *m, int ours[3],
-                        const char **ret_stage)
-{
-    struct spawn_plan plan = {.identity = &r->identity,
-                              .msg = m,
-                              .fds = {-1, -1, -1},
-                              .mark = stream,
-                              .terminal = m->flags & SPAWN_PTY};
-    *ret_stage = "builtin";
-    if (m->flags & SPAWN_BUILTIN && !(plan.builtin = builtin_find(m->argv[0])))
-        return -ENOENT;
-    *ret_stage = plan.terminal ? "pty" : "pipe";
-    pid_t pid = plan.terminal ? open_stdio_pty(r, m, ours, plan.fds)
-                              : open_stdio_pipes(r, m, ours, plan.fds);
-    if (pid >= 0) {
-        pid = spawn_start(&plan);
-        *ret_stage = plan.stage;
-    }
-    for (int i = plan.fds[0] == r->null_fd; i < 3; i++)
-        fd_close(&plan.fds[i]);
-    return pid;
-}
-
-static void exec_on_started(struct exec *e, const struct msg_spawn *m)
-{
-    struct runner *r = e->runner;
-    bool urgent = r->conn.urgent && !r->conn.greeting;
-    conn_send(&r->conn, started, e->stream, .request_id = e->request_id, .pid = (uint32_t)e->pid);
-    r->conn.urgent = urgent; /* on_young_over() sends it at the latest */
-    timer_set_us(&r->loop, &e->young,
-                 r->config.connect_path ? EXEC_YOUNG_DIALED_US : EXEC_YOUNG_US);
-    if (m->timeout_ms)
-        timer_set_us(&r->loop, &e->timeout,
-                     m->timeout_ms > UINT64_MAX / 1000 ? UINT64_MAX : m->timeout_ms * 1000);
-}
-
-static void spawn_refuse(struct runner *r, uint32_t stream, const struct msg_spawn *m, int error,
-                         const char *stage)
-{
-    conn_send(&r->conn, spawn_failed, stream, .request_id = m->request_id, .error = error,
-              .stage = stage);
-}
-
-int exec_spawn(struct runner *r, uint32_t stream, const struct msg_spawn *m)
-{
-    struct exec *known = exec_find_request(r, m->request_id);
-    if (known) {
-        conn_send(&r->conn, started, known->stream, .request_id = known->request_id,
-                  .pid = (uint32_t)known->pid);
-        return 0;
-    }
-    if (stream % 2 == 0 || exec_find(r, stream))
-        return -EPROTO;
-    if (r->n_execs >= PROTO_EXECS_MAX) {
-        spawn_refuse(r, stream, m, EAGAIN, "limit");
-        return 0;
-    }
-    int ours[3] = {-1, -1, -1};
-    const char *stage;
-    int64_t now = clock_mono_ns();
-    pid_t pid = exec_start(r, stream, m, ours, &stage);
-    if (pid < 0) {
-        for (int i = 0; i < 3; i++)
-            fd_close(&ours[i]);
-        spawn_refuse(r, stream, m, -pid, stage);
-        return 0;
-    }
-    struct exec *e = exec_new(r, stream, m);
-    e->pid = pid;
-    e->started_ns = now;
-    exec_io_init(e, ours + 1, ours[0]);
-    exec_on_started(e, m);
-    return 0;
 }
 
 int exec_signal(struct exec *e, const struct msg_signal *m)
@@ -334,7 +214,7 @@ void exec_on_exit(struct runner *r, pid_t pid, int status, const struct rusage *
     }
     if (!e)
         return;
-    if (e->forgotten) {
+    if (exec_start_failed(e) || e->forgotten) {
         exec_free(e);
         return;
     }
@@ -391,7 +271,8 @@ static void exec_send_state(struct exec *e)
 {
     struct conn *c = &e->runner->conn;
     conn_send(c, state, e->stream, .request_id = e->request_id, .pid = (uint32_t)e->pid,
-              .started = 1, .exited = e->state == EXEC_DONE, .stdin_received = e->in.ring.end,
+              .started = exec_look_started(e), .exited = e->state == EXEC_DONE,
+              .stdin_received = e->in.ring.end,
               .acked = {e->out[0].ring.start, e->out[1].ring.start},
               .end = {e->out[0].ring.end, e->out[1].ring.end}, .tag = e->tag);
 }

@@ -1,6 +1,7 @@
 /* Execs: one command each, from SPAWN to FORGET.
  *
- * States. RUNNING: the process lives. DRAINING: wait() gave its status, its pipes may still hold
+ * States. RUNNING: the process lives; as long as it is `starting` its program is not executed yet
+ * (exec-start.c). DRAINING: wait() gave its status, its pipes may still hold
  * output. DONE: the output's end is known, EXIT is sent as soon as all output is. A forgotten exec
  * lives on, invisibly, until its process is reaped.
  *
@@ -15,16 +16,19 @@
 #include "proto/message.h"
 #include "toolrunner/loop.h"
 #include "toolrunner/ring.h"
+#include "toolrunner/start.h"
 
 struct runner;
 struct rusage;
 
-#define EXEC_YOUNG_US        3000  /* a command that ends within this is told of in one write */
-#define EXEC_YOUNG_DIALED_US 10000 /* the same on a kernel in user space, where all takes longer   \
-                                    */
-#define EXEC_RESUME_GRACE_MS 250   /* how long a new connection may take to say where to go on */
-#define EXEC_CHUNK           32768 /* output of one exec before it is another's turn */
-#define EXEC_DIRECT_MIN      16384 /* less than this is copied into the connection's buffer */
+#define EXEC_YOUNG_US 3000 /* a command that ends within this is told of in one write */
+#define EXEC_YOUNG_DIALED_US                                                                       \
+    10000                            /* the same on a kernel in user space, where all takes longer \
+                                      */
+#define EXEC_START_LOOK_US   1000000 /* at least so often after one that hangs */
+#define EXEC_RESUME_GRACE_MS 250     /* how long a new connection may take to say where to go on */
+#define EXEC_CHUNK           32768   /* output of one exec before it is another's turn */
+#define EXEC_DIRECT_MIN      16384   /* less than this is copied into the connection's buffer */
 #define EXEC_STDIN_ACK_EVERY 32768
 #define EXEC_SIGNALS_KNOWN   16 /* request ids of signals kept to drop repeats */
 #define EXEC_SINKS_MAX       256
@@ -60,7 +64,9 @@ struct exec {
     uint32_t flags; /* enum spawn_flags */
     pid_t pid;
     enum exec_state state;
-    bool ending; /* it was told to end: all that it started goes with it */
+    struct start start;
+    bool starting; /* start tells when its program is executed; nobody was told yet */
+    bool ending;   /* it was told to end: all that it started goes with it */
     bool forgotten;
     bool exit_sent;
     bool drain_over;
@@ -113,5 +119,18 @@ void exec_mark_pending(struct exec *e);
 /* Moves output into the connection's buffer; true when more waits for room. */
 bool exec_pump(struct runner *r);
 
+/* exec-start.c */
+/* Its program is executed. */
+bool exec_look_started(struct exec *e);
+/* The same, and STARTED is sent when that is news. */
+bool exec_check_started(struct exec *e);
+/* The same, but one that began a moment ago is waited for. */
+bool exec_wait_started(struct exec *e);
+/* wait() gave its status. True when its program never ran: that was told, and it is to be freed. */
+bool exec_start_failed(struct exec *e);
+
 /* exec.c */
+struct exec *exec_new(struct runner *r, uint32_t stream, const struct msg_spawn *m);
+void exec_free(struct exec *e);
+struct exec *exec_find_request(struct runner *r, uint64_t request_id);
 void exec_check_drained(struct exec *e);

@@ -1,9 +1,13 @@
 /* Starting a command: everything between a checked SPAWN and the first instruction of the program.
  *
- * A program is started in a child that shares the runner's memory until execve() (CLONE_VM and
- * CLONE_VFORK: no page tables are copied, and an error is simply a value the child leaves in the
- * plan). A builtin runs in a forked copy instead. Both go through the same steps, in the order of
- * the table in spawn.c, and give up their rights before they touch anything of the caller's. */
+ * A program is started in a child that shares the runner's memory until execve() (CLONE_VM: no page
+ * tables are copied, and an error is simply a value the child leaves in its plan). Usually the
+ * runner goes on meanwhile and learns later how the start went (start.h): starting takes longer
+ * than all else that is done for a short command, and several start at once. What is rare or needs
+ * more than raw calls (pins, narrow ones, terminals, a shared user) is waited for, with
+ * CLONE_VFORK; so is every command where the caller gives no start. A builtin runs in a forked copy
+ * instead. All go through the same steps, in the order of the table in spawn-child.c, and give up
+ * their rights before they touch anything of the caller's. */
 #pragma once
 
 #include <stdbool.h>
@@ -14,6 +18,9 @@
 
 struct msg_spawn;
 struct builtin;
+struct start;
+
+#define SPAWN_ARGV_FREE 2 /* places before a plan's argv: a shell's name and its own */
 
 /* How this runner starts commands; fixed at its start. */
 struct spawn_identity {
@@ -35,13 +42,14 @@ struct spawn_plan {
     int fds[3];                    /* become 0, 1 and 2 of the child */
     uint32_t mark;                 /* of all its descendants (descendants.h) */
     bool terminal;                 /* fds[0] is to be its controlling terminal */
+    struct start *start;           /* where the end of a start is found; NULL: wait for it */
 
     /* left by a child that failed */
     int error;
     const char *stage;
 
     /* scratch for the child, which must not allocate */
-    char **argv; /* two free slots before the caller's argv */
+    char **argv; /* SPAWN_ARGV_FREE, then the caller's */
     char *path;
     size_t path_size;
     struct pin pins[PINS_MAX];
@@ -49,6 +57,8 @@ struct spawn_plan {
     char pinned[PINS_MAX][PIN_PATH_SIZE];
 };
 
-/* Starts it. The child's pid, or -errno with plan->stage set to the step that failed. The child
- * leads a new session and process group. */
+/* Starts it. The child's pid, or -errno with plan->stage set to the step that failed. With
+ * plan->start->slot set afterwards the child is still starting: start_has_left() tells when it is
+ * not, and whether it failed; nothing of the plan is needed any more. The child leads a new session
+ * and process group once it has left. */
 pid_t spawn_start(struct spawn_plan *plan);
