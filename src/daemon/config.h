@@ -119,6 +119,7 @@ struct config {
     int64_t exec_status_retention_ms;
     int64_t create_ready_timeout_ms;
     int64_t drain_grace_ms, kill_grace_ms;
+    int64_t busy_poll_us;
     int64_t stream_buffer;
     int64_t journal_exec_bytes, journal_sandbox_bytes, journal_total_bytes;
     char *journal_full;

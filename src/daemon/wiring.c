@@ -65,7 +65,7 @@ struct control {
     struct loop_signal sigterm, sighup;
     struct loop_timer drain_timer, settle_timer;
     int stops; /* SIGTERMs seen */
-    bool deleting;
+    bool deleting, ended;
     int status;
 };
 
@@ -299,7 +299,7 @@ static void close_rest(struct control *k)
     policy_file_close(k->policy);
     loop_timer_close(&k->drain_timer, NULL, NULL);
     loop_timer_close(&k->settle_timer, NULL, NULL);
-    uv_stop(k->ctx->loop);
+    k->ended = true;
 }
 
 static void on_last_checkpoint(void *data, const struct checkpoint *c, const struct error *err)
@@ -561,7 +561,7 @@ int control_main(struct control_context *ctx)
     }
     log_info("control plane ready listeners=%zu runtime=%s", ctx->n_listeners,
              ctx->config->runtime);
-    uv_run(ctx->loop, UV_RUN_DEFAULT);
+    loop_run(ctx->loop, (uint64_t)ctx->config->busy_poll_us, &k.ended);
     line_mode_free(k.line);
     mcp_stdio_free(k.mcp_stdio);
     mcp_free(k.mcp);

@@ -1,4 +1,4 @@
-/* Timers, signals, workers and deferred calls on libuv.
+/* Running, timers, signals, workers and deferred calls on libuv.
  *
  * The structs are embedded in their owner. libuv keeps a handle until its close callback has run,
  * so the owner calls the close function, and frees its own memory in on_closed (NULL where the
@@ -49,3 +49,7 @@ void loop_work(uv_loop_t *loop, void (*work)(void *data), void (*done)(void *dat
 /* Calls cb(data) once, from the loop, after the current callback has returned. It cannot be taken
  * back: data must live until then. A deferred call that defers another does not starve I/O. */
 void loop_defer(uv_loop_t *loop, void (*cb)(void *data), void *data);
+
+/* Runs the loop until nothing keeps it alive or *stop is true. Before it sleeps it looks for the
+ * next event for up to look_us, while events come that close together (eager.c); 0: never. */
+void loop_run(uv_loop_t *loop, uint64_t look_us, const bool *stop);

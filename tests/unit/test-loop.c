@@ -1,5 +1,6 @@
 /* Timers, signals, workers and deferred calls. */
 #include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -123,6 +124,90 @@ static void test_signal(uv_loop_t *loop)
     uv_run(loop, UV_RUN_DEFAULT);
 }
 
+/* A ball that is thrown over a pipe, each time with a watcher that is made anew in the callback:
+ * what looks for events outside the loop must see that one, too. */
+#define THROWS     2000
+#define QUIET_MS   300
+#define QUIET_CPUS 0.5 /* of that time, at most */
+
+struct game {
+    uv_poll_t *watch;
+    struct loop_timer quiet;
+    int fds[2], throws;
+    double cpu_before_s, cpu_quiet_s;
+    bool over;
+};
+
+static double thread_cpu_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static void on_watch_closed(uv_handle_t *h)
+{
+    free(h);
+}
+
+static void on_ball(uv_poll_t *watch, int status, int events);
+
+static void throw_ball(struct game *g, uv_loop_t *loop)
+{
+    g->watch = new0(uv_poll_t);
+    g->watch->data = g;
+    uv_poll_init(loop, g->watch, g->fds[0]);
+    uv_poll_start(g->watch, UV_READABLE, on_ball);
+    if (write(g->fds[1], "o", 1) != 1)
+        abort();
+}
+
+static void on_ball(uv_poll_t *watch, int status, int events)
+{
+    struct game *g = watch->data;
+    uv_loop_t *loop = watch->loop;
+    char ball;
+    if (status < 0 || !(events & UV_READABLE) || read(g->fds[0], &ball, 1) != 1)
+        abort();
+    uv_close((uv_handle_t *)watch, on_watch_closed);
+    if (++g->throws < THROWS) {
+        throw_ball(g, loop);
+        return;
+    }
+    g->cpu_before_s = thread_cpu_s();
+    loop_timer_start(&g->quiet, QUIET_MS);
+}
+
+static void on_quiet_over(void *data)
+{
+    struct game *g = data;
+    g->cpu_quiet_s = thread_cpu_s() - g->cpu_before_s;
+    g->over = true;
+}
+
+static void test_run(uv_loop_t *loop)
+{
+    struct game g = {0};
+    if (pipe(g.fds) < 0)
+        abort();
+    loop_timer_init(&g.quiet, loop, on_quiet_over, &g);
+    struct loop_timer hold; /* *stop ends a loop that would go on */
+    loop_timer_init(&hold, loop, on_fire, NULL);
+    loop_timer_start(&hold, 3600 * 1000);
+    throw_ball(&g, loop);
+    loop_run(loop, 100 * 1000, &g.over);
+    ok(g.throws == THROWS, "a loop that looks before it sleeps misses nothing (%d)", g.throws);
+    ok(g.cpu_quiet_s < QUIET_MS / 1e3 * QUIET_CPUS, "and sleeps when nothing comes (%.0f ms of %d)",
+       g.cpu_quiet_s * 1e3, QUIET_MS);
+    loop_timer_close(&hold, NULL, NULL);
+    loop_timer_close(&g.quiet, NULL, NULL);
+    bool never = false;
+    loop_run(loop, 100, &never);
+    ok(!uv_loop_alive(loop), "and ends when nothing is left");
+    close(g.fds[0]);
+    close(g.fds[1]);
+}
+
 int main(void)
 {
     uv_loop_t loop;
@@ -132,6 +217,7 @@ int main(void)
     test_defer(&loop);
     test_work(&loop);
     test_signal(&loop);
+    test_run(&loop);
     ok(uv_loop_close(&loop) == 0, "nothing is left in the loop");
     return tap_done();
 }
