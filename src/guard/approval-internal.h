@@ -24,7 +24,8 @@ struct approval {
     json_t *subject, *shown;
     char digest[AUDIT_DIGEST_SIZE];
     int64_t created_s, expires_s, changed_s;
-    bool busy; /* a decision or a use is being recorded */
+    bool busy;    /* a decision or a use is being recorded */
+    bool unasked; /* not recorded at all yet: nobody sees it, since nobody could decide */
     struct approval_vote votes[APPROVAL_DECISIONS_MAX];
     size_t n_votes;
     char *void_reason;

@@ -12,7 +12,8 @@ static_assert(ELEMENTS(state_names) == _APPROVAL_STATE_MAX, "a name per state");
 
 static bool sees(const struct identity *who, const struct approval *a)
 {
-    return identity_has(who, ROLE_APPROVER | ROLE_AUDITOR) || identity_sees(who, a->requester.key);
+    return !a->unasked && (identity_has(who, ROLE_APPROVER | ROLE_AUDITOR) ||
+                           identity_sees(who, a->requester.key));
 }
 
 struct approval *approvals_find(struct approvals *s, const struct identity *who, const char *id)

@@ -109,6 +109,7 @@ static void on_written(void *data, const struct error *err)
         return;
     }
     fault_point("approval.recorded");
+    a->unasked = false;
     if (c.fn)
         c.fn(c.data, a, NULL);
     tell(a);
@@ -305,6 +306,7 @@ int approvals_ask(struct approvals *s, const struct approval_request *r, approva
         approval_free(a);
         return e;
     }
+    a->unasked = true;
     enter(s, a);
     approval_write(a, APPROVAL_PENDING, 0, true, fn, data);
     return 0;

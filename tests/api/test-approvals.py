@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """What a person approved is what runs, once: every way to make it something else must fail."""
 import os
+import sqlite3
 import sys
 import threading
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
 from guarded import *
@@ -243,6 +245,27 @@ def _():
             if status == 403:
                 check("because" in answer[0].json["error"]["message"], answer)
     equal(d.post("/v1/run", {"command": ["true"]}, headers={"X-Mas-Approval": "perhaps"}).status, 400)
+
+
+@test("a question is shown once it can be decided: not before it is on record")
+def _():
+    d = daemon()
+    with d.sandbox() as box:
+        other = sqlite3.connect(d.state + "/control/state.db", isolation_level=None, timeout=5)
+        other.execute("BEGIN IMMEDIATE")
+        answer = []
+        t = threading.Thread(target=lambda: answer.append(ask(d, box, "touch", "/workspace/late")))
+        t.start()
+        asked = lambda: [a["id"] for a in d.get("/v1/approvals?status=pending").json["approvals"] if a["argv"] == ["touch", "/workspace/late"]]
+        end = time.monotonic() + 1
+        while time.monotonic() < end:
+            equal(asked(), [])
+        other.execute("ROLLBACK")
+        other.close()
+        wait_for(asked, "it is asked")
+        approve(d, asked()[0])
+        t.join(60)
+        equal(answer[0]["approval_id"], d.get("/v1/approvals?status=approved").json["approvals"][-1]["id"])
 
 
 @test("a client that leaves while it waits: nothing runs, the question stays")
