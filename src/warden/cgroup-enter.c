@@ -18,6 +18,14 @@ int cgroup_write(const struct cgroup *cg, int i, const char *file, const char *t
     return fd_write_file_at(cg->root->fd[i], cgroup_path(cg, file, path), text);
 }
 
+/* A process of one thread that moves itself through version 1's "tasks" takes no lock against forks
+ * of the whole host, for which "cgroup.procs" may wait for a grace period of the kernel's. */
+static int join(const struct cgroup *cg, int i)
+{
+    int r = cgroup_write(cg, i, "tasks", "0");
+    return r == -ENOENT ? cgroup_write(cg, i, "cgroup.procs", "0") : r;
+}
+
 int cgroup_enter(const struct cgroup *cg)
 {
     int r = 0;
@@ -26,7 +34,7 @@ int cgroup_enter(const struct cgroup *cg)
             continue;
         if (mkdirat(cg->root->fd[i], cg->name, 0755) < 0)
             return -errno;
-        r = cgroup_write(cg, i, "cgroup.procs", "0");
+        r = join(cg, i);
     }
     return r;
 }
