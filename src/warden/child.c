@@ -81,21 +81,23 @@ int child_take_descriptors(int stream_fd, int channel_fd, int failure_fd)
     return 0;
 }
 
-int child_keep_descriptors(int stream_fd, int channel_fd, int failure_fd, int *extra_fd)
+int child_keep_descriptors(int stream_fd, int channel_fd, int failure_fd, int *extra, int n_extra)
 {
-    int extra = extra_fd ? fcntl(*extra_fd, F_DUPFD_CLOEXEC, FIRST_FREE_FD + 1) : 0;
-    int r = extra < 0 ? -errno : child_take_descriptors(stream_fd, channel_fd, failure_fd);
-    if (r < 0)
-        return r;
-    if (!extra_fd) {
-        fd_close_from(FIRST_FREE_FD);
-        return 0;
+    for (int i = 0; i < n_extra; i++) {
+        int fd = extra[i] < FIRST_FREE_FD + n_extra
+                     ? fcntl(extra[i], F_DUPFD_CLOEXEC, FIRST_FREE_FD + n_extra)
+                     : extra[i];
+        if (fd < 0)
+            return -errno;
+        extra[i] = fd;
     }
-    if (extra != FIRST_FREE_FD && dup3(extra, FIRST_FREE_FD, O_CLOEXEC) < 0)
-        return -errno;
-    *extra_fd = FIRST_FREE_FD;
-    fd_close_from(FIRST_FREE_FD + 1);
-    return 0;
+    int r = child_take_descriptors(stream_fd, channel_fd, failure_fd);
+    for (int i = 0; r == 0 && i < n_extra; i++) {
+        r = dup3(extra[i], FIRST_FREE_FD + i, O_CLOEXEC) < 0 ? -errno : 0;
+        extra[i] = FIRST_FREE_FD + i;
+    }
+    fd_close_from((unsigned)(FIRST_FREE_FD + n_extra));
+    return r;
 }
 
 void child_reset_signals(void)
@@ -160,20 +162,31 @@ static int put_sysctl(int dirfd, const char *name, uint32_t value)
 }
 
 /* No namespaces inside; and no way to use up what inotify and fanotify share across the host. */
-int child_lower_user_limits(const struct child_template *t)
+static int open_user_limits(void)
+{
+    int fd = open("/proc/sys/user", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
+static int write_user_limits(const struct child_template *t, int dir)
 {
     static const char *const none[] = {
         "max_user_namespaces", "max_pid_namespaces", "max_mnt_namespaces",  "max_net_namespaces",
         "max_ipc_namespaces",  "max_uts_namespaces", "max_time_namespaces", "max_cgroup_namespaces",
     };
-    _cleanup_close_ int dir = open("/proc/sys/user", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    int r = dir < 0 ? -errno : 0;
+    int r = 0;
     for (size_t i = 0; r == 0 && i < ELEMENTS(none); i++)
         r = put_sysctl(dir, none[i], 0);
     r = r < 0 ? r : put_sysctl(dir, "max_inotify_instances", t->inotify_instances);
     r = r < 0 ? r : put_sysctl(dir, "max_inotify_watches", t->inotify_watches);
     r = r < 0 ? r : put_sysctl(dir, "max_fanotify_groups", t->fanotify_groups);
     return r < 0 ? r : put_sysctl(dir, "max_fanotify_marks", t->fanotify_marks);
+}
+
+int child_lower_user_limits(const struct child_template *t)
+{
+    _cleanup_close_ int dir = open_user_limits();
+    return dir < 0 ? dir : write_user_limits(t, dir);
 }
 
 /* child_runner_caps has their names. */
@@ -228,27 +241,33 @@ static int lower_rlimits(const struct child_order *o)
 }
 
 /* Everything that does not depend on the plan. */
-static void become_blank(const struct child_template *t)
+static void become_blank(const struct child_template *t, int *seats, int n_seats)
 {
-    if (!t->from_zygote) { /* which has both already */
+    if (!t->from_zygote) { /* which has all of it already */
         fd_write_file_at(AT_FDCWD, "/proc/self/oom_score_adj", CHILD_OOM_ADJ);
         child_reset_signals();
+        child_must(negative_errno(setsid()), "setsid", -1);
     }
     child_wait_for_byte("wait for the id maps");
     child_must(become_inside(t->shared_uid), "change ids", WALL_USERS);
     child_must(child_die_with_warden(), "tie to the warden", -1);
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-    child_must(negative_errno(setsid()), "setsid", -1);
     umask(022);
-    child_must(negative_errno(unshare(CLONE_NEWCGROUP)), "cgroup namespace", -1);
     child_must(child_raise_loopback(), "loopback", WALL_NETWORK);
     child_must(mount_proc(), "mount /proc", WALL_FILESYSTEM);
-    child_must(child_lower_user_limits(t), "lower user limits", WALL_USERS);
+    int user_limits = open_user_limits(); /* soon they are read-only for all who look them up */
+    child_must(user_limits, "open user limits", WALL_USERS);
     child_must(mount_proc_masks(), "mask /proc", WALL_FILESYSTEM);
     child_must(mount_devpts(), "mount /dev/pts", WALL_FILESYSTEM);
     child_must(
         mount_disk_prepare(t->shared_uid ? SANDBOX_TOOL_ID : SANDBOX_RUNNER_ID, SANDBOX_TOOL_ID),
         "prepare the disk", WALL_DISK);
+    /* Not before: what the kernel keeps for all this is the same for every blank, and dearer to get
+     * and to give back when it is counted as the sandbox's memory. */
+    child_must(cgroup_sit(seats, n_seats), "join the cgroup", -1);
+    child_must(negative_errno(unshare(CLONE_NEWCGROUP)), "cgroup namespace", -1);
+    child_must(write_user_limits(t, user_limits), "lower user limits", WALL_USERS);
+    fd_close(&user_limits);
     child_must(bound_caps(t->shared_uid), "bound capabilities", WALL_USERS);
 }
 
@@ -398,13 +417,15 @@ size_t child_runner_args(const struct child_order *o, bool shared_uid, const cha
     return n;
 }
 
-static void exec_runner(const struct child_template *t, const struct child_order *o)
+static void start_runner(const struct child_template *t, const struct child_order *o)
     __attribute__((noreturn));
 
-static void exec_runner(const struct child_template *t, const struct child_order *o)
+static void start_runner(const struct child_template *t, const struct child_order *o)
 {
     const char *argv[CHILD_ARGS_MAX + 1] = {NULL};
-    child_runner_args(o, t->shared_uid, argv);
+    size_t argc = child_runner_args(o, t->shared_uid, argv);
+    if (t->become_runner)
+        t->become_runner(argc, argv);
     execve(ROOT_RUNNER_PATH, (char **)argv, (char **)child_runner_env);
     fail("start the runner", errno, -1);
 }
@@ -415,12 +436,16 @@ void child_main(const struct child_template *t, const struct cgroup *cg, int str
     struct child_order order;
     struct child_trees trees;
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-    int joined = cg ? cgroup_enter(cg) : 0;
-    int kept = child_keep_descriptors(stream_fd, channel_fd, failure_fd, NULL);
-    if (kept < 0)
+    int seats[_CGROUP_MAX];
+    int made = cg ? cgroup_make(cg, seats) : 0, n_seats = made < 0 ? 0 : made;
+    if (n_seats && !t->seats_late) {
+        made = cgroup_sit(seats, n_seats);
+        n_seats = 0;
+    }
+    if (child_keep_descriptors(stream_fd, channel_fd, failure_fd, seats, n_seats) < 0)
         _exit(125);
-    child_must(joined, "join the cgroup", -1);
-    become_blank(t);
+    child_must(made, "join the cgroup", -1);
+    become_blank(t, seats, n_seats);
     int landlock_fd = open_landlock(t);
     child_must((int)fd_send_msg(CHILD_CHANNEL_FD, "r", 1, NULL, 0), "report", -1);
     child_receive_order(&order, &trees);
@@ -428,5 +453,5 @@ void child_main(const struct child_template *t, const struct cgroup *cg, int str
     build_filesystem(t, &order, &trees, &landlock_fd);
     child_must(negative_errno(chdir("/")), "chdir", WALL_FILESYSTEM);
     confine(t, &order, landlock_fd);
-    exec_runner(t, &order);
+    start_runner(t, &order);
 }
