@@ -168,10 +168,8 @@ static struct runner_config parse_options(int argc, char **argv)
     return c;
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
-    if (argc == 2 && strcmp(argv[1], ZYGOTE_OPTION) == 0)
-        zygote_main();
     struct runner_config config = parse_options(argc, argv);
     struct runner r;
     const char *what;
@@ -184,4 +182,11 @@ int main(int argc, char **argv)
     runner_run(&r);
     runner_done(&r);
     return 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], ZYGOTE_OPTION) == 0)
+        zygote_main(argc, argv, run);
+    return run(argc, argv);
 }

@@ -8,7 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -17,6 +19,15 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "warden/zygote.h"
+
+#define AT_RANDOM_BYTES 16 /* at that address, as the kernel promises */
+
+/* What "ps" shows: the arguments, as they were at the exec. */
+static struct {
+    char *start;
+    size_t size;
+    int (*run)(int argc, char **argv);
+} program;
 
 struct server {
     struct child_template template;
@@ -47,6 +58,56 @@ static void settle(void)
     fd_write_file_at(AT_FDCWD, "/proc/self/oom_score_adj", CHILD_OOM_ADJ);
 }
 
+static size_t title_size(size_t argc, const char *const *argv)
+{
+    size_t size = 0;
+    for (size_t i = 0; i < argc; i++)
+        size += strlen(argv[i]) + 1;
+    return size;
+}
+
+static void set_title(size_t argc, const char *const *argv)
+{
+    char *at = program.start;
+    for (size_t i = 0; i < argc; i++)
+        at = stpcpy(at, argv[i]) + 1;
+    memset(at, 0, (size_t)(program.start + program.size - at));
+}
+
+#ifndef __GLIBC__
+void __init_ssp(void *entropy); /* musl's own, as at a start */
+
+/* An exec would have brought random bytes of its own, of which the C library makes the stack
+ * protector's mark and the heap's secret (there is no heap yet). Never returns to a frame with the
+ * old mark. */
+static bool __attribute__((no_stack_protector)) renew_secrets(void)
+{
+    void *random = (void *)getauxval(AT_RANDOM);
+    if (!random || getrandom(random, AT_RANDOM_BYTES, 0) != AT_RANDOM_BYTES)
+        return false;
+    __init_ssp(random);
+    return true;
+}
+#else
+static bool renew_secrets(void)
+{
+    return false;
+}
+#endif
+
+/* Instead of an exec, which would load the same program again. All walls are up, the descriptors
+ * are those that a runner gets, and the memory is as it was when the zygote had read its setup. The
+ * order is the caller's to keep. Returns where that is not possible. */
+static void __attribute__((no_stack_protector)) become_runner(size_t argc, const char **argv)
+{
+    if (title_size(argc, argv) > program.size || !renew_secrets())
+        return;
+    set_title(argc, argv);
+    prctl(PR_SET_NAME, "mas-toolrunner", 0, 0, 0);
+    child_report_running();
+    _exit(program.run((int)argc, (char **)argv));
+}
+
 static void receive_setup(struct server *z)
 {
     static struct sock_filter code[BPF_MAXINSNS];
@@ -66,6 +127,7 @@ static void receive_setup(struct server *z)
     z->template = setup.template;
     z->template.seccomp = &z->seccomp;
     z->template.from_zygote = true;
+    z->template.become_runner = become_runner;
 }
 
 static void __attribute__((noreturn))
@@ -111,9 +173,14 @@ static bool serve(const struct server *z)
     return send(ZYGOTE_SOCKET_FD, &reply, sizeof(reply), MSG_NOSIGNAL) == sizeof(reply);
 }
 
-void zygote_main(void)
+void zygote_main(int argc, char **argv, int (*run)(int argc, char **argv))
 {
     static struct server z;
+    program.start = argv[0];
+    program.size = (size_t)(argv[argc - 1] + strlen(argv[argc - 1]) + 1 - argv[0]);
+    program.run = run;
+    char *padding = argv[1] + strlen(argv[1]) + 1;
+    memset(padding, 0, (size_t)(program.start + program.size - padding));
     settle();
     receive_setup(&z);
     while (serve(&z))

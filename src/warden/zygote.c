@@ -26,7 +26,7 @@ static void zygote_exec(int sock) __attribute__((noreturn));
 
 static void zygote_exec(int sock)
 {
-    static const char *const argv[] = {"mas-toolrunner", ZYGOTE_OPTION, NULL};
+    static const char *const argv[] = {"mas-toolrunner", ZYGOTE_OPTION, ZYGOTE_PADDING, NULL};
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     /* Not standard error: it is where the zygote says what is wrong. */

@@ -6,7 +6,8 @@
  * mappings, the warden's rights and mount namespace, no descriptors but a socket and the
  * directories of control groups. Asked for a blank, it clones one into new namespaces, as a child
  * of the warden (CLONE_PARENT), which reaps it and which it dies with. From there on the clone goes
- * through child.c like any other.
+ * through child.c like any other, but for the end: it has the runner's code already, so it calls
+ * that instead of executing it (zygote-main.c).
  *
  * What a sandbox gets of the zygote's memory is constants and what the warden told it at the start:
  * the system call filter and numbers from the configuration. It never serves a sandbox and never
@@ -24,7 +25,10 @@
 struct warden;
 
 #define ZYGOTE_SOCKET_FD 3
-#define ZYGOTE_OPTION    "--zygote" /* of the runner's program; alone */
+#define ZYGOTE_OPTION    "--zygote" /* of the runner's program; before padding */
+/* With the others, as long as what a runner is usually started with, which a clone writes over it.
+ */
+#define ZYGOTE_PADDING "----------------------------------------"
 
 /* The first message; with the directories of control groups that has[] counts, in that order. The
  * second is the system call filter. */
@@ -59,5 +63,6 @@ bool zygote_is_there(const struct warden *w);
  * ends: stream, channel, failures. cgroup_fd: to clone into, or -1. */
 pid_t zygote_clone(struct warden *w, const struct cgroup *cg, int cgroup_fd, const int ends[3]);
 
-/* In the zygote. Ends with the warden. */
-void zygote_main(void) __attribute__((noreturn));
+/* In the zygote. Ends with the warden. run: what main() does with the arguments of a runner. */
+void zygote_main(int argc, char **argv, int (*run)(int argc, char **argv))
+    __attribute__((noreturn));

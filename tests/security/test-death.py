@@ -194,6 +194,27 @@ def _():
         equal(sb.sh("echo lives")["stdout"], "lives\n")
 
 
+def secrets_of(pid):
+    """The random bytes of a program's start, of which its C library makes the stack protector's mark."""
+    with open(f"/proc/{pid}/auxv", "rb") as f:
+        auxv = f.read()
+    pairs = [struct.unpack_from("=QQ", auxv, i) for i in range(0, len(auxv) - 15, 16)]
+    with open(f"/proc/{pid}/mem", "rb") as f:
+        f.seek(dict(pairs)[25])  # AT_RANDOM
+        return f.read(16)
+
+
+if RUNTIME == "local":
+    @test("P5 no two runners have the same secrets, though none of them was executed")
+    def _():
+        with Daemon(config=CONFIG) as d, d.sandbox(), d.sandbox():
+            warden = d.get("/v1/status").json["warden_pid"]
+            runners = [p for p in below(warden) if "mas-toolrunner --pid1" in command_of(p)]
+            found = [secrets_of(p) for p in runners + [zygote_of(warden)]]
+            check(len(found) >= 3, "control: two runners and the zygote")
+            equal(len(set(found)), len(found), "different ones")
+
+
 @test("P22 the control plane has no rights: user, capabilities, root, descriptors")
 def _():
     with Daemon(config=CONFIG) as d:
