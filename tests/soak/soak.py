@@ -9,13 +9,15 @@ Rules that must hold, whatever is killed when:
   - events are numbered from 1 without a gap or a repetition, start first, exit last and once;
   - a command that was not killed printed exactly its bytes, a killed one a beginning of them;
   - what a stream showed is what the logs say later;
-  - after the main process' death everything that lived is reported as crashed;
+  - after the main process' death everything that lived is reported as crashed, and everything that was
+    answered before is known with the same status and the same bytes;
   - in the end nothing is left: process, mount, loop device, cgroup, file, row, descriptor, memory.
 """
 import collections
 import glob
 import os
 import random
+import re
 import sqlite3
 import sys
 import threading
@@ -33,9 +35,8 @@ QUIET_SHARE = 0.2              # of the time, at the end, without kills: memory 
 SANDBOXES_EACH = 3
 EXECS_EACH = 24                # remembered in one sandbox before it is deleted
 RETRY_SECONDS = 60
-# An answer to a synchronous command may come before its record is on disk; only the death of the
-# main process within this time makes a difference.
-RECORD_SECONDS = 2.0
+ARMED_SECONDS = 3              # for the next answer, before the main process is killed without one
+SETTLE_SECONDS = 4             # without a change, before descriptors are counted: the pool is full, helpers have ended
 RSS_GROWTH_KB = 8192
 PREFIX = "mas-sandbox-soak"
 CONFIG = f"""
@@ -105,9 +106,12 @@ class World:
     def __init__(self):
         self.daemon = Daemon("--debug-endpoints", config=CONFIG, env={"MAS_SOAK": "1"})
         self.epoch = 0              # deaths of the main process
-        self.epoch_at = [0.0]       # when each began
-        self.control_kills = []     # when the control plane was killed, oldest first
+        self.kills = []             # (from, to, of what), oldest first: it died in between
         self.lock = threading.Lock()
+        self.strike_at = threading.Lock()
+        self.armed = False          # the next answer is the last one
+        self.struck = threading.Event()
+        self.began = 0.0
 
     def control_pid(self):
         try:
@@ -119,19 +123,36 @@ class World:
         pid = self.control_pid()
         if pid:
             try:
+                began = time.time()
                 os.kill(pid, signal.SIGKILL)
-                self.control_kills.append(time.time())
+                self.kills.append((began, time.time(), "control plane"))
                 counts["kills of the control plane"] += 1
             except ProcessLookupError:
                 pass
 
+    def strike(self):
+        """Kills the main process, once."""
+        with self.strike_at:
+            if self.armed:
+                self.armed = False
+                self.epoch += 1
+                self.began = time.time()
+                self.daemon.process.kill()
+                self.struck.set()
+
+    def told(self):
+        """Somebody has just heard of an end: when a record could be missing, it is now."""
+        if self.armed:
+            self.strike()
+
     def kill_warden(self):
         with self.lock:
-            self.epoch += 1
-            self.epoch_at.append(time.time())
-            self.daemon.process.kill()
+            self.struck.clear()
+            self.armed = True
+            if not self.struck.wait(ARMED_SECONDS):
+                self.strike()
             self.daemon.process.wait()
-            self.epoch_at[-1] = time.time()
+            self.kills.append((self.began, time.time(), "main process"))
             self.daemon.log.close()
             counts["kills of the main process"] += 1
             self.daemon.start()
@@ -140,9 +161,22 @@ class World:
 world = World()
 
 
-def report(what):
+def clock(t):
+    return time.strftime("%H:%M:%S", time.localtime(t)) + f"{t % 1:.4f}"[1:] if t else "never"
+
+
+def times_of(e):
+    """When things happened to an exec, among the kills: a problem is to be a proof and not a guess."""
+    first, last = e.begun - 1, (e.final_at or e.answered or time.time()) + 5
+    kills = [f"{what} {clock(began)}..{clock(ended)}" for began, ended, what in list(world.kills)
+             if ended >= first and began <= last]
+    return (f" [epoch {e.epoch}, now {world.epoch}; begun {clock(e.begun)}, answered {clock(e.answered)}, "
+            f"end seen {clock(e.final_at)} in {e.final_where}; killed: {'; '.join(kills) or 'nothing'}]")
+
+
+def report(what, e=None):
     counts["problems"] += 1
-    line = f"{time.strftime('%H:%M:%S')} {threading.current_thread().name}: {what}"
+    line = f"{time.strftime('%H:%M:%S')} {threading.current_thread().name}: {what}{times_of(e) if e else ''}"
     problems.append(line)
     print("PROBLEM " + (line if len(line) < 2000 else line[:500] + " ... " + line[-1500:]), flush=True)
 
@@ -169,12 +203,13 @@ def call_again(method, path, body=None, **kw):
 
 
 class Exec:
-    def __init__(self, seed, id_, how, epoch):
+    def __init__(self, seed, id_, how, epoch, begun):
         self.seed, self.id, self.how, self.epoch = seed, id_, how, epoch
+        self.begun, self.answered = begun, time.time()
         self.killed = False     # we asked for its end, perhaps in vain
         self.events = []        # as a stream showed them
         self.final = None       # status and exit code, once seen
-        self.final_at = 0.0
+        self.final_at, self.final_where = 0.0, "nothing"
         self.timeout = how == "timed"
         steps, self.code = ([], None) if self.timeout else plan(seed)
         self.want = {s: b"".join(d for t, d, _ in steps if t == s) for s in (1, 2)}
@@ -205,14 +240,14 @@ def check_order(e, events, whole, where):
     seqs = [v["seq"] for v in events]
     if seqs != list(range(1, len(seqs) + 1)):
         odd = [i for i, s in enumerate(seqs) if s != i + 1][:3]
-        report(f"{e.id} ({where}): sequence numbers wrong at {odd}, {len(seqs)} events: {seqs[:5]}...{seqs[-5:]}")
+        report(f"{e.id} ({where}): sequence numbers wrong at {odd}, {len(seqs)} events: {seqs[:5]}...{seqs[-5:]}", e)
     types = [v["type"] for v in events]
     if types and types[0] != "start":
-        report(f"{e.id} ({where}): the first event is {types[0]}")
+        report(f"{e.id} ({where}): the first event is {types[0]}", e)
     if "exit" in types[:-1] or (whole and types[-1:] != ["exit"]):
-        report(f"{e.id} ({where}): exit is not last or not there: {types[-4:]} of {len(types)}")
+        report(f"{e.id} ({where}): exit is not last or not there: {types[-4:]} of {len(types)}", e)
     if set(types) - {"start", "output", "exit"}:
-        report(f"{e.id} ({where}): unexpected events {set(types)}")
+        report(f"{e.id} ({where}): unexpected events {set(types)}", e)
 
 
 def check_bytes(e, got, whole, where):
@@ -223,7 +258,7 @@ def check_bytes(e, got, whole, where):
         if not good:
             at = next((i for i, (a, b) in enumerate(zip(got[s], want)) if a != b), min(len(got[s]), len(want)))
             report(f"{e.id} ({where}, {e.how}, seed {e.seed}): stream {s} has {len(got[s])} bytes, "
-                   f"{len(want)} are right; differs at {at}: {got[s][at:at+40]!r} not {want[at:at+40]!r}")
+                   f"{len(want)} are right; differs at {at}: {got[s][at:at+40]!r} not {want[at:at+40]!r}", e)
 
 
 def outcome(status):
@@ -245,24 +280,12 @@ def check_status(e, status, where, crashed_allowed):
         pass
     else:
         report(f"{e.id} ({where}, {e.how}): {now} {status.get('error')!r}, want ('completed', {e.code})"
-               f"{' or killed' if e.killed else ''}")
-    if e.final and e.final != now and not (crashed_allowed and is_crash(status) and died_unwritten(e)):
-        report(f"{e.id} ({where}, {e.how}): was {e.final}, now {now} {status.get('error')!r}")
-    e.final = now
-    e.final_at = e.final_at or time.time()
-
-
-def died_unwritten(e):
-    """Whether the main process died so soon after an exec's end that its record may be missing. A
-    control plane that was killed before it could write it leaves that to the next, which learns it
-    from the runner; and the answer may be on its way to us while the main process dies."""
-    if e.epoch == world.epoch:
-        return False
-    at = e.final_at
-    for killed in list(world.control_kills):
-        if 0 <= killed - at < RECORD_SECONDS:
-            at = killed
-    return abs(world.epoch_at[e.epoch + 1] - at) < RECORD_SECONDS
+               f"{' or killed' if e.killed else ''}", e)
+    if e.final and e.final != now:
+        report(f"{e.id} ({where}, {e.how}): was {e.final}, now {now} {status.get('error')!r}", e)
+    if not e.final:
+        e.final, e.final_at, e.final_where = now, time.time(), where
+        world.told()
 
 
 class Client(threading.Thread):
@@ -321,9 +344,21 @@ class Client(threading.Thread):
             if epoch == world.epoch:  # else: "the warden is gone", and so it was
                 report(f"create {kind}: {a}")
             return
-        id_ = a.json.get("id") or alias
-        self.boxes.append(Box(id_, epoch, alias, narrow))
+        b = Box(a.json.get("id") or alias, epoch, alias, narrow)
+        self.boxes.append(b)
+        if epoch != world.epoch:
+            self.find_epoch(b)
         counts[f"creates ({kind})"] += 1
+
+    def find_epoch(self, b):
+        """The main process died during its creation: which of the two made it?"""
+        with world.lock:
+            epoch = world.epoch
+            a = call_again("GET", b.path)
+        if a.status != 200:
+            report(f"{b.id}, whose creation was answered, is not found: {a}")
+        elif a.json["state"] != "crashed":
+            b.epoch = epoch
 
     def finish(self, b):
         """Looks at everything a last time, then deletes it."""
@@ -368,10 +403,11 @@ class Client(threading.Thread):
     def begin(self, b):
         seed = self.r.randrange(1 << 40)
         path = (b.path if self.r.random() < 0.5 else "/sandboxes/" + b.id) + "/exec"
+        begun = time.time()
         a = call("POST", path, {"command": self.command(seed), "async": True})
         if self.refused(b, a):
             return
-        b.execs.append(Exec(seed, a.json["exec_id"], "async", b.epoch))
+        b.execs.append(Exec(seed, a.json["exec_id"], "async", b.epoch, begun))
         counts["async execs"] += 1
 
     def refused(self, b, a):
@@ -384,15 +420,15 @@ class Client(threading.Thread):
 
     def sync(self, b):
         seed = self.r.randrange(1 << 40)
-        epoch = world.epoch
+        epoch, begun = world.epoch, time.time()
         a = call("POST", b.path + "/exec", {"command": self.command(seed)})
         if self.refused(b, a):
             return
         got = a.json
-        e = Exec(seed, got["exec_id"], "sync", b.epoch)
+        e = Exec(seed, got["exec_id"], "sync", b.epoch, begun)
         crashed = is_crash(got)
         if crashed and epoch == world.epoch:
-            report(f"{e.id}: {got.get('error')}")
+            report(f"{e.id}: {got.get('error')}", e)
         check_status(e, got, "answer", crashed)
         out = {s: base64.b64decode(got[k + "_base64"]) if k + "_base64" in got else got[k].encode()
                for s, k in ((1, "stdout"), (2, "stderr"))}
@@ -401,26 +437,27 @@ class Client(threading.Thread):
         counts["sync execs"] += 1
 
     def one_shot(self, b):
-        seed, epoch = self.r.randrange(1 << 40), world.epoch
+        seed, epoch, begun = self.r.randrange(1 << 40), world.epoch, time.time()
         a = call("POST", "/v1/run", {"command": self.command(seed)})
         if a.status != 200:
             if epoch == world.epoch:  # else: "the warden is gone", and so it was
                 report(f"/v1/run: {a}")
             return
-        e, got = Exec(seed, "one-shot", "run", epoch), a.json
+        e, got = Exec(seed, "one-shot", "run", epoch, begun), a.json
         out = {s: base64.b64decode(got[k + "_base64"]) if k + "_base64" in got else got[k].encode()
                for s, k in ((1, "stdout"), (2, "stderr"))}
-        check_status(e, got, "answer", False)
-        check_bytes(e, out, True, "answer")
+        check_status(e, got, "answer", epoch != world.epoch)
+        check_bytes(e, out, got["status"] == "completed", "answer")
         counts["one-shots"] += 1
 
     def timed(self, b):
         """A command that ends by its timeout, also when nobody was there to see it."""
+        begun = time.time()
         a = call("POST", b.path + "/exec", {"command": ["sleep", "100"], "async": True,
                                             "timeout_ms": self.r.choice([500, 3000])})
         if self.refused(b, a):
             return
-        b.execs.append(Exec(0, a.json["exec_id"], "timed", b.epoch))
+        b.execs.append(Exec(0, a.json["exec_id"], "timed", b.epoch, begun))
         counts["execs with a timeout"] += 1
 
     def input(self, b):
@@ -519,14 +556,12 @@ class Client(threading.Thread):
             return
         e = self.r.choice(b.execs)
         a = call("GET", self.exec_path(b, e))
-        if b.epoch != world.epoch:
-            return
         if a.status != 200:
-            report(f"{e.id} ({e.how}) is not found: {a}")
+            report(f"{e.id} ({e.how}) is not found: {a}", e)
         elif a.json["status"] not in ("running", "canceling"):
-            check_status(e, a.json, "status", False)
+            check_status(e, a.json, "status", b.epoch != world.epoch)
         elif e.final:
-            report(f"{e.id} ({e.how}) was {e.final}, now {a.json['status']}")
+            report(f"{e.id} ({e.how}) was {e.final}, now {a.json['status']}", e)
         counts["status looks"] += 1
 
     def cancel(self, b):
@@ -612,29 +647,23 @@ class Client(threading.Thread):
             a = call_again("GET", self.exec_path(b, e))
             lost = lost or b.epoch != world.epoch
             if a.status != 200:
-                recent = e.how == "sync" and lost and died_unwritten(e)
-                if recent:
-                    counts["sync answers whose record died with the main process"] += 1
-                else:
-                    report(f"{e.id} ({e.how}) is not found: {a}, lost={lost}")
+                report(f"{e.id} ({e.how}) is not found: {a}, lost={lost}", e)
                 return
             if a.json["status"] not in ("running", "canceling"):
                 break
             if time.time() > end:
-                report(f"{e.id} ({e.how}) does not end: {a}")
+                report(f"{e.id} ({e.how}) does not end: {a}", e)
                 return
             time.sleep(0.1)
         check_status(e, a.json, "last look", lost)
-        self.verify_logs(b, e, a.json, lost)
+        self.verify_logs(b, e, a.json)
 
-    def verify_logs(self, b, e, status, lost):
+    def verify_logs(self, b, e, status):
         whole = status["status"] == "completed"
         for _ in range(100):
             a = call_again("GET", self.exec_path(b, e) + "/logs")
-            if not lost and b.epoch != world.epoch:
-                return  # the main process died after the status was asked for: finish() looks again
             if a.status != 200:
-                report(f"logs of {e.id}: {a}")
+                report(f"logs of {e.id}: {a}", e)
                 return
             events = [json.loads(x) for x in a.body.splitlines() if x.endswith(b"}")]
             if events and events[-1]["type"] == "exit":
@@ -643,14 +672,12 @@ class Client(threading.Thread):
         check_order(e, events, True, "logs")
         check_bytes(e, bytes_of(events), whole, "logs")
         if outcome(events[-1]) != outcome(status):
-            report(f"{e.id}: the exit event says {outcome(events[-1])}, the status {outcome(status)}")
+            report(f"{e.id}: the exit event says {outcome(events[-1])}, the status {outcome(status)}", e)
         seen = e.events
-        if is_crash(status) and seen and seen[-1]["type"] == "exit":
-            seen = seen[:-1]
         if events[:len(seen)] != seen:
             at = next(i for i, v in enumerate(seen) if i >= len(events) or events[i] != v)
             report(f"{e.id}: a stream showed {str(seen[at])[:300]}, the logs say "
-                   f"{str(events[at] if at < len(events) else None)[:300]}")
+                   f"{str(events[at] if at < len(events) else None)[:300]}", e)
         counts["execs checked to the last byte" if whole else "killed execs checked"] += 1
 
 
@@ -682,7 +709,34 @@ def rss_kb(pid):
 
 
 def descriptors(pid):
-    return len(os.listdir(f"/proc/{pid}/fd"))
+    """What they are and how many of each."""
+    found = collections.Counter()
+    for fd in glob.glob(f"/proc/{pid}/fd/*"):
+        try:
+            found[re.sub(r"[0-9]+", "N", os.readlink(fd))] += 1
+        except OSError:
+            pass  # closed meanwhile
+    return found
+
+
+def settled_descriptors(pid):
+    """Once blanks are made and helpers that come and go have gone."""
+    now, since, end = descriptors(pid), time.time(), time.time() + 60
+    while time.time() < min(since + SETTLE_SECONDS, end):
+        time.sleep(0.1)
+        last, now = now, descriptors(pid)
+        since = since if last == now else time.time()
+    return now
+
+
+def few_descriptors(pid, was):
+    """The same, where there may be leftovers: until there are none, or for long enough."""
+    end = time.time() + 60
+    now = descriptors(pid)
+    while now.total() > was.total() and time.time() < end:
+        time.sleep(0.1)
+        now = descriptors(pid)
+    return now
 
 
 def own_processes():
@@ -728,15 +782,13 @@ def check_empty(before):
     for b in listed:  # whose create was never answered
         counts["sandboxes of creates that broke"] += 1
         call_again("DELETE", "/v1/sandboxes/" + b["id"])
-    time.sleep(2)
-    control = world.control_pid()
-    for what, pid, was in (("main process", d.process.pid, before["warden_fds"]),
-                           ("control plane", control, before["control_fds"])):
-        now = descriptors(pid)
-        print(f"descriptors of the {what}: {was} at the start, {now} at the end")
-        if now > was + 3:
-            report(f"the {what} has {now} descriptors, had {was}: "
-                   + str(sorted(os.readlink(x) for x in glob.glob(f"/proc/{pid}/fd/*"))))
+    for what, pid in (("main process", d.process.pid), ("control plane", world.control_pid())):
+        was, now = before[what], few_descriptors(pid, before[what])
+        print(f"descriptors of the {what}: {was.total()} at the start, {now.total()} at the end")
+        if now.total() > was.total():
+            report(f"the {what} has {now.total()} descriptors, had {was.total()}; more: {dict(now - was)}, "
+                   f"fewer: {dict(was - now)}; all: {dict(now)}")
+    wait_until(lambda: not glob.glob(d.state + "/control/ex-*"), 10)
     left = glob.glob(d.state + "/control/ex-*")
     if left:
         report(f"journal files left: {left[:5]}")
@@ -758,6 +810,9 @@ def check_stopped(tmp_before):
     print(f"files in the state directory: {sorted(left)}")
     if any(x.endswith((".dat", ".idx", ".new")) for x in left):
         report(f"journal files left: {left[:5]}")
+    kept = {x: os.path.getsize(os.path.join(d.state, x)) for x in left if "/recent-" in x}
+    if any(kept.values()):
+        report(f"rows that never came to the database: {kept}")
     found = rows(d.state + "/control/state.db")
     print(f"rows: {found}")
     if any(found.values()):
@@ -808,8 +863,8 @@ def main_soak():
     d = world.daemon.start()
     try:
         call_again("POST", "/v1/run", {"command": ["true"]})
-        time.sleep(1)
-        before = {"warden_fds": descriptors(d.process.pid), "control_fds": descriptors(world.control_pid())}
+        before = {"main process": settled_descriptors(d.process.pid),
+                  "control plane": settled_descriptors(world.control_pid())}
         quiet = min(SECONDS * QUIET_SHARE, 120)
         clients = [Client(i) for i in range(CLIENTS)]
         hunter = threading.Thread(target=killer, args=[time.time() + SECONDS - quiet], daemon=True)
