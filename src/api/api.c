@@ -31,7 +31,10 @@ struct api *api_new(const struct api_options *o)
                                        .approvals = gate_approvals(o->gate),
                                        .tool = &api->options.tool,
                                        .url = o->webhook_url,
-                                       .secret = o->webhook_secret};
+                                       .secret = o->webhook_secret,
+                                       .queue_max = o->webhook_queue,
+                                       .tries_max = o->webhook_tries,
+                                       .timeout_ms = o->webhook_timeout_ms};
         api->webhook = webhook_new(&hook);
     }
     return api;

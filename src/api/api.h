@@ -39,6 +39,9 @@ struct api_options {
                           void *done_data);
     void *reload_data;
     const char *webhook_url, *webhook_secret; /* told of approvals; NULL: nobody is */
+    size_t webhook_queue;
+    int webhook_tries;
+    uint64_t webhook_timeout_ms;
     struct images *images; /* NULL: there are none */
     uint64_t images_max_upload_bytes;
     struct store *store; /* NULL: nothing survives */
@@ -60,7 +63,7 @@ struct api_options {
     const char *cache_mode, *cache_hostpath, *volume_mode;
     pid_t warden_pid;
     uint64_t validate_timeout_ms;
-    size_t max_idempotency_keys;
+    size_t max_idempotency_keys, max_exec_list;
     uint64_t idempotency_ms;
 };
 

@@ -14,8 +14,6 @@
 #include "base/strbuf.h"
 #include "tool/run.h"
 
-#define EXEC_LIST_MAX 10000
-
 static bool wants_stream(const struct api_request *req, const struct exec_json *x)
 {
     const char *accept = req->http ? http_request_header(req->http, "Accept") : NULL;
@@ -86,13 +84,17 @@ void handle_exec_list(struct api_request *req)
     struct sandbox *sb = api_find_sandbox(req);
     if (!sb)
         return;
-    struct exec **found = xcalloc(EXEC_LIST_MAX, sizeof(struct exec *));
-    size_t n = exec_list(sb, found, EXEC_LIST_MAX);
+    size_t max = req->options->max_exec_list;
+    struct exec **found = xcalloc(max + 1, sizeof(struct exec *));
+    size_t n = exec_list(sb, found, max + 1);
     json_t *list = json_array();
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n && i < max; i++)
         json_array_append_new(list, view_exec(found[i]));
     free(found);
-    api_reply(req, 200, json_pack("{s:o}", "execs", list));
+    json_t *answer = json_pack("{s:o}", "execs", list);
+    if (n > max)
+        json_object_set_new(answer, "truncated", json_true());
+    api_reply(req, 200, answer);
 }
 
 static struct exec *find_exec(struct api_request *req)

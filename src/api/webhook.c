@@ -18,11 +18,8 @@
 #include "loop/loop.h"
 #include "tool/tool.h"
 
-#define QUEUE_MAX  256
 #define BODY_MAX   (256 * 1024)
-#define TRIES_MAX  4
 #define RETRY_MS   1000 /* doubled with each try */
-#define TIMEOUT_S  10
 #define ID_LENGTH  16
 #define HEX_LENGTH 64
 
@@ -73,17 +70,18 @@ static void sign(const char *secret, const char *time, const char *body, char ou
 
 static json_t *make_args(const struct webhook *w, const struct delivery *d)
 {
-    char time[24], signature[HEX_LENGTH + 8], event[40];
+    char time[24], signature[HEX_LENGTH + 8], event[40], timeout[24];
     snprintf(time, sizeof(time), "%lld", (long long)(clock_real_ns() / 1000000000));
     snprintf(event, sizeof(event), "approval.%s", d->type);
+    snprintf(timeout, sizeof(timeout), "%llums", (unsigned long long)w->options.timeout_ms);
     sign(w->options.secret ? w->options.secret : "", time, d->body, signature);
     json_t *headers =
         json_pack("{s:s, s:s, s:s, s:s}", "Content-Type", "application/json", "X-Mas-Event", event,
                   "X-Mas-Delivery", d->id, "X-Mas-Timestamp", time);
     if (w->options.secret)
         json_object_set_new(headers, "X-Mas-Signature", json_string(signature));
-    return json_pack("{s:s, s:s, s:o, s:s, s:i}", "method", "POST", "url", w->options.url,
-                     "headers", headers, "body", d->body, "timeout", TIMEOUT_S);
+    return json_pack("{s:s, s:s, s:o, s:s, s:s}", "method", "POST", "url", w->options.url,
+                     "headers", headers, "body", d->body, "timeout", timeout);
 }
 
 static void on_done(void *data, const struct tool_result *r)
@@ -97,7 +95,7 @@ static void on_done(void *data, const struct tool_result *r)
         deliver(w);
         return;
     }
-    if (++d->tries < TRIES_MAX && !r->approval_id) {
+    if (++d->tries < w->options.tries_max && !r->approval_id) {
         loop_timer_start(&w->retry, (uint64_t)RETRY_MS << (d->tries - 1));
         return;
     }
@@ -141,7 +139,7 @@ static void on_change(struct approval_watch *watch, struct approval *a)
     /* What a delivery itself would have to be asked about is not worth telling. */
     if (strcmp(approval_requester(a), WEBHOOK_KEY) == 0)
         return;
-    if (w->n_queued == QUEUE_MAX || json_format(body, &b) < 0) {
+    if (w->n_queued == w->options.queue_max || json_format(body, &b) < 0) {
         log_warn("webhook: an event is dropped approval=%s", approval_id(a));
         return;
     }

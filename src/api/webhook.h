@@ -21,6 +21,9 @@ struct webhook_options {
     const struct tool_options *tool;
     const char *url;
     const char *secret;
+    size_t queue_max;    /* deliveries that wait; what comes then is dropped */
+    int tries_max;       /* of one of them */
+    uint64_t timeout_ms; /* of one try */
 };
 
 struct webhook *webhook_new(const struct webhook_options *o);

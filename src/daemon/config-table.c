@@ -104,6 +104,9 @@ const struct config_key config_keys[] = {
     PATH(podman_socket, "/run/podman/podman.sock", "the socket of podman's service"),
     PATH(docker_socket, "/run/docker.sock", "the socket of docker's daemon"),
     DURATION(engine_timeout, "30s", 100, 3600000, "what one request to a container engine may take"),
+    DURATION(engine_connect_timeout, "5s", 100, 3600000, "for a container engine to take a connection"),
+    DURATION(engine_start_timeout, "20s", 100, 3600000,
+             "from a container's start to the first word of the runner in it"),
     CHOICE(min_isolation, "none", "none|restricted|namespaces|user-space-kernel|virtual-machine",
            "the least isolation that any sandbox may have"),
     PATH(runtime_config, NULL, "configuration file of the runtime, where it takes one"),
@@ -167,6 +170,9 @@ const struct config_key config_keys[] = {
     STRING(webhook_url, NULL, "http or https URL that is told of every approval and its changes"),
     SECRET(webhook_secret, "signs what is sent there: X-Mas-Signature is HMAC-SHA-256 of "
            "X-Mas-Timestamp, a dot and the body"),
+    INT(webhook_queue, "256", 1, 100000, "events that wait to be sent there; what comes then is dropped"),
+    INT(webhook_tries, "4", 1, 16, "how often one is sent until it is taken; a second apart, then two, four and so on"),
+    DURATION(webhook_timeout, "10s", SECONDS, 120 * SECONDS, "what one of them may take"),
 
     GROUP("Network for tools"),
     LIST(CONFIG_LIST, allowed_hosts, "hosts that URL tools may reach; empty: any public one"),
@@ -183,6 +189,8 @@ const struct config_key config_keys[] = {
 
     GROUP("Requests"),
     INT(max_connections, "4096", 1, 500000, "open connections; over it: 503"),
+    INT(connection_backlog, "4096", 1, 65535,
+        "connections that the kernel keeps until they are accepted; net.core.somaxconn may say fewer"),
     SIZE(max_header_bytes, "64Ki", KIB, 16 * MIB, "request line and headers; over it: 431"),
     SIZE(max_body_bytes, "1Mi", KIB, GIB, "JSON body; over it: 413"),
     SIZE(max_upload_bytes, "1Gi", KIB, TIB, "uploaded file or tar; over it: 413"),
@@ -267,6 +275,7 @@ const struct config_key config_keys[] = {
              "how long a finished command's status and output are kept"),
     INT(max_execs, "4096", 1, 1000000, "running commands in all sandboxes"),
     INT(max_execs_per_sandbox, "256", 1, 1024, "running commands in one sandbox"),
+    INT(max_exec_list, "10000", 1, 1000000, "commands of a sandbox in one list, the oldest"),
     SIZE(max_stdin_queue, "1Mi", 4 * KIB, GIB, "input that a command has not read yet; over it: 429"),
     INT(max_idempotency_keys, "10000", 1, 1000000, "remembered at a time; over it: 429"),
     DURATION(drain_grace, "250ms", 0, HOURS,

@@ -54,7 +54,7 @@ struct config {
     char *oci_runtime;
     char **engines;
     char *podman_socket, *docker_socket;
-    int64_t engine_timeout_ms;
+    int64_t engine_timeout_ms, engine_connect_timeout_ms, engine_start_timeout_ms;
     char *min_isolation;
     char *runtime_config;
     char *policy_file;
@@ -90,7 +90,7 @@ struct config {
     char *web_search_endpoint;
 
     /* HTTP and WebSocket */
-    int64_t max_connections;
+    int64_t max_connections, connection_backlog;
     int64_t max_header_bytes, max_body_bytes, max_upload_bytes, max_discard_bytes, max_line_bytes;
     int64_t max_write_queue;
     int64_t header_timeout_ms, body_timeout_ms, idle_timeout_ms, write_timeout_ms;
@@ -120,7 +120,7 @@ struct config {
     int64_t create_ready_timeout_ms;
     int64_t drain_grace_ms, kill_grace_ms;
     int64_t busy_poll_us;
-    int64_t stream_buffer;
+    int64_t stream_buffer, max_exec_list;
     int64_t journal_exec_bytes, journal_sandbox_bytes, journal_total_bytes;
     char *journal_full;
 
@@ -128,6 +128,7 @@ struct config {
     int64_t approval_ttl_ms, approval_retention_ms;
     int64_t max_pending_approvals, max_pending_approvals_per_key;
     char *webhook_url, *webhook_secret;
+    int64_t webhook_queue, webhook_tries, webhook_timeout_ms;
 
     /* life times */
     int64_t idle_ttl_ms;

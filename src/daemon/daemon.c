@@ -220,6 +220,8 @@ static int stage_warden(struct daemon *d, struct error *err)
     o.podman_socket = config_has_engine(c, "podman") ? c->podman_socket : NULL;
     o.docker_socket = config_has_engine(c, "docker") ? c->docker_socket : NULL;
     o.engine_timeout_ms = (uint32_t)c->engine_timeout_ms;
+    o.engine_connect_timeout_ms = (uint32_t)c->engine_connect_timeout_ms;
+    o.engine_start_timeout_ms = (uint32_t)c->engine_start_timeout_ms;
     o.engine_fd = d->programs.engine;
     o.runner_fd = d->programs.runner;
     o.toolnet_fd = d->programs.toolnet;

@@ -103,7 +103,7 @@ static int open_address(struct listeners *l, const struct config *c, const char 
                         struct error *err)
 {
     bool loopback = false;
-    int fd = http_listen_open(address, &loopback, err);
+    int fd = http_listen_open(address, (int)c->connection_backlog, &loopback, err);
     if (fd < 0)
         return fd;
     struct listener *listener = add(l, fd);

@@ -173,6 +173,9 @@ static struct api *make_api(struct control *k)
         .gate = k->gate,
         .webhook_url = c->webhook_url,
         .webhook_secret = c->webhook_secret,
+        .webhook_queue = (size_t)c->webhook_queue,
+        .webhook_tries = (int)c->webhook_tries,
+        .webhook_timeout_ms = (uint64_t)c->webhook_timeout_ms,
         .reload_policy = on_reload_policy,
         .reload_data = k,
         .store = k->store,
@@ -204,6 +207,7 @@ static struct api *make_api(struct control *k)
         .warden_pid = k->ctx->warden_pid,
         .validate_timeout_ms = (uint64_t)c->validate_timeout_ms,
         .max_idempotency_keys = (size_t)c->max_idempotency_keys,
+        .max_exec_list = (size_t)c->max_exec_list,
         .idempotency_ms = (uint64_t)c->exec_status_retention_ms,
         .tool = {.manager = k->manager,
                  .mounts_allow = c->mounts_allow,
@@ -262,6 +266,7 @@ static int make_server(struct control *k, struct error *err)
     o.loop = k->ctx->loop;
     o.on_request = api_on_request;
     o.data = k->api;
+    o.listen_backlog = (int)c->connection_backlog;
     o.max_connections = (size_t)c->max_connections;
     o.max_header_bytes = (size_t)c->max_header_bytes;
     o.max_discard_bytes = (size_t)c->max_discard_bytes;

@@ -60,6 +60,7 @@ static void prepare(struct engine *e)
              o->id);
     snprintf(e->root, sizeof(e->root), "/run/%s", e->name);
     rest_open(&e->rest, o->socket, o->timeout_ms);
+    e->rest.connect_timeout_ms = o->connect_timeout_ms;
 }
 
 static const char usage[] = "usage: mas-engine [--help|--version]\n"

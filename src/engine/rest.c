@@ -12,15 +12,15 @@
 #include "base/json.h"
 #include "base/strbuf.h"
 
-#define ANSWER_MAX         (8 * 1024 * 1024)
-#define HEADERS_MAX        (64 * 1024)
-#define URL_MAX            1024
-#define CONNECT_TIMEOUT_MS 5000
-#define STALLED_S          60 /* an upload that moves no byte for as long is given up */
+#define ANSWER_MAX  (8 * 1024 * 1024)
+#define HEADERS_MAX (64 * 1024)
+#define URL_MAX     1024
+#define STALLED_S   60 /* an upload that moves no byte for as long is given up */
 
 void rest_open(struct rest *r, const char *socket, uint32_t timeout_ms)
 {
-    *r = (struct rest){.socket = socket, .timeout_ms = timeout_ms};
+    *r =
+        (struct rest){.socket = socket, .timeout_ms = timeout_ms, .connect_timeout_ms = timeout_ms};
 }
 
 static size_t on_body(char *data, size_t size, size_t n, void *userdata)
@@ -134,7 +134,7 @@ static CURL *handle_new(struct rest *r, const char *url, struct strbuf *answer)
     curl_easy_setopt(c, CURLOPT_PROXY, "");
     curl_easy_setopt(c, CURLOPT_NOPROXY, "*");
     curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_TIMEOUT_MS);
+    curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT_MS, (long)r->connect_timeout_ms);
     curl_easy_setopt(c, CURLOPT_USERAGENT, "mas-engine/" MAS_VERSION);
     curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, on_body);
     curl_easy_setopt(c, CURLOPT_WRITEDATA, answer);

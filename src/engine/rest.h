@@ -11,7 +11,7 @@
 
 struct rest {
     const char *socket; /* borrowed */
-    uint32_t timeout_ms;
+    uint32_t timeout_ms, connect_timeout_ms;
     char why[200]; /* of the last failure, or the engine's own words */
     /* What the last answer's head says, "" where nothing. */
     char api_version[REST_VERSION_SIZE], libpod_version[REST_VERSION_SIZE];

@@ -21,7 +21,6 @@
 #include "warden/oci.h"
 
 #define LINK_BACKLOG     4
-#define DIAL_TIMEOUT_MS  20000
 #define END_TIMEOUT_MS   3000 /* for the engine to say how a container ended */
 #define DEATH_TIMEOUT_MS 10000
 #define LATE_MS          4000 /* for a container whose create was cut short to turn up */
@@ -90,7 +89,7 @@ static void wait_for_runner(struct engine *e, int listen_fd)
     struct pollfd p[] = {{.fd = listen_fd, .events = POLLIN}, {.fd = e->pidfd, .events = POLLIN}};
     int n;
     do
-        n = poll(p, 2, DIAL_TIMEOUT_MS);
+        n = poll(p, 2, (int)e->order.start_timeout_ms);
     while (n < 0 && errno == EINTR);
     e->rest.why[0] = 0;
     /* A kernel of its own lets nobody out to a socket of the host's by itself. */

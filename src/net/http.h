@@ -37,6 +37,7 @@ struct http_options {
     uv_loop_t *loop;
     void (*on_request)(struct http_request *req, void *data);
     void *data;
+    int listen_backlog;         /* not accepted yet */
     size_t max_connections;     /* over it: accepted and closed with 503 */
     size_t max_header_bytes;    /* request line and headers together: 431 */
     size_t max_discard_bytes;   /* after a 413, how much of the body is still read before closing */
@@ -63,7 +64,7 @@ int http_server_listen_fd(struct http_server *s, int fd, struct error *err);
 /* "host:port", "[v6]:port", ":port" (all interfaces), "unix:PATH". Returns the listening
  * descriptor; ret_loopback says whether only this machine can reach it. For use before privileges
  * are dropped. */
-int http_listen_open(const char *address, bool *ret_loopback, struct error *err);
+int http_listen_open(const char *address, int backlog, bool *ret_loopback, struct error *err);
 /* Stops accepting, closes idle connections, tells WebSockets to go away (1001) and finishes running
  * requests; then calls on_drained. The server still has to be closed. */
 void http_server_drain(struct http_server *s, void (*on_drained)(void *data), void *data);

@@ -14,8 +14,6 @@
 #include "base/fd.h"
 #include "net/http.h"
 
-#define BACKLOG 4096
-
 /* --- Unix sockets */
 
 static int open_unix_socket(struct error *err)
@@ -45,7 +43,7 @@ static int remove_stale(const struct sockaddr_un *addr, struct error *err)
     return 0;
 }
 
-static int listen_unix(const char *path, struct error *err)
+static int bind_unix(const char *path, struct error *err)
 {
     struct sockaddr_un addr = {.sun_family = AF_UNIX};
     size_t len = strlen(path);
@@ -65,8 +63,6 @@ static int listen_unix(const char *path, struct error *err)
         return error_set(err, ERROR_INTERNAL, errno, "fchmod");
     if (bind(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0)
         return error_set(err, ERROR_INVALID, errno, "bind '%s'", path);
-    if (listen(fd, BACKLOG) < 0)
-        return error_set(err, ERROR_INTERNAL, errno, "listen on '%s'", path);
     return fd_steal(&fd);
 }
 
@@ -82,8 +78,14 @@ static bool is_loopback(const struct sockaddr *sa)
     return IN6_IS_ADDR_LOOPBACK(a);
 }
 
-static int listen_tcp(const struct sockaddr *sa, socklen_t len, const char *address,
-                      struct error *err)
+static int refused(const char *address, struct error *err)
+{
+    return error_set(err, errno == EADDRINUSE ? ERROR_CONFLICT : ERROR_INVALID, errno,
+                     "listen on '%s'", address);
+}
+
+static int bind_tcp(const struct sockaddr *sa, socklen_t len, const char *address,
+                    struct error *err)
 {
     static const int on = 1, off = 0;
     _cleanup_close_ int fd =
@@ -96,9 +98,8 @@ static int listen_tcp(const struct sockaddr *sa, socklen_t len, const char *addr
         bool any = IN6_IS_ADDR_UNSPECIFIED(a);
         setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, any ? &off : &on, sizeof(on));
     }
-    if (bind(fd, sa, len) < 0 || listen(fd, BACKLOG) < 0)
-        return error_set(err, errno == EADDRINUSE ? ERROR_CONFLICT : ERROR_INVALID, errno,
-                         "listen on '%s'", address);
+    if (bind(fd, sa, len) < 0)
+        return refused(address, err);
     return fd_steal(&fd);
 }
 
@@ -141,23 +142,23 @@ static int split(const char *address, char host[256], uint16_t *ret_port, struct
     return 0;
 }
 
-static int listen_any(uint16_t port, const char *address, struct error *err)
+static int bind_any(uint16_t port, const char *address, struct error *err)
 {
     struct sockaddr_in6 six = {
         .sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = in6addr_any};
     struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons(port)};
     struct error first = {0};
-    int fd = listen_tcp((struct sockaddr *)&six, sizeof(six), address, &first);
+    int fd = bind_tcp((struct sockaddr *)&six, sizeof(six), address, &first);
     if (fd != -EAFNOSUPPORT && fd != -EADDRNOTAVAIL) {
         if (fd < 0 && err)
             *err = first;
         return fd;
     }
-    return listen_tcp((struct sockaddr *)&four, sizeof(four), address, err);
+    return bind_tcp((struct sockaddr *)&four, sizeof(four), address, err);
 }
 
-static int listen_host(const char *host, uint16_t port, const char *address, bool *ret_loopback,
-                       struct error *err)
+static int bind_host(const char *host, uint16_t port, const char *address, bool *ret_loopback,
+                     struct error *err)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
     char service[8];
@@ -170,17 +171,17 @@ static int listen_host(const char *host, uint16_t port, const char *address, boo
     if (r != 0)
         return error_set(err, ERROR_INVALID, 0, "cannot resolve '%s': %s", host, gai_strerror(r));
     bool loopback = is_loopback(list->ai_addr);
-    int fd = listen_tcp(list->ai_addr, list->ai_addrlen, address, err);
+    int fd = bind_tcp(list->ai_addr, list->ai_addrlen, address, err);
     freeaddrinfo(list);
     if (fd >= 0)
         *ret_loopback = loopback;
     return fd;
 }
 
-int http_listen_open(const char *address, bool *ret_loopback, struct error *err)
+static int bind_address(const char *address, bool *ret_loopback, struct error *err)
 {
     if (!strncmp(address, "unix:", 5)) {
-        int fd = listen_unix(address + 5, err);
+        int fd = bind_unix(address + 5, err);
         if (fd >= 0)
             *ret_loopback = true;
         return fd;
@@ -191,9 +192,17 @@ int http_listen_open(const char *address, bool *ret_loopback, struct error *err)
     if (r < 0)
         return r;
     if (*host)
-        return listen_host(host, port, address, ret_loopback, err);
-    r = listen_any(port, address, err);
+        return bind_host(host, port, address, ret_loopback, err);
+    r = bind_any(port, address, err);
     if (r >= 0)
         *ret_loopback = false;
     return r;
+}
+
+int http_listen_open(const char *address, int backlog, bool *ret_loopback, struct error *err)
+{
+    _cleanup_close_ int fd = bind_address(address, ret_loopback, err);
+    if (fd < 0)
+        return fd;
+    return listen(fd, backlog) < 0 ? refused(address, err) : fd_steal(&fd);
 }

@@ -18,7 +18,6 @@
 #include "net/tls.h"
 
 #define ANSWER_SCRATCH_MAX (256 * 1024)
-#define LISTEN_BACKLOG     4096
 #define ACCEPT_WARN_MS     1000
 #define TICK_MIN_MS        10
 #define TICK_MAX_MS        1000
@@ -33,6 +32,7 @@ struct listener {
 void http_options_init(struct http_options *o)
 {
     *o = (struct http_options){
+        .listen_backlog = 4096,
         .max_connections = 1024,
         .max_header_bytes = 32 * 1024,
         .max_discard_bytes = 1024 * 1024,
@@ -311,7 +311,7 @@ static void turn_away(struct http_server *s, uv_stream_t *stream)
     fd_close(&s->spare_fd);
     if (uv_fileno((uv_handle_t *)stream, &fd) < 0)
         return;
-    for (int i = 0; i < LISTEN_BACKLOG; i++) {
+    for (int i = 0; i < s->o.listen_backlog; i++) {
         _cleanup_close_ int caller = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
         if (caller < 0)
             break;
@@ -379,7 +379,7 @@ int http_server_listen_fd(struct http_server *s, int fd, struct error *err)
     int r = open_handle(l, s->o.loop, fd);
     if (r == 0) {
         fd_steal(&owned);
-        r = uv_listen(&l->h.stream, LISTEN_BACKLOG, on_connection);
+        r = uv_listen(&l->h.stream, s->o.listen_backlog, on_connection);
     }
     if (r < 0) {
         uv_close(&l->h.handle, on_listener_closed);

@@ -79,6 +79,8 @@ void engine_order_init(const struct warden *w, enum engine_task task, enum oci_b
         .task = task,
         .backend = b,
         .timeout_ms = options->engine_timeout_ms,
+        .connect_timeout_ms = options->engine_connect_timeout_ms,
+        .start_timeout_ms = options->engine_start_timeout_ms,
         .inotify_instances = options->inotify_instances,
         .inotify_watches = options->inotify_watches,
         .fanotify_groups = options->fanotify_groups,

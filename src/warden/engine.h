@@ -61,6 +61,8 @@ struct engine_order {
     uint32_t task;
     uint32_t backend, inner; /* enum oci_backend */
     uint32_t timeout_ms;     /* of one request to the engine */
+    uint32_t connect_timeout_ms;
+    uint32_t start_timeout_ms; /* for the runner to dial */
     char socket[ENGINE_SOCKET_SIZE];
     char instance[ENGINE_INSTANCE_SIZE]; /* of this state directory */
     char dir[ENGINE_PATH_SIZE];          /* the sandbox's, as the host sees it; probe: of all */

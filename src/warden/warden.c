@@ -59,6 +59,8 @@ void warden_options_init(struct warden_options *o)
         .toolnet_fd = -1,
         .engine_fd = -1,
         .engine_timeout_ms = 30000,
+        .engine_connect_timeout_ms = 5000,
+        .engine_start_timeout_ms = 20000,
     };
 }
 

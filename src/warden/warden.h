@@ -48,6 +48,7 @@ struct warden_options {
     /* Container engines' sockets; NULL: not used. */
     const char *podman_socket, *docker_socket;
     uint32_t engine_timeout_ms;        /* of one request to an engine */
+    uint32_t engine_connect_timeout_ms, engine_start_timeout_ms;
     bool sign_audit;                   /* hold a key and sign checkpoints */
     const char *audit_checkpoint_file; /* these go there too; NULL: no */
     bool audit_checkpoint_syslog;

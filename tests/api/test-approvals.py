@@ -409,6 +409,33 @@ def _():
     server.shutdown()
 
 
+@test("a webhook that takes nothing is tried as often as said, and what does not fit its queue is dropped and logged")
+def _():
+    import http.server
+    got, hold = [], threading.Event()
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            got.append(json.loads(self.rfile.read(int(self.headers["Content-Length"])))["approval"]["id"])
+            hold.wait(PATIENCE_S)  # until the queue is full
+            self.send_response(500)
+            self.end_headers()
+
+        def log_message(self, *a):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    with Guarded(POLICY, "--webhook-url", f"http://127.0.0.1:{server.server_port}/", "--gateway-allow-private", "127.0.0.0/8",
+                 "--webhook-queue", "2", "--webhook-tries", "2", "--webhook-timeout", "100s") as d:
+        ids = [d.post("/v1/run", {"command": ["touch", "x"]}).json["approval_id"] for _ in range(3)]
+        wait_for(lambda: f"an event is dropped approval={ids[2]}" in d.log_text(), d.log_text)
+        hold.set()
+        wait_for(lambda: d.log_text().count("was not delivered") == 2, lambda: (got, d.log_text()))
+        equal(got, [ids[0]] * 2 + [ids[1]] * 2, "one after the other, each twice")
+    server.shutdown()
+
+
 @test("events for a dashboard, and the command line")
 def _():
     d = daemon()

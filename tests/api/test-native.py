@@ -341,6 +341,19 @@ def _():
 
 # --- commands
 
+@test("exec: a list that is cut says so; so many may wait to be accepted")
+def _():
+    with Daemon("--max-exec-list", "2", "--connection-backlog", "7") as d, d.sandbox() as sb:
+        for word in ("one", "two"):
+            sb.exec("echo", word)
+        equal("truncated" in d.get(sb.path + "/execs").json, False, "control: it fits")
+        sb.exec("echo", "three")
+        a = d.get(sb.path + "/execs").json
+        equal(([e["command"][1] for e in a["execs"]], a["truncated"]), (["one", "two"], True))
+        p = subprocess.run(["ss", "-Hltn", f"sport = :{d.port}"], capture_output=True, text=True)
+        equal(p.stdout.split()[2], "7", p)
+
+
 @test("exec: stdin, cwd, env over the sandbox's, timeout, list")
 def _():
     with daemon().sandbox(env={"A": "sandbox", "B": "kept"}) as sb:

@@ -271,7 +271,7 @@ int main(int argc, char **argv)
         o.ws_ping_ms = 200;
         o.max_connections = 20;
     }
-    int fd = http_listen_open(argv[1], &loopback, &err);
+    int fd = http_listen_open(argv[1], 1024, &loopback, &err);
     server = fd < 0 ? NULL : http_server_new(&o, &err);
     if (!server || http_server_listen_fd(server, fd, &err) < 0) {
         fprintf(stderr, "http-echo: %s\n", err.message);

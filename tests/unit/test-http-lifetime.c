@@ -127,7 +127,7 @@ static void begin(void)
     o.loop = &loop;
     o.on_request = on_request;
     server = http_server_new(&o, &err);
-    int fd = http_listen_open("127.0.0.1:0", &loopback, &err);
+    int fd = http_listen_open("127.0.0.1:0", 16, &loopback, &err);
     struct sockaddr_in addr;
     socklen_t len = sizeof(addr);
     getsockname(fd, (struct sockaddr *)&addr, &len);
