@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """The control plane is killed with -9 while commands run: nothing is lost, nothing is doubled."""
+import fcntl
 import os
 import sys
+import tempfile
 import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
@@ -83,6 +85,52 @@ def _():
         finally:
             os.kill(runner, signal.SIGCONT)
         wait_for(lambda: sb.sh("ls")["stdout"] == "late\n", "the command ran")
+
+
+def held(path, text):
+    """A program that nobody can open, and so execute, until the descriptor's lease is given up."""
+    with open(path, "w") as f:
+        f.write(text)
+    os.chmod(path, 0o755)
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+    except OSError as e:
+        raise Skip(f"no lease: {e}")
+    return fd
+
+
+@test("commands whose execve() hangs meanwhile start, or fail, when they can")
+def _():
+    if os.environ.get("MAS_RUNTIME"):
+        raise Skip("one runtime is enough")
+    signal.signal(signal.SIGIO, lambda *_: None)  # the kernel asks for the lease
+    with tempfile.TemporaryDirectory(prefix="mas-held-") as host:
+        os.chmod(host, 0o755)
+        leases = [held(f"{host}/good", "#!/bin/sh\necho ran; exit 4\n"), held(f"{host}/bad", "#!/no/such\n")]
+        with Daemon("--mounts-allow", host) as d, d.sandbox(mounts=[{"source": host, "target": "/held"}]) as sb:
+            answers = {}
+
+            def ask(name):
+                answers[name] = d.post(f"/sandboxes/{sb.id}/exec", {"command": [f"/held/{name}"], "async": True})
+            threads = [threading.Thread(target=ask, args=[name]) for name in ("good", "bad")]
+            for t in threads:
+                t.start()
+            equal(sb.sh("echo others go on")["stdout"], "others go on\n")
+            for t in threads:
+                t.join()
+            execs = {name: f"{sb.path}/execs/{a.json['exec_id']}" for name, a in answers.items()}
+            kill_control(d)
+            for path in execs.values():
+                equal(d.get(path).json["status"], "running")
+            for fd in leases:
+                os.close(fd)
+            for path in execs.values():
+                wait_for(lambda: d.get(path).json["status"] != "running", "its end")
+            good, bad = d.get(execs["good"]).json, d.get(execs["bad"]).json
+            equal((good["status"], good["exit_code"]), ("completed", 4))
+            equal((bad["status"], bad["exit_code"]), ("failed", 127))
+            check("(exec): No such file" in bad["error"], bad)
 
 
 @test("a running command goes on: every byte once, the same events, exit last")
