@@ -24,8 +24,9 @@ struct approval {
     json_t *subject, *shown;
     char digest[AUDIT_DIGEST_SIZE];
     int64_t created_s, expires_s, changed_s;
-    bool busy;    /* a decision or a use is being recorded */
-    bool unasked; /* not recorded at all yet: nobody sees it, since nobody could decide */
+    bool busy;      /* a decision or a use is being recorded */
+    bool unwritten; /* has ended, but the store does not know yet: it is told again */
+    bool unasked;   /* not recorded at all yet: nobody sees it, since nobody could decide */
     struct approval_vote votes[APPROVAL_DECISIONS_MAX];
     size_t n_votes;
     char *void_reason;
@@ -47,7 +48,7 @@ struct approvals {
 int64_t approval_now_s(void);
 void approval_set_state(struct approval *a, enum approval_state state);
 /* Puts it on record; fn and the watches come then. Where that fails, state and votes are what they
- * were before; one that is new is gone. */
+ * were before; one that is new is gone. What has ended by then stays so, and is written later. */
 void approval_write(struct approval *a, enum approval_state before, size_t votes_before,
                     bool is_new, approval_fn fn, void *data);
 /* Audits; who NULL is the daemon itself. */

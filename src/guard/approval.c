@@ -83,6 +83,11 @@ void approval_set_state(struct approval *a, enum approval_state state)
     a->changed_s = approval_now_s();
 }
 
+static bool is_live(const struct approval *a)
+{
+    return a->state == APPROVAL_PENDING || a->state == APPROVAL_APPROVED;
+}
+
 static void drop(struct approval *a)
 {
     approval_set_state(a, APPROVAL_VOID);
@@ -91,28 +96,41 @@ static void drop(struct approval *a)
     approval_free(a);
 }
 
+static void fail_change(const struct change *c, const struct error *err)
+{
+    struct approval *a = c->approval;
+    struct error copy = {0};
+    error_set(&copy, ERROR_NO_SPACE, 0, "the approval cannot be recorded: %s", err->message);
+    if (a->state != c->before)
+        approval_set_state(a, c->before);
+    approval_drop_votes(a, c->votes_before);
+    if (c->fn)
+        c->fn(c->data, NULL, &copy);
+    if (c->is_new)
+        return drop(a);
+    if (is_live(a) || a->unwritten)
+        return;
+    log_error("approval id=%s is %s, which is not recorded yet: %s", a->id,
+              approval_state_name(a->state), err->message);
+    a->unwritten = true;
+    tell(a);
+}
+
 static void on_written(void *data, const struct error *err)
 {
     struct change c = *(struct change *)data;
     struct approval *a = c.approval;
     free(data);
     a->busy = false;
-    if (err) {
-        struct error copy = {0};
-        error_set(&copy, ERROR_NO_SPACE, 0, "the approval cannot be recorded: %s", err->message);
-        approval_set_state(a, c.before);
-        approval_drop_votes(a, c.votes_before);
-        if (c.fn)
-            c.fn(c.data, NULL, &copy);
-        if (c.is_new)
-            drop(a);
-        return;
-    }
+    if (err)
+        return fail_change(&c, err);
     fault_point("approval.recorded");
-    a->unasked = false;
+    bool told = a->unwritten;
+    a->unasked = a->unwritten = false;
     if (c.fn)
         c.fn(c.data, a, NULL);
-    tell(a);
+    if (!told)
+        tell(a);
 }
 
 static void on_unstored(void *data)
@@ -158,22 +176,16 @@ static void remove_row(struct approval *a)
     drop(a);
 }
 
-static bool is_live(const struct approval *a)
-{
-    return a->state == APPROVAL_PENDING || a->state == APPROVAL_APPROVED;
-}
-
-/* To EXPIRED or VOID, by nobody. */
+/* To EXPIRED or VOID, by nobody, and for good: a store that fails brings no grant back. */
 static void end(struct approval *a, enum approval_state state, const char *why)
 {
     struct error err = {0};
-    enum approval_state before = a->state;
     if (approval_record(a, "approval", NULL, approval_state_name(state), why, &err) < 0)
         log_error("approval id=%s: %s", a->id, err.message);
     approval_set_state(a, state);
     free(a->void_reason);
     a->void_reason = xstrdup(why);
-    approval_write(a, before, a->n_votes, false, NULL, NULL);
+    approval_write(a, state, a->n_votes, false, NULL, NULL);
 }
 
 static void on_tick(void *data)
@@ -184,7 +196,9 @@ static void on_tick(void *data)
     {
         if (a->busy)
             continue;
-        if (is_live(a) && now >= a->expires_s)
+        if (a->unwritten)
+            approval_write(a, a->state, a->n_votes, false, NULL, NULL);
+        else if (is_live(a) && now >= a->expires_s)
             end(a, APPROVAL_EXPIRED,
                 a->state == APPROVAL_PENDING ? "nobody decided in time"
                                              : "the grant was not used in time");

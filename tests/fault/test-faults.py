@@ -9,6 +9,7 @@ import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
 from faults import *
+from guarded import Guarded
 
 LINES = 3000  # about 150 kB: more than stays in memory, less than the window
 WANT = "".join(f"line {i} {'x' * 40}\n" for i in range(LINES))
@@ -608,6 +609,32 @@ def _():
         other.close()
         equal(sb.sh("echo up")["stdout"], "up\n")
         check_works(d)
+
+
+@test("a grant that is void stays so where that cannot be recorded, and is recorded later")
+def _():
+    with Guarded("version: 1\ndefault: allow\nrules:\n  - {id: touch, verdict: ask, command: 'touch *'}\n") as d, d.sandbox() as sb:
+        call = {"command": ["touch", "/workspace/x"]}
+        id = d.post(sb.path + "/exec", call).json["approval_id"]
+        equal(d.post(f"/v1/approvals/{id}/approve", {}).status, 200)
+        state = lambda: d.get("/v1/approvals/" + id).json["status"]
+        wait_for(lambda: state() == "approved", "the grant")
+        other = sqlite3.connect(d.state + "/control/state.db", isolation_level=None, timeout=5)
+        other.execute("BEGIN IMMEDIATE")
+        use = {"X-Mas-Approval-Id": id}
+        a = d.post(sb.path + "/exec", {"command": ["touch", "/workspace/y"]}, headers=use)
+        check(a.status == 403 and "void" in a.body.decode(), a)
+        check(d.post("/v1/sandboxes", {}).status >= 500, "control: nothing can be recorded, what came before neither")
+        equal(state(), "void")
+        other.execute("ROLLBACK")
+        a = d.post(sb.path + "/exec", call, headers=use)
+        check(a.status == 403 and "void" in a.body.decode(), a)
+        body = "SELECT body FROM approval WHERE key = ?"
+        wait_for(lambda: json.loads(other.execute(body, (id,)).fetchone()[0])["state"] == "void", "the record")
+        other.close()
+        d.kill_control()
+        equal(state(), "void")
+        equal(sb.sh("ls /workspace")["stdout"], "")
 
 
 @test("a fault is armed only with --debug-endpoints")
