@@ -25,7 +25,8 @@ struct cell *cell_find(const struct warden *w, const char *id)
 int cell_kill(struct cell *s)
 {
     s->killed = true;
-    cgroup_freeze(&s->cgroup, false); /* version 1 does not let a frozen process die */
+    if (s->frozen) /* version 1 does not let a frozen process die */
+        cgroup_freeze(&s->cgroup, false);
     if (s->kind == CELL_FENCED)
         return fence_kill_cell(s);
     return s->pidfd >= 0 && pidfd_send_signal(s->pidfd, SIGKILL, NULL, 0) < 0 && errno != ESRCH
@@ -73,8 +74,10 @@ int cell_freeze(struct cell *s, bool on, uint64_t tag)
 {
     if (s->state != CELL_RUNNING)
         return -EBUSY;
-    if (s->kind != CELL_ENGINE)
+    if (s->kind != CELL_ENGINE) {
+        s->frozen = true; /* or partly: it counts as such until it is killed */
         return cgroup_freeze(&s->cgroup, on);
+    }
     int r = engine_ask(s, on ? ENGINE_ASK_FREEZE : ENGINE_ASK_THAW, tag);
     return r < 0 ? r : -EINPROGRESS;
 }

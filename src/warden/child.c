@@ -161,18 +161,24 @@ static int put_sysctl(int dirfd, const char *name, uint32_t value)
     return r == -ENOENT ? 0 : r; /* an older kernel without that limit */
 }
 
-/* No namespaces inside; and no way to use up what inotify and fanotify share across the host. */
 static int open_user_limits(void)
 {
     int fd = open("/proc/sys/user", O_PATH | O_DIRECTORY | O_CLOEXEC);
     return fd < 0 ? -errno : fd;
 }
 
+static int forbid_cgroup_namespaces(int dir)
+{
+    return put_sysctl(dir, "max_cgroup_namespaces", 0);
+}
+
+/* No namespaces inside; and no way to use up what inotify and fanotify share across the host. The
+ * cgroup namespace is not among them: a blank makes its own late. */
 static int write_user_limits(const struct child_template *t, int dir)
 {
     static const char *const none[] = {
         "max_user_namespaces", "max_pid_namespaces", "max_mnt_namespaces",  "max_net_namespaces",
-        "max_ipc_namespaces",  "max_uts_namespaces", "max_time_namespaces", "max_cgroup_namespaces",
+        "max_ipc_namespaces",  "max_uts_namespaces", "max_time_namespaces",
     };
     int r = 0;
     for (size_t i = 0; r == 0 && i < ELEMENTS(none); i++)
@@ -186,7 +192,8 @@ static int write_user_limits(const struct child_template *t, int dir)
 int child_lower_user_limits(const struct child_template *t)
 {
     _cleanup_close_ int dir = open_user_limits();
-    return dir < 0 ? dir : write_user_limits(t, dir);
+    int r = dir < 0 ? dir : write_user_limits(t, dir);
+    return r < 0 ? r : forbid_cgroup_namespaces(dir);
 }
 
 /* child_runner_caps has their names. */
@@ -257,18 +264,19 @@ static void become_blank(const struct child_template *t, int *seats, int n_seats
     child_must(mount_proc(), "mount /proc", WALL_FILESYSTEM);
     int user_limits = open_user_limits(); /* soon they are read-only for all who look them up */
     child_must(user_limits, "open user limits", WALL_USERS);
+    child_must(write_user_limits(t, user_limits), "lower user limits", WALL_USERS);
     child_must(mount_proc_masks(), "mask /proc", WALL_FILESYSTEM);
     child_must(mount_devpts(), "mount /dev/pts", WALL_FILESYSTEM);
     child_must(
         mount_disk_prepare(t->shared_uid ? SANDBOX_TOOL_ID : SANDBOX_RUNNER_ID, SANDBOX_TOOL_ID),
         "prepare the disk", WALL_DISK);
+    child_must(bound_caps(t->shared_uid), "bound capabilities", WALL_USERS);
     /* Not before: what the kernel keeps for all this is the same for every blank, and dearer to get
      * and to give back when it is counted as the sandbox's memory. */
     child_must(cgroup_sit(seats, n_seats), "join the cgroup", -1);
     child_must(negative_errno(unshare(CLONE_NEWCGROUP)), "cgroup namespace", -1);
-    child_must(write_user_limits(t, user_limits), "lower user limits", WALL_USERS);
+    child_must(forbid_cgroup_namespaces(user_limits), "lower user limits", WALL_USERS);
     fd_close(&user_limits);
-    child_must(bound_caps(t->shared_uid), "bound capabilities", WALL_USERS);
 }
 
 void child_trees_init(struct child_trees *t)

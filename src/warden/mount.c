@@ -121,17 +121,23 @@ size_t mount_writable_dirs(const char **ret)
     return ELEMENTS(disk_parts);
 }
 
+static int make_part(int root_fd, const struct disk_part *part, uid_t owner)
+{
+    if (mkdirat(root_fd, part->name, part->mode) < 0)
+        return -errno;
+    if (owner == geteuid() && owner == getegid())
+        return 0;
+    return fchownat(root_fd, part->name, owner, owner, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
+}
+
 int mount_disk_make_parts(int root_fd, uid_t runner_id, uid_t tool_id)
 {
-    for (size_t i = 0; i < ELEMENTS(disk_parts); i++) {
-        const struct disk_part *part = &disk_parts[i];
-        uid_t owner = part->tools ? tool_id : runner_id;
-        if (mkdirat(root_fd, part->name, 0700) < 0 ||
-            fchownat(root_fd, part->name, owner, owner, AT_SYMLINK_NOFOLLOW) < 0 ||
-            fchmodat(root_fd, part->name, part->mode, 0) < 0)
-            return -errno;
-    }
-    return 0;
+    mode_t mask = umask(0);
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < ELEMENTS(disk_parts); i++)
+        r = make_part(root_fd, &disk_parts[i], disk_parts[i].tools ? tool_id : runner_id);
+    umask(mask);
+    return r;
 }
 
 static int bind_parts(const char *disk)
