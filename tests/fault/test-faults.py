@@ -153,13 +153,13 @@ async_test("exec start: killed at each step", "exec.before-spawn", "exec.spawned
 async_test("output: killed at each step", "output.before-append", "output.appended", "output.appended:5",
            "journal.before-record:2", "journal.recorded:2", "journal.before-record:4", "journal.recorded:4",
            "journal.files-made", "journal.bytes-moved", "journal.moved", "ack.before", "ack.sent")
-async_test("exit and forget: killed at each step", "exit.received", "exit.journal-ended", "exit.before-row",
-           "commit.before:3", "commit.done:3", "forget.before", "forget.sent")
+async_test("exit and forget: killed at each step", "exit.received", "exit.journal-ended", "exit.kept",
+           "exit.before-row", "commit.before:3", "commit.done:3", "forget.before", "forget.sent")
 
 
 @test("sync exec: an answered id is known, whichever step of its end the control plane dies at")
 def _():
-    for fault in ("exit.before-row", "commit.begin:2", "commit.before:2", "commit.done:2", "forget.before",
+    for fault in ("exit.kept", "exit.before-row", "commit.begin:2", "commit.before:2", "commit.done:2", "forget.before",
                   "forget.sent"):
         with armed(fault) as d:
             sandbox = d.sandbox().id
