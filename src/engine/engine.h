@@ -125,10 +125,15 @@ void group_thaw(pid_t pid);
 
 /* --- process.c */
 uint64_t process_started(pid_t pid); /* 0: there is none */
+pid_t process_parent(pid_t pid);     /* the same */
 /* Opens the process of a mark if it is still that one; -ESRCH otherwise. */
 int process_open(const struct engine_mark *m);
 /* Finds the container's first process by the engine's word. */
 int process_find(struct engine *e);
+
+/* --- shim.c: ends what is left of a container of docker's that docker has forgotten */
+void shim_end(const char *id);
+bool shim_is_of(const char *command_line, size_t len, const char *id);
 
 /* --- probe.c: who the engine is and what it can; containers of nobody's are removed */
 void probe_ask(struct engine *e, struct engine_message *ret);

@@ -15,10 +15,12 @@
 
 #define STAT_MAX         4096
 #define FIELD_STATE      3
+#define FIELD_PARENT     4
 #define FIELD_START_TIME 22
 #define TURNS_MAX        4
 
-uint64_t process_started(pid_t pid)
+/* A number of its stat; 0 where there is no such process any more. */
+static uint64_t stat_number(pid_t pid, int wanted)
 {
     char path[64];
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(STAT_MAX);
@@ -29,9 +31,19 @@ uint64_t process_started(pid_t pid)
     const char *p = strrchr(text.data, ')');
     if (!p || p[1] != ' ' || p[2] == 'Z' || p[2] == 'X')
         return 0;
-    for (int field = FIELD_STATE - 1; p && field < FIELD_START_TIME; field++)
+    for (int field = FIELD_STATE - 1; p && field < wanted; field++)
         p = strchr(p + 1, ' ');
     return p ? strtoull(p, NULL, 10) : 0;
+}
+
+uint64_t process_started(pid_t pid)
+{
+    return stat_number(pid, FIELD_START_TIME);
+}
+
+pid_t process_parent(pid_t pid)
+{
+    return (pid_t)stat_number(pid, FIELD_PARENT);
 }
 
 int process_open(const struct engine_mark *m)

@@ -310,7 +310,10 @@ static int forget(struct engine *e)
         r = find_late(e);
     if (r == -ENOENT)
         return 0;
-    return r < 0 ? r : api_remove(e, e->mark.container);
+    r = r < 0 ? r : api_remove(e, e->mark.container);
+    if (r == 0 && !e->order.mark.pid && e->order.backend == OCI_DOCKER)
+        shim_end(e->mark.container);
+    return r;
 }
 
 /* Before the engine is asked anything, which may take longer than the warden has: what is mounted

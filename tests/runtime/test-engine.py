@@ -28,9 +28,13 @@ class Engine:
         self.process = None
 
     def start(self):
-        # docker has a runsc that is none; podman names one that it does not use.
+        # docker has a runsc that is none, and fails to start when it is told to; podman names one that it does not use.
+        runsc = os.path.join(self.dir, "runsc")
+        with open(runsc, "w") as f:
+            f.write(f'#!/bin/sh\nfor a; do [ "$a" = start ] && [ -e {self.dir}/fail ] && exit 128; done\nexec /usr/sbin/runc "$@"\n')
+        os.chmod(runsc, 0o755)
         env = dict(os.environ, ENGINE_NS="1", ENGINE_DIR=self.dir,
-                   ENGINE_CONFIG='"runtimes":{"runsc":{"path":"/usr/sbin/runc"}}')
+                   ENGINE_CONFIG='"runtimes":{"runsc":{"path":"%s"}}' % runsc)
         for left in ("pid", "sock", "exec/containerd/containerd.pid"):  # of one that was killed
             if os.path.exists(os.path.join(self.dir, left)):
                 os.unlink(os.path.join(self.dir, left))
@@ -170,6 +174,28 @@ def _():
         check(said == (422, "unenforceable") or (NAME == "podman" and said == (400, "unsupported")), a)
         check("runsc" in a.json["error"]["message"], a)
         clean(d)
+
+
+def shims():
+    """Processes that watch containers of this engine, of docker's."""
+    socket = os.path.join(engine.dir, "exec/containerd").encode()
+    return [p for p in filter(str.isdigit, os.listdir("/proc")) if b"containerd-shim" in (c := command_line(p)) and socket in c]
+
+
+@test("a container that docker forgets in the middle of its start leaves no process")
+def _():
+    if NAME != "docker":
+        raise Skip("podman has no shims")
+    with daemon() as d:
+        open(os.path.join(engine.dir, "fail"), "w").close()
+        try:
+            a = d.post("/v1/sandboxes", {"runtime": "docker-gvisor"})
+            check(a.status >= 500 and "start" in a.json["error"]["message"], a)
+            clean(d)
+        finally:
+            os.unlink(os.path.join(engine.dir, "fail"))
+        wait_for(lambda: not shims(), lambda: f"shims are left: {shims()}")
+        check("did not start" in d.log_text(), "control: there was one to end")
 
 
 @test("a broker that is killed is replaced; the command goes on and the pause works")

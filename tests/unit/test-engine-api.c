@@ -508,6 +508,28 @@ static void test_io_max(void)
     ok(io_max_holds(text, makedev(7, 2), 5), "the last line");
 }
 
+static void test_shim(void)
+{
+    static const struct {
+        const char *text;
+        size_t len;
+        bool is;
+    } all[] = {
+#define LINE(text, is) {text, sizeof(text), is}
+        LINE("/usr/bin/containerd-shim-runc-v2\0-namespace\0moby\0-id\0abc\0-address\0x", true),
+        LINE("containerd-shim\0-id\0abc", true),
+        LINE("containerd-shim\0-id\0abcd", false),
+        LINE("containerd-shim\0-address\0abc", false),
+        LINE("containerd-shim\0abc\0-id", false),
+        LINE("/bin/sh\0-id\0abc", false),
+        LINE("/containerd-shim/sh\0-id\0abc", false),
+        LINE("", false),
+#undef LINE
+    };
+    for (size_t i = 0; i < ELEMENTS(all); i++)
+        ok(shim_is_of(all[i].text, all[i].len, "abc") == all[i].is, "a shim's command line %zu", i);
+}
+
 int main(void)
 {
     curl_global_init(CURL_GLOBAL_DEFAULT);
@@ -523,6 +545,7 @@ int main(void)
     test_sweep();
     test_mountinfo();
     test_io_max();
+    test_shim();
     server_stop(&server);
     curl_global_cleanup();
     return tap_done();
