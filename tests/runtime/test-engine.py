@@ -505,7 +505,7 @@ def _():
 
 def cut_create(d, proxy):
     """A create whose engine does not answer any more, and for which everything is mounted."""
-    proxy.set(("create", "^POST.*/containers/create", "hang", 1))
+    proxy.set((f"create {time.monotonic()}", "^POST.*/containers/create", "hang", 1))
     threading.Thread(target=lambda: quiet(d, "POST", "/v1/sandboxes", {"runtime": NAME})).start()
     wait_for(lambda: any(p.endswith("/view") for p in mounts_at(d.places())), "the mounts of a create")
     proxy.set(("all", ".", "hang", 1000000))
