@@ -312,10 +312,10 @@ int gate_intent(struct gate *g, const struct gate_call *call, const struct gate_
     return e;
 }
 
-void gate_note_started(struct gate *g, const char *call_id, const char *sandbox, const char *exec,
-                       const char *outcome, const char *details)
+static void note(struct gate *g, const char *kind, const char *call_id, const char *sandbox,
+                 const char *exec, const char *outcome, const char *details)
 {
-    struct audit_record r = {.kind = "started",
+    struct audit_record r = {.kind = kind,
                              .call_id = call_id,
                              .sandbox = sandbox,
                              .exec = exec,
@@ -324,16 +324,16 @@ void gate_note_started(struct gate *g, const char *call_id, const char *sandbox,
     audit_note(g->audit, &r);
 }
 
+void gate_note_started(struct gate *g, const char *call_id, const char *sandbox, const char *exec,
+                       const char *outcome, const char *details)
+{
+    note(g, "started", call_id, sandbox, exec, outcome, details);
+}
+
 void gate_note_ended(struct gate *g, const char *call_id, const char *sandbox, const char *exec,
                      const char *outcome, const char *details)
 {
-    struct audit_record r = {.kind = exec ? "exited" : "done",
-                             .call_id = call_id,
-                             .sandbox = sandbox,
-                             .exec = exec,
-                             .outcome = outcome,
-                             .details_text = details};
-    audit_note(g->audit, &r);
+    note(g, exec ? "exited" : "done", call_id, sandbox, exec, outcome, details);
 }
 
 int gate_record(struct gate *g, const char *kind, const struct identity *who, const char *action_id,

@@ -54,18 +54,24 @@ static void refuse(struct run_asking *k, const struct error *err)
     run_fail(run, err);
 }
 
+/* A call is back: false when there is nobody to go on for, or no reason to. */
+static bool comes_back(struct run_asking *k, const struct error *err)
+{
+    k->calls--;
+    if (!k->run)
+        asking_free(k);
+    else if (err)
+        fail(k, err);
+    else
+        return true;
+    return false;
+}
+
 static void on_used(void *data, struct approval *a, const struct error *err)
 {
     struct run_asking *k = data;
-    k->calls--;
-    if (!k->run) {
-        asking_free(k);
+    if (!comes_back(k, err))
         return;
-    }
-    if (err) {
-        fail(k, err);
-        return;
-    }
     run_apply_pins(k->run);
     run_go_on(k->run, approval_id(a));
 }
@@ -108,15 +114,8 @@ static void on_asked(void *data, struct approval *a, const struct error *err)
 {
     struct run_asking *k = data;
     struct error pending = {0};
-    k->calls--;
-    if (!k->run) {
-        asking_free(k);
+    if (!comes_back(k, err))
         return;
-    }
-    if (err) {
-        fail(k, err);
-        return;
-    }
     memcpy(k->id, approval_id(a), sizeof(k->id));
     if (k->run->terms.wait) {
         approvals_watch(gate_approvals(k->run->gate), &k->watch);
