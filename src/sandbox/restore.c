@@ -109,7 +109,8 @@ struct exec *exec_restore(struct sandbox *sb, const json_t *o, const void *snaps
     return e;
 }
 
-static struct exec *restore_row(struct restoring *r, const char *body, size_t len)
+/* The object at the start of a row, and where its snapshot begins; NULL where there is none. */
+static json_t *parse_row(const char *body, size_t len, size_t *ret_snapshot)
 {
     struct error err = {0};
     uint32_t text;
@@ -118,22 +119,37 @@ static struct exec *restore_row(struct restoring *r, const char *body, size_t le
     memcpy(&text, body, sizeof(text));
     if (text > len - sizeof(text))
         return NULL;
-    body += sizeof(text);
-    len -= sizeof(text);
-    _cleanup_json_ json_t *o = json_parse_object(body, text, &err);
+    *ret_snapshot = sizeof(text) + text;
+    return json_parse_object(body + sizeof(text), text, &err);
+}
+
+static struct exec *restore_row(struct restoring *r, const char *body, size_t len)
+{
+    struct error err = {0};
+    size_t at;
+    _cleanup_json_ json_t *o = parse_row(body, len, &at);
     const char *owner_id = o ? json_string_value(json_object_get(o, "sandbox")) : NULL;
     struct sandbox *sb = owner_id ? map_find(r->manager->by_id, owner_id) : NULL;
-    struct exec *e = sb ? exec_restore(sb, o, body + text, len - text, &err) : NULL;
+    struct exec *e = sb ? exec_restore(sb, o, body + at, len - at, &err) : NULL;
     if (e)
         r->execs++;
     return e;
+}
+
+/* Nothing is newer: what was kept of a start may still be there when that of the end is not. */
+static bool row_is_end(const char *body, size_t len)
+{
+    size_t at;
+    _cleanup_json_ json_t *o = parse_row(body, len, &at);
+    return o && json_object_get(o, "result");
 }
 
 static void restore_exec(void *data, const char *key, const char *body, size_t len)
 {
     struct restoring *r = data;
     struct kept *k = map_find(r->kept_by_id, key);
-    struct exec *e = k ? restore_row(r, k->body, k->len) : restore_row(r, body, len);
+    bool newer = k && !row_is_end(body, len);
+    struct exec *e = newer ? restore_row(r, k->body, k->len) : restore_row(r, body, len);
     if (k)
         k->exec = e;
     if (e) {

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Everything is killed with -9 right after an answer: what a client was told is true ever after, and an
 id that it saw is known."""
+import contextlib
 import os
+import sqlite3
 import sys
 import threading
 
@@ -192,6 +194,39 @@ def _():
         check(ends > ROUNDS * CLIENTS, f"{ends} ends were told")
         equal(d.stop(), 0)
         equal([os.path.getsize(f"{d.state}/control/recent-{i}.log") for i in (0, 1)], [0, 0], "what is kept in the end")
+    finally:
+        d.__exit__()
+
+
+@test("what was kept of a start does not undo an end that the database has")
+def _():
+    d = Daemon().start()
+    try:
+        sb = d.sandbox()
+        waiter = threading.Thread(target=swallow, args=(sb.sh, "while [ ! -e go ]; do sleep 0.02; done; echo end"),
+                                  daemon=True)
+        waiter.start()
+        kept = f"{d.state}/control/recent-0.log"
+        wait_for(lambda: d.get("/v1/status").json["counts"]["execs_running"] == 1, "the command")
+        with contextlib.closing(sqlite3.connect(d.state + "/control/state.db", timeout=PATIENCE_S)) as db:
+            db.execute("BEGIN IMMEDIATE")  # so that what is kept stays for as long as we look
+            e = d.get(sb.path + "/execs").json["execs"][0]["exec_id"]
+            with open(kept, "rb") as f:
+                start = f.read()
+        check(e.encode() in start, "its start is kept before its id is seen")
+        sb.sh("touch go")
+        waiter.join(PATIENCE_S)
+        d.wait_recorded(e)
+        d.process.kill()
+        d.process.wait()
+        d.log.close()
+        with open(kept, "r+b") as f:
+            f.truncate(0)
+            f.write(start)
+        d.start()
+        status = d.get(f"{sb.path}/execs/{e}").json
+        equal(known(status), ("completed", 0), status)
+        check("end" in d.get(f"{sb.path}/execs/{e}/logs").body.decode(), "its output")
     finally:
         d.__exit__()
 
