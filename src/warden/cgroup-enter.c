@@ -34,33 +34,34 @@ static int open_seat(const struct cgroup *cg, int i)
     return fd < 0 ? -errno : fd;
 }
 
-int cgroup_make(const struct cgroup *cg, int seats[_CGROUP_MAX])
+int cgroup_sit(int *seat)
 {
-    int n = 0;
-    for (int i = 0; i < _CGROUP_MAX; i++) {
-        if (!cg->in[i])
-            continue;
-        seats[n] = open_seat(cg, i);
-        if (seats[n] < 0)
-            return seats[n];
-        n++;
-    }
-    return n;
+    int r = write(*seat, "0", 1) == 1 ? 0 : -errno;
+    fd_close(seat);
+    return r;
 }
 
-int cgroup_sit(int *seats, int n)
+int cgroup_enter_early(const struct cgroup *cg, int *ret_seat)
 {
-    for (int i = 0; i < n; i++) {
-        if (write(seats[i], "0", 1) != 1)
-            return -errno;
-        fd_close(&seats[i]);
+    int r = 0;
+    *ret_seat = -1;
+    for (int i = 0; r == 0 && i < _CGROUP_MAX; i++) {
+        if (!cg->in[i])
+            continue;
+        int seat = open_seat(cg, i);
+        if (seat < 0)
+            r = seat;
+        else if (i == CGROUP_MEMORY)
+            *ret_seat = seat;
+        else
+            r = cgroup_sit(&seat);
     }
-    return 0;
+    return r;
 }
 
 int cgroup_enter(const struct cgroup *cg)
 {
-    int seats[_CGROUP_MAX];
-    int n = cgroup_make(cg, seats);
-    return n < 0 ? n : cgroup_sit(seats, n);
+    int seat;
+    int r = cgroup_enter_early(cg, &seat);
+    return r < 0 || seat < 0 ? r : cgroup_sit(&seat);
 }

@@ -89,9 +89,10 @@ int cgroup_join(const struct cgroup *cg);
 /* Either version, in a child that was not cloned into it. */
 int cgroup_enter(const struct cgroup *cg);
 /* The same in two steps, between which the child may give up the rights that the first one takes:
- * makes the group, returns how many descriptors (close-on-exec) it takes to move in; and does. */
-int cgroup_make(const struct cgroup *cg, int seats[_CGROUP_MAX]);
-int cgroup_sit(int *seats, int n);
+ * makes all, joins all but the memory's, and opens what it takes to join that (close-on-exec; -1:
+ * nothing to join); and does. */
+int cgroup_enter_early(const struct cgroup *cg, int *ret_seat);
+int cgroup_sit(int *seat);
 /* Writes one wall's limit. -EOPNOTSUPP when this host cannot enforce it. */
 int cgroup_limit(struct cgroup *cg, enum wall wall, const struct plan_limits *limits);
 /* Limits a disk of this group's alone: the one behind a descriptor's file system. -EOPNOTSUPP when

@@ -81,23 +81,21 @@ int child_take_descriptors(int stream_fd, int channel_fd, int failure_fd)
     return 0;
 }
 
-int child_keep_descriptors(int stream_fd, int channel_fd, int failure_fd, int *extra, int n_extra)
+int child_keep_descriptors(int stream_fd, int channel_fd, int failure_fd, int *extra_fd)
 {
-    for (int i = 0; i < n_extra; i++) {
-        int fd = extra[i] < FIRST_FREE_FD + n_extra
-                     ? fcntl(extra[i], F_DUPFD_CLOEXEC, FIRST_FREE_FD + n_extra)
-                     : extra[i];
-        if (fd < 0)
-            return -errno;
-        extra[i] = fd;
+    int extra = extra_fd ? fcntl(*extra_fd, F_DUPFD_CLOEXEC, FIRST_FREE_FD + 1) : 0;
+    int r = extra < 0 ? -errno : child_take_descriptors(stream_fd, channel_fd, failure_fd);
+    if (r < 0)
+        return r;
+    if (!extra_fd) {
+        fd_close_from(FIRST_FREE_FD);
+        return 0;
     }
-    int r = child_take_descriptors(stream_fd, channel_fd, failure_fd);
-    for (int i = 0; r == 0 && i < n_extra; i++) {
-        r = dup3(extra[i], FIRST_FREE_FD + i, O_CLOEXEC) < 0 ? -errno : 0;
-        extra[i] = FIRST_FREE_FD + i;
-    }
-    fd_close_from((unsigned)(FIRST_FREE_FD + n_extra));
-    return r;
+    if (extra != FIRST_FREE_FD && dup3(extra, FIRST_FREE_FD, O_CLOEXEC) < 0)
+        return -errno;
+    *extra_fd = FIRST_FREE_FD;
+    fd_close_from(FIRST_FREE_FD + 1);
+    return 0;
 }
 
 void child_reset_signals(void)
@@ -248,7 +246,7 @@ static int lower_rlimits(const struct child_order *o)
 }
 
 /* Everything that does not depend on the plan. */
-static void become_blank(const struct child_template *t, int *seats, int n_seats)
+static void become_blank(const struct child_template *t, int *seat)
 {
     if (!t->from_zygote) { /* which has all of it already */
         fd_write_file_at(AT_FDCWD, "/proc/self/oom_score_adj", CHILD_OOM_ADJ);
@@ -271,9 +269,10 @@ static void become_blank(const struct child_template *t, int *seats, int n_seats
         mount_disk_prepare(t->shared_uid ? SANDBOX_TOOL_ID : SANDBOX_RUNNER_ID, SANDBOX_TOOL_ID),
         "prepare the disk", WALL_DISK);
     child_must(bound_caps(t->shared_uid), "bound capabilities", WALL_USERS);
-    /* Not before: what the kernel keeps for all this is the same for every blank, and dearer to get
-     * and to give back when it is counted as the sandbox's memory. */
-    child_must(cgroup_sit(seats, n_seats), "join the cgroup", -1);
+    /* The memory's, and not before: what the kernel keeps for all this is the same for every blank,
+     * and dearer to get and to give back when it is counted as the sandbox's. */
+    if (*seat >= 0)
+        child_must(cgroup_sit(seat), "join the cgroup", -1);
     child_must(negative_errno(unshare(CLONE_NEWCGROUP)), "cgroup namespace", -1);
     child_must(forbid_cgroup_namespaces(user_limits), "lower user limits", WALL_USERS);
     fd_close(&user_limits);
@@ -444,16 +443,13 @@ void child_main(const struct child_template *t, const struct cgroup *cg, int str
     struct child_order order;
     struct child_trees trees;
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-    int seats[_CGROUP_MAX];
-    int made = cg ? cgroup_make(cg, seats) : 0, n_seats = made < 0 ? 0 : made;
-    if (n_seats && !t->seats_late) {
-        made = cgroup_sit(seats, n_seats);
-        n_seats = 0;
-    }
-    if (child_keep_descriptors(stream_fd, channel_fd, failure_fd, seats, n_seats) < 0)
+    int seat = -1, joined = 0;
+    if (cg)
+        joined = t->seat_late ? cgroup_enter_early(cg, &seat) : cgroup_enter(cg);
+    if (child_keep_descriptors(stream_fd, channel_fd, failure_fd, seat >= 0 ? &seat : NULL) < 0)
         _exit(125);
-    child_must(made, "join the cgroup", -1);
-    become_blank(t, seats, n_seats);
+    child_must(joined, "join the cgroup", -1);
+    become_blank(t, &seat);
     int landlock_fd = open_landlock(t);
     child_must((int)fd_send_msg(CHILD_CHANNEL_FD, "r", 1, NULL, 0), "report", -1);
     child_receive_order(&order, &trees);

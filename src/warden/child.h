@@ -32,7 +32,7 @@ struct child_template {
     int landlock_abi;
     bool shared_uid;
     uint32_t inotify_instances, inotify_watches, fanotify_groups, fanotify_marks;
-    bool seats_late;  /* groups may be joined by who has given up the warden's user */
+    bool seat_late;   /* the memory's group may be joined by who has given up the warden's user */
     bool from_zygote; /* a copy of it (zygote.h), not of the warden */
     /* The zygote's: goes on as the runner, if it can; or returns. NULL: the runner is executed. */
     void (*become_runner)(size_t argc, const char **argv);
@@ -71,9 +71,9 @@ struct child_failure {
     char step[160];
 };
 
-/* For plain.c and oci-launch.c: descriptors moved to their numbers, extra ones behind them and
- * close-on-exec, all others closed; signals as a program expects them; a failed step reported. */
-int child_keep_descriptors(int stream_fd, int channel_fd, int failure_fd, int *extra, int n_extra);
+/* For plain.c and oci-launch.c: descriptors moved to their numbers, all others but *extra_fd (may
+ * be NULL) closed; signals as a program expects them; a failed step reported. */
+int child_keep_descriptors(int stream_fd, int channel_fd, int failure_fd, int *extra_fd);
 /* The same without closing any: numbers below CHILD_FREE_FD are taken. */
 int child_take_descriptors(int stream_fd, int channel_fd, int failure_fd);
 void child_reset_signals(void);

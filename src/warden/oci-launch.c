@@ -235,7 +235,7 @@ void oci_main(const struct cell *s, int stream_fd, int channel_fd, int failure_f
     struct child_trees trees;
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     int joined = cgroup_join(&s->cgroup);
-    if (child_keep_descriptors(stream_fd, channel_fd, failure_fd, NULL, 0) < 0)
+    if (child_keep_descriptors(stream_fd, channel_fd, failure_fd, NULL) < 0)
         _exit(125);
     child_must(joined, "join the cgroup", -1);
     become_launcher(s, &groups);

@@ -54,7 +54,7 @@ void plain_main(const struct warden *w, int stream_fd, int channel_fd, int failu
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     int runner = open(ROOT_RUNNER_PATH, O_RDONLY | O_CLOEXEC);
     int moved = runner < 0 ? -errno : negative_errno(setns(w->host_ns_fd, CLONE_NEWNS));
-    if (child_keep_descriptors(stream_fd, channel_fd, failure_fd, &runner, 1) < 0)
+    if (child_keep_descriptors(stream_fd, channel_fd, failure_fd, &runner) < 0)
         _exit(125);
     child_must(moved, "leave the warden's root", -1);
     child_reset_signals();

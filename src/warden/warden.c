@@ -97,7 +97,7 @@ static void fill_child_template(struct warden *w)
         .inotify_watches = o->inotify_watches,
         .fanotify_groups = o->fanotify_groups,
         .fanotify_marks = o->fanotify_marks,
-        .seats_late = w->was_root,
+        .seat_late = w->was_root,
     };
 }
 
