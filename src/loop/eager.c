@@ -3,7 +3,8 @@
  * Waking an idle CPU takes longer than most of what this daemon does for a request, so a loop whose
  * last wait was short looks for its next event for a moment before it sleeps. A wait that was long
  * ends that, so a loop with little to do sleeps as any other. Whoever else wants this CPU gets it
- * at every look, and ends it, too. */
+ * at every look, and ends it, too: for one wait at first, for twice as many each time it happens
+ * again, since who gives way waits for a turn where who sleeps is woken. */
 #include "loop/loop.h"
 
 #include <poll.h>
@@ -11,24 +12,31 @@
 #include <unistd.h>
 
 #define CROWDED_NS 100000 /* between two looks: somebody else ran here */
+#define REST_MAX   64
 
 struct eager {
     uint64_t max_ns;
     const bool *stop;
-    bool awake; /* looks before it sleeps */
+    bool awake;           /* looks before it sleeps */
+    unsigned rest, tired; /* waits to sleep through; how many the last time */
 };
 
 /* True: something is there to be handled. */
-static bool eager_look(const struct eager *e, const uv_loop_t *loop, uint64_t start_ns)
+static bool eager_look(struct eager *e, const uv_loop_t *loop, uint64_t start_ns)
 {
     struct pollfd p = {.fd = uv_backend_fd(loop), .events = POLLIN};
     for (uint64_t last_ns = start_ns; last_ns - start_ns < e->max_ns;) {
-        if (poll(&p, 1, 0) != 0)
+        if (poll(&p, 1, 0) != 0) {
+            e->tired = 0;
             return true;
+        }
         sched_yield();
         uint64_t now_ns = uv_hrtime();
-        if (now_ns - last_ns > CROWDED_NS)
+        if (now_ns - last_ns > CROWDED_NS) {
+            e->tired = !e->tired ? 1 : e->tired < REST_MAX ? 2 * e->tired : REST_MAX;
+            e->rest = e->tired;
             return false;
+        }
         last_ns = now_ns;
     }
     return false;
@@ -45,7 +53,8 @@ static bool eager_round(struct eager *e, uv_loop_t *loop)
     if ((timeout_ms < 0 || timeout_ms > 1) && eager_look(e, loop, start_ns))
         return uv_run(loop, UV_RUN_NOWAIT);
     bool alive = uv_run(loop, UV_RUN_ONCE);
-    e->awake = uv_hrtime() - start_ns < e->max_ns;
+    e->awake = uv_hrtime() - start_ns < e->max_ns && !e->rest;
+    e->rest -= e->rest > 0;
     return alive;
 }
 
