@@ -46,6 +46,7 @@ class Terminal:
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell's background job ignores it
             os.execve(args[0], args, {**os.environ, "TERM": "xterm"})
         self.output = b""
 
