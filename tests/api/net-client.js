@@ -21,7 +21,8 @@ class Raw {
     this.ended = false;
     this.failed = null;
     this.waiters = [];
-    this.socket = where.tls ? tls.connect({ ...where, rejectUnauthorized: false }) : net.connect(where);
+    const to = { host: '127.0.0.1', ...where }; // not localhost, which may be ::1 first
+    this.socket = where.tls ? tls.connect({ ...to, rejectUnauthorized: false }) : net.connect(to);
     this.open = new Promise((r) => this.socket.once(where.tls ? 'secureConnect' : 'connect', r));
     this.socket.on('data', (d) => { this.chunks.push(d); this.wakeSoon(); });
     this.socket.on('end', () => { this.ended = true; this.wake(); });
