@@ -281,7 +281,7 @@ const struct config_key config_keys[] = {
     DURATION(drain_grace, "250ms", 0, HOURS,
              "how long an exit waits for output that a background child holds open"),
     DURATION(kill_grace, "5s", 0, HOURS, "between SIGTERM and SIGKILL"),
-    INT(busy_poll_us, "500", 0, 100000,
+    INT(busy_poll_us, "0", 0, 100000,
         "microseconds of looking for the next event before sleeping, while they come that close; 0: none"),
     INT(stream_buffer, "200", 1, 1000000, "events of a command kept even when the journal is cut"),
     SIZE(journal_exec_bytes, "64Mi", 64 * KIB, TIB, "output kept of one command"),
