@@ -76,6 +76,7 @@ void pool_on_ready(struct pool *p, struct sandbox *sb)
     p->n_creating--;
     p->n_ready++;
     list_append(&p->ready, &sb->pool_node);
+    log_debug("a sandbox for the pool is ready id=%s", sb->id);
     schedule(p, POOL_REFILL_MS);
 }
 

@@ -97,13 +97,16 @@ void sandbox_enter_tables(struct manager *m, struct sandbox *sb)
     m->counts.creating++;
 }
 
+/* Helpers have walls that commands must not run behind, and pooled ones are not anybody's yet: ids
+ * of both are in the audit or the log, and none of them is a way in. */
 struct sandbox *sandbox_find(struct manager *m, const char *owner, const char *id_or_alias)
 {
     struct sandbox *sb = map_find(m->by_id, id_or_alias);
-    if (sb && (strcmp(sb->owner, owner) == 0 || !*owner))
-        return sb;
-    _cleanup_free_ char *key = sandbox_alias_key(owner, id_or_alias);
-    return map_find(m->by_alias, key);
+    if (!sb || (strcmp(sb->owner, owner) != 0 && *owner)) {
+        _cleanup_free_ char *key = sandbox_alias_key(owner, id_or_alias);
+        sb = map_find(m->by_alias, key);
+    }
+    return sb && !sb->hidden && !sb->pooled ? sb : NULL;
 }
 
 static int compare_ids(const void *a, const void *b)

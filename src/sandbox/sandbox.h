@@ -138,6 +138,8 @@ typedef void (*sandbox_pause_fn)(void *data, struct sandbox *sb, const struct er
 void sandbox_pause(struct sandbox *sb, bool on, sandbox_pause_fn cb, void *data);
 bool sandbox_is_paused(const struct sandbox *sb);
 
+/* The one lookup of a name that came from a caller: lasting sandboxes of that owner ("": of all),
+ * never a hidden or a pooled one. NULL: there is none. */
 struct sandbox *sandbox_find(struct manager *m, const char *owner, const char *id_or_alias);
 struct sandbox *sandbox_ref(struct sandbox *sb);
 void sandbox_unref(struct sandbox *sb);
