@@ -70,7 +70,7 @@ static int plan_tool(const char *name, const json_t *parameters, struct action_p
 {
     const struct tool *tool = tool_find(name);
     p->kind = ACTION_TOOL;
-    p->tool = tool->name;
+    p->tool = p->skill = tool->name;
     p->args = json_deep_copy(parameters);
     p->level = tool->capabilities & (CAPABILITY_UNSAFE | CAPABILITY_FILE) ? RISK_HIGH : RISK_MEDIUM;
     return tool->capabilities & CAPABILITY_NETWORK ? allow_network(p, err) : 0;
@@ -85,9 +85,8 @@ static int plan_skill(const char *skill_id, const json_t *parameters, const char
         return error_field(err, "skill_id", "there is no skill '%.60s'", skill_id);
     const char *tool = skill_tool(skill_id);
     int r = tool ? plan_tool(tool, parameters, p, err) : plan_files(parameters, root, p, err);
-    p->skill = tool && strcmp(skill_id, SKILL_SYSTEM) != 0 ? p->tool
-               : tool                                      ? SKILL_SYSTEM
-                                                           : SKILL_FILESYSTEM;
+    if (tool && strcmp(skill_id, SKILL_SYSTEM) == 0)
+        p->skill = SKILL_SYSTEM;
     if (!tool)
         p->level = RISK_HIGH; /* of this skill, whatever the operation */
     return r;

@@ -19,7 +19,7 @@ static const struct {
 
 struct skills {
     struct store *store;
-    struct map *disabled; /* by id; values are of no meaning */
+    struct map *disabled; /* by main_id(); values are of no meaning */
 };
 
 bool skill_exists(const char *id)
@@ -39,9 +39,16 @@ const char *skill_tool(const char *id)
     return t ? t->name : NULL;
 }
 
+/* One thing may have two ids, `system` and `shell`: what is said of one of them holds for both. */
+static const char *main_id(const char *id)
+{
+    const char *tool = skill_tool(id);
+    return tool ? tool : id;
+}
+
 static bool is_enabled(const struct skills *s, const char *id)
 {
-    return !s || !map_find(s->disabled, id);
+    return !s || !map_find(s->disabled, main_id(id));
 }
 
 int skill_check(const struct skills *s, const char *id, struct error *err)
@@ -60,7 +67,7 @@ static void load_row(void *data, const char *id, const char *body, size_t len)
     struct skills *s = data;
     (void)body;
     (void)len;
-    map_put(s->disabled, id, s);
+    map_put(s->disabled, main_id(id), s);
 }
 
 struct skills *skills_new(struct store *store, struct error *err)
@@ -83,6 +90,16 @@ void skills_free(struct skills *s)
     free(s);
 }
 
+/* Its row may be under any of its ids. */
+static void forget_row(struct skills *s, const char *id,
+                       void (*on_done)(void *data, const struct error *err), void *data)
+{
+    for (size_t i = 0; i < ELEMENTS(own); i++)
+        if (own[i].tool && strcmp(own[i].tool, id) == 0)
+            store_delete(s->store, STORE_SKILL, own[i].id, NULL, NULL);
+    store_delete(s->store, STORE_SKILL, id, on_done, data);
+}
+
 int skill_set_enabled(struct skills *s, const char *id, bool enabled,
                       void (*on_done)(void *data, const struct error *err), void *data,
                       struct error *err)
@@ -90,6 +107,7 @@ int skill_set_enabled(struct skills *s, const char *id, bool enabled,
     static const char row[] = "{\"enabled\":false}";
     if (!skill_exists(id))
         return error_set(err, ERROR_NOT_FOUND, 0, "there is no skill '%.60s'", id);
+    id = main_id(id);
     if (enabled)
         map_remove(s->disabled, id);
     else
@@ -98,7 +116,7 @@ int skill_set_enabled(struct skills *s, const char *id, bool enabled,
         if (on_done)
             on_done(data, NULL);
     } else if (enabled) {
-        store_delete(s->store, STORE_SKILL, id, on_done, data);
+        forget_row(s, id, on_done, data);
     } else {
         store_put(s->store, STORE_SKILL, id, row, sizeof(row) - 1, on_done, data);
     }

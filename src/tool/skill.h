@@ -4,8 +4,8 @@
  * is code of the runner's (toolrunner/builtin-skill.c) in a sandbox, started by run_start() like
  * anything else, so it passes the gate and is audited. The root is the workspace of a lasting
  * sandbox that each key has of its own; or, where the operator sets skill_root, that directory of
- * the host's, mounted into a sandbox made for the one operation. `system` is the tool shell; the
- * other skills are the tools of the same name. */
+ * the host's, mounted into a sandbox made for the one operation. `system` is the tool shell by
+ * another name; the other skills are the tools of the same name. */
 #pragma once
 
 #include <jansson.h>

@@ -162,6 +162,30 @@ def _():
         equal(c.status, 403)
 
 
+@test("a skill is disabled by whichever name, and on every way that leads to it")
+def _():
+    url, shell = {"url": "http://127.0.0.1:1/", "method": "GET"}, {"command": "true"}
+    ways = {"shell": [("skill_execution", "shell", shell), ("skill_execution", "system", shell)],
+            "http_client": [("skill_execution", "http_client", url), ("api_call", None, url)],
+            "filesystem": [("skill_execution", "filesystem", {"operation": "list"}), ("file_operation", None, {"operation": "list"})]}
+    ways["system"] = ways["shell"]
+    with Daemon() as d:
+        state = lambda: {s["id"]: s["enabled"] for s in d.get("/api/skills").json}
+        for name, actions in ways.items():
+            same = {skill for _, skill, _ in actions if skill}
+            d.post(f"/api/skills/{name}/disable")
+            equal({k for k, on in state().items() if not on}, same, f"{name} is disabled")
+            if name == "system":
+                d.kill_control()
+            for kind, skill, parameters in actions:
+                a = d.post("/api/actions", dict({"action_type": kind, "parameters": parameters}, **({"skill_id": skill} if skill else {})))
+                check(a.status == 403 and "is disabled" in a.json["detail"], f"{name} disabled, {kind} {skill}: {a}")
+            d.post(f"/api/skills/{max(same)}/enable")
+            check(all(state().values()), f"{name}, enabled as {max(same)}: {state()}")
+        d.kill_control()
+        check(all(state().values()), "and after a restart")
+
+
 @test("each operation is in the audit")
 def _():
     with Daemon() as d:
