@@ -1,8 +1,10 @@
 #include "base/fd.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -32,21 +34,47 @@ int fd_steal(int *fd)
 
 /* For kernels without close_range. /proc/self/fd cannot be relied on: who has changed
  * users may not look into it. */
-static void close_each_from(unsigned first)
+static void close_each(unsigned first, unsigned last)
 {
     struct rlimit l;
     rlim_t end = getrlimit(RLIMIT_NOFILE, &l) == 0 && l.rlim_cur < FD_NUMBERS_MAX ? l.rlim_cur
                                                                                   : FD_NUMBERS_MAX;
-    for (rlim_t fd = first; fd < end; fd++)
+    for (rlim_t fd = first; fd <= last && fd < end; fd++)
         close((int)fd);
 }
 
 /* A raw call: not every C library has the function. */
+static void close_between(unsigned first, unsigned last)
+{
+    if (syscall(SYS_close_range, first, last, 0) < 0)
+        close_each(first, last);
+}
+
 void fd_close_from(unsigned first)
 {
-    /* gVisor takes no last number above INT_MAX. */
-    if (syscall(SYS_close_range, first, INT_MAX, 0) < 0)
-        close_each_from(first);
+    close_between(first, INT_MAX); /* gVisor takes no last number above INT_MAX */
+}
+
+static int compare_fds(const void *a, const void *b)
+{
+    return *(const int *)a - *(const int *)b;
+}
+
+void fd_keep_only(const int *fds, size_t n)
+{
+    int kept[FD_KEEP_MAX];
+    unsigned next = STDERR_FILENO + 1;
+    assert(n <= FD_KEEP_MAX);
+    memcpy(kept, fds, n * sizeof(*fds));
+    qsort(kept, n, sizeof(*kept), compare_fds);
+    for (size_t i = 0; i < n; i++) {
+        if (kept[i] < (int)next)
+            continue;
+        if ((unsigned)kept[i] > next)
+            close_between(next, (unsigned)kept[i] - 1);
+        next = (unsigned)kept[i] + 1;
+    }
+    fd_close_from(next);
 }
 
 static int fd_set_flag(int fd, int get, int set, int flag, bool on)

@@ -12,6 +12,9 @@ void fd_close(int *fd); /* closes if >= 0, sets to -1, keeps errno */
 int fd_steal(int *fd);
 
 void fd_close_from(unsigned first); /* that one and all above */
+/* Closes all above standard error but these, of which -1 is skipped. At most FD_KEEP_MAX. */
+#define FD_KEEP_MAX 32
+void fd_keep_only(const int *fds, size_t n);
 
 int fd_set_nonblock(int fd, bool on);
 int fd_set_cloexec(int fd, bool on);

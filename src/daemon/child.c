@@ -15,6 +15,7 @@
 
 #include "base/alloc.h"
 #include "base/fd.h"
+#include "base/helper.h"
 #include "base/log.h"
 #include "daemon/config.h"
 #include "daemon/control.h"
@@ -128,6 +129,7 @@ pid_t child_start_control(const struct supervise_options *o, const struct child_
     pid_t pid = fork();
     if (pid != 0)
         return pid < 0 ? -errno : pid;
+    helper_tie(warden);
     int r = exec_control(o, child, warden);
     log_error("control plane cannot be executed: %s", strerror(-r));
     _exit(CONTROL_EXIT_REFUSED);
@@ -151,9 +153,10 @@ static int exec_gateway(const struct supervise_options *o, int sock)
 
 pid_t child_start_gateway(const struct supervise_options *o, int sock)
 {
-    pid_t pid = fork();
+    pid_t warden = getpid(), pid = fork();
     if (pid != 0)
         return pid < 0 ? -errno : pid;
+    helper_tie(warden);
     int r = exec_gateway(o, sock);
     log_error("gateway cannot be executed: %s", strerror(-r));
     _exit(1);
@@ -180,9 +183,10 @@ static int exec_keeper(const struct supervise_options *o, int sock)
 
 pid_t child_start_keeper(const struct supervise_options *o, int sock)
 {
-    pid_t pid = fork();
+    pid_t warden = getpid(), pid = fork();
     if (pid != 0)
         return pid < 0 ? -errno : pid;
+    helper_tie(warden);
     int r = exec_keeper(o, sock);
     log_error("image keeper cannot be executed: %s", strerror(-r));
     _exit(1);

@@ -26,6 +26,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/helper.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/strbuf.h"
@@ -215,10 +216,10 @@ static int write_maps(int proc_fd, pid_t pid, const char *map)
 static pid_t fork_mapper(const struct stage *s, const int start[2])
 {
     char map[128], go;
-    pid_t target = getpid(), pid = fork();
+    const int kept[] = {start[0], s->proc_fd};
+    pid_t target = getpid(), pid = helper_fork(kept, ELEMENTS(kept));
     if (pid != 0)
-        return pid < 0 ? -errno : pid;
-    close(start[1]); /* or the keeper's death would not end the wait below */
+        return pid;
     if (s->privileged)
         snprintf(map, sizeof(map), "0 %d 1\n1000 %d 1\n65534 %d 1\n", DROP_KEEPER_UID,
                  DROP_KEEPER_UID + 1, DROP_KEEPER_UID + NOBODY_AT);

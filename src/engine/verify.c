@@ -15,6 +15,7 @@
 
 #include "base/alloc.h"
 #include "base/fd.h"
+#include "base/helper.h"
 #include "base/strbuf.h"
 #include "engine/engine.h"
 #include "warden/mount.h"
@@ -210,7 +211,7 @@ static int enter_and_limit_ptys(const struct engine *e)
 static void settle(const struct engine *e, int (*step)(const struct engine *), const char *name)
 {
     int status = 0;
-    pid_t pid = fork();
+    pid_t pid = helper_fork(NULL, 0);
     if (pid == 0)
         _exit(step(e) < 0);
     int r = pid < 0 || waitpid(pid, &status, 0) != pid || status ? -EPERM : 0;

@@ -15,7 +15,6 @@
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -24,6 +23,7 @@
 
 #include "base/alloc.h"
 #include "base/fd.h"
+#include "base/helper.h"
 #include "base/log.h"
 #include "warden/mount.h"
 #include "warden/watch.h"
@@ -92,9 +92,9 @@ static int run_mkfs(int fd, uint64_t inodes)
     char path[32], count[32];
     snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
     snprintf(count, sizeof(count), "%llu", (unsigned long long)inodes);
-    pid_t pid = fork();
+    pid_t pid = helper_fork(&fd, 1);
     if (pid < 0)
-        return -errno;
+        return pid;
     if (pid == 0) {
         char *const env[] = {(char *)"PATH=/usr/sbin:/sbin:/usr/bin:/bin", NULL};
         fd_set_cloexec(fd, false);
@@ -261,7 +261,6 @@ static void helper_main(const struct disk_maker *m, const struct disk_request *r
 static void helper_main(const struct disk_maker *m, const struct disk_request *r, int sock)
 {
     const char *step;
-    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     umask(077);
     int fd = make_disk(m, r, &step);
     struct disk_answer answer = {.error = fd < 0 ? -fd : 0};
@@ -309,7 +308,8 @@ struct disk_job *disk_job_start(struct disk_maker *m, struct watcher *watcher,
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         return NULL;
-    pid_t pid = fork();
+    const int kept[] = {pair[1], m->loop_control_fd, m->dev_fd, m->state_fd, m->host_ns_fd};
+    pid_t pid = helper_fork(kept, ELEMENTS(kept));
     if (pid == 0)
         helper_main(m, request, pair[1]);
     close(pair[1]);

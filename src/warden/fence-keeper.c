@@ -168,6 +168,7 @@ void fence_keep(const struct cell *s, pid_t runner, int channel_fd, int notify_s
         _exit(125);
     }
     drop_rights();
+    signer_close(&s->warden->signer); /* this copy's: the keeper may outlive the warden */
     prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0);
     bool over = wait_for_end(runner, path, &status);
     end_all(runner, over, &status);

@@ -15,6 +15,7 @@
 
 #include "base/alloc.h"
 #include "base/fd.h"
+#include "base/helper.h"
 #include "base/log.h"
 #include "base/strbuf.h"
 #include "warden/fence.h"
@@ -139,7 +140,7 @@ static void on_remover_exit(pid_t pid, int wait_status, void *data)
 /* In a process of its own: the warden must not wait for a large tree. */
 static void start_remover(struct warden *w, const char *name)
 {
-    pid_t pid = fork();
+    pid_t pid = helper_fork(&w->fence.dir_fd, 1);
     if (pid == 0)
         _exit(fence_box_remove(w->fence.dir_fd, name, 0) < 0);
     if (pid < 0 || !watcher_add_child(w->watcher, pid, -1, on_remover_exit, w))

@@ -16,6 +16,7 @@
 #include "base/fd.h"
 #include "base/list.h"
 #include "warden/cgroup.h"
+#include "warden/sign.h"
 #include "warden/sweep.h"
 
 #define JANITOR_RETRY_MS 5
@@ -28,31 +29,16 @@ struct chore {
     int tries;
 };
 
-static int compare_fds(const void *a, const void *b)
-{
-    return *(const int *)a - *(const int *)b;
-}
-
 /* The warden's listening sockets, pipes and terminals must not stay open because of us. */
 static void keep_only(const struct cgroup_root *root, int sock)
 {
     int kept[2 * _CGROUP_MAX + 1];
-    size_t n = 0;
-    kept[n++] = sock;
     for (int i = 0; i < _CGROUP_MAX; i++) {
-        if (root->fd[i] >= 0)
-            kept[n++] = root->fd[i];
-        if (root->parent_fd[i] >= 0)
-            kept[n++] = root->parent_fd[i];
+        kept[2 * i] = root->fd[i];
+        kept[2 * i + 1] = root->parent_fd[i];
     }
-    qsort(kept, n, sizeof(*kept), compare_fds);
-    unsigned next = 3;
-    for (size_t i = 0; i < n; i++) {
-        if ((unsigned)kept[i] > next)
-            close_range(next, (unsigned)kept[i] - 1, 0);
-        next = (unsigned)kept[i] + 1;
-    }
-    close_range(next, ~0U, 0);
+    kept[2 * _CGROUP_MAX] = sock;
+    fd_keep_only(kept, ELEMENTS(kept));
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (int i = 0; i <= 2 && null >= 0; i++)
         dup2(null, i);
@@ -98,15 +84,17 @@ static bool sweep_instance(const struct cgroup_root *root)
 
 static void janitor_main(const struct cgroup_root *root, int sock) __attribute__((noreturn));
 
+/* The only helper that is not tied to the warden: it removes what the warden leaves, which takes
+ * JANITOR_END_MS at the most. So it gives up first of all what a warden's death must set free. */
 static void janitor_main(const struct cgroup_root *root, int sock)
 {
     struct list chores = LIST_INIT(chores);
+    keep_only(root, sock);
     prctl(PR_SET_NAME, "mas-janitor", 0, 0, 0);
     setsid(); /* away from the terminal's signals */
     signal(SIGINT, SIG_IGN);
     signal(SIGTERM, SIG_IGN);
     signal(SIGHUP, SIG_IGN);
-    keep_only(root, sock);
     for (bool alive = true; alive;) {
         struct pollfd p = {.fd = sock, .events = POLLIN};
         if (poll(&p, 1, list_empty(&chores) ? -1 : JANITOR_RETRY_MS) > 0)
@@ -120,7 +108,7 @@ static void janitor_main(const struct cgroup_root *root, int sock)
     _exit(0);
 }
 
-int janitor_start(struct janitor *j, const struct cgroup_root *root)
+int janitor_start(struct janitor *j, const struct cgroup_root *root, struct signer *signer)
 {
     int pair[2];
     *j = (struct janitor){.sock = -1};
@@ -130,7 +118,7 @@ int janitor_start(struct janitor *j, const struct cgroup_root *root)
         return -errno;
     j->pid = fork();
     if (j->pid == 0) {
-        close(pair[0]);
+        signer_close(signer);
         janitor_main(root, pair[1]);
     }
     close(pair[1]);

@@ -10,14 +10,16 @@
 
 struct cgroup;
 struct cgroup_root;
+struct signer;
 
 struct janitor {
     pid_t pid; /* 0: none */
     int sock;
 };
 
-/* Forks it, unless root has no driver. 0 or -errno. */
-int janitor_start(struct janitor *j, const struct cgroup_root *root);
+/* Forks it, unless root has no driver. The janitor's copy of signer is closed: no key outlives the
+ * warden. 0 or -errno. */
+int janitor_start(struct janitor *j, const struct cgroup_root *root, struct signer *signer);
 /* Hands a dead sandbox's group over; cg is empty afterwards. */
 void janitor_remove(struct janitor *j, struct cgroup *cg);
 /* Waits until it has removed everything of this instance, within its time limit. */

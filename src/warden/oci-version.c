@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/fd.h"
+#include "base/helper.h"
 #include "warden/control.h"
 #include "warden/state.h"
 
@@ -35,7 +36,7 @@ static void ask(const char *program, int out)
     static char *const env[] = {(char *)"PATH=/usr/sbin:/usr/bin", NULL};
     char *const argv[] = {(char *)program, (char *)"--version", NULL};
     const struct rlimit cpu = {2, 2}, core = {0, 0};
-    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    pid_t warden = getppid();
     child_reset_signals();
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (null < 0 || dup2(null, 0) < 0 || dup2(out, 1) < 0 || dup2(null, 2) < 0 || setsid() < 0 ||
@@ -44,7 +45,8 @@ static void ask(const char *program, int out)
         setresuid(NOBODY_ID, NOBODY_ID, NOBODY_ID) < 0 ||
         prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         _exit(126);
-    close_range(3, ~0U, 0);
+    fd_close_from(3);
+    helper_tie(warden); /* the change of ids undid it */
     execve(program, argv, env);
     _exit(127);
 }
@@ -107,7 +109,7 @@ static void start(struct oci_version *v)
     int pair[2];
     if (pipe2(pair, O_CLOEXEC | O_NONBLOCK) < 0)
         return;
-    pid_t pid = fork();
+    pid_t pid = helper_fork(&pair[1], 1);
     if (pid == 0) {
         fd_set_nonblock(pair[1], false);
         ask(w->oci.path[v->backend], pair[1]);

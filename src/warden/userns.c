@@ -16,6 +16,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/helper.h"
 #include "base/log.h"
 #include "warden/root.h"
 #include "base/strbuf.h"
@@ -54,9 +55,9 @@ static int run_mapper(const char *program, pid_t pid, uint32_t caller, uint32_t 
     snprintf(caller_text, sizeof(caller_text), "%u", caller);
     snprintf(first_text, sizeof(first_text), "%u", first);
     snprintf(count_text, sizeof(count_text), "%u", count);
-    pid_t child = fork();
+    pid_t child = helper_fork(NULL, 0);
     if (child < 0)
-        return -errno;
+        return child;
     if (child == 0) {
         execlp(program, program, pid_text, "0", caller_text, "1", "1", first_text, count_text,
                (char *)NULL);
@@ -81,10 +82,9 @@ static pid_t fork_mapper(const struct subids *ids, int *ret_start, struct error 
     uint32_t uid = geteuid(), gid = getegid();
     if (pipe2(start, O_CLOEXEC) < 0)
         return error_set(err, ERROR_UNAVAILABLE, errno, "make a pipe");
-    pid_t helper = fork();
+    pid_t helper = helper_fork(&start[0], 1);
     if (helper == 0) {
         char go;
-        close(start[1]);
         if (read(start[0], &go, 1) != 1)
             _exit(1);
         int r = run_mapper("newuidmap", target, uid, ids->uid_first, ids->uid_count);
@@ -95,7 +95,7 @@ static pid_t fork_mapper(const struct subids *ids, int *ret_start, struct error 
     *ret_start = start[1];
     if (helper < 0) {
         close(start[1]);
-        return error_set(err, ERROR_UNAVAILABLE, errno, "fork");
+        return error_set(err, ERROR_UNAVAILABLE, -helper, "fork");
     }
     return helper;
 }

@@ -141,7 +141,7 @@ static void on_janitor_exit(pid_t pid, int wait_status, void *data)
 
 static int start_janitor(struct warden *w)
 {
-    int r = janitor_start(&w->janitor, &w->cgroups);
+    int r = janitor_start(&w->janitor, &w->cgroups, &w->signer);
     if (r < 0 || w->janitor.pid == 0)
         return r;
     w->janitor_watch = warden_watch_child(w, w->janitor.pid, on_janitor_exit, w);

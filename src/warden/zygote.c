@@ -7,13 +7,13 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/fd.h"
+#include "base/helper.h"
 #include "base/log.h"
 #include "warden/root.h"
 #include "warden/state.h"
@@ -28,7 +28,6 @@ static void zygote_exec(int sock)
 {
     static const char *const argv[] = {"mas-toolrunner", ZYGOTE_OPTION, ZYGOTE_PADDING, NULL};
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     /* Not standard error: it is where the zygote says what is wrong. */
     if (null >= 0 && dup2(null, 0) >= 0 && dup2(null, 1) >= 0 && dup2(sock, ZYGOTE_SOCKET_FD) >= 0)
         execve(ROOT_RUNNER_PATH, (char **)argv, (char **)child_runner_env);
@@ -73,15 +72,14 @@ static int start(struct warden *w)
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         return -errno;
-    z->pid = fork();
+    z->pid = helper_fork(&pair[1], 1);
     if (z->pid == 0)
         zygote_exec(pair[1]);
-    int error = errno;
     close(pair[1]);
     z->sock = pair[0];
     z->served = false;
     if (z->pid < 0)
-        return -error;
+        return z->pid;
     z->watch = watcher_add_child(w->watcher, z->pid, -1, on_zygote_exit, w);
     return z->watch ? send_setup(w) : -errno;
 }

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """What is left when parts of the daemon die, and what each part may do while it lives."""
+import random
 import re
+import threading
 
 from attempt import *
 
@@ -116,6 +118,84 @@ def _():
     wait_for(lambda: cgroups() == [], "no cgroups at the end")
 
 
+def below_warden(d):
+    """What is a copy of the warden, or was: a fork keeps its parent's arguments."""
+    return [p for p in processes(d.state) if lives(p)]
+
+
+def keep_creating(d, spec, stop):
+    while not stop.is_set():
+        try:
+            a = d.post("/v1/sandboxes", spec, timeout=5)
+            if a.status == 201:
+                d.delete("/v1/sandboxes/" + a.json["id"], timeout=5)
+        except (OSError, http.client.HTTPException):
+            time.sleep(0.001)
+
+
+def is_refused(d):
+    try:
+        d.connect().close()
+        return False
+    except ConnectionRefusedError:
+        return True
+
+
+def kill_amid_creates(round_nr, shared):
+    """One daemon that dies while helpers map owners, format and mount disks and remove boxes."""
+    specs = [{"mounts": [{"source": shared, "target": f"/mnt/{i}"} for i in range(8)]}, {"limits": LIMITED}]
+    if LANDLOCK:
+        specs = [{}, {}]
+    # A size of its own has to be formatted first.
+    specs[1].setdefault("limits", {}).update({} if LANDLOCK else {"disk_mb": 70 + round_nr})
+    d = Daemon(config=CONFIG + f"mounts_allow: [{shared}]\n").start()
+    stop, threads = threading.Event(), []
+    try:
+        warden = d.get("/v1/status").json["warden_pid"]
+        threads = [threading.Thread(target=keep_creating, args=(d, s, stop)) for s in specs * 2]
+        for t in threads:
+            t.start()
+        time.sleep(random.random() * 0.25)
+        os.kill(warden, signal.SIGKILL)
+        stop.set()
+        d.process.wait(PATIENCE_S)
+        wait_for(lambda: is_refused(d), lambda: f"nothing listens: {[command_of(p) for p in below_warden(d)]}", 20)
+        wait_for(lambda: below_warden(d) == [], lambda: f"no copy of the warden is left: {below_warden(d)}", 20)
+    finally:
+        stop.set()
+        for t in threads:
+            t.join()
+        for p in below_warden(d):  # of a test that failed
+            os.kill(p, signal.SIGKILL)
+        d.__exit__()
+
+
+@test("P19 kill -9 of the warden at any moment of creates: nothing listens, no copy of it is left")
+def _():
+    shared = tempfile.mkdtemp(prefix="mas-shared-")
+    os.chown(shared, 4321, 4321)  # the owner is mapped, root's would not be
+    seed = int(os.environ.get("MAS_DEATH_SEED", time.time_ns() % 1000000))
+    random.seed(seed)
+    print(f"# MAS_DEATH_SEED={seed}")
+    try:
+        for i in range(int(os.environ.get("MAS_DEATHS", "20"))):
+            kill_amid_creates(i, shared)
+    finally:
+        shutil.rmtree(shared)
+
+
+if RUNTIME == "local":
+    @test("P19 no process but the warden has the audit's key in its memory")
+    def _():
+        with Daemon(config=CONFIG) as d, d.sandbox():
+            with open(os.path.join(d.state, "warden/audit.key")) as f:
+                pem = "".join(line for line in f if "-" not in line)
+            key = base64.b64decode(pem)[-32:]
+            warden = d.get("/v1/status").json["warden_pid"]
+            check(has_in_memory(warden, key), "control: the warden has it")
+            equal([command_of(p) for p in below(warden) if has_in_memory(p, key)], [], "others")
+
+
 @test("P19 kill -9 of the control plane: the sandboxes' processes gain nothing")
 def _():
     with Daemon(config=CONFIG) as d:
@@ -168,6 +248,22 @@ def _():
 
 
 # --- P22: the daemon's own parts
+
+def has_in_memory(pid, needle):
+    try:
+        with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb", 0) as mem:
+            for line in maps:
+                place, rights = line.split()[:2]
+                first, end = (int(n, 16) for n in place.split("-"))
+                if rights[0] != "r" or end - first > 1 << 28 or "[v" in line:
+                    continue
+                mem.seek(first)
+                if needle in (mem.read(end - first) or b""):
+                    return True
+    except (FileNotFoundError, ProcessLookupError):  # it has ended
+        pass
+    return False
+
 
 def zygote_of(warden):
     """Of what has its name only the zygote itself is in the host's pid namespace."""
