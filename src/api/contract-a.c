@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/strbuf.h"
+#include "tool/skill.h"
 
 #define ALIAS_MAX 128
 #define NOTE_MAX  (2 * 1024 * 1024)
@@ -72,9 +73,22 @@ static json_t *view_created(struct sandbox *sb)
     return json_pack("{s:s, s:s}", "sandbox_id", id, "status", "ok");
 }
 
+/* The policy as the sandbox's row keeps it, so that it holds after a restart too. */
+static int format_note(const json_t *body, const struct tool_scope *scope, struct strbuf *out,
+                       struct error *err)
+{
+    json_t *policy = json_object_get(body, "policy");
+    _cleanup_json_ json_t *note =
+        json_pack("{s:O?, s:I}", "policy", policy, "timeout_ms", (json_int_t)scope->timeout_ms);
+    if (json_format(note, out) < 0)
+        return error_set(err, ERROR_TOO_LARGE, 0, "'policy' is too large to be kept");
+    return 0;
+}
+
 static struct sandbox *create_from(struct api_request *req, struct spec *spec,
                                    struct tool_scope *scope, struct error *err)
 {
+    _cleanup_strbuf_ struct strbuf note = STRBUF_INIT(NOTE_MAX);
     const char *alias = NULL;
     int r = json_member_string(req->body, "sandbox_id", &alias, err);
     if (r >= 0 && alias && *alias)
@@ -85,31 +99,25 @@ static struct sandbox *create_from(struct api_request *req, struct spec *spec,
         r = parse_resources(req->body, spec, &scope->timeout_ms, err);
     if (r >= 0)
         r = tool_narrow_spec(spec, &scope->policy, req->options->tool.mounts_allow, err);
+    if (r >= 0)
+        r = format_note(req->body, scope, &note, err);
     if (r < 0)
         return NULL;
-    return sandbox_create(req->options->manager, spec, req->owner, NULL,
-                          alias && *alias ? alias : NULL, false, err);
+    return sandbox_create_noted(req->options->manager, spec, req->owner,
+                                alias && *alias ? alias : NULL, note.data, err);
 }
 
-/* The policy goes with the sandbox's row, so that it holds after a restart too. */
-static int keep_scope(struct api_request *req, struct sandbox *sb, const struct tool_scope *scope,
-                      struct error *err)
+/* Its rows of versions before had an alias and never a note. */
+static bool is_of_skills(const struct sandbox *sb)
 {
-    _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(NOTE_MAX);
-    json_t *policy = json_object_get(req->body, "policy");
-    _cleanup_json_ json_t *note =
-        json_pack("{s:O?, s:I}", "policy", policy, "timeout_ms", (json_int_t)scope->timeout_ms);
-    if (json_format(note, &b) < 0)
-        return error_set(err, ERROR_TOO_LARGE, 0, "'policy' is too large to be kept");
-    sandbox_set_note(sb, b.data);
-    return 0;
+    return sandbox_alias(sb) && strcmp(sandbox_alias(sb), SKILL_FILE_ALIAS) == 0;
 }
 
 void api_on_restored(struct sandbox *sb, const char *text)
 {
     struct error err = {0};
     int64_t timeout_ms = 0;
-    if (!text)
+    if (!text || (!*text && is_of_skills(sb)))
         return;
     struct tool_scope *scope = tool_scope_new();
     sandbox_attach(sb, scope, tool_scope_free);
@@ -139,11 +147,6 @@ void handle_a_create(struct api_request *req)
         return;
     }
     sandbox_attach(sb, scope, tool_scope_free);
-    if (keep_scope(req, sb, scope, &err) < 0) {
-        sandbox_delete(sb, NULL);
-        api_fail(req, &err);
-        return;
-    }
     sandbox_reply_ready(req, sb, 200, view_created);
 }
 

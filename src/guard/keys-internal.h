@@ -18,7 +18,8 @@ struct key_entry {
     struct list node; /* keys->all, oldest first */
     char digest[KEY_DIGEST_SIZE];
     struct key_rate rate;
-    bool told; /* that it has ended */
+    bool told;      /* that it has ended */
+    bool unwritten; /* its end could not be recorded yet */
 };
 
 /* keys-secret.c: a fresh secret, and the hash that its row keeps. */

@@ -22,7 +22,8 @@
 #define NS_PER_S     1000000000LL
 #define LIFETIME_MAX (100LL * 366 * 24 * 3600)
 /* Expiry goes by the wall clock, which can be set: look again at least so often. */
-#define LOOK_AGAIN_MS 60000
+#define LOOK_AGAIN_MS  60000
+#define WRITE_AGAIN_MS 1000
 
 struct keys {
     struct keys_options options;
@@ -96,9 +97,16 @@ static void tell_ended(struct keys *k, const struct key_entry *e)
         k->on_ended(k->ended_data, e->key.id);
 }
 
+static void write_again(struct keys *k, struct key_entry *e);
+
 static void schedule_expiry(struct keys *k)
 {
     int64_t now = clock_real_ns(), next = INT64_MAX;
+    list_for_each(e, &k->all, struct key_entry, node)
+    {
+        if (e->unwritten)
+            next = now + WRITE_AGAIN_MS * 1000000LL;
+    }
     list_for_each(e, &k->all, struct key_entry,
                   node) if (e->key.expires_ns && !e->told && !e->key.revoked_ns &&
                             e->key.expires_ns < next) next = e->key.expires_ns;
@@ -115,6 +123,8 @@ static void on_expiry(void *data)
     struct keys *k = data;
     list_for_each(e, &k->all, struct key_entry, node)
     {
+        if (e->unwritten)
+            write_again(k, e);
         if (e->told || key_is_live(&e->key))
             continue;
         e->told = true;
@@ -258,14 +268,19 @@ struct change {
     void *data;
 };
 
-/* What was added and cannot be recorded never was; a revocation holds all the same. */
+/* What was added and cannot be recorded never was. A revocation or a rotation holds all the same,
+ * and is written again until it would hold after a restart too. */
 static void on_recorded(void *data, const struct error *err)
 {
     struct change c = *(struct change *)data;
     free(data);
     struct key_entry *e = find_entry(c.keys, c.id);
-    if (err && c.added && e)
+    if (err && c.added && e) {
         entry_free(c.keys, e);
+    } else if (err && e) {
+        e->unwritten = true;
+        schedule_expiry(c.keys);
+    }
     if (c.on_done)
         c.on_done(c.data, err);
 }
@@ -281,6 +296,12 @@ static void record(struct keys *k, const struct key_entry *e, bool added, keys_d
     json_format(row, &b);
     store_put(k->options.store, STORE_KEY, e->key.id, b.data, b.len, on_recorded, c);
     schedule_expiry(k);
+}
+
+static void write_again(struct keys *k, struct key_entry *e)
+{
+    e->unwritten = false;
+    record(k, e, false, NULL, NULL);
 }
 
 /* Makes room by dropping the oldest row of a key that has ended. */

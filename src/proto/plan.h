@@ -166,7 +166,7 @@ struct plan_reply {
     char message[256];  /* with error: which step failed */
     int32_t pid;        /* PID 1 of the sandbox as the warden sees it */
     uint32_t backend;   /* of PLAN_PROBE and EVENT_PROBED */
-    uint32_t reserved;
+    uint32_t frozen;    /* it stands still: it was frozen, and not let go on since */
     int32_t wait_status;
     uint64_t memory_bytes, memory_peak_bytes, cpu_us, processes, oom_kills, disk_used_bytes;
     uint32_t features;

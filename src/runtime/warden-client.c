@@ -214,6 +214,14 @@ void warden_client_on_exit(struct warden_client *c, const char *id, warden_exit_
     }
 }
 
+static struct warden_alive *alive_new(const struct plan_reply *reply)
+{
+    struct warden_alive *a = new0(struct warden_alive);
+    memcpy(a->id, reply->id, sizeof(a->id));
+    a->frozen = reply->frozen;
+    return a;
+}
+
 /* Sends one plan and reads until its answer. Deaths that happened before this control plane are of
  * nobody it knows; living ones go to alive (may be NULL). A descriptor of the answer goes to ret_fd
  * (NULL: is closed). */
@@ -242,7 +250,7 @@ static int ask_plan(struct warden_client *c, struct plan plan, struct plan_reply
             return 0;
         ret->id[sizeof(ret->id) - 1] = 0;
         if (ret->event == EVENT_ALIVE && alive)
-            free(map_put(alive, ret->id, xstrdup(ret->id)));
+            free(map_put(alive, ret->id, alive_new(ret)));
         if (ret->event == EVENT_PROBED)
             dispatch_event(c, ret);
     }

@@ -24,8 +24,12 @@ void warden_client_on_exit(struct warden_client *c, const char *id, warden_exit_
 int warden_client_probe(struct warden_client *c, struct plan_reply *ret, struct error *err);
 /* Asks at start, blocking, for the newest checkpoint of the audit and the public key. */
 int warden_client_signed(struct warden_client *c, struct plan_reply *ret, struct error *err);
-/* Asks at start, blocking, which sandboxes live: ids as keys and values of a new map; the caller
+/* Asks at start, blocking, which sandboxes live: struct warden_alive by id in a new map; the caller
  * frees the values and the map. */
+struct warden_alive {
+    char id[PLAN_ID_SIZE];
+    bool frozen;
+};
 struct map *warden_client_list(struct warden_client *c, struct error *err);
 /* Asks, blocking, for the operator's policy file. The descriptor, or -errno with err set. */
 int warden_client_policy(struct warden_client *c, struct error *err);

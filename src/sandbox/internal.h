@@ -76,13 +76,14 @@ struct sandbox {
     uint64_t next_request;
     unsigned n_unflushed; /* FORGET frames that wait for company */
     struct map *gateway_streams;
-    char *note;    /* kept for the layer above, with its row */
-    bool started;  /* the runtime is done; READY waits for its row */
-    bool restored; /* made by an earlier control plane */
-    bool resumed;  /* and its runner has said what it remembers */
-    bool paused;   /* its processes are frozen */
-    bool pausing;  /* the runtime is at it */
-    bool pooled;   /* the pool's: READY, hidden, nobody's yet */
+    char *note;        /* kept for the layer above, with its row */
+    bool started;      /* the runtime is done; READY waits for its row */
+    bool restored;     /* made by an earlier control plane */
+    bool resumed;      /* and its runner has said what it remembers */
+    bool paused;       /* its processes are frozen */
+    bool pausing;      /* the runtime is at it */
+    bool pause_wished; /* and is to freeze it */
+    bool pooled;       /* the pool's: READY, hidden, nobody's yet */
     struct list pool_node;
     char runtime_id[PLAN_ID_SIZE]; /* what the runtime calls it; a claimed one has another id */
     int rows_pending;              /* writes of its row under way */

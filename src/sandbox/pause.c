@@ -1,11 +1,15 @@
 /* Pausing: the runtime stops all processes of a sandbox where they are, its runner included, so
  * whatever would need the runner's answer is refused until it goes on. Time goes on: an idle
  * sandbox is deleted at its TTL, and a command whose timeout passed meanwhile is ended on resume.
- */
+ *
+ * A control plane may die at any step. The row has the wish before anything stands still; whether
+ * it stands still, the next control plane asks the warden, which has frozen it and outlives both.
+ * Resuming always goes to the warden, whatever is believed here. */
 #include <errno.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/fault.h"
 #include "sandbox/internal.h"
 
 struct pause_call {
@@ -25,15 +29,19 @@ static void set_error(struct error *err, const struct sandbox *sb, int result)
         error_set(err, ERROR_INTERNAL, -result, "freeze sandbox %s", sb->id);
 }
 
-/* Also what the store calls: a pause that was answered must be known to the next control plane. */
-static void finish(void *data, const struct error *err)
+static void finish(struct pause_call *call, const struct error *err)
 {
-    struct pause_call *call = data;
     struct sandbox *sb = call->sb;
-    sb->pausing = false;
+    sb->pausing = sb->pause_wished = false;
     call->cb(call->data, sb, err);
     sandbox_unref(sb);
     free(call);
+}
+
+static void write_row(struct sandbox *sb)
+{
+    if (persist_wants_sandbox(sb) && sb->state != SANDBOX_GONE)
+        persist_sandbox(sb, NULL, NULL);
 }
 
 static void on_frozen(void *data, int result)
@@ -41,23 +49,48 @@ static void on_frozen(void *data, int result)
     struct pause_call *call = data;
     struct sandbox *sb = call->sb;
     struct error err = {0};
-    if (result < 0) {
+    fault_point(call->on ? "pause.frozen" : "resume.thawed");
+    if (result < 0)
         set_error(&err, sb, result);
-        finish(call, &err);
-        return;
-    }
-    sb->paused = call->on;
-    if (persist_wants_sandbox(sb))
-        persist_sandbox(sb, finish, call);
     else
-        finish(call, NULL);
+        sb->paused = call->on;
+    sb->pause_wished = false;
+    if (result < 0 || !call->on)
+        write_row(sb);
+    finish(call, result < 0 ? &err : NULL);
 }
 
-/* One that an earlier control plane paused may have no connection yet: it must be let go on. */
-static int check_pausable(const struct sandbox *sb, struct error *err)
+static void freeze(struct pause_call *call)
 {
-    bool restored = sb->state == SANDBOX_CREATING && sb->restored && sb->paused;
-    if (sb->state != SANDBOX_READY && !restored)
+    struct sandbox *sb = call->sb;
+    struct error err = {0};
+    if (sb->instance) {
+        sb->ops->freeze(sb->instance, call->on, on_frozen, call);
+        return;
+    }
+    set_error(&err, sb, -ESRCH);
+    finish(call, &err);
+}
+
+static void on_wish_written(void *data, const struct error *err)
+{
+    struct pause_call *call = data;
+    struct error copy = {0};
+    fault_point("pause.wish-written");
+    if (!err) {
+        freeze(call);
+        return;
+    }
+    error_set(&copy, ERROR_NO_SPACE, 0, "the pause cannot be recorded: %s", err->message);
+    finish(call, &copy);
+}
+
+/* One that an earlier control plane left may have no connection yet, because it stands still: it
+ * must be let go on. */
+static int check_pausable(const struct sandbox *sb, bool on, struct error *err)
+{
+    bool restored = sb->state == SANDBOX_CREATING && sb->restored;
+    if (sb->state != SANDBOX_READY && !(restored && (sb->paused || !on)))
         return sandbox_check_ready(sb, err);
     if (sb->pausing)
         return error_set(err, ERROR_CONFLICT, 0, "sandbox %s is being paused or resumed", sb->id);
@@ -70,14 +103,18 @@ static int check_pausable(const struct sandbox *sb, struct error *err)
 void sandbox_pause(struct sandbox *sb, bool on, sandbox_pause_fn cb, void *data)
 {
     struct error err = {0};
-    if (check_pausable(sb, &err) < 0 || sb->paused == on) {
+    if (check_pausable(sb, on, &err) < 0 || (on && sb->paused)) {
         cb(data, sb, err.code ? &err : NULL);
         return;
     }
     struct pause_call *call = new0(struct pause_call);
     *call = (struct pause_call){sandbox_ref(sb), on, cb, data};
     sb->pausing = true;
-    sb->ops->freeze(sb->instance, on, on_frozen, call);
+    sb->pause_wished = on;
+    if (on && persist_wants_sandbox(sb))
+        persist_sandbox(sb, on_wish_written, call);
+    else
+        freeze(call);
 }
 
 bool sandbox_is_paused(const struct sandbox *sb)

@@ -193,9 +193,10 @@ void persist_sandbox(struct sandbox *sb, store_done_fn on_durable, void *data)
         "{s:s, s:s, s:s, s:s?, s:I, s:o, s:s?}", "runtime_id", sb->runtime_id, "generation",
         sb->generation, "owner", sb->owner, "alias", sb->alias, "created_ns",
         (json_int_t)sb->created_ns, "spec", persist_spec_format(&sb->spec), "note", sb->note);
+    json_object_set_new(o, "noted", json_boolean(sb->note != NULL));
     if (!*sb->owner && *sb->use->name)
         json_object_set_new(o, "caller", json_message(sb->use->name));
-    if (sb->paused)
+    if (sb->paused || sb->pause_wished)
         json_object_set_new(o, "paused", json_true());
     if (sb->state == SANDBOX_CRASHED)
         json_object_set_new(o, "failure", json_message(sb->failure.message));

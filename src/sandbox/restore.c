@@ -16,6 +16,7 @@
 #include "base/fault.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "runtime/warden-client.h"
 #include "sandbox/internal.h"
 
 #define SWEEP_AFTER_MS 10000
@@ -42,36 +43,66 @@ struct restoring {
 
 /* --- sandboxes */
 
+struct sandbox_row {
+    struct spec spec;
+    const char *owner, *alias, *note, *failure, *runtime_id, *generation, *caller;
+    int64_t created_ns;
+};
+
+/* A note narrows what may be done with a sandbox. One that should be there and is not is "", which
+ * the layer above takes for the narrowest. Rows of versions before `noted` have an alias only where
+ * there was a note, or where a tool made the sandbox for itself. */
+static int read_note(const json_t *o, struct sandbox_row *row, struct error *err)
+{
+    bool noted = row->alias != NULL;
+    int r = json_member_bool(o, "noted", &noted, err);
+    r = r < 0 ? r : json_member_string(o, "note", &row->note, err);
+    if (r >= 0 && !row->note && noted)
+        row->note = "";
+    return r;
+}
+
+/* What cannot be read must not pass for what is not there: it may be the owner, or a policy. */
+static int read_row(const json_t *o, const char *key, struct sandbox_row *ret, struct error *err)
+{
+    struct sandbox_row row = {.owner = "", .runtime_id = key, .caller = ""};
+    const struct {
+        const char *name;
+        const char **at;
+    } members[] = {{"owner", &row.owner},           {"alias", &row.alias},
+                   {"runtime_id", &row.runtime_id}, {"failure", &row.failure},
+                   {"generation", &row.generation}, {"caller", &row.caller}};
+    int r = 0;
+    for (size_t i = 0; r >= 0 && i < ELEMENTS(members); i++)
+        r = json_member_string(o, members[i].name, members[i].at, err);
+    r = r < 0 ? r : json_member_int(o, "created_ns", 0, INT64_MAX, &row.created_ns, err);
+    r = r < 0 ? r : read_note(o, &row, err);
+    r = r < 0 ? r : persist_spec_parse(json_object_get(o, "spec"), &row.spec, err);
+    if (r >= 0)
+        *ret = row;
+    return r < 0 ? r : 0;
+}
+
 static void restore_sandbox(void *data, const char *key, const char *body, size_t len)
 {
     struct restoring *r = data;
     struct error err = {0};
-    struct spec spec;
-    const char *owner = "", *alias = NULL, *note = NULL, *failure = NULL, *runtime_id = key;
-    const char *generation = NULL, *caller = "";
-    int64_t created_ns = 0;
+    struct sandbox_row row;
     _cleanup_json_ json_t *o = json_parse_object(body, len, &err);
-    if (!o || persist_spec_parse(json_object_get(o, "spec"), &spec, &err) < 0) {
+    if (!o || read_row(o, key, &row, &err) < 0) {
         log_error("stored sandbox cannot be read id=%s: %s", key, err.message);
         return;
     }
-    json_member_string(o, "owner", &owner, &err);
-    json_member_string(o, "alias", &alias, &err);
-    json_member_string(o, "note", &note, &err);
-    json_member_string(o, "runtime_id", &runtime_id, &err);
-    json_member_string(o, "failure", &failure, &err);
-    json_member_string(o, "generation", &generation, &err);
-    json_member_string(o, "caller", &caller, &err);
-    json_member_int(o, "created_ns", 0, INT64_MAX, &created_ns, &err);
-    _cleanup_free_ char *alive = map_remove(r->alive, runtime_id);
-    manager_set_caller(r->manager, caller);
-    struct sandbox *sb = sandbox_restore(r->manager, &spec, owner, key, runtime_id, alias, note,
-                                         failure, created_ns, alive != NULL);
+    _cleanup_free_ struct warden_alive *alive = map_remove(r->alive, row.runtime_id);
+    manager_set_caller(r->manager, row.caller);
+    struct sandbox *sb =
+        sandbox_restore(r->manager, &row.spec, row.owner, key, row.runtime_id, row.alias, row.note,
+                        row.failure, row.created_ns, alive != NULL);
     manager_set_caller(r->manager, "");
-    spec_done(&spec);
-    json_member_bool(o, "paused", &sb->paused, &err);
-    if (generation)
-        snprintf(sb->generation, sizeof(sb->generation), "%s", generation);
+    spec_done(&row.spec);
+    sb->paused = alive && alive->frozen; /* the row has what was wished */
+    if (row.generation)
+        snprintf(sb->generation, sizeof(sb->generation), "%s", row.generation);
     if (sandbox_state(sb) == SANDBOX_CREATING)
         r->adopted++;
     else
@@ -236,12 +267,12 @@ static void fail_lost(struct manager *m)
 static void kill_strangers(struct restoring *r)
 {
     size_t cursor = 0;
-    char *id;
-    while ((id = map_next(r->alive, &cursor))) {
-        log_info("sandbox of nobody is ended id=%s", id);
+    struct warden_alive *alive;
+    while ((alive = map_next(r->alive, &cursor))) {
+        log_info("sandbox of nobody is ended id=%s", alive->id);
         for (size_t i = 0; runtimes[i]; i++)
             if (runtimes[i]->discard)
-                runtimes[i]->discard(r->manager->options.host, id);
+                runtimes[i]->discard(r->manager->options.host, alive->id);
     }
 }
 

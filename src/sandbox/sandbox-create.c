@@ -128,8 +128,9 @@ static struct sandbox *claim(struct manager *m, const struct spec *spec, const c
     return sb;
 }
 
-struct sandbox *sandbox_create(struct manager *m, const struct spec *spec, const char *owner,
-                               const char *name, const char *alias, bool hidden, struct error *err)
+static struct sandbox *create(struct manager *m, const struct spec *spec, const char *owner,
+                              const char *name, const char *alias, const char *note, bool hidden,
+                              struct error *err)
 {
     char id[PLAN_ID_SIZE] = "sbx-";
     _cleanup_free_ char *key = alias ? sandbox_alias_key(owner, alias) : NULL;
@@ -158,12 +159,25 @@ struct sandbox *sandbox_create(struct manager *m, const struct spec *spec, const
     sb->hidden = hidden;
     sb->alias = alias ? xstrdup(alias) : NULL;
     sb->alias_key = steal_ptr(key);
+    sb->note = note ? xstrdup(note) : NULL;
     if (!pooled)
         return start_sandbox(sb, err) < 0 ? NULL : sb;
     sandbox_enter_tables(m, sb);
     sandbox_write_row(sb);
     sandbox_ready_when_settled(sb);
     return sb;
+}
+
+struct sandbox *sandbox_create(struct manager *m, const struct spec *spec, const char *owner,
+                               const char *name, const char *alias, bool hidden, struct error *err)
+{
+    return create(m, spec, owner, name, alias, NULL, hidden, err);
+}
+
+struct sandbox *sandbox_create_noted(struct manager *m, const struct spec *spec, const char *owner,
+                                     const char *alias, const char *note, struct error *err)
+{
+    return create(m, spec, owner, NULL, alias, note, false, err);
 }
 
 /* A sandbox whose adoption fails is one that died with the earlier control plane. */

@@ -285,13 +285,6 @@ void sandbox_write_row(struct sandbox *sb)
     persist_sandbox(sandbox_ref(sb), on_row_written, sb);
 }
 
-void sandbox_set_note(struct sandbox *sb, const char *note)
-{
-    free(sb->note);
-    sb->note = xstrdup(note);
-    sandbox_write_row(sb);
-}
-
 static void on_runtime_started(void *data, int runner_fd, const struct effective *effective,
                                const struct error *err)
 {

@@ -52,7 +52,8 @@ struct owner_quota {
 struct manager_options {
     uv_loop_t *loop;
     struct store *store; /* NULL: nothing survives */
-    /* A sandbox of an earlier control plane, with the note it had. */
+    /* A sandbox of an earlier control plane, with the note it was made with: NULL where it had none,
+     * "" where it had one that is lost. */
     void (*on_restored)(struct sandbox *sb, const char *note);
     /* Not used here: what tool/run.c asks before it starts anything. */
     struct gate *gate;
@@ -95,8 +96,8 @@ struct manager *manager_new(const struct manager_options *o);
 void manager_close(struct manager *m, void (*on_closed)(void *data), void *data);
 /* After manager_close() and the end of the loop and of the store. */
 void manager_free(struct manager *m);
-/* Once, before anything else: takes over what an earlier control plane left. alive (ids of
- * sandboxes that live) is used up. */
+/* Once, before anything else: takes over what an earlier control plane left. alive (struct
+ * warden_alive by id) is used up. */
 int manager_restore(struct manager *m, struct map *alive, struct error *err);
 /* Whether a runner has yet to say which commands it remembers: until then some are not found. */
 bool manager_is_resuming(const struct manager *m);
@@ -124,6 +125,11 @@ void sandbox_waiter_cancel(struct sandbox_waiter *w); /* legal at any time, also
  * id). hidden ones (one-shot helpers) are in no listing. */
 struct sandbox *sandbox_create(struct manager *m, const struct spec *spec, const char *owner,
                                const char *name, const char *alias, bool hidden, struct error *err);
+/* The same with a text that is in its row from the first one on, so that a note which narrows what
+ * may be done with the sandbox is never written later than the sandbox is. It comes back with
+ * on_restored. */
+struct sandbox *sandbox_create_noted(struct manager *m, const struct spec *spec, const char *owner,
+                                     const char *alias, const char *note, struct error *err);
 /* Calls w->on_event once: READY (err NULL), or failed. From inside when that is known already. */
 void sandbox_wait_ready(struct sandbox *sb, struct sandbox_waiter *w);
 /* Kills everything in it. Calls w->on_event (w may be NULL) when it is gone. */
@@ -132,8 +138,9 @@ void sandbox_delete(struct sandbox *sb, struct sandbox_waiter *w);
  * runs in. */
 void sandbox_retire(struct sandbox *sb);
 
-/* Stops all its processes where they are (on), or lets them go on. cb comes once, from inside where
- * nothing is to be done; err names what cannot pause. */
+/* Stops all its processes where they are (on), or lets them go on, whether or not they are known to
+ * stand still. cb comes once, from inside where nothing is to be done; err names what cannot pause.
+ */
 typedef void (*sandbox_pause_fn)(void *data, struct sandbox *sb, const struct error *err);
 void sandbox_pause(struct sandbox *sb, bool on, sandbox_pause_fn cb, void *data);
 bool sandbox_is_paused(const struct sandbox *sb);
@@ -163,9 +170,6 @@ struct manager *sandbox_manager(const struct sandbox *sb);
 /* Anything attached to it by the layer above, freed with it. */
 void sandbox_attach(struct sandbox *sb, void *data, void (*free_data)(void *));
 void *sandbox_attached(const struct sandbox *sb);
-/* A text that is kept with its row and comes back with on_restored. To be called before the sandbox
- * is READY. */
-void sandbox_set_note(struct sandbox *sb, const char *note);
 /* Open streams and terminals count as activity. */
 void sandbox_hold(struct sandbox *sb);
 void sandbox_release(struct sandbox *sb);

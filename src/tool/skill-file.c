@@ -20,11 +20,10 @@
 #include "tool/run.h"
 #include "tool/skill.h"
 
-#define WORKSPACE     "/workspace"
-#define HOST_ROOT     "/skill" /* where skill_root is, inside */
-#define SANDBOX_ALIAS "skill-filesystem"
-#define TIMEOUT_MS    60000
-#define ANSWER_MAX    (4 * 1024 * 1024)
+#define WORKSPACE  "/workspace"
+#define HOST_ROOT  "/skill" /* where skill_root is, inside */
+#define TIMEOUT_MS 60000
+#define ANSWER_MAX (4 * 1024 * 1024)
 
 static const struct {
     const char *name;
@@ -209,15 +208,15 @@ static void on_run_done(void *data, struct run *run, struct exec *e, const struc
 struct sandbox *skill_sandbox(const struct skill_options *o, const struct identity *who, bool make,
                               struct error *err)
 {
-    struct sandbox *sb = sandbox_find(o->manager, who->key, SANDBOX_ALIAS);
+    struct sandbox *sb = sandbox_find(o->manager, who->key, SKILL_FILE_ALIAS);
     if (sb && make && sandbox_state(sb) == SANDBOX_CRASHED) {
         sandbox_delete(sb, NULL);
-        sb = sandbox_find(o->manager, who->key, SANDBOX_ALIAS);
+        sb = sandbox_find(o->manager, who->key, SKILL_FILE_ALIAS);
     }
     if (sb)
         return sb;
     if (make)
-        return sandbox_create(o->manager, o->default_spec, who->key, NULL, SANDBOX_ALIAS, false,
+        return sandbox_create(o->manager, o->default_spec, who->key, NULL, SKILL_FILE_ALIAS, false,
                               err);
     error_set(err, ERROR_NOT_FOUND, 0, "the sandbox of the skill's files is gone");
     return NULL;

@@ -57,6 +57,9 @@ enum skill_operation {
 #define SKILL_WRITE_MAX (10 * 1024 * 1024)
 #define SKILL_READ_MAX  (1024 * 1024)
 
+/* The name, of each caller, of the sandbox that the file skill works in. */
+#define SKILL_FILE_ALIAS "skill-filesystem"
+
 /* What the parameters of an action mean; strings are borrowed from them, path is relative to the
  * root and without "..", "" for the root itself. */
 struct skill_file {

@@ -76,9 +76,12 @@ int cell_freeze(struct cell *s, bool on, uint64_t tag)
         return -EBUSY;
     if (s->kind != CELL_ENGINE) {
         s->frozen = true; /* or partly: it counts as such until it is killed */
-        return cgroup_freeze(&s->cgroup, on);
+        int r = cgroup_freeze(&s->cgroup, on);
+        s->paused = r < 0 ? s->paused : on;
+        return r;
     }
     int r = engine_ask(s, on ? ENGINE_ASK_FREEZE : ENGINE_ASK_THAW, tag);
+    s->paused = r < 0 ? s->paused : on;
     return r < 0 ? r : -EINPROGRESS;
 }
 
@@ -86,6 +89,7 @@ void cell_describe(const struct cell *s, struct plan_reply *ret)
 {
     memcpy(ret->id, s->id, sizeof(ret->id));
     ret->pid = s->kind == CELL_ENGINE ? s->engine_mark.pid : s->pid;
+    ret->frozen = s->paused;
     memcpy(ret->mechanism, s->mechanism, sizeof(ret->mechanism));
     ret->landlock_abi = s->kind == CELL_LOCAL || s->kind == CELL_FENCED
                             ? (uint32_t)s->warden->child_template.landlock_abi

@@ -80,6 +80,7 @@ struct cell {
     bool engine_recorded;     /* its engine may know of it */
     bool engine_ended;        /* its container is known to be gone */
     bool frozen; /* was asked to be, at any time */
+    bool paused; /* what it was asked for last */
     bool killed;
     int wait_status;
     uint64_t oom_kills;
