@@ -3,7 +3,7 @@
  * The structs are embedded in their owner. libuv keeps a handle until its close callback has run,
  * so the owner calls the close function, and frees its own memory in on_closed (NULL where the
  * memory outlives the loop). Between the two nothing is called back. Everything here is called on
- * the loop's thread, but for the work function of loop_work(). */
+ * the loop's thread, but for the work functions of loop_work() and loop_thread_work(). */
 #pragma once
 
 #include <stdbool.h>
@@ -45,6 +45,17 @@ void loop_signal_close(struct loop_signal *s, void (*on_closed)(void *), void *d
 /* Runs work(data) on a worker thread, then done(data) on the loop. data belongs to the worker in
  * between: nothing else may touch it. done is called exactly once, also when the loop is ending. */
 void loop_work(uv_loop_t *loop, void (*work)(void *data), void (*done)(void *data), void *data);
+
+/* A thread for work that must not wait behind that of others, in the order given: the pool of
+ * loop_work() has four threads for all. The thread starts with its first work, so that one that is
+ * made before rights are dropped runs without them. */
+struct loop_thread;
+struct loop_thread *loop_thread_new(uv_loop_t *loop);
+/* As loop_work(), on this thread. */
+void loop_thread_work(struct loop_thread *t, void (*work)(void *data), void (*done)(void *data),
+                      void *data);
+/* Only when all its work is done and told. on_closed (may be NULL) comes from the loop. */
+void loop_thread_close(struct loop_thread *t, void (*on_closed)(void *data), void *data);
 
 /* Calls cb(data) once, from the loop, after the current callback has returned. It cannot be taken
  * back: data must live until then. A deferred call that defers another does not starve I/O. */

@@ -38,11 +38,12 @@ struct store {
     sqlite3 *db;
     char *path;
     uv_loop_t *loop;
+    struct loop_thread *writer; /* commits wait for each other and for no other work */
     sqlite3_stmt *put[_STORE_TABLE_MAX], *remove[_STORE_TABLE_MAX];
     struct list queued;     /* the loop's */
-    struct list writing;    /* the worker's while busy */
+    struct list writing;    /* the writer's while busy */
     struct loop_timer soon; /* what nobody waits for gathers until it fires */
-    bool timer_open;
+    int n_open; /* the timer and the writer, until they are closed */
     bool wanted;      /* somebody waits for what is queued */
     bool busy;        /* a batch is being written, or reported */
     struct error err; /* of the batch being written */
@@ -166,7 +167,8 @@ struct store *store_open(const char *dir, uv_loop_t *loop, struct error *err)
         return NULL;
     }
     loop_timer_init(&s->soon, loop, on_soon, s);
-    s->timer_open = true;
+    s->writer = loop_thread_new(loop);
+    s->n_open = 2;
     return s;
 }
 
@@ -211,7 +213,7 @@ static bool batch_has_rows(const struct store *s)
             fault_point(name);                                                                     \
     } while (0)
 
-/* On the worker: all of one batch, or nothing of it. */
+/* On the writer's thread: all of one batch, or nothing of it. */
 static void write_batch(void *data)
 {
     struct store *s = data;
@@ -282,7 +284,7 @@ static void start_batch(struct store *s)
     s->busy = true;
     s->wanted = false;
     take_queue(s);
-    loop_work(s->loop, write_batch, on_batch_done, s);
+    loop_thread_work(s->writer, write_batch, on_batch_done, s);
 }
 
 static void on_soon(void *data)
@@ -296,9 +298,9 @@ static void start_soon(struct store *s)
         loop_timer_start(&s->soon, STORE_SOON_MS);
 }
 
-static void on_timer_closed(void *data)
+static void on_part_closed(void *data)
 {
-    ((struct store *)data)->timer_open = false;
+    ((struct store *)data)->n_open--;
 }
 
 static void queue(struct store *s, enum store_table table, const char *key, const char *body,
@@ -349,7 +351,7 @@ void store_apply(struct store *s, store_apply_fn apply, store_done_fn on_durable
     start_batch(s);
 }
 
-/* The connection has no lock of its own: it is the worker's while a batch is being written. */
+/* The connection has no lock of its own: it is the writer's while a batch is being written. */
 static void wait_written(struct store *s)
 {
     while (s->busy)
@@ -371,10 +373,13 @@ void store_close(struct store *s)
 {
     if (!s)
         return;
-    loop_timer_close(&s->soon, on_timer_closed, s);
-    while (s->busy || s->timer_open)
+    loop_timer_close(&s->soon, on_part_closed, s);
+    while (s->busy)
         uv_run(s->loop, UV_RUN_ONCE);
-    s->busy = true; /* what on_durable still puts is written here, not by the worker */
+    loop_thread_close(s->writer, on_part_closed, s);
+    while (s->n_open)
+        uv_run(s->loop, UV_RUN_ONCE);
+    s->busy = true; /* what on_durable still puts is written here, not by the writer */
     while (!list_empty(&s->queued)) {
         take_queue(s);
         write_batch(s);

@@ -1,6 +1,6 @@
-/* What must outlive the control plane: rows of JSON in SQLite (WAL), written on a worker.
+/* What must outlive the control plane: rows of JSON in SQLite (WAL), written on a thread of its own.
  *
- * One writer: puts and deletes queue up and go to the worker as one transaction, so that many
+ * One writer: puts and deletes queue up and go to its thread as one transaction, so that many
  * requests share one commit. Reading happens only at start, before the loop runs. A database that
  * is damaged, or of a newer version, refuses to open and says what to do; nothing is thrown away.
  */
@@ -47,8 +47,8 @@ int store_load(struct store *s, enum store_table table,
                void (*fn)(void *data, const char *key, const char *body, size_t len), void *data,
                struct error *err);
 
-/* For tables of another shape. apply() runs on the worker, in the transaction of its batch and in
- * order with the puts around it; a negative return undoes the batch. on_durable as for
+/* For tables of another shape. apply() runs on the writer's thread, in the transaction of its batch
+ * and in order with the puts around it; a negative return undoes the batch. on_durable as for
  * store_put(). */
 typedef int (*store_apply_fn)(struct sqlite3 *db, void *data);
 void store_apply(struct store *s, store_apply_fn apply, store_done_fn on_durable, void *data);

@@ -1,9 +1,11 @@
-/* The store: what is put from inside on_durable is a change like any other. */
+/* The store: what is put from inside on_durable is a change like any other, and no work but its own
+ * delays a commit. */
 #include <string.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "loop/loop.h"
 #include "store/store.h"
 #include "tests/unit/tap.h"
 
@@ -64,6 +66,50 @@ static void test_chains(const char *dir, uv_loop_t *loop, bool run_loop)
     store_close(store);
 }
 
+/* Every thread of libuv's pool is held until the put is durable. */
+#define POOL_JOBS 64 /* more than the pool has threads by any setting of a test's environment */
+
+static uv_sem_t release;
+
+static void hold_thread(void *data)
+{
+    (void)data;
+    uv_sem_wait(&release);
+    uv_sem_post(&release);
+}
+
+static void on_put(void *data, const struct error *err)
+{
+    *(bool *)data = !err;
+    uv_sem_post(&release);
+}
+
+static void on_patience(void *data)
+{
+    (void)data;
+    uv_sem_post(&release);
+}
+
+static void test_busy_pool(const char *dir, uv_loop_t *loop)
+{
+    struct error err = {0};
+    struct loop_timer patience;
+    bool durable = false;
+    uv_sem_init(&release, 0);
+    store = store_open(dir, loop, &err);
+    for (int i = 0; i < POOL_JOBS; i++)
+        loop_work(loop, hold_thread, NULL, NULL);
+    loop_timer_init(&patience, loop, on_patience, NULL);
+    loop_timer_start(&patience, 20000);
+    store_put(store, STORE_SANDBOX, "busy", "x", 1, on_put, &durable);
+    while (!durable && loop_timer_active(&patience))
+        uv_run(loop, UV_RUN_ONCE);
+    ok(durable && loop_timer_active(&patience), "a put does not wait for the pool of workers");
+    loop_timer_close(&patience, NULL, NULL);
+    uv_run(loop, UV_RUN_DEFAULT);
+    store_close(store);
+}
+
 int main(void)
 {
     char dir[] = "/tmp/test-store-XXXXXX", command[64];
@@ -73,6 +119,7 @@ int main(void)
         return 1;
     test_chains(dir, &loop, true);
     test_chains(dir, &loop, false);
+    test_busy_pool(dir, &loop);
     ok(uv_loop_close(&loop) == 0, "nothing is left on the loop");
     snprintf(command, sizeof(command), "rm -rf %s", dir);
     return system(command) ? 1 : tap_done();
