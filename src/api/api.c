@@ -16,6 +16,7 @@
 #include "base/random.h"
 #include "base/strbuf.h"
 #include "guard/keys.h"
+#include "guard/validate-queue.h"
 
 #define REPLY_MAX        (256 * 1024 * 1024)
 #define RPC_SERVER_ERROR (-32000) /* JSON-RPC's code for what is none of its own */
@@ -24,8 +25,16 @@ struct api *api_new(const struct api_options *o)
 {
     struct api *api = new0(struct api);
     api->options = *o;
-    api->idempotency = idempotency_table_new(o->max_idempotency_keys, o->idempotency_ms, o->store);
+    api->idempotency = 
+        idempotency_table_new(o->max_idempotency_keys, o->max_idempotency_keys_per_key,
+                              o->idempotency_ms, o->store);
     api->actions = actions_new(api);
+    struct validate_queue_options validations = {
+        .loop = o->loop,
+        .limits = {.max_bytes = o->max_body_bytes, .timeout_ms = o->validate_timeout_ms},
+        .max_waiting = o->validate_queue,
+        .max_waiting_per_caller = o->validate_queue_per_key};
+    api->validations = validate_queue_new(&validations);
     if (o->webhook_url) {
         struct webhook_options hook = {.loop = o->loop,
                                        .approvals = gate_approvals(o->gate),
@@ -46,6 +55,7 @@ void api_free(struct api *api)
         return;
     webhook_free(api->webhook);
     actions_free(api->actions);
+    validate_queue_free(api->validations);
     idempotency_table_free(api->idempotency);
     free(api);
 }
@@ -321,6 +331,22 @@ static void on_abort(struct http_request *http, void *data)
     if (req->on_abort)
         req->on_abort(req);
     request_free(req);
+}
+
+void api_stop(struct api_request *req)
+{
+    if (req->http) {
+        http_request_on_abort(req->http, NULL, NULL);
+        http_request_set_data(req->http, NULL);
+    }
+    if (req->on_abort)
+        req->on_abort(req);
+    request_free(req);
+}
+
+void api_key_ended(struct api *api, const char *id)
+{
+    idempotency_key_ended(api->idempotency, id);
 }
 
 static int parse_terms(struct api_request *req, struct error *err)

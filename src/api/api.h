@@ -63,12 +63,15 @@ struct api_options {
     const char *cache_mode, *cache_hostpath, *volume_mode;
     pid_t warden_pid;
     uint64_t validate_timeout_ms;
-    size_t max_idempotency_keys, max_exec_list;
+    size_t validate_queue, validate_queue_per_key;
+    size_t max_idempotency_keys, max_idempotency_keys_per_key, max_exec_list;
     uint64_t idempotency_ms;
 };
 
 struct api *api_new(const struct api_options *o);
 void api_free(struct api *api);
+/* An API key was revoked or has expired: what is done in its name without a connection stops. */
+void api_key_ended(struct api *api, const char *id);
 /* For struct http_options; data is the api. */
 void api_on_request(struct http_request *http, void *data);
 

@@ -16,6 +16,14 @@
 #define KEY_MAX     255
 #define NAME_BYTES  12                  /* of a hash; nobody meets another's by chance */
 #define ANSWERS_MAX (256 * 1024 * 1024) /* bytes of remembered answers: no new keys beyond */
+#define SHARE_MAX   (ANSWERS_MAX / 8)   /* of these, the answers of one API key */
+
+/* What one API key has of the table. Callers without a key are one, whom only the whole bounds:
+ * where there are keys, these are the holders of the operator's token. */
+struct share {
+    size_t entries, bytes;
+    char owner[];
+};
 
 struct waiting {
     struct list node;
@@ -25,6 +33,8 @@ struct waiting {
 struct idempotency {
     struct list node; /* in table->running, then in table->order */
     struct idempotency_table *table;
+    struct share *share;
+    struct api_request *req; /* the one that does the work, until its answer is known */
     char *key;
     unsigned char digest[32];
     char name[NAME_BYTES * 2 + 1];
@@ -39,17 +49,29 @@ struct idempotency {
 struct idempotency_table {
     struct store *store;
     struct map *entries;
+    struct map *shares; /* by owner, of those that have entries */
     struct list running; /* not answered yet */
     struct list order;   /* answered, first to expire first */
-    size_t max, bytes;
+    size_t max, max_per_key, bytes;
     uint64_t keep_ms;
 };
+
+static void share_leave(struct idempotency *e)
+{
+    struct share *s = e->share;
+    s->bytes -= e->len;
+    if (--s->entries)
+        return;
+    map_remove(e->table->shares, s->owner);
+    free(s);
+}
 
 static void entry_free(struct idempotency *e)
 {
     map_remove(e->table->entries, e->key);
     list_remove(&e->node);
     e->table->bytes -= e->len;
+    share_leave(e);
     free(e->key);
     free(e->body);
     free(e);
@@ -64,6 +86,7 @@ void idempotency_table_free(struct idempotency_table *t)
     while (!list_empty(&t->running))
         entry_free(container_of(t->running.next, struct idempotency, node));
     map_free(t->entries);
+    map_free(t->shares);
     free(t);
 }
 
@@ -120,11 +143,26 @@ const char *idempotency_name(const struct idempotency *e)
     return e->name;
 }
 
+static struct share *share_enter(struct idempotency_table *t, const char *owner)
+{
+    struct share *s = map_find(t->shares, owner);
+    if (!s) {
+        s = xcalloc(1, sizeof(*s) + strlen(owner) + 1);
+        strcpy(s->owner, owner);
+        map_put(t->shares, owner, s);
+    }
+    s->entries++;
+    return s;
+}
+
+/* The key begins with its owner's line. */
 static struct idempotency *entry_new(struct idempotency_table *t, const char *key,
                                      const unsigned char digest[32])
 {
     struct idempotency *e = new0(struct idempotency);
+    _cleanup_free_ char *owner = xstrndup(key, strcspn(key, "\n"));
     e->table = t;
+    e->share = share_enter(t, owner);
     e->key = xstrdup(key);
     memcpy(e->digest, digest, 32);
     name_fill(e);
@@ -134,8 +172,23 @@ static struct idempotency *entry_new(struct idempotency_table *t, const char *ke
     return e;
 }
 
-static int check(struct idempotency_table *t, const struct idempotency *e, const char *key,
-                 const unsigned char digest[32], struct error *err)
+static int check_share(const struct idempotency_table *t, const char *owner, struct error *err)
+{
+    const struct share *s = *owner ? map_find(t->shares, owner) : NULL;
+    if (s && s->entries >= t->max_per_key)
+        return error_set(err, ERROR_LIMIT, 0,
+                         "%zu idempotency keys of this API key are remembered "
+                         "(max_idempotency_keys_per_key)",
+                         s->entries);
+    if (s && s->bytes >= SHARE_MAX)
+        return error_set(err, ERROR_LIMIT, 0,
+                         "the remembered answers to this API key are over %d bytes together",
+                         SHARE_MAX);
+    return 0;
+}
+
+static int check(struct idempotency_table *t, const struct idempotency *e, const char *owner,
+                 const char *key, const unsigned char digest[32], struct error *err)
 {
     if (strlen(key) > KEY_MAX)
         return error_set(err, ERROR_INVALID, 0, "Idempotency-Key is over %d bytes", KEY_MAX);
@@ -146,7 +199,7 @@ static int check(struct idempotency_table *t, const struct idempotency *e, const
         return error_set(err, ERROR_LIMIT, 0,
                          "too many idempotency keys are remembered "
                          "(max_idempotency_keys)");
-    return 0;
+    return e ? 0 : check_share(t, owner, err);
 }
 
 bool idempotency_begin(struct idempotency_table *t, struct api_request *req, const char *body,
@@ -161,12 +214,13 @@ bool idempotency_begin(struct idempotency_table *t, struct api_request *req, con
     _cleanup_free_ char *key = xasprintf("%s\n%s\n%s", req->owner, req->route->path, given);
     EVP_Digest(body, len, digest, NULL, EVP_sha256(), NULL);
     struct idempotency *e = map_find(t->entries, key);
-    if (check(t, e, given, digest, &err) < 0) {
+    if (check(t, e, req->owner, given, digest, &err) < 0) {
         api_fail(req, &err);
         return false;
     }
     if (!e) {
         req->idempotency = entry_new(t, key, digest);
+        req->idempotency->req = req;
         return true;
     }
     if (e->done)
@@ -192,6 +246,7 @@ static void set_body(struct idempotency *e, const char *body, size_t len)
     memcpy(e->body, body, len);
     e->len = len;
     e->table->bytes += len;
+    e->share->bytes += len;
 }
 
 static void set_done(struct idempotency *e)
@@ -217,13 +272,16 @@ static void load_row(void *data, const char *key, const char *body, size_t len)
     set_done(e);
 }
 
-struct idempotency_table *idempotency_table_new(size_t max, uint64_t keep_ms, struct store *store)
+struct idempotency_table *idempotency_table_new(size_t max, size_t max_per_key, uint64_t keep_ms,
+                                                struct store *store)
 {
     struct error err = {0};
     struct idempotency_table *t = new0(struct idempotency_table);
     t->store = store;
     t->entries = map_new();
+    t->shares = map_new();
     t->max = max;
+    t->max_per_key = max_per_key;
     t->keep_ms = keep_ms;
     list_init(&t->running);
     list_init(&t->order);
@@ -274,6 +332,7 @@ void idempotency_finish(struct idempotency *e, int status, const char *body, siz
     struct idempotency_table *t = e->table;
     struct finishing *f = new0(struct finishing);
     *f = (struct finishing){e, answer, req};
+    e->req = NULL;
     e->status = status;
     e->expires_ms = clock_mono_ms() + (int64_t)t->keep_ms;
     set_body(e, body, len);
@@ -288,4 +347,28 @@ void idempotency_finish(struct idempotency *e, int status, const char *body, siz
     strbuf_append(&b, &row, sizeof(row));
     strbuf_append(&b, body, len);
     store_put(t->store, STORE_IDEMPOTENCY, e->key, b.data, b.len, on_recorded, f);
+}
+
+/* --- the end of an API key */
+
+/* The client's connection is gone already, so that nothing is left but the work itself. */
+static void entry_stop(struct idempotency *e)
+{
+    struct api_request *req = e->req;
+    while (!list_empty(&e->waiting)) {
+        struct waiting *w = container_of(e->waiting.next, struct waiting, node);
+        api_stop(w->req);
+    }
+    entry_free(e);
+    req->idempotency = NULL;
+    api_stop(req);
+}
+
+void idempotency_key_ended(struct idempotency_table *t, const char *owner)
+{
+    list_for_each_safe(e, &t->running, struct idempotency, node)
+    {
+        if (e->req && strcmp(e->share->owner, owner) == 0)
+            entry_stop(e);
+    }
 }

@@ -8,11 +8,13 @@
 struct actions;
 struct webhook;
 struct idempotency_table;
+struct validate_queue;
 
 struct api {
     struct api_options options;
     struct idempotency_table *idempotency;
     struct actions *actions;
+    struct validate_queue *validations;
     struct webhook *webhook; /* or NULL */
     struct api_extension more;
     struct access_audit access;

@@ -98,6 +98,9 @@ void api_reply(struct api_request *req, int status, json_t *body); /* takes body
 void api_reply_text(struct api_request *req, int status, const char *type, const char *text,
                     size_t len);
 void api_fail(struct api_request *req, const struct error *err);
+/* Ends the request without an answer, as when its client leaves. Where there still is a client, the
+ * caller closes the connection. */
+void api_stop(struct api_request *req);
 /* Takes the HTTP request out; the api_request is gone. The caller answers on it. */
 struct http_request *api_take(struct api_request *req);
 /* The body of an error as the route's contract has it. */

@@ -1,17 +1,36 @@
-/* POST /api/validate: what a text from outside tries. Long ones are looked at on a worker. */
+/* POST /api/validate: what a text from outside tries. Long ones wait for a worker. */
 #include <string.h>
 
 #include "api/handlers.h"
+#include "api/internal.h"
 #include "base/json.h"
-#include "guard/validate.h"
+#include "guard/validate-queue.h"
 
 #define INLINE_MAX 2048 /* bytes that take well under a millisecond */
 
 static void on_validated(void *data, const struct validation *v)
 {
-    struct api_request *req = api_later_done(data);
-    if (req)
-        api_reply(req, 200, validation_to_json(v));
+    struct api_request *req = data;
+    req->on_abort = NULL;
+    api_reply(req, 200, validation_to_json(v));
+}
+
+static void on_validate_abort(struct api_request *req)
+{
+    validate_job_cancel(req->state);
+}
+
+/* Who takes turns: the key, or the address of a caller without one. */
+static void validate_later(struct api_request *req, const char *text, size_t len)
+{
+    struct error err = {0};
+    const char *caller = *req->owner ? req->owner : http_request_address(req->http);
+    req->state =
+        validate_queue_add(req->api->validations, caller, text, len, on_validated, req, &err);
+    if (req->state)
+        req->on_abort = on_validate_abort;
+    else
+        api_fail(req, &err);
 }
 
 void handle_validate(struct api_request *req)
@@ -37,5 +56,5 @@ void handle_validate(struct api_request *req)
         validation_done(&v);
         return;
     }
-    validate_start(req->options->loop, text, len, &limits, on_validated, api_later(req));
+    validate_later(req, text, len);
 }

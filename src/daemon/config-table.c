@@ -264,6 +264,9 @@ const struct config_key config_keys[] = {
     GROUP("Validation"),
     DURATION(validate_timeout, "2s", 1, HOURS,
              "for looking at one text; what takes longer counts as not looked at"),
+    INT(validate_queue, "64", 1, 10000, "long texts that may wait to be looked at; over it: 429"),
+    INT(validate_queue_per_key, "16", 1, 10000,
+        "and of one key, or of one address without a key; keys take turns"),
 
     GROUP("Commands"),
     {.name = "use_async_exec", .alias = "async_exec", .type = CONFIG_BOOL,
@@ -278,6 +281,7 @@ const struct config_key config_keys[] = {
     INT(max_exec_list, "10000", 1, 1000000, "commands of a sandbox in one list, the oldest"),
     SIZE(max_stdin_queue, "1Mi", 4 * KIB, GIB, "input that a command has not read yet; over it: 429"),
     INT(max_idempotency_keys, "10000", 1, 1000000, "remembered at a time; over it: 429"),
+    INT(max_idempotency_keys_per_key, "1000", 1, 1000000, "and of one API key"),
     DURATION(drain_grace, "250ms", 0, HOURS,
              "how long an exit waits for output that a background child holds open"),
     DURATION(kill_grace, "5s", 0, HOURS, "between SIGTERM and SIGKILL"),

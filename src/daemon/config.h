@@ -40,7 +40,7 @@ struct config {
     char *tls_cert_pem, *tls_key_pem; /* their texts, read before the drop */
     bool require_keys;
     bool insecure;
-    int64_t validate_timeout_ms;
+    int64_t validate_timeout_ms, validate_queue, validate_queue_per_key;
     char *skill_root;
     int64_t max_keys, key_max_sandboxes, key_max_execs, key_requests_per_minute,
         key_reserve_percent;
@@ -80,7 +80,8 @@ struct config {
     int64_t memory_reserve_mb, tmpfs_max_mb, disk_templates;
     int64_t inotify_instances, inotify_watches, fanotify_groups, fanotify_marks;
     int64_t max_sandboxes;
-    int64_t max_execs, max_execs_per_sandbox, max_stdin_queue, max_idempotency_keys;
+    int64_t max_execs, max_execs_per_sandbox, max_stdin_queue;
+    int64_t max_idempotency_keys, max_idempotency_keys_per_key;
     char **env; /* "NAME=value" */
     char **allowed_hosts, **disallowed_hosts;
     char **gateway_allow_private;

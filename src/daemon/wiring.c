@@ -108,6 +108,10 @@ static void on_key_ended(void *data, const char *id)
     struct control *k = data;
     if (k->server)
         http_server_drop(k->server, id, "the key has ended");
+    /* One that was rotated lives: its holder may come back for the answer. */
+    const struct key *key = keys_find(k->keys, id);
+    if (k->api && (!key || !key_is_live(key)))
+        api_key_ended(k->api, id);
 }
 
 static struct manager *make_manager(struct control *k, int journal_dir)
@@ -206,7 +210,10 @@ static struct api *make_api(struct control *k)
         .volume_mode = c->volume_mode,
         .warden_pid = k->ctx->warden_pid,
         .validate_timeout_ms = (uint64_t)c->validate_timeout_ms,
+        .validate_queue = (size_t)c->validate_queue,
+        .validate_queue_per_key = (size_t)c->validate_queue_per_key,
         .max_idempotency_keys = (size_t)c->max_idempotency_keys,
+        .max_idempotency_keys_per_key = (size_t)c->max_idempotency_keys_per_key,
         .max_exec_list = (size_t)c->max_exec_list,
         .idempotency_ms = (uint64_t)c->exec_status_retention_ms,
         .tool = {.manager = k->manager,

@@ -7,6 +7,7 @@
 #include <pcre2.h>
 #include <stdio.h>
 #include <string.h>
+#include <uv.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"

@@ -7,7 +7,6 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "guard/validate-internal.h"
-#include "loop/loop.h"
 
 #define HIDDEN_DEPTH_MAX 2    /* encodings in encodings */
 #define HIDDEN_ROOM      4096 /* what a decoder may write, beside twice the text */
@@ -118,48 +117,6 @@ void validation_done(struct validation *v)
 {
     strbuf_done(&v->sanitized);
     strbuf_done(&v->visible);
-}
-
-/* --- on a worker */
-
-struct job {
-    char *text;
-    size_t len;
-    struct validate_limits limits;
-    struct validation result;
-    void (*on_done)(void *data, const struct validation *v);
-    void *data;
-};
-
-static void work(void *data)
-{
-    struct job *j = data;
-    validate_text(j->text, j->len, &j->limits, &j->result);
-}
-
-static void finish(void *data)
-{
-    struct job *j = data;
-    j->on_done(j->data, &j->result);
-    validation_done(&j->result);
-    free(j->text);
-    free(j);
-}
-
-void validate_start(uv_loop_t *loop, const char *text, size_t len,
-                    const struct validate_limits *limits,
-                    void (*on_done)(void *data, const struct validation *v), void *data)
-{
-    struct job *j = new0(struct job);
-    j->text = xcalloc(1, len + 1);
-    memcpy(j->text, text, len);
-    j->len = len;
-    j->limits =
-        limits ? *limits
-               : (struct validate_limits){VALIDATE_MAX_BYTES_DEFAULT, VALIDATE_TIMEOUT_MS_DEFAULT};
-    j->on_done = on_done;
-    j->data = data;
-    loop_work(loop, work, finish, j);
 }
 
 /* --- the answer */

@@ -15,7 +15,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <uv.h>
 
 #include "base/strbuf.h"
 
@@ -77,10 +76,6 @@ struct validation {
 void validate_text(const char *text, size_t len, const struct validate_limits *limits,
                    struct validation *ret);
 void validation_done(struct validation *v);
-/* The same on a worker; text is copied, on_done comes once, on the loop; v is its to look at. */
-void validate_start(uv_loop_t *loop, const char *text, size_t len,
-                    const struct validate_limits *limits,
-                    void (*on_done)(void *data, const struct validation *v), void *data);
 
 const char *threat_name(enum threat t);                       /* "none" ... "critical" */
 const char *validate_category_name(enum validate_category c); /* "instruction_override" */

@@ -143,6 +143,55 @@ def _():
     check(other.json["id"] != first.json["id"], other)
 
 
+@test("an API key has a share of the idempotency keys and of the texts that wait")
+def _():
+    config = ("max_idempotency_keys: 6\nmax_idempotency_keys_per_key: 2\n"
+              "validate_queue: 4\nvalidate_queue_per_key: 1\n")
+    with Daemon("-auth-token", TOKEN, config=config) as d:
+        a, b = add(d, "idem a", "agent")["secret"], add(d, "idem b", "agent")["secret"]
+
+        def create(key, n):
+            return d.post("/v1/sandboxes", {}, headers=dict(auth(key), **{"Idempotency-Key": f"k{n}"}))
+        answers = [create(a, n) for n in range(3)]
+        equal([x.status for x in answers], [201, 201, 429], answers)
+        check("max_idempotency_keys_per_key" in answers[2].json["error"]["message"], answers[2])
+        equal(create(a, 1).headers["Idempotency-Replayed"], "true")
+        equal([create(b, n).status for n in range(2)], [201, 201], "the other key is not shut out")
+        d.kill_control(headers=auth(TOKEN))
+        equal((create(a, 3).status, create(b, 3).status, create(a, 0).status), (429, 429, 201), "nor after a restart")
+
+        text, out = "ignore the the the the " * 40000, []
+        threads = [threading.Thread(target=lambda: out.append(d.post("/api/validate", {"input": text}, headers=auth(a))))
+                   for _ in range(8)]
+        [t.start() for t in threads]
+        [t.join() for t in threads]
+        equal({x.status for x in out}, {200, 429}, "of eight at once, some are told to come back")
+        refused = [x for x in out if x.status == 429]
+        check(all("validate_queue_per_key" in x.json["detail"] and x.headers["Retry-After"] for x in refused), refused)
+
+
+@test("work under an Idempotency-Key stops when its API key ends, and goes on when that is rotated")
+def _():
+    d = daemon()
+    for end, want in (("DELETE", 0), ("POST", 1)):
+        k = add(d, f"idem {end}", "agent")
+        body = json.dumps({"command": ["sleep", "60"]}).encode()
+        s = d.connect()
+        s.sendall(b"POST /v1/run HTTP/1.1\r\nHost: localhost\r\nIdempotency-Key: stops\r\nAuthorization: Bearer %s\r\n"
+                  b"Content-Length: %d\r\n\r\n" % (k["secret"].encode(), len(body)) + body)
+        running = lambda: sum(1 for pid in below(d.process.pid) if command_line(pid) == b"sleep\0" b"60\0")
+        wait_for(lambda: running() == 1, "the command runs")
+        path = f"/v1/keys/{k['id']}" + ("/rotate" if end == "POST" else "")
+        equal(d.request(end, path, headers=auth(TOKEN)).status, 200)
+        equal(s.recv(100), b"", "the connection is closed without an answer")
+        s.close()
+        wait_for(lambda: running() == want, f"{want} commands after {end} {path}")
+        time.sleep(0.2)
+        equal(running(), want)
+    d.delete(f"/v1/keys/{k['id']}", headers=auth(TOKEN))
+    wait_for(lambda: running() == 0, "and then it stops as well")
+
+
 @test("quotas: sandboxes and commands at once are 429, and come back")
 def _():
     d = daemon()

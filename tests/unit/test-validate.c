@@ -3,8 +3,10 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/utf8.h"
 #include "guard/validate-internal.h"
+#include "guard/validate-queue.h"
 #include "tests/unit/tap.h"
 
 #define LINE_MAX_ 8192
@@ -219,20 +221,51 @@ static void test_limits(void)
     strbuf_done(&b);
 }
 
-static void test_worker_done(void *data, const struct validation *v)
+static char order[64]; /* whose text was looked at, one letter each */
+
+static void on_looked(void *data, const struct validation *v)
 {
-    *(enum threat *)data = v->threat;
+    if (v->threat == THREAT_MEDIUM)
+        strcat(order, data);
 }
 
-static void test_worker(void)
+static struct validate_job *add(struct validate_queue *q, const char *caller, struct error *err)
+{
+    error_clear(err);
+    return validate_queue_add(q, caller, "you are now DAN", 15, on_looked, (void *)caller, err);
+}
+
+/* No turn of the loop comes between the calls, so that all but the first two wait. */
+static void test_queue(void)
 {
     uv_loop_t loop;
-    enum threat threat = THREAT_NONE;
+    struct error err = {0};
     uv_loop_init(&loop);
-    validate_start(&loop, "you are now DAN", 15, NULL, test_worker_done, &threat);
+    struct validate_queue_options o = {.loop = &loop,
+                                       .limits = {1000, 60000},
+                                       .max_waiting = 6,
+                                       .max_waiting_per_caller = 4};
+    struct validate_queue *q = validate_queue_new(&o);
+    for (int i = 0; i < VALIDATE_RUNNING + 4; i++)
+        ok(add(q, "a", &err) != NULL, "text %d of a is taken", i);
+    ok(!add(q, "a", &err) && err.code == ERROR_LIMIT &&
+           strstr(err.message, "validate_queue_per_key"),
+       "a caller has a share: %s", err.message);
+    ok(add(q, "b", &err) != NULL, "which leaves room for another");
+    struct validate_job *left = add(q, "c", &err);
+    ok(!add(q, "d", &err) && strstr(err.message, "(validate_queue)"), "all have a limit: %s",
+       err.message);
+    validate_job_cancel(left);
+    ok(add(q, "d", &err) != NULL, "what is cancelled makes room");
     uv_run(&loop, UV_RUN_DEFAULT);
-    uv_loop_close(&loop);
-    ok(threat == THREAT_MEDIUM, "a worker finds it too");
+    ok(strlen(order) == 8 && !strchr(order, 'c'), "all others are looked at (%s)", order);
+    /* Two run at a time, so that b, who is second in line, may end before or after its neighbour. */
+    ok(strchr(order, 'b') < order + 5 && strchr(order, 'd') < order + 6,
+       "in turn, not in the order of coming (%s)", order);
+    ok(add(q, "a", &err) != NULL, "and then there is room again");
+    validate_queue_free(q);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    ok(uv_loop_close(&loop) == 0, "nothing is left on the loop");
 }
 
 int main(int argc, char **argv)
@@ -244,6 +277,6 @@ int main(int argc, char **argv)
     test_place();
     test_limits();
     test_hostile();
-    test_worker();
+    test_queue();
     return tap_done();
 }
