@@ -1,11 +1,11 @@
 # A thin front for Meson. `make demo` shows the main job; `make check` runs every test.
 BUILD ?= build
 
-.PHONY: all demo run check check-containers check-guest check-mcp check-audit-full install bench soak fuzz \
-    asan clean deps-build deps-test deps-bench deps-containers deps-guest
+.PHONY: all demo run check check-containers check-guest check-mcp check-distros check-audit-full install bench soak fuzz \
+    asan clean deps-build deps-test deps-bench deps-containers deps-distros deps-guest
 
 all: deps-build
-	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) >/dev/null
+	@scripts/configure.sh $(BUILD)
 	@ninja -C $(BUILD)
 
 demo: all
@@ -30,6 +30,10 @@ check-mcp: deps-test all
 check-containers: deps-containers all
 	@scripts/check-containers.sh $(BUILD)
 
+# The two commands of the README in bare Debian roots, made by debootstrap; DISTROS (bookworm trixie) is a list.
+check-distros: deps-distros
+	@scripts/check-distros.sh $(DISTROS)
+
 # Every bit, every line and every pair of lines of an exported audit: a minute or two.
 check-audit-full: deps-test all
 	@$(BUILD)/tests/unit/test-audit-flips full
@@ -49,8 +53,7 @@ fuzz: deps-test
 	@scripts/fuzz.sh
 
 asan: deps-test
-	@test -f build-asan/build.ninja || meson setup build-asan -Db_sanitize=address,undefined \
-	    -Db_lundef=false >/dev/null
+	@scripts/configure.sh build-asan -Db_sanitize=address,undefined -Db_lundef=false
 	@scripts/check.sh build-asan
 
 clean:
@@ -67,6 +70,9 @@ deps-bench:
 
 deps-containers:
 	@scripts/install-deps.sh containers
+
+deps-distros:
+	@scripts/install-deps.sh distros
 
 deps-guest:
 	@scripts/install-deps.sh guest

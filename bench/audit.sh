@@ -25,7 +25,7 @@ start() { # $1: port, $2: name, then flags
         sleep 0.05
     done
     curl -fs "http://127.0.0.1:$p/v1/sandboxes" -d '{}' |
-        python3 -c 'import json,sys; print(json.load(sys.stdin)["id"])' >"$work/$name.id"
+        /usr/bin/python3 -c 'import json,sys; print(json.load(sys.stdin)["id"])' >"$work/$name.id"
 }
 start "$port" with
 start "$((port + 1))" without --audit=false

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """What idle sandboxes cost, and what their number does to others. Needs root.
 
     density.py BUILD [SANDBOXES]         default 1000

@@ -4,4 +4,4 @@
 set -eu
 build=$(cd "$1" && pwd)
 . "$(dirname "$0")/private-ns.sh"
-BUILD=$build exec python3 "$(dirname "$0")/oci.py"
+BUILD=$build exec /usr/bin/python3 "$(dirname "$0")/oci.py"

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """What overload does. Needs root.
 
     overload.py BUILD            SECONDS_A_LOAD (3) can be set

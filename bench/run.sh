@@ -89,7 +89,7 @@ for p in $port $warm_port $cold_port; do
 done
 sleep 1 # the pool fills
 id=$(curl -fs "http://127.0.0.1:$port/v1/sandboxes" -d '{}' |
-    python3 -c 'import json,sys; print(json.load(sys.stdin)["id"])')
+    /usr/bin/python3 -c 'import json,sys; print(json.load(sys.stdin)["id"])')
 
 if [ -x "$tiny" ]; then
     tiny_rows=("bare server, tiny program|http|$tiny_port|/|$tiny_body"

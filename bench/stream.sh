@@ -34,7 +34,7 @@ for _ in $(seq $((${ROUNDS:-7} + 1))); do
     echo "pipe $((($(date +%s%N) - t) / 1000))" >>"$work/result"
     # A fresh sandbox a round: its journal goes with it.
     id=$(curl -fs "http://127.0.0.1:$port/v1/sandboxes" -d '{}' |
-        python3 -c 'import json,sys; print(json.load(sys.stdin)["id"])')
+        /usr/bin/python3 -c 'import json,sys; print(json.load(sys.stdin)["id"])')
     read -r got us messages < <("$build/bench/ws-read" "$port" "$id" "$body")
     [ "$got" = $bytes ] || { echo "got $got of $bytes bytes" >&2; exit 1; }
     echo "journal $us $messages" >>"$work/result"

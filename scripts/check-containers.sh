@@ -78,18 +78,18 @@ fi
 
 over_oci() {
     for runtime in "$@"; do
-        run python3 tests/runtime/test-conformance.py "$runtime"
+        run /usr/bin/python3 tests/runtime/test-conformance.py "$runtime"
         export MAS_RUNTIME="$runtime"
-        run python3 tests/api/test-pause.py
-        run python3 tests/runtime/test-oci.py
-        run python3 tests/runtime/test-oci-death.py
-        run python3 tests/security/test-escape.py
-        run env MAS_IMAGE=1 python3 tests/security/test-escape.py
-        run python3 tests/runtime/test-conformance.py --image "$runtime"
-        run python3 tests/fault/test-restart.py
-        run python3 tests/security/test-mounts.py
-        run python3 tests/security/test-abuse.py
-        run python3 tests/security/test-death.py
+        run /usr/bin/python3 tests/api/test-pause.py
+        run /usr/bin/python3 tests/runtime/test-oci.py
+        run /usr/bin/python3 tests/runtime/test-oci-death.py
+        run /usr/bin/python3 tests/security/test-escape.py
+        run env MAS_IMAGE=1 /usr/bin/python3 tests/security/test-escape.py
+        run /usr/bin/python3 tests/runtime/test-conformance.py --image "$runtime"
+        run /usr/bin/python3 tests/fault/test-restart.py
+        run /usr/bin/python3 tests/security/test-mounts.py
+        run /usr/bin/python3 tests/security/test-abuse.py
+        run /usr/bin/python3 tests/security/test-death.py
         unset MAS_RUNTIME
     done
 }
@@ -103,11 +103,11 @@ over_engines() {
         for suite in "tests/runtime/test-conformance.py $runtime" tests/api/test-pause.py tests/security/test-escape.py \
             tests/security/test-mounts.py ${ENGINES_MORE:+tests/fault/test-restart.py tests/security/test-abuse.py}; do
             # shellcheck disable=SC2086
-            run scripts/with-engine.sh "$engine" python3 $suite
+            run scripts/with-engine.sh "$engine" /usr/bin/python3 $suite
         done
-        run env MAS_IMAGE=1 scripts/with-engine.sh "$engine" python3 tests/security/test-escape.py
+        run env MAS_IMAGE=1 scripts/with-engine.sh "$engine" /usr/bin/python3 tests/security/test-escape.py
         unset MAS_RUNTIME
-        [ "$engine" != "$runtime" ] || run python3 tests/runtime/test-engine.py "$engine"
+        [ "$engine" != "$runtime" ] || run /usr/bin/python3 tests/runtime/test-engine.py "$engine"
     done
 }
 
@@ -116,10 +116,10 @@ suites=0
 # shellcheck disable=SC2086
 put_on_lists() {
     over_engines ${ENGINES-podman docker}
-    run python3 tests/image/test-registry.py
-    run python3 tests/image/test-registry-user.py
-    run python3 tests/image/test-pull-progress.py
-    run python3 tests/image/test-hostile-registry.py
+    run /usr/bin/python3 tests/image/test-registry.py
+    run /usr/bin/python3 tests/image/test-registry-user.py
+    run /usr/bin/python3 tests/image/test-pull-progress.py
+    run /usr/bin/python3 tests/image/test-hostile-registry.py
     over_oci ${RUNTIMES-gvisor crun runc}
 }
 put_on_lists

@@ -20,9 +20,9 @@ tsc_khz=$(awk '/^cpu MHz/ { printf "%d", $4 * 1000; exit }' /proc/cpuinfo)
 programs="mas-sandboxd mas-toolrunner mas-tool-net sbx tests/security/attack
 tests/unit/test-seccomp tests/unit/test-warden tests/unit/warden-runner
 tests/security/test-image-roots"
+python=$(basename "$(readlink -f /usr/bin/python3)") # python3.11 on Debian 12
 packages="base-files bash busybox-static coreutils crun dash diffutils e2fsprogs findutils grep hostname iproute2 libc-bin libc6
-login mount passwd procps python3-minimal python3.11-minimal libpython3.11-minimal
-libpython3.11-stdlib sed uidmap util-linux"
+login mount passwd procps python3-minimal $python-minimal lib$python-minimal lib$python-stdlib sed uidmap util-linux"
 # Only where it is asked for: an engine takes minutes to start there.
 case ",$suites," in *,podman,*)
     packages="$packages conmon golang-github-containers-common podman"
@@ -122,4 +122,4 @@ set +e
 boot | tr -d '\r' >"$work/console.log"
 echo "# guest ended after $SECONDS s"
 [ -z "${GUEST_LOG:-}" ] || cat "$work/console.log" >&2
-python3 "$source/tests/guest/read-console.py" "$work/console.log"
+/usr/bin/python3 "$source/tests/guest/read-console.py" "$work/console.log"

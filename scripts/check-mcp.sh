@@ -26,4 +26,4 @@ if [ ! -d "$cache/node_modules" ] && ! install; then
 fi
 rm -rf "$cache.new.$$"
 [ "$build" != --install ] || exit 0
-BUILD=$build exec python3 "$here/tests/mcp/check.py" "$cache/node_modules"
+BUILD=$build exec /usr/bin/python3 "$here/tests/mcp/check.py" "$cache/node_modules"

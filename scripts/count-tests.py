@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Adds up a JUnit report of Meson's: count-tests.py REPORT STATUS
 
 A test program that could not run at all counts as one failure, and a report without a passing test

@@ -37,7 +37,7 @@ id=${id%% *}
     sh -c 'for i in 1 2 3; do echo "line $i at $(date +%T.%3N)"; sleep 0.3; done; id'
 
 step "what enforces its walls"
-curl -fs "$url/v1/sandboxes/$id" | python3 -m json.tool | sed -n '/"effective"/,$p'
+curl -fs "$url/v1/sandboxes/$id" | /usr/bin/python3 -m json.tool | sed -n '/"effective"/,$p'
 
 step "an escape attempt: read the host's shadow file, mount something, end PID 1, reach the network"
 if "$build/sbx" exec -addr "$url" -id "$id" -sync -- bash -c '

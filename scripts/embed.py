@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Writes a C file that holds a text: embed.py INPUT OUTPUT SYMBOL HEADER"""
 import sys
 

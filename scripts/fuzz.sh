@@ -4,8 +4,7 @@
 # fuzz/corpus-run.
 set -eu
 cd "$(dirname "$0")/.."
-[ -f build-fuzz/build.ninja ] || CC=clang CFLAGS=-fsanitize=fuzzer-no-link \
-    meson setup build-fuzz -Db_sanitize=address,undefined -Db_lundef=false >/dev/null
+CC=clang CFLAGS=-fsanitize=fuzzer-no-link scripts/configure.sh build-fuzz -Db_sanitize=address,undefined -Db_lundef=false
 targets=${FUZZ:-$(cd fuzz && ls fuzz-*.c | sed 's/fuzz-//; s/\.c//')}
 # shellcheck disable=SC2086
 ninja -C build-fuzz $(printf 'fuzz/fuzz-%s ' $targets)

@@ -1,19 +1,20 @@
 #!/bin/sh
 # Installs what the project needs from Debian's packages, and only what is missing.
-# Usage: install-deps.sh build|test|bench|guest|mcp|containers ...   (each of the first three includes
-# the ones before it; the others, for `make check-guest`, `make check-mcp` and `make check-containers`,
-# add to test)
+# Usage: install-deps.sh build|test|bench|guest|mcp|containers|distros ...
+# Each of the first three includes the ones before it; the others, for `make check-guest` and the like, add to test.
+# A name "a|b" is the first of these packages that this release of Debian has.
 set -eu
 
-build="gcc curl python3 libc6-dev pkg-config meson ninja-build libuv1-dev node-llhttp libwslay-dev libjansson-dev
+build="gcc curl python3 libc6-dev pkg-config meson ninja-build libuv1-dev libllhttp-dev|node-llhttp libwslay-dev libjansson-dev
 libyaml-dev libsqlite3-dev libseccomp-dev libcap-dev libssl-dev libcurl4-openssl-dev libxml2-dev
 libarchive-dev libpcre2-dev uidmap e2fsprogs util-linux musl-tools busybox-static"
 test="curl python3 nodejs openssl crun runc runsc strace libc6-dev-i386 procps iproute2 xz-utils zstd clang
-libclang-rt-14-dev clang-format skopeo docker-registry"
+libclang-rt-dev clang-format skopeo docker-registry"
 bench="bubblewrap podman socat ripgrep"
 guest="qemu-system-x86 cpio"
 mcp="npm"
 containers="podman docker.io"
+distros="debootstrap"
 
 want=$build
 for set in "$@"; do
@@ -24,13 +25,28 @@ for set in "$@"; do
     guest) want="$want $test $guest" ;;
     mcp) want="$want $test $mcp" ;;
     containers) want="$want $test $containers" ;;
-    *) echo "install-deps.sh: no package set '$set' (build, test, bench, guest, mcp, containers)" >&2; exit 2 ;;
+    distros) want="$want $test $distros" ;;
+    *) echo "install-deps.sh: no package set '$set' (build, test, bench, guest, mcp, containers, distros)" >&2; exit 2 ;;
     esac
 done
 
+installed() { dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q 'ok installed'; }
+
+# Prints the package of the names a|b|c that is installed or, where none is, the first that can be.
+choose() {
+    for name in $(echo "$1" | tr '|' ' '); do
+        installed "$name" && { echo "$name"; return; }
+    done
+    for name in $(echo "$1" | tr '|' ' '); do
+        apt-cache policy "$name" 2>/dev/null | grep -q 'Candidate: [^(]' && { echo "$name"; return; }
+    done
+    echo "${1%%|*}"
+}
+
 missing=
 for p in $want; do
-    dpkg-query -W -f='${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || missing="$missing $p"
+    case $p in *'|'*) p=$(choose "$p") ;; esac
+    installed "$p" || missing="$missing $p"
 done
 [ -z "$missing" ] && exit 0
 
@@ -40,5 +56,17 @@ if [ "$(id -u)" != 0 ]; then
 fi
 export DEBIAN_FRONTEND=noninteractive
 apt-get update -qq
+# Which of several names there is may only be known now.
+packages=
+for p in $want; do
+    case $p in *'|'*) p=$(choose "$p") ;; esac
+    installed "$p" || packages="$packages $p"
+done
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
 # shellcheck disable=SC2086
-apt-get install -y -qq --no-install-recommends $missing >/dev/null
+if ! apt-get install -y -qq --no-install-recommends $packages >"$log" 2>&1; then
+    cat "$log" >&2
+    echo "install-deps.sh: apt-get could not install:$packages" >&2
+    exit 1
+fi

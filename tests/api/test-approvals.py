@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """What a person approved is what runs, once: every way to make it something else must fail."""
 import os
 import sqlite3

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """The audit: what is recorded, who may read it, and that every change to it is found."""
 import os
 import sqlite3

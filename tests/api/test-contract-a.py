@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Contract A: MAS tool calls over HTTP, as clients of the source system send them."""
 import http.server
 import os

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Contract B: sandboxes and streaming exec, as its clients speak it."""
 import os
 import re

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Contract C as a person would use it, with curl: submit, see it pending, decide, see the result."""
 import os
 import sys

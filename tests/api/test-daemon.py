@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Life of the daemon: options, process tree, what the processes are left with, restarts, signals."""
 import fcntl
 import http.server

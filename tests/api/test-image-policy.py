@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Policy rules about images: what they deny is neither fetched nor made nor run, by whatever name."""
 import sys
 import os

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Keys: roles, quotas, invisibility, revocation, the first one, and what is never written down."""
 import os
 import sqlite3

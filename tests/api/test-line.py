@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Contract A's line protocol: one JSON object a line in, one out, in order, and nothing else."""
 import glob
 import os

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """The operator's policy over MCP: what is denied, what a person is asked, in the client or in the queue."""
 import os
 import sys

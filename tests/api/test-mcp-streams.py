@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """MCP: answers that are streams, readers that go and come back or do not read, what the server asks a
 client, cancelling, and stdin and stdout."""
 import os

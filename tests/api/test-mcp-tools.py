@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """The sandbox as MCP tools: every tool, what a model is told, limits, cancel, resources, prompt."""
 import base64
 import os

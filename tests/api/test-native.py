@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """The native API under /v1: runs, sandboxes, commands, terminals, files, idempotency."""
 import hashlib
 import io

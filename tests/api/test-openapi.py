@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """docs/openapi.json against the table of routes, itself, and what the daemon really answers."""
 import os
 import re

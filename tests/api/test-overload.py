@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Overload: limits answer 429 with Retry-After, one key cannot keep another out, and others go on."""
 import os
 import select

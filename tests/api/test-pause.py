@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Pause and resume: by the freezer on every runtime that has it, refused by name elsewhere."""
 import os
 import sys

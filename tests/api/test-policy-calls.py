@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """A policy file in a real daemon: what calls of each kind get, by what the policy sees of them."""
 import os
 import sys

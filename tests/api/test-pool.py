@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Warm pools: sandboxes made ahead, each given to one caller."""
 import os
 import re

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Contract C's skills: listing, enabling, and the filesystem skill as the daemon runs it."""
 import os
 import sys

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """The thin slice: one call through every layer."""
 import os
 import subprocess

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Streams of events: NDJSON, SSE, WebSocket text and binary; resuming; limits of the journal."""
 import os
 import sys

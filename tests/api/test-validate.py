@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Contract C's input validation over HTTP and with sbx; tests/unit/test-validate.c has the corpus."""
 import os
 import sys

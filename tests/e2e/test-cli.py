@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """sbx and sandbox_agent against a real daemon, as TAP.
 
 usage: BUILD=dir test-cli.py [NAME]   (only tests whose name contains NAME)

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """sbx hook pre-tool-use: the policy's verdict in the hook's form, and everything else blocks."""
 import os
 import sys

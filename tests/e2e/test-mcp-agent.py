@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """The example agent solves its task over MCP, with an approval in the middle; without one it does not."""
 import os
 import sys

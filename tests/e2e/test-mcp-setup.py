@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """sbx mcp install for every client: what is written, what is kept, what is refused."""
 import os
 import sys

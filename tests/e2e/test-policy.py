@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """sbx policy as a person uses it; no daemon runs."""
 import glob
 import json

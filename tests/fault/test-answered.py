@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Everything is killed with -9 right after an answer: what a client was told is true ever after, and an
 id that it saw is known."""
 import contextlib

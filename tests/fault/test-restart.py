@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """The control plane is killed with -9 while commands run: nothing is lost, nothing is doubled."""
 import fcntl
 import os

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Reads the TAP of the guest's suites out of its serial console, prints it as one, and exits 1 when
 a test failed, a suite ended badly or the guest did not get to its end."""
 import re

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Sandboxes that podman holds, on cgroup version 2: which walls are reported, and that throughput is held."""
 import socket
 import subprocess

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """The daemon as root on cgroup version 2: which walls it reports, and that each one holds."""
 from host import *
 

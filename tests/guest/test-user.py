@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """The daemon as an ordinary user on cgroup version 2, with and without a delegated group."""
 from host import *
 

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Images from a real registry: pulled by tag and digest through the daemon, pinned, refused when
 tampered with, never half there, whatever is killed or full in the middle."""
 import atexit

@@ -19,8 +19,10 @@ APPLETS = ("sh cat ls id echo touch mkdir rm rmdir stat mv cp ln dd df find head
 # The image's root, user and nobody, on a host whose daemon root started.
 IDS = {0: 64216, 1000: 64217, 65534: 64218}
 
+# Debian names its packages after the version; the tests run with Debian's own Python.
+PYTHON = "python%d.%d" % sys.version_info[:2]
 PACKAGES = ("bash coreutils dash diffutils findutils grep gzip hostname libc-bin mawk mount procps sed tar util-linux "
-            "python3-minimal python3.11-minimal libpython3.11-minimal libpython3.11-stdlib").split()
+            f"python3-minimal {PYTHON}-minimal lib{PYTHON}-minimal lib{PYTHON}-stdlib").split()
 _cache = {}
 LEFT_OUT = ("/doc/", "/man/", "/locale/", "/test/", "/idlelib/", "/__pycache__/", "/lintian/", "/bash-completion/")
 

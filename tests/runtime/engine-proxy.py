@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Stands between a daemon and a container engine and, where it is told to, does what engines should not.
 
     engine-proxy.py SOCKET ENGINE_SOCKET RULES

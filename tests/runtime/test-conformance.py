@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """What every runtime must do alike: one suite over each that works on this host.
 
     test-conformance.py [--image|--user] [RUNTIME] [NAME...]

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Sandboxes that a container engine holds, with the engine and everybody else dying at the wrong time.
 
     test-engine.py podman|docker [NAME...]

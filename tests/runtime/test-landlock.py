@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """The landlock runtime: on hosts without namespaces of six kinds, and what only it does: a keeper for
 each sandbox, boxes, user ids of the host."""
 import glob

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """What is the OCI runtimes' own: names, isolation by level, bundles that leave nothing behind.
 
 MAS_RUNTIME is the one under test: crun, runc or gvisor."""

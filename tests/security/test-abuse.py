@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Using things up, from inside: what a sandbox may have, and what it must not take from others."""
 import statistics
 import threading

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """An attacker at the API: without the token, from a web page, with names that are paths."""
 from attempt import *
 

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """What is left when parts of the daemon die, and what each part may do while it lives."""
 import random
 import re

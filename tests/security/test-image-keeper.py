@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """What fetches and unpacks images has no rights over anything but images. P28 of SECURITY.md; what
 archives and manifests try is in tests/image."""
 import io

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Host directories in sandboxes: only what the operator listed, and nothing that is hidden in it."""
 import struct
 

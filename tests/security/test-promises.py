@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """SECURITY.md and these tests say the same: every promise is tried where it says, every attempt
 belongs to a promise."""
 import re

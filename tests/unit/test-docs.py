@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Documents against the programs: man pages know every option, links and named files exist."""
 import glob
 import os
