@@ -2,6 +2,7 @@
 #include "attack.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/rtnetlink.h>
 #include <mqueue.h>
 #include <netinet/in.h>

@@ -2,6 +2,7 @@
 #include "attack.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/aio_abi.h>
 #include <sched.h>
 #include <netinet/in.h>

@@ -1,5 +1,6 @@
 /* Images that mean harm, and what is in them when they are used: test-image-roots RUNNER [--few].
  * Stores are made by hand, as somebody would who unpacks without looking. P27 of SECURITY.md. */
+#include <fcntl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>

@@ -2,6 +2,7 @@
  * no plan at all. Each must be refused, and the warden must live on: test-plans RUNNER. P18 and P26
  * of SECURITY.md. */
 #include <dirent.h>
+#include <fcntl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 

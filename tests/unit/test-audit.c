@@ -1,5 +1,6 @@
 /* The audit as a whole: what is written is chained, signed and proved; what a kill, a full disk or
  * a second history does to it is seen. */
+#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <sys/mman.h>

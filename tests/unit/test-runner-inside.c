@@ -1,5 +1,6 @@
 /* The runner program: builtins, the gateway socket, the guest's port with its client, and being PID
  * 1 of a real pid namespace. */
+#include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
 #include <sys/prctl.h>

@@ -1,6 +1,7 @@
 /* Starts of commands that the runner does not wait for: many at once, failures, signals to those
  * that have not begun, and programs whose execve() hangs. A file whose lease we hold makes it hang:
  * opening it waits until we give the lease up. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
 

@@ -1,4 +1,5 @@
 /* The runner program itself, over a socketpair: commands, streams, signals, reconnection. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
 

@@ -2,6 +2,7 @@
  * --user as an ordinary user; what needs root is then left out. --without-programs: on a host that
  * has no compilers and the like. */
 #include <dirent.h>
+#include <fcntl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 

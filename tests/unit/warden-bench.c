@@ -1,6 +1,7 @@
 /* warden-bench RUNNER STATE_DIR [N [BLANKS [PAUSE_MS [IMAGE [BACKEND]]]]]: latency of create and of
  * kill-to-exited over N fresh sandboxes with limits, one after the other. A measurement, not a
  * test. */
+#include <fcntl.h>
 #include <time.h>
 
 #include "base/clock.h"
