@@ -68,6 +68,7 @@ for suite in "$@"; do
     fi
     tree=$(mktemp -d "$cache/run-$suite.XXXXXX")
     tar -C "$tree" --numeric-owner -xf "$cache/$suite.tar"
+    chmod 755 "$tree"
     mkdir "$tree/src"
     git -C "$source" archive HEAD | tar -C "$tree/src" -x
     try "$suite" "$tree" demo

@@ -47,11 +47,11 @@ copy() {
     fi
 }
 
-# The package of a file, which may have it with or without /usr.
+# The package of a file, which may have it with or without /usr. Debian 13 diverts the loader's old path.
 owner_of() {
     local path
     for path in "$1" "${1#/usr}" "$(readlink -f "$1")"; do
-        dpkg -S "$path" 2>/dev/null | cut -d: -f1 | head -1 | grep . && return
+        dpkg -S "$path" 2>/dev/null | grep -v '^diversion by ' | cut -d: -f1 | head -1 | grep . && return
     done
     fail "no package has $1"
 }
