@@ -149,9 +149,14 @@ bool conn_pull_tls(struct conn *c)
 {
     bool any = false;
     size_t room;
-    while (c->state != CONN_CLOSING && !c->eof && (room = make_room(c)) > 0) {
+    while (c->state != CONN_CLOSING && !c->eof && !c->yielded && (room = make_room(c)) > 0) {
         ssize_t n = tls_read(c->tls, c->in + c->in_len, room);
         conn_flush_tls(c);
+        if (n == -EAGAIN) {
+            c->turn_steps++;
+            conn_turn_over(c);
+            continue;
+        }
         if (n == 0)
             break;
         if (n == -EPROTO)
@@ -174,6 +179,7 @@ static void on_read(uv_stream_t *stream, ssize_t nread, const uv_buf_t *buf)
         conn_update_reading(c);
         return;
     }
+    conn_begin_turn(c);
     if (nread < 0) {
         c->eof = true;
         if (nread != UV_EOF) {
@@ -188,6 +194,7 @@ static void on_read(uv_stream_t *stream, ssize_t nread, const uv_buf_t *buf)
     } else {
         input_came(c, (size_t)nread);
     }
+    c->turn_bytes += nread > 0 ? (size_t)nread : 0;
     conn_process(c);
 }
 

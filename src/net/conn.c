@@ -24,6 +24,11 @@
  * change made from inside one (an answer, a resume) is seen by its loop, and one made from outside
  * puts the connection on the server's ready list (conn_advance()), handled by the loop's next turn.
  *
+ * No connection keeps the loop from the others: what it may do in one turn is bounded in requests,
+ * bytes and time (conn_turn_over()). One that has more to do stops reading and goes to the end of
+ * the server's late list, which is served from the front, a bounded time per turn. The first
+ * request of a turn is always served, so a client that waits for each answer is never late.
+ *
  * Timeouts are checked by one timer for the whole server (conn_tick()); a request costs no timer.
  */
 #include <errno.h>
@@ -126,7 +131,7 @@ static bool enough_lingered(const struct conn *c)
 
 bool conn_wants_input(const struct conn *c)
 {
-    if (c->eof)
+    if (c->eof || c->yielded)
         return false;
     switch (c->state) {
     case CONN_LINGER:
@@ -180,7 +185,7 @@ static bool step_head(struct conn *c)
 {
     const struct http_options *o = &c->server->o;
     size_t avail = c->in_len - c->in_pos;
-    if (!avail || conn_queued(c) > o->max_write_queue)
+    if (!avail || conn_queued(c) > o->max_write_queue || conn_turn_over(c))
         return false;
     ssize_t n = scan_head(&c->scan, c->in + c->in_pos, avail);
     if (n < 0) {
@@ -210,6 +215,7 @@ static bool step_head(struct conn *c)
     c->served = true;
     c->state = CONN_BUSY;
     c->since = uv_now(o->loop);
+    c->turn_steps++;
     o->on_request(&c->req, o->data);
     return true;
 }
@@ -257,10 +263,31 @@ static bool step(struct conn *c)
     return false;
 }
 
-void conn_process(struct conn *c)
+bool conn_turn_over(struct conn *c)
 {
-    if (c->processing || c->state == CONN_CLOSING)
-        return;
+    if (!c->turn_steps)
+        return false;
+    uv_loop_t *loop = c->server->o.loop;
+    c->yielded = c->turn_steps >= TURN_STEPS || c->turn_bytes >= TURN_BYTES ||
+                 uv_hrtime() / 1000000 > uv_now(loop) + TURN_MS;
+    return c->yielded;
+}
+
+static void reset_turn(struct conn *c)
+{
+    c->turn_at = uv_now(c->server->o.loop);
+    c->turn_steps = 0;
+    c->turn_bytes = 0;
+}
+
+void conn_begin_turn(struct conn *c)
+{
+    if (c->turn_at != uv_now(c->server->o.loop))
+        reset_turn(c);
+}
+
+static void run_steps(struct conn *c)
+{
     do {
         if (c->tls && !c->eof)
             conn_pull_tls(c);
@@ -269,11 +296,29 @@ void conn_process(struct conn *c)
             ;
         c->processing = false;
     } while (c->tls && !c->eof && conn_wants_input(c) && conn_pull_tls(c));
-    if (c->eof && c->state == CONN_HEAD)
+}
+
+void conn_process(struct conn *c)
+{
+    if (c->processing || c->yielded || c->state == CONN_CLOSING)
+        return;
+    conn_begin_turn(c);
+    run_steps(c);
+    c->yielded |= c->turn_bytes >= TURN_BYTES;
+    if (c->yielded && c->state != CONN_CLOSING)
+        server_yield(c->server, c);
+    else if (c->eof && c->state == CONN_HEAD)
         conn_linger(c, false); /* earlier answers may still be queued */
     else if (c->eof && c->state != CONN_LINGER)
         conn_close(c);
     conn_update_reading(c);
+}
+
+void conn_continue(struct conn *c)
+{
+    c->yielded = false;
+    reset_turn(c);
+    conn_process(c);
 }
 
 void conn_advance(struct conn *c)

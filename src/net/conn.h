@@ -18,7 +18,12 @@
 #define CONN_LINGER_FULL_MS  1000  /* the same, once max_discard_bytes have been read */
 #define CONN_REFUSED_MAX     64    /* connections over max_connections that are told so */
 #define RESPONSE_HEADERS_MAX 65536
-#define WS_CLOSE_TIMEOUT_MS  5000
+
+/* What one connection may take of one turn of the loop before the others have theirs. */
+#define TURN_STEPS          32           /* requests, or reads of WebSocket frames */
+#define TURN_BYTES          (256 * 1024) /* read */
+#define TURN_MS             2            /* of the turn's own time, whoever used it */
+#define WS_CLOSE_TIMEOUT_MS 5000
 
 struct tls;
 struct tls_context;
@@ -81,7 +86,7 @@ struct conn {
     union conn_handle h;
     struct http_server *server;
     struct list node;  /* server->conns */
-    struct list ready; /* server->ready */
+    struct list ready; /* server->ready or server->late */
     struct tls *tls;
     struct ws *ws;
     enum conn_state state;
@@ -90,6 +95,12 @@ struct conn {
     bool is_unix, reading, eof, processing, counted;
     bool served; /* a request has come */
     bool linger_read, shutdown_done;
+    bool yielded; /* has used up its share of the turn, and is on server->late */
+
+    /* Used of the share since turn_at (uv_now()). */
+    uint64_t turn_at;
+    unsigned turn_steps;
+    size_t turn_bytes;
 
     /* Input: [base, pos) is used up, [pos, len) is not looked at yet. The head of a running request
      * lies before base and is not moved. */
@@ -111,7 +122,8 @@ struct conn {
 struct http_server {
     struct http_options o;
     struct tls_context *tls;
-    struct list conns, listeners, ready;
+    struct list conns, listeners;
+    struct list ready, late; /* woken from outside; out of their share of a turn */
     size_t n_conns, n_refused, n_handles;
     bool draining, closing, drained_told;
     void (*on_drained)(void *);
@@ -135,6 +147,8 @@ static inline uv_buf_t buf_of(const void *data, size_t len)
 
 /* server.c */
 void server_kick(struct http_server *s, struct conn *c);
+/* To the end of the queue of those that have used up their share of this turn. */
+void server_yield(struct http_server *s, struct conn *c);
 void server_unref_handle(struct http_server *s);
 void server_conn_gone(struct http_server *s, struct conn *c);
 const char *server_date(struct http_server *s);
@@ -150,6 +164,10 @@ void conn_close(struct conn *c);
 void conn_reset(struct conn *c);
 void conn_tick(struct conn *c, uint64_t now);
 bool conn_wants_input(const struct conn *c);
+/* Before work beyond a turn's first: whether the share is used up, and then it is marked so. */
+bool conn_turn_over(struct conn *c);
+void conn_begin_turn(struct conn *c);
+void conn_continue(struct conn *c); /* its next turn has come */
 void conn_drained(struct conn *c);
 
 /* conn-io.c */

@@ -82,7 +82,7 @@ const char *http_request_path(const struct http_request *req); /* percent-decode
 /* A decoded query parameter, or NULL. */
 const char *http_request_query(const struct http_request *req, const char *name);
 const char *http_request_header(const struct http_request *req, const char *name); /* or NULL */
-bool http_request_is_unix(const struct http_request *req);  /* came over a Unix socket */
+bool http_request_is_unix(const struct http_request *req); /* came over a Unix socket */
 /* The caller's numeric address, without its port; "" where it has none (a Unix socket). */
 const char *http_request_address(const struct http_request *req);
 bool http_request_wants_ws(const struct http_request *req); /* asks for a WebSocket upgrade */

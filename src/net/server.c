@@ -102,6 +102,23 @@ static void on_tick(uv_timer_t *t)
     keep_spare(s);
 }
 
+static void start_kick(struct http_server *s);
+
+/* One at least, and each at most once, until the turn's time is over. */
+static void serve_late(struct http_server *s)
+{
+    struct list *last = s->late.prev;
+    while (!list_empty(&s->late)) {
+        struct list *n = s->late.next;
+        list_remove(n);
+        conn_continue(container_of(n, struct conn, ready));
+        if (n == last || uv_hrtime() / 1000000 > uv_now(s->o.loop) + TURN_MS)
+            break;
+    }
+    if (!list_empty(&s->late))
+        start_kick(s);
+}
+
 /* Connections that something outside conn_process() changed. An idle handle runs once a turn, so
  * two connections that wake each other cannot keep the loop from everything else. */
 static void on_kick(uv_idle_t *idle)
@@ -120,6 +137,7 @@ static void on_kick(uv_idle_t *idle)
         list_remove(&c->ready);
         conn_process(c);
     }
+    serve_late(s);
     tell_drained(s);
 }
 
@@ -134,6 +152,13 @@ void server_kick(struct http_server *s, struct conn *c)
     if (!list_empty(&c->ready))
         return;
     list_append(&s->ready, &c->ready);
+    start_kick(s);
+}
+
+void server_yield(struct http_server *s, struct conn *c)
+{
+    list_remove(&c->ready);
+    list_append(&s->late, &c->ready);
     start_kick(s);
 }
 
@@ -190,6 +215,7 @@ struct http_server *http_server_new(const struct http_options *o, struct error *
     list_init(&s->conns);
     list_init(&s->listeners);
     list_init(&s->ready);
+    list_init(&s->late);
     strbuf_init(&s->out, ANSWER_SCRATCH_MAX);
     uv_timer_init(o->loop, &s->tick);
     uv_idle_init(o->loop, &s->kick);

@@ -18,8 +18,23 @@ struct tls_context {
 
 struct tls {
     SSL *ssl;
-    BIO *in, *out; /* owned by ssl */
+    BIO *in, *out;  /* owned by ssl */
+    unsigned empty; /* records read since the last one with data */
 };
+
+/* Every record read passes here. A key update costs us much and its sender little, and OpenSSL
+ * takes any number of them. */
+static void on_record(int sent, int version, int type, const void *data, size_t len, SSL *ssl,
+                      void *arg)
+{
+    struct tls *t = arg;
+    (void)version;
+    (void)data;
+    (void)len;
+    (void)ssl;
+    if (!sent && type == SSL3_RT_HEADER)
+        t->empty++;
+}
 
 static const unsigned char alpn_http11[] = "\x08http/1.1";
 
@@ -93,6 +108,9 @@ struct tls_context *tls_context_new(const char *cert_pem, const char *key_pem, s
     SSL_CTX_set_min_proto_version(t->ctx, TLS1_2_VERSION);
     SSL_CTX_set_options(t->ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
     SSL_CTX_set_mode(t->ctx, SSL_MODE_RELEASE_BUFFERS);
+    /* SSL_read() returns after each record without data, so that they can be counted. */
+    SSL_CTX_clear_mode(t->ctx, SSL_MODE_AUTO_RETRY);
+    SSL_CTX_set_msg_callback(t->ctx, on_record);
     SSL_CTX_set_alpn_select_cb(t->ctx, on_alpn, NULL);
     if (use_certificates(t->ctx, cert_pem, err) < 0 || use_key(t->ctx, key_pem, err) < 0)
         goto fail;
@@ -121,6 +139,7 @@ struct tls *tls_new(struct tls_context *ctx)
     BIO_set_mem_eof_return(t->in, -1);
     SSL_set_bio(t->ssl, t->in, t->out);
     SSL_set_accept_state(t->ssl);
+    SSL_set_msg_callback_arg(t->ssl, t);
     return t;
 }
 
@@ -141,13 +160,18 @@ int tls_feed(struct tls *t, const char *data, size_t len)
 
 ssize_t tls_read(struct tls *t, char *buf, size_t size)
 {
+    unsigned empty = t->empty;
     int n = SSL_read(t->ssl, buf, size > INT_MAX ? INT_MAX : (int)size);
-    if (n > 0)
+    if (n > 0) {
+        t->empty = 0;
         return n;
+    }
     int e = SSL_get_error(t->ssl, n);
     ERR_clear_error();
+    if (t->empty > TLS_EMPTY_MAX)
+        return -EPROTO;
     if (e == SSL_ERROR_WANT_READ || e == SSL_ERROR_WANT_WRITE)
-        return 0;
+        return t->empty > empty && BIO_pending(t->in) ? -EAGAIN : 0;
     return e == SSL_ERROR_ZERO_RETURN ? -ESHUTDOWN : -EPROTO;
 }
 

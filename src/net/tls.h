@@ -15,8 +15,11 @@ struct tls *tls_new(struct tls_context *ctx);
 void tls_free(struct tls *t);
 /* Bytes from the network. */
 int tls_feed(struct tls *t, const char *data, size_t len);
-/* Decrypted bytes: their number, 0 when more input is needed, -ESHUTDOWN after the peer's close, or
- * -EPROTO. Any call may leave bytes to send. */
+/* Decrypted bytes: their number, 0 when more input is needed, -EAGAIN when a record without data
+ * was used up and there is more, -ESHUTDOWN after the peer's close, or -EPROTO, which is also for a
+ * peer that sends more than TLS_EMPTY_MAX records without data in a row. Any call may leave bytes
+ * to send. */
+#define TLS_EMPTY_MAX 64
 ssize_t tls_read(struct tls *t, char *buf, size_t size);
 int tls_write(struct tls *t, const char *data, size_t len);
 void tls_shutdown(struct tls *t);

@@ -126,10 +126,11 @@ static ssize_t on_recv(wslay_event_context_ptr ctx, uint8_t *buf, size_t len, in
     size_t n = c->in_len - c->in_pos;
     if (n > len)
         n = len;
-    if (!n || !alive(ws) || !wants_input(ws) || ws->violation) {
+    if (!n || !alive(ws) || !wants_input(ws) || ws->violation || conn_turn_over(c)) {
         wslay_event_set_error(ctx, WSLAY_ERR_WOULDBLOCK);
         return -1;
     }
+    c->turn_steps++;
     memcpy(buf, c->in + c->in_pos, n);
     c->in_pos += n;
     ws->heard_at = uv_now(c->server->o.loop);
