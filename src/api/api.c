@@ -19,6 +19,7 @@
 #include "guard/validate-queue.h"
 
 #define REPLY_MAX        (256 * 1024 * 1024)
+#define REFUSED_RETRY_S  60
 #define RPC_SERVER_ERROR (-32000) /* JSON-RPC's code for what is none of its own */
 
 struct api *api_new(const struct api_options *o)
@@ -409,6 +410,15 @@ static void on_body_too_large(struct http_request *http)
     api_fail(req, &err);
 }
 
+/* By whom a connection is counted. Whoever has the token shares it out, so that is not counted. */
+static const char *find_holder(const struct api_request *req)
+{
+    const char *key = req->who->key;
+    if (strcmp(key, IDENTITY_TOKEN) == 0)
+        return "";
+    return *key ? key : find_caller(req);
+}
+
 static int check_access(struct api_request *req, struct error *err)
 {
     int r = auth_check_source(req->options, req->http, err);
@@ -417,7 +427,10 @@ static int check_access(struct api_request *req, struct error *err)
     r = auth_identify(req->options, req->http, &req->identity, err);
     if (r < 0)
         return r;
-    http_request_set_tag(req->http, req->who->key);
+    if (http_request_admit(req->http, find_holder(req)) < 0)
+        return error_set(err, ERROR_LIMIT, 0,
+                         "%s has too many connections (key_connections_percent)",
+                         *req->who->key ? "this key" : "this address");
     r = keys_admit(req->options->keys, req->who->key, &req->retry_after_s, err);
     return r < 0 ? r : auth_check_role(req->who, req->route->roles, err);
 }
@@ -441,6 +454,20 @@ static const struct route *find_no_route(const char *path)
     return &no_route;
 }
 
+/* A caller who has shown no key gets so many refusals and no more. */
+static void refuse(struct api_request *req, struct error *err)
+{
+    if (!http_request_refusal(req->http)) {
+        req->retry_after_s = REFUSED_RETRY_S;
+        *err = (struct error){0};
+        error_set(err, ERROR_LIMIT, 0,
+                  "too many refused requests from this address (refusals_per_minute)");
+    } else if (err->code == ERROR_UNAUTHORIZED) {
+        http_response_header(req->http, "WWW-Authenticate", "Bearer");
+    }
+    api_fail(req, err);
+}
+
 static void reject_unrouted(struct api_request *req, bool other_method)
 {
     struct error err = {0};
@@ -450,7 +477,7 @@ static void reject_unrouted(struct api_request *req, bool other_method)
     else
         error_set(&err, ERROR_NOT_FOUND, 0, "there is nothing at %.200s",
                   http_request_path(req->http));
-    api_fail(req, &err);
+    refuse(req, &err);
 }
 
 void api_on_request(struct http_request *http, void *data)
@@ -474,10 +501,8 @@ void api_on_request(struct http_request *http, void *data)
     if (!found)
         req->route = find_no_route(http_request_path(http));
     if (check_access(req, &err) < 0) {
-        if (err.code == ERROR_UNAUTHORIZED)
-            http_response_header(http, "WWW-Authenticate", "Bearer");
         access_audit_refused(&api->access, req, &err);
-        api_fail(req, &err);
+        refuse(req, &err);
         return;
     }
     if (!found) {

@@ -214,7 +214,7 @@ void handle_key_revoke(struct api_request *req)
     struct error err = {0};
     if (!has_keys(req))
         return;
-    http_request_set_tag(req->http, ""); /* whoever revokes its own key still gets the answer */
+    http_request_admit(req->http, ""); /* whoever revokes its own key still gets the answer */
     struct pending *p = pending_new(req, 200);
     p->answer = json_pack("{s:s, s:b}", "id", req->params[0], "revoked", 1);
     if (keys_revoke(req->options->keys, req->params[0], !req->options->token, on_recorded, p,
@@ -232,7 +232,7 @@ void handle_key_rotate(struct api_request *req)
     char secret[KEY_SECRET_SIZE];
     if (!has_keys(req))
         return;
-    http_request_set_tag(req->http, "");
+    http_request_admit(req->http, "");
     struct pending *p = pending_new(req, 200);
     if (keys_rotate(req->options->keys, req->params[0], secret, on_recorded, p, &err) < 0) {
         fail_pending(p, &err);

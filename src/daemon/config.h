@@ -92,9 +92,12 @@ struct config {
 
     /* HTTP and WebSocket */
     int64_t max_connections, connection_backlog;
+    int64_t unix_reserve_percent, address_connections_percent, key_connections_percent;
+    int64_t refusals_per_minute;
     int64_t max_header_bytes, max_body_bytes, max_upload_bytes, max_discard_bytes, max_line_bytes;
     int64_t max_write_queue;
     int64_t header_timeout_ms, body_timeout_ms, idle_timeout_ms, write_timeout_ms;
+    int64_t body_total_timeout_ms, body_min_rate, write_min_rate;
     int64_t ws_max_message, ws_ping_ms;
 
     /* MCP */

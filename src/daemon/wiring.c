@@ -265,6 +265,34 @@ static int make_mcp(struct control *k, struct error *err)
     return 0;
 }
 
+/* At least one, unless there is no limit. */
+static size_t share_of(int64_t all, int64_t percent)
+{
+    int64_t n = all * percent / 100;
+    return (size_t)(percent && !n ? 1 : n);
+}
+
+static void set_admission(struct http_options *o, const struct config *c)
+{
+    int64_t all = c->max_connections;
+    o->max_connections = (size_t)all;
+    o->unix_reserve = (size_t)(all * c->unix_reserve_percent / 100);
+    o->max_strangers = share_of(all, c->address_connections_percent);
+    o->max_held = share_of(all, c->key_connections_percent);
+    o->refusals_per_minute = (unsigned)c->refusals_per_minute;
+}
+
+static void set_pace(struct http_options *o, const struct config *c)
+{
+    o->header_timeout_ms = (uint64_t)c->header_timeout_ms;
+    o->body_timeout_ms = (uint64_t)c->body_timeout_ms;
+    o->body_total_ms = (uint64_t)c->body_total_timeout_ms;
+    o->body_min_rate = (size_t)c->body_min_rate;
+    o->idle_timeout_ms = (uint64_t)c->idle_timeout_ms;
+    o->write_timeout_ms = (uint64_t)c->write_timeout_ms;
+    o->write_min_rate = (size_t)c->write_min_rate;
+}
+
 static int make_server(struct control *k, struct error *err)
 {
     const struct config *c = k->ctx->config;
@@ -274,14 +302,11 @@ static int make_server(struct control *k, struct error *err)
     o.on_request = api_on_request;
     o.data = k->api;
     o.listen_backlog = (int)c->connection_backlog;
-    o.max_connections = (size_t)c->max_connections;
+    set_admission(&o, c);
+    set_pace(&o, c);
     o.max_header_bytes = (size_t)c->max_header_bytes;
     o.max_discard_bytes = (size_t)c->max_discard_bytes;
     o.max_write_queue = (size_t)c->max_write_queue;
-    o.header_timeout_ms = (uint64_t)c->header_timeout_ms;
-    o.body_timeout_ms = (uint64_t)c->body_timeout_ms;
-    o.idle_timeout_ms = (uint64_t)c->idle_timeout_ms;
-    o.write_timeout_ms = (uint64_t)c->write_timeout_ms;
     o.ws_max_message = (size_t)c->ws_max_message;
     o.ws_ping_ms = (uint64_t)c->ws_ping_ms;
     o.tls_cert = c->tls_cert_pem;

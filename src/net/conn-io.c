@@ -51,9 +51,11 @@ static void queue_rest(struct conn *c, const uv_buf_t *bufs, unsigned n, size_t 
         skip -= drop;
     }
     if (!conn_queued(c)) {
-        c->write_since = uv_now(c->server->o.loop);
+        c->write_since = c->write_began = uv_now(c->server->o.loop);
         c->write_last = at;
+        c->write_in = 0;
     }
+    c->write_in += at;
     uv_buf_t buf = buf_of(w->data, at);
     if (uv_write(&w->req, &c->h.stream, &buf, 1, on_written) < 0) {
         free(w);
@@ -66,6 +68,7 @@ static void raw_write(struct conn *c, const uv_buf_t *bufs, unsigned n)
     size_t total = 0, done = 0;
     for (unsigned i = 0; i < n; i++)
         total += bufs[i].len;
+    c->sent += total;
     if (!conn_queued(c)) {
         int r = uv_try_write(&c->h.stream, bufs, n);
         if (r < 0 && r != UV_EAGAIN) {
@@ -141,6 +144,8 @@ static void input_came(struct conn *c, size_t n)
 {
     if (c->state == CONN_BUSY || (c->state == CONN_HEAD && c->in_pos == c->in_len))
         c->since = uv_now(c->server->o.loop);
+    else if (c->state == CONN_WS)
+        ws_heard(c->ws);
     c->in_len += n;
 }
 

@@ -32,6 +32,7 @@
  * Timeouts are checked by one timer for the whole server (conn_tick()); a request costs no timer.
  */
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -46,6 +47,8 @@ struct conn *conn_new(struct http_server *s, bool is_unix)
     c->is_unix = is_unix;
     list_init(&c->node);
     list_init(&c->ready);
+    list_init(&c->stranger);
+    list_init(&c->stranger_of_peer);
     strbuf_init(&c->headers, RESPONSE_HEADERS_MAX);
     return c;
 }
@@ -70,7 +73,7 @@ static void on_closed(uv_handle_t *handle)
         ws_gone(c->ws);
     else if (req->on_abort && req->answer != ANSWER_DONE)
         req->on_abort(req, req->abort_data);
-    server_conn_gone(s, c);
+    server_conn_gone(c);
     conn_free(c);
     server_unref_handle(s);
 }
@@ -187,6 +190,10 @@ static bool step_head(struct conn *c)
     size_t avail = c->in_len - c->in_pos;
     if (!avail || conn_queued(c) > o->max_write_queue || conn_turn_over(c))
         return false;
+    if (!c->counted) {
+        conn_refuse(c, 503, "too many connections");
+        return true;
+    }
     ssize_t n = scan_head(&c->scan, c->in + c->in_pos, avail);
     if (n < 0) {
         conn_refuse(c, (int)-n, refusal((int)-n));
@@ -298,6 +305,32 @@ static void run_steps(struct conn *c)
     } while (c->tls && !c->eof && conn_wants_input(c) && conn_pull_tls(c));
 }
 
+static bool conn_peer_reads(const struct conn *c)
+{
+    uv_os_fd_t fd;
+    if (uv_fileno(&c->h.handle, &fd) < 0)
+        return false;
+    struct pollfd p = {.fd = fd};
+    return poll(&p, 1, 0) == 0;
+}
+
+/* The client has ended its side with a request running: whether it may still read the answer. A
+ * full close looks the same over TCP until something is sent; the answer to that is a reset. */
+static bool may_answer_after_end(struct conn *c)
+{
+    struct http_request *req = &c->req;
+    if (c->state != CONN_BUSY || (!req->body_done && c->in_pos == c->in_len))
+        return false;
+    if (c->half_closed)
+        return true;
+    if (req->answer != ANSWER_NONE || (req->http10 && !c->is_unix))
+        return false;
+    if (!c->is_unix)
+        response_continue(req);
+    c->half_closed = c->state == CONN_BUSY && conn_peer_reads(c);
+    return c->half_closed;
+}
+
 void conn_process(struct conn *c)
 {
     if (c->processing || c->yielded || c->state == CONN_CLOSING)
@@ -309,7 +342,7 @@ void conn_process(struct conn *c)
         server_yield(c->server, c);
     else if (c->eof && c->state == CONN_HEAD)
         conn_linger(c, false); /* earlier answers may still be queued */
-    else if (c->eof && c->state != CONN_LINGER)
+    else if (c->eof && c->state != CONN_LINGER && !may_answer_after_end(c))
         conn_close(c);
     conn_update_reading(c);
 }
@@ -349,19 +382,57 @@ void conn_drained(struct conn *c)
 
 /* --- time */
 
-static void tick_busy(struct conn *c, uint64_t waited)
+/* What a transfer of so many bytes may take that has a least rate. */
+static uint64_t patience_ms(uint64_t grace_ms, uint64_t bytes, size_t rate)
+{
+    return rate ? grace_ms + bytes * 1000 / rate : UINT64_MAX;
+}
+
+static bool body_is_late(const struct http_request *req, uint64_t now)
+{
+    const struct http_options *o = &req->conn->server->o;
+    uint64_t took = now - req->body_since;
+    if (req->answer == ANSWER_DONE)
+        return now - req->answered_at >= CONN_EARLY_MS ||
+               now - req->answered_at >= o->body_timeout_ms;
+    return now - req->conn->since >= o->body_timeout_ms ||
+           (o->body_total_ms && took >= o->body_total_ms) ||
+           took >= patience_ms(o->body_timeout_ms, req->body_got, o->body_min_rate);
+}
+
+static void tick_busy(struct conn *c, uint64_t now)
 {
     struct http_request *req = &c->req;
-    bool waits = !req->body_done && !req->paused && c->in_pos == c->in_len &&
-                 req->mode != BODY_UNDECIDED &&
-                 (req->mode != BODY_DISCARD || req->answer == ANSWER_DONE);
-    if (!waits || waited < c->server->o.body_timeout_ms)
-        return;
-    if (req->answer != ANSWER_NONE) {
+    if (c->half_closed && !conn_peer_reads(c)) {
         conn_close(c);
         return;
     }
-    response_error(req, 408, "the body came too slowly");
+    if (!request_waits(req) || !body_is_late(req, now))
+        return;
+    if (req->answer != ANSWER_NONE)
+        conn_close(c);
+    else
+        response_error(req, 408, "the body came too slowly");
+}
+
+/* Whether the client takes its answer, if slowly. */
+static bool reader_is_late(struct conn *c, size_t queued, uint64_t now)
+{
+    const struct http_options *o = &c->server->o;
+    if (queued < c->write_last)
+        c->write_since = now;
+    c->write_last = queued;
+    return now - c->write_since >= o->write_timeout_ms ||
+           now - c->write_began >=
+               patience_ms(o->write_timeout_ms, c->write_in - queued, o->write_min_rate);
+}
+
+/* A caller who was never admitted may keep an idle connection for less long. */
+static uint64_t idle_limit_ms(const struct conn *c)
+{
+    const struct http_options *o = &c->server->o;
+    bool short_one = !c->served || (!c->admitted && o->header_timeout_ms < o->idle_timeout_ms);
+    return short_one ? o->header_timeout_ms : o->idle_timeout_ms;
 }
 
 void conn_tick(struct conn *c, uint64_t now)
@@ -370,27 +441,21 @@ void conn_tick(struct conn *c, uint64_t now)
     size_t queued = conn_queued(c);
     if (c->state == CONN_CLOSING)
         return;
-    if (queued) {
-        if (queued < c->write_last)
-            c->write_since = now;
-        c->write_last = queued;
-        if (now - c->write_since >= o->write_timeout_ms) {
-            log_debug("dropped a client that does not read queued=%zu", queued);
-            conn_reset(c);
-            return;
-        }
+    if (queued && reader_is_late(c, queued, now)) {
+        log_debug("dropped a client that does not read queued=%zu", queued);
+        conn_reset(c);
+        return;
     }
     uint64_t waited = now - c->since;
     switch (c->state) {
     case CONN_HEAD:
         if (c->in_pos < c->in_len && waited >= o->header_timeout_ms)
             conn_refuse(c, 408, "the request head came too slowly");
-        else if (c->in_pos == c->in_len &&
-                 waited >= (c->served ? o->idle_timeout_ms : o->header_timeout_ms))
+        else if (c->in_pos == c->in_len && waited >= idle_limit_ms(c))
             conn_linger(c, false);
         break;
     case CONN_BUSY:
-        tick_busy(c, waited);
+        tick_busy(c, now);
         break;
     case CONN_WS:
         ws_tick(c->ws, now);

@@ -16,7 +16,8 @@
 #define CONN_BODY_ROOM       65536 /* input buffer behind the longest head */
 #define CONN_LINGER_MS       5000  /* how long a refused client's bytes are still read */
 #define CONN_LINGER_FULL_MS  1000  /* the same, once max_discard_bytes have been read */
-#define CONN_REFUSED_MAX     64    /* connections over max_connections that are told so */
+#define CONN_REFUSED_MAX     64    /* connections without a place that are being told so */
+#define CONN_EARLY_MS        5000  /* for the rest of a body whose answer was sent already */
 #define RESPONSE_HEADERS_MAX 65536
 
 /* What one connection may take of one turn of the loop before the others have theirs. */
@@ -25,6 +26,7 @@
 #define TURN_MS             2            /* of the turn's own time, whoever used it */
 #define WS_CLOSE_TIMEOUT_MS 5000
 
+struct peer;
 struct tls;
 struct tls_context;
 
@@ -52,6 +54,8 @@ struct http_request {
     enum body_mode mode;
     uint64_t content_length, body_left;
     size_t discarded;
+    uint64_t body_since, paused_at, answered_at;
+    uint64_t body_got; /* with its framing */
     struct chunk_decoder chunk;
     bool body_done, body_told, paused;
     size_t body_max;
@@ -85,15 +89,19 @@ union conn_handle {
 struct conn {
     union conn_handle h;
     struct http_server *server;
-    struct list node;  /* server->conns */
-    struct list ready; /* server->ready or server->late */
+    struct list node;                       /* server->conns or server->refused */
+    struct list stranger, stranger_of_peer; /* until it is admitted */
+    struct peer *peer;                      /* its address; NULL for Unix sockets */
+    struct list ready;                      /* server->ready or server->late */
     struct tls *tls;
     struct ws *ws;
     enum conn_state state;
     char tag[HTTP_TAG_SIZE];
-    char address[INET6_ADDRSTRLEN]; /* of the peer, once asked for */
+    char address[INET6_ADDRSTRLEN]; /* of the peer */
     bool is_unix, reading, eof, processing, counted;
-    bool served; /* a request has come */
+    bool served;      /* a request has come */
+    bool admitted;    /* and its caller was known */
+    bool half_closed; /* the client has ended its side and was seen to read on */
     bool linger_read, shutdown_done;
     bool yielded; /* has used up its share of the turn, and is on server->late */
 
@@ -109,9 +117,12 @@ struct conn {
     struct scan scan;
     size_t lingered;
 
+    uint64_t accepted_at;
     uint64_t since; /* the start of what the present state's timeout measures */
-    uint64_t write_since;
+    uint64_t write_since, write_began;
     size_t write_last;
+    uint64_t write_in; /* queued since write_began */
+    uint64_t sent;     /* in all */
     uv_shutdown_t shutdown;
 
     struct strbuf headers; /* of the answer being made */
@@ -122,9 +133,12 @@ struct conn {
 struct http_server {
     struct http_options o;
     struct tls_context *tls;
-    struct list conns, listeners;
-    struct list ready, late; /* woken from outside; out of their share of a turn */
-    size_t n_conns, n_refused, n_handles;
+    struct list conns, refused, strangers, listeners;
+    struct list idle_peers;
+    struct map *peers, *holders; /* by address, by tag */
+    struct list ready, late;     /* woken from outside; out of their share of a turn */
+    size_t n_conns, n_tcp, n_refused, n_idle_peers, n_handles;
+    bool has_unix;
     bool draining, closing, drained_told;
     void (*on_drained)(void *);
     void *drained_data;
@@ -150,8 +164,15 @@ void server_kick(struct http_server *s, struct conn *c);
 /* To the end of the queue of those that have used up their share of this turn. */
 void server_yield(struct http_server *s, struct conn *c);
 void server_unref_handle(struct http_server *s);
-void server_conn_gone(struct http_server *s, struct conn *c);
+void server_conn_gone(struct conn *c);
 const char *server_date(struct http_server *s);
+
+/* admit.c */
+void admit_init(struct http_server *s);
+void admit_done(struct http_server *s);
+/* Gives an accepted connection a place, or says why there is none. */
+bool admit_conn(struct conn *c, const char **ret_why);
+void admit_gone(struct conn *c);
 
 /* conn.c */
 struct conn *conn_new(struct http_server *s, bool is_unix);
@@ -184,6 +205,8 @@ int parse_head(struct conn *c, size_t start, size_t len, const char **ret_messag
 
 /* request.c: one step of the running request's body; whether anything happened. */
 bool request_pump(struct conn *c);
+/* Whether nothing can go on before more of the body comes. */
+bool request_waits(const struct http_request *req);
 bool field_has_token(const char *value, const char *token);
 
 /* response.c */
@@ -195,4 +218,5 @@ void response_error(struct http_request *req, int status, const char *message);
 void ws_input(struct conn *c);
 void ws_drained(struct conn *c);
 void ws_tick(struct ws *ws, uint64_t now);
+void ws_heard(struct ws *ws);
 void ws_gone(struct ws *ws);

@@ -8,7 +8,11 @@
  * went away, the server is closed, or the body was refused by this layer (malformed, too slow, too
  * large without on_too_large). The request is invalid when on_abort returns. Callbacks are never
  * called from inside a function of this header. Requests on one connection are handled one after
- * another (pipelining), answers in order. A client that half-closes its side counts as gone. */
+ * another (pipelining), answers in order.
+ *
+ * A client that ends its side of the connection after its request may still read: it is sent an
+ * interim answer (100), and has left if the kernel then says so. Where that cannot be tried, in the
+ * middle of an answer or over TCP in HTTP/1.0, it counts as gone. */
 #pragma once
 
 #include <stdbool.h>
@@ -37,12 +41,19 @@ struct http_options {
     uv_loop_t *loop;
     void (*on_request)(struct http_request *req, void *data);
     void *data;
-    int listen_backlog;         /* not accepted yet */
-    size_t max_connections;     /* over it: accepted and closed with 503 */
-    size_t max_header_bytes;    /* request line and headers together: 431 */
+    int listen_backlog;     /* not accepted yet */
+    size_t max_connections; /* over it: 503, for the longest incomplete one or for the newcomer */
+    size_t unix_reserve;    /* of them, for Unix sockets where there is one */
+    size_t max_strangers;   /* of one address, when all are taken; 0: no limit */
+    size_t max_held;        /* connections of one tag; 0: no limit */
+    unsigned refusals_per_minute; /* http_request_refusal() of one address; 0: no limit */
+    size_t max_header_bytes;      /* request line and headers together: 431 */
     size_t max_discard_bytes;   /* after a 413, how much of the body is still read before closing */
     uint64_t header_timeout_ms; /* from first byte to end of headers: 408; and to the first byte */
     uint64_t body_timeout_ms;   /* between two reads of a body: 408 */
+    uint64_t body_total_ms;     /* for a whole body; 0: no limit */
+    size_t body_min_rate;       /* bytes a second of a body, after body_timeout_ms; 0: no limit */
+    size_t write_min_rate;      /* the same for an answer that has to wait for its reader */
     uint64_t idle_timeout_ms;   /* keep-alive */
     uint64_t write_timeout_ms;  /* a client that takes no byte of its answer for this is dropped */
     size_t max_write_queue;     /* bytes queued on one connection before http_write() says stop */
@@ -86,9 +97,14 @@ bool http_request_is_unix(const struct http_request *req); /* came over a Unix s
 /* The caller's numeric address, without its port; "" where it has none (a Unix socket). */
 const char *http_request_address(const struct http_request *req);
 bool http_request_wants_ws(const struct http_request *req); /* asks for a WebSocket upgrade */
-/* Whom the connection serves from now on, for http_server_drop(); cut at HTTP_TAG_SIZE - 1. */
+/* The caller is known, and the connection serves the tag from now on (http_server_drop()); it is
+ * cut at HTTP_TAG_SIZE - 1. "" is a caller who is not counted. -EUSERS when the tag has max_held
+ * connections already: this answer will be the connection's last. */
 #define HTTP_TAG_SIZE 64
-void http_request_set_tag(struct http_request *req, const char *tag);
+int http_request_admit(struct http_request *req, const char *tag);
+/* The request will be refused. False when the caller's address has used up its refusals and nobody
+ * was admitted on this connection: this answer will be the connection's last. */
+bool http_request_refusal(struct http_request *req);
 void *http_request_data(const struct http_request *req);
 void http_request_set_data(struct http_request *req, void *data);
 void http_request_on_abort(struct http_request *req,

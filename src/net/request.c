@@ -44,19 +44,7 @@ bool http_request_is_unix(const struct http_request *req)
 
 const char *http_request_address(const struct http_request *req)
 {
-    struct conn *c = req->conn;
-    struct sockaddr_storage a = {0};
-    int len = sizeof(a);
-    if (c->is_unix || *c->address || uv_tcp_getpeername(&c->h.tcp, (struct sockaddr *)&a, &len) < 0)
-        return c->address;
-    const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)&a;
-    if (a.ss_family == AF_INET)
-        uv_ip4_name((const struct sockaddr_in *)&a, c->address, sizeof(c->address));
-    else if (a.ss_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&six->sin6_addr))
-        uv_inet_ntop(AF_INET, &six->sin6_addr.s6_addr[12], c->address, sizeof(c->address));
-    else if (a.ss_family == AF_INET6)
-        uv_ip6_name(six, c->address, sizeof(c->address));
-    return c->address;
+    return req->conn->address;
 }
 
 bool http_request_wants_ws(const struct http_request *req)
@@ -68,11 +56,6 @@ bool http_request_wants_ws(const struct http_request *req)
 void *http_request_data(const struct http_request *req)
 {
     return req->data;
-}
-
-void http_request_set_tag(struct http_request *req, const char *tag)
-{
-    snprintf(req->conn->tag, sizeof(req->conn->tag), "%s", tag);
 }
 
 void http_request_set_data(struct http_request *req, void *data)
@@ -119,7 +102,7 @@ static void begin_body(struct http_request *req, enum body_mode mode)
     if (c->state != CONN_BUSY || req->mode != BODY_UNDECIDED)
         return;
     req->mode = mode;
-    c->since = uv_now(c->server->o.loop);
+    c->since = req->body_since = uv_now(c->server->o.loop);
     if (req->expect_continue && c->in_pos == c->in_len)
         response_continue(req);
     req->expect_continue = false;
@@ -152,13 +135,18 @@ void http_request_stream_body(struct http_request *req,
 
 void http_request_pause(struct http_request *req)
 {
+    if (!req->paused)
+        req->paused_at = uv_now(req->conn->server->o.loop);
     req->paused = true;
 }
 
 void http_request_resume(struct http_request *req)
 {
+    uint64_t now = uv_now(req->conn->server->o.loop);
+    if (req->paused)
+        req->body_since += now - req->paused_at; /* that time was ours */
     req->paused = false;
-    req->conn->since = uv_now(req->conn->server->o.loop);
+    req->conn->since = now;
     conn_advance(req->conn);
 }
 
@@ -217,6 +205,7 @@ static bool pump_length(struct conn *c)
     if (!n)
         return false;
     c->in_pos += n;
+    req->body_got += n;
     req->body_left -= n;
     req->body_done = !req->body_left;
     if (req->mode == BODY_BUFFER && n == req->content_length)
@@ -244,6 +233,7 @@ static bool pump_chunked(struct conn *c)
         return true;
     }
     c->in_pos += (size_t)n;
+    req->body_got += (size_t)n;
     req->body_done = req->chunk.done;
     if (len)
         deliver(req, piece, len);
@@ -261,6 +251,12 @@ static bool tell_end(struct http_request *req)
     else if (req->mode == BODY_BUFFER)
         req->on_body(req, b->data ? b->data : "", b->len);
     return true;
+}
+
+bool request_waits(const struct http_request *req)
+{
+    return !req->body_done && !req->paused && req->conn->in_pos == req->conn->in_len &&
+           req->mode != BODY_UNDECIDED && (req->mode != BODY_DISCARD || req->answer == ANSWER_DONE);
 }
 
 bool request_pump(struct conn *c)

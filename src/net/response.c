@@ -143,6 +143,7 @@ static void answered(struct http_request *req)
     req->paused = false;
     req->on_abort = NULL;
     req->want_drain = false;
+    req->answered_at = uv_now(req->conn->server->o.loop);
     conn_advance(req->conn);
 }
 

@@ -3,6 +3,7 @@
  * n_handles counts every libuv handle that points into the server; the server is freed when it was
  * closed and the last of them is gone. */
 #include <errno.h>
+#include <netinet/tcp.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -34,6 +35,9 @@ void http_options_init(struct http_options *o)
     *o = (struct http_options){
         .listen_backlog = 4096,
         .max_connections = 1024,
+        .body_total_ms = 6 * 3600 * 1000,
+        .body_min_rate = 1024,
+        .write_min_rate = 1024,
         .max_header_bytes = 32 * 1024,
         .max_discard_bytes = 1024 * 1024,
         .header_timeout_ms = 10 * 1000,
@@ -56,6 +60,7 @@ void server_unref_handle(struct http_server *s)
     strbuf_done(&s->out);
     free(s->tls_in);
     fd_close(&s->spare_fd);
+    admit_done(s);
     free(s);
 }
 
@@ -99,6 +104,7 @@ static void on_tick(uv_timer_t *t)
     if (stood_still(s, now))
         return;
     list_for_each(c, &s->conns, struct conn, node) conn_tick(c, now);
+    list_for_each(c, &s->refused, struct conn, node) conn_tick(c, now);
     keep_spare(s);
 }
 
@@ -212,6 +218,7 @@ struct http_server *http_server_new(const struct http_options *o, struct error *
     if (tls)
         s->tls_in = xrealloc(NULL, CONN_BODY_ROOM);
     s->tick_ms = tick_interval(o);
+    admit_init(s);
     list_init(&s->conns);
     list_init(&s->listeners);
     list_init(&s->ready);
@@ -284,32 +291,24 @@ void http_server_close(struct http_server *s)
     s->closing = true;
     close_listeners(s);
     list_for_each(c, &s->conns, struct conn, node) conn_close(c);
+    list_for_each(c, &s->refused, struct conn, node) conn_close(c);
     uv_close((uv_handle_t *)&s->tick, on_own_closed);
     uv_close((uv_handle_t *)&s->kick, on_own_closed);
 }
 
 /* --- accepting */
 
-void server_conn_gone(struct http_server *s, struct conn *c)
+void server_conn_gone(struct conn *c)
 {
-    list_remove(&c->node);
-    if (c->counted)
-        s->n_conns--;
-    else
-        s->n_refused--;
-    if (list_empty(&s->conns) && !s->closing)
+    struct http_server *s = c->server;
+    admit_gone(c);
+    if (list_empty(&s->conns) && list_empty(&s->refused) && !s->closing)
         uv_timer_stop(&s->tick);
     tell_drained(s);
 }
 
-static void add_conn(struct http_server *s, struct conn *c)
+static void start_tick(struct http_server *s)
 {
-    c->counted = s->n_conns < s->o.max_connections;
-    if (c->counted)
-        s->n_conns++;
-    else
-        s->n_refused++;
-    list_append(&s->conns, &c->node);
     if (!uv_is_active((uv_handle_t *)&s->tick)) {
         s->ticked_at = uv_now(s->o.loop);
         uv_timer_start(&s->tick, on_tick, s->tick_ms, s->tick_ms);
@@ -362,22 +361,31 @@ static void on_connection(uv_stream_t *stream, int status)
         uv_tcp_init(s->o.loop, &c->h.tcp);
     c->h.handle.data = c;
     s->n_handles++;
-    add_conn(s, c);
-    if (uv_accept(stream, &c->h.stream) < 0) {
+    start_tick(s);
+    bool accepted = uv_accept(stream, &c->h.stream) == 0;
+    const char *why;
+    bool admitted = admit_conn(c, &why);
+    if (!accepted) {
         conn_close(c);
         return;
     }
     if (!l->is_unix)
         uv_tcp_nodelay(&c->h.tcp, 1);
-    if (!c->counted && (s->tls || s->n_refused > CONN_REFUSED_MAX)) {
-        conn_close(c);
-    } else if (!c->counted) {
-        conn_refuse(c, 503, "too many connections");
-    } else {
-        if (s->tls)
-            c->tls = tls_new(s->tls);
-        conn_start(c);
-    }
+    if (s->tls)
+        c->tls = tls_new(s->tls);
+    if (!admitted && !s->tls)
+        conn_refuse(c, 503, why);
+    else
+        conn_start(c); /* what TLS protects can be said after the handshake only */
+}
+
+/* Data that the peer's kernel does not take for so long ends a connection, also one that we do not
+ * read from just now. Accepted sockets inherit it. */
+static void limit_unacknowledged(const struct http_server *s, int fd)
+{
+    uint64_t ms = 3 * s->o.ws_ping_ms;
+    unsigned limit = (unsigned)(s->o.write_timeout_ms > ms ? s->o.write_timeout_ms : ms);
+    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &limit, sizeof(limit));
 }
 
 static int open_handle(struct listener *l, uv_loop_t *loop, int fd)
@@ -402,6 +410,10 @@ int http_server_listen_fd(struct http_server *s, int fd, struct error *err)
     l->server = s;
     l->is_unix = addr.ss_family == AF_UNIX;
     list_init(&l->node);
+    if (l->is_unix)
+        s->has_unix = true;
+    else
+        limit_unacknowledged(s, fd);
     int r = open_handle(l, s->o.loop, fd);
     if (r == 0) {
         fd_steal(&owned);

@@ -7,7 +7,7 @@
  * handler has paused us: they wait in `held`.
  *
  * Half-open peers: a ping goes out when nothing has come for ws_ping_ms; a peer that lets two go by
- * is closed. */
+ * is closed, once it had the time to read what was sent before them. A paused one is pinged too. */
 #include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,6 +42,7 @@ struct ws {
     uint16_t violation; /* the close code for what the peer did wrong, or 0 */
     uint64_t heard_at, closing_at, ping_at;
     unsigned missed;
+    uint64_t sent_heard; /* conn->sent at heard_at */
 };
 
 /* --- handshake */
@@ -133,8 +134,6 @@ static ssize_t on_recv(wslay_event_context_ptr ctx, uint8_t *buf, size_t len, in
     c->turn_steps++;
     memcpy(buf, c->in + c->in_pos, n);
     c->in_pos += n;
-    ws->heard_at = uv_now(c->server->o.loop);
-    ws->missed = 0;
     return (ssize_t)n;
 }
 
@@ -363,7 +362,7 @@ void ws_pause(struct ws *ws)
 void ws_resume(struct ws *ws)
 {
     ws->paused = false;
-    ws->heard_at = uv_now(ws->conn->server->o.loop);
+    ws_heard(ws);
     conn_advance(ws->conn);
 }
 
@@ -373,6 +372,22 @@ void *ws_data(const struct ws *ws)
 }
 
 /* --- life */
+
+/* Something came of the peer, whatever it is. */
+void ws_heard(struct ws *ws)
+{
+    ws->heard_at = uv_now(ws->conn->server->o.loop);
+    ws->sent_heard = ws->conn->sent;
+    ws->missed = 0;
+}
+
+/* A peer answers a ping when it has read what was sent before it, which the kernels on both sides
+ * may still hold: at the least rate that is asked of readers. */
+static uint64_t answer_patience_ms(const struct ws *ws)
+{
+    size_t rate = ws->conn->server->o.write_min_rate;
+    return rate ? (ws->conn->sent - ws->sent_heard) * 1000 / rate : 0;
+}
 
 void ws_tick(struct ws *ws, uint64_t now)
 {
@@ -386,14 +401,18 @@ void ws_tick(struct ws *ws, uint64_t now)
         return;
     }
     uint64_t last = ws->heard_at > ws->ping_at ? ws->heard_at : ws->ping_at;
-    if (!every || ws->paused || now - last < every)
+    /* While something is queued the write timeouts decide. */
+    if (!every || now - last < every || conn_queued(ws->conn))
         return;
-    if (ws->missed >= WS_PINGS_MISSED) {
+    if (ws->missed >= WS_PINGS_MISSED && now - ws->heard_at >= answer_patience_ms(ws)) {
         log_debug("closed a WebSocket whose peer answers no pings");
         conn_close(ws->conn);
         return;
     }
-    ws->missed++;
+    /* An answer cannot be heard while the input buffer of a paused one is full. The ping still goes
+     * out: where the peer's host is gone, the kernel finds out by it (TCP_USER_TIMEOUT). */
+    if (ws->conn->reading)
+        ws->missed++;
     ws->ping_at = now;
     struct wslay_event_msg ping = {.opcode = WSLAY_PING};
     wslay_event_queue_msg(ws->ctx, &ping);

@@ -72,6 +72,68 @@ def _():
     equal(d.ws("/sandboxes/x/stream?exec_id=x", {"Origin": "http://evil.example"}).status, 403)
 
 
+def stranger(daemon, data):
+    s = socket.create_connection(("127.0.0.1", daemon.port))
+    s.sendall(data)
+    return s
+
+
+@test("P20 strangers who only wait keep neither TCP callers nor the Unix socket out")
+def _():
+    trickle = b"POST /sandboxes HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\n{"
+    with tempfile.TemporaryDirectory() as place, \
+            Daemon("-auth-token", TOKEN, "-listen", f"unix:{place}/s", config="max_connections: 40\n") as one:
+        one.token = TOKEN
+        held = [stranger(one, (trickle, b"GET / HT", b"")[i % 3]) for i in range(60)]
+        time.sleep(0.2)  # the newcomer comes in a later turn of the loop
+        equal(one.get("/v1/status").status, 200, "with the token")
+        turned_away = 0
+        for s in held:
+            s.setblocking(False)
+            try:
+                turned_away += b" 503 " in s.recv(65536)
+            except BlockingIOError:
+                pass
+        check(turned_away > 0, "the longest-waiting ones were told 503")
+        u = socket.socket(socket.AF_UNIX)
+        u.connect(place + "/s")
+        u.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        check(u.recv(100).startswith(b"HTTP/1.1 200"), "over the Unix socket")
+        for s in held:
+            s.close()
+
+
+@test("P20 a flood of refusals ends, and callers with the token go on")
+def _():
+    ask = b"GET /v1/status HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    with Daemon("-auth-token", TOKEN, config="refusals_per_minute: 100\n") as one:
+        one.token = TOKEN
+        answers = one.raw(ask * 2000)
+        statuses = re.findall(rb"HTTP/1.1 (\d+)", answers)
+        check(100 <= statuses.count(b"401") < 200, f"{statuses.count(b'401')} refusals")
+        equal(statuses[-1], b"429", "then the connection ends")
+        one.token = None
+        a = one.get("/v1/nothing")
+        equal((a.status, a.headers["Retry-After"]), (429, "60"), "on another connection, for a path that is not there")
+        check("refusals_per_minute" in a.json["error"]["message"], a)
+        one.token = TOKEN
+        equal(one.get("/v1/status").status, 200)
+
+
+@test("P20 a key has its share of connections")
+def _():
+    with Daemon("-auth-token", TOKEN, config="max_connections: 20\nkey_connections_percent: 25\n") as one:
+        one.token = TOKEN
+        secret = one.post("/v1/keys", {"name": "many", "roles": ["agent"]}).json["secret"]
+        ask = f"GET /v1/status HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {secret}\r\n\r\n".encode()
+        held = [stranger(one, ask) for _ in range(7)]
+        statuses = [int(s.recv(12)[9:]) for s in held]
+        equal(statuses, [200] * 5 + [429] * 2)
+        equal(one.get("/v1/status").status, 200, "others")
+        for s in held:
+            s.close()
+
+
 @test("P20 a name that was rebound to this address: Host")
 def _():
     for host in ("evil.example", f"evil.example:{d.port}", "localhost.evil.example",
