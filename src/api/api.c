@@ -442,6 +442,9 @@ static const struct {
     const char *prefix;
     struct route route;
 } no_route_of[] = {
+    {"/v1/sandbox/", {.path = "", .style = STYLE_A, .flags = ROUTE_OPEN}},
+    {"/healthz", {.path = "", .style = STYLE_B, .flags = ROUTE_OPEN}},
+    {"/metrics", {.path = "", .style = STYLE_B, .flags = ROUTE_OPEN}},
     {"/sandboxes", {.path = "", .style = STYLE_B, .flags = ROUTE_OPEN}},
     {"/api/", {.path = "", .style = STYLE_C, .flags = ROUTE_OPEN}},
 };

@@ -190,11 +190,12 @@ static void on_tool_done(void *data, const struct tool_result *r)
     if (r->approval_id)
         json_object_set_new(o, "approval_id", json_string(r->approval_id));
     json_object_set_new(o, "exit_code", json_integer(r->exit_code));
+    /* Whole numbers, rounded up: clients of this contract decode both into integers. */
     json_object_set_new(
         o, "usage",
-        json_pack("{s:I, s:f}", "cpu_ms",
+        json_pack("{s:I, s:I}", "cpu_ms",
                   (json_int_t)((r->usage.user_us + r->usage.system_us + 999) / 1000), "mem_mb",
-                  (double)r->usage.max_rss_kb / 1024));
+                  (json_int_t)((r->usage.max_rss_kb + 1023) / 1024)));
     if (r->stderr_text && *r->stderr_text)
         json_object_set_new(o, "stderr", json_string(r->stderr_text));
     execute_free(x);

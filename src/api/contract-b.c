@@ -213,9 +213,10 @@ static json_t *view_row(struct sandbox *sb)
     clock_format_duration(seconds > 0 ? seconds * 1000000000 : 0, age);
     if (sandbox_last_exec_ns(sb))
         clock_format_rfc3339(sandbox_last_exec_ns(sb), last);
-    return json_pack("{s:s, s:s, s:s, s:s, s:b, s:s}", "id", sandbox_id(sb), "namespace",
+    /* Every member of a row is a string in this contract, "allocated" too. */
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "id", sandbox_id(sb), "namespace",
                      sandbox_id(sb), "age", age, "state", sandbox_state_name(sandbox_state(sb)),
-                     "allocated", 1, "last_exec_time", last);
+                     "allocated", "true", "last_exec_time", last);
 }
 
 void handle_b_list(struct api_request *req)
@@ -267,6 +268,9 @@ static json_t *view_finished(struct exec *e, size_t max_output)
     json_t *o = view_result(e, max_output);
     /* Contract B has six words for a status. */
     json_object_set_new(o, "status", json_string(exec_status_name(exec_status(e))));
+    /* Its clients take an answer with an exec_id for one of an asynchronous command, and then
+     * drop the output. */
+    json_object_del(o, "exec_id");
     return o;
 }
 

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/json.h"
 #include "guard/audit.h"
+#include "tool/skill.h"
 
 #define LIMIT_DEFAULT 100
 #define LIMIT_MAX     1000
@@ -21,29 +22,130 @@ static void on_abort(struct api_request *req)
     ((struct logs_call *)req->state)->req = NULL;
 }
 
-static json_t *text_of(const json_t *record, const char *key)
+/* --- a record in the contract's words */
+
+/* What a record says of a call's progress. The first row that fits counts; a record of a kind that
+ * has no row tells of something that has happened. */
+static const struct {
+    const char *kind, *outcome; /* NULL: any */
+    const char *status;
+} statuses[] = {
+    {"intent", NULL, "executing"},
+    {"started", NULL, "executing"},
+    {"exited", "completed", "completed"},
+    {"exited", NULL, "failed"},
+    {"done", NULL, "failed"},
+    {"interrupted", NULL, "failed"},
+    {"decision", "ask", "pending"},
+    {"decision", NULL, "rejected"},
+    {"refusal", NULL, "rejected"},
+    {"approval", "pending", "pending"},
+    {"approval", "confirmed", "pending"},
+    {"approval", "approved", "approved"},
+    {"approval", NULL, "rejected"},
+    {"grant", "void", "rejected"},
+    {"grant", NULL, "approved"},
+    {"network", "connected", "completed"},
+    {"network", NULL, "failed"},
+    {"login_failure", NULL, "rejected"},
+    {"damage", NULL, "failed"},
+    {NULL, "failed", "failed"},
+    {NULL, NULL, "completed"},
+};
+
+/* The type of what is no action: by its tool, else by its kind. */
+static const struct {
+    const char *tool, *kind; /* NULL: any; a tool that ends in '.' is a prefix */
+    enum action_type type;
+} types[] = {
+    {"file.", NULL, ACTION_FILE_OPERATION},
+    {"file_system", NULL, ACTION_FILE_OPERATION},
+    {"http_client", NULL, ACTION_API_CALL},
+    {"fetch", NULL, ACTION_API_CALL},
+    {"web_search", NULL, ACTION_API_CALL},
+    {"config_change", NULL, ACTION_CONFIG_CHANGE},
+    {"", NULL, ACTION_SKILL_EXECUTION},
+    {NULL, "file", ACTION_FILE_OPERATION},
+    {NULL, "network", ACTION_API_CALL},
+    {NULL, "login_failure", ACTION_API_CALL},
+    {NULL, "sandbox", ACTION_SKILL_EXECUTION},
+    {NULL, "intent", ACTION_SKILL_EXECUTION},
+    {NULL, "started", ACTION_SKILL_EXECUTION},
+    {NULL, "exited", ACTION_SKILL_EXECUTION},
+    {NULL, "done", ACTION_SKILL_EXECUTION},
+    {NULL, "interrupted", ACTION_SKILL_EXECUTION},
+    {NULL, "decision", ACTION_SKILL_EXECUTION},
+    {NULL, "refusal", ACTION_SKILL_EXECUTION},
+    {NULL, "validation", ACTION_SKILL_EXECUTION},
+    {NULL, NULL, ACTION_CONFIG_CHANGE}, /* of the daemon's own state */
+};
+
+static const char *word(const json_t *record, const char *key)
 {
-    json_t *v = json_object_get(record, key);
-    return json_is_string(v) ? json_incref(v) : json_null();
+    const char *text = json_string_value(json_object_get(record, key));
+    return text ? text : "";
 }
 
-/* What is no action has its tool, or its kind, for a type. */
+static const char *status_of(const json_t *record)
+{
+    const char *kind = word(record, "kind"), *outcome = word(record, "outcome");
+    const json_t *code = json_object_get(json_object_get(record, "details"), "exit_code");
+    if (strcmp(kind, "exited") == 0 && json_integer_value(code) != 0)
+        return "failed"; /* as its action has */
+    size_t i = 0;
+    while ((statuses[i].kind && strcmp(statuses[i].kind, kind) != 0) ||
+           (statuses[i].outcome && strcmp(statuses[i].outcome, outcome) != 0))
+        i++;
+    return statuses[i].status;
+}
+
+static bool tool_is(const char *pattern, const char *tool)
+{
+    size_t n = strlen(pattern);
+    bool prefix = n == 0 || pattern[n - 1] == '.';
+    return *tool && (prefix ? strncmp(pattern, tool, n) == 0 : strcmp(pattern, tool) == 0);
+}
+
+static const char *type_of(const json_t *record)
+{
+    const char *kind = word(record, "kind"), *tool = word(record, "tool");
+    size_t i = 0;
+    while ((types[i].tool && !tool_is(types[i].tool, tool)) ||
+           (types[i].kind && strcmp(types[i].kind, kind) != 0))
+        i++;
+    return action_type_name(types[i].type);
+}
+
+static json_t *skill_of(const json_t *record)
+{
+    const char *tool = word(record, "tool");
+    return skill_exists(tool) ? json_string(tool) : json_null();
+}
+
+/* The record's own kind, which the contract has no member for, goes with the details. */
+static json_t *details_of(const json_t *record)
+{
+    json_t *details = json_object_get(record, "details");
+    json_t *o = details ? json_copy(details) : json_object();
+    json_object_set(o, "kind", json_object_get(record, "kind"));
+    return o;
+}
+
 static json_t *entry(struct actions *actions, const json_t *record)
 {
     const char *id = json_string_value(json_object_get(record, "action"));
     _cleanup_json_ json_t *action = actions_describe(actions, id);
     json_t *o = json_object();
-    json_object_set_new(o, "timestamp", text_of(record, "time"));
-    json_object_set_new(o, "action_id", text_of(record, id ? "action" : "call"));
+    json_object_set_new(o, "timestamp", json_string(word(record, "time")));
+    json_object_set_new(o, "action_id", json_string(id ? id : word(record, "call")));
     json_object_set_new(o, "action_type",
-                        action
-                            ? text_of(action, "action_type")
-                            : text_of(record, json_object_get(record, "tool") ? "tool" : "kind"));
-    json_object_set_new(o, "skill_id", action ? text_of(action, "skill_id") : json_null());
-    json_object_set_new(o, "status", text_of(record, "kind"));
-    json_object_set_new(o, "outcome", text_of(record, "outcome"));
-    json_t *details = json_object_get(record, "details");
-    json_object_set_new(o, "details", details ? json_incref(details) : json_object());
+                        json_string(action ? word(action, "action_type") : type_of(record)));
+    json_object_set_new(o, "skill_id",
+                        action ? json_incref(json_object_get(action, "skill_id"))
+                               : skill_of(record));
+    json_object_set_new(o, "status", json_string(status_of(record)));
+    json_object_set_new(o, "outcome", json_string(word(record, "outcome")));
+    json_object_set_new(o, "details", details_of(record));
     return o;
 }
 

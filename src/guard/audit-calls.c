@@ -8,10 +8,14 @@
 #include "base/map.h"
 #include "guard/audit-internal.h"
 
+#define ACTION_SIZE 64
+#define TOOL_SIZE   64
+
 struct open_call {
     struct list node;
     uint64_t seq;
     char call_id[AUDIT_CALL_ID_SIZE];
+    char action_id[ACTION_SIZE], tool[TOOL_SIZE]; /* of its intent, or "" */
 };
 
 void audit_calls_apply(struct audit *a, int flags, const char *call_id, uint64_t seq)
@@ -36,6 +40,46 @@ void audit_calls_apply(struct audit *a, int flags, const char *call_id, uint64_t
     }
 }
 
+/* A name that does not fit is left out, never cut. */
+static void copy_name(char *to, size_t size, const char *from, size_t len)
+{
+    if (from && len < size)
+        memcpy(to, from, len);
+}
+
+void audit_calls_name(struct audit *a, const struct audit_record *intent)
+{
+    struct open_call *c = intent->call_id ? map_find(a->open, intent->call_id) : NULL;
+    if (!c)
+        return;
+    if (intent->action_id)
+        copy_name(c->action_id, sizeof(c->action_id), intent->action_id, strlen(intent->action_id));
+    if (intent->tool)
+        copy_name(c->tool, sizeof(c->tool), intent->tool, strlen(intent->tool));
+}
+
+struct audit_record audit_calls_complete(const struct audit *a, const struct audit_record *r)
+{
+    struct audit_record whole = *r;
+    const struct open_call *c = r->call_id ? map_find(a->open, r->call_id) : NULL;
+    if (c && !whole.action_id)
+        whole.action_id = c->action_id;
+    if (c && !whole.tool)
+        whole.tool = c->tool;
+    return whole;
+}
+
+/* The same from an intent that an earlier control plane has written. */
+static void read_names(struct audit *a, const char *call_id, const char *line, size_t len)
+{
+    struct audit_member action, tool;
+    struct open_call *c = map_find(a->open, call_id);
+    if (c && audit_record_find(line, len, "action", &action))
+        copy_name(c->action_id, sizeof(c->action_id), action.text, action.text_len);
+    if (c && audit_record_find(line, len, "tool", &tool))
+        copy_name(c->tool, sizeof(c->tool), tool.text, tool.text_len);
+}
+
 void audit_calls_read(struct audit *a, const char *line, size_t len, uint64_t seq)
 {
     struct audit_member kind, call;
@@ -49,6 +93,8 @@ void audit_calls_read(struct audit *a, const char *line, size_t len, uint64_t se
     int flags = audit_kind_flags(kind_name);
     if (flags > 0)
         audit_calls_apply(a, flags, call_id, seq);
+    if (flags > 0 && (flags & AUDIT_KIND_OPENS))
+        read_names(a, call_id, line, len);
 }
 
 bool audit_is_open(const struct audit *a, const char *call_id)

@@ -86,7 +86,11 @@ void audit_note_text(struct audit *a, const char *kind, const char *outcome, con
 
 /* audit-calls.c */
 void audit_calls_apply(struct audit *a, int flags, const char *call_id, uint64_t seq);
-/* The same from a line of the file or the database. */
+/* An intent's action and tool, which the later records of its call then have as well. */
+void audit_calls_name(struct audit *a, const struct audit_record *intent);
+/* The record with the action and tool of its call, where it has none itself. Borrows them. */
+struct audit_record audit_calls_complete(const struct audit *a, const struct audit_record *r);
+/* What audit_calls_apply() does, from a line of the file or the database. */
 void audit_calls_read(struct audit *a, const char *line, size_t len, uint64_t seq);
 void audit_calls_free(struct audit *a);
 /* The lowest sequence number of them, or 0. */

@@ -87,6 +87,8 @@ int audit_write(struct audit *a, const struct audit_record *r, uint64_t *ret_seq
     int e = write_owed(a, err);
     e = e < 0 ? e : format(a, r, err);
     e = e < 0 ? e : append(a, audit_kind_flags(r->kind), r->call_id, err);
+    if (e >= 0 && (audit_kind_flags(r->kind) & AUDIT_KIND_OPENS))
+        audit_calls_name(a, r);
     if (e >= 0 && ret_seq)
         *ret_seq = a->seq;
     return e;
@@ -111,7 +113,8 @@ void audit_note(struct audit *a, const struct audit_record *r)
     if (!a || ((audit_kind_flags(r->kind) & AUDIT_KIND_ENDS) && !audit_is_open(a, r->call_id)))
         return;
     bool waits = write_owed(a, &err) < 0;
-    if (format(a, r, &err) < 0) {
+    struct audit_record whole = audit_calls_complete(a, r);
+    if (format(a, &whole, &err) < 0) {
         log_error("audit: %s", err.message);
         return;
     }

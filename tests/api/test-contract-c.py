@@ -180,7 +180,7 @@ def _():
     check(logs == sorted(logs, key=lambda x: x["timestamp"], reverse=True), "newest first")
     mine = [x for x in logs if x["action_id"] == w["action_id"]]
     equal({x["action_type"] for x in mine}, {"file_operation"})
-    check({("approval", "pending"), ("approval", "approved"), ("grant", "used"), ("intent", "granted")} <= {(x["status"], x["outcome"]) for x in mine}, mine)
+    check({("pending", "pending"), ("approved", "approved"), ("approved", "used"), ("executing", "granted")} <= {(x["status"], x["outcome"]) for x in mine}, mine)
     equal(len(c.get("/api/audit-logs?limit=3").json), 3)
     equal(c.get("/api/audit-logs?limit=0").status, 400)
 
