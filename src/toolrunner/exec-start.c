@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/fsuid.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -58,6 +59,7 @@ static int open_stdio_pty(struct runner *r, const struct msg_spawn *m, int ours[
     if (id->switch_user) {
         setfsgid(gid);
         setfsuid(uid);
+        prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* which a change of ids leaves to fs.suid_dumpable */
     }
     if (n < 0)
         return n;
@@ -77,7 +79,8 @@ static pid_t exec_start(struct exec *e, const struct msg_spawn *m, int ours[3],
                               .mark = e->stream,
                               .terminal = m->flags & SPAWN_PTY,
                               /* who dials is on a kernel of another make, in user space */
-                              .start = r->config.connect_path ? NULL : &e->start};
+                              .wait = r->config.connect_path,
+                              .start = &e->start};
     *ret_stage = "builtin";
     if (m->flags & SPAWN_BUILTIN && !(plan.builtin = builtin_find(m->argv[0])))
         return -ENOENT;
@@ -130,7 +133,7 @@ static void exec_launch(struct runner *r, uint32_t stream, const struct msg_spaw
         return;
     }
     e->pid = pid;
-    e->starting = e->start.slot;
+    e->starting = start_is_pending(&e->start);
     bool urgent = r->conn.urgent && !r->conn.greeting;
     if (!e->starting)
         exec_send_started(e);

@@ -186,6 +186,7 @@ static int run(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    spawn_look_at_host(); /* also for all whom a zygote clones */
     if (argc > 1 && strcmp(argv[1], ZYGOTE_OPTION) == 0)
         zygote_main(argc, argv, run);
     return run(argc, argv);

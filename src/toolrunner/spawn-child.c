@@ -12,6 +12,7 @@
 #include <sys/resource.h>
 
 #include "base/alloc.h"
+#include "base/fd.h"
 #include "base/landlock.h"
 #include "proto/message.h"
 #include "toolrunner/builtin.h"
@@ -19,6 +20,7 @@
 #include "toolrunner/landlock.h"
 #include "toolrunner/raw-call.h"
 #include "toolrunner/spawn-child.h"
+#include "toolrunner/start.h"
 #include "toolrunner/truncate-filter.h"
 
 #define PATH_DEFAULT "/usr/local/bin:/usr/bin:/bin"
@@ -52,13 +54,25 @@ IN_CHILD static int step_limits(struct spawn_plan *p)
     return r < 0 ? (int)r : descendants_mark(p->mark);
 }
 
-/* Other groups were given up by the runner itself. */
+/* Before the tool may look into this process (step_user()), it has nothing of the runner's. */
+static int step_trim(struct spawn_plan *p)
+{
+    const int kept[] = {p->report_fd, p->identity->rules_fd};
+    if (p->forked)
+        fd_keep_only(kept, ELEMENTS(kept));
+    return 0;
+}
+
+/* Other groups were given up by the runner itself. A change of ids makes memory as open to its user
+ * as fs.suid_dumpable says; memory that is shared is only where that means not at all. */
 IN_CHILD static int step_user(struct spawn_plan *p)
 {
     const struct spawn_identity *id = p->identity;
     long r = id->switch_user ? raw_call(SYS_setresgid, id->gid, id->gid, id->gid) : 0;
     if (r >= 0 && id->switch_user)
         r = raw_call(SYS_setresuid, id->uid, id->uid, id->uid);
+    if (r >= 0 && p->forked && id->switch_user)
+        r = raw_call(SYS_prctl, PR_SET_DUMPABLE, 0);
     if (r >= 0 && id->die_with_us)
         r = raw_call(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);
     if (r < 0)
@@ -115,9 +129,10 @@ static const struct step {
     const char *stage;
     int (*run)(struct spawn_plan *p);
 } steps[] = {
-    {"session", step_session},   {"stdio", step_stdio}, {"limits", step_limits},
-    {"user", step_user},         {"rules", step_rules}, {"narrow", step_narrow},
-    {"truncate", step_truncate}, {"chdir", step_chdir}, {"approved content", step_pins},
+    {"session", step_session}, {"stdio", step_stdio},       {"limits", step_limits},
+    {"stdio", step_trim},      {"user", step_user},         {"rules", step_rules},
+    {"narrow", step_narrow},   {"truncate", step_truncate}, {"chdir", step_chdir},
+    {"approved content", step_pins},
 };
 
 IN_CHILD int spawn_child_prepare(struct spawn_plan *p)
@@ -216,7 +231,7 @@ IN_CHILD static int child_exec(struct spawn_plan *p)
     p->stage = "exec";
     if (!*name)
         return -ENOENT;
-    if (p->start) /* who hangs in execve() keeps no pipe of another command's open */
+    if (p->leaves) /* who hangs in execve() keeps no pipe of another command's open */
         raw_call(SYS_close_range, 3, ~0u, 0);
     return strchr(name, '/') ? exec_direct(p, name) : exec_search(p, name);
 }
@@ -228,6 +243,8 @@ IN_CHILD int spawn_child_main(void *arg)
     p->error = r < 0 ? -r : -child_exec(p);
     if (p->error == EBADMSG)
         p->stage = "approved content";
+    if (p->forked)
+        start_tell_failure(p->report_fd, p->error, p->stage);
     for (;;)
         raw_call(SYS_exit_group, SPAWN_CHILD_FAILED);
 }

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "proto/message.h"
 #include "toolrunner/builtin.h"
@@ -20,35 +21,111 @@
 
 #define CHILD_STACK_SIZE 65536
 #define LEAVE_FLAGS      (CLONE_VM | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID | SIGCHLD)
+#define SUID_DUMPABLE    "/proc/sys/fs/suid_dumpable"
+
+/* A start that is waited for. Who has to be continued that often is being stopped on purpose. */
+#define WAIT_TURN_NS   (20 * 1000 * 1000ll)
+#define WAIT_MAX_NS    (5 * 1000 * 1000 * 1000ll)
+#define WAIT_STOPS_MAX 5
+#define WAIT_DEATH_NS  (1000 * 1000 * 1000ll)
+
+static enum { MEMORY_UNKNOWN, MEMORY_SHARED, MEMORY_COPIED } memory;
+
+/* A kernel without that setting never opens such memory. Nothing is allocated: a zygote calls this,
+ * and the secret of its heap would be that of every sandbox. */
+void spawn_look_at_host(void)
+{
+    char value = 0;
+    _cleanup_close_ int fd = open(SUID_DUMPABLE, O_RDONLY | O_CLOEXEC);
+    bool closed = fd < 0 ? errno == ENOENT : read(fd, &value, 1) == 1 && value == '0';
+    memory = closed ? MEMORY_SHARED : MEMORY_COPIED;
+}
+
+/* --- programs that are waited for */
+
+static int plan_fill(struct spawn_plan *p, size_t argc)
+{
+    p->argv = xcalloc(argc + SPAWN_ARGV_FREE + 1, sizeof(*p->argv));
+    memcpy(p->argv + SPAWN_ARGV_FREE, p->msg->argv, argc * sizeof(*p->argv));
+    p->path = xcalloc(1, p->path_size);
+    p->stage = "approved content";
+    p->n_pins = pins_parse(p->msg->pins, argc, p->pins);
+    return p->n_pins < 0 ? p->n_pins : 0;
+}
+
+static bool has_stopped(pid_t pid)
+{
+    siginfo_t info = {0};
+    return waitid(P_PID, (id_t)pid, &info, WSTOPPED | WNOHANG) == 0 && info.si_pid == pid;
+}
+
+/* Until the child has left our memory. False when it had to be killed for that; *ret_stuck when not
+ * even that has helped so far. */
+static bool await_leaving(struct start *s, pid_t pid, bool *ret_stuck)
+{
+    int64_t end = clock_mono_ns() + WAIT_MAX_NS;
+    for (int stops = 0; !start_wait(s, clock_mono_ns() + WAIT_TURN_NS);) {
+        bool stopped = has_stopped(pid);
+        if (clock_mono_ns() >= end || (stopped && ++stops > WAIT_STOPS_MAX)) {
+            kill(pid, SIGKILL);
+            *ret_stuck = !start_wait(s, clock_mono_ns() + WAIT_DEATH_NS);
+            start_forget(s);
+            return false;
+        }
+        if (stopped)
+            kill(pid, SIGCONT);
+    }
+    return true;
+}
+
+/* The pipe's other end is closed when the child has left our memory: by execve() or by its end. */
+static pid_t clone_and_wait(struct spawn_plan *p, char **stack)
+{
+    int pipe[2];
+    struct start s;
+    bool stuck = false;
+    p->stage = "fork";
+    if (pipe2(pipe, O_CLOEXEC) < 0)
+        return -errno;
+    pid_t pid = clone(spawn_child_main, *stack + CHILD_STACK_SIZE, CLONE_VM | SIGCHLD, p);
+    int error = errno;
+    close(pipe[1]);
+    fd_set_nonblock(pipe[0], true);
+    start_await_report(&s, pipe[0]);
+    if (pid < 0) {
+        start_forget(&s);
+        return -error;
+    }
+    if (!await_leaving(&s, pid, &stuck))
+        p->error = ETIMEDOUT;
+    if (stuck) /* the kernel may still write to it */
+        *stack = NULL;
+    if (!p->error)
+        return pid;
+    waitpid(pid, NULL, WNOHANG); /* or the loop reaps it */
+    return -p->error;
+}
 
 static pid_t spawn_waiting(struct spawn_plan *p)
 {
-    static char stack[CHILD_STACK_SIZE] __attribute__((aligned(16)));
+    static char *stack;
     size_t argc = strv_length(p->msg->argv);
-    _cleanup_free_ char **argv = xcalloc(argc + SPAWN_ARGV_FREE + 1, sizeof(*argv));
-    memcpy(argv + SPAWN_ARGV_FREE, p->msg->argv, argc * sizeof(*argv));
-    _cleanup_free_ char *path = xcalloc(1, p->path_size);
-    p->argv = argv;
-    p->path = path;
-    p->start = NULL;
-    p->stage = "approved content";
-    p->n_pins = pins_parse(p->msg->pins, argc, p->pins);
-    if (p->n_pins < 0)
-        return p->n_pins;
-    p->stage = "fork";
-    pid_t pid = clone(spawn_child_main, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | SIGCHLD, p);
-    if (pid < 0)
-        return -errno;
-    if (!p->error)
-        return pid;
-    waitpid(pid, NULL, 0);
-    return -p->error;
+    int r = plan_fill(p, argc);
+    if (r == 0 && !stack)
+        stack = xcalloc(1, CHILD_STACK_SIZE);
+    if (r == 0)
+        r = clone_and_wait(p, &stack);
+    free(p->argv);
+    free(p->path);
+    return r;
 }
+
+/* --- programs that are not */
 
 /* What the child does is raw calls only, and no wait for something of ours. */
 static bool plan_is_plain(const struct spawn_plan *p)
 {
-    return RAW_CALLS && !p->terminal && !(p->msg->flags & (SPAWN_NARROW | SPAWN_PINNED)) &&
+    return RAW_CALLS && !p->wait && !p->terminal && !(p->msg->flags & (SPAWN_NARROW | SPAWN_PINNED)) &&
            !p->identity->shared_uid;
 }
 
@@ -65,62 +142,56 @@ static pid_t spawn_leaving(struct spawn_plan *p, struct start_slot *slot, struct
     return -error;
 }
 
-static pid_t spawn_program(struct spawn_plan *p)
-{
-    struct spawn_plan *copy;
-    p->path_size = strlen(spawn_env_path(p->msg->env)) + strlen(p->msg->argv[0]) + 3;
-    struct start_slot *slot =
-        p->start && plan_is_plain(p) ? start_slot_take(p->start, p, &copy) : NULL;
-    return slot ? spawn_leaving(p, slot, copy) : spawn_waiting(p);
-}
+/* --- copies */
 
-/* What a builtin's child tells when a step failed. stage points to a literal, which is at the same
- * place in both copies. */
-struct failure {
-    int error;
-    const char *stage;
-};
-
-static void __attribute__((noreturn)) builtin_main(struct spawn_plan *p, int report_fd)
+static void __attribute__((noreturn)) forked_main(struct spawn_plan *p)
 {
-    int r = spawn_child_prepare(p);
+    if (!p->builtin && plan_fill(p, strv_length(p->msg->argv)) == 0)
+        spawn_child_main(p);
+    int r = p->builtin ? spawn_child_prepare(p) : p->n_pins;
     if (r < 0) {
-        struct failure f = {-r, p->stage};
-        fd_write_all(report_fd, &f, sizeof(f));
+        start_tell_failure(p->report_fd, -r, p->stage);
         _exit(SPAWN_CHILD_FAILED);
     }
-    /* The report's end is the word that all went well; the connection and all else goes with it. */
+    /* The report's end is the word that all went well. */
     fd_close_from(3);
     _exit(p->builtin->run((int)strv_length(p->msg->argv), p->msg->argv));
 }
 
-static pid_t spawn_builtin(struct spawn_plan *p)
+static pid_t spawn_forked(struct spawn_plan *p)
 {
     int report[2];
     p->stage = "fork";
     if (pipe2(report, O_CLOEXEC) < 0)
         return -errno;
     _cleanup_close_ int report_read = report[0], report_write = report[1];
+    p->forked = true;
+    p->report_fd = report_write;
     pid_t pid = fork();
     if (pid < 0)
         return -errno;
     if (pid == 0)
-        builtin_main(p, report_write);
-    fd_close(&report_write);
-    struct failure f;
-    ssize_t n;
-    do
-        n = read(report_read, &f, sizeof(f));
-    while (n < 0 && errno == EINTR);
-    if (n != (ssize_t)sizeof(f))
-        return pid;
-    p->stage = f.stage;
-    waitpid(pid, NULL, 0);
-    return -f.error;
+        forked_main(p);
+    fd_set_nonblock(report_read, true);
+    start_await_report(p->start, fd_steal(&report_read));
+    return pid;
+}
+
+static pid_t spawn_program(struct spawn_plan *p)
+{
+    struct spawn_plan *copy;
+    p->path_size = strlen(spawn_env_path(p->msg->env)) + strlen(p->msg->argv[0]) + 3;
+    if (memory != MEMORY_SHARED && p->identity->switch_user)
+        return spawn_forked(p);
+    struct start_slot *slot = plan_is_plain(p) ? start_slot_take(p->start, p, &copy) : NULL;
+    if (!slot)
+        return spawn_waiting(p);
+    copy->leaves = true;
+    return spawn_leaving(p, slot, copy);
 }
 
 pid_t spawn_start(struct spawn_plan *p)
 {
     p->error = 0;
-    return p->builtin ? spawn_builtin(p) : spawn_program(p);
+    return p->builtin ? spawn_forked(p) : spawn_program(p);
 }

@@ -4,10 +4,15 @@
  * tables are copied, and an error is simply a value the child leaves in its plan). Usually the
  * runner goes on meanwhile and learns later how the start went (start.h): starting takes longer
  * than all else that is done for a short command, and several start at once. What is rare or needs
- * more than raw calls (pins, narrow ones, terminals, a shared user) is waited for, with
- * CLONE_VFORK; so is every command where the caller gives no start. A builtin runs in a forked copy
- * instead. All go through the same steps, in the order of the table in spawn-child.c, and give up
- * their rights before they touch anything of the caller's. */
+ * more than raw calls (pins, narrow ones, terminals, a shared user) is waited for; so is every
+ * command where the caller says so. The tool can stop or starve a child that has its user id
+ * already, so that wait has a deadline, at which the child is continued, and then killed.
+ *
+ * A builtin runs in a forked copy instead, which is not waited for. So does a program's start where
+ * fs.suid_dumpable is not 0: there the kernel marks memory as its user's to trace when a process
+ * changes its user id, and this memory would be the runner's. All go through the same steps, in the
+ * order of the table in spawn-child.c, and give up their rights before they touch anything of the
+ * caller's. */
 #pragma once
 
 #include <stdbool.h>
@@ -42,7 +47,11 @@ struct spawn_plan {
     int fds[3];                    /* become 0, 1 and 2 of the child */
     uint32_t mark;                 /* of all its descendants (descendants.h) */
     bool terminal;                 /* fds[0] is to be its controlling terminal */
-    struct start *start;           /* where the end of a start is found; NULL: wait for it */
+    struct start *start;           /* where the end of a start is found */
+    bool wait;                     /* for the end of a program's start */
+    bool forked;                   /* the child's memory is its own */
+    bool leaves;                   /* the runner goes on while the child has its memory */
+    int report_fd;                 /* of a forked one: see start.h */
 
     /* left by a child that failed */
     int error;
@@ -58,7 +67,10 @@ struct spawn_plan {
 };
 
 /* Starts it. The child's pid, or -errno with plan->stage set to the step that failed. With
- * plan->start->slot set afterwards the child is still starting: start_has_left() tells when it is
- * not, and whether it failed; nothing of the plan is needed any more. The child leads a new session
- * and process group once it has left. */
+ * plan->start pending afterwards the child is still starting: start_has_left() tells when it is not,
+ * and whether it failed; nothing of the plan is needed any more. The child leads a new session and
+ * process group once it has left. */
 pid_t spawn_start(struct spawn_plan *plan);
+/* Looks whether children may share our memory here: once, before the first start, while /proc/sys
+ * is in sight. Clones of the caller know it too. */
+void spawn_look_at_host(void);

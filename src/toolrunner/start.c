@@ -2,8 +2,11 @@
 #include "toolrunner/start.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <linux/futex.h>
+#include <poll.h>
 #include <stdalign.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -12,6 +15,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/fd.h"
 #include "proto/message.h"
 #include "toolrunner/spawn.h"
 
@@ -144,9 +148,55 @@ void start_slot_give(struct start_slot *slot)
     slot->head.word = 0;
 }
 
+bool start_is_pending(const struct start *s)
+{
+    return s->slot || s->reports;
+}
+
+void start_await_report(struct start *s, int fd)
+{
+    *s = (struct start){.reports = true, .report_fd = fd};
+}
+
+void start_tell_failure(int fd, int error, const char *stage)
+{
+    struct start_report r = {.error = error};
+    snprintf(r.stage, sizeof(r.stage), "%s", stage);
+    fd_write_all(fd, &r, sizeof(r));
+}
+
+static void report_close(struct start *s)
+{
+    fd_close(&s->report_fd);
+    s->reports = false;
+}
+
+static bool report_has_come(struct start *s)
+{
+    ssize_t n = read(s->report_fd, &s->report, sizeof(s->report));
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return false;
+    if (n != 0) {
+        bool whole = n == (ssize_t)sizeof(s->report) && s->report.error > 0;
+        s->report.stage[START_STAGE_SIZE - 1] = 0;
+        s->error = whole ? s->report.error : EPROTO;
+        s->stage = whole ? s->report.stage : "start";
+    }
+    report_close(s);
+    return true;
+}
+
+static void report_wait(const struct start *s, int64_t left_ns)
+{
+    struct pollfd p = {.fd = s->report_fd, .events = POLLIN};
+    poll(&p, 1, (int)((left_ns + 999999) / 1000000));
+}
+
 bool start_has_left(struct start *s)
 {
     struct start_slot *slot = s->slot;
+    if (s->reports)
+        return report_has_come(s);
     if (!slot)
         return true;
     if (!slot_is_left(slot))
@@ -160,11 +210,15 @@ bool start_has_left(struct start *s)
 bool start_wait(struct start *s, int64_t until_ns)
 {
     while (!start_has_left(s)) {
-        int *word = &s->slot->head.word;
         int64_t left = until_ns - clock_mono_ns();
-        int value = __atomic_load_n(word, __ATOMIC_ACQUIRE);
         if (left <= 0)
             return false;
+        if (s->reports) {
+            report_wait(s, left);
+            continue;
+        }
+        int *word = &s->slot->head.word;
+        int value = __atomic_load_n(word, __ATOMIC_ACQUIRE);
         struct timespec t = {left / 1000000000, left % 1000000000};
         /* The kernel wakes for any process, so it must not be FUTEX_PRIVATE. */
         if (value)
@@ -175,6 +229,8 @@ bool start_wait(struct start *s, int64_t until_ns)
 
 void start_on_exit(struct start *s)
 {
+    if (s->reports && !report_has_come(s))
+        report_close(s); /* whoever still has the other end has no start to tell of */
     if (!s->slot)
         return;
     s->slot->head.word = 0; /* old kernels leave it as it is when there is a core dump */
@@ -183,6 +239,8 @@ void start_on_exit(struct start *s)
 
 void start_forget(struct start *s)
 {
+    if (s->reports)
+        report_close(s);
     if (s->slot)
         s->slot->head.owner = NULL;
     s->slot = NULL;

@@ -1,6 +1,14 @@
-/* Commands that are starting: children that share the runner's memory while it goes on.
+/* Commands that are starting: children that the runner does not wait for.
  *
- * Such a child has a slot: its stack, its plan and copies of all that the plan points to. It is the
+ * From the moment that such a child has the tool's user id, the tool may stop it or starve it. So
+ * the runner never waits for one without a deadline (start_wait()), and most it does not wait for
+ * at all.
+ *
+ * A child with memory of its own tells by a pipe how its start went: nothing and the end of the
+ * file when it went well, else one start_report. The tool may be able to look into that child where
+ * fs.suid_dumpable is not 0, so a report is checked as a stranger's.
+ *
+ * A child that shares the runner's memory has a slot: its stack, its plan and copies of all that the plan points to. It is the
  * child's until the kernel clears the slot's word, which it does when the child leaves our memory
  * by execve() or by its end (CLONE_CHILD_CLEARTID). Nobody polls: the word is looked at when there
  * is news of the child, when its time to end early is over, and when another child wants a slot.
@@ -21,12 +29,29 @@ struct start_slot;
 #define START_SLOT_SIZE   (64 * 1024)           /* a larger command is waited for */
 #define START_PATIENCE_NS (100 * 1000 * 1000ll) /* how long a signal waits for the program */
 
+#define START_STAGE_SIZE 32
+
+struct start_report {
+    int error;
+    char stage[START_STAGE_SIZE];
+};
+
 /* In the exec. */
 struct start {
     struct start_slot *slot; /* NULL: the child has left our memory, or never shared it alone */
-    int error;               /* 0, or it failed */
-    const char *stage;       /* at this step */
+    bool reports;            /* the child's report has not come yet: */
+    int report_fd;           /* it comes here */
+    struct start_report report;
+    int error;         /* 0, or it failed */
+    const char *stage; /* at this step */
 };
+
+/* Neither has the child left, nor has it told that it failed. */
+bool start_is_pending(const struct start *s);
+/* The child's report comes from fd, which is taken and does not block. */
+void start_await_report(struct start *s, int fd);
+/* In the child. */
+void start_tell_failure(int fd, int error, const char *stage);
 
 /* A slot for s with a copy of the plan, *ret_plan; NULL when all are taken or it does not fit. */
 struct start_slot *start_slot_take(struct start *s, const struct spawn_plan *plan,
@@ -37,7 +62,8 @@ int *start_slot_word(struct start_slot *slot);
 /* There is no child. */
 void start_slot_give(struct start_slot *slot);
 
-/* Has it left our memory? Then error and stage are known, and the slot is another's to take. */
+/* Has it left our memory, or told us? Then error and stage are known, and the slot is another's to
+ * take. */
 bool start_has_left(struct start *s);
 /* The same, waiting for it until then (CLOCK_MONOTONIC). */
 bool start_wait(struct start *s, int64_t until_ns);

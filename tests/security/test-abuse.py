@@ -398,6 +398,35 @@ def _():
         check(part == 1 if told["by"] == "tmpfs" else 0.85 < part <= 1, (told, part))
 
 
+SUID_DUMPABLE = "/proc/sys/fs/suid_dumpable"
+
+
+def set_suid_dumpable(value):
+    with open(SUID_DUMPABLE, "w") as f:
+        f.write(value)
+
+
+if RUNTIME == "local" and os.access(SUID_DUMPABLE, os.W_OK):
+    @test("P5 where the host opens memory on a change of users (fs.suid_dumpable), the runner's stays closed")
+    def _():
+        with open(SUID_DUMPABLE) as f:
+            before = f.read().strip()
+        set_suid_dumpable("1")
+        try:
+            with Daemon(config="blanks: 1\n") as other, other.sandbox() as sb:
+                equal(sb.sh("exit 3")["exit_code"], 3, "commands run")
+                equal(terminal(sb, "echo", "here").strip(), "here", "so do those with a terminal")
+                a = other.post(sb.path + "/exec", {"command": ["no-such-program"]})
+                check(a.json["exit_code"] == 127 and "(exec)" in a.json["error"], a)
+                warden = other.get("/v1/status").json["warden_pid"]
+                runners = [p for p in below(warden) if "mas-toolrunner --pid1" in command_of(p)]
+                check(runners, "control: there are runners")
+                # What may be looked into belongs to its own user, and else to root.
+                equal({os.stat(f"/proc/{p}/fd").st_uid for p in runners}, {0}, "who may look into runners")
+        finally:
+            set_suid_dumpable(before)
+
+
 try:
     main()
 finally:

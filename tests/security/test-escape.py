@@ -260,6 +260,31 @@ def _():
     equal(sb.sh("echo here")["stdout"], "here\n", "other sandboxes")
 
 
+@test("P5 stopping every child that the runner starts does not stop the runner")
+def _():
+    def started(spec):
+        a = d.post(f"/sandboxes/{other.id}/exec", dict(spec, **{"async": True, "timeout": 3}))
+        return a.status, a.body
+
+    with d.sandbox() as other:
+        put_attack(other)
+        other.sh("echo kept > file")
+        attacker = d.post(f"/sandboxes/{other.id}/exec", {"command": [attack(other), "stop-all", "300"], "async": True})
+        check(attacker.status in (200, 201, 202), attacker)
+        time.sleep(0.1)
+        for _ in range(2):  # programs that the runner waits for, and its own helpers
+            started({"command": ["true"], "pty": True})
+            try:
+                d.get(f"{other.path}/files/content?path={workdir(other)}/file", timeout=0.5)
+            except OSError:  # that helper is stopped: its own call waits for it, and nobody else's
+                pass
+        # The runner hears of this only if it waits for none of them.
+        gone = d.post(f"{other.path}/execs/{attacker.json['exec_id']}/signal", {"signal": "KILL"})
+        check(gone.status in (200, 202, 204), gone)
+        wait_for(lambda: not running(other, "attack stop-all"), "the attacker's end")
+        equal(other.sh("cat file")["stdout"], "kept\n", "the sandbox is well")
+
+
 # --- P6: another sandbox, and the host's own processes
 
 with_neighbour = d.sandbox()
