@@ -74,8 +74,8 @@
 /* clang-format off */
 const struct config_key config_keys[] = {
     GROUP("Listening"),
-    LIST(CONFIG_LIST, listen, "address: host:port, [v6]:port, :port (all interfaces) or unix:PATH; "
-         "may be repeated; without one, the line protocol on stdin and stdout"),
+    LIST(CONFIG_LIST, listen, "address: host:port, [v6]:port, unix:PATH or :port (all interfaces; without "
+         "auth_token and require_keys loopback only); may be repeated; without one, the line protocol on stdin and stdout"),
     SECRET(auth_token, "bearer token that every request must carry"),
     PATH(auth_token_file, NULL, "file that holds the token (better: a flag is seen by other users)"),
     PATH(tls_cert, NULL, "PEM certificate chain; with tls_key, listeners speak TLS"),

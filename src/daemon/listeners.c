@@ -75,10 +75,17 @@ static void format_address(int fd, char out[ADDRESS_TEXT_MAX])
     }
 }
 
+/* Whether callers from other machines are asked who they are, or the operator wants them unasked.
+ */
+static bool may_leave_loopback(const struct config *c)
+{
+    return c->auth_token || c->require_keys || c->insecure;
+}
+
 static int refuse_open_door(const struct config *c, const char *address, bool loopback,
                             struct error *err)
 {
-    if (loopback || c->auth_token || c->require_keys || c->insecure)
+    if (loopback || may_leave_loopback(c))
         return 0;
     return error_set(err, ERROR_INVALID, 0,
                      "'%s' can be reached from other machines: set require_keys, auth_token or "
@@ -112,6 +119,36 @@ static int open_address(struct listeners *l, const struct config *c, const char 
     return refuse_open_door(c, address, loopback, err);
 }
 
+static unsigned port_of(int fd)
+{
+    struct sockaddr_in a = {0};
+    socklen_t len = sizeof(a);
+    return getsockname(fd, (struct sockaddr *)&a, &len) < 0 ? 0 : ntohs(a.sin_port);
+}
+
+/* ":PORT" names no address. Where nothing would ask other machines who they are, it means this
+ * machine's own addresses: the first command of many guides then works, and stays at home. */
+static int open_loopback(struct listeners *l, const struct config *c, const char *port,
+                         struct error *err)
+{
+    struct error six = {0};
+    _cleanup_free_ char *v4 = xasprintf("127.0.0.1%s", port);
+    int r = open_address(l, c, v4, err);
+    if (r < 0)
+        return r;
+    _cleanup_free_ char *v6 = xasprintf("[::1]:%u", port_of(l->fds[l->n - 1]));
+    r = open_address(l, c, v6, &six);
+    bool without = r == -EAFNOSUPPORT || r == -EADDRNOTAVAIL;
+    if (r < 0 && !without) {
+        *err = six;
+        return r;
+    }
+    log_warn("listening on loopback only (127.0.0.1%s): '%s' names no address, and neither "
+             "auth_token nor require_keys is set",
+             without ? "" : " and ::1", port);
+    return 0;
+}
+
 /* Sockets that systemd opened for us; they come in addition to the config's. */
 static int take_systemd(struct listeners *l, const struct config *c, struct error *err)
 {
@@ -140,7 +177,8 @@ int listeners_open(struct listeners *l, const struct config *c, struct error *er
     *l = (struct listeners){0};
     int r = take_systemd(l, c, err);
     for (char **a = c->listen; r == 0 && a && *a; a++)
-        r = open_address(l, c, *a, err);
+        r = **a == ':' && !may_leave_loopback(c) ? open_loopback(l, c, *a, err)
+                                                 : open_address(l, c, *a, err);
     if (r == 0 && l->n > HANDOVER_LISTENERS_MAX)
         r = error_set(err, ERROR_INVALID, 0, "more than %d listening sockets",
                       HANDOVER_LISTENERS_MAX);

@@ -102,6 +102,44 @@ def _():
         check(word in p.stderr.decode(), p.stderr)
 
 
+def heard(d, *addresses):
+    """Of addresses with the port that a daemon chose for ':0', those where it answers."""
+    listening = re.findall(r"listening address=(\S+):(\d+)", d.log_text())
+    port = [int(p) for a, p in listening if int(p) != d.port][0]
+    out = []
+    for host in addresses:
+        try:
+            socket.create_connection((host, port), timeout=10).close()
+            out.append(host)
+        except OSError:
+            pass
+    return out
+
+
+@test(":PORT is loopback of both kinds without a token or keys, and says so; every address with one")
+def _():
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+        both = ["127.0.0.1", "::1"]
+    except OSError:
+        both = ["127.0.0.1"]
+    # 127.0.0.2 is this machine too, and not an address that loopback listening has
+    with Daemon("-listen", ":0") as d:
+        wait_for(lambda: "control plane ready" in d.log_text(), "the log")
+        equal(heard(d, *both, "127.0.0.2"), both, d.log_text())
+        said = [line for line in d.log_text().splitlines() if "loopback only" in line]
+        equal(len(said), 1, d.log_text())
+        check("auth_token" in said[0] and "require_keys" in said[0] and "':0'" in said[0], said)
+    for flag in ("--auth-token=t", "--require-keys", "--insecure"):
+        with Daemon("-listen", ":0", flag) as d:
+            wait_for(lambda: "control plane ready" in d.log_text(), "the log")
+            equal(heard(d, *both, "127.0.0.2"), [*both, "127.0.0.2"], flag)
+            check("loopback only" not in d.log_text(), flag)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        p = daemon("-listen", f":{taken.getsockname()[1]}")
+        check(p.returncode == 1 and b"in use" in p.stderr, p.stderr)
+
+
 @test("beyond loopback needs a token or --insecure")
 def _():
     p = daemon("-listen", "0.0.0.0:0")
