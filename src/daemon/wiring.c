@@ -124,6 +124,7 @@ static struct manager *make_manager(struct control *k, int journal_dir)
         .on_restored = api_on_restored,
         .gate = k->gate,
         .on_exec = run_on_exec,
+        .is_call_of = run_is_call_of,
         .on_exec_data = k->gate,
         .on_sandbox = audit_on_sandbox,
         .on_connection = audit_on_connection,

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/map.h"
 #include "guard/audit-internal.h"
+#include "proto/plan.h"
 
 #define ACTION_SIZE 64
 #define TOOL_SIZE   64
@@ -16,6 +17,7 @@ struct open_call {
     uint64_t seq;
     char call_id[AUDIT_CALL_ID_SIZE];
     char action_id[ACTION_SIZE], tool[TOOL_SIZE]; /* of its intent, or "" */
+    char sandbox[PLAN_ID_SIZE];                   /* the lasting one it was let into, or "" */
 };
 
 void audit_calls_apply(struct audit *a, int flags, const char *call_id, uint64_t seq)
@@ -56,6 +58,8 @@ void audit_calls_name(struct audit *a, const struct audit_record *intent)
         copy_name(c->action_id, sizeof(c->action_id), intent->action_id, strlen(intent->action_id));
     if (intent->tool)
         copy_name(c->tool, sizeof(c->tool), intent->tool, strlen(intent->tool));
+    if (intent->sandbox)
+        copy_name(c->sandbox, sizeof(c->sandbox), intent->sandbox, strlen(intent->sandbox));
 }
 
 struct audit_record audit_calls_complete(const struct audit *a, const struct audit_record *r)
@@ -72,12 +76,14 @@ struct audit_record audit_calls_complete(const struct audit *a, const struct aud
 /* The same from an intent that an earlier control plane has written. */
 static void read_names(struct audit *a, const char *call_id, const char *line, size_t len)
 {
-    struct audit_member action, tool;
+    struct audit_member action, tool, sandbox;
     struct open_call *c = map_find(a->open, call_id);
     if (c && audit_record_find(line, len, "action", &action))
         copy_name(c->action_id, sizeof(c->action_id), action.text, action.text_len);
     if (c && audit_record_find(line, len, "tool", &tool))
         copy_name(c->tool, sizeof(c->tool), tool.text, tool.text_len);
+    if (c && audit_record_find(line, len, "sandbox", &sandbox))
+        copy_name(c->sandbox, sizeof(c->sandbox), sandbox.text, sandbox.text_len);
 }
 
 void audit_calls_read(struct audit *a, const char *line, size_t len, uint64_t seq)
@@ -100,6 +106,12 @@ void audit_calls_read(struct audit *a, const char *line, size_t len, uint64_t se
 bool audit_is_open(const struct audit *a, const char *call_id)
 {
     return a && call_id && map_find(a->open, call_id);
+}
+
+bool audit_is_open_in(const struct audit *a, const char *call_id, const char *sandbox)
+{
+    const struct open_call *c = a && call_id ? map_find(a->open, call_id) : NULL;
+    return c && strcmp(c->sandbox, sandbox) == 0;
 }
 
 uint64_t audit_calls_lowest(const struct audit *a)

@@ -64,6 +64,8 @@ int audit_write(struct audit *a, const struct audit_record *r, uint64_t *ret_seq
 void audit_note(struct audit *a, const struct audit_record *r);
 /* Whether the intent of that call has no end yet. */
 bool audit_is_open(const struct audit *a, const char *call_id);
+/* The same, and whether it was meant for that lasting sandbox. */
+bool audit_is_open_in(const struct audit *a, const char *call_id, const char *sandbox);
 
 /* --- reading */
 

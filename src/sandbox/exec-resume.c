@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/log.h"
 #include "sandbox/internal.h"
 
 #define OUTPUT_MOST (1ull << 60) /* bytes of a stream */
@@ -27,6 +28,18 @@ static bool id_is_elsewhere(const struct sandbox *sb, const char *id)
             return true;
     }
     return false;
+}
+
+/* Of a command that only its runner tells of. An end that it reports must not be put on record as
+ * that of another sandbox's call. */
+static void check_call(struct exec *e)
+{
+    const struct manager_options *o = &e->sandbox->manager->options;
+    if (!*e->call || (o->is_call_of && o->is_call_of(o->on_exec_data, e->call, e->sandbox)))
+        return;
+    log_warn("a runner names a call that is not its sandbox's sandbox=%s call=%s", e->sandbox->id,
+             e->call);
+    e->call[0] = 0;
 }
 
 /* A full disk made the last control plane give output up, and nothing on record says so. No command
@@ -64,8 +77,11 @@ void exec_on_state(void *data, uint32_t stream, const struct msg_state *m)
     _cleanup_json_ json_t *tag = json_parse_object(m->tag, strlen(m->tag), &err);
     const char *id = tag ? json_string_value(json_object_get(tag, "id")) : NULL;
     struct exec *e = id && sb->restored ? map_find(sb->execs_by_id, id) : NULL;
-    if (id && sb->restored && !e && !id_is_elsewhere(sb, id))
+    bool untold = id && sb->restored && !e && !id_is_elsewhere(sb, id);
+    if (untold)
         e = exec_restore(sb, tag, NULL, 0, &err);
+    if (untold && e)
+        check_call(e);
     if (!e || (exec_is_done(e) && list_empty(&e->node))) {
         frame_append(runner_out(sb->runner), MSG_FORGET, stream, NULL, 0);
         return;

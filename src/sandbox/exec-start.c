@@ -29,12 +29,23 @@ static void exec_make_id(struct exec *e)
     random_id(e->id + 3 + EXEC_ID_TIME, EXEC_ID_SIZE - EXEC_ID_TIME - 4);
 }
 
+/* By a command that runs, or whose end the runner still remembers. */
+static bool stream_is_taken(void *data, uint32_t number)
+{
+    const struct sandbox *sb = data;
+    list_for_each(e, &sb->execs, struct exec, node)
+    {
+        if (e->stream == number && (!exec_is_done(e) || e->forget_due))
+            return true;
+    }
+    return false;
+}
+
 static struct exec *exec_new(struct sandbox *sb, const struct exec_spec *spec)
 {
     const struct manager_options *o = &sb->manager->options;
     struct exec *e = exec_alloc(sb);
-    e->stream = sb->next_stream;
-    sb->next_stream += 2;
+    e->stream = stream_numbers_take(&sb->streams, stream_is_taken, sb);
     e->request_id = sb->next_request++;
     e->hidden = spec->hidden;
     e->pty = spec->pty;

@@ -15,6 +15,7 @@
 #include "sandbox/retire.h"
 #include "sandbox/runner.h"
 #include "sandbox/sandbox.h"
+#include "sandbox/stream-number.h"
 
 #define EXEC_ID_SIZE 24
 static_assert(EXEC_ID_SIZE <= RECENT_KEY_SIZE, "an id is a key");
@@ -72,7 +73,7 @@ struct sandbox {
     struct map *execs_by_id;
     size_t n_execs; /* remembered */
     size_t n_running;
-    uint32_t next_stream;
+    struct stream_numbers streams;
     uint64_t next_request;
     unsigned n_unflushed; /* FORGET frames that wait for company */
     struct map *gateway_streams;

@@ -46,8 +46,7 @@ static struct sandbox *sandbox_new(struct manager *m, const struct spec *spec, c
     spec_copy(&sb->spec, spec);
     sb->created_ns = clock_real_ns();
     sb->created_ms = clock_mono_ms();
-    /* Ids of one control plane never meet those of another. */
-    sb->next_stream = (uint32_t)(m->options.generation & 0x7ff) << 21 | 1;
+    stream_numbers_init(&sb->streams, m->options.generation);
     sb->next_request = m->options.generation << 32 | 1;
     sb->execs_by_id = map_new();
     list_init(&sb->waiters_ready);

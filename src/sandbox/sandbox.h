@@ -60,6 +60,9 @@ struct manager_options {
     /* Optional. Every exec with a call (exec_spec.call), before anybody else hears of it. */
     void (*on_exec)(void *data, struct exec *e, enum exec_event event);
     void *on_exec_data;
+    /* Optional, with on_exec_data. Whether that call was let into that sandbox: a runner that
+     * remembers a command says of which call it is, and a runner is not trusted. */
+    bool (*is_call_of)(void *data, const char *call, const struct sandbox *sb);
     /* Optional, each with on_record_data. A lasting sandbox is READY, CRASHED or GONE. */
     void (*on_sandbox)(void *data, struct sandbox *sb);
     /* A connection that the command of `call` asked the gateway for, and what it was told. */

@@ -51,6 +51,11 @@ static void put_end(struct json_text *t, struct exec *e)
     put_output(t, e, 2, "stderr_digest");
 }
 
+bool run_is_call_of(void *data, const char *call, const struct sandbox *sb)
+{
+    return audit_is_open_in(gate_audit(data), call, sandbox_id(sb));
+}
+
 void run_on_exec(void *data, struct exec *e, enum exec_event event)
 {
     struct gate *g = data;

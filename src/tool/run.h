@@ -68,3 +68,4 @@ bool run_would_ask(const struct run_request *req);
 
 /* For struct manager_options, with the gate as data: puts starts and ends on record. */
 void run_on_exec(void *data, struct exec *e, enum exec_event event);
+bool run_is_call_of(void *data, const char *call, const struct sandbox *sb);

@@ -4,6 +4,7 @@ claims what did not happen and never lacks what did. A call leaves a mark in its
 so that the log can be held against what really ran."""
 import os
 import sys
+import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
 from faults import *
@@ -116,6 +117,52 @@ def _():
             check("exited" not in kinds, (fault, kinds))
             if started is not None:
                 equal("started" in kinds, started, (fault, kinds))
+
+
+def patch_memory(pid, old, new):
+    """Writes new over every old in what a process may write to; how often."""
+    n = 0
+    with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "r+b", buffering=0) as mem:
+        for line in maps:
+            where, mode = line.split()[:2]
+            if not mode.startswith("rw") or "[v" in line:
+                continue
+            start, end = (int(x, 16) for x in where.split("-"))
+            mem.seek(start)
+            data, at = mem.read(end - start), -1
+            while (at := data.find(old, at + 1)) >= 0:
+                mem.seek(start + at)
+                mem.write(new)
+                n += 1
+    return n
+
+
+@test("a runner that names another sandbox's call does not end it")
+def _():
+    if os.getuid():
+        print("# skipped: only root may change a runner's memory")
+        return
+    with Daemon() as d:
+        victim, liar = d.sandbox(), d.sandbox()
+        d.post(victim.path + "/exec", {"command": ["sleep", "600"], "async": True})
+        calls = lambda sb: [r["call"] for r in audit(d, f"&sandbox={sb.id}&kind=intent")]
+        # Of a command that nobody was told of, only its runner knows.
+        threading.Thread(target=once, args=(d, "POST", liar.path + "/exec", {"command": ["sleep", "1.75"]}),
+                         daemon=True).start()
+        wait_for(lambda: calls(liar), "the intent")
+        tools = lambda: [p for p in below(d.process.pid) if command_line(p) == b"sleep\0001.75\0"]
+        wait_for(tools, "the command")
+        tool = tools()[0]
+        with open(f"/proc/{tool}/status") as f:
+            runner = [int(x.split()[1]) for x in f if x.startswith("PPid:")][0]
+        old, new = calls(liar)[0], calls(victim)[0]
+        check(patch_memory(runner, old.encode(), new.encode()), "the tag is changed")
+        d.kill_control()
+        wait_for(lambda: open_calls(audit(d)) == [new], "its own call is settled, the other one goes on")
+        time.sleep(2)
+        equal(open_calls(audit(d)), [new], "the victim's call goes on")
+        check("names a call that is not" in d.log_text(), "it is told")
+        check_log(d, "lied")
 
 
 @test("killed while chaining, signing and storing a checkpoint: the chain goes on and can be proved")
