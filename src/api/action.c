@@ -203,6 +203,12 @@ static json_t *change_subject(const struct action *a)
                      gate_revision(action_gate(a)), "action", a->id);
 }
 
+static struct approval_need change_need(const struct action *a)
+{
+    return (struct approval_need){
+        .risk = RISK_CRITICAL, .rule = "level", .revision = gate_revision(action_gate(a))};
+}
+
 static void on_asked(void *data, struct approval *approval, const struct error *err)
 {
     struct action *a = data;
@@ -219,10 +225,8 @@ static void ask_change(struct action *a)
     _cleanup_json_ json_t *subject = change_subject(a);
     struct approval_request r = {.id = a->id,
                                  .who = &a->who,
-                                 .risk = RISK_CRITICAL,
-                                 .rule = "level",
+                                 .need = change_need(a),
                                  .reason = "a change of the configuration is critical",
-                                 .revision = gate_revision(action_gate(a)),
                                  .subject = subject};
     if (approvals_ask(gate_approvals(action_gate(a)), &r, on_asked, a, &err) < 0)
         refuse(a, err.code, err.message);
@@ -243,8 +247,9 @@ static void use_change(struct action *a)
     struct error err = {0};
     _cleanup_json_ json_t *subject = change_subject(a);
     action_set_status(a, STATUS_EXECUTING);
-    if (approvals_use(gate_approvals(action_gate(a)), a->id, &a->who, subject, on_change_granted, a,
-                      &err) < 0)
+    struct approval_need need = change_need(a);
+    if (approvals_use(gate_approvals(action_gate(a)), a->id, &a->who, subject, &need,
+                      on_change_granted, a, &err) < 0)
         action_finish(a, STATUS_FAILED, NULL, err.message);
 }
 

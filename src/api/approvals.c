@@ -102,7 +102,7 @@ static void answer_view(struct api_request *req, struct approval *a)
 }
 
 static int parse_session(const json_t *body, struct approval_session *s, char ***prefix,
-                         bool *ret_given, struct error *err)
+                         char ***rules, bool *ret_given, struct error *err)
 {
     json_t *o = NULL;
     int r = json_member_object(body, "session", &o, err);
@@ -116,7 +116,10 @@ static int parse_session(const json_t *body, struct approval_session *s, char **
         r = json_member_int(o, "ttl_seconds", 1, APPROVAL_SESSION_S, &s->ttl_s, err);
     if (r >= 0)
         r = json_member_strv(o, "argv_prefix", PREFIX_MAX, prefix, err);
+    if (r >= 0)
+        r = json_member_strv(o, "rules", RULES_LIST_MAX, rules, err);
     s->argv_prefix = *prefix;
+    s->rules = *rules;
     return r;
 }
 
@@ -125,7 +128,7 @@ static void decide(struct api_request *req, bool approve)
     struct error err = {0};
     struct approval_session session = {0};
     struct approval_decision d = {.who = req->who, .approve = approve};
-    _cleanup_strv_ char **prefix = NULL;
+    _cleanup_strv_ char **prefix = NULL, **rules = NULL;
     bool has_session = false;
     int r = 0;
     if (req->body) {
@@ -133,7 +136,7 @@ static void decide(struct api_request *req, bool approve)
         if (r >= 0)
             r = json_member_string(req->body, "user_id", &d.user_id, &err);
         if (r >= 0 && approve)
-            r = parse_session(req->body, &session, &prefix, &has_session, &err);
+            r = parse_session(req->body, &session, &prefix, &rules, &has_session, &err);
     }
     if (r < 0) {
         api_fail(req, &err);

@@ -26,12 +26,16 @@ static void call_release(struct run_call *c)
         free(c);
 }
 
-/* The client left: nobody will see how a one-shot ends. */
+/* The client left: nobody will see how a one-shot ends, and what waits for a person never runs. */
 static void client_left(struct run_call *c)
 {
-    if (!c->run || !c->one_shot)
+    if (!c->run)
         return;
-    run_abandon(steal_ptr(c->run));
+    if (c->one_shot)
+        run_abandon(c->run);
+    else if (!run_leave(c->run))
+        return;
+    c->run = NULL;
     c->done = true;
 }
 

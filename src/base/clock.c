@@ -42,6 +42,25 @@ int64_t clock_real_ns(void)
     return jump_ns && clock_mono_ns() >= jump_at_ns ? now + jump_ns : now;
 }
 
+static int64_t seen_ns, seen_at_ns;
+
+int64_t clock_seen_ns(void)
+{
+    int64_t now = clock_real_ns(), mono = clock_mono_ns();
+    int64_t least = seen_ns + (seen_ns ? mono - seen_at_ns : 0);
+    seen_ns = now > least ? now : least;
+    seen_at_ns = mono;
+    return seen_ns;
+}
+
+void clock_seen_raise(int64_t real_ns)
+{
+    if (real_ns <= clock_seen_ns())
+        return;
+    seen_ns = real_ns;
+    seen_at_ns = clock_mono_ns();
+}
+
 /* Zero-padded. */
 static char *put_digits(char *p, unsigned long value, int width)
 {

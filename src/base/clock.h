@@ -7,6 +7,10 @@
 int64_t clock_mono_ns(void);
 int64_t clock_mono_ms(void);
 int64_t clock_real_ns(void);
+/* For what expires: the real clock, but never less than it was, and never slower than the monotonic
+ * one, however the real one is set. Of the loop's thread only. */
+int64_t clock_seen_ns(void);
+void clock_seen_raise(int64_t real_ns); /* what an earlier process has seen */
 /* For tests: "SECONDS:AFTER_MS". From then on the real clock of this process is that much ahead, as
  * if somebody had set it. NULL is fine. */
 void clock_arm_jump(const char *text);

@@ -102,10 +102,12 @@ static int open_keys(struct control *k, struct error *err)
     return k->keys ? 0 : -1;
 }
 
-/* What is open in the name of a key that has ended ends with it. */
+/* What is open in the name of a key that has ended ends with it, and so do its approvals and votes.
+ */
 static void on_key_ended(void *data, const char *id)
 {
     struct control *k = data;
+    approvals_check_all(gate_approvals(k->gate));
     if (k->server)
         http_server_drop(k->server, id, "the key has ended");
     /* One that was rotated lives: its holder may come back for the answer. */
@@ -511,6 +513,7 @@ static int make_gate(struct control *k, struct error *err)
     const struct config *c = ctx->config;
     struct gate_options o = {.loop = ctx->loop,
                              .store = k->store,
+                             .keys = k->keys,
                              .audit = k->audit,
                              .approval_ttl_ms = (uint64_t)c->approval_ttl_ms,
                              .approval_keep_ms = (uint64_t)c->approval_retention_ms,

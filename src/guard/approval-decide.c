@@ -8,21 +8,6 @@
 #include "base/map.h"
 #include "guard/approval-internal.h"
 
-#define CRITICAL_VOTES 2
-
-size_t approval_confirmations(const struct approval *a)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < a->n_votes; i++)
-        n += a->votes[i].approve;
-    return n;
-}
-
-size_t approval_confirmations_needed(const struct approval *a)
-{
-    return a->risk == RISK_CRITICAL ? CRITICAL_VOTES : 1;
-}
-
 static int check_voter(const struct approval *a, const struct approval_decision *d,
                        struct error *err)
 {
@@ -49,7 +34,12 @@ static int check_decision(const struct approval *a, const struct approval_decisi
     if (a->state != APPROVAL_PENDING || a->busy || approval_now_s() >= a->expires_s)
         return error_set(err, ERROR_CONFLICT, 0, "approval %s is %s, not pending", a->id,
                          a->busy ? "being decided" : approval_state_name(a->state));
-    int r = check_voter(a, d, err);
+    int r = approval_check_alive(a, err);
+    if (r >= 0)
+        r = check_voter(a, d, err);
+    if (r >= 0 && a->n_votes == APPROVAL_DECISIONS_MAX)
+        r = error_set(err, ERROR_CONFLICT, 0, "approval %s has as many votes as it can have",
+                      a->id);
     if (r >= 0 && d->approve && d->session)
         r = approval_session_check(a, d->session, err);
     if (r >= 0 && d->reason && strlen(d->reason) > APPROVAL_REASON_MAX)
@@ -59,10 +49,20 @@ static int check_decision(const struct approval *a, const struct approval_decisi
     return r;
 }
 
+/* An earlier vote that could not be recorded may have left one. */
+static void clear_session(struct approval *a)
+{
+    a->session_left = 0;
+    strv_free(steal_ptr(a->session_prefix));
+    strv_free(steal_ptr(a->session_rules));
+    a->expires_s = json_integer_value(json_object_get(a->subject, "expires_at"));
+}
+
 static void start_session(struct approval *a, const struct approval_session *session)
 {
     a->session_left = session->count;
     a->session_prefix = session->argv_prefix ? strv_copy(session->argv_prefix) : NULL;
+    a->session_rules = session->rules ? strv_copy(session->rules) : NULL;
     a->expires_s = approval_now_s() + session->ttl_s;
 }
 
@@ -88,6 +88,7 @@ int approvals_decide(struct approvals *s, const char *id, const struct approval_
         .reason = d->reason ? xstrdup(d->reason) : NULL,
         .user_id = d->user_id ? xstrdup(d->user_id) : NULL,
     };
+    clear_session(a);
     if (last && d->approve && d->session)
         start_session(a, d->session);
     if (last)

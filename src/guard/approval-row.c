@@ -20,6 +20,14 @@ void approval_drop_votes(struct approval *a, size_t keep)
     }
 }
 
+void approval_drop_vote(struct approval *a, size_t which)
+{
+    struct approval_vote dropped = a->votes[which];
+    memmove(&a->votes[which], &a->votes[which + 1], (a->n_votes - which - 1) * sizeof(a->votes[0]));
+    a->votes[a->n_votes - 1] = dropped;
+    approval_drop_votes(a, a->n_votes - 1);
+}
+
 void approval_free(struct approval *a)
 {
     if (!a)
@@ -27,7 +35,9 @@ void approval_free(struct approval *a)
     approval_drop_votes(a, 0);
     json_decref(a->subject);
     json_decref(a->shown);
+    json_decref(a->obligations);
     strv_free(a->session_prefix);
+    strv_free(a->session_rules);
     free(a->rule);
     free(a->why);
     free(a->revision);
@@ -55,17 +65,19 @@ json_t *approval_to_row(const struct approval *a)
                                                "time", (json_int_t)v->time_s, "reason", v->reason,
                                                "user_id", v->user_id));
     }
-    json_t *o =
-        json_pack("{s:s, s:s, s:o, s:s, s:s, s:s, s:O, s:O*, s:I, s:I, s:I, s:o, s:s*}", "state",
-                  approval_state_name(a->state), "risk", risk_name(a->risk), "requester",
-                  identity_to_json(&a->requester), "rule", a->rule, "why", a->why, "revision",
-                  a->revision, "subject", a->subject, "shown", a->shown, "created",
-                  (json_int_t)a->created_s, "expires", (json_int_t)a->expires_s, "changed",
-                  (json_int_t)a->changed_s, "votes", votes, "void", a->void_reason);
+    json_t *o = json_pack(
+        "{s:s, s:s, s:o, s:s, s:s, s:s, s:O, s:O, s:O*, s:I, s:I, s:I, s:o, s:s*}", "state",
+        approval_state_name(a->state), "risk", risk_name(a->risk), "requester",
+        identity_to_json(&a->requester), "rule", a->rule, "why", a->why, "revision", a->revision,
+        "obligations", a->obligations, "subject", a->subject, "shown", a->shown, "created",
+        (json_int_t)a->created_s, "expires", (json_int_t)a->expires_s, "changed",
+        (json_int_t)a->changed_s, "votes", votes, "void", a->void_reason);
     if (a->session_left) {
         json_object_set_new(o, "session_left", json_integer(a->session_left));
         if (a->session_prefix)
             json_object_set_new(o, "session_prefix", strings(a->session_prefix));
+        if (a->session_rules)
+            json_object_set_new(o, "session_rules", strings(a->session_rules));
     }
     return o;
 }
@@ -93,6 +105,15 @@ static void votes_from_row(const json_t *list, struct approval *a)
     }
 }
 
+/* Rows of an earlier version have them among what was shown. */
+static json_t *obligations_from_row(const json_t *row)
+{
+    json_t *own = json_object_get(row, "obligations");
+    if (!own)
+        own = json_object_get(json_object_get(row, "shown"), "obligations");
+    return json_is_object(own) ? json_incref(own) : json_object();
+}
+
 struct approval *approval_from_row(const char *id, const json_t *row, struct error *err)
 {
     struct approval *a = new0(struct approval);
@@ -100,11 +121,13 @@ struct approval *approval_from_row(const char *id, const json_t *row, struct err
     const char *risk = json_string_value(json_object_get(row, "risk"));
     int s = state ? approval_state_find(state) : -1, r = risk ? risk_find(risk) : -1;
     list_init(&a->node);
+    list_init(&a->uses);
     snprintf(a->id, sizeof(a->id), "%s", id);
     a->rule = dup_member(row, "rule");
     a->why = dup_member(row, "why");
     a->revision = dup_member(row, "revision");
     a->void_reason = dup_member(row, "void");
+    a->obligations = obligations_from_row(row);
     a->subject = json_incref(json_object_get(row, "subject"));
     a->shown = json_incref(json_object_get(row, "shown"));
     a->created_s = json_integer_value(json_object_get(row, "created"));
@@ -114,7 +137,8 @@ struct approval *approval_from_row(const char *id, const json_t *row, struct err
     identity_from_json(json_object_get(row, "requester"), &a->requester);
     votes_from_row(json_object_get(row, "votes"), a);
     if (s < 0 || r < 0 || !a->rule || !a->why || !a->revision || !json_is_object(a->subject) ||
-        json_member_strv(row, "session_prefix", PREFIX_MAX, &a->session_prefix, err) < 0) {
+        json_member_strv(row, "session_prefix", PREFIX_MAX, &a->session_prefix, err) < 0 ||
+        json_member_strv(row, "session_rules", PREFIX_MAX, &a->session_rules, err) < 0) {
         error_set(err, ERROR_INTERNAL, 0, "members are missing");
         approval_free(a);
         return NULL;
@@ -171,8 +195,11 @@ json_t *approval_view(const struct approval *a, bool full)
         json_object_set_new(o, "changed_at", time_view(a->changed_s));
     if (*approval_reason(a))
         json_object_set_new(o, "reason", json_message(approval_reason(a)));
-    if (a->session_left)
+    if (a->session_left) {
         json_object_set_new(o, "session_calls_left", json_integer(a->session_left));
+        if (a->session_rules)
+            json_object_set_new(o, "session_rules", strings(a->session_rules));
+    }
     if (!full)
         return o;
     json_object_set_new(o, "decisions", votes_view(a));

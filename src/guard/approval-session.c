@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "guard/approval-internal.h"
+#include "guard/gate.h"
 
 /* Programs whose later arguments decide what runs: only all of their argv says what that is. */
 static const char *const interpreters[] = {
@@ -59,6 +60,14 @@ static int check_prefix(const struct approval *a, char *const *prefix, struct er
     return 0;
 }
 
+static int check_rules(const struct approval *a, char *const *rules, struct error *err)
+{
+    for (; rules && *rules; rules++)
+        if (!gate_names_rule(a->set->options.gate, *rules))
+            return error_field(err, "rules", "the policy has no rule '%.60s'", *rules);
+    return 0;
+}
+
 int approval_session_check(const struct approval *a, const struct approval_session *session,
                            struct error *err)
 {
@@ -68,7 +77,8 @@ int approval_session_check(const struct approval *a, const struct approval_sessi
         return error_field(err, "count", "'count' must be 1 to %d", APPROVAL_SESSION_MAX);
     if (session->ttl_s < 1 || session->ttl_s > APPROVAL_SESSION_S)
         return error_field(err, "ttl_seconds", "'ttl_seconds' must be 1 to %d", APPROVAL_SESSION_S);
-    return session->argv_prefix ? check_prefix(a, session->argv_prefix, err) : 0;
+    int r = check_rules(a, session->rules, err);
+    return r >= 0 && session->argv_prefix ? check_prefix(a, session->argv_prefix, err) : r;
 }
 
 static json_t *without_argv(const json_t *subject)

@@ -20,10 +20,15 @@
 #define TICK_MS   1000
 #define ID_LENGTH 16
 #define ROW_MAX   (64 * 1024 * 1024)
+#define NS_PER_S  1000000000LL
+
+/* How old the time in the store may be while anything is there that expires. */
+#define KEEP_TIME_S 60
+#define CLOCK_ROW   "approvals"
 
 int64_t approval_now_s(void)
 {
-    return clock_real_ns() / 1000000000;
+    return clock_seen_ns() / NS_PER_S;
 }
 
 void approval_digest(const json_t *subject, char out[AUDIT_DIGEST_SIZE])
@@ -83,7 +88,7 @@ void approval_set_state(struct approval *a, enum approval_state state)
     a->changed_s = approval_now_s();
 }
 
-static bool is_live(const struct approval *a)
+bool approval_is_live(const struct approval *a)
 {
     return a->state == APPROVAL_PENDING || a->state == APPROVAL_APPROVED;
 }
@@ -94,6 +99,51 @@ static void drop(struct approval *a)
     map_remove(a->set->by_id, a->id);
     list_remove(&a->node);
     approval_free(a);
+}
+
+/* Votes of keys that have ended, or lost the role, make room for others. */
+static void drop_ended_votes(struct approval *a)
+{
+    struct error err = {0};
+    size_t before = a->n_votes;
+    for (size_t i = a->n_votes; i > 0; i--) {
+        const struct approval_vote *v = &a->votes[i - 1];
+        if (approval_vote_counts(a->set, v))
+            continue;
+        if (approval_record(a, "approval", &v->who, "unconfirmed",
+                            "the key is no approver's any more", &err) < 0)
+            log_error("approval id=%s: %s", a->id, err.message);
+        approval_drop_vote(a, i - 1);
+    }
+    if (a->n_votes < before)
+        approval_write(a, a->state, a->n_votes, false, NULL, NULL);
+}
+
+/* What the policy and the keys of this moment leave of it. What is being recorded is looked at
+ * right after that (follow_up()), so that no change of theirs is missed. */
+static void look_after(struct approval *a)
+{
+    struct error why = {0};
+    if (a->busy || !approval_is_live(a))
+        return;
+    if (approval_check_alive(a, &why) < 0)
+        approval_end(a, APPROVAL_VOID, why.message);
+    else if (a->state == APPROVAL_PENDING)
+        drop_ended_votes(a);
+    else if (approval_confirmations(a) < approval_confirmations_needed(a))
+        approval_end(a, APPROVAL_VOID, "the key of an approver has ended");
+}
+
+void approvals_check_all(struct approvals *s)
+{
+    list_for_each(a, &s->all, struct approval, node) look_after(a);
+}
+
+static void follow_up(struct approval *a)
+{
+    look_after(a);
+    if (!a->busy)
+        approval_next_uses(a);
 }
 
 static void fail_change(const struct change *c, const struct error *err)
@@ -108,12 +158,13 @@ static void fail_change(const struct change *c, const struct error *err)
         c->fn(c->data, NULL, &copy);
     if (c->is_new)
         return drop(a);
-    if (is_live(a) || a->unwritten)
-        return;
+    if (approval_is_live(a) || a->unwritten)
+        return follow_up(a);
     log_error("approval id=%s is %s, which is not recorded yet: %s", a->id,
               approval_state_name(a->state), err->message);
     a->unwritten = true;
     tell(a);
+    follow_up(a);
 }
 
 static void on_written(void *data, const struct error *err)
@@ -121,7 +172,7 @@ static void on_written(void *data, const struct error *err)
     struct change c = *(struct change *)data;
     struct approval *a = c.approval;
     free(data);
-    a->busy = false;
+    a->busy = a->using = false;
     if (err)
         return fail_change(&c, err);
     fault_point("approval.recorded");
@@ -131,6 +182,7 @@ static void on_written(void *data, const struct error *err)
         c.fn(c.data, a, NULL);
     if (!told)
         tell(a);
+    follow_up(a);
 }
 
 static void on_unstored(void *data)
@@ -167,6 +219,32 @@ int approval_record(struct approval *a, const char *kind, const struct identity 
     return gate_record(a->set->options.gate, kind, who, a->id, tool, outcome, details, err);
 }
 
+/* --- time */
+
+/* What has expired stays so by its own row; this keeps what has not from living longer than a
+ * minute more when the clock is set back and the control plane is started again. */
+static void keep_time(struct approvals *s)
+{
+    char text[64];
+    int64_t now = approval_now_s();
+    if (!s->options.store || now < s->kept_s + KEEP_TIME_S)
+        return;
+    s->kept_s = now;
+    int n = snprintf(text, sizeof(text), "{\"seen_s\":%lld}", (long long)now);
+    store_put_soon(s->options.store, STORE_CLOCK, CLOCK_ROW, text, (size_t)n, NULL, NULL);
+}
+
+static void load_time(void *data, const char *key, const char *body, size_t len)
+{
+    struct approvals *s = data;
+    struct error err = {0};
+    _cleanup_json_ json_t *row = json_parse_object(body, len, &err);
+    if (strcmp(key, CLOCK_ROW) != 0)
+        return;
+    s->kept_s = json_integer_value(json_object_get(row, "seen_s"));
+    clock_seen_raise(s->kept_s * NS_PER_S);
+}
+
 /* --- life */
 
 static void remove_row(struct approval *a)
@@ -176,8 +254,7 @@ static void remove_row(struct approval *a)
     drop(a);
 }
 
-/* To EXPIRED or VOID, by nobody, and for good: a store that fails brings no grant back. */
-static void end(struct approval *a, enum approval_state state, const char *why)
+void approval_end(struct approval *a, enum approval_state state, const char *why)
 {
     struct error err = {0};
     if (approval_record(a, "approval", NULL, approval_state_name(state), why, &err) < 0)
@@ -198,15 +275,19 @@ static void on_tick(void *data)
             continue;
         if (a->unwritten)
             approval_write(a, a->state, a->n_votes, false, NULL, NULL);
-        else if (is_live(a) && now >= a->expires_s)
-            end(a, APPROVAL_EXPIRED,
-                a->state == APPROVAL_PENDING ? "nobody decided in time"
-                                             : "the grant was not used in time");
-        else if (!is_live(a) && now >= a->changed_s + (int64_t)(s->options.keep_ms / 1000))
+        else if (approval_is_live(a) && now >= a->expires_s)
+            approval_end(a, APPROVAL_EXPIRED,
+                         a->state == APPROVAL_PENDING ? "nobody decided in time"
+                                                      : "the grant was not used in time");
+        else if (approval_is_live(a))
+            look_after(a);
+        else if (now >= a->changed_s + (int64_t)(s->options.keep_ms / 1000))
             remove_row(a);
     }
     if (list_empty(&s->all))
         loop_timer_stop(&s->tick);
+    else
+        keep_time(s);
 }
 
 static void enter(struct approvals *s, struct approval *a)
@@ -225,10 +306,12 @@ static void load_row(void *data, const char *key, const char *body, size_t len)
     struct error err = {0};
     _cleanup_json_ json_t *row = json_parse_object(body, len, &err);
     struct approval *a = row ? approval_from_row(key, row, &err) : NULL;
-    if (a)
+    if (a) {
+        clock_seen_raise(a->changed_s * NS_PER_S);
         enter(s, a);
-    else
+    } else {
         log_error("stored approval cannot be read id=%s: %s", key, err.message);
+    }
 }
 
 struct approvals *approvals_new(const struct approvals_options *o, struct error *err)
@@ -239,7 +322,8 @@ struct approvals *approvals_new(const struct approvals_options *o, struct error 
     list_init(&s->all);
     list_init(&s->watches);
     loop_timer_init(&s->tick, o->loop, on_tick, s);
-    if (o->store && store_load(o->store, STORE_APPROVAL, load_row, s, err) < 0) {
+    if (o->store && (store_load(o->store, STORE_CLOCK, load_time, s, err) < 0 ||
+                     store_load(o->store, STORE_APPROVAL, load_row, s, err) < 0)) {
         approvals_free(s);
         return NULL;
     }
@@ -284,7 +368,7 @@ static int check_room(const struct approvals *s, const struct identity *who, str
     return 0;
 }
 
-static json_t *with_expiry(const json_t *subject, int64_t expires_s)
+json_t *approval_subject_until(const json_t *subject, int64_t expires_s)
 {
     json_t *copy = json_copy((json_t *)subject);
     json_object_set_new(copy, "expires_at", json_integer(expires_s));
@@ -297,22 +381,26 @@ int approvals_ask(struct approvals *s, const struct approval_request *r, approva
     int e = check_room(s, r->who, err);
     if (e < 0)
         return e;
+    if (strcmp(r->need.revision, gate_revision(s->options.gate)) != 0)
+        return error_set(err, ERROR_DENIED, 0, "the policy has changed: try again");
     if (r->id && map_find(s->by_id, r->id))
         return error_set(err, ERROR_CONFLICT, 0, "there is an approval '%s' already", r->id);
     struct approval *a = new0(struct approval);
     list_init(&a->node);
+    list_init(&a->uses);
     a->set = s;
     snprintf(a->id, sizeof(a->id), "%s", r->id ? r->id : "apr-");
     if (!r->id)
         random_id(a->id + 4, ID_LENGTH);
     a->requester = *r->who;
-    a->risk = r->risk;
-    a->rule = xstrdup(r->rule);
+    a->risk = r->need.risk;
+    a->rule = xstrdup(r->need.rule);
     a->why = xstrdup(r->reason ? r->reason : "");
-    a->revision = xstrdup(r->revision);
+    a->revision = xstrdup(r->need.revision);
+    a->obligations = r->need.obligations ? json_deep_copy(r->need.obligations) : json_object();
     a->created_s = a->changed_s = approval_now_s();
     a->expires_s = a->created_s + (int64_t)(s->options.ttl_ms + 999) / 1000;
-    a->subject = with_expiry(r->subject, a->expires_s);
+    a->subject = approval_subject_until(r->subject, a->expires_s);
     a->shown = r->shown ? json_deep_copy(r->shown) : NULL;
     approval_digest(a->subject, a->digest);
     e = approval_record(a, "approval", r->who, "pending", NULL, err);
@@ -324,80 +412,4 @@ int approvals_ask(struct approvals *s, const struct approval_request *r, approva
     enter(s, a);
     approval_write(a, APPROVAL_PENDING, 0, true, fn, data);
     return 0;
-}
-
-/* --- using */
-
-static int check_usable(const struct approval *a, struct error *err)
-{
-    if (a->busy && is_live(a)) /* what has ended stays so, whether or not it is written yet */
-        return error_set(err, ERROR_CONFLICT, 0, "approval %s is being decided or used", a->id);
-    if (a->state == APPROVAL_APPROVED && approval_now_s() < a->expires_s)
-        return 0;
-    if (a->state == APPROVAL_PENDING)
-        return error_set(err, ERROR_DENIED, 0, "approval %s is still pending", a->id);
-    return error_set(err, ERROR_DENIED, 0, "approval %s is %s%s%s", a->id,
-                     a->state == APPROVAL_APPROVED ? "expired" : approval_state_name(a->state),
-                     a->void_reason ? ": " : "", a->void_reason ? a->void_reason : "");
-}
-
-static bool covers(const struct approval *a, const json_t *subject)
-{
-    char digest[AUDIT_DIGEST_SIZE];
-    if (a->session_left)
-        return approval_session_covers(a, subject);
-    _cleanup_json_ json_t *whole = with_expiry(subject, a->expires_s);
-    approval_digest(whole, digest);
-    return strcmp(digest, a->digest) == 0;
-}
-
-int approvals_use(struct approvals *s, const char *id, const struct identity *who,
-                  const json_t *subject, approval_fn fn, void *data, struct error *err)
-{
-    struct approval *a = map_find(s->by_id, id);
-    if (!a || strcmp(a->requester.key, who->key) != 0)
-        return error_set(err, ERROR_NOT_FOUND, 0, "there is no approval '%.60s' of this key", id);
-    int r = check_usable(a, err);
-    if (r < 0)
-        return r;
-    if (!covers(a, subject)) {
-        end(a, APPROVAL_VOID, "the call is not the one that was approved");
-        return error_set(err, ERROR_DENIED, 0, "approval %s is for another call: it is void now",
-                         a->id);
-    }
-    r = approval_record(a, "grant", who, "used", NULL, err);
-    if (r < 0)
-        return r;
-    if (a->session_left > 0 && --a->session_left > 0) {
-        approval_write(a, a->state, a->n_votes, false, fn, data);
-        return 0;
-    }
-    approval_set_state(a, APPROVAL_USED);
-    fault_point("approval.using");
-    approval_write(a, APPROVAL_VOID, a->n_votes, false, fn,
-                   data); /* not written: never to be used again */
-    return 0;
-}
-
-struct approval *approvals_find_session(struct approvals *s, const struct identity *who,
-                                        const json_t *subject)
-{
-    struct error ignored = {0};
-    list_for_each(a, &s->all, struct approval, node)
-    {
-        error_clear(&ignored);
-        if (a->session_left && strcmp(a->requester.key, who->key) == 0 &&
-            check_usable(a, &ignored) >= 0 && covers(a, subject))
-            return a;
-    }
-    return NULL;
-}
-
-void approvals_void_others(struct approvals *s, const char *revision)
-{
-    list_for_each(a, &s->all, struct approval, node)
-    {
-        if (is_live(a) && !a->busy && strcmp(a->revision, revision) != 0)
-            end(a, APPROVAL_VOID, "the policy has changed");
-    }
 }

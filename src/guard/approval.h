@@ -2,17 +2,26 @@
  *
  *   PENDING ── approved by as many keys as its risk needs ──> APPROVED ── the call runs ──> USED
  *      │ rejected ──> REJECTED      │ nobody in time ──> EXPIRED (also an unused grant)
- *      '───────────────────────────────> VOID: the policy, or anything of the call, has changed
+ *      '───────────────────────────────> VOID: the policy, or anything of the call, has changed;
+ *                                              the key that asked has ended, or a vote's key has
  *
  * A grant is over the SHA-256 of the subject's canonical bytes: the JSON of all that will run, keys
  * sorted, no spaces, with the time it expires. It is used once: USED is on record before the call
  * starts, so kill -9 can lose a grant and never double it. The one exception is a session approval:
  * a temporary rule over the same subject with a prefix of its argv, a count and an end; never for
- * critical.
+ * critical, and only for what the same rule asks about, or rules that the approver named.
+ *
+ * A grant carries what was decided when it was asked for: rule, risk, obligations. It is worth
+ * nothing where the decision of the moment asks for more than that, under another policy, or once
+ * the key that asked has ended (approval-grant.c).
  *
  * Who may decide: without keys anybody, but nobody about critical; with keys whoever has the role
- * approver and is not the key that asked; critical needs two of them. All of it is on record before
- * it holds: audit first, then the row (approval-row.c). Only approval.c writes the state. */
+ * approver and is not the key that asked; critical needs two of them. A vote counts while its key
+ * lives and has the role. All of it is on record before it holds: audit first, then the row
+ * (approval-row.c). Only approval.c writes the state.
+ *
+ * Times are those of clock_seen_ns(), kept over restarts: a clock that is set back revives nothing.
+ */
 #pragma once
 
 #include <jansson.h>
@@ -30,6 +39,7 @@ struct approval;
 struct approvals;
 struct error;
 struct gate;
+struct keys;
 struct store;
 
 #define APPROVAL_ID_SIZE     40
@@ -50,7 +60,8 @@ enum approval_state {
 struct approvals_options {
     uv_loop_t *loop;
     struct store *store; /* NULL: they end with the process */
-    struct gate *gate;   /* for records */
+    struct gate *gate;   /* for records and the revision of the policy */
+    struct keys *keys;   /* NULL: there are none */
     uint64_t ttl_ms;     /* from the question to its end, and to that of an unused grant */
     uint64_t keep_ms;    /* how long a decided one is shown */
     size_t max_pending, max_pending_per_key;
@@ -61,36 +72,50 @@ struct approvals *approvals_new(const struct approvals_options *o, struct error 
 void approvals_free(struct approvals *s); /* NULL is fine */
 
 /* --- asking. Borrowed, but for what is said. */
+/* What a decision asks for: carried by a grant, and compared at its use with that of the moment. */
+struct approval_need {
+    enum risk risk;
+    const char *rule;
+    const char *revision;      /* of the policy that decided */
+    const json_t *obligations; /* rules_obligations_to_json(); NULL: none */
+};
 struct approval_request {
     const char *id; /* NULL: a random one */
     const struct identity *who;
-    enum risk risk;
-    const char *rule, *reason;
-    const char *revision;  /* of the policy it was asked under */
+    struct approval_need need;
+    const char *reason;
     const json_t *subject; /* all that will run, without "expires_at" */
     const json_t *shown;   /* what helps to decide and is no part of the grant; may be NULL */
 };
 /* Comes once, later. err set: nothing is on record. */
 typedef void (*approval_fn)(void *data, struct approval *a, const struct error *err);
 
-/* fn comes when the question is on record. Negative with err set: too many wait already, or the
- * audit cannot be written; fn does not come. */
+/* fn comes when the question is on record. Negative with err set: too many wait already, the policy
+ * is another one by now, or the audit cannot be written; fn does not come. */
 int approvals_ask(struct approvals *s, const struct approval_request *r, approval_fn fn, void *data,
                   struct error *err);
-/* The grant id, for exactly this subject: fn comes when its use is on record and the call may run.
- * Negative: ERROR_NOT_FOUND for what is not the caller's, ERROR_DENIED for what is not approved,
- * not any more, or for another subject, which makes it void. */
+/* The grant id, for exactly this subject and no more than it carries: fn comes when its use is on
+ * record and the call may run. Uses of a session queue up and share a commit. Negative:
+ * ERROR_NOT_FOUND for what is not the caller's, ERROR_DENIED for what is not approved, not any
+ * more, for another subject or for less than `need`; the last two make what is no session void. */
 int approvals_use(struct approvals *s, const char *id, const struct identity *who,
-                  const json_t *subject, approval_fn fn, void *data, struct error *err);
-/* A session approval of the same key that covers the subject; NULL: none. */
+                  const json_t *subject, const struct approval_need *need, approval_fn fn,
+                  void *data, struct error *err);
+/* A session approval of the same key that covers the subject and the need; NULL: none. */
 struct approval *approvals_find_session(struct approvals *s, const struct identity *who,
-                                        const json_t *subject);
-/* What a policy of another revision makes of everything that is not decided or not used. */
-void approvals_void_others(struct approvals *s, const char *revision);
+                                        const json_t *subject, const struct approval_need *need);
+/* Whether a grant, used or not, is enough for what a decision asks for. */
+int approval_check_need(const struct approval *a, const struct approval_need *need,
+                        struct error *err);
+/* Ends everything that is not decided or not used and was asked under another policy than the
+ * gate's, or by a key that has ended; what is being recorded ends right afterwards. Votes of ended
+ * keys are taken out. For the gate when the policy, and for the daemon when a key has changed. */
+void approvals_check_all(struct approvals *s);
 
 /* --- deciding */
 struct approval_session {
     char *const *argv_prefix; /* NULL: all of argv */
+    char *const *rules;       /* beyond the one that asked; NULL: none */
     int64_t count, ttl_s;
 };
 struct approval_decision {
@@ -127,7 +152,7 @@ int approval_state_find(const char *name); /* -1: none */
 enum risk approval_risk(const struct approval *a);
 const char *approval_reason(const struct approval *a);    /* of whoever rejected it, or "" */
 const char *approval_requester(const struct approval *a); /* its key */
-size_t approval_confirmations(const struct approval *a);
+size_t approval_confirmations(const struct approval *a);  /* votes that count */
 size_t approval_confirmations_needed(const struct approval *a);
 /* New references. full: with the subject and what is shown beside it. */
 json_t *approval_view(const struct approval *a, bool full);

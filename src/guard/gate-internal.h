@@ -6,6 +6,7 @@
 struct gate {
     struct audit *audit;
     struct approvals *approvals;
+    struct keys *keys;       /* or NULL */
     char *const *env;        /* the operator's */
     struct ruleset *ruleset; /* NULL: no policy */
     char *policy_name;       /* as the operator wrote it */

@@ -21,6 +21,11 @@ bool gate_has_policy(const struct gate *g)
     return g->ruleset;
 }
 
+bool gate_names_rule(const struct gate *g, const char *rule)
+{
+    return ruleset_names(g->ruleset, rule);
+}
+
 static void record_change(struct gate *g, const struct identity *who, const char *outcome,
                           const char *before, const char *why)
 {
@@ -74,7 +79,7 @@ int gate_load_policy(struct gate *g, const char *name, const char *text, size_t 
     log_info("policy loaded file=%s revision=%.12s rules=%zu", name, gate_revision(g),
              ruleset_count(rs));
     record_change(g, who, "loaded", before, NULL);
-    approvals_void_others(g->approvals, gate_revision(g));
+    approvals_check_all(g->approvals);
     return 1;
 }
 

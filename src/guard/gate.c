@@ -12,6 +12,7 @@
 #include "base/strbuf.h"
 #include "guard/approval.h"
 #include "guard/gate-internal.h"
+#include "guard/keys.h"
 #include "guard/policy.h"
 
 #define ARGV_SHOWN_MAX 4096 /* bytes of an argument vector in a record */
@@ -22,9 +23,11 @@ struct gate *gate_new(const struct gate_options *o, struct error *err)
     struct gate *g = new0(struct gate);
     g->audit = o->audit;
     g->env = o->env;
+    g->keys = o->keys;
     struct approvals_options a = {.loop = o->loop,
                                   .store = o->store,
                                   .gate = g,
+                                  .keys = o->keys,
                                   .ttl_ms = o->approval_ttl_ms,
                                   .keep_ms = o->approval_keep_ms,
                                   .max_pending = o->max_pending,
@@ -256,6 +259,14 @@ int gate_refuse(struct gate *g, const struct gate_call *call, struct gate_decisi
     return -EPERM;
 }
 
+static int deny(struct gate *g, const struct gate_call *call, const struct gate_decision *d,
+                struct error *err)
+{
+    record_refusal(g, call, d);
+    return error_set(err, ERROR_DENIED, 0, "denied by rule '%s'%s%s", d->rules.rule,
+                     *d->rules.reason ? ": " : "", d->rules.reason);
+}
+
 int gate_decide(struct gate *g, const struct gate_call *call, struct gate_decision *d,
                 struct error *err)
 {
@@ -264,11 +275,8 @@ int gate_decide(struct gate *g, const struct gate_call *call, struct gate_decisi
     if (check_policies(call, err) < 0)
         return gate_refuse(g, call, d, "request policy", err->message, err);
     decide(g, call, d);
-    if (d->rules.verdict == VERDICT_DENY) {
-        record_refusal(g, call, d);
-        return error_set(err, ERROR_DENIED, 0, "denied by rule '%s'%s%s", d->rules.rule,
-                         *d->rules.reason ? ": " : "", d->rules.reason);
-    }
+    if (d->rules.verdict == VERDICT_DENY)
+        return deny(g, call, d, err);
     if (d->rules.verdict == VERDICT_ALLOW)
         return 0;
     struct audit_record r = {.kind = "decision", .outcome = "ask"};
@@ -276,6 +284,19 @@ int gate_decide(struct gate *g, const struct gate_call *call, struct gate_decisi
     fill_record(&r, call, d);
     r.details_text = decision_details(call, d, &details);
     return audit_write(g->audit, &r, NULL, err);
+}
+
+int gate_decide_again(struct gate *g, const struct gate_call *call, struct gate_decision *d,
+                      struct error *err)
+{
+    struct gate_decision now = {0};
+    memcpy(now.call_id, d->call_id, sizeof(now.call_id));
+    decide(g, call, &now);
+    gate_decision_done(d);
+    *d = now;
+    if (keys_check_live(g->keys, call->who, err) < 0)
+        return gate_refuse(g, call, d, "key", err->message, err);
+    return d->rules.verdict == VERDICT_DENY ? deny(g, call, d, err) : 0;
 }
 
 enum verdict gate_peek(struct gate *g, const struct gate_call *call)

@@ -24,6 +24,7 @@
 struct approvals;
 struct error;
 struct gate;
+struct keys;
 struct policy;
 struct ruleset;
 struct store;
@@ -73,6 +74,7 @@ void gate_decision_done(struct gate_decision *d);
 struct gate_options {
     uv_loop_t *loop;
     struct store *store; /* NULL: approvals end with the process */
+    struct keys *keys;   /* NULL: there are none; outlives the gate's use */
     struct audit *audit;
     uint64_t approval_ttl_ms;  /* how long an approval may wait, and be used */
     uint64_t approval_keep_ms; /* and how long it is shown afterwards */
@@ -88,7 +90,8 @@ struct audit *gate_audit(const struct gate *g);
 /* --- the policy (gate-policy.c) */
 
 bool gate_has_policy(const struct gate *g);
-const char *gate_revision(const struct gate *g); /* "" without a policy */
+const char *gate_revision(const struct gate *g);              /* "" without a policy */
+bool gate_names_rule(const struct gate *g, const char *rule); /* ruleset_names() of the policy */
 /* Parses text and makes it the policy, all at once: grants over another revision are void from then
  * on. On failure the old one stays, and err and the audit say so. who (NULL: the daemon itself) is
  * for the audit. 1: changed, 0: the same as before. */
@@ -103,6 +106,11 @@ json_t *gate_policy_view(const struct gate *g);
  * with the rule. d is the caller's to end in both cases. */
 int gate_decide(struct gate *g, const struct gate_call *call, struct gate_decision *d,
                 struct error *err);
+/* The same call once more, after it has waited: whether the key lives, and steps 2 and 3 with the
+ * policy, the hours and the findings of this moment. The call keeps its id; what only asks again is
+ * not recorded again. Negative as above; *d is another decision in both cases. */
+int gate_decide_again(struct gate *g, const struct gate_call *call, struct gate_decision *d,
+                      struct error *err);
 /* What gate_decide() would say, with no effect and no record. */
 enum verdict gate_peek(struct gate *g, const struct gate_call *call);
 /* Whether a rule denies an image by itself (gate-image.c): recorded, ERROR_DENIED with the rule.

@@ -198,6 +198,14 @@ size_t ruleset_count(const struct ruleset *rs)
     return rs ? rs->n_rules : 0;
 }
 
+bool ruleset_names(const struct ruleset *rs, const char *rule)
+{
+    for (size_t i = 0; rs && i < rs->n_rules; i++)
+        if (strcmp(rs->rules[i].id, rule) == 0)
+            return true;
+    return rs && (strcmp(rule, "default") == 0 || strcmp(rule, "unknown") == 0);
+}
+
 struct ruleset *ruleset_parse(const char *text, size_t len, const char *name, struct error *err)
 {
     if (len > RULES_FILE_MAX) {

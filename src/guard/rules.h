@@ -97,6 +97,8 @@ void ruleset_unref(struct ruleset *rs); /* NULL is fine */
 /* SHA-256 of the file's bytes in hex; "" without a ruleset. */
 const char *ruleset_revision(const struct ruleset *rs);
 size_t ruleset_count(const struct ruleset *rs); /* rules */
+/* Whether a decision can be by this name: a rule's id, "default" or "unknown". */
+bool ruleset_names(const struct ruleset *rs, const char *rule);
 
 /* Always decides. Without a ruleset: allow, by "no policy". Bounded in time, touches no file. */
 void ruleset_decide(const struct ruleset *rs, const struct rules_call *call,

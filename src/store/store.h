@@ -21,6 +21,7 @@ enum store_table {
     STORE_SKILL,
     STORE_APPROVAL,
     STORE_ACTION,
+    STORE_CLOCK, /* the largest time seen, for what expires by the wall clock */
     _STORE_TABLE_MAX,
 };
 

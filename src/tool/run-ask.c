@@ -1,6 +1,10 @@
 /* Between `ask` and the start of a call: the subject is made, a session approval or the grant that
  * the caller named is used, or a person is asked. The run waits meanwhile; struct run_asking is
- * what callbacks hold, so that a run may be abandoned at any time. */
+ * what callbacks hold, so that a run may be abandoned at any time.
+ *
+ * Whatever was decided before a wait is decided again after it: before the subject is made, and
+ * once more when the use of the grant is on record. A run that waited for a person is from then on
+ * the same as one whose caller comes back with the grant: looked up, decided and compared anew. */
 #include <errno.h>
 #include <string.h>
 
@@ -13,8 +17,10 @@ struct run_asking {
     struct run *run; /* NULL: abandoned */
     struct approval_watch watch;
     json_t *subject;
+    json_t *obligations; /* of the decision, for struct approval_need */
     char id[APPROVAL_ID_SIZE];
-    int calls; /* callbacks under way */
+    bool granted; /* a person has approved id */
+    int calls;    /* callbacks under way */
 };
 
 static void asking_free(struct run_asking *k)
@@ -23,6 +29,7 @@ static void asking_free(struct run_asking *k)
         return;
     approval_watch_remove(&k->watch);
     json_decref(k->subject);
+    json_decref(k->obligations);
     free(k);
 }
 
@@ -67,11 +74,51 @@ static bool comes_back(struct run_asking *k, const struct error *err)
     return false;
 }
 
+/* --- the decision of this moment */
+
+static struct approval_need need_of(struct run_asking *k)
+{
+    const struct gate_decision *d = &k->run->decision;
+    json_decref(k->obligations);
+    k->obligations = rules_obligations_to_json(&d->rules.obligations);
+    return (struct approval_need){.risk = d->rules.risk,
+                                  .rule = d->rules.rule,
+                                  .revision = ruleset_revision(d->ruleset),
+                                  .obligations = k->obligations};
+}
+
+/* Policy, hours, findings, image rules, the key, and whether the sandbox is still there. */
+static int decide_again(struct run *run, struct error *err)
+{
+    const struct spec *box = run->one_shot ? &run->box : sandbox_spec(run->sandbox);
+    enum sandbox_state state = run->one_shot ? SANDBOX_READY : sandbox_state(run->sandbox);
+    if (state != SANDBOX_READY && state != SANDBOX_CREATING)
+        return error_set(err, ERROR_CONFLICT, 0, "sandbox %s has ended meanwhile",
+                         sandbox_id(run->sandbox));
+    run->call.sandbox_env = box->env;
+    run->call.image_env = box->image_env;
+    int r = gate_decide_again(run->gate, &run->call, &run->decision, err);
+    run->call.sandbox_env = run->call.image_env = NULL;
+    return r < 0 ? r : run_oblige(run, err);
+}
+
+/* --- using a grant */
+
 static void on_used(void *data, struct approval *a, const struct error *err)
 {
     struct run_asking *k = data;
+    struct error late = {0};
     if (!comes_back(k, err))
         return;
+    if (decide_again(k->run, &late) < 0) {
+        fail(k, &late);
+        return;
+    }
+    struct approval_need need = need_of(k);
+    if (approval_check_need(a, &need, &late) < 0) {
+        refuse(k, &late);
+        return;
+    }
     run_apply_pins(k->run);
     run_go_on(k->run, approval_id(a));
 }
@@ -79,8 +126,10 @@ static void on_used(void *data, struct approval *a, const struct error *err)
 static int use(struct run_asking *k, const char *id, struct error *err)
 {
     struct run *run = k->run;
+    struct approval_need need = need_of(k);
     k->calls++;
-    int r = approvals_use(gate_approvals(run->gate), id, &run->who, k->subject, on_used, k, err);
+    int r =
+        approvals_use(gate_approvals(run->gate), id, &run->who, k->subject, &need, on_used, k, err);
     if (r < 0)
         k->calls--;
     return r;
@@ -95,6 +144,8 @@ static void set_ended(const struct approval *a, struct error *err)
               approval_state_name(approval_state(a)), *why ? ": " : "", why);
 }
 
+static void start_settling(struct run_asking *k);
+
 static void on_change(struct approval_watch *w, struct approval *a)
 {
     struct run_asking *k = container_of(w, struct run_asking, watch);
@@ -102,10 +153,11 @@ static void on_change(struct approval_watch *w, struct approval *a)
     if (strcmp(approval_id(a), k->id) != 0 || approval_state(a) == APPROVAL_PENDING)
         return;
     approval_watch_remove(w);
-    if (approval_state(a) != APPROVAL_APPROVED) {
+    if (approval_state(a) == APPROVAL_APPROVED) {
+        k->granted = true;
+        start_settling(k);
+    } else {
         set_ended(a, &err);
-        refuse(k, &err);
-    } else if (use(k, k->id, &err) < 0) {
         refuse(k, &err);
     }
 }
@@ -131,14 +183,11 @@ static void on_asked(void *data, struct approval *a, const struct error *err)
 static int ask_person(struct run_asking *k, struct error *err)
 {
     struct run *run = k->run;
-    const struct rules_decision *d = &run->decision.rules;
     _cleanup_json_ json_t *shown = run_shown(run);
     struct approval_request r = {.id = run->terms.action_id,
                                  .who = &run->who,
-                                 .risk = d->risk,
-                                 .rule = d->rule,
-                                 .reason = d->reason,
-                                 .revision = ruleset_revision(run->decision.ruleset),
+                                 .need = need_of(k),
+                                 .reason = run->decision.rules.reason,
                                  .subject = k->subject,
                                  .shown = shown};
     k->calls++;
@@ -154,16 +203,21 @@ static int settle(struct run_asking *k, struct error *err)
 {
     struct run *run = k->run;
     struct error ignored = {0};
-    int r;
+    const char *grant = k->granted ? k->id : run->terms.approval_id;
+    int r = decide_again(run, err);
+    if (r < 0)
+        return r;
+    json_decref(k->subject);
     k->subject = run_subject(run);
-    if (run->terms.approval_id) {
-        r = use(k, run->terms.approval_id, err);
+    if (grant) {
+        r = use(k, grant, err);
         if (r < 0)
             gate_refuse(run->gate, &run->call, &run->decision, "approval", err->message, &ignored);
         return r;
     }
+    struct approval_need need = need_of(k);
     struct approval *session =
-        approvals_find_session(gate_approvals(run->gate), &run->who, k->subject);
+        approvals_find_session(gate_approvals(run->gate), &run->who, k->subject, &need);
     return session ? use(k, approval_id(session), err) : ask_person(k, err);
 }
 
@@ -174,8 +228,16 @@ static void on_probed(struct run *run)
         run_fail(run, &err);
 }
 
+static void start_settling(struct run_asking *k)
+{
+    if (!run_probe_start(k->run, on_probed))
+        on_probed(k->run);
+}
+
 int run_ask(struct run *run, struct error *err)
 {
+    if (run->left)
+        return error_set(err, ERROR_DENIED, 0, "the caller left before a person was asked");
     struct run_asking *k = new0(struct run_asking);
     list_init(&k->watch.node);
     k->watch.on_change = on_change;

@@ -31,6 +31,7 @@ struct run {
     struct exec_path *paths;
     struct exec_sink sink;
     bool command_started;
+    bool left; /* nobody waits for it: it must not begin to wait for a person */
 
     /* the gate's part */
     struct gate *gate;

@@ -188,6 +188,9 @@ bool run_probe_start(struct run *run, void (*done)(struct run *run))
     if ((state != SANDBOX_READY && state != SANDBOX_CREATING) ||
         (!has_command && !written_path(run)))
         return false;
+    json_decref(steal_ptr(run->pins)); /* of an earlier look */
+    json_decref(steal_ptr(run->diff));
+    free(steal_ptr(run->program));
     struct run_probe *p = new0(struct run_probe);
     *p = (struct run_probe){.run = run, .done = done};
     p->waiter.on_done = on_done;
@@ -228,6 +231,7 @@ static void keep_script_name(struct run *run)
     env[n] = xstrdup("NODE_PRESERVE_SYMLINKS_MAIN=1");
     free((char **)run->spec.env);
     run->spec.env = env;
+    run->call.env = env;
 }
 
 /* Only what runs is run from a sealed copy; other files were compared when the grant was used. */

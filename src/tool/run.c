@@ -421,9 +421,19 @@ void run_abandon(struct run *run)
         run_free(run);
 }
 
+bool run_leave(struct run *run)
+{
+    bool waited = run_is_waiting(run);
+    if (waited)
+        run_free(run);
+    else
+        run->left = true;
+    return waited;
+}
+
 bool run_is_waiting(const struct run *run)
 {
-    return run->asking && !run->intent;
+    return run->asking && !run->intent && !run->exec;
 }
 
 struct sandbox *run_sandbox(const struct run *run)

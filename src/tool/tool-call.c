@@ -426,8 +426,9 @@ void tool_call_abandon(struct tool_call *call)
     if (!call)
         return;
     call->on_done = NULL;
-    if (call->lasting)
+    if (call->lasting && !run_leave(call->run))
         return; /* it goes on, and counts until it ends */
-    run_abandon(call->run);
+    if (!call->lasting)
+        run_abandon(call->run);
     free(call);
 }

@@ -154,9 +154,22 @@ def _():
         put("#!/bin/sh\necho swapped\n")
         approve(d, mine()[0])
         t.join(60)
-        check("swapped" not in answer[0].body.decode() or answer[0].json.get("stdout") == "", answer)
-        equal(answer[0].json["status"], "failed", answer)
-        check("approved" in answer[0].json["error"], answer)
+        equal(answer[0].status, 403, answer)
+        check("not the one that was approved" in answer[0].json["error"]["message"], answer)
+        equal(state(d, d.get("/v1/approvals?status=void").json["approvals"][-1]["id"]), "void")
+        # swapped all the time, the runner compares what it runs
+        put("#!/bin/sh\necho approved\n")
+        flip = "while :; do printf '#!/bin/sh\\necho swapped\\n' > n; chmod 755 n; mv n deploy; printf '#!/bin/sh\\necho approved\\n' > n; chmod 755 n; mv n deploy; done"
+        a = d.post(box.path + "/exec", {"command": ["bash", "-c", flip], "async": True})
+        equal(a.json["status"], "running", a)
+        for _ in range(10):
+            a = d.post(box.path + "/exec", {"command": ["./deploy", "swap"]})
+            pins = d.get("/v1/approvals/" + a.json["approval_id"]).json["subject"]["pins"]
+            if not pins or pins[0]["sha256"] != hashlib.sha256(b"#!/bin/sh\necho approved\n").hexdigest():
+                continue
+            approve(d, a.json["approval_id"])
+            r = d.post(box.path + "/exec", {"command": ["./deploy", "swap"]}, headers=granted(a.json["approval_id"]))
+            check("swapped" not in r.json.get("stdout", ""), r)
 
 
 @test("in another sandbox, or in one of the same name, it does not run")
@@ -461,6 +474,308 @@ def _():
     equal(sbx("show", "nope").returncode, 123)
     ws.sock.shutdown(socket.SHUT_RDWR)
     reader.join(60)
+
+
+# --- what a grant is worth at the moment of its use
+
+LEVELS = """version: 1
+default: allow
+rules:
+  - {id: all, verdict: allow, command: "*"}
+  - {id: staging, verdict: ask, risk: medium, command: "*/deploy staging*"}
+  - {id: quality, verdict: ask, risk: medium, command: "*/deploy quality*"}
+  - {id: trial, verdict: ask, risk: low, command: "*/deploy trial*"}
+  - {id: canary, verdict: ask, risk: high, command: "*/deploy canary*"}
+  - {id: prod, verdict: ask, risk: critical, command: "*/deploy prod*"}
+"""
+
+
+def deployer(d, box):
+    equal(d.put(f"{box.path}/files/content?path=/workspace/deploy&mode=755", b"#!/bin/sh\necho ran $*\n").status, 200)
+
+
+@test("a session covers what the same rule asks about, at no more risk, and rules that the approver named; never critical")
+def _():
+    targets = ("staging", "quality", "trial", "canary", "prod")
+    risk = {"staging": 1, "quality": 1, "trial": 0, "canary": 2, "prod": 3}
+    with Guarded(LEVELS) as d, d.sandbox() as box:
+        deployer(d, box)
+        for first, named in (("staging", None), ("staging", ["quality", "canary", "prod"]), ("canary", ["staging"]), ("trial", ["default", "unknown"])):
+            id = ask(d, box, "./deploy", first)["approval_id"]
+            session = {"argv_prefix": ["./deploy"], "count": 20}
+            equal(d.post(f"/v1/approvals/{id}/approve", {"session": dict(session, rules=["nosuch"])}).status, 400)
+            v = approve(d, id, session=dict(session, **({"rules": named} if named else {})))
+            equal(v.get("session_rules"), named)
+            for target in targets:
+                covered = target != "prod" and risk[target] <= risk[first] and (target == first or target in (named or []))
+                r = ask(d, box, "./deploy", target, "now", status=200 if covered else 202)
+                equal(r.get("stdout"), f"ran {target} now\n" if covered else None)
+                if not covered:
+                    ask(d, box, "./deploy", target, "now", status=403, headers=granted(id))
+            equal(state(d, id), "approved", "what it does not cover does not end it")
+            d.post(f"/v1/policy/reload")
+            d.replace(LEVELS + f"# {id}\n")  # ends the session
+
+
+def clock_of(seconds):
+    """The time of day so many seconds from now, as the rules write it."""
+    return time.strftime("%H:%M", time.gmtime(time.time() + seconds))
+
+
+@test("a grant is worth nothing where the decision of the moment asks for more: risk, obligations, or a denial by the hour")
+def _():
+    later = f'hours: "{clock_of(3 * 3600)}-{clock_of(5 * 3600)}"'
+    always = '  - {id: all, verdict: allow, command: "*"}\n  - {id: touch, verdict: ask, risk: medium, command: "touch *"}\n'
+    changes = {
+        "more risk": f'  - {{id: night, verdict: ask, risk: high, command: "touch *", {later}}}\n',
+        "two people": f'  - {{id: night, verdict: ask, risk: critical, command: "touch *", {later}}}\n',
+        "a limit": f'  - {{id: night, command: "touch *", require: {{limits: {{timeout_s: 5}}}}, {later}}}\n',
+        "denied": f'  - {{id: night, verdict: deny, command: "touch *", {later}}}\n',
+        "nothing": f'  - {{id: night, verdict: ask, risk: low, command: "touch *", {later}}}\n',
+    }
+    for what, rule in changes.items():
+        policy = "version: 1\ndefault: allow\ntimezone: utc\nrules:\n" + always + rule
+        for jump_ms in (1500, 6000, 24000):  # until the questions came before the jump
+            if hour_changes(policy, jump_ms, what):
+                break
+        else:
+            raise AssertionError("the clock always jumped too early")
+
+
+def hour_changes(policy, jump_ms, what):
+    with Guarded(policy, "--approval-ttl", "10h", "--debug-endpoints", env={"MAS_CLOCK_JUMP": f"{4 * 3600}:{jump_ms}"}) as d, d.sandbox() as box:
+        call = lambda name, headers=None: d.post(box.path + "/exec", {"command": ["touch", "/workspace/" + name]}, headers=headers)
+        started = lambda r: d.get(f"{box.path}/execs/{r['exec_id']}").json["started_at"]
+        jumped = lambda: started(box.exec("true")) > time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time.time() + 3600))
+        asked = [call(n).json for n in "ps"]
+        answer = []
+        t = threading.Thread(target=lambda: answer.append(call("w", {"X-Mas-Approval": "wait"})))
+        if not all("approval_id" in a for a in asked):
+            return False
+        plain, session = (a["approval_id"] for a in asked)
+        approve(d, session, session={"count": 5, "ttl_seconds": 36000})
+        a = d.post(f"/v1/approvals/{plain}/approve", {})
+        t.start()
+        mine = lambda: [a["id"] for a in d.get("/v1/approvals?status=pending").json["approvals"] if a["argv"][1].endswith("w")]
+        wait_for(lambda: mine() or answer, "it is asked")
+        if jumped() or not mine():
+            d.stop()
+            t.join()
+            return False
+        wait_for(jumped, "the jump")
+        waiting = mine()[0]
+        approve(d, waiting)
+        t.join(60)
+        fine = what == "nothing"
+        a, b = call("p", granted(plain)), call("s")
+        equal((answer[0].status, a.status), (200, 200) if fine else (403, 403), f"{what}: {answer} {a}")
+        equal(b.status, 200 if fine else 403 if what == "denied" else 202, f"{what}: {b}")
+        equal(files(box), ["p", "s", "w"] if fine else [], what)
+        if not fine and what != "denied":
+            equal((state(d, plain), state(d, waiting)), ("void", "void"), what)
+        return True
+
+
+def locked(d):
+    other = sqlite3.connect(d.state + "/control/state.db", isolation_level=None, timeout=5)
+    other.execute("BEGIN IMMEDIATE")
+    return other
+
+
+@test("a policy that comes while a question, a vote or a use is being recorded ends it: nothing runs under what it denies")
+def _():
+    deny = "version: 1\ndefault: allow\nrules:\n  - {id: no, verdict: deny, command: 'touch *'}\n"
+    body = {"command": ["touch", "/workspace/late"]}
+    wait = {"X-Mas-Approval": "wait"}
+    for stage in ("ask", "ask and wait", "vote", "vote and wait", "use", "session"):
+        with Guarded(POLICY) as d, d.sandbox() as box:
+            answer = []
+            send = lambda headers=None: answer.append(d.post(box.path + "/exec", body, headers=headers))
+            start = lambda f, *a: [t := threading.Thread(target=f, args=a), t.start()][0]
+            pending = lambda: d.get("/v1/approvals?status=pending").json["approvals"]
+            threads = []
+            if stage == "vote and wait":
+                threads.append(start(send, wait))
+                wait_for(pending, "it is asked")
+                id = pending()[0]["id"]
+            elif not stage.startswith("ask"):
+                id = ask(d, box, *body["command"])["approval_id"]
+            if stage in ("use", "session"):
+                approve(d, id, **({"session": {"count": 3}} if stage == "session" else {}))
+            lock = locked(d)
+            if stage.startswith("ask"):
+                threads.append(start(send, wait if "wait" in stage else None))
+            elif stage.startswith("vote"):
+                threads.append(start(lambda: d.post(f"/v1/approvals/{id}/approve", {})))
+            else:
+                threads.append(start(send, granted(id) if stage == "use" else None))
+            time.sleep(0.3)  # it waits for the database
+            d.replace(deny)
+            lock.execute("ROLLBACK")
+            lock.close()
+            for t in threads:
+                t.join(60)
+            if stage == "vote":
+                send(granted(id))
+            if answer:
+                check(answer[0].status == (202 if stage == "ask" else 403), f"{stage}: {answer}")
+            wait_for(lambda: all(a["status"] in ("void", "used") for a in d.get("/v1/approvals").json["approvals"]), f"{stage}: it is void")
+            equal(d.post(box.path + "/exec", body, headers=granted(d.get("/v1/approvals").json["approvals"][0]["id"])).status, 403, stage)
+            equal(files(box), [], stage)
+
+
+# --- keys
+
+def keyed(**roles):
+    """A daemon with keys: a dictionary of headers by name, and one of ids."""
+    d = Guarded(LEVELS + '  - {id: touch, verdict: ask, risk: medium, command: "touch *"}\n  - {id: calc, verdict: ask, tool: calculator}\n', "--auth-token", "t" * 32).start()
+    d.token = "t" * 32
+    headers, ids = {}, {}
+    for name, role in roles.items():
+        a = d.post("/v1/keys", {"name": name, "roles": role.split()})
+        equal(a.status, 201, a)
+        headers[name], ids[name] = {"Authorization": "Bearer " + a.json["secret"]}, a.json["id"]
+    d.end_key = lambda name: equal(d.delete("/v1/keys/" + ids[name]).status, 200)
+    d.box = Sandbox(d, d.post("/v1/sandboxes", {}, headers=headers["agent"]).json)
+    equal(d.put(f"{d.box.path}/files/content?path=/workspace/deploy&mode=755", b"#!/bin/sh\ntouch /workspace/ran\n", headers=headers["agent"]).status, 200)
+    return d, headers
+
+
+def look(d, id):
+    return d.get("/v1/approvals/" + id).json
+
+
+@test("a vote counts while its key lives: revoked before and after the second vote, and before the use")
+def _():
+    d, h = keyed(agent="agent", one="approver", two="approver", three="approver")
+    try:
+        call = lambda target, **more: d.post(d.box.path + "/exec", {"command": ["./deploy", target]}, headers=dict(h["agent"], **more))
+        vote = lambda id, who: d.post(f"/v1/approvals/{id}/approve", {}, headers=h[who])
+        a, b, c = (call(t).json["approval_id"] for t in ("staging", "prod", "prod"))
+        equal((vote(a, "one").json["status"], vote(b, "one").json["status"], vote(b, "two").json["status"], vote(c, "one").json["status"]),
+              ("approved", "pending", "approved", "pending"))
+        d.end_key("one")
+        wait_for(lambda: look(d, a)["status"] == look(d, b)["status"] == "void", lambda: (look(d, a), look(d, b)))
+        check("approver" in look(d, a)["reason"], look(d, a))
+        wait_for(lambda: look(d, c)["confirmations"] == 0, lambda: look(d, c))
+        for id, target in ((a, "staging"), (b, "prod")):
+            equal(call(target, **granted(id)).status, 403, target)
+        equal(vote(c, "two").json["status"], "pending", "the revoked one is not the first of two")
+        equal(call("prod", **granted(c)).status, 403)
+        equal(vote(c, "three").json["status"], "approved")
+        equal(call("prod", **granted(c)).status, 200)
+        check("unconfirmed" in [r["outcome"] for r in d.records(action=c)], d.records(action=c))
+    finally:
+        d.__exit__()
+
+
+@test("what an ended key asked for is void, waiting or approved, and its waiting calls never run, in every kind of sandbox")
+def _():
+    d, h = keyed(agent="agent", other="agent", boss="approver")
+    try:
+        lasting = d.post("/v1/sandbox/create", {}, headers=h["agent"]).json["sandbox_id"]
+        mas = {"sandbox_id": lasting, "tool": {"name": "calculator", "args": {"expression": "6*7"}}}
+        waits = {"exec": (d.box.path + "/exec", {"command": ["touch", "/workspace/x"]}),
+                 "mas": ("/v1/sandbox/execute", mas),
+                 "one-shot": ("/v1/run", {"command": ["touch", "/workspace/x"]})}
+        pending = lambda: {a["id"] for a in d.get("/v1/approvals?status=pending").json["approvals"]}
+        approved = d.post(waits["exec"][0], waits["exec"][1], headers=h["agent"]).json["approval_id"]
+        equal(d.post(f"/v1/approvals/{approved}/approve", {}, headers=h["boss"]).status, 200)
+        others = d.post("/v1/run", {"command": ["touch", "/workspace/x"]}, headers=h["other"]).json["approval_id"]
+
+        def ask_all(leave):
+            asked, sockets = {}, []
+            for name, (path, body) in waits.items():
+                before, text = pending(), json.dumps(body)
+                s = d.connect()
+                s.sendall(f"POST {path} HTTP/1.1\r\nHost: localhost\r\nX-Mas-Approval: wait\r\nAuthorization: {h['agent']['Authorization']}\r\nContent-Length: {len(text)}\r\n\r\n{text}".encode())
+                wait_for(lambda: len(pending() - before) == 1, f"{name} is asked")
+                asked[name] = (pending() - before).pop()
+                sockets.append(s)
+                if leave:
+                    s.close()
+            return asked, sockets
+
+        intents = lambda: [r["details"].get("grant") for r in d.records(kind="intent")]
+        gone, _ = ask_all(True)
+        time.sleep(0.3)  # the daemon sees them go
+        for name, id in gone.items():
+            equal(d.post(f"/v1/approvals/{id}/approve", {}, headers=h["boss"]).status, 200, name)
+        time.sleep(0.3)
+        for name, id in gone.items():
+            equal((look(d, id)["status"], id in intents()), ("approved", False), f"{name}: its client left, and it did not run")
+        here, sockets = ask_all(False)
+        d.end_key("agent")
+        for id in (*gone.values(), *here.values(), approved):
+            wait_for(lambda: look(d, id)["status"] == "void", lambda: look(d, id))
+            check("has ended" in look(d, id)["reason"], look(d, id))
+            equal(d.post(f"/v1/approvals/{id}/approve", {}, headers=h["boss"]).status, 409)
+        equal([i for i in intents() if i], [], "nothing of it ran")
+        equal(look(d, others)["status"], "pending", "another key's is not touched")
+    finally:
+        d.__exit__()
+
+
+@test("a session serves calls that come at once, as many as it has, and the others ask")
+def _():
+    with Guarded(LEVELS) as d, d.sandbox() as box:
+        deployer(d, box)
+        for count, calls_at_once in ((12, 12), (5, 12)):
+            id = ask(d, box, "./deploy", "staging")["approval_id"]
+            approve(d, id, session={"argv_prefix": ["./deploy"], "count": count})
+            lock, answers = locked(d), []
+            threads = [threading.Thread(target=lambda i=i: answers.append(d.post(box.path + "/exec", {"command": ["./deploy", "staging", str(i)]}))) for i in range(calls_at_once)]
+            for t in threads:
+                t.start()
+            time.sleep(0.5)  # all of them wait for the first one's record
+            lock.execute("ROLLBACK")
+            lock.close()
+            for t in threads:
+                t.join(60)
+            equal(sorted(a.status for a in answers), [200] * count + [202] * (calls_at_once - count), answers)
+            equal((state(d, id), len([r for r in d.records(action=id) if r["kind"] == "grant"])), ("used", count))
+
+
+@test("a clock that is set back revives nothing and stops no expiry, over a restart too")
+def _():
+    with Guarded(POLICY, "--approval-ttl", "6s", "--debug-endpoints", env={"MAS_CLOCK_JUMP": "-7200:2000"}) as d, d.sandbox() as box:
+        id = ask(d, box, "touch", "/workspace/x")["approval_id"]
+        approve(d, id)
+        wait_for(lambda: state(d, id) == "expired", "it expires all the same")
+        ask(d, box, "touch", "/workspace/x", status=403, headers=granted(id))
+    with Guarded(POLICY, "--approval-ttl", "6s", "--debug-endpoints") as d:
+        id = d.post("/v1/run", {"command": ["touch", "/workspace/x"]}).json["approval_id"]
+        approve(d, id)
+        seen = lambda: sqlite3.connect(d.state + "/control/state.db").execute("SELECT body FROM clock").fetchall()
+        wait_for(seen, "the time is kept")
+        d.stop()
+        d.env["MAS_CLOCK_JUMP"] = "-7200:0"
+        check(d.launch(), d.log_text())
+        wait_for(lambda: state(d, id) == "expired", "two hours more would be too late", 20)
+
+
+@test("rows of the version before open: a question, a grant and a session of it go on as they were")
+def _():
+    with Guarded(LEVELS.replace('command: "*/deploy staging*"', 'command: "*/deploy staging*", require: {limits: {timeout_s: 30}}')) as d:
+        box = d.sandbox()
+        deployer(d, box)
+        ids = [ask(d, box, "./deploy", "staging", x)["approval_id"] for x in ("a", "b", "c")]
+        approve(d, ids[1])
+        approve(d, ids[2], session={"count": 2})
+        d.kill_control()
+        db = sqlite3.connect(d.state + "/control/state.db", isolation_level=None, timeout=5)
+        for id in ids:
+            row = json.loads(db.execute("SELECT body FROM approval WHERE key = ?", (id,)).fetchone()[0])
+            check(row.pop("obligations"), row)
+            db.execute("UPDATE approval SET body = ? WHERE key = ?", (json.dumps(row).encode(), id))
+        db.execute("DROP TABLE clock")
+        db.close()
+        d.kill_control()
+        equal([state(d, id) for id in ids], ["pending", "approved", "approved"])
+        approve(d, ids[0])
+        ask(d, box, "./deploy", "staging", "a", status=200, headers=granted(ids[0]))
+        ask(d, box, "./deploy", "staging", "b", status=200, headers=granted(ids[1]))
+        ask(d, box, "./deploy", "staging", "c", status=200)
 
 
 main()

@@ -306,7 +306,7 @@ def _():
         check(secret not in lines.body.decode() and secret[4:] not in lines.body.decode(), "no secret")
 
 
-@test("what a revoked key asked for does not run, even when it is approved")
+@test("what a revoked key asked for is void with it, and cannot be approved any more")
 def _():
     d = daemon()
     key, approver = add(d, "gone soon", "agent"), auth(add(d, "decides", "approver")["secret"])
@@ -314,9 +314,9 @@ def _():
                headers=auth(key["secret"])).json
     equal(a["status"], "pending", a)
     d.delete("/v1/keys/" + key["id"], headers=auth(TOKEN))
-    equal(d.post(f"/api/actions/{a['action_id']}/approve", {"approved": True}, headers=approver).status, 200)
     look = lambda: d.get("/api/actions/" + a["action_id"], headers=approver).json
-    wait_for(lambda: look()["status"] == "failed", "it does not run")
+    wait_for(lambda: look()["status"] == "rejected", "it does not run")
+    equal(d.post(f"/api/actions/{a['action_id']}/approve", {"approved": True}, headers=approver).status, 404)
     check("has ended" in look()["error"], look())
 
 
