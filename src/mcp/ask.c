@@ -57,7 +57,7 @@ int mcp_call_ask(struct mcp_call *call, const char *method, json_t *params,
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(ASK_MAX);
     if (!can_ask(s, method))
         return -ENOTSUP;
-    if (call->cancelled || count(&call->asks) >= ASKS_MAX)
+    if (call->cancelled || s->deaf || count(&call->asks) >= ASKS_MAX)
         return -EBUSY;
     struct ask *a = new0(struct ask);
     snprintf(a->id, sizeof(a->id), "%llu", (unsigned long long)++s->next_ask);
@@ -161,14 +161,28 @@ static struct ask *find_late(struct mcp_session *s, int64_t now_ms, struct mcp_c
     return NULL;
 }
 
+/* Every question that was to be answered by then ends with err. */
+static void fail_late(struct mcp_session *s, int64_t until_ms, const struct error *err)
+{
+    struct mcp_call *call;
+    struct ask *a;
+    while ((a = find_late(s, until_ms, &call))) {
+        tell_cancelled(call, a);
+        settle(call, a, NULL, err);
+    }
+}
+
 void asks_expire(struct mcp_session *s, int64_t now_ms)
 {
     struct error err = {0};
-    struct mcp_call *call;
-    struct ask *a;
     error_set(&err, ERROR_TIMEOUT, 0, "the client did not answer in time (mcp_client_timeout)");
-    while ((a = find_late(s, now_ms, &call))) {
-        tell_cancelled(call, a);
-        settle(call, a, NULL, &err);
-    }
+    fail_late(s, now_ms, &err);
+}
+
+void asks_fail(struct mcp_session *s)
+{
+    struct error err = {0};
+    error_set(&err, ERROR_CONFLICT, 0, "the client's input has ended: it will not answer");
+    s->deaf = true;
+    fail_late(s, INT64_MAX, &err);
 }

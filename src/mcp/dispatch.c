@@ -152,19 +152,19 @@ static void serve_request(struct mcp_session *s, struct outlet *o, struct rpc_me
 }
 
 /* Notifications have no answer, not even to say that they are wrong. */
-static void serve_notification(struct mcp_session *s, const struct rpc_text *t,
+static void serve_notification(struct mcp_session *s, const struct rpc_text *t, size_t i,
                                const struct rpc_message *m)
 {
     if (strcmp(m->method, "notifications/cancelled") != 0)
         return;
-    _cleanup_free_ char *id = rpc_id_text(t, json_object_get(m->params, "requestId"));
+    _cleanup_free_ char *id = rpc_request_id(t, i, m);
     struct mcp_call *call = id ? call_find(s, id) : NULL;
     if (call)
         call_cancel(call);
 }
 
 static void serve_message(struct mcp_session *s, struct outlet *o, const struct rpc_text *t,
-                          struct rpc_message *m)
+                          size_t i, struct rpc_message *m)
 {
     session_touch(s);
     switch (m->kind) {
@@ -172,7 +172,7 @@ static void serve_message(struct mcp_session *s, struct outlet *o, const struct 
         serve_request(s, o, m);
         break;
     case RPC_NOTIFICATION:
-        serve_notification(s, t, m);
+        serve_notification(s, t, i, m);
         break;
     case RPC_RESPONSE:
         asks_answer(s, m);
@@ -189,7 +189,7 @@ void dispatch_text(struct mcp_session *s, struct outlet *o, const struct rpc_tex
     for (size_t i = 0; i < rpc_text_count(t) && !s->ended; i++) {
         struct rpc_message m;
         rpc_message_init(&m, t, i);
-        serve_message(s, o, t, &m);
+        serve_message(s, o, t, i, &m);
         rpc_message_done(&m);
     }
     session_unref(s);

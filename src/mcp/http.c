@@ -60,16 +60,17 @@ static bool check_version(struct api_request *req)
     return false;
 }
 
-/* The session of the request, or NULL after refusing. One of another key does not exist. */
-static struct mcp_session *find_session(struct api_request *req)
+/* The session of the request, or NULL after refusing, with the message's own id where it has one.
+ * A session of another key does not exist. */
+static struct mcp_session *find_session(struct api_request *req, const char *message_id)
 {
     const char *id = http_request_header(req->http, "Mcp-Session-Id");
     struct mcp_session *s = id ? session_find(req->data, req->owner, id) : NULL;
     if (!id)
-        refuse(req, 400, NULL, RPC_INVALID_REQUEST,
+        refuse(req, 400, message_id, RPC_INVALID_REQUEST,
                "Mcp-Session-Id is missing: it comes with the answer to 'initialize'");
     else if (!s)
-        refuse(req, 404, NULL, RPC_SESSION_NOT_FOUND,
+        refuse(req, 404, message_id, RPC_SESSION_NOT_FOUND,
                "there is no such session (any more): initialize a new one");
     else
         s->who = *req->who; /* its roles may be others by now */
@@ -105,18 +106,18 @@ static void accept_silently(struct api_request *req, struct mcp_session *s,
     api_reply_text(req, 202, JSON_TYPE, "", 0);
 }
 
-static void serve_initialize(struct api_request *req, const struct rpc_text *t)
+static void serve_initialize(struct api_request *req, const struct rpc_text *t, const char *id)
 {
     struct error err = {0};
     if (http_request_header(req->http, "Mcp-Session-Id")) {
-        if (find_session(req))
-            refuse(req, 400, NULL, RPC_INVALID_REQUEST, "the session is initialized already");
+        if (find_session(req, id))
+            refuse(req, 400, id, RPC_INVALID_REQUEST, "the session is initialized already");
         return;
     }
     struct mcp_session *s = session_new(req->data, req->who, true, &err);
     if (!s) {
         http_response_header(req->http, "Retry-After", "1");
-        refuse(req, error_code_http(err.code), NULL, RPC_OVER_LIMIT, err.message);
+        refuse(req, error_code_http(err.code), id, RPC_OVER_LIMIT, err.message);
         return;
     }
     struct http_request *http = api_take(req);
@@ -137,10 +138,11 @@ static bool is_initialize(const struct rpc_text *t)
     return method && strcmp(method, "initialize") == 0 && json_object_get(t->json, "id");
 }
 
-static void serve_in_session(struct api_request *req, const struct rpc_text *t, size_t answers)
+static void serve_in_session(struct api_request *req, const struct rpc_text *t, const char *id)
 {
     const char *why;
-    struct mcp_session *s = find_session(req);
+    size_t answers = rpc_count_answers(t);
+    struct mcp_session *s = find_session(req, id);
     if (!s)
         return;
     if ((why = dispatch_refuse_batch(s, t))) {
@@ -164,9 +166,9 @@ static void serve_text(struct api_request *req, const struct rpc_text *t)
     if (first.kind == RPC_INVALID)
         refuse(req, 400, first.id, first.code, first.why);
     else if (is_initialize(t))
-        serve_initialize(req, t);
+        serve_initialize(req, t, first.id);
     else
-        serve_in_session(req, t, rpc_count_answers(t));
+        serve_in_session(req, t, first.kind == RPC_REQUEST ? first.id : NULL);
     rpc_message_done(&first);
 }
 
@@ -215,7 +217,7 @@ static void handle_get(struct api_request *req)
         refuse(req, 406, NULL, RPC_INVALID_REQUEST, "Accept must have " EVENTS_TYPE);
         return;
     }
-    struct mcp_session *s = check_version(req) ? find_session(req) : NULL;
+    struct mcp_session *s = check_version(req) ? find_session(req, NULL) : NULL;
     if (!s)
         return;
     session_touch(s);
@@ -230,7 +232,7 @@ static void handle_get(struct api_request *req)
 
 static void handle_delete(struct api_request *req)
 {
-    struct mcp_session *s = check_version(req) ? find_session(req) : NULL;
+    struct mcp_session *s = check_version(req) ? find_session(req, NULL) : NULL;
     if (!s)
         return;
     session_end(s);

@@ -80,6 +80,7 @@ struct mcp_session {
     struct identity who;
     enum mcp_revision revision;
     bool initialized, ended;
+    bool deaf; /* its client answers no questions any more */
     enum mcp_level level;
     json_t *client_capabilities, *client_info;
     struct map *subscriptions;
@@ -141,6 +142,8 @@ void asks_answer(struct mcp_session *s, const struct rpc_message *m);
 void asks_cancel(struct mcp_call *call);
 /* Those that have waited for too long. */
 void asks_expire(struct mcp_session *s, int64_t now_ms);
+/* The client answers nothing any more: what was asked fails, and nothing is asked from now on. */
+void asks_fail(struct mcp_session *s);
 
 /* --- the dispatcher of the revisions with sessions (dispatch.c) */
 

@@ -1,6 +1,5 @@
-/* jansson's integers have 64 bits and an id may have more: before the text is parsed, an id that is
- * too big is turned into a string with a mark, and turned back where it is echoed. Only values of
- * members named "id" and "requestId" are looked at. */
+/* jansson's integers have 64 bits and an id may have more. Before the text is parsed, every id that
+ * may be too big is noted beside it, with the message that it is of, and 0 stands in its place. */
 #include "mcp/rpc.h"
 
 #include <ctype.h>
@@ -13,9 +12,7 @@
 #include "base/json.h"
 #include "base/strbuf.h"
 
-#define BIG_MARK       "\xee\x80\x80" /* U+E000, private use */
-#define INT64_DIGITS   18             /* so many always fit */
-#define BIG_IDS_GROWTH 16             /* bytes a marked id adds at most, with room */
+#define INT64_DIGITS 18 /* so many always fit */
 
 /* --- ids beyond 64 bits */
 
@@ -38,10 +35,9 @@ static size_t skip_space(const char *s, size_t len, size_t i)
     return i;
 }
 
-static bool is_id_name(const char *s, size_t n)
+static bool is_name(const char *s, size_t n, const char *name)
 {
-    return (n == 4 && memcmp(s, "\"id\"", 4) == 0) ||
-           (n == 11 && memcmp(s, "\"requestId\"", 11) == 0);
+    return n == strlen(name) + 2 && memcmp(s + 1, name, n - 2) == 0;
 }
 
 /* A whole number of more digits than always fit: true, with its span. */
@@ -61,54 +57,94 @@ static bool big_integer(const char *s, size_t len, size_t i, struct span *ret)
     return true;
 }
 
-/* The next big id at or after *pos. */
-static bool find_big_id(const char *s, size_t len, size_t *pos, struct span *ret)
+/* How far a walk over the text has come: where, and in which part of which message. */
+struct walk {
+    const char *s;
+    size_t len, i;
+    size_t depth;   /* of objects and arrays */
+    size_t object;  /* the depth of messages: 1, or 2 in a batch */
+    size_t message; /* the current one's number */
+    bool in_params; /* the message's last member is "params" */
+};
+
+/* At a string: past it, or past the big id whose name it is. True with the span of that. */
+static bool walk_string(struct walk *w, bool *ret_request_id, struct span *ret)
 {
-    for (size_t i = *pos; i < len;) {
-        if (s[i] != '"') {
-            i++;
+    size_t start = w->i, end = skip_string(w->s, w->len, start);
+    size_t colon = skip_space(w->s, w->len, end);
+    const char *name = w->s + start;
+    w->i = end;
+    if (colon >= w->len || w->s[colon] != ':')
+        return false;
+    bool is_id = w->depth == w->object && is_name(name, end - start, "id");
+    *ret_request_id = w->depth == w->object + 1 && w->in_params &&
+                      is_name(name, end - start, "requestId");
+    if (w->depth == w->object)
+        w->in_params = is_name(name, end - start, "params");
+    if ((!is_id && !*ret_request_id) ||
+        !big_integer(w->s, w->len, skip_space(w->s, w->len, colon + 1), ret))
+        return false;
+    w->i = ret->end;
+    return true;
+}
+
+/* The next big id, or false at the end of the text. */
+static bool walk_to_big_id(struct walk *w, bool *ret_request_id, struct span *ret)
+{
+    while (w->i < w->len) {
+        char c = w->s[w->i];
+        if (c == '"') {
+            if (walk_string(w, ret_request_id, ret))
+                return true;
             continue;
         }
-        size_t end = skip_string(s, len, i);
-        size_t colon = skip_space(s, len, end);
-        bool named = is_id_name(s + i, end - i) && colon < len && s[colon] == ':';
-        if (named && big_integer(s, len, skip_space(s, len, colon + 1), ret)) {
-            *pos = ret->end;
-            return true;
-        }
-        i = end;
+        if (c == '{' || c == '[')
+            w->depth++;
+        else if (c == '}' || c == ']')
+            w->depth -= w->depth > 0;
+        else if (c == ',' && w->depth == 1 && w->object == 2)
+            w->message++;
+        w->i++;
     }
     return false;
 }
 
-/* False where there is none. */
-static bool mark_big_ids(const char *data, size_t len, struct strbuf *out)
+static void big_id_note(struct rpc_text *t, size_t message, bool request_id, char *text)
 {
-    size_t pos = 0, copied = 0;
+    t->big_ids = xrealloc(t->big_ids, (t->n_big_ids + 1) * sizeof(*t->big_ids));
+    t->big_ids[t->n_big_ids++] = (struct rpc_big_id){message, request_id, text};
+}
+
+/* Fills out where there is a big id, and leaves it empty where there is none. */
+static void take_big_ids(struct rpc_text *t, const char *data, size_t len, struct strbuf *out)
+{
+    size_t copied = 0, first = skip_space(data, len, 0);
+    struct walk w = {.s = data, .len = len, .object = first < len && data[first] == '[' ? 2 : 1};
     struct span id;
-    while (find_big_id(data, len, &pos, &id)) {
+    bool request_id;
+    while (walk_to_big_id(&w, &request_id, &id)) {
+        big_id_note(t, w.message, request_id, xstrndup(data + id.start, id.end - id.start));
         strbuf_append(out, data + copied, id.start - copied);
-        strbuf_puts(out, "\"" BIG_MARK);
-        strbuf_append(out, data + id.start, id.end - id.start);
-        strbuf_puts(out, "\"");
+        strbuf_puts(out, "0");
         copied = id.end;
     }
     if (copied)
         strbuf_append(out, data + copied, len - copied);
-    return copied;
 }
 
 /* --- parsing */
 
 int rpc_text_parse(struct rpc_text *t, const char *data, size_t len, struct error *err)
 {
-    _cleanup_strbuf_ struct strbuf marked = STRBUF_INIT(len + len / INT64_DIGITS * BIG_IDS_GROWTH);
+    _cleanup_strbuf_ struct strbuf without = STRBUF_INIT(len + 1);
     *t = (struct rpc_text){0};
-    t->big_ids = mark_big_ids(data, len, &marked);
-    t->json =
-        t->big_ids ? json_parse_any(marked.data, marked.len, err) : json_parse_any(data, len, err);
-    if (!t->json)
+    take_big_ids(t, data, len, &without);
+    t->json = t->n_big_ids ? json_parse_any(without.data, without.len, err)
+                           : json_parse_any(data, len, err);
+    if (!t->json) {
+        rpc_text_done(t);
         return -EINVAL;
+    }
     t->batch = json_is_array(t->json);
     return 0;
 }
@@ -116,7 +152,10 @@ int rpc_text_parse(struct rpc_text *t, const char *data, size_t len, struct erro
 void rpc_text_done(struct rpc_text *t)
 {
     json_decref(t->json);
-    t->json = NULL;
+    for (size_t i = 0; i < t->n_big_ids; i++)
+        free(t->big_ids[i].text);
+    free(t->big_ids);
+    *t = (struct rpc_text){0};
 }
 
 size_t rpc_text_count(const struct rpc_text *t)
@@ -124,19 +163,25 @@ size_t rpc_text_count(const struct rpc_text *t)
     return t->batch ? json_array_size(t->json) : 1;
 }
 
-char *rpc_id_text(const struct rpc_text *t, const json_t *id)
+/* The text of an id of the i-th message; NULL when it is none. */
+static char *id_text(const struct rpc_text *t, size_t message, bool request_id, const json_t *id)
 {
     char *text = NULL;
-    if (json_is_string(id) && t->big_ids &&
-        strncmp(json_string_value(id), BIG_MARK, strlen(BIG_MARK)) == 0)
-        text = strdup(json_string_value(id) + strlen(BIG_MARK));
-    else if (json_is_string(id) || json_is_integer(id))
+    for (size_t i = 0; i < t->n_big_ids && !text; i++)
+        if (t->big_ids[i].message == message && t->big_ids[i].request_id == request_id)
+            text = xstrdup(t->big_ids[i].text);
+    if (!text && (json_is_string(id) || json_is_integer(id)))
         text = json_dumps(id, JSON_ENCODE_ANY);
     if (text && strlen(text) > RPC_ID_MAX) {
         free(text);
         return NULL;
     }
     return text;
+}
+
+char *rpc_request_id(const struct rpc_text *t, size_t i, const struct rpc_message *m)
+{
+    return id_text(t, i, true, json_object_get(m->params, "requestId"));
 }
 
 static void invalid(struct rpc_message *m, int code, const char *why)
@@ -184,7 +229,7 @@ void rpc_message_init(struct rpc_message *m, const struct rpc_text *t, size_t i)
     }
     const char *version = json_string_value(json_object_get(json, "jsonrpc"));
     const json_t *id = json_object_get(json, "id");
-    m->id = id ? rpc_id_text(t, id) : NULL;
+    m->id = id ? id_text(t, i, false, id) : NULL;
     if (!version || strcmp(version, "2.0") != 0)
         invalid(m, RPC_INVALID_REQUEST, "'jsonrpc' must be \"2.0\"");
     else if (json_object_get(json, "method"))

@@ -33,11 +33,20 @@ struct rpc_message {
     char why[200];
 };
 
+/* A whole number that json may have no room for: the "id" of a message, or its params' "requestId".
+ */
+struct rpc_big_id {
+    size_t message;
+    bool request_id;
+    char *text;
+};
+
 /* What came in one piece: a message, or several. */
 struct rpc_text {
-    json_t *json;
+    json_t *json; /* with 0 in place of the big ids */
     bool batch;
-    bool big_ids; /* ids too big for json are strings with a mark in it */
+    struct rpc_big_id *big_ids;
+    size_t n_big_ids;
 };
 
 /* 0, or negative with err set when it is not JSON. */
@@ -49,8 +58,9 @@ size_t rpc_count_answers(const struct rpc_text *t);
 /* The i-th message; the caller calls rpc_message_done(). */
 void rpc_message_init(struct rpc_message *m, const struct rpc_text *t, size_t i);
 void rpc_message_done(struct rpc_message *m);
-/* The text of an id, as of a member "requestId"; NULL when it is none. The caller frees it. */
-char *rpc_id_text(const struct rpc_text *t, const json_t *id);
+/* The text of the "requestId" of the i-th message, which is m; NULL when there is none. The caller
+ * frees it. */
+char *rpc_request_id(const struct rpc_text *t, size_t i, const struct rpc_message *m);
 
 /* Each appends one whole message; -EFBIG when it does not fit. id NULL: null. */
 int rpc_format_result(struct strbuf *out, const char *id, const json_t *result);

@@ -1,8 +1,9 @@
 /* MCP on stdin and stdout: a message a line, one session. Nothing else is written to stdout.
  *
  * A reader that does not read is held back by its own pipe: while much is queued no line is read,
- * and notifications are left out. When the input ends the client is gone or about to go; what runs
- * may finish within the grace, then it is cancelled. */
+ * and notifications are left out. When the input ends the client is gone or about to go: nothing more
+ * is asked of it, and what runs may finish within the grace, then it is cancelled. Once nobody reads
+ * the output either, there is nothing to finish for. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -23,7 +24,8 @@ struct mcp_stdio {
     struct mcp_session *session;
     struct lines *lines;
     uv_poll_t poll;
-    bool polls, writing; /* stdout can be waited for; and is */
+    bool polls;  /* stdout can be waited for */
+    int watched; /* and for what it is */
     struct strbuf queue;
     bool input_ended, broken, ended;
     struct loop_timer grace;
@@ -35,20 +37,29 @@ struct mcp_stdio {
 
 static void flush(struct mcp_stdio *io);
 
-static void on_writable(uv_poll_t *poll, int status, int events)
+static void check_end(struct mcp_stdio *io);
+
+static void on_output(uv_poll_t *poll, int status, int events)
 {
-    (void)status;
-    (void)events;
-    flush(poll->data);
+    struct mcp_stdio *io = poll->data;
+    io->broken = io->broken || status < 0 || (events & UV_DISCONNECT);
+    if (io->broken)
+        check_end(io);
+    else
+        flush(io);
 }
 
-static void wait_writable(struct mcp_stdio *io, bool on)
+/* While there is something to write, and from the end of the input on: then the reader may leave. */
+static void watch_output(struct mcp_stdio *io)
 {
-    if (on == io->writing)
+    bool writable = io->queue.len && !io->broken && !io->ended;
+    bool leaves = io->input_ended && !io->ended;
+    int events = (writable ? UV_WRITABLE : 0) | (writable || leaves ? UV_DISCONNECT : 0);
+    if (!io->polls || events == io->watched)
         return;
-    io->writing = on;
-    if (on)
-        uv_poll_start(&io->poll, UV_WRITABLE | UV_DISCONNECT, on_writable);
+    io->watched = events;
+    if (events)
+        uv_poll_start(&io->poll, events, on_output);
     else
         uv_poll_stop(&io->poll);
 }
@@ -58,7 +69,7 @@ static void finish(struct mcp_stdio *io)
     if (io->ended)
         return;
     io->ended = true;
-    wait_writable(io, false);
+    watch_output(io);
     loop_timer_close(&io->grace, NULL, NULL);
     session_end(io->session);
     session_unref(steal_ptr(io->session));
@@ -95,8 +106,7 @@ static void flush(struct mcp_stdio *io)
             io->broken = true;
         }
     }
-    if (io->polls)
-        wait_writable(io, io->queue.len && !io->broken);
+    watch_output(io);
     if (io->queue.len == 0 || io->broken)
         check_end(io);
     if (!io->ended)
@@ -240,6 +250,10 @@ static void on_input_end(void *data)
     struct mcp_stdio *io = data;
     io->input_ended = true;
     loop_timer_start(&io->grace, io->mcp->o.shutdown_grace_ms);
+    asks_fail(io->session);
+    if (io->ended)
+        return;
+    watch_output(io);
     check_end(io);
 }
 

@@ -253,4 +253,24 @@ def alone():
         check(r.get("isError") and "nobody can approve" in text_of(r), r)
 
 
+@test("over stdio a question makes few progress notes, and ends with the input, not with the grace")
+def asked_over_stdio():
+    path = os.path.join(tempfile.mkdtemp(prefix="mas-policy-"), "policy.yaml")
+    with open(path, "w") as f:
+        f.write(POLICY)
+    with Stdio("--policy-file", path, "--shutdown-grace", "1h", elicitation={}) as s:
+        s.send(rpc("tools/call", {"name": "run_command", "arguments": {"command": "touch published"},
+                                  "_meta": {"progressToken": "p"}}, 1))
+        started = time.monotonic()
+        while s.next().get("method") != "elicitation/create":
+            pass
+        time.sleep(1.5)
+        waited = time.monotonic() - started
+        check(s.got.qsize() <= 3 + waited, f"{s.got.qsize()} messages in {waited:.1f} s")
+        equal(s.close(), 0, "nobody will answer")
+        rest = [json.loads(line) for line in iter(lambda: s.got.get(timeout=60), None)]
+        r = result([m for m in rest if m.get("id") == 1][0])
+        check(r.get("isError") and "nobody can approve" in text_of(r), r)
+
+
 main()

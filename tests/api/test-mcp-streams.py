@@ -344,6 +344,22 @@ def _():
     p.stdin.close()
 
 
+@test("stdio: a client that is gone altogether is not waited for, whatever runs")
+def _():
+    p = subprocess.Popen([SANDBOXD, "-mcp", "--conformance-fixtures", "--shutdown-grace", "1h"], stdin=subprocess.PIPE,
+                         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    for message in (hello(), call("test_sleep", id="long", ms=600000), rpc("ping", id=2)):
+        p.stdin.write(json.dumps(message).encode() + b"\n")
+    p.stdin.flush()
+    equal([json.loads(p.stdout.readline())["id"] for _ in range(2)], [0, 2])
+    p.stdin.close()
+    p.stdout.close()
+    try:
+        equal(p.wait(PATIENCE_S), 0)
+    finally:
+        p.kill()
+
+
 @test("stdio: a reader that does not read holds up its own input, and gets everything")
 def _():
     p = subprocess.Popen([SANDBOXD, "-mcp", "--conformance-fixtures", "--mcp-queue-bytes", "64Ki"], stdin=subprocess.PIPE,

@@ -91,6 +91,33 @@ def _():
     check(b'"id":99999999999999999999,' in a.body and code(a) == -32601, a)
 
 
+@test("no id can pass for another, whatever else the text has")
+def _():
+    big = "99999999999999999999"
+    for odd in ("\ue000", "\ue000" + big, "\ue000}", "0", big):
+        c = Client(daemon(), revision="2025-03-26")
+        text = ('[{"jsonrpc":"2.0","id":%s,"method":"ping"},{"jsonrpc":"2.0","method":"ping","params":{"requestId":%s},"id":%s},'
+                '{"jsonrpc":"2.0","id":0,"method":"ping","params":{"a":[{"id":1}]}}]' % (big, big, json.dumps(odd)))
+        a = c.post(text)
+        equal(a.status, 200, a)
+        events = [line[6:] for line in a.body.decode().splitlines() if line.startswith("data: ")]
+        answers = json.loads(events[-1]) if events else a.json
+        equal([m["id"] for m in answers], [int(big), odd, 0], odd)
+
+
+@test("a refusal has the id of what it refuses")
+def _():
+    c = Client(daemon())
+    again = c.post(json.dumps(dict(hello(), id="again")))
+    equal((again.status, again.json["id"]), (400, "again"), again)
+    d = daemon()
+    accept = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+    for more, status in (({}, 400), ({"Mcp-Session-Id": "none"}, 404)):
+        for method in ("ping", "initialize") if more else ("ping",):
+            a = d.request("POST", "/mcp", json.dumps(dict(hello(), id=77, method=method)), headers=dict(accept, **more))
+            equal((a.status, a.json["id"]), (status, 77), a)
+
+
 @test("what is no id is refused")
 def _():
     c = Client(daemon())

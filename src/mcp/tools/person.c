@@ -142,6 +142,14 @@ static void on_tick(void *data)
     mcp_call_progress(p->call, (double)(now - p->started_ms) / 1000, 0, text);
     if (now >= p->until_ms && !p->asking && !p->deciding && !is_decided(p))
         p->on_give_up(p->data);
+    else
+        loop_timer_start(&p->timer, TICK_MS);
+}
+
+/* Looks at once whether there is anybody left to wait for. */
+static void look_soon(struct person *p)
+{
+    loop_timer_start(&p->timer, 1);
 }
 
 /* --- the answer */
@@ -179,6 +187,8 @@ static void on_answer(struct mcp_call *call, const json_t *result, const struct 
     (void)call;
     (void)err;
     p->asking = false;
+    if (p->call)
+        look_soon(p);
     if (!p->call || !action)
         return;
     if (strcmp(action, "accept") == 0 && json_is_true(json_object_get(content, "approve")))
@@ -214,7 +224,7 @@ struct person *person_new(struct mcp_call *call, const struct approval *a,
     snprintf(p->id, sizeof(p->id), "%s", approval_id(a));
     snprintf(p->why, sizeof(p->why), "%s", why ? why : "");
     loop_timer_init(&p->timer, o->loop, on_tick, p);
-    loop_timer_start_every(&p->timer, p->until_ms > p->started_ms ? TICK_MS : 1);
+    look_soon(p);
     ask_client(p, a);
     return p;
 }
