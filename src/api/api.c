@@ -26,9 +26,8 @@ struct api *api_new(const struct api_options *o)
 {
     struct api *api = new0(struct api);
     api->options = *o;
-    api->idempotency = 
-        idempotency_table_new(o->max_idempotency_keys, o->max_idempotency_keys_per_key,
-                              o->idempotency_ms, o->store);
+    api->idempotency = idempotency_table_new(
+        o->max_idempotency_keys, o->max_idempotency_keys_per_key, o->idempotency_ms, o->store);
     api->actions = actions_new(api);
     struct validate_queue_options validations = {
         .loop = o->loop,

@@ -49,7 +49,7 @@ struct idempotency {
 struct idempotency_table {
     struct store *store;
     struct map *entries;
-    struct map *shares; /* by owner, of those that have entries */
+    struct map *shares;  /* by owner, of those that have entries */
     struct list running; /* not answered yet */
     struct list order;   /* answered, first to expire first */
     size_t max, max_per_key, bytes;

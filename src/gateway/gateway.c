@@ -139,6 +139,7 @@ static int gateway_init(struct gateway *g, const struct gateway_options *o)
 {
     *g = (struct gateway){0};
     list_init(&g->sessions);
+    list_init(&g->lookups);
     g->request_timeout_ms = or_default(o->request_timeout_ms, GATEWAY_REQUEST_TIMEOUT_MS);
     g->resolve_timeout_ms = or_default(o->resolve_timeout_ms, GATEWAY_RESOLVE_TIMEOUT_MS);
     g->connect_timeout_ms = or_default(o->connect_timeout_ms, GATEWAY_CONNECT_TIMEOUT_MS);

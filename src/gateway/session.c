@@ -19,10 +19,13 @@
 #define REFUSE_LINGER_MS 5000
 /* Addresses of one name that are tried, one after another. */
 #define ADDRESSES_MAX 4
+/* Lookups of one label that the resolver has at a time. libuv gives lookups half of its threads, in
+ * the order of asking, so that a label with many slow names would otherwise hold them all. */
+#define LOOKUPS_PER_LABEL 2
 
 enum session_state {
     SESSION_REQUEST, /* waits for the whole CONNECT line, which collects in up */
-    SESSION_RESOLVE, /* the name is with the resolver; nothing is read */
+    SESSION_RESOLVE, /* the name is with the resolver, or waits for that; nothing is read */
     SESSION_CONNECT, /* a connect to addresses[current] is under way */
     SESSION_RELAY,
     SESSION_REFUSE, /* the answer is in down; waits for it to be read */
@@ -42,9 +45,17 @@ struct session {
     int client_fd, remote_fd;
     uv_poll_t *client_poll, *remote_poll; /* freed by their close callbacks */
     uv_timer_t *timer;
-    uv_getaddrinfo_t *lookup;
+    struct lookup *lookup; /* NULL while it waits for its label's turn */
     struct relay up, down; /* client to remote, remote to client */
     int64_t started_ms, connect_deadline_ms;
+};
+
+/* A name in the resolver; outlives a session that does not wait for it. */
+struct lookup {
+    uv_getaddrinfo_t req;
+    struct list node;
+    struct session *session; /* or NULL */
+    char label[GATEWAY_LABEL_SIZE];
 };
 
 static void update_polls(struct session *s);
@@ -72,8 +83,8 @@ static void abandon_lookup(struct session *s)
 {
     if (!s->lookup)
         return;
-    s->lookup->data = NULL;
-    uv_cancel((uv_req_t *)s->lookup);
+    s->lookup->session = NULL;
+    uv_cancel((uv_req_t *)&s->lookup->req);
     s->lookup = NULL;
 }
 
@@ -305,12 +316,37 @@ static void choose_addresses(struct session *s, const struct addrinfo *list)
         refuse(s, GATEWAY_RESOLVE_FAILED, "%s: no address", s->target.host);
 }
 
+/* Those of one label, or with NULL all of them. */
+static size_t count_lookups(const struct gateway *g, const char *label)
+{
+    size_t n = 0;
+    list_for_each(l, &g->lookups, struct lookup, node) n += !label || strcmp(l->label, label) == 0;
+    return n;
+}
+
+static void start_lookup(struct session *s);
+
+/* A thread of the label's share is free: the one of its sessions that waits longest has it. */
+static void start_waiting(struct gateway *g, const char *label)
+{
+    list_for_each(s, &g->sessions, struct session, node)
+    {
+        if (s->state != SESSION_RESOLVE || s->lookup || strcmp(s->label, label) != 0)
+            continue;
+        start_lookup(s);
+        return;
+    }
+}
+
 static void on_resolved(uv_getaddrinfo_t *req, int status, struct addrinfo *list)
 {
-    struct session *s = req->data;
+    struct lookup *l = container_of(req, struct lookup, req);
     struct gateway *g = container_of(req->loop, struct gateway, loop);
-    g->n_lookups--;
-    free(req);
+    struct session *s = l->session;
+    char label[GATEWAY_LABEL_SIZE];
+    memcpy(label, l->label, sizeof(label));
+    list_remove(&l->node);
+    free(l);
     if (s) {
         s->lookup = NULL;
         if (status == 0)
@@ -319,28 +355,34 @@ static void on_resolved(uv_getaddrinfo_t *req, int status, struct addrinfo *list
             refuse(s, GATEWAY_RESOLVE_FAILED, "%s: %s", s->target.host, uv_strerror(status));
     }
     uv_freeaddrinfo(list);
+    start_waiting(g, label);
+}
+
+static void start_lookup(struct session *s)
+{
+    static const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+    struct gateway *g = s->gateway;
+    struct lookup *l = new0(struct lookup);
+    int r = uv_getaddrinfo(&g->loop, &l->req, on_resolved, s->target.host, NULL, &hints);
+    if (r < 0) {
+        free(l);
+        refuse(s, GATEWAY_RESOLVE_FAILED, "%s: %s", s->target.host, uv_strerror(r));
+        return;
+    }
+    l->session = s;
+    memcpy(l->label, s->label, sizeof(l->label));
+    list_append(&g->lookups, &l->node);
+    s->lookup = l;
 }
 
 static void start_resolve(struct session *s)
 {
-    static const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
-    struct gateway *g = s->gateway;
     s->state = SESSION_RESOLVE;
-    set_timer(s, g->resolve_timeout_ms);
-    if (g->n_lookups >= g->max_sessions) {
+    set_timer(s, s->gateway->resolve_timeout_ms);
+    if (count_lookups(s->gateway, NULL) >= s->gateway->max_sessions)
         refuse(s, GATEWAY_RESOLVE_FAILED, "%s: the resolver is busy", s->target.host);
-        return;
-    }
-    uv_getaddrinfo_t *req = new0(uv_getaddrinfo_t);
-    req->data = s;
-    int r = uv_getaddrinfo(&g->loop, req, on_resolved, s->target.host, NULL, &hints);
-    if (r < 0) {
-        free(req);
-        refuse(s, GATEWAY_RESOLVE_FAILED, "%s: %s", s->target.host, uv_strerror(r));
-        return;
-    }
-    g->n_lookups++;
-    s->lookup = req;
+    else if (count_lookups(s->gateway, s->label) < LOOKUPS_PER_LABEL)
+        start_lookup(s);
     update_polls(s);
 }
 

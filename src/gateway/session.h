@@ -18,7 +18,7 @@ struct gateway {
     uv_loop_t loop;
     struct list sessions;
     size_t n_sessions;
-    size_t n_lookups; /* in the resolver, those of ended sessions included */
+    struct list lookups; /* in the resolver, those of ended sessions included */
     struct rule_list private_hosts, allow_hosts, deny_hosts;
     uint32_t request_timeout_ms, resolve_timeout_ms, connect_timeout_ms, idle_timeout_ms;
     uint32_t max_sessions, max_sessions_per_label;

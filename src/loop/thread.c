@@ -1,8 +1,9 @@
 /* loop_thread: a queue of blocking work with a thread of its own.
  *
- * libuv's pool has few threads that all its users share, in the order in which they asked. What must
- * not wait behind another caller's long work has a thread here. Jobs pass through two lists under
- * one lock: `waiting` until the thread takes one, `finished` until the loop has told its owner. */
+ * libuv's pool has few threads that all its users share, in the order in which they asked. What
+ * must not wait behind another caller's long work has a thread here. Jobs pass through two lists
+ * under one lock: `waiting` until the thread takes one, `finished` until the loop has told its
+ * owner. */
 #include <assert.h>
 #include <stdlib.h>
 

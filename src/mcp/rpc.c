@@ -77,8 +77,8 @@ static bool walk_string(struct walk *w, bool *ret_request_id, struct span *ret)
     if (colon >= w->len || w->s[colon] != ':')
         return false;
     bool is_id = w->depth == w->object && is_name(name, end - start, "id");
-    *ret_request_id = w->depth == w->object + 1 && w->in_params &&
-                      is_name(name, end - start, "requestId");
+    *ret_request_id =
+        w->depth == w->object + 1 && w->in_params && is_name(name, end - start, "requestId");
     if (w->depth == w->object)
         w->in_params = is_name(name, end - start, "params");
     if ((!is_id && !*ret_request_id) ||

@@ -1,9 +1,9 @@
 /* MCP on stdin and stdout: a message a line, one session. Nothing else is written to stdout.
  *
  * A reader that does not read is held back by its own pipe: while much is queued no line is read,
- * and notifications are left out. When the input ends the client is gone or about to go: nothing more
- * is asked of it, and what runs may finish within the grace, then it is cancelled. Once nobody reads
- * the output either, there is nothing to finish for. */
+ * and notifications are left out. When the input ends the client is gone or about to go: nothing
+ * more is asked of it, and what runs may finish within the grace, then it is cancelled. Once nobody
+ * reads the output either, there is nothing to finish for. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -49,7 +49,8 @@ static void on_output(uv_poll_t *poll, int status, int events)
         flush(io);
 }
 
-/* While there is something to write, and from the end of the input on: then the reader may leave. */
+/* While there is something to write, and from the end of the input on: then the reader may leave.
+ */
 static void watch_output(struct mcp_stdio *io)
 {
     bool writable = io->queue.len && !io->broken && !io->ended;

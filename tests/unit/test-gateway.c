@@ -1,6 +1,10 @@
 /* The gateway's decisions, as tables: what is parsed, which address is what, who may go where; and
  * the relay that moves the bytes. */
 #include <errno.h>
+#include <netdb.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -12,6 +16,7 @@
 #include "gateway/gateway-client.h"
 #include "gateway/relay.h"
 #include "gateway/rule.h"
+#include "gateway/session.h"
 #include "gateway/target.h"
 #include "tests/unit/tap.h"
 
@@ -511,8 +516,96 @@ static void test_relay_backpressure(void)
     close(b[0]);
 }
 
+/* --- the resolver: names of "slow" are held until they are let go, all others do not exist */
+
+#define GREEDY 40 /* sessions; more than the resolver has threads */
+
+static uv_sem_t release;
+static atomic_int n_slow;
+
+int getaddrinfo(const char *name, const char *service, const struct addrinfo *hints,
+                struct addrinfo **ret)
+{
+    (void)service;
+    (void)hints;
+    *ret = NULL;
+    if (strncmp(name, "slow", 4) == 0) {
+        n_slow++;
+        uv_sem_wait(&release);
+        uv_sem_post(&release);
+    }
+    return EAI_NONAME;
+}
+
+static int open_session(struct gateway *g, const char *label, const char *line)
+{
+    int fds[2];
+    struct rule_list none = {0};
+    struct gateway_request req = {.version = GATEWAY_VERSION, .flags = GATEWAY_ANY_HOST};
+    snprintf(req.label, sizeof(req.label), "%s", label);
+    pair_open(fds);
+    session_start(g, &req, &none, fds[0]);
+    ok(write(fds[1], line, strlen(line)) > 0, "%s asks", label);
+    return fds[1];
+}
+
+static void on_patience(uv_timer_t *t)
+{
+    *(bool *)t->data = true;
+}
+
+/* The first answer on a stream, however long others take; "" when there is none. */
+static void read_answer(struct gateway *g, int fd, bool *late, char *out, size_t size)
+{
+    ssize_t n = -1;
+    while (!*late && (n = recv(fd, out, size - 1, MSG_DONTWAIT)) < 0)
+        uv_run(&g->loop, UV_RUN_ONCE);
+    out[n > 0 ? n : 0] = 0;
+}
+
+static void test_resolver_share(void)
+{
+    struct gateway g = {.request_timeout_ms = 60000,
+                        .resolve_timeout_ms = 60000,
+                        .max_sessions = 256,
+                        .max_sessions_per_label = 256};
+    char answer[GATEWAY_LINE_MAX];
+    bool late = false;
+    uv_timer_t patience;
+    int fds[GREEDY];
+    setenv("UV_THREADPOOL_SIZE", "16", 1);
+    list_init(&g.sessions);
+    list_init(&g.lookups);
+    uv_sem_init(&release, 0);
+    uv_loop_init(&g.loop);
+    uv_timer_init(&g.loop, &patience);
+    patience.data = &late;
+    uv_timer_start(&patience, on_patience, 20000, 0);
+    for (int i = 0; i < GREEDY; i++)
+        fds[i] = open_session(&g, "greedy", "CONNECT slow.example 80\n");
+    while (n_slow < 2)
+        uv_run(&g.loop, UV_RUN_NOWAIT);
+    int other = open_session(&g, "other", "CONNECT quick.example 80\n");
+    read_answer(&g, other, &late, answer, sizeof(answer));
+    ok(strstr(answer, "ERR resolve_failed quick.example"),
+       "one label's slow names do not hold up another: '%s'", answer);
+    ok(n_slow == 2, "a label has two threads (%d)", n_slow);
+    uv_sem_post(&release);
+    for (int i = 0; i < GREEDY; i++) {
+        read_answer(&g, fds[i], &late, answer, sizeof(answer));
+        ok(strstr(answer, "ERR resolve_failed slow.example"), "and all of its own are answered");
+        close(fds[i]);
+    }
+    close(other);
+    session_end_all(&g);
+    uv_close((uv_handle_t *)&patience, NULL);
+    uv_run(&g.loop, UV_RUN_DEFAULT);
+    ok(uv_loop_close(&g.loop) == 0, "nothing is left on the loop");
+}
+
 int main(void)
 {
+    test_resolver_share();
     test_addresses();
     test_lines();
     test_host_rules();

@@ -241,10 +241,8 @@ static void test_queue(void)
     uv_loop_t loop;
     struct error err = {0};
     uv_loop_init(&loop);
-    struct validate_queue_options o = {.loop = &loop,
-                                       .limits = {1000, 60000},
-                                       .max_waiting = 6,
-                                       .max_waiting_per_caller = 4};
+    struct validate_queue_options o = {
+        .loop = &loop, .limits = {1000, 60000}, .max_waiting = 6, .max_waiting_per_caller = 4};
     struct validate_queue *q = validate_queue_new(&o);
     for (int i = 0; i < VALIDATE_RUNNING + 4; i++)
         ok(add(q, "a", &err) != NULL, "text %d of a is taken", i);
@@ -259,7 +257,8 @@ static void test_queue(void)
     ok(add(q, "d", &err) != NULL, "what is cancelled makes room");
     uv_run(&loop, UV_RUN_DEFAULT);
     ok(strlen(order) == 8 && !strchr(order, 'c'), "all others are looked at (%s)", order);
-    /* Two run at a time, so that b, who is second in line, may end before or after its neighbour. */
+    /* Two run at a time, so that b, who is second in line, may end before or after its neighbour.
+     */
     ok(strchr(order, 'b') < order + 5 && strchr(order, 'd') < order + 6,
        "in turn, not in the order of coming (%s)", order);
     ok(add(q, "a", &err) != NULL, "and then there is room again");
