@@ -6,9 +6,11 @@
 
 #include "api/action.h"
 #include "api/auth.h"
+#include "api/cors.h"
 #include "api/idempotency.h"
 #include "api/internal.h"
 #include "api/request.h"
+#include "api/route.h"
 #include "api/webhook.h"
 #include "base/alloc.h"
 #include "base/json.h"
@@ -192,6 +194,7 @@ size_t api_format_error(int status, const char *message, char *out, size_t size)
     struct error err = {0};
     _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(size);
     enum error_code code = status == 413   ? ERROR_TOO_LARGE
+                           : status == 415 ? ERROR_UNSUPPORTED
                            : status == 408 ? ERROR_TIMEOUT
                            : status == 503 ? ERROR_UNAVAILABLE
                            : status >= 500 ? ERROR_UNSUPPORTED
@@ -239,69 +242,6 @@ struct exec *api_find_exec(struct api_request *req, struct sandbox *sb)
               req->params[1]);
     api_fail(req, &err);
     return NULL;
-}
-
-/* --- finding the route */
-
-/* Matches one path against a pattern; parameters are borrowed parts of path. */
-static bool match(const char *pattern, const char *path, const char *params[API_PARAMS_MAX],
-                  size_t lengths[API_PARAMS_MAX])
-{
-    size_t n = 0;
-    while (*pattern) {
-        if (*pattern != '{') {
-            if (*pattern++ != *path++)
-                return false;
-            continue;
-        }
-        size_t len = strcspn(path, "/");
-        if (len == 0)
-            return false;
-        params[n] = path;
-        lengths[n++] = len;
-        path += len;
-        pattern += strcspn(pattern, "}") + 1;
-    }
-    return *path == 0;
-}
-
-static const struct route *find_in(struct api *api, const struct route *table, size_t n,
-                                   struct http_request *http, const char *params[API_PARAMS_MAX],
-                                   size_t lengths[API_PARAMS_MAX], bool *ret_other_method)
-{
-    const char *path = http_request_path(http);
-    enum http_method method = http_request_method(http);
-    if (method == HTTP_HEAD_)
-        method = HTTP_GET_;
-    for (size_t i = 0; i < n; i++) {
-        const struct route *r = &table[i];
-        if ((r->flags & ROUTE_DEBUG) && !api->options.debug_endpoints)
-            continue;
-        for (size_t k = 0; k < API_PARAMS_MAX; k++)
-            params[k] = NULL;
-        if (!match(r->path, path, params, lengths))
-            continue;
-        if (r->method == method && !!(r->flags & ROUTE_WS) == http_request_wants_ws(http))
-            return r;
-        if (r->method == method && (r->flags & ROUTE_WS))
-            return r;
-        if (r->method != method)
-            *ret_other_method = true;
-    }
-    return NULL;
-}
-
-static void find_route(struct api_request *req, const char *params[API_PARAMS_MAX],
-                       size_t lengths[API_PARAMS_MAX], bool *ret_other_method)
-{
-    struct api *api = req->api;
-    *ret_other_method = false;
-    req->route = find_in(api, routes, n_routes, req->http, params, lengths, ret_other_method);
-    if (req->route)
-        return;
-    req->data = api->more.data;
-    req->route = find_in(api, api->more.routes, api->more.n_routes, req->http, params, lengths,
-                         ret_other_method);
 }
 
 /* --- before the handler */
@@ -421,39 +361,23 @@ static const char *find_holder(const struct api_request *req)
 static int check_access(struct api_request *req, struct error *err)
 {
     int r = auth_check_source(req->options, req->http, err);
+    const char *page = r < 0 ? NULL : cors_find_page(req->options, req->http);
+    if (page)
+        cors_put_headers(req->http, page);
     if (r < 0 || (req->route->flags & ROUTE_OPEN))
         return r;
     r = auth_identify(req->options, req->http, &req->identity, err);
     if (r < 0)
         return r;
+    if (page && !req->who->authenticated)
+        return error_set(err, ERROR_UNAUTHORIZED, 0,
+                         "a page of another origin must bring a key or token");
     if (http_request_admit(req->http, find_holder(req)) < 0)
         return error_set(err, ERROR_LIMIT, 0,
                          "%s has too many connections (key_connections_percent)",
                          *req->who->key ? "this key" : "this address");
     r = keys_admit(req->options->keys, req->who->key, &req->retry_after_s, err);
     return r < 0 ? r : auth_check_role(req->who, req->route->roles, err);
-}
-
-static const struct route no_route = {.path = "", .style = STYLE_NATIVE, .flags = ROUTE_OPEN};
-
-/* A contract's paths get its errors even where there is no such route. */
-static const struct {
-    const char *prefix;
-    struct route route;
-} no_route_of[] = {
-    {"/v1/sandbox/", {.path = "", .style = STYLE_A, .flags = ROUTE_OPEN}},
-    {"/healthz", {.path = "", .style = STYLE_B, .flags = ROUTE_OPEN}},
-    {"/metrics", {.path = "", .style = STYLE_B, .flags = ROUTE_OPEN}},
-    {"/sandboxes", {.path = "", .style = STYLE_B, .flags = ROUTE_OPEN}},
-    {"/api/", {.path = "", .style = STYLE_C, .flags = ROUTE_OPEN}},
-};
-
-static const struct route *find_no_route(const char *path)
-{
-    for (size_t i = 0; i < ELEMENTS(no_route_of); i++)
-        if (strncmp(path, no_route_of[i].prefix, strlen(no_route_of[i].prefix)) == 0)
-            return &no_route_of[i].route;
-    return &no_route;
 }
 
 /* A caller who has shown no key gets so many refusals and no more. */
@@ -470,15 +394,25 @@ static void refuse(struct api_request *req, struct error *err)
     api_fail(req, err);
 }
 
-static void reject_unrouted(struct api_request *req, bool other_method)
+static void reject_unrouted(struct api_request *req, unsigned methods)
 {
     struct error err = {0};
-    if (other_method)
-        error_set(&err, ERROR_METHOD, 0, "%s is not a method of %.200s",
-                  http_request_method_name(req->http), http_request_path(req->http));
-    else
-        error_set(&err, ERROR_NOT_FOUND, 0, "there is nothing at %.200s",
-                  http_request_path(req->http));
+    char allowed[ROUTE_METHODS_SIZE];
+    const char *path = http_request_path(req->http);
+    size_t len = strlen(path);
+    if (methods && cors_is_preflight(req->http) && cors_find_page(req->options, req->http)) {
+        cors_put_preflight(req->http, route_format_methods(methods, allowed));
+        api_reply_text(req, 204, NULL, "", 0);
+        return;
+    }
+    if (methods) {
+        http_response_header(req->http, "Allow", route_format_methods(methods, allowed));
+        error_set(&err, ERROR_METHOD, 0, "%s is not a method of %.200s; it has %s",
+                  http_request_method_name(req->http), path, allowed);
+    } else {
+        error_set(&err, ERROR_NOT_FOUND, 0, "there is nothing at %.200s%s", path,
+                  len > 1 && path[len - 1] == '/' ? ": no path here ends with a slash" : "");
+    }
     refuse(req, &err);
 }
 
@@ -487,7 +421,7 @@ void api_on_request(struct http_request *http, void *data)
     struct api *api = data;
     const char *params[API_PARAMS_MAX];
     size_t lengths[API_PARAMS_MAX];
-    bool other_method;
+    unsigned methods;
     struct error err = {0};
     struct api_request *req = new0(struct api_request);
     req->api = api;
@@ -498,21 +432,23 @@ void api_on_request(struct http_request *http, void *data)
     http_request_set_data(http, req);
     api->requests++;
     set_request_id(req);
-    find_route(req, params, lengths, &other_method);
+    route_find(req, params, lengths, &methods);
     bool found = req->route;
     if (!found)
-        req->route = find_no_route(http_request_path(http));
+        req->route = route_find_none(http_request_path(http));
     if (check_access(req, &err) < 0) {
         access_audit_refused(&api->access, req, &err);
         refuse(req, &err);
         return;
     }
     if (!found) {
-        reject_unrouted(req, other_method);
+        reject_unrouted(req, methods);
         return;
     }
-    for (size_t i = 0; i < API_PARAMS_MAX && params[i]; i++)
+    for (size_t i = 0; i < API_PARAMS_MAX && params[i]; i++) {
         req->params[i] = xstrndup(params[i], lengths[i]);
+        http_decode_segment(req->params[i]);
+    }
     if (req->route->flags & (ROUTE_BODY | ROUTE_BODY_OPTIONAL)) {
         http_request_on_abort(http, on_abort, req);
         http_request_read_body(http, api->options.max_body_bytes, on_body, on_body_too_large);

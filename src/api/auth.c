@@ -60,10 +60,10 @@ int auth_check_source(const struct api_options *o, struct http_request *http, st
 {
     const char *host = http_request_header(http, "Host");
     const char *origin = http_request_header(http, "Origin");
-    if (!http_request_is_unix(http) && !host_is_ours(o, host))
+    /* Only HTTP/1.0 may leave Host out, and no browser does. */
+    if (!http_request_is_unix(http) && host && !host_is_ours(o, host))
         return error_set(err, ERROR_FORBIDDEN, 0,
-                         "Host '%.100s' is not a name of this daemon (allowed_hosts_header)",
-                         host ? host : "");
+                         "Host '%.100s' is not a name of this daemon (allowed_hosts_header)", host);
     if (origin && !origin_is_ours(o, origin, host))
         return error_set(err, ERROR_FORBIDDEN, 0,
                          "Origin '%.100s' is not allowed (allowed_origins)", origin);

@@ -84,7 +84,7 @@ const struct config_key config_keys[] = {
     INTERNAL(tls_key_pem),
     BOOL(require_keys, "false", "every call needs a key or the token, even while there is no key"),
     BOOL(insecure, "false", "allow listening beyond loopback without a token or require_keys"),
-    LIST(CONFIG_LIST, allowed_origins, "origins of web pages that may call (scheme://host[:port])"),
+    LIST(CONFIG_LIST, allowed_origins, "origins of web pages that may call (scheme://host[:port]); such a page must bring a key or token"),
     LIST(CONFIG_LIST, allowed_hosts_header,
          "names accepted in the Host header beside loopback names and the listen addresses"),
     BOOL(enable_process, "false",

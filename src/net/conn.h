@@ -150,7 +150,7 @@ struct http_server {
     struct strbuf out; /* scratch for answers */
     char *tls_in;      /* scratch for encrypted input */
     int64_t date_s;
-    char date[40];
+    char date[80];
 };
 
 /* uv_buf_init() has no const and a 32-bit length. */

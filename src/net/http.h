@@ -60,8 +60,8 @@ struct http_options {
     size_t ws_max_message;
     uint64_t ws_ping_ms;            /* 0: no pings; a peer that misses two is closed */
     const char *tls_cert, *tls_key; /* PEM texts (not paths); NULL: plain */
-    /* The body of an answer this layer gives by itself (400, 408, 413, 431, 501, 503, 505): writes
-     * at most size bytes to out and returns how many. NULL: a line of plain text. */
+    /* The body of an answer this layer gives by itself (400, 408, 413, 415, 431, 501, 503, 505):
+     * writes at most size bytes to out and returns how many. NULL: a line of plain text. */
     size_t (*format_error)(int status, const char *message, char *out, size_t size);
     const char *error_type; /* content type of what format_error writes */
 };
@@ -89,7 +89,10 @@ size_t http_server_connections(const struct http_server *s);
 /* --- the request. Strings are valid as long as the request is. */
 enum http_method http_request_method(const struct http_request *req);
 const char *http_request_method_name(const struct http_request *req);
-const char *http_request_path(const struct http_request *req); /* percent-decoded, no query */
+/* Percent-decoded, without the query. An escaped slash (%2F) and an escaped percent sign (%25) stay
+ * as they are: they are no separator, and http_decode_segment() is for what lies between those. */
+const char *http_request_path(const struct http_request *req);
+void http_decode_segment(char *segment); /* in place */
 /* A decoded query parameter, or NULL. */
 const char *http_request_query(const struct http_request *req, const char *name);
 const char *http_request_header(const struct http_request *req, const char *name); /* or NULL */

@@ -1,6 +1,7 @@
 /* From a scanned head to a request: llhttp takes the bytes apart, then the fields that decide where
  * the body ends and who is meant are checked for having exactly one meaning. Names and values stay
  * in the input buffer, terminated in place. */
+#include <assert.h>
 #include <errno.h>
 #include <llhttp.h>
 #include <string.h>
@@ -108,8 +109,8 @@ static void terminate_fields(struct head *h)
 struct facts {
     struct http_field *host;
     const char *length, *expect;
-    size_t n_host, n_length, n_coding, n_chunked;
-    bool chunked_last, other_coding, close, keep_alive, upgrade;
+    size_t n_host, n_length, n_coding, n_chunked, n_origin, n_secret;
+    bool chunked_last, other_coding, encoded, close, keep_alive, upgrade;
 };
 
 static bool is_known_coding(const char *s, size_t len)
@@ -163,7 +164,15 @@ static bool gather(struct http_request *req, struct facts *f)
                 f->close |= field_has_token(h->value, "close");
                 f->keep_alive |= field_has_token(h->value, "keep-alive");
                 f->upgrade |= field_has_token(h->value, "upgrade");
+            } else if (!strcasecmp(h->name, "Content-Encoding")) {
+                f->encoded |= strcasecmp(h->value, "identity") != 0;
             }
+            break;
+        case 'o':
+            f->n_origin += !strcasecmp(h->name, "Origin");
+            break;
+        case 'a':
+            f->n_secret += !strcasecmp(h->name, "Authorization");
             break;
         case 't':
             if (!strcasecmp(h->name, "Transfer-Encoding")) {
@@ -197,9 +206,13 @@ static int parse_length(const char *text, uint64_t *ret)
 
 static int check_framing(struct http_request *req, const struct facts *f, const char **ret_message)
 {
-    *ret_message = "ambiguous or invalid body framing";
-    if (f->n_length > 1 || (f->n_length && f->n_coding))
+    *ret_message = "a request has one Content-Length";
+    if (f->n_length > 1)
         return 400;
+    *ret_message = "a request has a Content-Length or a Transfer-Encoding, not both";
+    if (f->n_length && f->n_coding)
+        return 400;
+    *ret_message = "the Transfer-Encoding of a body is 'chunked', once, in HTTP/1.1";
     if (f->n_coding) {
         if (!f->chunked_last || f->n_chunked != 1 || req->http10)
             return 400;
@@ -211,6 +224,7 @@ static int check_framing(struct http_request *req, const struct facts *f, const 
             return 400;
         req->framing = FRAMING_CHUNKED;
     } else if (f->n_length) {
+        *ret_message = "the Content-Length is not a number that a body can have";
         if (parse_length(f->length, &req->content_length) < 0)
             return 400;
         req->framing = req->content_length ? FRAMING_LENGTH : FRAMING_NONE;
@@ -244,6 +258,12 @@ static int check_request(struct http_request *req, const struct target *t, const
     *ret_message = "exactly one valid Host is needed";
     if (check_host(req, &f, t))
         return 400;
+    *ret_message = "a request has one Origin and one Authorization";
+    if (f.n_origin > 1 || f.n_secret > 1)
+        return 400;
+    *ret_message = "a body with a Content-Encoding is not taken: send it as it is";
+    if (f.encoded)
+        return 415;
     if (f.expect && !req->http10) {
         *ret_message = "the only expectation here is 100-continue";
         if (strcasecmp(f.expect, "100-continue") != 0)
@@ -263,11 +283,26 @@ static void tabs_to_spaces(char *head, size_t len)
         *p = ' ';
 }
 
-static int refused_status(const struct head *h, llhttp_errno_t e)
+static int refused_status(const struct head *h, llhttp_errno_t e, const char **ret_message)
 {
+    static_assert(HTTP_FIELDS_MAX == 100, "the message says so");
+    *ret_message = "there are more than 100 header fields";
     if (h->too_many)
         return 431;
-    return e == HPE_INVALID_METHOD ? 501 : e == HPE_INVALID_VERSION ? 505 : 400;
+    *ret_message = "the method is not known here";
+    if (e == HPE_INVALID_METHOD)
+        return 501;
+    *ret_message = "this server speaks HTTP/1.0 and HTTP/1.1";
+    if (e == HPE_INVALID_VERSION)
+        return 505;
+    *ret_message = e == HPE_UNEXPECTED_CONTENT_LENGTH
+                       ? "a request has one Content-Length, or a Transfer-Encoding"
+                   : e == HPE_INVALID_CONTENT_LENGTH
+                       ? "the Content-Length is not a number that a body can have"
+                   : e == HPE_INVALID_TRANSFER_ENCODING
+                       ? "the Transfer-Encoding of a body is 'chunked', once, in HTTP/1.1"
+                       : "malformed request";
+    return 400;
 }
 
 int parse_head(struct conn *c, size_t start, size_t len, const char **ret_message)
@@ -286,9 +321,8 @@ int parse_head(struct conn *c, size_t start, size_t len, const char **ret_messag
     llhttp_init(&parser, HTTP_REQUEST, &settings);
     parser.data = &h;
     llhttp_errno_t e = llhttp_execute(&parser, c->in + start, len);
-    *ret_message = "malformed request";
     if (e != HPE_PAUSED || !h.target)
-        return refused_status(&h, e);
+        return refused_status(&h, e, ret_message);
     if (parser.method == HTTP_CONNECT || parser.method == HTTP_PRI) {
         *ret_message = "this is not a proxy";
         return 501;

@@ -180,7 +180,8 @@ static uint64_t tick_interval(const struct http_options *o)
     return least < TICK_MIN_MS ? TICK_MIN_MS : least > TICK_MAX_MS ? TICK_MAX_MS : least;
 }
 
-/* "\r\nDate: ...\r\n", made once a second. */
+/* What every answer begins with after its status: "\r\nDate: ...\r\n" and that a browser must not
+ * guess at the content's type. Made once a second. */
 const char *server_date(struct http_server *s)
 {
     struct timespec now;
@@ -189,7 +190,8 @@ const char *server_date(struct http_server *s)
         struct tm tm;
         time_t t = now.tv_sec;
         gmtime_r(&t, &tm);
-        strftime(s->date, sizeof(s->date), "\r\nDate: %a, %d %b %Y %H:%M:%S GMT\r\n", &tm);
+        strftime(s->date, sizeof(s->date),
+                 "\r\nDate: %a, %d %b %Y %H:%M:%S GMT\r\nX-Content-Type-Options: nosniff\r\n", &tm);
         s->date_s = now.tv_sec;
     }
     return s->date;

@@ -8,13 +8,22 @@
 #include <strings.h>
 
 #include "base/digits.h"
+#include "net/http.h"
 
-/* Undoes %XX, and + where plus is set, in a NUL-terminated string. */
-static int decode(char *s, bool plus)
+/* The part of a path that names nothing but itself: an escaped slash or percent sign. */
+static bool is_kept(int c)
+{
+    return c == '/' || c == '%';
+}
+
+/* Undoes %XX, and + in a query, in a NUL-terminated string. In a path an escaped slash is no
+ * separator, so it stays escaped until the path has been taken apart, and so does the percent sign.
+ */
+static int decode(char *s, bool query)
 {
     char *out = s;
     for (; *s; s++) {
-        if (*s == '+' && plus) {
+        if (*s == '+' && query) {
             *out++ = ' ';
         } else if (*s != '%') {
             *out++ = *s;
@@ -23,7 +32,12 @@ static int decode(char *s, bool plus)
             int lo = hi < 0 ? -1 : hex_value(s[2]);
             if (lo < 0 || (hi == 0 && lo == 0))
                 return -EINVAL;
-            *out++ = (char)(hi << 4 | lo);
+            if (query || !is_kept(hi << 4 | lo)) {
+                *out++ = (char)(hi << 4 | lo);
+            } else {
+                memmove(out, s, 3);
+                out += 3;
+            }
             s += 2;
         }
     }
@@ -95,4 +109,19 @@ int target_parse(char *target, size_t len, struct target *ret, struct http_field
     }
     ret->path = *path ? path : root;
     return decode(path, false);
+}
+
+void http_decode_segment(char *segment)
+{
+    char *out = segment;
+    for (const char *s = segment; *s; s++) {
+        int c = *s == '%' && s[1] && s[2] ? hex_value(s[1]) << 4 | hex_value(s[2]) : -1;
+        if (is_kept(c)) {
+            *out++ = (char)c;
+            s += 2;
+        } else {
+            *out++ = *s;
+        }
+    }
+    *out = 0;
 }

@@ -8,7 +8,7 @@ struct http_field {
 };
 
 struct target {
-    char *path;      /* decoded, begins with '/', or "*" */
+    char *path;      /* decoded but for %2F and %25, begins with '/', or "*" */
     char *authority; /* of an absolute-form target without its user part, or NULL */
     size_t n_query;
 };

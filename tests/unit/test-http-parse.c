@@ -181,7 +181,7 @@ static void test_targets(void)
 {
     check_target("/", "/", NULL, NULL, NULL);
     check_target("*", "*", NULL, NULL, NULL);
-    check_target("/a%2Fb%20c+d", "/a/b c+d", NULL, NULL, NULL);
+    check_target("/a%2Fb%20c+d%252f", "/a%2Fb c+d%252f", NULL, NULL, NULL);
     check_target("/a?b=c%3D+d&e", "/a", NULL, "b", "c= d");
     check_target("/a?&&b", "/a", NULL, "b", "");
     check_target("/a?b=c#d", "/a", NULL, "b", "c");

@@ -1,0 +1,50 @@
+#include "api/cors.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include "api/api.h"
+#include "net/http.h"
+
+#define REQUEST_HEADERS                                                                            \
+    "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, Mcp-Protocol-Version, "          \
+    "Mcp-Session-Id, X-Mas-Approval, X-Mas-Approval-Id, X-Request-Id, X-Sandbox-Token"
+#define ANSWER_HEADERS                                                                             \
+    "Allow, Content-Range, ETag, Idempotency-Replayed, Mcp-Session-Id, Retry-After, "              \
+    "WWW-Authenticate, X-Mas-Ignored, X-Request-Id"
+#define PREFLIGHT_AGE_S "600"
+
+const char *cors_find_page(const struct api_options *o, const struct http_request *http)
+{
+    if (!o->allowed_origins || !*o->allowed_origins)
+        return NULL;
+    const char *origin = http_request_header(http, "Origin");
+    const char *host = http_request_header(http, "Host");
+    const char *p = origin ? strstr(origin, "://") : NULL; /* "null" has none */
+    if (!p || (host && strcasecmp(p + 3, host) == 0))
+        return NULL;
+    for (char *const *a = o->allowed_origins; *a; a++)
+        if (strcasecmp(*a, origin) == 0)
+            return origin;
+    return NULL;
+}
+
+void cors_put_headers(struct http_request *http, const char *page)
+{
+    http_response_header(http, "Access-Control-Allow-Origin", page);
+    http_response_header(http, "Access-Control-Expose-Headers", ANSWER_HEADERS);
+    http_response_header(http, "Vary", "Origin");
+}
+
+bool cors_is_preflight(const struct http_request *http)
+{
+    return http_request_method(http) == HTTP_OPTIONS_ &&
+           http_request_header(http, "Access-Control-Request-Method");
+}
+
+void cors_put_preflight(struct http_request *http, const char *methods)
+{
+    http_response_header(http, "Access-Control-Allow-Methods", methods);
+    http_response_header(http, "Access-Control-Allow-Headers", REQUEST_HEADERS);
+    http_response_header(http, "Access-Control-Max-Age", PREFLIGHT_AGE_S);
+}

@@ -1,0 +1,19 @@
+/* Web pages of other origins that the operator lets call (allowed_origins): what a browser is told.
+ *
+ * Never with credentials: no cookie or password of the browser's counts here, and such a page has
+ * to bring a key or the token itself, also where others need none. */
+#pragma once
+
+#include <stdbool.h>
+
+struct api_options;
+struct http_request;
+
+/* The Origin of a request, if it is one of allowed_origins and not the daemon's own; or NULL. */
+const char *cors_find_page(const struct api_options *o, const struct http_request *http);
+/* Lets the page read the answer. */
+void cors_put_headers(struct http_request *http, const char *page);
+/* Whether it is a browser's question before a call. */
+bool cors_is_preflight(const struct http_request *http);
+/* Its answer, with the methods of the path. */
+void cors_put_preflight(struct http_request *http, const char *methods);

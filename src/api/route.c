@@ -1,0 +1,104 @@
+#include "api/route.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "api/internal.h"
+#include "base/alloc.h"
+
+/* Matches one path against a pattern; parameters are borrowed parts of path. */
+static bool match(const char *pattern, const char *path, const char *params[API_PARAMS_MAX],
+                  size_t lengths[API_PARAMS_MAX])
+{
+    size_t n = 0;
+    while (*pattern) {
+        if (*pattern != '{') {
+            if (*pattern++ != *path++)
+                return false;
+            continue;
+        }
+        size_t len = strcspn(path, "/");
+        if (len == 0)
+            return false;
+        params[n] = path;
+        lengths[n++] = len;
+        path += len;
+        pattern += strcspn(pattern, "}") + 1;
+    }
+    return *path == 0;
+}
+
+static const struct route *find_in(struct api *api, const struct route *table, size_t n,
+                                   struct http_request *http, const char *params[API_PARAMS_MAX],
+                                   size_t lengths[API_PARAMS_MAX], unsigned *methods)
+{
+    const char *path = http_request_path(http);
+    enum http_method method = http_request_method(http);
+    if (method == HTTP_HEAD_)
+        method = HTTP_GET_;
+    for (size_t i = 0; i < n; i++) {
+        const struct route *r = &table[i];
+        if ((r->flags & ROUTE_DEBUG) && !api->options.debug_endpoints)
+            continue;
+        for (size_t k = 0; k < API_PARAMS_MAX; k++)
+            params[k] = NULL;
+        if (!match(r->path, path, params, lengths))
+            continue;
+        if (r->method == method && !!(r->flags & ROUTE_WS) == http_request_wants_ws(http))
+            return r;
+        if (r->method == method && (r->flags & ROUTE_WS))
+            return r;
+        if (r->method != method)
+            *methods |= 1u << r->method;
+    }
+    return NULL;
+}
+
+void route_find(struct api_request *req, const char *params[API_PARAMS_MAX],
+                size_t lengths[API_PARAMS_MAX], unsigned *ret_methods)
+{
+    struct api *api = req->api;
+    *ret_methods = 0;
+    req->route = find_in(api, routes, n_routes, req->http, params, lengths, ret_methods);
+    if (req->route)
+        return;
+    req->data = api->more.data;
+    req->route =
+        find_in(api, api->more.routes, api->more.n_routes, req->http, params, lengths, ret_methods);
+}
+
+static const struct route no_route = {.path = "", .style = STYLE_NATIVE, .flags = ROUTE_OPEN};
+
+/* A contract's paths get its errors even where there is no such route. */
+static const struct {
+    const char *prefix;
+    struct route route;
+} no_route_of[] = {
+    {"/v1/sandbox/", {.path = "", .style = STYLE_A, .flags = ROUTE_OPEN}},
+    {"/healthz", {.path = "", .style = STYLE_B, .flags = ROUTE_OPEN}},
+    {"/metrics", {.path = "", .style = STYLE_B, .flags = ROUTE_OPEN}},
+    {"/sandboxes", {.path = "", .style = STYLE_B, .flags = ROUTE_OPEN}},
+    {"/api/", {.path = "", .style = STYLE_C, .flags = ROUTE_OPEN}},
+};
+
+const struct route *route_find_none(const char *path)
+{
+    for (size_t i = 0; i < ELEMENTS(no_route_of); i++)
+        if (strncmp(path, no_route_of[i].prefix, strlen(no_route_of[i].prefix)) == 0)
+            return &no_route_of[i].route;
+    return &no_route;
+}
+
+const char *route_format_methods(unsigned methods, char out[ROUTE_METHODS_SIZE])
+{
+    static const char *const names[] = {
+        [HTTP_GET_] = "GET, HEAD", [HTTP_POST_] = "POST",   [HTTP_PUT_] = "PUT",
+        [HTTP_DELETE_] = "DELETE", [HTTP_PATCH_] = "PATCH",
+    };
+    size_t n = 0;
+    *out = 0;
+    for (size_t i = 0; i < ELEMENTS(names); i++)
+        if (names[i] && (methods & 1u << i))
+            n += (size_t)snprintf(out + n, ROUTE_METHODS_SIZE - n, "%s%s", n ? ", " : "", names[i]);
+    return out;
+}
