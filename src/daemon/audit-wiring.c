@@ -97,7 +97,8 @@ int audit_wire(const struct control_context *ctx, struct warden_client *warden, 
                               .checkpoint_records = (uint64_t)c->audit_checkpoint_records,
                               .checkpoint_ms = (uint64_t)c->audit_checkpoint_interval_ms,
                               .retention_records = (uint64_t)c->audit_retention_records,
-                              .retention_ms = (uint64_t)c->audit_retention_ms};
+                              .retention_ms = (uint64_t)c->audit_retention_ms,
+                              .max_bytes = (uint64_t)c->audit_max_bytes};
     *ret = NULL;
     if (!c->audit || !store)
         return 0;

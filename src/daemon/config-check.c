@@ -230,6 +230,12 @@ static void check_cluster(const struct config *c, struct config_problems *p)
             config_warn(p, "%s has no effect on runtime '%s'", kube_only[i], c->runtime);
 }
 
+static void check_audit(const struct config *c, struct config_problems *p)
+{
+    if (c->audit_max_bytes && !c->audit_retention_ms)
+        config_error(p, "audit_max_bytes: drops records that audit_retention: 0 keeps for ever");
+}
+
 static void check_images(const struct config *c, struct config_problems *p)
 {
     if (c->image && !c->images)
@@ -277,6 +283,7 @@ void config_check(struct config *c, struct config_problems *p)
     apply_quantities(c, p);
     check_limits(c, p);
     check_cluster(c, p);
+    check_audit(c, p);
     check_images(c, p);
     check_cache(c, p);
 }

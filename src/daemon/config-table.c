@@ -266,9 +266,12 @@ const struct config_key config_keys[] = {
              "how long a record may wait to be signed; 0: only by count"),
     PATH(audit_checkpoint_file, NULL, "the warden appends every checkpoint to this file too"),
     BOOL(audit_checkpoint_syslog, "false", "the warden sends every checkpoint to syslog too"),
-    DURATION(audit_retention, "9600h", 0, 36500 * DAYS, "how long records are kept; 0: for ever"),
+    DURATION(audit_retention, "9600h", 0, 36500 * DAYS,
+             "how long records are kept; 0: for ever, whatever audit_retention_records says"),
     INT(audit_retention_records, "0", 0, 1000000000000,
-        "older records that are kept in any case"),
+        "so many of the newest are kept, however old"),
+    SIZE(audit_max_bytes, "0", 0, 1024 * TIB,
+         "records may be so long together, then the oldest go, however young; 0: no limit"),
 
     GROUP("Skills"),
     PATH(skill_root, NULL, "host directory that the skill filesystem works below, for all keys; must be "

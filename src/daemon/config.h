@@ -115,7 +115,7 @@ struct config {
     bool audit, audit_checkpoint_syslog;
     char *audit_fsync, *audit_checkpoint_file;
     int64_t audit_checkpoint_records, audit_checkpoint_interval_ms;
-    int64_t audit_retention_ms, audit_retention_records;
+    int64_t audit_retention_ms, audit_retention_records, audit_max_bytes;
 
     /* commands and their output */
     bool use_async_exec;

@@ -63,6 +63,7 @@ static int chain_line(struct audit_batch *b, struct audit_insert *insert, const 
         return -EINVAL;
     audit_hash(b->hasher, b->head.hash, seq, line, len, NULL, 0, b->head.hash);
     b->head.seq = seq;
+    b->bytes += len;
     return audit_insert_row(insert, seq, b->head.hash, line, len);
 }
 
@@ -82,6 +83,7 @@ static int write_batch(struct sqlite3 *db, void *data)
         at += len + 1;
     }
     audit_insert_end(&insert);
+    r = r < 0 ? r : audit_table_add_number(db, AUDIT_BYTES, (int64_t)b->bytes);
     return r < 0 ? r : audit_table_put_number(db, AUDIT_OPEN_FROM, (int64_t)b->open_from);
 }
 
@@ -134,6 +136,7 @@ static void on_chained(void *data, const struct error *err)
     }
     a->failures = 0;
     a->head = a->batch.head;
+    a->bytes += (int64_t)a->batch.bytes;
     strbuf_reset(&a->batch.lines);
     wake_waiters(a);
     if (a->closing)
@@ -157,6 +160,7 @@ void audit_batch_start(struct audit *a)
     a->batch.lines = a->queued;
     a->queued = empty;
     a->batch.head = a->head;
+    a->batch.bytes = 0;
     a->batch.open_from = audit_calls_lowest(a);
     for (int i = 0; i < 2; i++)
         a->batch.sync_fds[i] = sync ? a->file.parts[i].fd : -1;

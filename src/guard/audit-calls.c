@@ -70,6 +70,8 @@ struct audit_record audit_calls_complete(const struct audit *a, const struct aud
         whole.action_id = c->action_id;
     if (c && !whole.tool)
         whole.tool = c->tool;
+    if (c && !whole.sandbox)
+        whole.sandbox = c->sandbox;
     return whole;
 }
 
@@ -119,6 +121,30 @@ uint64_t audit_calls_lowest(const struct audit *a)
     return list_empty(&a->open_in_order)
                ? 0
                : container_of(a->open_in_order.next, struct open_call, node)->seq;
+}
+
+size_t audit_calls_up_to(const struct audit *a, uint64_t seq, uint64_t *ret, size_t max)
+{
+    size_t n = 0;
+    list_for_each(c, &a->open_in_order, struct open_call, node)
+    {
+        if (c->seq > seq || n == max)
+            break;
+        ret[n++] = c->seq;
+    }
+    return n;
+}
+
+bool audit_calls_at(const struct audit *a, uint64_t seq, char ret[AUDIT_CALL_ID_SIZE])
+{
+    list_for_each(c, &a->open_in_order, struct open_call, node)
+    {
+        if (c->seq != seq)
+            continue;
+        memcpy(ret, c->call_id, AUDIT_CALL_ID_SIZE);
+        return true;
+    }
+    return false;
 }
 
 void audit_calls_free(struct audit *a)

@@ -22,6 +22,8 @@ struct map;
 
 #define AUDIT_OPEN_FROM "open_from" /* in audit_number: the oldest intent without an end */
 
+#define AUDIT_BYTES "bytes" /* and how long the records there are together */
+
 struct audit_head {
     uint64_t seq;
     uint8_t hash[CHECKPOINT_HASH_SIZE];
@@ -32,6 +34,7 @@ struct audit_batch {
     struct strbuf lines;
     struct audit_head head; /* before it; the worker moves it on */
     struct audit_hasher *hasher;
+    size_t bytes; /* of its records, once they are inserted */
     uint64_t open_from;
     int sync_fds[2]; /* to be synced with it, or -1 */
 };
@@ -76,6 +79,7 @@ struct audit {
     struct list checkpoint_calls; /* who waits for one */
     bool dropping;
     uint64_t first_seq; /* oldest record kept, once looked at */
+    int64_t bytes;      /* of the records in the database */
     int emptying;       /* the part of the file, or -1 */
     size_t jobs;        /* workers under way, and queries */
     int timers;         /* still to be closed */
@@ -95,6 +99,10 @@ void audit_calls_read(struct audit *a, const char *line, size_t len, uint64_t se
 void audit_calls_free(struct audit *a);
 /* The lowest sequence number of them, or 0. */
 uint64_t audit_calls_lowest(const struct audit *a);
+/* Those of records up to seq, at most max; how many there are. */
+/* Which call's intent is that record; false: none that has no end. */
+bool audit_calls_at(const struct audit *a, uint64_t seq, char ret[AUDIT_CALL_ID_SIZE]);
+size_t audit_calls_up_to(const struct audit *a, uint64_t seq, uint64_t *ret, size_t max);
 
 /* audit-batch.c */
 void audit_batch_init(struct audit *a);

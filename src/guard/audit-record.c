@@ -14,6 +14,7 @@ static const struct {
     int flags;
 } kinds[] = {
     {"intent", AUDIT_KIND_OPENS},     /* allowed and about to run; rule and revision say why */
+    {"carried", AUDIT_KIND_OPENS},    /* an intent without an end that retention has dropped */
     {"started", 0},                   /* the runner has confirmed it */
     {"exited", AUDIT_KIND_ENDS},      /* its end, from wait() */
     {"done", AUDIT_KIND_ENDS},        /* the end of what is no exec, or never became one */

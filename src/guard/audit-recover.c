@@ -24,7 +24,7 @@ struct recovery {
     struct audit *audit;
     sqlite3 *db;
     struct audit_insert insert;
-    size_t n_chained, n_damaged, n_missing;
+    size_t n_chained, n_damaged, n_missing, bytes_chained;
     char damage[DAMAGE_MAX][160]; /* details to record */
 };
 
@@ -53,6 +53,19 @@ static int read_head(struct audit *a, sqlite3 *db, struct error *err)
     return r < 0 ? r : 0;
 }
 
+/* Databases of versions before have no sum yet. */
+static int read_bytes(struct audit *a, sqlite3 *db, struct error *err)
+{
+    int64_t bytes = -1;
+    int r = audit_table_get_number(db, AUDIT_BYTES, &bytes, err);
+    if (r >= 0 && bytes < 0 &&
+        (audit_table_bytes(db, INT64_MAX, &bytes) < 0 ||
+         audit_table_put_number(db, AUDIT_BYTES, bytes) < 0))
+        r = error_set(err, db_error_code(db), 0, "audit: %s", sqlite3_errmsg(db));
+    a->bytes = bytes;
+    return r;
+}
+
 /* --- the file's tail */
 
 static void note_damage(struct recovery *v, const char *line, size_t len, const char *what)
@@ -73,6 +86,7 @@ static int chain_line(struct recovery *v, const char *line, size_t len, uint64_t
     audit_hash(a->batch.hasher, a->head.hash, seq, line, len, NULL, 0, a->head.hash);
     a->head.seq = a->seq = seq;
     v->n_chained++;
+    v->bytes_chained += len;
     if (audit_insert_row(&v->insert, seq, a->head.hash, line, len) >= 0)
         return 0;
     return error_set(err, db_error_code(v->db), 0, "audit: chain: %s", sqlite3_errmsg(v->db));
@@ -104,6 +118,8 @@ static int chain_tail(struct recovery *v, struct error *err)
         r = error_set(err, db_error_code(v->db), 0, "audit: %s", sqlite3_errmsg(v->db));
     r = r < 0 ? r : audit_file_load(&v->audit->file, on_line, v, err);
     audit_insert_end(&v->insert);
+    if (r >= 0 && audit_table_add_number(v->db, AUDIT_BYTES, (int64_t)v->bytes_chained) < 0)
+        r = error_set(err, db_error_code(v->db), 0, "audit: %s", sqlite3_errmsg(v->db));
     r = r < 0 ? r : sql(v->db, "COMMIT", err);
     if (r < 0)
         sqlite3_exec(v->db, "ROLLBACK", NULL, NULL, NULL);
@@ -208,7 +224,9 @@ int audit_recover(struct audit *a, struct error *err)
     struct recovery v = {.audit = a, .db = store_database(a->store)};
     int r = audit_table_create(v.db, err);
     r = r < 0 ? r : read_head(a, v.db, err);
+    r = r < 0 ? r : read_bytes(a, v.db, err);
     r = r < 0 ? r : chain_tail(&v, err);
+    a->bytes += (int64_t)v.bytes_chained;
     r = r < 0 ? r : empty_file(&v, err);
     r = r < 0 ? r : read_open_calls(&v, err);
     a->recovered_seq = a->seq;

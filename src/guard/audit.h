@@ -132,8 +132,9 @@ struct audit_options {
     enum audit_fsync fsync;
     uint64_t checkpoint_records; /* sign after so many records; 0: not by count */
     uint64_t checkpoint_ms;      /* and so long after an unsigned record; 0: not by time */
-    uint64_t retention_records;  /* kept at least; 0: all */
-    uint64_t retention_ms;       /* and for so long; 0: not by age */
+    uint64_t retention_ms;       /* kept for so long; 0: for ever */
+    uint64_t retention_records;  /* and so many at least, however old */
+    uint64_t max_bytes;          /* but no more of them than this; 0: no such limit */
 };
 
 /* dir holds the files and exists. Chains what an earlier control plane left unchained; blocks.

@@ -103,6 +103,15 @@ int audit_table_put_number(sqlite3 *db, const char *name, int64_t value)
     return run(db, "INSERT OR REPLACE INTO audit_number VALUES (?1, ?2)", bind_number, &args);
 }
 
+int audit_table_add_number(sqlite3 *db, const char *name, int64_t delta)
+{
+    struct number_args args = {name, delta};
+    return run(db,
+               "INSERT INTO audit_number VALUES (?1, ?2)"
+               " ON CONFLICT (name) DO UPDATE SET value = value + excluded.value",
+               bind_number, &args);
+}
+
 struct drop_args {
     uint64_t seq;
     uint32_t max;
@@ -143,6 +152,19 @@ int audit_table_get_number(sqlite3 *db, const char *name, int64_t *ret, struct e
         *ret = sqlite3_column_int64(stmt, 0);
     sqlite3_finalize(stmt);
     return step == SQLITE_ROW || step == SQLITE_DONE ? 0 : db_error(db, err, "read");
+}
+
+int audit_table_bytes(sqlite3 *db, uint64_t seq, int64_t *ret)
+{
+    static const char sql[] = "SELECT coalesce(sum(length(body)), 0) FROM audit WHERE seq <= ?1";
+    sqlite3_stmt *stmt;
+    if (sqlite3_prepare_v2(db, sql, -1, &stmt, NULL) != SQLITE_OK)
+        return -EIO;
+    sqlite3_bind_int64(stmt, 1, seq > INT64_MAX ? INT64_MAX : (sqlite3_int64)seq);
+    int step = sqlite3_step(stmt);
+    *ret = sqlite3_column_int64(stmt, 0);
+    sqlite3_finalize(stmt);
+    return step == SQLITE_ROW ? 0 : -EIO;
 }
 
 static int open_cursor(struct audit_cursor *c, sqlite3 *db, const char *columns, uint64_t since,

@@ -26,6 +26,9 @@ int audit_insert_row(struct audit_insert *i, uint64_t seq,
 void audit_insert_end(struct audit_insert *i);
 int audit_table_put_checkpoint(struct sqlite3 *db, uint64_t seq, const char *text);
 int audit_table_put_number(struct sqlite3 *db, const char *name, int64_t value);
+int audit_table_add_number(struct sqlite3 *db, const char *name, int64_t delta);
+/* How many bytes the records up to seq have. */
+int audit_table_bytes(struct sqlite3 *db, uint64_t seq, int64_t *ret);
 /* Records up to seq, and checkpoints before it, at most max of each. */
 int audit_table_drop(struct sqlite3 *db, uint64_t seq, uint32_t max);
 

@@ -281,25 +281,103 @@ static void test_read_only(void)
     audit_log_remove(&log);
 }
 
+/* 20 checkpoints with 99 records before each, then until something was dropped or for a while. */
+static void fill_and_wait(struct audit_log *log, const char *kind, int64_t patience_ms)
+{
+    for (int i = 0; i < 20; i++) {
+        audit_log_fill(log, 99);
+        audit_log_checkpoint(log, CHECKPOINT_PERIODIC, NULL);
+    }
+    int64_t end = uv_hrtime() / 1000000 + patience_ms;
+    while (count(log, kind, NULL) == 0 && (int64_t)(uv_hrtime() / 1000000) < end)
+        uv_run(&log->loop, UV_RUN_NOWAIT);
+    audit_log_checkpoint(log, CHECKPOINT_PERIODIC, NULL);
+}
+
+static bool verify_log(struct audit_log *log, struct audit_verifier *v)
+{
+    char path[128];
+    snprintf(path, sizeof(path), "%s/state.db", log->dir);
+    return verify_store(log, path, v);
+}
+
 static void test_retention(void)
+{
+    struct audit_log log = {
+        .options = {.checkpoint_records = 100, .retention_records = 500, .retention_ms = 1}};
+    struct error err = {0};
+    struct audit_verifier v;
+    audit_log_open(&log, &err);
+    fill_and_wait(&log, "retention", 5000);
+    ok(verify_log(&log, &v) && v.base_seq > 0 && v.n_records >= 500 && v.n_records < 2000,
+       "old records go, and the rest is proved from a signed base on");
+    audit_verifier_done(&v);
+    audit_log_close(&log);
+    audit_log_remove(&log);
+}
+
+static void test_retention_never(void)
 {
     struct audit_log log = {.options = {.checkpoint_records = 100, .retention_records = 500}};
     struct error err = {0};
     struct audit_verifier v;
-    char path[128];
     audit_log_open(&log, &err);
-    for (int i = 0; i < 20; i++) {
-        audit_log_fill(&log, 99);
-        audit_log_checkpoint(&log, CHECKPOINT_PERIODIC, NULL);
-    }
-    int64_t end = uv_hrtime() / 1000000 + 5000;
-    while (count(&log, "retention", NULL) == 0 && (int64_t)(uv_hrtime() / 1000000) < end)
-        uv_run(&log.loop, UV_RUN_NOWAIT);
-    snprintf(path, sizeof(path), "%s/state.db", log.dir);
-    audit_log_checkpoint(&log, CHECKPOINT_PERIODIC, NULL);
-    ok(verify_store(&log, path, &v) && v.base_seq > 0 && v.n_records >= 500 && v.n_records < 2000,
-       "old records go, and the rest is proved from a signed base on");
+    fill_and_wait(&log, "retention", 400);
+    ok(verify_log(&log, &v) && v.base_seq == 0 && v.n_records >= 1980,
+       "for ever is for ever, however many are kept in any case");
     audit_verifier_done(&v);
+    audit_log_close(&log);
+    audit_log_remove(&log);
+}
+
+static void test_retention_bytes(void)
+{
+    struct audit_log log = {.options = {.checkpoint_records = 100, .max_bytes = 64 * 1024}};
+    struct error err = {0};
+    struct audit_verifier v;
+    audit_log_open(&log, &err);
+    fill_and_wait(&log, "retention", 5000);
+    int64_t bytes = log.audit->bytes;
+    ok(verify_log(&log, &v) && v.base_seq > 0 && bytes > 32 * 1024 && bytes < 96 * 1024,
+       "records over the limit of bytes go, the oldest first: %lld are left", (long long)bytes);
+    audit_verifier_done(&v);
+    audit_log_close(&log);
+    ok(audit_log_open(&log, &err) == 0 && log.audit->bytes >= bytes &&
+           log.audit->bytes < bytes + 4096,
+       "how many there are is known after a restart");
+    audit_log_close(&log);
+    audit_log_remove(&log);
+}
+
+static bool long_one_lives(void *data, const char *call_id)
+{
+    (void)data;
+    return strcmp(call_id, "call-long") == 0;
+}
+
+/* A call that goes on for longer than records are kept. */
+static void test_retention_open(void)
+{
+    struct audit_log log = {.options = {.checkpoint_records = 100, .retention_ms = 1}};
+    struct error err = {0};
+    struct audit_verifier v;
+    struct audit_record intent = {
+        .kind = "intent", .call_id = "call-long", .sandbox = "sbx-1", .tool = "exec"};
+    audit_log_open(&log, &err);
+    audit_write(log.audit, &intent, NULL, &err);
+    fill_and_wait(&log, "retention", 5000);
+    ok(verify_log(&log, &v) && v.base_seq > 0, "one call without an end does not hold it up");
+    audit_verifier_done(&v);
+    ok(count(&log, "intent", "call-long") == 0 && count(&log, "carried", "call-long") == 1,
+       "its intent is carried over the base");
+    audit_log_close(&log);
+    audit_log_open(&log, &err);
+    audit_settle(log.audit, long_one_lives, NULL);
+    ok(audit_is_open_in(log.audit, "call-long", "sbx-1"),
+       "it is known after a restart, with its sandbox");
+    write_kind(&log, "exited", "call-long");
+    ok(count(&log, "exited", "call-long") == 1 && !audit_is_open(log.audit, "call-long"),
+       "and its end is put on record");
     audit_log_close(&log);
     audit_log_remove(&log);
 }
@@ -345,5 +423,8 @@ int main(void)
     test_full_disk();
     test_read_only();
     test_retention();
+    test_retention_never();
+    test_retention_bytes();
+    test_retention_open();
     return tap_done();
 }
