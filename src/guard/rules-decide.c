@@ -183,7 +183,7 @@ static void judge_command(struct decide *d, const struct shell_command *c)
     if (c->n_words || c->opaque)
         judge(d, (struct rules_subject){.command = c});
     for (size_t i = 0; i < c->n_redirects; i++)
-        if (!is_harmless_target(&c->redirects[i].target))
+        if (!c->redirects[i].inside && !is_harmless_target(&c->redirects[i].target))
             judge(d, (struct rules_subject){.redirect = &c->redirects[i], .owner = c});
 }
 

@@ -229,13 +229,23 @@ static enum match match_command_paths(const struct rules_rule *rule, const struc
     if (!c->n_words)
         return is_allow(rule) ? MATCH_NO : MATCH_MAYBE;
     int habit = habit_of(c);
+    for (size_t i = 0; i < c->n_redirects; i++) { /* files that options name */
+        const struct shell_redirect *r = &c->redirects[i];
+        enum match m = r->inside ? match_text_path(rule, c, r->target.text,
+                                                   r->write ? ACCESS_WRITE : ACCESS_READ, l)
+                                 : MATCH_NO;
+        all = r->inside ? match_and(all, m) : all;
+        any = match_or(any, m);
+    }
     if (c->transparent || (habit >= 0 && habits[habit].how == OPENS_NOTHING))
-        return is_allow(rule) ? MATCH_YES : MATCH_NO;
+        return is_allow(rule) ? all : any;
     enum access access = habit < 0                             ? ACCESS_ANY
                          : habits[habit].how == OPENS_TO_WRITE ? ACCESS_WRITE
                                                                : ACCESS_READ;
-    if (c->more)
-        all = any = MATCH_MAYBE;
+    if (c->more) {
+        all = match_and(all, MATCH_MAYBE);
+        any = match_or(any, MATCH_MAYBE);
+    }
     for (size_t i = 1; i < c->n_words; i++) {
         const char *t = c->words[i].text;
         bool flag = t[0] == '-';

@@ -1,7 +1,8 @@
 /* Between the files of the shell reader: shell.c (results and what is left to do), shell-word.c
  * (words), shell-redirect.c (redirections, here-documents), shell-parse.c (grammar), shell-run.c
- * (programs that run programs), shell-program.c (programs that run code of their own), shell-env.c
- * (assignments). */
+ * (builtins and programs that run texts), shell-options.c, shell-walk.c and shell-table-*.c (what
+ * options do), shell-program.c (what only code can tell of a program), shell-env.c (assignments).
+ */
 #pragma once
 
 #include <string.h>
@@ -64,6 +65,7 @@ struct shell_command *shell_add(struct shell_build *b, int depth); /* NULL: too 
 void shell_add_opaque(struct shell_build *b, const char *why, int depth);
 void shell_add_word(struct shell_build *b, struct shell_command *c, struct shell_word *take);
 void shell_define(struct shell_build *b, const char *name);
+bool shell_is_made_up_path(const char *text);
 void shell_mark(struct shell_command *c, const char *why,
                 size_t word); /* opaque; the first stays */
 void shell_nested(struct shell_build *b, const char *text, size_t len, int depth, bool bash);
@@ -92,6 +94,20 @@ bool shell_parse_list(struct shell_reader *r, enum shell_stop stop);
 void shell_look_through(struct shell_build *b, size_t index);
 void shell_look_at_program(struct shell_build *b, size_t index);
 void shell_look_at_env(struct shell_build *b, size_t index);
+/* shell-walk.c: the words from `first` on by the row of that name, if there is one; the file that
+ * an option names. */
+struct shell_item;
+struct shell_program;
+void shell_walk_row(struct shell_build *b, size_t index, const char *name, size_t first);
+void shell_add_file(struct shell_build *b, size_t index, const struct shell_program *p,
+                    const struct shell_item *item);
+/* shell-program.c: code in the program's own language; false: the module is not known; an operand
+ * or the value of an option. */
+void shell_look_at_code(struct shell_command *c, const struct shell_item *item);
+bool shell_look_at_module(struct shell_build *b, size_t index, const struct shell_item *item);
+void shell_look_at_value(struct shell_command *c, const struct shell_item *item);
+/* False: it is not known which directory that is. */
+bool shell_enter(struct shell_build *b, const char *to);
 bool shell_env_changes_meaning(const char *name, size_t len, bool for_others);
 /* A name without its version: "python3.11" is "python". Into out, at most size. */
 void shell_plain_name(const char *name, char *out, size_t size);

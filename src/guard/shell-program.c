@@ -1,11 +1,11 @@
-/* Programs that run code of their own: interpreters given a program in an argument or on their
- * input, and tools with an option, a command or a language that starts others. Which word says so
- * is kept, so that a rule which names it ("python3 -c *") knows what it allows. */
+/* What a row of options cannot say of a program: whether code in its own language (awk, sed) does
+ * more than print, which modules and variables run something. */
 #include <ctype.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "guard/shell-internal.h"
+#include "guard/shell-options.h"
 
 void shell_plain_name(const char *name, char *out, size_t size)
 {
@@ -19,123 +19,23 @@ void shell_plain_name(const char *name, char *out, size_t size)
     out[n] = 0;
 }
 
-/* --- interpreters */
-
-static const struct interpreter {
-    const char *names;
-    const char *code;      /* short options with a program in them or behind them */
-    const char *long_code; /* long ones */
-    const char *ends;      /* short options behind which nothing is an option */
-} interpreters[] = {
-    {"python pypy jython ipython micropython", "c", "", "m"},
-    {"perl", "eEM", "", ""},
-    {"ruby irb jruby", "e", "", ""},
-    {"node nodejs bun tsx ts-node", "ep", "eval print", ""},
-    {"deno", "", "eval", ""},
-    {"php", "rBRE", "run process-code", ""},
-    {"lua luajit texlua", "el", "", ""},
-    {"Rscript R", "e", "expression", ""},
-    {"julia", "eE", "eval print", ""},
-    {"guile", "ce", "", ""},
-    {"elixir iex", "e", "eval rpc-eval", ""},
-    {"erl", "", "", ""},
-    {"groovy scala osascript swift", "e", "", ""},
-    {"tclsh wish expect", "c", "", ""},
-    {"qjs duk mujs racket sbcl clisp ghci ocaml", "eE", "eval", ""},
-};
-
-static bool is_harmless_flag(const char *t)
-{
-    static const char flags[] = "--version -version -V -v --help -help -h --check -c";
-    return shell_in_list(flags, t, strlen(t));
-}
-
-/* Whether a word is an option that holds or announces code. */
-static bool announces_code(const struct interpreter *in, const char *t)
-{
-    if (t[1] == '-') {
-        size_t n = strcspn(t + 2, "=");
-        return n && shell_in_list(in->long_code, t + 2, n);
-    }
-    for (const char *p = t + 1; *p && !strchr(in->ends, *p); p++)
-        if (strchr(in->code, *p))
-            return true;
-    return false;
-}
-
-static bool ends_options(const struct interpreter *in, const char *t)
-{
-    return t[1] != '-' && *in->ends && strpbrk(t + 1, in->ends);
-}
-
-static bool is_input_name(const char *t)
-{
-    return strcmp(t, "-") == 0 || strncmp(t, "/dev/", 5) == 0 || strncmp(t, "/proc/", 6) == 0;
-}
-
-/* A word behind an option may be the option's value or the script: options behind it are looked at
- * as if it were the value. */
-static void look_at_interpreter(struct shell_command *c, const struct interpreter *in)
-{
-    bool harmless = c->n_words > 1, script = false, value = false;
-    for (size_t i = 1; i < c->n_words; i++) {
-        const char *t = c->words[i].text;
-        bool option = t[0] == '-' && t[1];
-        if (c->words[i].unknown || is_input_name(t)) {
-            shell_mark(c, "what it runs is not known", SHELL_NOT_NAMED);
-            return;
-        }
-        if ((option && announces_code(in, t)) || strcmp(t, "eval") == 0) {
-            shell_mark(c, "runs a program in an argument", i);
-            return;
-        }
-        if (option ? ends_options(in, t) : !value)
-            return;
-        script |= !option;
-        value = option && !strchr(t, '=');
-        harmless &= option && is_harmless_flag(t);
-    }
-    if ((!harmless && !script) || c->more)
-        shell_mark(c, "runs a program that it reads", SHELL_NOT_NAMED);
-}
-
 /* --- awk and sed: the program is read for what starts others */
 
-/* '>' and '|' send what is printed elsewhere; outside of print they only compare. */
+/* '>' and '|' send what is printed elsewhere; before a print they only compare. ARGV and ARGC say
+ * which files are read. */
 static bool awk_runs_others(const char *program)
 {
-    if (strstr(program, "system") || strstr(program, "getline") || strchr(program, '@') ||
-        strstr(program, "|&"))
-        return true;
-    for (const char *p = program; (p = strstr(p, "print")); p++) {
-        size_t n = strcspn(p, ";}\n");
-        if (memchr(p, '>', n) || memchr(p, '|', n))
+    static const char *const words[] = {"system", "getline", "@", "|&", "ARGV", "ARGC", "SYMTAB"};
+    for (size_t i = 0; i < ELEMENTS(words); i++)
+        if (strstr(program, words[i]))
+            return true;
+    for (const char *p = strstr(program, "print"); p && *p; p++) {
+        if (p[0] == '|' && p[1] == '|')
+            p++;
+        else if (*p == '>' || *p == '|')
             return true;
     }
     return false;
-}
-
-static void look_at_awk(struct shell_command *c)
-{
-    for (size_t i = 1; i < c->n_words; i++) {
-        const char *t = c->words[i].text;
-        bool short_value = strcmp(t, "-F") == 0 || strcmp(t, "-v") == 0;
-        if (c->words[i].unknown) {
-            shell_mark(c, "its program is not known", SHELL_NOT_NAMED);
-            return;
-        }
-        if (t[0] == '-' && t[1] && t[1] != 'F' && t[1] != 'v') {
-            shell_mark(c, "an option of awk may name a program", i);
-            return;
-        }
-        if (short_value) {
-            i++;
-        } else if (t[0] != '-') {
-            if (awk_runs_others(t))
-                shell_mark(c, "its awk program may run others", i);
-            return;
-        }
-    }
 }
 
 /* From behind the 's' to behind its flags; NULL when it may write or run. */
@@ -189,144 +89,125 @@ static bool sed_is_plain(const char *s)
     return false;
 }
 
-static void look_at_sed(struct shell_command *c)
+void shell_look_at_code(struct shell_command *c, const struct shell_item *item)
 {
-    bool given = false;
-    for (size_t i = 1; i < c->n_words; i++) {
-        const char *t = c->words[i].text;
-        bool option = t[0] == '-' && t[1];
-        bool script = strcmp(t, "-e") == 0 || strcmp(t, "--expression") == 0;
-        if (c->words[i].unknown && !given) {
-            shell_mark(c, "its script is not known", SHELL_NOT_NAMED);
-            return;
-        }
-        if (script && i + 1 < c->n_words) {
-            given = true;
-            if (c->words[++i].unknown || !sed_is_plain(c->words[i].text))
-                shell_mark(c, "its sed script may write or run", i);
-        } else if (option &&
-                   !shell_in_list("-n -E -r -i -s -u -z -En -nE -ne -i.bak", t, strlen(t))) {
-            shell_mark(c, "an option of sed may hold a script", i);
-        } else if (!option && !given) {
-            given = true;
-            if (!sed_is_plain(t))
-                shell_mark(c, "its sed script may write or run", i);
-        } else if (strcmp(t, "-ne") == 0 && i + 1 < c->n_words && !given) {
-            given = true;
-            if (c->words[++i].unknown || !sed_is_plain(c->words[i].text))
-                shell_mark(c, "its sed script may write or run", i);
-        }
-    }
+    char plain[64];
+    shell_plain_name(c->name, plain, sizeof(plain));
+    bool sed = strcmp(plain, "sed") == 0 || strcmp(plain, "gsed") == 0;
+    if (!item->value || c->words[item->value_word].unknown)
+        shell_mark(c, "its program is not known", SHELL_NOT_NAMED);
+    else if (sed ? !sed_is_plain(item->value) : awk_runs_others(item->value))
+        shell_mark(c, sed ? "its sed script may write or run" : "its awk program may run others",
+                   item->word);
 }
 
-/* --- git: options before the subcommand set its configuration, which can name programs */
+/* --- modules of Python */
 
-static void look_at_git(struct shell_command *c)
+bool shell_look_at_module(struct shell_build *b, size_t index, const struct shell_item *item)
 {
-    static const char running[] = "filter-branch difftool mergetool daemon http-backend shell "
-                                  "send-email instaweb web--browse";
-    size_t i = 1;
-    for (; i < c->n_words && c->words[i].text[0] == '-'; i++) {
-        const char *t = c->words[i].text;
-        if (t[1] == 'c' || strncmp(t, "--config", 8) == 0 || strncmp(t, "--exec", 6) == 0)
-            shell_mark(c, "sets git's configuration", i);
-        if (t[1] == 'C' || shell_in_list("--git-dir --work-tree --namespace", t, strlen(t)))
-            c->moved = true, i++;
+    static const char known[] = "pytest unittest doctest json.tool mypy black ruff flake8 pylint "
+                                "isort venv compileall py_compile";
+    if (!shell_in_list(known, item->value, strlen(item->value)))
+        return false;
+    /* A copy, because the walk may mark the command by what comes behind the module. */
+    _cleanup_free_ char *name = xstrdup(item->value);
+    shell_walk_row(b, index, name, item->value_word + 1);
+    return true;
+}
+
+/* --- NAME=VALUE: variables of make, definitions of cmake, options of meson */
+
+/* Nothing in it that make or a shell would expand, split or run. */
+static bool is_plain_value(const char *s)
+{
+    for (; *s; s++)
+        if (!isalnum((unsigned char)*s) && !strchr("_./,:+@%=-", *s))
+            return false;
+    return true;
+}
+
+static bool ends_with(const char *name, size_t len, const char *end)
+{
+    size_t n = strlen(end);
+    return len >= n && memcmp(name + len - n, end, n) == 0;
+}
+
+/* Compilers by their names are what such a variable is for. */
+static bool is_compiler(const char *value)
+{
+    char plain[64];
+    static const char names[] = "cc gcc g++ c++ clang clang++ ccache sccache";
+    shell_plain_name(value, plain, sizeof(plain));
+    return shell_in_list(names, plain, strlen(plain));
+}
+
+static bool flags_are_known(const char *value)
+{
+    const struct shell_program *p = shell_find_program("gcc");
+    bool known = true;
+    for (const char *s = value; known && *s;) {
+        s += strspn(s, " ");
+        size_t n = strcspn(s, " ");
+        _cleanup_free_ char *text = xstrndup(s, n);
+        struct shell_word words[2] = {{.text = (char *)"gcc"}, {.text = text}};
+        struct shell_command one = {.words = words, .n_words = 2};
+        struct shell_walk w = shell_walk_start(&one, p, 1);
+        struct shell_item item;
+        known = n == 0 || (is_plain_value(text) && shell_walk_next(&w, &item) &&
+                           item.kind == ITEM_OPTION && !item.meaning);
+        s += n;
     }
-    if (i >= c->n_words)
+    return known;
+}
+
+static bool make_variable_runs(const char *text, size_t len, const char *value)
+{
+    static const char tools[] = "AR AS CC CXX CPP FC LD LEX YACC RM INSTALL MAKE SHELL PYTHON PERL "
+                                "NODE SH BASH RUN EXEC CMD COMMAND WRAPPER LAUNCHER PREFIX_CMD";
+    if (!isalnum((unsigned char)text[len - 1]) && text[len - 1] != '_')
+        return true; /* != runs its value, := and += are rare */
+    if (ends_with(text, len, "FLAGS") && text[0] != 'M' && text[0] != '.')
+        return !flags_are_known(value);
+    if (shell_in_list("CC CXX LD", text, len))
+        return !is_compiler(value);
+    return !is_plain_value(value) || shell_in_list(tools, text, len) || text[0] == '.' ||
+           shell_env_is_harmful(text, len);
+}
+
+static bool cmake_definition_runs(const char *text, size_t len, const char *value)
+{
+    static const char harmless[] =
+        "CMAKE_BUILD_TYPE CMAKE_INSTALL_PREFIX CMAKE_EXPORT_COMPILE_COMMANDS CMAKE_CXX_STANDARD "
+        "CMAKE_C_STANDARD CMAKE_VERBOSE_MAKEFILE CMAKE_POSITION_INDEPENDENT_CODE CMAKE_PREFIX_PATH";
+    static const char compilers[] = "CMAKE_C_COMPILER CMAKE_CXX_COMPILER CMAKE_C_COMPILER_LAUNCHER "
+                                    "CMAKE_CXX_COMPILER_LAUNCHER";
+    size_t n = 0; /* without ":TYPE" */
+    while (n < len && text[n] != ':')
+        n++;
+    if (shell_in_list(compilers, text, n))
+        return !is_compiler(value);
+    if (n > 6 && memcmp(text, "CMAKE_", 6) == 0 && ends_with(text, n, "_FLAGS"))
+        return !flags_are_known(value);
+    if (n > 6 && memcmp(text, "CMAKE_", 6) == 0 && !shell_in_list(harmless, text, n))
+        return true;
+    return !is_plain_value(value) || ends_with(text, n, "EXECUTABLE") || ends_with(text, n, "_DIR");
+}
+
+void shell_look_at_value(struct shell_command *c, const struct shell_item *item)
+{
+    bool make = shell_in_list("make gmake", c->name, strlen(c->name));
+    bool cmake = strcmp(c->name, "cmake") == 0;
+    if (!item->value || !(make ? item->kind == ITEM_OPERAND : cmake && item->letter == 'D'))
         return;
-    const char *sub = c->words[i].text;
-    if (shell_in_list(running, sub, strlen(sub)))
-        shell_mark(c, "a git command that runs others", i);
-    for (size_t k = i + 1; k < c->n_words; k++) {
-        const char *t = c->words[k].text;
-        if ((strcmp(sub, "bisect") == 0 && strcmp(t, "run") == 0) ||
-            (strcmp(sub, "grep") == 0 && strncmp(t, "-O", 2) == 0) ||
-            (strcmp(sub, "submodule") == 0 && strcmp(t, "foreach") == 0) ||
-            (strcmp(sub, "rebase") == 0 &&
-             (strncmp(t, "-x", 2) == 0 || strncmp(t, "--ex", 4) == 0)))
-            shell_mark(c, "a git command that runs others", k);
-    }
+    size_t len = strcspn(item->value, "=");
+    const char *value = item->value[len] ? item->value + len + 1 : "";
+    if (len && item->value[len] &&
+        (make ? make_variable_runs(item->value, len, value)
+              : cmake_definition_runs(item->value, len, value)))
+        shell_mark(c, "a variable that may name a program or hold code", item->value_word);
 }
 
-/* --- options that start programs */
-
-static const struct {
-    const char *names;
-    const char *options; /* long ones may be abbreviated; short ones bundled; "": always */
-} starters[] = {
-    {"git", "--upload-pack --receive-pack --extcmd --open-files-in-pager --ext-diff --textconv "
-            "--gpg-program"},
-    {"tar bsdtar gtar", "-I -F --use-compress-program --checkpoint-action --to-command "
-                        "--rsh-command --info-script --new-volume-script"},
-    {"rsync", "-e --rsh --rsync-path"},
-    {"scp sftp", "-S -o -F -D"},
-    {"curl", "-K --config"},
-    {"wget", "-e --execute --use-askpass --config"},
-    {"sort", "--compress-program"},
-    {"split csplit", "--filter"},
-    {"rg", "--pre --hostname-bin"},
-    {"file", "-C --compile"},
-    {"man", "-P -H --pager --html"},
-    {"zip", "-T --unzip-command"},
-    {"make gmake", "--eval -E"},
-    {"cmake", "-P -E"},
-    {"nc ncat netcat", "-e -c --exec --sh-exec --lua-exec"},
-    {"apt apt-get aptitude apt-cache", "-o --option -c --config-file"},
-    {"npx npm yarn pnpm bunx", "-c --call --shell-auto-fallback --script-shell"},
-    {"cargo", "--config"},
-    {"gcc g++ cc clang c++", "-wrapper -fplugin -specs -B"},
-    {"pip", "--config-settings --global-option"},
-    {"rpm", "--eval -E --pipe"},
-    {"nmap", "--script --interactive"},
-    {"tcpdump", "-z"},
-    {"openssl", "-engine -provider"},
-    {"hash enable complete bind", "-p -f -C -F -x -n"},
-    {"mapfile readarray", "-C"},
-    {"go", "-toolexec -exec"},
-    {"fd fdfind", "-x -X --exec --exec-batch"},
-    {"vi vim nvim view vimdiff rvim ex ed emacs nano pico gdb lldb dc m4 crontab at batch tmux "
-     "screen "
-     "socat perf start-stop-daemon run-parts entr capsh gnuplot octave psql mysql sqlite "
-     "ip docker podman kubectl nerdctl lxc-execute machinectl systemctl firejail bwrap "
-     "nix-shell vagrant ansible source . coproc shopt sg newgrp",
-     ""},
-};
-
-/* Whether a word is this option, in any form that programs take: --long=x, abbreviated --lo, -Ix.
- */
-static bool is_option(const char *word, const char *option, size_t len)
-{
-    if (option[1] == '-') {
-        size_t n = strcspn(word, "=");
-        return n >= 4 && n <= len && strncmp(word, option, n) == 0;
-    }
-    if (len > 2)
-        return strncmp(word, option, len) == 0;
-    return word[0] == '-' && word[1] && word[1] != '-' && strchr(word + 1, option[1]);
-}
-
-static bool has_option(const char *options, const char *word)
-{
-    for (const char *p = options; *p;) {
-        size_t n = strcspn(p, " ");
-        if (is_option(word, p, n))
-            return true;
-        p += n + (p[n] == ' ');
-    }
-    return false;
-}
-
-static void look_at_options(struct shell_command *c, const char *options)
-{
-    if (!*options) {
-        shell_mark(c, "a program that can run others", 0);
-        return;
-    }
-    for (size_t i = 1; i < c->n_words; i++)
-        if (has_option(options, c->words[i].text))
-            shell_mark(c, "an option that can run others", i);
-}
+/* --- programs with a row, and all others */
 
 static void look_at_directory(struct shell_command *c)
 {
@@ -337,23 +218,34 @@ static void look_at_directory(struct shell_command *c)
             c->moved = true;
 }
 
+/* Of a compiler for another machine ("aarch64-linux-gnu-gcc") the last part is what it is. */
+static const char *compiler_of(const char *plain)
+{
+    const char *dash = strrchr(plain, '-');
+    static const char names[] = "gcc g++ cc c++ clang clang++ cpp gfortran";
+    return dash && shell_in_list(names, dash + 1, strlen(dash + 1)) ? "gcc" : plain;
+}
+
+/* The dynamic loader: "ld.so", "ld-linux-x86-64.so.2", "ld-musl-aarch64.so.1". */
+static bool is_loader(const char *plain)
+{
+    return strncmp(plain, "ld", 2) == 0 && (plain[2] == '-' || plain[2] == '.') &&
+           ends_with(plain, strlen(plain), ".so");
+}
+
 void shell_look_at_program(struct shell_build *b, size_t index)
 {
     struct shell_command *c = &b->out->commands[index];
     char plain[64];
     shell_plain_name(c->name, plain, sizeof(plain));
-    size_t len = strlen(plain);
-    for (size_t i = 0; i < ELEMENTS(interpreters); i++)
-        if (shell_in_list(interpreters[i].names, plain, len))
-            look_at_interpreter(c, &interpreters[i]);
-    for (size_t i = 0; i < ELEMENTS(starters); i++)
-        if (shell_in_list(starters[i].names, plain, len))
-            look_at_options(c, starters[i].options);
-    if (shell_in_list("awk gawk mawk nawk original-awk", plain, len))
-        look_at_awk(c);
-    if (strcmp(plain, "sed") == 0)
-        look_at_sed(c);
-    if (strcmp(plain, "git") == 0)
-        look_at_git(c);
-    look_at_directory(c);
+    const char *name = is_loader(plain)              ? "ld.so"
+                       : shell_find_program(c->name) ? c->name
+                                                     : compiler_of(plain);
+    _cleanup_free_ char *copy = xstrdup(name); /* the list may move */
+    if (strcmp(copy, "find") == 0)
+        return; /* its expression has commands in the middle */
+    if (shell_find_program(copy))
+        shell_walk_row(b, index, copy, 1);
+    else
+        look_at_directory(c);
 }

@@ -1,146 +1,27 @@
-/* Programs and builtins that run another command: what they run is put on the list too. One that
- * does nothing else is transparent; one that also changes who runs it (sudo, ssh, chroot) is not.
- */
+/* Shells, builtins and programs that run a text or put a command together: what they run is put on
+ * the list too. Those that run the words behind their options are rows of shell-table-wrap.c. */
 #include <stdint.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "guard/shell-internal.h"
+#include "guard/shell-options.h"
 
-enum { RUN_SELF = 1, RUN_ASSIGNS = 2 };
-
-struct runner {
-    const char *name;
-    unsigned flags;          /* RUN_SELF: needs leave of its own */
-    const char *short_value; /* short options that have a value behind them */
-    const char *long_value;  /* long ones, when there is no '=' */
-    size_t operands;         /* before the command */
-    const char *opaque;      /* options with which it runs what is not seen */
-};
-
-static const struct runner runners[] = {
-    {"env", RUN_ASSIGNS, "uC", "unset chdir", 0, "S split-string"},
-    {"nice", 0, "n", "adjustment", 0, ""},
-    {"ionice", 0, "cnpPu", "class classdata pid", 0, ""},
-    {"nohup", 0, "", "", 0, ""},
-    {"setsid", 0, "", "", 0, ""},
-    {"stdbuf", 0, "ioe", "input output error", 0, ""},
-    {"timeout", 0, "sk", "signal kill-after", 1, ""},
-    {"time", RUN_SELF, "fo", "format output", 0, ""},
-    {"command", 0, "", "", 0, ""},
-    {"builtin", 0, "", "", 0, ""},
-    {"exec", 0, "a", "", 0, ""},
-    {"noglob", 0, "", "", 0, ""},
-    {"sudo", RUN_SELF | RUN_ASSIGNS, "ugpCcThrtDRUa", "user group prompt host chdir chroot", 0,
-     "s i e shell login edit"},
-    {"doas", RUN_SELF, "uC", "", 0, "s"},
-    {"pkexec", RUN_SELF, "", "user", 0, ""},
-    {"chroot", RUN_SELF, "", "userspec groups", 1, ""},
-    {"unshare", RUN_SELF, "SGRwl", "", 0, ""},
-    {"nsenter", RUN_SELF, "tSG", "target", 0, ""},
-    {"setpriv", RUN_SELF, "", "", 0, ""},
-    {"taskset", 0, "", "", 1, "p pid"},
-    {"chrt", 0, "TPD", "", 1, "p pid"},
-    {"setarch", 0, "", "", 1, ""},
-    {"linux32", 0, "", "", 0, ""},
-    {"linux64", 0, "", "", 0, ""},
-    {"fakeroot", RUN_SELF, "lsib", "", 0, ""},
-    {"unbuffer", 0, "", "", 0, ""},
-    {"rlwrap", RUN_SELF, "aAbcCdDefghHilmMnNopPqrRsStTvVwWz", "", 0, ""},
-    {"strace", RUN_SELF, "aeEIoOpPsSuUX", "", 0, ""},
-    {"ltrace", RUN_SELF, "aAeFlnopsuwx", "", 0, ""},
-    {"valgrind", RUN_SELF, "", "", 0, ""},
-    {"catchsegv", RUN_SELF, "", "", 0, ""},
-    {"systemd-run", RUN_SELF, "HMpGtuE", "unit property host machine", 0, ""},
-    {"systemd-inhibit", RUN_SELF, "", "", 0, ""},
-    {"busybox", 0, "", "", 0, "install"},
-    {"toybox", 0, "", "", 0, ""},
-    {"prlimit", RUN_SELF, "po", "pid output", 0, ""},
-    {"dbus-run-session", RUN_SELF, "", "config-file", 0, ""},
-    {"xvfb-run", RUN_SELF, "efnpsw", "", 0, ""},
-    {"flock", 0, "wE", "timeout wait conflict-exit-code", 1, "c command"},
-};
-
-/* 1: an option, and *i is behind it and its value; 0: none; -1: cannot be told. */
-static int skip_option(const struct shell_command *c, const struct runner *run, size_t *i)
+/* The first operand by the row of that name. False: the words before it are not all known. */
+static bool find_operand(const struct shell_command *c, const char *name, size_t *ret)
 {
-    const struct shell_word *w = &c->words[*i];
-    const char *t = w->text;
-    if (w->unknown)
-        return -1;
-    if (t[0] != '-' || !t[1])
-        return 0;
-    if (t[1] == '-') {
-        size_t n = strcspn(t + 2, "=");
-        if (shell_in_list(run->opaque, t + 2, n))
-            return -1;
-        *i += 1 + (!t[2 + n] && shell_in_list(run->long_value, t + 2, n));
-        return 1;
-    }
-    for (const char *p = t + 1; *p; p++) {
-        if (shell_in_list(run->opaque, p, 1))
-            return -1;
-        if (strchr(run->short_value, *p)) {
-            *i += 1 + !p[1];
-            return 1;
-        }
-    }
-    (*i)++;
-    return 1;
-}
-
-/* Steps over options. False: what it runs cannot be told. */
-static bool skip_options(const struct shell_command *c, const struct runner *run, size_t *i)
-{
-    while (*i < c->n_words) {
-        if (!c->words[*i].unknown && strcmp(c->words[*i].text, "--") == 0) {
-            (*i)++;
+    struct shell_walk w = shell_walk_start(c, shell_find_program(name), 1);
+    struct shell_item item;
+    *ret = c->n_words;
+    while (shell_walk_next(&w, &item)) {
+        if (item.kind == ITEM_NOT_KNOWN || item.kind == ITEM_HOLE || item.meaning == '!')
+            return false;
+        if (item.kind == ITEM_OPERAND) {
+            *ret = item.word;
             return true;
         }
-        int r = skip_option(c, run, i);
-        if (r <= 0)
-            return r == 0;
     }
     return true;
-}
-
-static void skip_assignments(struct shell_command *c, size_t *i)
-{
-    for (; *i < c->n_words; (*i)++) {
-        const struct shell_word *w = &c->words[*i];
-        const char *equals = strchr(w->text, '=');
-        if (!equals)
-            break;
-        if (shell_env_changes_meaning(w->text, (size_t)(equals - w->text), true))
-            shell_mark(c, "sets a variable that may change what a command means", SHELL_NOT_NAMED);
-    }
-}
-
-static bool is_query(const struct shell_command *c)
-{
-    return strcmp(c->name, "command") == 0 && c->n_words > 1 &&
-           (strcmp(c->words[1].text, "-v") == 0 || strcmp(c->words[1].text, "-V") == 0);
-}
-
-static void look_through_runner(struct shell_build *b, size_t index, const struct runner *run)
-{
-    struct shell_command *c = &b->out->commands[index];
-    size_t i = 1;
-    if (is_query(c))
-        return;
-    if (!skip_options(c, run, &i)) {
-        shell_mark(c, "an option hides what it runs", SHELL_NOT_NAMED);
-        return;
-    }
-    if (run->flags & RUN_ASSIGNS)
-        skip_assignments(c, &i);
-    for (size_t n = 0; n < run->operands && i < c->n_words; n++, i++)
-        if (c->words[i].unknown && c->words[i].splits)
-            shell_mark(c, "a word before the command is not known", SHELL_NOT_NAMED);
-    if (i >= c->n_words)
-        return;
-    shell_add_inner(b, index, i);
-    b->out->commands[index].transparent = !(run->flags & RUN_SELF);
 }
 
 /* --- shells */
@@ -282,20 +163,41 @@ static void look_through_alias(struct shell_build *b, size_t index)
     shell_mark(&b->out->commands[index], "gives names another meaning", SHELL_NOT_NAMED);
 }
 
-/* Directories that a line may change to are kept as far as they are plain. */
-static void look_through_cd(struct shell_build *b, size_t index)
+/* Below /proc and /dev/fd names may be links to anywhere. */
+static bool is_made_up_directory(const char *path)
 {
-    const struct shell_command *c = &b->out->commands[index];
-    struct shell *s = b->out;
-    const char *to = c->n_words == 2 ? c->words[1].text : "-";
-    if (strcmp(c->name, "cd") != 0 || c->more || (c->n_words == 2 && c->words[1].unknown) ||
-        strchr("-~", *to) || strstr(to, "..") || s->n_directories == SHELL_DIRECTORIES_MAX) {
-        b->moves = true;
-        return;
+    for (const char *p = path; *p;) {
+        p += strspn(p, "/");
+        size_t n = strcspn(p, "/");
+        if (n && shell_in_list("proc fd", p, n))
+            return true;
+        p += n;
     }
+    return false;
+}
+
+/* Directories that a line may change to are kept as far as they are plain. */
+bool shell_enter(struct shell_build *b, const char *to)
+{
+    struct shell *s = b->out;
+    const char holes[] = {SHELL_ANY, SHELL_GLOB, SHELL_ONE, 0};
+    if (strpbrk(to, holes) || strchr("-~", *to) || strstr(to, "..") || is_made_up_directory(to) ||
+        s->n_directories == SHELL_DIRECTORIES_MAX)
+        return false;
     s->directories = xrealloc(s->directories, (s->n_directories + 2) * sizeof(char *));
     s->directories[s->n_directories++] = xstrdup(to);
     s->directories[s->n_directories] = NULL;
+    return true;
+}
+
+static void look_through_cd(struct shell_build *b, size_t index)
+{
+    struct shell_command *c = &b->out->commands[index];
+    const char *to = c->n_words == 2 ? c->words[1].text : "-";
+    if (strcmp(c->name, "cd") != 0 || c->more || !shell_enter(b, to))
+        b->moves = true;
+    if (is_made_up_directory(to))
+        shell_mark(c, "goes where the kernel makes up links", SHELL_NOT_NAMED);
 }
 
 /* The words behind the program as one line, as ssh, watch and su have them. */
@@ -311,10 +213,9 @@ static void look_through_joined(struct shell_build *b, size_t index, size_t firs
 
 static void look_through_watch(struct shell_build *b, size_t index)
 {
-    static const struct runner run = {"watch", 0, "n", "interval", 0, ""};
     struct shell_command *c = &b->out->commands[index];
-    size_t i = 1;
-    if (!skip_options(c, &run, &i))
+    size_t i;
+    if (!find_operand(c, "watch", &i))
         shell_mark(c, "an option hides what it runs", SHELL_NOT_NAMED);
     else
         look_through_joined(b, index, i);
@@ -322,10 +223,9 @@ static void look_through_watch(struct shell_build *b, size_t index)
 
 static void look_through_ssh(struct shell_build *b, size_t index)
 {
-    static const struct runner run = {"ssh", 0, "BbcDEeFIiJLlmOopQRSWw", "", 0, "F o"};
     struct shell_command *c = &b->out->commands[index];
-    size_t i = 1;
-    if (!skip_options(c, &run, &i))
+    size_t i;
+    if (!find_operand(c, "ssh", &i))
         shell_mark(c, "an option hides what it runs", SHELL_NOT_NAMED);
     else
         look_through_joined(b, index, i + 1);
@@ -370,37 +270,48 @@ static void cut_words(struct shell_build *b, struct shell_command *c, size_t n)
     }
 }
 
-static bool is_exec(const char *t)
+static bool is_word(const struct shell_command *c, size_t i, const char *text)
 {
-    static const char names[] = "-exec -execdir -ok -okdir";
-    return shell_in_list(names, t, strlen(t));
+    return !c->words[i].unknown && strcmp(c->words[i].text, text) == 0;
+}
+
+/* The command behind -exec; returns the word that ends it. */
+static size_t look_through_exec(struct shell_build *b, size_t index, size_t first)
+{
+    const struct shell_command *c = &b->out->commands[index];
+    size_t end = first;
+    while (end < c->n_words && !is_word(c, end, ";") &&
+           !(is_word(c, end, "+") && is_word(c, end - 1, "{}")))
+        end++;
+    struct shell_command *inner = shell_add_inner(b, index, first);
+    if (!inner) {
+        shell_mark(&b->out->commands[index], "what it runs is not known", SHELL_NOT_NAMED);
+        return end;
+    }
+    cut_words(b, inner, end - first);
+    punch_holes(inner, "{}");
+    inner->moved = true;
+    if (!inner->n_words)
+        shell_mark(inner, "what it runs is not known", SHELL_NOT_NAMED);
+    return end;
 }
 
 static void look_through_find(struct shell_build *b, size_t index)
 {
-    for (size_t i = 1; i < b->out->commands[index].n_words; i++) {
-        const struct shell_command *c = &b->out->commands[index];
-        if (c->words[i].unknown && c->words[i].splits && c->words[i].text[0] == SHELL_ANY) {
-            shell_mark(&b->out->commands[index], "its expression is not known", SHELL_NOT_NAMED);
-            continue;
-        }
-        if (!is_exec(c->words[i].text))
-            continue;
-        size_t end = i + 1;
-        while (end < c->n_words && strcmp(c->words[end].text, ";") != 0 &&
-               !(strcmp(c->words[end].text, "+") == 0 && strcmp(c->words[end - 1].text, "{}") == 0))
-            end++;
-        struct shell_command *inner = shell_add_inner(b, index, i + 1);
-        if (!inner) {
-            shell_mark(&b->out->commands[index], "what it runs is not known", SHELL_NOT_NAMED);
-            return;
-        }
-        cut_words(b, inner, end - i - 1);
-        punch_holes(inner, "{}");
-        inner->moved = true;
-        if (!inner->n_words)
-            shell_mark(inner, "what it runs is not known", SHELL_NOT_NAMED);
-        i = end;
+    const struct shell_program *p = shell_find_program("find");
+    struct shell_walk w = shell_walk_start(&b->out->commands[index], p, 1);
+    struct shell_item item;
+    while (shell_walk_next(&w, &item)) {
+        struct shell_command *c = &b->out->commands[index];
+        if (item.kind == ITEM_HOLE && c->words[item.word].text[0] != SHELL_GLOB)
+            shell_mark(c, "its expression is not known", SHELL_NOT_NAMED);
+        else if (item.kind == ITEM_NOT_KNOWN)
+            shell_mark(c, "an option that is not known", item.word);
+        else if (item.meaning == '<' || item.meaning == '>')
+            shell_add_file(b, index, p, &item);
+        else if (item.meaning == '&')
+            w.next = look_through_exec(b, index, item.word + 1) + 1;
+        w.c = &b->out->commands[index]; /* the list may have moved */
     }
 }
 
@@ -437,10 +348,8 @@ static void add_source_words(struct shell_build *b, size_t index, struct shell_c
 
 static void look_through_xargs(struct shell_build *b, size_t index)
 {
-    static const struct runner run = {
-        "xargs", 0, "aEILnPsd", "arg-file delimiter max-args max-chars max-procs", 0, ""};
-    size_t i = 1;
-    if (!skip_options(&b->out->commands[index], &run, &i)) {
+    size_t i;
+    if (!find_operand(&b->out->commands[index], "xargs", &i)) {
         shell_mark(&b->out->commands[index], "an option hides what it runs", SHELL_NOT_NAMED);
         return;
     }
@@ -493,25 +402,13 @@ static const struct {
     {"parallel sem", look_through_parallel},
 };
 
-static bool look_through_name(struct shell_build *b, size_t index, const char *name)
-{
-    for (size_t i = 0; i < ELEMENTS(looks); i++)
-        if (shell_in_list(looks[i].names, name, strlen(name))) {
-            looks[i].look(b, index);
-            return true;
-        }
-    for (size_t i = 0; i < ELEMENTS(runners); i++)
-        if (strcmp(runners[i].name, name) == 0) {
-            look_through_runner(b, index, &runners[i]);
-            return true;
-        }
-    return false;
-}
-
 void shell_look_through(struct shell_build *b, size_t index)
 {
     char plain[64];
     shell_plain_name(b->out->commands[index].name, plain, sizeof(plain));
-    if (!look_through_name(b, index, b->out->commands[index].name))
-        look_through_name(b, index, plain);
+    for (size_t i = 0; i < ELEMENTS(looks); i++)
+        if (shell_in_list(looks[i].names, plain, strlen(plain))) {
+            looks[i].look(b, index);
+            return;
+        }
 }

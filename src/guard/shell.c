@@ -216,12 +216,63 @@ static bool has_invisible(const char *text)
     return false;
 }
 
+/* Does a path lead through a link that the kernel makes up, so that its text does not say where it
+ * ends? "/proc/self/root/x" is "/x", and "/dev/fd" is "/proc/self/fd". */
+static bool is_made_up(const char *part, const char *rest)
+{
+    static const char links[] = "root cwd exe fd map_files task ..";
+    const char holes[] = {SHELL_ANY, SHELL_GLOB, SHELL_ONE, 0};
+    size_t n = strcspn(part, "/"), digits = strspn(part, "0123456789");
+    bool process =
+        digits == n || shell_in_list("self thread-self ..", part, n) || strcspn(part, holes) < n;
+    size_t last = strcspn(rest, "/");
+    return process && (shell_in_list(links, rest, last) || strcspn(rest, holes) < last);
+}
+
+bool shell_is_made_up_path(const char *text)
+{
+    if (!strstr(text, "proc") && !strstr(text, "dev"))
+        return false;
+    _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(SHELL_TEXT_MAX + 2);
+    for (const char *p = text; *p;) {
+        p += strspn(p, "/=:@");
+        size_t n = strcspn(p, "/=:@");
+        if (n && !(n == 1 && *p == '.'))
+            strbuf_printf(&path, "/%.*s", (int)n, p);
+        p += n;
+    }
+    const char *whole = path.data ? path.data : "";
+    const char *fd = strstr(whole, "/dev/fd/");
+    if (fd && fd[8 + strspn(fd + 8, "0123456789")])
+        return true;
+    for (const char *p = whole; (p = strstr(p, "/proc/")); p++) {
+        const char *part = p + 6, *rest = strchr(part, '/');
+        if (rest && is_made_up(part, rest + 1))
+            return true;
+    }
+    return false;
+}
+
 static bool is_defined(const struct shell_build *b, const char *word)
 {
     for (size_t i = 0; i < b->n_defined; i++)
         if (strcmp(b->defined[i], word) == 0)
             return true;
     return false;
+}
+
+static void settle_words(struct shell_command *c)
+{
+    static const char made_up[] = "a path leads through a link that the kernel makes up";
+    for (size_t k = 0; k < c->n_words; k++) {
+        if (has_invisible(c->words[k].text))
+            shell_mark(c, "has characters that do not show", SHELL_NOT_NAMED);
+        if (shell_is_made_up_path(c->words[k].text))
+            shell_mark(c, made_up, SHELL_NOT_NAMED);
+    }
+    for (size_t k = 0; k < c->n_redirects; k++)
+        if (shell_is_made_up_path(c->redirects[k].target.text))
+            shell_mark(c, made_up, SHELL_NOT_NAMED);
 }
 
 /* What holds for the line as a whole, once all of it is known. */
@@ -239,9 +290,7 @@ static void settle(struct shell_build *b)
             c->kind = SHELL_NAME_UNKNOWN;
             shell_mark(c, "the line gives this name another meaning", SHELL_NOT_NAMED);
         }
-        for (size_t k = 0; k < c->n_words; k++)
-            if (has_invisible(c->words[k].text))
-                shell_mark(c, "has characters that do not show", SHELL_NOT_NAMED);
+        settle_words(c);
         if (c->opaque)
             c->transparent = false;
     }

@@ -40,9 +40,10 @@ enum shell_name {
     SHELL_NAME_UNKNOWN, /* a hole, not ASCII, or given another meaning in the same line */
 };
 
-struct shell_redirect {
+struct shell_redirect { /* by the shell, or by an option that names a file */
     struct shell_word target;
     bool write;
+    bool inside; /* an option of a command that has leave for it when it may run at all */
 };
 
 struct shell_command {
@@ -52,6 +53,7 @@ struct shell_command {
     const char *name;   /* the last component of the first word; NULL without words */
     const char *opaque; /* why it is not known what this runs; NULL when it is */
     size_t opaque_word; /* naming the words up to this one means to know; SHELL_NOT_NAMED: none */
+    size_t chosen;      /* the word that chooses what it does: a subcommand, a script; 0: none */
     bool more;          /* more arguments come at run time */
     bool transparent;   /* only runs others of this list */
     bool moved;         /* relative names are relative to a directory that is not known */

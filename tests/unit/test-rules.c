@@ -228,7 +228,7 @@ static void test_patterns(void)
     is(n, "git push origin -f", "deny", "n");
     is(n, "git -C /x push --forc origin", "deny", "n");
     is(n, "git push", "ask", "default");
-    is(n, "git commit -m push --force", "ask", "default");
+    is(n, "git commit -m push --force", "ask", "unknown");
     is(n, "npm run publish", "ask", "default");
     is(n, "npm --silent publish x", "deny", "n");
     is(n, "kill -9 1", "deny", "n");
