@@ -10,9 +10,11 @@
 #include "cli/cmd-policy.h"
 #include "cli/command.h"
 #include "cli/output.h"
+#include "cli/session.h"
 #include "gateway/target.h"
 #include "guard/identity.h"
 #include "guard/rules.h"
+#include "libsbx/sbx.h"
 
 static void print_text(const char *format, const char *text)
 {
@@ -215,9 +217,42 @@ static const struct {
     int (*run)(const struct args *a, struct ruleset *rs);
 } verbs[] = {{"check", false, check}, {"test", false, test}, {"explain", true, explain}};
 
+/* The policy that a running daemon has, and why it does not have the file's newest content. */
+static int show_status(const struct args *a)
+{
+    struct sbx_error err;
+    _cleanup_session_ struct session s = {0};
+    _cleanup_json_ json_t *status = NULL;
+    if (session_open(a, false, &s, &err) < 0 ||
+        session_call(&s, "GET", "/v1/status", NULL, &status, &err) < 0)
+        return cli_fail(&err);
+    const json_t *policy = json_object_get(status, "policy");
+    if (a->on[FLAG_JSON]) {
+        json_dumpf(policy ? policy : json_null(), stdout, JSON_INDENT(2) | JSON_ENCODE_ANY);
+        printf("\n");
+        return 0;
+    }
+    if (!json_is_object(policy)) {
+        printf("no policy_file is configured\n");
+        return 0;
+    }
+    print_text("%s\n", member(policy, "file"));
+    printf("revision %.12s, %lld rules, loaded at %s\n", member(policy, "revision"),
+           (long long)json_integer_value(json_object_get(policy, "rules")),
+           member(policy, "loaded_at"));
+    if (!json_object_get(policy, "error"))
+        return 0;
+    print_text("the file as it is now was not taken: %s\n", member(policy, "error"));
+    return EXIT_SBX_FAILED;
+}
+
 int cmd_policy(const struct args *a)
 {
     struct error err = {0};
+    if (strcmp(a->rest[0], "status") == 0 && a->n_rest == 1)
+        return show_status(a);
+    if (a->n_rest < 2)
+        return cli_fail_usage("policy %s FILE", a->rest[0]);
     if (strcmp(a->rest[0], "import") == 0)
         return policy_import(a->rest[1]);
     for (size_t i = 0; i < ELEMENTS(verbs); i++) {
@@ -232,5 +267,5 @@ int cmd_policy(const struct args *a)
         ruleset_unref(rs);
         return code;
     }
-    return cli_fail_usage("policy check, test, explain or import, not '%s'", a->rest[0]);
+    return cli_fail_usage("policy check, test, explain, import or status, not '%s'", a->rest[0]);
 }

@@ -84,18 +84,20 @@ const struct command commands[] = {
          FLAG_BIT(STATE_DIR) | FLAG_BIT(JSON),
      1, 2, false, cmd_keys},
     {"policy", GROUP_HOST,
-     "check FILE | test FILE | explain FILE [flags] [-- argv...] | import FILE",
+     "check FILE | test FILE | explain FILE [flags] [-- argv...] | import FILE | status",
      "check, test and explain policy files",
      "Needs no daemon. check reads the file and says where it is wrong; test runs the cases in "
      "it;\n"
      "explain says what would be decided about a command, a shell line (-line), a file (-path,\n"
      "-write), a host or a tool, by which rule, and which other would have decided otherwise;\n"
      "import makes a policy of the permissions in a settings.json of Claude Code and says what it\n"
-     "could not translate.",
-     FLAG_BIT(TOOL) | FLAG_BIT(LINE) | FLAG_BIT(PATH) | FLAG_BIT(WRITE) | FLAG_BIT(HOST) |
-         FLAG_BIT(KEY) | FLAG_BIT(ROLES) | FLAG_BIT(CWD) | FLAG_BIT(RUNTIME) | FLAG_BIT(IMAGE) |
-         FLAG_BIT(JSON),
-     2, -1, false, cmd_policy},
+     "could not translate. status, of a running daemon: its policy, and why it did not take the "
+     "file\n"
+     "as it is now.",
+     FLAGS_CONNECTION | FLAG_BIT(TOOL) | FLAG_BIT(LINE) | FLAG_BIT(PATH) | FLAG_BIT(WRITE) |
+         FLAG_BIT(HOST) | FLAG_BIT(KEY) | FLAG_BIT(ROLES) | FLAG_BIT(CWD) | FLAG_BIT(RUNTIME) |
+         FLAG_BIT(IMAGE) | FLAG_BIT(JSON),
+     1, -1, false, cmd_policy},
     {"audit", GROUP_HOST, "verify [FILE] | export | query | tail [-f] | checkpoint [NAME=VALUE...]",
      "read the audit, and prove that nothing in it was changed",
      "verify proves what the daemon at -addr exports, an exported FILE ('-': standard input), or "

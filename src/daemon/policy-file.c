@@ -12,6 +12,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/strbuf.h"
+#include "guard/audit.h"
 #include "guard/gate.h"
 #include "loop/loop.h"
 #include "runtime/warden-client.h"
@@ -23,6 +24,10 @@ struct policy_file {
     struct policy_file_options options;
     struct loop_timer look;
     struct stat seen; /* of the file that was read last */
+    /* Of a changed file at the last look; "": there was none. It is taken when the next look finds
+     * it untouched, with the same bytes, because an editor may be half way through writing it. */
+    char candidate[AUDIT_DIGEST_SIZE];
+    struct stat candidate_stat;
     bool looking;
 };
 
@@ -69,17 +74,34 @@ static void keep(const struct policy_file *f, const struct strbuf *text)
         log_warn("the policy cannot be kept for a restart: %s", strerror(errno));
 }
 
-/* Takes fd. */
-static int load(struct policy_file *f, int fd, const struct identity *who, struct error *err)
+/* Whether nobody has written to the file since the last look, and its bytes are the same. */
+static bool has_settled(struct policy_file *f, const struct stat *st, const struct strbuf *text)
+{
+    char digest[AUDIT_DIGEST_SIZE];
+    audit_digest(text->data ? text->data : "", text->len, digest);
+    bool same = strcmp(digest, f->candidate) == 0 && same_file(st, &f->candidate_stat);
+    snprintf(f->candidate, sizeof(f->candidate), "%s", same ? "" : digest);
+    f->candidate_stat = *st;
+    return same;
+}
+
+/* Takes fd. settled: the file is meant as it is; otherwise it must be the same at two looks. */
+static int load(struct policy_file *f, int fd, bool settled, const struct identity *who,
+                struct error *err)
 {
     _cleanup_close_ int owned = fd;
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(RULES_FILE_MAX + 65536);
-    fstat(fd, &f->seen);
+    struct stat st;
+    fstat(fd, &st);
     int r = read_text(fd, &text, err);
     if (r < 0) {
         error_prefix(err, "%s", f->options.name);
+        f->seen = st;
         return r;
     }
+    if (!settled && !has_settled(f, &st, &text))
+        return 0;
+    f->seen = st;
     r = gate_load_policy(f->options.gate, f->options.name, text.data ? text.data : "", text.len,
                          who, err);
     if (r > 0)
@@ -110,7 +132,7 @@ static void on_reply(void *data, const struct plan_reply *reply, int fd)
     else if (!q->forced && fstat(fd, &st) == 0 && same_file(&st, &q->file->seen))
         fd_close(&fd);
     else
-        changed = load(q->file, fd, q->has_who ? &q->who : NULL, &err) > 0;
+        changed = load(q->file, fd, q->forced, q->has_who ? &q->who : NULL, &err) > 0;
     if (q->done)
         q->done(q->data, changed, error_is_set(&err) ? &err : NULL);
     free(q);
@@ -161,7 +183,7 @@ static int load_kept(struct policy_file *f, const struct error *why, struct erro
         return -ENOENT;
     }
     log_error("the policy file is bad, the last good one is used: %s", why->message);
-    return load(f, fd, NULL, err);
+    return load(f, fd, true, NULL, err);
 }
 
 static int load_first(struct policy_file *f, struct error *err)
@@ -172,7 +194,7 @@ static int load_first(struct policy_file *f, struct error *err)
     int fd = warden_client_policy(f->options.warden, &why);
     if (fd < 0)
         error_prefix(&why, "%s", f->options.name);
-    if (fd >= 0 && load(f, fd, NULL, &why) >= 0)
+    if (fd >= 0 && load(f, fd, true, NULL, &why) >= 0)
         return 0;
     if (f->options.again)
         return load_kept(f, &why, err);

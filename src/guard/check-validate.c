@@ -10,9 +10,10 @@
 #include "guard/gate.h"
 #include "guard/validate.h"
 
-#define TEXT_MAX   (16 * 1024) /* of one call: it is looked at on the loop */
-#define TIMEOUT_MS 50
+#define PART_MAX   (8 * 1024) /* of a call's text at each end: it is looked at on the loop */
+#define TIMEOUT_MS 50         /* of each part */
 #define DEPTH_MAX  16
+#define GATHER_MAX (16u << 20) /* more than any request may hold */
 
 static void add_text(struct strbuf *b, bool *whole, const char *text, size_t len)
 {
@@ -67,22 +68,50 @@ static void tell(const struct validation *v, struct findings *f)
     }
 }
 
+static bool is_continuation(char c)
+{
+    return ((unsigned char)c & 0xc0) == 0x80;
+}
+
+static void look_at(const char *text, size_t len, bool *whole, struct findings *f)
+{
+    const struct validate_limits limits = {len, TIMEOUT_MS};
+    struct validation v;
+    validate_text(text, len, &limits, &v);
+    tell(&v, f);
+    *whole = *whole && v.complete;
+    validation_done(&v);
+}
+
+/* What does not fit is looked at by its beginning and its end, so that padding on either side hides
+ * nothing there, and is told as not fully checked. */
+static void look_at_ends(const struct strbuf *text, struct findings *f)
+{
+    size_t head = PART_MAX, tail = text->len - PART_MAX;
+    bool whole = true;
+    while (head && is_continuation(text->data[head]))
+        head--;
+    while (tail < text->len && is_continuation(text->data[tail]))
+        tail++;
+    look_at(text->data, head, &whole, f);
+    look_at(text->data + tail, text->len - tail, &whole, f);
+}
+
 void check_validate(const struct gate_call *call, struct findings *f)
 {
-    const struct validate_limits limits = {TEXT_MAX, TIMEOUT_MS};
-    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(TEXT_MAX);
-    struct validation v;
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(GATHER_MAX);
     bool whole = true;
     if (call->args)
         add_json(&text, &whole, call->args, 0);
     else if (!call->builtin)
         add_words(&text, &whole, call->argv);
-    if (!text.len && whole)
-        return;
-    validate_text(text.data ? text.data : "", text.len, &limits, &v);
-    tell(&v, f);
-    validation_done(&v);
+    if (text.len > 2 * PART_MAX) {
+        look_at_ends(&text, f);
+        whole = false;
+    } else if (text.len) {
+        look_at(text.data, text.len, &whole, f);
+    }
     if (!whole)
-        finding_add(f, "validate", "not_fully_checked", RISK_LOW,
-                    "there is more text than is looked at");
+        finding_add(f, "validate", FINDING_NOT_FULLY_CHECKED, RISK_HIGH,
+                    "there is more text than is looked at, or it took too long");
 }

@@ -12,7 +12,10 @@ void finding_add(struct findings *f, const char *check, const char *id, enum ris
                  const char *message)
 {
     if (f->n == CHECK_FINDINGS_MAX) {
-        snprintf(f->list[f->n - 1].message, sizeof(f->list[0].message), "and more");
+        struct finding *last = &f->list[f->n - 1];
+        last->id = FINDING_NOT_FULLY_CHECKED; /* so that no rule misses what is left out */
+        last->severity = RISK_HIGH > last->severity ? RISK_HIGH : last->severity;
+        snprintf(last->message, sizeof(last->message), "and more");
         return;
     }
     struct finding *new = &f->list[f->n++];

@@ -53,6 +53,26 @@ static int refuse(struct gate *g, const char *digest, const struct identity *who
     return -EINVAL;
 }
 
+/* A policy whose own tests fail is not what its author meant. */
+static int run_tests(const struct ruleset *rs, const char *name, struct error *err)
+{
+    size_t failed, i;
+    json_t *result;
+    _cleanup_json_ json_t *results = ruleset_test(rs, &failed);
+    json_array_foreach(results, i, result) if (json_is_false(json_object_get(result, "passed")))
+    {
+        return error_set(err, ERROR_INVALID, 0,
+                         "%s:%d: %zu of its %zu tests fail, first: '%.80s' is %s by '%s', not %s",
+                         name, (int)json_integer_value(json_object_get(result, "line")), failed,
+                         json_array_size(results),
+                         json_string_value(json_object_get(result, "what")),
+                         json_string_value(json_object_get(result, "verdict")),
+                         json_string_value(json_object_get(result, "rule")),
+                         json_string_value(json_object_get(result, "expected")));
+    }
+    return 0;
+}
+
 int gate_load_policy(struct gate *g, const char *name, const char *text, size_t len,
                      const struct identity *who, struct error *err)
 {
@@ -62,7 +82,8 @@ int gate_load_policy(struct gate *g, const char *name, const char *text, size_t 
     if (!g->policy_name)
         g->policy_name = xstrdup(name);
     struct ruleset *rs = ruleset_parse(text, len, name, &why);
-    if (!rs) {
+    if (!rs || run_tests(rs, name, &why) < 0) {
+        ruleset_unref(rs);
         refuse(g, digest, who, &why);
         *err = why;
         return -EINVAL;

@@ -1,6 +1,7 @@
 /* All rules against all that a call does. Each thing it does (every command its line could run,
  * every file that the line redirects to or from, and the call itself) gets its own verdict: that of
  * the strictest rule, or `unknown`, or the default. The strictest of them is the call's. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -40,14 +41,14 @@ static void oblige(struct rules_obligations *o, const struct rules_obligations *
 {
     for (int f = 0; f < _LIMIT_FIELD_MAX; f++) {
         double v = limit_field_get(&more->caps, (enum limit_field)f);
-        limit_field_cap(&o->caps, (enum limit_field)f, v);
+        if (v < HUGE_VAL)
+            limit_field_cap(&o->caps, (enum limit_field)f, v);
     }
     if (*more->min_runtime && (!*o->min_runtime || rules_runtime_rank(more->min_runtime) >
                                                        rules_runtime_rank(o->min_runtime)))
         memcpy(o->min_runtime, more->min_runtime, sizeof(o->min_runtime));
     o->strip_network |= more->strip_network;
     o->redact_args |= more->redact_args;
-    o->redact_output |= more->redact_output;
 }
 
 /* --- one subject */

@@ -21,20 +21,11 @@ struct command_pattern {
     bool any; /* "*": every command, also one that is not known */
 };
 
-enum limit_field {
-    LIMIT_MEMORY_MB,
-    LIMIT_DISK_MB,
-    LIMIT_IO_MB_PER_S,
-    LIMIT_CPU_CORES,
-    LIMIT_MAX_PROCESSES,
-    LIMIT_OPEN_FILES,
-    LIMIT_TIMEOUT_S,
-    _LIMIT_FIELD_MAX,
-};
-extern const char *const limit_field_names[_LIMIT_FIELD_MAX];
 /* Of a call, in the field's unit; HUGE_VAL where there is no limit. */
 double limit_field_get(const struct rules_limits *l, enum limit_field f);
-void limit_field_cap(struct rules_limits *l, enum limit_field f, double value);
+/* Lowers a limit to value, in the field's unit. False, with nothing changed, where the value is
+ * less than the least that can be enforced: it would become 0, which means no limit. */
+bool limit_field_cap(struct rules_limits *l, enum limit_field f, double value);
 
 struct limit_test {
     enum limit_field field;

@@ -18,12 +18,21 @@ static bool in_globs(char *const *globs, const char *text, size_t *budget)
     return false;
 }
 
+/* What was not looked at may hold anything: a rule that allows is not met by that, any other is. */
+static bool may_hide(const struct rules_rule *rule, const struct finding *f)
+{
+    return strcmp(f->id, FINDING_NOT_FULLY_CHECKED) == 0 &&
+           !(rule->has_verdict && rule->verdict == VERDICT_ALLOW);
+}
+
 static bool match_findings(const struct rules_rule *rule, struct rules_look *l)
 {
     if (!rule->findings && rule->severity < 0)
         return true;
     for (size_t i = 0; i < l->call->n_findings; i++) {
         const struct finding *f = &l->call->findings[i];
+        if (may_hide(rule, f))
+            return true;
         if (rule->severity >= 0 && (int)f->severity < rule->severity)
             continue;
         if (!rule->findings || in_globs(rule->findings, f->id, &l->budget) ||

@@ -253,10 +253,12 @@ static int parse_redact(struct rules_parse *p, const struct node *n, struct rule
     _cleanup_strv_ char **list = NULL;
     int r = rules_parse_list(p, n, &list);
     for (size_t i = 0; r >= 0 && list[i]; i++) {
-        o->redact_args |= strcmp(list[i], "args") == 0;
-        o->redact_output |= strcmp(list[i], "output") == 0;
-        if (strcmp(list[i], "args") != 0 && strcmp(list[i], "output") != 0)
-            r = fail(p, n, "args or output is expected");
+        if (strcmp(list[i], "args") != 0)
+            r = fail(
+                p, n,
+                "'%.40s' cannot be redacted, only args can: output is never recorded but as a hash",
+                list[i]);
+        o->redact_args = true;
     }
     return r;
 }

@@ -113,7 +113,7 @@ int rules_parse_capabilities(struct rules_parse *p, const struct node *n, unsign
 int rules_find_limit(struct rules_parse *p, const struct node *key, enum limit_field *ret)
 {
     for (int f = 0; f < _LIMIT_FIELD_MAX; f++)
-        if (strcmp(key->text, limit_field_names[f]) == 0) {
+        if (strcmp(key->text, limit_field_name((enum limit_field)f)) == 0) {
             *ret = (enum limit_field)f;
             return 0;
         }
@@ -149,7 +149,9 @@ int rules_parse_limits(struct rules_parse *p, const struct node *n, struct rules
             r = rules_parse_number(p, &n->items[i + 1], text, &v);
         if (r < 0)
             return r;
-        limit_field_cap(ret, f, v);
+        if (!limit_field_cap(ret, f, v))
+            return fail(p, &n->items[i + 1], "%s of %s cannot be enforced: it is %s",
+                        limit_field_name(f), text, v < 1 ? "too little" : "no whole number");
     }
     return 0;
 }

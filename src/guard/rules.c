@@ -68,57 +68,62 @@ int rules_runtime_rank(const char *name)
 
 /* --- limits by name */
 
-const char *const limit_field_names[] = {
-    [LIMIT_MEMORY_MB] = "memory_mb",         [LIMIT_DISK_MB] = "disk_mb",
-    [LIMIT_IO_MB_PER_S] = "io_mb_per_s",     [LIMIT_CPU_CORES] = "cpu_cores",
-    [LIMIT_MAX_PROCESSES] = "max_processes", [LIMIT_OPEN_FILES] = "open_files",
-    [LIMIT_TIMEOUT_S] = "timeout_s",
+static const struct limit_row {
+    const char *name;
+    size_t offset; /* of its member in struct rules_limits */
+    size_t size;
+    double unit; /* how much of the member one of it is */
+    bool whole;  /* there is no half of it */
+} limit_rows[] = {
+#define ROW(name, member, unit, whole)                                                             \
+    {                                                                                              \
+        name, offsetof(struct rules_limits, member),                                               \
+            sizeof(((struct rules_limits *)NULL)->member), unit, whole                             \
+    }
+    [LIMIT_MEMORY_MB] = ROW("memory_mb", memory_bytes, 1 << 20, false),
+    [LIMIT_DISK_MB] = ROW("disk_mb", disk_bytes, 1 << 20, false),
+    [LIMIT_IO_MB_PER_S] = ROW("io_mb_per_s", io_bytes_per_s, 1 << 20, false),
+    [LIMIT_CPU_CORES] = ROW("cpu_cores", cpu_millicores, 1000, false),
+    [LIMIT_MAX_PROCESSES] = ROW("max_processes", processes, 1, true),
+    [LIMIT_OPEN_FILES] = ROW("open_files", open_files, 1, true),
+    [LIMIT_TIMEOUT_S] = ROW("timeout_s", timeout_ns, 1e9, false),
+#undef ROW
 };
-static_assert(ELEMENTS(limit_field_names) == _LIMIT_FIELD_MAX, "a name per limit");
+static_assert(ELEMENTS(limit_rows) == _LIMIT_FIELD_MAX, "a row per limit");
 
-#define MB (1024.0 * 1024.0)
+const char *limit_field_name(enum limit_field f)
+{
+    return limit_rows[f].name;
+}
+
+uint64_t limit_field_raw(const struct rules_limits *l, enum limit_field f)
+{
+    const char *member = (const char *)l + limit_rows[f].offset;
+    return limit_rows[f].size == sizeof(uint32_t) ? *(const uint32_t *)member
+                                                  : *(const uint64_t *)member;
+}
 
 double limit_field_get(const struct rules_limits *l, enum limit_field f)
 {
-    const double values[] = {
-        [LIMIT_MEMORY_MB] = (double)l->memory_bytes / MB,
-        [LIMIT_DISK_MB] = (double)l->disk_bytes / MB,
-        [LIMIT_IO_MB_PER_S] = (double)l->io_bytes_per_s / MB,
-        [LIMIT_CPU_CORES] = l->cpu_millicores / 1000.0,
-        [LIMIT_MAX_PROCESSES] = l->processes,
-        [LIMIT_OPEN_FILES] = l->open_files,
-        [LIMIT_TIMEOUT_S] = (double)l->timeout_ns / 1e9,
-    };
-    return values[f] > 0 ? values[f] : HUGE_VAL;
+    uint64_t raw = limit_field_raw(l, f);
+    return raw ? (double)raw / limit_rows[f].unit : HUGE_VAL;
 }
 
-/* Lowers a limit to value; one that is lower already stays. */
-void limit_field_cap(struct rules_limits *l, enum limit_field f, double value)
+bool limit_field_cap(struct rules_limits *l, enum limit_field f, double value)
 {
+    const struct limit_row *row = &limit_rows[f];
+    char *member = (char *)l + row->offset;
     if (limit_field_get(l, f) <= value)
-        return;
-    switch (f) {
-    case LIMIT_MEMORY_MB:
-        l->memory_bytes = (uint64_t)(value * MB);
-        break;
-    case LIMIT_DISK_MB:
-        l->disk_bytes = (uint64_t)(value * MB);
-        break;
-    case LIMIT_IO_MB_PER_S:
-        l->io_bytes_per_s = (uint64_t)(value * MB);
-        break;
-    case LIMIT_CPU_CORES:
-        l->cpu_millicores = (uint32_t)(value * 1000);
-        break;
-    case LIMIT_MAX_PROCESSES:
-        l->processes = (uint32_t)value;
-        break;
-    case LIMIT_OPEN_FILES:
-        l->open_files = (uint32_t)value;
-        break;
-    default:
-        l->timeout_ns = (int64_t)(value * 1e9);
-    }
+        return true;
+    double raw = floor(value * row->unit),
+           most = row->size == sizeof(uint32_t) ? UINT32_MAX : INT64_MAX;
+    if (raw < 1 || (row->whole && value != floor(value)))
+        return false;
+    if (row->size == sizeof(uint32_t))
+        *(uint32_t *)member = (uint32_t)fmin(raw, most);
+    else
+        *(uint64_t *)member = raw < most ? (uint64_t)raw : INT64_MAX;
+    return true;
 }
 
 json_t *rules_obligations_to_json(const struct rules_obligations *o)
@@ -127,7 +132,7 @@ json_t *rules_obligations_to_json(const struct rules_obligations *o)
     for (int f = 0; f < _LIMIT_FIELD_MAX; f++) {
         double v = limit_field_get(&o->caps, (enum limit_field)f);
         if (v < HUGE_VAL)
-            json_object_set_new(limits, limit_field_names[f],
+            json_object_set_new(limits, limit_field_name((enum limit_field)f),
                                 v == floor(v) ? json_integer((json_int_t)v) : json_real(v));
     }
     if (*o->min_runtime)
@@ -139,8 +144,6 @@ json_t *rules_obligations_to_json(const struct rules_obligations *o)
         json_object_set_new(json, "strip_network", json_true());
     if (o->redact_args)
         json_object_set_new(json, "redact_args", json_true());
-    if (o->redact_output)
-        json_object_set_new(json, "redact_output", json_true());
     return json;
 }
 

@@ -41,6 +41,21 @@ struct rules_limits {
     int64_t timeout_ns;
 };
 
+/* The limits by their names in policy files; one table in rules.c says name, unit and member. */
+enum limit_field {
+    LIMIT_MEMORY_MB,
+    LIMIT_DISK_MB,
+    LIMIT_IO_MB_PER_S,
+    LIMIT_CPU_CORES,
+    LIMIT_MAX_PROCESSES,
+    LIMIT_OPEN_FILES,
+    LIMIT_TIMEOUT_S,
+    _LIMIT_FIELD_MAX,
+};
+const char *limit_field_name(enum limit_field f);
+/* As its member of struct rules_limits has it; 0: none. */
+uint64_t limit_field_raw(const struct rules_limits *l, enum limit_field f);
+
 /* One call as far as it is known before it runs. All of it is borrowed. */
 struct rules_call {
     const struct identity *who; /* NULL: nobody in particular, with no role */
@@ -77,7 +92,7 @@ struct rules_obligations {
     char min_runtime[32]; /* "" or a name: this or a stronger one (rules_runtime_rank()) */
     struct rules_limits caps;
     bool strip_network;
-    bool redact_args, redact_output; /* in the audit */
+    bool redact_args; /* in the audit; output is never in it but as a hash */
 };
 
 struct rules_decision {

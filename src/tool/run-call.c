@@ -1,4 +1,5 @@
 /* A request as the gate sees it, and what the gate's rules make of the run. */
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -222,47 +223,60 @@ static int oblige_runtime(struct run *run, struct error *err)
     return 0;
 }
 
-/* One limit of the box, or of the sandbox that is there and cannot be made smaller. */
-static int oblige_limit(struct run *run, uint64_t cap, uint64_t have, enum wall wall,
-                        bool *ret_lower, struct error *err)
+/* What enforces a cap, by limit: a member of the box's spec, and the wall that must then stand. The
+ * timeout is the command's own. */
+static const struct limit_enforcer {
+    size_t offset, size;
+    int wall; /* enum wall, or -1 where the limit is none */
+} limit_enforcers[] = {
+#define BOX(member, wall)                                                                          \
+    {                                                                                              \
+        offsetof(struct spec, member), sizeof(((struct spec *)NULL)->member), wall                 \
+    }
+    [LIMIT_MEMORY_MB] = BOX(memory_bytes, WALL_MEMORY),
+    [LIMIT_DISK_MB] = BOX(disk_bytes, WALL_DISK),
+    [LIMIT_IO_MB_PER_S] = BOX(io_bytes_per_s, WALL_IO),
+    [LIMIT_CPU_CORES] = BOX(cpu_millicores, WALL_CPU),
+    [LIMIT_MAX_PROCESSES] = BOX(processes, WALL_PROCESSES),
+    [LIMIT_OPEN_FILES] = BOX(open_files, -1),
+    [LIMIT_TIMEOUT_S] = {0, 0, -1},
+#undef BOX
+};
+static_assert(ELEMENTS(limit_enforcers) == _LIMIT_FIELD_MAX, "a limit that nothing enforces");
+
+/* Lowers one limit of the box, or refuses the call where the sandbox is there and has more. */
+static int oblige_limit(struct run *run, enum limit_field f, struct error *err)
 {
-    *ret_lower = false;
+    const struct limit_enforcer *by = &limit_enforcers[f];
+    uint64_t cap = limit_field_raw(&run->decision.rules.obligations.caps, f);
+    uint64_t have = limit_field_raw(&run->call.limits, f);
     if (!cap || (have && have <= cap))
         return 0;
     if (!run->one_shot)
-        return refuse(run, err, "a rule limits %s to less than this sandbox has", wall_name(wall));
-    run->box.asked[wall] = true;
-    *ret_lower = true;
+        return refuse(run, err, "a rule limits %s to less than this sandbox has",
+                      limit_field_name(f));
+    char *member = (char *)&run->box + by->offset;
+    if (by->size == sizeof(uint32_t))
+        *(uint32_t *)member = (uint32_t)cap;
+    else
+        *(uint64_t *)member = cap;
+    if (by->wall >= 0)
+        run->box.asked[by->wall] = true;
     return 0;
 }
 
 static int oblige_limits(struct run *run, struct error *err)
 {
     const struct rules_limits *caps = &run->decision.rules.obligations.caps;
-    const struct rules_limits have = run->call.limits;
-    struct spec *box = &run->box;
-    bool lower;
-    int r = oblige_limit(run, caps->memory_bytes, have.memory_bytes, WALL_MEMORY, &lower, err);
-    if (lower)
-        box->memory_bytes = caps->memory_bytes;
-    r = r < 0 ? r : oblige_limit(run, caps->disk_bytes, have.disk_bytes, WALL_DISK, &lower, err);
-    if (r >= 0 && lower)
-        box->disk_bytes = caps->disk_bytes;
-    r = r < 0 ? r
-              : oblige_limit(run, caps->io_bytes_per_s, have.io_bytes_per_s, WALL_IO, &lower, err);
-    if (r >= 0 && lower)
-        box->io_bytes_per_s = caps->io_bytes_per_s;
-    r = r < 0 ? r
-              : oblige_limit(run, caps->cpu_millicores, have.cpu_millicores, WALL_CPU, &lower, err);
-    if (r >= 0 && lower)
-        box->cpu_millicores = caps->cpu_millicores;
-    r = r < 0 ? r : oblige_limit(run, caps->processes, have.processes, WALL_PROCESSES, &lower, err);
-    if (r >= 0 && lower)
-        box->processes = caps->processes;
+    for (int f = 0; f < _LIMIT_FIELD_MAX; f++) {
+        int r = f == LIMIT_TIMEOUT_S ? 0 : oblige_limit(run, (enum limit_field)f, err);
+        if (r < 0)
+            return r;
+    }
     uint64_t timeout_ms = (uint64_t)(caps->timeout_ns + 999999) / 1000000;
     if (timeout_ms && (!run->spec.timeout_ms || timeout_ms < run->spec.timeout_ms))
         run->spec.timeout_ms = timeout_ms;
-    return r;
+    return 0;
 }
 
 static int oblige_network(struct run *run, struct error *err)

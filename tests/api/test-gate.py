@@ -190,8 +190,8 @@ def _():
 def _():
     with Guarded(ALLOW) as d:
         equal(d.run("echo", "a")["stdout"], "a\n")
-        d.replace(DENY)
-        equal(d.post("/v1/run", {"command": ["true"]}).status, 403)
+        write(d.policy, DENY)
+        wait_for(lambda: d.post("/v1/run", {"command": ["true"]}).status == 403, "the changed file is noticed")
         good = d.revision()
         write(d.policy, "version: 1\ndefault: [nonsense\n")
         wait_for(lambda: "error" in d.get("/v1/status").json["policy"], "the bad file is noticed")
@@ -248,6 +248,55 @@ def _():
         a = d.post("/v1/sandbox/execute", {"tool": {"name": "fetch", "args": {"url": "http://example.com"}}, "policy": {"Network": {"Enabled": True}}}).json
         equal(a["error"]["code"], "policy_denied", a)
         check("network" in a["error"]["message"], a)
+
+
+@test("obligations: every limit that a rule can name is enforced in a one-shot and refused in a sandbox that has more")
+def _():
+    few = "import resource; print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])"
+    fill = "dd if=/dev/zero of=big bs=1M count=40 2>&1 | tail -n 1; wc -c < big"
+    forks = "for i in $(seq 60); do sleep 5 & done 2>&1; wait"
+    cases = {
+        "memory_mb: 64": (["python3", "-c", "bytearray(300 << 20)"], lambda r: r["status"] == "oom_killed"),
+        "disk_mb: 8": (["sh", "-c", fill], lambda r: int(r["stdout"].split()[-1]) <= 8 << 20),
+        "io_mb_per_s: 1": (["true"], lambda r: "io" in json.dumps(r)),
+        "cpu_cores: 0.5": (["true"], lambda r: r["status"] == "completed"),
+        "max_processes: 20": (["bash", "-c", forks], lambda r: "fork" in r["stdout"] + r["stderr"]),
+        "open_files: 40": (["python3", "-c", few], lambda r: r["stdout"] == "40\n"),
+        "timeout_s: 1": (["sleep", "60"], lambda r: r["status"] == "timed_out"),
+    }
+    for limit, (command, holds) in cases.items():
+        with Guarded(ALLOW + "  - {id: small, tool: exec, require: {limits: {%s}}}\n" % limit) as d:
+            a = d.post("/v1/run", {"command": command})
+            check(a.status in (200, 422) and holds(a.json), (limit, a.json))
+            if limit.startswith("timeout_s"):
+                continue
+            a = d.post(d.sandbox().path + "/exec", {"command": ["true"]})
+            equal((a.status, a.json["error"]["code"]), (403, "policy_denied"), limit)
+            check(limit.split(":")[0] in a.json["error"]["message"], a)
+
+
+@test("a policy file that is being written is not a policy, and one whose own tests fail is none")
+def _():
+    whole = ALLOW + "  - {id: secret, verdict: deny, command: \"cat *\"}\n"
+    with Guarded(whole) as d:
+        denied = lambda: d.post("/v1/run", {"command": ["cat", "/dev/null"]}).status
+        equal(denied(), 403, "control")
+        # An editor that truncates, then writes piece by piece: no look may take what is there in between.
+        end = time.monotonic() + 4
+        while time.monotonic() < end:
+            for cut in (ALLOW, ALLOW + "# more", whole):
+                with open(d.policy, "w") as f:
+                    f.write(cut)
+                time.sleep(0.3)
+                equal(denied(), 403, cut)
+        broken = ALLOW + "tests:\n  - {command: ls, expect: deny}\n"
+        write(d.policy, broken)
+        wait_for(lambda: "error" in d.get("/v1/status").json["policy"], "tests that fail are told")
+        view = d.get("/v1/status").json["policy"]
+        check("1 of its 1 tests fail" in view["error"] and "'ls' is allow" in view["error"], view)
+        a = d.post("/v1/policy/reload")
+        check(a.status >= 400 and "tests fail" in a.json["error"]["message"], a)
+        equal(denied(), 403)
 
 
 @test("paths are decided on as they resolve: a link is no way around a rule")

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""sbx policy as a person uses it; no daemon runs."""
+"""sbx policy as a person uses it; only status needs a daemon."""
 import glob
 import json
 import os
@@ -37,6 +37,22 @@ def _():
         code, out, err = sbx("test", path)
         equal((code, err), (0, ""), out)
         check(out.endswith(" passed, 0 failed\n"), out)
+
+
+@test("status tells which policy a daemon has, and why it did not take the file as it is now")
+def _():
+    good = "version: 1\ndefault: allow\nrules: []\n"
+    path = write("live.yaml", good)
+    os.chmod(DIR, 0o755)
+    with Daemon("--policy-file", path) as d:
+        code, out, err = sbx("status", "-addr", f"http://127.0.0.1:{d.port}")
+        check(code == 0 and "0 rules" in out and path in out, out + err)
+        write("live.yaml", good + "tests:\n  - {command: ls, expect: deny}\n")
+        wait_for(lambda: sbx("status", "-addr", f"http://127.0.0.1:{d.port}")[0] == 125, "the failing test is noticed")
+        check("1 of its 1 tests fail" in sbx("status", "-addr", f"http://127.0.0.1:{d.port}")[1], "and told")
+    with Daemon() as d:
+        equal(sbx("status", "-addr", f"http://127.0.0.1:{d.port}")[:2], (0, "no policy_file is configured\n"))
+    equal(sbx("check")[0], 2, "a file is missing")
 
 
 @test("check says where a file is wrong")

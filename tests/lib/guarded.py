@@ -1,5 +1,6 @@
 """A daemon with a policy file that a test may replace, and its audit."""
 import hashlib
+import signal
 
 from masd import *
 
@@ -24,8 +25,10 @@ class Guarded(Daemon):
         return p and p["revision"]
 
     def replace(self, text):
+        """Another policy, read at once: by itself the daemon waits until the file has settled."""
         before = self.revision()
         write(self.policy, text)
+        self.process.send_signal(signal.SIGHUP)
         wait_for(lambda: self.revision() != before, "the new policy is loaded")
 
     def records(self, **filters):

@@ -66,7 +66,16 @@ static const struct {
     {HEAD "- {id: a, verdict: deny, image: []}\n", "the list is empty"},
     {HEAD "- {id: a, require: {runtime: moon}}\n", "'moon' is no runtime"},
     {HEAD "- {id: a, require: {limits: {memory_mb: -1}}}\n", "a number above 0"},
-    {HEAD "- {id: a, require: {redact: all}}\n", "args or output"},
+    {HEAD "- {id: a, require: {limits: {max_processes: 0.5}}}\n", "cannot be enforced"},
+    {HEAD "- {id: a, require: {limits: {max_processes: 1.5}}}\n", "no whole number"},
+    {HEAD "- {id: a, require: {limits: {open_files: 0.5}}}\n", "cannot be enforced"},
+    {HEAD "- {id: a, require: {limits: {memory_mb: 0.0000001}}}\n", "too little"},
+    {HEAD "- {id: a, require: {limits: {disk_mb: 0.0000001}}}\n", "too little"},
+    {HEAD "- {id: a, require: {limits: {io_mb_per_s: 0.0000001}}}\n", "too little"},
+    {HEAD "- {id: a, require: {limits: {cpu_cores: 0.0001}}}\n", "too little"},
+    {HEAD "- {id: a, require: {limits: {timeout_s: 0.0000000001}}}\n", "too little"},
+    {HEAD "- {id: a, require: {redact: all}}\n", "cannot be redacted"},
+    {HEAD "- {id: a, require: {redact: [args, output]}}\n", "'output' cannot be redacted"},
     {HEAD "- {id: a, verdict: deny, reason: \"a\\nb\"}\n", "a control character"},
     {HEAD "- [a]\n", "p:4:3: a rule is a map"},
     {TESTS "- {command: ls}\n", "p:5:3: a test without 'expect'"},
@@ -473,12 +482,12 @@ static void test_obligations(void)
              "- {id: b, verdict: allow, command: 'ls *', require: {redact: args}}\n"
              "- {id: c, tool: shell, require: {runtime: gvisor, limits: {memory_mb: 1024}, "
              "no_network: true}}\n"
-             "- {id: d, command: 'rm *', require: {redact: output}}\n";
+             "- {id: d, command: 'rm *', require: {limits: {disk_mb: 1}}}\n";
     is(p, "ls", "allow", "b");
     const struct rules_obligations *o = &d.obligations;
     ok(strcmp(o->min_runtime, "gvisor") == 0 && o->caps.memory_bytes == 512 << 20 &&
            o->caps.timeout_ns == 60000000000 && o->strip_network && o->redact_args &&
-           !o->redact_output && !o->caps.disk_bytes,
+           !o->caps.disk_bytes,
        "the strictest of each, from every rule that matched");
     _cleanup_json_ json_t *json = rules_obligations_to_json(o);
     ok(json_object_size(json) == 4 &&
