@@ -85,6 +85,11 @@ void handle_status(struct api_request *req)
     json_object_set_new(
         o, "pending_approvals",
         json_integer((json_int_t)approvals_pending(gate_approvals(req->options->gate))));
+    struct manager_storage storage = manager_storage(req->options->manager);
+    json_object_set_new(o, "storage",
+                        json_pack("{s:I, s:I, s:I}", "free_bytes", (json_int_t)storage.free_bytes,
+                                  "reserve_bytes", (json_int_t)storage.reserve_bytes,
+                                  "promised_bytes", (json_int_t)storage.promised_bytes));
     json_object_set_new(o, "namespaces", view_namespaces(req->options->host));
     json_object_set_new(o, "runtimes", view_runtimes(req->options->host));
     api_reply(req, 200, o);

@@ -116,6 +116,20 @@ static void print_images(struct session *s)
     print_row(true, "kept", detail);
 }
 
+static void print_storage(const json_t *storage)
+{
+    char detail[160];
+    double free_bytes = (double)json_integer_value(json_object_get(storage, "free_bytes"));
+    double reserve = (double)json_integer_value(json_object_get(storage, "reserve_bytes"));
+    double promised = (double)json_integer_value(json_object_get(storage, "promised_bytes"));
+    printf("\n%sState directory%s\n", colour(COLOUR_BOLD), colour(COLOUR_OFF));
+    snprintf(detail, sizeof(detail),
+             "%.1f GiB free, %.1f GiB of it in reserve (state_reserve_mb); %.1f GiB promised to "
+             "sandboxes",
+             free_bytes / GIB, reserve / GIB, promised / GIB);
+    print_row(free_bytes >= reserve, "room", detail);
+}
+
 static int examine(const struct args *a)
 {
     struct sbx_error err;
@@ -139,6 +153,7 @@ static int examine(const struct args *a)
         putchar('\n');
         print_runtime(rt);
     }
+    print_storage(json_object_get(status, "storage"));
     print_images(&s);
     return 0;
 }

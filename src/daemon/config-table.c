@@ -150,6 +150,8 @@ const struct config_key config_keys[] = {
         "the same of OCI runtimes, once one was used: all but the container itself"),
     INT(memory_reserve_mb, "32", 0, 1 << 20,
         "of the memory limit, left to processes beside a disk in memory"),
+    INT(state_reserve_mb, "256", 0, 1 << 24,
+        "of the state directory's file system, kept free of sandboxes' disks and images"),
     INT(tmpfs_max_mb, "1024", 0, 1 << 24,
         "larger disks of a sandbox without memory limit are images"),
     INT(disk_templates, "8", 1, 1000, "formatted disk images kept, one a size"),

@@ -77,7 +77,7 @@ struct config {
     int64_t max_io_mb_per_s;
     int64_t blanks;
     int64_t oci_blanks;
-    int64_t memory_reserve_mb, tmpfs_max_mb, disk_templates;
+    int64_t memory_reserve_mb, state_reserve_mb, tmpfs_max_mb, disk_templates;
     int64_t inotify_instances, inotify_watches, fanotify_groups, fanotify_marks;
     int64_t max_sandboxes;
     int64_t max_execs, max_execs_per_sandbox, max_stdin_queue;

@@ -200,6 +200,7 @@ static int stage_warden(struct daemon *d, struct error *err)
         config_origin(c, "blanks") == ORIGIN_DEFAULT)
         o.blanks = LINE_MODE_BLANKS;
     o.memory_reserve_bytes = (uint64_t)c->memory_reserve_mb * MIB;
+    o.state_reserve_bytes = (uint64_t)c->state_reserve_mb * MIB;
     o.tmpfs_max_bytes = (uint64_t)c->tmpfs_max_mb * MIB;
     o.disk_templates = (uint32_t)c->disk_templates;
     o.inotify_instances = (uint32_t)c->inotify_instances;

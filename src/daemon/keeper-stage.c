@@ -70,6 +70,7 @@ static const struct {
     SMALL(images_pull_timeout_ms, pull_timeout_ms),
     SMALL(images_idle_timeout_ms, idle_timeout_ms),
     BIG(images_max_bytes, max_bytes),
+    BIG(state_reserve_mb, reserve_mb),
     BIG(images_max_upload_bytes, max_upload_bytes),
     BIG(images_max_unpacked_bytes, limits.bytes),
     BIG(images_max_files, limits.files),
@@ -329,6 +330,8 @@ int keeper_stage(int argc, char **argv)
         log_error("image keeper cannot give up its privileges: %s", err.message);
         return tell_why(&s, &err);
     }
+    /* It was to compare with what is mounted, and is of the host's mounts: a way out of this root. */
+    close(KEEPER_DIR);
     for (int fd = KEEPER_SOCK; fd <= KEEPER_DEFAULT_IMAGE; fd++)
         fd_set_cloexec(fd, true);
     return keeper_main(KEEPER_SOCK, &s.options);

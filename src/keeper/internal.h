@@ -19,7 +19,7 @@
 
 struct keeper {
     const struct keeper_options *o;
-    int sock, signal_fd;
+    int sock, signal_fd, dir_fd;
     struct image_store *store;
     struct list jobs; /* oldest first */
     size_t n_jobs, n_running;
@@ -71,6 +71,8 @@ void job_evict(struct job *j, const json_t *keep);
 void job_read(struct job *j); /* its pipe is readable */
 void job_reaped(struct keeper *k, pid_t pid, int status);
 void job_free(struct job *j);
+/* The file system is down to the daemon's reserve: ends all that run. */
+void job_end_for_room(struct keeper *k);
 
 enum unpack_kind {
     UNPACK_AUTO, /* a tar that has to be looked at */

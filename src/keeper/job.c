@@ -71,6 +71,7 @@ static void run_worker(struct job *j, pid_t keeper, int out, int in)
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     close(k->sock);
+    close(k->dir_fd);
     list_for_each(other, &k->jobs, struct job, node)
     {
         fd_close(&other->out);
@@ -228,6 +229,23 @@ void job_leave(struct job *j, int64_t id)
         kill(j->pid, SIGKILL); /* the rest when it is reaped */
     else
         job_free(j);
+}
+
+void job_end_for_room(struct keeper *k)
+{
+    struct error err = {0};
+    error_set(&err, ERROR_NO_SPACE, 0,
+              "the image does not fit: the file system of state_dir is down to its reserve of %llu "
+              "MB (state_reserve_mb)",
+              (unsigned long long)k->o->reserve_mb);
+    list_for_each(j, &k->jobs, struct job, node)
+    {
+        bool adds = strcmp(j->op, "pull") == 0 || strcmp(j->op, "import") == 0;
+        if (!adds || !j->pid || j->exited || j->told)
+            continue;
+        fail_waiters(j, &err);
+        kill(j->pid, SIGKILL); /* the rest when it is reaped */
+    }
 }
 
 void job_end_upload(struct job *j, int64_t bytes)

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,7 +19,9 @@
 #include "keeper/internal.h"
 #include "keeper/keeper-proto.h"
 
-#define FIXED_FDS 2 /* the socket and the signals */
+#define FIXED_FDS    2 /* the socket and the signals */
+#define ROOM_TURN_MS 50
+#define MIB          (1024 * 1024)
 
 /* --- records out */
 
@@ -154,11 +157,20 @@ static size_t fill_polls(struct keeper *k, struct pollfd *polls, struct job **jo
     return n;
 }
 
-/* False at the end. A job goes only in reap(), after all pipes have been looked at. */
+/* What is uploaded, fetched and unpacked must leave the daemon its reserve. How large it becomes is
+ * not known before, so the file system is looked at while jobs run. */
+static bool has_room(const struct keeper *k)
+{
+    struct statfs fs;
+    return !k->n_running || fstatfs(k->dir_fd, &fs) < 0 ||
+           (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize / MIB >= k->o->reserve_mb;
+}
+
+/* False at the end. A job goes only after all pipes have been looked at. */
 static bool turn(struct keeper *k, struct pollfd *polls, struct job **jobs)
 {
     size_t n = fill_polls(k, polls, jobs);
-    int r = poll(polls, n, (int)k->o->idle_timeout_ms);
+    int r = poll(polls, n, k->n_running ? ROOM_TURN_MS : (int)k->o->idle_timeout_ms);
     if (r < 0 && errno != EINTR)
         return false;
     for (size_t i = FIXED_FDS; r > 0 && i < n; i++)
@@ -166,6 +178,8 @@ static bool turn(struct keeper *k, struct pollfd *polls, struct job **jobs)
             job_read(jobs[i]);
     if (r > 0 && polls[1].revents)
         reap(k);
+    if (!has_room(k))
+        job_end_for_room(k);
     if (r > 0 && polls[0].revents)
         return read_record(k);
     return !is_idle(k);
@@ -190,7 +204,7 @@ static int open_ways(int dir)
 
 static int keeper_open(struct keeper *k, struct error *err)
 {
-    _cleanup_close_ int dir = open(k->o->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int dir = k->dir_fd = open(k->o->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (dir < 0)
         return error_set(err, ERROR_INTERNAL, errno, "%s", k->o->dir);
     k->signal_fd = open_signals();
@@ -221,5 +235,6 @@ int keeper_main(int sock, const struct keeper_options *o)
     while (!list_empty(&k.jobs))
         job_free(container_of(k.jobs.next, struct job, node));
     image_store_close(k.store);
+    fd_close(&k.dir_fd);
     return 0;
 }

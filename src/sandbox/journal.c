@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -14,6 +15,7 @@
 #include "base/strbuf.h"
 #include "sandbox/journal-internal.h"
 
+#define LOOK_EVERY_BYTES (1024 * 1024)
 #define PUNCH_BYTES   (1024 * 1024)
 #define RELEASE_BYTES (2 * 1024 * 1024) /* of pipes and windows of a command that was blocked */
 #define EVENTS_LEAST  4096              /* that may be kept, however few bytes */
@@ -43,9 +45,20 @@ struct journal *journal_new(struct journal_options *o, const char *name,
 
 /* --- limits */
 
+static void look_at_disk(struct journal_options *o)
+{
+    struct statfs fs;
+    o->unlooked = 0;
+    o->short_of_room = o->least_free && fstatfs(o->dir_fd, &fs) == 0 &&
+                       (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize < o->least_free;
+}
+
 static void count_bytes(struct journal *j, int64_t n)
 {
     j->options->total_bytes += (uint64_t)n;
+    j->options->unlooked += n > 0 ? (uint64_t)n : 0;
+    if (j->options->unlooked >= LOOK_EVERY_BYTES)
+        look_at_disk(j->options);
     if (j->group)
         j->group->bytes += (uint64_t)n;
 }
@@ -63,6 +76,7 @@ static bool over_shared_limit(const struct journal *j, uint64_t len)
 {
     const struct journal_group *g = j->group;
     return j->options->total_bytes + len > j->options->total_limit + j->extra ||
+           j->options->short_of_room ||
            j->options->total_events > events_within(j->options->total_limit) ||
            (g && g->limit && g->bytes + len > g->limit + j->extra);
 }
@@ -109,6 +123,15 @@ static void wake_blocked(struct journal_options *o)
         if (j->on_room)
             j->on_room(j->room_data);
     }
+}
+
+void journal_look_for_room(struct journal_options *o)
+{
+    if (!o->short_of_room)
+        return;
+    look_at_disk(o);
+    if (!o->short_of_room && o->blocked.next)
+        wake_blocked(o);
 }
 
 void journal_free(struct journal *j)

@@ -44,6 +44,9 @@ struct journal_options {
     uint64_t total_limit;  /* of all journals */
     uint64_t total_bytes;  /* counted by the journals themselves */
     uint64_t total_events; /* so are these */
+    uint64_t least_free;   /* bytes of the file system that journals leave to the daemon */
+    uint64_t unlooked;     /* bytes since it was last looked at */
+    bool short_of_room;    /* then less than that was free: as if total_limit was reached */
     struct list blocked;   /* journals that wait for room; theirs too */
     struct list stalled;   /* those that the disk refuses; theirs too */
 };
@@ -115,6 +118,8 @@ bool journal_stalled(const struct journal *j); /* the latter */
 /* Tries again to write what the disk has refused; to be called now and then. */
 void journal_retry(struct journal *j);
 void journal_retry_all(struct journal_options *o);
+/* Looks whether there is room (again), and wakes those who wait for it. */
+void journal_look_for_room(struct journal_options *o);
 /* The writer has ended and only what it wrote before is to come: nothing blocks any more. */
 void journal_release(struct journal *j);
 /* on_room comes when a blocked journal has room again: others gave some back. */

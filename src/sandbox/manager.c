@@ -99,6 +99,7 @@ static void on_tick(void *data)
     expire_execs(m);
     expire_overdue(m);
     journal_retry_all(&m->options.journal);
+    journal_look_for_room(&m->options.journal);
     exec_retry_rows(m);
     recent_tidy(m->recent);
     restore_sweep(m);

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/vfs.h>
 
 #include "base/alloc.h"
 #include "sandbox/internal.h"
@@ -228,4 +229,20 @@ void manager_for_each_image(const struct manager *m, void (*cb)(void *arg, const
         if (sb->spec.image_digest && sb->state != SANDBOX_CRASHED)
             cb(arg, sb->spec.image_digest);
     }
+}
+
+struct manager_storage manager_storage(const struct manager *m)
+{
+    const struct journal_options *o = &m->options.journal;
+    struct manager_storage storage = {.reserve_bytes = 2 * o->least_free};
+    struct statfs fs;
+    if (fstatfs(o->dir_fd, &fs) == 0)
+        storage.free_bytes = (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize;
+    list_for_each(sb, &m->all, struct sandbox, node)
+    {
+        const struct effective *e = &sb->effective;
+        if (e->by[WALL_DISK] && !e->disk_in_memory)
+            storage.promised_bytes += e->disk_bytes;
+    }
+    return storage;
 }

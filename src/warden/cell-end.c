@@ -30,6 +30,7 @@ static void release(struct cell *s)
     s->pidfd = -1;
     disk_job_cancel(s->disk_job);
     s->disk_job = NULL;
+    cell_release_claim(s);
     fd_close(&s->failure_fd);
     fd_close(&s->stream_fd);
     fd_close(&s->channel_fd);

@@ -15,6 +15,8 @@ void cell_trust_namespaces(struct warden *w);
 void cell_read_failure(struct cell *s);
 /* cell-start.c: the child has become a blank. */
 void cell_on_ready(int fd, uint32_t events, void *data);
+/* Its disk need not be counted in the warden's ledger (any more). */
+void cell_release_claim(struct cell *s);
 /* The create's reply, which is owed until here; error 0: it runs. */
 void cell_reply_to_create(struct cell *s, int error);
 /* Whether its runner connects by itself, instead of being given connections. */

@@ -160,10 +160,18 @@ static void fail_start(struct cell *s, int error, int wall, const char *step)
     cell_kill(s);
 }
 
-static void on_disk(int mount_fd, const char *step, void *data)
+void cell_release_claim(struct cell *s)
+{
+    ledger_release(&s->warden->ledger, s->claimed_bytes);
+    s->claimed_bytes = 0;
+}
+
+static void on_disk(int mount_fd, bool backed, const char *step, void *data)
 {
     struct cell *s = data;
     s->disk_job = NULL;
+    if (backed || mount_fd < 0)
+        cell_release_claim(s);
     if (mount_fd < 0)
         return fail_start(s, mount_fd, WALL_DISK, step);
     s->trees.disk = mount_fd;
@@ -195,6 +203,8 @@ static int start(struct cell *s)
                                     s->order.flags & PLAN_TOOL_NOBODY ? SANDBOX_NOBODY_ID
                                                                       : SANDBOX_TOOL_ID),
     };
+    s->claimed_bytes = disk_image_bytes(request.bytes);
+    request.claim = ledger_claim(&w->ledger, s->claimed_bytes);
     s->state = CELL_FORMATTING;
     s->disk_job = disk_job_start(&w->disks, w->watcher, &request, on_disk, s);
     return s->disk_job ? 0 : -errno;

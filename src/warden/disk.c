@@ -1,7 +1,7 @@
 /* See disk.h. All of it happens in a helper process, because formatting takes tens of milliseconds.
- * A size is formatted once and kept as a template; each sandbox gets a sparse copy that has no name
- * from the start, on a loop device that clears itself with the last unmount, so a crash leaves
- * nothing. */
+ * A size is formatted once and kept as a template; each sandbox gets a copy that has no name from the
+ * start, on a loop device that clears itself with the last unmount, so a crash leaves nothing. The
+ * template is sparse; the copy has all of its blocks, or is counted (ledger.h). */
 #include "warden/disk.h"
 
 #include <errno.h>
@@ -34,9 +34,12 @@
 #define DISK_UNIT_BYTES (1024ull * 1024)
 #define DISK_MIN_UNITS  4 /* below this ext4 has no room for itself */
 
+#define DISK_STEP_SIZE  160
+
 struct disk_answer {
     int32_t error;
-    char step[48];
+    bool backed;
+    char step[DISK_STEP_SIZE];
 };
 
 struct disk_job {
@@ -85,6 +88,11 @@ static uint64_t units_of(uint64_t bytes)
 {
     uint64_t units = (bytes + DISK_UNIT_BYTES - 1) / DISK_UNIT_BYTES;
     return units < DISK_MIN_UNITS ? DISK_MIN_UNITS : units;
+}
+
+uint64_t disk_image_bytes(uint64_t bytes)
+{
+    return units_of(bytes) * DISK_UNIT_BYTES;
 }
 
 static int run_mkfs(int fd, uint64_t inodes)
@@ -151,7 +159,7 @@ static int open_template(const struct disk_maker *m, const struct disk_request *
         openat(m->state_fd, temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (made < 0)
         return -errno;
-    int e = ftruncate(made, (off_t)(units_of(r->bytes) * DISK_UNIT_BYTES)) < 0 ? -errno : 0;
+    int e = ftruncate(made, (off_t)disk_image_bytes(r->bytes)) < 0 ? -errno : 0;
     e = e < 0 ? e : run_mkfs(made, r->inodes);
     if (e == 0 && renameat(m->state_fd, temporary, m->state_fd, name) < 0)
         e = -errno;
@@ -182,10 +190,14 @@ static int copy_sparse(int from, int to, off_t size)
     return 0;
 }
 
-static int make_image(const struct disk_maker *m, const struct disk_request *r)
+static int make_image(const struct disk_maker *m, const struct disk_request *r,
+                      struct disk_answer *answer)
 {
     char name[128];
     struct stat st;
+    int e = ledger_check(&r->claim, m->state_fd, answer->step, sizeof(answer->step));
+    if (e < 0)
+        return e;
     _cleanup_close_ int template = open_template(m, r);
     if (template <0)
         return template;
@@ -194,7 +206,9 @@ static int make_image(const struct disk_maker *m, const struct disk_request *r)
         openat(m->state_fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (image < 0 || unlinkat(m->state_fd, name, 0) < 0 || fstat(template, &st) < 0)
         return -errno;
-    int e = copy_sparse(template, image, st.st_size);
+    e = copy_sparse(template, image, st.st_size);
+    if (e == 0)
+        e = ledger_back(&r->claim, image, &answer->backed, answer->step, sizeof(answer->step));
     return e < 0 ? e : fd_steal(&image);
 }
 
@@ -224,33 +238,42 @@ static int attach_loop(const struct disk_maker *m, int image, char *ret_path, si
 static int mount_image(const char *device)
 {
     _cleanup_close_ int fs = fsopen("ext4", FSOPEN_CLOEXEC);
+    /* Without the flag the kernel clears tables of inodes later on, by punching holes into the
+     * image: blocks that were allocated would be gone. They are zero as it is. */
     if (fs < 0 || fsconfig(fs, FSCONFIG_SET_STRING, "source", device, 0) < 0 ||
+        fsconfig(fs, FSCONFIG_SET_FLAG, "noinit_itable", NULL, 0) < 0 ||
         fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
         return -errno;
     int mnt = fsmount(fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
     return mnt < 0 ? -errno : mnt;
 }
 
+static void set_step(struct disk_answer *answer, const char *step)
+{
+    snprintf(answer->step, sizeof(answer->step), "%s", step);
+}
+
 /* In the helper: returns a mounted image or -errno, and the step it got to. */
-static int make_disk(const struct disk_maker *m, const struct disk_request *r, const char **step)
+static int make_disk(const struct disk_maker *m, const struct disk_request *r,
+                     struct disk_answer *answer)
 {
     char device[32];
-    *step = "enter the host view";
+    set_step(answer, "enter the host view");
     if (setns(m->host_ns_fd, CLONE_NEWNS) < 0)
         return -errno;
-    *step = "make a disk image";
-    _cleanup_close_ int image = make_image(m, r);
+    set_step(answer, "make a disk image");
+    _cleanup_close_ int image = make_image(m, r, answer);
     if (image < 0)
         return image;
-    *step = "attach a loop device";
+    set_step(answer, "attach a loop device");
     _cleanup_close_ int loop = attach_loop(m, image, device, sizeof(device));
     if (loop < 0)
         return loop;
-    *step = "mount the disk image";
+    set_step(answer, "mount the disk image");
     _cleanup_close_ int mnt = mount_image(device);
     if (mnt < 0)
         return mnt;
-    *step = "divide the disk image";
+    set_step(answer, "divide the disk image");
     int e = mount_disk_make_parts(mnt, r->runner_id, r->tool_id);
     return e < 0 ? e : fd_steal(&mnt);
 }
@@ -260,11 +283,10 @@ static void helper_main(const struct disk_maker *m, const struct disk_request *r
 
 static void helper_main(const struct disk_maker *m, const struct disk_request *r, int sock)
 {
-    const char *step;
+    struct disk_answer answer = {0};
     umask(077);
-    int fd = make_disk(m, r, &step);
-    struct disk_answer answer = {.error = fd < 0 ? -fd : 0};
-    snprintf(answer.step, sizeof(answer.step), "%s", step);
+    int fd = make_disk(m, r, &answer);
+    answer.error = fd < 0 ? -fd : 0;
     ssize_t n = fd_send_msg(sock, &answer, sizeof(answer), &fd, fd >= 0);
     _exit(n == sizeof(answer) ? 0 : 1);
 }
@@ -299,7 +321,7 @@ static void on_answer(int sock, uint32_t events, void *data)
     disk_done_fn fn = job->fn;
     void *fn_data = job->data;
     job_free(job);
-    fn(result, answer.step, fn_data);
+    fn(result, answer.backed, answer.step, fn_data);
 }
 
 struct disk_job *disk_job_start(struct disk_maker *m, struct watcher *watcher,

@@ -1,9 +1,11 @@
-/* Disks of sandboxes that do not fit into memory: sparse ext4 images on loop devices. */
+/* Disks of sandboxes that do not fit into memory: ext4 images on loop devices. */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
+
+#include "warden/ledger.h"
 
 struct disk_job;
 struct watcher;
@@ -17,11 +19,16 @@ struct disk_maker {
 
 struct disk_request {
     uint64_t bytes, inodes, serial;
+    struct ledger_claim claim; /* of disk_image_bytes() */
     uint32_t runner_id, tool_id; /* owners of its directories, as the host sees them */
 };
 
-/* mount_fd: the mounted image, detached, now the callee's; or -errno. */
-typedef void (*disk_done_fn)(int mount_fd, const char *step, void *data);
+/* mount_fd: the mounted image, detached, now the callee's; or -errno with the step that failed.
+ * backed: it has all of its blocks, so that its claim need not be counted any more. */
+typedef void (*disk_done_fn)(int mount_fd, bool backed, const char *step, void *data);
+
+/* The size of the image for a disk of so many bytes. */
+uint64_t disk_image_bytes(uint64_t bytes);
 
 /* Opens what is needed later; to be called while the host's /dev is visible. */
 void disk_maker_open(struct disk_maker *m, int state_fd, uint32_t max_templates,

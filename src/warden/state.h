@@ -14,6 +14,7 @@
 #include "warden/engine.h"
 #include "warden/fence.h"
 #include "warden/janitor.h"
+#include "warden/ledger.h"
 #include "warden/oci-version.h"
 #include "warden/oci.h"
 #include "warden/seccomp.h"
@@ -70,6 +71,7 @@ struct cell {
     struct child_order order;
     struct child_trees trees; /* until the order is sent */
     struct disk_job *disk_job;
+    uint64_t claimed_bytes; /* of the warden's ledger */
     struct cgroup cgroup;
     int64_t id_block;
     int id_lock_fd; /* of a fenced one: its ids are no other daemon's */
@@ -105,6 +107,7 @@ struct warden {
     struct sock_fprog seccomp;
     struct child_template child_template;
     struct disk_maker disks;
+    struct ledger ledger;
     struct fence_host fence;
     struct oci_programs oci;
     struct oci_version oci_versions[_OCI_BACKEND_MAX];

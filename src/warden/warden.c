@@ -47,6 +47,7 @@ void warden_options_init(struct warden_options *o)
         .memory_reserve_bytes = 32 * MIB,
         .disk_default_bytes = 256 * MIB,
         .disk_default_inodes = 65536,
+        .state_reserve_bytes = 128 * MIB,
         .tmpfs_max_bytes = 1024 * MIB,
         .disk_templates = 8,
         .open_files_default = 4096,
@@ -109,6 +110,7 @@ static struct warden *warden_alloc(const struct warden_options *o)
     oci_versions_init(w);
     w->control_fd = w->host_ns_fd = w->own_ns_fd = w->proc_fd = w->state_fd = -1;
     w->store_fd = w->policy_dir_fd = w->engine_fd = w->engines.dir_fd = -1;
+    w->ledger.reserve_bytes = o->state_reserve_bytes;
     w->disks = (struct disk_maker){.loop_control_fd = -1, .dev_fd = -1};
     w->janitor.sock = w->zygote.sock = -1;
     w->signer = (struct signer)SIGNER_INIT;

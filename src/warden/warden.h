@@ -36,6 +36,7 @@ struct warden_options {
     uint64_t memory_reserve_bytes; /* of the memory limit, beside a disk on tmpfs */
     uint64_t disk_default_bytes;   /* where a plan does not limit the disk */
     uint64_t disk_default_inodes;
+    uint64_t state_reserve_bytes;  /* of the state directory's file system, never promised */
     uint64_t tmpfs_max_bytes; /* larger disks of a sandbox without memory limit are images */
     uint32_t disk_templates;  /* formatted images kept, one a size */
     uint32_t open_files_default;

@@ -288,7 +288,7 @@ def _():
     os.mkdir(mount)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=60m", "small", mount], check=True)
     try:
-        d = Images()
+        d = Images("-state-reserve-mb", "0")
         os.rmdir(d.dir)
         d.dir, d.log_path = mount + "/d", mount + "/log"
         os.mkdir(d.dir, 0o755)

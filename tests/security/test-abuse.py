@@ -1,6 +1,9 @@
 #!/usr/bin/python3
 """Using things up, from inside: what a sandbox may have, and what it must not take from others."""
+import io
+import select
 import statistics
+import tarfile
 import threading
 
 from attempt import *
@@ -396,6 +399,81 @@ def _():
         block, blocks = map(int, sb.sh("stat -f -c '%S %b' /workspace")["stdout"].split())
         part = (block * blocks >> 20) / told["limit_mb"]  # a file system in an image needs some
         check(part == 1 if told["by"] == "tmpfs" else 0.85 < part <= 1, (told, part))
+
+
+class SmallState(Daemon):
+    """A daemon whose state directory is a small file system, in a mount namespace of its own."""
+
+    def __init__(self, mib, fstype="ext4", **kw):
+        super().__init__(**kw)
+        state = os.path.join(self.dir, "state")
+        os.mkdir(state, 0o700)
+        source, options = os.path.join(self.dir, "small"), "loop"
+        if fstype == "tmpfs":
+            source, options = "small", f"size={mib}m,mode=700"
+        else:
+            with open(source, "wb") as f:
+                f.truncate(mib << 20)
+            subprocess.run(["mkfs." + fstype, "-q", "-F", source], check=True)
+        mount = f"mount -t {fstype} -o {options} {source} {state} && exec \"$@\""
+        self.command = ["unshare", "-m", "sh", "-c", mount, "sh", SANDBOXD]
+
+
+def create_until_refused(other, limits, most):
+    made = []
+    while len(made) < most:
+        a = other.post("/v1/sandboxes", {"limits": limits})
+        if a.status != 201:
+            return made, a
+        made.append(Sandbox(other, a.json))
+    return made, None
+
+
+if RUNTIME == "local":
+    for fstype in ("ext4", "tmpfs"):
+        @test(f"P14 disks on a full state directory ({fstype}): refused by name, and what was promised is there")
+        def _(fstype=fstype):
+            with SmallState(400, fstype, config="state_reserve_mb: 100\nblanks: 1\n") as other:
+                made, refusal = create_until_refused(other, {"memory_mb": 64, "disk_mb": 100}, 8)
+                check(refusal, "more was promised than there is")
+                equal(refusal.status, 507, refusal)
+                check("state_reserve_mb" in refusal.json["error"]["message"], refusal)
+                check(len(made) >= 2, refusal)
+                equal({s.created["effective"]["disk"]["by"] for s in made}, {"loop image"})
+                for s in made:  # each within its own limit
+                    s.sh("head -c 8M /dev/urandom > first; sha256sum first > sum; dd if=/dev/zero of=rest bs=1M; sync")
+                for s in made:
+                    r = s.sh("dd if=first iflag=direct bs=1M 2>/dev/null | cmp - first && sha256sum -c sum")
+                    equal(r["exit_code"], 0, f"what was written is there: {r}")
+                equal(other.run("echo", "here")["stdout"], "here\n", "others run")
+                made[0].delete()
+                wait_for(lambda: other.post("/v1/sandboxes", {"limits": {"memory_mb": 64, "disk_mb": 100}}).status == 201,
+                         "what is given back can be promised again")
+
+
+def put_until_answered(other, path, body):
+    """An upload that is refused half-way: what is not wanted any more is not sent."""
+    with other.connect() as s:
+        s.sendall(f"PUT {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n".encode())
+        s.setblocking(False)
+        at = 0
+        while not select.select([s], [s] if at < len(body) else [], [], PATIENCE_S)[0]:
+            at += s.send(body[at:at + 65536])
+        return s.recv(65536)
+
+
+if RUNTIME == "local":
+    @test("P14 an image that would take the state directory's reserve: refused by name, and others run")
+    def _():
+        body = io.BytesIO()
+        with tarfile.open(fileobj=body, mode="w") as tar:
+            info = tarfile.TarInfo("big")
+            info.size = 80 << 20
+            tar.addfile(info, io.BytesIO(os.urandom(info.size)))
+        with SmallState(200, config="state_reserve_mb: 130\nblanks: 1\n") as other:
+            answer = put_until_answered(other, "/v1/images/tar?name=big", body.getbuffer())
+            check(b" 507 " in answer[:32] and b"state_reserve_mb" in answer, answer)
+            equal(other.run("echo", "here")["stdout"], "here\n", "others run")
 
 
 SUID_DUMPABLE = "/proc/sys/fs/suid_dumpable"

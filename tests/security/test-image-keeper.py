@@ -74,6 +74,22 @@ def _():
         check(inside(pid, 0, "touch", path).returncode != 0, path)
 
 
+@test("P28 the keeper has no directory open that is not in its root")
+def _():
+    def foreign(pid):
+        with open(f"/proc/{pid}/mountinfo") as f:
+            own = {line.split()[0] for line in f}
+        found = []
+        for fd in os.listdir(f"/proc/{pid}/fd"):
+            with open(f"/proc/{pid}/fdinfo/{fd}") as f:
+                mount = dict(line.split(None, 1) for line in f).get("mnt_id:", "").strip()
+            if os.path.isdir(f"/proc/{pid}/fd/{fd}") and mount not in own:
+                found.append(os.readlink(f"/proc/{pid}/fd/{fd}"))
+        return found
+
+    equal(foreign(find("--keeper-stage")), [], "ways out of its root")
+
+
 @test("P28 what speaks to registries may not even look at the store")
 def _():
     thread = threading.Thread(target=d.post, args=("/v1/images/pull", {"image": REGISTRY + "/x"}), daemon=True)

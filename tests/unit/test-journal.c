@@ -704,6 +704,24 @@ static void remove_all(const char *path)
     rmdir(path);
 }
 
+/* A file system that is down to what the daemon needs takes no more output. */
+static void test_room(void)
+{
+    static char chunk[64 * 1024];
+    set_options(1024, 1 << 26);
+    options.least_free = UINT64_MAX;
+    struct journal *j = journal_new(&options, "room", NULL, false);
+    journal_start(j);
+    for (int i = 0; i < 64; i++)
+        journal_append(j, 1, chunk, sizeof(chunk));
+    ok(options.short_of_room, "it is noticed that there is too little room");
+    ok(options.total_bytes < 2 << 20, "then only the newest output is kept");
+    options.least_free = 1;
+    journal_look_for_room(&options);
+    ok(!options.short_of_room, "room is noticed, too");
+    journal_free(j);
+}
+
 int main(void)
 {
     char path[] = "/tmp/test-journal.XXXXXX";
@@ -728,5 +746,6 @@ int main(void)
     test_block();
     close(options.dir_fd);
     remove_all(path);
+    test_room();
     return tap_done();
 }

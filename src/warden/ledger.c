@@ -1,0 +1,77 @@
+#include "warden/ledger.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <sys/vfs.h>
+
+#define MIB (1024ull * 1024)
+
+struct ledger_claim ledger_claim(struct ledger *l, uint64_t bytes)
+{
+    struct ledger_claim c = {l->reserve_bytes, l->counted_bytes, bytes};
+    l->counted_bytes += bytes;
+    return c;
+}
+
+void ledger_release(struct ledger *l, uint64_t bytes)
+{
+    l->counted_bytes -= bytes < l->counted_bytes ? bytes : l->counted_bytes;
+}
+
+/* As the control plane sees it, which is not root: blocks that are kept for root are not free. */
+static int free_bytes(int fd, uint64_t *ret)
+{
+    struct statfs fs;
+    if (fstatfs(fd, &fs) < 0)
+        return -errno;
+    *ret = (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize;
+    return 0;
+}
+
+static int refuse(const struct ledger_claim *c, uint64_t free, char *why, size_t size)
+{
+    snprintf(why, size,
+             "disk of %llu MB: state_dir has %llu MB free, %llu promised, state_reserve_mb %llu",
+             (unsigned long long)(c->bytes / MIB), (unsigned long long)(free / MIB),
+             (unsigned long long)(c->others_bytes / MIB),
+             (unsigned long long)(c->reserve_bytes / MIB));
+    return -ENOSPC;
+}
+
+int ledger_check(const struct ledger_claim *c, int dir_fd, char *why, size_t size)
+{
+    uint64_t free = 0;
+    int r = free_bytes(dir_fd, &free);
+    if (r < 0)
+        return r;
+    uint64_t taken;
+    if (__builtin_add_overflow(c->reserve_bytes, c->others_bytes, &taken) ||
+        __builtin_add_overflow(taken, c->bytes, &taken) || taken > free)
+        return refuse(c, free, why, size);
+    return 0;
+}
+
+int ledger_back(const struct ledger_claim *c, int image_fd, bool *ret_backed, char *why,
+                size_t size)
+{
+    struct statfs fs;
+    uint64_t free = 0;
+    *ret_backed = false;
+    if (fstatfs(image_fd, &fs) < 0)
+        return -errno;
+    if (fs.f_type == TMPFS_MAGIC) /* its blocks are memory */
+        return 0;
+    if (fallocate(image_fd, 0, 0, (off_t)c->bytes) < 0) {
+        if (errno == EOPNOTSUPP || errno == ENOSYS)
+            return 0;
+        return errno == ENOSPC || errno == EDQUOT ? refuse(c, 0, why, size) : -errno;
+    }
+    /* Somebody else may have taken room since ledger_check(). */
+    int r = free_bytes(image_fd, &free);
+    if (r == 0 && free < c->reserve_bytes)
+        return refuse(c, free + c->bytes, why, size);
+    *ret_backed = r == 0;
+    return r;
+}
