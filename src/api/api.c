@@ -328,7 +328,7 @@ static void on_body(struct http_request *http, const char *body, size_t len)
     struct error err = {0};
     if (len || (req->route->flags & ROUTE_BODY)) {
         if (len)
-            req->body = json_parse_object(body, len, &err);
+            req->body = json_parse_request(body, len, &err);
         else
             error_set(&err, ERROR_INVALID, 0, "the body is empty: a JSON object is expected");
         if (!req->body) {

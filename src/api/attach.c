@@ -76,7 +76,7 @@ static void on_ready(struct journal_reader *r)
 static int control(struct attach *a, const char *text, size_t len, struct error *err)
 {
     const char *type = "";
-    _cleanup_json_ json_t *o = json_parse_object(text, len, err);
+    _cleanup_json_ json_t *o = json_parse_request(text, len, err);
     if (!o || json_member_string(o, "type", &type, err) < 0)
         return -1;
     if (strcmp(type, "resize") == 0) {

@@ -29,6 +29,7 @@ struct reader {
     uint64_t left;
     bool follow, sse;
     bool reading, full, ended;
+    bool woken; /* there are records that the page being read may not have */
     bool has_timer;
     struct loop_timer keepalive;
     struct audit_watch watch;
@@ -137,6 +138,7 @@ static void read_page(struct reader *r)
 {
     if (r->reading || r->full || r->ended)
         return;
+    r->woken = false;
     r->filter.limit = r->left < AUDIT_PAGE_RECORDS ? (size_t)r->left : AUDIT_PAGE_RECORDS;
     r->reading = true;
     audit_query(r->audit, &r->filter, on_page, r);
@@ -187,7 +189,7 @@ static void on_page(void *data, const struct audit_page *page, const struct erro
     bool more = page->more && !(r->filter.newest_first && page->next == 0);
     if (r->left == 0 || (!more && !r->follow))
         finish(r);
-    else if (more)
+    else if (more || r->woken)
         read_page(r);
 }
 
@@ -201,7 +203,9 @@ static void on_drain(struct http_request *http, void *data)
 
 static void on_records(struct audit_watch *w)
 {
-    read_page(container_of(w, struct reader, watch));
+    struct reader *r = container_of(w, struct reader, watch);
+    r->woken = r->reading;
+    read_page(r);
 }
 
 /* --- the query */

@@ -11,10 +11,10 @@
 #include "base/utf8.h"
 
 /* jansson recurses as deep as its own compiled limit (2048); ours is smaller and counted here
- * without recursion, before it runs. */
-static int check_depth(const char *data, size_t len, struct error *err)
+ * without recursion, before it runs. So are the parts that cost it memory and time. */
+static int check_shape(const char *data, size_t len, size_t parts_max, struct error *err)
 {
-    size_t depth = 0;
+    size_t depth = 0, parts = 0;
     bool string = false;
     for (size_t i = 0; i < len; i++) {
         char c = data[i];
@@ -30,14 +30,22 @@ static int check_depth(const char *data, size_t len, struct error *err)
                 return error_set(err, ERROR_INVALID, 0,
                                  "invalid JSON: nested deeper than %d at byte %zu", JSON_DEPTH_MAX,
                                  i + 1);
+            parts++;
+        } else if (c == ':') {
+            parts++;
         } else if ((c == '}' || c == ']') && depth) {
             depth--;
         }
     }
+    if (parts > parts_max)
+        return error_set(err, ERROR_TOO_LARGE, 0,
+                         "the JSON has %zu objects, arrays and members, at most %zu are taken",
+                         parts, parts_max);
     return 0;
 }
 
-static json_t *parse(const char *data, size_t len, size_t flags, struct error *err)
+static json_t *parse(const char *data, size_t len, size_t flags, size_t parts_max,
+                     struct error *err)
 {
     json_error_t je;
     if (len == 0) {
@@ -49,7 +57,7 @@ static json_t *parse(const char *data, size_t len, size_t flags, struct error *e
         error_set(err, ERROR_INVALID, 0, "invalid JSON: a NUL byte");
         return NULL;
     }
-    if (check_depth(data, len, err) < 0)
+    if (check_shape(data, len, parts_max, err) < 0)
         return NULL;
     json_t *value = json_loadb(data, len, JSON_DECODE_ANY | flags, &je);
     if (!value)
@@ -60,17 +68,23 @@ static json_t *parse(const char *data, size_t len, size_t flags, struct error *e
 
 json_t *json_parse(const char *data, size_t len, struct error *err)
 {
-    return parse(data, len, JSON_REJECT_DUPLICATES, err);
+    return parse(data, len, JSON_REJECT_DUPLICATES, SIZE_MAX, err);
 }
 
 json_t *json_parse_any(const char *data, size_t len, struct error *err)
 {
-    return parse(data, len, JSON_ALLOW_NUL, err);
+    return parse(data, len, JSON_ALLOW_NUL, SIZE_MAX, err);
 }
 
-static json_t *parse_object(const char *data, size_t len, size_t flags, struct error *err)
+json_t *json_parse_message(const char *data, size_t len, struct error *err)
 {
-    json_t *value = parse(data, len, flags | JSON_REJECT_DUPLICATES, err);
+    return parse(data, len, JSON_ALLOW_NUL, JSON_PARTS_MAX, err);
+}
+
+static json_t *parse_object(const char *data, size_t len, size_t flags, size_t parts_max,
+                            struct error *err)
+{
+    json_t *value = parse(data, len, flags | JSON_REJECT_DUPLICATES, parts_max, err);
     if (value && !json_is_object(value)) {
         error_set(err, ERROR_INVALID, 0, "invalid JSON: an object is expected");
         json_decref(value);
@@ -81,12 +95,17 @@ static json_t *parse_object(const char *data, size_t len, size_t flags, struct e
 
 json_t *json_parse_object(const char *data, size_t len, struct error *err)
 {
-    return parse_object(data, len, 0, err);
+    return parse_object(data, len, 0, SIZE_MAX, err);
+}
+
+json_t *json_parse_request(const char *data, size_t len, struct error *err)
+{
+    return parse_object(data, len, 0, JSON_PARTS_MAX, err);
 }
 
 json_t *json_parse_answer(const char *data, size_t len, struct error *err)
 {
-    return parse_object(data, len, JSON_ALLOW_NUL, err);
+    return parse_object(data, len, JSON_ALLOW_NUL, SIZE_MAX, err);
 }
 
 static json_t *member(const json_t *obj, const char *key)

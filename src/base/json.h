@@ -11,6 +11,7 @@ struct error;
 struct strbuf;
 
 #define JSON_DEPTH_MAX 64
+#define JSON_PARTS_MAX 10000 /* objects, arrays and members of a request */
 
 static inline void cleanup_json(json_t **j)
 {
@@ -22,12 +23,17 @@ static inline void cleanup_json(json_t **j)
 json_t *json_parse(const char *data, size_t len, struct error *err);
 /* As json_parse(), and the value must be an object. */
 json_t *json_parse_object(const char *data, size_t len, struct error *err);
+/* As json_parse_object(), from a caller whose parsing holds others up: ERROR_TOO_LARGE for more
+ * than JSON_PARTS_MAX parts. */
+json_t *json_parse_request(const char *data, size_t len, struct error *err);
 /* As json_parse_object() for what our own programs answer: strings may hold NUL, which a file may.
  */
 json_t *json_parse_answer(const char *data, size_t len, struct error *err);
 /* Any JSON text of RFC 8259: of members with the same name the last counts, strings may hold NUL.
  */
 json_t *json_parse_any(const char *data, size_t len, struct error *err);
+/* As json_parse_any(), with the bound of json_parse_request(). */
+json_t *json_parse_message(const char *data, size_t len, struct error *err);
 
 /* Member getters: an absent or null member leaves *ret as it was and returns 0; a present one of
  * the right type sets *ret and returns 1; anything else is an error naming the member. Strings are

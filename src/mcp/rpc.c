@@ -139,8 +139,8 @@ int rpc_text_parse(struct rpc_text *t, const char *data, size_t len, struct erro
     _cleanup_strbuf_ struct strbuf without = STRBUF_INIT(len + 1);
     *t = (struct rpc_text){0};
     take_big_ids(t, data, len, &without);
-    t->json = t->n_big_ids ? json_parse_any(without.data, without.len, err)
-                           : json_parse_any(data, len, err);
+    t->json = t->n_big_ids ? json_parse_message(without.data, without.len, err)
+                           : json_parse_message(data, len, err);
     if (!t->json) {
         rpc_text_done(t);
         return -EINVAL;

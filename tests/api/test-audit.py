@@ -115,6 +115,47 @@ def _():
         conn.close()
 
 
+class Follower:
+    """Reads the audit in a thread of its own; `last` is the newest record's number."""
+
+    def __init__(self, d):
+        self.last = 0
+        self.conn = http.client.HTTPConnection("127.0.0.1", d.port, timeout=60)
+        self.thread = threading.Thread(target=self.read, daemon=True)
+        self.thread.start()
+
+    def read(self):
+        try:
+            self.conn.request("GET", "/v1/audit?follow=1&since=0")
+            answer = self.conn.getresponse()
+            while line := answer.readline():
+                self.last = json.loads(line)["seq"]
+        except (OSError, ValueError, AttributeError):
+            pass
+
+    def close(self):
+        self.conn.sock.shutdown(socket.SHUT_RDWR)
+        self.thread.join(60)
+
+
+@test("a follower gets every record, also one that is written while it reads a page")
+def _():
+    d = daemon()
+    with d.sandbox() as sb:
+        for i in range(20):
+            crowd = [threading.Thread(target=sb.exec, args=("true",)) for _ in range(8)]
+            followers = []
+            for c in crowd:
+                c.start()
+                followers.append(Follower(d))
+            for c in crowd:
+                c.join()
+            newest = records(d, "?order=newest&limit=1")[0]["seq"]
+            for f in followers:
+                wait_for(lambda: f.last >= newest, f"record {newest} after {f.last}")
+                f.close()
+
+
 @test("login failures and missing roles are recorded, a flood of them is counted")
 def _():
     with Daemon("-auth-token", TOKEN) as d:

@@ -135,6 +135,19 @@ def _():
         fail(daemon().post("/v1/run", '{"a":' * (n // 2)), 400, "nested")
 
 
+@harmless("JSON of very many parts: 413 that names the limit, over every way in")
+def _():
+    d = daemon()
+    bodies = ({f"m{i}": 1 for i in range(60000)}, {"env": {f"m{i}": "1" for i in range(20000)}}, {"a": [[{"x": 1}]] * 20000},
+              {"a": [[]] * 200000})
+    for body in bodies:
+        for path in ("/v1/run", "/v1/sandboxes", "/sandboxes", "/v1/sandbox/execute", "/api/actions"):
+            a = d.post(path, body)
+            check(a.status == 413 and b"at most 10000" in a.body, (path, a.status, a.body[:200]))
+    # The limit of a command's own arguments is further away.
+    fail(d.post("/v1/run", {"command": ["x"] * 70000}), 400, "65536")
+
+
 @harmless("a body of 100 MiB: 413, said before it is all sent")
 def _():
     for framing in ("Content-Length: 104857600", "Transfer-Encoding: chunked"):
