@@ -281,15 +281,27 @@ static void test_read_only(void)
     audit_log_remove(&log);
 }
 
-/* 20 checkpoints with 99 records before each, then until something was dropped or for a while. */
-static void fill_and_wait(struct audit_log *log, const char *kind, int64_t patience_ms)
+static bool long_one_lives(void *data, const char *call_id)
 {
+    (void)data;
+    return strcmp(call_id, "call-long") == 0;
+}
+
+/* 20 checkpoints with 99 records before each, and only then the options; after that until something
+ * was dropped, or for a while. */
+static void fill_and_drop(struct audit_log *log, const struct audit_options *o, int64_t patience_ms)
+{
+    struct error err = {0};
     for (int i = 0; i < 20; i++) {
         audit_log_fill(log, 99);
         audit_log_checkpoint(log, CHECKPOINT_PERIODIC, NULL);
     }
+    audit_log_close(log);
+    log->options = *o;
+    audit_log_open(log, &err);
+    audit_settle(log->audit, long_one_lives, NULL);
     int64_t end = uv_hrtime() / 1000000 + patience_ms;
-    while (count(log, kind, NULL) == 0 && (int64_t)(uv_hrtime() / 1000000) < end)
+    while (count(log, "retention", NULL) == 0 && (int64_t)(uv_hrtime() / 1000000) < end)
         uv_run(&log->loop, UV_RUN_NOWAIT);
     audit_log_checkpoint(log, CHECKPOINT_PERIODIC, NULL);
 }
@@ -303,12 +315,13 @@ static bool verify_log(struct audit_log *log, struct audit_verifier *v)
 
 static void test_retention(void)
 {
-    struct audit_log log = {
-        .options = {.checkpoint_records = 100, .retention_records = 500, .retention_ms = 1}};
+    struct audit_log log = {0};
+    struct audit_options o = {
+        .checkpoint_records = 100, .retention_records = 500, .retention_ms = 1};
     struct error err = {0};
     struct audit_verifier v;
     audit_log_open(&log, &err);
-    fill_and_wait(&log, "retention", 5000);
+    fill_and_drop(&log, &o, 5000);
     ok(verify_log(&log, &v) && v.base_seq > 0 && v.n_records >= 500 && v.n_records < 2000,
        "old records go, and the rest is proved from a signed base on");
     audit_verifier_done(&v);
@@ -318,11 +331,12 @@ static void test_retention(void)
 
 static void test_retention_never(void)
 {
-    struct audit_log log = {.options = {.checkpoint_records = 100, .retention_records = 500}};
+    struct audit_log log = {0};
+    struct audit_options o = {.checkpoint_records = 100, .retention_records = 500};
     struct error err = {0};
     struct audit_verifier v;
     audit_log_open(&log, &err);
-    fill_and_wait(&log, "retention", 400);
+    fill_and_drop(&log, &o, 400);
     ok(verify_log(&log, &v) && v.base_seq == 0 && v.n_records >= 1980,
        "for ever is for ever, however many are kept in any case");
     audit_verifier_done(&v);
@@ -332,11 +346,12 @@ static void test_retention_never(void)
 
 static void test_retention_bytes(void)
 {
-    struct audit_log log = {.options = {.checkpoint_records = 100, .max_bytes = 64 * 1024}};
+    struct audit_log log = {0};
+    struct audit_options o = {.checkpoint_records = 100, .max_bytes = 64 * 1024};
     struct error err = {0};
     struct audit_verifier v;
     audit_log_open(&log, &err);
-    fill_and_wait(&log, "retention", 5000);
+    fill_and_drop(&log, &o, 5000);
     int64_t bytes = log.audit->bytes;
     ok(verify_log(&log, &v) && v.base_seq > 0 && bytes > 32 * 1024 && bytes < 96 * 1024,
        "records over the limit of bytes go, the oldest first: %lld are left", (long long)bytes);
@@ -349,23 +364,18 @@ static void test_retention_bytes(void)
     audit_log_remove(&log);
 }
 
-static bool long_one_lives(void *data, const char *call_id)
-{
-    (void)data;
-    return strcmp(call_id, "call-long") == 0;
-}
-
 /* A call that goes on for longer than records are kept. */
 static void test_retention_open(void)
 {
-    struct audit_log log = {.options = {.checkpoint_records = 100, .retention_ms = 1}};
+    struct audit_log log = {0};
+    struct audit_options o = {.checkpoint_records = 100, .retention_ms = 1};
     struct error err = {0};
     struct audit_verifier v;
     struct audit_record intent = {
         .kind = "intent", .call_id = "call-long", .sandbox = "sbx-1", .tool = "exec"};
     audit_log_open(&log, &err);
     audit_write(log.audit, &intent, NULL, &err);
-    fill_and_wait(&log, "retention", 5000);
+    fill_and_drop(&log, &o, 5000);
     ok(verify_log(&log, &v) && v.base_seq > 0, "one call without an end does not hold it up");
     audit_verifier_done(&v);
     ok(count(&log, "intent", "call-long") == 0 && count(&log, "carried", "call-long") == 1,
