@@ -744,8 +744,8 @@ int main(void)
     test_group();
     test_many_events();
     test_block();
+    test_room();
     close(options.dir_fd);
     remove_all(path);
-    test_room();
     return tap_done();
 }
