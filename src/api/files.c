@@ -327,10 +327,9 @@ struct upload {
     struct exec_drain drain;
     struct api_request *req; /* NULL when the client left */
     struct exec *exec;
+    struct run *waiting; /* for all of the body, before anything runs; or NULL */
     uint64_t received, max;
-    struct file_op op; /* strings are the request's */
-    bool reading;      /* nothing runs yet: all of the body comes first */
-    bool ended;        /* the whole body came */
+    bool ended; /* the whole body came */
     bool too_large;
 };
 
@@ -353,10 +352,12 @@ static void on_upload_abort(struct api_request *req)
 {
     struct upload *u = req->state;
     u->req = NULL;
-    if (u->reading)
+    if (u->waiting) {
+        run_abandon(u->waiting);
         upload_free(u);
-    else if (u->exec && !u->ended)
+    } else if (u->exec && !u->ended) {
         exec_signal(u->exec, SIGKILL, NULL);
+    }
 }
 
 static void on_upload_chunk(struct http_request *http, const char *data, size_t len)
@@ -385,6 +386,8 @@ static void on_upload_started(void *data, struct run *run, struct exec *e)
     struct upload *u = data;
     (void)run;
     u->exec = exec_ref(e);
+    if (u->ended)
+        return; /* it has all of it */
     u->drain.on_drain = on_upload_drain;
     exec_watch_stdin(e, &u->drain);
     if (u->req)
@@ -415,60 +418,59 @@ static void on_upload_done(void *data, struct run *run, struct exec *e, const st
         api_reply(req, 200, json_pack("{s:b}", "ok", 1));
 }
 
-/* A person is asked: about all of it, so that all of it must be here. */
 static void on_upload_whole(struct http_request *http, const char *body, size_t len)
 {
-    static const struct run_events events = {.on_done = on_upload_done};
     struct api_request *req = http_request_data(http);
     struct upload *u = req->state;
-    struct error err = {0};
-    u->reading = false;
     u->ended = true;
-    struct sandbox *sb = api_find_sandbox(req);
-    if (!sb) {
-        upload_free(u);
-        return;
-    }
-    struct run_request run = op_request(req, sb, &u->op);
-    run.exec.stdin_data = body;
-    run.exec.stdin_len = len;
-    if (!run_start(&run, &events, u, &err)) {
-        upload_free(u);
-        api_fail(req, &err);
-    }
+    run_set_input(steal_ptr(u->waiting), body, len);
 }
 
 static void on_upload_not_whole(struct http_request *http)
 {
     struct api_request *req = http_request_data(http);
+    struct upload *u = req->state;
     struct error err = {0};
-    upload_free(req->state);
+    run_abandon(u->waiting);
+    upload_free(u);
     error_set(&err, ERROR_TOO_LARGE, 0,
-              "a person would have to approve this: at most %zu bytes (max_body_bytes)",
+              "a person or the policy's rules about paths would have to decide about what is in "
+              "it: at most %zu bytes (max_body_bytes)",
               req->options->max_body_bytes);
     api_fail(req, &err);
 }
 
+/* Whoever decides about it, a person or a rule about what is in an archive, needs all of it. */
+static void on_upload_wanted(void *data, struct run *run)
+{
+    struct upload *u = data;
+    if (!u->req) { /* left before the sandbox was ready */
+        run_abandon(run);
+        upload_free(u);
+        return;
+    }
+    u->waiting = run;
+    http_request_read_body(u->req->http, u->req->options->max_body_bytes, on_upload_whole,
+                           on_upload_not_whole);
+}
+
 static void run_upload(struct api_request *req, struct file_op op)
 {
-    static const struct run_events events = {on_upload_started, on_upload_done};
+    static const struct run_events events = {.on_started = on_upload_started,
+                                             .on_done = on_upload_done,
+                                             .on_input_wanted = on_upload_wanted};
     struct error err = {0};
     struct sandbox *sb = api_find_sandbox(req);
     if (!sb)
         return;
     struct upload *u = new0(struct upload);
     u->req = req;
-    u->op = op;
     u->max = req->options->max_upload_bytes;
     req->state = u;
     req->on_abort = on_upload_abort;
     struct run_request run = op_request(req, sb, &op);
     run.exec.open_stdin = true;
-    u->reading = run_would_ask(&run);
-    if (u->reading) {
-        http_request_read_body(req->http, req->options->max_body_bytes, on_upload_whole,
-                               on_upload_not_whole);
-    } else if (!run_start(&run, &events, u, &err)) {
+    if (!run_start(&run, &events, u, &err)) {
         upload_free(u);
         api_fail(req, &err);
     }

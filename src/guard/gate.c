@@ -259,12 +259,22 @@ int gate_refuse(struct gate *g, const struct gate_call *call, struct gate_decisi
     return -EPERM;
 }
 
-static int deny(struct gate *g, const struct gate_call *call, const struct gate_decision *d,
-                struct error *err)
+/* 0, or what keeps the call from going on. */
+static int record_verdict(struct gate *g, const struct gate_call *call,
+                          const struct gate_decision *d, struct error *err)
 {
-    record_refusal(g, call, d);
-    return error_set(err, ERROR_DENIED, 0, "denied by rule '%s'%s%s", d->rules.rule,
-                     *d->rules.reason ? ": " : "", d->rules.reason);
+    if (d->rules.verdict == VERDICT_DENY) {
+        record_refusal(g, call, d);
+        return error_set(err, ERROR_DENIED, 0, "denied by rule '%s'%s%s", d->rules.rule,
+                         *d->rules.reason ? ": " : "", d->rules.reason);
+    }
+    if (d->rules.verdict == VERDICT_ALLOW)
+        return 0;
+    struct audit_record r = {.kind = "decision", .outcome = "ask"};
+    _cleanup_strbuf_ struct strbuf details = STRBUF_INIT(DETAILS_MAX);
+    fill_record(&r, call, d);
+    r.details_text = decision_details(call, d, &details);
+    return audit_write(g->audit, &r, NULL, err);
 }
 
 int gate_decide(struct gate *g, const struct gate_call *call, struct gate_decision *d,
@@ -275,28 +285,21 @@ int gate_decide(struct gate *g, const struct gate_call *call, struct gate_decisi
     if (check_policies(call, err) < 0)
         return gate_refuse(g, call, d, "request policy", err->message, err);
     decide(g, call, d);
-    if (d->rules.verdict == VERDICT_DENY)
-        return deny(g, call, d, err);
-    if (d->rules.verdict == VERDICT_ALLOW)
-        return 0;
-    struct audit_record r = {.kind = "decision", .outcome = "ask"};
-    _cleanup_strbuf_ struct strbuf details = STRBUF_INIT(DETAILS_MAX);
-    fill_record(&r, call, d);
-    r.details_text = decision_details(call, d, &details);
-    return audit_write(g->audit, &r, NULL, err);
+    return record_verdict(g, call, d, err);
 }
 
 int gate_decide_again(struct gate *g, const struct gate_call *call, struct gate_decision *d,
                       struct error *err)
 {
     struct gate_decision now = {0};
+    enum verdict before = d->rules.verdict;
     memcpy(now.call_id, d->call_id, sizeof(now.call_id));
     decide(g, call, &now);
     gate_decision_done(d);
     *d = now;
     if (keys_check_live(g->keys, call->who, err) < 0)
         return gate_refuse(g, call, d, "key", err->message, err);
-    return d->rules.verdict == VERDICT_DENY ? deny(g, call, d, err) : 0;
+    return d->rules.verdict == before ? 0 : record_verdict(g, call, d, err);
 }
 
 enum verdict gate_peek(struct gate *g, const struct gate_call *call)

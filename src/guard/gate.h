@@ -106,9 +106,10 @@ json_t *gate_policy_view(const struct gate *g);
  * with the rule. d is the caller's to end in both cases. */
 int gate_decide(struct gate *g, const struct gate_call *call, struct gate_decision *d,
                 struct error *err);
-/* The same call once more, after it has waited: whether the key lives, and steps 2 and 3 with the
- * policy, the hours and the findings of this moment. The call keeps its id; what only asks again is
- * not recorded again. Negative as above; *d is another decision in both cases. */
+/* The same call once more, after it has waited or when more is known of it (where its paths lead,
+ * what is in an archive): whether the key lives, and steps 2 and 3 with the policy, the hours and
+ * the findings of this moment. The call keeps its id; what only asks again is not recorded again.
+ * Negative as above; *d is another decision in both cases. */
 int gate_decide_again(struct gate *g, const struct gate_call *call, struct gate_decision *d,
                       struct error *err);
 /* What gate_decide() would say, with no effect and no record. */

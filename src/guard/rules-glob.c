@@ -186,3 +186,12 @@ enum match glob_match_path(const char *pattern, const char *text, size_t *budget
         m = MATCH_YES;
     return m;
 }
+
+/* What '**' ends with goes on below whatever it has matched; '\**' is a star and a name. */
+bool glob_covers_tree(const char *pattern, const char *text, size_t *budget)
+{
+    size_t len = strlen(pattern);
+    bool open = len >= 2 && strcmp(pattern + len - 2, "**") == 0 &&
+                (len == 2 || pattern[len - 3] != '\\');
+    return open && glob_match_path(pattern, text, budget) == MATCH_YES;
+}

@@ -22,4 +22,6 @@ static inline enum match match_or(enum match a, enum match b)
 /* *budget is how many steps may still be made; when they run out the answer is maybe. */
 enum match glob_match_name(const char *pattern, const char *text, size_t *budget);
 enum match glob_match_path(const char *pattern, const char *text, size_t *budget);
+/* Surely all that can be below a directory of that name, and itself. */
+bool glob_covers_tree(const char *pattern, const char *text, size_t *budget);
 bool glob_is_literal(const char *pattern);

@@ -124,15 +124,48 @@ static bool is_allow(const struct rules_rule *rule)
     return rule->has_verdict && rule->verdict == VERDICT_ALLOW;
 }
 
+static bool globs_cover_tree(char *const *globs, const char *path, size_t *budget)
+{
+    for (; globs && *globs; globs++)
+        if (glob_covers_tree(*globs, path, budget))
+            return true;
+    return false;
+}
+
+/* What is below a directory is not known: leave must be for all of it, and any other rule that can
+ * match something there may be about it. */
+static enum match match_tree(const struct rules_rule *rule, const char *path, enum access access,
+                             size_t *budget)
+{
+    if (is_allow(rule)) {
+        char *const *more = access == ACCESS_WRITE ? rule->writes : rule->reads;
+        bool all =
+            globs_cover_tree(rule->paths, path, budget) || globs_cover_tree(more, path, budget);
+        return all ? MATCH_YES : MATCH_NO;
+    }
+    _cleanup_free_ char *below = xasprintf("%s/%c", strcmp(path, "/") ? path : "", SHELL_ANY);
+    return match_and(match_path(rule, below, access, budget), MATCH_MAYBE);
+}
+
+static enum match match_call_path(const struct rules_rule *rule, const struct rules_path *p,
+                                  size_t *budget)
+{
+    _cleanup_free_ char *path = rules_normalize(p->path);
+    enum access access = p->write ? ACCESS_WRITE : ACCESS_READ;
+    enum match m = match_path(rule, path, access, budget);
+    if (!p->tree)
+        return m;
+    enum match below = match_tree(rule, path, access, budget);
+    return is_allow(rule) ? match_and(m, below) : match_or(m, below);
+}
+
 /* All of them for an allow rule, one of them for any other. */
 static enum match match_call_paths(const struct rules_rule *rule, struct rules_look *l)
 {
     const struct rules_call *call = l->call;
     enum match all = call->n_paths ? MATCH_YES : MATCH_NO, any = MATCH_NO;
     for (size_t i = 0; i < call->n_paths; i++) {
-        _cleanup_free_ char *path = rules_normalize(call->paths[i].path);
-        enum match m =
-            match_path(rule, path, call->paths[i].write ? ACCESS_WRITE : ACCESS_READ, &l->budget);
+        enum match m = match_call_path(rule, &call->paths[i], &l->budget);
         all = match_and(all, m);
         any = match_or(any, m);
     }

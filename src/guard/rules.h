@@ -72,6 +72,7 @@ struct rules_call {
     const struct rules_path {
         const char *path; /* absolute; links resolved where they are known */
         bool write;
+        bool tree; /* a directory, with all that is below it */
     } * paths;
     size_t n_paths;
     const char *host; /* of a URL tool; NULL for others */

@@ -90,15 +90,11 @@ static struct approval_need need_of(struct run_asking *k)
 /* Policy, hours, findings, image rules, the key, and whether the sandbox is still there. */
 static int decide_again(struct run *run, struct error *err)
 {
-    const struct spec *box = run->one_shot ? &run->box : sandbox_spec(run->sandbox);
     enum sandbox_state state = run->one_shot ? SANDBOX_READY : sandbox_state(run->sandbox);
     if (state != SANDBOX_READY && state != SANDBOX_CREATING)
         return error_set(err, ERROR_CONFLICT, 0, "sandbox %s has ended meanwhile",
                          sandbox_id(run->sandbox));
-    run->call.sandbox_env = box->env;
-    run->call.image_env = box->image_env;
     int r = gate_decide_again(run->gate, &run->call, &run->decision, err);
-    run->call.sandbox_env = run->call.image_env = NULL;
     return r < 0 ? r : run_oblige(run, err);
 }
 

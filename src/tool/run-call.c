@@ -6,83 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/strbuf.h"
 #include "tool/run-internal.h"
-
-#define PATH_TEXT_MAX 65536
-#define WORKDIR       "/workspace"
-
-/* Which arguments of the runner's file operations are paths. */
-static const struct {
-    const char *name;
-    size_t n;
-    bool write;
-} operations[] = {
-    {"fs-read", 1, false},  {"fs-write", 1, true},    {"fs-list", 1, false},
-    {"fs-stat", 1, false},  {"fs-mkdir", 1, true},    {"fs-remove", 1, true},
-    {"fs-move", 2, true},   {"tar-create", 1, false}, {"tar-extract", 1, true},
-    {"fs-lines", 1, false}, {"fs-edit", 1, true},     {"fs-search", 1, false},
-};
-
-/* Absolute, without ".", ".." and doubled slashes; symlinks are not looked at. */
-static char *normalize(const char *cwd, const char *path)
-{
-    struct strbuf b = STRBUF_INIT(PATH_TEXT_MAX);
-    _cleanup_free_ char *whole = *path == '/' ? xstrdup(path) : xasprintf("%s/%s", cwd, path);
-    for (const char *p = whole; *p;) {
-        p += strspn(p, "/");
-        size_t n = strcspn(p, "/");
-        if (n == 2 && p[0] == '.' && p[1] == '.') {
-            while (b.len && b.data[--b.len] != '/')
-                ;
-            if (b.data)
-                b.data[b.len] = 0;
-        } else if (n && !(n == 1 && p[0] == '.')) {
-            strbuf_puts(&b, "/");
-            strbuf_append(&b, p, n);
-        }
-        p += n;
-    }
-    if (!b.len)
-        strbuf_puts(&b, "/");
-    return strbuf_steal(&b);
-}
-
-struct path_list {
-    struct rules_path *paths;
-    size_t n;
-    char **owned;
-    const char *cwd;
-};
-
-static void add_path(struct path_list *l, const char *path, bool write)
-{
-    if (!path)
-        return;
-    l->owned[l->n] = normalize(l->cwd, path);
-    l->paths[l->n] = (struct rules_path){l->owned[l->n], write};
-    l->n++;
-}
-
-static void add_operation(struct path_list *l, char *const *argv)
-{
-    for (size_t i = 0; i < ELEMENTS(operations); i++) {
-        if (strcmp(operations[i].name, argv[0]) != 0)
-            continue;
-        for (size_t k = 1; k <= operations[i].n && argv[k]; k++)
-            add_path(l, argv[k], operations[i].write);
-    }
-}
-
-/* Contract A's file_system names its path in its arguments. */
-static void add_tool_path(struct path_list *l, const struct gate_call *call)
-{
-    const char *action = json_string_value(json_object_get(call->args, "action"));
-    if (strcmp(call->tool, "file_system") != 0 || !action)
-        return;
-    bool write = strcmp(action, "read") != 0 && strcmp(action, "list") != 0;
-    add_path(l, json_string_value(json_object_get(call->args, "path")), write);
-}
 
 static struct rules_limits limits_of(const struct spec *s, uint64_t timeout_ms)
 {
@@ -134,18 +58,8 @@ void run_call_fill(const struct run_request *req, struct gate_call *call, struct
     name_image(call, spec);
     call->limits = limits_of(spec, req->exec.timeout_ms);
     call->sandbox = req->sandbox ? sandbox_id(req->sandbox) : NULL;
-    struct path_list l = {paths, 0, NULL, call->cwd ? call->cwd : WORKDIR};
-    l.owned = xcalloc(req->n_files + req->call.n_paths + 4, sizeof(*l.owned));
-    for (size_t i = 0; i < req->call.n_paths && i < RUN_PATHS_MAX / 4; i++)
-        add_path(&l, req->call.paths[i].path, req->call.paths[i].write);
-    for (size_t i = 0; i < req->n_files && l.n < RUN_PATHS_MAX - 3; i++)
-        add_path(&l, req->files[i].path, true);
-    if (req->exec.builtin)
-        add_operation(&l, req->exec.argv);
-    add_tool_path(&l, call);
     call->paths = paths;
-    call->n_paths = l.n;
-    *owned = l.owned;
+    call->n_paths = run_paths_fill(req, call->cwd, start_of(spec, req->sandbox), paths, owned);
 }
 
 static char *dup_or_null(const char *text)
@@ -164,14 +78,18 @@ void run_call_copy(struct run *run, const struct gate_call *call)
     run->call.host = dup_or_null(call->host);
     run->call.argv = run->spec.argv;
     run->call.env = run->spec.env;
-    run->call.sandbox_env = run->call.image_env = NULL; /* the rules have seen them */
-    name_image(&run->call, run->one_shot ? &run->box : sandbox_spec(run->sandbox));
+    const struct spec *spec = run->one_shot ? &run->box : sandbox_spec(run->sandbox);
+    run->call.sandbox_env = spec->env;
+    run->call.image_env = spec->image_env;
+    name_image(&run->call, spec);
     run->call.cwd = dup_or_null(call->cwd);
     run->call.runtime = dup_or_null(call->runtime);
     run->call.sandbox = dup_or_null(call->sandbox);
     for (size_t i = 0; i < call->n_paths; i++)
-        paths[i] = (struct rules_path){xstrdup(call->paths[i].path), call->paths[i].write};
+        paths[i] = (struct rules_path){.path = xstrdup(call->paths[i].path),
+                                       .write = call->paths[i].write};
     run->call.paths = paths;
+    run->n_given = call->n_paths;
     if (call->terms) {
         run->terms = *call->terms;
         run->terms.approval_id = dup_or_null(call->terms->approval_id);

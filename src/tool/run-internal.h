@@ -12,6 +12,7 @@ struct tool_scope;
 #define RUN_PATHS_MAX 300 /* of a call: its own, and those of files written first (FILES_MAX) */
 
 struct run_asking;
+struct run_names;
 struct run_probe;
 struct run_resolve;
 
@@ -38,11 +39,17 @@ struct run {
     struct identity who;
     struct gate_terms terms;
     struct gate_call call; /* owns what it points to; policies are not kept */
+    /* Of call.paths, as the caller named them. Behind them, once that is known, the places where
+     * they lead, as many again, and those of names in an archive. */
+    size_t n_given;
     struct gate_decision decision;
+    char *grant;     /* id of the approval that is used, or NULL */
     struct spec box; /* of a one-shot, with the rules' obligations in it */
     bool intent;     /* on record, and the command's own end is not to be */
     struct run_asking *asking;
     struct run_resolve *resolve;
+    struct run_names *names;
+    bool wants_names;    /* of an archive, before it can be decided on */
     char **file_anchors; /* the directory that each of files is held to; NULL: none */
     struct run_probe *probe;
     json_t *pins;  /* what the probe found, or NULL */
@@ -51,7 +58,7 @@ struct run {
 };
 
 /* run-call.c. What the rules look at, from a request; paths has room for RUN_PATHS_MAX, texts of
- * normalized ones are appended to *owned, which the caller frees. */
+ * normalized ones are put into *owned, which the caller frees. */
 void run_call_fill(const struct run_request *req, struct gate_call *call, struct rules_path *paths,
                    char ***owned);
 /* Copies a call whose argv and cwd are run->spec's. */
@@ -64,16 +71,35 @@ int run_oblige(struct run *run, struct error *err);
 int run_ask(struct run *run, struct error *err);
 void run_ask_cancel(struct run *run);
 
-/* run.c, for run-ask.c: the gate is passed; grant is the approval used, or NULL. */
+/* run.c, for run-ask.c: a person has allowed it; grant is the approval used. */
 void run_go_on(struct run *run, const char *grant);
 void run_fail(struct run *run, const struct error *err);
 
-/* run-resolve.c. 0: nothing has to be resolved, and done does not come; 1: it comes later, when
- * call.paths are where they lead and the run is held to that; negative: it cannot be found out. */
+/* run-paths.c. Fills paths, as run_call_fill(), and returns how many. Paths of a command's files
+ * start at workdir, others at cwd; NULL: not known. */
+size_t run_paths_fill(const struct run_request *req, const char *cwd, const char *workdir,
+                      struct rules_path *paths, char ***owned);
+char run_paths_mode(const struct run *run); /* fs-resolve's; 0: there is nothing to resolve */
+/* One of call.paths as the operation will have it; and whether that means all that is below it. */
+const char *run_paths_given(const struct run *run, size_t i);
+bool run_paths_has_tree(const struct run *run, size_t i);
+
+/* run-resolve.c. Whether call.paths have to be resolved inside the sandbox before the run may go
+ * on. run_resolve_start() does it, in one that is READY: done comes later, when the places are
+ * among call.paths and the run is held to them. moved: they were known, and something leads
+ * elsewhere. */
+bool run_resolve_wanted(const struct run *run);
 int run_resolve_start(struct run *run,
-                      void (*done)(struct run *run, bool changed, const struct error *err),
+                      void (*done)(struct run *run, bool moved, const struct error *err),
                       struct error *err);
 void run_resolve_cancel(struct run *run);
+
+/* run-names.c. Whether it depends on the names in an archive, which is the run's input, what the
+ * gate says; run_names_start() adds them to call.paths, then done comes, later. */
+bool run_names_wanted(struct run *run);
+int run_names_start(struct run *run, void (*done)(struct run *run, const struct error *err),
+                    struct error *err);
+void run_names_cancel(struct run *run);
 
 /* run-probe.c. False: there is nothing to look up, and done does not come; else it comes later. */
 bool run_probe_start(struct run *run, void (*done)(struct run *run));

@@ -16,37 +16,12 @@
 
 #define RESOLVE_MS 10000
 
-/* How each of the runner's operations treats a link at the end of its path. */
-static const struct {
-    const char *name;
-    char mode; /* as fs-resolve has it */
-} operations[] = {
-    {"fs-read", 'r'}, {"fs-lines", 'r'},  {"fs-list", 'r'},    {"fs-search", 'r'},
-    {"fs-stat", 'l'}, {"fs-remove", 'l'}, {"fs-move", 'l'},    {"fs-write", 'w'},
-    {"fs-edit", 'w'}, {"fs-mkdir", 'w'},  {"tar-create", 'r'}, {"tar-extract", 'w'},
-};
-
 struct run_resolve {
     struct run *run;
     struct exec *exec; /* referenced */
     struct exec_waiter waiter;
-    void (*done)(struct run *run, bool changed, const struct error *err);
+    void (*done)(struct run *run, bool moved, const struct error *err);
 };
-
-/* 0: there is nothing to resolve. */
-static char mode_of(const struct run *run)
-{
-    if (!run->spec.builtin && run->n_files && run->n_files == run->call.n_paths)
-        return 'w'; /* what is written before a command runs */
-    if (!run->spec.builtin || !run->call.n_paths)
-        return 0;
-    for (size_t i = 0; i < ELEMENTS(operations); i++)
-        if (strcmp(operations[i].name, run->spec.argv[0]) == 0)
-            return operations[i].mode;
-    if (strcmp(run->call.tool, "file_system") == 0)
-        return run->call.paths[0].write ? 'w' : 'r';
-    return 0; /* the file skill follows no links by itself */
-}
 
 /* --- what it leads to */
 
@@ -75,37 +50,73 @@ static void hold_to(struct run *run, char **anchors, size_t n, bool write)
     run->spec.narrow = true;
 }
 
-static int take(struct run *run, const json_t *answer, bool *ret_changed, struct error *err)
+static void hold_files(struct run *run, char **anchors)
+{
+    for (size_t i = 0; i < run->n_files && run->spec.narrow; i++)
+        if (!allows(&run->spec, anchors[i]))
+            return;
+    strv_free(run->file_anchors);
+    run->file_anchors = strv_copy(anchors);
+}
+
+static int say_unknown(struct error *err)
+{
+    return error_set(err, ERROR_CRASH, 0, "the runner did not say where the path leads");
+}
+
+/* One answer of the runner's, which is not trusted to say anything but paths. */
+static int take_path(struct rules_path *place, const json_t *entry, bool tree, char **ret_anchor,
+                     bool *ret_moved, struct error *err)
+{
+    const char *path = json_string_value(json_object_get(entry, "path"));
+    const char *anchor = json_string_value(json_object_get(entry, "anchor"));
+    if (!path || !anchor || !path_is_clean(path) || !path_is_clean(anchor))
+        return say_unknown(err);
+    *ret_anchor = xstrdup(anchor);
+    *ret_moved |= strcmp(path, place->path) != 0 || place->tree != tree;
+    free((char *)place->path);
+    place->path = xstrdup(path);
+    place->tree = tree;
+    return 0;
+}
+
+/* Rules are about what the caller named and about the place: both are looked at. */
+static void make_places(struct run *run)
+{
+    size_t n = run->n_given;
+    struct rules_path *paths =
+        xrealloc((struct rules_path *)run->call.paths, 2 * n * sizeof(*paths));
+    for (size_t i = 0; i < n; i++)
+        paths[n + i] = (struct rules_path){.path = xstrdup(paths[i].path), .write = paths[i].write};
+    run->call.paths = paths;
+    run->call.n_paths = 2 * n;
+}
+
+static int take(struct run *run, const json_t *answer, bool *ret_moved, struct error *err)
 {
     const json_t *list = json_object_get(answer, "paths");
-    struct rules_path *paths = (struct rules_path *)run->call.paths;
-    size_t n = run->call.n_paths;
+    size_t n = run->n_given;
+    bool known = run->call.n_paths > n;
     if (json_array_size(list) != n)
-        return error_set(err, ERROR_CRASH, 0, "the runner did not say where the path leads");
-    char **anchors = xcalloc(n + 1, sizeof(*anchors));
+        return say_unknown(err);
+    if (!known)
+        make_places(run);
+    struct rules_path *places = (struct rules_path *)run->call.paths + n;
+    _cleanup_strv_ char **anchors = xcalloc(n + 1, sizeof(*anchors));
+    /* What is moved decides for both places: it is a tree here and will be one there. */
+    bool is_dir = json_is_true(json_object_get(json_array_get(list, 0), "directory"));
     int r = 0;
-    for (size_t i = 0; r >= 0 && i < n; i++) {
-        const json_t *entry = json_array_get(list, i);
-        const char *path = json_string_value(json_object_get(entry, "path"));
-        const char *anchor = json_string_value(json_object_get(entry, "anchor"));
-        if (!path || !anchor || !path_is_clean(path) || !path_is_clean(anchor)) {
-            r = error_set(err, ERROR_CRASH, 0, "the runner did not say where the path leads");
-            break;
-        }
-        anchors[i] = xstrdup(anchor);
-        if (strcmp(path, paths[i].path) == 0)
-            continue;
-        *ret_changed = true;
-        free((char *)paths[i].path);
-        paths[i].path = xstrdup(path);
-    }
-    bool can_hold = r >= 0 && sandbox_effective(run->sandbox)->landlock_abi;
-    if (can_hold && run->n_files)
-        run->file_anchors = steal_ptr(anchors);
-    else if (can_hold)
-        hold_to(run, anchors, n, mode_of(run) != 'r');
-    strv_free(anchors);
-    return r;
+    for (size_t i = 0; r >= 0 && i < n; i++)
+        r = take_path(&places[i], json_array_get(list, i), is_dir && run_paths_has_tree(run, i),
+                      &anchors[i], ret_moved, err);
+    *ret_moved &= known;
+    if (r < 0 || !sandbox_effective(run->sandbox)->landlock_abi)
+        return r;
+    if (run->n_files)
+        hold_files(run, anchors);
+    else
+        hold_to(run, anchors, n, run_paths_mode(run) != 'r');
+    return 0;
 }
 
 static void on_done(struct exec_waiter *w, struct exec *e)
@@ -113,13 +124,13 @@ static void on_done(struct exec_waiter *w, struct exec *e)
     struct run_resolve *k = container_of(w, struct run_resolve, waiter);
     struct run *run = k->run;
     struct error err = {0};
-    bool changed = false;
+    bool moved = false;
     _cleanup_json_ json_t *answer = file_op_answer(e, &err);
     if (answer)
-        take(run, answer, &changed, &err);
+        take(run, answer, &moved, &err);
     void (*done)(struct run *, bool, const struct error *) = k->done;
     run_resolve_cancel(run);
-    done(run, changed, error_is_set(&err) ? &err : NULL);
+    done(run, moved, error_is_set(&err) ? &err : NULL);
 }
 
 void run_resolve_cancel(struct run *run)
@@ -132,24 +143,31 @@ void run_resolve_cancel(struct run *run)
     free(k);
 }
 
+bool run_resolve_wanted(const struct run *run)
+{
+    return run->n_given && gate_has_policy(run->gate) && run_paths_mode(run);
+}
+
 int run_resolve_start(struct run *run,
-                      void (*done)(struct run *run, bool changed, const struct error *err),
+                      void (*done)(struct run *run, bool moved, const struct error *err),
                       struct error *err)
 {
-    char mode[2] = {mode_of(run), 0};
-    size_t n = run->call.n_paths;
-    if (!mode[0] || !gate_has_policy(run->gate) || !run->sandbox ||
-        sandbox_state(run->sandbox) != SANDBOX_READY)
-        return 0;
-    char **argv = xcalloc(n + 3, sizeof(*argv));
-    argv[0] = (char *)"fs-resolve";
+    char mode[2] = {run_paths_mode(run), 0};
+    size_t n = run->n_given;
+    _cleanup_free_ const char **argv = xcalloc(n + 3, sizeof(*argv));
+    argv[0] = "fs-resolve";
     argv[1] = mode;
-    for (size_t i = 0; i < n; i++)
-        argv[2 + i] = (char *)run->call.paths[i].path;
-    struct exec_spec spec = {
-        .argv = argv, .builtin = true, .hidden = true, .timeout_ms = RESOLVE_MS};
+    for (size_t i = 0; i < n; i++) {
+        argv[2 + i] = run_paths_given(run, i);
+        if (!argv[2 + i])
+            return error_set(err, ERROR_INTERNAL, 0, "a path of the call is not known");
+    }
+    struct exec_spec spec = {.argv = (char *const *)argv,
+                             .builtin = true,
+                             .hidden = true,
+                             .cwd = run->n_files ? NULL : run->spec.cwd,
+                             .timeout_ms = RESOLVE_MS};
     struct exec *e = exec_start(run->sandbox, &spec, err);
-    free(argv);
     if (!e)
         return -EINVAL;
     struct run_resolve *k = new0(struct run_resolve);
@@ -158,5 +176,5 @@ int run_resolve_start(struct run *run,
     k->waiter.on_done = on_done;
     run->resolve = k;
     exec_wait(e, &k->waiter);
-    return 1;
+    return 0;
 }

@@ -68,6 +68,20 @@ static json_t *walls_of(const struct exec_spec *s)
     return list;
 }
 
+/* Where its paths led when it was asked about: a link that leads elsewhere is another call. */
+static json_t *places_of(const struct run *run)
+{
+    json_t *list = json_array();
+    for (size_t i = run->n_given; i < run->call.n_paths; i++) {
+        const struct rules_path *p = &run->call.paths[i];
+        json_t *o = json_pack("{s:o, s:b}", "path", json_message(p->path), "write", p->write);
+        if (p->tree)
+            json_object_set_new(o, "tree", json_true());
+        json_array_append_new(list, o);
+    }
+    return list;
+}
+
 static void set_command(json_t *o, const struct run *run)
 {
     const struct exec_spec *s = &run->spec;
@@ -85,6 +99,7 @@ static void set_command(json_t *o, const struct run *run)
     json_object_set_new(o, "limit_as_bytes", json_integer((json_int_t)s->limit_as_bytes));
     json_object_set_new(o, "paths", walls_of(s));
     json_object_set_new(o, "files", files_of(run));
+    json_object_set_new(o, "leads_to", places_of(run));
 }
 
 static json_t *place_of(const struct run *run)

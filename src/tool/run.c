@@ -7,8 +7,10 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/fault.h"
+#include "base/json.h"
 #include "base/json-format.h"
 #include "base/strbuf.h"
+#include "sandbox/persist.h"
 #include "tool/builtin.h"
 #include "tool/run-internal.h"
 #include "tool/tool.h"
@@ -18,6 +20,7 @@
 #define SHORT_RUN_US  100000 /* and little work in that time: too little to have written much */
 #define SHORT_WORK_US 10000
 
+static int look_inside(struct run *run, struct error *err);
 static int next_step(struct run *run, struct error *err);
 
 static void free_spec(struct run *run)
@@ -102,8 +105,10 @@ static void end_one_shot(struct run *run)
 static void run_free(struct run *run)
 {
     run_resolve_cancel(run);
+    run_names_cancel(run);
     run_probe_cancel(run);
     run_ask_cancel(run);
+    free(run->grant);
     strv_free(run->file_anchors);
     json_decref(run->pins);
     json_decref(run->diff);
@@ -175,7 +180,7 @@ static struct exec *start_file(struct run *run, struct error *err)
                              .paths = run->spec.paths,
                              .n_paths = run->spec.n_paths};
     struct exec_path place = {true, NULL};
-    if (run->file_anchors && !spec.narrow) {
+    if (run->file_anchors) {
         place.path = run->file_anchors[run->next_file - 1];
         spec.narrow = true;
         spec.paths = &place;
@@ -215,7 +220,7 @@ static void on_ready(struct sandbox_waiter *w, struct sandbox *sb, const struct 
     struct run *run = container_of(w, struct run, ready);
     struct error step_err = {0};
     (void)sb;
-    if (!err && next_step(run, &step_err) < 0)
+    if (!err && (run->intent ? next_step(run, &step_err) : look_inside(run, &step_err)) < 0)
         err = &step_err;
     if (err)
         finish(run, NULL, err);
@@ -310,73 +315,172 @@ static struct run *run_new(const struct run_request *req, const struct gate_call
     return run;
 }
 
-/* The gate is passed: puts that on record, then starts. */
-static int go(struct run *run, const char *grant, struct error *err)
+static int make_box(struct run *run, struct error *err)
 {
-    int r = gate_intent(run->gate, &run->call, &run->decision, grant, err);
+    struct sandbox *sb =
+        sandbox_create(run->manager, &run->box, run->who.key, NULL, NULL, true, err);
+    if (!sb)
+        return -EINVAL;
+    run->sandbox = sandbox_ref(sb);
+    return 0;
+}
+
+/* One that was made to look into, and in which nothing has been written. */
+static void drop_box(struct run *run)
+{
+    sandbox_delete(run->sandbox, NULL);
+    sandbox_unref(steal_ptr(run->sandbox));
+}
+
+/* The gate is passed: puts that on record, then starts. */
+static int go(struct run *run, struct error *err)
+{
+    int r = gate_intent(run->gate, &run->call, &run->decision, run->grant, err);
     if (r < 0)
         return r;
     run->intent = true;
     fault_point("run.intent");
-    if (!run->sandbox) {
-        struct sandbox *sb =
-            sandbox_create(run->manager, &run->box, run->who.key, NULL, NULL, true, err);
-        if (!sb)
-            return -EINVAL;
-        run->sandbox = sandbox_ref(sb);
-    }
+    if (!run->sandbox && make_box(run, err) < 0)
+        return -EINVAL;
     if (sandbox_state(run->sandbox) != SANDBOX_CREATING)
         return next_step(run, err);
     sandbox_wait_ready(run->sandbox, &run->ready);
     return 0;
 }
 
+/* What a person has said is about where it led then. */
 void run_go_on(struct run *run, const char *grant)
 {
     struct error err = {0};
-    if (go(run, grant, &err) < 0)
+    run->grant = xstrdup(grant);
+    if ((run_resolve_wanted(run) ? look_inside(run, &err) : go(run, &err)) < 0)
         finish(run, NULL, &err);
+}
+
+/* What is approved is a file operation with all that it writes, never one that waits for more. */
+static int want_input(struct run *run, struct error *err)
+{
+    if (!run->events->on_input_wanted)
+        return error_set(err, ERROR_INTERNAL, 0,
+                         "a file operation whose input is not known cannot be decided on");
+    run->events->on_input_wanted(run->data, run);
+    return 0;
+}
+
+/* Narrows the run as the rules oblige. 1: a one-shot that was made to look into is too large for
+ * them and is gone. */
+static int oblige(struct run *run, struct error *err)
+{
+    if (!run->one_shot || !run->sandbox)
+        return run_oblige(run, err);
+    _cleanup_json_ json_t *before = persist_spec_format(&run->box);
+    int r = run_oblige(run, err);
+    _cleanup_json_ json_t *after = persist_spec_format(&run->box);
+    if (r < 0 || json_equal(before, after))
+        return r;
+    drop_box(run);
+    return 1;
 }
 
 static int start_decided(struct run *run, struct error *err)
 {
-    int r = run_oblige(run, err);
-    if (r < 0)
-        return r;
-    if (run->decision.rules.verdict == VERDICT_ASK || run->terms.approval_id)
+    bool ask = run->decision.rules.verdict == VERDICT_ASK || run->terms.approval_id;
+    int r = oblige(run, err);
+    if (r != 0)
+        return r < 0 ? r : look_inside(run, err);
+    if (ask && run->spec.builtin && run->spec.open_stdin)
+        return want_input(run, err);
+    /* It may take hours, and an empty sandbox is quickly made again. */
+    if (ask && run->one_shot && run->sandbox)
+        drop_box(run);
+    if (ask)
         return run_ask(run, err);
-    r = go(run, NULL, err);
+    r = go(run, err);
     if (r < 0)
         end_intent(run, "failed", err->message);
     return r;
 }
 
-/* Where the path really leads is decided on as well; the stricter of both holds. */
-static void on_resolved(struct run *run, bool changed, const struct error *err)
+/* --- what is only known inside */
+
+static void on_named(struct run *run, const struct error *err)
 {
     struct error failed = {0};
-    struct gate_decision d = {0};
-    int r = 0;
-    if (err) {
+    if (!err && (gate_decide_again(run->gate, &run->call, &run->decision, &failed) < 0 ||
+                 start_decided(run, &failed) < 0))
+        err = &failed;
+    if (err)
         finish(run, NULL, err);
-        return;
-    }
-    if (changed)
-        r = gate_decide(run->gate, &run->call, &d, &failed);
-    if (changed && r >= 0 && d.rules.verdict >= run->decision.rules.verdict) {
-        gate_decision_done(&run->decision);
-        run->decision = d;
-    } else {
-        gate_decision_done(&d);
-    }
-    if (r < 0 || start_decided(run, &failed) < 0)
-        finish(run, NULL, &failed);
+}
+
+static int start_resolved(struct run *run, struct error *err)
+{
+    if (!run->wants_names)
+        return start_decided(run, err);
+    if (run->spec.open_stdin)
+        return want_input(run, err);
+    run->wants_names = false;
+    return run_names_start(run, on_named, err);
+}
+
+void run_set_input(struct run *run, const char *data, size_t len)
+{
+    struct error err = {0};
+    char *copy = len ? xcalloc(1, len) : NULL;
+    if (copy)
+        memcpy(copy, data, len);
+    free((char *)run->spec.stdin_data);
+    run->spec.stdin_data = copy;
+    run->spec.stdin_len = len;
+    run->spec.open_stdin = false;
+    if (start_resolved(run, &err) < 0)
+        finish(run, NULL, &err);
+}
+
+/* Where the paths really lead is decided on as well. After a person has said yes, they must still
+ * lead there. */
+static int take_resolved(struct run *run, bool moved, struct error *err)
+{
+    bool same = strcmp(gate_revision(run->gate), ruleset_revision(run->decision.ruleset)) == 0;
+    if (run->grant && (moved || !same))
+        return gate_refuse(run->gate, &run->call, &run->decision, "approval",
+                           moved ? "the path leads elsewhere than when it was approved"
+                                 : "the policy has changed since it was approved",
+                           err);
+    if (run->grant)
+        return go(run, err);
+    if (gate_decide_again(run->gate, &run->call, &run->decision, err) < 0)
+        return -EPERM;
+    run->wants_names = run_names_wanted(run);
+    return start_resolved(run, err);
+}
+
+static void on_resolved(struct run *run, bool moved, const struct error *err)
+{
+    struct error failed = {0};
+    if (!err && take_resolved(run, moved, &failed) < 0)
+        err = &failed;
+    if (err)
+        finish(run, NULL, err);
+}
+
+/* In the sandbox itself, which for that is made or waited for. */
+static int look_inside(struct run *run, struct error *err)
+{
+    if (!run->sandbox && make_box(run, err) < 0)
+        return -EINVAL;
+    if (sandbox_state(run->sandbox) != SANDBOX_CREATING)
+        return run_resolve_start(run, on_resolved, err);
+    sandbox_wait_ready(run->sandbox, &run->ready);
+    return 0;
 }
 
 static int start(struct run *run, struct error *err)
 {
-    int r = run_resolve_start(run, on_resolved, err);
-    return r ? r : start_decided(run, err);
+    if (!run_resolve_wanted(run))
+        return start_decided(run, err);
+    int r = oblige(run, err);
+    return r < 0 ? r : look_inside(run, err);
 }
 
 struct run *run_start(const struct run_request *req, const struct run_events *events, void *data,
@@ -402,17 +506,6 @@ struct run *run_start(const struct run_request *req, const struct run_events *ev
         return run;
     run_free(run);
     return NULL;
-}
-
-bool run_would_ask(const struct run_request *req)
-{
-    struct rules_path paths[RUN_PATHS_MAX];
-    _cleanup_strv_ char **owned = NULL;
-    struct gate_call call;
-    if (req->terms && req->terms->approval_id)
-        return true;
-    run_call_fill(req, &call, paths, &owned);
-    return gate_peek(manager_options(req->manager)->gate, &call) == VERDICT_ASK;
 }
 
 void run_abandon(struct run *run)

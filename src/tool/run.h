@@ -1,6 +1,7 @@
 /* One thing that runs: in a sandbox that is there, or in one made for it and thrown away.
  *
- *   gate → (a person) → intent → (create) → files written one by one → exec → done → (delete)
+ *   gate → (inside: where do its paths lead? gate) → (a person → inside again) → intent → (create)
+ *        → files written one by one → exec → done → (delete)
  *
  * This is the only way to start an exec from above: the gate (guard/gate.h) is passed here, and
  * what a lasting sandbox's own policy says (tools, paths, time, how many at once) holds whoever
@@ -50,6 +51,10 @@ struct run_events {
     /* Optional, with terms.wait: a person is asked, and the run waits. It may be abandoned from
      * inside. */
     void (*on_asked)(void *data, struct run *run, struct approval *a);
+    /* For a file operation with open_stdin: its input has to be known before it can be decided on.
+     * The caller reads all of it and calls run_set_input(), never from inside. Without this event
+     * such an operation is refused. */
+    void (*on_input_wanted)(void *data, struct run *run);
 };
 
 /* Everything in req is copied. NULL with err set when refused; otherwise on_done comes, always
@@ -66,9 +71,8 @@ bool run_leave(struct run *run);
 /* A person has to decide first, or has decided and that is being looked at. */
 bool run_is_waiting(const struct run *run);
 struct sandbox *run_sandbox(const struct run *run); /* NULL: not made yet */
-/* Whether a person would be asked: then what goes to its stdin must be known before it starts. No
- * effect. */
-bool run_would_ask(const struct run_request *req);
+/* All of its input, copied, after on_input_wanted. on_done may come from inside. */
+void run_set_input(struct run *run, const char *data, size_t len);
 
 /* For struct manager_options, with the gate as data: puts starts and ends on record. */
 void run_on_exec(void *data, struct exec *e, enum exec_event event);

@@ -1,6 +1,7 @@
 /* fs-resolve r|w|l PATH...: where an operation on each path would really happen. r reads what the
  * path leads to, w writes there, l works on a link itself. Answers the path without links and the
- * place that the operation may be held to: what is read, or the directory that is written in. */
+ * place that the operation may be held to: what is read, or the directory that is written in; and
+ * whether it is a directory. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -103,9 +104,11 @@ int builtin_fs_resolve(int argc, char **argv)
         if (r < 0)
             return builtin_failure(-r, "%s", argv[i]);
         find_anchor(path, argv[1][0] != 'r', anchor);
-        json_t *entry =
-            json_pack("{s:o, s:o}", "path", json_string_from_bytes(path, strlen(path), &lossy[0]),
-                      "anchor", json_string_from_bytes(anchor, strlen(anchor), &lossy[1]));
+        struct stat st;
+        bool is_dir = lstat(path, &st) == 0 && S_ISDIR(st.st_mode);
+        json_t *entry = json_pack("{s:b, s:o, s:o}", "directory", is_dir, "path",
+                                  json_string_from_bytes(path, strlen(path), &lossy[0]), "anchor",
+                                  json_string_from_bytes(anchor, strlen(anchor), &lossy[1]));
         if (lossy[0] || lossy[1]) {
             json_decref(entry);
             return builtin_failure_code("invalid_request", "%s: leads to a name that is not UTF-8",

@@ -17,6 +17,7 @@ static const struct builtin builtins[] = {
     {"fs-move", builtin_fs_move, false},
     {"tar-create", builtin_tar_create, false},
     {"tar-extract", builtin_tar_extract, false},
+    {"tar-names", builtin_tar_names, false},
     {"ps", builtin_ps, true},
     {"fs-lines", builtin_fs_lines, false},
     {"fs-edit", builtin_fs_edit, false},

@@ -26,6 +26,7 @@ int builtin_fs_edit(int argc, char **argv);
 int builtin_fs_search(int argc, char **argv);
 int builtin_tar_create(int argc, char **argv);
 int builtin_tar_extract(int argc, char **argv);
+int builtin_tar_names(int argc, char **argv);
 int builtin_skill_file(int argc, char **argv);
 int builtin_fs_resolve(int argc, char **argv);
 int builtin_pin(int argc, char **argv);
