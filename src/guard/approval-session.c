@@ -9,25 +9,7 @@
 #include "base/json.h"
 #include "guard/approval-internal.h"
 #include "guard/gate.h"
-
-/* Programs whose later arguments decide what runs: only all of their argv says what that is. */
-static const char *const interpreters[] = {
-    "ash",      "awk",     "bash", "bun",   "busybox", "dash",   "deno", "env",   "eval",
-    "exec",     "find",    "ksh",  "lua",   "make",    "nice",   "node", "nohup", "npx",
-    "parallel", "perl",    "php",  "ruby",  "sed",     "setsid", "sh",   "ssh",   "sudo",
-    "tar",      "timeout", "uv",   "watch", "xargs",   "zsh",
-};
-/* Programs of many commands: the name alone says nothing. */
-static const char *const dispatchers[] = {"apt", "cargo", "docker", "git",
-                                          "go",  "npm",   "pip",    "podman"};
-
-static bool contains(const char *const *list, size_t n, const char *name)
-{
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(list[i], name) == 0)
-            return true;
-    return false;
-}
+#include "guard/shell.h"
 
 static bool has_prefix(const json_t *argv, char *const *prefix)
 {
@@ -42,21 +24,28 @@ static bool has_prefix(const json_t *argv, char *const *prefix)
     return true;
 }
 
+/* What the shell reader says of the argv as it is now: a prefix that was harmless with the
+ * arguments that were asked about may have a command behind it with others. */
+static const char *hides_behind(const json_t *argv, size_t n)
+{
+    _cleanup_strv_ char **words = xcalloc(json_array_size(argv) + 1, sizeof(char *));
+    for (size_t i = 0; i < json_array_size(argv); i++) {
+        const char *word = json_string_value(json_array_get(argv, i));
+        words[i] = xstrdup(word ? word : "");
+    }
+    return shell_hides_behind(words, n);
+}
+
 static int check_prefix(const struct approval *a, char *const *prefix, struct error *err)
 {
     const json_t *argv = json_object_get(a->subject, "argv");
     if (!prefix[0] || !has_prefix(argv, prefix))
         return error_field(err, "argv_prefix", "'argv_prefix' must be how the asked argv begins");
-    const char *slash = strrchr(prefix[0], '/'), *name = slash ? slash + 1 : prefix[0];
-    bool opaque =
-        contains(interpreters, ELEMENTS(interpreters), name) || strncmp(name, "python", 6) == 0;
-    size_t least = opaque ? json_array_size(argv) : 1;
-    if (contains(dispatchers, ELEMENTS(dispatchers), name))
-        least = 2;
-    if (strv_length(prefix) < least)
+    const char *why = hides_behind(argv, strv_length(prefix));
+    if (why)
         return error_field(err, "argv_prefix",
-                           "what '%.40s' does is in its later arguments: at least %zu are needed",
-                           name, least);
+                           "more of the argv has to be in the prefix than '%.40s': %s", prefix[0],
+                           why);
     return 0;
 }
 
@@ -98,5 +87,6 @@ bool approval_session_covers(const struct approval *a, const json_t *subject)
         return false;
     if (!a->session_prefix)
         return json_equal(argv, json_object_get(a->subject, "argv"));
-    return has_prefix(argv, a->session_prefix);
+    return has_prefix(argv, a->session_prefix) &&
+           !hides_behind(argv, strv_length(a->session_prefix));
 }

@@ -9,7 +9,7 @@
 #include "guard/rules.h"
 #include "guard/shell.h"
 
-#define RULES_STEPS_MAX  (16u * 1000 * 1000) /* of matching, for one decision */
+#define RULES_STEPS_MAX  (4u * 1000 * 1000) /* of matching, for one decision */
 #define RULES_HOURS_MAX  16
 #define RULES_LIMITS_MAX 16
 

@@ -66,6 +66,7 @@ void shell_add_opaque(struct shell_build *b, const char *why, int depth);
 void shell_add_word(struct shell_build *b, struct shell_command *c, struct shell_word *take);
 void shell_define(struct shell_build *b, const char *name);
 bool shell_is_made_up_path(const char *text);
+bool shell_is_system_path(const char *path); /* of a program in a directory of the system */
 void shell_mark(struct shell_command *c, const char *why,
                 size_t word); /* opaque; the first stays */
 void shell_nested(struct shell_build *b, const char *text, size_t len, int depth, bool bash);
@@ -92,6 +93,7 @@ bool shell_parse_list(struct shell_reader *r, enum shell_stop stop);
 
 /* shell-run.c, shell-program.c, shell-env.c: by index, because the list may move. */
 void shell_look_through(struct shell_build *b, size_t index);
+bool shell_knows_program(const char *name); /* by a row, or otherwise */
 void shell_look_at_program(struct shell_build *b, size_t index);
 void shell_look_at_env(struct shell_build *b, size_t index);
 /* shell-walk.c: the words from `first` on by the row of that name, if there is one; the file that

@@ -3,7 +3,9 @@
  * say what a word is, the item says so. */
 #include "guard/shell-options.h"
 
-#include <ctype.h>
+#include <assert.h>
+#include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -17,14 +19,48 @@ const struct shell_table *const shell_tables[] = {
     &shell_table_other,   NULL,
 };
 
-const struct shell_program *shell_find_program(const char *name)
+/* All names in order, because a line may ask for hundreds of them. Made once, by whichever thread
+ * reads a line first. */
+#define NAMES_MAX 2048
+static struct name {
+    const char *text;
+    size_t len;
+    const struct shell_program *row;
+} names[NAMES_MAX];
+static size_t n_names;
+
+static int compare_names(const void *a, const void *b)
 {
-    size_t len = strlen(name);
+    const struct name *x = a, *y = b;
+    int order = memcmp(x->text, y->text, x->len < y->len ? x->len : y->len);
+    return order ? order : (x->len > y->len) - (x->len < y->len);
+}
+
+static void add_names(const struct shell_program *row)
+{
+    for (const char *p = row->names; *p;) {
+        size_t n = strcspn(p, " ");
+        assert(n_names < NAMES_MAX);
+        names[n_names++] = (struct name){p, n, row};
+        p += n + (p[n] == ' ');
+    }
+}
+
+static void sort_names(void)
+{
     for (const struct shell_table *const *t = shell_tables; *t; t++)
         for (size_t i = 0; i < (*t)->n; i++)
-            if (shell_in_list((*t)->rows[i].names, name, len))
-                return &(*t)->rows[i];
-    return NULL;
+            add_names(&(*t)->rows[i]);
+    qsort(names, n_names, sizeof(names[0]), compare_names);
+}
+
+const struct shell_program *shell_find_program(const char *name)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, sort_names);
+    struct name key = {name, strlen(name), NULL};
+    const struct name *found = bsearch(&key, names, n_names, sizeof(names[0]), compare_names);
+    return found ? found->row : NULL;
 }
 
 const char *shell_option_parse(const char *p, struct shell_option *ret)

@@ -364,7 +364,7 @@ static size_t read_simple(struct shell_reader *r, bool piped, size_t source, boo
 {
     struct shell_draft d = {.first_pending = r->n_pending};
     struct shell_word w;
-    while (!r->bad) {
+    while (!r->bad && !r->b->overflow) {
         shell_skip_blanks(r, false);
         if (!d.any && starts_with_word(r, "esac")) {
             r->pos += 4;
@@ -454,7 +454,8 @@ bool shell_parse_list(struct shell_reader *r, enum shell_stop stop)
             ps.piped = false, ps.source = 0;
         if (esac && stop == STOP_CASE)
             return true;
-        if (r->pos == before) /* nothing of it can be read */
+        /* Nothing of it can be read, or what more there is has no place. */
+        if (r->pos == before || r->b->overflow)
             r->bad = true;
     }
     return false;

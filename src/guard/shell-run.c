@@ -121,6 +121,8 @@ static void look_through_shell(struct shell_build *b, size_t index)
         shell_reads_input(b, index);
     else if (c->words[i].unknown)
         shell_mark(c, "its script is not known", SHELL_NOT_NAMED);
+    else
+        c->chosen = i;
 }
 
 /* --- builtins that run text */
@@ -309,6 +311,8 @@ static void look_through_find(struct shell_build *b, size_t index)
             shell_mark(c, "an option that is not known", item.word);
         else if (item.meaning == '<' || item.meaning == '>')
             shell_add_file(b, index, p, &item);
+        else if (item.kind == ITEM_OPTION && strcmp(c->words[item.word].text, "-delete") == 0)
+            c->chosen = item.word;
         else if (item.meaning == '&')
             w.next = look_through_exec(b, index, item.word + 1) + 1;
         w.c = &b->out->commands[index]; /* the list may have moved */
@@ -401,6 +405,14 @@ static const struct {
     {"xargs", look_through_xargs},
     {"parallel sem", look_through_parallel},
 };
+
+bool shell_knows_program(const char *name)
+{
+    for (size_t i = 0; i < ELEMENTS(looks); i++)
+        if (shell_in_list(looks[i].names, name, strlen(name)))
+            return true;
+    return shell_find_program(name) != NULL;
+}
 
 void shell_look_through(struct shell_build *b, size_t index)
 {

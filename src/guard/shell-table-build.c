@@ -7,7 +7,7 @@
 #define SUBS   PROGRAM_SUBS
 
 static const struct shell_program rows[] = {
-    {"make gmake", WRITES, 0,
+    {"make gmake", WRITES | PROGRAM_TARGETS, 0,
      "-bBdeikmLnpqrRsStw -v. -C:/ -fW: -Io: -E:! -jlO? --always-make --directory:/ --debug? "
      "--environment-overrides --eval:! --file:< --makefile:< --ignore-errors --include-dir: "
      "--jobs? "
@@ -18,7 +18,8 @@ static const struct shell_program rows[] = {
      "--no-keep-going --touch --trace --print-directory --no-print-directory --what-if: "
      "--new-file: "
      "--assume-new: --warn-undefined-variables"},
-    {"ninja ninja-build samu", WRITES, 0, "-nv -C:/ -f:< -dkljw: -t:! --quiet --verbose"},
+    {"ninja ninja-build samu", WRITES | PROGRAM_TARGETS, 0,
+     "-nv -C:/ -f:< -dkljw: -t:! --quiet --verbose"},
     {"cmake", WRITES, 0,
      "-LHN -S: -B:> -D: -U: -C:! -G: -T:! -A: -W: -P:! -E! --build: --install: --preset? "
      "--toolchain:! --fresh --config: --target: -t: -j? --parallel? --clean-first --verbose -v "

@@ -27,12 +27,19 @@
     "--no-build-isolation --use-pep517 --root-user-action: --log:> --progress-bar: --timeout: "    \
     "--retries: --exclude: --report:> --files --verbose"
 
+#define APT                                                                                        \
+    "-yqsdfmu -t: -o:! -c:! -a: --yes --assume-yes --quiet --simulate --dry-run --download-only "  \
+    "--no-install-recommends --no-install-suggests --fix-broken --fix-missing --reinstall "        \
+    "--purge "                                                                                     \
+    "--allow-downgrades --target-release: --option:! --config-file:! --only-upgrade --upgradable " \
+    "--installed --no-cache --names-only --full --autoremove --auto-remove --show-progress"
+
 static const struct shell_program rows[] = {
     {"npm yarn pnpm", SUBS, 0, NPM " -v."},
     {"npm.test npm.t npm.tst npm.run npm.run-script npm.start npm.stop npm.restart npm.rum "
      "yarn.run yarn.test yarn.start pnpm.run pnpm.test pnpm.start yarn.build yarn.lint pnpm.build "
      "pnpm.lint",
-     0, 0, NPM},
+     PROGRAM_TARGETS, 0, NPM},
     {"npm.install npm.i npm.add npm.ci npm.clean-install npm.uninstall npm.rm npm.remove "
      "npm.update "
      "npm.up npm.prune npm.dedupe npm.rebuild npm.link npm.publish npm.pack npm.version "
@@ -70,11 +77,24 @@ static const struct shell_program rows[] = {
      PROGRAM_WRITES, 0,
      "-nqv -GE: --no-interaction --quiet --verbose --no-root --sync --with: --without: --only: "
      "--all-extras --extras: --group: --dev --dry-run --no-dev --lock --no-update"},
-    {"apt apt-get aptitude apt-cache", 0, 0,
-     "-yqsdfmu -t: -o:! -c:! -a: --yes --assume-yes --quiet --simulate --dry-run --download-only "
-     "--no-install-recommends --no-install-suggests --fix-broken --fix-missing --reinstall --purge "
-     "--allow-downgrades --target-release: --option:! --config-file:! --only-upgrade --upgradable "
-     "--installed --no-cache --names-only --full --autoremove --auto-remove --show-progress"},
+    {"apt apt-get aptitude apt-cache", SUBS, 0, APT},
+    {"apt.install apt.remove apt.purge apt.update apt.upgrade apt.full-upgrade apt.dist-upgrade "
+     "apt.autoremove apt.clean apt.autoclean apt.list apt.search apt.show apt.policy apt.depends "
+     "apt.rdepends apt.download apt.source apt.build-dep apt.madison apt.showpkg apt-get.install "
+     "apt-get.remove apt-get.purge apt-get.update apt-get.upgrade apt-get.full-upgrade "
+     "apt-get.dist-upgrade apt-get.autoremove apt-get.clean apt-get.autoclean apt-get.list "
+     "apt-get.search apt-get.show apt-get.policy apt-get.depends apt-get.rdepends apt-get.download "
+     "apt-get.source apt-get.build-dep apt-get.madison apt-get.showpkg aptitude.install "
+     "aptitude.remove aptitude.purge aptitude.update aptitude.upgrade aptitude.full-upgrade "
+     "aptitude.dist-upgrade aptitude.autoremove aptitude.clean aptitude.autoclean aptitude.list "
+     "aptitude.search aptitude.show aptitude.policy aptitude.depends aptitude.rdepends "
+     "aptitude.download aptitude.source aptitude.build-dep aptitude.madison aptitude.showpkg "
+     "apt-cache.install apt-cache.remove apt-cache.purge apt-cache.update apt-cache.upgrade "
+     "apt-cache.full-upgrade apt-cache.dist-upgrade apt-cache.autoremove apt-cache.clean "
+     "apt-cache.autoclean apt-cache.list apt-cache.search apt-cache.show apt-cache.policy "
+     "apt-cache.depends apt-cache.rdepends apt-cache.download apt-cache.source apt-cache.build-dep "
+     "apt-cache.madison apt-cache.showpkg",
+     0, 0, APT},
     {"dpkg", PROGRAM_OPAQUE, 0, ""},
     {"dpkg-query", 0, 0, "-lLWSsp -f: --list --listfiles --show --search --status --showformat:"},
     {"rpm", 0, 0,

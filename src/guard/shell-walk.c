@@ -70,6 +70,7 @@ static void look_at_option(struct look *l, const struct shell_item *item)
         l->code = true;
         break;
     case '$':
+        c->chosen = item->value_word;
         shell_look_at_code(c, item);
         l->code = true;
         break;
@@ -77,6 +78,7 @@ static void look_at_option(struct look *l, const struct shell_item *item)
         if (!item->value || !shell_look_at_module(l->b, l->index, item))
             shell_mark(c, "runs a module that is not known",
                        item->value ? item->value_word : item->word);
+        c->chosen = item->value_word;
         l->script = true;
         break;
     case '&':
@@ -142,6 +144,8 @@ static void look_at_operand(struct look *l, const struct shell_item *item)
         return;
     }
     bool first = l->operands++ == 0;
+    if ((l->p->flags & PROGRAM_TARGETS) || ((l->p->flags & PROGRAM_CODE) && first && !l->code))
+        command_of(l)->chosen = item->word;
     if ((l->p->flags & PROGRAM_SCRIPT) && !l->code)
         look_at_script(l, item);
     else if ((l->p->flags & PROGRAM_CODE) && first && !l->code)

@@ -163,6 +163,12 @@ static bool in_system_directory(const char *path, size_t len)
     return false;
 }
 
+bool shell_is_system_path(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash && in_system_directory(path, (size_t)(slash + 1 - path));
+}
+
 static bool is_plain(const char *text)
 {
     for (; *text; text++)
@@ -178,7 +184,7 @@ static void classify_name(struct shell_command *c)
     c->name = slash ? slash + 1 : text;
     if (c->words[0].unknown || !*c->name || !is_plain(text))
         c->kind = SHELL_NAME_UNKNOWN;
-    else if (slash && !in_system_directory(text, (size_t)(slash + 1 - text)))
+    else if (slash && !shell_is_system_path(text))
         c->kind = SHELL_NAME_PATH;
     else
         c->kind = SHELL_NAME_KNOWN;

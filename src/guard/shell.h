@@ -18,7 +18,7 @@
 #define SHELL_DEPTH_MAX       24           /* nesting of substitutions, groups, strings, wrappers */
 #define SHELL_COMMANDS_MAX    512
 #define SHELL_DIRECTORIES_MAX 4    /* that a line changes to; more are not known */
-#define SHELL_WORDS_MAX       8192 /* of all commands together */
+#define SHELL_WORDS_MAX       4096 /* of all commands together */
 
 /* Bytes in a word's text that stand for what is not known. */
 #define SHELL_ANY  '\001' /* any text, also none */
@@ -83,6 +83,10 @@ void shell_parse_line(const char *line, size_t len, struct shell *ret);
 /* A command as execve() gets it: its words are what they are. */
 void shell_parse_argv(char *const *argv, struct shell *ret);
 void shell_done(struct shell *s);
+
+/* Why the words behind the first n of the argv may decide what runs, so that leave for those n says
+ * nothing of the rest; NULL: they are only arguments of what the first n name. */
+const char *shell_hides_behind(char *const *argv, size_t n);
 
 /* Is this a variable that is known to change what a command means, as PATH and LD_PRELOAD do? */
 bool shell_env_is_harmful(const char *name, size_t len);

@@ -320,6 +320,20 @@ def _():
         equal(d.post(f"/v1/approvals/{id}/approve", {"session": {"argv_prefix": ["python3"], "count": 2}}).status, 400, "a prefix that says nothing")
 
 
+@test("a session's prefix is no leave for another command behind it, at any use")
+def _():
+    d = daemon()
+    with d.sandbox() as box:
+        for argv, prefix in ((["stdbuf", "-o0", "touch", "/workspace/a"], 1), (["timeout", "5", "touch", "/workspace/a"], 3), (["env", "touch", "/workspace/a"], 1)):
+            id = ask(d, box, *argv)["approval_id"]
+            equal(d.post(f"/v1/approvals/{id}/approve", {"session": {"argv_prefix": argv[:prefix], "count": 2}}).status, 400, argv)
+        id = ask(d, box, "deploy", "x")["approval_id"]
+        approve(d, id, session={"argv_prefix": ["deploy"], "count": 9, "ttl_seconds": 60})
+        ask(d, box, "deploy", "y", status=200)
+        ask(d, box, "deploy", "sh", "-c", "id", status=202)
+        ask(d, box, "deploy", "--run=bash", status=202)
+
+
 @test("expiry: of the question, and of a grant that nobody uses")
 def _():
     with Guarded(POLICY, "--approval-ttl", "2s") as d, d.sandbox() as box:

@@ -225,11 +225,193 @@ static void test_argv(void)
     shell_done(&s);
 }
 
+static const char *hides(const char *line, size_t n)
+{
+    _cleanup_free_ char *copy = xstrdup(line);
+    char *argv[16] = {NULL}, *rest = NULL;
+    size_t k = 0;
+    for (char *w = strtok_r(copy, " ", &rest); w && k < 15; w = strtok_r(NULL, " ", &rest))
+        argv[k++] = w;
+    return shell_hides_behind(argv, n);
+}
+
+/* Programs that run their arguments, in tables or not: leave for the name is leave for nothing. */
+static void test_wrappers_as_prefix(void)
+{
+    static const char *const wrappers[] = {
+        "stdbuf",
+        "env",
+        "nice",
+        "ionice",
+        "nohup",
+        "setsid",
+        "timeout 5",
+        "time",
+        "taskset 1",
+        "chrt 1",
+        "setarch x",
+        "linux32",
+        "flock x",
+        "unbuffer",
+        "busybox",
+        "toybox",
+        "sudo",
+        "doas",
+        "pkexec",
+        "chroot x",
+        "unshare",
+        "nsenter",
+        "setpriv",
+        "fakeroot",
+        "rlwrap",
+        "strace",
+        "ltrace",
+        "valgrind",
+        "catchsegv",
+        "xvfb-run",
+        "prlimit",
+        "npx",
+        "uvx",
+        "uv run",
+        "poetry run",
+        "pnpm exec",
+        "pnpm dlx",
+        "bunx",
+        "npm exec",
+        "bundle exec",
+        "mise exec",
+        "mise x --",
+        "tini",
+        "dumb-init",
+        "catatonit",
+        "gosu x",
+        "su-exec x",
+        "proot",
+        "chpst",
+        "envdir x",
+        "cgexec",
+        "eatmydata",
+        "faketime",
+        "torsocks",
+        "firejail",
+        "bwrap",
+        "ccache",
+        "caffeinate",
+        "direnv exec .",
+        "pipx run",
+        "conda run",
+        "asdf exec",
+        "rbenv exec",
+        "hatch run",
+        "pdm run",
+        "doppler run",
+        "hyperfine",
+        "watchexec",
+        "entr",
+        "xargs",
+        "parallel",
+        "watch",
+        "script",
+        "su",
+        "ssh x",
+        "exec",
+        "command",
+        "numactl",
+        "cpulimit",
+        "chronic",
+        "systemd-run",
+        "systemd-inhibit",
+        "dbus-run-session",
+        "nix run",
+        "docker run x",
+        "kubectl exec x --",
+        "gdb --args",
+        "perf stat",
+        "./wrapper",
+        "some-wrapper",
+        "some-wrapper --quiet",
+        "/opt/bin/w -x 5",
+        "ld.so",
+        "eval",
+    };
+    size_t accepted = 0;
+    for (size_t i = 0; i < ELEMENTS(wrappers); i++) {
+        _cleanup_free_ char *line = xasprintf("%s sh -c id", wrappers[i]);
+        _cleanup_free_ char *other = xasprintf("%s rm -rf x", wrappers[i]);
+        for (size_t n = 1; n <= 2; n++)
+            if ((!hides(line, n) || (!hides(other, n) && n == 1)) && ++accepted)
+                printf("# '%s' is taken for a plain program\n", wrappers[i]);
+    }
+    ok(accepted == 0, "nothing is leave for a command behind any of %zu wrappers",
+       ELEMENTS(wrappers));
+}
+
+static void test_prefix(void)
+{
+    static const struct {
+        const char *line;
+        size_t n;
+        bool hides;
+    } cases[] = {
+        {"touch a b", 1, false},
+        {"ls -la x", 1, false},
+        {"deploy staging", 1, false},
+        {"./deploy.sh prod --fast", 1, false},
+        {"git status", 1, true},
+        {"git status -sb", 2, false},
+        {"git rebase main", 2, false},
+        {"git rebase -qx id main", 2, true},
+        {"python3 x.py a", 1, true},
+        {"python3 x.py a", 2, false},
+        {"python3 -c code", 2, true},
+        {"python3 -m pytest -q", 2, true},
+        {"python3 -m pytest -q", 3, false},
+        {"bash x.sh", 1, true},
+        {"bash x.sh a", 2, false},
+        {"make all", 1, true},
+        {"make -j4 all", 3, false},
+        {"npm run build", 2, true},
+        {"npm run build", 3, false},
+        {"sort -o x y", 1, true},
+        {"sort -r y", 1, false},
+        {"find . -name x", 1, false},
+        {"find . -delete", 2, true},
+        {"find . -exec id ;", 2, true},
+        {"awk {print} x", 1, true},
+        {"awk {print} x", 2, false},
+        {"timeout 5 deploy a", 3, true},
+        {"timeout 5 deploy a", 4, false},
+        {"deploy --shell=bash", 1, true},
+        {"deploy /bin/sh", 1, true},
+        {"docker ps", 2, false},
+        {"docker ps -a", 2, true},
+    };
+    for (size_t i = 0; i < ELEMENTS(cases); i++)
+        ok(!hides(cases[i].line, cases[i].n) == !cases[i].hides, "%zu words of '%s' %s", cases[i].n,
+           cases[i].line, cases[i].hides ? "do not say what runs" : "say what runs");
+}
+
+/* What is beyond a limit is not even read: the work is bounded, not only the result. */
+static void test_no_work_beyond(void)
+{
+    struct shell s;
+    _cleanup_free_ char *line = repeat("a ", "b ", SHELL_WORDS_MAX, "; evil $(worse)");
+    shell_parse_line(line, strlen(line), &s);
+    bool more = false;
+    for (size_t i = 0; i < s.n_commands; i++)
+        more |= s.commands[i].name && strcmp(s.commands[i].name, "a") != 0;
+    ok(!more && s.commands[s.n_commands - 1].opaque, "nothing is read behind too many words");
+    shell_done(&s);
+}
+
 int main(void)
 {
     test_lines();
     test_names();
     test_limits();
     test_argv();
+    test_wrappers_as_prefix();
+    test_prefix();
+    test_no_work_beyond();
     return tap_done();
 }
