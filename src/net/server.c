@@ -3,6 +3,7 @@
  * n_handles counts every libuv handle that points into the server; the server is freed when it was
  * closed and the last of them is gone. */
 #include <errno.h>
+#include <malloc.h>
 #include <netinet/tcp.h>
 #include <signal.h>
 #include <string.h>
@@ -22,6 +23,7 @@
 #define ACCEPT_WARN_MS     1000
 #define TICK_MIN_MS        10
 #define TICK_MAX_MS        1000
+#define CROWD_MIN          64 /* connections at once whose memory is worth giving back */
 
 struct listener {
     union conn_handle h;
@@ -97,6 +99,27 @@ static bool stood_still(struct http_server *s, uint64_t now)
     return s->tick_left_out;
 }
 
+static bool has_memory_to_give(const struct http_server *s)
+{
+    return s->n_conns_peak >= CROWD_MIN && s->n_conns <= s->n_conns_peak / 2;
+}
+
+/* What a crowd of slow readers had queued lies in pieces between what still lives, so the allocator
+ * keeps it. After the crowd has gone, all of it goes back to the system. */
+static void give_back_memory(struct http_server *s)
+{
+    if (!has_memory_to_give(s))
+        return;
+    s->n_conns_peak = s->n_conns;
+    malloc_trim(0);
+}
+
+static void stop_tick_if_idle(struct http_server *s)
+{
+    if (list_empty(&s->conns) && list_empty(&s->refused) && !has_memory_to_give(s) && !s->closing)
+        uv_timer_stop(&s->tick);
+}
+
 static void on_tick(uv_timer_t *t)
 {
     struct http_server *s = t->data;
@@ -106,6 +129,8 @@ static void on_tick(uv_timer_t *t)
     list_for_each(c, &s->conns, struct conn, node) conn_tick(c, now);
     list_for_each(c, &s->refused, struct conn, node) conn_tick(c, now);
     keep_spare(s);
+    give_back_memory(s);
+    stop_tick_if_idle(s);
 }
 
 static void start_kick(struct http_server *s);
@@ -304,8 +329,7 @@ void server_conn_gone(struct conn *c)
 {
     struct http_server *s = c->server;
     admit_gone(c);
-    if (list_empty(&s->conns) && list_empty(&s->refused) && !s->closing)
-        uv_timer_stop(&s->tick);
+    stop_tick_if_idle(s);
     tell_drained(s);
 }
 
@@ -367,6 +391,8 @@ static void on_connection(uv_stream_t *stream, int status)
     bool accepted = uv_accept(stream, &c->h.stream) == 0;
     const char *why;
     bool admitted = admit_conn(c, &why);
+    if (s->n_conns > s->n_conns_peak)
+        s->n_conns_peak = s->n_conns;
     if (!accepted) {
         conn_close(c);
         return;

@@ -144,6 +144,36 @@ def _():
         equal(c.sock.recv(1), b"", "one that is silent is still let go")
 
 
+def anonymous_mib(pid):
+    try:
+        with open(f"/proc/{pid}/smaps_rollup") as f:
+            return int(re.search(r"Anonymous: +(\d+)", f.read()).group(1)) // 1024
+    except PermissionError:
+        raise Skip("the control plane's memory can be seen by root only")
+
+
+@test("the memory that slow readers took goes back when they leave")
+def _():
+    with Daemon() as d, d.sandbox() as sb:
+        pid = control_pid(d)
+        before = anonymous_mib(pid)
+        e = d.post(sb.path + "/exec", {"command": ["sh", "-c", "head -c 4000000 /dev/zero | tr '\\0' x"], "async": True})
+        logs = f"{sb.path}/execs/{e.json['exec_id']}/logs"
+        wait_for(lambda: len(d.get(logs).body) > 4000000, "all output")
+        crowd = []
+        for i in range(200):
+            s = socket.socket()
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            s.connect(("127.0.0.1", d.port))
+            s.sendall(f"GET {logs} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+            crowd.append(s)
+        wait_for(lambda: anonymous_mib(pid) > before + 90, "the crowd's queues")
+        with d.sandbox():  # lies behind those queues in memory, and stays
+            for s in crowd:
+                s.close()
+            wait_for(lambda: anonymous_mib(pid) < before + 20, "room again")
+
+
 @test("a fork bomb, a flood and idle WebSockets in one sandbox: another one works")
 def _():
     with Daemon() as d, d.sandbox() as bad, d.sandbox() as good:
