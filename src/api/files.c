@@ -1,13 +1,15 @@
 /* Files of a sandbox: each operation is one of the runner's built-in tools, run as the tool user.
  *
- * Three shapes: an answer of JSON (list, stat, mkdir, ...), bytes out (read, tar download) and
- * bytes in (write, tar upload). Bytes go through without being kept: the runner's window holds the
- * sandbox back when the client is slow, and the connection is paused when the sandbox is. */
+ * Three shapes: an answer of JSON (list, stat, mkdir, ...), bytes in (write, tar upload) and, in
+ * download.c, bytes out (read, tar download). Bytes go through without being kept: the runner's
+ * window holds the sandbox back when the client is slow, and the connection is paused when the
+ * sandbox is. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/files.h"
 #include "api/handlers.h"
 #include "base/alloc.h"
 #include "base/json.h"
@@ -15,16 +17,15 @@
 #include "tool/builtin.h"
 #include "tool/file-op.h"
 
-static struct run_request op_request(struct api_request *req, struct sandbox *sb,
-                                     const struct file_op *op)
+struct run_request file_request(struct api_request *req, struct sandbox *sb,
+                                const struct file_op *op)
 {
     struct run_request run = file_op_request(op, req->options->manager, req->who, sb);
     run.terms = &req->terms;
     return run;
 }
 
-/* The path a query names, or NULL after answering 400. */
-static const char *query_path(struct api_request *req)
+const char *file_query_path(struct api_request *req)
 {
     struct error err = {0};
     const char *path = http_request_query(req->http, "path");
@@ -89,7 +90,7 @@ static void run_json(struct api_request *req, struct file_op op, bool has_answer
     c->has_answer = has_answer;
     req->state = c;
     req->on_abort = on_json_abort;
-    struct run_request run = op_request(req, sb, &op);
+    struct run_request run = file_request(req, sb, &op);
     if (!run_start(&run, &events, c, &err)) {
         free(c);
         api_fail(req, &err);
@@ -98,21 +99,21 @@ static void run_json(struct api_request *req, struct file_op op, bool has_answer
 
 void handle_file_list(struct api_request *req)
 {
-    const char *path = query_path(req);
+    const char *path = file_query_path(req);
     if (path)
         run_json(req, file_op_list(path, query_flag(req, "recursive")), true);
 }
 
 void handle_file_stat(struct api_request *req)
 {
-    const char *path = query_path(req);
+    const char *path = file_query_path(req);
     if (path)
         run_json(req, file_op_stat(path), true);
 }
 
 void handle_file_remove(struct api_request *req)
 {
-    const char *path = query_path(req);
+    const char *path = file_query_path(req);
     if (path)
         run_json(req, file_op_remove(path, query_flag(req, "recursive")), false);
 }
@@ -151,174 +152,6 @@ void handle_file_move(struct api_request *req)
 void handle_processes(struct api_request *req)
 {
     run_json(req, file_op_processes(), true);
-}
-
-/* --- bytes out */
-
-struct download {
-    struct api_request *req;   /* until the first byte */
-    struct http_request *http; /* from then on; NULL when the client left */
-    struct exec *exec;
-    struct strbuf stderr_text;
-    const char *type;
-    size_t pending[2]; /* taken by the connection, not acknowledged to the runner */
-    bool full;
-};
-
-static void download_free(struct download *d)
-{
-    exec_unref(d->exec);
-    strbuf_done(&d->stderr_text);
-    free(d);
-}
-
-static void acknowledge(struct download *d)
-{
-    for (uint8_t s = 1; s <= 2; s++) {
-        size_t n = d->pending[s - 1];
-        d->pending[s - 1] = 0;
-        if (n && d->exec)
-            exec_sink_done(d->exec, s, n);
-    }
-}
-
-static void on_download_drain(struct http_request *http, void *data)
-{
-    struct download *d = data;
-    (void)http;
-    d->full = false;
-    acknowledge(d);
-}
-
-/* The client left: the tool is ended, what it still prints is dropped, on_download_done frees. */
-static void stop_download(struct download *d)
-{
-    if (!d->exec)
-        return;
-    exec_sink_detach(d->exec);
-    exec_signal(d->exec, SIGKILL, NULL);
-}
-
-static void on_download_abort(struct http_request *http, void *data)
-{
-    struct download *d = data;
-    (void)http;
-    d->http = NULL;
-    stop_download(d);
-}
-
-static void on_download_request_abort(struct api_request *req)
-{
-    struct download *d = req->state;
-    d->req = NULL;
-    stop_download(d);
-}
-
-static void begin_download(struct download *d)
-{
-    d->http = api_take(d->req);
-    d->req = NULL;
-    http_request_on_abort(d->http, on_download_abort, d);
-    http_request_on_drain(d->http, on_download_drain, d);
-    http_respond_begin(d->http, 200, d->type);
-}
-
-static void on_download_output(void *data, uint8_t stream, const char *bytes, size_t len)
-{
-    struct download *d = data;
-    d->pending[stream - 1] += len;
-    if (stream == 2) {
-        strbuf_append(&d->stderr_text, bytes, len);
-    } else {
-        if (d->req)
-            begin_download(d);
-        if (d->http && !http_write(d->http, bytes, len))
-            d->full = true;
-    }
-    if (!d->full)
-        acknowledge(d);
-}
-
-static void on_download_started(void *data, struct run *run, struct exec *e)
-{
-    struct download *d = data;
-    (void)run;
-    d->exec = exec_ref(e);
-    if (!d->req)
-        stop_download(d);
-}
-
-static void on_download_done(void *data, struct run *run, struct exec *e,
-                             const struct error *run_err)
-{
-    struct download *d = data;
-    struct error err = {0};
-    (void)run;
-    if (run_err)
-        err = *run_err;
-    else
-        builtin_check_text(e, d->stderr_text.data, d->stderr_text.len, &err);
-    if (d->req && error_is_set(&err)) {
-        api_fail(d->req, &err);
-    } else {
-        if (d->req)
-            begin_download(d);
-        if (d->http) {
-            http_request_on_abort(d->http, NULL, NULL);
-            http_request_on_drain(d->http, NULL, NULL);
-            if (error_is_set(&err))
-                http_respond_abort(d->http); /* a cut file must not look whole */
-            else
-                http_respond_end(d->http);
-        }
-    }
-    download_free(d);
-}
-
-static void run_download(struct api_request *req, struct file_op op, const char *type)
-{
-    static const struct run_events events = {on_download_started, on_download_done};
-    struct error err = {0};
-    struct sandbox *sb = api_find_sandbox(req);
-    if (!sb)
-        return;
-    struct download *d = new0(struct download);
-    d->req = req;
-    d->type = type;
-    strbuf_init(&d->stderr_text, 4096);
-    req->state = d;
-    req->on_abort = on_download_request_abort;
-    struct exec_sink sink = {on_download_output, d};
-    struct run_request run = op_request(req, sb, &op);
-    run.exec.sink = &sink;
-    if (!run_start(&run, &events, d, &err)) {
-        download_free(d);
-        api_fail(req, &err);
-    }
-}
-
-void handle_file_read(struct api_request *req)
-{
-    struct error err = {0};
-    uint64_t ignored;
-    const char *path = query_path(req);
-    if (!path)
-        return;
-    if (api_query_number(req, "offset", 0, INT64_MAX, &ignored, &err) < 0 ||
-        api_query_number(req, "length", 0, INT64_MAX, &ignored, &err) < 0) {
-        api_fail(req, &err);
-        return;
-    }
-    const char *offset = http_request_query(req->http, "offset");
-    const char *length = http_request_query(req->http, "length");
-    run_download(req, file_op_read(path, offset, length), "application/octet-stream");
-}
-
-void handle_tar_read(struct api_request *req)
-{
-    const char *path = query_path(req);
-    if (path)
-        run_download(req, file_op_tar_read(path), "application/x-tar");
 }
 
 /* --- bytes in */
@@ -468,7 +301,7 @@ static void run_upload(struct api_request *req, struct file_op op)
     u->max = req->options->max_upload_bytes;
     req->state = u;
     req->on_abort = on_upload_abort;
-    struct run_request run = op_request(req, sb, &op);
+    struct run_request run = file_request(req, sb, &op);
     run.exec.open_stdin = true;
     if (!run_start(&run, &events, u, &err)) {
         upload_free(u);
@@ -478,7 +311,7 @@ static void run_upload(struct api_request *req, struct file_op op)
 
 void handle_file_write(struct api_request *req)
 {
-    const char *path = query_path(req);
+    const char *path = file_query_path(req);
     if (!path)
         return;
     struct error err = {0};
@@ -491,7 +324,7 @@ void handle_file_write(struct api_request *req)
 
 void handle_tar_write(struct api_request *req)
 {
-    const char *path = query_path(req);
+    const char *path = file_query_path(req);
     if (path)
         run_upload(req, file_op_tar_write(path));
 }

@@ -66,7 +66,7 @@ struct http_request {
     enum answer_state answer;
     bool close;     /* the connection ends with this answer */
     bool no_body;   /* HEAD, 204, 304 */
-    bool unchunked; /* streamed to an HTTP/1.0 client: ends with the connection */
+    bool unchunked; /* streamed with a length, or to an HTTP/1.0 client until the connection ends */
     bool want_drain;
     void (*on_drain)(struct http_request *, void *);
     void *drain_data;

@@ -138,6 +138,9 @@ void http_respond(struct http_request *req, int status, const char *content_type
 /* A chunked answer: begin, write*, end. http_write() returns false when the queue is over
  * max_write_queue: the data is still taken, but the caller should wait for on_drain. */
 void http_respond_begin(struct http_request *req, int status, const char *content_type);
+/* The same with a Content-Length: the caller writes exactly that much, or aborts. */
+void http_respond_begin_sized(struct http_request *req, int status, const char *content_type,
+                              uint64_t length);
 bool http_write(struct http_request *req, const char *data, size_t len);
 void http_request_on_drain(struct http_request *req,
                            void (*on_drain)(struct http_request *, void *data), void *data);

@@ -39,6 +39,7 @@ static const struct {
     {413, "Content Too Large"},
     {414, "URI Too Long"},
     {415, "Unsupported Media Type"},
+    {416, "Range Not Satisfiable"},
     {417, "Expectation Failed"},
     {421, "Misdirected Request"},
     {422, "Unprocessable Content"},
@@ -186,24 +187,42 @@ void http_respond(struct http_request *req, int status, const char *content_type
     answered(req);
 }
 
-void http_respond_begin(struct http_request *req, int status, const char *content_type)
+/* length NULL: the client learns it from the chunks, or from the end of the connection. */
+static void respond_begin(struct http_request *req, int status, const char *content_type,
+                          const uint64_t *length)
 {
     /* On a connection that is going this is not the end: the handler goes on until on_abort. */
     if (req->conn->state != CONN_BUSY || req->answer != ANSWER_NONE)
         return;
     req->no_body = req->method == HTTP_HEAD_ || status == 204 || status == 304;
-    req->unchunked = req->http10;
-    if (req->unchunked && !req->no_body)
+    req->unchunked = req->http10 || length;
+    if (req->unchunked && !length && !req->no_body)
         req->close = true;
     decide_close(req);
     struct strbuf *out = &req->conn->server->out;
     put_head(req, out, status, content_type);
     if (!req->unchunked && status != 204 && status != 304)
         strbuf_append(out, "Transfer-Encoding: chunked\r\n", 28);
+    if (length) {
+        strbuf_append(out, "Content-Length: ", 16);
+        put_number(out, *length);
+        strbuf_append(out, "\r\n", 2);
+    }
     put_connection(req, out);
     req->answer = ANSWER_STREAMING;
     uv_buf_t buf = buf_of(out->data, out->len);
     conn_write(req->conn, &buf, 1);
+}
+
+void http_respond_begin(struct http_request *req, int status, const char *content_type)
+{
+    respond_begin(req, status, content_type, NULL);
+}
+
+void http_respond_begin_sized(struct http_request *req, int status, const char *content_type,
+                              uint64_t length)
+{
+    respond_begin(req, status, content_type, &length);
 }
 
 bool http_write(struct http_request *req, const char *data, size_t len)

@@ -63,6 +63,14 @@ struct file_op file_op_read(const char *path, const char *offset, const char *le
     return (struct file_op){"file.read", {"fs-read", path, offset, length}};
 }
 
+struct file_op file_op_read_headed(const char *path, const char *offset, const char *length,
+                                   const char *range, const char *if_range)
+{
+    return (struct file_op){"file.read",
+                            {"fs-read", path, offset ? offset : "0", length ? length : "", "head",
+                             range ? range : "", if_range ? if_range : ""}};
+}
+
 struct file_op file_op_tar_read(const char *path)
 {
     return (struct file_op){"file.tar.read", {"tar-create", path}};

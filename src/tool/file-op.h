@@ -11,7 +11,7 @@ struct error;
 struct identity;
 struct strbuf;
 
-#define FILE_OP_ARGV_MAX 6
+#define FILE_OP_ARGV_MAX 8
 
 /* Strings are borrowed from whoever made it. */
 struct file_op {
@@ -36,6 +36,11 @@ struct file_op file_op_move(const char *from, const char *to);
 struct file_op file_op_remove(const char *path, bool recursive);
 /* Bytes out. offset and length are decimal, or NULL. */
 struct file_op file_op_read(const char *path, const char *offset, const char *length);
+/* The same, and before the bytes a line of JSON about them (size, etag, offset, length, range,
+ * unsatisfiable; {} where the size is not known). range is what follows "bytes=" in HTTP's Range; it
+ * counts when if_range is NULL or the file's etag. */
+struct file_op file_op_read_headed(const char *path, const char *offset, const char *length,
+                                   const char *range, const char *if_range);
 struct file_op file_op_tar_read(const char *path);
 /* Bytes in. mode is octal, or NULL for 644. */
 struct file_op file_op_write(const char *path, const char *mode, bool append);

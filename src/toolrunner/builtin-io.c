@@ -14,18 +14,26 @@
 #include "base/strbuf.h"
 
 #define READ_SIZE   65536
-#define MESSAGE_MAX 4096
+#define REASON_ROOM 96
+#define MESSAGE_MAX 512 /* with every byte escaped, less than a reader of failures takes */
 
 static const struct {
     int errnum;
     const char *code;
 } codes[] = {
-    {ENOENT, "not_found"},   {ENOTDIR, "not_found"}, {EACCES, "forbidden"},
-    {EPERM, "forbidden"},    {EROFS, "forbidden"},   {EEXIST, "conflict"},
-    {ENOTEMPTY, "conflict"}, {EISDIR, "conflict"},   {EBUSY, "conflict"},
-    {ETXTBSY, "conflict"},   {EFBIG, "too_large"},   {ENAMETOOLONG, "invalid_request"},
-    {ENOSPC, "no_space"},    {EDQUOT, "no_space"},   {EINVAL, "invalid_request"},
-    {ELOOP, "forbidden"},    {EXDEV, "forbidden"},
+    {ENOENT, "not_found"},       {ENOTDIR, "not_found"},
+    {EACCES, "forbidden"},       {EPERM, "forbidden"},
+    {EROFS, "forbidden"},        {EEXIST, "conflict"},
+    {ENOTEMPTY, "conflict"},     {EISDIR, "conflict"},
+    {EBUSY, "conflict"},         {ETXTBSY, "conflict"},
+    {EFBIG, "too_large"},        {ENAMETOOLONG, "invalid_request"},
+    {ENOSPC, "no_space"},        {EDQUOT, "no_space"},
+    {EINVAL, "invalid_request"}, {ELOOP, "forbidden"},
+    {EXDEV, "forbidden"},        {ENXIO, "invalid_request"},
+    {ENODEV, "invalid_request"}, {EOPNOTSUPP, "invalid_request"},
+    {ESPIPE, "invalid_request"}, {EMLINK, "conflict"},
+    {ENOMEM, "limit_exceeded"},           {EMFILE, "limit_exceeded"},
+    {ENFILE, "limit_exceeded"},           {EAGAIN, "limit_exceeded"},
 };
 
 int builtin_read_input(struct strbuf *b)
@@ -91,10 +99,14 @@ int builtin_failure(int errnum, const char *fmt, ...)
     char message[MESSAGE_MAX];
     va_list ap;
     va_start(ap, fmt);
-    int n = vsnprintf(message, sizeof(message), fmt, ap);
+    int n = vsnprintf(message, sizeof(message) - REASON_ROOM, fmt, ap);
     va_end(ap);
-    if (n > 0 && (size_t)n < sizeof(message))
-        snprintf(message + n, sizeof(message) - (size_t)n, ": %s", strerror(errnum));
+    size_t shown = n < 0 ? 0 : (size_t)n;
+    if (shown >= sizeof(message) - REASON_ROOM) /* the reason is said, whatever the path's length */
+        shown = sizeof(message) - REASON_ROOM - 1;
+    bool cut = n > 0 && shown < (size_t)n;
+    snprintf(message + shown, sizeof(message) - shown, "%s: %s", cut ? "..." : "",
+             strerror(errnum));
     const char *code = "internal";
     for (size_t i = 0; i < ELEMENTS(codes); i++) {
         if (codes[i].errnum == errnum)

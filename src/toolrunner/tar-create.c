@@ -160,6 +160,32 @@ static int pack_one(const struct tree_entry *e, void *arg)
     return r;
 }
 
+/* Everything must be readable before the first byte leaves: a download that has begun can only be
+ * cut off, and one that leaves something out looks whole. */
+static int check_one(const struct tree_entry *e, void *arg)
+{
+    struct writer *w = arg;
+    bool dir = S_ISDIR(e->st.st_mode);
+    if (!dir && !S_ISREG(e->st.st_mode))
+        return 0;
+    _cleanup_close_ int fd =
+        openat(e->dirfd, e->name,
+               O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | (dir ? O_DIRECTORY : 0));
+    if (fd < 0 && errno != ENOENT) {
+        snprintf(w->why, w->why_size, "%s", e->path);
+        return -errno;
+    }
+    return 0;
+}
+
+static int pack_directory(struct writer *w, const char *path)
+{
+    int r = tree_walk(path, true, TAR_ENTRIES_MAX, check_one, w);
+    if (r == 0)
+        r = tree_walk(path, true, TAR_ENTRIES_MAX, pack_one, w);
+    return r > 0 ? -EFBIG : r;
+}
+
 int tar_create(const char *path, int fd, char *why, size_t why_size)
 {
     static const char end[2 * TAR_BLOCK];
@@ -171,9 +197,7 @@ int tar_create(const char *path, int fd, char *why, size_t why_size)
     int r;
     if (S_ISDIR(st.st_mode)) {
         w.skip = strlen(path) + (path[strlen(path) - 1] != '/');
-        r = tree_walk(path, true, TAR_ENTRIES_MAX, pack_one, &w);
-        if (r > 0)
-            r = -EFBIG;
+        r = pack_directory(&w, path);
     } else {
         const char *slash = strrchr(path, '/');
         r = S_ISREG(st.st_mode) ? pack_file(&w, AT_FDCWD, path, slash ? slash + 1 : path) : -EINVAL;

@@ -6,9 +6,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+
+#include <linux/openat2.h>
 
 #include "base/alloc.h"
 #include "base/fd.h"
@@ -139,9 +143,97 @@ static int remove_at(int dir_fd, const char *name, int depth)
     return unlinkat(dir_fd, name, AT_REMOVEDIR) < 0 ? -errno : 0;
 }
 
+/* --- whether all of a tree can be removed */
+
+struct removal {
+    dev_t dev;
+    struct stat cwd;
+};
+
+/* A mount on another file system has another device; one of the same is found by openat2(). */
+static bool is_mount(int dir_fd, const char *name)
+{
+    struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC,
+                           .resolve = RESOLVE_NO_XDEV};
+    _cleanup_close_ int fd = (int)syscall(SYS_openat2, dir_fd, name, &how, sizeof(how));
+    return fd < 0 && errno == EXDEV;
+}
+
+static bool is_empty(int dir_fd, const char *name)
+{
+    _cleanup_strv_ char **names = NULL;
+    _cleanup_close_ int fd = openat(dir_fd, name, DIR_FLAGS);
+    return fd >= 0 && read_names(fd, &names) >= 0 && !names[0];
+}
+
+static int check_directory(int dir_fd, const char *name, const struct stat *st,
+                           const struct removal *r)
+{
+    bool is_cwd = st->st_dev == r->cwd.st_dev && st->st_ino == r->cwd.st_ino;
+    if (is_cwd || st->st_dev != r->dev || is_mount(dir_fd, name))
+        return -EBUSY;
+    if (faccessat(dir_fd, name, R_OK | X_OK, 0) < 0)
+        return -errno;
+    if (faccessat(dir_fd, name, W_OK, 0) < 0 && !is_empty(dir_fd, name))
+        return -EACCES;
+    return 0;
+}
+
+static int check_entry(const struct tree_entry *e, void *arg)
+{
+    return S_ISDIR(e->st.st_mode) ? check_directory(e->dirfd, e->name, &e->st, arg) : 0;
+}
+
+/* What the directory that it is in says: it must be ours to write, and so must be the entry where
+ * the directory is one like /tmp. */
+static int check_parent(int parent_fd, const struct stat *parent, const struct stat *st)
+{
+    uid_t me = geteuid();
+    if (faccessat(parent_fd, ".", W_OK | X_OK, 0) < 0)
+        return -errno;
+    bool kept = (parent->st_mode & S_ISVTX) && me && st->st_uid != me && parent->st_uid != me;
+    return kept ? -EPERM : 0;
+}
+
+static int check_removable(int parent_fd, const char *name, const char *path)
+{
+    struct stat st, parent;
+    struct removal r = {0};
+    if (fstatat(parent_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || fstat(parent_fd, &parent) < 0)
+        return -errno;
+    int e = check_parent(parent_fd, &parent, &st);
+    if (e < 0 || !S_ISDIR(st.st_mode))
+        return e;
+    r.dev = parent.st_dev;
+    if (stat(".", &r.cwd) < 0)
+        r.cwd = (struct stat){0};
+    e = check_directory(parent_fd, name, &st, &r);
+    return e < 0 ? e : tree_walk(path, true, SIZE_MAX, check_entry, &r);
+}
+
+bool tree_names_entry(const char *path)
+{
+    size_t len = strlen(path);
+    const char *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
+    return len && *name && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
+}
+
 int tree_remove(const char *path)
 {
-    return remove_at(AT_FDCWD, path, 0);
+    _cleanup_free_ char *bare = xstrdup(path);
+    for (size_t n = strlen(bare); n > 1 && bare[n - 1] == '/'; n--)
+        bare[n - 1] = 0;
+    if (!tree_names_entry(bare))
+        return -EINVAL;
+    char *slash = strrchr(bare, '/');
+    const char *name = slash ? slash + 1 : bare;
+    _cleanup_free_ char *parent = slash ? xstrndup(bare, (size_t)(slash - bare) + 1) : xstrdup(".");
+    _cleanup_close_ int fd = open(parent, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    int r = check_removable(fd, name, bare);
+    return r < 0 ? r : remove_at(fd, name, 0);
 }
 
 int tree_make_parents(const char *path, mode_t mode)

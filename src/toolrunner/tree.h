@@ -21,7 +21,11 @@ struct tree_entry {
  * directory is -ENOTDIR. */
 int tree_walk(const char *path, bool recursive, size_t max,
               int (*visit)(const struct tree_entry *e, void *arg), void *arg);
-/* Removes path and all below it. 0 or -errno. */
+/* Removes path and all below it. 0 or -errno. What cannot go is found before anything is touched:
+ * "." and ".." (-EINVAL), the working directory and mount points (-EBUSY), and what permissions keep
+ * (-EACCES, -EPERM). */
 int tree_remove(const char *path);
+/* Whether the last part of path is a name, so that something can be made or removed there. */
+bool tree_names_entry(const char *path);
 /* Makes the directories that path's last part is to be in. 0 or -errno. */
 int tree_make_parents(const char *path, mode_t mode);

@@ -645,6 +645,122 @@ def _():
         check(sb.daemon.put(f"{sb.path}/files/content?path=/workspace/{'a' * 256}", b"x").status >= 400, "a name of 256")
 
 
+@test("files: what cannot be removed is known before anything is touched")
+def _():
+    with daemon().sandbox() as sb:
+        d, f = sb.daemon, sb.path + "/files"
+        sb.sh("mkdir -p d/e keep locked/in; touch d/e/x keep/y locked/in/z; chmod 555 locked/in; cp -r d copy")
+        before = sb.sh("find /workspace /tmp")["stdout"]
+        for path, status in ((".", 400), ("./", 400), ("/workspace/.", 400), ("d/..", 400), ("d/e/../..", 400), ("d/.", 400),
+                             ("/workspace", 409), ("/workspace/", 409), ("/workspace//", 409), ("/tmp", 403), ("/", 400),
+                             ("locked", 403), ("/usr/bin", 403), ("/usr", 403)):
+            a = d.delete(f"{f}?path={path}&recursive=true")
+            check(a.status == status or (status in (403, 409) and a.status in (403, 409)), (path, a))
+            equal(sb.sh("find /workspace /tmp")["stdout"], before, path)
+        for path in ("d/..", ".", "new/", "new/.", "new/x/.."):
+            fail(d.put(f"{f}/content?path={path}", b"x"), 400, "invalid_request")
+        for body in ({"from": ".", "to": "/tmp/x"}, {"from": "d/..", "to": "x"}, {"from": "d", "to": "."}, {"from": "d", "to": "d/x"}):
+            check(d.post(f + "/move", body).status in (400, 403, 409), body)
+        equal(sb.sh("find /workspace /tmp")["stdout"], before)
+        equal(d.delete(f"{f}?path=copy/&recursive=true").json, {"ok": True})
+        sb.sh("chmod 755 locked/in")
+        equal(d.delete(f"{f}?path=locked&recursive=true").json, {"ok": True})
+        fail(d.get(f"{f}/stat?path=locked"), 404, "not_found")
+
+
+@test("files: the tool file_system does not empty what it cannot remove")
+def _():
+    d = daemon()
+    equal(d.post("/v1/sandbox/create", {"sandbox_id": "empties"}).status, 200)
+
+    def tool(**args):
+        return d.post("/v1/sandbox/execute", {"sandbox_id": "empties", "tool": {"name": "file_system", "args": args},
+                                               "policy": {"Workdir": "/workspace"}}).json
+    tool(action="write", path="d/x", content="x")
+    for path in (".", "./", "/workspace", "d/..", "/workspace/."):
+        a = tool(action="delete", path=path, recursive=True)
+        check(a.get("status") != "ok", (path, a))
+        equal(tool(action="read", path="d/x")["result"]["content"], "x", path)
+    d.post("/v1/sandbox/destroy", {"sandbox_id": "empties"})
+
+
+@test("files: a directory is downloaded whole or not at all, and a listing tells what it could not read")
+def _():
+    with daemon().sandbox() as sb:
+        d, f = sb.daemon, sb.path + "/files"
+        sb.sh("mkdir -p d/closed; touch d/a d/closed/b d/z; chmod 000 d/z")
+        for closed, name in (("chmod 000 d/z", "d/z"), ("chmod 644 d/z; chmod 000 d/closed", "d/closed")):
+            sb.sh(closed)
+            a = d.get(f"{f}/tar?path=d")
+            fail(a, 403, "forbidden", words=name)
+        entries = {e["path"]: e for e in d.get(f"{f}?path=d&recursive=true").json["entries"]}
+        equal([p for p, e in entries.items() if e.get("unreadable")], ["d/closed"], entries)
+        sb.sh("chmod 755 d/closed")
+        equal(d.get(f"{f}/tar?path=d").status, 200)
+
+
+@test("files: long paths, devices and names that are not UTF-8 have their own answers")
+def _():
+    with daemon().sandbox() as sb:
+        d, f = sb.daemon, sb.path + "/files"
+        for n in (4093, 4094, 4095, 4096, 4097, 9000):
+            path = ("/workspace/" + "/".join(["n" * 200] * 50))[:n]
+            for method, what in (("GET", ""), ("GET", "/stat"), ("GET", "/content"), ("GET", "/tar"), ("DELETE", "")):
+                a = d.request(method, f"{f}{what}?path={path}")
+                check(a.status in (400, 404), (n, method, what, a))
+        for device in ("/dev/tty", "/dev/null", "/dev/ptmx", "/dev/pts/ptmx"):
+            fail(d.get(f"{f}/content?path={device}"), 400, "invalid_request")
+        for name in ("a%FFb", "%C3", "dir%80/%F0%9F"):
+            equal(d.put(f"{f}/content?path=odd/{name}", name.encode()).status, 200, name)
+        listed = [e for e in d.get(f"{f}?path=odd&recursive=1").json["entries"] if e["type"] == "file"]
+        equal(sorted(e["path_encoded"] for e in listed), sorted(["odd/a%FFb", "odd/%C3", "odd/dir%80/%F0%9F"]), listed)
+        for e in listed:
+            equal(d.get(f"{f}/content?path={e['path_encoded']}").body, e["path_encoded"][4:].encode(), e)
+            equal(d.get(f"{f}/stat?path={e['path_encoded']}").json["path_encoded"], e["path_encoded"])
+            equal(d.delete(f"{f}?path={e['path_encoded']}").status, 200)
+        check("path_encoded" not in d.get(f"{f}/stat?path=odd").json, "an ordinary name needs none")
+
+
+@test("files: a length, an ETag, ranges and conditions")
+def _():
+    with daemon().sandbox() as sb:
+        d, path = sb.daemon, sb.path + "/files/content?path=r"
+        content = bytes(range(256)) * 1000
+        d.put(path, content)
+        a = d.get(path)
+        etag = a.headers["ETag"]
+        equal((a.status, a.body == content, a.headers["Content-Length"], a.headers["Accept-Ranges"]),
+              (200, True, str(len(content)), "bytes"))
+        check(re.fullmatch(r'"[^"\s]+"', etag), etag)
+        size = len(content)
+        for spec, first, last in (("0-0", 0, 0), ("5-9", 5, 9), ("100-", 100, size - 1), ("-7", size - 7, size - 1),
+                                  (f"0-{size * 9}", 0, size - 1), (f"-{size * 9}", 0, size - 1), (f"{size - 1}-", size - 1, size - 1)):
+            a = d.get(path, headers={"Range": "bytes=" + spec})
+            equal((a.status, a.headers["Content-Range"], a.headers["Content-Length"], a.body == content[first:last + 1]),
+                  (206, f"bytes {first}-{last}/{size}", str(last - first + 1), True), spec)
+        for spec in (f"{size}-", f"{size + 5}-{size + 9}", "-0"):
+            a = d.get(path, headers={"Range": "bytes=" + spec})
+            equal((a.status, a.headers["Content-Range"], a.json["error"]["code"]), (416, f"bytes */{size}", "invalid_request"), spec)
+        for spec in ("bytes=9-5", "bytes=x-", "bytes=-", "bytes=0-1,3-4", "lines=0-1", "bytes=0", "bytes=" + "9" * 90 + "-"):
+            equal((d.get(path, headers={"Range": spec}).status, d.get(path, headers={"Range": spec}).body == content), (200, True), spec)
+        equal(d.get(path, headers={"Range": "bytes=0-1", "If-Range": etag}).status, 206)
+        equal(d.get(path, headers={"Range": "bytes=0-1", "If-Range": '"other"'}).status, 200)
+        equal([(x.status, x.body) for x in (d.get(path, headers={"If-None-Match": f'"z", {etag}'}),)], [(304, b"")])
+        h = d.request("HEAD", path)
+        equal((h.status, h.headers["Content-Length"], h.headers["ETag"], h.body), (200, str(size), etag, b""))
+        a = d.get(path + "&offset=10&length=5", headers={"Range": "bytes=0-0"})
+        equal((a.status, a.body, a.headers["Content-Length"]), (200, content[10:15], "5"))
+        equal(d.get(path + f"&offset={size + 5}").body, b"")
+        d.put(path, content[1:])
+        check(d.get(path).headers["ETag"] != etag, "other content, other ETag")
+        d.put(sb.path + "/files/content?path=empty", b"")
+        a = d.get(sb.path + "/files/content?path=empty")
+        equal((a.status, a.headers["Content-Length"], a.body), (200, "0", b""))
+        equal(d.get(sb.path + "/files/content?path=empty", headers={"Range": "bytes=0-"}).status, 416)
+        a = d.get(sb.path + "/files/content?path=/proc/self/status")
+        check(a.status == 200 and a.body.startswith(b"Name:"), a)
+
+
 @test("files: 64 MiB up and down without keeping them")
 def _():
     with daemon().sandbox(limits={"disk_mb": 200}) as sb:
