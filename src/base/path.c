@@ -1,6 +1,10 @@
 #include "base/path.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
 
 bool path_is_clean(const char *path)
 {
@@ -28,4 +32,10 @@ const char *path_below(const char *dir, const char *path)
     if (path[n] == 0)
         return path + n;
     return path[n] == '/' ? path + n + 1 : NULL;
+}
+
+char *path_default_socket(void)
+{
+    const char *dir = geteuid() == 0 ? "/run" : getenv("XDG_RUNTIME_DIR");
+    return dir && *dir ? xasprintf("%s/mas-sandbox.sock", dir) : NULL;
 }

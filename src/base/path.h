@@ -7,3 +7,8 @@
 bool path_is_clean(const char *path);
 /* The rest of a clean path below dir ("" when equal), or NULL when it is not below it. */
 const char *path_below(const char *dir, const char *path);
+
+/* Where a daemon of this user's listens by default and its clients look for it: in /run for root,
+ * else in $XDG_RUNTIME_DIR, which nobody else can write to. The caller frees it; NULL without such
+ * a place. */
+char *path_default_socket(void);

@@ -7,6 +7,7 @@
 #include "cli/args.h"
 #include "cli/command.h"
 #include "cli/output.h"
+#include "libsbx/sbx.h"
 
 static const char *const group_titles[] = {
     [GROUP_EVERYDAY] = "Everyday",
@@ -24,7 +25,9 @@ void help_print_all(void)
             if (commands[i].group == (enum command_group)g)
                 printf("  %-12s %s\n", commands[i].name, commands[i].summary);
     }
-    printf("\nThe daemon is at -addr, else $MAS_SANDBOX_URL, else " SBX_CLI_ADDRESS ".\n"
+    printf("\nThe daemon is at -addr, else $MAS_SANDBOX_URL, else at your own socket (a daemon "
+           "that was\n"
+           "started with -listen unix:), else at " SBX_DEFAULT_ADDRESS " if root or you run it.\n"
            "'sbx help COMMAND' says more; exit codes are in sbx(1).\n");
 }
 

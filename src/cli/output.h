@@ -9,8 +9,6 @@
 struct sbx_error;
 struct strbuf;
 
-#define SBX_CLI_ADDRESS "http://localhost:8080"
-
 /* Exit codes that are not a command's own; the others come from base/error.c's table. */
 #define EXIT_USAGE       2
 #define EXIT_TIMED_OUT   124

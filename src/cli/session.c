@@ -15,14 +15,17 @@
 #define PROBE_TIMEOUT_MS 2000
 #define APPROVAL_POLL_MS 500
 
-/* Whether what listens there is a mas-sandboxd. One that wants a token counts: it is for its user
- * to give one, not for us to go around it. */
-static bool answers(struct sbx_client *c)
+/* Whether a mas-sandboxd of root's or this user's listens at the default address. It is asked
+ * without a token: one that wants a token says so, and that is answer enough. */
+static bool answers(void)
 {
     struct sbx_response r;
+    struct sbx_client *c = sbx_client_new("", "", NULL);
+    if (!c)
+        return false;
     sbx_client_set_timeout(c, PROBE_TIMEOUT_MS);
     int got = sbx_request(c, "GET", "/v1/status", NULL, &r, NULL);
-    sbx_client_set_timeout(c, 0);
+    sbx_client_free(c);
     if (got < 0)
         return false;
     _cleanup_json_ json_t *root = json_loadb(r.body, r.body_len, 0, NULL);
@@ -40,8 +43,9 @@ static int start_private(struct session *s, struct sbx_error *err)
     return s->client ? 0 : -1;
 }
 
-static int open_named(const struct args *a, const char *address, struct session *s,
-                      struct sbx_error *err)
+/* address: "" for the default one. */
+static int open_address(const struct args *a, const char *address, struct session *s,
+                        struct sbx_error *err)
 {
     s->client = sbx_client_new(address, a->text[FLAG_TOKEN], err);
     if (!s->client)
@@ -65,12 +69,8 @@ int session_open(const struct args *a, bool may_start, struct session *ret, stru
     struct session s = {0};
     const char *named = a->text[FLAG_ADDR] ? a->text[FLAG_ADDR] : getenv("MAS_SANDBOX_URL");
     bool is_named = named && *named;
-    int r = open_named(a, is_named ? named : SBX_CLI_ADDRESS, &s, err);
-    if (r == 0 && may_start && !is_named && !answers(s.client)) {
-        sbx_client_free(s.client);
-        s.client = NULL;
-        r = start_private(&s, err);
-    }
+    int r = may_start && !is_named && !answers() ? start_private(&s, err)
+                                                 : open_address(a, is_named ? named : "", &s, err);
     if (r == 0)
         r = set_approval(a, &s, err);
     if (r < 0)

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,6 +14,7 @@
 #include "base/fd.h"
 #include "cli/output.h"
 #include "cli/session.h"
+#include "cli/temp-file.h"
 #include "cli/tree.h"
 #include "libsbx/sbx.h"
 
@@ -74,20 +76,54 @@ int transfer_file_in(struct session *s, const char *local, const char *id, const
     return -1;
 }
 
+/* Where a download goes: a special file, such as /dev/stdout or a pipe, is written to; anything
+ * else is replaced, so that a link that an earlier copy left there is not followed. */
 struct file_writer {
     const char *path;
+    int dir; /* that path is in; -1 for a special file */
+    char temp[TEMP_NAME_SIZE];
+    const char *base; /* points into path */
     int fd;
     int failed_errno;
 };
 
-static int open_writer(struct file_writer *f)
+static int open_special(struct file_writer *f)
 {
+    struct stat st;
+    f->fd = open(f->path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    if (f->fd >= 0 && fstat(f->fd, &st) == 0 && !S_ISREG(st.st_mode))
+        return 0;
+    fd_close(&f->fd);
+    return -1;
+}
+
+static bool is_special(const char *path)
+{
+    struct stat st;
+    return strncmp(path, "/dev/", 5) == 0 ||
+           (lstat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode));
+}
+
+static int open_temp(struct file_writer *f)
+{
+    const char *slash = strrchr(f->path, '/');
+    _cleanup_free_ char *dir =
+        slash ? xstrndup(f->path, (size_t)(slash - f->path) + 1) : xstrdup(".");
+    f->base = slash ? slash + 1 : f->path;
+    f->dir = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    f->fd = f->dir < 0 ? -errno : temp_create(f->dir, f->temp);
     if (f->fd >= 0)
         return 0;
-    f->fd = open(f->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (f->fd < 0)
-        f->failed_errno = errno;
-    return f->fd < 0 ? -1 : 0;
+    f->failed_errno = f->dir < 0 ? errno : -f->fd;
+    f->fd = -1;
+    return -1;
+}
+
+static int open_writer(struct file_writer *f)
+{
+    if (f->fd >= 0 || (is_special(f->path) && open_special(f) == 0))
+        return 0;
+    return open_temp(f);
 }
 
 static int write_file(void *opaque, const char *piece, size_t len)
@@ -101,17 +137,49 @@ static int write_file(void *opaque, const char *piece, size_t len)
     return r;
 }
 
+/* A new file has the mode that any other new one would; one that was there keeps its own. */
+static mode_t mode_for(const struct file_writer *f)
+{
+    struct stat st;
+    if (fstatat(f->dir, f->base, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode))
+        return st.st_mode & 0777;
+    mode_t mask = umask(0);
+    umask(mask);
+    return 0666 & ~mask;
+}
+
+/* The content is whole: it takes its place. */
+static int finish_writer(struct file_writer *f, bool whole)
+{
+    if (f->fd < 0)
+        return 0;
+    bool temp = f->dir >= 0;
+    if (whole && temp && fchmod(f->fd, mode_for(f)) < 0)
+        f->failed_errno = errno;
+    if (close(f->fd) < 0 && !f->failed_errno)
+        f->failed_errno = errno;
+    whole = whole && !f->failed_errno;
+    if (whole && temp && renameat(f->dir, f->temp, f->dir, f->base) < 0) {
+        f->failed_errno = errno;
+        whole = false;
+    }
+    if (!whole && temp)
+        unlinkat(f->dir, f->temp, 0);
+    fd_close(&f->dir);
+    return whole ? 0 : -1;
+}
+
 int transfer_file_out(struct session *s, const char *id, const char *remote, const char *local,
                       struct sbx_error *err)
 {
     _cleanup_free_ char *path =
         sbx_path_format("/v1/sandboxes/%s/files/content?path=%s", id, remote);
-    struct file_writer f = {.path = local, .fd = -1};
+    struct file_writer f = {.path = local, .dir = -1, .fd = -1};
     int r = sbx_download(s->client, path, write_file, &f, err);
     if (r == 0)
         r = open_writer(&f); /* an empty file has no first byte */
-    if (f.fd >= 0 && close(f.fd) < 0 && !f.failed_errno)
-        f.failed_errno = errno;
+    if (finish_writer(&f, r == 0) < 0)
+        r = -1;
     if (f.failed_errno)
         return cli_set_error(err, NULL, "write '%s': %s", local, strerror(f.failed_errno));
     return r;

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/fd.h"
 #include "cli/output.h"
+#include "cli/temp-file.h"
 #include "cli/tree.h"
 #include "libsbx/sbx.h"
 
@@ -96,15 +97,8 @@ static int copy_content(struct unpacker *u, int fd, const char *name)
     return cli_set_error(u->err, NULL, "unpack '%s': %s", name, why ? why : "broken archive");
 }
 
-static int make_file(struct unpacker *u, struct archive_entry *e, int at, const char *base,
-                     const char *name)
+static int fill_file(struct unpacker *u, struct archive_entry *e, int fd, const char *name)
 {
-    if (unlinkat(at, base, 0) < 0 && errno != ENOENT)
-        return cli_set_error(u->err, NULL, "replace '%s': %s", name, strerror(errno));
-    _cleanup_close_ int fd =
-        openat(at, base, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0)
-        return cli_set_error(u->err, NULL, "make '%s': %s", name, strerror(errno));
     if (copy_content(u, fd, name) < 0)
         return -1;
     struct timespec times[2] = {{.tv_nsec = UTIME_OMIT},
@@ -113,6 +107,21 @@ static int make_file(struct unpacker *u, struct archive_entry *e, int at, const 
         return cli_set_error(u->err, NULL, "finish '%s': %s", name, strerror(errno));
     futimens(fd, times); /* a time the file system cannot hold is no reason to fail */
     return 0;
+}
+
+static int make_file(struct unpacker *u, struct archive_entry *e, int at, const char *base,
+                     const char *name)
+{
+    char temp[TEMP_NAME_SIZE];
+    _cleanup_close_ int fd = temp_create(at, temp);
+    if (fd < 0)
+        return cli_set_error(u->err, NULL, "make '%s': %s", name, strerror(-fd));
+    int r = fill_file(u, e, fd, name);
+    if (r == 0 && renameat(at, temp, at, base) < 0)
+        r = cli_set_error(u->err, NULL, "replace '%s': %s", name, strerror(errno));
+    if (r < 0)
+        unlinkat(at, temp, 0);
+    return r;
 }
 
 static int make_dir(struct unpacker *u, struct archive_entry *e, int at, const char *base,
@@ -170,9 +179,14 @@ static int make_hardlink(struct unpacker *u, const char *target, int at, const c
     if (!clean || !*clean)
         return skip(u, name, "is a link that leads out");
     char *target_base;
+    struct stat st;
     _cleanup_close_ int from = open_parent(u, clean, &target_base);
-    if (from < 0)
+    if (from < 0 || fstatat(from, target_base, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return skip(u, name, "is a link to nothing");
+    /* A second name of a symbolic link is that link in another directory, from where it may lead
+     * out. */
+    if (!S_ISREG(st.st_mode))
+        return skip(u, name, "is a second name of something that is no file");
     unlinkat(at, base, 0);
     if (linkat(from, target_base, at, base, 0) < 0)
         return cli_set_error(u->err, NULL, "make link '%s': %s", name, strerror(errno));

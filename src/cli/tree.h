@@ -3,7 +3,8 @@
  * What comes out of a sandbox is hostile: tree_unpack() writes below its directory only. It walks
  * every path one component at a time with O_NOFOLLOW, so a link made by an earlier entry (or found
  * there) is never followed; absolute names and ".." are refused; links are made only if they cannot
- * lead out; devices, sockets and set-id bits are left out. */
+ * lead out, second names only of regular files; devices, sockets and set-id bits are left out.
+ * Files are written under another name and then renamed. */
 #pragma once
 
 struct sbx_error;

@@ -74,7 +74,7 @@
 /* clang-format off */
 const struct config_key config_keys[] = {
     GROUP("Listening"),
-    LIST(CONFIG_LIST, listen, "address: host:port, [v6]:port, unix:PATH or :port (all interfaces; without "
+    LIST(CONFIG_LIST, listen, "address: host:port, [v6]:port, unix:PATH (unix: alone is where sbx looks) or :port (all interfaces; without "
          "auth_token and require_keys loopback only); may be repeated; without one, the line protocol on stdin and stdout"),
     SECRET(auth_token, "bearer token that every request must carry"),
     PATH(auth_token_file, NULL, "file that holds the token (better: a flag is seen by other users)"),

@@ -18,6 +18,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/path.h"
 #include "daemon/config.h"
 #include "daemon/handover.h"
 #include "net/http.h"
@@ -110,6 +111,14 @@ static int open_address(struct listeners *l, const struct config *c, const char 
                         struct error *err)
 {
     bool loopback = false;
+    _cleanup_free_ char *own = NULL;
+    if (strcmp(address, UNIX_PREFIX) == 0) {
+        _cleanup_free_ char *path = path_default_socket();
+        if (!path)
+            return error_set(err, ERROR_INVALID, 0,
+                             "'unix:' without a path needs $XDG_RUNTIME_DIR");
+        address = own = xasprintf(UNIX_PREFIX "%s", path);
+    }
     int fd = http_listen_open(address, (int)c->connection_backlog, &loopback, err);
     if (fd < 0)
         return fd;

@@ -117,14 +117,24 @@ int sbx_client_set_approval(struct sbx_client *c, const char *approval, struct s
     return 0;
 }
 
+/* The user's own socket, where a daemon made it, else the port that daemons have. */
+static char *default_address(void)
+{
+    _cleanup_free_ char *path = sbx_default_socket();
+    return libsbx_default_socket_exists(path) ? xasprintf("unix:%s", path)
+                                              : xstrdup(SBX_DEFAULT_ADDRESS);
+}
+
 struct sbx_client *sbx_client_new(const char *address, const char *token, struct sbx_error *err)
 {
     pthread_once(&curl_once, init_curl);
     if (!address)
         address = getenv("MAS_SANDBOX_URL");
-    if (!address || !*address)
-        address = SBX_DEFAULT_ADDRESS;
+    bool guessed = !address || !*address;
+    _cleanup_free_ char *fallback = guessed ? default_address() : NULL;
+    address = guessed ? fallback : address;
     struct sbx_client *c = new0(struct sbx_client);
+    c->guessed = guessed;
     if (set_address(c, address, err) < 0 ||
         set_token(c, token ? token : getenv("MAS_SANDBOX_TOKEN"), err) < 0)
         goto fail;
@@ -172,7 +182,7 @@ int sbx_client_set_ca_file(struct sbx_client *c, const char *path, struct sbx_er
     return 0;
 }
 
-void libsbx_setup(const struct sbx_client *c, CURL *h, char *error_buffer)
+void libsbx_setup(struct sbx_client *c, CURL *h, char *error_buffer)
 {
     curl_easy_reset(h);
     error_buffer[0] = 0;
@@ -185,6 +195,8 @@ void libsbx_setup(const struct sbx_client *c, CURL *h, char *error_buffer)
     curl_easy_setopt(h, CURLOPT_CONNECTTIMEOUT, (long)SBX_CONNECT_TIMEOUT_S);
     curl_easy_setopt(h, CURLOPT_TCP_KEEPALIVE, 1L);
     curl_easy_setopt(h, CURLOPT_USERAGENT, "libsbx/" MAS_VERSION);
+    if (c->guessed)
+        libsbx_check_peer(c, h);
     if (c->unix_path)
         curl_easy_setopt(h, CURLOPT_UNIX_SOCKET_PATH, c->unix_path);
     if (c->no_proxy)

@@ -100,6 +100,8 @@ static const char *code_of_curl(CURLcode code)
 int libsbx_fail_curl(struct sbx_error *err, const struct sbx_client *c, CURLcode code,
                      const char *detail)
 {
+    if (*c->distrust)
+        return libsbx_fail(err, "unavailable", "%s: %s", c->address, c->distrust);
     return libsbx_fail(err, code_of_curl(code), "%s: %s", c->address,
                        *detail ? detail : curl_easy_strerror(code));
 }

@@ -15,10 +15,12 @@ struct sbx_client {
     char *address;
     char *base_url; /* without a trailing slash */
     char *unix_path;
-    char *auth_header; /* "Authorization: Bearer T", or NULL */
+    char *auth_header;     /* "Authorization: Bearer T", or NULL */
     char *approval_header; /* "X-Mas-Approval...: ...", or NULL */
     char *ca_file;
     bool no_proxy; /* loopback and Unix sockets never go through a proxy */
+    bool guessed;  /* the address is a default: who is there is checked before anything is sent */
+    char distrust[160]; /* with guessed: why nothing was sent; "": it was */
     long timeout_ms;
 };
 
@@ -33,8 +35,14 @@ int libsbx_fail_http(struct sbx_error *err, int status, const char *body, size_t
 int libsbx_fail_curl(struct sbx_error *err, const struct sbx_client *c, CURLcode code,
                      const char *detail);
 
+/* Has h abort before it sends anything to whoever is neither root nor this user. */
+void libsbx_check_peer(struct sbx_client *c, CURL *h);
+/* The same for a connection that is there already: 0, or -1 with c->distrust set. */
+int libsbx_check_socket(struct sbx_client *c, int fd);
+bool libsbx_default_socket_exists(const char *path);
+
 /* Resets h and sets all that depends only on the client. */
-void libsbx_setup(const struct sbx_client *c, CURL *h, char *error_buffer);
+void libsbx_setup(struct sbx_client *c, CURL *h, char *error_buffer);
 char *libsbx_url(const struct sbx_client *c, const char *path);
 
 /* An object from an answer's body; a new reference, or NULL with err set. */

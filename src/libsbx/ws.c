@@ -259,7 +259,7 @@ static int handshake(struct sbx_ws *ws, const struct sbx_client *c, const char *
     return check_answer(ws, key, deadline, err);
 }
 
-static int connect_socket(struct sbx_ws *ws, const struct sbx_client *c, struct sbx_error *err)
+static int connect_socket(struct sbx_ws *ws, struct sbx_client *c, struct sbx_error *err)
 {
     char detail[CURL_ERROR_SIZE];
     libsbx_setup(c, ws->curl, detail);
@@ -275,6 +275,9 @@ static int connect_socket(struct sbx_ws *ws, const struct sbx_client *c, struct 
     curl_easy_getinfo(ws->curl, CURLINFO_ACTIVESOCKET, &fd);
     if (fd == CURL_SOCKET_BAD)
         return libsbx_fail(err, "internal", "%s: no socket", c->address);
+    /* libcurl asks about requests of its own only. */
+    if (c->guessed && libsbx_check_socket(c, fd) < 0)
+        return libsbx_fail_curl(err, c, CURLE_ABORTED_BY_CALLBACK, "");
     ws->fd = fd;
     return 0;
 }

@@ -371,6 +371,136 @@ def test_cp(t):
     t.sbx("delete", "-id", i)
 
 
+def hostile_server(t, members):
+    """Answers as a daemon would whose sandbox has a directory "tree", with whatever a tar can say."""
+    import http.server
+    import io
+    import tarfile
+
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        for name, kind, value in members:
+            m = tarfile.TarInfo(name)
+            m.type = kind
+            data = b""
+            if kind == tarfile.REGTYPE:
+                data = value.encode()
+                m.size = len(data)
+            else:
+                m.linkname = value
+            tar.addfile(m, io.BytesIO(data))
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self):
+            body = b'{"type":"file","workdir":"/workspace","state":"ready"}'
+            if "files/tar" in self.path:
+                body = out.getvalue()
+            elif "files/content" in self.path:
+                body = b"owned"
+            elif "stat?path=" in self.path and "tree" in self.path:
+                body = b'{"type":"directory","is_dir":true}'
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return server
+
+
+def test_cp_hostile(t):
+    import tarfile
+
+    victim, out = f"{t.dir}/victim", f"{t.dir}/hostile"
+    with open(victim, "w") as f:
+        f.write("mine")
+    os.makedirs(out)
+    server = hostile_server(t, [
+        ("d", tarfile.DIRTYPE, ""), ("d/s", tarfile.SYMTYPE, "../victim"), ("h", tarfile.LNKTYPE, "d/s"),
+        ("d/e/f", tarfile.REGTYPE, "deep"), ("f", tarfile.REGTYPE, "plain"), ("f2", tarfile.LNKTYPE, "f"),
+        ("dirlink", tarfile.LNKTYPE, "d"), ("h", tarfile.REGTYPE, "owned")])
+    addr = f"http://127.0.0.1:{server.server_port}"
+    t.sbx("cp", "-addr", addr, "x:tree", f"{out}", addr=False)
+    t.ok(not os.path.islink(f"{out}/tree/h"), "a second name of a symbolic link is not made", os.listdir(f"{out}/tree"))
+    t.ok(open(f"{out}/tree/f2").read() == "plain", "one of a file is")
+    for name in ("h", "d/s"):
+        t.sbx("cp", "-addr", addr, "x:file", f"{out}/tree/{name}", addr=False)
+    t.sbx("cp", "-addr", addr, "x:tree", f"{out}", addr=False)
+    os.symlink(victim, f"{out}/link")
+    t.is_(t.sbx("cp", "-addr", addr, "x:file", f"{out}/link", addr=False), "a copy onto a link", 0, b"")
+    t.ok(open(victim).read() == "mine" and open(f"{out}/link").read() == "owned" and not os.path.islink(f"{out}/link"),
+         "replaces the link and never writes through one", open(victim).read())
+    t.ok(not [x for d in os.walk(out) for x in d[2] if x.startswith(".sbx-")], "no temporary file stays")
+    t.is_(t.sbx("cp", "-addr", addr, "x:file", "/dev/stdout", addr=False), "a special file is written to", 0, b"owned")
+    server.shutdown()
+
+
+IMPOSTOR = """
+import os, socket, sys
+s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+os.setgid(65534); os.setuid(65534)
+s2 = socket.socket(); s2.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+s2.bind(("127.0.0.1", 8080)); s2.listen(8); print("up", flush=True)
+while True:
+    c, _ = s2.accept(); c.settimeout(2)
+    try:
+        print("got", c.recv(4096), flush=True)
+    except OSError:
+        print("got nothing", flush=True)
+    c.close()
+"""
+
+
+def test_whose_port(t):
+    """In a network and a /run of its own, because the default address is one for all."""
+    if os.geteuid() != 0:
+        t.ok(True, "skipped: needs root # SKIP")
+        return
+    with open(f"{t.dir}/impostor.py", "w") as f:
+        f.write(IMPOSTOR)
+    os.chmod(t.dir, 0o755)
+    script = f"""
+        set -u
+        ip link set lo up; mount -t tmpfs run /run
+        export PATH=/usr/sbin:/usr/bin:/sbin:/bin MAS_SANDBOX_TOKEN=s3cret
+        /usr/bin/python3 {t.dir}/impostor.py > {t.dir}/seen & impostor=$!
+        until grep -q up {t.dir}/seen; do sleep 0.05; done
+        {BUILD}/sbx status; echo "status $?"
+        {BUILD}/sbx ls; echo "ls $?"
+        {BUILD}/sbx exec -id x -stream -- true; echo "stream $?"
+        grep -c s3cret {t.dir}/seen
+        {BUILD}/sbx run -- echo private; echo "run $?"
+        grep -c s3cret {t.dir}/seen
+        {BUILD}/sbx status -addr http://127.0.0.1:8080; echo "named $?"
+        grep -c s3cret {t.dir}/seen
+        kill $impostor; wait $impostor
+        unset MAS_SANDBOX_TOKEN
+        {BUILD}/mas-sandboxd -listen unix: -listen :8080 --state-dir {t.dir}/whose 2>{t.dir}/whose.log & daemon=$!
+        until {BUILD}/sbx status -addr http://127.0.0.1:8080 >/dev/null 2>&1; do sleep 0.05; done
+        {BUILD}/sbx ls; echo "socket $?"
+        rm /run/mas-sandbox.sock
+        {BUILD}/sbx ls; echo "port $?"
+        kill $daemon; wait $daemon
+    """
+    p = subprocess.run(["unshare", "-n", "-m", "bash", "-c", script], env=t.env, stdin=subprocess.DEVNULL,
+                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=WAIT_S * 3)
+    out = p.stdout.decode()
+    seen = open(f"{t.dir}/seen").read()
+    t.ok("status 0" not in out and "ls 0" not in out and "stream 0" not in out, "an impostor's port is not used", p)
+    t.ok(b"belongs to user 65534" in p.stderr, "and it is said whose it is", p)
+    counts = [x for x in out.splitlines() if x.isdigit()]
+    t.ok(counts[:2] == ["0", "0"], "no token goes there", out + seen)
+    t.ok("private\nrun 0" in out, "a command that may start a daemon does", p)
+    t.ok(counts[2] == "1", "an address that was named is used as named", out + seen)
+    t.ok("socket 0" in out and "port 0" in out, "a daemon of root's is found at its socket, then at its port", p)
+
+
 def test_logs_and_ls(t):
     i = t.create()
     t.is_(t.sbx("logs", "-id", i), "no execs yet", 123)
