@@ -123,9 +123,7 @@ static void set_limits(json_t *h, const struct engine *e)
         json_object_set_new(h, "BlkioDeviceReadBps", io_by_path(e));
         json_object_set_new(h, "BlkioDeviceWriteBps", io_by_path(e));
     }
-    json_object_set_new(h, "Ulimits",
-                        json_pack("[o, o, o]", ulimit("core", 1), ulimit("nofile", c->open_files),
-                                  ulimit("nproc", body_nproc(e))));
+    json_object_set_new(h, "Ulimits", body_rlimits(e, ulimit));
 }
 
 static json_t *host_config(const struct engine *e)

@@ -152,12 +152,11 @@ json_t *body_podman(const struct engine *e)
     char uid[16], root[2 * ENGINE_PATH_SIZE];
     body_args(e, argv, uid, sizeof(uid));
     snprintf(root, sizeof(root), "%s/%s", e->root, e->own_root ? "root" : "view");
-    json_t *b = json_pack("{s:s, s:s, s:o, s:o, s:s, s:s, s:s, s:o, s:o, s:o, s:[o, o, o]}", "name",
+    json_t *b = json_pack("{s:s, s:s, s:o, s:o, s:s, s:s, s:s, s:o, s:o, s:o, s:o}", "name",
                           e->name, "rootfs", root, "command", body_strings(argv), "env",
                           environment(), "user", "0:0", "work_dir", "/", "hostname", c->hostname,
                           "labels", body_labels(e), "mounts", mounts(e), "resource_limits",
-                          resources(e), "r_limits", rlimit("core", 1),
-                          rlimit("nofile", c->open_files), rlimit("nproc", body_nproc(e)));
+                          resources(e), "r_limits", body_rlimits(e, rlimit));
     set_security(b, e);
     set_bare(b);
     if (body_runtime(e))

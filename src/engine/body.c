@@ -1,11 +1,13 @@
 /* The parts of a container that both engines are asked for alike, from the tables that the
  * warden's own sandboxes are made of. */
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
 #include <sys/resource.h>
 
 #include "engine/engine.h"
+#include "warden/rlimits.h"
 #include "warden/mount.h"
 #include "warden/oci.h"
 #include "warden/root.h"
@@ -58,13 +60,39 @@ const char *body_runtime(const struct engine *e)
 
 /* The group counts processes; an engine must be told something, and one below the host's limit that
  * it may not raise in a user namespace. */
-uint64_t body_nproc(const struct engine *e)
+static uint64_t body_nproc(const struct engine *e)
 {
     const struct child_order *c = &e->order.child;
     struct rlimit own;
     uint64_t n = c->process_rlimit ? c->process_rlimit : c->limits.processes;
     n = n ? n : NPROC_DEFAULT;
     return getrlimit(RLIMIT_NPROC, &own) == 0 && own.rlim_max < n ? own.rlim_max : n;
+}
+
+/* An engine's own limits may be lower than ours and not to be raised in a user namespace; so it is
+ * told what the plan decides, and what nobody has at all. */
+static bool is_told(const struct rlimit_row *row)
+{
+    return row->by == RLIMIT_BY_PLAN || row->hard <= 1;
+}
+
+json_t *body_rlimits(const struct engine *e, json_t *(*make)(const char *name, uint64_t value))
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < n_rlimit_rows; i++) {
+        const struct rlimit_row *row = &rlimit_rows[i];
+        char name[32];
+        uint64_t value = row->by == RLIMIT_FIXED ? row->hard : rlimits_value(row, &e->order.child);
+        if (row->resource == RLIMIT_NPROC)
+            value = body_nproc(e);
+        if (!is_told(row) || (row->by == RLIMIT_BY_PLAN && !value))
+            continue;
+        snprintf(name, sizeof(name), "%s", row->name + strlen("RLIMIT_"));
+        for (char *c = name; *c; c++)
+            *c = (char)tolower((unsigned char)*c);
+        json_array_append_new(list, make(name, value));
+    }
+    return list;
 }
 
 /* The runner's own filter says more than a profile can; a kernel of the container's own needs

@@ -73,7 +73,8 @@ size_t body_args(const struct engine *e, const char **argv, char *buffer, size_t
 json_t *body_strings(const char *const *list);
 json_t *body_masked(void);
 bool body_own_kernel(const struct engine *e); /* counts its processes by their rlimit */
-uint64_t body_nproc(const struct engine *e);
+/* A list of what make() makes of each limit that the engine is told. */
+json_t *body_rlimits(const struct engine *e, json_t *(*make)(const char *name, uint64_t value));
 json_t *body_labels(const struct engine *e);
 const char *body_runtime(const struct engine *e); /* or NULL */
 

@@ -15,7 +15,6 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -28,6 +27,7 @@
 #include "warden/image.h"
 #include "warden/landlock.h"
 #include "warden/mount.h"
+#include "warden/rlimits.h"
 #include "warden/root.h"
 #include "warden/seccomp.h"
 #include "warden/userns.h"
@@ -227,24 +227,6 @@ static int drop_caps(bool shared_uid)
     return negative_errno((int)syscall(SYS_capset, &header, data));
 }
 
-int child_lower_rlimit(int resource, rlim_t value)
-{
-    struct rlimit old, limit = {value, value};
-    if (getrlimit(resource, &old) < 0)
-        return -errno;
-    if (old.rlim_max < value) /* raising needs a right over the host that we may not have */
-        limit.rlim_cur = limit.rlim_max = old.rlim_max;
-    return negative_errno(setrlimit(resource, &limit));
-}
-
-static int lower_rlimits(const struct child_order *o)
-{
-    /* 1 and not 0: only 1 keeps the kernel from starting a host program that takes core dumps. */
-    int r = child_lower_rlimit(RLIMIT_CORE, 1);
-    r = r < 0 ? r : child_lower_rlimit(RLIMIT_NOFILE, o->open_files);
-    return r < 0 || !o->process_rlimit ? r : child_lower_rlimit(RLIMIT_NPROC, o->process_rlimit);
-}
-
 /* Everything that does not depend on the plan. */
 static void become_blank(const struct child_template *t, int *seat)
 {
@@ -252,6 +234,7 @@ static void become_blank(const struct child_template *t, int *seat)
         fd_write_file_at(AT_FDCWD, "/proc/self/oom_score_adj", CHILD_OOM_ADJ);
         child_reset_signals();
         child_must(negative_errno(setsid()), "setsid", -1);
+        child_must(rlimits_apply_fixed(), "set limits", -1);
     }
     child_wait_for_byte("wait for the id maps");
     child_must(become_inside(t->shared_uid), "change ids", WALL_USERS);
@@ -395,7 +378,7 @@ static void build_filesystem(const struct child_template *t, const struct child_
 
 static void confine(const struct child_template *t, const struct child_order *o, int landlock_fd)
 {
-    child_must(lower_rlimits(o), "lower rlimits", -1);
+    child_must(rlimits_apply_order(o), "lower rlimits", -1);
     child_must(negative_errno(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)), "no_new_privs", -1);
     if (landlock_fd >= 0)
         child_must(landlock_restrict(landlock_fd), "landlock", WALL_LANDLOCK);

@@ -77,8 +77,6 @@ int child_keep_descriptors(int stream_fd, int channel_fd, int failure_fd, int *e
 /* The same without closing any: numbers below CHILD_FREE_FD are taken. */
 int child_take_descriptors(int stream_fd, int channel_fd, int failure_fd);
 void child_reset_signals(void);
-/* To value, or to what there is if that is less. */
-int child_lower_rlimit(int resource, rlim_t value);
 int child_die_with_warden(void);
 void child_must(int r, const char *step, int wall);
 

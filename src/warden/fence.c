@@ -1,6 +1,7 @@
 /* See fence.h. From fork() to the runner's exec, as child.c does it for namespaces: first what is
  * the same for all, then the order, then rights are given up step by step. */
 #include "warden/fence.h"
+#include "warden/rlimits.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -116,14 +117,10 @@ struct fenced {
 /* A file that is larger than the whole budget breaks it; no more than that can be said here. */
 static int lower_rlimits(const struct child_order *o)
 {
-    int r = child_lower_rlimit(RLIMIT_CORE, 1); /* see child.c */
-    r = r < 0 ? r : child_lower_rlimit(RLIMIT_NOFILE, o->open_files);
-    r = r < 0 ? r : child_lower_rlimit(RLIMIT_RTPRIO, 0);
-    r = r < 0 ? r : child_lower_rlimit(RLIMIT_NICE, 0);
-    r = r < 0 ? r : child_lower_rlimit(RLIMIT_MSGQUEUE, 0);
-    if (r == 0 && o->disk_bytes)
-        r = child_lower_rlimit(RLIMIT_FSIZE, o->disk_bytes);
-    return r < 0 || !o->process_rlimit ? r : child_lower_rlimit(RLIMIT_NPROC, o->process_rlimit);
+    int r = rlimits_apply_fixed();
+    r = r < 0 ? r : rlimits_apply_order(o);
+    r = r < 0 ? r : rlimits_lower(RLIMIT_MSGQUEUE, 0); /* the host's pool */
+    return r < 0 || !o->disk_bytes ? r : rlimits_lower(RLIMIT_FSIZE, o->disk_bytes);
 }
 
 static int bound_caps(void)

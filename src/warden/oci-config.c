@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/base64.h"
 #include "base/utf8.h"
+#include "warden/rlimits.h"
 #include "warden/child.h"
 #include "warden/mount.h"
 #include "warden/oci.h"
@@ -39,18 +40,30 @@ static json_t *capabilities(void)
     return c;
 }
 
-static json_t *rlimit(const char *type, uint64_t value)
+static json_t *rlimit(const char *type, uint64_t soft, uint64_t hard)
 {
-    return json_pack("{s:s, s:I, s:I}", "type", type, "soft", (json_int_t)value, "hard",
-                     (json_int_t)value);
+    return json_pack("{s:s, s:I, s:I}", "type", type, "soft", (json_int_t)soft, "hard",
+                     (json_int_t)hard);
 }
 
+/* The launcher has the fixed ones already, or what it may have of them: a runtime may not raise any.
+ * Those without a limit are left to that. */
 static json_t *rlimits(const struct child_order *o)
 {
-    uint64_t processes = o->process_rlimit ? o->process_rlimit : SOFT_NPROC;
-    /* 1 and not 0: see child.c. */
-    return json_pack("[o, o, o]", rlimit("RLIMIT_CORE", 1), rlimit("RLIMIT_NOFILE", o->open_files),
-                     rlimit("RLIMIT_NPROC", processes));
+    json_t *list = json_array();
+    for (size_t i = 0; i < n_rlimit_rows; i++) {
+        const struct rlimit_row *row = &rlimit_rows[i];
+        struct rlimit own;
+        uint64_t value = rlimits_value(row, o);
+        if (row->resource == RLIMIT_NPROC && !value)
+            value = SOFT_NPROC;
+        if (getrlimit(row->resource, &own) < 0 || (!value && own.rlim_max == RLIM_INFINITY))
+            continue;
+        if (value && value < own.rlim_max)
+            own.rlim_cur = own.rlim_max = value;
+        json_array_append_new(list, rlimit(row->name, own.rlim_cur, own.rlim_max));
+    }
+    return list;
 }
 
 static json_t *process(const struct oci_config *c)

@@ -16,6 +16,7 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/strbuf.h"
+#include "warden/rlimits.h"
 #include "warden/image.h"
 #include "warden/oci.h"
 #include "warden/state.h"
@@ -188,6 +189,7 @@ static void become_launcher(const struct cell *s, struct own_groups *groups)
     child_must(child_die_with_warden(), "tie to the warden", -1);
     child_must(setsid() < 0 ? -errno : 0, "setsid", -1);
     umask(022);
+    child_must(rlimits_apply_fixed(), "set limits", -1);
     child_must(find_own_groups(s, groups), "find the cgroup", -1);
     child_must(oci_mount_base(v2, groups->controllers), "prepare a bundle", WALL_FILESYSTEM);
     child_must((int)fd_send_msg(CHILD_CHANNEL_FD, "r", 1, NULL, 0), "report", -1);

@@ -1,3 +1,4 @@
+#include "warden/rlimits.h"
 #include "warden/plain.h"
 
 #include <errno.h>
@@ -58,6 +59,8 @@ void plain_main(const struct warden *w, int stream_fd, int channel_fd, int failu
         _exit(125);
     child_must(moved, "leave the warden's root", -1);
     child_reset_signals();
+    child_must(rlimits_apply_fixed(), "set limits", -1);
+    child_must(rlimits_lower(RLIMIT_NOFILE, w->options.open_files_default), "set limits", -1);
     child_must(become_user(w), "become an ordinary user", -1);
     child_must(negative_errno(setsid()), "setsid", -1);
     child_must(negative_errno(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)), "no_new_privs", -1);

@@ -26,6 +26,7 @@
 #include "warden/landlock.h"
 #include "warden/limits.h"
 #include "warden/oci-platform.h"
+#include "warden/rlimits.h"
 #include "warden/root.h"
 #include "warden/cell.h"
 #include "warden/state.h"
@@ -184,6 +185,7 @@ static int prepare(struct warden *w, struct error *err)
     if (r < 0)
         return error_set(err, ERROR_UNAVAILABLE, -r, "start the janitor");
     signal(SIGPIPE, SIG_IGN);
+    rlimits_settle();
     raise_open_files();
     w->tmpfs_attributes = probe_tmpfs_attributes();
     fill_child_template(w);

@@ -18,6 +18,7 @@
 #include "base/alloc.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "warden/rlimits.h"
 #include "warden/zygote.h"
 
 #define AT_RANDOM_BYTES 16 /* at that address, as the kernel promises */
@@ -56,6 +57,9 @@ static void settle(void)
     sigaddset(&wardens, SIGHUP);
     sigprocmask(SIG_SETMASK, &wardens, NULL);
     fd_write_file_at(AT_FDCWD, "/proc/self/oom_score_adj", CHILD_OOM_ADJ);
+    int r = rlimits_apply_fixed();
+    if (r < 0)
+        die("set limits", -r);
 }
 
 static size_t title_size(size_t argc, const char *const *argv)

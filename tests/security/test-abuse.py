@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Using things up, from inside: what a sandbox may have, and what it must not take from others."""
 import io
+import re
 import select
 import statistics
 import tarfile
@@ -399,6 +400,73 @@ def _():
         block, blocks = map(int, sb.sh("stat -f -c '%S %b' /workspace")["stdout"].split())
         part = (block * blocks >> 20) / told["limit_mb"]  # a file system in an image needs some
         check(part == 1 if told["by"] == "tmpfs" else 0.85 < part <= 1, (told, part))
+
+
+ODD_LIMITS = {  # of the shell that starts the daemon
+    "high": ["--rtprio=50", "--nice=30", "--msgqueue=unlimited", "--memlock=unlimited", "--sigpending=unlimited",
+             "--stack=unlimited", "--core=unlimited", "--locks=unlimited"],
+    "low": ["--rtprio=0", "--nice=0", "--msgqueue=1000", "--memlock=4096", "--sigpending=300", "--stack=1048576",
+            "--core=0", "--locks=7", "--rttime=5000000", "--fsize=4000000000", "--cpu=100000", "--data=9000000000"],
+}
+SHOW_LIMITS = ["prlimit", "--noheadings", "--raw", "-o", "RESOURCE,SOFT,HARD"]
+FIXED_LIMITS = {
+    "CPU": ("unlimited", "unlimited"), "DATA": ("unlimited", "unlimited"),
+    "STACK": ("8388608", "unlimited"), "CORE": ("1", "1"),
+    "RSS": ("unlimited", "unlimited"), "MEMLOCK": ("8388608", "8388608"),
+    "AS": ("unlimited", "unlimited"), "SIGPENDING": ("16384", "16384"),
+    "MSGQUEUE": ("819200", "819200"), "NICE": ("0", "0"),
+    "RTPRIO": ("0", "0"), "RTTIME": ("unlimited", "unlimited"),
+    "NOFILE": ("4096", "4096"), "FSIZE": ("unlimited", "unlimited"),
+}
+
+
+def limits_of(text):
+    rows = [line.split() for line in text.splitlines()]
+    return {row[0]: (row[1], row[2]) for row in rows if row[0] in FIXED_LIMITS}
+
+
+def allowed(option):
+    return subprocess.run(["prlimit", option, "true"], stderr=subprocess.DEVNULL).returncode == 0
+
+
+def least(a, b):
+    return min(a, b, key=lambda n: float("inf") if n == "unlimited" else int(n))
+
+
+def expected_limits(odd):
+    """The table, and no more than the shell has where this root may not raise limits (CAP_SYS_RESOURCE)."""
+    with open("/proc/self/status") as f:
+        raises = int(re.search(r"CapEff:\s*(\w+)", f.read())[1], 16) >> 24 & 1
+    shell = limits_of(subprocess.run(["prlimit", *odd, "--", *SHOW_LIMITS], stdout=subprocess.PIPE).stdout.decode())
+    want = {}
+    for name, (soft, hard) in FIXED_LIMITS.items():
+        hard = hard if raises else least(hard, shell[name][1])
+        want[name] = (least(soft, hard), hard)
+    return want
+
+
+def runtimes_here(other):
+    usable = [r["name"] for r in other.get("/v1/status").json["runtimes"] if r.get("available")]
+    return [r for r in ("local", "process", "landlock", "crun", "runc") if r in usable]
+
+
+if RUNTIME == "local":
+    for name, odd in ODD_LIMITS.items():
+        @test(f"P9 limits of the shell that starts the daemon ({name}) reach no sandbox, of any runtime")
+        def _(odd=odd):
+            config = "enable_process: true\nblanks: 1\noci_blanks: 0\n"
+            odd = list(filter(allowed, odd))
+            with Daemon(config=config, command=["prlimit", *odd, "--", SANDBOXD]) as other:
+                print("#", " ".join(runtimes_here(other)))
+                for runtime in runtimes_here(other):
+                    want = expected_limits(odd)
+                    if runtime == "landlock":  # a file is no larger than the disk's budget; queues are the host's
+                        want["MSGQUEUE"] = ("0", "0")
+                    r = other.run(*SHOW_LIMITS, runtime=runtime)
+                    got = limits_of(r["stdout"])
+                    if runtime == "landlock":
+                        got.pop("FSIZE"), want.pop("FSIZE")
+                    equal(got, want, runtime)
 
 
 class SmallState(Daemon):
