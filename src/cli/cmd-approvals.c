@@ -6,25 +6,22 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/utf8.h"
+#include "cli/approval-show.h"
 #include "cli/args.h"
 #include "cli/command.h"
 #include "cli/output.h"
 #include "cli/session.h"
 #include "libsbx/sbx.h"
 
-#define NS_PER_S 1000000000LL
+#define NS_PER_S    1000000000LL
+#define SUMMARY_MAX 60 /* bytes */
 
 struct verb {
     const char *name;
     bool has_id;
     int (*run)(struct session *s, const struct args *a, struct sbx_error *err);
 };
-
-static void print_json(const json_t *value)
-{
-    json_dumpf(value, stdout, JSON_INDENT(2));
-    putchar('\n');
-}
 
 /* What would run, on one line. */
 static char *summary(const json_t *approval)
@@ -40,8 +37,8 @@ static char *summary(const json_t *approval)
         free(line);
         line = longer;
     }
-    if (strlen(line) > 60)
-        strcpy(line + 57, "...");
+    if (strlen(line) > SUMMARY_MAX)
+        strcpy(line + SUMMARY_MAX - 3 - utf8_incomplete_suffix(line, SUMMARY_MAX - 3), "...");
     return line;
 }
 
@@ -59,7 +56,7 @@ static int list(struct session *s, const struct args *a, struct sbx_error *err)
     if (session_call(s, "GET", path, NULL, &answer, err) < 0)
         return -1;
     if (a->on[FLAG_JSON]) {
-        print_json(json_object_get(answer, "approvals"));
+        print_json(json_object_get(answer, "approvals"), JSON_INDENT(2));
         return 0;
     }
     table_init(&t, ELEMENTS(titles), titles);
@@ -73,109 +70,6 @@ static int list(struct session *s, const struct args *a, struct sbx_error *err)
     return 0;
 }
 
-/* --- show */
-
-static void print_line(const char *key, const json_t *obj, const char *member)
-{
-    _cleanup_free_ char *value = cell(obj, member);
-    if (strcmp(value, "-") != 0)
-        printf("%-10s %s\n", key, value);
-}
-
-static void print_argv(const json_t *subject)
-{
-    size_t i;
-    json_t *item;
-    json_array_foreach(json_object_get(subject, "argv"), i, item)
-    {
-        _cleanup_free_ char *word = printable(json_string_value(item));
-        printf("%-10s %s\n", i ? "" : "argv", word);
-    }
-}
-
-/* A text of several lines, each without anything that a terminal would obey. */
-static void print_text(const char *title, const char *text)
-{
-    if (!text || !*text)
-        return;
-    printf("%s:\n", title);
-    while (*text) {
-        size_t n = strcspn(text, "\n");
-        _cleanup_free_ char *line = xstrndup(text, n), *clean = printable(line);
-        printf("  %s\n", clean);
-        text += n + (text[n] == '\n');
-    }
-}
-
-static void print_image(const json_t *a)
-{
-    _cleanup_free_ char *name = cell(a, "image"), *digest = cell(a, "image_digest");
-    if (strcmp(digest, "-") != 0)
-        printf("%-10s %s (sha256:%s)\n", "image", name, digest);
-}
-
-static void print_pins(const json_t *subject)
-{
-    size_t i;
-    json_t *item;
-    json_array_foreach(json_object_get(subject, "pins"), i, item)
-    {
-        _cleanup_free_ char *path = cell(item, "path"), *digest = cell(item, "digest"),
-                            *why = cell(item, "not_pinned");
-        if (strcmp(why, "-") != 0)
-            printf("%-10s %s: %s\n", "not pinned", path, why);
-        else
-            printf("%-10s %s %s\n", "pinned", path, digest);
-    }
-}
-
-static void print_findings(const json_t *shown)
-{
-    size_t i;
-    json_t *item;
-    json_array_foreach(json_object_get(shown, "findings"), i, item)
-    {
-        _cleanup_free_ char *id = cell(item, "id"), *message = cell(item, "message");
-        printf("%-10s %s: %s\n", "finding", id, message);
-    }
-}
-
-static void print_files(const json_t *shown)
-{
-    size_t i;
-    json_t *item;
-    json_array_foreach(json_object_get(shown, "files"), i, item)
-    {
-        _cleanup_free_ char *path = cell(item, "path");
-        print_text(path, json_string_value(json_object_get(item, "content")));
-    }
-}
-
-static void print_approval(const json_t *a)
-{
-    const json_t *subject = json_object_get(a, "subject"), *shown = json_object_get(a, "shown");
-    print_line("id", a, "id");
-    print_line("status", a, "status");
-    print_line("reason", a, "reason");
-    print_line("risk", a, "risk");
-    print_line("why", a, "why");
-    print_line("rule", a, "rule");
-    print_line("asked by", json_object_get(a, "requester"), "name");
-    print_line("expires", a, "expires_at");
-    print_line("digest", a, "digest");
-    print_line("tool", a, "tool");
-    print_argv(subject);
-    print_line("cwd", subject, "cwd");
-    print_line("runtime", shown, "runtime");
-    print_image(a);
-    print_line("sandbox", json_object_get(subject, "sandbox"), "id");
-    print_pins(subject);
-    print_findings(shown);
-    print_text("diff", json_string_value(json_object_get(shown, "diff")));
-    print_text("stdin", json_string_value(json_object_get(shown, "stdin")));
-    print_files(shown);
-}
-
 static int show(struct session *s, const struct args *a, struct sbx_error *err)
 {
     _cleanup_free_ char *path = sbx_path_format("/v1/approvals/%s", a->rest[1]);
@@ -183,9 +77,9 @@ static int show(struct session *s, const struct args *a, struct sbx_error *err)
     if (session_call(s, "GET", path, NULL, &answer, err) < 0)
         return -1;
     if (a->on[FLAG_JSON])
-        print_json(answer);
+        print_json(answer, JSON_INDENT(2));
     else
-        print_approval(answer);
+        approval_print(answer);
     return 0;
 }
 
@@ -243,8 +137,7 @@ static void print_event(const char *text, size_t len, bool as_json)
     _cleanup_json_ json_t *event = json_loadb(text, len, 0, NULL);
     const json_t *a = json_object_get(event, "approval");
     if (as_json) {
-        json_dumpf(event, stdout, JSON_COMPACT);
-        putchar('\n');
+        print_json(event, JSON_COMPACT);
     } else {
         _cleanup_free_ char *type = cell(event, "type"), *id = cell(a, "id"),
                             *risk = cell(a, "risk"), *what = summary(a);

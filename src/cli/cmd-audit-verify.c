@@ -145,7 +145,7 @@ static void find_doubts(struct result *r)
 
 /* --- telling */
 
-static void print_json(const struct result *r, bool good)
+static void print_as_json(const struct result *r, bool good)
 {
     const struct audit_verifier *v = &r->v;
     json_t *doubts = json_array();
@@ -158,8 +158,7 @@ static void print_json(const struct result *r, bool good)
                   "signed_to", (json_int_t)v->last.seq, "not_proved", doubts);
     if (!good)
         json_object_set_new(o, "wrong", json_message(v->reason));
-    json_dumpf(o, stdout, JSON_INDENT(2));
-    putchar('\n');
+    print_json(o, JSON_INDENT(2));
 }
 
 static void print_text(const struct result *r, bool good)
@@ -201,7 +200,7 @@ static int verify(const struct args *a, struct result *r)
     if (good)
         find_doubts(r);
     if (a->on[FLAG_JSON])
-        print_json(r, good);
+        print_as_json(r, good);
     else
         print_text(r, good);
     return good ? 0 : EXIT_NOT_GENUINE;

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/json.h"
@@ -46,11 +47,13 @@ static bool add_filters(struct strbuf *path, char *const *filters)
     return true;
 }
 
+/* A record's own bytes, but for what a terminal would obey or hide. */
 static int print_line(void *data, const char *line, size_t len)
 {
+    _cleanup_free_ char *text = xstrndup(line, len);
+    _cleanup_free_ char *clean = isatty(STDOUT_FILENO) ? printable(text) : NULL;
     (void)data;
-    fwrite(line, len, 1, stdout);
-    putchar('\n');
+    puts(clean ? clean : text);
     return fflush(stdout) == 0 ? 0 : -1;
 }
 
@@ -91,7 +94,8 @@ static int keep_line(void *data, const char *line, size_t len)
 static void print_lines(struct lines *l)
 {
     while (l->n) {
-        puts(l->line[--l->n]);
+        l->n--;
+        print_line(NULL, l->line[l->n], strlen(l->line[l->n]));
         free(l->line[l->n]);
     }
     free(l->line);
@@ -183,8 +187,7 @@ static int checkpoint(const struct args *a)
         session_call(&s, "GET", "/v1/audit/checkpoint", NULL, &answer, &err) < 0)
         return cli_fail(&err);
     const json_t *shown = a->on[FLAG_JSON] ? answer : json_object_get(answer, "checkpoint");
-    json_dumpf(shown, stdout, JSON_COMPACT);
-    putchar('\n');
+    print_json(shown, JSON_COMPACT);
     return 0;
 }
 

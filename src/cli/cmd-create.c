@@ -22,8 +22,10 @@ int cmd_create(const struct args *a)
     struct sbx_sandbox sb;
     if (sbx_sandbox_create(s.client, body, &sb, &err) < 0)
         return cli_fail(&err);
-    printf("id=%s namespace=%s pod=%s\n", sb.id, sb.name_space ? sb.name_space : "",
-           sb.pod_name ? sb.pod_name : "");
+    _cleanup_free_ char *id = printable(sb.id);
+    _cleanup_free_ char *space = printable(sb.name_space ? sb.name_space : "");
+    _cleanup_free_ char *pod = printable(sb.pod_name ? sb.pod_name : "");
+    printf("id=%s namespace=%s pod=%s\n", id, space, pod);
     sbx_sandbox_done(&sb);
     return 0;
 }

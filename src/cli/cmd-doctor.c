@@ -142,8 +142,7 @@ static int examine(const struct args *a)
         return cli_fail(&err);
     const json_t *runtimes = json_object_get(status, "runtimes");
     if (a->on[FLAG_JSON]) {
-        json_dumpf(runtimes, stdout, JSON_INDENT(2));
-        putchar('\n');
+        print_json(runtimes, JSON_INDENT(2));
         return 0;
     }
     size_t i;

@@ -1,6 +1,7 @@
 /* sbx exec-cancel: ends an exec. */
 #include <stdio.h>
 
+#include "base/alloc.h"
 #include "cli/args.h"
 #include "cli/command.h"
 #include "cli/output.h"
@@ -18,7 +19,8 @@ int cmd_exec_cancel(const struct args *a)
     if (session_open(a, false, &s, &err) < 0 ||
         sbx_exec_cancel(s.client, a->text[FLAG_ID], exec_id, &st, &err) < 0)
         return cli_fail(&err);
-    printf("exec_id=%s status=%s\n", exec_id, st.status);
+    _cleanup_free_ char *status = printable(st.status);
+    printf("exec_id=%s status=%s\n", exec_id, status);
     sbx_exec_status_done(&st);
     return 0;
 }

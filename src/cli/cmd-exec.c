@@ -36,13 +36,14 @@ static int exec_async(struct session *s, const struct args *a, char *const argv[
     if (sbx_exec_start(s->client, id, (const char *const *)argv, (int)a->number[FLAG_TIMEOUT],
                        &exec_id, &err) < 0)
         return cli_fail(&err);
+    _cleanup_free_ char *shown = printable(exec_id);
     if (!a->on[FLAG_STREAM] && !a->on[FLAG_STREAM_RAW]) {
-        printf("exec_id=%s status=running\n", exec_id);
+        printf("exec_id=%s status=running\n", shown);
         return 0;
     }
     /* Standard output is the command's; a person still needs the id, to cancel it. */
     if (isatty(STDERR_FILENO))
-        fprintf(stderr, "exec_id=%s status=running\n", exec_id);
+        fprintf(stderr, "exec_id=%s status=running\n", shown);
     struct event_printer p = {.raw = a->on[FLAG_STREAM_RAW]};
     if (sbx_exec_stream(s->client, id, exec_id, event_print, &p, &err) < 0)
         return cli_fail(&err);

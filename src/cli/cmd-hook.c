@@ -120,8 +120,7 @@ static int answer(const struct rules_decision *d)
         json_pack("{s:{s:s, s:s, s:o}}", "hookSpecificOutput", "hookEventName", "PreToolUse",
                   "permissionDecision", verdict_name(d->verdict), "permissionDecisionReason",
                   json_message(reason));
-    json_dumpf(o, stdout, JSON_COMPACT);
-    putchar('\n');
+    print_json(o, JSON_COMPACT);
     if (fflush(stdout) != 0)
         return block("the answer cannot be written");
     return d->verdict == VERDICT_DENY ? block(reason) : 0;

@@ -21,10 +21,9 @@
 
 /* --- what is printed */
 
-static int print_json(json_t *answer)
+static int print_answer(const json_t *answer)
 {
-    json_dumpf(answer, stdout, JSON_INDENT(2));
-    putchar('\n');
+    print_json(answer, JSON_INDENT(2));
     return 0;
 }
 
@@ -68,7 +67,7 @@ static void print_table(const json_t *answer)
 static int print_digest(const struct args *a, json_t *image)
 {
     if (a->on[FLAG_JSON])
-        return print_json(image);
+        return print_answer(image);
     _cleanup_free_ char *digest = cell(image, "digest"), *size = size_cell(image);
     printf("sha256:%s (%s)\n", digest, size);
     return 0;
@@ -88,12 +87,12 @@ static void show_step(struct pull *p, const json_t *o)
     char note[64] = "";
     json_int_t layer = json_integer_value(json_object_get(o, "layer"));
     json_int_t layers = json_integer_value(json_object_get(o, "layers"));
-    const char *step = json_string_value(json_object_get(o, "step"));
+    _cleanup_free_ char *step = cell(o, "step");
     if (layer)
         snprintf(note, sizeof(note), "layer %lld of %lld", (long long)layer, (long long)layers);
     else if (layers > 1)
         snprintf(note, sizeof(note), "%lld layers", (long long)layers);
-    progress_show(&p->progress, step ? step : "?",
+    progress_show(&p->progress, step,
                   (uint64_t)json_integer_value(json_object_get(o, "done_bytes")),
                   (uint64_t)json_integer_value(json_object_get(o, "total_bytes")), note);
 }
@@ -191,7 +190,7 @@ static int image_ls(const struct args *a, struct session *s, struct sbx_error *e
     if (session_call(s, "GET", "/v1/images", NULL, &answer, err) < 0)
         return -1;
     if (a->on[FLAG_JSON])
-        return print_json(answer);
+        return print_answer(answer);
     print_table(answer);
     return 0;
 }
@@ -202,7 +201,7 @@ static int image_inspect(const struct args *a, struct session *s, struct sbx_err
     _cleanup_free_ char *path = sbx_path_format("/v1/images?image=%s", a->rest[1]);
     if (session_call(s, "GET", path, NULL, &answer, err) < 0)
         return -1;
-    return print_json(answer);
+    return print_answer(answer);
 }
 
 static int image_rm(const struct args *a, struct session *s, struct sbx_error *err)
@@ -212,7 +211,7 @@ static int image_rm(const struct args *a, struct session *s, struct sbx_error *e
     if (session_call(s, "DELETE", path, NULL, &answer, err) < 0)
         return -1;
     if (a->on[FLAG_JSON])
-        return print_json(answer);
+        return print_answer(answer);
     _cleanup_free_ char *digest = cell(answer, "digest"), *name = printable(a->rest[1]);
     if (json_is_true(json_object_get(answer, "removed")))
         printf("removed sha256:%s\n", digest);

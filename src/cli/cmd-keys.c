@@ -185,8 +185,7 @@ int cmd_keys(const struct args *a)
     if (r < 0)
         return cli_fail(&err);
     if (a->on[FLAG_JSON]) {
-        json_dumpf(answer, stdout, JSON_INDENT(2));
-        putchar('\n');
+        print_json(answer, JSON_INDENT(2));
     } else {
         print_answer(v, answer);
     }

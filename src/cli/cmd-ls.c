@@ -14,12 +14,6 @@
 
 #define PAGE_SIZE "100"
 
-static void print_json(const json_t *value)
-{
-    json_dumpf(value, stdout, JSON_INDENT(2));
-    putchar('\n');
-}
-
 static void add_sandboxes(struct table *t, const json_t *page)
 {
     size_t i;
@@ -56,7 +50,7 @@ static int list_sandboxes(struct session *s, bool as_json, struct sbx_error *err
         cursor = xstrdup(next ? next : "");
     } while (*cursor);
     if (r == 0 && as_json)
-        print_json(all);
+        print_json(all, JSON_INDENT(2));
     else if (r == 0)
         table_print(&t);
     return r;
@@ -99,7 +93,7 @@ static int list_files(struct session *s, const struct remote *r, const struct ar
     if (session_call(s, "GET", path, NULL, &answer, err) < 0)
         return -1;
     if (a->on[FLAG_JSON])
-        print_json(json_object_get(answer, "entries"));
+        print_json(json_object_get(answer, "entries"), JSON_INDENT(2));
     else
         print_files(answer, a->on[FLAG_RECURSIVE]);
     return 0;

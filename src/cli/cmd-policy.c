@@ -29,12 +29,6 @@ static int fail(const struct error *err)
     return error_code_exit(err->code);
 }
 
-static void print_json(const json_t *json)
-{
-    json_dumpf(json, stdout, JSON_INDENT(2));
-    putchar('\n');
-}
-
 static const char *verdict_colour(const char *verdict)
 {
     return colour(strcmp(verdict, "allow") == 0  ? COLOUR_GREEN
@@ -55,7 +49,7 @@ static int check(const struct args *a, struct ruleset *rs)
     if (a->on[FLAG_JSON]) {
         _cleanup_json_ json_t *json = json_pack("{s:s,s:I}", "revision", ruleset_revision(rs),
                                                 "rules", (json_int_t)ruleset_count(rs));
-        print_json(json);
+        print_json(json, JSON_INDENT(2));
         return 0;
     }
     printf("%s: ok, %zu rules, revision %s\n", a->rest[1], ruleset_count(rs), ruleset_revision(rs));
@@ -81,7 +75,7 @@ static int test(const struct args *a, struct ruleset *rs)
     json_t *result;
     _cleanup_json_ json_t *results = ruleset_test(rs, &failed);
     if (a->on[FLAG_JSON]) {
-        print_json(results);
+        print_json(results, JSON_INDENT(2));
         return failed ? 1 : 0;
     }
     json_array_foreach(results, i, result)
@@ -203,7 +197,7 @@ static int explain(const struct args *a, struct ruleset *rs)
     if (!code) {
         _cleanup_json_ json_t *json = ruleset_explain(rs, &q.call);
         if (a->on[FLAG_JSON])
-            print_json(json);
+            print_json(json, JSON_INDENT(2));
         else
             print_explanation(json);
     }

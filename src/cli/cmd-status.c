@@ -15,8 +15,11 @@ static int show_one(struct session *s, const char *id)
     struct sbx_sandbox sb;
     if (sbx_sandbox_get(s->client, id, &sb, &err) < 0)
         return cli_fail(&err);
-    printf("id=%s namespace=%s pod=%s phase=%s\n", sb.id, sb.name_space ? sb.name_space : "",
-           sb.pod_name ? sb.pod_name : "", sb.phase ? sb.phase : "");
+    _cleanup_free_ char *name = printable(sb.id);
+    _cleanup_free_ char *space = printable(sb.name_space ? sb.name_space : "");
+    _cleanup_free_ char *pod = printable(sb.pod_name ? sb.pod_name : "");
+    _cleanup_free_ char *phase = printable(sb.phase ? sb.phase : "");
+    printf("id=%s namespace=%s pod=%s phase=%s\n", name, space, pod, phase);
     sbx_sandbox_done(&sb);
     return 0;
 }

@@ -53,8 +53,7 @@ static void print_result(const struct args *a, const struct validation *v)
 {
     if (a->on[FLAG_JSON]) {
         _cleanup_json_ json_t *o = validation_to_json(v);
-        json_dumpf(o, stdout, JSON_INDENT(2));
-        putchar('\n');
+        print_json(o, JSON_INDENT(2));
     } else if (a->on[FLAG_STRIP]) {
         fwrite(v->sanitized.data ? v->sanitized.data : "", 1, v->sanitized.len, stdout);
     } else if (a->on[FLAG_SHOW]) {

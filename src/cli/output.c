@@ -1,7 +1,6 @@
 #include "cli/output.h"
 
 #include <assert.h>
-#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +9,10 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/strbuf.h"
+#include "guard/validate.h"
 #include "libsbx/sbx.h"
+
+#define ESCAPE_MAX 10 /* bytes that one byte becomes at most */
 
 static const char *const colours[] = {
     [COLOUR_OFF] = "\033[0m",    [COLOUR_BOLD] = "\033[1m",    [COLOUR_RED] = "\033[31m",
@@ -34,22 +36,48 @@ const char *colour_err(enum colour c)
     return may_colour(STDERR_FILENO) ? colours[c] : "";
 }
 
-static bool is_control(const unsigned char *p)
-{
-    /* The C1 controls are 0xc2 0x80..0x9f in UTF-8. */
-    return *p < 0x20 || *p == 0x7f || (*p == 0xc2 && p[1] >= 0x80 && p[1] <= 0x9f);
-}
-
+/* Bytes that are not UTF-8 and controls as \\xNN, other characters that do not show as \\uNNNN. */
 char *printable(const char *text)
 {
-    struct strbuf out = STRBUF_INIT(SBX_LINE_MAX);
-    for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
-        if (is_control(p))
-            strbuf_printf(&out, "\\x%02x", *p == 0xc2 ? *++p : *p);
+    size_t len = strlen(text), start;
+    struct strbuf out = STRBUF_INIT(len * ESCAPE_MAX + 1);
+    for (size_t pos = 0; pos < len;) {
+        start = pos;
+        int32_t cp = validate_next(text, len, &pos);
+        if (validate_shows(cp))
+            strbuf_append(&out, text + start, pos - start);
+        else if (cp < 0x100)
+            strbuf_printf(&out, "\\x%02x", cp < 0 ? (unsigned char)text[start] : (unsigned)cp);
         else
-            strbuf_append(&out, p, 1);
+            strbuf_printf(&out, cp < 0x10000 ? "\\u%04x" : "\\U%08x", (unsigned)cp);
     }
-    return strbuf_steal(&out);
+    return out.data ? strbuf_steal(&out) : xstrdup("");
+}
+
+bool has_hidden(const char *text)
+{
+    size_t len = strlen(text);
+    for (size_t pos = 0; pos < len;) {
+        int32_t cp = validate_next(text, len, &pos);
+        if (!validate_shows(cp) && cp != '\n' && cp != '\t')
+            return true;
+    }
+    return false;
+}
+
+/* On a terminal nothing but ASCII without DEL: JSON has its own way to write the rest. */
+void print_json(const json_t *value, size_t flags)
+{
+    bool terminal = isatty(STDOUT_FILENO);
+    _cleanup_free_ char *text = json_dumps(value, flags | (terminal ? JSON_ENSURE_ASCII : 0));
+    for (const char *p = text; p && *p;) {
+        size_t n = terminal ? strcspn(p, "\x7f") : strlen(p);
+        fwrite(p, 1, n, stdout);
+        p += n;
+        if (*p == '\x7f' && p++)
+            fputs("\\u007f", stdout);
+    }
+    putchar('\n');
 }
 
 static void print_message(const char *text, enum colour c)

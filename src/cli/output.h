@@ -1,5 +1,6 @@
 /* What sbx prints: colours only on a terminal and only without NO_COLOR, names and messages that
- * come from a sandbox or a daemon never with control bytes, tables, errors and exit codes. */
+ * come from a sandbox or a daemon never with anything that does not show as itself, tables, errors
+ * and exit codes. */
 #pragma once
 
 #include <jansson.h>
@@ -31,8 +32,14 @@ int exit_code_of(const char *status, const char *error, bool has_exit_code, int 
 int cli_set_error(struct sbx_error *err, const char *code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* A copy in which control bytes are written as \xNN. The caller frees it. */
+/* A copy in which what a terminal would obey, or would not show, is written as \xNN, \uNNNN or
+ * \UNNNNNNNN: controls, marks of direction, characters without a width, bytes that are not UTF-8.
+ * The caller frees it. */
 char *printable(const char *text);
+/* Whether it has any of that but newlines and tabs. */
+bool has_hidden(const char *text);
+/* To stdout, with a newline; flags are jansson's. */
+void print_json(const json_t *value, size_t flags);
 /* A member as a cell: text, number or true/false; "-" when absent, null or empty. */
 char *cell(const json_t *obj, const char *key);
 

@@ -7,7 +7,9 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
+#include "cli/output.h"
 
 #define BAR_WIDTH   30
 #define BAR_LEAST   4
@@ -90,8 +92,9 @@ static void draw(struct progress *p, uint64_t done, uint64_t total, const char *
 }
 
 void progress_show(struct progress *p, const char *step, uint64_t done, uint64_t total,
-                   const char *note)
+                   const char *text)
 {
+    _cleanup_free_ char *note = printable(text);
     int64_t now = clock_mono_ms();
     bool other = strcmp(p->step, step) != 0;
     if (p->quiet)

@@ -116,9 +116,7 @@ static void apply_terms(const struct gate_terms *t, struct rules_decision *d)
     d->risk = d->risk > t->ask_risk ? d->risk : t->ask_risk;
 }
 
-/* What a sandbox's caller set beyond what the operator gives every sandbox, and what its image
- * sets: where an image's own programs are is no news. Borrowed strings. */
-static char **asked_env(const struct gate *g, char *const *env, char *const *image_env)
+char **gate_asked_env(const struct gate *g, char *const *env, char *const *image_env)
 {
     size_t n = 0;
     char **asked = xcalloc(strv_length(env) + strv_length(image_env) + 1, sizeof(*asked));
@@ -139,7 +137,7 @@ static void decide(struct gate *g, const struct gate_call *call, struct gate_dec
 {
     checks_run(call, &d->findings);
     d->ruleset = ruleset_ref(g->ruleset);
-    _cleanup_free_ char **sandbox_env = asked_env(g, call->sandbox_env, call->image_env);
+    _cleanup_free_ char **sandbox_env = gate_asked_env(g, call->sandbox_env, call->image_env);
     struct rules_call rc = {
         .who = call->who,
         .tool = call->tool,

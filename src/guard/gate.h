@@ -102,6 +102,10 @@ json_t *gate_policy_view(const struct gate *g);
 
 /* --- a call */
 
+/* What a sandbox's caller set beyond what the operator gives every sandbox, and what its image
+ * sets: where an image's own programs are is no news. Borrowed strings in a list to be freed. */
+char **gate_asked_env(const struct gate *g, char *const *env, char *const *image_env);
+
 /* Steps 1 to 3. 0: look at d->rules.verdict, allow or ask. Negative: denied, recorded, ERROR_DENIED
  * with the rule. d is the caller's to end in both cases. */
 int gate_decide(struct gate *g, const struct gate_call *call, struct gate_decision *d,

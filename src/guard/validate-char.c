@@ -86,6 +86,12 @@ enum char_class validate_class(int32_t cp)
     return CHAR_PLAIN;
 }
 
+/* Separators of lines and paragraphs begin a line where a terminal knows them. */
+bool validate_shows(int32_t cp)
+{
+    return cp >= ' ' && cp != 0x2028 && cp != 0x2029 && validate_class(cp) == CHAR_PLAIN;
+}
+
 /* --- what shows as ASCII */
 
 /* U+00C0 to U+017F without their marks. */

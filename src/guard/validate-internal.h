@@ -24,8 +24,6 @@ extern const size_t validate_n_patterns;
 
 /* --- validate-char.c: code points */
 
-/* The next code point at text[*pos], *pos moved on; -1 for a byte that is not UTF-8. */
-int32_t validate_next(const char *text, size_t len, size_t *pos);
 void validate_put(struct strbuf *b, int32_t cp);
 
 enum char_class {

@@ -81,3 +81,8 @@ const char *threat_name(enum threat t);                       /* "none" ... "cri
 const char *validate_category_name(enum validate_category c); /* "instruction_override" */
 /* Contract C's answer, and `findings` with places and words. */
 json_t *validation_to_json(const struct validation *v);
+
+/* The next code point at text[*pos], *pos moved on; -1 for a byte that is not UTF-8. */
+int32_t validate_next(const char *text, size_t len, size_t *pos);
+/* Whether it shows as itself: no control, no mark of direction, nothing without a width. */
+bool validate_shows(int32_t cp);

@@ -104,6 +104,7 @@ void run_names_cancel(struct run *run);
 /* run-probe.c. False: there is nothing to look up, and done does not come; else it comes later. */
 bool run_probe_start(struct run *run, void (*done)(struct run *run));
 void run_probe_cancel(struct run *run);
+/* run-pins.c */
 json_t *run_pins(const struct run *run); /* for the subject; a new reference */
 void run_apply_pins(struct run *run);    /* once the grant is used */
 

@@ -18,7 +18,6 @@
 #define BEFORE_MAX   (256 * 1024)
 #define BEFORE_TEXT  "262144"
 #define DIFF_MAX     (256 * 1024)
-#define PINS_TEXT    512
 #define PATH_DEFAULT "/usr/local/bin:/usr/bin:/bin"
 
 struct run_probe {
@@ -203,64 +202,4 @@ bool run_probe_start(struct run *run, void (*done)(struct run *run))
     else if (!start_probe(p))
         run_probe_cancel(run);
     return run->probe;
-}
-
-/* --- using it */
-
-json_t *run_pins(const struct run *run)
-{
-    if (run->pins)
-        return json_deep_copy(run->pins);
-    json_t *list = json_array();
-    if (run->spec.builtin || run->box.tool_net)
-        return list;
-    json_array_append_new(
-        list, json_pack("{s:i, s:o, s:s}", "arg", 0, "path", json_message(run->spec.argv[0]),
-                        "not_pinned",
-                        run->one_shot ? "its sandbox is not made yet" : "could not be looked up"));
-    return list;
-}
-
-/* node resolves the name of its script, which for a sealed copy leads nowhere. */
-static void keep_script_name(struct run *run)
-{
-    size_t n = strv_length(run->spec.env);
-    char **env = xcalloc(n + 2, sizeof(*env));
-    for (size_t i = 0; i < n; i++)
-        env[i] = run->spec.env[i];
-    env[n] = xstrdup("NODE_PRESERVE_SYMLINKS_MAIN=1");
-    free((char **)run->spec.env);
-    run->spec.env = env;
-    run->call.env = env;
-}
-
-/* Only what runs is run from a sealed copy; other files were compared when the grant was used. */
-void run_apply_pins(struct run *run)
-{
-    char text[PINS_TEXT] = "";
-    size_t len = 0, i;
-    json_t *pin;
-    bool program_pinned = false;
-    json_array_foreach(run->pins, i, pin)
-    {
-        const char *hash = json_string_value(json_object_get(pin, "sha256"));
-        int arg = (int)json_integer_value(json_object_get(pin, "arg"));
-        if (!hash || strlen(hash) != 64 || json_object_get(pin, "not_pinned"))
-            continue;
-        if (len + 80 > sizeof(text))
-            break;
-        len +=
-            (size_t)snprintf(text + len, sizeof(text) - len, "%s%d:%s", len ? " " : "", arg, hash);
-        program_pinned = program_pinned || arg == 0;
-    }
-    if (len) {
-        run->spec.pins = xstrdup(text);
-        keep_script_name(run);
-    }
-    /* Found once and for all: nothing that appears in PATH later can take its place. */
-    char **argv = (char **)run->spec.argv;
-    if (run->program && !program_pinned && !strchr(argv[0], '/')) {
-        free(argv[0]);
-        argv[0] = steal_ptr(run->program);
-    }
 }

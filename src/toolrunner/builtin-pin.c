@@ -1,5 +1,10 @@
 /* pin PATHS ARGV...: which files a command would run that somebody in the sandbox could change,
- * with their hashes. Runs as the tool's user in the command's own directory. */
+ * with their hashes. Runs as the tool's user in the command's own directory.
+ *
+ * The program, and the script that an interpreter is to run, are run from sealed copies (pin.h).
+ * Whatever else of the command runs code that is found only then (a `#!` interpreter, a module, a
+ * directory, options of an interpreter, its libraries) is listed as not pinned, files among it with
+ * their hashes, so that a change between the question and the start is seen. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -16,17 +21,44 @@
 #include "toolrunner/builtin.h"
 #include "toolrunner/pin.h"
 
-/* What runs the first of its arguments that is no option. */
-static const char *const interpreters[] = {"ash", "awk",  "bash", "bun", "dash", "deno", "ksh",
-                                           "lua", "node", "perl", "php", "ruby", "sh",   "zsh"};
+#define SHEBANG_MAX   256 /* bytes of a first line that the kernel reads */
+#define SHEBANG_DEPTH 5
 
-static bool is_interpreter(const char *program)
+/* What runs the first of its arguments that is no option. Options made of other letters than
+ * `quiet` name code, or make it read some. Those with libraries load files before the script. */
+static const struct interpreter {
+    const char *name; /* or how it begins, for versions */
+    const char *quiet;
+    bool libraries;
+} interpreters[] = {
+    {"ash", "euxfnvaCbhmp", false},
+    {"awk", "", false},
+    {"bash", "euxfnvaCbhmp", false},
+    {"bun", "", true},
+    {"dash", "euxfnvaCbhmp", false},
+    {"deno", "", true},
+    {"ksh", "euxfnvaCbhmp", false},
+    {"lua", "vWE", true},
+    {"node", "", true},
+    {"perl", "wWtTcnlap", true},
+    {"php", "nq", true},
+    {"python", "uBEsSIOvqbdPV", true},
+    {"ruby", "wWvcnlap", true},
+    {"sh", "euxfnvaCbhmp", false},
+    {"zsh", "euxnva", true},
+};
+
+/* "python3.11" is python, "shred" is not sh. */
+static const struct interpreter *find_interpreter(const char *program)
 {
     const char *slash = strrchr(program, '/'), *name = slash ? slash + 1 : program;
-    for (size_t i = 0; i < ELEMENTS(interpreters); i++)
-        if (strcmp(interpreters[i], name) == 0)
-            return true;
-    return strncmp(name, "python", 6) == 0;
+    for (size_t i = 0; i < ELEMENTS(interpreters); i++) {
+        size_t n = strlen(interpreters[i].name);
+        if (strncmp(interpreters[i].name, name, n) == 0 &&
+            name[n + strspn(name + n, "0123456789.-")] == 0)
+            return &interpreters[i];
+    }
+    return NULL;
 }
 
 /* As execvp() would find it. */
@@ -65,57 +97,154 @@ static int hash_file(int fd, uint64_t *ret_bytes, char hex[SHA256_HEX_SIZE])
     return n < 0 ? -errno : 0;
 }
 
-/* Nothing for what is no file, or what nobody in here can change. */
-static void add(json_t *list, size_t arg, const char *path, bool runs)
+/* Of a file or directory; false as well where it is not there. */
+static bool can_change(int fd, struct stat *ret)
+{
+    struct statvfs fs;
+    return fd >= 0 && fstat(fd, ret) == 0 && fstatvfs(fd, &fs) == 0 && !(fs.f_flag & ST_RDONLY);
+}
+
+static json_t *entry(json_t *list, size_t arg, const char *path, const char *not_pinned)
+{
+    bool lossy;
+    json_t *pin = json_pack("{s:i, s:o}", "arg", (int)arg, "path",
+                            json_string_from_bytes(path, strlen(path), &lossy));
+    if (not_pinned)
+        json_object_set_new(pin, "not_pinned", json_string(not_pinned));
+    json_array_append_new(list, pin);
+    return pin;
+}
+
+/* A file with its hash. Nothing for what is no file, or what nobody in here can change. why: it is
+ * not run from a sealed copy. */
+static void add_file(json_t *list, size_t arg, const char *path, const char *why)
 {
     struct stat st;
-    struct statvfs fs;
     char hex[SHA256_HEX_SIZE], real[PATH_MAX];
     uint64_t bytes;
-    bool lossy;
     _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || fstatvfs(fd, &fs) < 0 ||
-        (fs.f_flag & ST_RDONLY))
+    if (!can_change(fd, &st) || !S_ISREG(st.st_mode))
         return;
-    const char *shown = realpath(path, real) ? real : path;
     int r = hash_file(fd, &bytes, hex);
-    json_t *pin = json_pack("{s:i, s:o}", "arg", (int)arg, "path",
-                            json_string_from_bytes(shown, strlen(shown), &lossy));
-    if (r == 0) {
-        json_object_set_new(pin, "sha256", json_string(hex));
-        json_object_set_new(pin, "bytes", json_integer((json_int_t)bytes));
-    }
+    json_t *pin = entry(list, arg, realpath(path, real) ? real : path,
+                        r == -EFBIG ? "too large"
+                        : r < 0     ? "unreadable"
+                                    : why);
     if (r < 0)
-        json_object_set_new(pin, "not_pinned",
-                            json_string(r == -EFBIG ? "too large" : "unreadable"));
-    else if (!runs)
-        json_object_set_new(pin, "not_pinned",
-                            json_string("compared before the start, read by the command itself"));
-    json_array_append_new(list, pin);
+        return;
+    json_object_set_new(pin, "sha256", json_string(hex));
+    json_object_set_new(pin, "bytes", json_integer((json_int_t)bytes));
+}
+
+/* --- #! */
+
+/* The words after "#!": the interpreter and at most one argument, as the kernel splits them. */
+static bool read_shebang(const char *path, char line[SHEBANG_MAX], char **ret_word, char **ret_arg)
+{
+    _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    ssize_t n = fd < 0 ? -1 : read(fd, line, SHEBANG_MAX - 1);
+    if (n < 3 || line[0] != '#' || line[1] != '!')
+        return false;
+    line[n] = 0;
+    line[strcspn(line, "\n")] = 0;
+    char *word = line + 2 + strspn(line + 2, " \t");
+    char *end = word + strcspn(word, " \t");
+    *ret_arg = end + strspn(end, " \t");
+    if (*end)
+        *end = 0;
+    *ret_word = word;
+    return *word;
+}
+
+/* env looks its argument up in PATH: that is the interpreter. */
+static bool is_env(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return strcmp(slash ? slash + 1 : path, "env") == 0;
+}
+
+/* The last of the chain is what reads the script; "" when it cannot be told. */
+static void follow_shebang(json_t *list, const char *paths, const char *program,
+                           char last[PATH_MAX])
+{
+    char line[SHEBANG_MAX], found[PATH_MAX], *word, *arg;
+    snprintf(last, PATH_MAX, "%s", program);
+    for (int depth = 0; depth < SHEBANG_DEPTH && read_shebang(last, line, &word, &arg); depth++) {
+        add_file(list, 0, word, "the interpreter of a script: compared, run from its own place");
+        if (is_env(word) && *arg) {
+            char *name = strncmp(arg, "-S", 2) == 0 ? arg + 2 + strspn(arg + 2, " \t") : arg;
+            name[strcspn(name, " \t")] = 0;
+            if (!find_program(paths, name, found)) {
+                entry(list, 0, name, "the interpreter of a script: looked up when it runs");
+                *last = 0;
+                return;
+            }
+            word = found;
+            add_file(list, 0, word,
+                     "the interpreter of a script: compared, run from its own place");
+        } else if (*arg && arg[0] == '-' && find_interpreter(word)) {
+            entry(list, 0, arg, "an option of the interpreter: what it makes run is not pinned");
+        }
+        memmove(last, word, strlen(word) + 1);
+    }
+}
+
+/* --- what an interpreter runs */
+
+static bool is_quiet(const struct interpreter *in, const char *option)
+{
+    return strcmp(option, "--") == 0 ||
+           (option[1] && option[1 + strspn(option + 1, in->quiet)] == 0);
+}
+
+static void add_script(json_t *list, size_t arg, const char *path)
+{
+    struct stat st;
+    _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (can_change(fd, &st) && S_ISDIR(st.st_mode))
+        entry(list, arg, path, "a directory: the code in it is looked up when it runs");
+    else
+        add_file(list, arg, path, NULL);
+}
+
+/* An option that names code, or takes the next word, leaves no word that is surely the script. */
+static void add_arguments(json_t *list, char **command, const struct interpreter *in)
+{
+    bool script = in;
+    for (size_t i = 1; command[i]; i++) {
+        if (script && command[i][0] == '-' && is_quiet(in, command[i]))
+            continue;
+        if (script && command[i][0] == '-') {
+            entry(list, i, command[i],
+                  "an option of the interpreter: what it makes run is not pinned");
+            script = command[i][1] == '-';
+        } else if (script) {
+            add_script(list, i, command[i]);
+            script = false;
+        } else {
+            add_file(list, i, command[i], "compared before the start, read by the command itself");
+        }
+    }
 }
 
 int builtin_pin(int argc, char **argv)
 {
-    char program[PATH_MAX];
+    char program[PATH_MAX], reader[PATH_MAX] = "";
     if (argc < 3)
         return builtin_failure_code("invalid_request", "usage: pin PATHS ARGV...");
     json_t *list = json_array();
     _cleanup_json_ json_t *o = json_pack("{s:o}", "pins", list);
     char **command = argv + 2;
-    bool script = is_interpreter(command[0]);
     if (find_program(argv[1], command[0], program)) {
         bool lossy;
         json_object_set_new(o, "program", json_string_from_bytes(program, strlen(program), &lossy));
-        add(list, 0, program, true);
+        add_file(list, 0, program, NULL);
+        follow_shebang(list, argv[1], program, reader);
     }
-    for (size_t i = 1; command[i]; i++) {
-        if (command[i][0] == '-') {
-            script = script && strcmp(command[i], "-c") != 0 && strcmp(command[i], "-e") != 0 &&
-                     strcmp(command[i], "-m") != 0;
-            continue;
-        }
-        add(list, i, command[i], script);
-        script = false;
-    }
+    const char *reads = *reader ? reader : command[0];
+    const struct interpreter *in = find_interpreter(reads);
+    if (in && in->libraries)
+        entry(list, 0, reads, "an interpreter: libraries and files that it reads at its start");
+    add_arguments(list, command, find_interpreter(command[0]));
     return builtin_print(o);
 }

@@ -1,10 +1,12 @@
 #!/usr/bin/python3
 """What a person approved is what runs, once: every way to make it something else must fail."""
 import os
+import re
 import sqlite3
 import sys
 import threading
 import time
+import urllib.parse
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
 from guarded import *
@@ -130,7 +132,7 @@ def _():
             put(text, name)
             id = ask(d, box, program, name, "arg")["approval_id"]
             pins = d.get("/v1/approvals/" + id).json["subject"]["pins"]
-            equal([(p["arg"], p.get("not_pinned")) for p in pins], [(1, None)], program)
+            equal([(p["arg"], p.get("not_pinned")) for p in pins if "libraries" not in p.get("not_pinned", "")], [(1, None)], program)
             approve(d, id)
             r = ask(d, box, program, name, "arg", status=200, headers=granted(id))
             equal(r["stdout"], "ok 2\n", r)
@@ -790,6 +792,124 @@ def _():
         ask(d, box, "./deploy", "staging", "a", status=200, headers=granted(ids[0]))
         ask(d, box, "./deploy", "staging", "b", status=200, headers=granted(ids[1]))
         ask(d, box, "./deploy", "staging", "c", status=200)
+
+
+ASK_ALL = "version: 1\ndefault: allow\nrules:\n  - {id: all, verdict: ask, command: '*'}\n"
+
+
+def pins_of(d, place, *argv, **spec):
+    a = d.post(place, dict(command=list(argv), **spec))
+    equal(a.status, 202, a)
+    return d.get("/v1/approvals/" + a.json["approval_id"]).json["subject"]["pins"]
+
+
+@test("code that runs is pinned, or listed as not pinned: interpreters, modules, directories, options, variables, commands in turn")
+def _():
+    files_there = {"run": "#!/workspace/interp\n", "interp": "#!/bin/sh\necho $0\n", "byenv": "#!/usr/bin/env tool\n", "lost": "#!/usr/bin/env nosuch\n",
+                   "tool": "#!/bin/sh\n", "opt": "#!/usr/bin/python3 -m\n", "s.py": "print(1)\n", "d/__main__.py": "print(2)\n", "s.sh": "echo\n"}
+    with Guarded(ASK_ALL) as d, d.sandbox(env={"PYTHONPATH": "/workspace/lib", "PLAIN": "1"}) as box:
+        for name, text in files_there.items():
+            equal(d.put(f"{box.path}/files/content?path=/workspace/{name}&mode=755&parents=true", text.encode()).status, 200, name)
+        here = box.path + "/exec"
+        listed = lambda pins, key: [p[key] for p in pins if key in p and "not_pinned" in p]
+        for argv, want in ((["./run"], "/workspace/interp"), (["./byenv"], "/workspace/tool"), (["./lost"], "nosuch"), (["./opt"], "-m"), (["python3", "-m", "p"], "-m"), (["python3", "-mp"], "-mp"),
+                           (["python3", "-Im", "p"], "-Im"), (["python3", "d"], "d"), (["python3", "."], "."), (["bash", "-l"], "-l"), (["bash", "-il"], "-il"), (["bash", "--login", "s.sh"], "--login"),
+                           (["bash", "--rcfile", "s.sh"], "--rcfile"), (["sh", "-s"], "-s"), (["python3", "-"], "-"), (["perl", "-Mx", "s.sh"], "-Mx"), (["ruby", "-rx", "s.sh"], "-rx"), (["node", "--require=./x", "s.sh"], "--require=./x"),
+                           (["python3", "-c", "1"], "-c"), (["sh", "-c", "./run"], "-c"), (["python3.11", "s.py"], "python")):
+            pins = pins_of(d, here, *argv, env={"PATH": "/workspace:/usr/bin:/bin"})
+            check(any(want in x for x in listed(pins, "path")), f"{argv}: {pins}")
+        for argv, want in ((["sh", "-c", "./run; touch x"], ["./run", "touch x"]), (["env", "./run"], ["./run"]), (["timeout", "5", "nice", "./run"], ["./run"]), (["sh", "-c", "$X"], ["<?>"])):
+            found = listed(pins_of(d, here, *argv), "command")
+            check(all(w in found for w in want), f"{argv}: {found}")
+        names = "BASH_ENV ENV LD_PRELOAD LD_LIBRARY_PATH LD_AUDIT PYTHONSTARTUP PYTHONPATH PYTHONHOME NODE_OPTIONS NODE_PATH PERL5OPT PERL5LIB PERLLIB RUBYOPT RUBYLIB GIT_SSH_COMMAND GIT_EXEC_PATH GIT_CONFIG_COUNT JAVA_TOOL_OPTIONS LUA_INIT PHPRC CLASSPATH PATH HOME GCONV_PATH MAKEFLAGS EDITOR PAGER".split()
+        for place in ("call", "sandbox"):
+            env = {n: "/workspace/x" for n in names}
+            if place == "call":
+                pins = pins_of(d, here, "true", env=dict(env, COLOUR="red"))
+            else:
+                pins = pins_of(d, d.sandbox(env=dict(env, COLOUR="red")).path + "/exec", "true")
+            found = [p["env"].split("=")[0] for p in pins if "env" in p and p["of"] == place]
+            equal(sorted(found), sorted(names), place)
+        equal([p["env"] for p in pins_of(d, here, "true") if "env" in p], ["PYTHONPATH=/workspace/lib"], "of the sandbox, and nothing harmless")
+        equal([p for p in pins_of(d, here, "sh", "-eu", "s.sh") if "not_pinned" in p and "env" not in p], [], "what is all pinned says nothing else")
+        # an interpreter that is swapped between the question and the start is another subject
+        a = d.post(here, {"command": ["./run"]}).json["approval_id"]
+        approve(d, a)
+        equal(d.put(f"{box.path}/files/content?path=/workspace/interp&mode=755", b"#!/bin/sh\necho swapped\n").status, 200)
+        equal(d.post(here, {"command": ["./run"]}, headers=granted(a)).status, 403)
+
+
+HIDDEN = "".join(map(chr, (0x1b, 0x9b, 0x7f, 0xad, 0x61c, 0x200b, 0x200d, 0x200e, 0x202e, 0x2028, 0x2060, 0x2066, 0x2069, 0xfeff, 0xe0041)))
+
+
+def scalars(value):
+    if isinstance(value, (dict, list)):
+        for v in value.values() if isinstance(value, dict) else value:
+            yield from scalars(v)
+    elif value is not None:
+        yield value
+
+
+def written(text):
+    """As sbx writes it."""
+    return "".join((f"\\x{ord(c):02x}" if ord(c) < 0x100 else f"\\u{ord(c):04x}" if ord(c) < 0x10000 else f"\\U{ord(c):08x}") if c in HIDDEN or c < " " else c for c in text)
+
+
+def on_terminal(*argv):
+    """What a command prints to a terminal."""
+    import pty
+    parent, child = pty.openpty()
+    p = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=child, stderr=child)
+    os.close(child)
+    out = b""
+    while True:
+        try:
+            data = os.read(parent, 65536)
+        except OSError:
+            data = b""
+        if not data:
+            break
+        out += data
+    os.close(parent)
+    return p.wait(60), out.decode()
+
+
+@test("sbx shows all that the digest covers, the unusual first, and nothing that a terminal obeys or hides")
+def _():
+    host = tempfile.mkdtemp(prefix="mas-host-")
+    atexit.register(shutil.rmtree, host, True)
+    with Guarded(ASK_ALL, "--mounts-allow", host) as d:
+        box = d.sandbox(env={"LD_PRELOAD": "/workspace/a.so", "QUIET": "s" + HIDDEN}, mounts=[{"source": host, "target": "/mnt/host", "read_only": False}], limits={"memory_mb": 77})
+        equal(d.put(f"{box.path}/files/content?path=/workspace/go&mode=755", b"#!/bin/sh\n").status, 200)
+        name = "x" + HIDDEN.replace("\x1b", "") + "y"
+        equal(d.put(f"{box.path}/files/content?path=/workspace/" + urllib.parse.quote(name), b"").status, 200)
+        spec = dict(command=["./go", "a" + HIDDEN + "b", "line\nline"], env={"BASH_ENV": "/workspace/r" + HIDDEN, "N": "1"}, cwd="/workspace", stdin="in" + HIDDEN, timeout_ms=54321,
+                    files=[{"path": "/workspace/f", "content": "text" + HIDDEN}])
+        plain = d.post(box.path + "/exec", spec).json["approval_id"]
+        addr = ["-addr", f"http://127.0.0.1:{d.port}"]
+        code, text = on_terminal(SBX, "approvals", "show", plain, *addr)
+        equal(code, 0, text)
+        full = d.get("/v1/approvals/" + plain).json
+        for value in scalars(full["subject"]):
+            shown = written(value) if isinstance(value, str) else json.dumps(value)
+            check(shown in text, f"{shown!r} is not in {text}")
+        check(full["subject"]["pins"][0]["sha256"] in text and full["digest"] in text, text)
+        lines = text.replace("\r", "").splitlines()
+        looks = [l for l in lines if "look" in l.split(" ")[0]]
+        for word in ("do not show", "sets variables", "writes to the host's " + host, "BASH_ENV", "LD_PRELOAD"):
+            check(any(word in l for l in looks), f"{word}: {looks}")
+        check(max(i for i, l in enumerate(lines) if l in looks) < min(i for i, l in enumerate(lines) if l.startswith("argv")), "the unusual is first")
+        for spec, word in ((dict(open_stdin=True), "more input"), (dict(pty=True), "terminal")):
+            id = d.post(box.path + "/exec", dict(command=["cat"], **{"async": True}, **spec)).json["approval_id"]
+            check(word in on_terminal(SBX, "approvals", "show", id, *addr)[1], word)
+        outputs = {"show": text}
+        for verb in (["approvals", "list"], ["approvals", "show", plain, "-json"], ["approvals", "list", "-json"], ["ls", box.id], ["ls", "-json", box.id]):
+            code, outputs[" ".join(verb)] = on_terminal(SBX, *verb, *addr)
+            equal(code, 0, verb)
+        for verb, out in outputs.items():
+            plain_out = re.sub("\x1b\\[[0-9]*m", "", out)
+            check(not any(c in plain_out for c in HIDDEN), f"{verb}: {plain_out!r}")
+        check(written(name) in outputs["ls " + box.id], outputs)
 
 
 main()

@@ -117,6 +117,20 @@ def approved():
     equal(len(c.questions), 3, "an approval is for one call")
 
 
+@test("the question has directory, variables and what is not pinned; what would hide something is asked in the queue only")
+def whole():
+    c = Person(daemon(), accept)
+    r = result(c.call("run_command", command="touch published", cwd="/tmp", env={"COLOUR": "red"}))
+    check(c.questions, r)
+    message = c.questions[0]["message"]
+    for word in ("Directory: /tmp", "Variable: COLOUR=red", "Not pinned: -c", "Not pinned: touch published"):
+        check(word in message, f"{word}: {message} {r}")
+    for hidden in "\u202e\u200b\u2066\ufeff":
+        r = result(c.call("run_command", command=f"touch published # {hidden}"))
+        check(r.get("isError") and "waits for a person" in text_of(r), r)
+    equal(len(c.questions), 1, "it was not asked in the client")
+
+
 @test("declined, unticked, dismissed: nothing runs")
 def declined():
     for answer, word in (({"action": "decline"}, "rejected"),

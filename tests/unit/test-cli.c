@@ -140,6 +140,27 @@ static void test_names(void)
                         "é");
     ok(strcmp(p, "a\\x1b[31m\\x0a\\x7f\\x9bé") == 0, "control bytes are not printed: %s", p);
     free(p);
+    static const struct {
+        const char *text, *shown;
+    } hidden[] = {
+        {"a\u202egpj.exe", "a\\u202egpj.exe"},
+        {"a\u200bb", "a\\u200bb"},
+        {"\u2066x\u2069", "\\u2066x\\u2069"},
+        {"\ufeff", "\\ufeff"},
+        {"a\u2028b", "a\\u2028b"},
+        {"\U000e0041", "\\U000e0041"},
+        {"\xff\xc3", "\\xff\\xc3"},
+        {"\u061c\u00ad", "\\u061c\\xad"},
+        {"héé 日本 ж", "héé 日本 ж"},
+        {"", ""},
+    };
+    for (size_t i = 0; i < sizeof(hidden) / sizeof(hidden[0]); i++) {
+        p = printable(hidden[i].text);
+        ok(strcmp(p, hidden[i].shown) == 0, "what does not show as itself is written: %s", p);
+        ok(has_hidden(hidden[i].text) == (strcmp(hidden[i].text, hidden[i].shown) != 0),
+           "and told apart");
+        free(p);
+    }
 }
 
 static void test_exit_codes(void)

@@ -11,6 +11,7 @@
 #include "base/strbuf.h"
 #include "guard/approval.h"
 #include "guard/gate.h"
+#include "guard/validate.h"
 #include "loop/loop.h"
 #include "mcp/tools/result.h"
 #include "mcp/tools/workspace.h"
@@ -45,20 +46,55 @@ struct gate_terms person_terms(const struct mcp_call *call)
 
 /* --- the question as the client's user sees it */
 
+/* What runs code that only the start finds. */
+static void put_unpinned(struct strbuf *b, const json_t *subject)
+{
+    static const char *const members[] = {"path", "env", "command"};
+    size_t i;
+    json_t *pin;
+    json_array_foreach(json_object_get(subject, "pins"), i, pin)
+    {
+        const char *why = json_string_value(json_object_get(pin, "not_pinned"));
+        for (size_t k = 0; why && k < ELEMENTS(members); k++) {
+            const char *what = json_string_value(json_object_get(pin, members[k]));
+            if (what)
+                strbuf_printf(b, "Not pinned: %s (%s)\n", what, why);
+        }
+    }
+}
+
+/* Marks of direction and characters without a width make a text look like another one. */
+static bool shows_as_it_is(const char *text, size_t len)
+{
+    for (size_t pos = 0; pos < len;) {
+        int32_t cp = validate_next(text, len, &pos);
+        if (!validate_shows(cp) && cp != '\n' && cp != '\t')
+            return false;
+    }
+    return true;
+}
+
 /* Everything that will run, last, so that nothing in it can pose as the question. False when it
- * does not fit: what is not seen in full must not be approved. */
+ * does not fit, or hides something: what is not seen in full must not be approved. */
 static bool put_call(struct strbuf *b, const json_t *view)
 {
     json_t *argv = json_object_get(view, "argv"), *word;
     const json_t *shown = json_object_get(view, "shown");
     const json_t *input = json_object_get(shown, "stdin");
+    const json_t *subject = json_object_get(view, "subject");
+    const char *cwd = json_string_value(json_object_get(subject, "cwd"));
     size_t before = b->len, i;
-    strbuf_printf(b, "Tool: %s\nIt runs, and nothing else:\n",
-                  json_string_value(json_object_get(view, "tool")));
+    strbuf_printf(b, "Tool: %s\n", json_string_value(json_object_get(view, "tool")));
+    if (cwd)
+        strbuf_printf(b, "Directory: %s\n", cwd);
+    json_array_foreach(json_object_get(subject, "env"), i, word)
+        strbuf_printf(b, "Variable: %s\n", json_string_value(word));
+    put_unpinned(b, subject);
+    strbuf_puts(b, "It runs:\n");
     json_array_foreach(argv, i, word) strbuf_printf(b, "%s\n", json_string_value(word));
     if (input)
         strbuf_printf(b, "Input:\n%s\n", json_string_value(input));
-    return b->len - before < SHOWN_MAX &&
+    return b->len - before < SHOWN_MAX && shows_as_it_is(b->data + before, b->len - before) &&
            !json_is_true(json_object_get(shown, "not_shown_in_full")) &&
            json_array_size(json_object_get(shown, "files")) == 0;
 }

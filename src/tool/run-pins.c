@@ -1,0 +1,122 @@
+/* What a grant says about the code that a command runs: files that are run from sealed copies, and
+ * each thing that runs code which only the start finds, as not pinned. The runner looks up the
+ * files (run-probe.c); variables, and programs that the command runs in turn, are seen from here.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/json.h"
+#include "guard/shell.h"
+#include "tool/run-internal.h"
+
+#define PINS_TEXT     512
+#define COMMANDS_MAX  64   /* that are listed of a line */
+#define COMMAND_BYTES 1000 /* that are listed of a command; the whole line is in argv */
+
+static void add_variables(json_t *list, char *const *env, const char *of)
+{
+    bool lossy;
+    for (; env && *env; env++) {
+        size_t n = strcspn(*env, "=");
+        if (!shell_env_is_harmful(*env, n))
+            continue;
+        json_array_append_new(list,
+                              json_pack("{s:o, s:s, s:s}", "env",
+                                        json_string_from_bytes(*env, strlen(*env), &lossy), "of",
+                                        of, "not_pinned", "a variable that may change what runs"));
+    }
+}
+
+static void add_command(json_t *list, const struct shell_command *c)
+{
+    bool lossy;
+    _cleanup_free_ char *text = shell_command_format(c);
+    size_t len = strlen(text);
+    json_array_append_new(
+        list,
+        json_pack("{s:o, s:s}", "command",
+                  json_string_from_bytes(text, len < COMMAND_BYTES ? len : COMMAND_BYTES, &lossy),
+                  "not_pinned",
+                  c->opaque ? "cannot be known before it runs"
+                            : "run in turn: looked up when it runs"));
+}
+
+/* The first one is argv itself. */
+static void add_commands(json_t *list, char *const *argv)
+{
+    struct shell shell;
+    shell_parse_argv(argv, &shell);
+    for (size_t i = 0; i < shell.n_commands; i++) {
+        if (i > COMMANDS_MAX) {
+            json_array_append_new(list, json_pack("{s:s, s:s}", "command", "...", "not_pinned",
+                                                  "more are run than are listed"));
+            break;
+        }
+        if (i > 0 || shell.commands[i].opaque)
+            add_command(list, &shell.commands[i]);
+    }
+    shell_done(&shell);
+}
+
+json_t *run_pins(const struct run *run)
+{
+    const struct spec *box = run->one_shot ? &run->box : sandbox_spec(run->sandbox);
+    json_t *list = run->pins ? json_deep_copy(run->pins) : json_array();
+    if (run->spec.builtin || run->box.tool_net)
+        return list;
+    if (!run->pins)
+        json_array_append_new(list, json_pack("{s:i, s:o, s:s}", "arg", 0, "path",
+                                              json_message(run->spec.argv[0]), "not_pinned",
+                                              run->one_shot ? "its sandbox is not made yet"
+                                                            : "could not be looked up"));
+    _cleanup_free_ char **sandbox_env = gate_asked_env(run->gate, box->env, box->image_env);
+    add_variables(list, run->spec.env, "call");
+    add_variables(list, sandbox_env, "sandbox");
+    add_commands(list, run->spec.argv);
+    return list;
+}
+
+/* node resolves the name of its script, which for a sealed copy leads nowhere. */
+static void keep_script_name(struct run *run)
+{
+    size_t n = strv_length(run->spec.env);
+    char **env = xcalloc(n + 2, sizeof(*env));
+    for (size_t i = 0; i < n; i++)
+        env[i] = run->spec.env[i];
+    env[n] = xstrdup("NODE_PRESERVE_SYMLINKS_MAIN=1");
+    free((char **)run->spec.env);
+    run->spec.env = env;
+    run->call.env = env;
+}
+
+/* Only what runs is run from a sealed copy; other files were compared when the grant was used. */
+void run_apply_pins(struct run *run)
+{
+    char text[PINS_TEXT] = "";
+    size_t len = 0, i;
+    json_t *pin;
+    bool program_pinned = false;
+    json_array_foreach(run->pins, i, pin)
+    {
+        const char *hash = json_string_value(json_object_get(pin, "sha256"));
+        int arg = (int)json_integer_value(json_object_get(pin, "arg"));
+        if (!hash || strlen(hash) != 64 || json_object_get(pin, "not_pinned"))
+            continue;
+        if (len + 80 > sizeof(text))
+            break;
+        len +=
+            (size_t)snprintf(text + len, sizeof(text) - len, "%s%d:%s", len ? " " : "", arg, hash);
+        program_pinned = program_pinned || arg == 0;
+    }
+    if (len) {
+        run->spec.pins = xstrdup(text);
+        keep_script_name(run);
+    }
+    /* Found once and for all: nothing that appears in PATH later can take its place. */
+    char **argv = (char **)run->spec.argv;
+    if (run->program && !program_pinned && !strchr(argv[0], '/')) {
+        free(argv[0]);
+        argv[0] = steal_ptr(run->program);
+    }
+}
