@@ -140,7 +140,7 @@ static int check_use(struct approval *a, const json_t *subject, const struct app
     if (r < 0)
         return r;
     if (!covers(a, subject))
-        error_set(&why, ERROR_DENIED, 0, "the call is not the one that was approved");
+        error_set(&why, ERROR_DENIED, 0, "this is another call than the one that was approved");
     else
         approval_check_need(a, need, &why);
     return error_is_set(&why) ? refuse(a, &why, err) : 0;
