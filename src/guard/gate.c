@@ -300,15 +300,14 @@ int gate_decide_again(struct gate *g, const struct gate_call *call, struct gate_
     return d->rules.verdict == before ? 0 : record_verdict(g, call, d, err);
 }
 
-enum verdict gate_peek(struct gate *g, const struct gate_call *call)
+bool gate_agrees(struct gate *g, const struct gate_call *call, const struct gate_decision *d)
 {
-    struct error ignored = {0};
-    struct gate_decision d = {0};
-    if (check_policies(call, &ignored) < 0)
-        return VERDICT_DENY;
-    decide(g, call, &d);
-    gate_decision_done(&d);
-    return d.rules.verdict;
+    struct gate_decision now = {0};
+    decide(g, call, &now);
+    _cleanup_json_ json_t *before = rules_obligations_to_json(&d->rules.obligations);
+    _cleanup_json_ json_t *after = rules_obligations_to_json(&now.rules.obligations);
+    gate_decision_done(&now);
+    return now.rules.verdict == d->rules.verdict && json_equal(before, after);
 }
 
 /* --- step 5, and what follows */

@@ -116,8 +116,9 @@ int gate_decide(struct gate *g, const struct gate_call *call, struct gate_decisi
  * Negative as above; *d is another decision in both cases. */
 int gate_decide_again(struct gate *g, const struct gate_call *call, struct gate_decision *d,
                       struct error *err);
-/* What gate_decide() would say, with no effect and no record. */
-enum verdict gate_peek(struct gate *g, const struct gate_call *call);
+/* Whether the rules have the same verdict and obligations for call as d says. No effect, no record.
+ */
+bool gate_agrees(struct gate *g, const struct gate_call *call, const struct gate_decision *d);
 /* Whether a rule denies an image by itself (gate-image.c): recorded, ERROR_DENIED with the rule.
  * names and digest are rules_call's; digest may be NULL while it is not known. */
 #define GATE_IMAGE "image" /* the tool's name in that decision */

@@ -21,6 +21,7 @@ struct run_names {
     void (*done)(struct run *run, const struct error *err);
 };
 
+/* Where a person is asked in any case, a rule that denies could hide behind one that asks. */
 bool run_names_wanted(struct run *run)
 {
     if (!run->spec.builtin || strcmp(run->spec.argv[0], "tar-extract") != 0 ||
@@ -28,9 +29,9 @@ bool run_names_wanted(struct run *run)
         return false;
     struct rules_path *root = (struct rules_path *)run->call.paths + 1;
     root->tree = true;
-    enum verdict whole = gate_peek(run->gate, &run->call);
+    bool agrees = gate_agrees(run->gate, &run->call, &run->decision);
     root->tree = false;
-    return whole != run->decision.rules.verdict;
+    return !agrees || run->decision.rules.verdict == VERDICT_ASK;
 }
 
 static int add_path(struct run *run, const char *name)

@@ -224,6 +224,19 @@ def _():
         equal((d.delete(f"{f}?path=/workspace/q/free&recursive=true").status, d.get(f"{f}/tar?path=/workspace/src").status), (200, 200))
 
 
+@test("a rule that asks about a directory does not hide one that denies a name in an archive")
+def _():
+    policy = ALLOW + """  - {id: asked, verdict: ask, write: "/workspace/d/**"}
+  - {id: fixed, verdict: deny, write: "/workspace/d/fixed"}
+  - {id: quiet, write: "/workspace/e/x/**", require: {redact: [args]}}
+"""
+    with Guarded(policy) as d:
+        box = d.sandbox()
+        put = lambda path, name: d.put(f"{box.path}/files/tar?path=/workspace/{path}", tar((name, b"x"))).status
+        equal((put("d", "fixed"), put("d", "free"), put("e", "x/f")), (403, 202, 200))
+        check("argv" not in d.records(kind="intent")[-1]["details"], "what a rule obliges to below the directory holds too")
+
+
 @test("leave for a directory is leave for all below it only where the rule says so")
 def _():
     policy = """version: 1
