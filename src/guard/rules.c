@@ -116,7 +116,7 @@ bool limit_field_cap(struct rules_limits *l, enum limit_field f, double value)
     if (limit_field_get(l, f) <= value)
         return true;
     double raw = floor(value * row->unit),
-           most = row->size == sizeof(uint32_t) ? UINT32_MAX : INT64_MAX;
+           most = row->size == sizeof(uint32_t) ? UINT32_MAX : (double)INT64_MAX;
     if (raw < 1 || (row->whole && value != floor(value)))
         return false;
     if (row->size == sizeof(uint32_t))

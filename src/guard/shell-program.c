@@ -193,8 +193,20 @@ static bool cmake_definition_runs(const char *text, size_t len, const char *valu
     return !is_plain_value(value) || ends_with(text, n, "EXECUTABLE") || ends_with(text, n, "_DIR");
 }
 
+/* "ext::sh -c x" and "name::address" start a helper of that name. */
+static void look_at_remote(struct shell_command *c, const struct shell_item *item)
+{
+    size_t n = 0;
+    while (isalnum((unsigned char)item->value[n]))
+        n++;
+    if (n && strncmp(item->value + n, "::", 2) == 0)
+        shell_mark(c, "a remote that is a program", item->word);
+}
+
 void shell_look_at_value(struct shell_command *c, const struct shell_item *item)
 {
+    if (item->kind == ITEM_OPERAND && strcmp(c->name, "git") == 0)
+        look_at_remote(c, item);
     bool make = shell_in_list("make gmake", c->name, strlen(c->name));
     bool cmake = strcmp(c->name, "cmake") == 0;
     if (!item->value || !(make ? item->kind == ITEM_OPERAND : cmake && item->letter == 'D'))

@@ -165,7 +165,7 @@ static void look_through_alias(struct shell_build *b, size_t index)
     shell_mark(&b->out->commands[index], "gives names another meaning", SHELL_NOT_NAMED);
 }
 
-/* Below /proc and /dev/fd names may be links to anywhere. */
+/* Below /proc and /dev names may be links to anywhere. */
 static bool is_made_up_directory(const char *path)
 {
     for (const char *p = path; *p;) {
@@ -175,7 +175,7 @@ static bool is_made_up_directory(const char *path)
             return true;
         p += n;
     }
-    return false;
+    return strncmp(path, "/dev", 4) == 0;
 }
 
 /* Directories that a line may change to are kept as far as they are plain. */

@@ -8,7 +8,7 @@
 
 static const struct shell_program rows[] = {
     {"make gmake", WRITES | PROGRAM_TARGETS, 0,
-     "-bBdeikmLnpqrRsStw -v. -C:/ -fW: -Io: -E:! -jlO? --always-make --directory:/ --debug? "
+     "-bBdeikmLnpqrRsStw -vh. -C:/ -f:< -W: -Io: -E:! -jlO? --always-make --directory:/ --debug? "
      "--environment-overrides --eval:! --file:< --makefile:< --ignore-errors --include-dir: "
      "--jobs? "
      "--jobserver-style: --keep-going --load-average? --max-load? --check-symlink-times "
@@ -23,11 +23,11 @@ static const struct shell_program rows[] = {
     {"cmake", WRITES, 0,
      "-LHN -S: -B:> -D: -U: -C:! -G: -T:! -A: -W: -P:! -E! --build: --install: --preset? "
      "--toolchain:! --fresh --config: --target: -t: -j? --parallel? --clean-first --verbose -v "
-     "--prefix:> --component: --strip --graphviz:> --log-level: --trace --trace-expand "
+     "--prefix:> --component: --strip --graphviz:> --log-level? --trace --trace-expand "
      "--debug-output --warn-uninitialized --no-warn-unused-cli --list-presets? --workflow --open! "
      "--find-package! --install-prefix:> --log-context --debug-find"},
     {"ctest", WRITES, 0,
-     "-VQNF -jRELI: -C: -D:! -S:! -T:! -M:! --verbose --extra-verbose --output-on-failure "
+     "-VQNF -j? -RELI: -C: -D:! -S:! -T:! -M:! --verbose --extra-verbose --output-on-failure "
      "--parallel? --tests-regex: --exclude-regex: --label-regex: --label-exclude: --build-config: "
      "--test-dir: --timeout: --rerun-failed --stop-on-failure --progress --quiet --output-log:> "
      "--output-junit:> --repeat: --show-only? --no-tests: --schedule-random --preset: "
@@ -37,6 +37,8 @@ static const struct shell_program rows[] = {
      "-D:! --prefix: --buildtype: --backend: --default-library: --werror --warnlevel: --strip "
      "--unity: --optimization: --debug --native-file:! --cross-file:! --vsenv --reconfigure --wipe "
      "--wrap-mode: --auto-features: --errorlogs --clearcache --fatal-meson-warnings --libdir: "
+     "--libexecdir: --localedir: --mandir: --infodir: --sbindir: --sharedstatedir: --layout: "
+     "--install-umask: --unity-size: --force-fallback-for: --prefer-static --stdsplit "
      "--bindir: --sysconfdir: --datadir: --includedir: --localstatedir: --targets --tests "
      "--benchmarks --buildoptions --buildsystem-files --dependencies --installed --projectinfo "
      "--all -a -i --indent --no-pager --pkgconfig.relocatable"},
@@ -65,7 +67,13 @@ static const struct shell_program rows[] = {
      "--numprocesses: --dist: --maxprocesses: --timeout: --timeout-method: --reruns: "
      "--reruns-delay: --cov? --cov-report: --cov-append --cov-branch --cov-fail-under: --no-cov "
      "--cov-config:! --randomly-seed: --benchmark-only --benchmark-skip --pdb! --pdbcls:! --trace! "
-     "--debug? --override-ini:! --trace-config --snapshot-update --config-file:! --xfail-tb"},
+     "--debug? --override-ini:! --trace-config --snapshot-update --config-file:! --xfail-tb "
+     "--assert: --code-highlight: --collect-in-virtualenv --disable-plugin-autoload "
+     "--doctest-ignore-import-errors --doctest-report: --force-short-summary --lfnf: "
+     "--last-failed-no-failures: --log-auto-indent: --log-cli-date-format: --log-cli-format: "
+     "--log-date-format: --log-disable: --log-file-date-format: --log-file-format: "
+     "--log-file-mode: --max-warnings: --no-fold-skipped --no-showlocals --sw-reset --sw-skip "
+     "--stepwise-skip --verbosity:"},
     {"unittest", 0, 0,
      "-vqfcb -k: -s: -p: -t: --verbose --quiet --locals --failfast --catch --buffer "
      "--start-directory: --pattern: --top-level-directory: --durations:"},

@@ -10,9 +10,9 @@ static const struct shell_program rows[] = {
      "-bBdEIOPqRsSuvxtJ -hV. -i! -c:! -m:% -W: -X: -Q: --check-hash-based-pycs:"},
     {"ipython bpython ptpython", SCRIPT, 0, "-i! -c:! -m:%"},
     {"perl", SCRIPT, 0,
-     "-cstTuUwWXfSla -v. -V?. -0? -e:! -E:! -M:! -m:! -I:! -d?! -D: -C? -F: -i? -n! -p! -x?"},
+     "-cstTuUwWXfSla -v. -V?. -0? -e:! -E:! -M:! -m:! -I:! -d?! -D? -C? -F? -i? -n! -p! -x?"},
     {"ruby jruby", SCRIPT, 0,
-     "-acdlswvyU -h. -e:! -r:! -I:! -n! -p! -S -T? -W? -x? -i? -C:/ -E: -K: -F: -0? --yjit --jit "
+     "-acdlswvyU -h. -e:! -r:! -I:! -n! -p! -S -T? -W? -x? -i? -C:/ -E: -K? -F? -0? --yjit --jit "
      "--disable: --enable: --encoding: --verbose --copyright."},
     {"irb pry", PROGRAM_OPAQUE, 0, ""},
     {"node nodejs", SCRIPT, 0,
@@ -23,8 +23,8 @@ static const struct shell_program rows[] = {
      "--no-warnings --trace-warnings --trace-deprecation --throw-deprecation --no-deprecation "
      "--pending-deprecation --enable-source-maps --experimental-vm-modules "
      "--experimental-strip-types --experimental-transform-types --experimental-modules "
-     "--experimental-json-modules --experimental-fetch --experimental-sqlite --max-old-space-size: "
-     "--max-semi-space-size: --stack-size: --stack-trace-limit: --expose-gc "
+     "--experimental-json-modules --experimental-fetch --experimental-sqlite --max-old-space-size? "
+     "--max-semi-space-size? --stack-size? --stack-trace-limit? --expose-gc "
      "--unhandled-rejections: "
      "--preserve-symlinks --preserve-symlinks-main --dns-result-order: --trace-exit "
      "--trace-uncaught "
@@ -53,7 +53,7 @@ static const struct shell_program rows[] = {
     {"Rscript R", SCRIPT, 0,
      "-e:! -f:! -g: -q -s --expression:! --file:! --args --vanilla --slave --quiet --silent "
      "--no-save "
-     "--no-restore --no-echo --no-environ --no-site-file --no-init-file --default-packages: "
+     "--no-restore --no-echo --no-environ --no-site-file --no-init-file --default-packages? "
      "--verbose"},
     {"julia", SCRIPT, 0,
      "-qi! -v. -e:! -E:! -L:! -J:! -t: -p: -O? -g? -C: --eval:! --print:! --load:! --sysimage:! "

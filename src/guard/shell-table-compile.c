@@ -8,12 +8,12 @@
 
 #define GO_BUILD                                                                                   \
     "-C:/ -a -n -p: -race -msan -asan -cover -covermode: -coverpkg: -v -work -x -buildmode: "      \
-    "-buildvcs: -compiler: -gccgoflags:! -gcflags:! -asmflags:! -ldflags:! -installsuffix: "       \
+    "-buildvcs? -compiler: -gccgoflags:! -gcflags:! -asmflags:! -ldflags:! -installsuffix: "       \
     "-linkshared -mod: -modcacherw -modfile:< -overlay:! -pgo: -pkgdir: -tags: -trimpath "         \
     "-toolexec:! -json"
 #define CARGO                                                                                      \
-    "-qvr -F: -j: -p: -Z:! --quiet --verbose --release --package: --workspace --all --exclude: "   \
-    "--lib --bin: --bins --example: --examples --test: --tests --bench: --benches --all-targets "  \
+    "-qvr -F: -j: -p? -Z:! --quiet --verbose --release --package? --workspace --all --exclude: "   \
+    "--lib --bin? --bins --example? --examples --test? --tests --bench? --benches --all-targets "  \
     "--features: --all-features --no-default-features --profile: --jobs: --target: "               \
     "--target-dir:> --manifest-path: --message-format: --color: --frozen --locked --offline "      \
     "--keep-going --no-run --no-fail-fast --doc --future-incompat-report --timings? --config:! "   \
@@ -70,7 +70,8 @@ static const struct shell_program rows[] = {
      "cargo.init",
      WRITES, 0,
      CARGO
-     " -d -ie: --depth: --edges: --invert? --prefix: --no-dedupe --duplicates --format: --charset: "
+     " -d -e: -i? --depth: --edges: --invert? --prefix: --no-dedupe --duplicates --format: "
+     "--charset: "
      "--format-version: --no-deps --filter-platform: --precise: --aggressive --recursive --dry-run "
      "--limit: --dev --build --optional --rename: --vcs: --name: --edition: --git: --branch: "
      "--path:"},

@@ -24,7 +24,7 @@
     "--find-object: --diff-filter: --output:> --color? --abbrev? --merge-base --cached --staged "  \
     "--no-index --base --ours --theirs --remerge-diff --combined-all-paths --diff-merges: --cc -c"
 #define LOG                                                                                        \
-    DIFF " -gitvmFEP -Ln: --source --use-mailmap --mailmap --clear-decorations --decorate-refs: "  \
+    DIFF " -gitqvmFEP -Ln: --source --use-mailmap --mailmap --clear-decorations --decorate-refs: " \
          "--decorate-refs-exclude: --decorate? --oneline --graph --pretty? --format: "             \
          "--abbrev-commit --no-abbrev-commit --max-count: --skip: --since: --after: --until: "     \
          "--before: --author: --committer: --grep: --grep-reflog: --all-match --invert-grep "      \
@@ -39,13 +39,15 @@
          "--children --date: --relative-date --show-signature --show-linear-break? --notes? "      \
          "--encoding: --expand-tabs? --log-size --full-diff --root --no-notes --since-as-filter:"
 #define MERGE                                                                                      \
-    " -nqv -sXm: -S? --stat --summary --log? --squash --commit --edit --cleanup: --ff --ff-only "  \
-    "--rerere-autoupdate --verify-signatures --strategy: --strategy-option: --message: "           \
+    " -nqv -Xm: -s:! -S? --stat --summary --log? --squash --commit --edit --cleanup: --ff "        \
+    "--ff-only "                                                                                   \
+    "--rerere-autoupdate --verify-signatures --strategy:! --strategy-option: --message: "          \
     "--verbose --quiet --abort --quit --continue --allow-unrelated-histories --progress "          \
     "--gpg-sign? --autostash --overwrite-ignore --signoff --verify -e"
 #define FETCH                                                                                      \
-    " -afktpPuqv46 -jo: --verbose --quiet --all --set-upstream --append --atomic --upload-pack:! " \
-    "--force --multiple --tags --jobs: --prefetch --prune --prune-tags --recurse-submodules? "     \
+    " -afkntpPuqv46 -o: --verbose --quiet --all --set-upstream --append --atomic "                \
+    "--upload-pack:! "                                                                             \
+    "--force --multiple --tags --prefetch --prune --prune-tags --recurse-submodules? "             \
     "--dry-run --write-fetch-head --keep --update-head-ok --progress --depth: --shallow-since: "   \
     "--shallow-exclude: --deepen: --unshallow --refetch --submodule-prefix: "                      \
     "--recurse-submodules-default: --update-shallow --refmap: --server-option: --ipv4 --ipv6 "     \
@@ -105,29 +107,33 @@ static const struct shell_program rows[] = {
     {"git.stash.list git.stash.show", GIT, 0, LOG " --include-untracked --only-untracked"},
     {"git.stash.apply git.stash.pop git.stash.drop git.stash.clear git.stash.branch", GIT, 0,
      "-q --index --quiet"},
-    {"git.fetch", GIT, 0, FETCH},
-    {"git.pull", GIT, 0, "-r? --rebase?" FETCH MERGE},
+    {"git.fetch", GIT, 0, "-m -j: --jobs:" FETCH},
+    {"git.pull", GIT, 0, "-rj? --rebase? --jobs?" FETCH MERGE},
     {"git.merge", GIT, 0, "-F:< --file:< --into-name:" MERGE},
     {"git.rebase", GIT, 0,
-     "-qvnfimkp -sXC: -x:! -rS? --onto: --keep-base --no-verify --quiet --verbose --stat --signoff "
+     "-qvnfimkp -XC: -s:! -x:! -rS? --onto: --keep-base --no-verify --quiet --verbose --stat "
+     "--signoff "
      "--committer-date-is-author-date --reset-author-date --ignore-date --ignore-whitespace "
      "--whitespace: --force-rebase --no-ff --continue --skip --abort --quit --edit-todo "
      "--show-current-patch --apply --merge --interactive --preserve-merges --rerere-autoupdate "
      "--empty: --keep-empty --autosquash --update-refs --gpg-sign? --autostash --exec:! "
-     "--allow-empty-message --rebase-merges? --fork-point --strategy: --strategy-option: --root "
+     "--allow-empty-message --rebase-merges? --fork-point --strategy:! --strategy-option: --root "
      "--reschedule-failed-exec --reapply-cherry-picks"},
     {"git.cherry-pick git.revert", GIT, 0,
-     "-nexs -mX: -S? --quit --continue --abort --skip --cleanup: --no-commit --edit --signoff "
-     "--mainline: --rerere-autoupdate --strategy: --strategy-option: --gpg-sign? --ff "
+     "-nexs -mX: -S? --commit --quit --continue --abort --skip --cleanup: --no-commit --edit "
+     "--signoff "
+     "--mainline: --rerere-autoupdate --strategy:! --strategy-option: --gpg-sign? --ff "
      "--allow-empty --allow-empty-message --keep-redundant-commits --reference"},
     {"git.push", GIT, 0,
      "-vqdnfu46 -o: --verbose --quiet --repo: --all --branches --mirror --delete --tags --dry-run "
      "--porcelain --force --force-with-lease? --force-if-includes --recurse-submodules: --thin "
-     "--receive-pack:! --exec:! --set-upstream --progress --prune --no-verify --follow-tags "
+     "--receive-pack:! --exec:! --set-upstream --progress --prune --no-verify --verify "
+     "--follow-tags "
      "--signed? --atomic --push-option: --ipv4 --ipv6"},
     {"git.clone", GIT, 0,
      "-vqnls46 -job: -u:! -c:! --verbose --quiet --progress --reject-shallow --no-checkout --bare "
-     "--mirror --local --no-hardlinks --shared --recurse-submodules? --jobs: --template:! "
+     "--mirror --local --no-hardlinks --shared --recurse-submodules? --recursive --naked "
+     "--checkout --tags --jobs: --template:! "
      "--reference: --reference-if-able: --dissociate --origin: --branch: --upload-pack:! --depth: "
      "--shallow-since: --shallow-exclude: --single-branch --no-tags --shallow-submodules "
      "--separate-git-dir:> --config:! --server-option: --ipv4 --ipv6 --filter: "
@@ -170,7 +176,7 @@ static const struct shell_program rows[] = {
      "--color-lines --color-by-age --minimal --contents:< --abbrev? --date: --since: --reverse "
      "--encoding:"},
     {"git.grep", GIT, 0,
-     "-0123456789viwaIrEGFPnlLzcopWqH -ABCem: -f:< -O?! --cached --no-index --untracked "
+     "-0123456789hviwaIrEGFPnlLzcopWqHN -ABCem: -f:< -O?! --cached --no-index --untracked "
      "--exclude-standard --recurse-submodules --invert-match --ignore-case --word-regexp --text "
      "--textconv! --recursive --max-depth: --extended-regexp --basic-regexp --fixed-strings "
      "--perl-regexp --line-number --column --full-name --files-with-matches --name-only "

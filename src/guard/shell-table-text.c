@@ -64,7 +64,7 @@ static const struct shell_program rows[] = {
      "--max-count: --no-filename --no-messages --null --null-data --only-matching --perl-regexp "
      "--quiet --recursive --regexp: --silent --text --with-filename --word-regexp"},
     {"rg", 0, 0,
-     "-abchHiIlLnNopPqsSuUvVwxz0. -ABCdegEjmMrtT: -f:< --after-context: --before-context: "
+     "-abchHiIlLnNopPqsSuUvVwxz.0 -ABCdegEjmMrtT: -f:< --after-context: --before-context: "
      "--context: --color: --colors: --column --context-separator: --count --count-matches --crlf "
      "--debug --dfa-size-limit: --encoding: --engine: --field-context-separator: "
      "--field-match-separator: --file:< --files --files-with-matches --files-without-match "

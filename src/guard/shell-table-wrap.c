@@ -32,7 +32,7 @@ static const struct shell_program rows[] = {
     {"taskset", PLAIN, 1, "-ac -p! --all-tasks --cpu-list --pid!"},
     {"chrt", PLAIN, 1, "-abdfimorRv -TPD: -p! --pid!"},
     {"numactl", PLAIN, 0,
-     "-aHs -CNimplw: --cpunodebind: --physcpubind: --interleave: --membind: --localalloc "
+     "-aHsl -CNimpw: --cpunodebind: --physcpubind: --interleave: --membind: --localalloc "
      "--preferred: --all --hardware --show"},
     {"flock", PLAIN, 1,
      "-ensux -Ew: -c:! -Fo --command:! --exclusive --shared --nonblock --unlock --close --timeout: "
@@ -66,9 +66,9 @@ static const struct shell_program rows[] = {
      "--follow-forks"},
     {"ltrace", SELF, 0, "-bcCfhiLrStTV -aAeFlnsuwx: -o:> -p! --output:>"},
     {"valgrind", SELF, 0,
-     "-qvhd --tool: --leak-check: --show-leak-kinds: --track-origins: --error-exitcode: "
-     "--log-file:> --xml: --xml-file:> --suppressions:< --num-callers: --trace-children: --quiet "
-     "--verbose --gen-suppressions: --track-fds: --child-silent-after-fork: --vgdb:"},
+     "-qvhd --tool? --leak-check? --show-leak-kinds? --track-origins? --error-exitcode? "
+     "--log-file?> --xml? --xml-file?> --suppressions?< --num-callers? --trace-children? --quiet "
+     "--verbose --gen-suppressions? --track-fds? --child-silent-after-fork? --vgdb?"},
     {"catchsegv", SELF, 0, ""},
     {"systemd-run", SELF, 0,
      "-dGPqrStV -HMpuE: --unit: --property: --host: --machine: --user --system --scope --pty "
@@ -83,16 +83,17 @@ static const struct shell_program rows[] = {
     {"ld.so", SELF, 0,
      "--list. --verify. --inhibit-cache --library-path:! --inhibit-rpath: --preload:! --audit:! "
      "--argv0: --glibc-hwcaps-prepend: --glibc-hwcaps-mask: --list-tunables. --list-diagnostics."},
-    {"tini tini-static dumb-init catatonit", PLAIN, 0,
-     "-sgv -cr: -p: -e: -wl --single-child --rewrite: --verbose"},
+    {"tini tini-static", PLAIN, 0, "-sgvwl -pe:"},
+    {"dumb-init", PLAIN, 0, "-cv -r: --single-child --rewrite: --verbose"},
+    {"catatonit", PLAIN, 0, "-gP"},
     {"gosu su-exec setuidgid", SELF, 1, ""},
     {"proot", SELF, 0, "-0SqvRrbwk:! --rootfs:! --bind:! --cwd:/ --kill-on-exit -V. -h."},
     {"chpst softlimit envuidgid", SELF, 0, "-uUb/endomtfcCr:! -vP012!"},
     {"envdir pgrphack", SELF, 1, ""},
     {"cgexec", SELF, 0, "-g: --sticky"},
     {"cpulimit", SELF, 0, "-lpe: -cibmvzfq --limit: --pid: --exe:"},
-    {"eatmydata faketime libfaketime torsocks torify proxychains proxychains4 tsocks", SELF, 0,
-     "-f:! -m: -q"},
+    {"faketime", SELF, 1, "-mf --exclude-monotonic --date-prog:!"},
+    {"eatmydata torsocks torify proxychains proxychains4 tsocks", SELF, 0, "-f:! -q"},
     {"firejail bwrap systemd-nspawn runcon sandbox-exec minijail0", SELF | PROGRAM_OPAQUE, 0, ""},
     {"ccache sccache distcc icecc colorgcc", PLAIN, 0,
      "-CVhpsxz! --clear! --set-config:! --show-stats. --zero-stats!"},

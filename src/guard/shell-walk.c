@@ -112,7 +112,8 @@ static void look_at_script(struct look *l, const struct shell_item *item)
 {
     static const char *const streams[] = {"/dev/", "/proc/"};
     struct shell_command *c = command_of(l);
-    bool stream = strcmp(item->value, "-") == 0;
+    /* A word in a script's place that makes node read commands. */
+    bool stream = strcmp(item->value, "-") == 0 || strcmp(item->value, "inspect") == 0;
     for (size_t i = 0; i < ELEMENTS(streams); i++)
         stream |= strncmp(item->value, streams[i], strlen(streams[i])) == 0;
     if (c->words[item->word].unknown || stream)

@@ -237,7 +237,7 @@ static bool is_made_up(const char *part, const char *rest)
 
 bool shell_is_made_up_path(const char *text)
 {
-    if (!strstr(text, "proc") && !strstr(text, "dev"))
+    if (!strstr(text, "proc") && !strstr(text, "fd"))
         return false;
     _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(SHELL_TEXT_MAX + 2);
     for (const char *p = text; *p;) {
@@ -249,7 +249,7 @@ bool shell_is_made_up_path(const char *text)
     }
     const char *whole = path.data ? path.data : "";
     const char *fd = strstr(whole, "/dev/fd/");
-    if (fd && fd[8 + strspn(fd + 8, "0123456789")])
+    if ((fd && fd[8 + strspn(fd + 8, "0123456789")]) || strstr(whole, "/fd/../"))
         return true;
     for (const char *p = whole; (p = strstr(p, "/proc/")); p++) {
         const char *part = p + 6, *rest = strchr(part, '/');
