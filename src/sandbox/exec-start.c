@@ -50,6 +50,7 @@ static struct exec *exec_new(struct sandbox *sb, const struct exec_spec *spec)
     e->hidden = spec->hidden;
     e->pty = spec->pty;
     e->argv = strv_copy(spec->argv);
+    e->cwd = spec->cwd && *spec->cwd ? xstrdup(spec->cwd) : NULL;
     e->timeout_ms = spec->timeout_ms;
     e->started_ns = clock_real_ns();
     exec_make_id(e);

@@ -38,6 +38,7 @@ void exec_unref(struct exec *e)
     journal_free(e->journal);
     strbuf_done(&e->stdin_queue);
     strv_free(e->argv);
+    free(e->cwd);
     sandbox_unref(e->sandbox);
     free(e);
 }

@@ -229,6 +229,32 @@ void exec_on_started(void *data, uint32_t stream, const struct msg_started *m)
     exec_settle_start(e);
 }
 
+/* What was in the way: the directory, or the limit with its name. */
+static void describe_spawn_failure(const struct exec *e, const char *stage, int error, char *out,
+                                   size_t size)
+{
+    const struct spec *s = &e->sandbox->spec;
+    const char *why = strerror(error);
+    if (strcmp(stage, "chdir") == 0)
+        snprintf(out, size, "cannot run '%.60s': its directory '%.100s': %s", e->argv[0],
+                 e->cwd ? e->cwd : spec_workdir(s) ? spec_workdir(s) : "of the sandbox", why);
+    else if (strcmp(stage, "fork") == 0 && error == EAGAIN && s->processes)
+        snprintf(out, size,
+                 "cannot run '%.60s': the sandbox has all the processes that it may have "
+                 "(limits.max_processes is %u)",
+                 e->argv[0], s->processes);
+    else if (strcmp(stage, "fork") == 0 && error == ENOMEM && s->memory_bytes)
+        snprintf(out, size,
+                 "cannot run '%.60s': the sandbox has no memory left for a process "
+                 "(limits.memory_mb is %llu)",
+                 e->argv[0], (unsigned long long)(s->memory_bytes >> 20));
+    else if (strcmp(stage, "fork") == 0)
+        snprintf(out, size, "cannot run '%.60s': the sandbox cannot start a process: %s",
+                 e->argv[0], why);
+    else
+        snprintf(out, size, "cannot run '%.100s' (%.20s): %s", e->argv[0], stage, why);
+}
+
 void exec_on_spawn_failed(void *data, uint32_t stream, const struct msg_spawn_failed *m)
 {
     struct sandbox *sb = data;
@@ -244,8 +270,7 @@ void exec_on_spawn_failed(void *data, uint32_t stream, const struct msg_spawn_fa
         snprintf(r->error, sizeof(r->error),
                  "not run: a file of it is not the one that was approved any more");
     else
-        snprintf(r->error, sizeof(r->error), "cannot run '%.100s' (%.20s): %s", e->argv[0],
-                 m->stage, strerror(r->spawn_errno));
+        describe_spawn_failure(e, m->stage, r->spawn_errno, r->error, sizeof(r->error));
     e->forget_due = true;
     finish(e);
 }

@@ -105,6 +105,7 @@ struct exec {
     bool hidden, pty;
     bool block_output; /* at a limit of the journal, instead of cutting */
     char **argv;
+    char *cwd; /* as it was asked for, or NULL; for words about a failure */
     struct exec_result result;
     struct exec_start_wait *start_wait; /* who may be told of it once it has started */
     bool started;

@@ -85,6 +85,21 @@ def _():
     fail(daemon().post("/v1/run", {"command": []}), 400, "invalid_request", "command")
 
 
+@test("run: a command that cannot start names its directory, or the limit that was hit")
+def _():
+    d = daemon()
+    for cwd, why in (("/nowhere/at/all", "No such file"), ("/etc/passwd", "Not a directory"), ("/workspace/closed", "Permission denied")):
+        with d.sandbox() as sb:
+            sb.sh("mkdir -m 000 closed")
+            r = d.post(sb.path + "/exec", {"command": ["true"], "cwd": cwd}).json
+            check(r["status"] == "failed" and cwd in r["error"] and why in r["error"], r)
+    with d.sandbox(limits={"max_processes": 12}) as sb:
+        for _ in range(15):
+            d.post(sb.path + "/exec", {"command": ["sleep", "100"], "async": True})
+        r = d.post(sb.path + "/exec", {"command": ["true"]}).json
+        check(r["status"] == "failed" and "limits.max_processes is 12" in r["error"], r)
+
+
 @test("run: files with text, bytes, mode and directories")
 def _():
     r = daemon().run("sh", "-c", "cat /workspace/d/e/a.txt; od -An -tx1 b.bin; ./run; stat -c %a run; wc -c < /tmp/big",
