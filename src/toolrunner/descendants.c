@@ -79,6 +79,17 @@ static bool shows_us(int proc_fd)
     return readlinkat(proc_fd, "self", self, sizeof(self) - 1) > 0 && atoi(self) == getpid();
 }
 
+/* Between the look at it and the signal, its number may become another process's: it is looked at
+ * again once a descriptor holds it. */
+static bool kill_one(int proc_fd, const char *pid, bool (*is_one)(int, const char *, uint32_t),
+                     uint32_t mark)
+{
+    _cleanup_close_ int fd = (int)syscall(SYS_pidfd_open, atoi(pid), 0);
+    if (fd < 0) /* not every kernel and filter has it */
+        return errno != ESRCH && kill(atoi(pid), SIGKILL) == 0;
+    return is_one(proc_fd, pid, mark) && syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0) == 0;
+}
+
 static unsigned kill_those(bool (*is_one)(int, const char *, uint32_t), uint32_t mark)
 {
     unsigned n = 0;
@@ -88,7 +99,7 @@ static unsigned kill_those(bool (*is_one)(int, const char *, uint32_t), uint32_t
     bool ours = shows_us(dirfd(proc));
     for (struct dirent *d; ours && (d = readdir(proc));) {
         if (isdigit((unsigned char)d->d_name[0]) && is_one(dirfd(proc), d->d_name, mark))
-            n += kill(atoi(d->d_name), SIGKILL) == 0;
+            n += kill_one(dirfd(proc), d->d_name, is_one, mark);
     }
     closedir(proc);
     return n;

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/file.h>
 #include <sys/statfs.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -93,6 +94,15 @@ int cgroup_each_mount(int (*fn)(const char *fstype, const char *mountpoint, cons
     return 0;
 }
 
+/* Says to other wardens, also in other pid namespaces, that this instance lives (sweep.c): for as
+ * long as a process has these descriptors, of which the last is the janitor. */
+static void lock_instance(const struct cgroup_root *root)
+{
+    for (int i = 0; i < _CGROUP_MAX; i++)
+        if (root->fd[i] >= 0 && flock(root->fd[i], LOCK_SH | LOCK_NB) < 0)
+            log_warn("the cgroup of this instance is not locked error=%s", strerror(errno));
+}
+
 void cgroup_root_open(struct cgroup_root *root, const char *prefix)
 {
     static const struct cgroup_driver *const drivers[] = {&cgroup_v2, &cgroup_v1};
@@ -106,7 +116,7 @@ void cgroup_root_open(struct cgroup_root *root, const char *prefix)
         int r = drivers[i]->open(root, prefix);
         if (r == 0) {
             root->driver = drivers[i];
-            return;
+            return lock_instance(root);
         }
         memset(root->has, 0, sizeof(root->has));
         if (r != -ENOENT)

@@ -35,7 +35,11 @@ static bool read_process(int proc_fd, const char *pid, struct fence_process *ret
         return false;
     const char *after = strrchr(text.data, ')');
     int parent;
-    if (!after || sscanf(after, ") %c %d", &ret->state, &parent) != 2)
+    /* Fields 3, 4 and 22. */
+    if (!after || sscanf(after,
+                         ") %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d "
+                         "%*d %*d %llu",
+                         &ret->state, &parent, &ret->started) != 3)
         return false;
     ret->pid = (pid_t)atoi(pid);
     ret->parent = (pid_t)parent;
@@ -83,6 +87,18 @@ bool fence_descends(const struct fence_process *p, const struct fence_process *a
     return false;
 }
 
+/* Since it was read, its number may have become another process's: of what the descriptor is open
+ * for, /proc says the same as before, or it is left alone. */
+static bool kill_process(int proc_fd, const struct fence_process *p)
+{
+    char name[16];
+    struct fence_process now;
+    _cleanup_close_ int fd = pidfd_open(p->pid, 0);
+    snprintf(name, sizeof(name), "%d", (int)p->pid);
+    return fd >= 0 && read_process(proc_fd, name, &now) && now.started == p->started &&
+           pidfd_send_signal(fd, SIGKILL, NULL, 0) == 0;
+}
+
 unsigned fence_kill(int proc_fd, fence_is_one is_one, const void *data)
 {
     size_t n;
@@ -90,7 +106,7 @@ unsigned fence_kill(int proc_fd, fence_is_one is_one, const void *data)
     _cleanup_free_ struct fence_process *all = read_all(proc_fd, &n);
     for (size_t i = 0; i < n; i++) {
         bool dead = all[i].state == 'Z' || all[i].state == 'X';
-        if (!dead && is_one(&all[i], all, n, data) && kill(all[i].pid, SIGKILL) == 0)
+        if (!dead && is_one(&all[i], all, n, data) && kill_process(proc_fd, &all[i]))
             killed++;
     }
     return killed;

@@ -106,6 +106,7 @@ int fence_box_remove(int dir_fd, const char *name, int max_ms);
 struct fence_process {
     pid_t pid, parent;
     char state;
+    unsigned long long started; /* with the pid, nobody else's */
 };
 typedef bool (*fence_is_one)(const struct fence_process *p, const struct fence_process *all,
                              size_t n, const void *data);

@@ -49,14 +49,6 @@ static bool is_system(const char *path)
     return false;
 }
 
-bool mount_target_ok(const char *target)
-{
-    if (is_system(target))
-        return false;
-    /* Binding over a parent of the disk's places would hide them. */
-    return strcmp(target, "/home") != 0;
-}
-
 int mount_proc(void)
 {
     return mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0 ? -errno : 0;
@@ -113,6 +105,18 @@ const struct disk_part disk_parts[] = {
 };
 const size_t n_disk_parts = ELEMENTS(disk_parts);
 _Static_assert(ELEMENTS(disk_parts) <= MOUNT_WRITABLE_MAX, "room for every part");
+
+bool mount_target_ok(const char *target)
+{
+    if (is_system(target))
+        return false;
+    for (size_t i = 0; i < ELEMENTS(disk_parts); i++) {
+        const char *part = disk_parts[i].target;
+        if (is_below(part, target) && strcmp(part, target) != 0)
+            return false; /* over a parent of the disk's places: they would be hidden */
+    }
+    return true;
+}
 
 size_t mount_writable_dirs(const char **ret)
 {

@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/pidfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -38,7 +40,8 @@ void sweep_instance_name(const char *prefix, char *ret, size_t size)
     snprintf(ret, size, "%.24s-%d-%llu", prefix, (int)getpid(), start_time((int)getpid()));
 }
 
-/* Does name start with an instance's name, and is that instance dead? */
+/* Does name start with an instance's name, and is that instance dead by what /proc says? It says
+ * nothing of an instance in another pid namespace: such a one has its groups locked. */
 static bool is_dead_instance(const char *prefix, const char *name)
 {
     size_t n = strlen(prefix);
@@ -53,6 +56,33 @@ static bool is_dead_instance(const char *prefix, const char *name)
     if (rest[0] && (rest[0] != '-' || (rest[1] >= '0' && rest[1] <= '9')))
         return false;
     return pid > 0 && start_time(pid) != started;
+}
+
+/* A living warden, or its janitor, has the instance's directory locked (cgroup_root_open()). */
+static bool is_locked(int parent_fd, const char *name)
+{
+    _cleanup_close_ int fd =
+        openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK;
+}
+
+static bool has_line(const struct strbuf *text, const char *line)
+{
+    size_t len = strlen(line);
+    for (const char *at = text->data; at && (at = strstr(at, line)); at += len)
+        if ((at == text->data || at[-1] == '\n') && at[len] == '\n')
+            return true;
+    return false;
+}
+
+/* The number may be another process's by now: what is killed is what is still in the group when its
+ * descriptor is open. */
+static void kill_member(int group_fd, const char *pid)
+{
+    _cleanup_strbuf_ struct strbuf now = STRBUF_INIT(1 << 20);
+    _cleanup_close_ int fd = atoi(pid) > 0 ? pidfd_open(atoi(pid), 0) : -1;
+    if (fd >= 0 && fd_read_file_at(group_fd, "cgroup.procs", &now) >= 0 && has_line(&now, pid))
+        pidfd_send_signal(fd, SIGKILL, NULL, 0);
 }
 
 /* What outlived its warden: frozen perhaps, and in no namespace that ended it. */
@@ -70,8 +100,7 @@ static void empty_group(int parent_fd, const char *name)
         fd_write_file_at(fd, wakes[i].file, wakes[i].text);
     char *save = NULL;
     for (char *pid = strtok_r(pids.data, "\n", &save); pid; pid = strtok_r(NULL, "\n", &save))
-        if (atoi(pid) > 0)
-            kill(atoi(pid), SIGKILL);
+        kill_member(fd, pid);
 }
 
 int sweep_cgroup_tree(int parent_fd, const char *name)
@@ -105,7 +134,8 @@ static void sweep_dir(const char *path, struct sweep_state *s)
     if (!dir)
         return;
     for (struct dirent *e; (e = readdir(dir));)
-        if (e->d_type == DT_DIR && is_dead_instance(s->prefix, e->d_name))
+        if (e->d_type == DT_DIR && is_dead_instance(s->prefix, e->d_name) &&
+            !is_locked(dirfd(dir), e->d_name))
             s->removed += sweep_cgroup_tree(dirfd(dir), e->d_name);
     closedir(dir);
 }

@@ -277,6 +277,20 @@ def zygote_of(warden):
     return None
 
 
+@test("P19 a daemon that starts sweeps nothing of one that lives in another pid namespace")
+def _():
+    elsewhere = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child", SANDBOXD]
+    with Daemon(config=CONFIG, command=elsewhere) as far, far.sandbox() as sb:
+        with Daemon(config=CONFIG) as near:
+            equal(near.run("echo", "near")["stdout"], "near\n")
+        equal(sb.sh("echo lives")["stdout"], "lives\n", "a sandbox of the other")
+        check(sandbox_cgroups(), "its cgroups are there")
+        os.kill(below(far.process.pid)[0], signal.SIGTERM)  # who made the namespace only waits
+        far.process.wait(PATIENCE_S)
+        sb.delete = lambda: None
+    wait_for(lambda: cgroups() == [], "no cgroups at the end")
+
+
 @test("P19 kill -9 of the zygote: no sandbox ends, and new ones are made")
 def _():
     with Daemon(config=CONFIG) as d, d.sandbox() as sb:

@@ -108,6 +108,16 @@ def _():
         refuse(project, target)
 
 
+@test("P16 a target over a parent of the disk's places, which it would hide")
+def _():
+    with d.sandbox() as sb:
+        places = [line.split()[1] for line in sb.sh("cat /proc/mounts")["stdout"].splitlines()]
+    parents = {p for place in places for p in [os.path.dirname(place)] if p not in ("/", "/proc", "/dev")}
+    check({"/var", "/home"} <= parents, f"control: {parents}")
+    for target in parents:
+        refuse(project, target)
+
+
 @test("P16 a target that runs through a link of the system's")
 def _():
     refuse(project, "/var/run/x")

@@ -341,6 +341,7 @@ static void test_mounts(void)
     mount_refused("sub", "/proc/x", EPERM);
     mount_refused("sub", "/.mas", EPERM);
     mount_refused("sub", "/home", EPERM);
+    mount_refused("sub", "/var", EPERM);
     p = mount_plan("mounts", "sub", "/workspace/in", false);
     p.mounts[0].allow_index = 1;
     ok(client_call(&c, &p, NULL).error == EPERM, "an index beyond the list is refused");
