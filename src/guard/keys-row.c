@@ -135,7 +135,8 @@ json_t *key_to_json(const struct key *key)
                           "active", key_is_live(key));
     set_time(o, "created_at", key->created_ns);
     set_time(o, "expires_at", key->expires_ns);
-    set_time(o, "revoked_at", key->revoked_ns);
+    if (key->revoked_ns != key->expires_ns) /* what has expired was not revoked */
+        set_time(o, "revoked_at", key->revoked_ns);
     set_time(o, "last_used_at", key->used_ns);
     return o;
 }

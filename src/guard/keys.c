@@ -21,7 +21,7 @@
 #define ROW_MAX      4096
 #define NS_PER_S     1000000000LL
 #define LIFETIME_MAX (100LL * 366 * 24 * 3600)
-/* Expiry goes by the wall clock, which can be set: look again at least so often. */
+/* The wall clock can be set: look again at least so often whether a key has expired by it. */
 #define LOOK_AGAIN_MS  60000
 #define WRITE_AGAIN_MS 1000
 
@@ -38,7 +38,7 @@ struct keys {
 
 bool key_is_live(const struct key *key)
 {
-    return !key->revoked_ns && (!key->expires_ns || key->expires_ns > clock_real_ns());
+    return !key->revoked_ns && (!key->expires_ns || key->expires_ns > clock_seen_ns());
 }
 
 static void insert(struct keys *k, struct key_entry *e)
@@ -101,7 +101,7 @@ static void write_again(struct keys *k, struct key_entry *e);
 
 static void schedule_expiry(struct keys *k)
 {
-    int64_t now = clock_real_ns(), next = INT64_MAX;
+    int64_t now = clock_seen_ns(), next = INT64_MAX;
     list_for_each(e, &k->all, struct key_entry, node)
     {
         if (e->unwritten)
@@ -128,8 +128,13 @@ static void on_expiry(void *data)
         if (e->told || key_is_live(&e->key))
             continue;
         e->told = true;
-        if (!e->key.revoked_ns)
+        if (!e->key.revoked_ns) {
+            /* On record like a revocation: no clock that is set back brings it to life again. */
             log_info("key expired id=%s", e->key.id);
+            e->key.revoked_ns = e->key.expires_ns;
+            e->unwritten = true;
+            write_again(k, e);
+        }
         tell_ended(k, e);
     }
     schedule_expiry(k);
@@ -352,7 +357,7 @@ const struct key *keys_add(struct keys *k, const struct key_request *req,
     e->key.quotas = req->quotas;
     e->key.created_ns = clock_real_ns();
     if (req->lifetime_s)
-        e->key.expires_ns = e->key.created_ns + req->lifetime_s * NS_PER_S;
+        e->key.expires_ns = clock_seen_ns() + req->lifetime_s * NS_PER_S;
     key_secret_make(ret_secret);
     key_secret_hash(ret_secret, e->digest);
     insert(k, e);

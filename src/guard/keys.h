@@ -46,7 +46,7 @@ struct key {
     struct key_quotas quotas;
     int64_t created_ns; /* real time, all of them; 0: not, or never */
     int64_t expires_ns;
-    int64_t revoked_ns;
+    int64_t revoked_ns; /* the same as expires_ns: it was seen to have expired */
     int64_t used_ns; /* the last request, since the start */
 };
 

@@ -289,6 +289,23 @@ def _():
     equal(d.get("/v1/identity", headers=k).status, 401)
 
 
+@test("a clock that is set back does not bring an expired key to life, nor let one live longer, over a restart too")
+def _():
+    with Daemon("--auth-token", TOKEN, "--debug-endpoints", env={"MAS_CLOCK_JUMP": "-7200:3000"}) as d:
+        d.token = TOKEN
+        key = add(d, "short", "agent", expires_in_s=5)
+        use = lambda: d.get("/v1/identity", headers=auth(key["secret"])).status
+        look = lambda: [k for k in d.get("/v1/keys", headers=auth(TOKEN)).json["keys"] if k["id"] == key["id"]][0]
+        wait_for(lambda: use() == 401, "it expires all the same")
+        equal((look()["active"], "revoked_at" in look()), (False, False))
+        d.stop()
+        d.env["MAS_CLOCK_JUMP"] = "-14400:0"
+        check(d.launch(), d.log_text())
+        equal((use(), look()["active"]), (401, False), "and stays so")
+        again = auth(add(d, "again", "agent", expires_in_s=3600)["secret"])
+        equal(d.get("/v1/identity", headers=again).status, 200, "a new one lives")
+
+
 @test("the audit has every change of a key by its id, never the secret")
 def _():
     d = daemon()
