@@ -70,7 +70,7 @@ const char *shell_option_parse(const char *p, struct shell_option *ret)
         return NULL;
     const char *end = p + strcspn(p, " ");
     *ret = (struct shell_option){.name = p, .len = (size_t)(end - p)};
-    if (ret->len > 2 && strchr("!&$%<>/.", end[-1])) {
+    if (ret->len > 2 && strchr("!&$%~<>/.", end[-1])) {
         ret->meaning = end[-1];
         ret->len--;
     }
@@ -86,7 +86,7 @@ const char *shell_option_parse(const char *p, struct shell_option *ret)
 /* Of two options that a word may be, the one that does more. */
 static int severity(char meaning)
 {
-    const char *order = ". /<>$%&!", *found = meaning ? strchr(order, meaning) : order + 1;
+    const char *order = ". /<>$%&~!", *found = meaning ? strchr(order, meaning) : order + 1;
     return found ? (int)(found - order) : 0;
 }
 

@@ -9,6 +9,7 @@
  * and behind that what it means:
  *
  *     !   runs code or other programs       &   the words behind it are a command
+ *     ~   the value is a line for a shell
  *     $   the value is code in the program's own language        %   ... is a module to run
  *     <   names a file to read    >   names a file to write      /   changes the directory
  *     .   only shows something: nothing else is done

@@ -203,19 +203,27 @@ static void look_at_remote(struct shell_command *c, const struct shell_item *ite
         shell_mark(c, "a remote that is a program", item->word);
 }
 
+static bool meson_option_runs(const char *text, size_t len, const char *value)
+{
+    if (ends_with(text, len, "args"))
+        return !flags_are_known(value);
+    return !is_plain_value(value) || ends_with(text, len, "path") || ends_with(text, len, "file");
+}
+
 void shell_look_at_value(struct shell_command *c, const struct shell_item *item)
 {
     if (item->kind == ITEM_OPERAND && strcmp(c->name, "git") == 0)
         look_at_remote(c, item);
     bool make = shell_in_list("make gmake", c->name, strlen(c->name));
-    bool cmake = strcmp(c->name, "cmake") == 0;
-    if (!item->value || !(make ? item->kind == ITEM_OPERAND : cmake && item->letter == 'D'))
+    bool defines = item->letter == 'D' && shell_in_list("cmake meson", c->name, strlen(c->name));
+    if (!item->value || !(make ? item->kind == ITEM_OPERAND : defines))
         return;
     size_t len = strcspn(item->value, "=");
     const char *value = item->value[len] ? item->value + len + 1 : "";
-    if (len && item->value[len] &&
-        (make ? make_variable_runs(item->value, len, value)
-              : cmake_definition_runs(item->value, len, value)))
+    bool (*runs)(const char *, size_t, const char *) = make              ? make_variable_runs
+                                                       : *c->name == 'c' ? cmake_definition_runs
+                                                                         : meson_option_runs;
+    if (len && item->value[len] && runs(item->value, len, value))
         shell_mark(c, "a variable that may name a program or hold code", item->value_word);
 }
 

@@ -107,8 +107,10 @@ static void look_through_shell(struct shell_build *b, size_t index)
         }
         if (strcmp(t, "--version") == 0 || strcmp(t, "--help") == 0)
             return;
-        if (strncmp(t, "--rcfile", 8) == 0 || strncmp(t, "--init", 6) == 0)
+        if (strncmp(t, "--rcfile", 8) == 0 || strncmp(t, "--init", 6) == 0) {
             shell_mark(c, "reads a file of commands", i);
+            i += !strchr(t, '=');
+        }
         if (t[1] == '-')
             continue;
         string |= strchr(t, 'c') != NULL;

@@ -34,7 +34,7 @@ static const struct shell_program rows[] = {
      "--build-and-test! --build-makeprogram:! --overwrite:"},
     {"meson", SUBS, 0, "-v."},
     {"meson.setup meson.configure meson.introspect", WRITES, 0,
-     "-D:! --prefix: --buildtype: --backend: --default-library: --werror --warnlevel: --strip "
+     "-D: --prefix: --buildtype: --backend: --default-library: --werror --warnlevel: --strip "
      "--unity: --optimization: --debug --native-file:! --cross-file:! --vsenv --reconfigure --wipe "
      "--wrap-mode: --auto-features: --errorlogs --clearcache --fatal-meson-warnings --libdir: "
      "--libexecdir: --localedir: --mandir: --infodir: --sbindir: --sharedstatedir: --layout: "

@@ -45,7 +45,7 @@
     "--verbose --quiet --abort --quit --continue --allow-unrelated-histories --progress "          \
     "--gpg-sign? --autostash --overwrite-ignore --signoff --verify -e"
 #define FETCH                                                                                      \
-    " -afkntpPuqv46 -o: --verbose --quiet --all --set-upstream --append --atomic "                \
+    " -afkntpPuqv46 -o: --verbose --quiet --all --set-upstream --append --atomic "                 \
     "--upload-pack:! "                                                                             \
     "--force --multiple --tags --prefetch --prune --prune-tags --recurse-submodules? "             \
     "--dry-run --write-fetch-head --keep --update-head-ok --progress --depth: --shallow-since: "   \
@@ -111,12 +111,12 @@ static const struct shell_program rows[] = {
     {"git.pull", GIT, 0, "-rj? --rebase? --jobs?" FETCH MERGE},
     {"git.merge", GIT, 0, "-F:< --file:< --into-name:" MERGE},
     {"git.rebase", GIT, 0,
-     "-qvnfimkp -XC: -s:! -x:! -rS? --onto: --keep-base --no-verify --quiet --verbose --stat "
+     "-qvnfimkp -XC: -s:! -x:~ -rS? --onto: --keep-base --no-verify --quiet --verbose --stat "
      "--signoff "
      "--committer-date-is-author-date --reset-author-date --ignore-date --ignore-whitespace "
      "--whitespace: --force-rebase --no-ff --continue --skip --abort --quit --edit-todo "
      "--show-current-patch --apply --merge --interactive --preserve-merges --rerere-autoupdate "
-     "--empty: --keep-empty --autosquash --update-refs --gpg-sign? --autostash --exec:! "
+     "--empty: --keep-empty --autosquash --update-refs --gpg-sign? --autostash --exec:~ "
      "--allow-empty-message --rebase-merges? --fork-point --strategy:! --strategy-option: --root "
      "--reschedule-failed-exec --reapply-cherry-picks"},
     {"git.cherry-pick git.revert", GIT, 0,
@@ -210,6 +210,8 @@ static const struct shell_program rows[] = {
     {"git.bisect.start git.bisect.good git.bisect.bad git.bisect.new git.bisect.old "
      "git.bisect.reset git.bisect.skip git.bisect.log git.bisect.terms git.bisect.next",
      GIT, 0, "--term-good: --term-bad: --term-old: --term-new: --no-checkout --first-parent"},
+    {"git.bisect.run git.submodule.foreach", PROGRAM_RUNS | PROGRAM_SELF, 0,
+     "-q --quiet --recursive"},
     {"git.submodule", GIT | PROGRAM_SUBS, 0, "-q --quiet --cached"},
     {"git.submodule.status git.submodule.init git.submodule.update git.submodule.sync "
      "git.submodule.summary git.submodule.deinit git.submodule.absorbgitdirs",

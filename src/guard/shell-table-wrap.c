@@ -10,7 +10,7 @@
 
 static const struct shell_program rows[] = {
     {"env", PLAIN | ASSIGNS, 0,
-     "-i0v -u: -C:/ -S:! --ignore-environment --null --unset: --chdir:/ --split-string:! --debug "
+     "-i0v -u: -C:/ -S:~ --ignore-environment --null --unset: --chdir:/ --split-string:~ --debug "
      "--block-signal? --default-signal? --ignore-signal? --list-signal-handling"},
     {"nice", PLAIN, 0, "-n: -0123456789 --adjustment:"},
     {"ionice", PLAIN, 0, "-cn: -t -pPu: --class: --classdata: --ignore --pid: --pgid: --uid:"},
@@ -35,7 +35,7 @@ static const struct shell_program rows[] = {
      "-aHsl -CNimpw: --cpunodebind: --physcpubind: --interleave: --membind: --localalloc "
      "--preferred: --all --hardware --show"},
     {"flock", PLAIN, 1,
-     "-ensux -Ew: -c:! -Fo --command:! --exclusive --shared --nonblock --unlock --close --timeout: "
+     "-ensux -Ew: -c:~ -Fo --command:~ --exclusive --shared --nonblock --unlock --close --timeout: "
      "--wait: --conflict-exit-code: --no-fork --verbose"},
     {"unbuffer", PLAIN, 0, "-p"},
     {"busybox toybox", PLAIN, 0, "--install! --list. --list-full."},
@@ -101,13 +101,24 @@ static const struct shell_program rows[] = {
     {"chronic vipe ts mispipe", SELF, 0, "-ev"},
     {"nocache ltrace-ng bear intercept-build scan-build", SELF, 0,
      "-o:> --output:> --append --cdb:> --use-cc:! --use-c++:! -vk"},
+    {"gtimeout", PLAIN, 1, "-sk: -fpv --signal: --kill-after: --foreground --preserve-status"},
+    {"gnice gnohup gstdbuf", PLAIN, 0, "-nioe: --adjustment: --input: --output: --error:"},
+    {"genv", PLAIN | ASSIGNS, 0, "-i0v -u: -C:/ -S:! --ignore-environment --unset: --chdir:/"},
+    {"cross-env cross-env-shell env-cmd", NAMED | ASSIGNS, 0, "-f:< -r: -e: --file:<"},
+    {"choom uclampset schedtool", PLAIN, 0, "-nmM: -a -R -e --adjust: --reset-on-fork"},
+    {"logsave lockf", SELF, 1, "-asvkn -t:"},
+    {"ssh-agent gpg-agent", SELF, 0, "-cDdsk -aEOPt: --daemon --sh --csh --homedir: --options:!"},
+    {"aa-exec newns nsjail runsv execlineb wine qemu-user jchroot gksudo kdesudo distrobox toolbox "
+     "lerna nx turbo supervisord daemonize daemon xinit startx setlock s6-setuidgid s6-envdir "
+     "s6-applyuidgid s6-softlimit with-contenv",
+     PROGRAM_OPAQUE | SELF, 0, ""},
     {"run-one run-this-one keep-one-running", SELF, 0, ""},
     {"dtach abduco", SELF, 1, "-acAnNeErz! -c! -n!"},
     {"direnv", PROGRAM_SUBS, 0, ""},
     {"direnv.exec", NAMED, 1, ""},
     {"direnv.status direnv.version", 0, 0, ""},
     {"npx bunx", NAMED, 0,
-     "-y -q -p: -c:! --yes --no --quiet --package: --no-install --ignore-existing --call:! "
+     "-y -q -p: -c:~ --yes --no --quiet --package: --no-install --ignore-existing --call:~ "
      "--prefer-offline --offline --bun --shell-auto-fallback? --workspace: -w: --workspaces"},
     {"uvx", NAMED, 0, "-qn -p: --from: --with: --python: --quiet --offline --no-cache --isolated"},
     {"uv.run", NAMED, 0,
@@ -137,7 +148,7 @@ static const struct shell_program rows[] = {
      "-np: -v --name: --prefix: --no-capture-output --live-stream --cwd:/ --verbose --dev"},
     {"conda.list conda.info mamba.list micromamba.list", 0, 0, "-np: --name: --prefix: --json"},
     {"pnpm.exec pnpm.dlx yarn.exec yarn.dlx npm.exec npm.x bun.x", NAMED, 0,
-     "-rqy -p: -c:! -w: --call:! --package: --yes --workspace: --workspaces --recursive --parallel "
+     "-rqy -p: -c:~ -w: --call:~ --package: --yes --workspace: --workspaces --recursive --parallel "
      "--shell-mode! --silent --filter:"},
     {"bundle bundler", PROGRAM_SUBS, 0, "-r: --no-color --verbose --retry:"},
     {"bundle.exec bundler.exec", NAMED, 0, "--keep-file-descriptors --gemfile:!"},
@@ -145,9 +156,10 @@ static const struct shell_program rows[] = {
      "--path --name-only --paths --dry-run --gemfile:<"},
     {"mise rtx asdf rbenv pyenv nodenv goenv jenv volta fnm nvm", PROGRAM_SUBS, 0, "-C:/ -qvy"},
     {"mise.exec mise.x rtx.exec rtx.x", NAMED | PROGRAM_ASSIGNS, 0,
-     "-c:! -j: -C:/ --command:! --jobs: --raw --cd:/"},
-    {"asdf.exec rbenv.exec pyenv.exec nodenv.exec goenv.exec jenv.exec volta.run fnm.exec", NAMED,
-     0, "--node: --npm: --yarn: --using:"},
+     "-c:~ -j: -C:/ --command:~ --jobs: --raw --cd:/"},
+    {"asdf.exec rbenv.exec pyenv.exec nodenv.exec goenv.exec jenv.exec volta.run fnm.exec nvm.exec "
+     "nvm.run",
+     NAMED, 0, "--node: --npm: --yarn: --using:"},
     {"mise.ls mise.current mise.which rbenv.version rbenv.versions pyenv.version pyenv.versions "
      "asdf.current asdf.list volta.list fnm.list nodenv.version nodenv.versions",
      0, 0, "-cgiJ --current --json --bare"},
@@ -158,7 +170,7 @@ static const struct shell_program rows[] = {
      "-c& -Li --command& --ignore-environment --keep: -k: --impure --offline --profile: "
      "--override-input:: --inputs-from:"},
     {"nix.run nix.build nix.eval nix.repl nix-shell nix-build nix-env guix", PROGRAM_OPAQUE, 0,
-     "--run:! --command:!"},
+     "--run:~ --command:~"},
     {"nix.flake", PROGRAM_SUBS, 0, ""},
     {"nix.flake.show nix.flake.metadata nix.flake.info", 0, 0, "--json --all-systems"},
     {"doppler chamber aws-vault op infisical teller dotenv dotenvx with-env envchain envconsul "

@@ -11,12 +11,13 @@ struct look {
     struct shell_build *b;
     size_t index; /* of the command */
     const struct shell_program *p;
-    size_t operands; /* seen */
-    size_t inner;    /* word at which another command starts; 0: none */
-    bool shows;      /* an option that only shows something */
-    bool code;       /* an option brought code */
-    bool script;     /* an operand that is run */
-    bool hides;      /* it is not known where its command starts */
+    size_t operands;  /* seen */
+    size_t inner;     /* word at which another command starts; 0: none */
+    const char *line; /* for a shell, in an option */
+    bool shows;       /* an option that only shows something */
+    bool code;        /* an option brought code */
+    bool script;      /* an operand that is run */
+    bool hides;       /* it is not known where its command starts */
 };
 
 static struct shell_command *command_of(const struct look *l)
@@ -58,13 +59,16 @@ void shell_add_file(struct shell_build *b, size_t index, const struct shell_prog
 /* Is there an option that does more than leave to run the program says? */
 static bool row_runs_others(const struct shell_program *p)
 {
-    return strpbrk(p->options, p->flags & PROGRAM_WRITES ? "!&$%" : "!&$%>") != NULL;
+    return strpbrk(p->options, p->flags & PROGRAM_WRITES ? "!&$%~" : "!&$%~>") != NULL;
 }
 
 static void look_at_option(struct look *l, const struct shell_item *item)
 {
     struct shell_command *c = command_of(l);
     switch (item->meaning) {
+    case '~':
+        l->line = item->value;
+        /* fall through */
     case '!':
         shell_mark(c, "an option that runs code or other programs", item->word);
         l->code = true;
@@ -207,6 +211,15 @@ static void add_inner(struct look *l, size_t first)
         command_of(l)->transparent = !(l->p->flags & (PROGRAM_SELF | PROGRAM_NAMED));
 }
 
+/* It is marked already: reading it can only show more that runs. */
+static void read_line(struct look *l)
+{
+    _cleanup_free_ char *copy = xstrdup(l->line); /* the list may move */
+    const char holes[] = {SHELL_ANY, SHELL_GLOB, SHELL_ONE, 0};
+    if (!strpbrk(copy, holes))
+        shell_nested(l->b, copy, strlen(copy), command_of(l)->depth + 1, false);
+}
+
 static void conclude(struct look *l)
 {
     struct shell_command *c = command_of(l);
@@ -218,8 +231,11 @@ static void conclude(struct look *l)
         shell_mark(c, "runs a program that it reads", SHELL_NOT_NAMED);
     if (c->more && row_runs_others(l->p) && !l->inner && !l->script)
         shell_mark(c, "an argument that comes later may be an option", SHELL_NOT_NAMED);
+    if (l->line)
+        read_line(l);
     if (!l->inner || l->shows)
         return;
+    c = command_of(l);
     if (l->inner < c->n_words && c->words[l->inner].text[0] == '-')
         shell_mark(c, "an option hides what it runs", SHELL_NOT_NAMED);
     if (l->p->flags & PROGRAM_NAMED)

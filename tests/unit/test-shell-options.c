@@ -72,7 +72,7 @@ static void check_form(char meaning, const char *tail)
     struct shell s;
     const struct shell_command *c = parse(&s, tail);
     forms++;
-    if (meaning == '!' && !c->opaque)
+    if ((meaning == '!' || meaning == '~') && !c->opaque)
         complain(tail, "runs others, and that is not seen", c);
     if (meaning == '%' && !c->opaque)
         complain(tail, "runs a module, and that is not seen", c);
@@ -80,7 +80,7 @@ static void check_form(char meaning, const char *tail)
         complain(tail, "reads a file, and that is not seen", c);
     if (meaning == '>' && !names_file(c, "vv", true))
         complain(tail, "writes a file, and that is not seen", c);
-    if (meaning == '&' && !runs_inner(&s, "vv"))
+    if ((meaning == '&' || (meaning == '~' && strstr(tail, "vv"))) && !runs_inner(&s, "vv"))
         complain(tail, "runs a command, and that is not seen", c);
     shell_done(&s);
 }
@@ -229,7 +229,7 @@ static void check_row(void)
     struct shell_option o;
     bool special = strcmp(base, "xargs") == 0 || strcmp(base, "busybox") == 0;
     for (const char *p = row->options; (p = shell_option_parse(p, &o));) {
-        bool seen = o.meaning && strchr("!<>&%", o.meaning);
+        bool seen = o.meaning && strchr("!~<>&%", o.meaning);
         if (is_single() || o.name[1] == '-') {
             if (seen && o.values != '*' && !(row->flags & PROGRAM_PREFIX))
                 check_long(&o);
