@@ -318,7 +318,9 @@ static void call_handler(struct api_request *req)
     http_request_on_abort(req->http, on_abort, req);
     struct manager *manager = req->options->manager;
     manager_set_caller(manager, find_caller(req));
+    manager_set_actor(manager, req->who->key);
     req->route->handle(req);
+    manager_set_actor(manager, NULL);
     manager_set_caller(manager, ""); /* the request may be gone */
 }
 

@@ -10,6 +10,7 @@
 #include "api/view.h"
 #include "base/alloc.h"
 #include "base/json.h"
+#include "tool/run.h"
 #include "base/strbuf.h"
 
 #define ATTACH_FRAME_MAX (1024 * 1024)
@@ -21,6 +22,8 @@ struct attach {
     struct exec *exec;
     struct ws *ws;
     bool full, finished;
+    struct identity who;
+    struct audit_stream *input;
     struct strbuf scratch, frame;
 };
 
@@ -28,6 +31,7 @@ static void attach_free(struct attach *a)
 {
     journal_unsubscribe(&a->reader);
     exec_unwatch_stdin(&a->drain);
+    run_record_input(a->exec, &a->who, a->input);
     sandbox_release(exec_sandbox(a->exec));
     exec_unref(a->exec);
     strbuf_done(&a->scratch);
@@ -73,6 +77,11 @@ static void on_ready(struct journal_reader *r)
 
 /* --- from the client */
 
+static int note(struct attach *a, const char *what, json_t *details, struct error *err)
+{
+    return run_record_act(exec_sandbox(a->exec), a->exec, &a->who, what, details, err);
+}
+
 static int control(struct attach *a, const char *text, size_t len, struct error *err)
 {
     const char *type = "";
@@ -84,6 +93,10 @@ static int control(struct attach *a, const char *text, size_t len, struct error 
         if (json_member_int(o, "rows", 1, 10000, &rows, err) < 0 ||
             json_member_int(o, "cols", 1, 10000, &cols, err) < 0)
             return -1;
+        if (note(a, "resize",
+                 json_pack("{s:I, s:I}", "rows", (json_int_t)rows, "cols", (json_int_t)cols),
+                 err) < 0)
+            return -1;
         return exec_resize(a->exec, (uint16_t)rows, (uint16_t)cols, err);
     }
     if (strcmp(type, "stdin_close") == 0)
@@ -91,6 +104,7 @@ static int control(struct attach *a, const char *text, size_t len, struct error 
     if (strcmp(type, "signal") == 0) {
         int signo;
         int r = signal_parse(json_object_get(o, "signal"), &signo, err);
+        r = r < 0 ? r : note(a, "signal", json_pack("{s:i}", "signal", signo), err);
         return r < 0 ? r : exec_signal(a->exec, signo, err);
     }
     return error_field(err, "type", "'%.40s' is none of resize, stdin_close, signal", type);
@@ -128,6 +142,8 @@ static void on_message(struct ws *ws, bool binary, const char *data, size_t len)
     if (a->finished)
         return;
     int r = binary ? exec_write(a->exec, data, len, &err) : control(a, data, len, &err);
+    if (binary && r >= 0)
+        audit_stream_add(&a->input, data, len);
     if (r < 0)
         send_error(a, &err);
     else if (exec_stdin_queued(a->exec) > ATTACH_STDIN_MAX)
@@ -156,12 +172,14 @@ void handle_attach(struct api_request *req)
     uint64_t since;
     if (!e)
         return;
-    if (api_check_stream(req, &since, &err) < 0) {
+    if (api_check_stream(req, &since, &err) < 0 ||
+        run_record_act(sb, e, req->who, "attach", NULL, &err) < 0) {
         api_fail(req, &err);
         return;
     }
     struct attach *a = new0(struct attach);
     a->exec = exec_ref(e);
+    a->who = *req->who;
     strbuf_init(&a->scratch, ATTACH_FRAME_MAX);
     strbuf_init(&a->frame, ATTACH_FRAME_MAX);
     list_init(&a->reader.node);

@@ -144,6 +144,9 @@ void handle_exec_signal(struct api_request *req)
         return;
     int r = signal_parse(json_object_get(req->body, "signal"), &signo, &err);
     if (r >= 0)
+        r = run_record_act(exec_sandbox(e), e, req->who, "signal",
+                           json_pack("{s:i}", "signal", signo), &err);
+    if (r >= 0)
         r = exec_signal(e, signo, &err);
     reply_steered(req, e, r, &err);
 }
@@ -160,6 +163,10 @@ void handle_exec_resize(struct api_request *req)
         r = json_member_int(req->body, "cols", 1, 10000, &cols, &err);
     if (r >= 0 && (!rows || !cols))
         r = error_field(&err, rows ? "cols" : "rows", "'rows' and 'cols' are needed");
+    if (r >= 0)
+        r = run_record_act(
+            exec_sandbox(e), e, req->who, "resize",
+            json_pack("{s:I, s:I}", "rows", (json_int_t)rows, "cols", (json_int_t)cols), &err);
     if (r >= 0)
         r = exec_resize(e, (uint16_t)rows, (uint16_t)cols, &err);
     reply_steered(req, e, r, &err);
@@ -180,11 +187,14 @@ struct stdin_call {
     struct exec *exec;
     bool close, ended, failed;
     struct error err;
+    struct identity who;
+    struct audit_stream *input;
 };
 
 static void stdin_free(struct stdin_call *c)
 {
     exec_unwatch_stdin(&c->drain);
+    run_record_input(c->exec, &c->who, c->input);
     exec_unref(c->exec);
     free(c);
 }
@@ -227,6 +237,8 @@ static void on_stdin_chunk(struct http_request *http, const char *data, size_t l
     }
     if (!c->failed && exec_write(c->exec, data, len, &c->err) < 0)
         c->failed = true;
+    else if (!c->failed)
+        audit_stream_add(&c->input, data, len);
     if (!c->failed && exec_stdin_queued(c->exec) > 0)
         http_request_pause(http);
 }
@@ -240,6 +252,7 @@ void handle_exec_stdin(struct api_request *req)
     struct stdin_call *c = new0(struct stdin_call);
     c->req = req;
     c->exec = exec_ref(e);
+    c->who = *req->who;
     c->close = close && strcmp(close, "0") != 0;
     req->state = c;
     req->on_abort = on_stdin_abort;

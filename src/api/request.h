@@ -71,6 +71,9 @@ struct route {
     void (*handle)(struct api_request *req);
     const char *summary;
     unsigned roles; /* enum role: any one of them will do; none: only open routes may have that */
+    /* The kind of record that it leaves in the audit, of what it does or reads in a sandbox: "intent"
+     * where it passes the gate. NULL: it reads what the daemon keeps, or is about something else. */
+    const char *record;
 };
 
 /* Every route there is (routes.c). */

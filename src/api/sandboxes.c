@@ -11,6 +11,7 @@
 #include "api/view.h"
 #include "base/alloc.h"
 #include "base/json.h"
+#include "tool/run.h"
 
 #define LIST_LIMIT_DEFAULT 100
 #define LIST_LIMIT_MAX     1000
@@ -260,8 +261,13 @@ static void on_paused(void *data, struct sandbox *sb, const struct error *err)
 
 static void pause_or_resume(struct api_request *req, bool on)
 {
+    struct error err = {0};
     struct sandbox *sb = api_find_sandbox(req);
-    if (sb)
+    if (!sb)
+        return;
+    if (run_record_act(sb, NULL, req->who, on ? "pause" : "resume", NULL, &err) < 0)
+        api_fail(req, &err);
+    else
         sandbox_pause(sb, on, on_paused, runtime_call_new(req));
 }
 

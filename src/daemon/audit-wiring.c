@@ -6,13 +6,17 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/json-format.h"
 #include "base/json.h"
+#include "base/strbuf.h"
 #include "daemon/config.h"
 #include "guard/audit.h"
+#include "guard/identity.h"
 #include "runtime/warden-client.h"
 #include "sandbox/sandbox.h"
 #include "store/audit-table.h"
 #include "store/store.h"
+#include "tool/run.h"
 
 #define CONFIG_TEXT_MAX (1024 * 1024)
 #define CONFIG_NUMBER                                                                              \
@@ -127,16 +131,26 @@ void audit_on_sandbox(void *data, struct sandbox *sb)
 {
     const struct effective *e = sandbox_effective(sb);
     const struct error *failure = sandbox_failure(sb);
-    _cleanup_json_ json_t *details =
-        json_pack("{s:s, s:s}", "owner", sandbox_owner(sb), "generation", sandbox_generation(sb));
+    struct identity who = {.authenticated = true};
+    _cleanup_strbuf_ struct strbuf details = STRBUF_INIT(AUDIT_RECORD_MAX / 2);
+    struct json_text t = json_text_begin(&details, '{');
+    if (!data)
+        return;
+    json_text_string(&t, "owner", sandbox_owner(sb));
+    json_text_string(&t, "generation", sandbox_generation(sb));
     if (sandbox_state(sb) == SANDBOX_READY && e->runtime)
-        json_object_set_new(details, "runtime", json_string(e->runtime));
+        json_text_string(&t, "runtime", e->runtime);
+    if (sandbox_state(sb) == SANDBOX_READY && !sandbox_is_restored(sb))
+        run_put_spec(&t, data, sandbox_spec(sb));
     if (sandbox_state(sb) == SANDBOX_CRASHED)
-        json_object_set_new(details, "reason", json_message(failure->message));
+        json_text_bytes(&t, "reason", failure->message, strlen(failure->message));
+    bool whole = json_text_end(&t, '}') >= 0;
+    snprintf(who.key, sizeof(who.key), "%s", sandbox_actor(sb));
     struct audit_record r = {.kind = "sandbox",
+                             .who = *who.key ? &who : NULL,
                              .sandbox = sandbox_id(sb),
                              .outcome = sandbox_outcome(sb),
-                             .details = details};
+                             .details_text = whole ? details.data : "{\"cut\":true}"};
     audit_note(data, &r);
 }
 

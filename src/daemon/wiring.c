@@ -126,6 +126,7 @@ static struct manager *make_manager(struct control *k, int journal_dir)
         .on_restored = api_on_restored,
         .gate = k->gate,
         .on_exec = run_on_exec,
+        .on_input = run_on_input,
         .is_call_of = run_is_call_of,
         .on_exec_data = k->gate,
         .on_sandbox = audit_on_sandbox,

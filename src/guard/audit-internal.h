@@ -6,6 +6,7 @@
  *   audit-checkpoint.c  having the chain's head signed
  *   audit-retention.c   dropping old records
  *   audit-recover.c     the start
+ *   audit-secret.c      keyed hashes of what may be secret
  *   audit-query.c       reading pages, on a worker
  */
 #pragma once
@@ -23,6 +24,8 @@ struct map;
 #define AUDIT_OPEN_FROM "open_from" /* in audit_number: the oldest intent without an end */
 
 #define AUDIT_BYTES "bytes" /* and how long the records there are together */
+
+#define AUDIT_SECRET_SIZE 32
 
 struct audit_head {
     uint64_t seq;
@@ -50,6 +53,7 @@ struct audit {
     struct audit_options options;
     struct audit_signer signer; /* sign NULL: none */
     struct store *store;
+    uint8_t secret[AUDIT_SECRET_SIZE];
     struct audit_file file;
     uint64_t seq;       /* of the newest record in the file */
     struct strbuf line; /* the record being written */
@@ -121,6 +125,9 @@ void audit_checkpoint_consider(struct audit *a); /* after a batch */
 /* audit-retention.c */
 void audit_retention_init(struct audit *a);
 void audit_retention_consider(struct audit *a); /* after a checkpoint */
+
+/* audit-secret.c: the key, made where there is none. */
+int audit_secret_open(struct audit *a, const char *dir, struct error *err);
 
 /* audit-recover.c */
 int audit_recover(struct audit *a, struct error *err);

@@ -27,7 +27,8 @@ static const struct {
     {"file", 0},
     {"network", 0},
     {"skill", 0},
-    {"sandbox", 0}, /* made or removed */
+    {"sandbox", 0}, /* made, paused, resumed or removed */
+    {"steer", 0},   /* input, a signal, a size or an end for a command that runs */
     {"login_failure", 0},
     {"config_change", 0},
     {"policy_change", 0},

@@ -195,7 +195,8 @@ struct audit *audit_open(const char *dir, struct store *store, const struct audi
     audit_batch_init(a);
     audit_checkpoint_init(a);
     audit_retention_init(a);
-    if (audit_file_open(&a->file, dir, err) >= 0 && audit_recover(a, err) >= 0)
+    if (audit_secret_open(a, dir, err) >= 0 && audit_file_open(&a->file, dir, err) >= 0 &&
+        audit_recover(a, err) >= 0)
         return a;
     close_timers(a);
     return NULL;

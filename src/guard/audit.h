@@ -55,6 +55,15 @@ void audit_digest(const void *data, size_t len, char out[AUDIT_DIGEST_SIZE]);
 /* The same of an argument vector: each argument with its NUL. */
 void audit_digest_argv(char *const *argv, char out[AUDIT_DIGEST_SIZE]);
 
+/* Makes a digest one that only the key of this state directory leads to: for what may be short and
+ * secret. a is not NULL. */
+void audit_digest_keyed(const struct audit *a, char digest[AUDIT_DIGEST_SIZE]);
+/* A digest of what comes in pieces. *s is NULL before the first; audit_stream_end() frees it (NULL
+ * is fine) and returns how many bytes there were. */
+struct audit_stream;
+void audit_stream_add(struct audit_stream **s, const void *data, size_t len);
+uint64_t audit_stream_end(struct audit_stream *s, char out[AUDIT_DIGEST_SIZE]);
+
 /* Appended when it returns 0. Negative: nothing was recorded, and the call must not run. ret_seq
  * may be NULL. */
 int audit_write(struct audit *a, const struct audit_record *r, uint64_t *ret_seq,

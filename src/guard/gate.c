@@ -321,9 +321,11 @@ int gate_intent(struct gate *g, const struct gate_call *call, const struct gate_
     if (grant)
         json_text_string(&t, "grant", grant);
     json_text_string(&t, "runtime", call->runtime ? call->runtime : "");
+    if (call->put_parts)
+        call->put_parts(call, &t);
     fill_record(&r, call, d);
-    r.details_text = details.data;
     int e = json_text_end(&t, '}');
+    r.details_text = details.data; /* which the last bracket may have moved */
     if (e < 0)
         error_set(err, ERROR_INTERNAL, -e, "audit: a record");
     else

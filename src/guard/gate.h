@@ -39,6 +39,8 @@ struct gate_terms {
 };
 
 /* All that will run, as far as the rules look at it. Borrowed. */
+struct json_text;
+
 struct gate_call {
     const char *tool;      /* "exec", "file.read", or a tool's name */
     unsigned capabilities; /* enum capability */
@@ -61,6 +63,8 @@ struct gate_call {
     const char *image_digest;
     struct rules_limits limits;
     const char *sandbox; /* its id; NULL: a one-shot */
+    /* What an intent says of it beyond that, into its details; NULL: nothing. */
+    void (*put_parts)(const struct gate_call *call, struct json_text *t);
 };
 
 struct gate_decision {

@@ -75,6 +75,9 @@ int exec_write(struct exec *e, const char *data, size_t len, struct error *err)
         return error_set(err, ERROR_LIMIT, 0,
                          "the command does not read its stdin "
                          "(max_stdin_queue)");
+    const struct manager_options *o = &e->sandbox->manager->options;
+    if (o->on_input && *e->call)
+        o->on_input(o->on_exec_data, &e->input_state, data, len);
     exec_pump_stdin(e);
     return 0;
 }

@@ -223,6 +223,16 @@ const char *exec_call(const struct exec *e)
     return e->call;
 }
 
+bool exec_is_hidden(const struct exec *e)
+{
+    return e->hidden;
+}
+
+void **exec_input_state(struct exec *e)
+{
+    return &e->input_state;
+}
+
 uint32_t exec_pid(const struct exec *e)
 {
     return e->pid;

@@ -138,7 +138,10 @@ void exec_sink_done(struct exec *e, uint8_t stream, size_t bytes);
 void exec_sink_detach(struct exec *e);
 
 const char *exec_id(const struct exec *e);
-const char *exec_call(const struct exec *e); /* "" for none */
+const char *exec_call(const struct exec *e);
+bool exec_is_hidden(const struct exec *e); /* a helper's, or a file operation */
+/* Of manager_options.on_input. */
+void **exec_input_state(struct exec *e); /* "" for none */
 struct sandbox *exec_sandbox(const struct exec *e);
 enum exec_status exec_status(const struct exec *e);
 bool exec_is_done(const struct exec *e);

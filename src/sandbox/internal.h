@@ -27,6 +27,7 @@ struct manager {
     struct map *by_alias;  /* owner "\n" alias */
     struct map *owners;    /* struct owner_use of those who have anything */
     const char *caller;    /* manager_set_caller() */
+    const char *actor;     /* manager_set_actor() */
     struct list all;       /* newest last */
     struct list idle;      /* longest idle first */
     struct list timed;     /* running execs that have a timeout */
@@ -50,7 +51,8 @@ struct sandbox {
     char generation[SANDBOX_GENERATION_SIZE];
     char *alias, *alias_key;
     char *owner;
-    struct owner_use *use; /* of owner, while in the tables or with commands */
+    char actor[PLAN_ID_SIZE]; /* whose request made it, then deleted it */
+    struct owner_use *use;    /* of owner, while in the tables or with commands */
     bool hidden;
     enum sandbox_state state;
     struct spec spec;
@@ -123,7 +125,8 @@ struct exec {
     bool stdin_open, stdin_close_wanted, stdin_close_sent;
     bool stdin_whole; /* all there will be came with the request: stdin_given bytes */
     uint64_t stdin_given;
-    bool interrupted; /* some of it died with an earlier control plane */
+    bool interrupted;  /* some of it died with an earlier control plane */
+    void *input_state; /* manager_options.on_input */
     struct list drains;
     bool awaiting_stats;
     bool restored; /* started by an earlier control plane */
@@ -200,6 +203,9 @@ struct sandbox *sandbox_restore(struct manager *m, const struct spec *spec, cons
                                 const char *id, const char *runtime_id, const char *alias,
                                 const char *note, const char *failure, int64_t created_ns,
                                 bool alive);
+
+/* owner.c */
+void sandbox_keep_actor(struct sandbox *sb);
 
 /* sandbox-table.c */
 void sandbox_enter_tables(struct manager *m, struct sandbox *sb);

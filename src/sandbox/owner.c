@@ -17,6 +17,21 @@ void manager_set_caller(struct manager *m, const char *address)
     m->caller = address;
 }
 
+void manager_set_actor(struct manager *m, const char *key)
+{
+    m->actor = key;
+}
+
+void sandbox_keep_actor(struct sandbox *sb)
+{
+    snprintf(sb->actor, sizeof(sb->actor), "%s", sb->manager->actor ? sb->manager->actor : "");
+}
+
+const char *sandbox_actor(const struct sandbox *sb)
+{
+    return sb->actor;
+}
+
 static struct owner_use *get_use(struct manager *m, const char *owner)
 {
     struct owner_use *u = map_find(m->owners, owner);

@@ -43,6 +43,7 @@ static struct sandbox *sandbox_new(struct manager *m, const struct spec *spec, c
     snprintf(sb->id, sizeof(sb->id), "%s", id);
     random_id(sb->generation, sizeof(sb->generation) - 1);
     sb->owner = xstrdup(owner);
+    sandbox_keep_actor(sb);
     spec_copy(&sb->spec, spec);
     sb->created_ns = clock_real_ns();
     sb->created_ms = clock_mono_ms();
@@ -110,6 +111,7 @@ static void give_away(struct sandbox *sb, const struct spec *spec, const char *o
     snprintf(sb->id, sizeof(sb->id), "%s", id);
     free(sb->owner);
     sb->owner = xstrdup(owner);
+    sandbox_keep_actor(sb);
     spec_done(&sb->spec);
     spec_copy(&sb->spec, spec);
     sb->pooled = false;

@@ -184,6 +184,7 @@ void sandbox_delete(struct sandbox *sb, struct sandbox_waiter *w)
         sb->manager->counts.creating--;
     sandbox_ref(sb);
     sb->state = SANDBOX_STOPPING;
+    sandbox_keep_actor(sb);
     fault_point("delete.begin");
     list_remove(&sb->idle_node);
     retirement_remove(sb);

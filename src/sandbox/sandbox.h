@@ -60,6 +60,9 @@ struct manager_options {
     /* Optional. Every exec with a call (exec_spec.call), before anybody else hears of it. */
     void (*on_exec)(void *data, struct exec *e, enum exec_event event);
     void *on_exec_data;
+    /* Optional, with on_exec_data. Bytes for the stdin of an exec with a call; state is the exec's
+     * own place for whoever counts them, NULL at first and in on_exec at its end. */
+    void (*on_input)(void *data, void **state, const char *bytes, size_t len);
     /* Optional, with on_exec_data. Whether that call was let into that sandbox: a runner that
      * remembers a command says of which call it is, and a runner is not trusted. */
     bool (*is_call_of)(void *data, const char *call, const struct sandbox *sb);
@@ -113,6 +116,9 @@ void manager_for_each_image(const struct manager *m, void (*cb)(void *arg, const
  * "" otherwise and in between. What such a caller makes is counted as its own, so that one of them
  * cannot keep the others out. Borrowed until the next call. */
 void manager_set_caller(struct manager *m, const char *address);
+/* The key whose request is being served, as manager_set_caller(): who makes or deletes a sandbox
+ * meanwhile is on record with it. */
+void manager_set_actor(struct manager *m, const char *key);
 const struct manager_options *manager_options(const struct manager *m);
 const struct manager_counts *manager_counts(const struct manager *m);
 struct pool_counts manager_pool_counts(const struct manager *m);
@@ -161,6 +167,8 @@ const char *sandbox_alias(const struct sandbox *sb); /* or NULL */
 /* Random, kept for its life and never another's: an id may come back, this does not. */
 const char *sandbox_generation(const struct sandbox *sb);
 const char *sandbox_owner(const struct sandbox *sb);
+/* Who did the last to it, made or deleted it: a key, or "" for nobody known or the daemon itself. */
+const char *sandbox_actor(const struct sandbox *sb);
 bool sandbox_is_restored(const struct sandbox *sb); /* made by an earlier control plane */
 enum sandbox_state sandbox_state(const struct sandbox *sb);
 const char *sandbox_state_name(enum sandbox_state s);

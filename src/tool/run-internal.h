@@ -110,4 +110,7 @@ void run_apply_pins(struct run *run);    /* once the grant is used */
 
 /* run-subject.c. New references: all that will run; what helps a person to decide. */
 json_t *run_subject(const struct run *run);
+
+/* run-parts.c */
+void run_put_parts(const struct gate_call *call, struct json_text *t);
 json_t *run_shown(const struct run *run);

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/json-format.h"
+#include "base/json.h"
 #include "base/strbuf.h"
 #include "tool/run-internal.h"
 
@@ -36,6 +37,29 @@ static void put_output(struct json_text *t, struct exec *e, uint8_t stream, cons
     json_text_string(t, key, digest);
 }
 
+/* All that came after the start, in one hash: of a file operation the content, else keyed. */
+static void put_input(struct json_text *t, const struct audit *a, struct exec *e)
+{
+    char digest[AUDIT_DIGEST_SIZE];
+    struct audit_stream *all = *exec_input_state(e);
+    *exec_input_state(e) = NULL;
+    if (!all)
+        return;
+    json_text_int(t, "input_bytes", (int64_t)audit_stream_end(all, digest));
+    if (!exec_is_hidden(e))
+        audit_digest_keyed(a, digest);
+    json_text_string(t, "input_digest", digest);
+}
+
+void run_on_input(void *data, void **state, const char *bytes, size_t len)
+{
+    struct audit_stream *s = *state;
+    if (!gate_audit(data))
+        return;
+    audit_stream_add(&s, bytes, len);
+    *state = s;
+}
+
 static void put_end(struct json_text *t, struct exec *e)
 {
     const struct exec_result *r = exec_result(e);
@@ -51,6 +75,47 @@ static void put_end(struct json_text *t, struct exec *e)
     put_output(t, e, 2, "stderr_digest");
 }
 
+int run_record_act(struct sandbox *sb, struct exec *e, const struct identity *who, const char *what,
+                   json_t *details, struct error *err)
+{
+    struct audit *a = gate_audit(manager_options(sandbox_manager(sb))->gate);
+    struct audit_record r = {.kind = e ? "steer" : "sandbox",
+                             .who = who,
+                             .call_id = e ? exec_call(e) : NULL,
+                             .sandbox = sandbox_id(sb),
+                             .exec = e ? exec_id(e) : NULL,
+                             .outcome = what,
+                             .details = details};
+    int n = audit_write(a, &r, NULL, err);
+    json_decref(details);
+    if (n < 0)
+        error_prefix(err, "not done: the audit cannot be written");
+    return n;
+}
+
+void run_record_input(struct exec *e, const struct identity *who, struct audit_stream *input)
+{
+    char digest[AUDIT_DIGEST_SIZE];
+    struct sandbox *sb = exec_sandbox(e);
+    struct audit *a = gate_audit(manager_options(sandbox_manager(sb))->gate);
+    if (!input)
+        return;
+    uint64_t bytes = audit_stream_end(input, digest);
+    if (!a)
+        return;
+    audit_digest_keyed(a, digest);
+    _cleanup_json_ json_t *details =
+        json_pack("{s:I, s:s}", "bytes", (json_int_t)bytes, "digest", digest);
+    struct audit_record r = {.kind = "steer",
+                             .who = who,
+                             .call_id = exec_call(e),
+                             .sandbox = sandbox_id(sb),
+                             .exec = exec_id(e),
+                             .outcome = "input",
+                             .details = details};
+    audit_note(a, &r);
+}
+
 bool run_is_call_of(void *data, const char *call, const struct sandbox *sb)
 {
     return audit_is_open_in(gate_audit(data), call, sandbox_id(sb));
@@ -62,9 +127,10 @@ void run_on_exec(void *data, struct exec *e, enum exec_event event)
     const char *sandbox = sandbox_id(exec_sandbox(e));
     _cleanup_strbuf_ struct strbuf details = STRBUF_INIT(DETAILS_MAX);
     struct json_text t = json_text_begin(&details, '{');
-    if (event == EXEC_EVENT_ENDED)
+    if (event == EXEC_EVENT_ENDED) {
+        put_input(&t, gate_audit(g), e);
         put_end(&t, e);
-    else
+    } else
         put_isolation(&t, exec_sandbox(e));
     json_text_end(&t, '}');
     if (event == EXEC_EVENT_ENDED)

@@ -335,6 +335,7 @@ static void drop_box(struct run *run)
 /* The gate is passed: puts that on record, then starts. */
 static int go(struct run *run, struct error *err)
 {
+    run->call.put_parts = run_put_parts;
     int r = gate_intent(run->gate, &run->call, &run->decision, run->grant, err);
     if (r < 0)
         return r;

@@ -76,4 +76,13 @@ void run_set_input(struct run *run, const char *data, size_t len);
 
 /* For struct manager_options, with the gate as data: puts starts and ends on record. */
 void run_on_exec(void *data, struct exec *e, enum exec_event event);
+void run_on_input(void *data, void **state, const char *bytes, size_t len);
+/* Puts on record, before it is done, what somebody does to a sandbox (kind "sandbox"; e is NULL) or
+ * to a command in it ("steer"). Takes details, which may be NULL. Negative: it must not be done. */
+int run_record_act(struct sandbox *sb, struct exec *e, const struct identity *who, const char *what,
+                   json_t *details, struct error *err);
+/* Of input that was taken: how much, and its keyed hash. Ends the stream; NULL is fine. */
+void run_record_input(struct exec *e, const struct identity *who, struct audit_stream *input);
+/* A sandbox's spec as members of an open record: without what may be secret. */
+void run_put_spec(struct json_text *t, const struct audit *a, const struct spec *s);
 bool run_is_call_of(void *data, const char *call, const struct sandbox *sb);

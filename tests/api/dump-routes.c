@@ -23,13 +23,13 @@ static const char *method_name(enum http_method method)
 static json_t *route_to_json(const struct route *r)
 {
     static const char *const styles[] = {"native", "contract A", "contract B", "contract C"};
-    return json_pack("{s:s, s:s, s:s, s:s, s:b, s:b, s:b, s:b, s:b, s:b, s:o}", "method",
-                     method_name(r->method), "path", r->path, "summary", r->summary, "style",
-                     styles[r->style], "open", !!(r->flags & ROUTE_OPEN), "body",
-                     !!(r->flags & (ROUTE_BODY | ROUTE_RAW)), "body_optional",
-                     !!(r->flags & ROUTE_BODY_OPTIONAL), "websocket", !!(r->flags & ROUTE_WS),
-                     "idempotent", !!(r->flags & ROUTE_IDEMPOTENT), "executes",
-                     !!(r->flags & ROUTE_EXECUTES), "roles", roles_to_json(r->roles));
+    return json_pack(
+        "{s:s, s:s, s:s, s:s, s:b, s:b, s:b, s:b, s:b, s:b, s:o, s:s?}", "method",
+        method_name(r->method), "path", r->path, "summary", r->summary, "style", styles[r->style],
+        "open", !!(r->flags & ROUTE_OPEN), "body", !!(r->flags & (ROUTE_BODY | ROUTE_RAW)),
+        "body_optional", !!(r->flags & ROUTE_BODY_OPTIONAL), "websocket", !!(r->flags & ROUTE_WS),
+        "idempotent", !!(r->flags & ROUTE_IDEMPOTENT), "executes", !!(r->flags & ROUTE_EXECUTES),
+        "roles", roles_to_json(r->roles), "record", r->record);
 }
 
 int main(void)

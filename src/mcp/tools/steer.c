@@ -6,6 +6,7 @@
 #include "mcp/tools/result.h"
 #include "mcp/tools/tools.h"
 #include "mcp/tools/workspace.h"
+#include "tool/run.h"
 
 #define NOT_KNOWN "exec_id comes from start_command."
 
@@ -18,7 +19,12 @@ void tool_send_input(struct mcp_call *call)
         result_fail(call, &err, NOT_KNOWN);
         return;
     }
+    struct audit_stream *input = NULL;
     int r = exec_write(e, json_string_value(text), json_string_length(text), &err);
+    if (r >= 0) {
+        audit_stream_add(&input, json_string_value(text), json_string_length(text));
+        run_record_input(e, mcp_call_identity(call), input);
+    }
     if (r >= 0 && json_is_true(json_object_get(args, "close")))
         r = exec_close_stdin(e, &err);
     if (r < 0) {
@@ -60,6 +66,9 @@ static int send_signal(struct mcp_call *call, struct exec *e, struct error *err)
 {
     int signo;
     int r = signal_parse(json_object_get(mcp_call_arguments(call), "signal"), &signo, err);
+    r = r < 0 ? r
+              : run_record_act(exec_sandbox(e), e, mcp_call_identity(call), "signal",
+                               json_pack("{s:i}", "signal", signo), err);
     return r < 0 ? r : exec_signal(e, signo, err);
 }
 
@@ -76,6 +85,8 @@ void tool_stop_command(struct mcp_call *call)
     if (with_signal)
         r = send_signal(call, e, &err);
     else if (exec_status(e) == EXEC_RUNNING)
+        r = run_record_act(exec_sandbox(e), e, mcp_call_identity(call), "cancel", NULL, &err);
+    if (r >= 0 && !with_signal && exec_status(e) == EXEC_RUNNING)
         r = exec_cancel(e, &err);
     if (r < 0) {
         result_fail(call, &err, NULL);
