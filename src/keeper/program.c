@@ -4,6 +4,8 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <poll.h>
+#include <sched.h>
+#include <seccomp.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -80,6 +82,31 @@ static int restrict_files(const struct program *p)
     return r == 0 ? landlock_restrict(ruleset) : r;
 }
 
+/* Threads and no processes: the signal that ends the program with its worker is not a child's, so
+ * a child would outlive both. Without the flags of clone3() to look at, the C library uses clone().
+ */
+static int forbid_children(void)
+{
+    static const struct {
+        int call;
+        uint32_t action;
+    } refused[] = {
+        {SCMP_SYS(fork), SCMP_ACT_ERRNO(EPERM)},
+        {SCMP_SYS(vfork), SCMP_ACT_ERRNO(EPERM)},
+        {SCMP_SYS(clone3), SCMP_ACT_ERRNO(ENOSYS)},
+    };
+    scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ALLOW);
+    if (!ctx)
+        return -ENOMEM;
+    int r = seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(clone), 1,
+                             SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0));
+    for (size_t i = 0; r == 0 && i < ELEMENTS(refused); i++)
+        r = seccomp_rule_add(ctx, refused[i].action, refused[i].call, 0);
+    r = r < 0 ? r : seccomp_load(ctx);
+    seccomp_release(ctx);
+    return r;
+}
+
 static void child(const struct worker *w, const struct program *p, pid_t parent, int out, int err)
 {
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -87,7 +114,7 @@ static void child(const struct worker *w, const struct program *p, pid_t parent,
         _exit(EXIT_CONFINED);
     /* After the change of credentials, which clears it. */
     if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != parent ||
-        restrict_files(p) < 0)
+        restrict_files(p) < 0 || forbid_children() < 0)
         _exit(EXIT_CONFINED);
     if (dup2(null, 0) < 0 || dup2(out, 1) < 0 || dup2(err, 2) < 0)
         _exit(EXIT_CONFINED);

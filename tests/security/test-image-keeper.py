@@ -111,6 +111,37 @@ def _():
     thread.join(60)
 
 
+FAKE = """#!/usr/bin/sh
+(setsid sleep MARK &) >/dev/null 2>&1 </dev/null
+echo "cannot be made: no child" >&2
+exec sleep 1000
+"""
+
+
+@test("P28 what speaks to registries leaves no process behind")
+def _():
+    mark = str(200000000 + os.getpid())
+    top = tempfile.mkdtemp(prefix="mas-fake-")
+    for name in ("upper", "upper/bin", "work"):
+        os.mkdir(os.path.join(top, name), 0o755)
+    os.chmod(top, 0o755)
+    with open(top + "/upper/bin/skopeo", "w") as f:
+        f.write(FAKE.replace("MARK", mark))
+    os.chmod(top + "/upper/bin/skopeo", 0o755)
+    overlay = f"lowerdir=/usr,upperdir={top}/upper,workdir={top}/work"
+    command = ["unshare", "-m", "sh", "-c", f'mount -t overlay overlay -o {overlay} /usr && exec "$@"', "sh", SANDBOXD]
+    try:
+        with Daemon("-images-registries", REGISTRY, "-images-insecure-registries", REGISTRY,
+                    "-images-pull-timeout", "1s", command=command) as other:
+            a = other.post("/v1/images/pull", {"image": REGISTRY + "/x:1"})
+            check(a.status >= 400 and "not installed" not in a.body.decode(), a)
+            equal(processes("sleep " + mark), [], "its children")
+    finally:
+        for p in processes("sleep " + mark):  # of a test that failed
+            os.kill(p, signal.SIGKILL)
+        shutil.rmtree(top, ignore_errors=True)
+
+
 @test("P28 an archive that reaches out is refused by name, and nothing outside is touched")
 def _():
     mark = "/tmp/mas-keeper-was-here"
