@@ -122,7 +122,7 @@ static int send_spawn(struct exec *e, const struct exec_spec *spec, struct error
 }
 
 /* The encoded SPAWN has a bound, and so has what execve() takes. */
-static int check_size(const struct exec_spec *spec, struct error *err)
+int exec_spec_check_size(const struct exec_spec *spec, struct error *err)
 {
     size_t total = 0;
     for (char *const *a = spec->argv; *a; a++) {
@@ -159,7 +159,8 @@ static int check_count(const struct sandbox *sb, struct error *err)
 struct exec *exec_start(struct sandbox *sb, const struct exec_spec *spec, struct error *err)
 {
     struct manager *m = sb->manager;
-    if (sandbox_check_ready(sb, err) < 0 || check_size(spec, err) < 0 || check_count(sb, err) < 0)
+    if (sandbox_check_ready(sb, err) < 0 || exec_spec_check_size(spec, err) < 0 ||
+        check_count(sb, err) < 0)
         return NULL;
     struct exec *e = exec_new(sb, spec);
     if (send_spawn(e, spec, err) < 0) {

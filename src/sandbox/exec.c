@@ -237,7 +237,10 @@ static void describe_spawn_failure(const struct exec *e, const char *stage, int 
     const char *why = strerror(error);
     if (strcmp(stage, "chdir") == 0)
         snprintf(out, size, "cannot run '%.60s': its directory '%.100s': %s", e->argv[0],
-                 e->cwd ? e->cwd : spec_workdir(s) ? spec_workdir(s) : "of the sandbox", why);
+                 e->cwd            ? e->cwd
+                 : spec_workdir(s) ? spec_workdir(s)
+                                   : "of the sandbox",
+                 why);
     else if (strcmp(stage, "fork") == 0 && error == EAGAIN && s->processes)
         snprintf(out, size,
                  "cannot run '%.60s': the sandbox has all the processes that it may have "

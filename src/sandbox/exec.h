@@ -97,6 +97,9 @@ struct exec_drain {
     void (*on_drain)(struct exec_drain *w);
 };
 
+/* Whether arguments and environment are within what execve() takes. ERROR_TOO_LARGE. */
+int exec_spec_check_size(const struct exec_spec *spec, struct error *err);
+
 /* The caller borrows the exec; the sandbox owns a reference while it remembers it. */
 struct exec *exec_start(struct sandbox *sb, const struct exec_spec *spec, struct error *err);
 struct exec *exec_find(struct sandbox *sb, const char *id);

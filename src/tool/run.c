@@ -493,6 +493,9 @@ struct run *run_start(const struct run_request *req, const struct run_events *ev
     _cleanup_strv_ char **owned = NULL;
     struct gate_call call;
     struct gate_decision d;
+    /* What no kernel would start is not worth a decision, least of all a person's. */
+    if (exec_spec_check_size(&req->exec, err) < 0)
+        return NULL;
     run_call_fill(req, &call, paths, &owned);
     if (pass_gate(req, scope, &call, &d, err) < 0) {
         gate_decision_done(&d);

@@ -38,6 +38,16 @@ def _():
     equal(run("cat", "x", cwd="/home/sandbox/.ssh"), "deny")
 
 
+@test("what is too long for any kernel is refused before anybody is asked, and before a rule is tried")
+def _():
+    for argv in (["sh", "-c", "env " * 225000], ["x" * 140000], ["$x", "y" * 131072]):
+        a = daemon().post("/v1/run", {"command": argv})
+        equal((a.status, a.json["error"]["code"]), (413, "too_large"), a)
+    answer = daemon().post("/v1/sandbox/execute", {"tool": {"id": "c", "name": "shell", "args": {"command": "env " * 225000}}}).json
+    check("approval_id" not in answer and "131071" in answer["error"]["message"], answer)
+    equal(run("sh", "-c", "echo " + "x" * 131000), "ran")
+
+
 @test("variables that change what a command means, of the call and of its sandbox")
 def _():
     equal(run("ls", env={"COLUMNS": "80"}), "ran")
