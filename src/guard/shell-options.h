@@ -34,8 +34,9 @@ enum {
     PROGRAM_WRITES = 1 << 10, /* a file that an option has it write is covered by leave to run it */
     PROGRAM_NEGATES = 1 << 11, /* each --word has a --no-word */
     PROGRAM_CODE = 1 << 12,    /* the first operand is code, unless an option brought some */
-    PROGRAM_TARGETS = 1 << 14, /* operands choose what is run: targets, scripts */
     PROGRAM_BUNDLE = 1 << 13,  /* the first word is a bundle of letters without its dash */
+    PROGRAM_TARGETS = 1 << 14, /* operands choose what is run: targets, scripts */
+    PROGRAM_SECOND = 1 << 15,  /* a second operand is a file to write */
 };
 
 struct shell_program {

@@ -25,7 +25,7 @@ static const struct shell_program rows[] = {
      "-nsz -bcdf: --bytes: --characters: --delimiter: --fields: --complement --only-delimited "
      "--output-delimiter: --zero-terminated"},
     {"tr", 0, 0, "-cCdst --complement --delete --squeeze-repeats --truncate-set1"},
-    {"uniq", 0, 0,
+    {"uniq", PROGRAM_SECOND, 0,
      "-cdDiuz -fsw: --count --repeated --all-repeated? --skip-fields: --group? --ignore-case "
      "--skip-chars: --unique --zero-terminated --check-chars:"},
     {"sort", 0, 0,
@@ -102,7 +102,7 @@ static const struct shell_program rows[] = {
     {"od hexdump strings", 0, 0,
      "-abcCdfhiloOsvwxe -AjNStnT: --address-radix: --format: --skip-bytes: --read-bytes: "
      "--output-duplicates --width? --all --bytes: --radix: --encoding: --canonical"},
-    {"xxd", PROGRAM_PREFIX, 0,
+    {"xxd", PROGRAM_PREFIX | PROGRAM_SECOND, 0,
      "-a -b -C -e -E -i -p -ps -r -u -v -d -c: -cols: -g: -l: -len: -n: -o: -R: -s: -seek: "
      "-autoskip "
      "-bits -capitalize -EBCDIC -include -plain -postscript -revert -uppercase -version"},

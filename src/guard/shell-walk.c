@@ -149,6 +149,11 @@ static void look_at_operand(struct look *l, const struct shell_item *item)
         return;
     }
     bool first = l->operands++ == 0;
+    if ((l->p->flags & PROGRAM_SECOND) && l->operands == 2) {
+        struct shell_item file = *item;
+        file.meaning = '>';
+        shell_add_file(l->b, l->index, l->p, &file);
+    }
     if ((l->p->flags & PROGRAM_TARGETS) || ((l->p->flags & PROGRAM_CODE) && first && !l->code))
         command_of(l)->chosen = item->word;
     if ((l->p->flags & PROGRAM_SCRIPT) && !l->code)
