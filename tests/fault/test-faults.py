@@ -637,6 +637,45 @@ def _():
         equal(sb.sh("ls /workspace")["stdout"], "")
 
 
+@test("a session's count and the end of a key hold over kill -9 between any two commits of votes, uses and revocations")
+def _():
+    token = "t" * 32
+    policy = "version: 1\ndefault: allow\nrules:\n  - {id: touch, verdict: ask, risk: medium, command: 'touch *'}\n"
+    for point in [f"{p}:{n}" for n in (5, 7, 9) for p in ("commit.before", "commit.done")] + ["approval.recorded:4", "approval.using:1"]:
+        with Guarded(policy, "--debug-endpoints", "--auth-token", token, env={"MAS_FAULT": point}) as d:
+            d.token = token
+
+            def tried(call):
+                """What it answers; once more where the control plane died under it."""
+                for _ in range(4):
+                    try:
+                        return call()
+                    except (OSError, http.client.HTTPException):
+                        time.sleep(0.3)
+                raise AssertionError(point + ": the daemon does not come back")
+            heads = {}
+            for name, role in (("agent", "agent"), ("boss", "approver")):
+                a = tried(lambda: d.post("/v1/keys", {"name": name + os.urandom(2).hex(), "roles": [role]}))
+                heads[name], heads[name + " id"] = {"Authorization": "Bearer " + a.json["secret"]}, a.json["id"]
+            box = tried(lambda: d.post("/v1/sandboxes", {}, headers=heads["agent"])).json
+            use = lambda: tried(lambda: d.post(f"/v1/sandboxes/{box['id']}/exec", {"command": ["touch", "/workspace/x"]}, headers=heads["agent"]))
+            id = use().json["approval_id"]
+            tried(lambda: d.post(f"/v1/approvals/{id}/approve", {"session": {"count": 3}}, headers=heads["boss"]))
+            for _ in range(5):
+                use()
+            ran = lambda: [r for r in d.records(kind="intent") if r.get("details", {}).get("grant") == id]
+            look = lambda: tried(lambda: d.get("/v1/approvals/" + id)).json
+            check(len(ran()) <= 3, f"{point}: {len(ran())} ran of 3")
+            left = look().get("session_calls_left", 0) if look()["status"] == "approved" else 0
+            check(left + len(ran()) <= 3, f"{point}: {left} left after {len(ran())}")
+            tried(lambda: d.delete("/v1/keys/" + heads["boss id"]))
+            d.kill_control()
+            before = len(ran())
+            wait_for(lambda: look()["status"] not in ("approved", "pending") or not look()["confirmations"], f"{point}: {look()}")
+            equal(use().status, 202, point)
+            equal(len(ran()), before, f"{point}: nothing runs on a vote of a key that has ended")
+
+
 @test("a fault is armed only with --debug-endpoints")
 def _():
     with Daemon(env={"MAS_FAULT": "create.before-row"}) as d:
