@@ -912,4 +912,69 @@ def _():
         check(written(name) in outputs["ls " + box.id], outputs)
 
 
+@test("whatever is asked, approved and reloaded at once: each call that ran was allowed, or granted, by the policy of that moment")
+def _():
+    import random
+    names = ("a", "b", "c", "d")
+    seed = int.from_bytes(os.urandom(4), "big")
+    rng = random.Random(seed)
+    verdicts = {}
+
+    def policy():
+        chosen = {n: rng.choice([("allow", "low"), ("ask", "low"), ("ask", "high"), ("deny", "low")]) for n in names}
+        rules = "".join(f"  - {{id: {n}, verdict: {v}, risk: {r}, command: 'touch /workspace/{n}*'}}\n" for n, (v, r) in chosen.items())
+        text = f"version: 1\ndefault: allow\nrules:\n{rules}# {rng.random()}\n"
+        verdicts[hashlib.sha256(text.encode()).hexdigest()] = {n: v for n, (v, _) in chosen.items()}
+        return text
+
+    with Guarded(policy(), "--max-pending-approvals", "1000", "--max-pending-approvals-per-key", "1000") as d, d.sandbox() as box:
+        over = threading.Event()
+
+        def call():
+            while not over.is_set():
+                name = rng.choice(names)
+                d.post(box.path + "/exec", {"command": ["touch", f"/workspace/{name}{rng.randrange(3)}"]}, headers=rng.choice([{"X-Mas-Approval": "wait"}, None]), timeout=120)
+
+        def decide():
+            while True:
+                pending = d.get("/v1/approvals?status=pending").json["approvals"]
+                for a in pending:
+                    d.post(f"/v1/approvals/{a['id']}/approve", rng.choice([{}, {"session": {"argv_prefix": ["touch"], "count": 3}}]))
+                if over.is_set() and not pending and not any(t.is_alive() for t in callers):
+                    return
+                time.sleep(0.02)
+        callers = [threading.Thread(target=call) for _ in range(4)]
+        approver = threading.Thread(target=decide)
+        for t in (*callers, approver):
+            t.start()
+        try:
+            for _ in range(5):
+                time.sleep(0.3)
+                lock = locked(d)  # questions, votes and uses are under way while it comes
+                d.replace(policy())
+                lock.execute("ROLLBACK")
+                lock.close()
+        finally:
+            over.set()
+            for t in (*callers, approver):
+                t.join(120)
+        current, n, granted_ones, seen, since = None, 0, 0, 0, 0
+        while True:
+            records = [json.loads(x) for x in d.get(f"/v1/audit?limit=1000&since={since}").body.splitlines()]
+            if not records or records[-1]["seq"] == since:
+                break
+            since = records[-1]["seq"]
+            for r in records:
+                if r["kind"] == "policy_change" and r["outcome"] == "loaded":
+                    current, seen = r["revision"], seen + 1
+                argv = r.get("details", {}).get("argv", [""])
+                if r["kind"] == "intent" and os.path.basename(argv[0]) == "touch":
+                    n, granted_ones = n + 1, granted_ones + (r["outcome"] == "granted")
+                    verdict = verdicts[r["revision"]][argv[1].rsplit("/", 1)[1][0]]
+                    equal(r["revision"], current, f"seed {seed}: {r}")
+                    # who began to ask under the policy before may have asked for no need
+                    check(verdict == "allow" or (verdict == "ask" and r["outcome"] == "granted"), f"seed {seed}: {verdict} {r}")
+        check(n > granted_ones > 0 and seen >= 6, f"seed {seed}: {n} calls, {granted_ones} granted, {seen} policies")
+
+
 main()
