@@ -26,7 +26,11 @@ struct recovery {
     struct audit_insert insert;
     size_t n_chained, n_damaged, n_missing, bytes_chained;
     char damage[DAMAGE_MAX][160]; /* details to record */
+    bool key_changed;
+    uint64_t signed_before; /* with key_changed: the newest record that the other key signed */
 };
+
+#define KEY_NUMBER "signing_key" /* in audit_number: what the public key starts with */
 
 static int sql(sqlite3 *db, const char *text, struct error *err)
 {
@@ -150,6 +154,25 @@ static int newest_stored(sqlite3 *db, struct checkpoint *ret, struct error *err)
     return r < 0 ? r : 0;
 }
 
+/* Databases of versions before do not say which key it was: the newest checkpoint does. */
+static int meet_key(struct recovery *v, struct error *err)
+{
+    const struct audit *a = v->audit;
+    int64_t before = 0, now;
+    memcpy(&now, a->signer.public_key, sizeof(now));
+    int r = audit_table_get_number(v->db, KEY_NUMBER, &before, err);
+    if (r < 0 || before == now)
+        return r;
+    struct audit_key *key = audit_key_new(a->signer.public_key);
+    bool unknown = !before && a->signed_last.seq && key;
+    v->key_changed = before || (unknown && !audit_key_verifies(key, &a->signed_last));
+    v->signed_before = a->signed_last.seq;
+    audit_key_free(key);
+    if (audit_table_put_number(v->db, KEY_NUMBER, now) < 0)
+        return error_set(err, db_error_code(v->db), 0, "audit: %s", sqlite3_errmsg(v->db));
+    return 0;
+}
+
 static int meet_signer(struct recovery *v, struct error *err)
 {
     struct audit *a = v->audit;
@@ -158,8 +181,9 @@ static int meet_signer(struct recovery *v, struct error *err)
     int r = newest_stored(v->db, &a->signed_last, err);
     if (r < 0 || !a->signer.sign)
         return r;
-    if (a->signed_last.seq && !last->seq)
-        log_warn("audit: the signing key is new; older checkpoints are by another");
+    r = meet_key(v, err);
+    if (r < 0)
+        return r;
     if (last->seq && last->seq != a->signed_last.seq) {
         checkpoint_format(last, text);
         if (audit_table_put_checkpoint(v->db, last->seq, text) < 0)
@@ -214,6 +238,16 @@ static void tell(struct recovery *v)
         log_error("audit: %zu records are missing: the state was altered, or an older copy of it "
                   "put back",
                   v->n_missing);
+    }
+    if (v->key_changed) {
+        char key[2 * CHECKPOINT_KEY_SIZE + 1], text[256];
+        hex_format(a->signer.public_key, CHECKPOINT_KEY_SIZE, key);
+        snprintf(text, sizeof(text),
+                 "{\"what\":\"signing key\",\"new\":\"%s\",\"signed_by_the_old\":%" PRIu64 "}", key,
+                 v->signed_before);
+        audit_note_text(a, "key_change", "replaced", text);
+        log_error("audit: the signing key is another one; what it signs from here on is proved by "
+                  "warden/audit.pub, what was signed before by the key kept beside it");
     }
     if (v->n_chained)
         log_info("audit: records of an earlier control plane chained count=%zu", v->n_chained);

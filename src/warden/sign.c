@@ -71,6 +71,30 @@ static EVP_PKEY *load_key(int fd, struct error *err)
     return NULL;
 }
 
+/* The public key of an earlier signing key is what its checkpoints are proved with: it stays, under
+ * a name with its first bytes. */
+static int keep_old_public(int dir, const uint8_t own[CHECKPOINT_KEY_SIZE])
+{
+    uint8_t old[CHECKPOINT_KEY_SIZE] = {0};
+    size_t len = sizeof(old);
+    char hex[2 * CHECKPOINT_KEY_SIZE + 1], name[64];
+    int fd = openat(dir, PUBLIC_FILE, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
+    if (!f)
+        return errno == ENOENT ? 0 : -errno;
+    EVP_PKEY *key = PEM_read_PUBKEY(f, NULL, NULL, NULL);
+    bool good = key && EVP_PKEY_get_raw_public_key(key, old, &len) == 1;
+    EVP_PKEY_free(key);
+    fclose(f);
+    if (good && memcmp(old, own, sizeof(old)) == 0)
+        return 0;
+    hex_format(old, sizeof(old), hex);
+    snprintf(name, sizeof(name), PUBLIC_FILE ".%.16s", hex);
+    log_error("audit: the signing key is another one; the old public key is kept as warden/%s",
+              name);
+    return renameat(dir, PUBLIC_FILE, dir, name) < 0 ? -errno : 0;
+}
+
 static int open_key(struct signer *s, int dir, struct error *err)
 {
     size_t len = sizeof(s->public_key);
@@ -82,7 +106,8 @@ static int open_key(struct signer *s, int dir, struct error *err)
         return -EINVAL;
     if (EVP_PKEY_get_raw_public_key(s->key, s->public_key, &len) != 1)
         return error_set(err, ERROR_INTERNAL, 0, "the audit's key has no public part");
-    int r = save_pem(dir, PUBLIC_FILE, 0644, s->key, false);
+    int r = keep_old_public(dir, s->public_key);
+    r = r < 0 ? r : save_pem(dir, PUBLIC_FILE, 0644, s->key, false);
     return r < 0 && r != -EEXIST
                ? error_set(err, ERROR_UNAVAILABLE, -r, "write warden/" PUBLIC_FILE)
                : 0;

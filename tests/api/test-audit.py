@@ -355,6 +355,33 @@ def _():
         os.unlink(kept)
 
 
+@test("a signing key that is lost or replaced is on record, and the old public key is kept")
+def _():
+    for lose in (("audit.key",), ("audit.key", "audit.last")):
+        with Daemon() as d:
+            d.run("true")
+            d.get("/v1/audit/checkpoint")
+            d.stop()
+            place = d.state + "/warden/"
+            with open(place + "audit.pub") as f:
+                old = f.read()
+            for name in lose:
+                os.unlink(place + name)
+            d.launch()
+            records = [json.loads(x) for x in d.get("/v1/audit?kind=key_change").body.splitlines()]
+            equal([(r["outcome"], r["details"]["what"]) for r in records], [("replaced", "signing key")], lose)
+            check(records[0]["details"]["signed_by_the_old"] > 0, records)
+            kept = [x for x in os.listdir(place) if x.startswith("audit.pub.")]
+            equal(len(kept), 1, kept)
+            with open(place + kept[0]) as f:
+                equal(f.read(), old)
+            with open(place + "audit.pub") as f:
+                check(f.read() != old, "audit.pub is still the old one")
+            d.kill_control()
+            d.run("true")
+            equal(len(d.get("/v1/audit?kind=key_change").body.splitlines()), 1, "told once")
+
+
 @test("audit: false keeps none, and says so")
 def _():
     with Daemon("--audit=false") as d:
