@@ -9,6 +9,7 @@
 #include "api/cors.h"
 #include "api/idempotency.h"
 #include "api/internal.h"
+#include "api/members.h"
 #include "api/request.h"
 #include "api/route.h"
 #include "api/webhook.h"
@@ -338,6 +339,10 @@ static void on_body(struct http_request *http, const char *body, size_t len)
             return;
         }
     }
+    if (api_check_members(req, &err) < 0) {
+        api_fail(req, &err);
+        return;
+    }
     if (idempotency_begin(req->api->idempotency, req, body, len))
         call_handler(req);
 }
@@ -454,6 +459,8 @@ void api_on_request(struct http_request *http, void *data)
     if (req->route->flags & (ROUTE_BODY | ROUTE_BODY_OPTIONAL)) {
         http_request_on_abort(http, on_abort, req);
         http_request_read_body(http, api->options.max_body_bytes, on_body, on_body_too_large);
+    } else if (api_check_members(req, &err) < 0) {
+        api_fail(req, &err);
     } else {
         call_handler(req);
     }

@@ -120,7 +120,7 @@ static int parse_session(const json_t *body, struct approval_session *s, char **
         r = json_member_strv(o, "rules", RULES_LIST_MAX, rules, err);
     s->argv_prefix = *prefix;
     s->rules = *rules;
-    return r;
+    return error_within(err, r, "session");
 }
 
 static void decide(struct api_request *req, bool approve)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "api/handlers.h"
+#include "api/members.h"
 #include "api/signal-name.h"
 #include "api/view.h"
 #include "base/alloc.h"
@@ -84,9 +85,11 @@ static int note(struct attach *a, const char *what, json_t *details, struct erro
 
 static int control(struct attach *a, const char *text, size_t len, struct error *err)
 {
+    static const struct members_check all_known = {0};
     const char *type = "";
     _cleanup_json_ json_t *o = json_parse_request(text, len, err);
-    if (!o || json_member_string(o, "type", &type, err) < 0)
+    if (!o || members_check(&all_known, o, body_attach, "", err) < 0 ||
+        json_member_string(o, "type", &type, err) < 0)
         return -1;
     if (strcmp(type, "resize") == 0) {
         int64_t rows = 24, cols = 80;

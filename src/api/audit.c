@@ -222,8 +222,7 @@ static int query_time(const struct api_request *req, const char *name, int64_t *
 static int parse_order(const struct api_request *req, struct reader *r, struct error *err)
 {
     const char *order = http_request_query(req->http, "order");
-    const char *follow = http_request_query(req->http, "follow");
-    r->follow = follow && strcmp(follow, "0") != 0 && strcmp(follow, "false") != 0;
+    r->follow = api_query_switch(req, "follow");
     if (order && strcmp(order, "newest") != 0 && strcmp(order, "oldest") != 0)
         return error_field(err, "order", "'order' is oldest or newest");
     r->filter.newest_first = order && strcmp(order, "newest") == 0;

@@ -32,16 +32,12 @@ static int check_alias(const char *alias, struct error *err)
     return 0;
 }
 
-static int parse_resources(const json_t *body, struct spec *s, uint64_t *ret_timeout_ms,
-                           struct error *err)
+static int parse_resources_in(const json_t *res, struct spec *s, uint64_t *ret_timeout_ms,
+                              struct error *err)
 {
-    json_t *res = NULL;
     double cpu = 0;
     int64_t memory = 0, disk = 0, timeout = 0;
-    int r = json_member_object(body, "resources", &res, err);
-    if (r <= 0)
-        return r;
-    r = json_member_number(res, "cpu", 0, 1024, &cpu, err);
+    int r = json_member_number(res, "cpu", 0, 1024, &cpu, err);
     if (r >= 0)
         r = json_member_int(res, "mem_mb", 0, 1 << 24, &memory, err);
     if (r >= 0)
@@ -65,6 +61,15 @@ static int parse_resources(const json_t *body, struct spec *s, uint64_t *ret_tim
     }
     *ret_timeout_ms = (uint64_t)timeout;
     return 0;
+}
+
+static int parse_resources(const json_t *body, struct spec *s, uint64_t *ret_timeout_ms,
+                           struct error *err)
+{
+    json_t *res = NULL;
+    int r = json_member_object(body, "resources", &res, err);
+    return r <= 0 ? r
+                  : error_within(err, parse_resources_in(res, s, ret_timeout_ms, err), "resources");
 }
 
 static json_t *view_created(struct sandbox *sb)

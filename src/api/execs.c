@@ -121,8 +121,7 @@ void handle_exec_logs(struct api_request *req)
         api_fail(req, &err);
         return;
     }
-    const char *follow = http_request_query(req->http, "follow");
-    q.follow = follow && strcmp(follow, "0") != 0 && strcmp(follow, "false") != 0;
+    q.follow = api_query_switch(req, "follow");
     stream_open(api_take(req), e, &q, NULL, NULL);
 }
 
@@ -248,12 +247,11 @@ void handle_exec_stdin(struct api_request *req)
     struct exec *e = find_exec(req);
     if (!e)
         return;
-    const char *close = http_request_query(req->http, "close");
     struct stdin_call *c = new0(struct stdin_call);
     c->req = req;
     c->exec = exec_ref(e);
     c->who = *req->who;
-    c->close = close && strcmp(close, "0") != 0;
+    c->close = api_query_switch(req, "close");
     req->state = c;
     req->on_abort = on_stdin_abort;
     c->drain.on_drain = on_stdin_drain;

@@ -36,12 +36,6 @@ const char *file_query_path(struct api_request *req)
     return NULL;
 }
 
-static bool query_flag(struct api_request *req, const char *name)
-{
-    const char *value = http_request_query(req->http, name);
-    return value && strcmp(value, "0") != 0 && strcmp(value, "false") != 0;
-}
-
 /* --- answers of JSON */
 
 struct json_call {
@@ -101,7 +95,7 @@ void handle_file_list(struct api_request *req)
 {
     const char *path = file_query_path(req);
     if (path)
-        run_json(req, file_op_list(path, query_flag(req, "recursive")), true);
+        run_json(req, file_op_list(path, api_query_switch(req, "recursive")), true);
 }
 
 void handle_file_stat(struct api_request *req)
@@ -115,7 +109,7 @@ void handle_file_remove(struct api_request *req)
 {
     const char *path = file_query_path(req);
     if (path)
-        run_json(req, file_op_remove(path, query_flag(req, "recursive")), false);
+        run_json(req, file_op_remove(path, api_query_switch(req, "recursive")), false);
 }
 
 void handle_file_mkdir(struct api_request *req)
@@ -319,7 +313,7 @@ void handle_file_write(struct api_request *req)
     if (file_op_check_mode(mode, &err) < 0)
         api_fail(req, &err);
     else
-        run_upload(req, file_op_write(path, mode, query_flag(req, "append")));
+        run_upload(req, file_op_write(path, mode, api_query_switch(req, "append")));
 }
 
 void handle_tar_write(struct api_request *req)

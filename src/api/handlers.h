@@ -3,6 +3,8 @@
 
 #include "api/request.h"
 
+/* Whether a switch of the query is on; what it may be was checked (MEMBER_SWITCH). */
+bool api_query_switch(const struct api_request *req, const char *name);
 /* A whole number of the query; *ret stays as it is where there is none. */
 int api_query_number(const struct api_request *req, const char *name, uint64_t min, uint64_t max,
                      uint64_t *ret, struct error *err);

@@ -100,7 +100,7 @@ static int parse_quotas(const json_t *body, struct key_quotas *ret, struct error
     if (r >= 0)
         r = json_member_int(o, "requests_per_minute", 0, KEY_QUOTA_MAX, &ret->requests_per_minute,
                             err);
-    return r;
+    return error_within(err, r, "quotas");
 }
 
 static int parse_request(const json_t *body, struct key_request *ret, struct error *err)

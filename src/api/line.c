@@ -4,13 +4,16 @@
 #include <string.h>
 
 #include "api/internal.h"
+#include "api/members.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/strbuf.h"
 
 #define LINE_OUT_MAX (64 * 1024 * 1024)
+#define IGNORED_MAX  1024
 
 struct line_call {
     void (*on_line)(void *data, const char *line, size_t len);
@@ -47,12 +50,25 @@ static void on_done(void *data, const struct tool_result *r)
     answer(c, r->result, r->ok ? NULL : r->message, r->exit_code, clock_mono_ns() - c->started_ns);
 }
 
+/* An answer has no place for what was ignored, so the log tells it. */
+static int check_members(const json_t *o, struct error *err)
+{
+    _cleanup_strbuf_ struct strbuf ignored = STRBUF_INIT(IGNORED_MAX);
+    const struct members_check how = {.ignored = &ignored};
+    int r = members_check(&how, o, body_a_line, "", err);
+    if (r >= 0 && ignored.len)
+        log_warn("members of a request were ignored: %s", ignored.data);
+    return r;
+}
+
 static int parse(struct line_call *c, const json_t *o, const char **ret_tool, struct error *err)
 {
     const char *id = NULL;
     int r = json_member_string(o, "id", &id, err);
     if (id)
         c->id = xstrdup(id);
+    if (r >= 0)
+        r = check_members(o, err);
     if (r >= 0)
         r = json_member_string(o, "tool", ret_tool, err);
     if (r >= 0 && !*ret_tool)

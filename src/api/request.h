@@ -18,6 +18,7 @@
 #include "sandbox/sandbox.h"
 
 struct idempotency;
+struct member;
 struct route;
 struct strbuf;
 
@@ -74,6 +75,8 @@ struct route {
     /* The kind of record that it leaves in the audit, of what it does or reads in a sandbox: "intent"
      * where it passes the gate. NULL: it reads what the daemon keeps, or is about something else. */
     const char *record;
+    const struct member *body;  /* NULL: its body has no members */
+    const struct member *query; /* NULL: it has no parameters */
 };
 
 /* Every route there is (routes.c). */

@@ -17,6 +17,12 @@
 #define LIST_LIMIT_MAX     1000
 #define NAME_MAX_          63
 
+bool api_query_switch(const struct api_request *req, const char *name)
+{
+    const char *value = http_request_query(req->http, name);
+    return value && strcmp(value, "0") != 0 && strcmp(value, "false") != 0;
+}
+
 int api_query_number(const struct api_request *req, const char *name, uint64_t min, uint64_t max,
                      uint64_t *ret, struct error *err)
 {

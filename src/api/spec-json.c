@@ -71,14 +71,11 @@ static int parse_limit(const json_t *limits, const char *key, double min, double
     return r;
 }
 
-static int parse_limits(const json_t *body, struct spec *s, struct error *err)
+static int parse_limits_in(const json_t *limits, struct spec *s, struct error *err)
 {
-    json_t *limits = NULL;
-    double cpu = 0, memory = 0, disk = 0, processes = 0, io = 0;
-    int r = json_member_object(body, "limits", &limits, err);
-    if (r <= 0)
-        return r;
-    r = parse_limit(limits, "cpu_cores", 0.01, 1024, WALL_CPU, s, &cpu, err);
+    double cpu = 0, memory = 0, disk = 0, io = 0;
+    int64_t processes = 0;
+    int r = parse_limit(limits, "cpu_cores", 0.01, 1024, WALL_CPU, s, &cpu, err);
     if (r > 0)
         s->cpu_millicores = (uint32_t)(cpu * 1000);
     if (r >= 0)
@@ -90,14 +87,23 @@ static int parse_limits(const json_t *body, struct spec *s, struct error *err)
     if (r > 0)
         s->disk_bytes = (uint64_t)(disk * MB);
     if (r >= 0)
-        r = parse_limit(limits, "max_processes", 1, 1 << 22, WALL_PROCESSES, s, &processes, err);
-    if (r > 0)
+        r = json_member_int(limits, "max_processes", 1, 1 << 22, &processes, err);
+    if (r > 0) {
         s->processes = (uint32_t)processes;
+        s->asked[WALL_PROCESSES] = true;
+    }
     if (r >= 0)
         r = parse_limit(limits, "io_mb_per_s", 0.001, 1 << 20, WALL_IO, s, &io, err);
     if (r > 0)
         s->io_bytes_per_s = (uint64_t)(io * MB);
     return r < 0 ? r : 0;
+}
+
+static int parse_limits(const json_t *body, struct spec *s, struct error *err)
+{
+    json_t *limits = NULL;
+    int r = json_member_object(body, "limits", &limits, err);
+    return r <= 0 ? r : error_within(err, parse_limits_in(limits, s, err), "limits");
 }
 
 static int parse_weaker(const json_t *body, struct spec *s, struct error *err)
@@ -121,8 +127,6 @@ static int parse_mount(const json_t *item, struct spec *s, struct error *err)
 {
     const char *source = NULL, *target = NULL;
     bool read_only = true;
-    if (!json_is_object(item))
-        return error_field(err, "mounts", "each of 'mounts' must be an object");
     int r = json_member_string(item, "source", &source, err);
     if (r >= 0)
         r = json_member_string(item, "target", &target, err);
@@ -131,10 +135,10 @@ static int parse_mount(const json_t *item, struct spec *s, struct error *err)
     if (r < 0)
         return r;
     if (!source || !path_is_clean(source))
-        return error_field(err, "mounts", "a mount's 'source' must be an absolute path");
+        return error_field(err, "source", "'source' must be an absolute path");
     target = target ? target : source;
     if (!path_is_clean(target))
-        return error_field(err, "mounts", "a mount's 'target' must be an absolute path");
+        return error_field(err, "target", "'target' must be an absolute path");
     s->mounts[s->n_mounts++] = (struct spec_mount){xstrdup(source), xstrdup(target), read_only};
     return 0;
 }
@@ -150,7 +154,9 @@ static int parse_mounts(const json_t *body, struct spec *s, struct error *err)
         return error_field(err, "mounts", "more than %d mounts", SPEC_MOUNTS_MAX);
     json_array_foreach(list, i, item)
     {
-        r = parse_mount(item, s, err);
+        if (!json_is_object(item))
+            return error_field(err, "mounts", "each of 'mounts' must be an object");
+        r = error_within(err, parse_mount(item, s, err), "mounts[%zu]", i);
         if (r < 0)
             return r;
     }
@@ -303,7 +309,8 @@ static int parse_command(const json_t *body, struct exec_json *x, struct error *
 static int decode_base64(const char *text, struct run_file *f, struct error *err)
 {
     if (base64_decode(text, strlen(text), &f->data, &f->len) < 0)
-        return error_field(err, "files", "content_base64 of '%.80s' is not base64", f->path);
+        return error_field(err, "content_base64", "'content_base64' of '%.80s' is not base64",
+                           f->path);
     return 0;
 }
 
@@ -311,9 +318,7 @@ static int parse_file(const json_t *item, struct run_file *f, struct error *err)
 {
     const char *path = NULL, *content = NULL, *encoded = NULL;
     int64_t mode = 0644;
-    int r = json_is_object(item) ? 0 : error_field(err, "files", "each of 'files' is an object");
-    if (r >= 0)
-        r = json_member_string(item, "path", &path, err);
+    int r = json_member_string(item, "path", &path, err);
     if (r >= 0)
         r = json_member_string(item, "content", &content, err);
     if (r >= 0)
@@ -323,7 +328,8 @@ static int parse_file(const json_t *item, struct run_file *f, struct error *err)
     if (r < 0)
         return r;
     if (!path || !*path || (!content && !encoded))
-        return error_field(err, "files", "a file needs 'path' and 'content' or 'content_base64'");
+        return error_field(err, !path || !*path ? "path" : "content",
+                           "a file needs 'path' and 'content' or 'content_base64'");
     f->path = xstrdup(path);
     f->mode = (unsigned)mode;
     if (encoded)
@@ -346,7 +352,9 @@ static int parse_files(const json_t *body, struct exec_json *x, struct error *er
     x->files = xcalloc(n + 1, sizeof(*x->files));
     json_array_foreach(list, i, item)
     {
-        r = parse_file(item, &x->files[x->n_files++], err);
+        if (!json_is_object(item))
+            return error_field(err, "files", "each of 'files' must be an object");
+        r = error_within(err, parse_file(item, &x->files[x->n_files++], err), "files[%zu]", i);
         if (r < 0)
             return r;
     }

@@ -64,6 +64,26 @@ int error_field(struct error *err, const char *field, const char *fmt, ...)
     return -EINVAL;
 }
 
+int error_within(struct error *err, int r, const char *parent, ...)
+{
+    if (r >= 0 || !err || !*err->field)
+        return r;
+    struct error old = *err;
+    char inside[sizeof(err->field)];
+    size_t n = strlen(old.field);
+    va_list ap;
+    va_start(ap, parent);
+    vsnprintf(inside, sizeof(inside), parent, ap);
+    va_end(ap);
+    int len = snprintf(err->field, sizeof(err->field), "%s.%s", inside, old.field);
+    if (len < 0 || (size_t)len >= sizeof(err->field))
+        *err = old; /* too long to be told */
+    else if (old.message[0] == '\'' && strncmp(old.message + 1, old.field, n) == 0 &&
+             old.message[n + 1] == '\'')
+        snprintf(err->message, sizeof(err->message), "'%s%s", err->field, old.message + n + 1);
+    return r;
+}
+
 void error_prefix(struct error *err, const char *fmt, ...)
 {
     if (!err || err->code == ERROR_NONE)

@@ -46,6 +46,12 @@ int error_set(struct error *err, enum error_code code, int errnum, const char *f
 int error_field(struct error *err, const char *field, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* The member at fault is inside another one, "limits" or "mounts[2]": it and the message name the
+ * whole path from there. Returns r, so that a failing call can be wrapped; nothing happens to r of
+ * 0 and more. */
+int error_within(struct error *err, int r, const char *parent, ...)
+    __attribute__((format(printf, 3, 4)));
+
 /* Puts "prefix: " before the message. */
 void error_prefix(struct error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

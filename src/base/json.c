@@ -62,7 +62,9 @@ static json_t *parse(const char *data, size_t len, size_t flags, size_t parts_ma
     json_t *value = json_loadb(data, len, JSON_DECODE_ANY | flags, &je);
     if (!value)
         error_set(err, ERROR_INVALID, 0, "invalid JSON: line %d column %d: %s", je.line, je.column,
-                  je.text);
+                  json_error_code(&je) == json_error_null_character
+                      ? "\\u0000 is not allowed in a string"
+                      : je.text);
     return value;
 }
 
@@ -125,16 +127,33 @@ int json_member_string(const json_t *obj, const char *key, const char **ret, str
     return 1;
 }
 
+/* 1e3 and 5.0 are whole numbers too. -ERANGE: one beyond those that a double holds exactly. */
+static int whole_number(const json_t *v, int64_t *ret)
+{
+    if (json_is_integer(v)) {
+        *ret = json_integer_value(v);
+        return 0;
+    }
+    double d = json_real_value(v);
+    if (!json_is_real(v) || d != floor(d))
+        return -EINVAL;
+    if (fabs(d) > (double)(1LL << 53))
+        return -ERANGE;
+    *ret = (int64_t)d;
+    return 0;
+}
+
 int json_member_int(const json_t *obj, const char *key, int64_t min, int64_t max, int64_t *ret,
                     struct error *err)
 {
     json_t *v = member(obj, key);
     if (!v)
         return 0;
-    if (!json_is_integer(v))
+    int64_t n;
+    int r = whole_number(v, &n);
+    if (r == -EINVAL)
         return error_field(err, key, "'%s' must be a whole number", key);
-    int64_t n = json_integer_value(v);
-    if (n < min || n > max)
+    if (r < 0 || n < min || n > max)
         return error_field(err, key, "'%s' must be from %lld to %lld", key, (long long)min,
                            (long long)max);
     *ret = n;
@@ -151,7 +170,7 @@ int json_member_number(const json_t *obj, const char *key, double min, double ma
         return error_field(err, key, "'%s' must be a number", key);
     double n = json_number_value(v);
     if (!(n >= min && n <= max))
-        return error_field(err, key, "'%s' must be from %g to %g", key, min, max);
+        return error_field(err, key, "'%s' must be from %.15g to %.15g", key, min, max);
     *ret = n;
     return 1;
 }

@@ -1,5 +1,5 @@
 /* Strict JSON on jansson: duplicate keys, bad UTF-8, NUL in strings, trailing bytes and deep
- * nesting are errors that say where. Unknown members are ignored, as the contracts ask. */
+ * nesting are errors that say where. base/members.h is about members that nobody knows. */
 #pragma once
 
 #include <jansson.h>

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/nearest.h"
 
 /* The offset of a member, and a compile error when its type is not what the key's type stores. */
 #define FIELD(member, ctype)                                                                       \
@@ -394,32 +395,10 @@ enum config_origin config_origin(const struct config *c, const char *name)
     return c->origin[k - config_keys];
 }
 
-/* Edit distance, bounded by the length of the longest name. */
-static size_t distance(const char *a, const char *b)
-{
-    enum { NAME_MAX_LEN = 63 };
-    size_t la = strlen(a), lb = strlen(b), row[NAME_MAX_LEN + 1];
-    if (la > NAME_MAX_LEN || lb > NAME_MAX_LEN)
-        return SIZE_MAX;
-    for (size_t j = 0; j <= lb; j++)
-        row[j] = j;
-    for (size_t i = 1; i <= la; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= lb; j++) {
-            size_t best = diagonal + (a[i - 1] != b[j - 1]);
-            diagonal = row[j];
-            best = row[j] + 1 < best ? row[j] + 1 : best;
-            row[j] = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
-        }
-    }
-    return row[lb];
-}
-
 const char *config_suggest(const char *written)
 {
     const char *best = NULL;
-    size_t best_distance = strlen(written) / 3 + 1;
+    size_t best_distance = nearest_patience(written);
     for (size_t i = 0; i < config_n_keys; i++) {
         const struct config_key *k = &config_keys[i];
         if (!k->name || (k->flags & (KEY_INTERNAL | KEY_HIDDEN)))
@@ -427,7 +406,7 @@ const char *config_suggest(const char *written)
         size_t a = strlen(written), b = strlen(k->name);
         if ((a > b ? a - b : b - a) > best_distance)
             continue; /* at least that far */
-        size_t d = distance(written, k->name);
+        size_t d = nearest_distance(written, k->name);
         if (d <= best_distance && (!best || d < best_distance)) {
             best = k->name;
             best_distance = d;

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "gateway/rule.h"
+#include "proto/policy-members.h"
 
 #define POLICY_LIST_MAX 256
 
@@ -91,12 +92,13 @@ static int parse_network(const json_t *obj, struct policy *p, struct error *err)
     if (r <= 0)
         return r;
     p->has_network = true;
-    r = find(net, "enabled", &key, err);
-    if (r >= 0 && key)
-        r = json_member_bool(net, key, &p->network_enabled, err);
+    const char *enabled;
+    r = find(net, "enabled", &enabled, err);
+    if (r >= 0 && enabled)
+        r = json_member_bool(net, enabled, &p->network_enabled, err);
     if (r >= 0)
         r = parse_list(net, "allowedhosts", &p->allowed_hosts, err);
-    return r < 0 ? r : 0;
+    return r < 0 ? error_within(err, r, "%s", key) : 0;
 }
 
 static int parse_members(const json_t *obj, struct policy *p, struct error *err)
@@ -134,7 +136,8 @@ int policy_parse(const json_t *json, struct policy *ret, struct error *err)
     if (json && !json_is_null(json)) {
         if (!json_is_object(json))
             return error_field(err, "policy", "'policy' must be an object");
-        int r = parse_members(json, &p, err);
+        int r = policy_members_check(json, err);
+        r = r < 0 ? r : error_within(err, parse_members(json, &p, err), "policy");
         if (r < 0) {
             policy_done(&p);
             return r;

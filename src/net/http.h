@@ -95,6 +95,9 @@ const char *http_request_path(const struct http_request *req);
 void http_decode_segment(char *segment); /* in place */
 /* A decoded query parameter, or NULL. */
 const char *http_request_query(const struct http_request *req, const char *name);
+/* The name of the parameter at a place from 0 on, and its value; NULL: there are no more. */
+const char *http_request_query_at(const struct http_request *req, size_t at,
+                                  const char **ret_value);
 const char *http_request_header(const struct http_request *req, const char *name); /* or NULL */
 bool http_request_is_unix(const struct http_request *req); /* came over a Unix socket */
 /* The caller's numeric address, without its port; "" where it has none (a Unix socket). */

@@ -29,6 +29,14 @@ const char *http_request_query(const struct http_request *req, const char *name)
     return NULL;
 }
 
+const char *http_request_query_at(const struct http_request *req, size_t at, const char **ret_value)
+{
+    if (at >= req->n_query)
+        return NULL;
+    *ret_value = req->query[at].value;
+    return req->query[at].name;
+}
+
 const char *http_request_header(const struct http_request *req, const char *name)
 {
     for (size_t i = 0; i < req->n_fields; i++)

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/members.h"
 #include "gateway/target.h"
 #include "guard/audit.h"
 
@@ -161,17 +162,31 @@ static int build_code(const json_t *args, struct tool_command *ret, struct error
     return tool_build_code(language, code, ret, err);
 }
 
+static const struct member args_calculator[] = {{"expression"}, {0}};
+static const struct member args_file_system[] = {{"action"}, {"path"},      {"content"},
+                                                 {"append"}, {"recursive"}, {0}};
+static const struct member args_http_client[] = {{"method"}, {"url"},     {"headers"},
+                                                 {"body"},   {"timeout"}, {0}};
+static const struct member args_fetch[] = {{"url"}, {"format"}, {"timeout"}, {0}};
+static const struct member args_web_search[] = {
+    {"query"}, {"max_results"}, {"language"}, {"timeout"}, {0}};
+static const struct member args_shell[] = {{"command"}, {"argv"}, {0}};
+static const struct member args_code[] = {{"language"}, {"code"}, {0}};
+
 const struct tool tools[] = {
-    {"calculator", 0, TOOL_IN_RUNNER, "arithmetic", build_calculator},
+    {"calculator", 0, TOOL_IN_RUNNER, "arithmetic", build_calculator, args_calculator},
     {"file_system", CAPABILITY_FILE, TOOL_IN_RUNNER, "read, write, list and delete files",
-     build_file_system},
-    {"http_client", CAPABILITY_NETWORK, TOOL_IN_HELPER, "one HTTP request", build_url_tool},
+     build_file_system, args_file_system},
+    {"http_client", CAPABILITY_NETWORK, TOOL_IN_HELPER, "one HTTP request", build_url_tool,
+     args_http_client},
     {"fetch", CAPABILITY_NETWORK, TOOL_IN_HELPER, "a web page as text, markdown or HTML",
-     build_url_tool},
-    {"web_search", CAPABILITY_NETWORK, TOOL_IN_HELPER, "a web search", build_web_search},
-    {"shell", CAPABILITY_UNSAFE, TOOL_AS_COMMAND, "a shell line or an argv", build_shell},
+     build_url_tool, args_fetch},
+    {"web_search", CAPABILITY_NETWORK, TOOL_IN_HELPER, "a web search", build_web_search,
+     args_web_search},
+    {"shell", CAPABILITY_UNSAFE, TOOL_AS_COMMAND, "a shell line or an argv", build_shell,
+     args_shell},
     {"code", CAPABILITY_UNSAFE, TOOL_AS_COMMAND, "a program in python, javascript or bash",
-     build_code},
+     build_code, args_code},
 };
 const size_t n_tools = ELEMENTS(tools);
 

@@ -11,6 +11,7 @@
 #include "sandbox/exec.h"
 
 struct error;
+struct member;
 struct run_request;
 struct tool_call;
 
@@ -38,6 +39,7 @@ struct tool {
     const char *summary;
     /* args is an object, never NULL. */
     int (*build)(const json_t *args, struct tool_command *ret, struct error *err);
+    const struct member *args; /* that it knows */
 };
 
 extern const struct tool tools[];

@@ -1,6 +1,7 @@
 /* JSON lines: parsing requests, answering. Two shapes are taken: that of the daemon's line protocol
  * ({"id","tool":"name","args"}) and that of its execute route ({"tool_call_id","tool":{"name",
  * "args"}}); each is answered in kind. Runs in a child as the tool's user. */
+#include "proto/policy-members.h"
 #include "toolrunner/json-line.h"
 
 #include <ctype.h>
@@ -77,7 +78,8 @@ static int request_parse(const json_t *o, struct request *q, struct error *err)
     if (json_member_string(o, q->execute_shape ? "tool_call_id" : "id", &q->id, err) < 0 ||
         json_member_string(holder, q->execute_shape ? "name" : "tool", &q->tool, err) < 0 ||
         json_member_object(holder, "args", &args, err) < 0 ||
-        json_member_object(o, "policy", &policy, err) < 0)
+        json_member_object(o, "policy", &policy, err) < 0 ||
+        (policy && policy_members_check(policy, err) < 0))
         return -EINVAL;
     q->args = args;
     q->policy = policy;

@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "api/handlers.h"
+#include "api/members.h"
 #include "base/alloc.h"
 
 static const char *method_name(enum http_method method)
@@ -20,16 +21,37 @@ static const char *method_name(enum http_method method)
     }
 }
 
+/* {"name": null, or the same of an object inside}; one that is not documented has no place here. */
+static json_t *members_to_json(const struct member *table)
+{
+    json_t *o = json_object();
+    for (; table && table->name; table++)
+        if (!(table->flags & MEMBER_HIDDEN))
+            json_object_set_new(o, table->name,
+                                table->inner ? members_to_json(table->inner) : json_null());
+    return o;
+}
+
+static json_t *query_to_json(const struct member *table)
+{
+    json_t *o = json_object();
+    for (; table && table->name; table++)
+        json_object_set_new(o, table->name,
+                            json_string(table->flags & MEMBER_SWITCH ? "switch" : "text"));
+    return o;
+}
+
 static json_t *route_to_json(const struct route *r)
 {
     static const char *const styles[] = {"native", "contract A", "contract B", "contract C"};
     return json_pack(
-        "{s:s, s:s, s:s, s:s, s:b, s:b, s:b, s:b, s:b, s:b, s:o, s:s?}", "method",
+        "{s:s, s:s, s:s, s:s, s:b, s:b, s:b, s:b, s:b, s:b, s:o, s:s?, s:o, s:o}", "method",
         method_name(r->method), "path", r->path, "summary", r->summary, "style", styles[r->style],
         "open", !!(r->flags & ROUTE_OPEN), "body", !!(r->flags & (ROUTE_BODY | ROUTE_RAW)),
         "body_optional", !!(r->flags & ROUTE_BODY_OPTIONAL), "websocket", !!(r->flags & ROUTE_WS),
         "idempotent", !!(r->flags & ROUTE_IDEMPOTENT), "executes", !!(r->flags & ROUTE_EXECUTES),
-        "roles", roles_to_json(r->roles), "record", r->record);
+        "roles", roles_to_json(r->roles), "record", r->record, "members", members_to_json(r->body),
+        "query", query_to_json(r->query));
 }
 
 int main(void)

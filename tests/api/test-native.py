@@ -142,7 +142,7 @@ def _():
               limits={"max_processes": 16})
     equal(r["stdout"], "11 True\n", r)
     for bad in ({"memory_mb": 0}, {"memory_mb": "64"}, {"cpu_cores": -1}, {"disk_mb": 1e30}, {"max_processes": 0}):
-        fail(d.post("/v1/run", {"command": ["true"], "limits": bad}), 400, "invalid_request", list(bad)[0])
+        fail(d.post("/v1/run", {"command": ["true"], "limits": bad}), 400, "invalid_request", "limits." + list(bad)[0])
     equal(d.post("/v1/run", {"command": ["true"], "limits": []}).status, 400)
 
 

@@ -1,0 +1,55 @@
+/* Which members a JSON object may have, as a table, and the one check of it.
+ *
+ * A request that names something we do not know asks for something we will not do: a limit with a
+ * misspelled name is no limit. So a member outside the table is refused by name, with the one that
+ * was probably meant. Contracts that promise to ignore foreign members get them told instead, but
+ * not inside a guard: what narrows a call is never left out silently. */
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+
+struct error;
+struct strbuf;
+
+enum member_flags {
+    /* Its value narrows what a call may do: unknown members inside are always refused. */
+    MEMBER_GUARD = 1,
+    /* The names inside fit in any letter case, with and without underscores. */
+    MEMBER_ANY_CASE = 2,
+    /* Accepted and not offered as what was meant. */
+    MEMBER_HIDDEN = 4,
+    /* Of a query: empty, 1 or true, 0 or false. */
+    MEMBER_SWITCH = 8,
+};
+
+/* Tables end with a row without a name. */
+struct member {
+    const char *name;
+    unsigned flags;
+    /* Of an object, or of each object of an array; NULL: its members are the handler's to read. */
+    const struct member *inner;
+    /* Instead of inner: found by the object that the member is in. May return NULL. */
+    const struct member *(*find_inner)(const json_t *parent);
+};
+
+/* The table of an object that has no members. */
+extern const struct member members_none[];
+
+struct members_check {
+    /* NULL: every unknown member is an error. Else the paths of those that are not, "a, b.c", are
+     * appended; only bytes that a header may carry are written, and no more than fit. */
+    struct strbuf *ignored;
+    bool guarded; /* the object is inside a guard */
+    bool any_case;
+};
+/* Checks an object and all that its table says of objects inside. path goes before every name:
+ * "" or "policy". The error names the whole path. */
+int members_check(const struct members_check *how, const json_t *object, const struct member *table,
+                  const char *path, struct error *err);
+/* The row of that very name, or NULL. */
+const struct member *members_find(const struct member *table, const char *name);
+/* Appends to what is ignored, as members_check() does. */
+void members_tell(struct strbuf *ignored, const char *path, const char *name);
+/* The name of a table that a written one was probably meant to be, or NULL. */
+const char *members_suggest(const struct member *table, const char *written);

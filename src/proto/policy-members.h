@@ -1,0 +1,21 @@
+/* The members of contract A's policy, for whoever reads one: the daemon, and the runner in a guest.
+ * Its Go type has exactly these nine. Keys fit in any letter case, with and without underscores. */
+#pragma once
+
+#include "base/members.h"
+
+static const struct member policy_network_members[] = {{"Enabled"}, {"AllowedHosts"}, {0}};
+static const struct member policy_members[] = {
+    {"AllowedTools"},  {"AllowedCaps"},
+    {"Workdir"},       {"AllowedPaths"},
+    {"EnvWhitelist"},  {"Network", MEMBER_ANY_CASE, policy_network_members, NULL},
+    {"Timeout"},       {"MemoryLimit"},
+    {"MaxConcurrent"}, {0},
+};
+
+/* Every member of a policy is known, or err names the one that is not. */
+static inline int policy_members_check(const json_t *policy, struct error *err)
+{
+    static const struct members_check how = {.guarded = true, .any_case = true};
+    return members_check(&how, policy, policy_members, "policy", err);
+}

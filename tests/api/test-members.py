@@ -1,0 +1,288 @@
+#!/usr/bin/env python3
+"""Nothing that a caller asks for is left out silently: members and parameters that are not in the tables of the routes are
+refused by name, or told in X-Mas-Ignored where a contract promises to ignore them. Goes over all routes there are."""
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
+from masd import *
+
+GUARDS = ("policy", "resources", "limits")
+
+
+def routes(*styles):
+    out = subprocess.run([os.path.join(BUILD, "tests/dump-routes")], stdout=subprocess.PIPE, check=True).stdout
+    return [r for r in json.loads(out) if r["style"] in styles or not styles]
+
+
+def ask(r, body=None, query=""):
+    """A call of a route of the table; what its path names is not there, and is looked for later."""
+    body = {} if body is None and takes_json(r) else body
+    return shared_daemon("--debug-endpoints").request(r["method"].upper(), r["path"].format(id="nope", exec_id="nope") + query, body)
+
+
+def takes_json(r):
+    return r["members"] or (r["body"] or r["body_optional"]) and r["path"] not in RAW
+
+
+RAW = ("/v1/sandboxes/{id}/execs/{exec_id}/stdin", "/v1/sandboxes/{id}/files/content", "/v1/sandboxes/{id}/files/tar",
+       "/v1/images/tar", "/v1/debug/echo")
+
+
+def objects(members, path=()):
+    """Every object of a table with where it is."""
+    yield path, members
+    for name, inner in members.items():
+        if inner:
+            yield from objects(inner, path + (name,))
+
+
+def inside(path, member, lists=("mounts", "files")):
+    body = {member: 1}
+    for name in reversed(path):
+        body = {name: [body] if name in lists else body}
+    return body
+
+
+def dotted(path, member, lists=("mounts", "files")):
+    return ".".join([name + ("[0]" if name in lists else "") for name in path] + [member])
+
+
+def fails(a, field, *words):
+    equal((a.status, a.json["error"].get("field")), (400, field), a)
+    for word in words:
+        check(word in a.json["error"]["message"], f"{word!r} is not in {a}")
+
+
+# --- all routes
+
+@test("the tables are those of docs/openapi.json")
+def _():
+    with open(os.path.join(os.path.dirname(__file__), "../../docs/openapi.json")) as f:
+        document = json.load(f)
+
+    def resolve(node):
+        while "$ref" in node:
+            target = document
+            for part in node["$ref"].removeprefix("#/").split("/"):
+                target = target[part]
+            node = target
+        return node
+
+    def documented(schema):
+        schema = resolve(schema)
+        out = {k: documented(v) or None for k, v in schema.get("properties", {}).items()}
+        for part in schema.get("allOf", []) + schema.get("oneOf", []) + [schema[k] for k in ("items",) if k in schema]:
+            out.update(documented(part))
+        return out
+
+    def shown(members):
+        return {k: shown(v) if v else None for k, v in members.items()}
+
+    for r in routes():
+        if r["path"] == "/v1/debug/echo":
+            continue
+        op = document["paths"][r["path"]][r["method"]]
+        where = f"{r['method']} {r['path']}"
+        query = [p["name"] for p in map(resolve, op.get("parameters", [])) if p["in"] == "query"]
+        equal(sorted(r["query"]), sorted(query), where)
+        content = op.get("requestBody", {}).get("content", {}).get("application/json")
+        if content and r["path"] not in RAW:
+            want = documented(content["schema"])
+            if "tool" in want:
+                want["tool"] = dict.fromkeys(want["tool"])
+            equal(shown(r["members"]), want, where)
+
+
+@test("native: an unknown member is refused with its whole path, in every object of every route")
+def _():
+    n = 0
+    for r in routes("native"):
+        if not takes_json(r):
+            continue
+        for path, members in objects(r["members"]):
+            field = dotted(path, "xyzzy")
+            fails(ask(r, inside(path, "xyzzy")), field, f"'{field}'")
+            n += 1
+    check(n > 15, n)
+
+
+@test("native: a mistyped member is answered with the one that was meant")
+def _():
+    for r in routes("native"):
+        for path, members in objects(r["members"]):
+            for name in members:
+                for typo in {name + name[-1], name[:-1] + "_", name.upper(), name[0] + name} - set(members):
+                    a = ask(r, inside(path, typo))
+                    fails(a, dotted(path, typo)[:63], "did you mean '" + dotted(path, ""))
+                    meant = a.json["error"]["message"].split("did you mean '")[1].split("'")[0].rsplit(".")[-1]
+                    check(meant in members, a)
+                    if len(name) > 5:
+                        equal(meant, name, a)
+
+
+@test("native: an unknown parameter, one that comes twice and a switch that is neither are refused")
+def _():
+    for r in routes("native"):
+        fails(ask(r, query="?xyzzy=1"), "xyzzy", "'xyzzy'")
+        for name, kind in r["query"].items():
+            fails(ask(r, query=f"?{name}{name[-1]}=1"), name + name[-1], "did you mean '")
+            fails(ask(r, query=f"?{name}=1&{name}=1"), name, "twice")
+            if kind == "switch":
+                for value in ("maybe", "yes", "2", "TRUE", "%20"):
+                    fails(ask(r, query=f"?{name}={value}"), name, "true or false")
+                for value in ("0", "false") + (("1", "true", "") if r["path"] != "/v1/audit" else ()):  # which then follows
+                    check(ask(r, query=f"?{name}={value}&{'path=x' if 'path' in r['query'] else ''}").status != 400, f"{r} {value}")
+    equal({n for r in routes("native") for n, kind in r["query"].items() if kind == "switch"}, {"recursive", "follow", "close", "append"})
+
+
+@test("the contracts: foreign members and parameters are told in X-Mas-Ignored, also in what is refused later")
+def _():
+    for r in routes("contract A", "contract B", "contract C"):
+        a = ask(r, query="?a=1&b%2c%0d=2")
+        equal(a.headers["X-Mas-Ignored"], "a, b??", f"{r['path']} {a}")
+        if not takes_json(r):
+            continue
+        for path, members in objects(r["members"]):
+            a = ask(r, dict(inside(path, "xyzzy"), foo=1), "?q=1")
+            if set(path) & set(GUARDS):
+                check(a.status == 400 and f"'{dotted(path, 'xyzzy')}'" in str(a.json), a)
+            else:
+                want = ["q", "foo", "xyzzy"] if not path else ["q", dotted(path, "xyzzy"), "foo"]
+                equal(set(a.headers["X-Mas-Ignored"].split(", ")), set(want), f"{r['path']} {a}")
+        for guard in ("Policy", "RESOURCES", "limit", "polcy", "resource", "limits"):
+            if guard not in r["members"]:
+                a = ask(r, {guard: {}})
+                check(a.status == 400 and f"'{guard}'" in str(a.json), f"{r['path']}: {guard}: {a}")
+    a = ask(routes("contract B")[2], {f"x{i}": 1 for i in range(5000)})
+    check(len(a.headers["X-Mas-Ignored"]) <= 1024, len(a.headers["X-Mas-Ignored"]))
+
+
+# --- what once ran unrestricted
+
+@test("native: limits, isolation, timeouts, mounts, files and network with a slip of the finger do not run")
+def _():
+    d = shared_daemon("--debug-endpoints")
+    for body, field, meant in (({"limits": {"memory_mbb": 64}}, "limits.memory_mbb", "limits.memory_mb"),
+                               ({"min_isolaton": "vm"}, "min_isolaton", "min_isolation"), ({"timeout": 1}, "timeout", "timeout_ms"),
+                               ({"Limits": {}}, "Limits", "limits"), ({"limits": {"MemoryMB": 1}}, "limits.MemoryMB", "limits.memory_mb"),
+                               ({"mounts": [{"source": "/tmp", "readonly": True}]}, "mounts[0].readonly", "mounts[0].read_only"),
+                               ({"files": [{"path": "a", "content": "", "mod": 1}]}, "files[0].mod", "files[0].mode"),
+                               ({"network": {"mode": "none", "allow": []}}, "network.allow", None),
+                               ({"environment": {}}, "environment", None), ({"async": True}, "async", None)):
+        a = d.post("/v1/run", dict(command=["true"], **body))
+        fails(a, field, f"'{field}'", *([f"did you mean '{meant}'?"] if meant else []))
+    equal(d.post("/v1/run", {"command": ["true"], "network": {"enabled": False}}).status, 200)
+
+
+def execute(policy=None, **more):
+    body = dict(tool={"name": "calculator", "args": {"expression": "1+1"}}, **more)
+    if policy is not None:
+        body["policy"] = policy
+    return shared_daemon("--debug-endpoints").post("/v1/sandbox/execute", body)
+
+
+@test("A: a policy has nine members, in any letter case, and no tenth")
+def _():
+    full = {"AllowedTools": ["calculator"], "AllowedCaps": None, "Workdir": "", "AllowedPaths": None, "EnvWhitelist": None,
+            "Network": {"Enabled": False, "AllowedHosts": None}, "Timeout": 0, "MemoryLimit": 0, "MaxConcurrent": 0}
+    for write in (lambda k: k, str.lower, str.upper, lambda k: re.sub("(?<!^)(?=[A-Z])", "_", k).lower()):
+        policy = {write(k): {write(i): x for i, x in v.items()} if k == "Network" else v for k, v in full.items()}
+        a = execute(policy)
+        equal((a.status, a.json["status"], a.headers["X-Mas-Ignored"]), (200, "ok", None), policy)
+    for policy, field, meant in (({"AllowedTool": ["x"]}, "policy.AllowedTool", "policy.AllowedTools"),
+                                 ({"allowed_path": []}, "policy.allowed_path", "policy.AllowedPaths"),
+                                 ({"Network": {"Enable": False}}, "policy.Network.Enable", "policy.Network.Enabled"),
+                                 ({"DeniedTools": []}, "policy.DeniedTools", None), ({"": 1}, "policy.", None)):
+        a = execute(policy)
+        fails(a, field, f"'{field}'", *([f"did you mean '{meant}'?"] if meant else []))
+        fails(shared_daemon("--debug-endpoints").post("/v1/sandbox/create", {"policy": policy}), field)
+    a = shared_daemon("--debug-endpoints").post("/v1/sandbox/create", {"resources": {"memory_mb": 1}})
+    fails(a, "resources.memory_mb", "did you mean 'resources.mem_mb'?")
+
+
+@test("A and C: a tool's arguments that it does not know are told")
+def _():
+    a = shared_daemon("--debug-endpoints").post("/v1/sandbox/execute", {"tool": {"name": "calculator", "args": {"expression": "1", "precision": 2}},
+                                                                     "trace": {"run_id": "r", "x": 1}})
+    equal((a.json["status"], a.headers["X-Mas-Ignored"]), ("ok", "tool.args.precision, trace.x"))
+    a = shared_daemon("--debug-endpoints").post("/api/actions", {"action_type": "skill_execution", "skill_id": "calculator",
+                                                             "parameters": {"expression": "1", "precision": 2}})
+    equal((a.status, a.headers["X-Mas-Ignored"]), (200, "parameters.precision"))
+    equal(execute({}).headers["X-Mas-Ignored"], None)
+
+
+@test("the line protocol: refused in a policy, else told in the log")
+def _():
+    work = tempfile.mkdtemp(prefix="mas-test-")
+    call = {"id": "1", "tool": "calculator", "args": {"expression": "1", "digits": 3}, "extra": 1}
+    try:
+        p = subprocess.run([SANDBOXD, "--state-dir", work + "/s"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=PATIENCE_S,
+                           input="\n".join(map(json.dumps, (call, dict(call, policy={"AllowedTool": []}), dict(call, Policy={})))) + "\n")
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    one, two, three = map(json.loads, p.stdout.splitlines())
+    check("error" not in one and "ignored: args.digits, extra" in p.stderr, p.stderr)
+    check("policy.AllowedTools" in two["error"] and two["exit_code"] == 1, two)
+    check("'Policy'" in three["error"], three)
+
+
+@test("MCP: every tool's arguments are a closed list")
+def _():
+    d = shared_daemon("--debug-endpoints")
+
+    def rpc(method, params, **headers):
+        return d.post("/mcp", {"jsonrpc": "2.0", "id": 1, "method": method, "params": params},
+                      headers={"Accept": "application/json, text/event-stream", **headers})
+    a = rpc("initialize", {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}})
+    session = {"Mcp-Session-Id": a.headers["Mcp-Session-Id"], "MCP-Protocol-Version": "2025-06-18"}
+    d.post("/mcp", {"jsonrpc": "2.0", "method": "notifications/initialized"}, headers={"Accept": "application/json, text/event-stream", **session})
+    found = json.loads(re.search(rb"\{.*\}", rpc("tools/list", {}, **session).body).group())["result"]["tools"]
+    check(len(found) > 5, found)
+    for tool in found:
+        equal(tool["inputSchema"].get("additionalProperties"), False, tool["name"])
+
+
+@test("a switch that is false is off: stdin?close=false")
+def _():
+    d = shared_daemon("--debug-endpoints")
+    with d.sandbox() as sb:
+        e = sb.exec("cat", open_stdin=True, **{"async": True})["exec_id"]
+        for value, status in (("false", "running"), ("0", "running"), ("true", "completed")):
+            equal(d.post(f"{sb.path}/execs/{e}/stdin?close={value}", "x").status, 200, value)
+            wait_for(lambda: d.get(f"{sb.path}/execs/{e}").json["status"] == status, status)
+        equal(d.get(f"{sb.path}/execs/{e}/logs").body.count(b'"type":"exit"'), 1)
+
+
+# --- numbers and words
+
+@test("whole numbers may be written with an exponent; others are no whole numbers")
+def _():
+    d = shared_daemon("--debug-endpoints")
+    for n in ("1e3", "1000", "1000.0", "10E2"):
+        equal(d.post("/v1/run", '{"command":["true"],"timeout_ms":%s,"limits":{"max_processes":%s}}' % (n, n)).status, 200, n)
+    for n in ("1.5", "1e-1", '"1"', "true"):
+        fails(d.post("/v1/run", '{"command":["true"],"timeout_ms":%s}' % n), "timeout_ms", "whole number")
+        fails(d.post("/v1/run", '{"command":["true"],"limits":{"max_processes":%s}}' % n), "limits.max_processes", "whole number")
+    for n in ("1e99", "-1e99", "0", "9007199254740994.0"):
+        fails(d.post("/v1/run", '{"command":["true"],"timeout_ms":%s}' % n), "timeout_ms", "from 1 to ")
+
+
+@test("messages name the whole path, and nothing of the library's")
+def _():
+    d = shared_daemon("--debug-endpoints")
+    a = d.post("/v1/run", {"command": ["true"], "limits": {"memory_mb": 1e9}})
+    fails(a, "limits.memory_mb", "'limits.memory_mb' must be from 1 to 16777216")
+    a = d.post("/v1/run", '{"command":["a\\u0000b"]}')
+    check(a.status == 400 and "\\u0000" in a.json["error"]["message"] and "JSON_ALLOW" not in str(a.json), a)
+    for body, field in (({"mounts": [{"source": "/tmp"}, {"source": "x"}]}, "mounts[1].source"), ({"mounts": [{"read_only": 1, "source": "/x"}]}, "mounts[0].read_only"),
+                        ({"files": [{"path": 1}]}, "files[0].path"), ({"files": [{"path": "a", "content_base64": "*"}]}, "files[0].content_base64"),
+                        ({"files": [{"path": "a", "content": "", "mode": 9999}]}, "files[0].mode")):
+        fails(d.post("/v1/run", dict(command=["true"], **body)), field)
+    fails(d.post("/v1/sandbox/create", {"resources": {"mem_mb": -1}}), "resources.mem_mb", "'resources.mem_mb'")
+    fails(execute({"Timeout": "soon"}), "policy.Timeout", "'policy.Timeout'")
+    fails(execute({"Network": {"Enabled": 1}}), "policy.Network.Enabled", "'policy.Network.Enabled'")
+    fails(d.post("/v1/keys", {"name": "k", "roles": ["agent"], "quotas": {"max_execs": -1}}), "quotas.max_execs")
+
+
+main()
