@@ -5,12 +5,23 @@
 set -eu
 cd "$(dirname "$0")/.."
 CC=clang CFLAGS=-fsanitize=fuzzer-no-link scripts/configure.sh build-fuzz -Db_sanitize=address,undefined -Db_lundef=false
-targets=${FUZZ:-$(cd fuzz && ls fuzz-*.c | sed 's/fuzz-//; s/\.c//')}
+targets=${FUZZ:-$(cd fuzz && ls fuzz-*.c | sed 's/fuzz-//; s/\.c//') disconnect}
+# disconnect is a script against the daemon itself, built the same way.
 # shellcheck disable=SC2086
-ninja -C build-fuzz $(printf 'fuzz/fuzz-%s ' $targets)
+ninja -C build-fuzz $(printf '%s\n' $targets | sed '/^disconnect$/! s,^,fuzz/fuzz-,
+    s/^disconnect$/mas-sandboxd mas-toolrunner mas-tool-net mas-engine/')
 
 one() {
     name=$1
+    if [ "$name" = disconnect ]; then
+        mkdir -p fuzz/corpus-run
+        if BUILD=build-fuzz fuzz/disconnect.py >fuzz/corpus-run/disconnect.log 2>&1; then
+            echo "disconnect: clean, $(sed -n 's/^# \([0-9]* connections\).*/\1/p' fuzz/corpus-run/disconnect.log)"
+            return 0
+        fi
+        echo "disconnect: FAILED, see fuzz/corpus-run/disconnect.log"
+        return 1
+    fi
     mkdir -p "fuzz/corpus-run/$name"
     if build-fuzz/fuzz/fuzz-$name -max_total_time="${FUZZ_SECONDS:-600}" -print_final_stats=1 \
         -rss_limit_mb=4096 -artifact_prefix="fuzz/corpus-run/$name-" "fuzz/corpus-run/$name" \

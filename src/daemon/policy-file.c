@@ -92,8 +92,8 @@ static int load(struct policy_file *f, int fd, bool settled, const struct identi
     _cleanup_close_ int owned = fd;
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(RULES_FILE_MAX + 65536);
     struct stat st;
-    fstat(fd, &st);
-    int r = read_text(fd, &text, err);
+    fstat(owned, &st);
+    int r = read_text(owned, &text, err);
     if (r < 0) {
         error_prefix(err, "%s", f->options.name);
         f->seen = st;

@@ -40,6 +40,8 @@
 #include "net/conn.h"
 #include "net/tls.h"
 
+#define HALF_CLOSED_PROBE_S 20
+
 struct conn *conn_new(struct http_server *s, bool is_unix)
 {
     struct conn *c = new0(struct conn);
@@ -328,6 +330,9 @@ static bool may_answer_after_end(struct conn *c)
     if (!c->is_unix)
         response_continue(req);
     c->half_closed = c->state == CONN_BUSY && conn_peer_reads(c);
+    /* Should it leave while there is nothing to send, the kernel finds out. */
+    if (c->half_closed && !c->is_unix)
+        uv_tcp_keepalive(&c->h.tcp, 1, HALF_CLOSED_PROBE_S);
     return c->half_closed;
 }
 

@@ -41,7 +41,7 @@ static int create_unnamed(const struct journal *j)
 
 static int write_records(int fd, const struct records *r)
 {
-    return fd_write_all(fd, r->items + r->start, r->count * sizeof(*r->items));
+    return r->count ? fd_write_all(fd, &r->items[r->start], r->count * sizeof(*r->items)) : 0;
 }
 
 void journal_gap_records(struct record gap[2], uint64_t events, uint64_t bytes,
@@ -181,12 +181,12 @@ int journal_snapshot(const struct journal *j, struct strbuf *out)
         return snapshot_owed(j, out);
     journal_gap_records(gap, j->dropped_events, j->dropped_bytes, j->dropped_end);
     int r = strbuf_append(out, &h, sizeof(h));
-    if (r >= 0)
-        r = append_records(out, j->head.items + j->head.start, j->head.count);
+    if (r >= 0 && j->head.count)
+        r = append_records(out, &j->head.items[j->head.start], j->head.count);
     if (r >= 0)
         r = append_records(out, gap, j->dropped_events ? 2 : 0);
-    if (r >= 0)
-        r = append_records(out, j->tail.items + j->tail.start, j->tail.count);
+    if (r >= 0 && j->tail.count)
+        r = append_records(out, &j->tail.items[j->tail.start], j->tail.count);
     return r < 0 ? r : strbuf_append(out, j->memory.data, j->memory.len);
 }
 
