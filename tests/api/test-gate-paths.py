@@ -107,6 +107,17 @@ def _():
         wait_for(lambda: d.get("/v1/status").json["counts"]["sandboxes"] == 0, "no one-shot is left over")
 
 
+@test("a one-shot is made again, smaller, where its files lead to a place that obliges to it")
+def _():
+    small = '  - {id: small, path: "/mnt/host/asked/**", require: {limits: {memory_mb: 64}}}\n'
+    with Shared(ALLOW + small) as d:
+        run = lambda path: d.post("/v1/run", {"command": ["python3", "-c", "bytearray(300 << 20)"], "mounts": d.mounts, "limits": {"memory_mb": 512},
+                                              "files": [{"path": path, "content": "x"}]}).json["status"]
+        equal((run("/mnt/host/open/x"), run("/mnt/host/open/a/x")), ("completed", "oom_killed"))
+        equal((d.found("asked"), d.found("open")), (["x"], ["a", "x"]), "both were written")
+        wait_for(lambda: d.get("/v1/status").json["counts"]["sandboxes"] == 0, "no one-shot is left over")
+
+
 @test("a link that changes while a person decides: the call does not run")
 def _():
     with Shared(ALLOW + HOST) as d:
