@@ -67,6 +67,13 @@ void run_call_done(struct run *run);
 /* Narrows the run as the rules that matched oblige, or refuses it on record. */
 int run_oblige(struct run *run, struct error *err);
 
+/* run-scope.c. gate_decide() under the policies of the call and of the sandbox (scope; may be
+ * NULL), and how many of its calls may run at once. run_scope_enter() narrows the run to that
+ * policy and counts it among them. */
+int run_scope_decide(const struct run_request *req, const struct tool_scope *scope,
+                     struct gate_call *call, struct gate_decision *d, struct error *err);
+void run_scope_enter(struct run *run, struct sandbox *scope_of);
+
 /* run-ask.c. A person has to decide, or has: starts whatever is needed to find out. */
 int run_ask(struct run *run, struct error *err);
 void run_ask_cancel(struct run *run);

@@ -15,7 +15,6 @@
 #include "tool/run-internal.h"
 #include "tool/tool.h"
 
-#define POLICIES_MAX  4
 #define DETAILS_MAX   65536
 #define SHORT_RUN_US  100000 /* and little work in that time: too little to have written much */
 #define SHORT_WORK_US 10000
@@ -226,71 +225,6 @@ static void on_ready(struct sandbox_waiter *w, struct sandbox *sb, const struct 
         finish(run, NULL, err);
 }
 
-/* --- the policy of the sandbox itself */
-
-/* Its rule first, because the sandbox's policy is part of what is decided on. */
-static int pass_gate(const struct run_request *req, const struct tool_scope *scope,
-                     struct gate_call *call, struct gate_decision *d, struct error *err)
-{
-    struct gate *gate = manager_options(req->manager)->gate;
-    const struct policy *policies[POLICIES_MAX];
-    bool named = !scope;
-    size_t n = 0;
-    for (size_t i = 0; i < call->n_policies && n < POLICIES_MAX - 1; i++) {
-        policies[n++] = call->policies[i];
-        named = named || call->policies[i] == &scope->policy;
-    }
-    if (!named)
-        policies[n++] = &scope->policy;
-    call->policies = policies;
-    call->n_policies = n;
-    int r = gate_decide(gate, call, d, err);
-    call->policies = NULL;
-    call->n_policies = 0;
-    int64_t max = scope ? scope->policy.max_concurrent : 0;
-    if (r >= 0 && max > 0 && scope->running >= max) {
-        char why[80];
-        snprintf(why, sizeof(why), "too many concurrent calls (MaxConcurrent %lld)",
-                 (long long)max);
-        r = gate_refuse(gate, call, d, "request policy", why, err);
-    }
-    return r;
-}
-
-static void narrow_time(struct exec_spec *spec, uint64_t limit_ms)
-{
-    if (limit_ms && (!spec->timeout_ms || limit_ms < spec->timeout_ms))
-        spec->timeout_ms = limit_ms;
-}
-
-/* What a tool call has narrowed already is narrowed again here, to no effect. */
-static void narrow_spec(struct run *run, const struct tool_scope *scope)
-{
-    narrow_time(&run->spec, scope->timeout_ms);
-    narrow_time(&run->spec, (uint64_t)((scope->policy.timeout_ns + 999999) / 1000000));
-    char **paths = policy_paths(&scope->policy);
-    if (!paths || run->spec.narrow || run->one_shot) {
-        strv_free(paths);
-        return;
-    }
-    run->spec.narrow = true;
-    run->spec.n_paths = strv_length(paths);
-    free(run->paths);
-    run->paths = xcalloc(run->spec.n_paths, sizeof(*run->paths));
-    for (size_t i = 0; i < run->spec.n_paths; i++)
-        run->paths[i] = (struct exec_path){true, paths[i]};
-    run->spec.paths = run->paths;
-    free(paths);
-}
-
-static void enter_scope(struct run *run, struct sandbox *scope_of)
-{
-    struct tool_scope *scope = sandbox_attached(scope_of);
-    run->scope_of = sandbox_ref(scope_of);
-    scope->running++;
-    narrow_spec(run, scope);
-}
-
 /* --- starting */
 
 static struct run *run_new(const struct run_request *req, const struct gate_call *call,
@@ -497,7 +431,7 @@ struct run *run_start(const struct run_request *req, const struct run_events *ev
     if (exec_spec_check_size(&req->exec, err) < 0)
         return NULL;
     run_call_fill(req, &call, paths, &owned);
-    if (pass_gate(req, scope, &call, &d, err) < 0) {
+    if (run_scope_decide(req, scope, &call, &d, err) < 0) {
         gate_decision_done(&d);
         return NULL;
     }
@@ -505,7 +439,7 @@ struct run *run_start(const struct run_request *req, const struct run_events *ev
     run->events = events;
     run->data = data;
     if (scope)
-        enter_scope(run, scope_of);
+        run_scope_enter(run, scope_of);
     if (start(run, err) >= 0)
         return run;
     run_free(run);
