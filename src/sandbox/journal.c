@@ -16,10 +16,10 @@
 #include "sandbox/journal-internal.h"
 
 #define LOOK_EVERY_BYTES (1024 * 1024)
-#define PUNCH_BYTES   (1024 * 1024)
-#define RELEASE_BYTES (2 * 1024 * 1024) /* of pipes and windows of a command that was blocked */
-#define EVENTS_LEAST  4096              /* that may be kept, however few bytes */
-#define COMPACT_LEAST 16384             /* records of an index that is worth writing anew */
+#define PUNCH_BYTES      (1024 * 1024)
+#define RELEASE_BYTES    (2 * 1024 * 1024) /* of pipes and windows of a command that was blocked */
+#define EVENTS_LEAST     4096              /* that may be kept, however few bytes */
+#define COMPACT_LEAST    16384             /* records of an index that is worth writing anew */
 
 struct journal *journal_new(struct journal_options *o, const char *name,
                             struct journal_group *group, bool block)

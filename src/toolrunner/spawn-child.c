@@ -129,10 +129,11 @@ static const struct step {
     const char *stage;
     int (*run)(struct spawn_plan *p);
 } steps[] = {
-    {"session", step_session}, {"stdio", step_stdio},       {"limits", step_limits},
-    {"stdio", step_trim},      {"user", step_user},         {"rules", step_rules},
-    {"narrow", step_narrow},   {"truncate", step_truncate}, {"chdir", step_chdir},
-    {"approved content", step_pins},
+    {"session", step_session}, {"stdio", step_stdio},
+    {"limits", step_limits},   {"stdio", step_trim},
+    {"user", step_user},       {"rules", step_rules},
+    {"narrow", step_narrow},   {"truncate", step_truncate},
+    {"chdir", step_chdir},     {"approved content", step_pins},
 };
 
 IN_CHILD int spawn_child_prepare(struct spawn_plan *p)

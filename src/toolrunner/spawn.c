@@ -125,8 +125,8 @@ static pid_t spawn_waiting(struct spawn_plan *p)
 /* What the child does is raw calls only, and no wait for something of ours. */
 static bool plan_is_plain(const struct spawn_plan *p)
 {
-    return RAW_CALLS && !p->wait && !p->terminal && !(p->msg->flags & (SPAWN_NARROW | SPAWN_PINNED)) &&
-           !p->identity->shared_uid;
+    return RAW_CALLS && !p->wait && !p->terminal &&
+           !(p->msg->flags & (SPAWN_NARROW | SPAWN_PINNED)) && !p->identity->shared_uid;
 }
 
 static pid_t spawn_leaving(struct spawn_plan *p, struct start_slot *slot, struct spawn_plan *copy)

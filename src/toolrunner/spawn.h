@@ -67,9 +67,9 @@ struct spawn_plan {
 };
 
 /* Starts it. The child's pid, or -errno with plan->stage set to the step that failed. With
- * plan->start pending afterwards the child is still starting: start_has_left() tells when it is not,
- * and whether it failed; nothing of the plan is needed any more. The child leads a new session and
- * process group once it has left. */
+ * plan->start pending afterwards the child is still starting: start_has_left() tells when it is
+ * not, and whether it failed; nothing of the plan is needed any more. The child leads a new session
+ * and process group once it has left. */
 pid_t spawn_start(struct spawn_plan *plan);
 /* Looks whether children may share our memory here: once, before the first start, while /proc/sys
  * is in sight. Clones of the caller know it too. */

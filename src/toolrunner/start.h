@@ -8,10 +8,11 @@
  * file when it went well, else one start_report. The tool may be able to look into that child where
  * fs.suid_dumpable is not 0, so a report is checked as a stranger's.
  *
- * A child that shares the runner's memory has a slot: its stack, its plan and copies of all that the plan points to. It is the
- * child's until the kernel clears the slot's word, which it does when the child leaves our memory
- * by execve() or by its end (CLONE_CHILD_CLEARTID). Nobody polls: the word is looked at when there
- * is news of the child, when its time to end early is over, and when another child wants a slot.
+ * A child that shares the runner's memory has a slot: its stack, its plan and copies of all that
+ * the plan points to. It is the child's until the kernel clears the slot's word, which it does when
+ * the child leaves our memory by execve() or by its end (CLONE_CHILD_CLEARTID). Nobody polls: the
+ * word is looked at when there is news of the child, when its time to end early is over, and when
+ * another child wants a slot.
  *
  * Slots are a few and static: what was never used costs nothing, and start_trim() gives the rest
  * back. */

@@ -1,7 +1,7 @@
 /* See disk.h. All of it happens in a helper process, because formatting takes tens of milliseconds.
- * A size is formatted once and kept as a template; each sandbox gets a copy that has no name from the
- * start, on a loop device that clears itself with the last unmount, so a crash leaves nothing. The
- * template is sparse; the copy has all of its blocks, or is counted (ledger.h). */
+ * A size is formatted once and kept as a template; each sandbox gets a copy that has no name from
+ * the start, on a loop device that clears itself with the last unmount, so a crash leaves nothing.
+ * The template is sparse; the copy has all of its blocks, or is counted (ledger.h). */
 #include "warden/disk.h"
 
 #include <errno.h>
@@ -34,7 +34,7 @@
 #define DISK_UNIT_BYTES (1024ull * 1024)
 #define DISK_MIN_UNITS  4 /* below this ext4 has no room for itself */
 
-#define DISK_STEP_SIZE  160
+#define DISK_STEP_SIZE 160
 
 struct disk_answer {
     int32_t error;

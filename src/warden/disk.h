@@ -19,7 +19,7 @@ struct disk_maker {
 
 struct disk_request {
     uint64_t bytes, inodes, serial;
-    struct ledger_claim claim; /* of disk_image_bytes() */
+    struct ledger_claim claim;   /* of disk_image_bytes() */
     uint32_t runner_id, tool_id; /* owners of its directories, as the host sees them */
 };
 

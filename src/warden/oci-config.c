@@ -46,8 +46,8 @@ static json_t *rlimit(const char *type, uint64_t soft, uint64_t hard)
                      (json_int_t)hard);
 }
 
-/* The launcher has the fixed ones already, or what it may have of them: a runtime may not raise any.
- * Those without a limit are left to that. */
+/* The launcher has the fixed ones already, or what it may have of them: a runtime may not raise
+ * any. Those without a limit are left to that. */
 static json_t *rlimits(const struct child_order *o)
 {
     json_t *list = json_array();

@@ -81,8 +81,8 @@ struct cell {
     uint64_t engine_asked[8]; /* tags of plans that the broker owes an answer to */
     bool engine_recorded;     /* its engine may know of it */
     bool engine_ended;        /* its container is known to be gone */
-    bool frozen; /* was asked to be, at any time */
-    bool paused; /* what it was asked for last */
+    bool frozen;              /* was asked to be, at any time */
+    bool paused;              /* what it was asked for last */
     bool killed;
     int wait_status;
     uint64_t oom_kills;

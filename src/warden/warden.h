@@ -36,9 +36,9 @@ struct warden_options {
     uint64_t memory_reserve_bytes; /* of the memory limit, beside a disk on tmpfs */
     uint64_t disk_default_bytes;   /* where a plan does not limit the disk */
     uint64_t disk_default_inodes;
-    uint64_t state_reserve_bytes;  /* of the state directory's file system, never promised */
-    uint64_t tmpfs_max_bytes; /* larger disks of a sandbox without memory limit are images */
-    uint32_t disk_templates;  /* formatted images kept, one a size */
+    uint64_t state_reserve_bytes; /* of the state directory's file system, never promised */
+    uint64_t tmpfs_max_bytes;     /* larger disks of a sandbox without memory limit are images */
+    uint32_t disk_templates;      /* formatted images kept, one a size */
     uint32_t open_files_default;
     uint32_t inotify_instances, inotify_watches, fanotify_groups, fanotify_marks;
     uint32_t create_timeout_ms; /* from plan to running runner */
@@ -48,7 +48,7 @@ struct warden_options {
     gid_t process_gid;
     /* Container engines' sockets; NULL: not used. */
     const char *podman_socket, *docker_socket;
-    uint32_t engine_timeout_ms;        /* of one request to an engine */
+    uint32_t engine_timeout_ms; /* of one request to an engine */
     uint32_t engine_connect_timeout_ms, engine_start_timeout_ms;
     bool sign_audit;                   /* hold a key and sign checkpoints */
     const char *audit_checkpoint_file; /* these go there too; NULL: no */
