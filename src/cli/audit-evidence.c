@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <stdio.h>
@@ -39,7 +40,7 @@ static bool parse_pem(const char *text, size_t len, uint8_t ret[CHECKPOINT_KEY_S
     return good;
 }
 
-int evidence_load_key(struct evidence *e, const char *path, struct sbx_error *err)
+static int load_key(const char *path, uint8_t ret[CHECKPOINT_KEY_SIZE], struct sbx_error *err)
 {
     _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(KEY_FILE_MAX);
     int r = fd_read_file_at(AT_FDCWD, path, &b);
@@ -47,8 +48,28 @@ int evidence_load_key(struct evidence *e, const char *path, struct sbx_error *er
         return cli_set_error(err, "invalid_request", "read '%s': %s", path, strerror(-r));
     size_t len = b.len ? strcspn(b.data, " \r\n") : 0;
     if (!b.len ||
-        (!hex_parse(b.data, len, e->key, sizeof(e->key)) && !parse_pem(b.data, b.len, e->key)))
+        (!hex_parse(b.data, len, ret, CHECKPOINT_KEY_SIZE) && !parse_pem(b.data, b.len, ret)))
         return cli_set_error(err, "invalid_request", "'%s' holds no Ed25519 public key", path);
+    return 0;
+}
+
+/* What signed before lies beside it, as the warden names it. */
+static int load_others(struct evidence *e, const char *path, struct sbx_error *err)
+{
+    _cleanup_free_ char *pattern = xasprintf("%s.*", path);
+    glob_t found = {0};
+    int r = 0;
+    if (glob(pattern, 0, NULL, &found) == 0)
+        for (size_t i = 0; r >= 0 && i < found.gl_pathc && e->n_others < AUDIT_OTHER_KEYS_MAX; i++)
+            r = load_key(found.gl_pathv[i], e->others[e->n_others++], err);
+    globfree(&found);
+    return r;
+}
+
+int evidence_load_key(struct evidence *e, const char *path, struct sbx_error *err)
+{
+    if (load_key(path, e->key, err) < 0 || load_others(e, path, err) < 0)
+        return -1;
     e->has_key = true;
     snprintf(e->key_from, sizeof(e->key_from), "%s", path);
     return 0;
@@ -122,16 +143,30 @@ static int compare(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+static bool verifies(const uint8_t public_key[CHECKPOINT_KEY_SIZE], const struct checkpoint *c)
+{
+    struct audit_key *key = audit_key_new(public_key);
+    bool good = key && audit_key_verifies(key, c);
+    audit_key_free(key);
+    return good;
+}
+
+static bool is_signed(const struct evidence *e, const struct checkpoint *c)
+{
+    bool good = verifies(e->key, c);
+    for (size_t i = 0; !good && i < e->n_others; i++)
+        good = verifies(e->others[i], c);
+    return good;
+}
+
 int evidence_check(struct evidence *e, struct sbx_error *err)
 {
-    struct audit_key *key = e->has_key ? audit_key_new(e->key) : NULL;
     const struct checkpoint *bad = NULL;
     if (e->n_known)
         qsort(e->known, e->n_known, sizeof(*e->known), compare);
-    for (size_t i = 0; key && !bad && i < e->n_known; i++)
-        if (!audit_key_verifies(key, &e->known[i]))
+    for (size_t i = 0; e->has_key && !bad && i < e->n_known; i++)
+        if (!is_signed(e, &e->known[i]))
             bad = &e->known[i];
-    audit_key_free(key);
     if (!bad)
         return 0;
     return cli_set_error(err, "invalid_request",

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "guard/audit-verify.h"
 #include "proto/checkpoint.h"
 
 struct sbx_error;
@@ -12,6 +13,8 @@ struct sbx_error;
 struct evidence {
     bool has_key;
     uint8_t key[CHECKPOINT_KEY_SIZE];
+    uint8_t others[AUDIT_OTHER_KEYS_MAX][CHECKPOINT_KEY_SIZE]; /* that signed before it */
+    size_t n_others;
     char key_from[128];       /* where it was found */
     struct checkpoint *known; /* ascending */
     size_t n_known;
@@ -19,6 +22,7 @@ struct evidence {
 void evidence_done(struct evidence *e);
 #define _cleanup_evidence_ __attribute__((cleanup(evidence_done)))
 
+/* With those of PATH.* beside it, which the warden keeps when its key is another one. */
 int evidence_load_key(struct evidence *e, const char *path, struct sbx_error *err);
 /* Every line of the file that has a checkpoint in it, whatever is around it: a file that the warden
  * wrote, a piece of syslog, an answer of the daemon's. */

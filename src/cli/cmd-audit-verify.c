@@ -116,6 +116,11 @@ static void find_doubts(struct result *r)
     else if (v->key_origin == AUDIT_KEY_OF_EXPORT)
         doubt(r, "who signed this: the key is the one it names itself; compare it with the "
                  "daemon's, or give it with -key");
+    if (v->key_changed_at)
+        doubt(r,
+              "that the key belongs to whoever signed records up to %" PRIu64
+              ": they are proved with an earlier key, which does not name this one",
+              v->key_changed_at);
     if (v->base_seq)
         doubt(r, "records 1 to %" PRIu64 ": they were dropped, or left out; the base is signed",
               v->base_seq);
@@ -192,6 +197,8 @@ static int verify(const struct args *a, struct result *r)
     if (gather(a, e, &err) < 0)
         return cli_fail(&err);
     audit_verifier_init(&r->v, e->has_key ? e->key : NULL);
+    for (size_t i = 0; i < e->n_others; i++)
+        audit_verifier_add_key(&r->v, e->others[i]);
     audit_verifier_know(&r->v, e->known, e->n_known);
     if (read_all(a, r, &err) < 0)
         return cli_fail(&err);

@@ -27,7 +27,17 @@ void audit_verifier_done(struct audit_verifier *v)
     strbuf_done(&v->rest);
     if (v->owns_key)
         audit_key_free(v->key);
+    for (size_t i = 0; i < v->n_others; i++)
+        audit_key_free(v->others[i]);
     *v = (struct audit_verifier){0};
+}
+
+bool audit_verifier_add_key(struct audit_verifier *v, const uint8_t key[CHECKPOINT_KEY_SIZE])
+{
+    struct audit_key *k = v->n_others < AUDIT_OTHER_KEYS_MAX ? audit_key_new(key) : NULL;
+    if (k)
+        v->others[v->n_others++] = k;
+    return k;
 }
 
 void audit_verifier_know(struct audit_verifier *v, const struct checkpoint *known, size_t n)
@@ -83,6 +93,13 @@ bool audit_verify_start(struct audit_verifier *v, uint64_t base_seq,
     return meet_known(v);
 }
 
+static bool tells_key_change(const char *record, size_t len)
+{
+    static const char kind[] = "\"kind\":\"key_change\"", what[] = "\"what\":\"signing key\"";
+    return memmem(record, len, kind, sizeof(kind) - 1) &&
+           memmem(record, len, what, sizeof(what) - 1);
+}
+
 bool audit_verify_record(struct audit_verifier *v, const char *record, size_t len, const char *more,
                          size_t more_len, const uint8_t hash[CHECKPOINT_HASH_SIZE])
 {
@@ -101,12 +118,45 @@ bool audit_verify_record(struct audit_verifier *v, const char *record, size_t le
     memcpy(v->hash, computed, sizeof(v->hash));
     v->n_records++;
     v->footer = false;
+    if (v->n_others && tells_key_change(record, len))
+        v->key_change_seen = true;
     return meet_known(v);
+}
+
+/* Whose signature it is; NULL: nobody's that is known. */
+static const struct audit_key *find_signer(const struct audit_verifier *v,
+                                           const struct checkpoint *c)
+{
+    if (audit_key_verifies(v->key, c))
+        return v->key;
+    for (size_t i = 0; i < v->n_others; i++)
+        if (audit_key_verifies(v->others[i], c))
+            return v->others[i];
+    return NULL;
+}
+
+static bool check_signature(struct audit_verifier *v, const struct checkpoint *c)
+{
+    const struct audit_key *by = v->key ? find_signer(v, c) : NULL;
+    if (v->key && !by)
+        return wrong(v, "the signature of checkpoint %" PRIu64 " is not right", c->seq);
+    bool changed = v->signed_with && by != v->signed_with;
+    if (changed && (!v->key_change_seen || v->signed_with == v->key))
+        return wrong(v,
+                     "checkpoint %" PRIu64 " is signed with another key than the one before, and "
+                     "no record tells of it",
+                     c->seq);
+    if (changed)
+        v->key_changed_at = v->last.seq;
+    v->signed_with = by;
+    return true;
 }
 
 static bool check_link(struct audit_verifier *v, const struct checkpoint *c)
 {
     uint8_t prev[CHECKPOINT_HASH_SIZE];
+    if (v->last.seq && v->key_changed_at == v->last.seq && c->prev_seq == 0)
+        return true;  /* what the lost key had signed last was lost with it */
     if (!v->last.seq) /* the first one shown: what it links to was dropped, or never was */
         return c->prev_seq < c->seq && (c->prev_seq == 0 || c->seq == v->base_seq)
                    ? true
@@ -126,11 +176,10 @@ bool audit_verify_checkpoint(struct audit_verifier *v, const struct checkpoint *
         return wrong(v, "checkpoint %" PRIu64 " is at record %" PRIu64, c->seq, v->seq);
     if (memcmp(c->head, v->hash, sizeof(c->head)) != 0)
         return wrong(v, "checkpoint %" PRIu64 " is of other records", c->seq);
-    if (v->key && !audit_key_verifies(v->key, c))
-        return wrong(v, "the signature of checkpoint %" PRIu64 " is not right", c->seq);
-    if (!check_link(v, c))
+    if (!check_signature(v, c) || !check_link(v, c))
         return false;
     v->last = *c;
+    v->key_change_seen = false;
     v->n_checkpoints++;
     v->footer = true;
     return true;

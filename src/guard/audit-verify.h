@@ -29,12 +29,19 @@ enum audit_key_origin {
     AUDIT_KEY_GIVEN,
 };
 
+#define AUDIT_OTHER_KEYS_MAX 16
+
 struct audit_verifier {
     struct audit_hasher *hasher;
     struct audit_key *key; /* NULL: signatures are not checked */
     bool owns_key;
     enum audit_key_origin key_origin;
-    const struct checkpoint *known; /* checkpoints from elsewhere that must fit, ascending */
+    struct audit_key *others[AUDIT_OTHER_KEYS_MAX]; /* that signed before it */
+    size_t n_others;
+    const struct audit_key *signed_with; /* the newest checkpoint */
+    bool key_change_seen;                /* a record of one, since the newest checkpoint */
+    uint64_t key_changed_at;             /* the newest checkpoint of an earlier key; 0: none */
+    const struct checkpoint *known;      /* checkpoints from elsewhere that must fit, ascending */
     size_t n_known, next_known;
 
     bool has_header;
@@ -54,6 +61,10 @@ struct audit_verifier {
 /* key may be NULL: that of the export. */
 void audit_verifier_init(struct audit_verifier *v, const uint8_t *key);
 void audit_verifier_done(struct audit_verifier *v);
+/* A key that signed before the one of audit_verifier_init(): false when it is none, or one too
+ * many. Where the checkpoints of one key end and those of another begin, a record must tell of it.
+ */
+bool audit_verifier_add_key(struct audit_verifier *v, const uint8_t key[CHECKPOINT_KEY_SIZE]);
 /* Checkpoints known from elsewhere; borrowed, in ascending order. */
 void audit_verifier_know(struct audit_verifier *v, const struct checkpoint *known, size_t n);
 
@@ -71,8 +82,8 @@ bool audit_verify_feed(struct audit_verifier *v, const char *piece, size_t len);
 bool audit_verify_text(struct audit_verifier *v, const char *text, size_t len);
 /* After the last: whether all that is known was met. */
 bool audit_verify_end(struct audit_verifier *v);
-/* An export: it ends in its footer, too. That of a daemon which did not run is the newest checkpoint,
- * v->last.purpose tells. */
+/* An export: it ends in its footer, too. That of a daemon which did not run is the newest
+ * checkpoint, v->last.purpose tells. */
 bool audit_verify_export_end(struct audit_verifier *v);
 
 #define AUDIT_HEADER_SIZE 256

@@ -380,6 +380,17 @@ def _():
             d.kill_control()
             d.run("true")
             equal(len(d.get("/v1/audit?kind=key_change").body.splitlines()), 1, "told once")
+            d.get("/v1/audit/checkpoint")
+            export = d.get("/v1/audit/export").body
+            d.stop()
+            # Segment by segment, with both keys; without the old one its segment is not proved.
+            for argv, text in (("-state-dir", d.state), None), (("-key", place + "audit.pub", "-"), export):
+                p = subprocess.run([SBX, "audit", "verify", *argv], input=text, stdout=subprocess.PIPE)
+                equal(p.returncode, 0, (lose, argv, p.stdout))
+                check(b"proved with an earlier key" in p.stdout, (lose, p.stdout))
+            os.rename(place + kept[0], place + "elsewhere")
+            p = subprocess.run([SBX, "audit", "verify", "-state-dir", d.state], stdout=subprocess.PIPE)
+            check(p.returncode == 1 and b"signature" in p.stdout, (lose, p.stdout))
 
 
 @test("audit: false keeps none, and says so")
