@@ -281,7 +281,7 @@ struct idempotency_table *idempotency_table_new(size_t max, size_t max_per_key, 
     t->entries = map_new();
     t->shares = map_new();
     t->max = max;
-    t->max_per_key = max_per_key;
+    t->max_per_key = max_per_key < (max + 1) / 2 ? max_per_key : (max + 1) / 2;
     t->keep_ms = keep_ms;
     list_init(&t->running);
     list_init(&t->order);

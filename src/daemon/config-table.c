@@ -169,7 +169,7 @@ const struct config_key config_keys[] = {
              "nobody uses, end after this"),
     DURATION(approval_retention, "24h", SECONDS, 365 * DAYS, "how long a decided approval is shown"),
     INT(max_pending_approvals, "1000", 1, 100000, "calls that may wait for a person"),
-    INT(max_pending_approvals_per_key, "100", 1, 100000, "and of one key"),
+    INT(max_pending_approvals_per_key, "100", 1, 100000, "and of one key, which never has more than half"),
     STRING(webhook_url, NULL, "http or https URL that is told of every approval and its changes"),
     SECRET(webhook_secret, "signs what is sent there: X-Mas-Signature is HMAC-SHA-256 of "
            "X-Mas-Timestamp, a dot and the body"),
@@ -300,7 +300,8 @@ const struct config_key config_keys[] = {
     INT(max_exec_list, "10000", 1, 1000000, "commands of a sandbox in one list, the oldest"),
     SIZE(max_stdin_queue, "1Mi", 4 * KIB, GIB, "input that a command has not read yet; over it: 429"),
     INT(max_idempotency_keys, "10000", 1, 1000000, "remembered at a time; over it: 429"),
-    INT(max_idempotency_keys_per_key, "1000", 1, 1000000, "and of one API key"),
+    INT(max_idempotency_keys_per_key, "1000", 1, 1000000,
+        "and of one API key, which never has more than half"),
     DURATION(drain_grace, "250ms", 0, HOURS,
              "how long an exit waits for output that a background child holds open"),
     DURATION(kill_grace, "5s", 0, HOURS, "between SIGTERM and SIGKILL"),

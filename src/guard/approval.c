@@ -352,7 +352,9 @@ void approvals_free(struct approvals *s)
 
 static int check_room(const struct approvals *s, const struct identity *who, struct error *err)
 {
-    size_t mine = 0;
+    size_t mine = 0, share = s->options.max_pending_per_key, half = (s->options.max_pending + 1) / 2;
+    if (*who->key && share > half) /* whatever is set, one key cannot shut out all others */
+        share = half;
     list_for_each(a, &s->all, struct approval, node) mine +=
         a->state == APPROVAL_PENDING && strcmp(a->requester.key, who->key) == 0;
     if (s->n_pending >= s->options.max_pending)
@@ -360,7 +362,7 @@ static int check_room(const struct approvals *s, const struct identity *who, str
                          "%zu calls wait for approval already "
                          "(max_pending_approvals)",
                          s->n_pending);
-    if (mine >= s->options.max_pending_per_key)
+    if (mine >= share)
         return error_set(err, ERROR_LIMIT, 0,
                          "%zu calls of this key wait for approval already "
                          "(max_pending_approvals_per_key)",

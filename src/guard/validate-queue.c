@@ -37,6 +37,9 @@ struct validate_queue *validate_queue_new(const struct validate_queue_options *o
 {
     struct validate_queue *q = new0(struct validate_queue);
     q->o = *o;
+    size_t half = (o->max_waiting + 1) / 2; /* one caller cannot shut out all others */
+    if (q->o.max_waiting_per_caller > half)
+        q->o.max_waiting_per_caller = half;
     list_init(&q->callers);
     return q;
 }

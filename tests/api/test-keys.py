@@ -170,6 +170,25 @@ def _():
         check(all("validate_queue_per_key" in x.json["detail"] and x.headers["Retry-After"] for x in refused), refused)
 
 
+@test("one API key cannot shut out another, whatever the shares are set to")
+def _():
+    policy = os.path.join(tempfile.mkdtemp(prefix="mas-policy-"), "policy.yaml")
+    with open(policy, "w") as f:
+        f.write("version: 1\ndefault: ask\nrules: []\n")
+    config = ("max_idempotency_keys: 4\nmax_idempotency_keys_per_key: 1000\n"
+              "max_pending_approvals: 4\nmax_pending_approvals_per_key: 1000\n")
+    with Daemon("-auth-token", TOKEN, "--policy-file", policy, config=config) as d:
+        a, b = add(d, "greedy", "agent")["secret"], add(d, "other", "agent")["secret"]
+
+        def statuses(key, call):
+            return [call(auth(key), n).status for n in range(3)]
+        equal(statuses(a, lambda h, n: d.post("/v1/run", {"command": ["true"]}, headers=h)), [202, 202, 429])
+        equal(statuses(b, lambda h, n: d.post("/v1/run", {"command": ["true"]}, headers=h)), [202, 202, 429])
+        create = lambda h, n: d.post("/v1/sandboxes", {}, headers=dict(h, **{"Idempotency-Key": f"k{n}"}))
+        equal(statuses(a, create), [201, 201, 429])
+        equal(statuses(b, create), [201, 201, 429])
+
+
 @test("work under an Idempotency-Key stops when its API key ends, and goes on when that is rotated")
 def _():
     d = daemon()
