@@ -352,7 +352,8 @@ void approvals_free(struct approvals *s)
 
 static int check_room(const struct approvals *s, const struct identity *who, struct error *err)
 {
-    size_t mine = 0, share = s->options.max_pending_per_key, half = (s->options.max_pending + 1) / 2;
+    size_t mine = 0, share = s->options.max_pending_per_key;
+    size_t half = (s->options.max_pending + 1) / 2;
     if (*who->key && share > half) /* whatever is set, one key cannot shut out all others */
         share = half;
     list_for_each(a, &s->all, struct approval, node) mine +=
