@@ -51,7 +51,7 @@ static int drop(struct handover *h, const struct config *c, struct error *err)
     if (r == 0)
         r = drop_files(h->state_path, err);
     if (r == 0)
-        r = drop_syscalls(err);
+        r = drop_control_syscalls(err);
     return r;
 }
 

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <grp.h>
 #include <linux/capability.h>
-#include <seccomp.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -15,10 +14,12 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "filter/filter-table.h"
+#include "filter/filter.h"
 
 /* --- identity */
 
-static int drop_bounding_set(uint64_t keep, struct error *err)
+int drop_bounding_set(uint64_t keep, struct error *err)
 {
     for (int cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
         if (!(keep >> cap & 1) && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
@@ -100,92 +101,17 @@ int drop_limits(uint64_t open_files, struct error *err)
 
 /* --- system calls */
 
-static const int programs[] = {
-    SCMP_SYS(execve),
-    SCMP_SYS(execveat),
-};
-
-/* A second wall behind identity and Landlock: what the control plane never does. */
-static const int denied[] = {
-    SCMP_SYS(ptrace),
-    SCMP_SYS(process_vm_readv),
-    SCMP_SYS(process_vm_writev),
-    SCMP_SYS(pidfd_getfd),
-    SCMP_SYS(mount),
-    SCMP_SYS(umount2),
-    SCMP_SYS(pivot_root),
-    SCMP_SYS(chroot),
-    SCMP_SYS(open_tree),
-    SCMP_SYS(move_mount),
-    SCMP_SYS(fsopen),
-    SCMP_SYS(fsmount),
-    SCMP_SYS(mount_setattr),
-    SCMP_SYS(unshare),
-    SCMP_SYS(setns),
-    SCMP_SYS(bpf),
-    SCMP_SYS(perf_event_open),
-    SCMP_SYS(userfaultfd),
-    SCMP_SYS(io_uring_setup),
-    SCMP_SYS(io_uring_enter),
-    SCMP_SYS(io_uring_register),
-    SCMP_SYS(keyctl),
-    SCMP_SYS(add_key),
-    SCMP_SYS(request_key),
-    SCMP_SYS(init_module),
-    SCMP_SYS(finit_module),
-    SCMP_SYS(delete_module),
-    SCMP_SYS(kexec_load),
-    SCMP_SYS(kexec_file_load),
-    SCMP_SYS(reboot),
-    SCMP_SYS(swapon),
-    SCMP_SYS(swapoff),
-    SCMP_SYS(settimeofday),
-    SCMP_SYS(clock_settime),
-    SCMP_SYS(adjtimex),
-    SCMP_SYS(clock_adjtime),
-    SCMP_SYS(open_by_handle_at),
-    SCMP_SYS(quotactl),
-    SCMP_SYS(personality),
-    SCMP_SYS(acct),
-    SCMP_SYS(vhangup),
-};
-
-static void release_filter(scmp_filter_ctx *filter)
+int drop_control_syscalls(struct error *err)
 {
-    if (*filter)
-        seccomp_release(*filter);
+    return filter_enter(&filter_control, err);
 }
 
-static int deny(scmp_filter_ctx filter, const int *calls, size_t n)
+int drop_gateway_syscalls(struct error *err)
 {
-    int r = 0;
-    for (size_t i = 0; r == 0 && i < n; i++)
-        r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), calls[i], 0);
-    return r;
-}
-
-static int filter_syscalls(bool may_execute, struct error *err)
-{
-    __attribute__((cleanup(release_filter))) scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
-    if (!filter)
-        return error_set(err, ERROR_INTERNAL, ENOMEM, "seccomp");
-    /* A call of another architecture would pass by these numbers. */
-    int r = seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
-    if (r == 0)
-        r = deny(filter, denied, ELEMENTS(denied));
-    if (r == 0 && !may_execute)
-        r = deny(filter, programs, ELEMENTS(programs));
-    if (r == 0)
-        r = seccomp_load(filter);
-    return r < 0 ? error_set(err, ERROR_INTERNAL, -r, "seccomp") : 0;
-}
-
-int drop_syscalls(struct error *err)
-{
-    return filter_syscalls(false, err);
+    return filter_enter(&filter_gateway, err);
 }
 
 int drop_keeper_syscalls(struct error *err)
 {
-    return filter_syscalls(true, err);
+    return filter_enter(&filter_keeper, err);
 }

@@ -49,9 +49,13 @@ int drop_gateway_files(struct error *err);
 /* The image keeper's: files below state_target, links among them, what the view shows; TCP stays.
  */
 int drop_keeper_files(const struct drop_view *v, struct error *err);
-/* seccomp: no programs, mounts, namespaces, tracing, keyrings, modules, bpf or io_uring. */
-int drop_syscalls(struct error *err);
-/* The same, and programs may be executed. */
+/* seccomp: the calls of that process's table (src/filter/filter-own.c) and no others. */
+int drop_control_syscalls(struct error *err);
+int drop_gateway_syscalls(struct error *err);
+/* The keeper starts programs: those of a tool in a sandbox, without tracing. */
 int drop_keeper_syscalls(struct error *err);
+/* The bounding set alone, but for a mask, so that no later execve() or namespace gives them back.
+ */
+int drop_bounding_set(uint64_t keep, struct error *err);
 /* All capabilities but these (a mask), for good; ambient ones too. */
 int drop_capabilities_but(uint64_t keep, struct error *err);

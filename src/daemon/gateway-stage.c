@@ -85,12 +85,12 @@ static void take_rules(struct gateway_options *options, char **argv)
 static int drop(bool caller, struct error *err)
 {
     /* Root goes with the uid; a caller's namespace would leave capabilities. */
-    int r = caller ? drop_identity(false, 0, 0, err) : 0;
+    int r = caller ? drop_identity(false, 0, 0, err) : drop_bounding_set(0, err);
     if (r == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         r = error_set(err, ERROR_INTERNAL, errno, "no_new_privs");
     if (r == 0)
         r = drop_gateway_files(err);
-    return r < 0 ? r : drop_syscalls(err);
+    return r < 0 ? r : drop_gateway_syscalls(err);
 }
 
 int gateway_stage(int argc, char **argv)

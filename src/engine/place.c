@@ -24,7 +24,8 @@
 #include "warden/image.h"
 #include "warden/mount.h"
 #include "warden/oci.h"
-#include "warden/seccomp.h"
+#include "filter/filter-table.h"
+#include "filter/filter.h"
 
 #define PLACE_PATH_SIZE (2 * ENGINE_PATH_SIZE + 64)
 #define PROFILE_MAX     (1024 * 1024)
@@ -253,10 +254,10 @@ static int write_filter(const struct engine *e)
     struct error err = {0};
     char path[PLACE_PATH_SIZE];
     path_of(e, ENGINE_LINK "/" ENGINE_FILTER, path);
-    if (seccomp_program_init(&program, &err) < 0)
+    if (filter_compile(&filter_sandbox, &program, &err) < 0)
         return -EIO;
     int r = write_file(path, program.filter, program.len * sizeof(*program.filter), e->runner_id);
-    seccomp_program_done(&program);
+    filter_done(&program);
     return r;
 }
 

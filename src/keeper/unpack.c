@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <seccomp.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -17,6 +16,8 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/landlock.h"
+#include "filter/filter-table.h"
+#include "filter/filter.h"
 #include "keeper/internal.h"
 
 #define LAYOUT_DIR   "layout"     /* an archived OCI layout, taken apart */
@@ -44,28 +45,6 @@ int unpack_kind_parse(const char *name)
 }
 
 /* --- walls */
-
-static const int refused_calls[] = {
-    SCMP_SYS(execve),  SCMP_SYS(execveat), SCMP_SYS(socket),    SCMP_SYS(socketpair),
-    SCMP_SYS(connect), SCMP_SYS(bind),     SCMP_SYS(listen),    SCMP_SYS(accept),
-    SCMP_SYS(accept4), SCMP_SYS(sendto),   SCMP_SYS(sendmsg),   SCMP_SYS(sendmmsg),
-    SCMP_SYS(fork),    SCMP_SYS(vfork),    SCMP_SYS(setuid),    SCMP_SYS(setresuid),
-    SCMP_SYS(kill),    SCMP_SYS(tkill),    SCMP_SYS(prlimit64),
-};
-
-static int refuse_calls(void)
-{
-    scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
-    if (!filter)
-        return -ENOMEM;
-    int r = seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
-    for (size_t i = 0; r == 0 && i < ELEMENTS(refused_calls); i++)
-        r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), refused_calls[i], 0);
-    if (r == 0)
-        r = seccomp_load(filter);
-    seccomp_release(filter);
-    return r;
-}
 
 /* A sanitizer's own memory is more than any image's. */
 static int limit_memory(void)
@@ -171,10 +150,12 @@ static void child(struct worker *w, enum unpack_kind kind, int source, const cha
     int r = limit_memory();
     if (r == 0)
         r = refuse_files(w, source);
-    if (r == 0)
-        r = refuse_calls();
     if (r < 0)
         error_set(&err, ERROR_INTERNAL, -r, "the unpacker cannot be confined");
+    else
+        r = filter_enter(&filter_unpacker, &err);
+    if (r < 0)
+        error_prefix(&err, "unpack");
     else
         r = unpack(w, kind, source, ref, &o, &info, &err);
     if (r >= 0)

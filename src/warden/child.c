@@ -29,7 +29,7 @@
 #include "warden/mount.h"
 #include "warden/rlimits.h"
 #include "warden/root.h"
-#include "warden/seccomp.h"
+#include "filter/filter.h"
 #include "warden/userns.h"
 
 #define FAILURE_FD    (CHILD_FREE_FD - 1)
@@ -385,7 +385,7 @@ static void confine(const struct child_template *t, const struct child_order *o,
     fd_close_from(FIRST_FREE_FD);
     child_must(drop_caps(t->shared_uid), "drop capabilities", WALL_USERS);
     child_must(child_die_with_warden(), "tie to the warden", -1);
-    child_must(seccomp_program_apply(t->seccomp), "seccomp", WALL_SYSCALLS);
+    child_must(filter_install(t->seccomp), "seccomp", WALL_SYSCALLS);
 }
 
 const char *const child_runner_env[] = {"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/home/sandbox",

@@ -215,7 +215,7 @@ static int apply_fence(const struct fenced *f)
     const struct fence_host *h = &f->warden->fence;
     int fd = h->notify_filter.len ? fence_notify_install(&h->notify_filter) : -EOPNOTSUPP;
     if (fd < 0)
-        return seccomp_program_apply(&h->filter);
+        return filter_install(&h->filter);
     ssize_t n = fd_send_msg(f->notify_sock, "n", 1, &fd, 1);
     close(fd);
     return n < 0 ? (int)n : 0;
@@ -231,7 +231,7 @@ static void confine(const struct fenced *f, const struct child_order *o, pid_t k
     child_must(negative_errno(prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0)), "tie to the keeper", -1);
     if (getppid() != keeper)
         _exit(0);
-    child_must(seccomp_program_apply(f->warden->child_template.seccomp), "seccomp", WALL_SYSCALLS);
+    child_must(filter_install(f->warden->child_template.seccomp), "seccomp", WALL_SYSCALLS);
     child_must(apply_fence(f), "seccomp", WALL_SYSCALLS);
 }
 

@@ -10,7 +10,7 @@
 
 #include "base/alloc.h"
 #include "warden/oci.h"
-#include "warden/seccomp-table.h"
+#include "filter/filter-table.h"
 
 #define LOW_MASK   0xffffffffu
 #define VALUES_MAX 8
@@ -97,7 +97,7 @@ static void allow_others(json_t *out, const char *name, unsigned index, const ui
 /* The earlier rule of the same name and first value that allows more narrowly, or NULL. */
 static const struct syscall_rule *narrower(const struct syscall_rule *r)
 {
-    for (const struct syscall_rule *e = syscall_rules; e < r; e++)
+    for (const struct syscall_rule *e = filter_sandbox.rules; e < r; e++)
         if (strcmp(e->name, r->name) == 0 && !e->error && e->args[1].compare != COMPARE_NONE &&
             e->args[0].index == r->args[0].index && e->args[0].value == r->args[0].value)
             return e;
@@ -117,7 +117,7 @@ static void add_refusal(json_t *out, const struct syscall_rule *r)
 static bool allows_the_rest(const struct syscall_rule *r)
 {
     bool allows = false;
-    for (const struct syscall_rule *i = r; i < syscall_rules + n_syscall_rules; i++) {
+    for (const struct syscall_rule *i = r; i < filter_sandbox.rules + filter_sandbox.n_rules; i++) {
         if (strcmp(i->name, r->name) != 0)
             continue;
         if (is_catch_all(i))
@@ -130,7 +130,7 @@ static bool allows_the_rest(const struct syscall_rule *r)
 /* All rules of the name that rule r is the first of. */
 static void add_rules_of(json_t *out, const struct syscall_rule *r, bool exact)
 {
-    const struct syscall_rule *end = syscall_rules + n_syscall_rules;
+    const struct syscall_rule *end = filter_sandbox.rules + filter_sandbox.n_rules;
     uint32_t refused[VALUES_MAX];
     size_t n = 0;
     bool rest = allows_the_rest(r);
@@ -152,7 +152,7 @@ static void add_rules_of(json_t *out, const struct syscall_rule *r, bool exact)
 
 static bool is_first_of_name(const struct syscall_rule *r)
 {
-    for (const struct syscall_rule *e = syscall_rules; e < r; e++)
+    for (const struct syscall_rule *e = filter_sandbox.rules; e < r; e++)
         if (strcmp(e->name, r->name) == 0)
             return false;
     return true;
@@ -172,7 +172,7 @@ static json_t *architectures(void)
 static json_t *allowed_names(void)
 {
     json_t *a = json_array();
-    for (const char *const *name = syscalls_allowed; *name; name++)
+    for (const char *const *name = filter_sandbox.allowed[0]; *name; name++)
         json_array_append_new(a, json_string(*name));
     return a;
 }
@@ -180,8 +180,8 @@ static json_t *allowed_names(void)
 json_t *oci_seccomp_new(bool exact)
 {
     json_t *calls = json_pack("[{s:o, s:s}]", "names", allowed_names(), "action", "SCMP_ACT_ALLOW");
-    for (size_t i = 0; i < n_syscall_rules; i++) {
-        const struct syscall_rule *r = &syscall_rules[i];
+    for (size_t i = 0; i < filter_sandbox.n_rules; i++) {
+        const struct syscall_rule *r = &filter_sandbox.rules[i];
         if (!is_conditional(r))
             add_rule(calls, r->name, r->error, NULL);
         else if (is_first_of_name(r))

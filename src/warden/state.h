@@ -17,7 +17,7 @@
 #include "warden/ledger.h"
 #include "warden/oci-version.h"
 #include "warden/oci.h"
-#include "warden/seccomp.h"
+#include "filter/filter.h"
 #include "warden/sign.h"
 #include "warden/userns.h"
 #include "warden/warden.h"

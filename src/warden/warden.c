@@ -1,4 +1,6 @@
 /* Start and end of the warden; see warden.h. What it takes from the host is in warden-open.c. */
+#include "filter/filter-table.h"
+#include "filter/filter.h"
 #include "warden/warden.h"
 
 #include <errno.h>
@@ -174,7 +176,7 @@ static int prepare(struct warden *w, struct error *err)
 {
     const struct warden_options *o = &w->options;
     int r = check_options(o, err);
-    r = r < 0 ? r : seccomp_program_init(&w->seccomp, err);
+    r = r < 0 ? r : filter_compile(&filter_sandbox, &w->seccomp, err);
     r = r < 0 ? r : warden_open_host(w, err);
     if (r < 0)
         return r;
@@ -233,7 +235,7 @@ void warden_free(struct warden *w)
     disk_maker_close(&w->disks);
     id_range_done(&w->ids);
     fence_host_close(&w->fence);
-    seccomp_program_done(&w->seccomp);
+    filter_done(&w->seccomp);
     signer_close(&w->signer);
     for (unsigned i = 0; i < w->n_allowed; i++)
         fd_close(&w->allowed_fds[i]);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdint.h>
@@ -20,6 +21,8 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "daemon/drop.h"
+#include "filter/filter-table.h"
+#include "filter/filter.h"
 #include "tests/unit/tap.h"
 
 enum attempt {
@@ -30,7 +33,9 @@ enum attempt {
     EXECUTE,
     CONNECT_TCP,
     SIGNAL_PARENT,
-    MAKE_NAMESPACE,
+    UNSHARE_NAMESPACE,
+    CLONE_NAMESPACE,
+    CLONE3_NAMESPACE,
     WRITE_STATE,
     READ_RESOLVER,
     WRITE_NULL,
@@ -46,7 +51,9 @@ static const char *const names[_ATTEMPT_MAX] = {
     [EXECUTE] = "execute a program",
     [CONNECT_TCP] = "connect to a TCP port",
     [SIGNAL_PARENT] = "signal the warden",
-    [MAKE_NAMESPACE] = "make a user namespace",
+    [UNSHARE_NAMESPACE] = "make a user namespace by unshare",
+    [CLONE_NAMESPACE] = "make a user namespace by clone",
+    [CLONE3_NAMESPACE] = "make a user namespace by clone3",
     [WRITE_STATE] = "write to the state directory",
     [READ_RESOLVER] = "read /etc/hosts",
     [WRITE_NULL] = "write to /dev/null",
@@ -93,13 +100,25 @@ static bool can_tcp(bool connecting)
                                   : bind(fd, (struct sockaddr *)&a, sizeof(a))) == 0;
 }
 
-static bool can_make_namespace(void)
+/* Whether a call that returns twice made a child; it ends at once. */
+static bool has_child(long pid)
 {
-    pid_t pid = fork();
     if (pid == 0)
-        _exit(unshare(CLONE_NEWUSER) == 0 ? 0 : 1);
-    int status = -1;
-    return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
+        _exit(0);
+    if (pid > 0)
+        waitpid((pid_t)pid, NULL, 0);
+    return pid > 0;
+}
+
+static bool can_clone(void)
+{
+    return has_child(syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, NULL, NULL, NULL, NULL));
+}
+
+static bool can_clone3(void)
+{
+    struct clone_args args = {.flags = CLONE_NEWUSER, .exit_signal = SIGCHLD};
+    return has_child(syscall(SYS_clone3, &args, sizeof(args)));
 }
 
 static void attempt_all(const char *state)
@@ -118,10 +137,12 @@ static void attempt_all(const char *state)
     done[CONNECT_TCP] = can_tcp(true);
     done[BIND_TCP] = can_tcp(false);
     done[SIGNAL_PARENT] = kill(getppid(), 0) == 0;
-    done[MAKE_NAMESPACE] = can_make_namespace();
+    done[CLONE_NAMESPACE] = can_clone();
+    done[CLONE3_NAMESPACE] = can_clone3();
     done[WRITE_STATE] = can_open(path, O_WRONLY | O_CREAT) && unlink(path) == 0;
     done[READ_RESOLVER] = can_open("/etc/hosts", O_RDONLY);
     done[WRITE_NULL] = can_open("/dev/null", O_WRONLY);
+    done[UNSHARE_NAMESPACE] = unshare(CLONE_NEWUSER) == 0; /* last: it changes who we are */
 }
 
 static void describe(void)
@@ -138,7 +159,7 @@ static void describe(void)
             result->caps |= 1ULL << cap;
 }
 
-enum role { NOBODY_YET, CONTROL_AS_ROOT, CONTROL_AS_CALLER, GATEWAY };
+enum role { NOBODY_YET, CONTROL_AS_ROOT, CONTROL_AS_CALLER, GATEWAY, KEEPER, UNPACKER };
 
 static int drop(enum role role, const char **state, pid_t parent, struct error *err)
 {
@@ -155,8 +176,15 @@ static int drop(enum role role, const char **state, pid_t parent, struct error *
     if (r == 0)
         r = drop_process(parent, err);
     if (r == 0)
-        r = role == GATEWAY ? drop_gateway_files(err) : drop_files(*state, err);
-    return r < 0 ? r : drop_syscalls(err);
+        r = role == GATEWAY  ? drop_gateway_files(err)
+            : role < GATEWAY ? drop_files(*state, err)
+                             : 0;
+    if (r < 0)
+        return r;
+    return role == GATEWAY    ? drop_gateway_syscalls(err)
+           : role == KEEPER   ? drop_keeper_syscalls(err)
+           : role == UNPACKER ? filter_enter(&filter_unpacker, err)
+                              : drop_control_syscalls(err);
 }
 
 /* Runs all attempts in a child that has dropped in the given way. */
@@ -235,6 +263,13 @@ int main(void)
         expect("gateway",
                BIT(OPEN_HOST_FILE) | BIT(READ_RESOLVER) | BIT(CONNECT_TCP) | BIT(BIND_TCP));
     }
+    /* The filters alone: files and the network are other walls' there. */
+    unsigned anything =
+        ALL & ~(BIT(UNSHARE_NAMESPACE) | BIT(CLONE_NAMESPACE) | BIT(CLONE3_NAMESPACE));
+    run(KEEPER, state);
+    expect("keeper", anything);
+    run(UNPACKER, state);
+    expect("unpacker", anything & ~(BIT(EXECUTE) | BIT(CONNECT_TCP) | BIT(BIND_TCP)));
     rmdir(state);
     return tap_done();
 }

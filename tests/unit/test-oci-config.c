@@ -20,7 +20,8 @@
 #include "base/error.h"
 #include "tests/unit/oci-order.h"
 #include "tests/unit/tap.h"
-#include "warden/seccomp.h"
+#include "filter/filter-table.h"
+#include "filter/filter.h"
 
 /* --- the config */
 
@@ -282,7 +283,7 @@ static void test_seccomp(void)
     struct sock_fprog ours, theirs;
     struct error err = {0};
     ok(compile(&theirs) == 0, "libseccomp compiles the section");
-    ok(seccomp_program_init(&ours, &err) == 0, "and we the table");
+    ok(filter_compile(&filter_sandbox, &ours, &err) == 0, "and we the table");
     bool all = true;
     for (int nr = 0; nr <= last_known(); nr++) {
         _cleanup_free_ char *name = seccomp_syscall_resolve_num_arch(SCMP_ARCH_NATIVE, nr);
@@ -297,7 +298,7 @@ static void test_seccomp(void)
                     all = same(&theirs, &ours, calls[c], values[i], values[k], values[m]) && all;
         ok(all, "call %d with %zu arguments each: the same verdict", calls[c], ELEMENTS(values));
     }
-    seccomp_program_done(&ours);
+    filter_done(&ours);
 }
 
 int main(void)

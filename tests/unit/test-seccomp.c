@@ -19,7 +19,8 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "tests/unit/tap.h"
-#include "warden/seccomp.h"
+#include "filter/filter-table.h"
+#include "filter/filter.h"
 
 #define X32_BIT 0x40000000
 
@@ -33,7 +34,7 @@ static int outcome(attempt_fn attempt, bool filtered)
     pid_t pid = fork();
     if (pid == 0) {
         if (filtered &&
-            (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || seccomp_program_apply(&program) < 0))
+            (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || filter_install(&program) < 0))
             _exit(200);
         errno = 0;
         _exit(attempt() < 0 ? errno : 0);
@@ -266,7 +267,7 @@ static const struct {
 int main(void)
 {
     struct error err = {0};
-    ok(seccomp_program_init(&program, &err) == 0, "the table compiles");
+    ok(filter_compile(&filter_sandbox, &program, &err) == 0, "the table compiles");
     printf("# %d instructions\n", program.len);
     ok(program.len > 100 && program.len < 1000, "to a program of moderate size");
     try_set_core();
@@ -279,6 +280,6 @@ int main(void)
         ok(cases[i].open == -2 ? open != got : open == cases[i].open, "without the filter: %s",
            open ? strerror(open) : "allowed");
     }
-    seccomp_program_done(&program);
+    filter_done(&program);
     return tap_done();
 }

@@ -1,4 +1,4 @@
-/* seccomp-table.c to BPF, for the machine's own calls and its 32-bit ones; x32 and other
+/* A table to BPF, for the machine's own calls and its 32-bit ones; x32 and other
  * architectures get ENOSYS, and so do calls newer than the names we know, because programs probe
  * for those.
  *
@@ -13,7 +13,7 @@
  * The program is written from its end to its beginning, because jumps only go forward: what a jump
  * leads to is there already, and returns are shared by all jumps that reach them. The kernel
  * translates every instruction again for every sandbox. */
-#include "warden/seccomp.h"
+#include "filter/filter.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -28,7 +28,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "warden/seccomp-table.h"
+#include "filter/filter-table.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the low half of an argument is first");
 
@@ -50,6 +50,7 @@ struct range {
 struct code {
     struct sock_filter *insns;
     size_t n;
+    const struct syscall_table *table;
     bool overflow;
     size_t leaves[LEAVES_MAX]; /* the nearest place of each verdict; 0: none yet */
 };
@@ -95,19 +96,20 @@ static void emit_rule(struct code *c, const struct syscall_rule *r)
 static void emit_rules(struct code *c, const char *name)
 {
     bool allows = false;
-    for (size_t i = 0; i < n_syscall_rules; i++)
-        allows = allows || (strcmp(syscall_rules[i].name, name) == 0 && !syscall_rules[i].error);
+    const struct syscall_rule *rules = c->table->rules;
+    for (size_t i = 0; i < c->table->n_rules; i++)
+        allows = allows || (strcmp(rules[i].name, name) == 0 && !rules[i].error);
     emit_return(c, allows ? EPERM : 0);
-    for (size_t i = n_syscall_rules; i-- > 0;)
-        if (strcmp(syscall_rules[i].name, name) == 0)
-            emit_rule(c, &syscall_rules[i]);
+    for (size_t i = c->table->n_rules; i-- > 0;)
+        if (strcmp(rules[i].name, name) == 0)
+            emit_rule(c, &rules[i]);
 }
 
 static void emit_leaf(struct code *c, int verdict)
 {
     size_t before = c->n;
     if (verdict >= VERDICT_RULES)
-        emit_rules(c, syscall_rules[verdict - VERDICT_RULES].name);
+        emit_rules(c, c->table->rules[verdict - VERDICT_RULES].name);
     else
         emit_return(c, verdict == VERDICT_ALLOW ? 0 : verdict == VERDICT_EPERM ? EPERM : ENOSYS);
     c->leaves[verdict] = c->n;
@@ -149,7 +151,8 @@ static int number_of(uint32_t arch, const char *name)
     return nr < 0 || nr >= NUMBERS_MAX ? -1 : nr; /* negative: not a call of this architecture */
 }
 
-static unsigned fill_verdicts(uint32_t arch, int verdicts[NUMBERS_MAX])
+static unsigned fill_verdicts(const struct syscall_table *t, uint32_t arch,
+                              int verdicts[NUMBERS_MAX])
 {
     unsigned last = 0;
     for (int nr = 0; nr < NUMBERS_MAX; nr++) {
@@ -159,13 +162,15 @@ static unsigned fill_verdicts(uint32_t arch, int verdicts[NUMBERS_MAX])
             last = (unsigned)nr;
         free(name);
     }
-    for (const char *const *name = syscalls_allowed; *name; name++) {
-        int nr = number_of(arch, *name);
-        if (nr >= 0)
-            verdicts[nr] = VERDICT_ALLOW;
+    for (size_t i = 0; i < SYSCALL_LISTS_MAX && t->allowed[i]; i++) {
+        for (const char *const *name = t->allowed[i]; *name; name++) {
+            int nr = number_of(arch, *name);
+            if (nr >= 0)
+                verdicts[nr] = VERDICT_ALLOW;
+        }
     }
-    for (size_t i = n_syscall_rules; i-- > 0;) { /* backwards: the first rule of a name stays */
-        const struct syscall_rule *r = &syscall_rules[i];
+    for (size_t i = t->n_rules; i-- > 0;) { /* backwards: the first rule of a name stays */
+        const struct syscall_rule *r = &t->rules[i];
         int nr = number_of(arch, r->name);
         if (nr >= 0)
             verdicts[nr] = is_conditional(r) ? VERDICT_RULES + (int)i : VERDICT_ENOSYS;
@@ -174,10 +179,11 @@ static unsigned fill_verdicts(uint32_t arch, int verdicts[NUMBERS_MAX])
 }
 
 /* Numbers that mean nothing join the refusals before them, which makes fewer ranges. */
-static size_t fill_ranges(uint32_t arch, struct range ranges[NUMBERS_MAX + 1])
+static size_t fill_ranges(const struct syscall_table *t, uint32_t arch,
+                          struct range ranges[NUMBERS_MAX + 1])
 {
     int verdicts[NUMBERS_MAX];
-    unsigned last = fill_verdicts(arch, verdicts);
+    unsigned last = fill_verdicts(t, arch, verdicts);
     size_t n = 0;
     for (unsigned nr = 0; nr <= last; nr++) {
         int v = verdicts[nr];
@@ -194,7 +200,7 @@ static size_t fill_ranges(uint32_t arch, struct range ranges[NUMBERS_MAX + 1])
 static size_t emit_arch(struct code *c, uint32_t arch)
 {
     struct range ranges[NUMBERS_MAX + 1];
-    size_t n = fill_ranges(arch, ranges);
+    size_t n = fill_ranges(c->table, arch, ranges);
     size_t begin = emit_tree(c, ranges, n);
     if (begin != c->n) /* a single leaf */
         emit(c, BPF_JMP | BPF_JA, 0, 0, (uint32_t)(c->n - begin));
@@ -216,26 +222,42 @@ static void emit_all(struct code *c, uint32_t native, uint32_t compat)
     emit(c, BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, arch));
 }
 
-int seccomp_program_init(struct sock_fprog *p, struct error *err)
+int filter_compile(const struct syscall_table *t, struct sock_fprog *ret, struct error *err)
 {
     uint32_t native = seccomp_arch_native();
-    uint32_t compat = native == SCMP_ARCH_X86_64    ? SCMP_ARCH_X86
+    uint32_t compat = !t->compat                    ? 0
+                      : native == SCMP_ARCH_X86_64  ? SCMP_ARCH_X86
                       : native == SCMP_ARCH_AARCH64 ? SCMP_ARCH_ARM
                                                     : 0;
-    struct code c = {.insns = xcalloc(BPF_MAXINSNS, sizeof(*c.insns))};
-    assert(VERDICT_RULES + n_syscall_rules <= LEAVES_MAX);
+    struct code c = {.insns = xcalloc(BPF_MAXINSNS, sizeof(*c.insns)), .table = t};
+    assert(VERDICT_RULES + t->n_rules <= LEAVES_MAX);
     emit_all(&c, native, compat);
     if (c.overflow) {
         free(c.insns);
         return error_set(err, ERROR_INTERNAL, E2BIG, "compile the system call filter");
     }
     memmove(c.insns, c.insns + BPF_MAXINSNS - c.n, c.n * sizeof(*c.insns));
-    *p = (struct sock_fprog){.len = (unsigned short)c.n, .filter = c.insns};
+    *ret = (struct sock_fprog){.len = (unsigned short)c.n, .filter = c.insns};
     return 0;
 }
 
-void seccomp_program_done(struct sock_fprog *p)
+void filter_done(struct sock_fprog *p)
 {
     free(p->filter);
     *p = (struct sock_fprog){0};
+}
+
+static void release_program(struct sock_fprog *p)
+{
+    filter_done(p);
+}
+
+int filter_enter(const struct syscall_table *t, struct error *err)
+{
+    __attribute__((cleanup(release_program))) struct sock_fprog program = {0};
+    int r = filter_compile(t, &program, err);
+    if (r < 0)
+        return r;
+    r = filter_install(&program);
+    return r < 0 ? error_set(err, ERROR_INTERNAL, -r, "put on the system call filter") : 0;
 }

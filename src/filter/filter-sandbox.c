@@ -1,7 +1,7 @@
-/* See seccomp-table.h. Left out on purpose: io_uring, bpf, userfaultfd, perf, keyrings, mounts,
- * modules, kexec, swap, quotas, accounting, setting clocks, port I/O, file handles, joining or
- * making namespaces, reading other processes' memory, kernel log, NUMA page moves of others. */
-#include "warden/seccomp-table.h"
+/* What a tool in a sandbox may do. Left out on purpose: io_uring, bpf, userfaultfd, perf, keyrings,
+ * mounts, modules, kexec, swap, quotas, accounting, setting clocks, port I/O, file handles, joining
+ * or making namespaces, reading other processes' memory, kernel log, NUMA page moves of others. */
+#include "filter/filter-table.h"
 
 #include <errno.h>
 #include <linux/netlink.h>
@@ -11,7 +11,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
-const char *const syscalls_allowed[] = {
+static const char *const allowed[] = {
     /* files */
     "access", "chdir", "chmod", "chown", "chown32", "close", "close_range", "copy_file_range",
     "creat", "dup", "dup2", "dup3", "faccessat", "faccessat2", "fadvise64", "fadvise64_64",
@@ -75,54 +75,24 @@ const char *const syscalls_allowed[] = {
     /* the rest */
     "getrandom", "ipc", "restart_syscall", NULL};
 
-#define CLONE_NEW_ANY                                                                              \
-    ((uint64_t)(CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER |      \
-                CLONE_NEWPID | CLONE_NEWNET))
-
-/* socket(family, type, protocol); the type's upper bits are SOCK_CLOEXEC and SOCK_NONBLOCK. */
-#define SOCKET_RULE(family, type, protocol)                                                        \
-    {                                                                                              \
-        "socket", 0,                                                                               \
-        {                                                                                          \
-            {COMPARE_EQUAL, 0, 0, family}, {COMPARE_MASKED_EQUAL, 1, 0xf, type},                   \
-                {COMPARE_EQUAL, 2, 0, protocol},                                                   \
-        }                                                                                          \
-    }
-#define UNIX_RULE(type)                                                                            \
-    {                                                                                              \
-        "socket", 0,                                                                               \
-        {                                                                                          \
-            {COMPARE_EQUAL, 0, 0, AF_UNIX}, {COMPARE_MASKED_EQUAL, 1, 0xf, type},                  \
-        }                                                                                          \
-    }
-#define REFUSED(name, error)                                                                       \
-    {                                                                                              \
-        name, error,                                                                               \
-        {                                                                                          \
-            {                                                                                      \
-                0                                                                                  \
-            }                                                                                      \
-        }                                                                                          \
-    }
-
-const struct syscall_rule syscall_rules[] = {
+static const struct syscall_rule rules[] = {
     {"clone", 0, {{COMPARE_MASKED_EQUAL, 0, CLONE_NEW_ANY, 0}}},
     {"unshare", 0, {{COMPARE_MASKED_EQUAL, 0, CLONE_NEW_ANY | CLONE_NEWTIME, 0}}},
     /* Flags behind a pointer cannot be filtered; C libraries fall back to clone. */
-    REFUSED("clone3", ENOSYS),
+    ABSENT("clone3"),
     /* Programs that find these probe for them and fall back on ENOSYS only. */
-    REFUSED("io_uring_setup", ENOSYS),
-    REFUSED("io_uring_enter", ENOSYS),
-    REFUSED("io_uring_register", ENOSYS),
+    ABSENT("io_uring_setup"),
+    ABSENT("io_uring_enter"),
+    ABSENT("io_uring_register"),
     /* Contexts come from one pool of the whole host (fs.aio-max-nr), which one call can empty. */
-    REFUSED("io_setup", ENOSYS),
-    REFUSED("pidfd_getfd", ENOSYS),
-    REFUSED("userfaultfd", ENOSYS),
-    REFUSED("statmount", ENOSYS),
-    REFUSED("listmount", ENOSYS),
-    REFUSED("lsm_get_self_attr", ENOSYS),
-    REFUSED("lsm_list_modules", ENOSYS),
-    REFUSED("rseq_slice_yield", ENOSYS),
+    ABSENT("io_setup"),
+    ABSENT("pidfd_getfd"),
+    ABSENT("userfaultfd"),
+    ABSENT("statmount"),
+    ABSENT("listmount"),
+    ABSENT("lsm_get_self_attr"),
+    ABSENT("lsm_list_modules"),
+    ABSENT("rseq_slice_yield"),
     UNIX_RULE(SOCK_STREAM),
     UNIX_RULE(SOCK_DGRAM),
     UNIX_RULE(SOCK_SEQPACKET),
@@ -162,5 +132,13 @@ const struct syscall_rule syscall_rules[] = {
     {"personality", 0, {{COMPARE_EQUAL, 0, 0, 0x20000}}},
     {"personality", 0, {{COMPARE_EQUAL, 0, 0, 0x20008}}},
     {"personality", 0, {{COMPARE_EQUAL, 0, 0, 0xffffffff}}},
+    /* The last one is the keeper's alone. */
+    {"ptrace", EPERM, {{COMPARE_MASKED_EQUAL, 0, 0, 0}}},
 };
-const size_t n_syscall_rules = sizeof(syscall_rules) / sizeof(syscall_rules[0]);
+
+#define N_RULES (sizeof(rules) / sizeof(rules[0]))
+const struct syscall_table filter_sandbox = {
+    .allowed = {allowed}, .rules = rules, .n_rules = N_RULES - 1, .compat = true};
+/* The image keeper starts programs of others, which need what a tool needs, but trace nothing. */
+const struct syscall_table filter_keeper = {
+    .allowed = {allowed}, .rules = rules, .n_rules = N_RULES};

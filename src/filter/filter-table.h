@@ -1,0 +1,84 @@
+/* The system calls that a process may make, as data: compiled to BPF by filter.c; that of sandboxes
+ * is also written into an OCI config's seccomp section under the same names. What is not in a table
+ * answers EPERM; a name this libseccomp does not know for an architecture is skipped. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum syscall_compare {
+    COMPARE_NONE,
+    COMPARE_EQUAL,        /* argument == value */
+    COMPARE_MASKED_EQUAL, /* (argument & mask) == value */
+    COMPARE_HIGH_EQUAL,   /* (argument >> 32) == value */
+};
+
+#define SYSCALL_PRETEND (-1) /* as an error: not carried out, answered with success */
+
+struct syscall_arg {
+    enum syscall_compare compare;
+    unsigned index;
+    uint64_t mask;
+    uint64_t value;
+};
+
+#define SYSCALL_ARGS_MAX 3
+
+/* A call's rules are tried in order; the first whose arguments all match decides: allowed, or
+ * refused with error. When none matches the call is refused with EPERM, or allowed if all its rules
+ * are refusals. Comparisons see the low 32 bits, as the kernel
+ * does for these arguments; a pointer is compared in two halves. */
+struct syscall_rule {
+    const char *name;
+    int error;
+    struct syscall_arg args[SYSCALL_ARGS_MAX];
+};
+
+#define SYSCALL_LISTS_MAX 4
+
+struct syscall_table {
+    const char *const
+        *allowed[SYSCALL_LISTS_MAX]; /* whatever the arguments; each NULL-terminated */
+    const struct syscall_rule *rules;
+    size_t n_rules;
+    bool compat; /* 32-bit calls are filtered alike; otherwise there are none */
+};
+
+#define CLONE_NEW_ANY                                                                              \
+    ((uint64_t)(CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER |      \
+                CLONE_NEWPID | CLONE_NEWNET))
+
+/* socket(family, type, protocol); the type's upper bits are SOCK_CLOEXEC and SOCK_NONBLOCK. */
+#define SOCKET_RULE(family, type, protocol)                                                        \
+    {                                                                                              \
+        "socket", 0,                                                                               \
+        {                                                                                          \
+            {COMPARE_EQUAL, 0, 0, family}, {COMPARE_MASKED_EQUAL, 1, 0xf, type},                   \
+                {COMPARE_EQUAL, 2, 0, protocol},                                                   \
+        }                                                                                          \
+    }
+#define UNIX_RULE(type)                                                                            \
+    {                                                                                              \
+        "socket", 0,                                                                               \
+        {                                                                                          \
+            {COMPARE_EQUAL, 0, 0, AF_UNIX}, {COMPARE_MASKED_EQUAL, 1, 0xf, type},                  \
+        }                                                                                          \
+    }
+/* Answers ENOSYS, whatever the arguments: programs probe for such calls and do without. */
+#define ABSENT(name)                                                                               \
+    {                                                                                              \
+        name, ENOSYS,                                                                              \
+        {                                                                                          \
+            {                                                                                      \
+                0                                                                                  \
+            }                                                                                      \
+        }                                                                                          \
+    }
+
+extern const struct syscall_table
+    filter_sandbox; /* what a tool may do, and programs that we start */
+extern const struct syscall_table filter_keeper;   /* the image keeper and the programs it starts */
+extern const struct syscall_table filter_control;  /* the control plane */
+extern const struct syscall_table filter_gateway;  /* what dials out */
+extern const struct syscall_table filter_unpacker; /* what reads archives of images */
