@@ -3,6 +3,7 @@
  * its ABI. Nothing here allocates: a child that shares its parent's memory may call it. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define LANDLOCK_EXECUTE     (1ull << 0)
@@ -27,6 +28,12 @@
      LANDLOCK_IOCTL_DEV)
 
 #define LANDLOCK_ABI_TRUNCATE 3 /* before it, emptying a file is nobody's right to refuse */
+
+/* Does the runner need a system call filter for what this ABI cannot refuse? */
+static inline bool landlock_needs_filter(int abi)
+{
+    return abi > 0 && abi < LANDLOCK_ABI_TRUNCATE;
+}
 
 /* What a ruleset refuses unless a rule allows it. In the kernel's layout. */
 struct landlock_rights {

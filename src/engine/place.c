@@ -254,7 +254,7 @@ static int write_filter(const struct engine *e)
     struct error err = {0};
     char path[PLACE_PATH_SIZE];
     path_of(e, ENGINE_LINK "/" ENGINE_FILTER, path);
-    if (filter_compile(&filter_sandbox, &program, &err) < 0)
+    if (filter_compile(filter_for_sandboxes(), &program, &err) < 0)
         return -EIO;
     int r = write_file(path, program.filter, program.len * sizeof(*program.filter), e->runner_id);
     filter_done(&program);

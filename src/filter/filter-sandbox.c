@@ -6,8 +6,10 @@
 #include <errno.h>
 #include <linux/netlink.h>
 #include <linux/sched.h>
+#include <linux/seccomp.h>
 #include <netinet/in.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
@@ -47,16 +49,16 @@ static const char *const allowed[] = {
     "getpriority", "getresgid", "getresgid32", "getresuid", "getresuid32", "getrlimit", "getrusage",
     "getsid", "gettid", "getuid", "getuid32", "ioprio_get", "ioprio_set", "kill",
     "landlock_add_rule", "landlock_create_ruleset", "landlock_restrict_self", "nice", "pause",
-    "pidfd_open", "pidfd_send_signal", "prctl", "ptrace", "rseq", "rt_sigaction", "rt_sigpending",
+    "pidfd_open", "pidfd_send_signal", "ptrace", "rseq", "rt_sigaction", "rt_sigpending",
     "rt_sigprocmask", "rt_sigqueueinfo", "rt_sigreturn", "rt_sigsuspend", "rt_sigtimedwait",
     "rt_sigtimedwait_time64", "rt_tgsigqueueinfo", "sched_get_priority_max",
     "sched_get_priority_min", "sched_getaffinity", "sched_getattr", "sched_getparam",
     "sched_getscheduler", "sched_rr_get_interval", "sched_rr_get_interval_time64",
     "sched_setaffinity", "sched_setattr", "sched_setparam", "sched_setscheduler", "sched_yield",
-    "seccomp", "set_robust_list", "set_thread_area", "set_tid_address", "setfsgid", "setfsgid32",
-    "setfsuid", "setfsuid32", "setgid", "setgid32", "setgroups", "setgroups32", "setpgid",
-    "setpriority", "setregid", "setregid32", "setresgid", "setresgid32", "setresuid", "setresuid32",
-    "setreuid", "setreuid32", "setsid", "setuid", "setuid32", "sigaction", "sigaltstack", "signal",
+    "set_robust_list", "set_thread_area", "set_tid_address", "setfsgid", "setfsgid32", "setfsuid",
+    "setfsuid32", "setgid", "setgid32", "setgroups", "setgroups32", "setpgid", "setpriority",
+    "setregid", "setregid32", "setresgid", "setresgid32", "setresuid", "setresuid32", "setreuid",
+    "setreuid32", "setsid", "setuid", "setuid32", "sigaction", "sigaltstack", "signal",
     "sigpending", "sigprocmask", "sigreturn", "sigsuspend", "sysinfo", "tgkill", "time", "times",
     "tkill", "ugetrlimit", "uname", "vfork", "wait4", "waitid", "waitpid",
     /* time; clock_adjtime and friends only read without CAP_SYS_TIME, but are not offered at all */
@@ -67,7 +69,7 @@ static const char *const allowed[] = {
     /* sockets, but see the rules for socket() */
     "accept", "accept4", "bind", "connect", "getpeername", "getsockname", "getsockopt", "listen",
     "recv", "recvfrom", "recvmmsg", "recvmmsg_time64", "recvmsg", "send", "sendmmsg", "sendmsg",
-    "sendto", "setsockopt", "shutdown",
+    "sendto", "shutdown",
     /* System V and POSIX queues, private to the sandbox's ipc namespace */
     "mq_getsetattr", "mq_notify", "mq_open", "mq_timedreceive", "mq_timedreceive_time64",
     "mq_timedsend", "mq_timedsend_time64", "mq_unlink", "msgctl", "msgget", "msgrcv", "msgsnd",
@@ -75,7 +77,24 @@ static const char *const allowed[] = {
     /* the rest */
     "getrandom", "ipc", "restart_syscall", NULL};
 
+#define REFUSE_OPTION(option)                                                                      \
+    {                                                                                              \
+        "setsockopt", EPERM,                                                                       \
+        {                                                                                          \
+            {COMPARE_EQUAL, 1, 0, SOL_SOCKET}, {COMPARE_EQUAL, 2, 0, option},                      \
+        }                                                                                          \
+    }
+
 static const struct syscall_rule rules[] = {
+    /* The first ones are not for processes that still have a filter to install. What a program is
+     * compiled to comes from one pool of the whole host (net.core.bpf_jit_limit) and is not charged
+     * to the sandbox; when the pool is empty, no sandbox starts. EINVAL is what a kernel without
+     * filters answers, and programs that would confine themselves go on without. */
+    {"seccomp", EINVAL, {{COMPARE_EQUAL, 0, 0, SECCOMP_SET_MODE_FILTER}}},
+    {"prctl",
+     EINVAL,
+     {{COMPARE_EQUAL, 0, 0, PR_SET_SECCOMP}, {COMPARE_EQUAL, 1, 0, SECCOMP_MODE_FILTER}}},
+#define N_NESTING 2
     {"clone", 0, {{COMPARE_MASKED_EQUAL, 0, CLONE_NEW_ANY, 0}}},
     {"unshare", 0, {{COMPARE_MASKED_EQUAL, 0, CLONE_NEW_ANY | CLONE_NEWTIME, 0}}},
     /* Flags behind a pointer cannot be filtered; C libraries fall back to clone. */
@@ -115,9 +134,16 @@ static const struct syscall_rule rules[] = {
     {"ioctl", EPERM, {{COMPARE_EQUAL, 1, 0, TIOCLINUX}}},
     /* Line disciplines: the kernel would load drivers of modems and serial lines for it. */
     {"ioctl", EPERM, {{COMPARE_EQUAL, 1, 0, TIOCSETD}}},
-    /* 32-bit x86: socket() and socketpair() behind a pointer, past the rules above. */
+    /* Programs on sockets: the same pool as that of nested filters. */
+    REFUSE_OPTION(SO_ATTACH_FILTER),
+    REFUSE_OPTION(SO_ATTACH_BPF),
+    REFUSE_OPTION(SO_ATTACH_REUSEPORT_CBPF),
+    REFUSE_OPTION(SO_ATTACH_REUSEPORT_EBPF),
+    /* 32-bit x86: socket(), socketpair() and setsockopt() behind a pointer, past the rules above.
+     */
     {"socketcall", EPERM, {{COMPARE_EQUAL, 0, 0, 1}}},
     {"socketcall", EPERM, {{COMPARE_EQUAL, 0, 0, 8}}},
+    {"socketcall", EPERM, {{COMPARE_EQUAL, 0, 0, 14}}},
     /* RLIMIT_CORE stays 1: at any other value, 0 included, a crash can start the host's core dump
      * program. Programs that lower it are told that they did. */
     {"setrlimit", SYSCALL_PRETEND, {{COMPARE_EQUAL, 0, 0, RLIMIT_CORE}}},
@@ -137,8 +163,16 @@ static const struct syscall_rule rules[] = {
 };
 
 #define N_RULES (sizeof(rules) / sizeof(rules[0]))
+/* For the tables without the first rules. */
+static const char *const nesting[] = {"prctl", "seccomp", NULL};
+
 const struct syscall_table filter_sandbox = {
     .allowed = {allowed}, .rules = rules, .n_rules = N_RULES - 1, .compat = true};
-/* The image keeper starts programs of others, which need what a tool needs, but trace nothing. */
+const struct syscall_table filter_sandbox_nesting = {.allowed = {allowed, nesting},
+                                                     .rules = rules + N_NESTING,
+                                                     .n_rules = N_RULES - N_NESTING - 1,
+                                                     .compat = true};
+/* The image keeper starts programs of others, which need what a tool needs, but trace nothing; its
+ * unpacker has a filter of its own. */
 const struct syscall_table filter_keeper = {
-    .allowed = {allowed}, .rules = rules, .n_rules = N_RULES};
+    .allowed = {allowed, nesting}, .rules = rules + N_NESTING, .n_rules = N_RULES - N_NESTING};

@@ -76,8 +76,11 @@ struct syscall_table {
         }                                                                                          \
     }
 
-extern const struct syscall_table
-    filter_sandbox; /* what a tool may do, and programs that we start */
+/* What a tool may do, and programs that we start. */
+extern const struct syscall_table filter_sandbox;
+/* The same where the runner still narrows a tool by a filter of its own (landlock_needs_filter()),
+ * which then refuses further ones. */
+extern const struct syscall_table filter_sandbox_nesting;
 extern const struct syscall_table filter_keeper;   /* the image keeper and the programs it starts */
 extern const struct syscall_table filter_control;  /* the control plane */
 extern const struct syscall_table filter_gateway;  /* what dials out */

@@ -28,6 +28,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/landlock.h"
 #include "filter/filter-table.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the low half of an argument is first");
@@ -220,6 +221,11 @@ static void emit_all(struct code *c, uint32_t native, uint32_t compat)
     }
     emit(c, BPF_JMP | BPF_JEQ | BPF_K, compat ? 3 : 1, 0, native);
     emit(c, BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, arch));
+}
+
+const struct syscall_table *filter_for_sandboxes(void)
+{
+    return landlock_needs_filter(landlock_abi()) ? &filter_sandbox_nesting : &filter_sandbox;
 }
 
 int filter_compile(const struct syscall_table *t, struct sock_fprog *ret, struct error *err)

@@ -7,6 +7,8 @@
 struct error;
 struct syscall_table;
 
+/* The table of sandboxes, as this kernel needs it. */
+const struct syscall_table *filter_for_sandboxes(void);
 int filter_compile(const struct syscall_table *t, struct sock_fprog *ret, struct error *err);
 void filter_done(struct sock_fprog *p);
 /* Applies it to the calling process, for good. no_new_privs must be set. 0 or -errno. */

@@ -95,13 +95,16 @@ IN_CHILD static int step_narrow(struct spawn_plan *p)
     return landlock_enter(p->identity->landlock_abi, narrow, p->msg);
 }
 
-/* Builtins open for writing what they empty, and use openat2. */
+/* Builtins open for writing what they empty, and use openat2. On a kernel where this filter may be
+ * needed, the sandbox's own leaves the last word about filters to it. */
 IN_CHILD static int step_truncate(struct spawn_plan *p)
 {
+    const struct spawn_identity *id = p->identity;
     bool narrow = p->msg->flags & SPAWN_NARROW;
-    if (!narrow || p->builtin || p->identity->landlock_abi >= LANDLOCK_ABI_TRUNCATE)
+    bool walled = !id->die_with_us || id->rules_fd >= 0;
+    if (p->builtin || !landlock_needs_filter(id->landlock_abi) || (!narrow && !walled))
         return 0;
-    return truncate_filter_enter();
+    return truncate_filter_enter(narrow);
 }
 
 IN_CHILD static int step_chdir(struct spawn_plan *p)

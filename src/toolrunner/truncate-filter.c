@@ -33,28 +33,54 @@
         ALLOW
 #define JUDGE_FLAGS_N 7
 
-#define BLOCK(arch, nr_truncate, nr_truncate64, nr_open, nr_openat, nr_openat2)                    \
-    LOAD(ARCH), IF_EQUAL(arch, BLOCK_N - 2), LOAD(NR), IF_EQUAL(nr_truncate, 1), FAIL(EACCES),     \
-        IF_EQUAL(nr_truncate64, 1), FAIL(EACCES), IF_EQUAL(nr_openat2, 1), FAIL(ENOSYS),           \
-        IF_EQUAL(nr_open, JUDGE_FLAGS_N), JUDGE_FLAGS(ARGUMENT(1)),                                \
-        IF_EQUAL(nr_openat, JUDGE_FLAGS_N), JUDGE_FLAGS(ARGUMENT(2)), ALLOW
-#define BLOCK_N (12 + 2 * JUDGE_FLAGS_N)
+/* Refuses further filters, and allows all else that the two calls do. */
+#define JUDGE_NESTING(nr_prctl, nr_seccomp)                                                        \
+    IF_EQUAL(nr_seccomp, 4), LOAD(ARGUMENT(0)), IF_EQUAL(SECCOMP_SET_MODE_FILTER, 1),              \
+        FAIL(EINVAL), ALLOW, IF_EQUAL(nr_prctl, 6), LOAD(ARGUMENT(0)),                             \
+        IF_EQUAL(PR_SET_SECCOMP, 3), LOAD(ARGUMENT(1)), IF_EQUAL(SECCOMP_MODE_FILTER, 1),          \
+        FAIL(EINVAL), ALLOW
+#define JUDGE_NESTING_N 12
 
-static struct sock_filter program[] = {
+#define SEAL(arch, nr_prctl, nr_seccomp)                                                           \
+    LOAD(ARCH), IF_EQUAL(arch, SEAL_N - 2), LOAD(NR), JUDGE_NESTING(nr_prctl, nr_seccomp), ALLOW
+#define SEAL_N (4 + JUDGE_NESTING_N)
+
+#define BLOCK(arch, nr_prctl, nr_seccomp, nr_truncate, nr_truncate64, nr_open, nr_openat,          \
+              nr_openat2)                                                                          \
+    LOAD(ARCH), IF_EQUAL(arch, BLOCK_N - 2), LOAD(NR), JUDGE_NESTING(nr_prctl, nr_seccomp),        \
+        IF_EQUAL(nr_truncate, 1), FAIL(EACCES), IF_EQUAL(nr_truncate64, 1), FAIL(EACCES),          \
+        IF_EQUAL(nr_openat2, 1), FAIL(ENOSYS), IF_EQUAL(nr_open, JUDGE_FLAGS_N),                   \
+        JUDGE_FLAGS(ARGUMENT(1)), IF_EQUAL(nr_openat, JUDGE_FLAGS_N), JUDGE_FLAGS(ARGUMENT(2)),    \
+        ALLOW
+#define BLOCK_N (12 + JUDGE_NESTING_N + 2 * JUDGE_FLAGS_N)
+
+static struct sock_filter narrowed[] = {
 #if defined(__x86_64__)
-    BLOCK(AUDIT_ARCH_X86_64, 76, NO_NUMBER, 2, 257, 437),
-    BLOCK(AUDIT_ARCH_I386, 92, 193, 5, 295, 437),
+    BLOCK(AUDIT_ARCH_X86_64, 157, 317, 76, NO_NUMBER, 2, 257, 437),
+    BLOCK(AUDIT_ARCH_I386, 172, 354, 92, 193, 5, 295, 437),
 #elif defined(__aarch64__)
-    BLOCK(AUDIT_ARCH_AARCH64, 45, NO_NUMBER, NO_NUMBER, 56, 437),
-    BLOCK(AUDIT_ARCH_ARM, 92, 193, 5, 322, 437),
+    BLOCK(AUDIT_ARCH_AARCH64, 167, 277, 45, NO_NUMBER, NO_NUMBER, 56, 437),
+    BLOCK(AUDIT_ARCH_ARM, 172, 383, 92, 193, 5, 322, 437),
 #endif
     ALLOW,
 };
 
-int truncate_filter_enter(void)
+static struct sock_filter sealed[] = {
+#if defined(__x86_64__)
+    SEAL(AUDIT_ARCH_X86_64, 157, 317),
+    SEAL(AUDIT_ARCH_I386, 172, 354),
+#elif defined(__aarch64__)
+    SEAL(AUDIT_ARCH_AARCH64, 167, 277),
+    SEAL(AUDIT_ARCH_ARM, 172, 383),
+#endif
+    ALLOW,
+};
+
+int truncate_filter_enter(bool narrow)
 {
-    struct sock_fprog filter = {.len = ELEMENTS(program), .filter = program};
-    if (ELEMENTS(program) == 1)
+    struct sock_fprog filter = {.len = narrow ? ELEMENTS(narrowed) : ELEMENTS(sealed),
+                                .filter = narrow ? narrowed : sealed};
+    if (filter.len == 1)
         return -ENOSYS;
     return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) < 0 ? -errno : 0;
 }

@@ -231,8 +231,9 @@ static void confine(const struct fenced *f, const struct child_order *o, pid_t k
     child_must(negative_errno(prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0)), "tie to the keeper", -1);
     if (getppid() != keeper)
         _exit(0);
-    child_must(filter_install(f->warden->child_template.seccomp), "seccomp", WALL_SYSCALLS);
     child_must(apply_fence(f), "seccomp", WALL_SYSCALLS);
+    /* The last one: it refuses further filters. */
+    child_must(filter_install(f->warden->child_template.seccomp), "seccomp", WALL_SYSCALLS);
 }
 
 static void exec_runner(const struct fenced *f) __attribute__((noreturn));

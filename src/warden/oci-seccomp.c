@@ -4,6 +4,7 @@
  * one wins is not ours to say. So no two rules of a call overlap here. What the table says as
  * "refused for these values, else allowed" becomes a list of prefixes of the value that together
  * cover all others. Comparisons see the low 32 bits, as the kernel does for these arguments. */
+#include <assert.h>
 #include <errno.h>
 #include <linux/audit.h>
 #include <string.h>
@@ -80,18 +81,56 @@ static bool any_below(const uint32_t *values, size_t n, uint32_t prefix, unsigne
     return false;
 }
 
-/* Allows every prefix below which none of the values lies, the widest first. */
-static void allow_others(json_t *out, const char *name, unsigned index, const uint32_t *values,
-                         size_t n, uint32_t prefix, unsigned bits)
+/* One argument of a call, and the values of it that are refused. */
+struct others {
+    const char *name;
+    json_t *when; /* comparisons that must hold as well, or NULL */
+    unsigned index;
+    uint32_t refused[VALUES_MAX];
+    size_t n;
+};
+
+static bool has_value(const struct others *o, uint64_t value)
 {
-    if (!any_below(values, n, prefix, bits)) {
+    for (size_t i = 0; i < o->n; i++)
+        if (o->refused[i] == (uint32_t)value)
+            return true;
+    return false;
+}
+
+static void others_refuse(struct others *o, uint64_t value)
+{
+    assert(o->n < VALUES_MAX);
+    o->refused[o->n++] = (uint32_t)value;
+}
+
+/* Allows every prefix below which none of the values lies, the widest first. */
+static void allow_others(json_t *out, const struct others *o, uint32_t prefix, unsigned bits)
+{
+    if (!any_below(o->refused, o->n, prefix, bits)) {
         uint32_t mask = bits == 0 ? 0 : LOW_MASK << (32 - bits);
-        return add_rule(out, name, 0, json_pack("[o]", masked(index, mask, prefix)));
+        json_t *args = o->when ? json_copy(o->when) : json_array();
+        json_array_append_new(args, masked(o->index, mask, prefix));
+        return add_rule(out, o->name, 0, args);
     }
     if (bits == 32)
         return;
-    allow_others(out, name, index, values, n, prefix, bits + 1);
-    allow_others(out, name, index, values, n, prefix | (1u << (31 - bits)), bits + 1);
+    allow_others(out, o, prefix, bits + 1);
+    allow_others(out, o, prefix | (1u << (31 - bits)), bits + 1);
+}
+
+/* Of a value that rules refuse together with values of a second argument: all other values of that.
+ * Rule r is the first of its name with this value. */
+static void allow_other_seconds(json_t *out, const struct syscall_rule *r)
+{
+    const struct syscall_rule *end = filter_sandbox.rules + filter_sandbox.n_rules;
+    struct others o = {.name = r->name, .index = r->args[1].index};
+    for (const struct syscall_rule *i = r; i < end; i++)
+        if (strcmp(i->name, r->name) == 0 && i->error && i->args[0].value == r->args[0].value)
+            others_refuse(&o, i->args[1].value);
+    o.when = json_pack("[o]", masked(r->args[0].index, LOW_MASK, (uint32_t)r->args[0].value));
+    allow_others(out, &o, 0, 0);
+    json_decref(o.when);
 }
 
 /* The earlier rule of the same name and first value that allows more narrowly, or NULL. */
@@ -131,8 +170,7 @@ static bool allows_the_rest(const struct syscall_rule *r)
 static void add_rules_of(json_t *out, const struct syscall_rule *r, bool exact)
 {
     const struct syscall_rule *end = filter_sandbox.rules + filter_sandbox.n_rules;
-    uint32_t refused[VALUES_MAX];
-    size_t n = 0;
+    struct others others = {.name = r->name, .index = r->args[0].index};
     bool rest = allows_the_rest(r);
     if (!exact && rest)
         return add_rule(out, r->name, 0, NULL);
@@ -143,11 +181,14 @@ static void add_rules_of(json_t *out, const struct syscall_rule *r, bool exact)
             add_rule(out, i->name, 0, args_of(i));
         else if (i->error != EPERM) /* which is what happens anyway */
             add_refusal(out, i);
-        if (i->error && n < VALUES_MAX)
-            refused[n++] = (uint32_t)i->args[0].value;
+        if (!i->error || has_value(&others, i->args[0].value))
+            continue;
+        others_refuse(&others, i->args[0].value);
+        if (rest && i->args[1].compare == COMPARE_EQUAL)
+            allow_other_seconds(out, i);
     }
     if (rest)
-        allow_others(out, r->name, r->args[0].index, refused, n, 0, 0);
+        allow_others(out, &others, 0, 0);
 }
 
 static bool is_first_of_name(const struct syscall_rule *r)

@@ -176,7 +176,7 @@ static int prepare(struct warden *w, struct error *err)
 {
     const struct warden_options *o = &w->options;
     int r = check_options(o, err);
-    r = r < 0 ? r : filter_compile(&filter_sandbox, &w->seccomp, err);
+    r = r < 0 ? r : filter_compile(filter_for_sandboxes(), &w->seccomp, err);
     r = r < 0 ? r : warden_open_host(w, err);
     if (r < 0)
         return r;

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/aio_abi.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -11,6 +13,7 @@
 #include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/shm.h>
 #include <sys/syscall.h>
@@ -60,6 +63,36 @@ static int attack_take_aio(char **args)
             return hold("contexts", n, errno, args);
     }
     return hold("contexts", n, 0, args);
+}
+
+/* Programs that let everything pass: what they are compiled to is memory of the whole host's. */
+static struct sock_filter pass[] = {{BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW}};
+static struct sock_fprog pass_program = {1, pass};
+
+static int attack_take_programs(char **args)
+{
+    long n = 0;
+    for (; n < atol(args[0]); n++) {
+        int pair[2];
+        if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) < 0 ||
+            setsockopt(pair[0], SOL_SOCKET, SO_ATTACH_FILTER, &pass_program, sizeof(pass_program)) <
+                0)
+            return hold("programs", n, errno, args);
+    }
+    return hold("programs", n, 0, args);
+}
+
+static int attack_take_filters(char **args)
+{
+    long n = 0;
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    for (; n < atol(args[0]); n++) {
+        long r = n % 2 ? prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &pass_program)
+                       : syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &pass_program);
+        if (r < 0)
+            return hold("filters", n, errno, args);
+    }
+    return hold("filters", n, 0, args);
 }
 
 static int attack_take_ptys(char **args)
@@ -198,6 +231,8 @@ const struct attack attacks_by_taking[] = {
     {"take-inotify", "COUNT [SECONDS]", attack_take_inotify},
     {"take-watches", "COUNT [SECONDS]", attack_take_watches},
     {"take-aio", "COUNT [SECONDS]", attack_take_aio},
+    {"take-programs", "COUNT [SECONDS]", attack_take_programs},
+    {"take-filters", "COUNT [SECONDS]", attack_take_filters},
     {"take-ptys", "COUNT [SECONDS]", attack_take_ptys},
     {"take-fds", "COUNT [SECONDS]", attack_take_fds},
     {"take-files", "COUNT [SECONDS]", attack_take_files},

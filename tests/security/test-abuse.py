@@ -319,6 +319,17 @@ def _():
         works("take-aio", 4)
 
 
+@test("P15 compiled programs: filters on sockets, and of the tool's own")
+def _():
+    works("take-programs", 4)
+    works("take-filters", 4)
+    if GVISOR:  # programs of its own kernel's, which interprets them
+        return
+    with limited() as sb:
+        equal(taken(sb, "take-programs", 4), (0, "EPERM"))
+        equal(taken(sb, "take-filters", 4), (0, "EINVAL"))
+
+
 def terminals_of_host():
     with open("/proc/sys/kernel/pty/nr") as f:
         return int(f.read())

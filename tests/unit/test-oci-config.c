@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -276,10 +277,17 @@ static void test_seccomp(void)
                                       CLONE_NEWUSER,
                                       CLONE_VM | SIGCHLD,
                                       SOCK_STREAM | SOCK_CLOEXEC,
-                                      SOCK_RAW};
-    static const int calls[] = {SYS_clone,       SYS_unshare,       SYS_clone3,    SYS_socket,
-                                SYS_socketpair,  SYS_ioctl,         SYS_prlimit64, SYS_setrlimit,
-                                SYS_personality, SYS_io_uring_setup};
+                                      SOCK_RAW,
+                                      PR_SET_SECCOMP,
+                                      SO_ATTACH_FILTER,
+                                      SO_ATTACH_BPF,
+                                      SO_ATTACH_REUSEPORT_CBPF,
+                                      SO_ATTACH_REUSEPORT_EBPF,
+                                      53};
+    static const int calls[] = {SYS_clone,       SYS_unshare,        SYS_clone3,     SYS_socket,
+                                SYS_socketpair,  SYS_ioctl,          SYS_prlimit64,  SYS_setrlimit,
+                                SYS_personality, SYS_io_uring_setup, SYS_setsockopt, SYS_seccomp,
+                                SYS_prctl};
     struct sock_fprog ours, theirs;
     struct error err = {0};
     ok(compile(&theirs) == 0, "libseccomp compiles the section");

@@ -1,7 +1,9 @@
 /* The system call filter: each refused call is really made, in a child with the filter and, where
  * it is safe, in one without, so that a wrong test shows. */
 #include <errno.h>
+#include <linux/filter.h>
 #include <linux/netlink.h>
+#include <linux/seccomp.h>
 #include <netinet/in.h>
 #include <sched.h>
 #include <signal.h>
@@ -181,6 +183,86 @@ static long try_set_core(void)
     return setrlimit(RLIMIT_CORE, &l);
 }
 
+/* Programs that let everything pass; the kernel copies them at the call. */
+static struct sock_filter pass[] = {{BPF_RET | BPF_K, 0, 0, 0x7fff0000u}};
+static struct sock_fprog pass_program = {1, pass};
+
+static long try_option(int option)
+{
+    return setsockopt(socket(AF_INET, SOCK_DGRAM, 0), SOL_SOCKET, option, &pass_program,
+                      sizeof(pass_program));
+}
+static long try_attach_filter(void)
+{
+    return try_option(SO_ATTACH_FILTER);
+}
+/* EBADF without the filter: there is no such program. */
+static long try_attach_bpf(void)
+{
+    int none = -1;
+    return setsockopt(socket(AF_INET, SOCK_DGRAM, 0), SOL_SOCKET, SO_ATTACH_BPF, &none,
+                      sizeof(none));
+}
+static long try_attach_reuseport_cbpf(void)
+{
+    return try_option(SO_ATTACH_REUSEPORT_CBPF);
+}
+static long try_attach_reuseport_ebpf(void)
+{
+    return try_option(SO_ATTACH_REUSEPORT_EBPF);
+}
+static long try_attach_high(void)
+{
+    return syscall(SYS_setsockopt, socket(AF_INET, SOCK_DGRAM, 0), 0x100000000ul | SOL_SOCKET,
+                   0x100000000ul | SO_ATTACH_FILTER, &pass_program, sizeof(pass_program));
+}
+static long try_attach_pair(void)
+{
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) < 0)
+        return 0;
+    return setsockopt(pair[0], SOL_SOCKET, SO_ATTACH_FILTER, &pass_program, sizeof(pass_program));
+}
+/* The number of SO_ATTACH_FILTER at another level. */
+static long try_v6only(void)
+{
+    int on = 1;
+    return setsockopt(socket(AF_INET6, SOCK_STREAM, 0), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
+}
+static long try_reuse_address(void)
+{
+    int on = 1;
+    return setsockopt(socket(AF_INET, SOCK_STREAM, 0), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+}
+static long try_detach_filter(void)
+{
+    return try_option(SO_DETACH_FILTER);
+}
+static long try_nest_seccomp(void)
+{
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &pass_program);
+}
+static long try_nest_prctl(void)
+{
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &pass_program);
+}
+/* How programs look for filters: EFAULT says that there are any. */
+static long try_nest_probe(void)
+{
+    return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, NULL);
+}
+static long try_seccomp_query(void)
+{
+    uint32_t action = SECCOMP_RET_ALLOW;
+    return syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action);
+}
+static long try_name(void)
+{
+    return prctl(PR_SET_NAME, "other", 0, 0, 0);
+}
+
 #ifdef __x86_64__
 static long compat(long nr, long a, long b)
 {
@@ -208,6 +290,34 @@ static long try_compat_socketcall(void)
 static long try_compat_packet(void)
 {
     return compat(359, AF_PACKET, SOCK_DGRAM);
+}
+static long try_compat_setsockopt_call(void)
+{
+    static uint32_t args[5] = {0xffffffff, SOL_SOCKET, SO_ATTACH_FILTER, 0, 0};
+    return compat(102, 14, (long)(uintptr_t)args);
+}
+static long try_compat_setsockopt(void)
+{
+    long r;
+    __asm__ volatile("int $0x80"
+                     : "=a"(r)
+                     : "a"(366), "b"(-1l), "c"((long)SOL_SOCKET), "d"((long)SO_ATTACH_FILTER),
+                       "S"(0l), "D"(0l)
+                     : "memory", "r8", "r9");
+    errno = (int)-r;
+    return -1;
+}
+static long try_compat_nest(void)
+{
+    return compat(354, SECCOMP_SET_MODE_FILTER, 0);
+}
+static long try_compat_nest_prctl(void)
+{
+    return compat(172, PR_SET_SECCOMP, SECCOMP_MODE_FILTER);
+}
+static long try_x32_setsockopt(void)
+{
+    return syscall(X32_BIT | 541, -1, SOL_SOCKET, SO_ATTACH_FILTER, NULL, 0);
 }
 static long try_compat_keyctl(void)
 {
@@ -254,7 +364,26 @@ static const struct {
     {"a call that does not exist yet", try_newest, ENOSYS, ENOSYS},
     {"the limit of core dumps pretends to change", try_core_limit, 0, ERANGE},
     {"the limit of open files", try_open_files_limit, 0, 0},
+    {"a program on a socket", try_attach_filter, EPERM, 0},
+    {"a loaded program on a socket", try_attach_bpf, EPERM, EBADF},
+    {"a program that chooses among sockets", try_attach_reuseport_cbpf, EPERM, -2},
+    {"a loaded program that chooses among sockets", try_attach_reuseport_ebpf, EPERM, -2},
+    {"a program on a socket with high bits set", try_attach_high, EPERM, 0},
+    {"a program on one of a pair", try_attach_pair, EPERM, 0},
+    {"the same number at another level", try_v6only, 0, 0},
+    {"another option", try_reuse_address, 0, 0},
+    {"taking a program off", try_detach_filter, ENOENT, ENOENT},
+    {"a filter of the tool's own", try_nest_seccomp, EINVAL, 0},
+    {"a filter of the tool's own by prctl", try_nest_prctl, EINVAL, 0},
+    {"looking for filters", try_nest_probe, EINVAL, EFAULT},
+    {"what filters can do", try_seccomp_query, 0, 0},
+    {"another prctl", try_name, 0, 0},
 #ifdef __x86_64__
+    {"socketcall(setsockopt)", try_compat_setsockopt_call, EPERM, -2},
+    {"a 32-bit program on a socket", try_compat_setsockopt, EPERM, EBADF},
+    {"a 32-bit filter of the tool's own", try_compat_nest, EINVAL, EFAULT},
+    {"a 32-bit filter by prctl", try_compat_nest_prctl, EINVAL, EFAULT},
+    {"a program on a socket as an x32 call", try_x32_setsockopt, ENOSYS, -1},
     {"an x32 call", try_x32_getpid, ENOSYS, -1},
     {"a 32-bit call", try_compat_getpid, 0, 0},
     {"socketcall(socket)", try_compat_socketcall, EPERM, -2},

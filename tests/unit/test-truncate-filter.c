@@ -1,6 +1,8 @@
 /* The filter that stands in for Landlock's right to truncate, on any kernel. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,12 +88,41 @@ static int by_32_bit_call(void)
 }
 #endif
 
+static struct sock_filter pass[] = {{BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW}};
+static struct sock_fprog pass_program = {1, pass};
+
+static int nest(void)
+{
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    return (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &pass_program);
+}
+
+static int nest_by_prctl(void)
+{
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &pass_program);
+}
+
+static int name_itself(void)
+{
+    return prctl(PR_SET_NAME, "other", 0, 0, 0);
+}
+
+static int ask_for_action(void)
+{
+    uint32_t action = SECCOMP_RET_ALLOW;
+    return (int)syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action);
+}
+
+enum filter { NO_FILTER, NARROW, SEALED };
+
 /* The errno of an attempt in a child, 0 when it worked. */
-static int attempt(int (*fn)(void), bool filtered)
+static int attempt(int (*fn)(void), enum filter filter)
 {
     pid_t pid = fork();
     if (pid == 0) {
-        if (filtered && (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || truncate_filter_enter() < 0))
+        if (filter && (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+                       truncate_filter_enter(filter == NARROW) < 0))
             _exit(255);
         _exit(fn() < 0 ? errno : 0);
     }
@@ -104,20 +135,25 @@ static const struct {
     const char *what;
     int (*fn)(void);
     int want;
+    int sealed; /* where only further filters are refused */
 } attempts[] = {
-    {"truncate by path", by_path, EACCES},
-    {"open for reading and empty", for_reading, EACCES},
-    {"open for neither and empty", for_neither, EACCES},
+    {"truncate by path", by_path, EACCES, 0},
+    {"open for reading and empty", for_reading, EACCES, 0},
+    {"open for neither and empty", for_neither, EACCES, 0},
 #ifdef SYS_open
-    {"the same by the old call", by_old_call, EACCES},
+    {"the same by the old call", by_old_call, EACCES, 0},
 #endif
 #ifdef __x86_64__
-    {"truncate by a 32-bit call", by_32_bit_call, EACCES},
+    {"truncate by a 32-bit call", by_32_bit_call, EACCES, 0},
 #endif
-    {"the same by openat2", by_new_call, ENOSYS},
-    {"open for writing and empty", for_writing, 0},
-    {"open for both, make and empty", for_both, 0},
-    {"open for reading", just_reading, 0},
+    {"the same by openat2", by_new_call, ENOSYS, 0},
+    {"open for writing and empty", for_writing, 0, 0},
+    {"open for both, make and empty", for_both, 0, 0},
+    {"open for reading", just_reading, 0, 0},
+    {"a further filter", nest, EINVAL, EINVAL},
+    {"a further filter by prctl", nest_by_prctl, EINVAL, EINVAL},
+    {"another prctl", name_itself, 0, 0},
+    {"what filters can do", ask_for_action, 0, 0},
 };
 
 int main(void)
@@ -125,9 +161,11 @@ int main(void)
     int fd = mkstemp(path);
     close(fd);
     for (size_t i = 0; i < sizeof(attempts) / sizeof(attempts[0]); i++) {
-        int got = attempt(attempts[i].fn, true);
+        int got = attempt(attempts[i].fn, NARROW);
         ok(got == attempts[i].want, "%s: %s", attempts[i].what, got ? strerror(got) : "allowed");
-        ok(attempt(attempts[i].fn, false) == 0, "without the filter: allowed");
+        got = attempt(attempts[i].fn, SEALED);
+        ok(got == attempts[i].sealed, "not narrow: %s", got ? strerror(got) : "allowed");
+        ok(attempt(attempts[i].fn, NO_FILTER) == 0, "without the filter: allowed");
     }
     unlink(path);
     return tap_done();
