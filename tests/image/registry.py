@@ -1,12 +1,15 @@
 """A registry of Debian's docker-registry on loopback, images to push to it, and a slow way there."""
+import ctypes
 import gzip
 import hashlib
 import io
 import json
 import os
 import platform
+import secrets
 import shutil
 import socket
+import string
 import subprocess
 import tarfile
 import tempfile
@@ -14,15 +17,18 @@ import threading
 import time
 import urllib.error
 import urllib.request
-import warnings
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    import crypt
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
 ARCH = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
 OCI = "application/vnd.oci.image."
+
+
+def bcrypt(password):
+    """The hash a registry's htpasswd file wants, from the C library: Python 3.13 has no crypt module."""
+    crypt = ctypes.CDLL("libcrypt.so.1").crypt
+    crypt.restype = ctypes.c_char_p
+    salt = "".join(secrets.choice(string.ascii_letters + string.digits) for _ in range(22))
+    return crypt(password.encode(), f"$2b$04${salt}".encode()).decode()
 
 
 def free_port():
@@ -41,7 +47,7 @@ class Registry:
         self.flags = []
         if user:
             with open(self.dir + "/htpasswd", "w") as f:
-                f.write(f"{user}:{crypt.crypt(password, crypt.mksalt(crypt.METHOD_BLOWFISH, rounds=16))}\n")
+                f.write(f"{user}:{bcrypt(password)}\n")
             config["auth"] = {"htpasswd": {"realm": "test", "path": self.dir + "/htpasswd"}}
             self.flags = ["--dest-creds", f"{user}:{password}"]
         with open(self.dir + "/config.yml", "w") as f:
