@@ -330,7 +330,7 @@ int parse_head(struct conn *c, size_t start, size_t len, const char **ret_messag
     if (e != HPE_PAUSED || !h.target)
         return refused_status(&h, e, ret_message);
     if (!is_method_known(parser.method)) {
-        *ret_message = "this method is not known";
+        *ret_message = "the method is not known here";
         return 501;
     }
     if (parser.method == HTTP_CONNECT || parser.method == HTTP_PRI) {

@@ -11,10 +11,13 @@ Rules that must hold, whatever is killed when:
   - what a stream showed is what the logs say later;
   - after the main process' death everything that lived is reported as crashed, and everything that was
     answered before is known with the same status and the same bytes;
+  - a write through a link is decided by the policy of that moment and by where the link leads;
+  - a key whose revocation was answered never opens anything again;
   - in the end nothing is left: process, mount, loop device, cgroup, file, row, descriptor, memory.
 """
 import collections
 import glob
+import hashlib
 import os
 import random
 import re
@@ -39,6 +42,12 @@ ARMED_SECONDS = 3              # for the next answer, before the main process is
 SETTLE_SECONDS = 4             # without a change, before descriptors are counted: the pool is full, helpers have ended
 RSS_GROWTH_KB = 8192
 PREFIX = "mas-sandbox-soak"
+TOKEN = "soak-token-of-the-operator"
+POLICY_EVERY = (2.0, 6.0)      # seconds between two policies
+# Two policies; each denies writing into another directory of a sandbox.
+POLICIES = {name: f"version: 1\ndefault: allow\nrules:\n"
+                  f"  - {{id: deny-{name}, verdict: deny, write: /workspace/{name}/**}}\n"
+                  f"  - {{id: rest, verdict: allow, command: '*'}}\n" for name in ("one", "two")}
 CONFIG = f"""
 idle_ttl: 0
 control_restarts: 1000
@@ -88,6 +97,14 @@ for stream, data, pause in steps:
         time.sleep(pause)
 sys.exit(code)
 '''
+# As code, because the policy would see what a shell line writes to.
+LINKS = """
+import os
+for name in "one", "two":
+    os.makedirs(name, exist_ok=True)
+    if not os.path.islink("to-" + name):
+        os.symlink(name, "to-" + name)
+"""
 exec(GENERATOR)
 
 counts = collections.Counter()
@@ -104,7 +121,14 @@ class World:
     """The daemon and its deaths."""
 
     def __init__(self):
-        self.daemon = Daemon("--debug-endpoints", config=CONFIG, env={"MAS_SOAK": "1"})
+        self.place = tempfile.mkdtemp(prefix="mas-soak-policy-")
+        self.policy = os.path.join(self.place, "policy.yaml")
+        self.denied = "one"         # what the policy denies to write, and since when that is sure
+        self.settled = 0.0
+        self.write_policy("one")
+        self.daemon = Daemon("--debug-endpoints", "--auth-token", TOKEN, "--policy-file", self.policy,
+                             config=CONFIG, env={"MAS_SOAK": "1"})
+        self.daemon.token = TOKEN
         self.epoch = 0              # deaths of the main process
         self.kills = []             # (from, to, of what), oldest first: it died in between
         self.lock = threading.Lock()
@@ -112,6 +136,31 @@ class World:
         self.armed = False          # the next answer is the last one
         self.struck = threading.Event()
         self.began = 0.0
+
+    def write_policy(self, name):
+        with open(self.policy + ".new", "w") as f:
+            f.write(POLICIES[name])
+        os.rename(self.policy + ".new", self.policy)
+
+    def change_policy(self):
+        """The other policy, until the daemon has it. Meanwhile nobody knows which one decides."""
+        name = "two" if self.denied == "one" else "one"
+        want = hashlib.sha256(POLICIES[name].encode()).hexdigest()
+        self.settled = float("inf")
+        self.write_policy(name)
+        end = time.time() + RETRY_SECONDS
+        while time.time() < end:
+            try:
+                self.daemon.process.send_signal(signal.SIGHUP)
+                if self.daemon.get("/v1/status", timeout=5).json["policy"]["revision"] == want:
+                    break
+            except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
+                pass
+            time.sleep(0.1)
+        else:
+            report(f"policy {name} is not loaded")
+        self.denied, self.settled = name, time.time()
+        counts["policy changes"] += 1
 
     def control_pid(self):
         try:
@@ -321,7 +370,7 @@ class Client(threading.Thread):
             return
         ops = [(self.begin, 6), (self.sync, 4), (self.follow, 5), (self.look, 4), (self.cancel, 1),
                (self.kill, 1), (self.upload, 2), (self.download, 2), (self.tool, 1), (self.one_shot, 1),
-               (self.timed, 1), (self.input, 1), (self.keyed, 1)]
+               (self.timed, 1), (self.input, 1), (self.keyed, 1), (self.through_link, 3), (self.revoke, 1)]
         op = self.r.choices([o for o, _ in ops], [w for _, w in ops])[0]
         (self.denied if b.narrow else op)(b)
 
@@ -534,7 +583,7 @@ class Client(threading.Thread):
         leave = self.r.choice([3, 30, 10 ** 9])
         conn = http.client.HTTPConnection("127.0.0.1", world.daemon.port, timeout=30)
         try:
-            conn.request("GET", f"{self.exec_path(b, e)}/logs?follow=1&since={since}")
+            conn.request("GET", f"{self.exec_path(b, e)}/logs?follow=1&since={since}", headers={"Authorization": "Bearer " + TOKEN})
             r = conn.getresponse()
             if r.status != 200:
                 if b.epoch == world.epoch:
@@ -599,6 +648,40 @@ class Client(threading.Thread):
             raise Gone("refused")
         b.files[name] = data
         counts["uploads"] += 1
+
+    def through_link(self, b):
+        """Links that change places all the time: only where one leads counts, and the policy of the moment."""
+        a = call("POST", b.path + "/exec", {"command": ["python3", "-S", "-c", LINKS]})
+        if self.refused(b, a):
+            return
+        name, nested = self.r.choice(["one", "two"]), self.r.choice(["", "/."])
+        settled, denied, began = world.settled, world.denied, time.time()
+        a = call("PUT", f"{b.path}/files/content?path=/workspace/to-{name}{nested}/f", b"x")
+        sure = settled < began and world.settled == settled
+        if b.epoch != world.epoch:
+            raise Gone("refused")
+        if a.status not in (200, 403) or (sure and (a.status == 403) != (name == denied)):
+            report(f"write through a link into '{name}' while '{denied}' is denied (sure: {sure}): {a}")
+        counts[f"writes through links ({a.status})"] += 1
+
+    def revoke(self, b):
+        a = call("POST", "/v1/keys", {"name": f"soak {self.r.randrange(1 << 30)}", "roles": ["agent"]})
+        if a.status not in (200, 201):
+            report(f"make a key: {a}")
+            return
+        key, own = a.json["id"], {"Authorization": "Bearer " + a.json["secret"]}
+        a = call_again("POST", "/v1/run", {"command": ["true"]}, headers=own)
+        if a.status not in (200, 502, 503):
+            report(f"run with a fresh key: {a}")
+        a = call_again("DELETE", f"/v1/keys/{key}")
+        if a.status not in (200, 409):
+            report(f"revoke: {a}")
+        for _ in range(3):
+            a = call_again("POST", "/v1/run", {"command": ["true"]}, headers=own)
+            if a.status != 401:
+                report(f"run with a revoked key: {a}")
+            time.sleep(0.2)
+        counts["keys revoked"] += 1
 
     def download(self, b):
         if not b.files:
@@ -679,6 +762,15 @@ class Client(threading.Thread):
             report(f"{e.id}: a stream showed {str(seen[at])[:300]}, the logs say "
                    f"{str(events[at] if at < len(events) else None)[:300]}", e)
         counts["execs checked to the last byte" if whole else "killed execs checked"] += 1
+
+
+def governor(until):
+    r = random.Random(SEED + 1)
+    while time.time() < until and not stop_clients.wait(r.uniform(*POLICY_EVERY)):
+        try:
+            world.change_policy()
+        except Exception:
+            report(traceback.format_exc())
 
 
 def killer(until):
@@ -868,9 +960,11 @@ def main_soak():
         quiet = min(SECONDS * QUIET_SHARE, 120)
         clients = [Client(i) for i in range(CLIENTS)]
         hunter = threading.Thread(target=killer, args=[time.time() + SECONDS - quiet], daemon=True)
-        for t in clients + [hunter]:
+        ruler = threading.Thread(target=governor, args=[time.time() + SECONDS - quiet], daemon=True)
+        for t in clients + [hunter, ruler]:
             t.start()
         hunter.join()
+        ruler.join()
         time.sleep(1)
         measure(before, quiet)
         stop_clients.set()
@@ -889,6 +983,7 @@ def main_soak():
             print("the daemon's log: /tmp/mas-soak.log")
     finally:
         d.__exit__()
+        shutil.rmtree(world.place, ignore_errors=True)
     for k in sorted(counts):
         print(f"{counts[k]:>12} {k}")
     print(f"soak: {'FAILED, ' + str(len(problems)) + ' problems' if problems else 'passed'} (seed {SEED})")
