@@ -1,7 +1,7 @@
 # A thin front for Meson. `make demo` shows the main job; `make check` runs every test.
 BUILD ?= build
 
-.PHONY: all demo run check check-containers check-guest check-mcp check-distros check-audit-full install bench soak fuzz \
+.PHONY: all demo run check check-containers check-guest check-mcp check-clients check-distros check-audit-full install bench soak fuzz \
     asan clean deps-build deps-test deps-bench deps-containers deps-distros deps-guest
 
 all: deps-build
@@ -24,6 +24,10 @@ check-guest: deps-guest all
 # MCP's own conformance suite, inspector and SDK, from npm.
 check-mcp: deps-test all
 	@scripts/check-mcp.sh $(BUILD)
+
+# The MAS library's own example, from the Go module proxy; one skip without Go 1.25 or newer.
+check-clients: deps-test all
+	@scripts/check-clients.sh $(BUILD)
 
 # OCI runtimes, container engines and images from a registry, with the real programs; RUNTIMES (crun runc gvisor)
 # and ENGINES (podman docker) are lists.
