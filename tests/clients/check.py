@@ -1,6 +1,7 @@
-#!/usr/bin/env python3
-"""The MAS library's own sandbox example against the daemon, with a stub of the chat API on loopback as its model.
-Usage: check.py SANDBOX_AGENT. Ends with one line: N passed, N failed."""
+#!/usr/bin/python3
+"""Clients of the source systems against the daemon: a decoder of the contracts in Go, and the MAS library's own sandbox
+example with a stub of the chat API on loopback as its model.
+Usage: check.py DECODER SANDBOX_AGENT ("": not to be had). Ends with one line: N passed, N failed[, N skipped]."""
 import http.server
 import os
 import sys
@@ -51,13 +52,27 @@ def over_http(program):
         agent(program, MAS_SANDBOX_MODE="http", MAS_SANDBOX_URL=f"http://127.0.0.1:{d.port}", MAS_SANDBOX_TOKEN="t")
 
 
-failed = 0
-for mode in (over_lines, over_http):
+def decoded(program):
+    """The lines of the decoder, each a check of its own."""
+    with Daemon() as d:
+        p = subprocess.run([program, f"http://127.0.0.1:{d.port}"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                           timeout=PATIENCE_S)
+    print(p.stdout, end="")
+    lines = p.stdout.splitlines()
+    good = sum(x.startswith("ok ") for x in lines)
+    return good, max(len(lines) - good, p.returncode != 0 or not good)
+
+
+decoder, example = sys.argv[1:]
+passed, failed = decoded(decoder)
+skipped = 0 if example else 1
+for mode in (over_lines, over_http) if example else ():
     try:
-        mode(sys.argv[1])
-        print(f"ok {mode.__name__}")
+        mode(example)
+        passed += 1
+        print(f"ok - the library's example, {mode.__name__}")
     except Exception as e:
         failed += 1
-        print(f"not ok {mode.__name__}: {e}")
-print(f"{2 - failed} passed, {failed} failed")
+        print(f"not ok - the library's example, {mode.__name__}: {e}")
+print(f"{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else ""))
 sys.exit(failed > 0)
