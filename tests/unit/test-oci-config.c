@@ -23,6 +23,7 @@
 #include "tests/unit/tap.h"
 #include "filter/filter-table.h"
 #include "filter/filter.h"
+#include "warden/rlimits.h"
 
 /* --- the config */
 
@@ -311,6 +312,7 @@ static void test_seccomp(void)
 
 int main(void)
 {
+    rlimits_apply_fixed(); /* as the launcher does, which the configuration then repeats */
     test_configs();
     test_seccomp();
     return tap_done();
