@@ -21,6 +21,7 @@
 struct download {
     struct api_request *req;   /* until the first byte */
     struct http_request *http; /* from then on; NULL when the client left */
+    struct run *run;
     struct exec *exec;
     struct strbuf stderr_text;
     const char *type;
@@ -79,7 +80,10 @@ static void on_download_request_abort(struct api_request *req)
 {
     struct download *d = req->state;
     d->req = NULL;
-    stop_download(d);
+    if (run_leave(d->run)) /* it waited for a person, and never runs */
+        download_free(d);
+    else
+        stop_download(d);
 }
 
 static void begin_download(struct download *d, int status)
@@ -285,7 +289,8 @@ static void run_download(struct api_request *req, struct file_op op, const char 
     struct exec_sink sink = {on_download_output, d};
     struct run_request run = file_request(req, sb, &op);
     run.exec.sink = &sink;
-    if (!run_start(&run, &events, d, &err)) {
+    d->run = run_start(&run, &events, d, &err);
+    if (!d->run) {
         download_free(d);
         api_fail(req, &err);
     }

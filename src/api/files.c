@@ -40,13 +40,17 @@ const char *file_query_path(struct api_request *req)
 
 struct json_call {
     struct api_request *req; /* NULL when the client left */
+    struct run *run;
     bool has_answer;
 };
 
+/* What waits for a person never runs once its client has left. */
 static void on_json_abort(struct api_request *req)
 {
     struct json_call *c = req->state;
     c->req = NULL;
+    if (run_leave(c->run))
+        free(c);
 }
 
 static void on_json_done(void *data, struct run *run, struct exec *e, const struct error *run_err)
@@ -85,7 +89,8 @@ static void run_json(struct api_request *req, struct file_op op, bool has_answer
     req->state = c;
     req->on_abort = on_json_abort;
     struct run_request run = file_request(req, sb, &op);
-    if (!run_start(&run, &events, c, &err)) {
+    c->run = run_start(&run, &events, c, &err);
+    if (!c->run) {
         free(c);
         api_fail(req, &err);
     }
@@ -155,6 +160,7 @@ struct upload {
     struct api_request *req; /* NULL when the client left */
     struct exec *exec;
     struct run *waiting; /* for all of the body, before anything runs; or NULL */
+    struct run *given;   /* one that has got it; or NULL */
     uint64_t received, max;
     bool ended; /* the whole body came */
     bool too_large;
@@ -174,13 +180,16 @@ static void on_upload_drain(struct exec_drain *w)
         http_request_resume(u->req->http);
 }
 
-/* The client left in the middle: the tool is ended, so that half a file does not become one. */
+/* The client left in the middle: the tool is ended, so that half a file does not become one. What
+ * waits for a person never runs. */
 static void on_upload_abort(struct api_request *req)
 {
     struct upload *u = req->state;
     u->req = NULL;
     if (u->waiting) {
         run_abandon(u->waiting);
+        upload_free(u);
+    } else if (u->given && run_leave(u->given)) {
         upload_free(u);
     } else if (u->exec && !u->ended) {
         exec_signal(u->exec, SIGKILL, NULL);
@@ -250,7 +259,8 @@ static void on_upload_whole(struct http_request *http, const char *body, size_t 
     struct api_request *req = http_request_data(http);
     struct upload *u = req->state;
     u->ended = true;
-    run_set_input(steal_ptr(u->waiting), body, len);
+    u->given = steal_ptr(u->waiting);
+    run_set_input(u->given, body, len);
 }
 
 static void on_upload_not_whole(struct http_request *http)

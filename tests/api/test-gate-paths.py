@@ -118,6 +118,29 @@ def _():
         wait_for(lambda: d.get("/v1/status").json["counts"]["sandboxes"] == 0, "no one-shot is left over")
 
 
+@test("a file operation whose client left while a person decided never runs, whatever its kind")
+def _():
+    with Shared(ALLOW + '  - {id: asked, verdict: ask, path: "/workspace/asked/**"}\n') as d, d.sandbox() as box:
+        at = box.path + "/files"
+        operations = [("DELETE", f"{at}?path=asked/x", b""), ("PUT", f"{at}/content?path=asked/x", b"new"), ("PUT", f"{at}/tar?path=asked/t", tar(("x", b"x"))),
+                      ("GET", f"{at}/content?path=asked/x", b""), ("GET", f"{at}/tar?path=asked/t", b""), ("GET", f"{at}?path=asked/t", b""),
+                      ("POST", f"{at}/mkdir", b'{"path": "asked/made"}'), ("POST", f"{at}/move", b'{"from": "asked/x", "to": "moved"}')]
+        asked = {}
+        for method, path, body in operations:
+            s = d.connect()
+            s.sendall(f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nX-Mas-Approval: wait\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+            wait_for(lambda: len(d.pending()) > len(asked), f"{method} {path} is asked")
+            asked[(set(d.pending()) - set(asked)).pop()] = f"{method} {path}"
+            s.close()
+        time.sleep(0.3)  # the daemon sees them go
+        for id in asked:
+            equal(d.post(f"/v1/approvals/{id}/approve").json["status"], "approved")
+        equal(d.put(f"{at}/content?path=after", b"x").status, 200, "a call that comes later has run")
+        for id, name in asked.items():
+            equal(d.get(f"/v1/approvals/{id}").json["status"], "approved", name)
+        equal([r for r in d.records(kind="intent") if r["details"].get("grant")], [])
+
+
 @test("a link that changes while a person decides: the call does not run")
 def _():
     with Shared(ALLOW + HOST) as d:
