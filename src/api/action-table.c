@@ -121,12 +121,11 @@ void action_save(struct action *a)
         return;
     }
     _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(ROW_MAX);
-    _cleanup_json_ json_t *row = json_pack(
-        "{s:s, s:s*, s:O, s:s, s:{s:s, s:s, s:i, s:b}, s:O*, s:s*, s:I, s:I}", "type", a->type,
-        "skill_id", a->skill_id, "parameters", a->parameters, "status", status_names[a->status],
-        "who", "key", a->who.key, "name", a->who.name, "roles", (int)a->who.roles, "authenticated",
-        a->who.authenticated, "result", a->result, "error", a->error, "created",
-        (json_int_t)a->created_ns, "completed", (json_int_t)a->completed_ns);
+    _cleanup_json_ json_t *row =
+        json_pack("{s:s, s:s*, s:O, s:s, s:o, s:O*, s:s*, s:I, s:I}", "type", a->type, "skill_id",
+                  a->skill_id, "parameters", a->parameters, "status", status_names[a->status],
+                  "who", identity_to_json(&a->who), "result", a->result, "error", a->error,
+                  "created", (json_int_t)a->created_ns, "completed", (json_int_t)a->completed_ns);
     json_format(row, &b);
     char *ref = xcalloc(1, sizeof(void *) + sizeof(a->id)); /* it may be gone by then */
     memcpy(ref, &a->set, sizeof(void *));

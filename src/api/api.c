@@ -300,13 +300,12 @@ static int parse_terms(struct api_request *req, struct error *err)
     return 0;
 }
 
-/* By whom a call is counted that has no key: its address. This machine's own callers are one. */
-static const char *find_caller(const struct api_request *req)
+/* A caller without a key is told from others by its address; this machine's own are one. */
+static void set_address(struct identity *who, const char *address)
 {
-    if (*req->identity.key)
-        return "";
-    const char *address = http_request_address(req->http);
-    return strcmp(address, "127.0.0.1") == 0 || strcmp(address, "::1") == 0 ? "" : address;
+    if (*who->key || strcmp(address, "127.0.0.1") == 0 || strcmp(address, "::1") == 0)
+        return;
+    snprintf(who->address, sizeof(who->address), "%s", address);
 }
 
 static void call_handler(struct api_request *req)
@@ -318,11 +317,9 @@ static void call_handler(struct api_request *req)
     }
     http_request_on_abort(req->http, on_abort, req);
     struct manager *manager = req->options->manager;
-    manager_set_caller(manager, find_caller(req));
     manager_set_actor(manager, req->who->key);
     req->route->handle(req);
-    manager_set_actor(manager, NULL);
-    manager_set_caller(manager, ""); /* the request may be gone */
+    manager_set_actor(manager, NULL); /* the request may be gone */
 }
 
 static void on_body(struct http_request *http, const char *body, size_t len)
@@ -362,7 +359,7 @@ static const char *find_holder(const struct api_request *req)
     const char *key = req->who->key;
     if (strcmp(key, IDENTITY_TOKEN) == 0)
         return "";
-    return *key ? key : find_caller(req);
+    return *key ? key : req->who->address;
 }
 
 static int check_access(struct api_request *req, struct error *err)
@@ -376,6 +373,7 @@ static int check_access(struct api_request *req, struct error *err)
     r = auth_identify(req->options, req->http, &req->identity, err);
     if (r < 0)
         return r;
+    set_address(&req->identity, http_request_address(req->http));
     if (page && !req->who->authenticated)
         return error_set(err, ERROR_UNAUTHORIZED, 0,
                          "a page of another origin must bring a key or token");

@@ -108,8 +108,9 @@ static struct sandbox *create_from(struct api_request *req, struct spec *spec,
         r = format_note(req->body, scope, &note, err);
     if (r < 0)
         return NULL;
-    return sandbox_create_noted(req->options->manager, spec, req->owner,
-                                alias && *alias ? alias : NULL, note.data, err);
+    struct sandbox_maker by = {req->owner, req->who->address};
+    return sandbox_create_noted(req->options->manager, spec, &by, alias && *alias ? alias : NULL,
+                                note.data, err);
 }
 
 /* Its rows of versions before had an alias and never a note. */

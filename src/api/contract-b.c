@@ -176,6 +176,7 @@ void handle_b_create(struct api_request *req)
     const char *name = NULL;
     _cleanup_strv_ char **command = NULL;
     struct sandbox *sb = NULL;
+    struct sandbox_maker by = {req->owner, req->who->address};
     spec_copy(&spec, req->options->default_spec);
     int r = parse_create(req, &spec, &name, &command, &err);
     struct sandbox *found = r >= 0 && !command ? sandbox_of_key(req, &name) : NULL;
@@ -183,8 +184,7 @@ void handle_b_create(struct api_request *req)
         r = found ? 0 : api_need_image(req, &spec, &err);
     if (r == 0)
         sb = found ? found
-                   : sandbox_create(req->options->manager, &spec, req->owner, name, NULL, false,
-                                    &err);
+                   : sandbox_create(req->options->manager, &spec, &by, name, NULL, false, &err);
     spec_done(&spec);
     if (r > 0)
         return; /* comes again */

@@ -146,6 +146,7 @@ void handle_sandbox_create(struct api_request *req)
     struct spec spec;
     const char *name = NULL;
     struct sandbox *sb = NULL;
+    struct sandbox_maker by = {req->owner, req->who->address};
     spec_init(&spec);
     int r = json_member_string(req->body, "id", &name, &err);
     if (r >= 0 && name)
@@ -157,7 +158,7 @@ void handle_sandbox_create(struct api_request *req)
     if (r >= 0)
         r = sb ? 0 : api_need_image(req, &spec, &err);
     if (r == 0 && !sb)
-        sb = sandbox_create(req->options->manager, &spec, req->owner, name, NULL, false, &err);
+        sb = sandbox_create(req->options->manager, &spec, &by, name, NULL, false, &err);
     spec_done(&spec);
     if (r > 0)
         return; /* comes again */

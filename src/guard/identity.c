@@ -104,15 +104,17 @@ const char *identity_scope(const struct identity *who)
 
 json_t *identity_to_json(const struct identity *who)
 {
-    return json_pack("{s:s, s:s, s:i, s:b}", "key", who->key, "name", who->name, "roles",
-                     (int)who->roles, "authenticated", who->authenticated);
+    return json_pack("{s:s, s:s, s:s, s:i, s:b}", "key", who->key, "address", who->address, "name",
+                     who->name, "roles", (int)who->roles, "authenticated", who->authenticated);
 }
 
 void identity_from_json(const json_t *o, struct identity *ret)
 {
     const char *key = json_string_value(json_object_get(o, "key"));
+    const char *address = json_string_value(json_object_get(o, "address"));
     const char *name = json_string_value(json_object_get(o, "name"));
     snprintf(ret->key, sizeof(ret->key), "%s", key ? key : "");
+    snprintf(ret->address, sizeof(ret->address), "%s", address ? address : "");
     snprintf(ret->name, sizeof(ret->name), "%s", name ? name : "");
     ret->roles = (unsigned)json_integer_value(json_object_get(o, "roles"));
     ret->authenticated = json_is_true(json_object_get(o, "authenticated"));

@@ -20,16 +20,19 @@ enum role {
 };
 #define ROLES_ALL (ROLE_AGENT | ROLE_OPERATOR | ROLE_APPROVER | ROLE_AUDITOR | ROLE_ADMIN)
 
-#define IDENTITY_KEY_SIZE  40
-#define IDENTITY_NAME_SIZE 65
-#define IDENTITY_TOKEN     "token" /* key and name of whoever has auth_token */
-#define IDENTITY_NOBODY    "-"     /* an owner that nothing has */
-#define ROLES_TEXT_SIZE    64
+#define IDENTITY_KEY_SIZE     40
+#define IDENTITY_NAME_SIZE    65
+#define IDENTITY_ADDRESS_SIZE 46      /* INET6_ADDRSTRLEN */
+#define IDENTITY_TOKEN        "token" /* key and name of whoever has auth_token */
+#define IDENTITY_NOBODY       "-"     /* an owner that nothing has */
+#define ROLES_TEXT_SIZE       64
 
 struct identity {
-    char key[IDENTITY_KEY_SIZE];   /* public id; "" where nothing is asked for */
-    char name[IDENTITY_NAME_SIZE]; /* what a person called it */
-    unsigned roles;                /* enum role */
+    char key[IDENTITY_KEY_SIZE];         /* public id; "" where nothing is asked for */
+    char address[IDENTITY_ADDRESS_SIZE]; /* whom a caller without a key is counted as; "": this
+                                            machine's own callers, who are counted as one */
+    char name[IDENTITY_NAME_SIZE];       /* what a person called it */
+    unsigned roles;                      /* enum role */
     bool authenticated;
 };
 

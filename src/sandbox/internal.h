@@ -2,6 +2,7 @@
 #pragma once
 
 #include <assert.h>
+#include <netinet/in.h>
 
 #include "loop/loop.h"
 #include "base/error.h"
@@ -26,7 +27,6 @@ struct manager {
     struct map *by_id;     /* canonical */
     struct map *by_alias;  /* owner "\n" alias */
     struct map *owners;    /* struct owner_use of those who have anything */
-    const char *caller;    /* manager_set_caller() */
     const char *actor;     /* manager_set_actor() */
     struct list all;       /* newest last */
     struct list idle;      /* longest idle first */
@@ -51,8 +51,9 @@ struct sandbox {
     char generation[SANDBOX_GENERATION_SIZE];
     char *alias, *alias_key;
     char *owner;
-    char actor[PLAN_ID_SIZE]; /* whose request made it, then deleted it */
-    struct owner_use *use;    /* of owner, while in the tables or with commands */
+    char address[INET6_ADDRSTRLEN]; /* sandbox_maker.address */
+    char actor[PLAN_ID_SIZE];       /* whose request made it, then deleted it */
+    struct owner_use *use;          /* of owner, while in the tables or with commands */
     bool hidden;
     enum sandbox_state state;
     struct spec spec;
@@ -199,10 +200,10 @@ struct exec *exec_restore(struct sandbox *sb, const json_t *o, const void *snaps
 /* sandbox-create.c. sandbox_restore(): CREATING when it is alive and adopted, else CRASHED. */
 struct sandbox *sandbox_create_pooled(struct manager *m, const struct spec *spec,
                                       struct error *err);
-struct sandbox *sandbox_restore(struct manager *m, const struct spec *spec, const char *owner,
-                                const char *id, const char *runtime_id, const char *alias,
-                                const char *note, const char *failure, int64_t created_ns,
-                                bool alive);
+struct sandbox *sandbox_restore(struct manager *m, const struct spec *spec,
+                                const struct sandbox_maker *by, const char *id,
+                                const char *runtime_id, const char *alias, const char *note,
+                                const char *failure, int64_t created_ns, bool alive);
 
 /* owner.c */
 void sandbox_keep_actor(struct sandbox *sb);

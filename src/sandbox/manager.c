@@ -113,7 +113,6 @@ struct manager *manager_new(const struct manager_options *o)
     m->by_id = map_new();
     m->by_alias = map_new();
     m->owners = map_new();
-    m->caller = "";
     list_init(&m->all);
     list_init(&m->idle);
     list_init(&m->timed);

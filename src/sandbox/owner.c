@@ -7,14 +7,9 @@
 
 /* Under which name it is counted. Callers without a key are told apart by their addresses, which no
  * key's id is like. */
-static const char *counted_as(const struct manager *m, const char *owner)
+static const char *counted_as(const char *owner, const char *address)
 {
-    return *owner ? owner : m->caller;
-}
-
-void manager_set_caller(struct manager *m, const char *address)
-{
-    m->caller = address;
+    return *owner ? owner : address;
 }
 
 void manager_set_actor(struct manager *m, const char *key)
@@ -54,7 +49,7 @@ static void forget_unused(struct manager *m, struct owner_use *u)
 
 void owner_enter(struct sandbox *sb)
 {
-    sb->use = get_use(sb->manager, counted_as(sb->manager, sb->owner));
+    sb->use = get_use(sb->manager, counted_as(sb->owner, sb->address));
     sb->use->sandboxes++;
 }
 
@@ -103,11 +98,11 @@ static int check_share(const struct manager *m, const char *name, const char *wh
                      strpbrk(name, ".:") ? "address" : "key", own, what);
 }
 
-int owner_check_sandbox(const struct manager *m, const char *owner, struct error *err)
+int owner_check_sandbox(const struct manager *m, const struct sandbox_maker *by, struct error *err)
 {
-    const char *name = counted_as(m, owner);
+    const char *name = counted_as(by->key, by->address);
     const struct owner_use *u = map_find(m->owners, name);
-    struct owner_quota q = find_quota(m, owner);
+    struct owner_quota q = find_quota(m, by->key);
     if (!q.sandboxes || !u || u->sandboxes < q.sandboxes)
         return check_share(m, name, "sandboxes", m->options.max_sandboxes, m->counts.sandboxes,
                            u ? u->sandboxes : 0, err);

@@ -7,6 +7,7 @@
 struct error;
 struct manager;
 struct sandbox;
+struct sandbox_maker;
 
 /* Of one owner, while it has anything. */
 struct owner_use {
@@ -21,7 +22,7 @@ void owner_exec_started(struct sandbox *sb);
 void owner_exec_ended(struct sandbox *sb);
 
 /* ERROR_LIMIT when there may be no further one. */
-int owner_check_sandbox(const struct manager *m, const char *owner, struct error *err);
+int owner_check_sandbox(const struct manager *m, const struct sandbox_maker *by, struct error *err);
 int owner_check_exec(const struct sandbox *sb, struct error *err);
 /* Whether its owner is far from its quota. */
 bool owner_has_room(const struct sandbox *sb);

@@ -194,8 +194,8 @@ void persist_sandbox(struct sandbox *sb, store_done_fn on_durable, void *data)
         sb->generation, "owner", sb->owner, "alias", sb->alias, "created_ns",
         (json_int_t)sb->created_ns, "spec", persist_spec_format(&sb->spec), "note", sb->note);
     json_object_set_new(o, "noted", json_boolean(sb->note != NULL));
-    if (!*sb->owner && *sb->use->name)
-        json_object_set_new(o, "caller", json_message(sb->use->name));
+    if (!*sb->owner && *sb->address)
+        json_object_set_new(o, "caller", json_message(sb->address));
     if (sb->paused || sb->pause_wished)
         json_object_set_new(o, "paused", json_true());
     if (sb->state == SANDBOX_CRASHED)

@@ -94,11 +94,9 @@ static void restore_sandbox(void *data, const char *key, const char *body, size_
         return;
     }
     _cleanup_free_ struct warden_alive *alive = map_remove(r->alive, row.runtime_id);
-    manager_set_caller(r->manager, row.caller);
-    struct sandbox *sb =
-        sandbox_restore(r->manager, &row.spec, row.owner, key, row.runtime_id, row.alias, row.note,
-                        row.failure, row.created_ns, alive != NULL);
-    manager_set_caller(r->manager, "");
+    struct sandbox_maker by = {row.owner, row.caller};
+    struct sandbox *sb = sandbox_restore(r->manager, &row.spec, &by, key, row.runtime_id, row.alias,
+                                         row.note, row.failure, row.created_ns, alive != NULL);
     spec_done(&row.spec);
     sb->paused = alive && alive->frozen; /* the row has what was wished */
     if (row.generation)

@@ -33,8 +33,16 @@ static int check_admission(struct manager *m, const char *id, const char *key, s
     return 0;
 }
 
-static struct sandbox *sandbox_new(struct manager *m, const struct spec *spec, const char *owner,
-                                   const char *id)
+static void set_maker(struct sandbox *sb, const struct sandbox_maker *by)
+{
+    free(sb->owner);
+    sb->owner = xstrdup(by->key);
+    snprintf(sb->address, sizeof(sb->address), "%s", by->address);
+    snprintf(sb->actor, sizeof(sb->actor), "%s", by->key);
+}
+
+static struct sandbox *sandbox_new(struct manager *m, const struct spec *spec,
+                                   const struct sandbox_maker *by, const char *id)
 {
     struct sandbox *sb = new0(struct sandbox);
     sb->manager = m;
@@ -42,8 +50,7 @@ static struct sandbox *sandbox_new(struct manager *m, const struct spec *spec, c
     sb->refs = 2; /* the tables and the runtime */
     snprintf(sb->id, sizeof(sb->id), "%s", id);
     random_id(sb->generation, sizeof(sb->generation) - 1);
-    sb->owner = xstrdup(owner);
-    sandbox_keep_actor(sb);
+    set_maker(sb, by);
     spec_copy(&sb->spec, spec);
     sb->created_ns = clock_real_ns();
     sb->created_ms = clock_mono_ms();
@@ -85,7 +92,7 @@ struct sandbox *sandbox_create_pooled(struct manager *m, const struct spec *spec
     random_id(id + 4, RANDOM_ID_LEN);
     if (check_admission(m, id, NULL, err) < 0)
         return NULL;
-    struct sandbox *sb = sandbox_new(m, spec, "", id);
+    struct sandbox *sb = sandbox_new(m, spec, &(struct sandbox_maker){"", ""}, id);
     sb->ops = runtime_find(spec->runtime);
     sb->hidden = sb->pooled = true;
     if (!sb->ops) {
@@ -99,7 +106,7 @@ struct sandbox *sandbox_create_pooled(struct manager *m, const struct spec *spec
 }
 
 /* A pooled sandbox becomes a caller's: a name, an owner and an environment of its own. */
-static void give_away(struct sandbox *sb, const struct spec *spec, const char *owner,
+static void give_away(struct sandbox *sb, const struct spec *spec, const struct sandbox_maker *by,
                       const char *id)
 {
     struct manager *m = sb->manager;
@@ -109,9 +116,7 @@ static void give_away(struct sandbox *sb, const struct spec *spec, const char *o
     m->counts.sandboxes--;
     m->counts.created_total--;
     snprintf(sb->id, sizeof(sb->id), "%s", id);
-    free(sb->owner);
-    sb->owner = xstrdup(owner);
-    sandbox_keep_actor(sb);
+    set_maker(sb, by);
     spec_done(&sb->spec);
     spec_copy(&sb->spec, spec);
     sb->pooled = false;
@@ -120,21 +125,21 @@ static void give_away(struct sandbox *sb, const struct spec *spec, const char *o
     sb->created_ms = clock_mono_ms();
 }
 
-static struct sandbox *claim(struct manager *m, const struct spec *spec, const char *owner,
-                             const char *id)
+static struct sandbox *claim(struct manager *m, const struct spec *spec,
+                             const struct sandbox_maker *by, const char *id)
 {
     struct sandbox *sb = pool_claim(m->pool, spec);
     if (sb)
-        give_away(sb, spec, owner, id);
+        give_away(sb, spec, by, id);
     return sb;
 }
 
-static struct sandbox *create(struct manager *m, const struct spec *spec, const char *owner,
-                              const char *name, const char *alias, const char *note, bool hidden,
-                              struct error *err)
+static struct sandbox *create(struct manager *m, const struct spec *spec,
+                              const struct sandbox_maker *by, const char *name, const char *alias,
+                              const char *note, bool hidden, struct error *err)
 {
     char id[PLAN_ID_SIZE] = "sbx-";
-    _cleanup_free_ char *key = alias ? sandbox_alias_key(owner, alias) : NULL;
+    _cleanup_free_ char *key = alias ? sandbox_alias_key(by->key, alias) : NULL;
     if (name)
         snprintf(id + 4, sizeof(id) - 4, "%s", name);
     else
@@ -148,14 +153,14 @@ static struct sandbox *create(struct manager *m, const struct spec *spec, const 
     struct sandbox *pooled = NULL;
     int r = check_name(m, id, key, err);
     if (r >= 0)
-        r = owner_check_sandbox(m, owner, err);
+        r = owner_check_sandbox(m, by, err);
     if (r >= 0)
-        pooled = claim(m, spec, owner, id);
+        pooled = claim(m, spec, by, id);
     if (r >= 0 && !pooled)
         r = check_admission(m, id, key, err);
     if (r < 0)
         return NULL;
-    struct sandbox *sb = pooled ? pooled : sandbox_new(m, spec, owner, id);
+    struct sandbox *sb = pooled ? pooled : sandbox_new(m, spec, by, id);
     sb->ops = ops;
     sb->hidden = hidden;
     sb->alias = alias ? xstrdup(alias) : NULL;
@@ -169,31 +174,34 @@ static struct sandbox *create(struct manager *m, const struct spec *spec, const 
     return sb;
 }
 
-struct sandbox *sandbox_create(struct manager *m, const struct spec *spec, const char *owner,
-                               const char *name, const char *alias, bool hidden, struct error *err)
+struct sandbox *sandbox_create(struct manager *m, const struct spec *spec,
+                               const struct sandbox_maker *by, const char *name, const char *alias,
+                               bool hidden, struct error *err)
 {
-    return create(m, spec, owner, name, alias, NULL, hidden, err);
+    return create(m, spec, by, name, alias, NULL, hidden, err);
 }
 
-struct sandbox *sandbox_create_noted(struct manager *m, const struct spec *spec, const char *owner,
-                                     const char *alias, const char *note, struct error *err)
+struct sandbox *sandbox_create_noted(struct manager *m, const struct spec *spec,
+                                     const struct sandbox_maker *by, const char *alias,
+                                     const char *note, struct error *err)
 {
-    return create(m, spec, owner, NULL, alias, note, false, err);
+    return create(m, spec, by, NULL, alias, note, false, err);
 }
 
 /* A sandbox whose adoption fails is one that died with the earlier control plane. */
-struct sandbox *sandbox_restore(struct manager *m, const struct spec *spec, const char *owner,
-                                const char *id, const char *runtime_id, const char *alias,
-                                const char *note, const char *failure, int64_t created_ns,
-                                bool alive)
+struct sandbox *sandbox_restore(struct manager *m, const struct spec *spec,
+                                const struct sandbox_maker *by, const char *id,
+                                const char *runtime_id, const char *alias, const char *note,
+                                const char *failure, int64_t created_ns, bool alive)
 {
     struct error err = {0};
-    struct sandbox *sb = sandbox_new(m, spec, owner, id);
+    struct sandbox *sb = sandbox_new(m, spec, by, id);
+    sb->actor[0] = '\0'; /* nobody has done anything to it since */
     sb->ops = runtime_find(spec->runtime);
     sb->created_ns = created_ns;
     snprintf(sb->runtime_id, sizeof(sb->runtime_id), "%s", runtime_id);
     sb->alias = alias ? xstrdup(alias) : NULL;
-    sb->alias_key = alias ? sandbox_alias_key(owner, alias) : NULL;
+    sb->alias_key = alias ? sandbox_alias_key(by->key, alias) : NULL;
     sb->note = note ? xstrdup(note) : NULL;
     sb->restored = true;
     sandbox_enter_tables(m, sb);

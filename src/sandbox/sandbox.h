@@ -52,7 +52,8 @@ struct owner_quota {
 struct manager_options {
     uv_loop_t *loop;
     struct store *store; /* NULL: nothing survives */
-    /* A sandbox of an earlier control plane, with the note it was made with: NULL where it had none,
+    /* A sandbox of an earlier control plane, with the note it was made with: NULL where it had
+     * none,
      * "" where it had one that is lost. */
     void (*on_restored)(struct sandbox *sb, const char *note);
     /* Not used here: what tool/run.c asks before it starts anything. */
@@ -112,12 +113,8 @@ bool manager_runs_call(const struct manager *m, const char *call);
 /* Calls cb with the image of every sandbox that has one, pooled and hidden ones too. */
 void manager_for_each_image(const struct manager *m, void (*cb)(void *arg, const char *digest),
                             void *arg);
-/* Whose request is being served (a network address), where that is all that is known of a caller;
- * "" otherwise and in between. What such a caller makes is counted as its own, so that one of them
- * cannot keep the others out. Borrowed until the next call. */
-void manager_set_caller(struct manager *m, const char *address);
-/* The key whose request is being served, as manager_set_caller(): who makes or deletes a sandbox
- * meanwhile is on record with it. */
+/* The key whose request is being served, NULL in between: a sandbox that is deleted meanwhile is on
+ * record as deleted by it. Borrowed until the next call. */
 void manager_set_actor(struct manager *m, const char *key);
 const struct manager_options *manager_options(const struct manager *m);
 const struct manager_counts *manager_counts(const struct manager *m);
@@ -129,16 +126,26 @@ struct sandbox_waiter {
 };
 void sandbox_waiter_cancel(struct sandbox_waiter *w); /* legal at any time, also when not waiting */
 
+/* For whom a sandbox is made. It belongs to the key. What a caller without a key makes is counted
+ * by the caller's network address, so that one of them cannot keep the others out. Both are
+ * copied. */
+struct sandbox_maker {
+    const char *key;     /* "": none */
+    const char *address; /* "": not known, or this machine's own */
+};
+
 /* name: the part after `sbx-`, or NULL for a random one. alias: the caller's own name, or NULL. The
  * sandbox exists at once, in CREATING. NULL with err set when refused (ERROR_CONFLICT for a taken
  * id). hidden ones (one-shot helpers) are in no listing. */
-struct sandbox *sandbox_create(struct manager *m, const struct spec *spec, const char *owner,
-                               const char *name, const char *alias, bool hidden, struct error *err);
+struct sandbox *sandbox_create(struct manager *m, const struct spec *spec,
+                               const struct sandbox_maker *by, const char *name, const char *alias,
+                               bool hidden, struct error *err);
 /* The same with a text that is in its row from the first one on, so that a note which narrows what
  * may be done with the sandbox is never written later than the sandbox is. It comes back with
  * on_restored. */
-struct sandbox *sandbox_create_noted(struct manager *m, const struct spec *spec, const char *owner,
-                                     const char *alias, const char *note, struct error *err);
+struct sandbox *sandbox_create_noted(struct manager *m, const struct spec *spec,
+                                     const struct sandbox_maker *by, const char *alias,
+                                     const char *note, struct error *err);
 /* Calls w->on_event once: READY (err NULL), or failed. From inside when that is known already. */
 void sandbox_wait_ready(struct sandbox *sb, struct sandbox_waiter *w);
 /* Kills everything in it. Calls w->on_event (w may be NULL) when it is gone. */
@@ -167,7 +174,8 @@ const char *sandbox_alias(const struct sandbox *sb); /* or NULL */
 /* Random, kept for its life and never another's: an id may come back, this does not. */
 const char *sandbox_generation(const struct sandbox *sb);
 const char *sandbox_owner(const struct sandbox *sb);
-/* Who did the last to it, made or deleted it: a key, or "" for nobody known or the daemon itself. */
+/* Who did the last to it, made or deleted it: a key, or "" for nobody known or the daemon itself.
+ */
 const char *sandbox_actor(const struct sandbox *sb);
 bool sandbox_is_restored(const struct sandbox *sb); /* made by an earlier control plane */
 enum sandbox_state sandbox_state(const struct sandbox *sb);

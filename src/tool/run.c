@@ -251,8 +251,8 @@ static struct run *run_new(const struct run_request *req, const struct gate_call
 
 static int make_box(struct run *run, struct error *err)
 {
-    struct sandbox *sb =
-        sandbox_create(run->manager, &run->box, run->who.key, NULL, NULL, true, err);
+    struct sandbox_maker by = {run->who.key, run->who.address};
+    struct sandbox *sb = sandbox_create(run->manager, &run->box, &by, NULL, NULL, true, err);
     if (!sb)
         return -EINVAL;
     run->sandbox = sandbox_ref(sb);

@@ -215,9 +215,9 @@ struct sandbox *skill_sandbox(const struct skill_options *o, const struct identi
     }
     if (sb)
         return sb;
+    struct sandbox_maker by = {who->key, who->address};
     if (make)
-        return sandbox_create(o->manager, o->default_spec, who->key, NULL, SKILL_FILE_ALIAS, false,
-                              err);
+        return sandbox_create(o->manager, o->default_spec, &by, NULL, SKILL_FILE_ALIAS, false, err);
     error_set(err, ERROR_NOT_FOUND, 0, "the sandbox of the skill's files is gone");
     return NULL;
 }

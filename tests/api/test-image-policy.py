@@ -103,6 +103,20 @@ def _():
         equal(run(d, "newer").json["stdout"], "newer")
 
 
+@test("a sandbox that waited for its image is on record as made by the key that asked")
+def _():
+    token = {"Authorization": "Bearer the-operators-token"}
+    with Guarded(HEAD + "  - {id: x, verdict: ask, command: nothing}\n", "-auth-token", "the-operators-token") as d:
+        data = tar({"bin/sh": PROGRAM})
+        equal(d.put("/v1/images/tar?name=late", data, headers=token).status, 200)
+        k = d.post("/v1/keys", {"name": "maker", "roles": ["agent"]}, headers=token).json
+        d.kill_control(headers=token)  # the new one has looked up no image yet
+        id = d.post("/v1/sandboxes", {"image": "late"}, headers={"Authorization": "Bearer " + k["secret"]}).json["id"]
+        lines = d.get("/v1/audit?kind=sandbox&limit=1000", headers=token).body.splitlines()
+        made = [r for r in map(json.loads, lines) if r["sandbox"] == id]
+        equal([r.get("key") for r in made], [k["id"]], made)
+
+
 @test("agents over MCP get the same answer")
 def _():
     with Guarded(ONLY_OURS, "-images-registries", "*") as d:

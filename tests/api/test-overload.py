@@ -6,7 +6,11 @@ import sys
 import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../image"))
 from faults import *
+from guarded import Guarded
+from images import busybox
+from registry import tar
 
 TOKEN = "the-operators-token"
 
@@ -62,9 +66,9 @@ def _():
         check("max_sandboxes" in a.json["error"]["message"], a)
 
 
-def from_address(d, address, method, path, body=None):
+def from_address(d, address, method, path, body=None, headers={}):
     c = http.client.HTTPConnection("127.0.0.1", d.port, timeout=60, source_address=(address, 0))
-    c.request(method, path, None if body is None else json.dumps(body), {"Content-Type": "application/json"})
+    c.request(method, path, None if body is None else json.dumps(body), {"Content-Type": "application/json", **headers})
     a = c.getresponse()
     return Answer(a.status, a.headers, a.read())
 
@@ -90,6 +94,53 @@ def _():
         wait_for(lambda: d.get("/v1/status").json["counts"]["sandboxes"] == 0, "the one-shot's sandbox goes")
         n, a = until_refused(lambda: d.post("/v1/sandboxes", {}), 13)
         equal(n, 12, "this machine's own callers: all")
+
+
+def ask_from(d, address, method, path, body, headers={}):
+    """The thread of a request that waits, and the list that its answer is put into."""
+    answers = []
+    t = threading.Thread(target=lambda: answers.append(from_address(d, address, method, path, body, headers)))
+    t.start()
+    return t, answers
+
+
+# With two sandboxes at most and half of them in reserve, an address that has one gets no second.
+ONE_EACH = "max_sandboxes: 2\nkey_reserve_percent: 50\n"
+
+
+def has_one(d, address):
+    a = from_address(d, address, "POST", "/v1/sandboxes", {})
+    check(a.status == 429 and "this address has 1 sandboxes" in a.json["error"]["message"], a)
+    a = from_address(d, "127.0.0.9", "POST", "/v1/sandboxes", {})
+    equal(a.status, 201, a)
+    equal(d.delete("/v1/sandboxes/" + a.json["id"]).status, 200)
+
+
+@test("an address whose call waited for an image is counted like any other")
+def _():
+    with Daemon(config=ONE_EACH) as d:
+        equal(d.put("/v1/images/tar?name=small", tar({"bin/sh": busybox()})).status, 200)
+        ways = (("/v1/sandboxes", {"image": "small"}), ("/sandboxes", {"id": "b", "image": "small"}))
+        for path, body in ways:
+            kill_control(d)  # the new one has looked up no image yet
+            a = from_address(d, "127.0.0.2", "POST", path, body)
+            check(a.status in (200, 201), a)
+            has_one(d, "127.0.0.2")
+            equal(d.delete("/v1/sandboxes/" + a.json["id"]).status, 200)
+
+
+@test("an address whose call waited for a person is counted like any other")
+def _():
+    policy = "version: 1\ndefault: allow\nrules:\n  - {id: s, verdict: ask, command: 'sleep *'}\n"
+    with Guarded(policy, config=ONE_EACH) as d:
+        wait = {"X-Mas-Approval": "wait"}
+        t, answers = ask_from(d, "127.0.0.2", "POST", "/v1/run", {"command": ["sleep", "60"]}, wait)
+        pending = lambda: d.get("/v1/approvals?status=pending").json["approvals"]
+        wait_for(pending, "a person is asked")
+        equal(d.post(f"/v1/approvals/{pending()[0]['id']}/approve", {}).status, 200)
+        wait_for(lambda: d.get("/v1/status").json["counts"]["sandboxes"] == 1, "it runs")
+        has_one(d, "127.0.0.2")
+    t.join(60)
 
 
 @test("without keys the whole limit is there for whoever asks")

@@ -131,8 +131,9 @@ static void create(struct mcp_call *call, const struct spec *spec)
     const struct api_options *o = mcp_call_services(call);
     const char *name = json_string_value(json_object_get(mcp_call_arguments(call), "name"));
     struct error err = {0};
-    struct sandbox *sb =
-        sandbox_create(o->manager, spec, mcp_call_owner(call), name, NULL, false, &err);
+    const struct identity *who = mcp_call_identity(call);
+    struct sandbox_maker by = {who->key, who->address};
+    struct sandbox *sb = sandbox_create(o->manager, spec, &by, name, NULL, false, &err);
     if (sb)
         sandbox_wait_ready(sb, wait_with(call, sb, finish_create));
     else

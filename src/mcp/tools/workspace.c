@@ -207,8 +207,9 @@ static struct sandbox *make_own(struct workspace *ws, struct error *err)
     char random[NAME_RANDOM + 1], name[NAME_RANDOM + 8];
     random_id(random, NAME_RANDOM);
     snprintf(name, sizeof(name), "mcp-%s", random);
-    struct sandbox *sb = sandbox_create(o->manager, o->default_spec, mcp_session_owner(ws->session),
-                                        name, NULL, false, err);
+    const struct identity *who = mcp_session_identity(ws->session);
+    struct sandbox_maker by = {who->key, who->address};
+    struct sandbox *sb = sandbox_create(o->manager, o->default_spec, &by, name, NULL, false, err);
     if (sb)
         take(&ws->own, sb);
     return sb;
