@@ -33,6 +33,13 @@ static const struct {
 };
 static_assert(sizeof(codes) / sizeof(codes[0]) == _ERROR_CODE_MAX, "a row per error code");
 
+const char *error_errno_text(int errnum)
+{
+    if (errnum == ERRNO_NO_JIT_MEMORY)
+        return "the host's memory for compiled BPF programs is used up (net.core.bpf_jit_limit)";
+    return strerror(errnum);
+}
+
 static void fill(struct error *err, enum error_code code, int errnum, const char *field,
                  const char *fmt, va_list ap)
 {
@@ -43,7 +50,8 @@ static void fill(struct error *err, enum error_code code, int errnum, const char
     snprintf(err->field, sizeof(err->field), "%s", field);
     int n = vsnprintf(err->message, sizeof(err->message), fmt, ap);
     if (errnum && n >= 0 && (size_t)n < sizeof(err->message))
-        snprintf(err->message + n, sizeof(err->message) - (size_t)n, ": %s", strerror(errnum));
+        snprintf(err->message + n, sizeof(err->message) - (size_t)n, ": %s",
+                 error_errno_text(errnum));
 }
 
 int error_set(struct error *err, enum error_code code, int errnum, const char *fmt, ...)

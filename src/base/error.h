@@ -58,6 +58,13 @@ void error_prefix(struct error *err, const char *fmt, ...) __attribute__((format
 bool error_is_set(const struct error *err);
 void error_clear(struct error *err);
 
+/* What installing a system call filter answers when the host has no memory left for compiled BPF
+ * programs: the kernel's ENOTSUPP, which the C library has no name for. */
+#define ERRNO_NO_JIT_MEMORY 524
+
+/* As strerror(), with words for ERRNO_NO_JIT_MEMORY. */
+const char *error_errno_text(int errnum);
+
 /* The code of a name, ERROR_INTERNAL for one that is none. */
 enum error_code error_code_find(const char *name);
 const char *error_code_name(enum error_code code); /* "not_found" */

@@ -128,6 +128,7 @@ static enum error_code start_error_code(const struct plan_reply *reply)
         return ERROR_INVALID;
     case EEXIST:    /* not one of ours: it is being removed since a restart, and soon gone */
     case EHOSTDOWN: /* a container engine that does not answer */
+    case ERRNO_NO_JIT_MEMORY:
         return ERROR_UNAVAILABLE;
     case EAGAIN:
     case EMFILE:
@@ -154,7 +155,8 @@ static void set_start_error(struct error *err, const struct plan_reply *reply)
     }
     enum error_code code = start_error_code(reply);
     bool wall = reply->wall >= 0 && reply->wall < _WALL_MAX;
-    if (wall && code != ERROR_DENIED && code != ERROR_LIMIT && code != ERROR_NO_SPACE)
+    if (wall && code != ERROR_DENIED && code != ERROR_LIMIT && code != ERROR_NO_SPACE &&
+        reply->error != ERRNO_NO_JIT_MEMORY)
         error_set(err, ERROR_UNENFORCEABLE, 0, "%s cannot be enforced here: %s",
                   wall_name((enum wall)reply->wall), reply->message);
     else

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/map.h"
@@ -102,7 +103,8 @@ static void end_blank(struct cell *s)
     struct warden *w = s->warden;
     armed_remove(s);
     if (!s->killed) {
-        _cleanup_free_ char *why = xasprintf("%s: %s", s->failure.step, strerror(s->failure.error));
+        _cleanup_free_ char *why =
+            xasprintf("%s: %s", s->failure.step, error_errno_text(s->failure.error));
         log_warn("a blank sandbox failed: %s", why);
         cell_refill_failed(w, s->kind, s->failure.error, why);
     }

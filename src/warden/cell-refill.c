@@ -111,7 +111,8 @@ void cell_settle_blanks(struct warden *w)
     if (w->blanks_known)
         return;
     cell_read_failure(s); /* its exit follows */
-    _cleanup_free_ char *why = xasprintf("%s: %s", s->failure.step, strerror(s->failure.error));
+    _cleanup_free_ char *why =
+        xasprintf("%s: %s", s->failure.step, error_errno_text(s->failure.error));
     doubt_namespaces(w, s->kind, s->failure.error, why);
 }
 

@@ -8,6 +8,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#include "base/error.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/map.h"
@@ -31,7 +32,7 @@ void cell_reply_to_create(struct cell *s, int error)
         return control_send(s->warden, &reply, fd_steal(&s->stream_fd));
     reply.wall = s->failure.wall;
     snprintf(reply.message, sizeof(reply.message), "%s: %s",
-             s->failure.step[0] ? s->failure.step : "start the sandbox", strerror(error));
+             s->failure.step[0] ? s->failure.step : "start the sandbox", error_errno_text(error));
     control_send(s->warden, &reply, -1);
 }
 

@@ -5,15 +5,19 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <linux/capability.h>
 #include <sys/mman.h>
 #include <sys/pidfd.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/fd.h"
 #include "base/strbuf.h"
+#include "filter/filter.h"
 #include "warden/oci.h"
 #include "warden/state.h"
 
@@ -163,11 +167,41 @@ static void complain(enum oci_backend b)
     child_must(-EIO, step, -1);
 }
 
+/* The filter is the last thing that a container gets, after the runtime has reported success or in
+ * the runner itself: that the host has no memory for it would show as a container that is gone.
+ * Tried without rights, because the kernel has a reserve for those who have them. */
+static int try_filter(const struct sock_fprog *p)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct none[2] = {{0}};
+    _cleanup_close_ int report = -1;
+    int pair[2], error = EIO;
+    if (pipe2(pair, O_CLOEXEC) < 0)
+        return -errno;
+    report = pair[0];
+    pid_t pid = fork();
+    if (pid == 0) {
+        error = syscall(SYS_capset, &header, none) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0
+                    ? errno
+                    : -filter_install(p);
+        _exit(write(pair[1], &error, sizeof(error)) == sizeof(error) ? 0 : 1);
+    }
+    close(pair[1]);
+    if (pid < 0)
+        return -EAGAIN;
+    if (read(report, &error, sizeof(error)) != sizeof(error))
+        error = EIO;
+    oci_wait_for(pid);
+    return -error;
+}
+
 void oci_run(const struct cell *s, const struct child_order *o, int listen_fd, struct oci_run *ret)
 {
     enum oci_backend b = (enum oci_backend)o->backend;
     const char *const *platforms = oci_flavour(b)->platforms;
     bool up = false;
+    if (!oci_flavour(b)->own_kernel)
+        child_must(try_filter(&s->warden->seccomp), "seccomp", WALL_SYSCALLS);
     if (!platforms || o->platform)
         up = try_platform(s, o, platforms ? o->platform : 0, listen_fd, -1, ret);
     else

@@ -330,6 +330,30 @@ def _():
         equal(taken(sb, "take-filters", 4), (0, "EINVAL"))
 
 
+@test("P15 without the host's memory for compiled programs a create says so, and works when there is some")
+def _():
+    if RUNTIME not in ("local", "landlock", "crun", "runc"):
+        print("# its own kernel, or an engine's, installs the filter")
+        return
+    other = Daemon(config="blanks: 2\n")
+    used_up = os.path.join(other.dir, "used-up")
+    other.command = [os.path.join(BUILD, "tests/security/no-jit-memory"), used_up, SANDBOXD]
+    with other:
+        with other.sandbox() as sb:
+            equal(sb.exec("/bin/echo", "before")["stdout"], "before\n", "control")
+        open(used_up, "w").close()
+        answers = [other.post("/v1/sandboxes", {}) for _ in range(6)]
+        answers += [other.post("/v1/sandboxes", {"limits": {"memory_mb": 100}})]
+        while answers[0].status == 201:  # armed since before
+            answers.pop(0)
+        for a in answers:
+            equal((a.status, a.json["error"]["code"]), (503, "unavailable"), a)
+            check("net.core.bpf_jit_limit" in a.json["error"]["message"], a)
+        os.remove(used_up)
+        with other.sandbox() as sb:
+            equal(sb.exec("/bin/echo", "after")["stdout"], "after\n")
+
+
 def terminals_of_host():
     with open("/proc/sys/kernel/pty/nr") as f:
         return int(f.read())
