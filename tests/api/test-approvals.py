@@ -809,7 +809,7 @@ def _():
                    "tool": "#!/bin/sh\n", "opt": "#!/usr/bin/python3 -m\n", "s.py": "print(1)\n", "d/__main__.py": "print(2)\n", "s.sh": "echo\n"}
     with Guarded(ASK_ALL) as d, d.sandbox(env={"PYTHONPATH": "/workspace/lib", "PLAIN": "1"}) as box:
         for name, text in files_there.items():
-            equal(d.put(f"{box.path}/files/content?path=/workspace/{name}&mode=755&parents=true", text.encode()).status, 200, name)
+            equal(d.put(f"{box.path}/files/content?path=/workspace/{name}&mode=755", text.encode()).status, 200, name)
         here = box.path + "/exec"
         listed = lambda pins, key: [p[key] for p in pins if key in p and "not_pinned" in p]
         for argv, want in ((["./run"], "/workspace/interp"), (["./byenv"], "/workspace/tool"), (["./lost"], "nosuch"), (["./opt"], "-m"), (["python3", "-m", "p"], "-m"), (["python3", "-mp"], "-mp"),

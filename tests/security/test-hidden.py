@@ -124,7 +124,7 @@ def _():
 
     def ask(r, sandbox, exec_id):
         path = r["path"].replace("{id}", sandbox).replace("{exec_id}", exec_id)
-        query = PATH if "/files" in path and r["method"] != "post" else f"?exec_id={exec_id}" if r["websocket"] else ""
+        query = PATH if "/files" in path and r["method"] != "post" else f"?exec_id={exec_id}" if r["websocket"] and "{exec_id}" not in r["path"] else ""
         if r["websocket"]:
             w = d.ws(path + query)
             w.close()

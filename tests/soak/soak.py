@@ -151,7 +151,8 @@ class World:
         end = time.time() + RETRY_SECONDS
         while time.time() < end:
             try:
-                self.daemon.process.send_signal(signal.SIGHUP)
+                with self.lock:  # not while the next main process starts: it does not listen to signals yet
+                    self.daemon.process.send_signal(signal.SIGHUP)
                 if self.daemon.get("/v1/status", timeout=5).json["policy"]["revision"] == want:
                     break
             except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
