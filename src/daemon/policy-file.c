@@ -64,14 +64,17 @@ static char *kept_path(const struct policy_file *f, const char *suffix)
     return xasprintf("%s/" LAST_GOOD "%s", f->options.state_dir, suffix);
 }
 
-/* A control plane that finds none kept refuses to start on a bad file, which is the safe side. */
+/* One that is not the newest must not be there for the next control plane; without any, that one
+ * refuses to start on a bad file, which is the safe side. */
 static void keep(const struct policy_file *f, const struct strbuf *text)
 {
     _cleanup_free_ char *path = kept_path(f, ""), *temp = kept_path(f, ".new");
     _cleanup_close_ int fd = open(temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd < 0 || fd_write_all(fd, text->data ? text->data : "", text->len) < 0 ||
-        rename(temp, path) < 0)
+        rename(temp, path) < 0) {
         log_warn("the policy cannot be kept for a restart: %s", strerror(errno));
+        unlink(path);
+    }
 }
 
 /* Whether nobody has written to the file since the last look, and its bytes are the same. */
@@ -174,31 +177,29 @@ void policy_file_reload(struct policy_file *f, const struct identity *who, polic
 
 /* --- start and end */
 
-static int load_kept(struct policy_file *f, const struct error *why, struct error *err)
+static int load_kept(struct policy_file *f)
 {
+    struct error err = {0};
     _cleanup_free_ char *path = kept_path(f, "");
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        *err = *why;
-        return -ENOENT;
-    }
-    log_error("the policy file is bad, the last good one is used: %s", why->message);
-    return load(f, fd, true, NULL, err);
+    int r = fd < 0 ? -errno : load(f, fd, true, NULL, &err);
+    if (r < 0 && r != -ENOENT)
+        log_error("the policy that was kept cannot be used: %s",
+                  error_is_set(&err) ? err.message : strerror(-r));
+    f->seen = (struct stat){0}; /* the file itself was not looked at */
+    return r;
 }
 
+/* A control plane that is started again goes on with what the one before it had: somebody may be
+ * half way through writing the file. Its looks find out. */
 static int load_first(struct policy_file *f, struct error *err)
 {
-    struct error why = {0};
-    if (!f->options.name)
+    if (!f->options.name || (f->options.again && load_kept(f) >= 0))
         return 0;
-    int fd = warden_client_policy(f->options.warden, &why);
-    if (fd < 0)
-        error_prefix(&why, "%s", f->options.name);
-    if (fd >= 0 && load(f, fd, true, NULL, &why) >= 0)
-        return 0;
-    if (f->options.again)
-        return load_kept(f, &why, err);
-    *err = why;
+    int fd = warden_client_policy(f->options.warden, err);
+    if (fd >= 0)
+        return load(f, fd, true, NULL, err);
+    error_prefix(err, "%s", f->options.name);
     return -EINVAL;
 }
 

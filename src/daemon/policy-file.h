@@ -2,8 +2,8 @@
  * warden opens the file anew each time and passes the descriptor; it is read and parsed here.
  *
  * Read at start, on SIGHUP, when somebody asks, and every second to see whether it has changed. The
- * newest policy that was good is kept in the state directory, for a control plane that is started
- * again while the file is bad. */
+ * newest policy that was good is kept in the state directory, and is what a control plane that is
+ * started again goes on with: the file may be bad, or half written. */
 #pragma once
 
 #include <stdbool.h>

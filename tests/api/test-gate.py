@@ -3,6 +3,7 @@
 import os
 import pty
 import sys
+import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
 from guarded import *
@@ -289,6 +290,23 @@ def _():
                     f.write(cut)
                 time.sleep(0.3)
                 equal(denied(), 403, cut)
+        # Nor may a control plane that is started meanwhile.
+        done = threading.Event()
+
+        def write_on():
+            for n in range(1000):
+                with open(d.policy, "w") as f:
+                    f.write(ALLOW + f"# {n}\n")
+                if done.wait(0.3):
+                    return
+        writer = threading.Thread(target=write_on)
+        writer.start()
+        d.kill_control()
+        status = denied()
+        done.set()
+        writer.join()
+        write(d.policy, whole)
+        equal(status, 403, "after a restart")
         broken = ALLOW + "tests:\n  - {command: ls, expect: deny}\n"
         write(d.policy, broken)
         wait_for(lambda: "error" in d.get("/v1/status").json["policy"], "tests that fail are told")
