@@ -81,7 +81,7 @@ static int range_parse(const char *text, uint64_t size, struct part *p)
         p->unsatisfiable = a >= size;
     }
     p->is_range = true;
-    p->offset = a;
+    p->offset = a < size ? a : size; /* any number fits the head's line */
     p->length = b == UINT64_MAX || b >= size ? size - (a < size ? a : size) : b - a + 1;
     return 0;
 }
