@@ -14,6 +14,7 @@
 #include "base/strbuf.h"
 #include "guard/audit.h"
 #include "guard/rules-internal.h"
+#include "runtime/runtime.h"
 
 static const char *const verdict_names[] = {"allow", "ask", "deny"};
 static const char *const risk_names[] = {"low", "medium", "high", "critical"};
@@ -48,22 +49,11 @@ int risk_find(const char *name)
     return find_name(risk_names, ELEMENTS(risk_names), name);
 }
 
-/* Weakest first; a number for each kind of wall between the command and the host's kernel. */
-static const struct {
-    const char *name;
-    int rank;
-} runtimes[] = {
-    {"process", 0}, {"local", 1},  {"v8", 1},      {"wasm", 1},   {"oci", 1},         {"crun", 1},
-    {"runc", 1},    {"engine", 1}, {"podman", 1},  {"docker", 1}, {"kube", 1},        {"gvisor", 2},
-    {"runsc", 2},   {"kata", 3},   {"microvm", 3}, {"qemu", 3},   {"firecracker", 3},
-};
-
+/* The registry is the only one that knows how strong a runtime is. */
 int rules_runtime_rank(const char *name)
 {
-    for (size_t i = 0; i < ELEMENTS(runtimes); i++)
-        if (strcmp(runtimes[i].name, name) == 0)
-            return runtimes[i].rank;
-    return -1;
+    const struct runtime_ops *ops = runtime_find(name);
+    return ops ? (int)ops->isolation : -1;
 }
 
 /* --- limits by name */

@@ -133,5 +133,6 @@ json_t *rules_obligations_to_json(const struct rules_obligations *o);
  * ...}. */
 json_t *ruleset_test(const struct ruleset *rs, size_t *ret_failed);
 
-/* How strong a runtime's wall is: 0 none (process), higher is stronger; -1 for a name unknown. */
+/* How strong a runtime's wall is (enum isolation): 0 none, higher is stronger; -1: no runtime of
+ * this build has that name. */
 int rules_runtime_rank(const char *name);

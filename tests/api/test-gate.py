@@ -251,6 +251,20 @@ def _():
         check("network" in a["error"]["message"], a)
 
 
+@test("obligations: a runtime is as strong as the daemon says it is, whatever it is called")
+def _():
+    with Guarded(ALLOW + "  - {id: wall, require: {runtime: landlock}, tool: exec}\n") as d:
+        equal(d.run("echo", "in")["stdout"], "in\n")
+        runtimes = {r["name"]: r for r in d.get("/v1/status").json["runtimes"]}
+        if not runtimes["landlock"]["available"]:
+            return
+        box = d.sandbox(runtime="landlock")
+        for least, status in (("process", 200), ("landlock", 200), ("local", 403), ("docker-kata", 403)):
+            d.replace(ALLOW + f"  - {{id: wall, require: {{runtime: {least}}}, tool: exec}}\n")
+            a = d.post(box.path + "/exec", {"command": ["true"]})
+            equal(a.status, status, f"{least}: {a}")
+
+
 @test("obligations: every limit that a rule can name is enforced in a one-shot and refused in a sandbox that has more")
 def _():
     few = "import resource; print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])"

@@ -12,6 +12,7 @@
 #include "guard/rules-glob.h"
 #include "guard/rules.h"
 #include "guard/shell.h"
+#include "runtime/runtime.h"
 #include "tests/unit/tap.h"
 
 #define HEAD  "version: 1\ndefault: ask\nrules:\n"
@@ -493,10 +494,31 @@ static void test_obligations(void)
     ok(json_object_size(json) == 4 &&
            json_integer_value(json_object_get(json_object_get(json, "limits"), "memory_mb")) == 512,
        "and as JSON what is set");
-    ok(rules_runtime_rank("process") < rules_runtime_rank("local") &&
-           rules_runtime_rank("local") < rules_runtime_rank("gvisor") &&
-           rules_runtime_rank("moon") < 0,
-       "runtimes have an order");
+}
+
+/* Each is at least as strong as those before it on its line, and stronger than all lines above. */
+static const char *const ranks[][8] = {
+    {"process"},
+    {"landlock"},
+    {"local", "oci", "crun", "runc", "podman", "docker"},
+    {"gvisor", "runsc", "podman-gvisor", "docker-gvisor"},
+    {"kata", "podman-kata", "docker-kata"},
+};
+
+static void test_runtime_ranks(void)
+{
+    int below = -1;
+    for (size_t i = 0; i < ELEMENTS(ranks); i++) {
+        int rank = rules_runtime_rank(ranks[i][0]);
+        ok(rank > below, "%s is stronger than what is above it", ranks[i][0]);
+        for (size_t k = 1; ranks[i][k]; k++)
+            ok(rules_runtime_rank(ranks[i][k]) == rank, "%s is as strong", ranks[i][k]);
+        below = rank;
+    }
+    for (size_t i = 0; runtimes[i]; i++)
+        ok(rules_runtime_rank(runtimes[i]->name) >= 0, "%s can be required", runtimes[i]->name);
+    ok(rules_runtime_rank("moon") < 0 && rules_runtime_rank("wasm") < 0,
+       "what this build does not have cannot");
 }
 
 static void test_revision(void)
@@ -594,6 +616,7 @@ int main(void)
     test_images();
     test_time();
     test_obligations();
+    test_runtime_ranks();
     test_revision();
     test_explain();
     test_globs();
