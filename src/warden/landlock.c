@@ -1,4 +1,7 @@
-/* See landlock.h. TCP ports are not restricted: the sandbox has a network namespace of its own. */
+/* See landlock.h. TCP ports are not restricted: the sandbox has a network namespace of its own.
+ * Nothing in /proc can be written: a tool could set its oom_score_adj back to the daemon's, where
+ * the daemon lacks the right to forbid that (CAP_SYS_RESOURCE), and outlive its runner and others.
+ */
 #include "warden/landlock.h"
 
 #include <errno.h>
@@ -33,7 +36,6 @@ int landlock_open(int abi, const char *const *writable)
     uint64_t write = LANDLOCK_WRITE_FILE | LANDLOCK_TRUNCATE;
     int r = allow(ruleset, "/", (read | LANDLOCK_REFER) & known);
     r = r < 0 ? r : allow(ruleset, "/dev", (write | LANDLOCK_IOCTL_DEV) & known);
-    r = r < 0 ? r : allow(ruleset, "/proc", write & known);
     for (; r == 0 && *writable; writable++)
         r = landlock_allow_writing(ruleset, abi, *writable);
     return r < 0 ? r : fd_steal(&ruleset);
