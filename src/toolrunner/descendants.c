@@ -7,11 +7,13 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,9 +22,10 @@
 #include "base/strbuf.h"
 #include "toolrunner/raw-call.h"
 
-#define FILE_MAX  8192
-#define MARK_LINE "\nMax file locks"
-#define CHAIN_MAX 100000
+#define FILE_MAX    8192
+#define MARK_LINE   "\nMax file locks"
+#define TRACER_LINE "\nTracerPid:"
+#define CHAIN_MAX   100000
 
 /* The name in its stat may contain any byte. */
 static bool read_stat(int proc_fd, const char *pid, char *ret_state, pid_t *ret_parent)
@@ -132,4 +135,51 @@ void descendants_kill_marked(uint32_t mark)
 {
     for (int round = 0; round < DESCENDANTS_MARKED_MAX && kill_those(is_marked, mark); round++)
         continue;
+}
+
+static bool is_ours(int proc_fd, const char *pid, uint32_t mark)
+{
+    (void)mark;
+    return atoi(pid) != getpid() && descendants_include(proc_fd, getpid(), atoi(pid));
+}
+
+static void kill_tracer(int proc_fd, int tasks_fd, const char *task)
+{
+    char path[64], tracer[16];
+    _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(FILE_MAX);
+    snprintf(path, sizeof(path), "%.20s/status", task);
+    if (fd_read_file_at(tasks_fd, path, &b) < 0 || !b.data)
+        return;
+    const char *line = strstr(b.data, TRACER_LINE);
+    if (line && sscanf(line + strlen(TRACER_LINE), "%15s", tracer) == 1 &&
+        is_ours(proc_fd, tracer, 0))
+        kill_one(proc_fd, tracer, is_ours, 0);
+}
+
+void descendants_kill_tracers(pid_t pid)
+{
+    char path[32];
+    _cleanup_close_ int proc_fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    snprintf(path, sizeof(path), "%d/task", (int)pid);
+    int fd = proc_fd < 0 ? -1 : openat(proc_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *tasks = fd < 0 ? NULL : fdopendir(fd);
+    if (!tasks)
+        return fd_close(&fd);
+    bool ours = shows_us(proc_fd);
+    for (struct dirent *d; ours && (d = readdir(tasks));) {
+        if (isdigit((unsigned char)d->d_name[0]))
+            kill_tracer(proc_fd, fd, d->d_name);
+    }
+    closedir(tasks);
+}
+
+pid_t descendants_reap(pid_t which, int *ret_status, struct rusage *ret_usage)
+{
+    for (;;) {
+        pid_t pid = wait4(which, ret_status, WNOHANG, ret_usage);
+        if (pid <= 0 || !WIFSTOPPED(*ret_status))
+            return pid;
+        long signo = WSTOPSIG(*ret_status); /* SIGTRAP is how a tracer is told of execve() */
+        ptrace(PTRACE_DETACH, pid, NULL, signo == SIGTRAP ? 0 : signo);
+    }
 }

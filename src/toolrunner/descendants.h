@@ -10,6 +10,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+struct rusage;
+
 #define DESCENDANTS_ROUNDS_MAX 1000
 #define DESCENDANTS_MARKED_MAX 100 /* rounds */
 
@@ -23,3 +25,9 @@ int descendants_mark(uint32_t mark);
 /* SIGKILL to every process with the mark until none lives. Does nothing where /proc is that of
  * another pid namespace, whose numbers mean other processes here. */
 void descendants_kill_marked(uint32_t mark);
+/* SIGKILL to those of ours who trace it: what is dead is seen by its tracer only, until that one
+ * has waited for each of its threads or is dead too. */
+void descendants_kill_tracers(pid_t pid);
+/* wait4() that does not block, for ends only: a child that has made us its tracer stops for us, and
+ * is let go. */
+pid_t descendants_reap(pid_t which, int *ret_status, struct rusage *ret_usage);

@@ -73,11 +73,15 @@ static void exec_kill_group(struct exec *e, int signo)
     kill(-e->pid, signo);
 }
 
-/* The end: reaches also those who left the group. */
+/* The end: reaches also those who left the group, and those who keep its death from us. */
 static void exec_kill_all(struct exec *e)
 {
     exec_kill_group(e, SIGKILL);
     descendants_kill_marked(e->stream);
+    if (e->state != EXEC_RUNNING)
+        return;
+    descendants_kill_tracers(e->pid);
+    timer_set_us(&e->runner->loop, &e->kill, EXEC_KILL_AGAIN_US);
 }
 
 static void exec_terminate(struct exec *e, uint32_t grace_ms)

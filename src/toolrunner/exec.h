@@ -26,6 +26,7 @@ struct rusage;
     10000                            /* the same on a kernel in user space, where all takes longer \
                                       */
 #define EXEC_START_LOOK_US   1000000 /* at least so often after one that hangs */
+#define EXEC_KILL_AGAIN_US   250000  /* until one that was killed is seen dead */
 #define EXEC_RESUME_GRACE_MS 250     /* how long a new connection may take to say where to go on */
 #define EXEC_CHUNK           32768   /* output of one exec before it is another's turn */
 #define EXEC_DIRECT_MIN      16384   /* less than this is copied into the connection's buffer */

@@ -12,12 +12,14 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/strbuf.h"
+#include "toolrunner/descendants.h"
 #include "toolrunner/json-line.h"
 #include "toolrunner/tool.h"
 
 #define ARGV_MAX       1024
 #define READ_SIZE      65536
 #define DRAIN_GRACE_MS 100 /* for a background process that keeps the output open */
+#define KILL_GRACE_MS  1000
 
 struct command {
     pid_t pid;
@@ -80,13 +82,23 @@ static void command_read(struct command *c, int i)
     strbuf_append(&c->out[i], chunk, (size_t)n < room ? (size_t)n : room);
 }
 
+static bool command_await_end(struct command *c, int64_t deadline)
+{
+    while (descendants_reap(c->pid, &c->status, NULL) != c->pid) {
+        if (clock_mono_ms() >= deadline)
+            return false;
+        poll(NULL, 0, 5);
+    }
+    return true;
+}
+
 /* Until both pipes ended, or the command did and the grace after it is over, or time is up. */
 static void command_collect(struct command *c, int64_t timeout_ms)
 {
     int64_t deadline = clock_mono_ms() + timeout_ms;
     bool ended = false;
     while (c->fds[0] >= 0 || c->fds[1] >= 0) {
-        if (!ended && waitpid(c->pid, &c->status, WNOHANG) == c->pid) {
+        if (!ended && descendants_reap(c->pid, &c->status, NULL) == c->pid) {
             ended = true;
             deadline = clock_mono_ms() + DRAIN_GRACE_MS;
         }
@@ -100,16 +112,13 @@ static void command_collect(struct command *c, int64_t timeout_ms)
                 command_read(c, i);
         }
     }
-    while (!ended && clock_mono_ms() < deadline) {
-        ended = waitpid(c->pid, &c->status, WNOHANG) == c->pid;
-        if (!ended)
-            poll(NULL, 0, 5);
-    }
-    if (!ended) {
-        c->timed_out = true;
-        kill(-c->pid, SIGKILL);
-        waitpid(c->pid, &c->status, 0);
-    }
+    if (ended || command_await_end(c, deadline))
+        return;
+    c->timed_out = true;
+    kill(-c->pid, SIGKILL);
+    /* Who traces it may keep its end from us for as long as it likes. */
+    if (!command_await_end(c, clock_mono_ms() + KILL_GRACE_MS))
+        c->status = SIGKILL;
 }
 
 static json_t *command_result(struct command *c)

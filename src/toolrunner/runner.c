@@ -40,7 +40,7 @@ static void reap(struct runner *r)
     do {
         pid_t pid = 0;
         for (n = 0; n < REAP_BATCH; n++) {
-            pid = wait4(-1, &ended[n].status, WNOHANG, &ended[n].usage);
+            pid = descendants_reap(-1, &ended[n].status, &ended[n].usage);
             if (pid <= 0)
                 break;
             ended[n].pid = pid;

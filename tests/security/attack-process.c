@@ -4,15 +4,19 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 static int attack_ptrace(char **args)
 {
@@ -92,6 +96,55 @@ static int attack_clone_parent(char **args)
             _exit(77);
     }
     return 0;
+}
+
+/* Makes the runner the tracer, which is told of every signal from then on as of an end. */
+static int attack_trace_me(char **args)
+{
+    (void)args;
+    if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) < 0)
+        return -errno;
+    return attack_result(raise(SIGCONT));
+}
+
+static void *__attribute__((noreturn)) wait_for_ever(void *thread_id)
+{
+    __atomic_store_n((pid_t *)thread_id, (pid_t)syscall(SYS_gettid), __ATOMIC_SEQ_CST);
+    for (;;)
+        pause();
+}
+
+/* Its death is kept from the runner by a tracer that has left group, session and mark, and waits
+ * for nothing. */
+static int attack_hide_death(char **args)
+{
+    static pid_t traced;
+    pthread_t thread;
+    char worked = 0;
+    int told[2];
+    const struct rlimit unmarked = {1, 1};
+    (void)args;
+    prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+    if (pipe(told) < 0 || pthread_create(&thread, NULL, wait_for_ever, &traced) != 0)
+        return -errno;
+    while (!__atomic_load_n(&traced, __ATOMIC_SEQ_CST))
+        usleep(1000);
+    if (fork() == 0) {
+        setsid();
+        setrlimit(RLIMIT_LOCKS, &unmarked);
+        worked = ptrace(PTRACE_SEIZE, getppid(), NULL, NULL) == 0 &&
+                 ptrace(PTRACE_SEIZE, traced, NULL, NULL) == 0;
+        if (write(told[1], &worked, 1) != 1)
+            _exit(1);
+        for (;;)
+            pause();
+    }
+    if (read(told[0], &worked, 1) != 1 || !worked)
+        return -EPERM;
+    printf("hidden\n");
+    fflush(stdout);
+    for (;;)
+        pause();
 }
 
 static int attack_setuid(char **args)
@@ -222,6 +275,8 @@ const struct attack attacks_on_processes[] = {
     {"prlimit", "PID", attack_prlimit},
     {"leaked-fds", "", attack_leaked_fds},
     {"clone-parent", "COUNT", attack_clone_parent},
+    {"trace-me", "", attack_trace_me},
+    {"hide-death", "", attack_hide_death},
     {"setuid", "UID", attack_setuid},
     {"setgid", "GID", attack_setgid},
     {"setgroups", "GID", attack_setgroups},

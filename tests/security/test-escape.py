@@ -211,6 +211,27 @@ def _():
     equal(sb.sh("echo still here; exit 3")["exit_code"], 3)
 
 
+@test("P5 a command that makes the runner its tracer has not ended for that")
+def _():
+    equal(inside(sb, "trace-me")[0], on_gvisor("nobody has the runner for a tracer", 1, 0))
+
+
+@test("P5 a command cannot keep its death from the runner")
+def _():
+    if on_gvisor("the dead do not say who traces them, so that the whole sandbox ends", True, False):
+        return
+    with d.sandbox() as other:
+        put_attack(other)
+        hidden = d.post(f"{other.path}/exec", {"command": [attack(other), "hide-death"], "async": True}).json["exec_id"]
+        path = f"{other.path}/execs/{hidden}"
+        wait_for(lambda: b"hidden" in d.get(path + "/logs").body, "control: it is traced")
+        a = d.post(path + "/signal", {"signal": "KILL"})
+        check(a.status in (200, 202, 204), a)
+        wait_for(lambda: d.get(path).json["status"] != "running", "its end")
+        equal(d.get(path).json.get("signal"), 9, d.get(path))
+        equal(other.sh("echo well")["stdout"], "well\n", "the sandbox is well")
+
+
 @test("P5 a command's own streams are its own: it may open them again, and nobody else's")
 def _():
     r = sb.sh("echo out > /dev/stdout; echo err > /dev/stderr")
