@@ -22,6 +22,15 @@ static int check_name(struct manager *m, const char *id, const char *key, struct
     return 0;
 }
 
+/* Ids and callers' own names are looked up together: were one word both, a call meant for the
+ * sandbox with the narrower policy would run in the other. */
+static int check_word(struct manager *m, const char *owner, const char *word, struct error *err)
+{
+    if (sandbox_find(m, owner, word))
+        return error_set(err, ERROR_CONFLICT, 0, "a sandbox with this id exists already");
+    return 0;
+}
+
 static int check_admission(struct manager *m, const char *id, const char *key, struct error *err)
 {
     int r = check_name(m, id, key, err);
@@ -152,6 +161,8 @@ static struct sandbox *create(struct manager *m, const struct spec *spec,
     }
     struct sandbox *pooled = NULL;
     int r = check_name(m, id, key, err);
+    if (r >= 0 && (name || alias))
+        r = check_word(m, by->key, alias ? alias : id, err);
     if (r >= 0)
         r = owner_check_sandbox(m, by, err);
     if (r >= 0)

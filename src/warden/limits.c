@@ -37,6 +37,8 @@ static bool is_limited(const struct plan_limits *l, enum wall wall)
 
 static const char *why_not(enum wall wall, const struct warden *w, int error)
 {
+    if (wall == WALL_MEMORY && error == -EBUSY)
+        return "an empty sandbox needs more than this limit";
     if (error != -EOPNOTSUPP)
         return strerror(-error);
     if (wall == WALL_IO && w->cgroups.driver == &cgroup_v1)

@@ -180,6 +180,18 @@ def _():
         equal((a.status, a.json["error"].get("field")), (400, "sandbox_id"), bad)
 
 
+@test("no word is both a sandbox's id and a caller's own name for another one")
+def _():
+    d = daemon()
+    sid = create()
+    equal(d.post("/v1/sandbox/create", {"sandbox_id": sid, "policy": {"AllowedTools": ["calculator"]}}).status, 409)
+    destroy(sid)
+    create("sbx-word")
+    equal(d.post("/v1/sandboxes", {"id": "word"}).status, 409)
+    equal(d.post("/sandboxes", {"id": "word"}).status, 409)
+    destroy("sbx-word")
+
+
 @test("a sandbox without an id gets one, and is known to the other contracts")
 def _():
     sid = create(policy={}, resources={"cpu": 1, "mem_mb": 64, "disk_mb": 16, "timeout_ms": 5000})
@@ -475,6 +487,8 @@ def _():
 def _():
     hog = {"language": "python", "code": "x = bytearray(200 << 20); print(len(x))"}
     v = refused("tool_failed", "out of memory", "code", hog, {"MemoryLimit": 64 * MIB})
+    if daemon().get("/v1/status").json["runtimes"][0]["enforces"]["memory"] == "cgroup v1":
+        refused("invalid_request", "an empty sandbox needs more", "calculator", {"expression": "1"}, {"MemoryLimit": 1})
     equal(v["exit_code"], 137, v)
     ok("code", hog, {"MemoryLimit": 400 * MIB})
     sid = create(policy={"MemoryLimit": 64 * MIB})
