@@ -7,11 +7,12 @@
 #include "net/http.h"
 
 #define REQUEST_HEADERS                                                                            \
-    "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, Mcp-Protocol-Version, "          \
-    "Mcp-Session-Id, X-Mas-Approval, X-Mas-Approval-Id, X-Request-Id, X-Sandbox-Token"
+    "Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, If-Range, "            \
+    "Last-Event-ID, Mcp-Protocol-Version, Mcp-Session-Id, Range, X-Mas-Approval, "                 \
+    "X-Mas-Approval-Id, X-Request-Id, X-Sandbox-Token"
 #define ANSWER_HEADERS                                                                             \
-    "Allow, Content-Range, ETag, Idempotency-Replayed, Mcp-Session-Id, Retry-After, "              \
-    "WWW-Authenticate, X-Mas-Ignored, X-Request-Id"
+    "Accept-Ranges, Allow, Content-Range, ETag, Idempotency-Replayed, Mcp-Session-Id, "            \
+    "Retry-After, WWW-Authenticate, X-Mas-Ignored, X-Request-Id"
 #define PREFLIGHT_AGE_S "600"
 
 const char *cors_find_page(const struct api_options *o, const struct http_request *http)

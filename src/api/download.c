@@ -139,10 +139,21 @@ static void put_head_fields(struct http_request *http, const struct file_head *h
     http_response_header(http, "Content-Range", range);
 }
 
+static bool has_tag(const char *tags, const char *etag)
+{
+    return strcmp(tags, "*") == 0 || strstr(tags, etag);
+}
+
 static bool is_known(const struct http_request *http, const char *etag)
 {
     const char *known = http_request_header(http, "If-None-Match");
-    return known && (strcmp(known, "*") == 0 || strstr(known, etag));
+    return known && has_tag(known, etag);
+}
+
+static bool is_another(const struct http_request *http, const char *etag)
+{
+    const char *wanted = http_request_header(http, "If-Match");
+    return wanted && !has_tag(wanted, etag);
 }
 
 /* The whole answer, where no bytes of the file belong to it: the tool is ended. */
@@ -150,13 +161,16 @@ static bool answer_without_bytes(struct download *d, const struct file_head *h)
 {
     struct error err = {0};
     struct api_request *req = d->req;
-    bool known = is_known(req->http, h->etag);
+    bool another = is_another(req->http, h->etag), known = is_known(req->http, h->etag);
     bool head = http_request_method(req->http) == HTTP_HEAD_;
-    if (!known && !h->unsatisfiable && !head)
+    if (!another && !known && !h->unsatisfiable && !head)
         return false;
     d->req = NULL;
     stop_download(d);
-    if (known) {
+    if (another) {
+        error_set(&err, ERROR_CONFLICT, 0, "the file is another one than If-Match names");
+        api_reply(req, 412, api_error_body(req->route->style, &err));
+    } else if (known) {
         api_reply_text(req, 304, d->type, "", 0);
     } else if (!h->unsatisfiable) {
         api_reply_text(req, h->range ? 206 : 200, d->type, "", h->length);

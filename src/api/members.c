@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "api/action.h"
+#include "api/handlers.h"
 #include "api/request.h"
 #include "base/alloc.h"
 #include "base/error.h"
@@ -208,13 +209,29 @@ static int check_parameter(const struct api_request *req, size_t at, struct strb
     return 0;
 }
 
+/* A condition that is not looked at would let a write through that its caller made depend on it. */
+static int check_conditions(const struct http_request *http, struct error *err)
+{
+    static const char *const names[] = {"If-Match", "If-None-Match", "If-Unmodified-Since"};
+    enum http_method method = http_request_method(http);
+    if (method != HTTP_PUT_ && method != HTTP_DELETE_)
+        return 0;
+    for (size_t i = 0; i < ELEMENTS(names); i++)
+        if (http_request_header(http, names[i]))
+            return error_set(err, ERROR_UNSUPPORTED, 0,
+                             "%s is not supported with this method: nothing was changed", names[i]);
+    return 0;
+}
+
 int api_check_members(struct api_request *req, struct error *err)
 {
     const char *value;
+    if (req->route->handle == handle_refused)
+        return 0; /* whatever it is asked with, that it does not exist is the answer */
     _cleanup_strbuf_ struct strbuf ignored = STRBUF_INIT(IGNORED_MAX);
     bool native = req->route->style == STYLE_NATIVE;
     const struct members_check how = {.ignored = native ? NULL : &ignored};
-    int r = 0;
+    int r = check_conditions(req->http, err);
     for (size_t i = 0; r >= 0 && http_request_query_at(req->http, i, &value); i++)
         r = check_parameter(req, i, &ignored, err);
     if (r >= 0 && req->body)

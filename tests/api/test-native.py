@@ -288,9 +288,10 @@ def _():
     for runtime in ("microvm", "kube", "kata", "nothing"):
         check(d.post("/v1/sandboxes", {"runtime": runtime}).status in (400, 422, 503), runtime)
     with d.sandbox(network="none") as sb:
-        for verb in ("snapshot",):
-            fail(d.post(f"{sb.path}/{verb}"), 400, "unsupported", words=verb)
-        fail(d.get(f"{sb.path}/files/watch"), 400, "unsupported", words="watch")
+        for body in (None, {}, {"name": "x"}):
+            fail(d.post(f"{sb.path}/snapshot", body), 400, "unsupported", words="snapshot")
+        for query in ("", "?path=x"):
+            fail(d.get(f"{sb.path}/files/watch{query}"), 400, "unsupported", words="watch")
 
 
 @test("sandboxes: mounts need the operator's allowlist")
@@ -761,8 +762,17 @@ def _():
         equal(d.get(path, headers={"Range": "bytes=0-1", "If-Range": etag}).status, 206)
         equal(d.get(path, headers={"Range": "bytes=0-1", "If-Range": '"other"'}).status, 200)
         equal([(x.status, x.body) for x in (d.get(path, headers={"If-None-Match": f'"z", {etag}'}),)], [(304, b"")])
+        for tags, status in ((etag, 200), ("*", 200), (f'"z", {etag}', 200), ('"other"', 412)):
+            equal(d.get(path, headers={"If-Match": tags}).status, status, tags)
         h = d.request("HEAD", path)
         equal((h.status, h.headers["Content-Length"], h.headers["ETag"], h.body), (200, str(size), etag, b""))
+        equal(d.request("HEAD", path, headers={"If-Match": '"other"'}).status, 412)
+        for name, value in (("If-Match", etag), ("If-Match", '"other"'), ("If-None-Match", "*"),
+                            ("If-Unmodified-Since", "Mon, 16 Nov 2020 00:00:00 GMT")):
+            for a in (d.put(path, b"lost", headers={name: value}), d.delete(sb.path + "/files?path=r", headers={name: value})):
+                equal((a.status, a.json["error"]["code"]), (400, "unsupported"), name)
+                check(name in a.json["error"]["message"], a.json)
+        equal(d.get(path).body == content, True, "a condition that is not looked at lets nothing through")
         a = d.get(path + "&offset=10&length=5", headers={"Range": "bytes=0-0"})
         equal((a.status, a.body, a.headers["Content-Length"]), (200, content[10:15], "5"))
         equal(d.get(path + f"&offset={size + 5}").body, b"")
