@@ -52,7 +52,6 @@ static const struct {
     {"processes", "run the daemon as root, or in a delegated cgroup v2"},
     {"io", "cgroup v2: boot with systemd.unified_cgroup_hierarchy=1"},
     {"disk", "loop devices (modprobe loop) and a daemon run as root"},
-    {"landlock", "a kernel with landlock in the lsm= list"},
     {"uid_separation", "run the daemon as root, or with newuidmap and a range in /etc/subuid"},
 };
 

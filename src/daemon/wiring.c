@@ -527,7 +527,11 @@ static int make_gate(struct control *k, struct error *err)
                                     .name = c->policy_file,
                                     .state_dir = ctx->state_path,
                                     .again = ctx->generation > 1};
-    if (!ctx->line_mode && !keys_any(k->keys) && !c->auth_token)
+    if (!ctx->line_mode && !keys_any(k->keys) && !c->auth_token && c->require_keys)
+        log_warn(
+            "require_keys is set and there is no key: every call is refused until one was made "
+            "with 'sbx keys add -state-dir DIR' while the daemon is stopped");
+    else if (!ctx->line_mode && !keys_any(k->keys) && !c->auth_token)
         log_warn("no keys are configured: approvals are by nobody in particular, and nothing "
                  "critical can be approved");
     k->gate = gate_new(&o, err);

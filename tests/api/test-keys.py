@@ -469,6 +469,7 @@ def _():
         try:
             d.start()
             check(starts, f"it started with {flags}")
+            equal("sbx keys add -state-dir" in d.log_text(), "--require-keys" in flags, "how to get in is in the log")
         except RuntimeError:
             check(not starts, d.log_text())
         finally:

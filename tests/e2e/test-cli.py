@@ -559,6 +559,7 @@ def test_doctor(t):
           re.compile(rb"(?s)^This host\n.*Landlock.*Runtime local: available .*memory"))
     t.ok(b"\033" not in p.stdout, "without colours where there is no terminal")
     t.ok(re.search(rb"(?s)image fetching.*skopeo.*image roots.*\nImages\n  yes kept", p.stdout), "and about images", p)
+    t.ok(b"yes Landlock" not in p.stdout or b"lsm=" not in p.stdout, "and asks for nothing that the host has", p)
     p = t.sbx("doctor", "-json")
     t.ok(any(r["name"] == "local" for r in json.loads(p.stdout)), "-json", p)
     p = t.sbx("doctor", addr=False, env={"TMPDIR": t.dir, "XDG_RUNTIME_DIR": ""})
