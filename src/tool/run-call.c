@@ -40,8 +40,8 @@ static void name_image(struct gate_call *call, const struct spec *s)
     call->image_digest = s->tool_net ? NULL : s->image_digest;
 }
 
-void run_call_fill(const struct run_request *req, struct gate_call *call, struct rules_path *paths,
-                   char ***owned)
+int run_call_fill(const struct run_request *req, struct gate_call *call, struct rules_path *paths,
+                  char ***owned, struct error *err)
 {
     const struct spec *spec = req->sandbox ? sandbox_spec(req->sandbox) : req->spec;
     *call = req->call;
@@ -59,7 +59,8 @@ void run_call_fill(const struct run_request *req, struct gate_call *call, struct
     call->limits = limits_of(spec, req->exec.timeout_ms);
     call->sandbox = req->sandbox ? sandbox_id(req->sandbox) : NULL;
     call->paths = paths;
-    call->n_paths = run_paths_fill(req, call->cwd, start_of(spec, req->sandbox), paths, owned);
+    return run_paths_fill(req, call->cwd, start_of(spec, req->sandbox), paths, &call->n_paths,
+                          owned, err);
 }
 
 static char *dup_or_null(const char *text)

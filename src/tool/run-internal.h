@@ -9,7 +9,8 @@
 
 struct tool_scope;
 
-#define RUN_PATHS_MAX 300 /* of a call: its own, and those of files written first (FILES_MAX) */
+#define RUN_PATHS_MAX    300 /* of a call: its own, and those of files written first (FILES_MAX) */
+#define RUN_POLICIES_MAX 4   /* that hold for a call: its own, and its sandbox's */
 
 struct run_asking;
 struct run_names;
@@ -57,10 +58,10 @@ struct run {
     json_t *diff;  /* what a write changes, or NULL */
 };
 
-/* run-call.c. What the rules look at, from a request; paths has room for RUN_PATHS_MAX, texts of
- * normalized ones are put into *owned, which the caller frees. */
-void run_call_fill(const struct run_request *req, struct gate_call *call, struct rules_path *paths,
-                   char ***owned);
+/* run-call.c. What the rules look at, from a request: all of it, or ERROR_TOO_LARGE. paths has room
+ * for RUN_PATHS_MAX, texts of normalized ones are put into *owned, which the caller frees. */
+int run_call_fill(const struct run_request *req, struct gate_call *call, struct rules_path *paths,
+                  char ***owned, struct error *err);
 /* Copies a call whose argv and cwd are run->spec's. */
 void run_call_copy(struct run *run, const struct gate_call *call);
 void run_call_done(struct run *run);
@@ -82,10 +83,10 @@ void run_ask_cancel(struct run *run);
 void run_go_on(struct run *run, const char *grant);
 void run_fail(struct run *run, const struct error *err);
 
-/* run-paths.c. Fills paths, as run_call_fill(), and returns how many. Paths of a command's files
+/* run-paths.c. Fills paths, as run_call_fill(), and tells how many. Paths of a command's files
  * start at workdir, others at cwd; NULL: not known. */
-size_t run_paths_fill(const struct run_request *req, const char *cwd, const char *workdir,
-                      struct rules_path *paths, char ***owned);
+int run_paths_fill(const struct run_request *req, const char *cwd, const char *workdir,
+                   struct rules_path *paths, size_t *ret_n, char ***owned, struct error *err);
 char run_paths_mode(const struct run *run); /* fs-resolve's; 0: there is nothing to resolve */
 /* One of call.paths as the operation will have it; and whether that means all that is below it. */
 const char *run_paths_given(const struct run *run, size_t i);

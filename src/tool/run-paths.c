@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/error.h"
 #include "base/strbuf.h"
 #include "tool/run-internal.h"
 
@@ -121,23 +122,29 @@ static char tool_mode(const struct gate_call *call)
                                                                       : 'w';
 }
 
-size_t run_paths_fill(const struct run_request *req, const char *cwd, const char *workdir,
-                      struct rules_path *paths, char ***owned)
+/* Rules cannot deny what they are not shown, so a call with more paths than there is room for is
+ * refused. */
+int run_paths_fill(const struct run_request *req, const char *cwd, const char *workdir,
+                   struct rules_path *paths, size_t *ret_n, char ***owned, struct error *err)
 {
     struct path_list l = {paths, 0, NULL};
-    l.owned = xcalloc(req->n_files + req->call.n_paths + ELEMENTS(operations[0].paths) + 2,
-                      sizeof(*l.owned));
-    for (size_t i = 0; i < req->call.n_paths && i < RUN_PATHS_MAX / 4; i++)
+    size_t most = req->n_files + req->call.n_paths + ELEMENTS(operations[0].paths) + 1;
+    if (most > RUN_PATHS_MAX)
+        return error_set(err, ERROR_TOO_LARGE, 0, "a call that names %zu paths is too large",
+                         req->n_files + req->call.n_paths);
+    l.owned = xcalloc(most + 1, sizeof(*l.owned));
+    for (size_t i = 0; i < req->call.n_paths; i++)
         add_path(&l, cwd, req->call.paths[i].path, req->call.paths[i].write);
     /* They are written where the sandbox starts its commands, whatever directory this one has. */
-    for (size_t i = 0; i < req->n_files && l.n < RUN_PATHS_MAX - 4; i++)
+    for (size_t i = 0; i < req->n_files; i++)
         add_path(&l, workdir, req->files[i].path, true);
     if (req->exec.builtin)
         add_operation(&l, cwd, req->exec.argv);
     if (tool_action(&req->call))
         add_path(&l, cwd, tool_path(&req->call), tool_mode(&req->call) != 'r');
     *owned = l.owned;
-    return l.n;
+    *ret_n = l.n;
+    return 0;
 }
 
 char run_paths_mode(const struct run *run)

@@ -6,22 +6,25 @@
 #include "tool/run-internal.h"
 #include "tool/tool.h"
 
-#define POLICIES_MAX 4
-
 /* Its rule first, because the sandbox's policy is part of what is decided on. */
 int run_scope_decide(const struct run_request *req, const struct tool_scope *scope,
                      struct gate_call *call, struct gate_decision *d, struct error *err)
 {
-    struct gate *gate = manager_options(req->manager)->gate;
-    const struct policy *policies[POLICIES_MAX];
+    const struct policy *policies[RUN_POLICIES_MAX];
+    size_t n = call->n_policies;
     bool named = !scope;
-    size_t n = 0;
-    for (size_t i = 0; i < call->n_policies && n < POLICIES_MAX - 1; i++) {
-        policies[n++] = call->policies[i];
+    for (size_t i = 0; i < n; i++)
         named = named || call->policies[i] == &scope->policy;
+    if (n + !named > RUN_POLICIES_MAX) {
+        *d = (struct gate_decision){0}; /* none was made */
+        return error_set(err, ERROR_TOO_LARGE, 0, "%zu policies for one call are too many",
+                         n + !named);
     }
+    for (size_t i = 0; i < n; i++)
+        policies[i] = call->policies[i];
     if (!named)
         policies[n++] = &scope->policy;
+    struct gate *gate = manager_options(req->manager)->gate;
     call->policies = policies;
     call->n_policies = n;
     int r = gate_decide(gate, call, d, err);

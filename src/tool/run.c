@@ -430,7 +430,8 @@ struct run *run_start(const struct run_request *req, const struct run_events *ev
     /* What no kernel would start is not worth a decision, least of all a person's. */
     if (exec_spec_check_size(&req->exec, err) < 0)
         return NULL;
-    run_call_fill(req, &call, paths, &owned);
+    if (run_call_fill(req, &call, paths, &owned, err) < 0)
+        return NULL;
     if (run_scope_decide(req, scope, &call, &d, err) < 0) {
         gate_decision_done(&d);
         return NULL;
