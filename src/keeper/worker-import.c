@@ -58,8 +58,10 @@ int worker_import(struct worker *w, const json_t *request, struct error *err)
     const char *format = json_string_value(json_object_get(request, "format"));
     int kind = unpack_kind_parse(format ? format : "auto");
     int64_t bytes = 0;
-    if (kind < 0 || w->upload < 0)
+    if (kind < 0)
         return error_field(err, "format", "there is no image format '%.40s'", format);
+    if (w->upload < 0)
+        return error_set(err, ERROR_INVALID, 0, "there is no upload with this import");
     int r = worker_begin(w, err);
     if (r < 0)
         return r;
