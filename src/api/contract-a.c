@@ -208,8 +208,9 @@ static void on_tool_done(void *data, const struct tool_result *r)
     api_reply(req, 200, o);
 }
 
-/* Contract A answers 200 with the verdict inside, once the request itself could be read. */
-static void reply_denied(struct execute *x, const struct error *err)
+/* Contract A answers 200 with the verdict inside, once the request itself could be read. No policy
+ * has denied anything here: a sandbox that does not exist is a fault of the request. */
+static void reply_invalid(struct execute *x, const struct error *err)
 {
     struct tool_result r = {.code = "invalid_request", .message = err->message, .exit_code = 1};
     on_tool_done(x, &r);
@@ -250,7 +251,7 @@ void handle_a_execute(struct api_request *req)
         tr.sandbox = api_lookup_sandbox(req, sandbox_name);
         if (!tr.sandbox) {
             error_set(&err, ERROR_NOT_FOUND, 0, "there is no sandbox '%.80s'", sandbox_name);
-            reply_denied(x, &err);
+            reply_invalid(x, &err);
             return;
         }
         tr.scope = sandbox_attached(tr.sandbox);
