@@ -205,10 +205,12 @@ static int check(struct idempotency_table *t, const struct idempotency *e, const
 bool idempotency_begin(struct idempotency_table *t, struct api_request *req, const char *body,
                        size_t len)
 {
-    const char *given = http_request_header(req->http, "Idempotency-Key");
     unsigned char digest[EVP_MAX_MD_SIZE];
     struct error err = {0};
-    if (!given || !(req->route->flags & ROUTE_IDEMPOTENT))
+    if (!(req->route->flags & ROUTE_IDEMPOTENT))
+        return true;
+    const char *given = http_request_header(req->http, "Idempotency-Key");
+    if (!given)
         return true;
     expire(t);
     _cleanup_free_ char *key = xasprintf("%s\n%s\n%s", req->owner, req->route->path, given);

@@ -223,6 +223,20 @@ static int check_conditions(const struct http_request *http, struct error *err)
     return 0;
 }
 
+/* Whoever sends one repeats the call when no answer came, sure that it is done once. */
+static int check_repeatable(const struct api_request *req, struct strbuf *ignored,
+                            struct error *err)
+{
+    if (http_request_method(req->http) != HTTP_POST_ || (req->route->flags & ROUTE_IDEMPOTENT) ||
+        !http_request_header(req->http, "Idempotency-Key"))
+        return 0;
+    if (req->route->style == STYLE_NATIVE)
+        return error_set(err, ERROR_UNSUPPORTED, 0,
+                         "Idempotency-Key is not supported here: nothing was done");
+    members_tell(ignored, "", "Idempotency-Key");
+    return 0;
+}
+
 int api_check_members(struct api_request *req, struct error *err)
 {
     const char *value;
@@ -232,6 +246,8 @@ int api_check_members(struct api_request *req, struct error *err)
     bool native = req->route->style == STYLE_NATIVE;
     const struct members_check how = {.ignored = native ? NULL : &ignored};
     int r = check_conditions(req->http, err);
+    if (r >= 0)
+        r = check_repeatable(req, &ignored, err);
     for (size_t i = 0; r >= 0 && http_request_query_at(req->http, i, &value); i++)
         r = check_parameter(req, i, &ignored, err);
     if (r >= 0 && req->body)

@@ -918,6 +918,19 @@ def _():
     equal(d.post("/v1/run", {"command": ["true"]}, headers={"Idempotency-Key": "x" * 256}).status, 400)
 
 
+@test("idempotency: where no answers are remembered, a key is refused or told")
+def _():
+    h = {"Idempotency-Key": "twice"}
+    with daemon().sandbox() as sb:
+        d = sb.daemon
+        for _ in range(2):
+            fail(d.post(sb.path + "/exec", {"command": ["sh", "-c", "echo x >> n"]}, headers=h), 400, "unsupported", words="Idempotency-Key")
+        fail(d.post(sb.path + "/files/mkdir", {"path": "d"}, headers=h), 400, "unsupported", words="Idempotency-Key")
+        equal(d.get(sb.path + "/files?path=.").json["entries"], [])
+    a = d.post("/v1/sandbox/execute", {"tool": {"name": "calculator", "args": {"expression": "1"}}}, headers=h)
+    equal((a.status, a.headers["X-Mas-Ignored"]), (200, "Idempotency-Key"))
+
+
 @test("idempotency: at once, and when the first client left")
 def _():
     d = daemon()
