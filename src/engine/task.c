@@ -210,10 +210,23 @@ static void answer_stats(const struct engine *e, struct engine_message *m)
         m->disk_used_bytes = (uint64_t)(fs.f_blocks - fs.f_bfree) * (uint64_t)fs.f_bsize;
 }
 
+/* Engines refuse to pause what is paused and to resume what runs; a container that is as it was
+ * asked to be is no failure. */
+static bool is_paused_as(struct engine *e, bool on)
+{
+    _cleanup_json_ json_t *container = NULL;
+    if (api_inspect(e, &container) < 0)
+        return false;
+    const json_t *paused = json_object_get(json_object_get(container, "State"), "Paused");
+    return json_is_boolean(paused) && json_is_true(paused) == on;
+}
+
 static void answer_freeze(struct engine *e, bool on, struct engine_message *m)
 {
     int r = e->api[0] ? 0 : api_connect(e);
     r = r < 0 ? r : api_pause(e, on);
+    if (r < 0 && is_paused_as(e, on))
+        r = 0;
     m->error = r < 0 ? -r : 0;
     if (r < 0)
         snprintf(m->text, sizeof(m->text), "%.150s", e->rest.why);
