@@ -73,10 +73,10 @@ static int mismatch(const char *digest, const char *got, struct error *err)
                      "blob sha256:%s is tampered with: it is sha256:%s", digest, got);
 }
 
-int blob_verify(int fd, const char *digest, uint64_t size, struct meter *m, struct error *err)
+int blob_hash(int fd, const char *what, uint64_t size, struct meter *m, char ret[IMAGE_DIGEST_SIZE],
+              struct error *err)
 {
     static _Thread_local char chunk[CHUNK_BYTES];
-    char got[IMAGE_DIGEST_SIZE];
     _cleanup_hash_ struct hash h;
     hash_init(&h);
     for (off_t at = 0;;) {
@@ -84,22 +84,27 @@ int blob_verify(int fd, const char *digest, uint64_t size, struct meter *m, stru
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return error_set(err, ERROR_INTERNAL, errno, "read blob sha256:%s", digest);
+            return error_set(err, ERROR_INTERNAL, errno, "read %s", what);
         if (n == 0)
             break;
         hash_update(&h, chunk, (size_t)n);
         at += n;
         if ((uint64_t)at > size) /* it grows, maybe for ever */
-            return error_set(err, ERROR_INVALID, 0, "blob sha256:%s changes while it is read",
-                             digest);
+            return error_set(err, ERROR_INVALID, 0, "%s changes while it is read", what);
         int r = meter_add(m, (uint64_t)n, err);
         if (r < 0)
             return r;
     }
-    hash_final(&h, got);
-    if (strcmp(got, digest))
-        return mismatch(digest, got, err);
+    hash_final(&h, ret);
     return lseek(fd, 0, SEEK_SET) < 0 ? error_set(err, ERROR_INTERNAL, errno, "seek") : 0;
+}
+
+int blob_verify(int fd, const char *digest, uint64_t size, struct meter *m, struct error *err)
+{
+    char got[IMAGE_DIGEST_SIZE], what[IMAGE_DIGEST_SIZE + 16];
+    snprintf(what, sizeof(what), "blob sha256:%s", digest);
+    int r = blob_hash(fd, what, size, m, got, err);
+    return r < 0 || !strcmp(got, digest) ? r : mismatch(digest, got, err);
 }
 
 static int read_all(int fd, const char *what, struct strbuf *out, struct error *err)

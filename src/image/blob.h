@@ -28,6 +28,10 @@ int descriptor_parse(const json_t *obj, const char *what, struct descriptor *ret
                      struct error *err);
 /* A regular file of the right size; its content is not looked at. */
 int blob_open(const struct blobs *b, const struct descriptor *d, struct error *err);
+/* Hashes a file of that size from its start to its end; leaves the offset at the start. `what` is
+ * the word for it in messages. */
+int blob_hash(int fd, const char *what, uint64_t size, struct meter *m, char ret[IMAGE_DIGEST_SIZE],
+              struct error *err);
 /* Reads from the start to the end and compares size and hash; leaves the offset at the start. */
 int blob_verify(int fd, const char *digest, uint64_t size, struct meter *m, struct error *err);
 /* A small JSON blob, verified. A new reference, or NULL. */

@@ -1,7 +1,6 @@
-/* A directory of the host's as an image: a copy in sorted order, hashed as it is made. Whose the
+/* A directory of the host's as an image: a copy, and the digest of a walk over that copy. Whose the
  * files are is not copied: the owners of a host mean nothing in a sandbox, and whoever copies
  * inside a user namespace does not even see them. */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,23 +12,19 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/map.h"
-#include "image/hash.h"
 #include "image/info.h"
 #include "image/layers.h"
 #include "image/meter.h"
 #include "image/rootfs.h"
+#include "image/tree.h"
 #include "image/unpack.h"
 
 #define CHUNK_BYTES (128u << 10)
 #define XATTR_MAX   (64u << 10)
 
-/* What is hashed first: no tar and no JSON starts so, and with it no other image has the digest. */
-#define WALK_MARK_BYTES 512
-
 struct copier {
     struct rootfs root;
     struct meter meter;
-    struct hash hash;
     dev_t dev;
     struct map *linked; /* "inode" of files with more names than one, to the first name */
     char path[NAME_PATH_MAX];
@@ -37,16 +32,6 @@ struct copier {
 };
 
 static int copy_dir(struct copier *c, int dir_fd, unsigned depth, struct error *err);
-
-/* One record of the walk; fields cannot run into each other. */
-static void hash_record(struct copier *c, char kind, unsigned mode, const void *data, size_t len)
-{
-    char head[64];
-    int n = snprintf(head, sizeof(head), "%c %04o %zu ", kind, mode, len);
-    hash_update(&c->hash, head, (size_t)n);
-    hash_update(&c->hash, c->path, strlen(c->path) + 1);
-    hash_update(&c->hash, data, len);
-}
 
 static int fail(struct copier *c, int errnum, struct error *err)
 {
@@ -58,18 +43,11 @@ static struct rootfs_meta meta_of(const struct stat *st)
     return (struct rootfs_meta){.mode = st->st_mode & 07777, .mtime = st->st_mtim};
 }
 
-static int compare_texts(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 static int copy_attribute(struct copier *c, int from, int to, const char *key, struct error *err)
 {
     ssize_t n = fgetxattr(from, key, c->chunk, XATTR_MAX);
     if (n < 0)
         return 0; /* gone, or not for us */
-    hash_record(c, 'x', 0, key, strlen(key) + 1);
-    hash_record(c, 'v', 0, c->chunk, (size_t)n);
     return rootfs_set_xattr(&c->root, to, c->path, key, c->chunk, (size_t)n, err);
 }
 
@@ -77,35 +55,23 @@ static int copy_attributes(struct copier *c, int from, int to, struct error *err
 {
     char list[4096];
     ssize_t n = flistxattr(from, list, sizeof(list) - 1);
-    char *keys[256];
-    size_t count = 0;
-    list[n > 0 ? n : 0] = 0;
-    for (char *p = list; n > 0 && p < list + n && count < ELEMENTS(keys); p += strlen(p) + 1)
-        if (!strncmp(p, "user.", 5))
-            keys[count++] = p;
-    qsort(keys, count, sizeof(*keys), compare_texts);
     int r = 0;
-    for (size_t i = 0; r == 0 && i < count; i++)
-        r = copy_attribute(c, from, to, keys[i], err);
+    list[n > 0 ? n : 0] = 0;
+    for (char *p = list; r == 0 && n > 0 && p < list + n; p += strlen(p) + 1)
+        if (!strncmp(p, "user.", 5))
+            r = copy_attribute(c, from, to, p, err);
     return r;
 }
 
-/* What is read is what is hashed and written, whoever else writes the file meanwhile. */
 static int copy_content(struct copier *c, int from, int to, struct error *err)
 {
-    struct hash content;
-    char digest[IMAGE_DIGEST_SIZE];
     ssize_t n;
     int r = 0;
-    hash_init(&content);
     while (r == 0 && (n = read(from, c->chunk, CHUNK_BYTES)) != 0) {
         if (n < 0 && errno == EINTR)
             continue;
-        if (n < 0) {
-            r = fail(c, errno, err);
-            break;
-        }
-        hash_update(&content, c->chunk, (size_t)n);
+        if (n < 0)
+            return fail(c, errno, err);
         r = rootfs_count_bytes(&c->root, (uint64_t)n, err);
         int w = r < 0 ? 0 : fd_write_all(to, c->chunk, (size_t)n);
         if (w < 0)
@@ -113,8 +79,6 @@ static int copy_content(struct copier *c, int from, int to, struct error *err)
         if (r == 0)
             r = meter_add(&c->meter, (uint64_t)n, err);
     }
-    hash_final(&content, digest);
-    hash_update(&c->hash, digest, strlen(digest));
     return r;
 }
 
@@ -131,7 +95,6 @@ static int copy_file(struct copier *c, int at, const char *base, struct error *e
     if (to < 0)
         return to;
     const struct rootfs_meta m = meta_of(&st);
-    hash_record(c, 'f', m.mode & 0777, "", 0);
     int r = copy_content(c, from, to, err);
     if (r == 0)
         r = copy_attributes(c, from, to, err);
@@ -145,10 +108,8 @@ static int copy_name(struct copier *c, int at, const char *base, const struct st
     char key[32];
     snprintf(key, sizeof(key), "%llu", (unsigned long long)st->st_ino);
     const char *first = st->st_nlink > 1 ? map_find(c->linked, key) : NULL;
-    if (first) {
-        hash_record(c, 'h', 0, first, strlen(first));
+    if (first)
         return rootfs_make_hardlink(&c->root, c->path, first, err);
-    }
     if (st->st_nlink > 1)
         map_put(c->linked, key, xstrdup(c->path));
     return copy_file(c, at, base, err);
@@ -163,7 +124,6 @@ static int copy_link(struct copier *c, int at, const char *base, const struct st
     if (n < 0 || n >= (ssize_t)sizeof(target))
         return fail(c, n < 0 ? errno : ENAMETOOLONG, err);
     target[n] = 0;
-    hash_record(c, 'l', 0, target, (size_t)n);
     return rootfs_make_symlink(&c->root, c->path, target, &m, err);
 }
 
@@ -179,7 +139,6 @@ static int copy_subdir(struct copier *c, int at, const char *base, unsigned dept
     if (to < 0)
         return to;
     const struct rootfs_meta m = meta_of(&st);
-    hash_record(c, 'd', m.mode & 01777, "", 0);
     int r = copy_attributes(c, from, to, err);
     fd_close(&to); /* one descriptor a level */
     if (r == 0 && st.st_dev == c->dev)
@@ -213,51 +172,15 @@ static int copy_entry(struct copier *c, int at, const char *base, unsigned depth
     return 0;
 }
 
-static int read_names(int dir_fd, uint64_t max, char ***ret, size_t *ret_count)
-{
-    int own = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *d = own < 0 ? NULL : fdopendir(own);
-    char **names = xcalloc(1, sizeof(*names));
-    size_t count = 0, room = 1;
-    struct dirent *e;
-    if (!d)
-        goto failed;
-    while (errno = 0, (e = readdir(d))) {
-        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
-            continue;
-        if (count + 1 >= room)
-            names = xrealloc(names, (room *= 2) * sizeof(*names));
-        names[count++] = xstrdup(e->d_name);
-        names[count] = NULL;
-        if (count > max) /* copy_entry() says so, about the first that is too many */
-            break;
-    }
-    if (errno)
-        goto failed;
-    closedir(d);
-    *ret = names;
-    *ret_count = count;
-    return 0;
-failed:;
-    int r = -errno;
-    if (d)
-        closedir(d);
-    else
-        fd_close(&own);
-    strv_free(names);
-    return r;
-}
-
 static int copy_dir(struct copier *c, int dir_fd, unsigned depth, struct error *err)
 {
     _cleanup_strv_ char **names = NULL;
     size_t count = 0, len = strlen(c->path);
     if (depth > c->root.limits->depth)
         return fail(c, ENAMETOOLONG, err);
-    int r = read_names(dir_fd, c->root.limits->files, &names, &count);
+    int r = tree_names(dir_fd, c->root.limits->files, &names, &count);
     if (r < 0)
         return fail(c, -r, err);
-    qsort(names, count, sizeof(*names), compare_texts);
     for (size_t i = 0; r == 0 && i < count; i++) {
         if (len + strlen(names[i]) + 2 > sizeof(c->path) ||
             len + strlen(names[i]) + 1 > c->root.limits->path_bytes)
@@ -280,9 +203,6 @@ static int copy_root(struct copier *c, int dir_fd, int rootfs, struct error *err
         return error_set(err, ERROR_INVALID, ENOTDIR, "an image from a directory");
     c->dev = st.st_dev;
     const struct rootfs_meta m = meta_of(&st);
-    memset(c->chunk, '#', WALK_MARK_BYTES);
-    hash_update(&c->hash, c->chunk, WALK_MARK_BYTES);
-    hash_record(c, 'd', (m.mode & 01777) | 0555, "", 0);
     int r = copy_dir(c, dir_fd, 0, err);
     return r < 0 ? r : rootfs_finish(&c->root, rootfs, ".", &m, err);
 }
@@ -295,13 +215,11 @@ static int copy_tree(int dir_fd, int rootfs, const struct image_options *o, stru
     if (r < 0)
         return r;
     meter_init(&c.meter, o, info);
-    hash_init(&c.hash);
     c.linked = map_new();
     c.chunk = xcalloc(1, CHUNK_BYTES);
     r = meter_step(&c.meter, "copy", 0, err);
     if (r == 0)
         r = copy_root(&c, dir_fd, rootfs, err);
-    hash_final(&c.hash, info->digest);
     size_t cursor = 0;
     for (void *name; (name = map_next(c.linked, &cursor));)
         free(name);
@@ -319,6 +237,8 @@ int image_from_dir(int dir_fd, int work_fd, const struct image_options *o, struc
     if (rootfs < 0)
         return rootfs;
     int r = copy_tree(dir_fd, rootfs, o, &info, err);
+    if (r == 0)
+        r = image_tree_check(work_fd, true, o, &info, err);
     if (r < 0) {
         layers_drop_rootfs(work_fd);
         return r;

@@ -6,12 +6,15 @@
  * block; they are for workers of the image keeper, for tests and for fuzzers.
  *
  * An image_from_*() call makes "rootfs" in the work directory and fills struct image_info; the
- * store (image/store.h) then makes both visible as a whole. Owners are squashed to the three ids
- * that a sandbox has: 0, 1000 and 65534 stay, every other becomes 0. As root of a user namespace
- * that maps the three (with CAP_CHOWN, CAP_FOWNER, CAP_DAC_OVERRIDE) files get those owners; any
- * other process leaves all to itself, and its directories get u+rwx. setuid, setgid and every
- * extended attribute but user.* are dropped (user.overlay.* too: overlayfs would obey them). Device
- * nodes are left out below /dev and refused elsewhere; fifos and sockets are left out.
+ * store (image/store.h) then makes both visible as a whole. Where the work directory is -1 it
+ * unpacks nothing, but reads and hashes all that the digest stands for, and fills everything except
+ * the counts: whoever lets another process unpack asks so for what that process must not be asked.
+ * Directories have no such form, nor docker-archives but by their parts. Owners are squashed to the
+ * three ids that a sandbox has: 0, 1000 and 65534 stay, every other becomes 0. As root of a user
+ * namespace that maps the three (with CAP_CHOWN, CAP_FOWNER, CAP_DAC_OVERRIDE) files get those
+ * owners; any other process leaves all to itself, and its directories get u+rwx. setuid, setgid and
+ * every extended attribute but user.* are dropped (user.overlay.* too: overlayfs would obey them).
+ * Device nodes are left out below /dev and refused elsewhere; fifos and sockets are left out.
  *
  * A root file system may hold any symlink, also absolute and dangling ones: whoever mounts or opens
  * something in it has to resolve with RESOLVE_IN_ROOT or refuse links. */
@@ -75,7 +78,7 @@ struct image_info {
     char *workdir;       /* absolute and clean, or "" */
     char *user;          /* as the image says; nothing obeys it */
     char **cmd;          /* entrypoint and command; nothing obeys it */
-    char **layers;       /* diff ids, hex; empty for directories */
+    char **layers;       /* diff ids, hex; a tar's own digest; empty for directories */
 };
 
 void image_info_done(struct image_info *info); /* frees the contents; a zeroed one is fine */
@@ -105,11 +108,19 @@ int image_from_skopeo_dir(int dir_fd, int work_fd, const struct image_options *o
 int image_from_docker_archive(int tar_fd, const char *ref, int work_fd,
                               const struct image_options *o, struct image_info *ret,
                               struct error *err);
+/* The same in two steps. The first makes of the archive its parts: the configuration, and the
+ * layers as plain tars "0", "1", ... The second makes the image of these; every byte of them is
+ * verified. */
+#define IMAGE_PARTS_CONFIG "config"
+int image_take_apart(int tar_fd, const char *ref, int parts_fd, const struct image_options *o,
+                     struct error *err);
+int image_from_parts(int parts_fd, int work_fd, const struct image_options *o,
+                     struct image_info *ret, struct error *err);
 /* A root file system as a tar (plain, gzip, zstd, xz), from a file or a pipe. The digest is of the
  * bytes as they come. It is one layer: a name that starts with ".wh." is a whiteout here too. */
 int image_from_rootfs_tar(int tar_fd, int work_fd, const struct image_options *o,
                           struct image_info *ret, struct error *err);
 /* A copy of a directory. Links are copied, not followed; other file systems mounted in it are left
- * empty. The digest is of a sorted walk over names, kinds, modes, owners and content. */
+ * empty. The digest is that of the copy (image/tree.h). */
 int image_from_dir(int dir_fd, int work_fd, const struct image_options *o, struct image_info *ret,
                    struct error *err);

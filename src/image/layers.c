@@ -47,8 +47,9 @@ void layers_drop_rootfs(int work_fd)
     below_remove(work_fd, "rootfs");
 }
 
-static int verify_all(struct layers *l, struct meter *m, struct error *err)
+int layers_verify(struct layers *l, struct meter *m, struct error *err)
 {
+    m->progress.layers = l->count;
     for (size_t i = 0; i < l->count; i++) {
         struct layer *layer = &l->items[i];
         if (!*layer->digest)
@@ -94,8 +95,7 @@ static int unpack_one(struct layers *l, size_t i, int rootfs, struct meter *m,
 int layers_unpack(struct layers *l, int work_fd, struct meter *m, struct image_info *info,
                   struct error *err)
 {
-    m->progress.layers = l->count;
-    int r = verify_all(l, m, err);
+    int r = layers_verify(l, m, err);
     _cleanup_close_ int rootfs = r < 0 ? r : layers_make_rootfs(work_fd, err);
     if (rootfs < 0)
         return rootfs;

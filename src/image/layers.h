@@ -19,7 +19,9 @@ void layers_init(struct layers *l, size_t count); /* with no descriptors yet */
 void layers_done(struct layers *l);
 #define _cleanup_layers_ __attribute__((cleanup(layers_done)))
 
-/* Verifies each file first, then makes "rootfs" and unpacks them in order, hashing again what is
+/* Reads each file whose digest is known, and compares. */
+int layers_verify(struct layers *l, struct meter *m, struct error *err);
+/* Does that first, then makes "rootfs" and unpacks them in order, hashing again what is
  * really read. On failure there is no rootfs. */
 int layers_unpack(struct layers *l, int work_fd, struct meter *m, struct image_info *info,
                   struct error *err);

@@ -221,14 +221,19 @@ int rootfs_finish(struct rootfs *r, int fd, const char *name, const struct rootf
 /* overlayfs (mounted with userxattr), fuse-overlayfs and container tools take orders from these. */
 static const char *const obeyed[] = {"user.overlay.", "user.fuseoverlayfs.", "user.containers."};
 
+bool rootfs_obeyed_xattr(const char *key)
+{
+    for (size_t i = 0; i < ELEMENTS(obeyed); i++)
+        if (!strncmp(key, obeyed[i], strlen(obeyed[i])))
+            return true;
+    return false;
+}
+
 int rootfs_set_xattr(struct rootfs *r, int fd, const char *name, const char *key, const void *value,
                      size_t len, struct error *err)
 {
-    if (strncmp(key, "user.", 5))
+    if (strncmp(key, "user.", 5) || rootfs_obeyed_xattr(key))
         return 0;
-    for (size_t i = 0; i < ELEMENTS(obeyed); i++)
-        if (!strncmp(key, obeyed[i], strlen(obeyed[i])))
-            return 0;
     int bad = rootfs_count_bytes(r, len, err);
     if (bad < 0)
         return bad;

@@ -52,6 +52,9 @@ int rootfs_make_hardlink(struct rootfs *r, const char *name, const char *target,
 int rootfs_set_xattr(struct rootfs *r, int fd, const char *name, const char *key, const void *value,
                      size_t len, struct error *err);
 
+/* Whether a file system above would take orders from the attribute. */
+bool rootfs_obeyed_xattr(const char *key);
+
 /* Whiteouts: takes away what lower layers have at a name, or in a directory; what this layer made
  * stays. A name that is not there is fine. */
 int rootfs_hide(struct rootfs *r, const char *name, struct error *err);
