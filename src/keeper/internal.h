@@ -82,6 +82,7 @@ enum unpack_kind {
     UNPACK_LAYOUT,
     UNPACK_SKOPEO_DIR,
     UNPACK_DIR,
+    UNPACK_PARTS, /* of a docker-archive */
     _UNPACK_KIND_MAX,
 };
 
@@ -101,6 +102,8 @@ int worker_begin(struct worker *w, struct error *err); /* makes w->work */
 int worker_main(struct worker *w, const char *op, const json_t *request);
 void worker_tell(struct worker *w, json_t *line); /* takes it */
 void worker_progress(struct worker *w, const struct image_progress *p);
+/* Fails because the deadline is over. */
+int worker_too_late(const struct worker *w, struct error *err);
 /* One line of the keeper's, or NULL when it is gone. */
 json_t *worker_ask(struct worker *w);
 
@@ -126,8 +129,13 @@ int fetch_image(struct worker *w, const struct reference *ref, char ret_digest[I
 
 /* unpack.c */
 int unpack_kind_parse(const char *name); /* or -1 */
-/* Unpacks what source is, into the worker's work directory, in a child that can do nothing else. */
+/* Unpacks what source is, into the worker's work directory, by children that can do nothing else.
+ * *ret is what the worker itself found out. source is open for reading only: the children have it.
+ */
 int unpack_image(struct worker *w, enum unpack_kind kind, int source, const char *ref,
                  struct image_info *ret, struct error *err);
-/* detect.c: in that child. */
+/* One kind of image_from_*(); with work -1 it only reads. */
+int unpack_source(enum unpack_kind kind, int source, const char *ref, int work,
+                  const struct image_options *o, struct image_info *ret, struct error *err);
+/* detect.c: in such a child. */
 int detect_archive(int fd, enum unpack_kind *ret, struct error *err);

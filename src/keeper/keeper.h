@@ -5,10 +5,11 @@
  * asked (keeper-proto.h) it does the quick parts itself; everything that reads an image runs in
  * workers:
  *
- *   keeper ── worker, one a job: the order of steps, nothing of an image is parsed in it but a
- *               │            registry's manifest
+ *   keeper ── worker, one a job: the order of steps; of an image it parses JSON, the manifests and
+ *               │            the configuration, and nothing else
  *               ├─ skopeo: has the network, may write to one directory, a uid of its own
- *               └─ unpacker: has no network and no programs, may write to its work directory
+ *               └─ unpacker: has no network and no programs, may write to one directory;
+ *                            nothing that it says is believed (unpacker.h)
  *
  * A worker that dies leaves a work directory, which is removed, and never half an image: what
  * becomes visible does so by one rename (image/store.h). */

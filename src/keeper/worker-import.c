@@ -66,15 +66,19 @@ int worker_import(struct worker *w, const json_t *request, struct error *err)
     if (r < 0)
         return r;
     _cleanup_close_ int file = openat(image_work_dir_fd(w->work), UPLOAD_FILE,
-                                      O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+                                      O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (file < 0)
         return error_set(err, ERROR_INTERNAL, errno, "store the upload");
     r = spool(w, file, &bytes, err);
     w->deadline_ms = clock_mono_ms() + w->o->pull_timeout_ms; /* the caller's pace is over */
     if (r >= 0)
         r = check_whole(w, bytes, err);
-    if (r >= 0 && lseek(file, 0, SEEK_SET) < 0)
-        r = error_set(err, ERROR_INTERNAL, errno, "read the upload");
-    return r < 0 ? r
-                 : worker_unpack(w, (enum unpack_kind)kind, file, NULL, KEEPER_UPLOAD, name, err);
+    if (r < 0)
+        return r;
+    /* The unpacker gets it, and must not be able to write to it. */
+    _cleanup_close_ int source =
+        openat(image_work_dir_fd(w->work), UPLOAD_FILE, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (source < 0)
+        return error_set(err, ERROR_INTERNAL, errno, "read the upload");
+    return worker_unpack(w, (enum unpack_kind)kind, source, NULL, KEEPER_UPLOAD, name, err);
 }

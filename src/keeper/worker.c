@@ -40,6 +40,13 @@ void worker_progress(struct worker *w, const struct image_progress *p)
                              (json_int_t)p->total_bytes, "files", (json_int_t)p->files));
 }
 
+int worker_too_late(const struct worker *w, struct error *err)
+{
+    return error_set(err, ERROR_TIMEOUT, 0,
+                     "the image was not unpacked in %u s (images_pull_timeout)",
+                     w->o->pull_timeout_ms / 1000);
+}
+
 json_t *worker_ask(struct worker *w)
 {
     static struct strbuf line = STRBUF_INIT(2 * KEEPER_LINE_MAX);

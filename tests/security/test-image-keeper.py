@@ -1,7 +1,10 @@
 #!/usr/bin/python3
 """What fetches and unpacks images has no rights over anything but images. P28 of SECURITY.md; what
 archives and manifests try is in tests/image."""
+import hashlib
 import io
+import json
+import struct
 import tarfile
 import threading
 
@@ -162,6 +165,135 @@ def _():
         a = d.put("/v1/images/tar?name=evil&format=rootfs-tar", out.getvalue())
         check(a.status == 200 or "evil" in a.json["error"]["message"], a)
         equal(os.path.exists("/etc/evil"), False)
+
+
+def many_files():
+    """A root file system that takes a while to unpack."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as t:
+        for i in range(20000):
+            t.addfile(tarfile.TarInfo(f"etc/{i}"))
+    return out.getvalue()
+
+
+class Unpacker:
+    """An import whose unpacker is stopped in the middle, to be spoken for: what an archive could make of
+    it that takes it over. It has its descriptors, and a way to what they are."""
+
+    def __init__(self, data):
+        self.answer = None
+        self.thread = threading.Thread(target=self.put, args=(data,), daemon=True)
+        self.thread.start()
+        wait_for(self.find, "the unpacker")
+        wait_for(lambda: status(self.pid)["State"].startswith("T"), "its stop")
+        self.fds = {}
+        for fd in os.listdir(f"/proc/{self.pid}/fd"):
+            self.fds[int(fd)] = os.readlink(f"/proc/{self.pid}/fd/{fd}")
+        self.pipe = max(fd for fd, at in self.fds.items() if fd > 2 and at.startswith("pipe:"))
+        self.target = next(fd for fd, at in self.fds.items() if at.endswith("/image"))
+
+    def put(self, data):
+        self.answer = d.put("/v1/images/tar?name=forged&format=rootfs-tar", data)
+
+    def find(self):
+        todo = [find("--keeper-stage") or 0]
+        for pid in todo:
+            todo += below(pid)
+            try:
+                with open(f"/proc/{pid}/comm") as f:
+                    found = f.read() == "mas-image-unpk\n" and os.path.isdir(f"/proc/{pid}/root/")
+                if found and any(at.endswith("/image/rootfs") or at.endswith("/rootfs/etc") for at in self.links(pid)):
+                    os.kill(pid, signal.SIGSTOP)
+                    self.pid = pid
+                    return True
+            except OSError:
+                pass
+        return False
+
+    @staticmethod
+    def links(pid):
+        return [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
+
+    def path(self, name):
+        return f"/proc/{self.pid}/fd/{self.target}/{name}"
+
+    def file(self, name, size=0, mode=0o644):
+        with open(self.path(name), "wb") as f:
+            f.write(bytes(size))
+        os.chown(self.path(name), KEEPER, KEEPER)
+        os.chmod(self.path(name), mode)
+
+    def end(self, said):
+        with open(f"/proc/{self.pid}/fd/{self.pipe}", "wb", buffering=0) as f:
+            f.write(said)
+        try:
+            os.kill(self.pid, signal.SIGKILL)
+        except ProcessLookupError:  # the worker has done it: it heard enough
+            pass
+        self.thread.join(60)
+        return self.answer
+
+
+RESULT = struct.pack("=6I4Q512s", 2, 0, 0, 0, 1, 0, 0, 0, 0, 0, b"")  # struct unpacker_record: it went well
+TREE = many_files()
+
+
+@test("P28 the unpacker has its source, its directory and a pipe, and no way to write to its source")
+def _():
+    u = Unpacker(TREE)
+    for fd, at in u.fds.items():
+        own = at.startswith("pipe:") or at.endswith("/upload") or "/image" in at.split("/tmp/")[-1]
+        check(fd <= 2 or own, f"descriptor {fd} is {at}")
+    source = next(fd for fd, at in u.fds.items() if at.endswith("/upload"))
+    with open(f"/proc/{u.pid}/fdinfo/{source}") as f:
+        flags = int(dict(line.split(None, 1) for line in f)["flags:"], 8)
+    equal(flags & os.O_ACCMODE, os.O_RDONLY, "how the source is open")
+    check(u.end(b"").status >= 400, "nothing is stored of an unpacker that dies")
+
+
+@test("P28 the unpacker cannot say which digest, size or environment its image has")
+def _():
+    chosen = "0123456789abcdef" * 4
+    line = json.dumps({"info": {"digest": chosen, "size_bytes": 1, "files": 1, "skipped": 0,
+                                "env": ["LD_PRELOAD=/evil.so"], "workdir": "", "user": "", "cmd": [], "layers": []}})
+    for said in (line.encode() + b"\n", line.encode().ljust(4096, b"\n"), b"\xff" * 8192, RESULT + RESULT, RESULT[:-1],
+                 RESULT + b"x"):
+        a = Unpacker(TREE).end(said)
+        check(a.status >= 500, a)
+        check(d.get("/v1/images/sha256:" + chosen).status == 404, "a digest of the unpacker's choice")
+    u = Unpacker(TREE)
+    u.file("rootfs/fat", 32 << 20)
+    a = u.end(RESULT)
+    equal((a.status, a.json["digest"]), (200, hashlib.sha256(TREE).hexdigest()), a)
+    check(a.json["size_bytes"] >= 32 << 20, a)
+
+
+@test("P28 the worker refuses what the unpacker could leave in a root file system and no image may hold")
+def _():
+    def setuid(u):
+        u.file("rootfs/su", mode=0o4755)
+
+    def fifo(u):
+        os.mkfifo(u.path("rootfs/fifo"))
+        os.chown(u.path("rootfs/fifo"), KEEPER, KEEPER)
+
+    def whiteout(u):
+        u.file("rootfs/hidden")
+        os.setxattr(u.path("rootfs/hidden"), "user.overlay.whiteout", b"y")
+
+    def beside(u):
+        u.file("beside", 1 << 20)
+
+    def replaced(u):
+        os.rename(u.path("rootfs"), u.path("other"))
+        os.symlink("/etc", u.path("rootfs"))
+
+    for what, word in ((setuid, "su"), (fifo, "fifo"), (whiteout, "hidden"), (beside, "nothing else"),
+                       (replaced, "nothing else")):
+        u = Unpacker(b"".join((TREE, what.__name__.encode())))
+        what(u)
+        a = u.end(RESULT)
+        check(a.status >= 400 and word in a.json["error"]["message"], (what.__name__, a))
 
 
 main()
