@@ -18,7 +18,7 @@
  * Who may decide: without keys anybody, but nobody about critical; with keys whoever has the role
  * approver and is not the key that asked; critical needs two of them. A vote counts while its key
  * lives and has the role. All of it is on record before it holds: audit first, then the row
- * (approval-row.c). Only approval.c writes the state.
+ * (approval-row.c). Only approval.c writes the state; approval-row.c reads it back from a row.
  *
  * Times are those of clock_seen_ns(), kept over restarts: a clock that is set back revives nothing.
  */

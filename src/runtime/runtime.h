@@ -1,5 +1,5 @@
 /* A runtime: one way to start a runner behind walls. Each lives in its own folder and is one row of
- * the array in registry.c; nothing outside its folder knows it by name.
+ * the array in registry.c, which is asked how strong it is and what it can do.
  *
  * start() returns NULL with err set for a spec it cannot mean, else an instance that reports
  * through its events, always later, never from inside start(): on_started exactly once; after a

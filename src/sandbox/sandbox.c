@@ -1,5 +1,5 @@
 /* The states of a sandbox: how it becomes READY, and every way in which it ends. Only this file
- * writes the state after the one it is made with (sandbox-create.c). */
+ * writes the state after the one it is made or restored with (sandbox-create.c). */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>

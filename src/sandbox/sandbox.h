@@ -6,9 +6,10 @@
  *   STOPPING ── being killed                          delete: waits with the first
  *   GONE     ── out of the tables; freed when the last reference goes
  *
- * Only sandbox.c writes the state (sandbox-create.c the first). Ids: canonical `sbx-<x>`; the
- * caller's own name for it (alias) is found too, per owner. All calls are on the loop's thread;
- * waiters and watchers are embedded in their callers and may be taken out at any time. */
+ * Only sandbox.c writes the state, sandbox-create.c the first and that of one whose start failed.
+ * Ids: canonical `sbx-<x>`; the caller's own name for it (alias) is found too, per owner. All calls
+ * are on the loop's thread; waiters and watchers are embedded in their callers and may be taken out
+ * at any time. */
 #pragma once
 
 #include <stdbool.h>

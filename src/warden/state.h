@@ -46,7 +46,7 @@ enum cell_kind {
     _CELL_KIND_MAX,
 };
 
-/* Only cell.c changes state. */
+/* State is changed by cell-start.c and cell-end.c; blank.c sets the first. */
 struct cell {
     struct warden *warden;
     struct list link;

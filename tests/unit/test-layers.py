@@ -1,0 +1,118 @@
+#!/usr/bin/python3
+"""What the folders of src/ include, held against the table in ARCHITECTURE.md; and which files
+write a state, against what their headers say.
+
+The build does not hold the layers: a library's dependencies bring their own along, so that an
+include in the wrong direction may well link."""
+import glob
+import os
+import re
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
+from masd import *
+
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "../.."))
+
+# By the headers that others include it by.
+LIBRARIES = {"jansson": "jansson.h", "libuv": "uv.h", "OpenSSL": "openssl/", "sqlite3": "sqlite3.h", "libyaml": "yaml.h",
+             "PCRE2": "pcre2.h", "llhttp": "llhttp.h", "wslay": "wslay/", "libcurl": "curl/", "libxml2": "libxml/",
+             "libarchive": "archive", "libseccomp": "seccomp.h"}
+
+# An assignment to the state of a lifecycle object, and the files that have one. Reading it back from
+# a row is one.
+WRITERS = {
+    ("sandbox", r"->state = SANDBOX_"): {"sandbox.c", "sandbox-create.c"},
+    ("sandbox", r"(?:\br|result\.|e)(?:->)?status = "): {"exec.c", "persist.c"},
+    ("warden", r"->state = CELL_"): {"blank.c", "cell-start.c", "cell-end.c"},
+    ("toolrunner", r"->state = EXEC_"): {"exec.c"},
+    ("guard", r"->state = "): {"approval.c", "approval-row.c"},
+}
+
+
+def text(path):
+    with open(path, encoding="utf-8") as f:
+        return f.read()
+
+
+def sources(folder="*"):
+    return glob.glob(os.path.join(ROOT, "src", folder, "**", "*.[ch]"), recursive=True)
+
+
+def folder_of(path):
+    return os.path.relpath(path, os.path.join(ROOT, "src")).split(os.sep)[0]
+
+
+FOLDERS = {folder_of(p) for p in sources()}
+
+
+def library_of(header):
+    return next((name for name, start in LIBRARIES.items() if header.startswith(start)), None)
+
+
+def included():
+    """{folder: {a header of another folder, or a library: a file that includes it}}"""
+    graph = {f: {} for f in FOLDERS}
+    for path in sources():
+        own = folder_of(path)
+        for quote, header in re.findall(r'^#\s*include (["<])([^">]+)[">]', text(path), re.M):
+            used = header if quote == '"' else library_of(header)
+            if used and used.split("/")[0] != own:
+                graph[own][used] = os.path.relpath(path, ROOT)
+    return graph
+
+
+def names(word, used):
+    """Whether a word of a row names what is used: that header, all of its folder, or the library."""
+    return word in (used, used.split("/")[0])
+
+
+def table():
+    """{folder: what it may use, in the order of the document}"""
+    section = text(os.path.join(ROOT, "ARCHITECTURE.md")).split("\n## Folders\n")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| `([\w-]+)`[^|]*\|[^|]*\|([^|]*)\|$", section, re.M)
+    return {folder: [w.strip() for w in uses.split(",")] for folder, uses in rows}
+
+
+@test("every folder has a row, and every word of a row is a folder, a header or a library")
+def _():
+    rows = table()
+    equal(sorted(rows), sorted(FOLDERS))
+    known = lambda w: w in FOLDERS or w in LIBRARIES or os.path.exists(os.path.join(ROOT, "src", w))
+    for folder, uses in rows.items():
+        equal([w for w in uses if not known(w)], [], folder)
+
+
+@test("a folder includes what its row names, and nothing else")
+def _():
+    rows = table()
+    wrong = [f"{path} includes {used}, and the row of '{folder}' does not name it"
+             for folder, uses in included().items() for used, path in sorted(uses.items())
+             if not any(names(w, used) for w in rows[folder])]
+    equal(wrong, [])
+
+
+@test("a row names what its folder includes, and nothing else")
+def _():
+    graph = included()
+    idle = [f"'{folder}' names {w}" for folder, uses in table().items() for w in uses
+            if not any(names(w, used) for used in graph[folder])]
+    equal(idle, [])
+
+
+@test("a folder uses those above it only")
+def _():
+    above = set()
+    for folder, uses in table().items():
+        equal([w for w in uses if w not in LIBRARIES and w.split("/")[0] not in above], [], folder)
+        above.add(folder)
+
+
+@test("states are written where their headers say")
+def _():
+    for (folder, pattern), files in WRITERS.items():
+        found = {os.path.basename(p) for p in sources(folder) if re.search(pattern, text(p))}
+        equal(found, files, f"{folder}: {pattern}")
+
+
+main()
