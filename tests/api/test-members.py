@@ -25,6 +25,11 @@ def takes_json(r):
     return r["members"] or (r["body"] or r["body_optional"]) and r["path"] not in RAW
 
 
+def is_refused(r):
+    """What this version lacks says so, whatever it is asked with."""
+    return r["summary"] == "refused by name"
+
+
 RAW = ("/v1/sandboxes/{id}/execs/{exec_id}/stdin", "/v1/sandboxes/{id}/files/content", "/v1/sandboxes/{id}/files/tar",
        "/v1/images/tar", "/v1/debug/echo")
 
@@ -98,7 +103,7 @@ def _():
 def _():
     n = 0
     for r in routes("native"):
-        if not takes_json(r):
+        if not takes_json(r) or is_refused(r):
             continue
         for path, members in objects(r["members"]):
             field = dotted(path, "xyzzy")
@@ -124,6 +129,8 @@ def _():
 @test("native: an unknown parameter, one that comes twice and a switch that is neither are refused")
 def _():
     for r in routes("native"):
+        if is_refused(r):
+            continue
         fails(ask(r, query="?xyzzy=1"), "xyzzy", "'xyzzy'")
         for name, kind in r["query"].items():
             fails(ask(r, query=f"?{name}{name[-1]}=1"), name + name[-1], "did you mean '")
