@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/json.h"
+#include "base/landlock.h"
 #include "keeper/internal.h"
 
 #define PROGRESS_MS 100
@@ -66,9 +67,22 @@ json_t *worker_ask(struct worker *w)
 
 /* --- the job */
 
+/* Without Landlock whatever takes over the unpacker could write to every image there is. */
+static int check_landlock(struct error *err)
+{
+    if (landlock_abi() >= 1)
+        return 0;
+    return error_set(err, ERROR_UNSUPPORTED, 0,
+                     "this kernel has no Landlock, which keeps what unpacks an image away from all "
+                     "others: no image is fetched or unpacked here");
+}
+
 int worker_begin(struct worker *w, struct error *err)
 {
-    int r = image_work_begin(w->store, &w->work, err);
+    int r = check_landlock(err);
+    if (r < 0)
+        return r;
+    r = image_work_begin(w->store, &w->work, err);
     if (r < 0)
         return r;
     worker_tell(w, json_pack("{s:s}", "work", image_work_name(w->work)));

@@ -1,16 +1,22 @@
 /* What an unpacker that was taken over can say and leave behind: records through its pipe, parts of
- * an archive, a root file system. The real one is spoken for in tests/security/test-image-keeper.py.
+ * an archive, a root file system. The real one is spoken for in
+ * tests/security/test-image-keeper.py.
  */
+#include <errno.h>
 #include <fcntl.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/xattr.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "filter/filter.h"
 #include "image/below.h"
 #include "image/hash.h"
 #include "image/tree.h"
@@ -186,6 +192,41 @@ static void test_tree(void)
     ok(look(work, 1 << 30, 9, &again, &err) < 0, "something beside it: %s", err.message);
 }
 
+/* --- a kernel without Landlock */
+
+static void lose_landlock(void)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_landlock_create_ruleset, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {ELEMENTS(code), code};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || filter_install(&program) < 0)
+        exit(EXIT_FAILURE);
+}
+
+/* The last test: the filter stays. */
+static void test_no_landlock(void)
+{
+    struct error err = {0};
+    struct image_store *store = NULL;
+    struct unpacker_record got;
+    _cleanup_close_ int null = open("/dev/null", O_WRONLY | O_CLOEXEC),
+                        source = openat(base_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    struct worker w = {.o = &options, .out = null, .deadline_ms = clock_mono_ms() + 10000};
+    const struct unpacker_task t = {.kind = UNPACK_DIR, .source = source, .target = base_fd};
+    ok(image_store_open(base_fd, &store, &err) == 0, "a store: %s", err.message);
+    w.store = store;
+    lose_landlock();
+    ok(worker_begin(&w, &err) < 0 && err.code == ERROR_UNSUPPORTED && !w.work,
+       "no job is begun: %s", err.message);
+    err = (struct error){0};
+    ok(unpacker_run(&w, &t, &got, &err) < 0, "no unpacker works: %s", err.message);
+    image_store_close(store);
+}
+
 int main(void)
 {
     if (!mkdtemp(base_path) || (base_fd = open(base_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
@@ -194,6 +235,7 @@ int main(void)
     test_values();
     test_parts();
     test_tree();
+    test_no_landlock();
     below_clear(base_fd);
     rmdir(base_path);
     return tap_done();
