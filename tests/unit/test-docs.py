@@ -101,6 +101,13 @@ def _():
             equal(seconds(config[key].strip('"')), seconds(value), key)
 
 
+@test("no line of a man page is lost for beginning with a dot")
+def _():
+    macros = set("B BI BR EE EX I IP IR PP RB RI SH SS TH TP TQ br fi nf".split())
+    for page in glob.glob(os.path.join(ROOT, "docs/man/*")):
+        equal(set(re.findall(r"^[.'](\S*)", text(page), re.M)) - macros, set(), page)
+
+
 @test("no document names a place that readers do not have")
 def _():
     hosts = r"docker\.io|ghcr\.io|quay\.io|gcr\.io|registry\.[\w-]+\.\w|pypi\.org|crates\.io|npmjs"
