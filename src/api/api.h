@@ -48,6 +48,8 @@ struct api_options {
     struct runtime_host *host;
     struct tool_options tool;
     const struct spec *default_spec;
+    /* Per sandbox. */
+    uint32_t inotify_instances, inotify_watches;
     const char *token; /* NULL: none */
     struct keys *keys; /* NULL: none */
     struct skills *skills;

@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "base/strbuf.h"
 #include "guard/approval.h"
+#include "proto/plan.h"
 
 void handle_healthz(struct api_request *req)
 {
@@ -69,6 +70,21 @@ void handle_metrics(struct api_request *req)
 
 /* --- status */
 
+/* How much of what all share may be taken, for sbx doctor. */
+static json_t *view_capacity(const struct api_options *o)
+{
+    const struct spec *s = o->default_spec;
+    json_t *each = json_pack("{s:I, s:I, s:i, s:I, s:I}", "processes", (json_int_t)s->processes,
+                             "open_files", (json_int_t)s->open_files, "terminals", PLAN_PTYS_MAX,
+                             "inotify_instances", (json_int_t)o->inotify_instances,
+                             "inotify_watches", (json_int_t)o->inotify_watches);
+    json_object_set_new(each, "memory_mb",
+                        s->memory_bytes ? json_integer((json_int_t)(s->memory_bytes >> 20))
+                                        : json_null());
+    return json_pack("{s:I, s:o}", "sandboxes",
+                     (json_int_t)manager_options(o->manager)->max_sandboxes, "each", each);
+}
+
 void handle_status(struct api_request *req)
 {
     const struct manager_counts *c = manager_counts(req->options->manager);
@@ -90,6 +106,7 @@ void handle_status(struct api_request *req)
                         json_pack("{s:I, s:I, s:I}", "free_bytes", (json_int_t)storage.free_bytes,
                                   "reserve_bytes", (json_int_t)storage.reserve_bytes,
                                   "promised_bytes", (json_int_t)storage.promised_bytes));
+    json_object_set_new(o, "capacity", view_capacity(req->options));
     json_object_set_new(o, "namespaces", view_namespaces(req->options->host));
     json_object_set_new(o, "runtimes", view_runtimes(req->options->host));
     api_reply(req, 200, o);

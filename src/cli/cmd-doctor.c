@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "cli/args.h"
 #include "cli/command.h"
+#include "cli/full-house.h"
 #include "cli/host-check.h"
 #include "cli/output.h"
 #include "cli/session.h"
@@ -129,6 +130,21 @@ static void print_storage(const json_t *storage)
     print_row(free_bytes >= reserve, "room", detail);
 }
 
+static void print_pool(const struct full_house_row *row)
+{
+    print_row(row->fits, row->name, row->detail);
+    if (!row->fits)
+        print_advice(row->advice);
+}
+
+static void print_full_house(const json_t *capacity)
+{
+    printf("\n%sA full house%s: %lld sandboxes (max_sandboxes), each with the default limits\n",
+           colour(COLOUR_BOLD), colour(COLOUR_OFF),
+           (long long)json_integer_value(json_object_get(capacity, "sandboxes")));
+    full_house_compare(capacity, print_pool);
+}
+
 static int examine(const struct args *a)
 {
     struct sbx_error err;
@@ -151,6 +167,8 @@ static int examine(const struct args *a)
         putchar('\n');
         print_runtime(rt);
     }
+    if (json_object_get(status, "capacity"))
+        print_full_house(json_object_get(status, "capacity"));
     print_storage(json_object_get(status, "storage"));
     print_images(&s);
     return 0;

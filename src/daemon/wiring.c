@@ -192,6 +192,8 @@ static struct api *make_api(struct control *k)
         .images_max_upload_bytes = (uint64_t)c->images_max_upload_bytes,
         .host = &k->host,
         .default_spec = &k->default_spec,
+        .inotify_instances = (uint32_t)c->inotify_instances,
+        .inotify_watches = (uint32_t)c->inotify_watches,
         .token = c->auth_token,
         .keys = k->keys,
         .skills = k->skills,

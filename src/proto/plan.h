@@ -16,6 +16,7 @@
 #define PLAN_ID_SIZE    72  /* canonical sandbox id with NUL: [a-z0-9-], starts with a letter */
 #define PLAN_PATH_SIZE  256
 #define PLAN_MOUNTS_MAX 8
+#define PLAN_PTYS_MAX   64  /* per sandbox; the host has 4096 (kernel.pty.max) for everybody */
 #define PLAN_IMAGE_SIZE 65  /* a SHA-256 in lower-case hexadecimal, with NUL */
 
 enum plan_op {

@@ -28,7 +28,9 @@ int mount_map_owners(int tree_fd, int proc_fd, const struct mount_owner *owners,
 /* Is target a place where a host directory may go? System directories are not. */
 bool mount_target_ok(const char *target);
 
-#define MOUNT_PTYS_MAX "64" /* the host has 4096 (kernel.pty.max) for everybody */
+#define MOUNT_TEXT(number)     MOUNT_TEXT_NOW(number)
+#define MOUNT_TEXT_NOW(number) #number
+#define MOUNT_PTYS_MAX         MOUNT_TEXT(PLAN_PTYS_MAX)
 
 /* What of /proc a sandbox does not see, and does not write. NULL-terminated. */
 extern const char *const mount_proc_masked[], *const mount_proc_read_only[];

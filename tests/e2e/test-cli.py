@@ -560,6 +560,15 @@ def test_doctor(t):
     t.ok(b"\033" not in p.stdout, "without colours where there is no terminal")
     t.ok(re.search(rb"(?s)image fetching.*skopeo.*image roots.*\nImages\n  yes kept", p.stdout), "and about images", p)
     t.ok(b"yes Landlock" not in p.stdout or b"lsm=" not in p.stdout, "and asks for nothing that the host has", p)
+    limit = int(open("/proc/sys/fs/file-max").read())
+    row = re.search(rb"(?s)A full house: 1000 sandboxes .*?\n  (no |yes) open files +(\d+) for all, (\d+) each; the host has (\d+)"
+                    rb" \(fs.file-max\)(: enough for (\d+))?", p.stdout)
+    t.ok(row and (int(row[2]), int(row[3]), int(row[4])) == (1000 * 256 * 4096, 256 * 4096, limit),
+         "what a full house may take, and what the host has", p)
+    t.ok(row and (row[1] == b"yes") == (limit >= int(row[2])) and
+         (row[1] == b"yes" or int(row[6]) == limit // int(row[3])), "and how many it is enough for", p)
+    t.ok(all(word in p.stdout for word in (b"memory (MiB) ", b"kernel.pid_max", b"kernel.pty.max",
+                                           b"fs.inotify.max_user_instances", b"fs.inotify.max_user_watches")), "all pools", p)
     p = t.sbx("doctor", "-json")
     t.ok(any(r["name"] == "local" for r in json.loads(p.stdout)), "-json", p)
     p = t.sbx("doctor", addr=False, env={"TMPDIR": t.dir, "XDG_RUNTIME_DIR": ""})
