@@ -90,7 +90,7 @@ static int walk_dir(struct walk *w, int dir_fd, int depth)
 {
     _cleanup_strv_ char **names = NULL;
     if (depth > TREE_DEPTH_MAX)
-        return -ELOOP;
+        return -ENAMETOOLONG;
     int r = read_names(dir_fd, &names);
     size_t base = w->path.len;
     for (size_t i = 0; !r && names[i]; i++) {
@@ -128,7 +128,7 @@ static int remove_at(int dir_fd, const char *name, int depth)
         return -errno;
     int saved = errno;
     if (depth > TREE_DEPTH_MAX)
-        return -ELOOP;
+        return -ENAMETOOLONG;
     _cleanup_close_ int fd = openat(dir_fd, name, DIR_FLAGS);
     if (fd < 0)
         return errno == ENOTDIR ? -saved : -errno;

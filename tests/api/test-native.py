@@ -724,6 +724,10 @@ def _():
             for method, what in (("GET", ""), ("GET", "/stat"), ("GET", "/content"), ("GET", "/tar"), ("DELETE", "")):
                 a = d.request(method, f"{f}{what}?path={path}")
                 check(a.status in (400, 404), (n, method, what, a))
+        sb.sh("mkdir deep; touch deep/file; cd deep; for i in $(seq 400); do mkdir x; cd x; done")
+        for method, what in (("DELETE", "?recursive=true&"), ("GET", "?recursive=true&"), ("GET", "/tar?")):
+            fail(d.request(method, f"{f}{what}path=deep"), 400, "invalid_request", words="too long")
+        equal(d.get(f"{f}/stat?path=deep/file").status, 200, "nothing was removed")
         for device in ("/dev/tty", "/dev/null", "/dev/ptmx", "/dev/pts/ptmx"):
             fail(d.get(f"{f}/content?path={device}"), 400, "invalid_request")
         for name in ("a%FFb", "%C3", "dir%80/%F0%9F"):
