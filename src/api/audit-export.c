@@ -22,6 +22,7 @@ struct export_job {
     struct api_request *req;   /* until it is signed */
     struct http_request *http; /* then this; NULL: the client left */
     struct checkpoint footer;
+    uint8_t key[CHECKPOINT_KEY_SIZE]; /* that signed it */
     uint64_t since;
     bool begun, more, working, full;
     struct strbuf page;
@@ -54,8 +55,7 @@ static void make_page(void *data)
     struct sqlite3 *db = audit_table_open(j->path, &j->err);
     int r = db ? 0 : -1;
     if (r >= 0 && !j->begun)
-        r = audit_export_begin(db, j->since, j->footer.seq, audit_public_key(j->audit), &j->page,
-                               &j->since, &j->err);
+        r = audit_export_begin(db, j->since, j->footer.seq, j->key, &j->page, &j->since, &j->err);
     if (r >= 0)
         check_contiguous(j, db);
     if (r >= 0 && !error_is_set(&j->err))
@@ -151,6 +151,7 @@ static void on_signed(void *data, const struct checkpoint *c, const struct error
         return;
     }
     j->footer = *c;
+    memcpy(j->key, audit_public_key(j->audit), sizeof(j->key));
     j->req = NULL;
     j->http = api_take(req);
     http_request_on_abort(j->http, on_http_abort, j);

@@ -298,3 +298,44 @@ void handle_audit_checkpoint(struct api_request *req)
         return;
     audit_checkpoint_now(req->options->audit, CHECKPOINT_PERIODIC, on_checkpoint, api_later(req));
 }
+
+/* --- another signing key */
+
+static void on_rotated(void *data, const struct checkpoint *c, const struct error *err)
+{
+    struct api_request *req = api_later_done(data);
+    char text[CHECKPOINT_TEXT_SIZE], old_key[CHECKPOINT_HEX_SIZE], new_key[CHECKPOINT_HEX_SIZE];
+    if (!req)
+        return;
+    if (err) { /* a warden that died may have decided on it: the next start tells */
+        struct audit_record unknown = {.kind = "key_change",
+                                       .who = req->who,
+                                       .outcome = "unknown",
+                                       .details_text = "{\"what\":\"rotation\"}"};
+        audit_note(req->options->audit, &unknown);
+        api_fail(req, err);
+        return;
+    }
+    size_t len = checkpoint_format(c, text);
+    hex_format(c->old_key, sizeof(c->old_key), old_key);
+    hex_format(c->new_key, sizeof(c->new_key), new_key);
+    api_reply(req, 200,
+              json_pack("{s:s, s:s, s:o}", "old_key", old_key, "key", new_key, "checkpoint",
+                        json_loadb(text, len, 0, NULL)));
+}
+
+void handle_audit_rotate(struct api_request *req)
+{
+    struct error err = {0};
+    struct audit_record asked = {.kind = "key_change",
+                                 .who = req->who,
+                                 .outcome = "asked",
+                                 .details_text = "{\"what\":\"rotation\"}"};
+    if (!audit_is_on(req))
+        return;
+    if (audit_write(req->options->audit, &asked, NULL, &err) < 0) {
+        api_fail(req, &err);
+        return;
+    }
+    audit_checkpoint_now(req->options->audit, CHECKPOINT_ROTATE, on_rotated, api_later(req));
+}

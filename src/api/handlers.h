@@ -76,6 +76,7 @@ void handle_identity(struct api_request *req);
 bool audit_is_on(struct api_request *req); /* false after answering that it is not */
 void handle_audit(struct api_request *req);
 void handle_audit_checkpoint(struct api_request *req);
+void handle_audit_rotate(struct api_request *req);
 /* audit-export.c */
 void handle_audit_export(struct api_request *req);
 /* skills.c */

@@ -139,6 +139,8 @@ const struct route routes[] = {
      ROLE_AUDITOR | ROLE_ADMIN, .query = query_audit},
     {GET_, "/v1/audit/checkpoint", STYLE_NATIVE, 0, handle_audit_checkpoint,
      "the newest record's hash, signed", ROLE_AUDITOR | ROLE_ADMIN},
+    {POST_, "/v1/audit/rotate", STYLE_NATIVE, ROUTE_BODY_OPTIONAL, handle_audit_rotate,
+     "have another key sign from here on", RUN_IT},
     {GET_, "/v1/audit/export", STYLE_NATIVE, 0, handle_audit_export,
      "the audit with all that proves it", ROLE_AUDITOR | ROLE_ADMIN, .query = query_since},
 

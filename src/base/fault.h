@@ -1,5 +1,5 @@
-/* Places where a test has the control plane killed, by name: MAS_FAULT=name[:count[:generation]],
- * or several with commas between them, one for a generation.
+/* Places where a test has the control plane or the warden killed, by name:
+ * MAS_FAULT=name[:count[:generation]], or several with commas between them, one for a generation.
  *
  * The process gets SIGKILL when it passes the place for the count-th time (1). Only the control
  * plane of that generation (1, the first after the start) is armed, so that the next one lives; and
@@ -10,6 +10,8 @@
 #include <stdint.h>
 
 extern const char *fault_armed; /* NULL: none */
+
+#define FAULT_WARDEN 0 /* instead of a generation: the warden, and with it the daemon */
 
 /* text may be NULL. Not for concurrent use; fault_point() may then be on any thread. */
 void fault_arm(const char *text, uint64_t generation);

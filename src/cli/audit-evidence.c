@@ -124,13 +124,11 @@ int evidence_load_last(struct evidence *e, const char *path, struct sbx_error *e
                    : cli_set_error(err, "invalid_request", "open '%s': %s", path, strerror(errno));
     struct checkpoint newest = {0};
     for (off_t i = 0; i < 2; i++) {
-        struct checkpoint_slot slot;
-        uint8_t check[CHECKPOINT_HASH_SIZE];
-        if (pread(fd, &slot, sizeof(slot), i * CHECKPOINT_SLOT_SIZE) != sizeof(slot))
-            continue;
-        EVP_Digest(&slot, offsetof(struct checkpoint_slot, check), check, NULL, EVP_sha256(), NULL);
-        if (memcmp(check, slot.check, sizeof(check)) == 0 && slot.checkpoint.seq > newest.seq)
-            newest = slot.checkpoint;
+        struct checkpoint_slot slot = {0};
+        struct checkpoint found;
+        if (pread(fd, &slot, sizeof(slot), i * CHECKPOINT_SLOT_SIZE) > 0 &&
+            checkpoint_slot_read(&slot, &found) && found.seq > newest.seq)
+            newest = found;
     }
     if (newest.seq)
         add(e, &newest);
@@ -146,26 +144,40 @@ static int compare(const void *a, const void *b)
 static bool verifies(const uint8_t public_key[CHECKPOINT_KEY_SIZE], const struct checkpoint *c)
 {
     struct audit_key *key = audit_key_new(public_key);
-    bool good = key && audit_key_verifies(key, c);
+    bool good = key && (audit_key_verifies(key, c) || audit_key_takes_over(key, c));
     audit_key_free(key);
     return good;
 }
 
-static bool is_signed(const struct evidence *e, const struct checkpoint *c)
+static bool is_signed(const struct evidence *e, const struct audit_verifier *v,
+                      const struct checkpoint *c)
 {
     bool good = verifies(e->key, c);
     for (size_t i = 0; !good && i < e->n_others; i++)
         good = verifies(e->others[i], c);
+    for (size_t i = 0; !good && i < v->n_segments; i++)
+        good = verifies(v->segments[i].key, c);
     return good;
 }
 
-int evidence_check(struct evidence *e, struct sbx_error *err)
+void evidence_sort(struct evidence *e)
 {
-    const struct checkpoint *bad = NULL;
     if (e->n_known)
         qsort(e->known, e->n_known, sizeof(*e->known), compare);
+}
+
+/* Before the base there is nothing to hold it against, and where something in the audit was wrong
+ * the keys of later ones are not known. */
+static bool was_compared(const struct audit_verifier *v, const struct checkpoint *c)
+{
+    return c->seq >= v->base_seq && (!v->failed || !v->has_header || c->seq <= v->seq);
+}
+
+int evidence_check(const struct evidence *e, const struct audit_verifier *v, struct sbx_error *err)
+{
+    const struct checkpoint *bad = NULL;
     for (size_t i = 0; e->has_key && !bad && i < e->n_known; i++)
-        if (!is_signed(e, &e->known[i]))
+        if (was_compared(v, &e->known[i]) && !is_signed(e, v, &e->known[i]))
             bad = &e->known[i];
     if (!bad)
         return 0;

@@ -29,5 +29,7 @@ int evidence_load_key(struct evidence *e, const char *path, struct sbx_error *er
 int evidence_load_checkpoints(struct evidence *e, const char *path, struct sbx_error *err);
 /* What the warden signed last, from its own file; none is fine. */
 int evidence_load_last(struct evidence *e, const char *path, struct sbx_error *err);
-/* To be called when all are loaded: sorts them, and checks that the key has signed each. */
-int evidence_check(struct evidence *e, struct sbx_error *err);
+void evidence_sort(struct evidence *e); /* when all are loaded */
+/* After the audit was read: checks that each kept checkpoint which it was held against is signed
+ * with the key, or with one that the key handed over to. */
+int evidence_check(const struct evidence *e, const struct audit_verifier *v, struct sbx_error *err);

@@ -90,7 +90,8 @@ static int gather(const struct args *a, struct evidence *e, struct sbx_error *er
         return -1;
     if (a->text[FLAG_STATE_DIR] && audit_offline_evidence(a->text[FLAG_STATE_DIR], e, err) < 0)
         return -1;
-    return evidence_check(e, err);
+    evidence_sort(e);
+    return 0;
 }
 
 /* --- what is not proved */
@@ -107,6 +108,22 @@ __attribute__((format(printf, 2, 3))) static void doubt(struct result *r, const 
     r->doubts[r->n_doubts++] = xstrdup(text);
 }
 
+static void doubt_segment(struct result *r, const struct audit_segment *s)
+{
+    if (s->basis == AUDIT_KEY_REPLACED)
+        doubt(r,
+              "that the key from record %" PRIu64
+              " on belongs to whoever signed before: what came before is proved with an earlier "
+              "key, which is lost, and from here on there is only the new key's word",
+              s->first);
+    else if (s->basis == AUDIT_KEY_RECORDED)
+        doubt(r,
+              "that the key from record %" PRIu64
+              " on belongs to whoever signed before: what came before is proved with an earlier "
+              "key, which does not name this one",
+              s->first);
+}
+
 static void find_doubts(struct result *r)
 {
     const struct audit_verifier *v = &r->v;
@@ -116,11 +133,8 @@ static void find_doubts(struct result *r)
     else if (v->key_origin == AUDIT_KEY_OF_EXPORT)
         doubt(r, "who signed this: the key is the one it names itself; compare it with the "
                  "daemon's, or give it with -key");
-    if (v->key_changed_at)
-        doubt(r,
-              "that the key belongs to whoever signed records up to %" PRIu64
-              ": they are proved with an earlier key, which does not name this one",
-              v->key_changed_at);
+    for (size_t i = 0; i < v->n_segments; i++)
+        doubt_segment(r, &v->segments[i]);
     if (v->base_seq)
         doubt(r, "records 1 to %" PRIu64 ": they were dropped, or left out; the base is signed",
               v->base_seq);
@@ -150,17 +164,55 @@ static void find_doubts(struct result *r)
 
 /* --- telling */
 
+static const char *basis_text(const struct result *r, const struct audit_segment *s)
+{
+    static const char *const texts[] = {
+        [AUDIT_KEY_FIRST] = "the first key",
+        [AUDIT_KEY_ROTATED] = "named by the key before",
+        [AUDIT_KEY_REPLACED] = "its own word: the key before is lost",
+        [AUDIT_KEY_RECORDED] = "not named by the key before; a record tells of the change",
+    };
+    if (r->evidence.has_key && memcmp(s->key, r->evidence.key, sizeof(s->key)) == 0)
+        return "the key given";
+    return texts[s->basis];
+}
+
+static json_t *segments_to_json(const struct result *r)
+{
+    json_t *all = json_array();
+    for (size_t i = 0; i < r->v.n_segments; i++) {
+        const struct audit_segment *s = &r->v.segments[i];
+        char key[2 * CHECKPOINT_KEY_SIZE + 1];
+        hex_format(s->key, sizeof(s->key), key);
+        json_array_append_new(all, json_pack("{s:I, s:I, s:s, s:s}", "first", (json_int_t)s->first,
+                                             "last", (json_int_t)s->last, "key", key, "by",
+                                             basis_text(r, s)));
+    }
+    return all;
+}
+
+static void print_segments(const struct result *r)
+{
+    for (size_t i = 0; r->v.n_segments > 1 && i < r->v.n_segments; i++) {
+        const struct audit_segment *s = &r->v.segments[i];
+        char key[2 * CHECKPOINT_KEY_SIZE + 1];
+        hex_format(s->key, sizeof(s->key), key);
+        printf("records %" PRIu64 " to %" PRIu64 " are proved with key %.16s (%s)\n", s->first,
+               s->last, key, basis_text(r, s));
+    }
+}
+
 static void print_as_json(const struct result *r, bool good)
 {
     const struct audit_verifier *v = &r->v;
     json_t *doubts = json_array();
     for (size_t i = 0; i < r->n_doubts; i++)
         json_array_append_new(doubts, json_string(r->doubts[i]));
-    _cleanup_json_ json_t *o =
-        json_pack("{s:b, s:I, s:I, s:I, s:I, s:I, s:o}", "genuine", good, "first",
-                  (json_int_t)v->base_seq + 1, "last", (json_int_t)v->seq, "records",
-                  (json_int_t)v->n_records, "checkpoints", (json_int_t)v->n_checkpoints,
-                  "signed_to", (json_int_t)v->last.seq, "not_proved", doubts);
+    _cleanup_json_ json_t *o = json_pack(
+        "{s:b, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "genuine", good, "first",
+        (json_int_t)v->base_seq + 1, "last", (json_int_t)v->seq, "records",
+        (json_int_t)v->n_records, "checkpoints", (json_int_t)v->n_checkpoints, "signed_to",
+        (json_int_t)v->last.seq, "segments", segments_to_json(r), "not_proved", doubts);
     if (!good)
         json_object_set_new(o, "wrong", json_message(v->reason));
     print_json(o, JSON_INDENT(2));
@@ -186,6 +238,7 @@ static void print_text(const struct result *r, bool good)
            " checkpoints, signed up to record %" PRIu64 " at %s\n",
            colour(COLOUR_GREEN), colour(COLOUR_OFF), v->base_seq + 1, v->seq, v->n_checkpoints,
            v->last.seq, time);
+    print_segments(r);
     for (size_t i = 0; i < r->n_doubts; i++)
         printf("not proved: %s\n", r->doubts[i]);
 }
@@ -200,7 +253,7 @@ static int verify(const struct args *a, struct result *r)
     for (size_t i = 0; i < e->n_others; i++)
         audit_verifier_add_key(&r->v, e->others[i]);
     audit_verifier_know(&r->v, e->known, e->n_known);
-    if (read_all(a, r, &err) < 0)
+    if (read_all(a, r, &err) < 0 || evidence_check(e, &r->v, &err) < 0)
         return cli_fail(&err);
     bool offline = a->text[FLAG_STATE_DIR] != NULL;
     bool good = offline ? audit_verify_end(&r->v) : audit_verify_export_end(&r->v);

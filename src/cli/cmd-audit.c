@@ -191,19 +191,37 @@ static int checkpoint(const struct args *a)
     return 0;
 }
 
+/* --- another signing key */
+
+static int rotate(const struct args *a)
+{
+    struct sbx_error err;
+    _cleanup_session_ struct session s = {0};
+    _cleanup_json_ json_t *answer = NULL;
+    if (a->n_rest > 1)
+        return cli_fail_usage("audit rotate takes no argument");
+    if (session_open(a, false, &s, &err) < 0 ||
+        session_call(&s, "POST", "/v1/audit/rotate", NULL, &answer, &err) < 0)
+        return cli_fail(&err);
+    if (a->on[FLAG_JSON])
+        print_json(answer, JSON_COMPACT);
+    else
+        puts(json_string_value(json_object_get(answer, "key")));
+    return 0;
+}
+
 static const struct {
     const char *name;
     int (*run)(const struct args *a);
-} verbs[] = {{"verify", cmd_audit_verify},
-             {"export", export_audit},
-             {"query", query},
-             {"tail", tail},
-             {"checkpoint", checkpoint}};
+} verbs[] = {
+    {"verify", cmd_audit_verify}, {"export", export_audit}, {"query", query}, {"tail", tail},
+    {"checkpoint", checkpoint},   {"rotate", rotate}};
 
 int cmd_audit(const struct args *a)
 {
     for (size_t i = 0; i < ELEMENTS(verbs); i++)
         if (strcmp(verbs[i].name, a->rest[0]) == 0)
             return verbs[i].run(a);
-    return cli_fail_usage("audit: verify, export, query, tail or checkpoint, not '%s'", a->rest[0]);
+    return cli_fail_usage("audit: verify, export, query, tail, checkpoint or rotate, not '%s'",
+                          a->rest[0]);
 }

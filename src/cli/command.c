@@ -98,7 +98,8 @@ const struct command commands[] = {
          FLAG_BIT(HOST) | FLAG_BIT(KEY) | FLAG_BIT(ROLES) | FLAG_BIT(CWD) | FLAG_BIT(RUNTIME) |
          FLAG_BIT(IMAGE) | FLAG_BIT(JSON),
      1, -1, false, cmd_policy},
-    {"audit", GROUP_HOST, "verify [FILE] | export | query | tail [-f] | checkpoint [NAME=VALUE...]",
+    {"audit", GROUP_HOST,
+     "verify [FILE] | export | query | tail [-f] | checkpoint | rotate [NAME=VALUE...]",
      "read the audit, and prove that nothing in it was changed",
      "verify proves what the daemon at -addr exports, an exported FILE ('-': standard input), or "
      "the\n"
@@ -110,7 +111,9 @@ const struct command commands[] = {
      "from,\n"
      "to, kind, key, call, action, sandbox, exec, tool, outcome. export (since=N) prints what "
      "verify\n"
-     "takes. checkpoint prints the newest checkpoint, to be kept elsewhere.",
+     "takes. checkpoint prints the newest checkpoint, to be kept elsewhere. rotate has another "
+     "key\n"
+     "sign from here on, which the old key names, and prints its public part.",
      FLAGS_CONNECTION | FLAG_BIT(STATE_DIR) | FLAG_BIT(CHECKPOINT) | FLAG_BIT(AUDIT_KEY) |
          FLAG_BIT(FOLLOW) | FLAG_BIT(JSON),
      1, -1, false, cmd_audit},

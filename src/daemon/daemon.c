@@ -15,11 +15,13 @@
 #include <fcntl.h>
 #include <pwd.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/fault.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "daemon/config.h"
@@ -229,6 +231,8 @@ static int stage_warden(struct daemon *d, struct error *err)
     set_ceiling(&o.ceiling, c);
     if (!c->image) /* no blank can be armed with one: its owners are mapped for its ids */
         set_usual(&o.usual, c);
+    if (c->debug_endpoints)
+        fault_arm(getenv("MAS_FAULT"), FAULT_WARDEN);
     d->warden = warden_new(&o, err);
     return d->warden ? open_state_dir(d, err) : -EINVAL;
 }

@@ -64,8 +64,8 @@ void audit_hash(struct audit_hasher *h, const uint8_t prev[CHECKPOINT_HASH_SIZE]
 void audit_hash_checkpoint(const struct checkpoint *c, uint8_t ret[CHECKPOINT_HASH_SIZE])
 {
     uint8_t statement[CHECKPOINT_STATEMENT_SIZE];
-    checkpoint_statement(c, statement);
-    must(EVP_Digest(statement, sizeof(statement), ret, NULL, EVP_sha256(), NULL));
+    size_t len = checkpoint_statement(c, statement);
+    must(EVP_Digest(statement, len, ret, NULL, EVP_sha256(), NULL));
 }
 
 static void format_digest(const uint8_t hash[CHECKPOINT_HASH_SIZE], char out[AUDIT_DIGEST_SIZE])
@@ -150,25 +150,43 @@ void audit_key_free(struct audit_key *k)
     free(k);
 }
 
+void audit_key_public(const struct audit_key *k, uint8_t ret[CHECKPOINT_KEY_SIZE])
+{
+    size_t len = CHECKPOINT_KEY_SIZE;
+    must(EVP_PKEY_get_raw_public_key(k->pkey, ret, &len) == 1);
+}
+
 bool audit_key_is(const struct audit_key *k, const uint8_t public_key[CHECKPOINT_KEY_SIZE])
 {
     uint8_t own[CHECKPOINT_KEY_SIZE];
-    size_t len = sizeof(own);
-    return k && EVP_PKEY_get_raw_public_key(k->pkey, own, &len) == 1 &&
-           memcmp(own, public_key, sizeof(own)) == 0;
+    if (!k)
+        return false;
+    audit_key_public(k, own);
+    return memcmp(own, public_key, sizeof(own)) == 0;
+}
+
+static bool verifies(const struct audit_key *k, const struct checkpoint *c,
+                     const uint8_t signature[CHECKPOINT_SIGNATURE_SIZE])
+{
+    uint8_t statement[CHECKPOINT_STATEMENT_SIZE];
+    size_t len = checkpoint_statement(c, statement);
+    EVP_MD_CTX *ctx = EVP_MD_CTX_new();
+    must(ctx != NULL);
+    bool good = EVP_DigestVerifyInit(ctx, NULL, NULL, NULL, k->pkey) == 1 &&
+                EVP_DigestVerify(ctx, signature, CHECKPOINT_SIGNATURE_SIZE, statement, len) == 1;
+    EVP_MD_CTX_free(ctx);
+    return good;
 }
 
 bool audit_key_verifies(const struct audit_key *k, const struct checkpoint *c)
 {
-    uint8_t statement[CHECKPOINT_STATEMENT_SIZE];
-    checkpoint_statement(c, statement);
-    EVP_MD_CTX *ctx = EVP_MD_CTX_new();
-    must(ctx != NULL);
-    bool good = EVP_DigestVerifyInit(ctx, NULL, NULL, NULL, k->pkey) == 1 &&
-                EVP_DigestVerify(ctx, c->signature, sizeof(c->signature), statement,
-                                 sizeof(statement)) == 1;
-    EVP_MD_CTX_free(ctx);
-    return good;
+    return verifies(k, c, c->signature);
+}
+
+bool audit_key_takes_over(const struct audit_key *k, const struct checkpoint *c)
+{
+    return checkpoint_changes_key(c) && audit_key_is(k, c->new_key) &&
+           verifies(k, c, c->new_signature);
 }
 
 /* --- records with their hash */

@@ -30,6 +30,9 @@ struct audit_key *audit_key_new(const uint8_t public_key[CHECKPOINT_KEY_SIZE]);
 void audit_key_free(struct audit_key *k);
 bool audit_key_is(const struct audit_key *k, const uint8_t public_key[CHECKPOINT_KEY_SIZE]);
 bool audit_key_verifies(const struct audit_key *k, const struct checkpoint *c);
+/* Whether c changes the key to k, and k signed it too. */
+bool audit_key_takes_over(const struct audit_key *k, const struct checkpoint *c);
+void audit_key_public(const struct audit_key *k, uint8_t ret[CHECKPOINT_KEY_SIZE]);
 
 /* A record with its hash as one more, last member, and a newline: how records leave the database.
  */

@@ -6,7 +6,9 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <sqlite3.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -145,6 +147,47 @@ static int put_checkpoint(sqlite3 *db, void *data)
     return audit_table_put_checkpoint(db, a->unsaved.seq, text);
 }
 
+void audit_note_rotated(struct audit *a, const struct checkpoint *c)
+{
+    char old_key[CHECKPOINT_HEX_SIZE], new_key[CHECKPOINT_HEX_SIZE], text[320];
+    hex_format(c->old_key, sizeof(c->old_key), old_key);
+    hex_format(c->new_key, sizeof(c->new_key), new_key);
+    snprintf(text, sizeof(text),
+             "{\"what\":\"rotation\",\"old\":\"%s\",\"new\":\"%s\",\"checkpoint\":%" PRIu64 "}",
+             old_key, new_key, c->seq);
+    audit_note_text(a, "key_change", "rotated", text);
+}
+
+static int put_signing_key(sqlite3 *db, void *data)
+{
+    const struct audit *a = data;
+    int64_t key;
+    memcpy(&key, a->signer.public_key, sizeof(key));
+    return audit_table_put_number(db, AUDIT_SIGNING_KEY, key);
+}
+
+static void on_signing_key(void *data, const struct error *err)
+{
+    struct audit *a = data;
+    a->jobs--;
+    if (err)
+        log_warn("audit: the rotation will be told again at the next start: %s", err->message);
+}
+
+/* Told before the number says that it was: a kill between the two has it told once more. */
+static void take_new_key(struct audit *a)
+{
+    const struct checkpoint *c = &a->signed_last;
+    memcpy(a->signer.public_key, c->new_key, sizeof(c->new_key));
+    a->key_replaced = false;
+    if (c->purpose != CHECKPOINT_ROTATE || a->closing)
+        return;
+    audit_note_rotated(a, c);
+    fault_point("audit.rotation-told");
+    a->jobs++;
+    store_apply(a->store, put_signing_key, on_signing_key, a);
+}
+
 static void on_saved(void *data, const struct error *err)
 {
     struct audit *a = data;
@@ -157,6 +200,8 @@ static void on_saved(void *data, const struct error *err)
     a->signing = false;
     a->signed_last = a->unsaved;
     fault_point("audit.checkpoint-saved");
+    if (checkpoint_changes_key(&a->signed_last))
+        take_new_key(a);
     end_calls(a, &a->signed_last, NULL);
     if (a->closing)
         return;
@@ -180,7 +225,8 @@ static void on_signed(void *data, const struct checkpoint *c, const char *why)
         return;
     }
     fault_point("audit.signed");
-    bool ours = c->seq == a->unsaved.seq && c->prev_seq == a->signed_last.seq &&
+    bool ours = c->seq == a->unsaved.seq && c->purpose == a->unsaved.purpose &&
+                c->prev_seq == a->signed_last.seq &&
                 memcmp(c->head, a->unsaved.head, sizeof(c->head)) == 0;
     if (!ours) {
         sign_failed(a, "the signer signed something else");
@@ -204,6 +250,8 @@ static void on_synced_to_sign(struct audit *a, int result)
 static void sign(struct audit *a, enum checkpoint_purpose purpose)
 {
     a->signing = true;
+    if (a->key_replaced)
+        purpose = CHECKPOINT_REPLACE;
     a->unsaved = (struct checkpoint){.purpose = purpose, .seq = a->head.seq};
     memcpy(a->unsaved.head, a->head.hash, sizeof(a->unsaved.head));
     loop_timer_stop(&a->checkpoint_timer);
@@ -212,11 +260,14 @@ static void sign(struct audit *a, enum checkpoint_purpose purpose)
 
 /* --- when */
 
-/* An export ends in a signature of its own; where the head is signed already it needs a record
- * more. */
+/* An export ends in a signature of its own, and a rotation is one; where the head is signed already
+ * it needs a record more. */
 static void move_head(struct audit *a, struct checkpoint_call *c)
 {
-    audit_note_text(a, "export", "footer", NULL);
+    if (c->purpose == CHECKPOINT_ROTATE)
+        audit_note_text(a, "key_change", "asked", "{\"what\":\"rotation\"}");
+    else
+        audit_note_text(a, "export", "footer", NULL);
     list_remove(&c->node);
     c->waiter.seq = a->seq;
     audit_wait(a, &c->waiter);
@@ -225,22 +276,22 @@ static void move_head(struct audit *a, struct checkpoint_call *c)
 static void pump(struct audit *a)
 {
     enum checkpoint_purpose purpose = CHECKPOINT_PERIODIC;
-    struct checkpoint_call *export = NULL;
+    struct checkpoint_call *own = NULL; /* who needs a signature of its own */
     if (a->signing || list_empty(&a->checkpoint_calls))
         return;
     list_for_each(c, &a->checkpoint_calls, struct checkpoint_call, node)
     {
-        if (c->purpose == CHECKPOINT_EXPORT) {
-            purpose = CHECKPOINT_EXPORT;
-            export = c;
+        if (c->purpose > purpose) {
+            purpose = c->purpose;
+            own = c;
         }
     }
     if (!a->signer.sign)
         end_calls(a, NULL, "this daemon has no signer");
     else if (a->head.seq > a->signed_last.seq)
         sign(a, purpose);
-    else if (export)
-        move_head(a, export);
+    else if (own)
+        move_head(a, own);
     else if (a->head.seq)
         end_calls(a, &a->signed_last, NULL);
     else

@@ -66,6 +66,37 @@ static int put_checkpoint(struct strbuf *out, const struct checkpoint *c)
     return strbuf_append(out, text, n);
 }
 
+/* Every change of the signing key up to `until`, oldest first. 0, or what fn returned. */
+static int each_key_change(struct sqlite3 *db, uint64_t until,
+                           int (*fn)(void *data, const struct checkpoint *c), void *data,
+                           struct error *err)
+{
+    struct audit_cursor cursor;
+    struct audit_row row;
+    struct checkpoint c;
+    int r = audit_cursor_open_key_changes(&cursor, db, until, err), stop = 0;
+    while (r >= 0 && !stop && (r = audit_cursor_next(&cursor, &row, err)) > 0) {
+        if (!checkpoint_parse(row.body, row.len, &c) || c.seq != row.seq)
+            r = error_set(err, ERROR_INTERNAL, 0,
+                          "audit: the stored checkpoint %" PRIu64 " is damaged", row.seq);
+        else
+            stop = fn(data, &c);
+    }
+    audit_cursor_close(&cursor);
+    return r < 0 ? r : stop;
+}
+
+static int take_first_key(void *data, const struct checkpoint *c)
+{
+    memcpy(data, c->old_key, sizeof(c->old_key));
+    return 1;
+}
+
+static int put_key_change(void *data, const struct checkpoint *c)
+{
+    return put_checkpoint(data, c);
+}
+
 int audit_export_begin(struct sqlite3 *db, uint64_t since, uint64_t last, const uint8_t *key,
                        struct strbuf *out, uint64_t *ret_base, struct error *err)
 {
@@ -78,6 +109,8 @@ int audit_export_begin(struct sqlite3 *db, uint64_t since, uint64_t last, const 
         since = first - 1;
     if (r >= 0 && since)
         r = find_checkpoint(db, 0, since, AUDIT_NEWEST_FIRST, &base, err);
+    if (r >= 0 && key)
+        r = each_key_change(db, last, take_first_key, h.first_key, err);
     if (r < 0)
         return r;
     h.base_seq = base.seq;
@@ -87,10 +120,11 @@ int audit_export_begin(struct sqlite3 *db, uint64_t since, uint64_t last, const 
     size_t n = audit_header_format(&h, header);
     header[n++] = '\n';
     strbuf_append(out, header, n);
-    if (base.seq)
-        put_checkpoint(out, &base);
+    r = base.seq ? each_key_change(db, base.seq - 1, put_key_change, out, err) : 0;
+    if (r >= 0 && base.seq)
+        r = put_checkpoint(out, &base);
     *ret_base = base.seq;
-    return 0;
+    return r;
 }
 
 /* Records and checkpoints in the order of an export. */
@@ -198,13 +232,22 @@ static bool verify_record_row(struct audit_verifier *v, const struct audit_row *
     return audit_verify_record(v, row->body, row->len, NULL, 0, row->hash ? row->hash : none);
 }
 
+static int verify_key_change(void *data, const struct checkpoint *c)
+{
+    return audit_verify_key_change(data, c) ? 0 : 1;
+}
+
 /* The chain begins with the first record there ever was, or with a signed base. */
 static int verify_begin(struct audit_verifier *v, struct sqlite3 *db, uint64_t *ret_since,
                         struct error *err)
 {
     struct checkpoint base = {0};
     uint64_t first;
+    uint8_t first_key[CHECKPOINT_KEY_SIZE] = {0};
     int r = first_record(db, &first, err);
+    r = r < 0 ? r : each_key_change(db, INT64_MAX, take_first_key, first_key, err);
+    if (r > 0)
+        audit_verifier_begin_with(v, first_key);
     if (r >= 0 && first > 1)
         r = find_checkpoint(db, first - 2, first - 1, AUDIT_NEWEST_FIRST, &base, err);
     if (r < 0)
@@ -216,9 +259,11 @@ static int verify_begin(struct audit_verifier *v, struct sqlite3 *db, uint64_t *
                  first - 1);
         v->failed = true;
     } else if (audit_verify_start(v, base.seq, base.head) && base.seq) {
-        audit_verify_checkpoint(v, &base);
+        r = each_key_change(db, base.seq - 1, verify_key_change, v, err);
+        if (r == 0)
+            audit_verify_checkpoint(v, &base);
     }
-    return 0;
+    return r < 0 ? r : 0;
 }
 
 int audit_verify_database(struct audit_verifier *v, struct sqlite3 *db, struct error *err)

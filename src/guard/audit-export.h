@@ -11,9 +11,9 @@ struct error;
 struct sqlite3;
 struct strbuf;
 
-/* Header and, where older records are left out, the checkpoint it builds on: the newest one up to
- * `since`, or the oldest there is. The records go up to `last`; *ret_base is where they begin. key
- * NULL: zeros. */
+/* Header and, where older records are left out, the changes of the key before them and the
+ * checkpoint it builds on: the newest one up to `since`, or the oldest there is. The records go up
+ * to `last`; *ret_base is where they begin. key NULL: zeros. */
 int audit_export_begin(struct sqlite3 *db, uint64_t since, uint64_t last, const uint8_t *key,
                        struct strbuf *out, uint64_t *ret_base, struct error *err);
 /* Records after *since up to until, with the checkpoints between them, about max bytes; moves

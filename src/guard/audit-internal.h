@@ -23,6 +23,8 @@ struct map;
 
 #define AUDIT_OPEN_FROM "open_from" /* in audit_number: the oldest intent without an end */
 
+#define AUDIT_SIGNING_KEY "signing_key" /* and what the public key starts with */
+
 #define AUDIT_BYTES "bytes" /* and how long the records there are together */
 
 #define AUDIT_SECRET_SIZE 32
@@ -79,6 +81,7 @@ struct audit {
     struct checkpoint signed_last; /* and stored; seq 0: none */
     bool signing;                  /* from the decision to sign until it is stored */
     struct checkpoint unsaved;
+    bool key_replaced; /* the newest checkpoint is of a lost key: the next one has to say so */
     struct loop_timer checkpoint_timer, retention_timer;
     struct list checkpoint_calls; /* who waits for one */
     bool dropping;
@@ -121,6 +124,8 @@ void audit_batch_done(struct audit *a);
 /* audit-checkpoint.c */
 void audit_checkpoint_init(struct audit *a);
 void audit_checkpoint_consider(struct audit *a); /* after a batch */
+/* Puts on record that the key was rotated with that checkpoint. */
+void audit_note_rotated(struct audit *a, const struct checkpoint *c);
 
 /* audit-retention.c */
 void audit_retention_init(struct audit *a);

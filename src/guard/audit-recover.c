@@ -27,10 +27,9 @@ struct recovery {
     size_t n_chained, n_damaged, n_missing, bytes_chained;
     char damage[DAMAGE_MAX][160]; /* details to record */
     bool key_changed;
-    uint64_t signed_before; /* with key_changed: the newest record that the other key signed */
+    uint64_t signed_before;    /* with key_changed: the newest record that the other key signed */
+    struct checkpoint rotated; /* a rotation that is not on record yet; seq 0: none */
 };
-
-#define KEY_NUMBER "signing_key" /* in audit_number: what the public key starts with */
 
 static int sql(sqlite3 *db, const char *text, struct error *err)
 {
@@ -154,21 +153,38 @@ static int newest_stored(sqlite3 *db, struct checkpoint *ret, struct error *err)
     return r < 0 ? r : 0;
 }
 
+static bool is_signed_with(const struct audit_key *key, const struct checkpoint *c)
+{
+    return checkpoint_changes_key(c) ? audit_key_takes_over(key, c) : audit_key_verifies(key, c);
+}
+
+/* Whether the key that signed until now handed over to the one there is. */
+static bool is_rotation(const struct audit *a, const struct checkpoint *c, int64_t before)
+{
+    return c->seq && c->purpose == CHECKPOINT_ROTATE &&
+           memcmp(c->new_key, a->signer.public_key, sizeof(c->new_key)) == 0 &&
+           memcmp(c->old_key, &before, sizeof(before)) == 0;
+}
+
 /* Databases of versions before do not say which key it was: the newest checkpoint does. */
 static int meet_key(struct recovery *v, struct error *err)
 {
-    const struct audit *a = v->audit;
+    struct audit *a = v->audit;
+    const struct checkpoint *last = a->signer.last.seq ? &a->signer.last : &a->signed_last;
     int64_t before = 0, now;
     memcpy(&now, a->signer.public_key, sizeof(now));
-    int r = audit_table_get_number(v->db, KEY_NUMBER, &before, err);
+    struct audit_key *key = audit_key_new(a->signer.public_key);
+    a->key_replaced = last->seq && key && !is_signed_with(key, last);
+    audit_key_free(key);
+    int r = audit_table_get_number(v->db, AUDIT_SIGNING_KEY, &before, err);
     if (r < 0 || before == now)
         return r;
-    struct audit_key *key = audit_key_new(a->signer.public_key);
-    bool unknown = !before && a->signed_last.seq && key;
-    v->key_changed = before || (unknown && !audit_key_verifies(key, &a->signed_last));
+    if (is_rotation(a, last, before))
+        v->rotated = *last;
+    else
+        v->key_changed = before || a->key_replaced;
     v->signed_before = a->signed_last.seq;
-    audit_key_free(key);
-    if (audit_table_put_number(v->db, KEY_NUMBER, now) < 0)
+    if (audit_table_put_number(v->db, AUDIT_SIGNING_KEY, now) < 0)
         return error_set(err, db_error_code(v->db), 0, "audit: %s", sqlite3_errmsg(v->db));
     return 0;
 }
@@ -239,6 +255,8 @@ static void tell(struct recovery *v)
                   "put back",
                   v->n_missing);
     }
+    if (v->rotated.seq)
+        audit_note_rotated(a, &v->rotated);
     if (v->key_changed) {
         char key[2 * CHECKPOINT_KEY_SIZE + 1], text[256];
         hex_format(a->signer.public_key, CHECKPOINT_KEY_SIZE, key);

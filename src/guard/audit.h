@@ -115,7 +115,9 @@ void audit_watch_remove(struct audit_watch *w); /* legal when not added */
 
 /* --- checkpoints */
 
-/* Has a checkpoint at the newest record made, unless there is one; c is NULL when it failed. */
+/* Has a checkpoint at the newest record made, unless there is one; c is NULL when it failed. That
+ * of an export is made in any case, and so is CHECKPOINT_ROTATE, with which another key signs from
+ * here on. */
 typedef void (*audit_checkpoint_fn)(void *data, const struct checkpoint *c,
                                     const struct error *err);
 void audit_checkpoint_now(struct audit *a, enum checkpoint_purpose purpose, audit_checkpoint_fn fn,

@@ -12,7 +12,7 @@
 
 #include "proto/checkpoint.h"
 
-#define PLAN_VERSION    3
+#define PLAN_VERSION    4
 #define PLAN_ID_SIZE    72  /* canonical sandbox id with NUL: [a-z0-9-], starts with a letter */
 #define PLAN_PATH_SIZE  256
 #define PLAN_MOUNTS_MAX 8
@@ -30,7 +30,8 @@ enum plan_op {
     PLAN_PROBE,      /* what this host can enforce: reply.mechanism, reply.features; of an OCI
                         runtime also its version, or error: reply.message, "" while not known */
     PLAN_POLICY,     /* the operator's policy file as it is now, open for reading: fds[0] */
-    PLAN_SIGN,       /* a checkpoint of the audit: reply.checkpoint; seq 0: the newest there is */
+    PLAN_SIGN,       /* a checkpoint of the audit: reply.checkpoint; seq 0: the newest there is.
+                        Of purpose CHECKPOINT_ROTATE: and another key from here on */
     _PLAN_OP_MAX,
 };
 

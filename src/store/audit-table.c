@@ -10,6 +10,10 @@
 
 #define READ_BUSY_MS 5000
 
+/* What the text of a checkpoint that changes the signing key starts with: {"checkpoint":"r, which
+ * no other purpose does (proto/checkpoint.c). */
+#define KEY_CHANGE_START "X'7b22636865636b706f696e74223a2272'"
+
 static int db_error(sqlite3 *db, struct error *err, const char *what)
 {
     error_set(err, db_error_code(db), 0, "audit: %s: %s", what, sqlite3_errmsg(db));
@@ -131,11 +135,13 @@ int audit_table_drop(sqlite3 *db, uint64_t seq, uint32_t max)
                 "DELETE FROM audit WHERE seq IN (SELECT seq FROM audit WHERE seq <= ?1"
                 " ORDER BY seq LIMIT ?2)",
                 bind_drop, &args);
-    return r < 0 ? r
-                 : run(db,
-                       "DELETE FROM audit_checkpoint WHERE seq IN (SELECT seq FROM"
-                       " audit_checkpoint WHERE seq < ?1 ORDER BY seq LIMIT ?2)",
-                       bind_drop, &args);
+    return r < 0
+               ? r
+               : run(db,
+                     "DELETE FROM audit_checkpoint WHERE seq IN (SELECT seq FROM"
+                     " audit_checkpoint WHERE seq < ?1 AND substr(body, 1, 16) <> " KEY_CHANGE_START
+                     " ORDER BY seq LIMIT ?2)",
+                     bind_drop, &args);
 }
 
 /* --- reading */
@@ -170,7 +176,7 @@ int audit_table_bytes(sqlite3 *db, uint64_t seq, int64_t *ret)
 static int open_cursor(struct audit_cursor *c, sqlite3 *db, const char *columns, uint64_t since,
                        uint64_t until, enum audit_order order, struct error *err)
 {
-    char sql[160];
+    char sql[256];
     snprintf(sql, sizeof(sql), "SELECT %s WHERE seq > ?1 AND seq <= ?2 ORDER BY seq%s", columns,
              order == AUDIT_NEWEST_FIRST ? " DESC" : "");
     *c = (struct audit_cursor){.db = db};
@@ -191,6 +197,15 @@ int audit_cursor_open_checkpoints(struct audit_cursor *c, sqlite3 *db, uint64_t 
                                   uint64_t until, enum audit_order order, struct error *err)
 {
     return open_cursor(c, db, "seq, body, NULL FROM audit_checkpoint", since, until, order, err);
+}
+
+int audit_cursor_open_key_changes(struct audit_cursor *c, sqlite3 *db, uint64_t until,
+                                  struct error *err)
+{
+    return open_cursor(c, db,
+                       "seq, body, NULL FROM (SELECT * FROM audit_checkpoint"
+                       " WHERE substr(body, 1, 16) = " KEY_CHANGE_START ")",
+                       0, until, AUDIT_OLDEST_FIRST, err);
 }
 
 int audit_cursor_next(struct audit_cursor *c, struct audit_row *ret, struct error *err)

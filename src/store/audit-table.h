@@ -29,7 +29,8 @@ int audit_table_put_number(struct sqlite3 *db, const char *name, int64_t value);
 int audit_table_add_number(struct sqlite3 *db, const char *name, int64_t delta);
 /* How many bytes the records up to seq have. */
 int audit_table_bytes(struct sqlite3 *db, uint64_t seq, int64_t *ret);
-/* Records up to seq, and checkpoints before it, at most max of each. */
+/* Records up to seq, and checkpoints before it, at most max of each. Checkpoints that change the
+ * signing key stay: without them nobody who knows the first key could trust the newest. */
 int audit_table_drop(struct sqlite3 *db, uint64_t seq, uint32_t max);
 
 /* Leaves *ret as it was where there is none. */
@@ -53,6 +54,9 @@ int audit_cursor_open(struct audit_cursor *c, struct sqlite3 *db, uint64_t since
 /* The same of checkpoints; their rows have no hash. */
 int audit_cursor_open_checkpoints(struct audit_cursor *c, struct sqlite3 *db, uint64_t since,
                                   uint64_t until, enum audit_order order, struct error *err);
+/* Only those that change the signing key, up to `until`, oldest first. */
+int audit_cursor_open_key_changes(struct audit_cursor *c, struct sqlite3 *db, uint64_t until,
+                                  struct error *err);
 /* 1 with a row that is valid until the next call, 0 at the end, negative with err set. */
 int audit_cursor_next(struct audit_cursor *c, struct audit_row *ret, struct error *err);
 void audit_cursor_close(struct audit_cursor *c);

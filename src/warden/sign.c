@@ -1,10 +1,8 @@
 #include "warden/sign.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/evp.h>
-#include <openssl/pem.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -12,151 +10,47 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/fault.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "warden/sign-key.h"
 #include "warden/sign-sinks.h"
 
-#define KEY_FILE    "audit.key"
-#define PUBLIC_FILE "audit.pub"
-#define LAST_FILE   "audit.last"
-
-static_assert(sizeof(struct checkpoint_slot) <= CHECKPOINT_SLOT_SIZE, "a slot fits its place");
-
-static const char slot_magic[8] = CHECKPOINT_SLOT_MAGIC;
-
-/* --- the key */
-
-static int save_pem(int dir, const char *name, mode_t mode, EVP_PKEY *key, bool secret)
-{
-    _cleanup_close_ int fd =
-        openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
-    if (fd < 0)
-        return -errno;
-    FILE *f = fdopen(fd, "w");
-    if (!f)
-        return -errno;
-    fd = -1; /* f's now */
-    bool good =
-        secret ? PEM_write_PrivateKey(f, key, NULL, NULL, 0, NULL, NULL) : PEM_write_PUBKEY(f, key);
-    good = fflush(f) == 0 && fsync(fileno(f)) == 0 && good;
-    return fclose(f) == 0 && good ? 0 : -EIO;
-}
-
-static EVP_PKEY *make_key(int dir, struct error *err)
-{
-    EVP_PKEY *key = EVP_PKEY_Q_keygen(NULL, NULL, "ED25519");
-    int r = key ? save_pem(dir, KEY_FILE, 0600, key, true) : -EIO;
-    if (r >= 0) {
-        log_info("audit: a signing key was made");
-        return key;
-    }
-    error_set(err, ERROR_UNAVAILABLE, -r, "make the audit's signing key");
-    EVP_PKEY_free(key);
-    return NULL;
-}
-
-static EVP_PKEY *load_key(int fd, struct error *err)
-{
-    struct stat st;
-    FILE *f = fdopen(dup(fd), "r");
-    EVP_PKEY *key = f ? PEM_read_PrivateKey(f, NULL, NULL, NULL) : NULL;
-    if (f)
-        fclose(f);
-    bool private = fstat(fd, &st) == 0 && !(st.st_mode & 077);
-    if (key && private && EVP_PKEY_get_id(key) == EVP_PKEY_ED25519)
-        return key;
-    error_set(err, ERROR_INVALID, 0, "warden/" KEY_FILE " %s",
-              !private ? "can be read by others" : "is not an Ed25519 key");
-    EVP_PKEY_free(key);
-    return NULL;
-}
-
-/* The public key of an earlier signing key is what its checkpoints are proved with: it stays, under
- * a name with its first bytes. */
-static int keep_old_public(int dir, const uint8_t own[CHECKPOINT_KEY_SIZE])
-{
-    uint8_t old[CHECKPOINT_KEY_SIZE] = {0};
-    size_t len = sizeof(old);
-    char hex[2 * CHECKPOINT_KEY_SIZE + 1], name[64];
-    int fd = openat(dir, PUBLIC_FILE, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
-    if (!f)
-        return errno == ENOENT ? 0 : -errno;
-    EVP_PKEY *key = PEM_read_PUBKEY(f, NULL, NULL, NULL);
-    bool good = key && EVP_PKEY_get_raw_public_key(key, old, &len) == 1;
-    EVP_PKEY_free(key);
-    fclose(f);
-    if (good && memcmp(old, own, sizeof(old)) == 0)
-        return 0;
-    hex_format(old, sizeof(old), hex);
-    snprintf(name, sizeof(name), PUBLIC_FILE ".%.16s", hex);
-    log_error("audit: the signing key is another one; the old public key is kept as warden/%s",
-              name);
-    return renameat(dir, PUBLIC_FILE, dir, name) < 0 ? -errno : 0;
-}
-
-static int open_key(struct signer *s, int dir, struct error *err)
-{
-    size_t len = sizeof(s->public_key);
-    _cleanup_close_ int fd = openat(dir, KEY_FILE, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0 && errno != ENOENT)
-        return error_set(err, ERROR_UNAVAILABLE, errno, "open warden/" KEY_FILE);
-    s->key = fd < 0 ? make_key(dir, err) : load_key(fd, err);
-    if (!s->key)
-        return -EINVAL;
-    if (EVP_PKEY_get_raw_public_key(s->key, s->public_key, &len) != 1)
-        return error_set(err, ERROR_INTERNAL, 0, "the audit's key has no public part");
-    int r = keep_old_public(dir, s->public_key);
-    r = r < 0 ? r : save_pem(dir, PUBLIC_FILE, 0644, s->key, false);
-    return r < 0 && r != -EEXIST
-               ? error_set(err, ERROR_UNAVAILABLE, -r, "write warden/" PUBLIC_FILE)
-               : 0;
-}
+#define LAST_FILE "audit.last"
 
 /* --- what was signed last */
 
-static void slot_check(const struct checkpoint_slot *slot, uint8_t out[CHECKPOINT_HASH_SIZE])
+static bool read_slot(int fd, unsigned i, struct checkpoint *ret)
 {
-    EVP_Digest(slot, offsetof(struct checkpoint_slot, check), out, NULL, EVP_sha256(), NULL);
+    struct checkpoint_slot slot = {0};
+    return pread(fd, &slot, sizeof(slot), (off_t)i * CHECKPOINT_SLOT_SIZE) > 0 &&
+           checkpoint_slot_read(&slot, ret);
 }
 
-static bool read_slot(int fd, unsigned i, struct checkpoint_slot *ret)
-{
-    uint8_t check[CHECKPOINT_HASH_SIZE];
-    if (pread(fd, ret, sizeof(*ret), (off_t)i * CHECKPOINT_SLOT_SIZE) != sizeof(*ret) ||
-        memcmp(ret->magic, slot_magic, sizeof(slot_magic)) != 0)
-        return false;
-    slot_check(ret, check);
-    return memcmp(check, ret->check, sizeof(check)) == 0;
-}
-
-static int open_last(struct signer *s, int dir, struct error *err)
+static int open_last(struct signer *s, struct error *err)
 {
     struct stat st;
-    s->last_fd = openat(dir, LAST_FILE, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    s->last_fd = openat(s->dir_fd, LAST_FILE, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (s->last_fd < 0 || fstat(s->last_fd, &st) < 0)
         return error_set(err, ERROR_UNAVAILABLE, errno, "open warden/" LAST_FILE);
     for (unsigned i = 0; i < 2; i++) {
-        struct checkpoint_slot slot;
-        if (!read_slot(s->last_fd, i, &slot) || slot.checkpoint.seq < s->last.seq)
+        struct checkpoint found;
+        if (!read_slot(s->last_fd, i, &found) || found.seq < s->last.seq)
             continue;
-        s->last = slot.checkpoint;
+        s->last = found;
         s->slot = !i;
     }
     if (st.st_size && !s->last.seq)
         return error_set(err, ERROR_INVALID, 0,
                          "warden/" LAST_FILE " is damaged: what the audit's key has signed is not "
-                         "known (remove it and " KEY_FILE " to go on with a new key)");
+                         "known (remove it and audit.key to go on with a new key)");
     return 0;
 }
 
 static int save_last(struct signer *s, const struct checkpoint *c)
 {
     struct checkpoint_slot slot;
-    memset(&slot, 0, sizeof(slot));
-    memcpy(slot.magic, slot_magic, sizeof(slot_magic));
-    slot.checkpoint = *c;
-    slot_check(&slot, slot.check);
+    checkpoint_slot_fill(&slot, c);
     if (pwrite(s->last_fd, &slot, sizeof(slot), (off_t)s->slot * CHECKPOINT_SLOT_SIZE) !=
         sizeof(slot))
         return errno ? -errno : -EIO;
@@ -166,17 +60,36 @@ static int save_last(struct signer *s, const struct checkpoint *c)
     return 0;
 }
 
+/* Whether the newest checkpoint leaves the key that there is as the one to sign the next. */
+static bool is_own(const struct signer *s, const struct checkpoint *c)
+{
+    if (!checkpoint_changes_key(c))
+        return sign_key_verifies(s->key, c, c->signature);
+    return memcmp(c->new_key, s->public_key, sizeof(c->new_key)) == 0 &&
+           sign_key_verifies(s->key, c, c->new_signature);
+}
+
 int signer_open(struct signer *s, int state_fd, struct error *err)
 {
     *s = (struct signer)SIGNER_INIT;
-    int r = open_key(s, state_fd, err);
-    return r < 0 ? r : open_last(s, state_fd, err);
+    s->dir_fd = fcntl(state_fd, F_DUPFD_CLOEXEC, 3);
+    if (s->dir_fd < 0)
+        return error_set(err, ERROR_UNAVAILABLE, errno, "the warden's directory");
+    int r = open_last(s, err);
+    r = r < 0 ? r : sign_key_open(s, err);
+    s->replaced = r >= 0 && s->last.seq && !is_own(s, &s->last);
+    if (s->replaced)
+        log_error("audit: the signing key is another one than the one that signed record %llu; "
+                  "earlier public keys are kept as warden/audit.pub.*",
+                  (unsigned long long)s->last.seq);
+    return r;
 }
 
 void signer_close(struct signer *s)
 {
     EVP_PKEY_free(s->key);
     s->key = NULL;
+    fd_close(&s->dir_fd);
     fd_close(&s->last_fd);
     fd_close(&s->file_fd);
     fd_close(&s->syslog_fd);
@@ -185,15 +98,15 @@ void signer_close(struct signer *s)
 
 /* --- signing */
 
-static int sign_statement(struct signer *s, struct checkpoint *c)
+static int sign_with(EVP_PKEY *key, const struct checkpoint *c,
+                     uint8_t ret[CHECKPOINT_SIGNATURE_SIZE])
 {
     uint8_t statement[CHECKPOINT_STATEMENT_SIZE];
-    size_t len = sizeof(c->signature);
-    checkpoint_statement(c, statement);
+    size_t size = checkpoint_statement(c, statement), len = CHECKPOINT_SIGNATURE_SIZE;
     EVP_MD_CTX *ctx = EVP_MD_CTX_new();
-    bool good = ctx && EVP_DigestSignInit(ctx, NULL, NULL, NULL, s->key) == 1 &&
-                EVP_DigestSign(ctx, c->signature, &len, statement, sizeof(statement)) == 1 &&
-                len == sizeof(c->signature);
+    bool good = ctx && EVP_DigestSignInit(ctx, NULL, NULL, NULL, key) == 1 &&
+                EVP_DigestSign(ctx, ret, &len, statement, size) == 1 &&
+                len == CHECKPOINT_SIGNATURE_SIZE;
     EVP_MD_CTX_free(ctx);
     return good ? 0 : -EIO;
 }
@@ -204,14 +117,78 @@ static void link_to_last(const struct signer *s, struct checkpoint *c)
     if (!s->last.seq)
         return;
     c->prev_seq = s->last.seq;
-    checkpoint_statement(&s->last, statement);
-    EVP_Digest(statement, sizeof(statement), c->prev, NULL, EVP_sha256(), NULL);
+    size_t len = checkpoint_statement(&s->last, statement);
+    EVP_Digest(statement, len, c->prev, NULL, EVP_sha256(), NULL);
 }
 
 static bool is_last(const struct signer *s, const struct plan_sign *request)
 {
     return s->last.seq == request->seq && s->last.purpose == request->purpose &&
            memcmp(s->last.head, request->head, sizeof(s->last.head)) == 0;
+}
+
+/* After another key's checkpoint the first word of this one is that the other is lost; at any other
+ * time it must not say so. */
+static int check_purpose(const struct signer *s, uint32_t purpose, char *why, unsigned size)
+{
+    bool replaces = purpose == CHECKPOINT_REPLACE;
+    if (replaces ? s->replaced || !s->last.seq : !s->replaced)
+        return 0;
+    snprintf(why, size, "%s",
+             replaces ? "the signing key was not replaced"
+                      : "the signing key was replaced, and that has to be signed first");
+    return -EPERM;
+}
+
+static int sign_and_save(struct signer *s, struct checkpoint *c)
+{
+    int r = 0;
+    if (c->purpose == CHECKPOINT_REPLACE) {
+        sign_key_find_old(s, c->old_key);
+        memcpy(c->new_key, s->public_key, sizeof(c->new_key));
+        r = sign_with(s->key, c, c->new_signature);
+    } else {
+        r = sign_with(s->key, c, c->signature);
+    }
+    return r < 0 ? r : save_last(s, c);
+}
+
+/* sign-key.h says in which order, and why. */
+static int rotate(struct signer *s, struct checkpoint *c)
+{
+    EVP_PKEY *next;
+    int r = sign_key_prepare(s, &next);
+    if (r < 0)
+        return r;
+    memcpy(c->old_key, s->public_key, sizeof(c->old_key));
+    r = sign_key_public(next, c->new_key) ? 0 : -EIO;
+    r = r < 0 ? r : sign_with(s->key, c, c->signature);
+    r = r < 0 ? r : sign_with(next, c, c->new_signature);
+    r = r < 0 ? r : save_last(s, c);
+    if (r < 0) {
+        EVP_PKEY_free(next);
+        return r;
+    }
+    fault_point("sign.rotation-decided");
+    EVP_PKEY_free(s->key);
+    s->key = next;
+    memcpy(s->public_key, c->new_key, sizeof(s->public_key));
+    int late = sign_key_settle(s);
+    s->unsettled = late < 0;
+    if (late < 0)
+        log_error("audit: the new signing key's files are not in place yet: %s", strerror(-late));
+    else
+        log_info("audit: the signing key was rotated; the old public key is kept beside it");
+    return 0;
+}
+
+/* The checkpoint that decided a rotation is what a start finishes it by: it must not be written
+ * over before the files are in place. */
+static int settle(struct signer *s)
+{
+    int r = s->unsettled ? sign_key_settle(s) : 0;
+    s->unsettled = r < 0;
+    return r;
 }
 
 int signer_sign(struct signer *s, const struct plan_sign *request, struct checkpoint *ret,
@@ -233,15 +210,19 @@ int signer_sign(struct signer *s, const struct plan_sign *request, struct checkp
         snprintf(why, size, "record %llu was signed already", (unsigned long long)s->last.seq);
         return -ESTALE;
     }
+    int r = check_purpose(s, request->purpose, why, size);
+    if (r < 0)
+        return r;
     memcpy(c.head, request->head, sizeof(c.head));
     link_to_last(s, &c);
-    int r = sign_statement(s, &c);
-    r = r < 0 ? r : save_last(s, &c);
+    r = settle(s);
+    r = r < 0 ? r : c.purpose == CHECKPOINT_ROTATE ? rotate(s, &c) : sign_and_save(s, &c);
     if (r < 0) {
         snprintf(why, size, "the signature cannot be recorded: %s", strerror(-r));
         return r;
     }
     s->last = *ret = c;
+    s->replaced = false;
     signer_publish(s, &c);
     return 0;
 }

@@ -5,9 +5,14 @@
  * before); a sequence number is signed once, and only greater ones after it, also across restarts:
  * the newest checkpoint is on disk before its signature is given out. A control plane that was
  * taken over can have new records signed; it cannot have two histories of the old ones. Checkpoints
- * can go to a file and to syslog from here, past the control plane. */
+ * can go to a file and to syslog from here, past the control plane.
+ *
+ * A checkpoint of purpose CHECKPOINT_ROTATE makes another key the signing one (sign-key.h). Where
+ * the key that signed last is not the one that is there, the first checkpoint of the new key is of
+ * purpose CHECKPOINT_REPLACE, which says that the old one is lost. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -20,7 +25,11 @@ struct evp_pkey_st;
 struct signer {
     struct evp_pkey_st *key; /* NULL: not open */
     uint8_t public_key[CHECKPOINT_KEY_SIZE];
-    struct checkpoint last; /* seq 0: nothing was signed */
+    struct checkpoint last;               /* seq 0: nothing was signed */
+    bool replaced;                        /* and another key signed it */
+    bool unsettled;                       /* the files of a rotated key are not all in place */
+    uint8_t old_key[CHECKPOINT_KEY_SIZE]; /* of the audit.pub that was found; zeros: the own one */
+    int dir_fd;
     int last_fd;
     unsigned slot; /* of last_fd, to be written next */
     int file_fd;   /* audit_checkpoint_file, or -1 */
@@ -30,7 +39,7 @@ struct signer {
 
 #define SIGNER_INIT                                                                                \
     {                                                                                              \
-        .last_fd = -1, .file_fd = -1, .syslog_fd = -1, .syslog_dir_fd = -1                         \
+        .dir_fd = -1, .last_fd = -1, .file_fd = -1, .syslog_fd = -1, .syslog_dir_fd = -1           \
     }
 
 /* While host paths are seen. Makes the key when there is none below state_fd. */

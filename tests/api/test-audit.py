@@ -388,9 +388,79 @@ def _():
                 p = subprocess.run([SBX, "audit", "verify", *argv], input=text, stdout=subprocess.PIPE)
                 equal(p.returncode, 0, (lose, argv, p.stdout))
                 check(b"proved with an earlier key" in p.stdout, (lose, p.stdout))
+                check(b"only the new key's word" in p.stdout, (lose, p.stdout))
+            # The new key's statement names the old one; the old key alone proves nothing of what came after.
             os.rename(place + kept[0], place + "elsewhere")
-            p = subprocess.run([SBX, "audit", "verify", "-state-dir", d.state], stdout=subprocess.PIPE)
-            check(p.returncode == 1 and b"signature" in p.stdout, (lose, p.stdout))
+            for key, code, text in ("audit.pub", 0, b"earlier key"), ("elsewhere", 1, b"the key before was lost"):
+                p = subprocess.run([SBX, "audit", "verify", "-key", place + key, "-"], input=export,
+                                   stdout=subprocess.PIPE)
+                check(p.returncode == code and text in p.stdout, (lose, key, p.stdout))
+
+
+@test("a rotated key: the first one proves everything through the rotation")
+def _():
+    with Daemon("--audit-checkpoint-interval", "50ms") as d:
+        place = d.state + "/warden/"
+        first = os.path.join(d.dir, "first.pub")
+        keys = []
+        for _ in range(3):
+            keys.append(d.get("/v1/audit/checkpoint").json["key"])
+            d.run("true")
+            if len(keys) == 1:
+                shutil.copy(place + "audit.pub", first)
+            if len(keys) < 3:
+                answer = json.loads(sbx("audit", "rotate", "-json", *address(d)))
+                equal((answer["old_key"], answer["checkpoint"]["checkpoint"]), (keys[-1], "rotate"))
+                check(answer["key"] not in keys, answer)
+        equal(len({*keys}), 3, keys)
+        kept = sorted(x for x in os.listdir(place) if x.startswith("audit."))
+        equal(kept, sorted(["audit.key", "audit.last", "audit.pub"] + [f"audit.pub.{k[:16]}" for k in keys[:2]]))
+        told = [r["outcome"] for r in records(d, "?kind=key_change")]
+        equal(told, ["asked", "rotated"] * 2)
+        path = export(d)
+        for more in ([], ["-key", first], ["-key", place + "audit.pub"]):
+            out = sbx("audit", "verify", path, *more)
+            for k in keys:
+                check(f"proved with key {k[:16]}" in out, out)
+            check("the new key's word" not in out and "earlier key" not in out, out)
+        got = json.loads(sbx("audit", "verify", path, "-key", first, "-json"))
+        equal([s["by"] for s in got["segments"]], ["the key given"] + ["named by the key before"] * 2)
+        equal([s["key"] for s in got["segments"]], keys)
+        # A rotation that was taken out, or is signed by one of the two only.
+        with open(path) as f:
+            lines = f.read().split("\n")[:-1]
+        at = [i for i, x in enumerate(lines) if '"checkpoint":"rotate"' in x][0]
+        wrong(altered(path, lambda x: x.pop(at)), "-key", first)
+        for member in "signature", "new_signature":
+            def forge(x):
+                c = json.loads(x[at])
+                c[member] = "0" * 128
+                x[at] = json.dumps(c, separators=(",", ":"))
+            wrong(altered(path, forge), "-key", first)
+        # What was kept elsewhere is held against the keys that the first one leads to.
+        newest = os.path.join(d.dir, "newest")
+        with open(newest, "w") as f:
+            f.write(sbx("audit", "checkpoint", *address(d)))
+        sbx("audit", "verify", export(d), "-key", first, "-checkpoint", newest)
+        d.stop()
+        out = sbx("audit", "verify", "-state-dir", d.state, "-key", first)
+        check("genuine" in out and keys[2][:16] in out, out)
+        d.launch()
+        equal([r["outcome"] for r in records(d, "?kind=key_change")], told, "told once")
+        sbx("audit", "verify", export(d), "-key", first)
+
+
+@test("who may rotate the key, and where there is none")
+def _():
+    with Daemon("-auth-token", TOKEN) as d:
+        d.token = TOKEN
+        for role, status in ("operator", 200), ("admin", 200), ("auditor", 403), ("agent", 403), ("approver", 403):
+            key = d.post("/v1/keys", {"name": role, "roles": [role]})
+            equal(key.status, 201, key)
+            a = d.post("/v1/audit/rotate", headers={"Authorization": "Bearer " + key.json["secret"]})
+            equal(a.status, status, (role, a))
+    with Daemon("--audit=false") as d:
+        equal(d.post("/v1/audit/rotate").status, 400)
 
 
 @test("audit: false keeps none, and says so")

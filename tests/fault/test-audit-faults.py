@@ -178,6 +178,54 @@ def _():
             equal([r["outcome"] for r in records if r["kind"] == "damage"], [], fault)
 
 
+def rotations(d):
+    """Outcomes on record; the exported audit verifies with the key of before."""
+    path, first = os.path.join(d.dir, "export"), os.path.join(d.dir, "first.pub")
+    with open(path, "wb") as f:
+        f.write(again(d, "GET", "/v1/audit/export").body)
+    p = subprocess.run([SBX, "audit", "verify", path, "-key", first], stdout=subprocess.PIPE, text=True)
+    equal(p.returncode, 0, p.stdout)
+    return [r["outcome"] for r in audit(d, "&kind=key_change") if r["outcome"] != "unknown"]
+
+
+def keep_key(d):
+    shutil.copy(d.state + "/warden/audit.pub", os.path.join(d.dir, "first.pub"))
+
+
+@test("the warden is killed between any two writes of a rotation: one key is valid, and proved by the old one")
+def _():
+    for fault, rotated in (("sign.next-made", False), ("sign.old-kept", False), ("sign.rotation-decided", True),
+                           ("sign.key-moved", True), ("sign.public-saved", True)):
+        with Daemon("--debug-endpoints", env={"MAS_FAULT": fault + ":1:0"}) as d:
+            d.run("true")
+            keep_key(d)
+            old = d.get("/v1/audit/checkpoint").json["key"]
+            a = once(d, "POST", "/v1/audit/rotate")
+            check(a is None or a.status == 503, (fault, a))
+            d.process.wait(PATIENCE_S)
+            del d.env["MAS_FAULT"]
+            d.launch()
+            new = d.get("/v1/audit/checkpoint").json["key"]
+            equal(new != old, rotated, fault)
+            equal(rotations(d), ["asked"] + ["rotated"] * rotated, fault)
+            equal(d.post("/v1/audit/rotate").status, 200, fault)
+            check_log(d, fault)
+            equal(rotations(d)[-1], "rotated", fault)
+
+
+@test("the control plane is killed while a key is rotated: it is on record, and can be proved")
+def _():
+    for fault in ("audit.signed", "audit.checkpoint-saved", "audit.rotation-told"):
+        with Daemon("--debug-endpoints", "--audit-checkpoint-interval", "0", "--audit-checkpoint-records", "0",
+                    env={"MAS_FAULT": fault}) as d:
+            keep_key(d)
+            once(d, "POST", "/v1/audit/rotate")
+            wait_for(lambda: generations(d) >= 2, fault)
+            told = rotations(d)
+            check(told[0] == "asked" and told[1:] in (["rotated"], ["rotated"] * 2), (fault, told))
+            check_log(d, fault)
+
+
 @test("killed again and again under load: every answer has its records")
 def _():
     with Daemon("--debug-endpoints", "--audit-checkpoint-interval", "20ms", "--control-restarts", "100") as d:

@@ -2,11 +2,13 @@
  * a second history does to it is seen. */
 #include <fcntl.h>
 #include <inttypes.h>
+#include <openssl/evp.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/wait.h>
 
+#include "base/fault.h"
 #include "base/json.h"
 #include "guard/audit-export.h"
 #include "guard/audit-internal.h"
@@ -76,6 +78,13 @@ static bool verify_store(struct audit_log *log, const char *path, struct audit_v
     return good;
 }
 
+static bool verify_log(struct audit_log *log, struct audit_verifier *v)
+{
+    char path[128];
+    snprintf(path, sizeof(path), "%s/state.db", log->dir);
+    return verify_store(log, path, v);
+}
+
 /* --- tests */
 
 static void test_chain(void)
@@ -138,6 +147,235 @@ static void test_signer_rules(void)
     ok(fstatat(fd, "audit.key", &st, 0) == 0 && (st.st_mode & 07777) == 0600, "the key is 0600");
     audit_log_close(&log);
     audit_log_remove(&log);
+}
+
+/* --- another signing key */
+
+static bool rotate_now(struct signer *s, uint64_t seq, struct checkpoint *ret)
+{
+    struct plan_sign ask = {.purpose = CHECKPOINT_ROTATE, .seq = seq, .head = {(uint8_t)seq}};
+    char why[256] = "";
+    bool good = signer_sign(s, &ask, ret, why, sizeof(why)) == 0;
+    if (!good)
+        printf("# %s\n", why);
+    return good;
+}
+
+static bool sign_now(struct signer *s, enum checkpoint_purpose purpose, uint64_t seq,
+                     struct checkpoint *ret)
+{
+    struct plan_sign ask = {.purpose = purpose, .seq = seq, .head = {(uint8_t)seq}};
+    char why[256];
+    return signer_sign(s, &ask, ret, why, sizeof(why)) == 0;
+}
+
+/* Whether exactly the signer's own key signs, after a start. */
+static bool signs_with_own(struct signer *s, uint64_t seq)
+{
+    struct checkpoint c;
+    struct audit_key *key = audit_key_new(s->public_key);
+    bool good = sign_now(s, CHECKPOINT_PERIODIC, seq, &c) && audit_key_verifies(key, &c);
+    audit_key_free(key);
+    return good;
+}
+
+static void test_rotate_killed(const char *fault)
+{
+    struct error err = {0};
+    struct signer s;
+    struct checkpoint before, c;
+    struct stat st;
+    char dir[] = "/tmp/mas-audit-XXXXXX", command[64];
+    _cleanup_close_ int fd = mkdtemp(dir) ? open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    signer_open(&s, fd, &err);
+    sign_now(&s, CHECKPOINT_PERIODIC, 1, &before);
+    struct audit_key *old = audit_key_new(s.public_key);
+    pid_t pid = fork();
+    if (pid == 0) {
+        fault_arm(fault, 1);
+        rotate_now(&s, 2, &c);
+        _exit(0);
+    }
+    int status = 0;
+    waitpid(pid, &status, 0);
+    signer_close(&s);
+    ok(WIFSIGNALED(status) && signer_open(&s, fd, &err) == 0, "%s: killed, and opens again: %s",
+       fault, err.message);
+    bool decided = s.last.purpose == CHECKPOINT_ROTATE;
+    struct audit_key *now = audit_key_new(s.public_key);
+    ok(decided ? audit_key_verifies(old, &s.last) && audit_key_takes_over(now, &s.last)
+               : audit_key_is(old, s.public_key),
+       "%s: the %s key is the valid one, and is proved", fault, decided ? "new" : "old");
+    ok(!s.replaced && signs_with_own(&s, 3), "%s: and it signs", fault);
+    ok(fstatat(fd, "audit.key.new", &st, 0) < 0 && fstatat(fd, ".audit.pub", &st, 0) < 0,
+       "%s: nothing is left over", fault);
+    audit_key_free(old);
+    audit_key_free(now);
+    signer_close(&s);
+    snprintf(command, sizeof(command), "rm -rf %s", dir);
+    ok(system(command) == 0, "%s: removed", fault);
+}
+
+/* A state directory of the version before: its audit.last ends before the keys. */
+static void test_old_slot(void)
+{
+    struct checkpoint c = {.purpose = CHECKPOINT_EXPORT, .seq = 7, .signature = {9}}, got;
+    struct checkpoint_slot slot;
+    size_t end = 8 + offsetof(struct checkpoint, old_key);
+    memset(&slot, 0, sizeof(slot));
+    memcpy(slot.magic, "masaud1", 8);
+    slot.checkpoint = c;
+    EVP_Digest(&slot, end, (uint8_t *)&slot + end, NULL, EVP_sha256(), NULL);
+    ok(checkpoint_slot_read(&slot, &got) && memcmp(&got, &c, sizeof(c)) == 0,
+       "what the version before signed last is read");
+    ((uint8_t *)&slot)[20] ^= 1;
+    ok(!checkpoint_slot_read(&slot, &got), "and not where it is damaged");
+    checkpoint_slot_fill(&slot, &c);
+    ok(checkpoint_slot_read(&slot, &got) && memcmp(&got, &c, sizeof(c)) == 0, "as is today's");
+}
+
+static void export_log(struct audit_log *log, uint64_t since, struct strbuf *text)
+{
+    struct error err = {0};
+    struct checkpoint footer;
+    char path[128], line[CHECKPOINT_TEXT_SIZE + 1];
+    audit_log_checkpoint(log, CHECKPOINT_EXPORT, &footer);
+    snprintf(path, sizeof(path), "%s/state.db", log->dir);
+    struct sqlite3 *db = audit_table_open(path, &err);
+    audit_export_begin(db, since, footer.seq, audit_public_key(log->audit), text, &since, &err);
+    audit_export_page(db, &since, footer.seq, text->max, text, &err);
+    audit_table_close(db);
+    size_t n = checkpoint_format(&footer, line);
+    line[n++] = '\n';
+    strbuf_append(text, line, n);
+}
+
+static bool verify_text(const struct strbuf *text, const uint8_t *key, struct audit_verifier *v)
+{
+    audit_verifier_init(v, key);
+    bool good = audit_verify_text(v, text->data, text->len) && audit_verify_export_end(v);
+    if (!good)
+        printf("# %s\n", v->reason);
+    return good;
+}
+
+static bool verifies_with(const struct strbuf *text, const uint8_t *key, size_t n_segments)
+{
+    struct audit_verifier v;
+    bool good = verify_text(text, key, &v) && v.n_segments == n_segments &&
+                v.segments[0].basis == AUDIT_KEY_FIRST && v.segments[0].first == v.base_seq + 1 &&
+                v.segments[n_segments - 1].last == v.seq;
+    for (size_t i = 1; good && i < n_segments; i++)
+        good = v.segments[i].basis == AUDIT_KEY_ROTATED &&
+               v.segments[i].first == v.segments[i - 1].last + 1;
+    audit_verifier_done(&v);
+    return good;
+}
+
+/* One character of the first line with that text becomes another. */
+static bool changed_verifies(const struct strbuf *text, const char *where, size_t skip,
+                             const uint8_t *key)
+{
+    struct audit_verifier v;
+    struct strbuf copy = STRBUF_INIT(text->max);
+    strbuf_append(&copy, text->data, text->len);
+    char *at = memmem(copy.data, copy.len, where, strlen(where));
+    char *digit = at + strlen(where) + skip;
+    *digit = *digit == '0' ? '1' : '0';
+    bool good = verify_text(&copy, key, &v);
+    audit_verifier_done(&v);
+    strbuf_done(&copy);
+    return good;
+}
+
+static void test_rotate(void)
+{
+    struct audit_log log = {0};
+    struct error err = {0};
+    struct audit_verifier v;
+    struct checkpoint c;
+    uint8_t keys[3][CHECKPOINT_KEY_SIZE], stranger[CHECKPOINT_KEY_SIZE] = {1};
+    struct strbuf text = STRBUF_INIT(8 * 1024 * 1024), part = STRBUF_INIT(8 * 1024 * 1024);
+    audit_log_open(&log, &err);
+    for (int i = 0; i < 3; i++) {
+        memcpy(keys[i], audit_public_key(log.audit), sizeof(keys[i]));
+        audit_log_fill(&log, 30);
+        audit_log_checkpoint(&log, CHECKPOINT_PERIODIC, NULL);
+        if (i < 2)
+            ok(audit_log_checkpoint(&log, CHECKPOINT_ROTATE, &c) &&
+                   memcmp(c.old_key, keys[i], sizeof(c.old_key)) == 0 &&
+                   memcmp(c.new_key, audit_public_key(log.audit), sizeof(c.new_key)) == 0,
+               "rotation %d names both keys", i + 1);
+    }
+    export_log(&log, 0, &text);
+    ok(verifies_with(&text, NULL, 3), "an export over two rotations verifies");
+    for (int i = 0; i < 3; i++)
+        ok(verifies_with(&text, keys[i], 3), "with key %d alone, all of it", i + 1);
+    ok(!verifies_with(&text, stranger, 3), "with a stranger's it does not");
+    ok(!changed_verifies(&text, "\"new_key\":\"", 3, keys[0]), "nor with another new key");
+    ok(!changed_verifies(&text, "\"old_key\":\"", 3, keys[0]), "nor with another old key");
+    ok(!changed_verifies(&text, "\"new_signature\":\"", 3, keys[0]),
+       "nor without the new key's signature");
+    ok(!changed_verifies(&text, "\"first_key\":\"", 3, keys[2]), "nor with another first key");
+    export_log(&log, 70, &part);
+    ok(verify_text(&part, keys[0], &v) && v.base_seq >= 60 && v.n_segments == 1,
+       "an export from after the rotations on is proved with the first key");
+    audit_verifier_done(&v);
+    ok(count(&log, "key_change", NULL) >= 2, "rotations are on record");
+    ok(verify_log(&log, &v) && v.n_segments == 3, "the database verifies with the newest key");
+    audit_verifier_done(&v);
+    audit_log_close(&log);
+    ok(audit_log_open(&log, &err) == 0 && count(&log, "damage", NULL) == 0 &&
+           !log.audit->key_replaced,
+       "opens again: %s", err.message);
+    audit_log_close(&log);
+    audit_log_remove(&log);
+    strbuf_done(&text);
+    strbuf_done(&part);
+}
+
+/* The key is lost between two starts: the new one says so before anything else. */
+static void test_replaced(bool last_too)
+{
+    struct audit_log log = {0};
+    struct error err = {0};
+    struct audit_verifier v;
+    struct checkpoint c;
+    char path[128];
+    uint8_t first[CHECKPOINT_KEY_SIZE], second[CHECKPOINT_KEY_SIZE];
+    struct strbuf text = STRBUF_INIT(8 * 1024 * 1024);
+    audit_log_open(&log, &err);
+    memcpy(first, log.signer.public_key, sizeof(first));
+    audit_log_fill(&log, 30);
+    audit_log_checkpoint(&log, CHECKPOINT_PERIODIC, NULL);
+    audit_log_close(&log);
+    snprintf(path, sizeof(path), "%s/audit.key", log.dir);
+    unlink(path);
+    snprintf(path, sizeof(path), "%s/audit.last", log.dir);
+    if (last_too)
+        unlink(path);
+    audit_log_open(&log, &err);
+    memcpy(second, log.signer.public_key, sizeof(second));
+    ok(last_too || !sign_now(&log.signer, CHECKPOINT_PERIODIC, 1000, &c),
+       "nothing is signed before that is said");
+    ok(audit_log_checkpoint(&log, CHECKPOINT_PERIODIC, &c) && c.purpose == CHECKPOINT_REPLACE &&
+           memcmp(c.old_key, first, sizeof(first)) == 0,
+       "the first checkpoint of the new key says that the old one is lost");
+    ok(!sign_now(&log.signer, CHECKPOINT_REPLACE, 1000, &c), "and it says so once");
+    audit_log_fill(&log, 30);
+    export_log(&log, 0, &text);
+    ok(verify_text(&text, NULL, &v) && v.n_segments == 2 &&
+           v.segments[1].basis == AUDIT_KEY_REPLACED,
+       "an export over the loss verifies, and tells of it");
+    audit_verifier_done(&v);
+    ok(!verify_text(&text, first, &v), "the old key alone does not prove what came after: %s",
+       v.reason);
+    audit_verifier_done(&v);
+    ok(verify_text(&text, second, &v), "the new one says what it found");
+    audit_verifier_done(&v);
+    audit_log_close(&log);
+    audit_log_remove(&log);
+    strbuf_done(&text);
 }
 
 /* A child writes and is killed; the parent finds everything that was acknowledged. */
@@ -306,13 +544,6 @@ static void fill_and_drop(struct audit_log *log, const struct audit_options *o, 
     audit_log_checkpoint(log, CHECKPOINT_PERIODIC, NULL);
 }
 
-static bool verify_log(struct audit_log *log, struct audit_verifier *v)
-{
-    char path[128];
-    snprintf(path, sizeof(path), "%s/state.db", log->dir);
-    return verify_store(log, path, v);
-}
-
 static void test_retention(void)
 {
     struct audit_log log = {0};
@@ -327,6 +558,34 @@ static void test_retention(void)
     audit_verifier_done(&v);
     audit_log_close(&log);
     audit_log_remove(&log);
+}
+
+/* The base is signed by a later key: the rotations before it are still there. */
+static void test_retention_rotated(void)
+{
+    struct audit_log log = {0};
+    struct audit_options o = {.checkpoint_records = 100, .retention_ms = 1};
+    struct error err = {0};
+    struct audit_verifier v;
+    uint8_t first[CHECKPOINT_KEY_SIZE];
+    struct strbuf text = STRBUF_INIT(8 * 1024 * 1024);
+    audit_log_open(&log, &err);
+    memcpy(first, log.signer.public_key, sizeof(first));
+    for (int i = 0; i < 2; i++) {
+        audit_log_fill(&log, 30);
+        audit_log_checkpoint(&log, CHECKPOINT_ROTATE, NULL);
+    }
+    fill_and_drop(&log, &o, 5000);
+    export_log(&log, 0, &text);
+    ok(verify_text(&text, first, &v) && v.base_seq > 60 && v.n_segments == 1 &&
+           v.segments[0].basis == AUDIT_KEY_ROTATED,
+       "records over a dropped rotation are proved with the first key");
+    audit_verifier_done(&v);
+    ok(verify_log(&log, &v) && v.base_seq > 60, "and the database verifies");
+    audit_verifier_done(&v);
+    audit_log_close(&log);
+    audit_log_remove(&log);
+    strbuf_done(&text);
 }
 
 static void test_retention_never(void)
@@ -427,12 +686,22 @@ int main(void)
     test_record_form();
     test_chain();
     test_signer_rules();
+    test_old_slot();
+    test_rotate();
+    test_replaced(false);
+    test_replaced(true);
+    test_rotate_killed("sign.next-made");
+    test_rotate_killed("sign.old-kept");
+    test_rotate_killed("sign.rotation-decided");
+    test_rotate_killed("sign.key-moved");
+    test_rotate_killed("sign.public-saved");
     test_kill("killed", false);
     test_kill("torn", true);
     test_settle();
     test_full_disk();
     test_read_only();
     test_retention();
+    test_retention_rotated();
     test_retention_never();
     test_retention_bytes();
     test_retention_open();

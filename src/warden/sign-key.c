@@ -1,0 +1,240 @@
+#include "warden/sign-key.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/fault.h"
+#include "base/fd.h"
+#include "base/log.h"
+
+#define KEY_FILE         "audit.key"
+#define NEXT_FILE        "audit.key.new"
+#define PUBLIC_FILE      "audit.pub"
+#define PUBLIC_TEMPORARY ".audit.pub" /* not one of audit.pub.*, which are keys */
+
+/* --- one key */
+
+bool sign_key_public(EVP_PKEY *key, uint8_t ret[CHECKPOINT_KEY_SIZE])
+{
+    size_t len = CHECKPOINT_KEY_SIZE;
+    return key && EVP_PKEY_get_id(key) == EVP_PKEY_ED25519 &&
+           EVP_PKEY_get_raw_public_key(key, ret, &len) == 1;
+}
+
+bool sign_key_verifies(EVP_PKEY *key, const struct checkpoint *c,
+                       const uint8_t signature[CHECKPOINT_SIGNATURE_SIZE])
+{
+    uint8_t statement[CHECKPOINT_STATEMENT_SIZE];
+    size_t len = checkpoint_statement(c, statement);
+    EVP_MD_CTX *ctx = EVP_MD_CTX_new();
+    bool good = ctx && EVP_DigestVerifyInit(ctx, NULL, NULL, NULL, key) == 1 &&
+                EVP_DigestVerify(ctx, signature, CHECKPOINT_SIGNATURE_SIZE, statement, len) == 1;
+    EVP_MD_CTX_free(ctx);
+    return good;
+}
+
+/* Replaces what has that name, which is nothing that is still needed. */
+static int save_pem(int dir, const char *name, mode_t mode, EVP_PKEY *key, bool secret)
+{
+    unlinkat(dir, name, 0);
+    _cleanup_close_ int fd =
+        openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
+    if (fd < 0)
+        return -errno;
+    FILE *f = fdopen(fd, "w");
+    if (!f)
+        return -errno;
+    fd = -1; /* f's now */
+    bool good =
+        secret ? PEM_write_PrivateKey(f, key, NULL, NULL, 0, NULL, NULL) : PEM_write_PUBKEY(f, key);
+    good = fflush(f) == 0 && fsync(fileno(f)) == 0 && good;
+    return fclose(f) == 0 && good ? 0 : -EIO;
+}
+
+static EVP_PKEY *read_pem(int dir, const char *name, bool secret)
+{
+    int fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
+    if (!f)
+        return NULL;
+    EVP_PKEY *key =
+        secret ? PEM_read_PrivateKey(f, NULL, NULL, NULL) : PEM_read_PUBKEY(f, NULL, NULL, NULL);
+    fclose(f);
+    return key;
+}
+
+static int move_durably(int dir, const char *from, const char *to)
+{
+    return renameat(dir, from, dir, to) < 0 || fsync(dir) < 0 ? -errno : 0;
+}
+
+/* --- the private key */
+
+static EVP_PKEY *make_next(int dir)
+{
+    EVP_PKEY *key = EVP_PKEY_Q_keygen(NULL, NULL, "ED25519");
+    int r = key ? save_pem(dir, NEXT_FILE, 0600, key, true) : -EIO;
+    r = r >= 0 && fsync(dir) < 0 ? -errno : r;
+    if (r >= 0)
+        return key;
+    EVP_PKEY_free(key);
+    errno = -r;
+    return NULL;
+}
+
+static EVP_PKEY *make_key(int dir, struct error *err)
+{
+    EVP_PKEY *key = make_next(dir);
+    int r = key ? move_durably(dir, NEXT_FILE, KEY_FILE) : -errno;
+    if (r >= 0) {
+        log_info("audit: a signing key was made");
+        return key;
+    }
+    error_set(err, ERROR_UNAVAILABLE, -r, "make the audit's signing key");
+    EVP_PKEY_free(key);
+    return NULL;
+}
+
+static EVP_PKEY *load_key(int dir, const struct stat *st, struct error *err)
+{
+    uint8_t public_key[CHECKPOINT_KEY_SIZE];
+    bool private = !(st->st_mode & 077);
+    EVP_PKEY *key = read_pem(dir, KEY_FILE, true);
+    if (private && sign_key_public(key, public_key))
+        return key;
+    error_set(err, ERROR_INVALID, 0, "warden/" KEY_FILE " %s",
+              !private ? "can be read by others" : "is not an Ed25519 key");
+    EVP_PKEY_free(key);
+    return NULL;
+}
+
+/* A next key was either decided on, and only its files are not in place, or it was not. */
+static int finish_rotation(const struct signer *s)
+{
+    uint8_t public_key[CHECKPOINT_KEY_SIZE];
+    EVP_PKEY *next = read_pem(s->dir_fd, NEXT_FILE, true);
+    bool decided = s->last.purpose == CHECKPOINT_ROTATE && sign_key_public(next, public_key) &&
+                   memcmp(public_key, s->last.new_key, sizeof(public_key)) == 0;
+    EVP_PKEY_free(next);
+    if (decided) {
+        log_info("audit: the signing key's rotation was cut short, and is finished now");
+        return move_durably(s->dir_fd, NEXT_FILE, KEY_FILE);
+    }
+    return unlinkat(s->dir_fd, NEXT_FILE, 0) < 0 && errno != ENOENT ? -errno : 0;
+}
+
+/* --- public keys */
+
+/* The public key of an earlier signing key is what its checkpoints are proved with: it stays, under
+ * a name with its first bytes. 1 where audit.pub is the signing key's own. */
+static int keep_old_public(struct signer *s, const uint8_t own[CHECKPOINT_KEY_SIZE])
+{
+    uint8_t old[CHECKPOINT_KEY_SIZE] = {0};
+    char hex[2 * CHECKPOINT_KEY_SIZE + 1], name[64];
+    if (faccessat(s->dir_fd, PUBLIC_FILE, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+        return errno == ENOENT ? 0 : -errno;
+    EVP_PKEY *key = read_pem(s->dir_fd, PUBLIC_FILE, false);
+    bool good = sign_key_public(key, old);
+    EVP_PKEY_free(key);
+    if (good && own && memcmp(old, own, sizeof(old)) == 0)
+        return 1;
+    hex_format(old, sizeof(old), hex);
+    snprintf(name, sizeof(name), PUBLIC_FILE ".%.16s", hex);
+    if (linkat(s->dir_fd, PUBLIC_FILE, s->dir_fd, name, 0) < 0 && errno != EEXIST)
+        return -errno;
+    memcpy(s->old_key, old, sizeof(old));
+    return fsync(s->dir_fd) < 0 ? -errno : 0;
+}
+
+static int save_public(struct signer *s)
+{
+    int r = keep_old_public(s, s->public_key);
+    if (r != 0)
+        return r < 0 ? r : 0;
+    r = save_pem(s->dir_fd, PUBLIC_TEMPORARY, 0644, s->key, false);
+    return r < 0 ? r : move_durably(s->dir_fd, PUBLIC_TEMPORARY, PUBLIC_FILE);
+}
+
+static bool has_signed(int dir, const char *name, const struct checkpoint *c,
+                       uint8_t ret[CHECKPOINT_KEY_SIZE])
+{
+    EVP_PKEY *key = read_pem(dir, name, false);
+    bool good = sign_key_public(key, ret) && sign_key_verifies(key, c, c->signature);
+    EVP_PKEY_free(key);
+    return good;
+}
+
+void sign_key_find_old(const struct signer *s, uint8_t ret[CHECKPOINT_KEY_SIZE])
+{
+    memcpy(ret, s->old_key, CHECKPOINT_KEY_SIZE);
+    if (checkpoint_changes_key(&s->last)) {
+        memcpy(ret, s->last.new_key, CHECKPOINT_KEY_SIZE);
+        return;
+    }
+    int fd = s->last.seq ? openat(s->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    for (struct dirent *e; dir && (e = readdir(dir));) {
+        uint8_t key[CHECKPOINT_KEY_SIZE];
+        if (strncmp(e->d_name, PUBLIC_FILE ".", strlen(PUBLIC_FILE ".")) != 0 ||
+            !has_signed(s->dir_fd, e->d_name, &s->last, key))
+            continue;
+        memcpy(ret, key, sizeof(key));
+        break;
+    }
+    if (dir)
+        closedir(dir);
+}
+
+/* --- all of it */
+
+int sign_key_open(struct signer *s, struct error *err)
+{
+    struct stat st;
+    int r = finish_rotation(s);
+    if (r < 0)
+        return error_set(err, ERROR_UNAVAILABLE, -r, "warden/" NEXT_FILE);
+    bool there = fstatat(s->dir_fd, KEY_FILE, &st, AT_SYMLINK_NOFOLLOW) == 0;
+    if (!there && errno != ENOENT)
+        return error_set(err, ERROR_UNAVAILABLE, errno, "open warden/" KEY_FILE);
+    s->key = there ? load_key(s->dir_fd, &st, err) : make_key(s->dir_fd, err);
+    if (!s->key)
+        return -EINVAL;
+    if (!sign_key_public(s->key, s->public_key))
+        return error_set(err, ERROR_INTERNAL, 0, "the audit's key has no public part");
+    r = save_public(s);
+    return r < 0 ? error_set(err, ERROR_UNAVAILABLE, -r, "write warden/" PUBLIC_FILE) : 0;
+}
+
+int sign_key_prepare(struct signer *s, EVP_PKEY **ret)
+{
+    EVP_PKEY *next = make_next(s->dir_fd);
+    if (!next)
+        return errno ? -errno : -EIO;
+    fault_point("sign.next-made");
+    int r = keep_old_public(s, NULL);
+    fault_point("sign.old-kept");
+    if (r < 0)
+        EVP_PKEY_free(next);
+    else
+        *ret = next;
+    return r;
+}
+
+int sign_key_settle(struct signer *s)
+{
+    int r = faccessat(s->dir_fd, NEXT_FILE, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT
+                ? 0 /* in its place already: what failed came after */
+                : move_durably(s->dir_fd, NEXT_FILE, KEY_FILE);
+    fault_point("sign.key-moved");
+    r = r < 0 ? r : save_public(s);
+    fault_point("sign.public-saved");
+    return r;
+}
