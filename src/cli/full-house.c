@@ -1,54 +1,43 @@
 #include "cli/full-house.h"
 
-#include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/fd.h"
-#include "base/strbuf.h"
+#include "cli/host-check.h"
 
-#define NUMBER_FILE_MAX 4096
-#define MIB             (1024 * 1024)
-
-static int64_t read_number(const char *path)
-{
-    _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(NUMBER_FILE_MAX);
-    return fd_read_file_at(AT_FDCWD, path, &b) >= 0 && b.data ? strtoll(b.data, NULL, 10) : -1;
-}
+#define MIB (1024 * 1024)
 
 static int64_t host_files(void)
 {
-    return read_number("/proc/sys/fs/file-max");
+    return host_number("/proc/sys/fs/file-max", -1);
 }
 
 /* The lesser of the two limits. */
 static int64_t host_processes(void)
 {
-    int64_t pids = read_number("/proc/sys/kernel/pid_max");
-    int64_t threads = read_number("/proc/sys/kernel/threads-max");
+    int64_t pids = host_number("/proc/sys/kernel/pid_max", -1);
+    int64_t threads = host_number("/proc/sys/kernel/threads-max", -1);
     return threads >= 0 && threads < pids ? threads : pids;
 }
 
 /* The reserve is for the host's own /dev/pts. */
 static int64_t host_terminals(void)
 {
-    int64_t max = read_number("/proc/sys/kernel/pty/max");
-    int64_t reserve = read_number("/proc/sys/kernel/pty/reserve");
+    int64_t max = host_number("/proc/sys/kernel/pty/max", -1);
+    int64_t reserve = host_number("/proc/sys/kernel/pty/reserve", -1);
     return max < 0 || reserve < 0 ? max : max - reserve;
 }
 
 static int64_t host_inotify_instances(void)
 {
-    return read_number("/proc/sys/fs/inotify/max_user_instances");
+    return host_number("/proc/sys/fs/inotify/max_user_instances", -1);
 }
 
 static int64_t host_inotify_watches(void)
 {
-    return read_number("/proc/sys/fs/inotify/max_user_watches");
+    return host_number("/proc/sys/fs/inotify/max_user_watches", -1);
 }
 
 static int64_t host_memory_mb(void)

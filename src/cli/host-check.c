@@ -25,8 +25,7 @@ static bool read_text(const char *path, struct strbuf *b)
     return fd_read_file_at(AT_FDCWD, path, b) >= 0 && b->data;
 }
 
-/* The number in a one-number file, or fallback. */
-static long read_number(const char *path, long fallback)
+long host_number(const char *path, long fallback)
 {
     _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(PROC_FILE_MAX);
     return read_text(path, &b) ? strtol(b.data, NULL, 10) : fallback;
@@ -49,9 +48,9 @@ static bool look_root(char detail[HOST_CHECK_DETAIL])
 
 static bool look_userns(char detail[HOST_CHECK_DETAIL])
 {
-    long max = read_number("/proc/sys/user/max_user_namespaces", 0);
-    bool clone = read_number("/proc/sys/kernel/unprivileged_userns_clone", 1) != 0;
-    bool apparmor = read_number("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", 0) == 0;
+    long max = host_number("/proc/sys/user/max_user_namespaces", 0);
+    bool clone = host_number("/proc/sys/kernel/unprivileged_userns_clone", 1) != 0;
+    bool apparmor = host_number("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", 0) == 0;
     bool ok = max > 0 && (geteuid() == 0 || (clone && apparmor));
     snprintf(detail, HOST_CHECK_DETAIL, "at most %ld%s%s", max,
              clone ? "" : ", not for ordinary users (unprivileged_userns_clone=0)",

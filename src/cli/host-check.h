@@ -13,5 +13,8 @@ struct host_check {
     bool (*look)(char detail[HOST_CHECK_DETAIL]);
 };
 
+/* The number in a one-number file, or fallback. */
+long host_number(const char *path, long fallback);
+
 extern const struct host_check host_checks[];
 extern const size_t n_host_checks;
