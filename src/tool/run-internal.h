@@ -101,6 +101,9 @@ int run_resolve_start(struct run *run,
                       void (*done)(struct run *run, bool moved, const struct error *err),
                       struct error *err);
 void run_resolve_cancel(struct run *run);
+/* Where a file that comes with the command may be written, once that is known; borrowed. out has
+ * room for one more than the run has paths. */
+size_t run_resolve_places(const struct run *run, size_t file, struct exec_path *out);
 
 /* run-names.c. Whether it depends on the names in an archive, which is the run's input, what the
  * gate says; run_names_start() adds them to call.paths, then done comes, later. */

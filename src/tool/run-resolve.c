@@ -25,36 +25,51 @@ struct run_resolve {
 
 /* --- what it leads to */
 
-static bool allows(const struct exec_spec *s, const char *place)
+/* What an anchor and the run's walls have in common, borrowed: itself where there are none, nothing
+ * where it lies outside of them. out has room for one more than there are walls. */
+static size_t common_places(const struct exec_spec *s, const char *anchor, bool write,
+                            struct exec_path *out)
 {
-    for (size_t i = 0; i < s->n_paths; i++)
-        if (path_below(s->paths[i].path, place))
-            return true;
-    return false;
+    size_t n = 0;
+    if (!s->narrow)
+        out[n++] = (struct exec_path){write, (char *)anchor};
+    for (size_t i = 0; s->narrow && i < s->n_paths; i++) {
+        const struct exec_path *wall = &s->paths[i];
+        if (path_below(wall->path, anchor))
+            out[n++] = (struct exec_path){write && wall->writable, (char *)anchor};
+        else if (path_below(anchor, wall->path))
+            out[n++] = (struct exec_path){write && wall->writable, wall->path};
+    }
+    return n;
 }
 
 /* Narrower than before, never wider: a place outside of what is allowed stays outside. */
 static void hold_to(struct run *run, char **anchors, size_t n, bool write)
 {
-    for (size_t i = 0; i < n && run->spec.narrow; i++)
-        if (!allows(&run->spec, anchors[i]))
-            return;
-    for (size_t i = 0; i < run->spec.n_paths; i++)
+    struct exec_spec *s = &run->spec;
+    struct exec_path *paths = xcalloc(n * (s->n_paths + 1), sizeof(*paths));
+    size_t held = 0;
+    for (size_t i = 0; i < n; i++)
+        if (i == 0 || strcmp(anchors[i], anchors[i - 1]) != 0)
+            held += common_places(s, anchors[i], write, paths + held);
+    for (size_t i = 0; i < held; i++)
+        paths[i].path = xstrdup(paths[i].path);
+    for (size_t i = 0; i < s->n_paths; i++)
         free((char *)run->paths[i].path);
     free(run->paths);
-    run->paths = xcalloc(n, sizeof(*run->paths));
-    for (size_t i = 0; i < n; i++)
-        run->paths[i] = (struct exec_path){write, xstrdup(anchors[i])};
-    run->spec.paths = run->paths;
-    run->spec.n_paths = n;
-    run->spec.narrow = true;
+    run->paths = paths;
+    s->paths = paths;
+    s->n_paths = held;
+    s->narrow = true;
+}
+
+size_t run_resolve_places(const struct run *run, size_t file, struct exec_path *out)
+{
+    return common_places(&run->spec, run->file_anchors[file], true, out);
 }
 
 static void hold_files(struct run *run, char **anchors)
 {
-    for (size_t i = 0; i < run->n_files && run->spec.narrow; i++)
-        if (!allows(&run->spec, anchors[i]))
-            return;
     strv_free(run->file_anchors);
     run->file_anchors = strv_copy(anchors);
 }

@@ -178,12 +178,12 @@ static struct exec *start_file(struct run *run, struct error *err)
                              .narrow = run->spec.narrow,
                              .paths = run->spec.paths,
                              .n_paths = run->spec.n_paths};
-    struct exec_path place = {true, NULL};
+    _cleanup_free_ struct exec_path *places = NULL;
     if (run->file_anchors) {
-        place.path = run->file_anchors[run->next_file - 1];
+        places = xcalloc(run->spec.n_paths + 1, sizeof(*places));
+        spec.n_paths = run_resolve_places(run, run->next_file - 1, places);
+        spec.paths = places;
         spec.narrow = true;
-        spec.paths = &place;
-        spec.n_paths = 1;
     }
     struct exec *e = exec_start(run->sandbox, &spec, err);
     if (e && f->len == 0)

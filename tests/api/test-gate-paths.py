@@ -118,6 +118,21 @@ def _():
         wait_for(lambda: d.get("/v1/status").json["counts"]["sandboxes"] == 0, "no one-shot is left over")
 
 
+@test("a link that is swapped all the time between a place outside of the sandbox's own walls and a denied one")
+def _():
+    swap = "import ctypes\nlibc = ctypes.CDLL(None)\nwhile True:\n    libc.renameat2(-100, b'open/a', -100, b'open/b', 2)\n    libc.usleep(300)"
+    with Shared(ALLOW + SECRET) as d:
+        path = "/v1/sandboxes/" + d.post("/v1/sandbox/create", {"policy": {"AllowedPaths": ["/workspace"]}}).json["sandbox_id"]
+        sh = lambda line: d.post(path + "/exec", {"command": ["python3", "-c", line]}).json["stdout"]
+        sh("import os; os.mkdir('secret'); os.mkdir('open'); os.symlink('/tmp', 'open/a'); os.symlink('../secret', 'open/b')")
+        equal(d.post(path + "/exec", {"command": ["python3", "-c", swap], "async": True}).status, 200)
+        for i in range(150):
+            put = d.put(f"{path}/files/content?path=/workspace/open/a/put{i}", b"x").status
+            run = d.post(path + "/exec", {"command": ["true"], "files": [{"path": f"/workspace/open/a/run{i}", "content": "x"}]}).status
+            check(put != 200 and run != 200, f"{put} {run}")
+        equal(sh("import os; print(os.listdir('secret'))"), "[]\n")
+
+
 @test("a file operation whose client left while a person decided never runs, whatever its kind")
 def _():
     with Shared(ALLOW + '  - {id: asked, verdict: ask, path: "/workspace/asked/**"}\n') as d, d.sandbox() as box:
