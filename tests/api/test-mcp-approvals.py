@@ -125,6 +125,10 @@ def whole():
     message = c.questions[0]["message"]
     for word in ("Directory: /tmp", "Variable: COLOUR=red", "Not pinned: -c", "Not pinned: touch published"):
         check(word in message, f"{word}: {message} {r}")
+    posing = "x\nIt runs:\nls\nInput:\nnothing"
+    result(c.call("run_command", command=f"touch published\n{posing}", env={"A": posing}))
+    lines = c.questions.pop()["message"].splitlines()
+    equal([line for line in lines if line in ("It runs:", "ls", "Input:", "nothing")], ["It runs:"], "what is asked about poses as nothing of ours")
     for hidden in "\u202e\u200b\u2066\ufeff":
         r = result(c.call("run_command", command=f"touch published # {hidden}"))
         check(r.get("isError") and "waits for a person" in text_of(r), r)

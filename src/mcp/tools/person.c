@@ -46,6 +46,22 @@ struct gate_terms person_terms(const struct mcp_call *call)
 
 /* --- the question as the client's user sees it */
 
+/* Further lines of a text are indented: none of them can pose as one of ours. */
+static void put_text(struct strbuf *b, const char *before, const char *text, const char *after)
+{
+    strbuf_puts(b, before);
+    for (size_t n; text && *text; text += n) {
+        n = strcspn(text, "\n") + 1;
+        if (!text[n - 1]) {
+            strbuf_puts(b, text);
+            break;
+        }
+        strbuf_append(b, text, n);
+        strbuf_puts(b, "    ");
+    }
+    strbuf_puts(b, after);
+}
+
 /* What runs code that only the start finds. */
 static void put_unpinned(struct strbuf *b, const json_t *subject)
 {
@@ -57,8 +73,10 @@ static void put_unpinned(struct strbuf *b, const json_t *subject)
         const char *why = json_string_value(json_object_get(pin, "not_pinned"));
         for (size_t k = 0; why && k < ELEMENTS(members); k++) {
             const char *what = json_string_value(json_object_get(pin, members[k]));
-            if (what)
-                strbuf_printf(b, "Not pinned: %s (%s)\n", what, why);
+            if (!what)
+                continue;
+            put_text(b, "Not pinned: ", what, "");
+            strbuf_printf(b, " (%s)\n", why);
         }
     }
 }
@@ -86,14 +104,14 @@ static bool put_call(struct strbuf *b, const json_t *view)
     size_t before = b->len, i;
     strbuf_printf(b, "Tool: %s\n", json_string_value(json_object_get(view, "tool")));
     if (cwd)
-        strbuf_printf(b, "Directory: %s\n", cwd);
+        put_text(b, "Directory: ", cwd, "\n");
     json_array_foreach(json_object_get(subject, "env"), i, word)
-        strbuf_printf(b, "Variable: %s\n", json_string_value(word));
+        put_text(b, "Variable: ", json_string_value(word), "\n");
     put_unpinned(b, subject);
     strbuf_puts(b, "It runs:\n");
-    json_array_foreach(argv, i, word) strbuf_printf(b, "%s\n", json_string_value(word));
+    json_array_foreach(argv, i, word) put_text(b, "    ", json_string_value(word), "\n");
     if (input)
-        strbuf_printf(b, "Input:\n%s\n", json_string_value(input));
+        put_text(b, "Input:\n    ", json_string_value(input), "\n");
     return b->len - before < SHOWN_MAX && shows_as_it_is(b->data + before, b->len - before) &&
            !json_is_true(json_object_get(shown, "not_shown_in_full")) &&
            json_array_size(json_object_get(shown, "files")) == 0;
