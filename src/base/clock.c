@@ -61,6 +61,11 @@ void clock_seen_raise(int64_t real_ns)
     seen_at_ns = clock_mono_ns();
 }
 
+uint64_t clock_ms_up(int64_t ns)
+{
+    return ns > 0 ? (uint64_t)ns / 1000000 + (ns % 1000000 > 0) : 0;
+}
+
 /* Zero-padded. */
 static char *put_digits(char *p, unsigned long value, int width)
 {

@@ -15,6 +15,8 @@ void clock_seen_raise(int64_t real_ns); /* what an earlier process has seen */
  * if somebody had set it. NULL is fine. */
 void clock_arm_jump(const char *text);
 
+uint64_t clock_ms_up(int64_t ns); /* of a duration, rounded up; 0 for none */
+
 #define CLOCK_RFC3339_SIZE 40
 /* "2026-01-02T03:04:05.123456789Z"; trailing zeros of the fraction are dropped as Go does. */
 void clock_format_rfc3339(int64_t real_ns, char out[CLOCK_RFC3339_SIZE]);

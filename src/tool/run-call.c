@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "tool/run-internal.h"
 
@@ -192,7 +193,7 @@ static int oblige_limits(struct run *run, struct error *err)
         if (r < 0)
             return r;
     }
-    uint64_t timeout_ms = (uint64_t)(caps->timeout_ns + 999999) / 1000000;
+    uint64_t timeout_ms = clock_ms_up(caps->timeout_ns);
     if (timeout_ms && (!run->spec.timeout_ms || timeout_ms < run->spec.timeout_ms))
         run->spec.timeout_ms = timeout_ms;
     return 0;

@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "tool/run-internal.h"
 #include "tool/tool.h"
@@ -50,7 +51,7 @@ static void narrow_time(struct exec_spec *spec, uint64_t limit_ms)
 static void narrow_spec(struct run *run, const struct tool_scope *scope)
 {
     narrow_time(&run->spec, scope->timeout_ms);
-    narrow_time(&run->spec, (uint64_t)((scope->policy.timeout_ns + 999999) / 1000000));
+    narrow_time(&run->spec, clock_ms_up(scope->policy.timeout_ns));
     char **paths = policy_paths(&scope->policy);
     if (!paths || run->spec.narrow || run->one_shot) {
         strv_free(paths);

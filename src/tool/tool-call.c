@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/path.h"
@@ -253,7 +254,7 @@ static int narrow_by(const struct tool_options *o, const struct tool_request *re
                      const struct tool *tool, const struct policy *policy, struct preparation *p,
                      struct error *err)
 {
-    p->timeout_ms = min_set(p->timeout_ms, (uint64_t)((policy->timeout_ns + 999999) / 1000000));
+    p->timeout_ms = min_set(p->timeout_ms, clock_ms_up(policy->timeout_ns));
     if (req->sandbox && tool->place != TOOL_IN_HELPER)
         return narrow_memory(p, tool, policy->memory_bytes, req->sandbox, err);
     return tool_narrow_spec(&p->spec, policy, o->mounts_allow, err);

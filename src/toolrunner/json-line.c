@@ -67,7 +67,7 @@ static int64_t policy_timeout_ms(const json_t *policy)
     int64_t ns = json_is_integer(t) ? json_integer_value(t) : 0;
     if (json_is_string(t) && clock_parse_duration(json_string_value(t), &ns) < 0)
         ns = 0;
-    return ns > 0 ? (ns + 999999) / 1000000 : JSON_LINE_TIMEOUT_MS;
+    return ns > 0 ? (int64_t)clock_ms_up(ns) : JSON_LINE_TIMEOUT_MS;
 }
 
 static int request_parse(const json_t *o, struct request *q, struct error *err)

@@ -479,6 +479,7 @@ def _():
         check(time.time() - start < PATIENCE_S, f"took {time.time() - start}")
         check(v["exit_code"] != 0, v)
     ok("shell", {"command": "true"}, {"Timeout": 30_000_000_000})
+    ok("shell", {"command": "true"}, {"Timeout": 2**63 - 1})
     ok("shell", {"command": "true"}, {"timeout": "30s"})
     refused("tool_failed", "", "http_client", {"method": "GET", "url": url("/slow")}, dict(NET, Timeout="400ms"))
 
