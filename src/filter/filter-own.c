@@ -5,8 +5,10 @@
 #include <errno.h>
 #include <linux/netlink.h>
 #include <linux/sched.h>
+#include <linux/seccomp.h>
 #include <netinet/in.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 
 #include "filter/filter-table.h"
@@ -142,8 +144,9 @@ static const char *const becoming[] = {"landlock_add_rule",
 /* Threads and nothing else; reading limits, not setting them. */
 #define OWN_RULES                                                                                  \
     {"clone", 0, {{COMPARE_MASKED_EQUAL, 0, CLONE_NEW_ANY | CLONE_THREAD, CLONE_THREAD}}},         \
-        ABSENT("clone3"), ABSENT("io_uring_setup"), ABSENT("io_uring_enter"),                      \
-        ABSENT("io_uring_register"), {"ioctl", EPERM, {{COMPARE_EQUAL, 1, 0, TIOCSTI}}},           \
+        SOCKET_PROGRAM_RULES, NESTING_RULE, ABSENT("clone3"), ABSENT("io_uring_setup"),            \
+        ABSENT("io_uring_enter"), ABSENT("io_uring_register"),                                     \
+        {"ioctl", EPERM, {{COMPARE_EQUAL, 1, 0, TIOCSTI}}},                                        \
         {"ioctl", EPERM, {{COMPARE_EQUAL, 1, 0, TIOCLINUX}}},                                      \
     {                                                                                              \
         "ioctl", EPERM,                                                                            \
@@ -180,7 +183,7 @@ static const struct syscall_rule control_rules[] = {OWN_RULES, READ_LIMITS, INTE
 static const struct syscall_rule gateway_rules[] = {
     OWN_RULES, {"prlimit64", 0, {{COMPARE_MASKED_EQUAL, 0, 0, 0}}}, INTERNET_RULES};
 /* Neither threads nor sockets. */
-static const struct syscall_rule unpacker_rules[] = {ABSENT("clone3"), READ_LIMITS};
+static const struct syscall_rule unpacker_rules[] = {NESTING_RULE, ABSENT("clone3"), READ_LIMITS};
 
 #define RULES(list) .rules = list, .n_rules = sizeof(list) / sizeof((list)[0])
 const struct syscall_table filter_control = {.allowed = {life, files, sockets},

@@ -77,23 +77,13 @@ static const char *const allowed[] = {
     /* the rest */
     "getrandom", "ipc", "restart_syscall", NULL};
 
-#define REFUSE_OPTION(option)                                                                      \
-    {                                                                                              \
-        "setsockopt", EPERM,                                                                       \
-        {                                                                                          \
-            {COMPARE_EQUAL, 1, 0, SOL_SOCKET}, {COMPARE_EQUAL, 2, 0, option},                      \
-        }                                                                                          \
-    }
-
 static const struct syscall_rule rules[] = {
     /* The first ones are not for processes that still have a filter to install. What a program is
      * compiled to comes from one pool of the whole host (net.core.bpf_jit_limit) and is not charged
      * to the sandbox; when the pool is empty, no sandbox starts. EINVAL is what a kernel without
      * filters answers, and programs that would confine themselves go on without. */
     {"seccomp", EINVAL, {{COMPARE_EQUAL, 0, 0, SECCOMP_SET_MODE_FILTER}}},
-    {"prctl",
-     EINVAL,
-     {{COMPARE_EQUAL, 0, 0, PR_SET_SECCOMP}, {COMPARE_EQUAL, 1, 0, SECCOMP_MODE_FILTER}}},
+    NESTING_RULE,
 #define N_NESTING 2
     {"clone", 0, {{COMPARE_MASKED_EQUAL, 0, CLONE_NEW_ANY, 0}}},
     {"unshare", 0, {{COMPARE_MASKED_EQUAL, 0, CLONE_NEW_ANY | CLONE_NEWTIME, 0}}},
@@ -135,10 +125,7 @@ static const struct syscall_rule rules[] = {
     /* Line disciplines: the kernel would load drivers of modems and serial lines for it. */
     {"ioctl", EPERM, {{COMPARE_EQUAL, 1, 0, TIOCSETD}}},
     /* Programs on sockets: the same pool as that of nested filters. */
-    REFUSE_OPTION(SO_ATTACH_FILTER),
-    REFUSE_OPTION(SO_ATTACH_BPF),
-    REFUSE_OPTION(SO_ATTACH_REUSEPORT_CBPF),
-    REFUSE_OPTION(SO_ATTACH_REUSEPORT_EBPF),
+    SOCKET_PROGRAM_RULES,
     /* 32-bit x86: socket(), socketpair() and setsockopt() behind a pointer, past the rules above.
      */
     {"socketcall", EPERM, {{COMPARE_EQUAL, 0, 0, 1}}},

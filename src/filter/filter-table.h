@@ -65,6 +65,25 @@ struct syscall_table {
             {COMPARE_EQUAL, 0, 0, AF_UNIX}, {COMPARE_MASKED_EQUAL, 1, 0xf, type},                  \
         }                                                                                          \
     }
+#define REFUSE_OPTION(option)                                                                      \
+    {                                                                                              \
+        "setsockopt", EPERM,                                                                       \
+        {                                                                                          \
+            {COMPARE_EQUAL, 1, 0, SOL_SOCKET}, {COMPARE_EQUAL, 2, 0, option},                      \
+        }                                                                                          \
+    }
+/* Programs on sockets, of whose compiled form the whole host has one pool. */
+#define SOCKET_PROGRAM_RULES                                                                       \
+    REFUSE_OPTION(SO_ATTACH_FILTER), REFUSE_OPTION(SO_ATTACH_BPF),                                 \
+        REFUSE_OPTION(SO_ATTACH_REUSEPORT_CBPF), REFUSE_OPTION(SO_ATTACH_REUSEPORT_EBPF)
+/* A further filter by the older of the two calls. */
+#define NESTING_RULE                                                                               \
+    {                                                                                              \
+        "prctl", EINVAL,                                                                           \
+        {                                                                                          \
+            {COMPARE_EQUAL, 0, 0, PR_SET_SECCOMP}, {COMPARE_EQUAL, 1, 0, SECCOMP_MODE_FILTER},     \
+        }                                                                                          \
+    }
 /* Answers ENOSYS, whatever the arguments: programs probe for such calls and do without. */
 #define ABSENT(name)                                                                               \
     {                                                                                              \

@@ -3,6 +3,8 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <netinet/in.h>
 #include <linux/sched.h>
 #include <sched.h>
@@ -40,6 +42,8 @@ enum attempt {
     READ_RESOLVER,
     WRITE_NULL,
     BIND_TCP,
+    ATTACH_PROGRAM,
+    NEST_FILTER,
     _ATTEMPT_MAX,
 };
 
@@ -58,6 +62,8 @@ static const char *const names[_ATTEMPT_MAX] = {
     [READ_RESOLVER] = "read /etc/hosts",
     [WRITE_NULL] = "write to /dev/null",
     [BIND_TCP] = "bind a TCP port",
+    [ATTACH_PROGRAM] = "attach a program to a socket",
+    [NEST_FILTER] = "install a further filter",
 };
 
 /* What the child found, in memory it shares with us. */
@@ -98,6 +104,26 @@ static bool can_tcp(bool connecting)
         a.sin_port = htons((uint16_t)port);
     return fd >= 0 && (connecting ? connect(fd, (struct sockaddr *)&a, sizeof(a))
                                   : bind(fd, (struct sockaddr *)&a, sizeof(a))) == 0;
+}
+
+static struct sock_filter pass[] = {{BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW}};
+static struct sock_fprog pass_program = {1, pass};
+
+static bool can_attach(void)
+{
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+        return false;
+    int r = setsockopt(pair[0], SOL_SOCKET, SO_ATTACH_FILTER, &pass_program, sizeof(pass_program));
+    close(pair[0]);
+    close(pair[1]);
+    return r == 0;
+}
+
+static bool can_nest(void)
+{
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &pass_program) == 0;
 }
 
 /* Whether a call that returns twice made a child; it ends at once. */
@@ -142,6 +168,8 @@ static void attempt_all(const char *state)
     done[WRITE_STATE] = can_open(path, O_WRONLY | O_CREAT) && unlink(path) == 0;
     done[READ_RESOLVER] = can_open("/etc/hosts", O_RDONLY);
     done[WRITE_NULL] = can_open("/dev/null", O_WRONLY);
+    done[ATTACH_PROGRAM] = can_attach();
+    done[NEST_FILTER] = can_nest();
     done[UNSHARE_NAMESPACE] = unshare(CLONE_NEWUSER) == 0; /* last: it changes who we are */
 }
 
@@ -199,8 +227,8 @@ static void run(enum role role, const char *state)
             snprintf(result->error, sizeof(result->error), "%.255s", err.message);
             _exit(1);
         }
+        describe(); /* first: some attempts change it */
         attempt_all(state);
-        describe();
         _exit(0);
     }
     int status = -1;
@@ -267,9 +295,10 @@ int main(void)
     unsigned anything =
         ALL & ~(BIT(UNSHARE_NAMESPACE) | BIT(CLONE_NAMESPACE) | BIT(CLONE3_NAMESPACE));
     run(KEEPER, state);
-    expect("keeper", anything);
+    expect("keeper", anything & ~BIT(ATTACH_PROGRAM));
     run(UNPACKER, state);
-    expect("unpacker", anything & ~(BIT(EXECUTE) | BIT(CONNECT_TCP) | BIT(BIND_TCP)));
+    expect("unpacker", anything & ~(BIT(EXECUTE) | BIT(CONNECT_TCP) | BIT(BIND_TCP) |
+                                    BIT(ATTACH_PROGRAM) | BIT(NEST_FILTER)));
     rmdir(state);
     return tap_done();
 }
