@@ -76,11 +76,32 @@ void config_done(struct config *c)
 
 /* --- for people */
 
+/* Line breaks that YAML knows beside the newline, as UTF-8: in a quoted text they would be read as
+ * a space. */
+static const struct {
+    const char *bytes, *escape;
+} odd_breaks[] = {{"\xc2\x85", "\\N"}, {"\xe2\x80\xa8", "\\L"}, {"\xe2\x80\xa9", "\\P"}};
+
+/* Prints what one character, or the break that begins here, is in a quoted text; *s moves behind
+ * it. */
+static int print_char(struct strbuf *out, const char **s)
+{
+    for (size_t i = 0; i < ELEMENTS(odd_breaks); i++) {
+        size_t len = strlen(odd_breaks[i].bytes);
+        if (strncmp(*s, odd_breaks[i].bytes, len) != 0)
+            continue;
+        *s += len;
+        return strbuf_puts(out, odd_breaks[i].escape);
+    }
+    char c = *(*s)++;
+    return c == '"' || c == '\\' ? strbuf_printf(out, "\\%c", c) : strbuf_append(out, &c, 1);
+}
+
 static int print_quoted(struct strbuf *out, const char *text)
 {
     int r = strbuf_puts(out, "\"");
-    for (const char *s = text; *s && r == 0; s++)
-        r = *s == '"' || *s == '\\' ? strbuf_printf(out, "\\%c", *s) : strbuf_append(out, s, 1);
+    while (*text && r == 0)
+        r = print_char(out, &text);
     return r < 0 ? r : strbuf_puts(out, "\"");
 }
 
