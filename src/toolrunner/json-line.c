@@ -23,6 +23,7 @@ struct request {
     bool execute_shape;
     const char *id, *tool;
     const json_t *args, *policy;
+    int64_t timeout_ms;
 };
 
 static json_t *policy_find(const json_t *policy, const char *name)
@@ -61,13 +62,18 @@ static bool policy_allows_tool(const json_t *policy, const char *tool)
     return json_array_size(list) == 0;
 }
 
-static int64_t policy_timeout_ms(const json_t *policy)
+/* What cannot be read is no reason to run longer than was meant. */
+static int policy_timeout(const json_t *policy, int64_t *ret_ms, struct error *err)
 {
     json_t *t = policy_find(policy, "timeout");
     int64_t ns = json_is_integer(t) ? json_integer_value(t) : 0;
-    if (json_is_string(t) && clock_parse_duration(json_string_value(t), &ns) < 0)
-        ns = 0;
-    return ns > 0 ? (int64_t)clock_ms_up(ns) : JSON_LINE_TIMEOUT_MS;
+    bool known = !t || json_is_integer(t) ||
+                 (json_is_string(t) && clock_parse_duration(json_string_value(t), &ns) >= 0);
+    if (!known || ns < 0)
+        return error_field(err, "Timeout",
+                           "'Timeout' is neither nanoseconds nor a duration such as \"30s\"");
+    *ret_ms = ns > 0 ? (int64_t)clock_ms_up(ns) : JSON_LINE_TIMEOUT_MS;
+    return 0;
 }
 
 static int request_parse(const json_t *o, struct request *q, struct error *err)
@@ -79,7 +85,8 @@ static int request_parse(const json_t *o, struct request *q, struct error *err)
         json_member_string(holder, q->execute_shape ? "name" : "tool", &q->tool, err) < 0 ||
         json_member_object(holder, "args", &args, err) < 0 ||
         json_member_object(o, "policy", &policy, err) < 0 ||
-        (policy && policy_members_check(policy, err) < 0))
+        (policy && policy_members_check(policy, err) < 0) ||
+        policy_timeout(policy, &q->timeout_ms, err) < 0)
         return -EINVAL;
     q->args = args;
     q->policy = policy;
@@ -99,8 +106,7 @@ static json_t *request_run(const struct request *q, struct tool_failure *f)
         return tool_fail(f, "policy_denied", "tool not allowed");
     if (tool)
         return tool(args, paths, f);
-    int64_t timeout_ms = policy_timeout_ms(q->policy);
-    return shell ? json_line_shell(args, timeout_ms, f) : json_line_code(args, timeout_ms, f);
+    return shell ? json_line_shell(args, q->timeout_ms, f) : json_line_code(args, q->timeout_ms, f);
 }
 
 static int result_exit_code(const json_t *result)

@@ -296,6 +296,15 @@ static void test_lines(const char *binary)
                    "30\"},\"policy\":{\"Timeout\":100000000}}\n",
                    "timed out"),
        "a command that takes too long");
+    static const char *const unread[] = {"\"soon\"", "\"\"", "\"-1s\"", "-1", "1.5", "true", "[1]"};
+    for (size_t i = 0; i < sizeof(unread) / sizeof(unread[0]); i++) {
+        char line[200];
+        snprintf(line, sizeof(line),
+                 "{\"id\":\"c4\",\"tool\":\"shell\",\"args\":{\"command\":\"true\"},"
+                 "\"policy\":{\"Timeout\":%s}}\n",
+                 unread[i]);
+        ok(line_answer(fd, line, "'Timeout' is neither"), "a timeout that is none: %s", unread[i]);
+    }
     ok(line_answer(fd,
                    "{\"id\":\"c5\",\"tool\":\"code\",\"args\":{\"language\":\"bash\",\"code\":"
                    "\"echo $((6*7))\"}}\n",
