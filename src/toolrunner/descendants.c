@@ -16,6 +16,7 @@
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -108,13 +109,17 @@ static unsigned kill_those(bool (*is_one)(int, const char *, uint32_t), uint32_t
     return n;
 }
 
+/* At least one was killed, but it may take its time, or all of ours: one that hangs in the kernel,
+ * or that somebody traces who does not wait for it. */
 void descendants_kill(void)
 {
+    static const struct timespec pause = {.tv_nsec = 1000000};
     for (int round = 0; round < DESCENDANTS_ROUNDS_MAX && kill_those(is_child, 0); round++) {
-        /* At least one was killed: wait for it, then for all that are dead already. */
-        int options = 0;
-        while (waitpid(-1, NULL, options) > 0)
-            options = WNOHANG;
+        int status;
+        if (descendants_reap(-1, &status, NULL) <= 0)
+            nanosleep(&pause, NULL);
+        while (descendants_reap(-1, &status, NULL) > 0)
+            continue;
     }
 }
 

@@ -16,7 +16,7 @@ struct rusage;
 #define DESCENDANTS_MARKED_MAX 100 /* rounds */
 
 /* SIGKILL to every child, and to what becomes one by its death (we are a subreaper), until none is
- * left. */
+ * left; one that does not die is given up after about a second. */
 void descendants_kill(void);
 /* Is pid this process, or does it descend from it? */
 bool descendants_include(int proc_fd, pid_t ancestor, pid_t pid);

@@ -1,6 +1,7 @@
 /* The runner program itself, over a socketpair: commands, streams, signals, reconnection. */
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/ptrace.h>
 #include <sys/stat.h>
 
 #include "tests/unit/runner-peer.h"
@@ -408,6 +409,17 @@ static void test_limits(struct peer *p)
     unlink("/tmp/runner-narrow-link");
 }
 
+/* The dead are seen by their tracer first, and this one does not look. */
+static void test_traced(struct peer *p, const char *binary)
+{
+    peer_start(p, binary, (const char *[]){"--workdir", "/tmp", NULL});
+    struct peer_exec *e = peer_shell(p, "setsid sleep 300 >/dev/null 2>&1 & echo $!");
+    pid_t left = (pid_t)atoi(e->out[0].data);
+    ok(left > 1 && ptrace(PTRACE_SEIZE, left, NULL, NULL) == 0, "a process that we trace");
+    ok(WIFEXITED(peer_stop(p)), "the runner ends without having seen it end");
+    ok(waitpid(left, NULL, 0) == left, "and has ended it");
+}
+
 int main(int argc, char **argv)
 {
     static struct peer p;
@@ -436,6 +448,7 @@ int main(int argc, char **argv)
     ok(left > 1 && kill(left, 0) == 0, "lives on");
     ok(WIFEXITED(peer_stop(&p)), "the runner ends with its channel");
     ok(kill(left, 0) < 0, "and everything that it started ends with it");
+    test_traced(&p, argv[1]);
     rmdir(dir);
     return tap_done();
 }
