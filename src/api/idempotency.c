@@ -274,6 +274,26 @@ static void load_row(void *data, const char *key, const char *body, size_t len)
     set_done(e);
 }
 
+static int by_expiry(const void *a, const void *b)
+{
+    const struct idempotency *x = *(struct idempotency *const *)a;
+    const struct idempotency *y = *(struct idempotency *const *)b;
+    return (x->expires_ms > y->expires_ms) - (x->expires_ms < y->expires_ms);
+}
+
+/* Rows come in the order of their keys. */
+static void sort_loaded(struct idempotency_table *t)
+{
+    size_t n = 0;
+    _cleanup_free_ struct idempotency **all = xcalloc(map_count(t->entries) + 1, sizeof(*all));
+    list_for_each(e, &t->order, struct idempotency, node) all[n++] = e;
+    qsort(all, n, sizeof(*all), by_expiry);
+    for (size_t i = 0; i < n; i++) {
+        list_remove(&all[i]->node);
+        list_append(&t->order, &all[i]->node);
+    }
+}
+
 struct idempotency_table *idempotency_table_new(size_t max, size_t max_per_key, uint64_t keep_ms,
                                                 struct store *store)
 {
@@ -289,6 +309,7 @@ struct idempotency_table *idempotency_table_new(size_t max, size_t max_per_key, 
     list_init(&t->order);
     if (store && store_load(store, STORE_IDEMPOTENCY, load_row, t, &err) < 0)
         log_error("idempotency keys cannot be read: %s", err.message);
+    sort_loaded(t);
     return t;
 }
 

@@ -2,6 +2,7 @@
 """The control plane is killed with -9 while commands run: nothing is lost, nothing is doubled."""
 import fcntl
 import os
+import sqlite3
 import sys
 import tempfile
 import threading
@@ -229,6 +230,19 @@ def _():
                      headers=key).json["stdout"], ran.json["stdout"])
         equal(d.post("/v1/sandboxes", {"env": {"A": "b"}}, headers=key).status, 409)
         equal(len(d.get("/sandboxes").json), 1)
+
+
+@test("idempotency keys of before a restart expire each at its own time, in whatever order they are read")
+def _():
+    with Daemon() as d:
+        run = lambda key: d.post("/v1/run", {"command": ["true"]}, headers={"Idempotency-Key": key})
+        equal([run(key).status for key in "abc"], [200] * 3)
+        db = sqlite3.connect(d.state + "/control/state.db", isolation_level=None, timeout=5)
+        (key, row), = db.execute("SELECT key, body FROM idempotency WHERE key LIKE '%b'").fetchall()
+        db.execute("UPDATE idempotency SET body = ? WHERE key = ?", (bytes(8) + row[8:], key))  # expired long ago
+        db.close()
+        kill_control(d)
+        equal([run(key).headers["Idempotency-Replayed"] for key in "abc"], ["true", None, "true"])
 
 
 def adopted_after_death():
