@@ -70,23 +70,24 @@ int approval_session_check(const struct approval *a, const struct approval_sessi
     return r >= 0 && session->argv_prefix ? check_prefix(a, session->argv_prefix, err) : r;
 }
 
-static json_t *without_argv(const json_t *subject)
+/* The digest of argv stays where all of argv does: bytes that are not UTF-8 look alike in JSON. */
+static json_t *what_stays(const json_t *subject, bool any_argv)
 {
     json_t *copy = json_copy((json_t *)subject);
-    json_object_del(copy, "argv");
-    json_object_del(copy, "argv_digest");
     json_object_del(copy, "expires_at");
+    if (any_argv) {
+        json_object_del(copy, "argv");
+        json_object_del(copy, "argv_digest");
+    }
     return copy;
 }
 
 bool approval_session_covers(const struct approval *a, const json_t *subject)
 {
-    _cleanup_json_ json_t *mine = without_argv(a->subject), *theirs = without_argv(subject);
+    char *const *prefix = a->session_prefix;
+    _cleanup_json_ json_t *mine = what_stays(a->subject, prefix);
+    _cleanup_json_ json_t *theirs = what_stays(subject, prefix);
     const json_t *argv = json_object_get(subject, "argv");
-    if (!json_equal(mine, theirs))
-        return false;
-    if (!a->session_prefix)
-        return json_equal(argv, json_object_get(a->subject, "argv"));
-    return has_prefix(argv, a->session_prefix) &&
-           !hides_behind(argv, strv_length(a->session_prefix));
+    return json_equal(mine, theirs) &&
+           (!prefix || (has_prefix(argv, prefix) && !hides_behind(argv, strv_length(prefix))));
 }
