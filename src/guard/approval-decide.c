@@ -52,6 +52,7 @@ static int check_decision(const struct approval *a, const struct approval_decisi
 /* An earlier vote that could not be recorded may have left one. */
 static void clear_session(struct approval *a)
 {
+    a->is_session = false;
     a->session_left = 0;
     strv_free(steal_ptr(a->session_prefix));
     strv_free(steal_ptr(a->session_rules));
@@ -60,6 +61,7 @@ static void clear_session(struct approval *a)
 
 static void start_session(struct approval *a, const struct approval_session *session)
 {
+    a->is_session = true;
     a->session_left = session->count;
     a->session_prefix = session->argv_prefix ? strv_copy(session->argv_prefix) : NULL;
     a->session_rules = session->rules ? strv_copy(session->rules) : NULL;

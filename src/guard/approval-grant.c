@@ -88,9 +88,9 @@ static bool names_rule(const struct approval *a, const char *rule)
 int approval_check_need(const struct approval *a, const struct approval_need *need,
                         struct error *err)
 {
-    if (a->session_left && need->risk == RISK_CRITICAL)
+    if (a->is_session && need->risk == RISK_CRITICAL)
         return error_set(err, ERROR_DENIED, 0, "critical is never covered by a session");
-    if (a->session_left && !names_rule(a, need->rule))
+    if (a->is_session && !names_rule(a, need->rule))
         return error_set(err, ERROR_DENIED, 0, "the rule '%s' asks, not '%s'", need->rule, a->rule);
     if (need->risk > a->risk)
         return error_set(err, ERROR_DENIED, 0, "the risk is %s now, and was %s when it was asked",

@@ -33,7 +33,8 @@ struct approval {
     size_t n_votes;
     char *void_reason;
     /* a session approval */
-    int64_t session_left; /* 0: not one */
+    bool is_session;      /* also after its last use */
+    int64_t session_left; /* 0: not one, or used up */
     char **session_prefix, **session_rules;
     struct list uses; /* struct approval_use that wait for the record before them */
     int64_t n_uses;

@@ -134,6 +134,7 @@ struct approval *approval_from_row(const char *id, const json_t *row, struct err
     a->expires_s = json_integer_value(json_object_get(row, "expires"));
     a->changed_s = json_integer_value(json_object_get(row, "changed"));
     a->session_left = json_integer_value(json_object_get(row, "session_left"));
+    a->is_session = a->session_left > 0;
     identity_from_json(json_object_get(row, "requester"), &a->requester);
     votes_from_row(json_object_get(row, "votes"), a);
     if (s < 0 || r < 0 || !a->rule || !a->why || !a->revision || !json_is_object(a->subject) ||
