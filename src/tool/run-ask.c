@@ -119,6 +119,24 @@ static void on_used(void *data, struct approval *a, const struct error *err)
     run_go_on(k->run, approval_id(a));
 }
 
+/* The sandbox has been looked into since then, which takes as long as it likes. */
+int run_ask_again(struct run *run, struct error *err)
+{
+    struct error why = {0};
+    int r = gate_decide_again(run->gate, &run->call, &run->decision, err);
+    if (r < 0)
+        return r;
+    struct approval *a = approvals_find(gate_approvals(run->gate), &run->who, run->grant);
+    struct approval_need need = need_of(run->asking);
+    if (!a)
+        error_set(&why, ERROR_DENIED, 0, "the approval is not known any more");
+    else
+        approval_check_need(a, &need, &why);
+    return error_is_set(&why)
+               ? gate_refuse(run->gate, &run->call, &run->decision, "approval", why.message, err)
+               : 0;
+}
+
 static int use(struct run_asking *k, const char *id, struct error *err)
 {
     struct run *run = k->run;

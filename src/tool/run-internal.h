@@ -78,6 +78,8 @@ void run_scope_enter(struct run *run, struct sandbox *scope_of);
 /* run-ask.c. A person has to decide, or has: starts whatever is needed to find out. */
 int run_ask(struct run *run, struct error *err);
 void run_ask_cancel(struct run *run);
+/* Decides once more on a run whose grant is used: negative when that is not enough by now. */
+int run_ask_again(struct run *run, struct error *err);
 
 /* run.c, for run-ask.c: a person has allowed it; grant is the approval used. */
 void run_go_on(struct run *run, const char *grant);

@@ -372,18 +372,27 @@ void run_set_input(struct run *run, const char *data, size_t len)
         finish(run, NULL, &err);
 }
 
-/* Where the paths really lead is decided on as well. After a person has said yes, they must still
- * lead there. */
-static int take_resolved(struct run *run, bool moved, struct error *err)
+/* After a person has said yes, the paths must still lead there, and the yes must still do. */
+static int take_granted(struct run *run, bool moved, struct error *err)
 {
     bool same = strcmp(gate_revision(run->gate), ruleset_revision(run->decision.ruleset)) == 0;
-    if (run->grant && (moved || !same))
+    if (moved || !same)
         return gate_refuse(run->gate, &run->call, &run->decision, "approval",
                            moved ? "the path leads elsewhere than when it was approved"
                                  : "the policy has changed since it was approved",
                            err);
+    int r = run_ask_again(run, err);
+    r = r < 0 ? r : oblige(run, err);
+    if (r != 0)
+        return r < 0 ? r : look_inside(run, err);
+    return go(run, err);
+}
+
+/* Where the paths really lead is decided on as well. */
+static int take_resolved(struct run *run, bool moved, struct error *err)
+{
     if (run->grant)
-        return go(run, err);
+        return take_granted(run, moved, err);
     if (gate_decide_again(run->gate, &run->call, &run->decision, err) < 0)
         return -EPERM;
     run->wants_names = run_names_wanted(run);

@@ -1,8 +1,11 @@
 #!/usr/bin/python3
 """What a person approved is what runs, once: every way to make it something else must fail."""
 import os
+import random
 import re
+import signal
 import sqlite3
+import subprocess
 import sys
 import threading
 import time
@@ -596,6 +599,71 @@ def locked(d):
     other = sqlite3.connect(d.state + "/control/state.db", isolation_level=None, timeout=5)
     other.execute("BEGIN IMMEDIATE")
     return other
+
+
+def runner_of(d, box):
+    """The host's number of the process that starts what runs in box."""
+    mark = f"sleep {random.randrange(10**6, 10**7)}"
+    d.post(box.path + "/exec", {"command": mark.split(), "async": True})
+    found = lambda: subprocess.run(["pgrep", "-xf", mark], stdout=subprocess.PIPE, text=True).stdout.split()
+    wait_for(found, "a command of the runner's")
+    return int(open(f"/proc/{found()[0]}/stat").read().rsplit(")", 1)[1].split()[1])
+
+
+@test("the hour counts until a call starts: after the last use of a session is on record, and after the last look at where its paths lead")
+def _():
+    if os.environ.get("MAS_RUNTIME", "").endswith("gvisor"):
+        raise Skip("gVisor's processes cannot be stopped one by one from the host")
+    day, night = (f'hours: "{clock_of(a * 3600)}-{clock_of(b * 3600)}"' for a, b in ((-1, 2), (3, 5)))
+    policy = f"""version: 1
+default: allow
+timezone: utc
+rules:
+  - {{id: all, verdict: allow, command: "*"}}
+  - {{id: day, verdict: ask, risk: medium, command: "touch *", {day}}}
+  - {{id: night, verdict: ask, risk: medium, command: "touch *", {night}}}
+  - {{id: writes, verdict: ask, risk: medium, write: "/workspace/*"}}
+  - {{id: closed, verdict: deny, write: "/workspace/closed", {night}}}
+  - {{id: risky, verdict: ask, risk: high, write: "/workspace/risky", {night}}}
+"""
+    check(any(hour_ends(policy, jump_s) for jump_s in (4, 12, 36)), "the clock always jumped too early")
+
+
+def hour_ends(policy, jump_s):
+    earliest = time.monotonic() + jump_s
+    with Guarded(policy, "--approval-ttl", "10h", "--debug-endpoints", env={"MAS_CLOCK_JUMP": f"{4 * 3600}:{jump_s * 1000}"}) as d, d.sandbox() as box, d.sandbox() as other:
+        latest, answers = time.monotonic() + jump_s, {}
+        write = lambda name, headers=None: d.put(f"{box.path}/files/content?path=/workspace/{name}", b"x", headers=headers)
+        touch = lambda: d.post(other.path + "/exec", {"command": ["touch", "/workspace/touched"]})
+        start = lambda name, f, *a: [t := threading.Thread(target=lambda: answers.update({name: f(*a)})), t.start()][0]
+        names = ("closed", "risky", "fine")
+        ids, session = {name: write(name).json["approval_id"] for name in names}, touch().json["approval_id"]
+        approve(d, session, session={"count": 1, "ttl_seconds": 36000})
+        for id in ids.values():
+            approve(d, id)
+        runner, lock = runner_of(d, box), locked(d)
+        threads = [start(name, write, name, granted(ids[name])) for name in names]
+        time.sleep(0.3)  # they wait for the database
+        os.kill(runner, signal.SIGSTOP)
+        try:
+            lock.execute("ROLLBACK")
+            row = lambda id: json.loads(lock.execute("SELECT body FROM approval WHERE key = ?", (id,)).fetchone()[0])
+            wait_for(lambda: all(row(id)["state"] == "used" for id in ids.values()), "the uses are on record")
+            lock.execute("BEGIN IMMEDIATE")
+            threads.append(start("touch", touch))
+            time.sleep(0.3)
+            in_time = time.monotonic() < earliest
+            time.sleep(max(0, latest - time.monotonic()) if in_time else 0)
+            lock.execute("ROLLBACK")
+        finally:
+            os.kill(runner, signal.SIGCONT)
+        lock.close()
+        for t in threads:
+            t.join(60)
+        if in_time:
+            equal({name: a.status for name, a in answers.items()}, {"closed": 403, "risky": 403, "fine": 200, "touch": 403}, answers)
+            equal((files(box), files(other)), (["fine"], []))
+        return in_time
 
 
 @test("a policy that comes while a question, a vote or a use is being recorded ends it: nothing runs under what it denies")
