@@ -1,7 +1,7 @@
 /* How many records of an export, and of a database, are verified in a second. */
 #include <time.h>
 
-#include "guard/audit-export.h"
+#include "audit/export.h"
 #include "tests/unit/audit-log.h"
 
 #define RECORDS    300000

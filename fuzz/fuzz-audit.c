@@ -1,19 +1,20 @@
-/* Exports from anywhere: the verifier reads them whole and in pieces, and must come to the same end;
- * records and checkpoints are taken apart as recovery and queries do. Nothing that the fuzzer makes
- * up may pass as genuine, because it has no key. */
+/* Exports from anywhere: the verifier reads them whole and in pieces, and must come to the same
+ * end; records and checkpoints are taken apart as recovery and queries do. Nothing that the fuzzer
+ * makes up may pass as genuine, because it has no key. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "guard/audit-chain.h"
-#include "guard/audit-record.h"
-#include "guard/audit-verify.h"
+#include "audit/chain.h"
+#include "audit/record.h"
+#include "audit/verify.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static const uint8_t key[CHECKPOINT_KEY_SIZE] = {1};
 
-static bool verify_whole(const char *text, size_t len, const uint8_t *with, struct audit_verifier *v)
+static bool verify_whole(const char *text, size_t len, const uint8_t *with,
+                         struct audit_verifier *v)
 {
     audit_verifier_init(v, with);
     return audit_verify_text(v, text, len) && audit_verify_export_end(v);

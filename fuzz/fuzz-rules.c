@@ -7,8 +7,8 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/json.h"
-#include "guard/identity.h"
-#include "guard/rules-internal.h"
+#include "identity/identity.h"
+#include "policy/rules-internal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "guard/shell.h"
+#include "shell/shell.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

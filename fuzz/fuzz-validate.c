@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/utf8.h"
-#include "guard/validate-internal.h"
+#include "validate/internal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

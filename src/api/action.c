@@ -13,7 +13,7 @@
 #include "base/map.h"
 #include "base/random.h"
 #include "guard/gate.h"
-#include "guard/keys.h"
+#include "identity/keys.h"
 #include "store/store.h"
 #include "tool/skill.h"
 #include "tool/tool.h"

@@ -15,9 +15,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "guard/identity.h"
-#include "guard/policy.h"
-#include "guard/rules.h"
+#include "identity/identity.h"
+#include "policy/policy.h"
+#include "policy/rules.h"
 
 struct action;
 struct actions;

@@ -18,8 +18,8 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "base/strbuf.h"
-#include "guard/keys.h"
-#include "guard/validate-queue.h"
+#include "identity/keys.h"
+#include "validate/queue.h"
 
 #define REPLY_MAX        (256 * 1024 * 1024)
 #define REFUSED_RETRY_S  60

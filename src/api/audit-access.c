@@ -5,7 +5,7 @@
 #include "api/handlers.h"
 #include "base/clock.h"
 #include "base/json.h"
-#include "guard/audit.h"
+#include "audit/audit.h"
 
 #define WINDOW_MS   60000
 #define RECORDS_MAX 60 /* in a window */

@@ -9,7 +9,7 @@
 #include "api/stream.h"
 #include "base/alloc.h"
 #include "base/json.h"
-#include "guard/audit-record.h"
+#include "audit/record.h"
 #include "loop/loop.h"
 
 #define LIMIT_DEFAULT    1000

@@ -8,8 +8,8 @@
 
 #include "api/api.h"
 #include "base/error.h"
-#include "guard/identity.h"
-#include "guard/keys.h"
+#include "identity/identity.h"
+#include "identity/keys.h"
 #include "net/http.h"
 
 /* The name without its port and brackets; false when it is not a host at all. */

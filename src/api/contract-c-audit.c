@@ -7,7 +7,7 @@
 #include "api/internal.h"
 #include "base/alloc.h"
 #include "base/json.h"
-#include "guard/audit.h"
+#include "audit/audit.h"
 #include "tool/skill.h"
 
 #define LIMIT_DEFAULT 100

@@ -8,8 +8,8 @@
 #include "base/alloc.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "guard/audit.h"
-#include "guard/keys.h"
+#include "audit/audit.h"
+#include "identity/keys.h"
 
 #define ROLES_MAX    16
 #define LIFETIME_MAX INT32_MAX

@@ -12,7 +12,7 @@
 #include "api/api.h"
 #include "base/error.h"
 #include "guard/gate.h"
-#include "guard/identity.h"
+#include "identity/identity.h"
 #include "net/http.h"
 #include "sandbox/exec.h"
 #include "sandbox/sandbox.h"
@@ -72,8 +72,9 @@ struct route {
     void (*handle)(struct api_request *req);
     const char *summary;
     unsigned roles; /* enum role: any one of them will do; none: only open routes may have that */
-    /* The kind of record that it leaves in the audit, of what it does or reads in a sandbox: "intent"
-     * where it passes the gate. NULL: it reads what the daemon keeps, or is about something else. */
+    /* The kind of record that it leaves in the audit, of what it does or reads in a sandbox:
+     * "intent" where it passes the gate. NULL: it reads what the daemon keeps, or is about
+     * something else. */
     const char *record;
     const struct member *body;  /* NULL: its body has no members */
     const struct member *query; /* NULL: it has no parameters */

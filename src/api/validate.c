@@ -4,7 +4,7 @@
 #include "api/handlers.h"
 #include "api/internal.h"
 #include "base/json.h"
-#include "guard/validate-queue.h"
+#include "validate/queue.h"
 
 #define INLINE_MAX 2048 /* bytes that take well under a millisecond */
 

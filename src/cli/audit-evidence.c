@@ -14,7 +14,7 @@
 #include "base/fd.h"
 #include "base/strbuf.h"
 #include "cli/output.h"
-#include "guard/audit-chain.h"
+#include "audit/chain.h"
 #include "libsbx/sbx.h"
 
 #define KEY_FILE_MAX        (16 * 1024)

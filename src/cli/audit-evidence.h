@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "guard/audit-verify.h"
+#include "audit/verify.h"
 #include "proto/checkpoint.h"
 
 struct sbx_error;

@@ -11,9 +11,9 @@
 #include "base/strbuf.h"
 #include "cli/audit-evidence.h"
 #include "cli/output.h"
-#include "guard/audit-export.h"
-#include "guard/audit-file.h"
-#include "guard/audit-record.h"
+#include "audit/export.h"
+#include "audit/file.h"
+#include "audit/record.h"
 #include "libsbx/sbx.h"
 #include "store/audit-table.h"
 

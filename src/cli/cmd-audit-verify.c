@@ -20,7 +20,7 @@
 #include "cli/audit-offline.h"
 #include "cli/output.h"
 #include "cli/session.h"
-#include "guard/audit-verify.h"
+#include "audit/verify.h"
 #include "libsbx/sbx.h"
 
 #define READ_BYTES       (256 * 1024)

@@ -17,7 +17,7 @@
 #include "cli/command.h"
 #include "cli/output.h"
 #include "cli/session.h"
-#include "guard/audit-record.h"
+#include "audit/record.h"
 #include "libsbx/sbx.h"
 
 #define PATH_MAX_BYTES (64 * 1024)

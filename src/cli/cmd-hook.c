@@ -20,7 +20,7 @@
 #include "cli/output.h"
 #include "daemon/config.h"
 #include "guard/check.h"
-#include "guard/rules.h"
+#include "policy/rules.h"
 
 #define INPUT_MAX  (16 * 1024 * 1024)
 #define EXIT_BLOCK 2 /* the one code that stops the agent */

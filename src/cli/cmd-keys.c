@@ -13,7 +13,7 @@
 #include "cli/keys-offline.h"
 #include "cli/output.h"
 #include "cli/session.h"
-#include "guard/keys.h"
+#include "identity/keys.h"
 #include "libsbx/sbx.h"
 
 #define NS_PER_S 1000000000LL

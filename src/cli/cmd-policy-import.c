@@ -13,7 +13,7 @@
 #include "base/strbuf.h"
 #include "cli/cmd-policy.h"
 #include "cli/output.h"
-#include "guard/rules.h"
+#include "policy/rules.h"
 
 #define IMPORT_FILE_MAX (1024 * 1024)
 

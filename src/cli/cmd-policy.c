@@ -12,8 +12,8 @@
 #include "cli/output.h"
 #include "cli/session.h"
 #include "gateway/target.h"
-#include "guard/identity.h"
-#include "guard/rules.h"
+#include "identity/identity.h"
+#include "policy/rules.h"
 #include "libsbx/sbx.h"
 
 static void print_text(const char *format, const char *text)

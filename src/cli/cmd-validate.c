@@ -12,7 +12,7 @@
 #include "cli/args.h"
 #include "cli/command.h"
 #include "cli/output.h"
-#include "guard/validate.h"
+#include "validate/validate.h"
 
 #define TEXT_MAX     (16 * 1024 * 1024)
 #define TIMEOUT_MS   30000

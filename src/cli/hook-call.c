@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/json.h"
-#include "guard/policy.h"
+#include "policy/policy.h"
 
 /* Tools of the agent, and what ours is called that does the same. member: what names the path. */
 static const struct {

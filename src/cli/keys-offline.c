@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "cli/output.h"
-#include "guard/keys.h"
+#include "identity/keys.h"
 #include "libsbx/sbx.h"
 #include "store/state-dir.h"
 #include "store/store.h"

@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/strbuf.h"
-#include "guard/validate.h"
+#include "validate/validate.h"
 #include "libsbx/sbx.h"
 
 #define ESCAPE_MAX 10 /* bytes that one byte becomes at most */

@@ -32,7 +32,7 @@
 #include "store/state-dir.h"
 #include "daemon/supervise.h"
 #include "gateway/rule.h"
-#include "guard/rules.h"
+#include "policy/rules.h"
 #include "warden/warden.h"
 
 #define MIB              (1024ULL * 1024)

@@ -12,7 +12,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/strbuf.h"
-#include "guard/audit.h"
+#include "audit/audit.h"
 #include "guard/gate.h"
 #include "loop/loop.h"
 #include "runtime/warden-client.h"

@@ -11,8 +11,8 @@
 #include "base/json.h"
 #include "base/strbuf.h"
 #include "engine/engine.h"
-#include "warden/mount.h"
-#include "warden/oci.h"
+#include "warden/local/mount.h"
+#include "warden/oci/oci.h"
 
 #define NANO_PER_MILLI 1000000
 #define PROFILE_MAX    (1024 * 1024)

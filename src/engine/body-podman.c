@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "engine/engine.h"
-#include "warden/mount.h"
-#include "warden/oci.h"
-#include "warden/userns.h"
+#include "warden/local/mount.h"
+#include "warden/oci/oci.h"
+#include "warden/local/userns.h"
 
 #define CPU_PERIOD_US 100000
 

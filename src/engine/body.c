@@ -8,10 +8,10 @@
 
 #include "engine/engine.h"
 #include "warden/rlimits.h"
-#include "warden/mount.h"
-#include "warden/oci.h"
-#include "warden/root.h"
-#include "warden/userns.h"
+#include "warden/local/mount.h"
+#include "warden/oci/oci.h"
+#include "warden/local/root.h"
+#include "warden/local/userns.h"
 
 #define NPROC_DEFAULT 4096
 

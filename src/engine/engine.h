@@ -1,5 +1,5 @@
-/* mas-engine, the broker between the warden and a container engine: see warden/engine.h for what it
- * is for. One file a step; main.c is the story. */
+/* mas-engine, the broker between the warden and a container engine: see warden/engine/engine.h for
+ * what it is for. One file a step; main.c is the story. */
 #pragma once
 
 #include <jansson.h>
@@ -10,7 +10,7 @@
 
 #include "engine/rest.h"
 #include "warden/cgroup.h"
-#include "warden/engine.h"
+#include "warden/engine/engine.h"
 
 struct strbuf;
 

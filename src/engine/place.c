@@ -21,9 +21,9 @@
 #include "base/json.h"
 #include "base/strbuf.h"
 #include "engine/engine.h"
-#include "warden/image.h"
-#include "warden/mount.h"
-#include "warden/oci.h"
+#include "warden/local/image.h"
+#include "warden/local/mount.h"
+#include "warden/oci/oci.h"
 #include "filter/filter-table.h"
 #include "filter/filter.h"
 
@@ -118,7 +118,7 @@ int place_root(struct engine *e, int view_fd)
     return r < 0 ? r : fd < 0 ? -errno : mount_fill_root(view, root, fd);
 }
 
-/* As the launcher of an OCI runtime does it (warden/image.h). */
+/* As the launcher of an OCI runtime does it (warden/local/image.h). */
 static int mount_image(struct engine *e, int image_fd, struct image_upper *u)
 {
     char lower[PLACE_PATH_SIZE], upper[PLACE_PATH_SIZE], work[PLACE_PATH_SIZE],

@@ -8,7 +8,7 @@
 
 #include "base/json.h"
 #include "engine/engine.h"
-#include "warden/userns.h"
+#include "warden/local/userns.h"
 
 #define RANGE_LEAST 65536
 

@@ -18,10 +18,10 @@
 #include "base/helper.h"
 #include "base/strbuf.h"
 #include "engine/engine.h"
-#include "warden/mount.h"
-#include "warden/oci.h"
-#include "warden/root.h"
-#include "warden/userns.h"
+#include "warden/local/mount.h"
+#include "warden/oci/oci.h"
+#include "warden/local/root.h"
+#include "warden/local/userns.h"
 
 #define TEXT_MAX      (1024 * 1024)
 #define CPU_SLACK     1 /* an engine rounds */

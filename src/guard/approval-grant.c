@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "guard/approval-internal.h"
 #include "guard/gate.h"
-#include "guard/keys.h"
+#include "identity/keys.h"
 
 #define CRITICAL_VOTES 2
 

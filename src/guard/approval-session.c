@@ -9,7 +9,7 @@
 #include "base/json.h"
 #include "guard/approval-internal.h"
 #include "guard/gate.h"
-#include "guard/shell.h"
+#include "shell/shell.h"
 
 static bool has_prefix(const json_t *argv, char *const *prefix)
 {

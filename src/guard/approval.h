@@ -31,9 +31,9 @@
 #include <uv.h>
 
 #include "base/list.h"
-#include "guard/audit.h"
-#include "guard/identity.h"
-#include "guard/rules.h"
+#include "audit/audit.h"
+#include "identity/identity.h"
+#include "policy/rules.h"
 
 struct approval;
 struct approvals;

@@ -8,7 +8,7 @@
 #include "base/strbuf.h"
 #include "guard/check-internal.h"
 #include "guard/gate.h"
-#include "guard/validate.h"
+#include "validate/validate.h"
 
 #define PART_MAX   (8 * 1024) /* of a call's text at each end: it is looked at on the loop */
 #define TIMEOUT_MS 50         /* of each part */

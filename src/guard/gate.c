@@ -12,8 +12,8 @@
 #include "base/strbuf.h"
 #include "guard/approval.h"
 #include "guard/gate-internal.h"
-#include "guard/keys.h"
-#include "guard/policy.h"
+#include "identity/keys.h"
+#include "policy/policy.h"
 
 #define ARGV_SHOWN_MAX 4096 /* bytes of an argument vector in a record */
 #define DETAILS_MAX    (4 * 1024 * 1024)

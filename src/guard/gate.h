@@ -16,10 +16,10 @@
 #include <stdint.h>
 #include <uv.h>
 
-#include "guard/audit.h"
+#include "audit/audit.h"
 #include "guard/check.h"
-#include "guard/identity.h"
-#include "guard/rules.h"
+#include "identity/identity.h"
+#include "policy/rules.h"
 
 struct approvals;
 struct error;

@@ -9,7 +9,7 @@
 
 #include "base/list.h"
 #include "base/strbuf.h"
-#include "guard/identity.h"
+#include "identity/identity.h"
 #include "loop/loop.h"
 #include "mcp/mcp.h"
 #include "mcp/rpc.h"

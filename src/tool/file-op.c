@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/strbuf.h"
-#include "guard/policy.h"
+#include "policy/policy.h"
 #include "tool/builtin.h"
 
 #define ANSWER_MAX (64 * 1024 * 1024)

@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/json.h"
-#include "guard/shell.h"
+#include "shell/shell.h"
 #include "tool/run-internal.h"
 
 #define PINS_TEXT     512

@@ -12,7 +12,7 @@
 #include "base/path.h"
 #include "base/strbuf.h"
 #include "base/utf8.h"
-#include "guard/policy.h"
+#include "policy/policy.h"
 #include "runtime/spec.h"
 #include "sandbox/journal.h"
 #include "tool/builtin.h"

@@ -9,7 +9,7 @@
 #include "base/json.h"
 #include "base/members.h"
 #include "gateway/target.h"
-#include "guard/audit.h"
+#include "audit/audit.h"
 
 #define TOOL_NET_PATH    "/.mas/mas-tool-net"
 #define TOOL_ARGV_MAX    1024

@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "guard/identity.h"
-#include "guard/policy.h"
+#include "identity/identity.h"
+#include "policy/policy.h"
 #include "sandbox/exec.h"
 
 struct error;

@@ -10,7 +10,7 @@
 
 #include "base/log.h"
 #include "toolrunner/runner.h"
-#include "warden/zygote.h"
+#include "warden/local/zygote.h"
 
 static const char usage[] =
     "usage: mas-toolrunner [-port 5000]             serve a guest's vsock port\n"

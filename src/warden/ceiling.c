@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/fd.h"
-#include "warden/image.h"
-#include "warden/mount.h"
+#include "warden/local/image.h"
+#include "warden/local/mount.h"
 #include "warden/state.h"
 
 #define FIELD(member)                                                                              \

@@ -12,9 +12,9 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/map.h"
-#include "warden/armed.h"
+#include "warden/local/armed.h"
 #include "warden/control.h"
-#include "warden/oci-platform.h"
+#include "warden/oci/platform.h"
 
 #define END_TURN_MS     50
 #define END_MAX_MS      10000 /* for killed processes to be reaped at the warden's end */

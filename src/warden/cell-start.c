@@ -12,14 +12,14 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/map.h"
-#include "warden/armed.h"
-#include "warden/blank.h"
+#include "warden/local/armed.h"
+#include "warden/local/blank.h"
 #include "warden/ceiling.h"
 #include "warden/control.h"
-#include "warden/image.h"
+#include "warden/local/image.h"
 #include "warden/limits.h"
-#include "warden/mount.h"
-#include "warden/oci-platform.h"
+#include "warden/local/mount.h"
+#include "warden/oci/platform.h"
 
 /* Owes the create's reply until here. */
 void cell_reply_to_create(struct cell *s, int error)

@@ -15,7 +15,7 @@
 
 #include "base/fd.h"
 #include "base/map.h"
-#include "warden/mount.h"
+#include "warden/local/mount.h"
 
 struct cell *cell_find(const struct warden *w, const char *id)
 {

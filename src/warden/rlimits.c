@@ -3,7 +3,7 @@
 #include <errno.h>
 
 #include "base/alloc.h"
-#include "warden/child.h"
+#include "warden/local/child.h"
 
 #define KIB 1024ull
 #define MIB (1024ull * 1024)

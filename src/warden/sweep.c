@@ -18,7 +18,7 @@
 #include "base/fd.h"
 #include "base/strbuf.h"
 #include "warden/cgroup.h"
-#include "warden/fence.h"
+#include "warden/fence/fence.h"
 #include "warden/warden.h"
 
 static unsigned long long start_time(int pid)

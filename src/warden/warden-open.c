@@ -13,8 +13,8 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "warden/oci-platform.h"
-#include "warden/root.h"
+#include "warden/oci/platform.h"
+#include "warden/local/root.h"
 #include "warden/state.h"
 #include "warden/sweep.h"
 

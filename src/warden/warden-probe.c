@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "warden/ceiling.h"
 #include "warden/limits.h"
-#include "warden/oci-version.h"
+#include "warden/oci/version.h"
 #include "warden/state.h"
 #include "warden/warden.h"
 

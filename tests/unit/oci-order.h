@@ -3,8 +3,8 @@
 
 #include <stdio.h>
 
-#include "warden/child.h"
-#include "warden/oci.h"
+#include "warden/local/child.h"
+#include "warden/oci/oci.h"
 
 static inline struct child_order order_plain(enum oci_backend b)
 {

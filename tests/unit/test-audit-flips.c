@@ -13,8 +13,8 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "guard/audit-chain.h"
-#include "guard/audit-export.h"
+#include "audit/chain.h"
+#include "audit/export.h"
 #include "tests/unit/audit-log.h"
 #include "tests/unit/tap.h"
 

@@ -10,10 +10,10 @@
 
 #include "base/fault.h"
 #include "base/json.h"
-#include "guard/audit-export.h"
-#include "guard/audit-internal.h"
-#include "guard/audit-record.h"
-#include "guard/identity.h"
+#include "audit/export.h"
+#include "audit/internal.h"
+#include "audit/record.h"
+#include "identity/identity.h"
 #include "tests/unit/audit-log.h"
 #include "tests/unit/tap.h"
 

@@ -9,7 +9,7 @@
 #include "base/json.h"
 #include "engine/engine.h"
 #include "tests/unit/tap.h"
-#include "warden/mount.h"
+#include "warden/local/mount.h"
 
 #define MIB (1024ull * 1024)
 

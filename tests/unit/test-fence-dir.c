@@ -9,7 +9,7 @@
 
 #include "base/fd.h"
 #include "tests/unit/tap.h"
-#include "warden/fence.h"
+#include "warden/fence/fence.h"
 
 #define STRANGER 64997 /* a number without a name */
 

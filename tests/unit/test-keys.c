@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "guard/keys-internal.h"
+#include "identity/keys-internal.h"
 #include "store/store.h"
 #include "tests/unit/tap.h"
 

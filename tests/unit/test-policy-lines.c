@@ -8,8 +8,8 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/json.h"
-#include "guard/identity.h"
-#include "guard/rules.h"
+#include "identity/identity.h"
+#include "policy/rules.h"
 #include "tests/unit/tap.h"
 
 #define LINES_MIN    150

@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "guard/policy.h"
+#include "policy/policy.h"
 #include "tests/unit/tap.h"
 #include "tool/run-internal.h"
 #include "tool/tool.h"

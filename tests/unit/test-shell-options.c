@@ -7,8 +7,8 @@
 
 #include "base/alloc.h"
 #include "base/strbuf.h"
-#include "guard/shell-options.h"
-#include "guard/shell.h"
+#include "shell/options.h"
+#include "shell/shell.h"
 #include "tests/unit/tap.h"
 
 static const struct shell_program *row;

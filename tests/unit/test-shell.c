@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/strbuf.h"
-#include "guard/shell.h"
+#include "shell/shell.h"
 #include "tests/unit/tap.h"
 
 /* "[a b] [c]": each command's words; ! is opaque, ~ transparent, + more arguments, > redirected. */

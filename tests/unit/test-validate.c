@@ -6,8 +6,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/utf8.h"
-#include "guard/validate-internal.h"
-#include "guard/validate-queue.h"
+#include "validate/internal.h"
+#include "validate/queue.h"
 #include "tests/unit/tap.h"
 
 #define LINE_MAX_ 8192
@@ -237,8 +237,8 @@ static struct validate_job *add(struct validate_queue *q, const char *caller, st
 }
 
 /* No turn of the loop comes between the calls, so that all but the first two wait. With one thread
- * texts end in the order in which they begin. A caller's share of four is more than half of all, and
- * so it is three. */
+ * texts end in the order in which they begin. A caller's share of four is more than half of all,
+ * and so it is three. */
 static void test_queue(void)
 {
     uv_loop_t loop;

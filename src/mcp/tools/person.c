@@ -11,7 +11,7 @@
 #include "base/strbuf.h"
 #include "guard/approval.h"
 #include "guard/gate.h"
-#include "guard/validate.h"
+#include "validate/validate.h"
 #include "loop/loop.h"
 #include "mcp/tools/result.h"
 #include "mcp/tools/workspace.h"

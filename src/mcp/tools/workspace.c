@@ -9,7 +9,7 @@
 #include "base/json.h"
 #include "base/random.h"
 #include "base/strbuf.h"
-#include "guard/identity.h"
+#include "identity/identity.h"
 #include "loop/loop.h"
 #include "mcp/tools/uri.h"
 

@@ -1,5 +1,5 @@
-/* See landlock.h. The mechanism is in the warden (warden/fence.h); here is what it cannot do, which
- * is refused by name or said in `effective`. */
+/* See landlock.h. The mechanism is in the warden (warden/fence/fence.h); here is what it cannot do,
+ * which is refused by name or said in `effective`. */
 #include "runtime/landlock/landlock.h"
 
 #include <stdio.h>

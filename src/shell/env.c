@@ -1,0 +1,193 @@
+/* Variables that are set in a line. Many change what a command means (PATH, LD_PRELOAD, GIT_*,
+ * NODE_OPTIONS, ...): such a command is opaque. What is set for a program is harmless only if it is
+ * known to be; what stays in the shell, unless it is known not to be. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "shell/internal.h"
+
+static const char harmless[] =
+    "LANG LANGUAGE TZ TERM COLORTERM NO_COLOR FORCE_COLOR CLICOLOR CLICOLOR_FORCE COLUMNS LINES CI "
+    "DEBUG VERBOSE NODE_ENV RUST_LOG RUST_BACKTRACE PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE "
+    "PYTHONHASHSEED GOOS GOARCH CGO_ENABLED DEBIAN_FRONTEND SOURCE_DATE_EPOCH PORT";
+
+/* A '_' or '*' at the end: every name that starts so. */
+static const char *const harmful[] = {
+    "PATH",
+    "IFS",
+    "ENV",
+    "HOME",
+    "CDPATH",
+    "PWD",
+    "OLDPWD",
+    "PS4",
+    "PROMPT_COMMAND",
+    "FPATH",
+    "LD_*",
+    "DYLD_*",
+    "BASH*",
+    "SHELL*",
+    "GIT*",
+    "PYTHON*",
+    "NODE*",
+    "NPM*",
+    "npm_*",
+    "YARN*",
+    "PERL*",
+    "RUBY*",
+    "GEM*",
+    "BUNDLE*",
+    "JAVA*",
+    "JDK*",
+    "_JAVA*",
+    "CLASSPATH",
+    "LUA*",
+    "PHP*",
+    "EDITOR",
+    "VISUAL",
+    "PAGER",
+    "MANPAGER",
+    "BROWSER",
+    "LESS*",
+    "GCONV_PATH",
+    "LOCPATH",
+    "NLSPATH",
+    "TAR*",
+    "RSYNC*",
+    "SSH*",
+    "DOCKER*",
+    "KUBE*",
+    "CARGO*",
+    "RUST*",
+    "GO*",
+    "CC",
+    "CXX",
+    "CPP",
+    "LD",
+    "CFLAGS",
+    "MAKE*",
+    "MFLAGS",
+    "CMAKE*",
+    "SUDO*",
+
+    "MAIL*",
+    "AWK*",
+    "GAWK*",
+    "GREP*",
+    "XDG*",
+    "APT*",
+    "DPKG*",
+    "PIP*",
+    "UV_*",
+    "VIRTUAL_ENV",
+    "CONDA*",
+    "http_proxy",
+    "https_proxy",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "all_proxy",
+    "CURL*",
+    "WGET*",
+    "SSL*",
+    "OPENSSL*",
+    "MALLOC*",
+    "GLIBC*",
+    "VIM*",
+    "EX*",
+    "TERMINFO*",
+    "HIST*",
+    "INPUTRC",
+    "POSIXLY_CORRECT",
+};
+
+bool shell_in_list(const char *list, const char *name, size_t len)
+{
+    for (const char *p = list; *p;) {
+        size_t n = strcspn(p, " ");
+        if (n == len && memcmp(p, name, n) == 0)
+            return true;
+        p += n + (p[n] == ' ');
+    }
+    return false;
+}
+
+static bool has_prefix(const char *pattern, const char *name, size_t len)
+{
+    size_t n = strlen(pattern);
+    if (pattern[n - 1] != '*')
+        return n == len && memcmp(pattern, name, n) == 0;
+    return len >= n - 1 && memcmp(pattern, name, n - 1) == 0;
+}
+
+bool shell_env_changes_meaning(const char *name, size_t len, bool for_others)
+{
+    if (for_others)
+        return !shell_in_list(harmless, name, len) && !(len > 3 && memcmp(name, "LC_", 3) == 0);
+    return shell_env_is_harmful(name, len);
+}
+
+bool shell_env_is_harmful(const char *name, size_t len)
+{
+    if (shell_in_list(harmless, name, len))
+        return false;
+    for (size_t i = 0; i < ELEMENTS(harmful); i++)
+        if (has_prefix(harmful[i], name, len))
+            return true;
+    return false;
+}
+
+static void look_at_assignment(struct shell_command *c, const char *text, bool for_others)
+{
+    if (shell_env_changes_meaning(text, strcspn(text, "+[="), for_others))
+        shell_mark(c, "sets a variable that may change what a command means", SHELL_NOT_NAMED);
+}
+
+/* Builtins whose words are names of variables, or evaluated as arithmetic. */
+static const struct {
+    const char *name;
+    bool exports;
+} setters[] = {
+    {"export", true},    {"declare", false}, {"typeset", false}, {"local", false},
+    {"readonly", false}, {"read", false},    {"mapfile", false}, {"readarray", false},
+    {"getopts", false},  {"unset", false},   {"let", false},     {"printf", false},
+    {"test", false},     {"[", false},       {"wait", false},
+};
+
+static bool has_option(const struct shell_command *c, char letter)
+{
+    for (size_t i = 1; i < c->n_words; i++)
+        if (c->words[i].text[0] == '-' && strchr(c->words[i].text, letter))
+            return true;
+    return false;
+}
+
+static void look_at_setter(struct shell_build *b, struct shell_command *c, size_t which)
+{
+    bool is_printf = strcmp(setters[which].name, "printf") == 0;
+    bool is_test = strcmp(setters[which].name, "test") == 0 || *setters[which].name == '[';
+    bool is_wait = strcmp(setters[which].name, "wait") == 0;
+    bool names = !is_test && (!is_wait || has_option(c, 'p'));
+    if (is_printf && (c->n_words < 2 || strncmp(c->words[1].text, "-v", 2) != 0))
+        return;
+    if (!is_test || c->n_words > 2)
+        b->arithmetic = true;
+    for (size_t i = 1; i < c->n_words && names; i++) {
+        const struct shell_word *w = &c->words[i];
+        if (w->unknown && w->splits)
+            shell_mark(c, "sets variables of names that are not known", SHELL_NOT_NAMED);
+        else if (w->text[0] != '-')
+            look_at_assignment(
+                c, w->text, strchr(w->text, '=') && (setters[which].exports || has_option(c, 'x')));
+    }
+}
+
+void shell_look_at_env(struct shell_build *b, size_t index)
+{
+    struct shell_command *c = &b->out->commands[index];
+    for (size_t i = 0; i < c->n_assigns; i++)
+        look_at_assignment(c, c->assigns[i].text, c->n_words > 0);
+    for (size_t i = 0; c->n_words && i < ELEMENTS(setters); i++)
+        if (strcmp(c->words[0].text, setters[i].name) == 0)
+            look_at_setter(b, c, i);
+}

@@ -1,0 +1,284 @@
+/* The warden's side of sandboxes that an engine holds: see engine.h for how it works. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/pidfd.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/map.h"
+#include "warden/cell.h"
+#include "warden/control.h"
+#include "warden/engine/internal.h"
+#include "warden/state.h"
+
+/* --- start and end */
+
+static int open_dirs(struct warden *w)
+{
+    struct engines *e = &w->engines;
+    if (mkdirat(w->state_fd, ENGINE_DIR_NAME, 0700) < 0 && errno != EEXIST)
+        return -errno;
+    e->dir_fd =
+        openat(w->state_fd, ENGINE_DIR_NAME, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (e->dir_fd < 0)
+        return -errno;
+    _cleanup_free_ char *state = realpath(w->options.state_dir, NULL);
+    if (!state)
+        return -errno;
+    int n = snprintf(e->dir, sizeof(e->dir), "%s/" ENGINE_DIR_NAME, state);
+    /* The longest name below it must fit an order, too. */
+    return n + PLAN_ID_SIZE >= (int)sizeof(e->dir) ? -ENAMETOOLONG : engine_instance_load(e);
+}
+
+/* Of a warden that had engines: what it left goes, though nobody asks for any now. */
+static bool has_left(const struct warden *w)
+{
+    return w->was_root && w->engine_fd >= 0 &&
+           faccessat(w->state_fd, ENGINE_DIR_NAME, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+int engines_open(struct warden *w, struct error *err)
+{
+    const char *const sockets[_OCI_BACKEND_MAX] = {
+        [OCI_PODMAN] = w->options.podman_socket, [OCI_DOCKER] = w->options.docker_socket};
+    struct engines *e = &w->engines;
+    e->removals = map_new();
+    for (int b = 0; b < _OCI_BACKEND_MAX; b++) {
+        struct engine_probe *p = &e->probe[b];
+        *p = (struct engine_probe){.warden = w, .backend = (enum oci_backend)b, .channel_fd = -1};
+        if (!sockets[b] || !w->was_root || w->engine_fd < 0)
+            continue;
+        if (snprintf(p->socket, sizeof(p->socket), "%s", sockets[b]) >= (int)sizeof(p->socket))
+            return error_set(err, ERROR_INVALID, 0, "%s_socket: '%s' is too long",
+                             oci_backend_name((enum oci_backend)b), sockets[b]);
+        p->enabled = true;
+    }
+    if (!e->probe[OCI_PODMAN].enabled && !e->probe[OCI_DOCKER].enabled && !has_left(w))
+        return 0;
+    int r = open_dirs(w);
+    return r < 0 ? error_set(err, ERROR_UNAVAILABLE, -r, "make a directory for container engines")
+                 : 0;
+}
+
+static int start_broker(struct cell *s, struct engine_order *order)
+{
+    struct warden *w = s->warden;
+    fd_close(&s->channel_fd);
+    pid_t pid = engine_spawn(w, &s->channel_fd);
+    if (pid < 0)
+        return pid;
+    s->pid = pid;
+    s->pidfd = pidfd_open(pid, 0);
+    s->child_watch = watcher_add_child(w->watcher, pid, s->pidfd, cell_on_child_exit, s);
+    if (s->child_watch) {
+        cell_watch_channel(s);
+        ssize_t n = fd_send_msg(s->channel_fd, order, sizeof(*order), NULL, 0);
+        return n < 0 ? (int)n : 0;
+    }
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    fd_close(&s->pidfd);
+    return -EIO;
+}
+
+static void adopt(struct warden *w, const struct engine_record *r)
+{
+    struct engine_order order;
+    struct cell *s = cell_new(w, CELL_ENGINE);
+    s->plan = r->plan;
+    s->limits = r->limits;
+    s->engine_mark = r->mark;
+    s->id_block = id_block_reserve(&w->ids, r->id_block) ? r->id_block : -1;
+    memcpy(s->mechanism, r->mechanism, sizeof(s->mechanism));
+    engine_order_from_record(w, ENGINE_ADOPT, r, &order);
+    cell_take_over(s);
+    if (start_broker(s, &order) < 0)
+        engine_remove(w, s->id, s);
+}
+
+static void take_up(const char *id, void *data)
+{
+    struct warden *w = data;
+    struct engine_record r;
+    int error = engine_record_load(&w->engines, id, &r);
+    if (error == 0 && r.state == ENGINE_RECORD_RUNNING && w->engines.probe[r.plan.backend].enabled)
+        return adopt(w, &r);
+    log_info("a container is left over id=%s", id);
+    engine_remove(w, id, NULL);
+}
+
+void engines_start(struct warden *w)
+{
+    if (w->engines.dir_fd < 0)
+        return;
+    if (w->no_namespaces[0]) /* nothing that a container could be made of */
+        return;
+    engine_record_each(&w->engines, take_up, w);
+    for (int b = 0; b < _OCI_BACKEND_MAX; b++)
+        if (w->engines.probe[b].enabled)
+            engine_probe_start(w, (enum oci_backend)b);
+}
+
+void engines_close(struct warden *w)
+{
+    struct engines *e = &w->engines;
+    for (int b = 0; w->watcher && b < _OCI_BACKEND_MAX; b++)
+        engine_probe_stop(&e->probe[b]);
+    if (e->removals)
+        engine_removals_stop(w);
+    map_free(e->removals);
+    e->removals = NULL;
+    fd_close(&e->dir_fd);
+}
+
+/* --- one sandbox */
+
+int engine_send_order(struct cell *s)
+{
+    struct warden *w = s->warden;
+    struct engine_record r = {.plan = s->plan};
+    struct engine_order order;
+    r.runner_id = id_block_host_id(&w->ids, s->id_block, SANDBOX_RUNNER_ID);
+    r.tool_id = id_block_host_id(&w->ids, s->id_block, SANDBOX_TOOL_ID);
+    r.nobody_id = id_block_host_id(&w->ids, s->id_block, SANDBOX_NOBODY_ID);
+    engine_order_from_record(w, ENGINE_CREATE, &r, &order);
+    for (int i = 0; i < _WALL_MAX; i++)
+        order.must[i] = s->engine_must[i];
+    order.child = s->order;
+    s->engine_recorded = true;
+    int e = engine_record_new(s);
+    if (e < 0)
+        return e;
+    ssize_t n =
+        fd_send_msg(s->channel_fd, &order, sizeof(order), s->trees.mounts, s->order.n_mounts);
+    return n < 0 ? (int)n : 0;
+}
+
+static void take_ready(struct cell *s, const struct engine_message *m)
+{
+    uint8_t disk = s->mechanism[WALL_DISK];
+    memcpy(s->mechanism, m->mechanism, sizeof(s->mechanism));
+    s->mechanism[WALL_DISK] = disk;
+    s->engine_mark = m->mark;
+    int r = engine_record_save(s, ENGINE_RECORD_RUNNING);
+    if (r < 0)
+        log_warn("a record is not written id=%s error=%s", s->id, strerror(-r));
+}
+
+static void take_answer(struct cell *s, const struct engine_message *m)
+{
+    struct plan_reply reply = {.tag = m->tag, .wall = -1, .error = m->error};
+    for (size_t i = 0; i < ELEMENTS(s->engine_asked); i++) {
+        if (!m->tag || s->engine_asked[i] != m->tag)
+            continue;
+        s->engine_asked[i] = 0;
+        cell_describe(s, &reply);
+        reply.memory_bytes = m->memory_bytes;
+        reply.memory_peak_bytes = m->memory_peak_bytes;
+        reply.cpu_us = m->cpu_us;
+        reply.processes = m->processes;
+        reply.oom_kills = m->oom_kills;
+        reply.disk_used_bytes = m->disk_used_bytes;
+        snprintf(reply.message, sizeof(reply.message), "%s", m->text);
+        control_send(s->warden, &reply, -1);
+        return;
+    }
+}
+
+static void take_message(struct cell *s, const struct engine_message *m, int *fd)
+{
+    switch (m->kind) {
+    case ENGINE_READY:
+        return take_ready(s, m);
+    case ENGINE_LINKED:
+        return cell_take_stream(s, fd_steal(fd));
+    case ENGINE_DONE:
+        return take_answer(s, m);
+    case ENGINE_ENDED:
+        s->engine_ended = true;
+        s->wait_status = m->wait_status;
+        s->oom_kills = m->oom_kills;
+        return;
+    default:
+        log_warn("a broker said what it should not id=%s kind=%u", s->id, m->kind);
+    }
+}
+
+void engine_on_messages(struct cell *s)
+{
+    for (;;) {
+        struct engine_message m;
+        int fds[FD_PASS_MAX];
+        ssize_t n = fd_recv_msg(s->channel_fd, &m, sizeof(m), fds);
+        if (n == -EAGAIN)
+            return;
+        for (size_t i = 1; i < FD_PASS_MAX; i++)
+            fd_close(&fds[i]);
+        m.text[sizeof(m.text) - 1] = 0;
+        if (n == sizeof(m))
+            take_message(s, &m, &fds[0]);
+        fd_close(&fds[0]);
+        if (n != sizeof(m) && n != 1) { /* its exit follows; 1: a new broker's "r" */
+            watch_remove(s->channel_watch);
+            s->channel_watch = NULL;
+            return;
+        }
+    }
+}
+
+int engine_ask(struct cell *s, enum engine_request_kind kind, uint64_t tag)
+{
+    const struct engine_request request = {.kind = kind, .tag = tag};
+    for (size_t i = 0; i < ELEMENTS(s->engine_asked); i++) {
+        if (s->engine_asked[i])
+            continue;
+        ssize_t n = fd_send_msg(s->channel_fd, &request, sizeof(request), NULL, 0);
+        if (n < 0)
+            return (int)n;
+        s->engine_asked[i] = tag;
+        return 0;
+    }
+    return -EBUSY;
+}
+
+/* Nobody is left to answer. */
+static void fail_asked(struct cell *s)
+{
+    for (size_t i = 0; i < ELEMENTS(s->engine_asked); i++) {
+        struct engine_message m = {.tag = s->engine_asked[i], .error = EIO};
+        take_answer(s, &m);
+    }
+}
+
+bool engine_on_broker_exit(struct cell *s)
+{
+    struct engine_record record;
+    struct engine_order order;
+    struct warden *w = s->warden;
+    fail_asked(s);
+    if (s->state != CELL_RUNNING) {
+        if (s->failure.error == EHOSTDOWN) /* the status should know soon, too */
+            engine_probe_start(w, (enum oci_backend)s->plan.backend);
+        if (s->engine_recorded)
+            engine_remove(w, s->id, NULL);
+        return false;
+    }
+    if (!s->killed && !s->engine_ended && engine_record_load(&w->engines, s->id, &record) == 0) {
+        log_warn("a broker died, another one adopts its container id=%s", s->id);
+        engine_order_from_record(w, ENGINE_ADOPT, &record, &order);
+        if (start_broker(s, &order) == 0)
+            return true;
+    }
+    engine_remove(w, s->id, s);
+    return true;
+}

@@ -1,0 +1,178 @@
+/* The keeper of a fenced sandbox (fence.h): waits, then ends all that descends from it, removes the
+ * box and ends as the runner did. It runs no code of anybody else's and reads nothing but /proc; of
+ * root's rights it keeps those that take. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/fd.h"
+#include "warden/fence/fence.h"
+#include "warden/state.h"
+
+#define KEEPER_CHANNEL_FD  3
+#define KEEPER_BOXES_FD    4
+#define KEEPER_PROC_FD     5
+#define KEEPER_SIGNAL_FD   6
+#define KEEPER_NOTIFY_SOCK 7
+#define KEEPER_LAST_FD     KEEPER_NOTIFY_SOCK
+#define KEEPER_TURN_MS     2
+#define KEEPER_REMOVE_MS   1000 /* what takes longer is left to the warden's remover */
+
+static void drop_rights(void)
+{
+    static const int kept[] = {CAP_KILL, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_FOWNER,
+                               CAP_SYS_PTRACE};
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct have[2] = {{0}}, data[2] = {{0}};
+    if (syscall(SYS_capget, &header, have) < 0)
+        return;
+    for (size_t i = 0; i < ELEMENTS(kept); i++)
+        data[0].permitted |= have[0].permitted & (1u << kept[i]);
+    data[0].effective = data[0].permitted;
+    syscall(SYS_capset, &header, data);
+}
+
+/* Descriptors of the warden's that the keeper needs, and no others. */
+static int take_descriptors(const struct warden *w, int channel_fd, int notify_sock)
+{
+    int channel = fcntl(channel_fd, F_DUPFD_CLOEXEC, 16);
+    int boxes = fcntl(w->fence.dir_fd, F_DUPFD_CLOEXEC, 16);
+    int proc = fcntl(w->proc_fd, F_DUPFD_CLOEXEC, 16);
+    int notify = fcntl(notify_sock, F_DUPFD_CLOEXEC, 16);
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    sigaddset(&set, SIGTERM);
+    int signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    signals = signals < 0 ? -1 : fcntl(signals, F_DUPFD_CLOEXEC, 16);
+    for (int i = 0; i <= 2 && null >= 0; i++)
+        dup2(null, i);
+    if (dup2(channel, KEEPER_CHANNEL_FD) < 0 || dup2(boxes, KEEPER_BOXES_FD) < 0 ||
+        dup2(proc, KEEPER_PROC_FD) < 0 || dup2(signals, KEEPER_SIGNAL_FD) < 0 ||
+        dup2(notify, KEEPER_NOTIFY_SOCK) < 0)
+        return -errno;
+    return close_range(KEEPER_LAST_FD + 1, ~0U, 0) < 0 ? -errno : 0;
+}
+
+/* Children of the sandbox's that lost their parents end here too. */
+static bool reap(pid_t runner, int *ret_status)
+{
+    bool over = false;
+    int status;
+    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+        if (pid != runner)
+            continue;
+        over = true;
+        *ret_status = status;
+    }
+    return over;
+}
+
+/* Comes once, or never: the other end is closed by the runner's start. */
+static int take_listener(int *sock)
+{
+    int fds[FD_PASS_MAX];
+    char byte;
+    ssize_t n = fd_recv_msg(*sock, &byte, 1, fds);
+    fd_close(sock);
+    return n == 1 ? fds[0] : -1;
+}
+
+/* Until the runner is dead, we are told to end it, or the warden is gone. */
+static bool wait_for_end(pid_t runner, const char *box, int *ret_status)
+{
+    int notify = -1, sock = KEEPER_NOTIFY_SOCK;
+    for (;;) {
+        struct signalfd_siginfo info;
+        struct pollfd p[] = {{.fd = KEEPER_SIGNAL_FD, .events = POLLIN},
+                             {.fd = KEEPER_CHANNEL_FD},
+                             {.fd = sock, .events = POLLIN},
+                             {.fd = notify, .events = POLLIN}};
+        if (poll(p, ELEMENTS(p), -1) < 0 && errno != EINTR)
+            return false;
+        if (p[1].revents & (POLLHUP | POLLERR))
+            return false;
+        while (read(KEEPER_SIGNAL_FD, &info, sizeof(info)) == (ssize_t)sizeof(info))
+            if (info.ssi_signo == SIGTERM)
+                return false;
+        if (reap(runner, ret_status))
+            return true;
+        if (p[2].revents)
+            notify = take_listener(&sock);
+        if (p[3].revents & POLLIN)
+            fence_notify_serve(notify, box);
+        else if (p[3].revents) /* nobody is left who could ask */
+            fd_close(&notify);
+    }
+}
+
+/* The dead are reaped only once none lives: until then they fill the limit on processes. */
+static void end_all(pid_t runner, bool over, int *status)
+{
+    pid_t self = getpid();
+    while (fence_kill(KEEPER_PROC_FD, fence_descends, &self))
+        poll(NULL, 0, KEEPER_TURN_MS);
+    for (int ended; !over;) {
+        pid_t pid = waitpid(-1, &ended, 0);
+        if (pid < 0 && errno != EINTR)
+            break;
+        over = pid == runner;
+        if (over)
+            *status = ended;
+    }
+    while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
+        continue;
+}
+
+static bool warden_is_gone(void)
+{
+    struct pollfd p = {.fd = KEEPER_CHANNEL_FD};
+    return poll(&p, 1, 0) > 0 && p.revents & (POLLHUP | POLLERR);
+}
+
+/* By the runner's signal, if one ended it. */
+static void end_like(int status)
+{
+    sigset_t set;
+    if (WIFSIGNALED(status)) {
+        signal(WTERMSIG(status), SIG_DFL);
+        sigemptyset(&set);
+        sigaddset(&set, WTERMSIG(status));
+        sigprocmask(SIG_UNBLOCK, &set, NULL);
+        raise(WTERMSIG(status));
+    }
+    _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 125);
+}
+
+void fence_keep(const struct cell *s, pid_t runner, int channel_fd, int notify_sock)
+{
+    char box[32], path[FENCE_PATH_SIZE + 32];
+    int status = 0;
+    fence_box_name(s, box);
+    prctl(PR_SET_NAME, "mas-keeper", 0, 0, 0);
+    fence_box_path(s, path, sizeof(path));
+    /* Paths of questions are the host's. */
+    if (warden_enter_host(s->warden) < 0 ||
+        take_descriptors(s->warden, channel_fd, notify_sock) < 0) {
+        kill(runner, SIGKILL);
+        _exit(125);
+    }
+    drop_rights();
+    signer_close(&s->warden->signer); /* this copy's: the keeper may outlive the warden */
+    prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0);
+    bool over = wait_for_end(runner, path, &status);
+    end_all(runner, over, &status);
+    fence_box_remove(KEEPER_BOXES_FD, box, warden_is_gone() ? 0 : KEEPER_REMOVE_MS);
+    end_like(status);
+    _exit(125);
+}

@@ -1,0 +1,214 @@
+/* What goes above an image, see image.h. The directory is empty and nobody else's while it is
+ * filled, so what is found in it was made here; the image is only looked at, without following its
+ * links, but for /etc/passwd and /etc/group, whose links end inside of it at the latest. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/fd.h"
+#include "base/strbuf.h"
+#include "warden/local/image.h"
+#include "warden/local/mount.h"
+#include "warden/local/root.h"
+#include "warden/local/userns.h"
+
+#define WHO_IS_WHO_MAX (256 * 1024) /* of an image's passwd or group; a larger one is replaced */
+
+/* Places of ours that are no part of the disk. */
+static const char *const places[] = {"/proc", "/sys", "/dev", "/.mas", "/etc"};
+
+static int fail(struct image_upper *u, int r, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static int fail(struct image_upper *u, int r, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(u->step, sizeof(u->step), fmt, ap);
+    va_end(ap);
+    return r;
+}
+
+static int open_dir(int at, const char *name)
+{
+    int fd = openat(at, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
+/* 1 when it was made, 0 when it was there. */
+static int make_dir(int at, const char *name, mode_t mode, uid_t uid, gid_t gid)
+{
+    if (mkdirat(at, name, 0700) < 0)
+        return errno == EEXIST ? 0 : -errno;
+    /* An owner that this user namespace does not know is nobody's to give. */
+    if (fchownat(at, name, uid, gid, AT_SYMLINK_NOFOLLOW) < 0 && errno != EINVAL && errno != EPERM)
+        return -errno;
+    return fchmodat(at, name, mode & 0777, 0) < 0 ? -errno : 1;
+}
+
+/* One of our own: whatever the image has in its place is hidden. */
+static int make_place(const struct image_upper *u, int upper_fd, const char *path)
+{
+    _cleanup_close_ int at = openat(upper_fd, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    char copy[PLAN_PATH_SIZE], *save = NULL;
+    snprintf(copy, sizeof(copy), "%s", path);
+    for (char *name = strtok_r(copy, "/", &save); name; name = strtok_r(NULL, "/", &save)) {
+        int r = make_dir(at, name, 0755, u->root_id, u->root_id);
+        int next = r < 0 ? r : open_dir(at, name);
+        if (next < 0)
+            return next;
+        fd_close(&at);
+        at = next;
+    }
+    return 0;
+}
+
+/* The image's directory of that name, moved to: -1 where it has none. */
+static int descend(int *lower, const char *name, struct stat *ret)
+{
+    if (*lower < 0)
+        return 0;
+    int next = openat(*lower, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (next < 0 && errno != ENOENT)
+        return -errno;
+    fd_close(lower);
+    *lower = next;
+    if (next >= 0 && fstat(next, ret) < 0)
+        return -errno;
+    if (next >= 0 && !S_ISDIR(ret->st_mode)) {
+        fd_close(lower);
+        return -ENOTDIR;
+    }
+    return 0;
+}
+
+/* A place that the caller chose. The image's directories on the way stay as they are, what is
+ * missing becomes the tool's, and anything else is in the way. */
+static int make_target(struct image_upper *u, int lower_fd, int upper_fd, const char *path)
+{
+    _cleanup_close_ int at = openat(upper_fd, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    _cleanup_close_ int lower = openat(lower_fd, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    char copy[PLAN_PATH_SIZE], *save = NULL;
+    snprintf(copy, sizeof(copy), "%s", path);
+    for (char *name = strtok_r(copy, "/", &save); name; name = strtok_r(NULL, "/", &save)) {
+        struct stat st;
+        int in_the_way = descend(&lower, name, &st);
+        int r = in_the_way == 0 && lower >= 0 ? make_dir(at, name, st.st_mode, st.st_uid, st.st_gid)
+                : in_the_way == 0             ? make_dir(at, name, 0755, u->tool_id, u->tool_id)
+                                              : 0;
+        int next = r < 0 ? r : open_dir(at, name);
+        if (next < 0)
+            return fail(u, in_the_way < 0 ? in_the_way : next,
+                        "mount target '%.90s': '%s' of the image is in the way", path, name);
+        fd_close(&at);
+        at = next;
+    }
+    return 0;
+}
+
+static int make_places(struct image_upper *u, int lower_fd, int upper_fd)
+{
+    const char *rest;
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < ELEMENTS(places); i++)
+        r = make_place(u, upper_fd, places[i]);
+    for (size_t i = 0; r == 0 && i < n_disk_parts; i++)
+        r = make_place(u, upper_fd, disk_parts[i].target);
+    if (r < 0)
+        return fail(u, r, "make directories above the image");
+    for (size_t i = 0; r == 0 && i < u->n_targets; i++)
+        if (!mount_find_part(u->targets[i], &rest))
+            r = make_target(u, lower_fd, upper_fd, u->targets[i]);
+    return r;
+}
+
+static int write_file(const struct image_upper *u, int upper_fd, const char *name, const char *text,
+                      size_t len)
+{
+    _cleanup_close_ int fd =
+        openat(upper_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+    if (fd < 0 || fchown(fd, u->root_id, u->root_id) < 0)
+        return -errno;
+    return fd_write_all(fd, text, len);
+}
+
+/* A file of the image's, as a program in it would find it; -errno for anything but a small one. */
+static int read_file(int lower_fd, const char *name, struct strbuf *ret)
+{
+    struct open_how how = {
+        .flags = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC,
+        .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV,
+    };
+    _cleanup_close_ int fd = (int)syscall(SYS_openat2, lower_fd, name, &how, sizeof(how));
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return -errno;
+    if (!S_ISREG(st.st_mode) || st.st_size > WHO_IS_WHO_MAX)
+        return -EINVAL;
+    int r = strbuf_reserve(ret, (size_t)st.st_size + 1);
+    ssize_t n = r < 0 ? r : read(fd, ret->data + ret->len, (size_t)st.st_size);
+    if (n < 0)
+        return r < 0 ? r : -errno;
+    strbuf_commit(ret, (size_t)n);
+    return 0;
+}
+
+/* Does a line of passwd or group have this number in its third field? */
+static bool knows_id(const char *text, unsigned id)
+{
+    for (const char *line = text; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        const char *field = line;
+        for (int i = 0; i < 2 && field; i++) {
+            field += strcspn(field, ":\n");
+            field = *field == ':' ? field + 1 : NULL;
+        }
+        char *end;
+        if (field && *field >= '0' && *field <= '9' && strtoul(field, &end, 10) == id &&
+            (*end == ':' || *end == '\n' || !*end))
+            return true;
+    }
+    return false;
+}
+
+/* The image's, with the tool's user where it has nobody of that id; ours where it has none. */
+static int add_who_is_who(const struct image_upper *u, int lower_fd, int upper_fd, const char *name,
+                          const char *tools_line)
+{
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(2 * WHO_IS_WHO_MAX);
+    const char *ours = root_file_text(name);
+    if (read_file(lower_fd, name, &text) < 0 || !text.len || memchr(text.data, 0, text.len))
+        return write_file(u, upper_fd, name, ours, strlen(ours));
+    if (knows_id(text.data, SANDBOX_TOOL_ID))
+        return 0;
+    int r = text.data[text.len - 1] == '\n' ? 0 : strbuf_puts(&text, "\n");
+    r = r < 0 ? r : strbuf_puts(&text, tools_line);
+    return r < 0 ? r : write_file(u, upper_fd, name, text.data, text.len);
+}
+
+static int fill_etc(struct image_upper *u, int lower_fd, int upper_fd)
+{
+    const char *hosts = root_file_text("etc/hosts");
+    int r = add_who_is_who(u, lower_fd, upper_fd, "etc/passwd",
+                           "sandbox:x:1000:1000:sandbox:/home/sandbox:/bin/sh\n");
+    r = r < 0 ? r : add_who_is_who(u, lower_fd, upper_fd, "etc/group", "sandbox:x:1000:\n");
+    r = r < 0 ? r : write_file(u, upper_fd, "etc/hosts", hosts, strlen(hosts));
+    return r < 0 ? fail(u, r, "write /etc above the image") : 0;
+}
+
+int image_upper_fill(struct image_upper *u, int lower_fd, int upper_fd)
+{
+    mode_t mask = umask(022);
+    int r = make_places(u, lower_fd, upper_fd);
+    r = r < 0 ? r : fill_etc(u, lower_fd, upper_fd);
+    umask(mask);
+    return r;
+}

@@ -1,0 +1,72 @@
+#include "warden/rlimits.h"
+#include "warden/plain/plain.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "warden/local/child.h"
+#include "warden/local/root.h"
+#include "warden/state.h"
+
+#define PLAIN_WORKDIR "/tmp"
+
+static int negative_errno(int r)
+{
+    return r < 0 ? -errno : 0;
+}
+
+/* The warden of an ordinary user is root in a user namespace: one more gives the user back. */
+int plain_become_caller(uid_t uid, gid_t gid)
+{
+    char map[32];
+    if (unshare(CLONE_NEWUSER) < 0)
+        return -errno;
+    int r = fd_write_file_at(AT_FDCWD, "/proc/self/setgroups", "deny");
+    snprintf(map, sizeof(map), "%u 0 1", (unsigned)gid);
+    r = r < 0 && r != -ENOENT ? r : fd_write_file_at(AT_FDCWD, "/proc/self/gid_map", map);
+    snprintf(map, sizeof(map), "%u 0 1", (unsigned)uid);
+    return r < 0 ? r : fd_write_file_at(AT_FDCWD, "/proc/self/uid_map", map);
+}
+
+static int become_user(const struct warden *w)
+{
+    uid_t uid = w->options.process_uid;
+    gid_t gid = w->options.process_gid;
+    if (!w->was_root)
+        return plain_become_caller(uid, gid);
+    if (setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0)
+        return -errno;
+    return 0;
+}
+
+void plain_main(const struct warden *w, int stream_fd, int channel_fd, int failure_fd)
+{
+    const char *argv[] = {"mas-toolrunner", "--fd",        "3",         "--channel", "4",
+                          "--workdir",      PLAIN_WORKDIR, (char *)NULL};
+    const char *env[] = {"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" PLAIN_WORKDIR, NULL};
+    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    int runner = open(ROOT_RUNNER_PATH, O_RDONLY | O_CLOEXEC);
+    int moved = runner < 0 ? -errno : negative_errno(setns(w->host_ns_fd, CLONE_NEWNS));
+    if (child_keep_descriptors(stream_fd, channel_fd, failure_fd, &runner) < 0)
+        _exit(125);
+    child_must(moved, "leave the warden's root", -1);
+    child_reset_signals();
+    child_must(rlimits_apply_fixed(), "set limits", -1);
+    child_must(rlimits_lower(RLIMIT_NOFILE, w->options.open_files_default), "set limits", -1);
+    child_must(become_user(w), "become an ordinary user", -1);
+    child_must(negative_errno(setsid()), "setsid", -1);
+    child_must(negative_errno(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)), "no_new_privs", -1);
+    child_must(child_die_with_warden(), "tie to the warden", -1);
+    child_must(negative_errno(chdir(PLAIN_WORKDIR)), "chdir", -1);
+    syscall(SYS_execveat, runner, "", argv, env, AT_EMPTY_PATH);
+    child_must(-errno, "start the runner", -1);
+    _exit(125);
+}
