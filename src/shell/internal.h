@@ -1,6 +1,6 @@
 /* Between the files of the shell reader: shell.c (results and what is left to do), shell-word.c
  * (words), shell-redirect.c (redirections, here-documents), shell-parse.c (grammar), shell-run.c
- * (builtins and programs that run texts), shell-options.c, shell-walk.c and shell-table-*.c (what
+ * (builtins and programs that run texts), options.c, walk.c and table-*.c (what
  * options do), shell-program.c (what only code can tell of a program), shell-env.c (assignments).
  */
 #pragma once

@@ -1,5 +1,5 @@
 /* Shells, builtins and programs that run a text or put a command together: what they run is put on
- * the list too. Those that run the words behind their options are rows of shell-table-wrap.c. */
+ * the list too. Those that run the words behind their options are rows of table-wrap.c. */
 #include <stdint.h>
 #include <string.h>
 
