@@ -18,7 +18,7 @@
 #include "cli/command.h"
 #include "cli/hook-call.h"
 #include "cli/output.h"
-#include "daemon/config.h"
+#include "config/config.h"
 #include "guard/check.h"
 #include "policy/rules.h"
 

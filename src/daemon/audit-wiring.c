@@ -9,7 +9,7 @@
 #include "base/json-format.h"
 #include "base/json.h"
 #include "base/strbuf.h"
-#include "daemon/config.h"
+#include "config/config.h"
 #include "audit/audit.h"
 #include "identity/identity.h"
 #include "runtime/warden-client.h"

@@ -17,7 +17,7 @@
 #include "base/fd.h"
 #include "base/helper.h"
 #include "base/log.h"
-#include "daemon/config.h"
+#include "config/config.h"
 #include "daemon/control.h"
 #include "daemon/handover.h"
 #include "daemon/listeners.h"

@@ -14,7 +14,7 @@
 #include "base/fault.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "daemon/config.h"
+#include "config/config.h"
 #include "daemon/control.h"
 #include "daemon/drop.h"
 #include "daemon/handover.h"

@@ -24,7 +24,7 @@
 #include "base/fault.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "daemon/config.h"
+#include "config/config.h"
 #include "daemon/drop.h"
 #include "daemon/listeners.h"
 #include "daemon/notify.h"

@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "daemon/config.h"
+#include "config/config.h"
 #include "daemon/drop.h"
 #include "daemon/stage.h"
 #include "gateway/gateway.h"

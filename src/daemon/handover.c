@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/strbuf.h"
-#include "daemon/config.h"
+#include "config/config.h"
 
 #define HANDOVER_BYTES_MAX (16 * 1024 * 1024)
 /* Above any number that HANDOVER_* names. */

@@ -30,7 +30,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/strbuf.h"
-#include "daemon/config.h"
+#include "config/config.h"
 #include "daemon/drop.h"
 #include "daemon/programs.h"
 #include "daemon/stage.h"

@@ -19,7 +19,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/path.h"
-#include "daemon/config.h"
+#include "config/config.h"
 #include "daemon/handover.h"
 #include "net/http.h"
 

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "daemon/config.h"
+#include "config/config.h"
 #include "daemon/control.h"
 #include "daemon/daemon.h"
 #include "daemon/gateway-stage.h"

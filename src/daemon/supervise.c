@@ -24,7 +24,7 @@
 #include "base/log.h"
 #include "base/strbuf.h"
 #include "daemon/child.h"
-#include "daemon/config.h"
+#include "config/config.h"
 #include "daemon/control.h"
 #include "daemon/listeners.h"
 #include "daemon/notify.h"

@@ -19,7 +19,7 @@
 #include "base/log.h"
 #include "base/map.h"
 #include "daemon/audit-wiring.h"
-#include "daemon/config.h"
+#include "config/config.h"
 #include "daemon/line-mode.h"
 #include "daemon/policy-file.h"
 #include "guard/approval.h"

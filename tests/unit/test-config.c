@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/fd.h"
-#include "daemon/config.h"
+#include "config/config.h"
 #include "tests/unit/tap.h"
 
 static struct config c;

@@ -1,7 +1,7 @@
 /* Every key of the configuration. Help, the man page's check, the parsers of all three sources and
  * the hand-over to the control plane read this table; adding a key is a line here, a member of
  * struct config and a line in the man page. */
-#include "daemon/config.h"
+#include "config/config.h"
 
 #include <assert.h>
 #include <string.h>

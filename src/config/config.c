@@ -1,6 +1,6 @@
 /* Life of a struct config, its problems, and its ways out: YAML for people, NUL-separated pairs for
  * the control plane, help from the table. */
-#include "daemon/config.h"
+#include "config/config.h"
 
 #include <assert.h>
 #include <ctype.h>

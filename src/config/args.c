@@ -1,6 +1,6 @@
 /* The two sources that start a process: flags as Go programs take them (-name value, --name=value;
  * a bool needs no value) and SANDBOX_* variables. */
-#include "daemon/config.h"
+#include "config/config.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* One value of the configuration: text to member and back, by the key's type. All sources and the
  * defaults go through here, so a value means the same wherever it was written. */
-#include "daemon/config.h"
+#include "config/config.h"
 
 #include <assert.h>
 #include <ctype.h>

@@ -1,4 +1,4 @@
-/* The daemon's configuration: one table of keys (config-table.c), three sources in rising order
+/* The daemon's configuration: one table of keys (table.c), three sources in rising order
  * (YAML file, environment, flags), one check.
  *
  * A struct config owns all its strings and vectors. A list is a NULL-terminated vector or NULL when
@@ -252,7 +252,7 @@ void config_args_hide(int argc, char *const *argv);
 void config_load_secrets(struct config *c, struct config_problems *p);
 void config_check(struct config *c, struct config_problems *p);
 
-/* --- values (config-value.c). set appends to a list that this origin began, else replaces; a
+/* --- values (value.c). set appends to a list that this origin began, else replaces; a
  * problem is written to why. The config is left as it was on failure. */
 int config_value_set(struct config *c, const struct config_key *key, enum config_origin origin,
                      const char *text, char *why, size_t why_size);

@@ -2,7 +2,7 @@
  * is mounts_allow) until a known key is reached. Anchors, aliases, tags, a second document,
  * duplicate and unknown keys are problems with file and line: nothing in a configuration is
  * ignored. */
-#include "daemon/config.h"
+#include "config/config.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* After the sources: files that hold secrets, and everything that concerns more than one key or
  * what the chosen runtime can do. A setting that would be ignored although it matters is an error
  * that names it. */
-#include "daemon/config.h"
+#include "config/config.h"
 
 #include <errno.h>
 #include <fcntl.h>
