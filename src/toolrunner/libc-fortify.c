@@ -1,5 +1,6 @@
-/* Only in the build with musl: Debian's static jansson was compiled with glibc's checked variants
- * of three functions, which musl does not have. They check, then call the plain ones. */
+/* Only in the build with musl: Debian's static jansson was compiled with glibc's variants of some
+ * functions, which musl does not have. The checked ones check, then call the plain ones; the one of
+ * a newer C standard differs from the plain one by "0b" numbers only, which JSON does not have. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -9,6 +10,7 @@
 int __snprintf_chk(char *s, size_t max, int flag, size_t size, const char *fmt, ...);
 int __vsnprintf_chk(char *s, size_t max, int flag, size_t size, const char *fmt, va_list ap);
 char *__strncpy_chk(char *to, const char *from, size_t n, size_t size);
+long long __isoc23_strtoll(const char *text, char **ret_end, int base);
 
 int __vsnprintf_chk(char *s, size_t max, int flag, size_t size, const char *fmt, va_list ap)
 {
@@ -32,4 +34,9 @@ char *__strncpy_chk(char *to, const char *from, size_t n, size_t size)
     if (size < n)
         abort();
     return strncpy(to, from, n);
+}
+
+long long __isoc23_strtoll(const char *text, char **ret_end, int base)
+{
+    return strtoll(text, ret_end, base);
 }
