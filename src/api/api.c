@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "base/strbuf.h"
+#include "base/weak.h"
 #include "identity/keys.h"
 #include "validate/queue.h"
 
@@ -80,6 +81,7 @@ static void request_free(struct api_request *req)
     for (size_t i = 0; i < API_PARAMS_MAX; i++)
         free(req->params[i]);
     json_decref(req->body);
+    weak_clear(&req->weak);
     free(req);
 }
 
@@ -92,27 +94,9 @@ struct http_request *api_take(struct api_request *req)
     return http;
 }
 
-static void on_later_abort(struct api_request *req)
+struct weak *api_later(struct api_request *req)
 {
-    *(struct api_request **)req->state = NULL;
-}
-
-struct api_request **api_later(struct api_request *req)
-{
-    struct api_request **later = xcalloc(1, sizeof(struct api_request *));
-    *later = req;
-    req->state = later;
-    req->on_abort = on_later_abort;
-    return later;
-}
-
-struct api_request *api_later_done(struct api_request **later)
-{
-    struct api_request *req = *later;
-    free(later);
-    if (req)
-        req->on_abort = NULL;
-    return req;
+    return weak_ref(&req->weak, req);
 }
 
 static void respond(struct api_request *req, int status, const char *type, const char *text,
@@ -135,6 +119,9 @@ static void respond_recorded(struct api_request *req, int status, const char *te
 void api_reply_text(struct api_request *req, int status, const char *type, const char *text,
                     size_t len)
 {
+    /* The handler is done with it, but the answer of an idempotent request waits for its row. */
+    weak_clear(&req->weak);
+    req->on_abort = NULL;
     if (req->idempotency)
         idempotency_finish(req->idempotency, status, text, len, respond_recorded, req);
     else

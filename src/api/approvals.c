@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/json.h"
 #include "base/strbuf.h"
+#include "base/weak.h"
 #include "guard/approval.h"
 
 #define LIST_MAX    10000
@@ -54,28 +55,18 @@ void handle_approval_get(struct api_request *req)
 /* --- deciding */
 
 struct decide_call {
-    struct api_request *req; /* NULL: the client left */
+    struct weak *req;
     void (*answer)(struct api_request *req, struct approval *a);
 };
 
-static void on_decide_abort(struct api_request *req)
-{
-    struct decide_call *c = req->state;
-    c->req = NULL;
-}
-
 static void on_decided(void *data, struct approval *a, const struct error *err)
 {
-    struct decide_call *c = data;
-    struct api_request *req = c->req;
-    if (req) {
-        req->on_abort = NULL;
-        if (err)
-            api_fail(req, err);
-        else
-            c->answer(req, a);
-    }
-    free(c);
+    _cleanup_free_ struct decide_call *c = data;
+    struct api_request *req = weak_unref(c->req);
+    if (req && err)
+        api_fail(req, err);
+    else if (req)
+        c->answer(req, a);
 }
 
 void approval_reply(struct api_request *req, const char *id, const struct approval_decision *d,
@@ -83,13 +74,11 @@ void approval_reply(struct api_request *req, const char *id, const struct approv
 {
     struct error err = {0};
     struct decide_call *c = new0(struct decide_call);
-    *c = (struct decide_call){req, answer};
-    req->state = c;
-    req->on_abort = on_decide_abort;
+    *c = (struct decide_call){api_later(req), answer};
     if (approvals_decide(approvals_of(req), id, d, on_decided, c, &err) >= 0)
         return;
+    weak_unref(c->req);
     free(c);
-    req->on_abort = NULL;
     /* Contract C knows one answer for what cannot be decided any more. */
     if (err.code == ERROR_CONFLICT && req->route->style == STYLE_C)
         err.code = ERROR_NOT_FOUND;
@@ -233,7 +222,7 @@ void handle_approval_events(struct api_request *req)
 
 static void on_reloaded(void *data, bool changed, const struct error *err)
 {
-    struct api_request *req = api_later_done(data);
+    struct api_request *req = weak_unref(data);
     if (!req)
         return;
     if (err)

@@ -9,6 +9,7 @@
 #include "api/stream.h"
 #include "base/alloc.h"
 #include "base/json.h"
+#include "base/weak.h"
 #include "audit/record.h"
 #include "loop/loop.h"
 
@@ -278,7 +279,7 @@ void handle_audit(struct api_request *req)
 
 static void on_checkpoint(void *data, const struct checkpoint *c, const struct error *err)
 {
-    struct api_request *req = api_later_done(data);
+    struct api_request *req = weak_unref(data);
     char text[CHECKPOINT_TEXT_SIZE], key[CHECKPOINT_HEX_SIZE];
     if (!req)
         return;
@@ -303,7 +304,7 @@ void handle_audit_checkpoint(struct api_request *req)
 
 static void on_rotated(void *data, const struct checkpoint *c, const struct error *err)
 {
-    struct api_request *req = api_later_done(data);
+    struct api_request *req = weak_unref(data);
     char text[CHECKPOINT_TEXT_SIZE], old_key[CHECKPOINT_HEX_SIZE], new_key[CHECKPOINT_HEX_SIZE];
     if (!req)
         return;

@@ -7,20 +7,12 @@
 #include "api/internal.h"
 #include "base/alloc.h"
 #include "base/json.h"
+#include "base/weak.h"
 #include "audit/audit.h"
 #include "tool/skill.h"
 
 #define LIMIT_DEFAULT 100
 #define LIMIT_MAX     1000
-
-struct logs_call {
-    struct api_request *req; /* NULL: the client left */
-};
-
-static void on_abort(struct api_request *req)
-{
-    ((struct logs_call *)req->state)->req = NULL;
-}
 
 /* --- a record in the contract's words */
 
@@ -151,13 +143,10 @@ static json_t *entry(struct actions *actions, const json_t *record)
 
 static void on_page(void *data, const struct audit_page *page, const struct error *err)
 {
-    struct logs_call *c = data;
-    struct api_request *req = c->req;
+    struct api_request *req = weak_unref(data);
     struct error bad = {0};
-    free(c);
     if (!req)
         return;
-    req->on_abort = NULL;
     if (err) {
         api_fail(req, err);
         return;
@@ -181,10 +170,6 @@ void handle_c_audit_logs(struct api_request *req)
         api_fail(req, &err);
         return;
     }
-    struct logs_call *c = new0(struct logs_call);
     struct audit_filter f = {.limit = (size_t)limit, .newest_first = true};
-    c->req = req;
-    req->state = c;
-    req->on_abort = on_abort;
-    audit_query(gate_audit(req->options->gate), &f, on_page, c);
+    audit_query(gate_audit(req->options->gate), &f, on_page, api_later(req));
 }

@@ -5,6 +5,7 @@
 #include "api/handlers.h"
 #include "api/internal.h"
 #include "base/json.h"
+#include "base/weak.h"
 #include "guard/approval.h"
 
 void handle_c_root(struct api_request *req)
@@ -28,7 +29,7 @@ void handle_c_status(struct api_request *req)
 
 static void on_submitted(void *data, struct action *a, const struct error *err)
 {
-    struct api_request *req = api_later_done(data);
+    struct api_request *req = weak_unref(data);
     if (!req)
         return;
     if (err)

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/weak.h"
 #include "audit/audit.h"
 #include "identity/keys.h"
 
@@ -17,34 +18,28 @@
 /* --- an answer that waits until the change is on record */
 
 struct pending {
-    struct api_request *req; /* NULL: the client left */
+    struct weak *req;
     json_t *answer;
     int status;
 };
 
-static void on_pending_abort(struct api_request *req)
-{
-    ((struct pending *)req->state)->req = NULL;
-}
-
 static struct pending *pending_new(struct api_request *req, int status)
 {
     struct pending *p = new0(struct pending);
-    p->req = req;
+    p->req = api_later(req);
     p->status = status;
-    req->state = p;
-    req->on_abort = on_pending_abort;
     return p;
 }
 
 static void on_recorded(void *data, const struct error *err)
 {
     struct pending *p = data;
-    if (p->req && err) {
-        api_fail(p->req, err);
-    } else if (p->req) {
-        http_response_header(p->req->http, "Cache-Control", "no-store");
-        api_reply(p->req, p->status, json_incref(p->answer));
+    struct api_request *req = weak_unref(p->req);
+    if (req && err) {
+        api_fail(req, err);
+    } else if (req) {
+        http_response_header(req->http, "Cache-Control", "no-store");
+        api_reply(req, p->status, json_incref(p->answer));
     }
     json_decref(p->answer);
     free(p);
@@ -52,9 +47,9 @@ static void on_recorded(void *data, const struct error *err)
 
 static void fail_pending(struct pending *p, const struct error *err)
 {
-    struct api_request *req = p->req;
+    struct api_request *req = weak_unref(p->req);
+    json_decref(p->answer);
     free(p);
-    req->on_abort = NULL;
     api_fail(req, err);
 }
 
@@ -200,8 +195,6 @@ void handle_key_add(struct api_request *req)
         return;
     }
     if (record_added(req, key, &err) < 0) {
-        p->req = NULL; /* answered here; what was queued still comes to its end */
-        req->on_abort = NULL;
         api_fail(req, &err);
         return;
     }
@@ -219,7 +212,6 @@ void handle_key_revoke(struct api_request *req)
     p->answer = json_pack("{s:s, s:b}", "id", req->params[0], "revoked", 1);
     if (keys_revoke(req->options->keys, req->params[0], !req->options->token, on_recorded, p,
                     &err) < 0) {
-        json_decref(p->answer);
         fail_pending(p, &err);
         return;
     }

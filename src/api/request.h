@@ -21,6 +21,7 @@ struct idempotency;
 struct member;
 struct route;
 struct strbuf;
+struct weak;
 
 #define API_PARAMS_MAX     3
 #define API_REQUEST_ID_MAX 128
@@ -40,16 +41,15 @@ struct api_request {
     struct idempotency *idempotency;
     unsigned retry_after_s; /* of a 429; 0: one */
     void *data;             /* of the extension its route is of */
+    struct weak *weak;      /* see api_later() */
     /* the handler's own */
     void *state;
     void (*on_abort)(struct api_request *req);
 };
 
-/* For an answer that comes later: what callbacks carry, because it outlives a client that leaves.
- */
-struct api_request **api_later(struct api_request *req);
-/* Ends that: the request to answer now, or NULL when its client has left. */
-struct api_request *api_later_done(struct api_request **later);
+/* For an answer that comes later: what callbacks carry. weak_unref() gives the request to answer
+ * now, or NULL when its client has left or the request is answered already. */
+struct weak *api_later(struct api_request *req);
 
 enum route_flags {
     ROUTE_OPEN = 1,          /* no token needed */

@@ -7,92 +7,87 @@
 #include "api/stream.h"
 #include "base/alloc.h"
 #include "base/fault.h"
+#include "base/weak.h"
 #include "tool/run.h"
 
 struct run_call {
-    struct api_request *req; /* NULL once answered */
-    struct run *run;         /* NULL once done */
+    struct weak *weak;
+    struct weak *req; /* leads to NULL once it is answered, or its client has left */
+    struct run *run;
     enum run_mode mode;
     bool one_shot;
-    bool done;   /* on_done came */
-    int waiting; /* answers that wait for a row, and the open stream */
+    bool answering; /* the answer is that of on_started, and waits for a row */
     json_t *(*view)(struct exec *e, size_t max_output);
     size_t max_output;
 };
 
-static void call_release(struct run_call *c)
+static void call_free(struct run_call *c)
 {
-    if (c->done && !c->waiting)
-        free(c);
+    struct api_request *req = weak_unref(c->req);
+    if (req)
+        req->on_abort = NULL;
+    weak_clear(&c->weak);
+    free(c);
 }
 
-/* The client left: nobody will see how a one-shot ends, and what waits for a person never runs. */
-static void client_left(struct run_call *c)
+/* A one-shot whose client has left ends, since its result would be lost, and a run that waits for a
+ * person never starts. Any other run goes on to its end. */
+static void call_leave(struct run_call *c)
 {
-    if (!c->run)
-        return;
     if (c->one_shot)
         run_abandon(c->run);
     else if (!run_leave(c->run))
         return;
-    c->run = NULL;
-    c->done = true;
+    call_free(c);
 }
 
 static void on_abort(struct api_request *req)
 {
-    struct run_call *c = req->state;
-    c->req = NULL;
-    client_left(c);
-    call_release(c);
+    call_leave(req->state);
 }
 
 static void on_stream_end(void *data, bool left)
 {
-    struct run_call *c = data;
-    if (left)
-        client_left(c);
-    c->waiting--;
-    call_release(c);
+    struct run_call *c = weak_unref(data);
+    if (c && left)
+        call_leave(c);
 }
 
 struct row_wait {
-    struct run_call *call;
+    struct weak *req;
     struct exec *exec;
+    json_t *(*view)(struct exec *e, size_t max_output);
+    size_t max_output;
 };
 
 /* The exec's id is given out once it is on record. */
 static void on_recorded(void *data, const struct error *err)
 {
     struct row_wait *w = data;
-    struct run_call *c = w->call;
-    struct api_request *req = c->req;
-    c->req = NULL;
+    struct api_request *req = weak_unref(w->req);
     fault_point("exec.recorded");
-    if (err) /* nobody will be able to ask for it */
+    if (err) /* no client could ask for it by its id */
         exec_signal(w->exec, SIGKILL, NULL);
     if (req && err)
         api_fail(req, err);
     else if (req)
-        api_reply(req, 200, c->view(w->exec, c->max_output));
+        api_reply(req, 200, w->view(w->exec, w->max_output));
     exec_unref(w->exec);
     free(w);
-    c->waiting--;
-    call_release(c);
 }
 
 static void answer_started(struct run_call *c, struct exec *e)
 {
     struct row_wait *w = new0(struct row_wait);
-    *w = (struct row_wait){c, exec_ref(e)};
-    c->waiting++;
+    *w = (struct row_wait){api_later(weak_get(c->req)), exec_ref(e), c->view, c->max_output};
+    c->answering = true;
     exec_persist(e, on_recorded, w);
 }
 
 static void on_started(void *data, struct run *run, struct exec *e)
 {
     struct run_call *c = data;
-    struct api_request *req = c->req;
+    struct api_request *req = weak_get(c->req);
     c->run = run;
     if (c->mode == RUN_SYNC || !req)
         return;
@@ -100,28 +95,21 @@ static void on_started(void *data, struct run *run, struct exec *e)
         answer_started(c, e);
         return;
     }
-    c->req = NULL;
-    c->waiting++;
     exec_keep(e); /* its events name it */
     struct stream_query q = {.kind = stream_kind_wanted(req->http), .follow = true};
-    stream_open(api_take(req), e, &q, on_stream_end, c);
+    stream_open(api_take(req), e, &q, on_stream_end, weak_ref(&c->weak, c));
 }
 
 static void on_done(void *data, struct run *run, struct exec *e, const struct error *err)
 {
     struct run_call *c = data;
-    struct api_request *req = c->req;
+    struct api_request *req = c->answering ? NULL : weak_get(c->req);
     (void)run;
-    c->done = true;
-    c->run = NULL;
-    if (req && !c->waiting) {
-        c->req = NULL;
-        if (err)
-            api_fail(req, err);
-        else
-            api_reply(req, 200, c->view(e, c->max_output));
-    }
-    call_release(c);
+    if (req && err)
+        api_fail(req, err);
+    else if (req)
+        api_reply(req, 200, c->view(e, c->max_output));
+    call_free(c);
 }
 
 void run_reply(struct api_request *req, const struct run_request *run, enum run_mode mode,
@@ -130,7 +118,7 @@ void run_reply(struct api_request *req, const struct run_request *run, enum run_
     static const struct run_events events = {on_started, on_done};
     struct error err = {0};
     struct run_call *c = new0(struct run_call);
-    c->req = req;
+    c->req = api_later(req);
     c->mode = mode;
     c->one_shot = !run->sandbox;
     c->view = view;
@@ -144,33 +132,26 @@ void run_reply(struct api_request *req, const struct run_request *run, enum run_
         c->run = started;
         return;
     }
+    call_free(c);
     api_fail(req, &err);
-    free(c);
 }
 
 /* --- canceling */
 
 struct cancel_call {
-    struct api_request *req; /* NULL: the client left */
-    struct exec *exec;       /* referenced */
+    struct weak *req;
+    struct exec *exec; /* referenced */
     json_t *(*view)(const struct exec *e);
 };
-
-static void on_cancel_abort(struct api_request *req)
-{
-    struct cancel_call *c = req->state;
-    c->req = NULL;
-}
 
 /* Without a record it is canceled all the same. */
 static void on_cancel_recorded(void *data, const struct error *err)
 {
     struct cancel_call *c = data;
+    struct api_request *req = weak_unref(c->req);
     (void)err;
-    if (c->req) {
-        c->req->on_abort = NULL;
-        api_reply(c->req, 200, c->view(c->exec));
-    }
+    if (req)
+        api_reply(req, 200, c->view(c->exec));
     exec_unref(c->exec);
     free(c);
 }
@@ -184,8 +165,6 @@ void cancel_reply(struct api_request *req, struct exec *e, json_t *(*view)(const
         return;
     }
     struct cancel_call *c = new0(struct cancel_call);
-    *c = (struct cancel_call){req, exec_ref(e), view};
-    req->state = c;
-    req->on_abort = on_cancel_abort;
+    *c = (struct cancel_call){api_later(req), exec_ref(e), view};
     exec_record(e, on_cancel_recorded, c);
 }

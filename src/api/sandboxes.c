@@ -11,6 +11,7 @@
 #include "api/view.h"
 #include "base/alloc.h"
 #include "base/json.h"
+#include "base/weak.h"
 #include "tool/run.h"
 
 #define LIST_LIMIT_DEFAULT 100
@@ -209,31 +210,10 @@ void handle_sandbox_delete(struct api_request *req)
         sandbox_reply_deleted(req, sb, 200, view_deleted);
 }
 
-struct runtime_call {
-    struct api_request *req; /* NULL when the client left */
-};
-
-static void on_call_abort(struct api_request *req)
-{
-    struct runtime_call *c = req->state;
-    c->req = NULL;
-}
-
-static struct runtime_call *runtime_call_new(struct api_request *req)
-{
-    struct runtime_call *c = new0(struct runtime_call);
-    c->req = req;
-    req->state = c;
-    req->on_abort = on_call_abort;
-    return c;
-}
-
 static void on_stats(void *data, const struct runtime_stats *s)
 {
-    struct runtime_call *c = data;
-    struct api_request *req = c->req;
+    struct api_request *req = weak_unref(data);
     struct error err = {0};
-    free(c);
     if (!req)
         return;
     if (!s) {
@@ -252,14 +232,12 @@ void handle_sandbox_stats(struct api_request *req)
 {
     struct sandbox *sb = api_find_sandbox(req);
     if (sb)
-        sandbox_stats(sb, on_stats, runtime_call_new(req));
+        sandbox_stats(sb, on_stats, api_later(req));
 }
 
 static void on_paused(void *data, struct sandbox *sb, const struct error *err)
 {
-    struct runtime_call *c = data;
-    struct api_request *req = c->req;
-    free(c);
+    struct api_request *req = weak_unref(data);
     if (req && err)
         api_fail(req, err);
     else if (req)
@@ -275,7 +253,7 @@ static void pause_or_resume(struct api_request *req, bool on)
     if (run_record_act(sb, NULL, req->who, on ? "pause" : "resume", NULL, &err) < 0)
         api_fail(req, &err);
     else
-        sandbox_pause(sb, on, on_paused, runtime_call_new(req));
+        sandbox_pause(sb, on, on_paused, api_later(req));
 }
 
 void handle_sandbox_pause(struct api_request *req)

@@ -3,26 +3,23 @@
 #include "base/alloc.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/weak.h"
 #include "guard/gate.h"
 #include "tool/skill.h"
 
 struct pending {
-    struct api_request *req; /* NULL: the client left */
+    struct weak *req;
     json_t *answer;
 };
-
-static void on_abort(struct api_request *req)
-{
-    ((struct pending *)req->state)->req = NULL;
-}
 
 static void on_recorded(void *data, const struct error *err)
 {
     struct pending *p = data;
-    if (p->req && err)
-        api_fail(p->req, err);
-    else if (p->req)
-        api_reply(p->req, 200, json_incref(p->answer));
+    struct api_request *req = weak_unref(p->req);
+    if (req && err)
+        api_fail(req, err);
+    else if (req)
+        api_reply(req, 200, json_incref(p->answer));
     json_decref(p->answer);
     free(p);
 }
@@ -53,10 +50,8 @@ static void set_enabled(struct api_request *req, bool enabled)
     }
     log_info("skill %s id=%s by=%s", enabled ? "enabled" : "disabled", id, req->owner);
     struct pending *p = new0(struct pending);
-    p->req = req;
+    p->req = api_later(req);
     p->answer = json_pack("{s:s, s:b}", "skill_id", id, "enabled", enabled);
-    req->state = p;
-    req->on_abort = on_abort;
     skill_set_enabled(skills, id, enabled, on_recorded, p, &err);
 }
 

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/json.h"
 #include "base/strbuf.h"
+#include "base/weak.h"
 #include "loop/loop.h"
 #include "net/http.h"
 
@@ -25,7 +26,7 @@ struct stream {
     bool follow;
     bool full;     /* waits for on_drain */
     bool deferred; /* its next turn is on the way */
-    bool closed;   /* freed when the deferred turn comes */
+    struct weak *weak;
     struct loop_timer keepalive;
     void (*on_end)(void *data, bool client_left);
     void *data;
@@ -62,23 +63,16 @@ static void on_timer_closed(void *data)
     free(data);
 }
 
-static void release_memory(struct stream *s)
-{
-    if (s->kind == STREAM_SSE)
-        loop_timer_close(&s->keepalive, on_timer_closed, s);
-    else
-        free(s);
-}
-
 static void stream_free(struct stream *s)
 {
     journal_unsubscribe(&s->reader);
     sandbox_release(exec_sandbox(s->exec));
     exec_unref(s->exec);
-    s->exec = NULL;
-    s->closed = true;
-    if (!s->deferred)
-        release_memory(s);
+    weak_clear(&s->weak);
+    if (s->kind == STREAM_SSE)
+        loop_timer_close(&s->keepalive, on_timer_closed, s);
+    else
+        free(s);
 }
 
 static void stream_end(struct stream *s, bool client_left)
@@ -165,12 +159,11 @@ static void pump(struct stream *s);
 
 static void on_turn(void *data)
 {
-    struct stream *s = data;
+    struct stream *s = weak_unref(data);
+    if (!s)
+        return;
     s->deferred = false;
-    if (s->closed)
-        release_memory(s);
-    else
-        pump(s);
+    pump(s);
 }
 
 static void pump(struct stream *s)
@@ -191,7 +184,7 @@ static void pump(struct stream *s)
         sent += ev.len;
         if (sent >= STREAM_TURN_BYTES && !s->full) {
             s->deferred = true;
-            loop_defer(loop_of(s), on_turn, s);
+            loop_defer(loop_of(s), on_turn, weak_ref(&s->weak, s));
         }
     }
     if (at_end(s))
@@ -233,7 +226,7 @@ static void on_http_abort(struct http_request *http, void *data)
 static void on_keepalive(void *data)
 {
     struct stream *s = data;
-    if (!s->closed && !s->full)
+    if (!s->full)
         s->full = !http_write(s->http, ":\n\n", 3);
 }
 
