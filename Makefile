@@ -1,7 +1,7 @@
 # A thin front for Meson. `make demo` shows the main job; `make check` runs every test.
 BUILD ?= build
 
-.PHONY: all demo run check check-containers check-guest check-mcp check-clients check-distros check-audit-full install bench soak fuzz \
+.PHONY: all demo run check check-containers check-guest check-mcp check-clients check-distros check-audit-full install bench bench-pairs soak fuzz \
     asan clean deps-build deps-test deps-bench deps-containers deps-distros deps-guest
 
 all: deps-build
@@ -47,6 +47,10 @@ install: all
 
 bench: deps-bench all
 	@bench/run.sh $(BUILD)
+
+# What a change costs: this build against another one's build directory, OLD, in turns.
+bench-pairs: deps-bench all
+	@bench/pairs.py $(OLD) $(BUILD)
 
 # SOAK_SECONDS (600), SOAK_CLIENTS, SOAK_SEED: see tests/soak/soak.py.
 soak: deps-test all
