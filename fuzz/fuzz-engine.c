@@ -139,7 +139,7 @@ static void ask_all(struct engine *e)
     probe_ask(e, &m);
     expect_printable(m.text, sizeof(m.text));
     expect_printable(e->version, sizeof(e->version));
-    if (users_settle(e) == 0 && e->remapped)
+    if (engine_find_users(e) == 0 && e->users == MECHANISM_UID_ENGINE)
         expect(e->runner_id > 0 && e->tool_id > e->runner_id);
     api_create(e, body);
     if (process_find(e) == 0)

@@ -14,14 +14,11 @@
 #define API_MAJOR           1
 #define API_MINOR_LEAST     40
 #define API_MINOR_KNOWN     43
-#define LIBPOD_LEAST        4
 #define PATH_MAX_BYTES      768
 #define DIGITS              "0123456789"
 #define VERSION_DIGITS      6
 #define WARNINGS_MAX        8
 #define CONTAINER_ID_DIGITS 64
-#define PODMAN_COMPONENT    "Podman Engine"
-#define DOCKER_COMPONENT    "Engine"
 
 static int refuse(struct engine *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
@@ -39,19 +36,6 @@ static const char *text_of(const json_t *o, const char *key)
 {
     const char *text = json_string_value(json_object_get(o, key));
     return text ? text : "";
-}
-
-/* Both name themselves among their components. */
-static const json_t *component_named(const json_t *version, const char *name)
-{
-    const json_t *component;
-    size_t i;
-    json_array_foreach(json_object_get(version, "Components"), i, component)
-    {
-        if (strcmp(text_of(component, "Name"), name) == 0)
-            return component;
-    }
-    return NULL;
 }
 
 /* "1.41", "4.3.1": as many digits as a version has, and nothing before them. */
@@ -86,22 +70,30 @@ static int negotiate(struct engine *e, const json_t *version)
     return 0;
 }
 
+/* Of podman's own API, where the engine has it. */
+static bool knows_libpod(struct engine *e, const char *version)
+{
+    int major, minor, least = engine_dialect(e)->libpod_least;
+    if (!least)
+        return true;
+    if (parse_version(version, &major, &minor) < 0 || major < least)
+        return false;
+    snprintf(e->libpod, sizeof(e->libpod), "/v%d.0.0/libpod", least);
+    return true;
+}
+
 static int check_kind(struct engine *e, const json_t *version)
 {
-    const json_t *podman = component_named(version, PODMAN_COMPONENT);
-    bool wanted = e->order.backend == OCI_PODMAN;
-    int major, minor;
-    if (!podman && !component_named(version, DOCKER_COMPONENT))
+    const json_t *component = NULL;
+    const struct engine_dialect *d = engine_dialect_find(version, &component);
+    if (!d)
         return refuse(e, "what answers at %s is no engine that is known here", e->rest.socket);
-    if (wanted != (podman != NULL))
-        return refuse(e, "the engine at %s is %s", e->rest.socket, podman ? "podman" : "docker");
-    if (!podman)
-        return 0;
-    const char *own = text_of(json_object_get(podman, "Details"), "APIVersion");
-    if (parse_version(own, &major, &minor) < 0 || major < LIBPOD_LEAST)
-        return refuse(e, "podman %.20s is too old: at least %d.0 is needed", own, LIBPOD_LEAST);
-    snprintf(e->libpod, sizeof(e->libpod), "/v%d.0.0/libpod", LIBPOD_LEAST);
-    return 0;
+    if (d != engine_dialect(e))
+        return refuse(e, "the engine at %s is %s", e->rest.socket, engine_dialect_name(d));
+    const char *own = text_of(json_object_get(component, "Details"), "APIVersion");
+    return knows_libpod(e, own) ? 0
+                                : refuse(e, "%s %.20s is too old: at least %d.0 is needed",
+                                         engine_dialect_name(d), own, d->libpod_least);
 }
 
 /* What podman's /version takes is longer than all else: it runs programs. The head of this says as
@@ -112,16 +104,11 @@ int api_connect(struct engine *e)
     int status = rest_call(&e->rest, "GET", "/_ping", NULL, NULL);
     if (status < 0)
         return status;
-    bool podman = e->rest.libpod_version[0];
-    if (status != 200 || podman != (e->order.backend == OCI_PODMAN) ||
+    bool has_libpod = e->rest.libpod_version[0], wanted = engine_dialect(e)->libpod_least;
+    if (status != 200 || has_libpod != wanted ||
         parse_version(e->rest.api_version, &major, &minor) < 0 || major != API_MAJOR ||
-        minor < API_MINOR_LEAST)
+        minor < API_MINOR_LEAST || !knows_libpod(e, e->rest.libpod_version))
         return api_ask_version(e); /* whose words are better */
-    if (podman &&
-        (parse_version(e->rest.libpod_version, &major, &minor) < 0 || major < LIBPOD_LEAST))
-        return api_ask_version(e);
-    snprintf(e->libpod, sizeof(e->libpod), "/v%d.0.0/libpod", LIBPOD_LEAST);
-    parse_version(e->rest.api_version, &major, &minor);
     snprintf(e->api, sizeof(e->api), "/v%d.%d", API_MAJOR,
              minor > API_MINOR_KNOWN ? API_MINOR_KNOWN : minor);
     return 0;
@@ -249,10 +236,7 @@ static void log_warnings(const json_t *answer)
 int api_create(struct engine *e, const json_t *body)
 {
     _cleanup_json_ json_t *answer = NULL;
-    int status = e->order.backend == OCI_PODMAN
-                     ? api_post(e, body, &answer, "/libpod/containers/create")
-                     : api_post(e, body, &answer, "/containers/create?name=%s", e->name);
-    int r = settled(status);
+    int r = settled(engine_dialect(e)->create(e, body, &answer));
     if (r < 0)
         return r;
     if (!api_is_id(text_of(answer, "Id")))

@@ -43,21 +43,6 @@ json_t *body_labels(const struct engine *e)
                      LABEL_STATE, state);
 }
 
-const char *body_runtime(const struct engine *e)
-{
-    switch (e->order.inner) {
-    case OCI_RUNSC:
-        return "runsc";
-    case OCI_KATA:
-        return "kata-runtime";
-    case OCI_CRUN:
-    case OCI_RUNC:
-        return oci_backend_name((enum oci_backend)e->order.inner);
-    default:
-        return NULL;
-    }
-}
-
 /* The group counts processes; an engine must be told something, and one below the host's limit that
  * it may not raise in a user namespace. */
 static uint64_t body_nproc(const struct engine *e)
@@ -95,13 +80,6 @@ json_t *body_rlimits(const struct engine *e, json_t *(*make)(const char *name, u
     return list;
 }
 
-/* The runner's own filter says more than a profile can; a kernel of the container's own needs
- * neither. */
-bool body_own_kernel(const struct engine *e)
-{
-    return e->order.inner && oci_flavour((enum oci_backend)e->order.inner)->own_kernel;
-}
-
 size_t body_args(const struct engine *e, const char **argv, char *buffer, size_t size)
 {
     size_t n = child_runner_args(&e->order.child, false, argv);
@@ -112,7 +90,7 @@ size_t body_args(const struct engine *e, const char **argv, char *buffer, size_t
             argv[i + 1] = buffer;
     argv[n++] = "--connect";
     argv[n++] = OCI_LINK_INSIDE "/" OCI_LINK_NAME;
-    if (!body_own_kernel(e)) {
+    if (!engine_own_kernel(e)) { /* it says more than a profile can */
         argv[n++] = "--filter-file";
         argv[n++] = OCI_LINK_INSIDE "/" ENGINE_FILTER;
     }

@@ -19,6 +19,40 @@ struct strbuf;
 #define LABEL_ID            "mas-sandbox.id"
 #define LABEL_STATE         "mas-sandbox.state" /* the directory that the records are in */
 
+struct engine;
+
+/* How an engine differs from the others: a row per engine, in a file of its own (podman.c,
+ * docker.c). No other file asks which engine it is. */
+struct engine_dialect {
+    const char *component; /* how it names itself among the components of its version */
+    int libpod_least;     /* the major version of podman's own API that is needed; 0: it has none */
+    const char *image_at; /* where an image's files are mounted in the container */
+    bool image_is_root;   /* then the root is the image's and is writable */
+    /* Whether its containers can run on this runtime, by its answer to /info. */
+    bool (*can_run)(const json_t *info, const char *runtime);
+    /* Sets the ids and users where they are not the warden's block; NULL: they always are. */
+    int (*find_users)(struct engine *e);
+    /* What must be there before a container can be asked for; NULL: nothing. */
+    int (*prepare)(struct engine *e);
+    /* The request for a container. NULL where a path of the order is no text. */
+    json_t *(*body)(const struct engine *e);
+    /* Sends it; the status or -errno. */
+    int (*create)(struct engine *e, const json_t *body, json_t **ret);
+    /* Ends what the engine forgets of a container that did not start; NULL: it forgets nothing. */
+    void (*end_remains)(const char *container);
+};
+extern const struct engine_dialect dialect_podman, dialect_docker;
+
+/* The runtimes that an engine can be asked to use, by enum oci_backend; [OCI_NONE] is empty. */
+struct engine_runtime {
+    const char *name;    /* that both engines give it */
+    bool own_kernel;     /* a process is the container's kernel: it has no filter of ours, and
+                            counts its processes by their rlimit */
+    const char *process; /* what the name of that process's program begins with; NULL: anything */
+    const char *advice;  /* what may be wrong where the runner does not dial, or NULL */
+};
+extern const struct engine_runtime engine_runtimes[OCI_PODMAN];
+
 /* What is known of the engine and the container. */
 struct engine {
     struct engine_order order;
@@ -30,7 +64,8 @@ struct engine {
     char root[CONTAINER_NAME_SIZE]; /* where its root is mounted while it is made */
     /* Ids of runner and tool on the host, and of the tool inside. */
     uint32_t runner_id, tool_id, tool_inside;
-    bool remapped; /* docker's user namespace, one range for all */
+    enum mechanism users;           /* what keeps these ids from the host's */
+    char base[CONTAINER_NAME_SIZE]; /* the image that a container of docker's starts from */
     dev_t disk_dev;
     bool own_root; /* a root with places for mounts, in place of the template */
     bool image;    /* that root is an image, under the disk's budget */
@@ -61,25 +96,28 @@ int api_pause(struct engine *e, bool on);
 int api_remove(struct engine *e, const char *id);
 bool api_is_id(const char *text);
 
-/* --- users.c: sets runner_id, tool_id, tool_inside and remapped */
-int users_settle(struct engine *e);
+/* --- dialect.c */
+const struct engine_dialect *engine_dialect(const struct engine *e);
+const struct engine_runtime *engine_runtime(const struct engine *e); /* NULL: its own choice */
+bool engine_own_kernel(const struct engine *e);
+/* The engine that names itself in an answer to /version, or NULL; with its component. */
+const struct engine_dialect *engine_dialect_find(const json_t *version, const json_t **ret);
+const char *engine_dialect_name(const struct engine_dialect *d);
+/* Sets runner_id, tool_id, tool_inside and users. */
+int engine_find_users(struct engine *e);
 
-/* --- body-podman.c, body-docker.c, body.c: what to ask for */
-json_t *body_podman(const struct engine *e);
-json_t *body_docker(const struct engine *e, const char *image);
+/* --- body.c: what both are asked for alike */
 /* The runner's command line; NULL-terminated strings that live as long as e. */
 #define BODY_ARGS_MAX 24
 size_t body_args(const struct engine *e, const char **argv, char *buffer, size_t size);
 json_t *body_strings(const char *const *list);
 json_t *body_masked(void);
-bool body_own_kernel(const struct engine *e); /* counts its processes by their rlimit */
 /* A list of what make() makes of each limit that the engine is told. */
 json_t *body_rlimits(const struct engine *e, json_t *(*make)(const char *name, uint64_t value));
 json_t *body_labels(const struct engine *e);
-const char *body_runtime(const struct engine *e); /* or NULL */
 
-/* --- image.c: a base for docker's containers; its name */
-int image_ensure(struct engine *e, char *ret, size_t size);
+/* --- image.c: a base for docker's containers; sets base */
+int image_ensure(struct engine *e);
 
 /* --- place.c: what is bound into the container, mounted where the engine sees it */
 int place_enter(const struct engine *e);

@@ -124,16 +124,16 @@ static int import(struct engine *e, int fd, const char *tag)
     return status < 0 ? status : status < 400 ? 0 : -EIO;
 }
 
-int image_ensure(struct engine *e, char *ret, size_t size)
+int image_ensure(struct engine *e)
 {
     _cleanup_json_ json_t *image = NULL;
     _cleanup_close_ int fd = memfd_create("base", MFD_CLOEXEC);
     int r = fd < 0 ? -errno : write_base(e, fd);
-    r = r < 0 ? r : name_base(fd, ret, size);
+    r = r < 0 ? r : name_base(fd, e->base, sizeof(e->base));
     if (r < 0)
         return r;
-    int status = api_get(e, &image, "/images/%s/json", ret);
+    int status = api_get(e, &image, "/images/%s/json", e->base);
     if (status == 200 || status < 0)
         return status < 0 ? status : 0;
-    return import(e, fd, strchr(ret, ':') + 1);
+    return import(e, fd, strchr(e->base, ':') + 1);
 }

@@ -27,26 +27,11 @@ static void set_limits(const json_t *info, uint8_t *mechanism)
         mechanism[WALL_PROCESSES] = by;
 }
 
-/* podman names all that it was built to know, and its API cannot choose among them (4.3): what
- * counts is the one that its service was started with. */
-static bool can_run(const struct engine *e, const json_t *info, const char *name)
-{
-    const char *own = json_string_value(json_object_get(info, "DefaultRuntime"));
-    if (e->order.backend == OCI_PODMAN)
-        return own && strcmp(own, name) == 0;
-    return json_object_get(json_object_get(info, "Runtimes"), name);
-}
-
 static void set_runtimes(const struct engine *e, const json_t *info, uint32_t *features)
 {
-    static const struct {
-        const char *name;
-        enum oci_backend inner;
-    } names[] = {
-        {"crun", OCI_CRUN}, {"runc", OCI_RUNC}, {"runsc", OCI_RUNSC}, {"kata-runtime", OCI_KATA}};
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        if (can_run(e, info, names[i].name))
-            *features |= FEATURE_OCI(names[i].inner);
+    for (unsigned i = OCI_NONE + 1; i < OCI_PODMAN; i++)
+        if (engine_dialect(e)->can_run(info, engine_runtimes[i].name))
+            *features |= FEATURE_OCI(i);
 }
 
 /* Ours to know: of this state directory, whichever instance made it. */
@@ -107,10 +92,8 @@ void probe_ask(struct engine *e, struct engine_message *ret)
     ret->features |= FEATURE_FREEZER;
     ret->mechanism[WALL_FILESYSTEM] = ret->mechanism[WALL_NETWORK] = MECHANISM_NAMESPACE;
     ret->mechanism[WALL_SYSCALLS] = MECHANISM_SECCOMP;
-    if (users_settle(e) == 0)
-        ret->mechanism[WALL_USERS] = e->order.backend == OCI_PODMAN ? MECHANISM_UID_RANGE
-                                     : e->remapped                  ? MECHANISM_UID_ENGINE
-                                                                    : MECHANISM_UID_HOST;
+    if (engine_find_users(e) == 0)
+        ret->mechanism[WALL_USERS] = (uint8_t)e->users;
     sweep(e);
 }
 

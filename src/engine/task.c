@@ -59,7 +59,7 @@ static bool is_runner(const struct engine *e, int fd)
     struct ucred peer;
     socklen_t len = sizeof(peer);
     return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 &&
-           (body_own_kernel(e) || peer.pid == e->mark.pid);
+           (engine_own_kernel(e) || peer.pid == e->mark.pid);
 }
 
 static int pass_connection(const struct engine *e, int listen_fd)
@@ -87,19 +87,16 @@ static void must(const struct engine *e, int r, const char *step)
 static void wait_for_runner(struct engine *e, int listen_fd)
 {
     struct pollfd p[] = {{.fd = listen_fd, .events = POLLIN}, {.fd = e->pidfd, .events = POLLIN}};
+    const struct engine_runtime *runtime = engine_runtime(e);
+    char step[128] = "wait for the runner";
     int n;
+    if (runtime && runtime->advice)
+        snprintf(step, sizeof(step), "wait for the runner (%s)", runtime->advice);
     do
         n = poll(p, 2, (int)e->order.start_timeout_ms);
     while (n < 0 && errno == EINTR);
     e->rest.why[0] = 0;
-    /* A kernel of its own lets nobody out to a socket of the host's by itself. */
-    must(e,
-         n == 0         ? -ETIMEDOUT
-         : p[1].revents ? -ECHILD
-                        : 0,
-         e->order.inner == OCI_RUNSC
-             ? "wait for the runner (runsc needs --host-uds=open in the engine's configuration)"
-             : "wait for the runner");
+    must(e, n == 0 ? -ETIMEDOUT : p[1].revents ? -ECHILD : 0, step);
 }
 
 static bool null_is_roots(void)
@@ -125,14 +122,9 @@ static int start_container(struct engine *e)
 
 static void create_container(struct engine *e)
 {
-    char image[128];
-    _cleanup_json_ json_t *body = NULL;
-    if (e->order.backend == OCI_PODMAN) {
-        body = body_podman(e);
-    } else {
-        must(e, image_ensure(e, image, sizeof(image)), "import an image");
-        body = body_docker(e, image);
-    }
+    const struct engine_dialect *d = engine_dialect(e);
+    must(e, d->prepare ? d->prepare(e) : 0, "import an image");
+    _cleanup_json_ json_t *body = d->body(e);
     must(e, body ? 0 : -EINVAL, "say what is wanted");
     must(e, api_create(e, body), "create a container");
     must(e, start_container(e), "start a container");
@@ -141,9 +133,10 @@ static void create_container(struct engine *e)
 void task_create(struct engine *e, int view_fd, const struct child_trees *trees)
 {
     struct engine_message ready = {.kind = ENGINE_READY};
-    must(e, users_settle(e), "find out whose ids it has");
+    must(e, engine_find_users(e), "find out whose ids it has");
     /* Their owners are the warden's block of ids, which a range of docker's own does not know. */
-    bool foreign = e->remapped && (e->order.child.n_mounts || trees->image >= 0);
+    bool foreign =
+        e->users == MECHANISM_UID_ENGINE && (e->order.child.n_mounts || trees->image >= 0);
     child_must(foreign ? -EOPNOTSUPP : 0, "docker's userns-remap allows no mounts and images here",
                WALL_FILESYSTEM);
     io_find(e, view_fd, trees);
@@ -324,8 +317,8 @@ static int forget(struct engine *e)
     if (r == -ENOENT)
         return 0;
     r = r < 0 ? r : api_remove(e, e->mark.container);
-    if (r == 0 && !e->order.mark.pid && e->order.backend == OCI_DOCKER)
-        shim_end(e->mark.container);
+    if (r == 0 && !e->order.mark.pid && engine_dialect(e)->end_remains)
+        engine_dialect(e)->end_remains(e->mark.container);
     return r;
 }
 

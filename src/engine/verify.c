@@ -85,13 +85,13 @@ static void check_files(const struct engine *e)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(TEXT_MAX);
     const struct child_order *o = &e->order.child;
+    const struct engine_dialect *d = engine_dialect(e);
     read_proc(e, "mountinfo", &text);
-    if (e->image && e->order.backend == OCI_PODMAN)
-        must_be(mountinfo_has(text.data, "/", e->root_dev, NULL), "the image", WALL_FILESYSTEM);
-    else
+    if (!e->image || !d->image_is_root)
         must_be(mountinfo_has(text.data, "/", 0, "ro"), "a read-only root", WALL_FILESYSTEM);
-    if (e->image && e->order.backend == OCI_DOCKER)
-        must_be(mountinfo_has(text.data, "/usr", e->root_dev, NULL), "the image", WALL_FILESYSTEM);
+    if (e->image)
+        must_be(mountinfo_has(text.data, d->image_at, e->root_dev, NULL), "the image",
+                WALL_FILESYSTEM);
     for (size_t i = 0; i < n_disk_parts; i++) {
         bool covered = false;
         for (uint32_t k = 0; k < o->n_mounts; k++)
@@ -116,29 +116,27 @@ static bool maps(const char *text, uint32_t inside, uint32_t host)
     return false;
 }
 
-static enum mechanism check_users(const struct engine *e)
+static void check_users(const struct engine *e)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(TEXT_MAX);
     read_proc(e, "uid_map", &text);
     must_be(maps(text.data, SANDBOX_RUNNER_ID, e->runner_id) &&
                 maps(text.data, e->tool_inside, e->tool_id),
             "user ids", WALL_USERS);
-    if (e->remapped)
-        return MECHANISM_UID_ENGINE;
-    return e->runner_id ? MECHANISM_UID_RANGE : MECHANISM_UID_HOST;
 }
 
 /* The container's first process is the kernel's, then, and not the runner itself: podman 4.3 takes
  * the name of a runtime and uses its own all the same. */
 static void check_kernel(const struct engine *e)
 {
+    const struct engine_runtime *r = engine_runtime(e);
     char path[64], what[96], program[256] = "";
     snprintf(path, sizeof(path), "/proc/%d/exe", (int)e->mark.pid);
     ssize_t n = readlink(path, program, sizeof(program) - 1);
     const char *base = n > 0 ? strrchr(program, '/') : NULL;
     bool runner = !base || strcmp(base, strrchr(ROOT_RUNNER_PATH, '/')) == 0;
-    bool named = e->order.inner != OCI_RUNSC || (base && strncmp(base, "/runsc", 6) == 0);
-    snprintf(what, sizeof(what), "run it on %s", body_runtime(e));
+    bool named = !r->process || (base && strncmp(base + 1, r->process, strlen(r->process)) == 0);
+    snprintf(what, sizeof(what), "run it on %s", r->name);
     must_be(!runner && named, what, WALL_SYSCALLS);
 }
 
@@ -171,7 +169,7 @@ static void check_limits(const struct engine *e, uint8_t *mechanism)
         child_must(group_limit_sockets(e->mark.pid, l->memory_bytes), "limit sockets", WALL_MEMORY);
     set_limit(e, WALL_CPU, l->cpu_millicores, g.cpu_millicores <= l->cpu_millicores + CPU_SLACK,
               g.by, mechanism);
-    if (body_own_kernel(e))
+    if (engine_own_kernel(e))
         mechanism[WALL_PROCESSES] = l->processes ? MECHANISM_RLIMIT : MECHANISM_NONE;
     else
         set_limit(e, WALL_PROCESSES, l->processes, g.pids_limit <= l->processes, g.by, mechanism);
@@ -221,7 +219,7 @@ static void settle(const struct engine *e, int (*step)(const struct engine *), c
 void verify(struct engine *e, uint8_t *mechanism)
 {
     check_limits(e, mechanism);
-    if (body_own_kernel(e)) {
+    if (engine_own_kernel(e)) {
         check_kernel(e);
         mechanism[WALL_FILESYSTEM] = mechanism[WALL_NETWORK] = mechanism[WALL_SYSCALLS] =
             mechanism[WALL_USERS] = MECHANISM_SENTRY;
@@ -230,7 +228,8 @@ void verify(struct engine *e, uint8_t *mechanism)
     check_rights(e);
     check_namespaces(e);
     check_files(e);
-    mechanism[WALL_USERS] = (uint8_t)check_users(e);
+    check_users(e);
+    mechanism[WALL_USERS] = (uint8_t)e->users;
     settle(e, enter_and_limit_ptys, "limit pseudo terminals");
     if (mechanism[WALL_USERS] != MECHANISM_UID_HOST)
         settle(e, enter_and_lower, "lower user limits");

@@ -10,7 +10,9 @@ struct warden_kind {
     const char *const *(*shares)(const struct effective *e);
     uint32_t flags; /* enum plan_flags, added to every plan */
     enum oci_backend backend;
-    enum oci_backend inner; /* the runtime that an engine is to use; OCI_NONE: its own choice */
+    enum oci_backend inner;  /* the runtime that an engine is to use; OCI_NONE: its own choice */
+    const char *lacks_inner; /* what is said of an engine that cannot use it */
+    bool mounts_read_only;   /* host directories can be mounted so only */
 };
 
 /* As struct runtime_ops has them. */

@@ -359,23 +359,23 @@ static void test_users(void)
         struct engine e = engine_new(OCI_DOCKER);
         snprintf(bytes, sizeof(bytes), OK("%s"), all[i].info);
         server_set(&server, answers, NULL);
-        int r = users_settle(&e);
-        ok(r == all[i].r && e.remapped == all[i].remapped &&
+        int r = engine_find_users(&e);
+        ok(r == all[i].r && (e.users == MECHANISM_UID_ENGINE) == all[i].remapped &&
                (r < 0 || (e.runner_id == all[i].runner && e.tool_id == all[i].tool &&
                           e.tool_inside == all[i].inside)),
            "ids: %s: %d %u %u %u", all[i].info, r, e.runner_id, e.tool_id, e.tool_inside);
         engine_done(&e);
     }
     struct engine e = engine_new(OCI_PODMAN);
-    ok(users_settle(&e) == 0 && e.runner_id == 100000 && e.tool_id == 101000 &&
+    ok(engine_find_users(&e) == 0 && e.runner_id == 100000 && e.tool_id == 101000 &&
            e.tool_inside == 1000,
        "podman's are ours");
     e.order.child.flags = PLAN_TOOL_NOBODY;
-    ok(users_settle(&e) == 0 && e.tool_id == 165534 && e.tool_inside == 65534, "or nobody's");
+    ok(engine_find_users(&e) == 0 && e.tool_id == 165534 && e.tool_inside == 65534, "or nobody's");
     engine_done(&e);
     e = engine_new(OCI_DOCKER);
     SET(ANSWER("500 Oops", "{}"));
-    ok(users_settle(&e) == -EIO, "one that does not say");
+    ok(engine_find_users(&e) == -EIO, "one that does not say");
     engine_done(&e);
 }
 

@@ -17,7 +17,8 @@ static char root[] = "/tmp/mas-engine-body-XXXXXX";
 
 static struct engine engine_new(uint32_t backend)
 {
-    struct engine e = {.pidfd = -1, .runner_id = 100000, .tool_id = 101000, .tool_inside = 1000};
+    struct engine e = {.pidfd = -1, .runner_id = 100000, .tool_id = 101000, .tool_inside = 1000,
+                       .base = "mas-sandbox/host:1"};
     struct child_order *c = &e.order.child;
     e.order.backend = backend;
     e.order.runner_id = 100000;
@@ -36,6 +37,12 @@ static struct engine engine_new(uint32_t backend)
     c->n_mounts = 1;
     snprintf(c->mounts[0].target, sizeof(c->mounts[0].target), "/data/\xc3\xa4 \"x\"");
     return e;
+}
+
+static json_t *body_of(uint32_t backend, struct engine *e)
+{
+    e->order.backend = backend;
+    return engine_dialect(e)->body(e);
 }
 
 static json_int_t number(const json_t *o, const char *key)
@@ -85,7 +92,7 @@ static void check_labels(const json_t *labels, const char *name)
 static void test_podman(void)
 {
     struct engine e = engine_new(OCI_PODMAN);
-    _cleanup_json_ json_t *b = body_podman(&e);
+    _cleanup_json_ json_t *b = body_of(OCI_PODMAN, &e);
     const json_t *limits = json_object_get(b, "resource_limits"),
                  *mounts = json_object_get(b, "mounts"), *ids = json_object_get(b, "idmappings"),
                  *m;
@@ -127,7 +134,7 @@ static void test_podman(void)
 static void test_docker(void)
 {
     struct engine e = engine_new(OCI_DOCKER);
-    _cleanup_json_ json_t *b = body_docker(&e, "mas-sandbox/host:1");
+    _cleanup_json_ json_t *b = body_of(OCI_DOCKER, &e);
     const json_t *h = json_object_get(b, "HostConfig"), *mounts = json_object_get(h, "Mounts"), *m;
     ok(is_text(b, "Image", "mas-sandbox/host:1") && is_text(b, "User", "0:0") &&
            json_is_true(json_object_get(b, "NetworkDisabled")),
@@ -165,7 +172,7 @@ static void test_no_limits(void)
 {
     struct engine e = engine_new(OCI_PODMAN);
     e.order.child.limits = (struct plan_limits){0};
-    _cleanup_json_ json_t *p = body_podman(&e), *d = body_docker(&e, "x");
+    _cleanup_json_ json_t *p = body_of(OCI_PODMAN, &e), *d = body_of(OCI_DOCKER, &e);
     const json_t *h = json_object_get(d, "HostConfig");
     ok(json_object_size(json_object_get(p, "resource_limits")) == 0, "podman: no limits");
     ok(!json_object_get(h, "Memory") && !json_object_get(h, "NanoCpus") &&
@@ -184,7 +191,7 @@ static void test_io(void)
     e.disks[0] = makedev(8, 16);
     e.disks[1] = makedev(7, 0xfffff); /* which is not there */
     e.n_disks = 2;
-    _cleanup_json_ json_t *p = body_podman(&e), *d = body_docker(&e, "x");
+    _cleanup_json_ json_t *p = body_of(OCI_PODMAN, &e), *d = body_of(OCI_DOCKER, &e);
     const json_t *io = json_object_get(json_object_get(p, "resource_limits"), "blockIO"),
                  *read = json_array_get(json_object_get(io, "throttleReadBpsDevice"), 0),
                  *h = json_object_get(d, "HostConfig");
@@ -211,7 +218,7 @@ static void test_gvisor(void)
     struct engine e = engine_new(OCI_DOCKER);
     e.order.inner = OCI_RUNSC;
     e.order.child.process_rlimit = 40;
-    _cleanup_json_ json_t *p = body_podman(&e), *d = body_docker(&e, "x");
+    _cleanup_json_ json_t *p = body_of(OCI_PODMAN, &e), *d = body_of(OCI_DOCKER, &e);
     const json_t *h = json_object_get(d, "HostConfig"), *n;
     ok(is_text(p, "oci_runtime", "runsc") && is_text(h, "Runtime", "runsc"), "gVisor by its name");
     ok(!has_text(json_object_get(p, "command"), "--filter-file") &&
@@ -223,7 +230,7 @@ static void test_gvisor(void)
     ok((n = find(json_object_get(h, "Ulimits"), "Name", "nproc")) && number(n, "Hard") == 40,
        "by a limit of its own");
     e.order.inner = OCI_KATA;
-    ok(!strcmp(body_runtime(&e), "kata-runtime"), "kata by its name");
+    ok(!strcmp(engine_runtime(&e)->name, "kata-runtime"), "kata by its name");
 }
 
 static void test_args(void)
@@ -243,7 +250,7 @@ static void test_image(void)
 {
     struct engine e = engine_new(OCI_PODMAN);
     e.image = e.own_root = true;
-    _cleanup_json_ json_t *p = body_podman(&e), *d = body_docker(&e, "x");
+    _cleanup_json_ json_t *p = body_of(OCI_PODMAN, &e), *d = body_of(OCI_DOCKER, &e);
     const json_t *mounts = json_object_get(json_object_get(d, "HostConfig"), "Mounts");
     ok(json_is_false(json_object_get(p, "read_only_filesystem")) &&
            find(json_object_get(p, "mounts"), "destination", "/.mas"),
@@ -258,7 +265,7 @@ static void test_not_text(void)
 {
     struct engine e = engine_new(OCI_PODMAN);
     memcpy(e.order.child.mounts[0].target, "/data/\xff", 8);
-    _cleanup_json_ json_t *p = body_podman(&e), *d = body_docker(&e, "x");
+    _cleanup_json_ json_t *p = body_of(OCI_PODMAN, &e), *d = body_of(OCI_DOCKER, &e);
     ok(!p && !d, "a mount whose name is no UTF-8 is refused, not left out");
 }
 

@@ -108,6 +108,21 @@ def _():
         above.add(folder)
 
 
+# A comparison with one engine or OCI runtime. What differs between them is a member of a row: of
+# struct engine_dialect and engine_runtime (engine), oci_flavour and warden_kind.
+COMPARISON = r"\b(?:backend|inner) *[!=]= *\w|[!=]= *OCI_(?!NONE)[A-Z]+\b|\bcase OCI_(?!NONE)"
+# The rows themselves, and where the two sorts of backend are told apart.
+ROWS = {"engine/podman.c", "engine/docker.c", "proto/plan.h"}
+
+
+@test("no file but a row's own asks which engine or OCI runtime it is")
+def _():
+    found = [f"{os.path.relpath(p, ROOT)}: {line.strip()}" for p in sources()
+             if os.path.relpath(p, os.path.join(ROOT, "src")) not in ROWS
+             for line in text(p).splitlines() if re.search(COMPARISON, line)]
+    equal(found, [])
+
+
 @test("states are written where their headers say")
 def _():
     for (folder, pattern), files in WRITERS.items():

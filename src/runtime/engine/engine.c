@@ -8,16 +8,6 @@
 #include "runtime/warden-client.h"
 #include "runtime/warden-instance.h"
 
-static const char *why_not_inner(const struct warden_kind *k)
-{
-    if (k->backend == OCI_PODMAN)
-        return k->inner == OCI_RUNSC ? "runs containers on the one runtime of its service, and "
-                                       "that is not runsc"
-                                     : "runs containers on the one runtime of its service, and "
-                                       "that is not kata-runtime";
-    return k->inner == OCI_RUNSC ? "has no runtime 'runsc'" : "has no runtime 'kata-runtime'";
-}
-
 /* Why not, or NULL. */
 static const char *why_not(const struct runtime_host *host, const struct warden_kind *k)
 {
@@ -27,7 +17,7 @@ static const char *why_not(const struct runtime_host *host, const struct warden_
     if (!(p->features & FEATURE_OCI(k->backend)))
         return p->message;
     if (k->inner && !(p->features & FEATURE_OCI(k->inner)))
-        return why_not_inner(k);
+        return k->lacks_inner;
     return NULL;
 }
 
@@ -60,28 +50,30 @@ static int engine_check(const struct runtime_ops *ops, const struct runtime_host
     return 0;
 }
 
-#define ENGINE_RUNTIME(symbol, text, engine, within, level, says)                                  \
+#define ENGINE_RUNTIME(symbol, text, engine, within, lacks, level, says)                           \
     const struct runtime_ops runtime_##symbol = {                                                  \
         .name = text,                                                                              \
         .summary = says,                                                                           \
         .workdir = "/workspace",                                                                   \
         .isolation = level,                                                                        \
-        .kind = &(const struct warden_kind){.backend = engine, .inner = within},                   \
+        .kind =                                                                                    \
+            &(const struct warden_kind){.backend = engine, .inner = within, .lacks_inner = lacks}, \
         .probe = engine_probe,                                                                     \
         .check = engine_check,                                                                     \
         WARDEN_INSTANCE_OPS,                                                                       \
         .freeze = warden_instance_freeze,                                                          \
     }
+#define ONE_RUNTIME "runs containers on the one runtime of its service, and that is not "
 
-ENGINE_RUNTIME(podman, "podman", OCI_PODMAN, OCI_NONE, ISOLATION_NAMESPACES,
+ENGINE_RUNTIME(podman, "podman", OCI_PODMAN, OCI_NONE, NULL, ISOLATION_NAMESPACES,
                "containers of podman");
-ENGINE_RUNTIME(podman_gvisor, "podman-gvisor", OCI_PODMAN, OCI_RUNSC, ISOLATION_USER_SPACE_KERNEL,
-               "containers of podman on gVisor");
-ENGINE_RUNTIME(podman_kata, "podman-kata", OCI_PODMAN, OCI_KATA, ISOLATION_VIRTUAL_MACHINE,
-               "containers of podman in virtual machines of kata");
-ENGINE_RUNTIME(docker, "docker", OCI_DOCKER, OCI_NONE, ISOLATION_NAMESPACES,
+ENGINE_RUNTIME(podman_gvisor, "podman-gvisor", OCI_PODMAN, OCI_RUNSC, ONE_RUNTIME "runsc",
+               ISOLATION_USER_SPACE_KERNEL, "containers of podman on gVisor");
+ENGINE_RUNTIME(podman_kata, "podman-kata", OCI_PODMAN, OCI_KATA, ONE_RUNTIME "kata-runtime",
+               ISOLATION_VIRTUAL_MACHINE, "containers of podman in virtual machines of kata");
+ENGINE_RUNTIME(docker, "docker", OCI_DOCKER, OCI_NONE, NULL, ISOLATION_NAMESPACES,
                "containers of docker");
-ENGINE_RUNTIME(docker_gvisor, "docker-gvisor", OCI_DOCKER, OCI_RUNSC, ISOLATION_USER_SPACE_KERNEL,
-               "containers of docker on gVisor");
-ENGINE_RUNTIME(docker_kata, "docker-kata", OCI_DOCKER, OCI_KATA, ISOLATION_VIRTUAL_MACHINE,
-               "containers of docker in virtual machines of kata");
+ENGINE_RUNTIME(docker_gvisor, "docker-gvisor", OCI_DOCKER, OCI_RUNSC, "has no runtime 'runsc'",
+               ISOLATION_USER_SPACE_KERNEL, "containers of docker on gVisor");
+ENGINE_RUNTIME(docker_kata, "docker-kata", OCI_DOCKER, OCI_KATA, "has no runtime 'kata-runtime'",
+               ISOLATION_VIRTUAL_MACHINE, "containers of docker in virtual machines of kata");

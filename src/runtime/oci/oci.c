@@ -19,13 +19,14 @@ static const char *why_not(const struct runtime_host *host, enum oci_backend b)
     return features & FEATURE_OCI(b) ? NULL : "is not installed (looked in /usr)";
 }
 
-/* The process that serves its files writes as a user that owner maps of a mount do not know. */
-static int check_mounts(enum oci_backend b, const struct spec *spec, struct error *err)
+/* gVisor: the process that serves its files writes as a user that owner maps of a mount do not
+ * know. */
+static int check_mounts(const struct runtime_ops *ops, const struct spec *spec, struct error *err)
 {
-    for (size_t i = 0; b == OCI_RUNSC && i < spec->n_mounts; i++)
+    for (size_t i = 0; ops->kind->mounts_read_only && i < spec->n_mounts; i++)
         if (!spec->mounts[i].read_only)
             return error_set(err, ERROR_UNSUPPORTED, 0,
-                             "runtime 'gvisor' mounts host directories read_only only: '%s'",
+                             "runtime '%s' mounts host directories read_only only: '%s'", ops->name,
                              spec->mounts[i].source);
     return 0;
 }
@@ -38,7 +39,7 @@ static int oci_check(const struct runtime_ops *ops, const struct runtime_host *h
     if (why)
         return error_set(err, ERROR_UNSUPPORTED, 0, "runtime '%s': %s %s", ops->name,
                          oci_backend_name(b), why);
-    return check_mounts(b, spec, err);
+    return check_mounts(ops, spec, err);
 }
 
 static void oci_probe(const struct runtime_ops *ops, const struct runtime_host *host,
@@ -58,13 +59,13 @@ static void oci_probe(const struct runtime_ops *ops, const struct runtime_host *
         snprintf(ret->version, sizeof(ret->version), "%.63s", p->message);
 }
 
-#define OCI_RUNTIME(which, symbol, text, level)                                                    \
+#define OCI_RUNTIME(which, symbol, text, level, ...)                                               \
     const struct runtime_ops runtime_##symbol = {                                                  \
         .name = #symbol,                                                                           \
         .summary = text,                                                                           \
         .workdir = "/workspace",                                                                   \
         .isolation = level,                                                                        \
-        .kind = &(const struct warden_kind){.backend = which},                                     \
+        .kind = &(const struct warden_kind){.backend = which, ##__VA_ARGS__},                      \
         .probe = oci_probe,                                                                        \
         .check = oci_check,                                                                        \
         WARDEN_INSTANCE_OPS,                                                                       \
@@ -74,5 +75,5 @@ static void oci_probe(const struct runtime_ops *ops, const struct runtime_host *
 OCI_RUNTIME(OCI_CRUN, crun, "containers of crun on the host's kernel", ISOLATION_NAMESPACES);
 OCI_RUNTIME(OCI_RUNC, runc, "containers of runc on the host's kernel", ISOLATION_NAMESPACES);
 OCI_RUNTIME(OCI_RUNSC, gvisor, "containers of runsc on a kernel of their own in user space",
-            ISOLATION_USER_SPACE_KERNEL);
+            ISOLATION_USER_SPACE_KERNEL, .mounts_read_only = true);
 OCI_RUNTIME(OCI_KATA, kata, "containers of kata in virtual machines", ISOLATION_VIRTUAL_MACHINE);

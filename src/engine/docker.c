@@ -1,5 +1,7 @@
-/* docker's create. Its root is an image with the places that everything else is bound to: the
- * template's directories, the disk, the runner. */
+/* docker. The root of its containers is an image with the places that everything else is bound to:
+ * the template's directories, the disk, the runner. It has one range of ids for all containers,
+ * where its operator gave it one, or none: then the runner is the host's root, with three rights
+ * and no new ones, and the tool has an id of the warden's block inside, too. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -16,6 +18,65 @@
 
 #define NANO_PER_MILLI 1000000
 #define PROFILE_MAX    (1024 * 1024)
+#define RANGE_LEAST    65536 /* ids that a range must have to hold all of ours */
+
+/* --- whose its containers are */
+
+static bool is_remapped(const json_t *info)
+{
+    const json_t *option;
+    size_t i;
+    json_array_foreach(json_object_get(info, "SecurityOptions"), i, option)
+    {
+        const char *text = json_string_value(option);
+        if (text && strcmp(text, "name=userns") == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Its directory ends in the range's first ids: "/var/lib/docker/165536.165536". A range that begins
+ * with root is none. */
+static int remapped_first(const json_t *info, uint32_t *ret)
+{
+    const char *root = json_string_value(json_object_get(info, "DockerRootDir"));
+    const char *slash = root ? strrchr(root, '/') : NULL;
+    char expected[32];
+    unsigned long long first = slash ? strtoull(slash + 1, NULL, 10) : 0;
+    if (first == 0 || first > UINT32_MAX - RANGE_LEAST)
+        return -EPROTO;
+    snprintf(expected, sizeof(expected), "/%llu.%llu", first, first);
+    if (strcmp(slash, expected) != 0)
+        return -EPROTO;
+    *ret = (uint32_t)first;
+    return 0;
+}
+
+static int docker_find_users(struct engine *e)
+{
+    _cleanup_json_ json_t *info = NULL;
+    uint32_t first = 0;
+    int status = api_get(e, &info, "/info");
+    if (status != 200)
+        return status < 0 ? status : -EIO;
+    if (!is_remapped(info)) {
+        e->users = MECHANISM_UID_HOST;
+        e->runner_id = 0;
+        e->tool_inside = e->tool_id;
+        return 0;
+    }
+    e->users = MECHANISM_UID_ENGINE;
+    int r = remapped_first(info, &first);
+    if (r < 0) {
+        snprintf(e->rest.why, sizeof(e->rest.why), "its user namespace has no range that is known");
+        return r;
+    }
+    e->runner_id = first;
+    e->tool_id = first + e->tool_inside;
+    return 0;
+}
+
+/* --- what it is asked for */
 
 /* -1 where a path is no text, which JSON cannot say. */
 static int add_mount(json_t *list, const char *target, const char *source, bool read_only)
@@ -117,7 +178,7 @@ static void set_limits(json_t *h, const struct engine *e)
     if (l->cpu_millicores)
         json_object_set_new(h, "NanoCpus",
                             json_integer((json_int_t)l->cpu_millicores * NANO_PER_MILLI));
-    if (l->processes && !body_own_kernel(e))
+    if (l->processes && !engine_own_kernel(e))
         json_object_set_new(h, "PidsLimit", json_integer((json_int_t)l->processes));
     if (l->io_bytes_per_s) {
         json_object_set_new(h, "BlkioDeviceReadBps", io_by_path(e));
@@ -141,12 +202,12 @@ static json_t *host_config(const struct engine *e)
     }
     json_object_set_new(h, "SecurityOpt", opt);
     set_limits(h, e);
-    if (body_runtime(e))
-        json_object_set_new(h, "Runtime", json_string(body_runtime(e)));
+    if (engine_runtime(e))
+        json_object_set_new(h, "Runtime", json_string(engine_runtime(e)->name));
     return h;
 }
 
-json_t *body_docker(const struct engine *e, const char *image)
+static json_t *docker_body(const struct engine *e)
 {
     const char *argv[BODY_ARGS_MAX];
     char uid[16];
@@ -156,9 +217,30 @@ json_t *body_docker(const struct engine *e, const char *image)
         return NULL;
     /* A pipe for its standard input: some runtimes (runsc) make the streams the container's, which
      * must not be the host's /dev/null. */
-    return json_pack("{s:s, s:[s], s:o, s:o, s:s, s:s, s:s, s:b, s:b, s:o, s:o}", "Image", image,
+    return json_pack("{s:s, s:[s], s:o, s:o, s:s, s:s, s:s, s:b, s:b, s:o, s:o}", "Image", e->base,
                      "Entrypoint", argv[0], "Cmd", body_strings(argv + 1), "Env",
                      body_strings(child_runner_env), "User", "0:0", "WorkingDir", "/", "Hostname",
                      e->order.child.hostname, "NetworkDisabled", 1, "OpenStdin", 1, "Labels",
                      body_labels(e), "HostConfig", host);
 }
+
+static int docker_create(struct engine *e, const json_t *body, json_t **ret)
+{
+    return api_post(e, body, ret, "/containers/create?name=%s", e->name);
+}
+
+static bool docker_can_run(const json_t *info, const char *runtime)
+{
+    return json_object_get(json_object_get(info, "Runtimes"), runtime);
+}
+
+const struct engine_dialect dialect_docker = {
+    .component = "Engine",
+    .image_at = "/usr",
+    .can_run = docker_can_run,
+    .find_users = docker_find_users,
+    .prepare = image_ensure,
+    .body = docker_body,
+    .create = docker_create,
+    .end_remains = shim_end,
+};

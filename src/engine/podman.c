@@ -1,5 +1,6 @@
-/* podman's own create: unlike docker's it takes a root that is mounted already and a map of single
- * ids, so that a container has the warden's block of ids and nothing is copied or chowned. */
+/* podman, by its own API: unlike docker's that takes a root that is mounted already and a map of
+ * single ids, so that a container has the warden's block of ids and nothing is copied or chowned.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,7 +85,7 @@ static json_t *resources(const struct engine *e)
                             json_pack("{s:I, s:I}", "quota",
                                       (json_int_t)l->cpu_millicores * CPU_PERIOD_US / 1000,
                                       "period", (json_int_t)CPU_PERIOD_US));
-    if (l->processes && !body_own_kernel(e))
+    if (l->processes && !engine_own_kernel(e))
         json_object_set_new(r, "pids", json_pack("{s:I}", "limit", (json_int_t)l->processes));
     if (l->io_bytes_per_s)
         json_object_set_new(r, "blockIO",
@@ -145,7 +146,7 @@ static void set_bare(json_t *b)
     json_object_set_new(b, "oom_score_adj", json_integer(atoi(CHILD_OOM_ADJ)));
 }
 
-json_t *body_podman(const struct engine *e)
+static json_t *podman_body(const struct engine *e)
 {
     const struct child_order *c = &e->order.child;
     const char *argv[BODY_ARGS_MAX];
@@ -159,7 +160,30 @@ json_t *body_podman(const struct engine *e)
                           resources(e), "r_limits", body_rlimits(e, rlimit));
     set_security(b, e);
     set_bare(b);
-    if (body_runtime(e))
-        json_object_set_new(b, "oci_runtime", json_string(body_runtime(e)));
+    if (engine_runtime(e))
+        json_object_set_new(b, "oci_runtime", json_string(engine_runtime(e)->name));
     return b;
 }
+
+static int podman_create(struct engine *e, const json_t *body, json_t **ret)
+{
+    return api_post(e, body, ret, "/libpod/containers/create");
+}
+
+/* podman names all that it was built to know, and its API cannot choose among them (4.3): what
+ * counts is the one that its service was started with. */
+static bool podman_can_run(const json_t *info, const char *runtime)
+{
+    const char *own = json_string_value(json_object_get(info, "DefaultRuntime"));
+    return own && strcmp(own, runtime) == 0;
+}
+
+const struct engine_dialect dialect_podman = {
+    .component = "Podman Engine",
+    .libpod_least = 4,
+    .image_at = "/",
+    .image_is_root = true,
+    .can_run = podman_can_run,
+    .body = podman_body,
+    .create = podman_create,
+};
