@@ -88,8 +88,10 @@ static void on_file_done(void *data, const json_t *result, const struct error *e
 static struct skill_options skill_options_of(const struct action *a)
 {
     const struct api_options *o = &a->set->api->options;
-    return (struct skill_options){
-        .manager = o->manager, .default_spec = o->default_spec, .root = o->skill_root};
+    return (struct skill_options){.manager = o->manager,
+                                  .gate = o->gate,
+                                  .default_spec = o->default_spec,
+                                  .root = o->skill_root};
 }
 
 /* True: a person has to decide, or it ended already. */
@@ -112,7 +114,6 @@ static bool start_tool(struct action *a, struct sandbox *sb, const struct gate_t
                                .name = a->plan.tool,
                                .args = a->plan.args,
                                .sandbox = sb,
-                               .scope = sb ? sandbox_attached(sb) : NULL,
                                .policy = &a->plan.policy};
     struct tool_call *call = tool_call_start(&a->set->api->options.tool, &req, on_tool_done, a);
     return !call || tool_call_is_waiting(call);

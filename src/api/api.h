@@ -16,7 +16,6 @@ struct gate;
 struct identity;
 struct http_request;
 struct keys;
-struct sandbox;
 struct images;
 struct skills;
 
@@ -77,8 +76,6 @@ void api_key_ended(struct api *api, const char *id);
 /* For struct http_options; data is the api. */
 void api_on_request(struct http_request *http, void *data);
 
-/* For struct manager_options: contract A's policy comes back with its sandbox. */
-void api_on_restored(struct sandbox *sb, const char *note);
 /* For struct http_options: what the server answers by itself has the same shape as our own errors.
  */
 size_t api_format_error(int status, const char *message, char *out, size_t size);

@@ -24,6 +24,7 @@ struct attach {
     struct ws *ws;
     bool full, finished;
     struct identity who;
+    struct audit *audit;
     struct audit_stream *input;
     struct strbuf scratch, frame;
 };
@@ -32,7 +33,7 @@ static void attach_free(struct attach *a)
 {
     journal_unsubscribe(&a->reader);
     exec_unwatch_stdin(&a->drain);
-    run_record_input(a->exec, &a->who, a->input);
+    run_record_input(a->audit, a->exec, &a->who, a->input);
     sandbox_release(exec_sandbox(a->exec));
     exec_unref(a->exec);
     strbuf_done(&a->scratch);
@@ -80,7 +81,7 @@ static void on_ready(struct journal_reader *r)
 
 static int note(struct attach *a, const char *what, json_t *details, struct error *err)
 {
-    return run_record_act(exec_sandbox(a->exec), a->exec, &a->who, what, details, err);
+    return run_record_steer(a->audit, a->exec, &a->who, what, details, err);
 }
 
 static int control(struct attach *a, const char *text, size_t len, struct error *err)
@@ -176,13 +177,14 @@ void handle_attach(struct api_request *req)
     if (!e)
         return;
     if (api_check_stream(req, &since, &err) < 0 ||
-        run_record_act(sb, e, req->who, "attach", NULL, &err) < 0) {
+        run_record_steer(req->options->audit, e, req->who, "attach", NULL, &err) < 0) {
         api_fail(req, &err);
         return;
     }
     struct attach *a = new0(struct attach);
     a->exec = exec_ref(e);
     a->who = *req->who;
+    a->audit = req->options->audit;
     strbuf_init(&a->scratch, ATTACH_FRAME_MAX);
     strbuf_init(&a->frame, ATTACH_FRAME_MAX);
     list_init(&a->reader.node);

@@ -5,12 +5,9 @@
 #include "api/sandbox-reply.h"
 #include "base/alloc.h"
 #include "base/json.h"
-#include "base/log.h"
-#include "base/strbuf.h"
-#include "tool/skill.h"
+#include "sandbox/sandbox-policy.h"
 
 #define ALIAS_MAX 128
-#define NOTE_MAX  (2 * 1024 * 1024)
 
 void handle_a_health(struct api_request *req)
 {
@@ -78,82 +75,39 @@ static json_t *view_created(struct sandbox *sb)
     return json_pack("{s:s, s:s}", "sandbox_id", id, "status", "ok");
 }
 
-/* The policy as the sandbox's row keeps it, so that it holds after a restart too. */
-static int format_note(const json_t *body, const struct tool_scope *scope, struct strbuf *out,
-                       struct error *err)
+static struct sandbox *create_from(struct api_request *req, struct spec *spec, struct error *err)
 {
-    json_t *policy = json_object_get(body, "policy");
-    _cleanup_json_ json_t *note =
-        json_pack("{s:O?, s:I}", "policy", policy, "timeout_ms", (json_int_t)scope->timeout_ms);
-    if (json_format(note, out) < 0)
-        return error_set(err, ERROR_TOO_LARGE, 0, "'policy' is too large to be kept");
-    return 0;
-}
-
-static struct sandbox *create_from(struct api_request *req, struct spec *spec,
-                                   struct tool_scope *scope, struct error *err)
-{
-    _cleanup_strbuf_ struct strbuf note = STRBUF_INIT(NOTE_MAX);
     const char *alias = NULL;
     int r = json_member_string(req->body, "sandbox_id", &alias, err);
     if (r >= 0 && alias && *alias)
         r = check_alias(alias, err);
+    struct sandbox_policy *own = sandbox_policy_new();
     if (r >= 0)
-        r = policy_parse(json_object_get(req->body, "policy"), &scope->policy, err);
+        r = policy_parse(json_object_get(req->body, "policy"), &own->policy, err);
     if (r >= 0)
-        r = parse_resources(req->body, spec, &scope->timeout_ms, err);
+        r = parse_resources(req->body, spec, &own->timeout_ms, err);
     if (r >= 0)
-        r = tool_narrow_spec(spec, &scope->policy, req->options->tool.mounts_allow, err);
-    if (r >= 0)
-        r = format_note(req->body, scope, &note, err);
-    if (r < 0)
+        r = tool_narrow_spec(spec, &own->policy, req->options->tool.mounts_allow, err);
+    if (r < 0) {
+        sandbox_policy_free(own);
         return NULL;
-    struct sandbox_maker by = {req->owner, req->who->address};
-    return sandbox_create_noted(req->options->manager, spec, &by, alias && *alias ? alias : NULL,
-                                note.data, err);
-}
-
-/* Its rows of versions before had an alias and never a note. */
-static bool is_of_skills(const struct sandbox *sb)
-{
-    return sandbox_alias(sb) && strcmp(sandbox_alias(sb), SKILL_FILE_ALIAS) == 0;
-}
-
-void api_on_restored(struct sandbox *sb, const char *text)
-{
-    struct error err = {0};
-    int64_t timeout_ms = 0;
-    if (!text || (!*text && is_of_skills(sb)))
-        return;
-    struct tool_scope *scope = tool_scope_new();
-    sandbox_attach(sb, scope, tool_scope_free);
-    _cleanup_json_ json_t *note = json_parse_object(text, strlen(text), &err);
-    if (!note || policy_parse(json_object_get(note, "policy"), &scope->policy, &err) < 0 ||
-        json_member_int(note, "timeout_ms", 0, INT64_MAX, &timeout_ms, &err) < 0) {
-        /* Fails closed: a sandbox whose policy cannot be read runs no tool. */
-        char *none[] = {(char *)"(none)", NULL};
-        scope->policy.allowed_tools = strv_copy(none);
-        log_error("policy of a restored sandbox cannot be read id=%s: %s", sandbox_id(sb),
-                  err.message);
     }
-    scope->timeout_ms = (uint64_t)timeout_ms;
+    struct sandbox_maker by = {req->owner, req->who->address};
+    return sandbox_create_narrowed(req->options->manager, spec, &by, alias && *alias ? alias : NULL,
+                                   own, err);
 }
 
 void handle_a_create(struct api_request *req)
 {
     struct error err = {0};
     struct spec spec;
-    struct tool_scope *scope = tool_scope_new();
     spec_copy(&spec, req->options->default_spec);
-    struct sandbox *sb = create_from(req, &spec, scope, &err);
+    struct sandbox *sb = create_from(req, &spec, &err);
     spec_done(&spec);
-    if (!sb) {
-        tool_scope_free(scope);
+    if (sb)
+        sandbox_reply_ready(req, sb, 200, view_created);
+    else
         api_fail(req, &err);
-        return;
-    }
-    sandbox_attach(sb, scope, tool_scope_free);
-    sandbox_reply_ready(req, sb, 200, view_created);
 }
 
 /* --- execute */
@@ -254,7 +208,6 @@ void handle_a_execute(struct api_request *req)
             reply_invalid(x, &err);
             return;
         }
-        tr.scope = sandbox_attached(tr.sandbox);
     }
     req->state = x;
     req->on_abort = on_execute_abort;

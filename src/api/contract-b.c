@@ -161,6 +161,7 @@ static int start_command(struct api_request *req, struct sandbox *sb, char **com
     if (!command || !command[0])
         return 0;
     struct run_request run = {.manager = req->options->manager,
+                              .gate = req->options->gate,
                               .who = req->who,
                               .terms = &req->terms,
                               .sandbox = sb,
@@ -301,6 +302,7 @@ void handle_b_exec(struct api_request *req)
     }
     uint64_t timeout = seconds ? (uint64_t)seconds * 1000 : o->exec_timeout_ms;
     struct run_request run = {.manager = o->manager,
+                              .gate = o->gate,
                               .who = req->who,
                               .terms = &req->terms,
                               .sandbox = sb,
@@ -368,7 +370,7 @@ void handle_b_stream(struct api_request *req)
         return;
     }
     q.follow = true;
-    stream_open(api_take(req), e, &q, NULL, NULL);
+    stream_open(req, e, &q, NULL, NULL);
 }
 
 void handle_b_ingest(struct api_request *req)

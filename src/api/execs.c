@@ -122,7 +122,7 @@ void handle_exec_logs(struct api_request *req)
         return;
     }
     q.follow = api_query_switch(req, "follow");
-    stream_open(api_take(req), e, &q, NULL, NULL);
+    stream_open(req, e, &q, NULL, NULL);
 }
 
 /* Answers with the exec's state, or with why not. */
@@ -143,8 +143,8 @@ void handle_exec_signal(struct api_request *req)
         return;
     int r = signal_parse(json_object_get(req->body, "signal"), &signo, &err);
     if (r >= 0)
-        r = run_record_act(exec_sandbox(e), e, req->who, "signal",
-                           json_pack("{s:i}", "signal", signo), &err);
+        r = run_record_steer(req->options->audit, e, req->who, "signal",
+                             json_pack("{s:i}", "signal", signo), &err);
     if (r >= 0)
         r = exec_signal(e, signo, &err);
     reply_steered(req, e, r, &err);
@@ -163,8 +163,8 @@ void handle_exec_resize(struct api_request *req)
     if (r >= 0 && (!rows || !cols))
         r = error_field(&err, rows ? "cols" : "rows", "'rows' and 'cols' are needed");
     if (r >= 0)
-        r = run_record_act(
-            exec_sandbox(e), e, req->who, "resize",
+        r = run_record_steer(
+            req->options->audit, e, req->who, "resize",
             json_pack("{s:I, s:I}", "rows", (json_int_t)rows, "cols", (json_int_t)cols), &err);
     if (r >= 0)
         r = exec_resize(e, (uint16_t)rows, (uint16_t)cols, &err);
@@ -187,13 +187,14 @@ struct stdin_call {
     bool close, ended, failed;
     struct error err;
     struct identity who;
+    struct audit *audit;
     struct audit_stream *input;
 };
 
 static void stdin_free(struct stdin_call *c)
 {
     exec_unwatch_stdin(&c->drain);
-    run_record_input(c->exec, &c->who, c->input);
+    run_record_input(c->audit, c->exec, &c->who, c->input);
     exec_unref(c->exec);
     free(c);
 }
@@ -251,6 +252,7 @@ void handle_exec_stdin(struct api_request *req)
     c->req = req;
     c->exec = exec_ref(e);
     c->who = *req->who;
+    c->audit = req->options->audit;
     c->close = api_query_switch(req, "close");
     req->state = c;
     req->on_abort = on_stdin_abort;

@@ -20,7 +20,7 @@
 struct run_request file_request(struct api_request *req, struct sandbox *sb,
                                 const struct file_op *op)
 {
-    struct run_request run = file_op_request(op, req->options->manager, req->who, sb);
+    struct run_request run = file_op_request(op, &req->options->tool, req->who, sb);
     run.terms = &req->terms;
     return run;
 }

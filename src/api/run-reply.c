@@ -97,7 +97,7 @@ static void on_started(void *data, struct run *run, struct exec *e)
     }
     exec_keep(e); /* its events name it */
     struct stream_query q = {.kind = stream_kind_wanted(req->http), .follow = true};
-    stream_open(api_take(req), e, &q, on_stream_end, weak_ref(&c->weak, c));
+    stream_open(req, e, &q, on_stream_end, weak_ref(&c->weak, c));
 }
 
 static void on_done(void *data, struct run *run, struct exec *e, const struct error *err)
@@ -159,7 +159,7 @@ static void on_cancel_recorded(void *data, const struct error *err)
 void cancel_reply(struct api_request *req, struct exec *e, json_t *(*view)(const struct exec *e))
 {
     struct error err = {0};
-    if (run_record_act(exec_sandbox(e), e, req->who, "cancel", NULL, &err) < 0 ||
+    if (run_record_steer(req->options->audit, e, req->who, "cancel", NULL, &err) < 0 ||
         exec_cancel(e, &err) < 0) {
         api_fail(req, &err);
         return;

@@ -450,6 +450,7 @@ struct run_request exec_json_request(const struct exec_json *x, const struct api
                                      const struct identity *who)
 {
     return (struct run_request){.manager = o->manager,
+                                .gate = o->gate,
                                 .who = who,
                                 .call = {.tool = "exec", .capabilities = CAPABILITY_UNSAFE},
                                 .files = x->files,

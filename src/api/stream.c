@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/request.h"
 #include "api/view.h"
 #include "base/alloc.h"
 #include "base/json.h"
@@ -18,6 +19,7 @@
 #define STREAM_TURN_BYTES (1024 * 1024)     /* output sent before others get a turn */
 
 struct stream {
+    uv_loop_t *loop;
     struct journal_reader reader;
     struct exec *exec; /* referenced; its sandbox is held while this is open */
     enum stream_kind kind;
@@ -38,11 +40,6 @@ static struct strbuf scratch = STRBUF_INIT(EVENT_JSON_MAX), line = STRBUF_INIT(E
 static bool is_ws(const struct stream *s)
 {
     return s->kind == STREAM_WS_TEXT || s->kind == STREAM_WS_BINARY;
-}
-
-static uv_loop_t *loop_of(const struct stream *s)
-{
-    return manager_options(sandbox_manager(exec_sandbox(s->exec)))->loop;
 }
 
 static struct stream *stream_new(struct exec *e, const struct stream_query *q)
@@ -184,7 +181,7 @@ static void pump(struct stream *s)
         sent += ev.len;
         if (sent >= STREAM_TURN_BYTES && !s->full) {
             s->deferred = true;
-            loop_defer(loop_of(s), on_turn, weak_ref(&s->weak, s));
+            loop_defer(s->loop, on_turn, weak_ref(&s->weak, s));
         }
     }
     if (at_end(s))
@@ -235,7 +232,7 @@ static void open_http(struct stream *s)
     http_request_on_abort(s->http, on_http_abort, s);
     http_request_on_drain(s->http, on_http_drain, s);
     if (s->kind == STREAM_SSE) {
-        loop_timer_init(&s->keepalive, loop_of(s), on_keepalive, s);
+        loop_timer_init(&s->keepalive, s->loop, on_keepalive, s);
         loop_timer_start_every(&s->keepalive, SSE_KEEPALIVE_MS);
         http_response_header(s->http, "Cache-Control", "no-cache");
         http_respond_begin(s->http, 200, "text/event-stream");
@@ -279,12 +276,14 @@ static void open_ws(struct stream *s, struct http_request *http)
         stream_end(s, true);
 }
 
-void stream_open(struct http_request *http, struct exec *e, const struct stream_query *q,
+void stream_open(struct api_request *req, struct exec *e, const struct stream_query *q,
                  void (*on_end)(void *data, bool client_left), void *data)
 {
     struct stream *s = stream_new(e, q);
+    s->loop = req->options->loop;
     s->on_end = on_end;
     s->data = data;
+    struct http_request *http = api_take(req);
     if (is_ws(s)) {
         open_ws(s, http);
     } else {

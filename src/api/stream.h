@@ -36,7 +36,7 @@ struct stream_query {
 enum stream_kind stream_kind_wanted(const struct http_request *http);
 /* Reads since=, Last-Event-ID, stdout_offset= and stderr_offset=; follow is the caller's. */
 int stream_query_parse(const struct api_request *req, struct stream_query *ret, struct error *err);
-/* Answers http with events, exit last; then ends. on_end (may be NULL) comes once, maybe from
- * inside; client_left says that the answer was cut. */
-void stream_open(struct http_request *http, struct exec *e, const struct stream_query *q,
+/* Takes the request over and answers it with events, exit last; then ends. on_end (may be NULL)
+ * comes once, maybe from inside; client_left says that the answer was cut. */
+void stream_open(struct api_request *req, struct exec *e, const struct stream_query *q,
                  void (*on_end)(void *data, bool client_left), void *data);

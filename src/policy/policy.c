@@ -147,6 +147,35 @@ int policy_parse(const json_t *json, struct policy *ret, struct error *err)
     return 0;
 }
 
+static void put_list(json_t *obj, const char *key, char *const *list)
+{
+    if (!list)
+        return;
+    json_t *array = json_array();
+    for (; *list; list++)
+        json_array_append_new(array, json_string(*list));
+    json_object_set_new(obj, key, array);
+}
+
+json_t *policy_format(const struct policy *p)
+{
+    json_t *o =
+        json_pack("{s:I, s:I, s:I}", "Timeout", (json_int_t)p->timeout_ns, "MemoryLimit",
+                  (json_int_t)p->memory_bytes, "MaxConcurrent", (json_int_t)p->max_concurrent);
+    put_list(o, "AllowedTools", p->allowed_tools);
+    put_list(o, "AllowedCaps", p->allowed_caps);
+    put_list(o, "AllowedPaths", p->allowed_paths);
+    put_list(o, "EnvWhitelist", p->env_whitelist);
+    if (p->workdir)
+        json_object_set_new(o, "Workdir", json_string(p->workdir));
+    if (p->has_network) {
+        json_t *network = json_pack("{s:b}", "Enabled", p->network_enabled);
+        put_list(network, "AllowedHosts", p->allowed_hosts);
+        json_object_set_new(o, "Network", network);
+    }
+    return o;
+}
+
 static bool contains(char *const *list, const char *item)
 {
     for (; list && *list; list++)

@@ -29,6 +29,8 @@ void policy_init(struct policy *p);
 void policy_done(struct policy *p);
 /* json may be NULL: an empty policy. */
 int policy_parse(const json_t *json, struct policy *ret, struct error *err);
+/* A new reference, of which policy_parse() makes the same policy. */
+json_t *policy_format(const struct policy *p);
 
 /* ERROR_DENIED with the contract's words: tool not allowed, capability not allowed, network
  * disabled. caps is a set of enum capability. */

@@ -15,6 +15,7 @@
 #include "sandbox/recent.h"
 #include "sandbox/retire.h"
 #include "sandbox/runner.h"
+#include "sandbox/sandbox-policy.h"
 #include "sandbox/sandbox.h"
 #include "sandbox/stream-number.h"
 
@@ -80,19 +81,17 @@ struct sandbox {
     uint64_t next_request;
     unsigned n_unflushed; /* FORGET frames that wait for company */
     struct map *gateway_streams;
-    char *note;        /* kept for the layer above, with its row */
-    bool started;      /* the runtime is done; READY waits for its row */
-    bool restored;     /* made by an earlier control plane */
-    bool resumed;      /* and its runner has said what it remembers */
-    bool paused;       /* its processes are frozen */
-    bool pausing;      /* the runtime is at it */
-    bool pause_wished; /* and is to freeze it */
-    bool pooled;       /* the pool's: READY, hidden, nobody's yet */
+    struct sandbox_policy *policy; /* its own; NULL: none */
+    bool started;                  /* the runtime is done; READY waits for its row */
+    bool restored;                 /* made by an earlier control plane */
+    bool resumed;                  /* and its runner has said what it remembers */
+    bool paused;                   /* its processes are frozen */
+    bool pausing;                  /* the runtime is at it */
+    bool pause_wished;             /* and is to freeze it */
+    bool pooled;                   /* the pool's: READY, hidden, nobody's yet */
     struct list pool_node;
     char runtime_id[PLAN_ID_SIZE]; /* what the runtime calls it; a claimed one has another id */
     int rows_pending;              /* writes of its row under way */
-    void *attached;
-    void (*free_attached)(void *);
 };
 
 /* What of an exec is kept until its row is written. */
@@ -197,13 +196,15 @@ void restore_sweep(struct manager *m);
 struct exec *exec_restore(struct sandbox *sb, const json_t *o, const void *snapshot, size_t len,
                           struct error *err);
 
-/* sandbox-create.c. sandbox_restore(): CREATING when it is alive and adopted, else CRASHED. */
+/* sandbox-create.c. sandbox_restore(): CREATING when it is alive and adopted, else CRASHED. Takes
+ * policy. */
 struct sandbox *sandbox_create_pooled(struct manager *m, const struct spec *spec,
                                       struct error *err);
 struct sandbox *sandbox_restore(struct manager *m, const struct spec *spec,
                                 const struct sandbox_maker *by, const char *id,
-                                const char *runtime_id, const char *alias, const char *note,
-                                const char *failure, int64_t created_ns, bool alive);
+                                const char *runtime_id, const char *alias,
+                                struct sandbox_policy *policy, const char *failure,
+                                int64_t created_ns, bool alive);
 
 /* owner.c */
 void sandbox_keep_actor(struct sandbox *sb);

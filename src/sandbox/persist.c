@@ -189,11 +189,11 @@ static void refuse_row(const struct manager *m, const char *id, store_done_fn on
 void persist_sandbox(struct sandbox *sb, store_done_fn on_durable, void *data)
 {
     _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(ROW_MAX);
-    _cleanup_json_ json_t *o = json_pack(
-        "{s:s, s:s, s:s, s:s?, s:I, s:o, s:s?}", "runtime_id", sb->runtime_id, "generation",
-        sb->generation, "owner", sb->owner, "alias", sb->alias, "created_ns",
-        (json_int_t)sb->created_ns, "spec", persist_spec_format(&sb->spec), "note", sb->note);
-    json_object_set_new(o, "noted", json_boolean(sb->note != NULL));
+    _cleanup_json_ json_t *o =
+        json_pack("{s:s, s:s, s:s, s:s?, s:I, s:o}", "runtime_id", sb->runtime_id, "generation",
+                  sb->generation, "owner", sb->owner, "alias", sb->alias, "created_ns",
+                  (json_int_t)sb->created_ns, "spec", persist_spec_format(&sb->spec));
+    sandbox_policy_put(sb->policy, o);
     if (!*sb->owner && *sb->address)
         json_object_set_new(o, "caller", json_message(sb->address));
     if (sb->paused || sb->pause_wished)

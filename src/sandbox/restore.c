@@ -45,22 +45,10 @@ struct restoring {
 
 struct sandbox_row {
     struct spec spec;
-    const char *owner, *alias, *note, *failure, *runtime_id, *generation, *caller;
+    const char *owner, *alias, *failure, *runtime_id, *generation, *caller;
+    struct sandbox_policy *policy; /* or NULL */
     int64_t created_ns;
 };
-
-/* A note narrows what may be done with a sandbox. One that should be there and is not is "", which
- * the layer above takes for the narrowest. Rows of versions before `noted` have an alias only where
- * there was a note, or where a tool made the sandbox for itself. */
-static int read_note(const json_t *o, struct sandbox_row *row, struct error *err)
-{
-    bool noted = row->alias != NULL;
-    int r = json_member_bool(o, "noted", &noted, err);
-    r = r < 0 ? r : json_member_string(o, "note", &row->note, err);
-    if (r >= 0 && !row->note && noted)
-        row->note = "";
-    return r;
-}
 
 /* What cannot be read must not pass for what is not there: it may be the owner, or a policy. */
 static int read_row(const json_t *o, const char *key, struct sandbox_row *ret, struct error *err)
@@ -76,10 +64,12 @@ static int read_row(const json_t *o, const char *key, struct sandbox_row *ret, s
     for (size_t i = 0; r >= 0 && i < ELEMENTS(members); i++)
         r = json_member_string(o, members[i].name, members[i].at, err);
     r = r < 0 ? r : json_member_int(o, "created_ns", 0, INT64_MAX, &row.created_ns, err);
-    r = r < 0 ? r : read_note(o, &row, err);
+    r = r < 0 ? r : sandbox_policy_get(o, row.alias, key, &row.policy, err);
     r = r < 0 ? r : persist_spec_parse(json_object_get(o, "spec"), &row.spec, err);
     if (r >= 0)
         *ret = row;
+    else
+        sandbox_policy_free(row.policy);
     return r < 0 ? r : 0;
 }
 
@@ -96,7 +86,7 @@ static void restore_sandbox(void *data, const char *key, const char *body, size_
     _cleanup_free_ struct warden_alive *alive = map_remove(r->alive, row.runtime_id);
     struct sandbox_maker by = {row.owner, row.caller};
     struct sandbox *sb = sandbox_restore(r->manager, &row.spec, &by, key, row.runtime_id, row.alias,
-                                         row.note, row.failure, row.created_ns, alive != NULL);
+                                         row.policy, row.failure, row.created_ns, alive != NULL);
     spec_done(&row.spec);
     sb->paused = alive && alive->frozen; /* the row has what was wished */
     if (row.generation)

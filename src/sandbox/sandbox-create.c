@@ -143,9 +143,10 @@ static struct sandbox *claim(struct manager *m, const struct spec *spec,
     return sb;
 }
 
+/* Takes *policy where a sandbox is made of it. */
 static struct sandbox *create(struct manager *m, const struct spec *spec,
                               const struct sandbox_maker *by, const char *name, const char *alias,
-                              const char *note, bool hidden, struct error *err)
+                              struct sandbox_policy **policy, bool hidden, struct error *err)
 {
     char id[PLAN_ID_SIZE] = "sbx-";
     _cleanup_free_ char *key = alias ? sandbox_alias_key(by->key, alias) : NULL;
@@ -176,7 +177,7 @@ static struct sandbox *create(struct manager *m, const struct spec *spec,
     sb->hidden = hidden;
     sb->alias = alias ? xstrdup(alias) : NULL;
     sb->alias_key = steal_ptr(key);
-    sb->note = note ? xstrdup(note) : NULL;
+    sb->policy = policy ? steal_ptr(*policy) : NULL;
     if (!pooled)
         return start_sandbox(sb, err) < 0 ? NULL : sb;
     sandbox_enter_tables(m, sb);
@@ -192,18 +193,21 @@ struct sandbox *sandbox_create(struct manager *m, const struct spec *spec,
     return create(m, spec, by, name, alias, NULL, hidden, err);
 }
 
-struct sandbox *sandbox_create_noted(struct manager *m, const struct spec *spec,
-                                     const struct sandbox_maker *by, const char *alias,
-                                     const char *note, struct error *err)
+struct sandbox *sandbox_create_narrowed(struct manager *m, const struct spec *spec,
+                                        const struct sandbox_maker *by, const char *alias,
+                                        struct sandbox_policy *policy, struct error *err)
 {
-    return create(m, spec, by, NULL, alias, note, false, err);
+    struct sandbox *sb = create(m, spec, by, NULL, alias, &policy, false, err);
+    sandbox_policy_free(policy);
+    return sb;
 }
 
 /* A sandbox whose adoption fails is one that died with the earlier control plane. */
 struct sandbox *sandbox_restore(struct manager *m, const struct spec *spec,
                                 const struct sandbox_maker *by, const char *id,
-                                const char *runtime_id, const char *alias, const char *note,
-                                const char *failure, int64_t created_ns, bool alive)
+                                const char *runtime_id, const char *alias,
+                                struct sandbox_policy *policy, const char *failure,
+                                int64_t created_ns, bool alive)
 {
     struct error err = {0};
     struct sandbox *sb = sandbox_new(m, spec, by, id);
@@ -213,11 +217,9 @@ struct sandbox *sandbox_restore(struct manager *m, const struct spec *spec,
     snprintf(sb->runtime_id, sizeof(sb->runtime_id), "%s", runtime_id);
     sb->alias = alias ? xstrdup(alias) : NULL;
     sb->alias_key = alias ? sandbox_alias_key(by->key, alias) : NULL;
-    sb->note = note ? xstrdup(note) : NULL;
+    sb->policy = policy;
     sb->restored = true;
     sandbox_enter_tables(m, sb);
-    if (m->options.on_restored)
-        m->options.on_restored(sb, note);
     if (alive && sb->ops && sb->ops->adopt)
         sb->instance = sb->ops->adopt(sb->ops, m->options.host, sb->runtime_id, spec,
                                       &sandbox_runtime_events, sb, &err);

@@ -25,14 +25,12 @@ void sandbox_unref(struct sandbox *sb)
     if (!sb || --sb->refs)
         return;
     assert(sb->state == SANDBOX_GONE && !sb->instance);
-    if (sb->free_attached)
-        sb->free_attached(sb->attached);
     spec_done(&sb->spec);
     map_free(sb->execs_by_id);
     free(sb->alias);
     free(sb->alias_key);
     free(sb->owner);
-    free(sb->note);
+    sandbox_policy_free(sb->policy);
     free(sb);
 }
 
@@ -201,15 +199,9 @@ struct manager *sandbox_manager(const struct sandbox *sb)
     return sb->manager;
 }
 
-void sandbox_attach(struct sandbox *sb, void *data, void (*free_data)(void *))
+struct sandbox_policy *sandbox_policy(const struct sandbox *sb)
 {
-    sb->attached = data;
-    sb->free_attached = free_data;
-}
-
-void *sandbox_attached(const struct sandbox *sb)
-{
-    return sb->attached;
+    return sb->policy;
 }
 
 void sandbox_stats(struct sandbox *sb, void (*cb)(void *data, const struct runtime_stats *stats),

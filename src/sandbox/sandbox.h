@@ -24,10 +24,10 @@
 
 struct error;
 struct exec;
-struct gate;
 struct manager;
 struct map;
 struct sandbox;
+struct sandbox_policy;
 struct store;
 
 #define SANDBOX_GENERATION_SIZE 25
@@ -53,12 +53,6 @@ struct owner_quota {
 struct manager_options {
     uv_loop_t *loop;
     struct store *store; /* NULL: nothing survives */
-    /* A sandbox of an earlier control plane, with the note it was made with: NULL where it had
-     * none,
-     * "" where it had one that is lost. */
-    void (*on_restored)(struct sandbox *sb, const char *note);
-    /* Not used here: what tool/run.c asks before it starts anything. */
-    struct gate *gate;
     /* Optional. Every exec with a call (exec_spec.call), before anybody else hears of it. */
     void (*on_exec)(void *data, struct exec *e, enum exec_event event);
     void *on_exec_data;
@@ -141,12 +135,11 @@ struct sandbox_maker {
 struct sandbox *sandbox_create(struct manager *m, const struct spec *spec,
                                const struct sandbox_maker *by, const char *name, const char *alias,
                                bool hidden, struct error *err);
-/* The same with a text that is in its row from the first one on, so that a note which narrows what
- * may be done with the sandbox is never written later than the sandbox is. It comes back with
- * on_restored. */
-struct sandbox *sandbox_create_noted(struct manager *m, const struct spec *spec,
-                                     const struct sandbox_maker *by, const char *alias,
-                                     const char *note, struct error *err);
+/* The same for one with a policy of its own (sandbox-policy.h), which is in its row from the first
+ * one on. Takes policy, also when it fails. */
+struct sandbox *sandbox_create_narrowed(struct manager *m, const struct spec *spec,
+                                        const struct sandbox_maker *by, const char *alias,
+                                        struct sandbox_policy *policy, struct error *err);
 /* Calls w->on_event once: READY (err NULL), or failed. From inside when that is known already. */
 void sandbox_wait_ready(struct sandbox *sb, struct sandbox_waiter *w);
 /* Kills everything in it. Calls w->on_event (w may be NULL) when it is gone. */
@@ -193,9 +186,7 @@ const struct error *sandbox_failure(const struct sandbox *sb); /* why CRASHED */
 int64_t sandbox_created_ns(const struct sandbox *sb);          /* real time */
 int64_t sandbox_last_exec_ns(const struct sandbox *sb);        /* 0: never */
 struct manager *sandbox_manager(const struct sandbox *sb);
-/* Anything attached to it by the layer above, freed with it. */
-void sandbox_attach(struct sandbox *sb, void *data, void (*free_data)(void *));
-void *sandbox_attached(const struct sandbox *sb);
+struct sandbox_policy *sandbox_policy(const struct sandbox *sb); /* its own; NULL: none */
 /* Open streams and terminals count as activity. */
 void sandbox_hold(struct sandbox *sb);
 void sandbox_release(struct sandbox *sb);

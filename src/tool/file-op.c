@@ -7,6 +7,7 @@
 #include "base/strbuf.h"
 #include "policy/policy.h"
 #include "tool/builtin.h"
+#include "tool/tool.h"
 
 #define ANSWER_MAX (64 * 1024 * 1024)
 
@@ -94,11 +95,12 @@ int file_op_check_mode(const char *mode, struct error *err)
     return 0;
 }
 
-struct run_request file_op_request(const struct file_op *op, struct manager *m,
+struct run_request file_op_request(const struct file_op *op, const struct tool_options *o,
                                    const struct identity *who, struct sandbox *sb)
 {
     return (struct run_request){
-        .manager = m,
+        .manager = o->manager,
+        .gate = o->gate,
         .who = who,
         .sandbox = sb,
         .call = {.tool = op->tool, .capabilities = CAPABILITY_FILE},

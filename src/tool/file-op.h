@@ -10,6 +10,7 @@
 struct error;
 struct identity;
 struct strbuf;
+struct tool_options;
 
 #define FILE_OP_ARGV_MAX 8
 
@@ -37,8 +38,8 @@ struct file_op file_op_remove(const char *path, bool recursive);
 /* Bytes out. offset and length are decimal, or NULL. */
 struct file_op file_op_read(const char *path, const char *offset, const char *length);
 /* The same, and before the bytes a line of JSON about them (size, etag, offset, length, range,
- * unsatisfiable; {} where the size is not known). range is what follows "bytes=" in HTTP's Range; it
- * counts when if_range is NULL or the file's etag. */
+ * unsatisfiable; {} where the size is not known). range is what follows "bytes=" in HTTP's Range;
+ * it counts when if_range is NULL or the file's etag. */
 struct file_op file_op_read_headed(const char *path, const char *offset, const char *length,
                                    const char *range, const char *if_range);
 struct file_op file_op_tar_read(const char *path);
@@ -49,7 +50,7 @@ struct file_op file_op_tar_write(const char *path);
 /* Octal digits as file_op_write() takes them; NULL is fine. */
 int file_op_check_mode(const char *mode, struct error *err);
 /* What run_start() takes. op must live as long as the request is used. */
-struct run_request file_op_request(const struct file_op *op, struct manager *m,
+struct run_request file_op_request(const struct file_op *op, const struct tool_options *o,
                                    const struct identity *who, struct sandbox *sb);
 /* What a finished operation printed, at most out->max; negative with err set when it failed. */
 int file_op_bytes(struct exec *e, struct strbuf *out, struct error *err);

@@ -7,7 +7,7 @@
 #include "guard/gate.h"
 #include "tool/run.h"
 
-struct tool_scope;
+struct sandbox_policy;
 
 #define RUN_PATHS_MAX    300 /* of a call: its own, and those of files written first (FILES_MAX) */
 #define RUN_POLICIES_MAX 4   /* that hold for a call: its own, and its sandbox's */
@@ -71,7 +71,7 @@ int run_oblige(struct run *run, struct error *err);
 /* run-scope.c. gate_decide() under the policies of the call and of the sandbox (scope; may be
  * NULL), and how many of its calls may run at once. run_scope_enter() narrows the run to that
  * policy and counts it among them. */
-int run_scope_decide(const struct run_request *req, const struct tool_scope *scope,
+int run_scope_decide(const struct run_request *req, const struct sandbox_policy *scope,
                      struct gate_call *call, struct gate_decision *d, struct error *err);
 void run_scope_enter(struct run *run, struct sandbox *scope_of);
 

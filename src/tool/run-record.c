@@ -75,29 +75,46 @@ static void put_end(struct json_text *t, struct exec *e)
     put_output(t, e, 2, "stderr_digest");
 }
 
-int run_record_act(struct sandbox *sb, struct exec *e, const struct identity *who, const char *what,
-                   json_t *details, struct error *err)
+static int record_act(struct audit *a, const struct audit_record *r, struct error *err)
 {
-    struct audit *a = gate_audit(manager_options(sandbox_manager(sb))->gate);
-    struct audit_record r = {.kind = e ? "steer" : "sandbox",
-                             .who = who,
-                             .call_id = e ? exec_call(e) : NULL,
-                             .sandbox = sandbox_id(sb),
-                             .exec = e ? exec_id(e) : NULL,
-                             .outcome = what,
-                             .details = details};
-    int n = audit_write(a, &r, NULL, err);
-    json_decref(details);
+    int n = audit_write(a, r, NULL, err);
     if (n < 0)
         error_prefix(err, "not done: the audit cannot be written");
     return n;
 }
 
-void run_record_input(struct exec *e, const struct identity *who, struct audit_stream *input)
+int run_record_sandbox(struct audit *a, struct sandbox *sb, const struct identity *who,
+                       const char *what, struct error *err)
+{
+    struct audit_record r = {
+        .kind = "sandbox", .who = who, .sandbox = sandbox_id(sb), .outcome = what};
+    return record_act(a, &r, err);
+}
+
+static struct audit_record steer_record(struct exec *e, const struct identity *who,
+                                        const char *what, json_t *details)
+{
+    return (struct audit_record){.kind = "steer",
+                                 .who = who,
+                                 .call_id = exec_call(e),
+                                 .sandbox = sandbox_id(exec_sandbox(e)),
+                                 .exec = exec_id(e),
+                                 .outcome = what,
+                                 .details = details};
+}
+
+int run_record_steer(struct audit *a, struct exec *e, const struct identity *who, const char *what,
+                     json_t *details, struct error *err)
+{
+    _cleanup_json_ json_t *owned = details;
+    struct audit_record r = steer_record(e, who, what, owned);
+    return record_act(a, &r, err);
+}
+
+void run_record_input(struct audit *a, struct exec *e, const struct identity *who,
+                      struct audit_stream *input)
 {
     char digest[AUDIT_DIGEST_SIZE];
-    struct sandbox *sb = exec_sandbox(e);
-    struct audit *a = gate_audit(manager_options(sandbox_manager(sb))->gate);
     if (!input)
         return;
     uint64_t bytes = audit_stream_end(input, digest);
@@ -106,13 +123,7 @@ void run_record_input(struct exec *e, const struct identity *who, struct audit_s
     audit_digest_keyed(a, digest);
     _cleanup_json_ json_t *details =
         json_pack("{s:I, s:s}", "bytes", (json_int_t)bytes, "digest", digest);
-    struct audit_record r = {.kind = "steer",
-                             .who = who,
-                             .call_id = exec_call(e),
-                             .sandbox = sandbox_id(sb),
-                             .exec = exec_id(e),
-                             .outcome = "input",
-                             .details = details};
+    struct audit_record r = steer_record(e, who, "input", details);
     audit_note(a, &r);
 }
 

@@ -4,28 +4,24 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "sandbox/sandbox-policy.h"
 #include "tool/run-internal.h"
-#include "tool/tool.h"
 
 /* Its rule first, because the sandbox's policy is part of what is decided on. */
-int run_scope_decide(const struct run_request *req, const struct tool_scope *scope,
+int run_scope_decide(const struct run_request *req, const struct sandbox_policy *scope,
                      struct gate_call *call, struct gate_decision *d, struct error *err)
 {
     const struct policy *policies[RUN_POLICIES_MAX];
-    size_t n = call->n_policies;
-    bool named = !scope;
-    for (size_t i = 0; i < n; i++)
-        named = named || call->policies[i] == &scope->policy;
-    if (n + !named > RUN_POLICIES_MAX) {
+    size_t n = 0, all = call->n_policies + (scope ? 1 : 0);
+    if (all > RUN_POLICIES_MAX) {
         *d = (struct gate_decision){0}; /* none was made */
-        return error_set(err, ERROR_TOO_LARGE, 0, "%zu policies for one call are too many",
-                         n + !named);
+        return error_set(err, ERROR_TOO_LARGE, 0, "%zu policies for one call are too many", all);
     }
-    for (size_t i = 0; i < n; i++)
-        policies[i] = call->policies[i];
-    if (!named)
+    if (scope)
         policies[n++] = &scope->policy;
-    struct gate *gate = manager_options(req->manager)->gate;
+    for (size_t i = 0; i < call->n_policies; i++)
+        policies[n++] = call->policies[i];
+    struct gate *gate = req->gate;
     call->policies = policies;
     call->n_policies = n;
     int r = gate_decide(gate, call, d, err);
@@ -48,7 +44,7 @@ static void narrow_time(struct exec_spec *spec, uint64_t limit_ms)
 }
 
 /* What a tool call has narrowed already is narrowed again here, to no effect. */
-static void narrow_spec(struct run *run, const struct tool_scope *scope)
+static void narrow_spec(struct run *run, const struct sandbox_policy *scope)
 {
     narrow_time(&run->spec, scope->timeout_ms);
     narrow_time(&run->spec, clock_ms_up(scope->policy.timeout_ns));
@@ -69,7 +65,7 @@ static void narrow_spec(struct run *run, const struct tool_scope *scope)
 
 void run_scope_enter(struct run *run, struct sandbox *scope_of)
 {
-    struct tool_scope *scope = sandbox_attached(scope_of);
+    struct sandbox_policy *scope = sandbox_policy(scope_of);
     run->scope_of = sandbox_ref(scope_of);
     scope->running++;
     narrow_spec(run, scope);

@@ -11,6 +11,7 @@
 #include "base/json-format.h"
 #include "base/strbuf.h"
 #include "sandbox/persist.h"
+#include "sandbox/sandbox-policy.h"
 #include "tool/builtin.h"
 #include "tool/run-internal.h"
 #include "tool/tool.h"
@@ -124,7 +125,7 @@ static void run_free(struct run *run)
     free_spec(run);
     spec_done(&run->box);
     if (run->scope_of)
-        ((struct tool_scope *)sandbox_attached(run->scope_of))->running--;
+        sandbox_policy(run->scope_of)->running--;
     sandbox_unref(run->scope_of);
     end_one_shot(run);
     exec_unref(run->exec);
@@ -234,7 +235,7 @@ static struct run *run_new(const struct run_request *req, const struct gate_call
     list_init(&run->ready.node);
     list_init(&run->done.node);
     run->manager = req->manager;
-    run->gate = manager_options(req->manager)->gate;
+    run->gate = req->gate;
     run->one_shot = !req->sandbox;
     run->sandbox = req->sandbox ? sandbox_ref(req->sandbox) : NULL;
     run->ready.on_event = on_ready;
@@ -431,7 +432,7 @@ struct run *run_start(const struct run_request *req, const struct run_events *ev
                       struct error *err)
 {
     struct sandbox *scope_of = req->scope_of ? req->scope_of : req->sandbox;
-    const struct tool_scope *scope = scope_of ? sandbox_attached(scope_of) : NULL;
+    const struct sandbox_policy *scope = scope_of ? sandbox_policy(scope_of) : NULL;
     struct rules_path paths[RUN_PATHS_MAX];
     _cleanup_strv_ char **owned = NULL;
     struct gate_call call;

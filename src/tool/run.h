@@ -31,8 +31,10 @@ struct run_file {
 
 struct run_request {
     struct manager *manager;
+    struct gate *gate;
     struct sandbox *sandbox; /* NULL: a one-shot from spec */
-    /* Whose policy holds (tool_scope): NULL is sandbox itself; a helper runs for another one. */
+    /* Whose own policy holds (sandbox_policy()): NULL is sandbox itself; a helper runs for another
+     * one. */
     struct sandbox *scope_of;
     const struct spec *spec;
     const struct identity *who;
@@ -77,12 +79,15 @@ void run_set_input(struct run *run, const char *data, size_t len);
 /* For struct manager_options, with the gate as data: puts starts and ends on record. */
 void run_on_exec(void *data, struct exec *e, enum exec_event event);
 void run_on_input(void *data, void **state, const char *bytes, size_t len);
-/* Puts on record, before it is done, what somebody does to a sandbox (kind "sandbox"; e is NULL) or
- * to a command in it ("steer"). Takes details, which may be NULL. Negative: it must not be done. */
-int run_record_act(struct sandbox *sb, struct exec *e, const struct identity *who, const char *what,
-                   json_t *details, struct error *err);
+/* Put on record, before it is done, what a caller does to a sandbox or to a command in it. The
+ * audit may be NULL. Takes details, which may be NULL. Negative: it must not be done. */
+int run_record_sandbox(struct audit *a, struct sandbox *sb, const struct identity *who,
+                       const char *what, struct error *err);
+int run_record_steer(struct audit *a, struct exec *e, const struct identity *who, const char *what,
+                     json_t *details, struct error *err);
 /* Of input that was taken: how much, and its keyed hash. Ends the stream; NULL is fine. */
-void run_record_input(struct exec *e, const struct identity *who, struct audit_stream *input);
+void run_record_input(struct audit *a, struct exec *e, const struct identity *who,
+                      struct audit_stream *input);
 /* A sandbox's spec as members of an open record: without what may be secret. */
 void run_put_spec(struct json_text *t, const struct audit *a, const struct spec *s);
 bool run_is_call_of(void *data, const char *call, const struct sandbox *sb);

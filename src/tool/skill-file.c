@@ -15,6 +15,7 @@
 #include "policy/policy.h"
 #include "runtime/spec.h"
 #include "sandbox/journal.h"
+#include "sandbox/sandbox-policy.h"
 #include "tool/builtin.h"
 #include "tool/file-op.h"
 #include "tool/run.h"
@@ -208,16 +209,17 @@ static void on_run_done(void *data, struct run *run, struct exec *e, const struc
 struct sandbox *skill_sandbox(const struct skill_options *o, const struct identity *who, bool make,
                               struct error *err)
 {
-    struct sandbox *sb = sandbox_find(o->manager, who->key, SKILL_FILE_ALIAS);
+    struct sandbox *sb = sandbox_find(o->manager, who->key, SANDBOX_SKILL_ALIAS);
     if (sb && make && sandbox_state(sb) == SANDBOX_CRASHED) {
         sandbox_delete(sb, NULL);
-        sb = sandbox_find(o->manager, who->key, SKILL_FILE_ALIAS);
+        sb = sandbox_find(o->manager, who->key, SANDBOX_SKILL_ALIAS);
     }
     if (sb)
         return sb;
     struct sandbox_maker by = {who->key, who->address};
     if (make)
-        return sandbox_create(o->manager, o->default_spec, &by, NULL, SKILL_FILE_ALIAS, false, err);
+        return sandbox_create(o->manager, o->default_spec, &by, NULL, SANDBOX_SKILL_ALIAS, false,
+                              err);
     error_set(err, ERROR_NOT_FOUND, 0, "the sandbox of the skill's files is gone");
     return NULL;
 }
@@ -260,6 +262,7 @@ static struct run *start_in(const struct skill_options *o, const struct skill_re
     command_fill(&command, f, root);
     struct run_request run = {
         .manager = o->manager,
+        .gate = o->gate,
         .who = req->who,
         .terms = req->terms,
         .spec = spec,

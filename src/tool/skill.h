@@ -57,9 +57,6 @@ enum skill_operation {
 #define SKILL_WRITE_MAX (10 * 1024 * 1024)
 #define SKILL_READ_MAX  (1024 * 1024)
 
-/* The name, of each caller, of the sandbox that the file skill works in. */
-#define SKILL_FILE_ALIAS "skill-filesystem"
-
 /* What the parameters of an action mean; strings are borrowed from them, path is relative to the
  * root and without "..", "" for the root itself. */
 struct skill_file {
@@ -78,6 +75,7 @@ bool skill_operation_writes(enum skill_operation op);
 
 struct skill_options {
     struct manager *manager;
+    struct gate *gate;
     const struct spec *default_spec;
     const char *root; /* of the host's, below mounts.allow; NULL: a sandbox's workspace */
 };

@@ -10,6 +10,7 @@
 #include "base/path.h"
 #include "base/strbuf.h"
 #include "gateway/gateway-client.h"
+#include "sandbox/sandbox-policy.h"
 #include "tool/run.h"
 #include "tool/tool.h"
 
@@ -203,35 +204,47 @@ static const struct run_events run_events = {.on_done = on_run_done};
 
 /* --- what the policies make of it */
 
+static const struct sandbox_policy *own_policy(const struct tool_request *req)
+{
+    return req->sandbox ? sandbox_policy(req->sandbox) : NULL;
+}
+
 static uint64_t min_set(uint64_t a, uint64_t b)
 {
     return !a ? b : !b ? a : a < b ? a : b;
 }
 
 /* What both lists allow: of each pair, the deeper path where one lies below the other. */
-static char **intersect_paths(char *const *a, char *const *b)
+static int intersect_paths(char *const *a, char *const *b, char ***ret, struct error *err)
 {
     size_t n = 0;
     char **both = xcalloc(TOOL_PATHS_MAX + 1, sizeof(*both));
-    for (; a && *a; a++)
-        for (char *const *q = b; q && *q && n < TOOL_PATHS_MAX; q++) {
+    for (; *a; a++)
+        for (char *const *q = b; *q; q++) {
             const char *deeper = path_below(*a, *q) ? *q : path_below(*q, *a) ? *a : NULL;
+            if (deeper && n == TOOL_PATHS_MAX) {
+                strv_free(both);
+                return error_set(
+                    err, ERROR_TOO_LARGE, 0,
+                    "AllowedPaths of the call and of its sandbox meet in over %d paths",
+                    TOOL_PATHS_MAX);
+            }
             if (deeper)
                 both[n++] = xstrdup(deeper);
         }
-    return both;
+    *ret = both;
+    return 0;
 }
 
-static char **paths_of(const struct tool_request *req)
+static int paths_of(const struct tool_request *req, char ***ret, struct error *err)
 {
-    char **a = req->scope ? policy_paths(&req->scope->policy) : NULL;
-    char **b = req->policy ? policy_paths(req->policy) : NULL;
-    if (!a || !b)
-        return a ? a : b;
-    char **both = intersect_paths(a, b);
-    strv_free(a);
-    strv_free(b);
-    return both;
+    const struct sandbox_policy *own = own_policy(req);
+    _cleanup_strv_ char **a = own ? policy_paths(&own->policy) : NULL;
+    _cleanup_strv_ char **b = req->policy ? policy_paths(req->policy) : NULL;
+    if (a && b)
+        return intersect_paths(a, b, ret, err);
+    *ret = a ? steal_ptr(a) : steal_ptr(b);
+    return 0;
 }
 
 /* A lasting sandbox keeps its memory limit; a call's smaller one is an address-space limit, which
@@ -288,7 +301,8 @@ static int prepare_input(const struct tool_options *o, const struct tool *tool, 
  * program of the host's, and no image has its libraries. */
 static void set_hosts(struct preparation *p, const struct tool_request *req)
 {
-    char *const *scope = req->scope ? req->scope->policy.allowed_hosts : NULL;
+    const struct sandbox_policy *own = own_policy(req);
+    char *const *scope = own ? own->policy.allowed_hosts : NULL;
     char *const *call = req->policy ? req->policy->allowed_hosts : NULL;
     p->spec.tool_net = true;
     spec_set_image(&p->spec, NULL, NULL, NULL, NULL, NULL);
@@ -300,16 +314,18 @@ static int prepare(const struct tool_options *o, const struct tool *tool,
                    const struct tool_request *req, const json_t *args, struct preparation *p,
                    struct error *err)
 {
+    const struct sandbox_policy *own = own_policy(req);
     spec_copy(&p->spec, o->default_spec);
-    p->timeout_ms = min_set(o->max_timeout_ms, req->scope ? req->scope->timeout_ms : 0);
+    p->timeout_ms = min_set(o->max_timeout_ms, own ? own->timeout_ms : 0);
     int r = tool->build(args, &p->command, err);
-    if (r >= 0 && req->scope)
-        r = narrow_by(o, req, tool, &req->scope->policy, p, err);
+    if (r >= 0 && own)
+        r = narrow_by(o, req, tool, &own->policy, p, err);
     if (r >= 0 && req->policy)
         r = narrow_by(o, req, tool, req->policy, p, err);
+    if (r >= 0)
+        r = paths_of(req, &p->paths, err);
     if (r < 0)
         return r;
-    p->paths = paths_of(req);
     size_t n = strv_length(p->paths);
     p->exec_paths = xcalloc(n, sizeof(*p->exec_paths));
     for (size_t i = 0; i < n; i++)
@@ -332,17 +348,12 @@ static void preparation_done(struct preparation *p)
 static struct run *start_run(struct tool_call *call, const struct tool_request *req,
                              const json_t *args, const struct preparation *p, struct error *err)
 {
-    const struct policy *policies[2];
-    size_t n_policies = 0;
-    if (req->scope)
-        policies[n_policies++] = &req->scope->policy;
-    if (req->policy)
-        policies[n_policies++] = req->policy;
     bool helper = call->tool->place == TOOL_IN_HELPER;
     struct run_file file = {p->command.file, p->command.file_data,
                             p->command.file_data ? strlen(p->command.file_data) : 0, 0644};
     struct run_request run = {
         .manager = call->options->manager,
+        .gate = call->options->gate,
         .sandbox = helper ? NULL : req->sandbox,
         .scope_of = req->sandbox,
         .spec = &p->spec,
@@ -353,8 +364,8 @@ static struct run *start_run(struct tool_call *call, const struct tool_request *
                  .args = args,
                  .host = p->command.host,
                  .port = p->command.port,
-                 .policies = policies,
-                 .n_policies = n_policies},
+                 .policies = &req->policy,
+                 .n_policies = req->policy ? 1 : 0},
         .files = &file,
         .n_files = p->command.file ? 1 : 0,
         .exec = {.argv = p->command.argv,
@@ -375,8 +386,9 @@ static struct run *start_run(struct tool_call *call, const struct tool_request *
 /* The call's own limit; the sandbox's is run_start()'s to check. */
 static int check_concurrency(const struct tool_request *req, struct error *err)
 {
-    int64_t max = req->scope && req->policy ? req->policy->max_concurrent : 0;
-    if (max > 0 && req->scope->running >= max)
+    const struct sandbox_policy *own = own_policy(req);
+    int64_t max = own && req->policy ? req->policy->max_concurrent : 0;
+    if (max > 0 && own->running >= max)
         return error_set(err, ERROR_DENIED, 0, "too many concurrent calls (MaxConcurrent %lld)",
                          (long long)max);
     return 0;

@@ -52,6 +52,7 @@ int tool_build_code(const char *language, const char *code, struct tool_command 
 
 struct tool_options {
     struct manager *manager;
+    struct gate *gate;
     char *const *mounts_allow;
     const struct spec *default_spec; /* of one-shot sandboxes */
     const char *web_search_endpoint;
@@ -59,14 +60,6 @@ struct tool_options {
     size_t max_output_bytes; /* of stdout and stderr each in a result */
 };
 
-/* What contract A's create keeps with a sandbox for the calls in it (sandbox_attach). */
-struct tool_scope {
-    struct policy policy;
-    uint64_t timeout_ms; /* 0: none */
-    int64_t running;
-};
-struct tool_scope *tool_scope_new(void);
-void tool_scope_free(void *scope);
 /* Narrows spec by a policy before a sandbox is made from it: memory, environment, and host paths
  * that the operator allows. ERROR_DENIED for a host Workdir that is not. */
 int tool_narrow_spec(struct spec *spec, const struct policy *p, char *const *mounts_allow,
@@ -78,7 +71,6 @@ struct tool_request {
     const char *name;
     const json_t *args;          /* may be NULL */
     struct sandbox *sandbox;     /* NULL: one-shot */
-    struct tool_scope *scope;    /* of a lasting sandbox, or NULL */
     const struct policy *policy; /* the call's, or NULL */
 };
 

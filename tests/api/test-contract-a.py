@@ -423,6 +423,15 @@ def _():
     destroy(sid)
 
 
+@test("more allowed paths than can be held to are refused, not left out")
+def _():
+    many = {"AllowedPaths": ["/workspace"] * 30}
+    create("paths", policy=many)
+    refused("invalid_request", "meet in over 512 paths", "shell", {"command": "true"}, many, sandbox="paths")
+    ok("shell", {"command": "true"}, {"AllowedPaths": ["/workspace"] * 8}, sandbox="paths")
+    destroy("paths")
+
+
 @test("a sandbox's AllowedPaths hold for every call, and a call cannot widen them")
 def _():
     sid = create(policy={"AllowedPaths": ["/workspace/in"], "Workdir": "/workspace"})

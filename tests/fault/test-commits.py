@@ -70,14 +70,29 @@ def remove(*names):
     return lambda row: [row.pop(n, None) for n in names]
 
 
+def with_note(row):
+    """The row as the version before wrote it: the policy is a text."""
+    row["note"] = json.dumps(row.pop("policy"))
+
+
+def older(change):
+    return lambda row: (with_note(row), change(row))
+
+
 ROWS = {
-    "the note is lost": (remove("note"), "closed"),
-    "the row of an older version, killed before its note": (remove("note", "noted"), "closed"),
-    "the note is no text": (lambda row: row.update(note={"policy": None}), "gone"),
-    "the note is not a policy": (lambda row: row.update(note='{"policy":{"AllowedTools":3}}'), "closed"),
+    "the policy is lost": (remove("policy"), "closed"),
+    "the policy is no object": (lambda row: row.update(policy="all"), "gone"),
+    "the policy is none": (lambda row: row.update(policy={"policy": {"AllowedTools": 3}}), "closed"),
     "the owner is no text": (lambda row: row.update(owner=7), "gone"),
-    "noted is no truth": (lambda row: row.update(noted="no", note=None), "gone"),
-    "an older version's whole row": (remove("noted"), "policy"),
+    "noted is no truth": (lambda row: row.update(noted="no", policy=None), "gone"),
+    "the version before": (with_note, "policy"),
+    "the version before, the note is lost": (older(remove("note")), "closed"),
+    "the version before, the note is no text": (older(lambda row: row.update(note={"policy": None})), "gone"),
+    "the version before, the note is not a policy":
+        (older(lambda row: row.update(note='{"policy":{"AllowedTools":3}}')), "closed"),
+    "the version before, noted is no truth": (older(lambda row: row.update(noted="no", note=None)), "gone"),
+    "an older version, killed before its note": (older(remove("note", "noted")), "closed"),
+    "an older version's whole row": (older(remove("noted")), "policy"),
 }
 
 

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "policy/policy.h"
+#include "sandbox/sandbox-policy.h"
 #include "tests/unit/tap.h"
 #include "tool/run-internal.h"
 #include "tool/tool.h"
@@ -48,7 +49,7 @@ static void test_policies(void)
     struct gate_call call = {.tool = "exec", .policies = list, .n_policies = ELEMENTS(list)};
     struct gate_decision d = {0};
     struct run_request req = {0};
-    struct tool_scope scope = {0};
+    struct sandbox_policy scope = {0};
     struct error err = {0};
     for (size_t i = 0; i < ELEMENTS(policy); i++)
         list[i] = &policy[i];

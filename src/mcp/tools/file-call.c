@@ -133,7 +133,7 @@ void file_call_start(const struct file_call *c, struct file_op op, const char *i
     mcp_call_on_cancel(call, on_cancel);
     struct exec_sink sink = {on_output, f};
     struct run_request run =
-        file_op_request(&op, mcp_call_services(call)->manager, mcp_call_identity(call), sb);
+        file_op_request(&op, &mcp_call_services(call)->tool, mcp_call_identity(call), sb);
     struct gate_terms terms = person_terms(call);
     run.terms = &terms;
     run.exec.stdin_data = input;

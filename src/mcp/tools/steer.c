@@ -1,4 +1,5 @@
 /* send_input and stop_command: steering what start_command started. */
+#include "api/api.h"
 #include "api/signal-name.h"
 #include "base/alloc.h"
 #include "base/error.h"
@@ -23,7 +24,7 @@ void tool_send_input(struct mcp_call *call)
     int r = exec_write(e, json_string_value(text), json_string_length(text), &err);
     if (r >= 0) {
         audit_stream_add(&input, json_string_value(text), json_string_length(text));
-        run_record_input(e, mcp_call_identity(call), input);
+        run_record_input(mcp_call_services(call)->audit, e, mcp_call_identity(call), input);
     }
     if (r >= 0 && json_is_true(json_object_get(args, "close")))
         r = exec_close_stdin(e, &err);
@@ -67,8 +68,8 @@ static int send_signal(struct mcp_call *call, struct exec *e, struct error *err)
     int signo;
     int r = signal_parse(json_object_get(mcp_call_arguments(call), "signal"), &signo, err);
     r = r < 0 ? r
-              : run_record_act(exec_sandbox(e), e, mcp_call_identity(call), "signal",
-                               json_pack("{s:i}", "signal", signo), err);
+              : run_record_steer(mcp_call_services(call)->audit, e, mcp_call_identity(call),
+                                 "signal", json_pack("{s:i}", "signal", signo), err);
     return r < 0 ? r : exec_signal(e, signo, err);
 }
 
@@ -85,7 +86,8 @@ void tool_stop_command(struct mcp_call *call)
     if (with_signal)
         r = send_signal(call, e, &err);
     else if (exec_status(e) == EXEC_RUNNING)
-        r = run_record_act(exec_sandbox(e), e, mcp_call_identity(call), "cancel", NULL, &err);
+        r = run_record_steer(mcp_call_services(call)->audit, e, mcp_call_identity(call), "cancel",
+                             NULL, &err);
     if (r >= 0 && !with_signal && exec_status(e) == EXEC_RUNNING)
         r = exec_cancel(e, &err);
     if (r < 0) {

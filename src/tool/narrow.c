@@ -7,22 +7,6 @@
 #include "base/path.h"
 #include "tool/tool.h"
 
-struct tool_scope *tool_scope_new(void)
-{
-    struct tool_scope *s = new0(struct tool_scope);
-    policy_init(&s->policy);
-    return s;
-}
-
-void tool_scope_free(void *scope)
-{
-    struct tool_scope *s = scope;
-    if (!s)
-        return;
-    policy_done(&s->policy);
-    free(s);
-}
-
 /* Places that are the sandbox's own, whatever the host has under the same name. */
 static bool is_inside(const char *path)
 {
