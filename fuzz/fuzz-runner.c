@@ -41,7 +41,7 @@ enum {
 };
 
 static struct runner r;
-static struct watch always; /* keeps the loop from waiting */
+static struct epoll_watch always; /* keeps the loop from waiting */
 static int children[CHILDREN][3];
 static struct {
     struct start_slot *slot;
@@ -123,7 +123,7 @@ static void read_peer(void)
 
 static void turn(void)
 {
-    loop_once(&r.loop);
+    epoll_loop_once(&r.loop, -1);
     conn_pump(&r);
     expect(r.n_execs <= PROTO_EXECS_MAX && r.gateway.n_tunnels <= GATEWAY_TUNNELS_MAX);
     list_for_each(e, &r.execs, struct exec, link)
@@ -219,7 +219,7 @@ static void step(uint8_t op, uint8_t choice, const uint8_t *data, size_t len)
     read_peer();
 }
 
-static void on_always(struct watch *w, uint32_t ready)
+static void on_always(struct epoll_watch *w, uint32_t ready)
 {
     (void)w;
     (void)ready;
@@ -239,10 +239,10 @@ static void set_up(void)
     snprintf(path, sizeof(path), "/tmp/fuzz-runner-%d.sock", getpid());
     runner_init_state(&r, &config);
     r.null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-    expect(loop_init(&r.loop) == 0 && gateway_init(&r.gateway, &r, path) == 0);
+    expect(epoll_loop_init(&r.loop) == 0 && gateway_init(&r.gateway, &r, path) == 0);
     r.channel.fd = -1;
-    watch_init(&always, eventfd(1, EFD_CLOEXEC), on_always);
-    watch_set(&r.loop, &always, EPOLLIN);
+    epoll_watch_init(&always, eventfd(1, EFD_CLOEXEC), on_always);
+    epoll_watch_set(&r.loop, &always, EPOLLIN);
     n_spawned = 0;
     generation = 0;
     unlink(path);
@@ -253,10 +253,10 @@ static void tear_down(void)
     conn_drop(&r);
     exec_free_all(&r);
     exec_free_sinks(&r);
-    watch_close(&r.loop, &r.gateway.listener);
-    watch_close(&r.loop, &always);
+    epoll_watch_close(&r.loop, &r.gateway.listener);
+    epoll_watch_close(&r.loop, &always);
     fd_close(&r.null_fd);
-    loop_done(&r.loop);
+    epoll_loop_done(&r.loop);
     fd_close(&peer_fd);
     fd_close(&tunnel_fd);
     for (int i = 0; i < CHILDREN; i++) {

@@ -20,12 +20,12 @@
 #define CONN_BATCH       10                         /* frames: a window's worth */
 #define CONN_REST_MAX    (8 * 1024 * 1024)          /* bytes taken from a peer that is replaced */
 
-static void on_conn_ready(struct watch *w, uint32_t ready);
+static void on_conn_ready(struct epoll_watch *w, uint32_t ready);
 
 void conn_init(struct conn *c)
 {
     *c = (struct conn){.hello_seen = false};
-    watch_init(&c->watch, -1, on_conn_ready);
+    epoll_watch_init(&c->watch, -1, on_conn_ready);
     strbuf_init(&c->in, CONN_IN_MAX);
     strbuf_init(&c->out, CONN_OUT_MAX);
     strbuf_init(&c->spawn, PROTO_SPAWN_MAX);
@@ -34,7 +34,7 @@ void conn_init(struct conn *c)
 void conn_drop(struct runner *r)
 {
     struct conn *c = &r->conn;
-    watch_close(&r->loop, &c->watch);
+    epoll_watch_close(&r->loop, &c->watch);
     strbuf_done(&c->in);
     strbuf_done(&c->out);
     strbuf_done(&c->spawn);
@@ -154,7 +154,7 @@ static void conn_update_watch(struct runner *r)
     uint32_t events = waiting < CONN_OUT_HIGH ? EPOLLIN : 0;
     if (waiting && c->urgent)
         events |= EPOLLOUT;
-    watch_set(&r->loop, &c->watch, events);
+    epoll_watch_set(&r->loop, &c->watch, events);
 }
 
 static void conn_compact(struct conn *c)
@@ -267,7 +267,7 @@ static void conn_parse(struct runner *r)
         conn_fail(r, why);
 }
 
-static void on_conn_ready(struct watch *w, uint32_t ready)
+static void on_conn_ready(struct epoll_watch *w, uint32_t ready)
 {
     struct runner *r = container_of(w, struct runner, conn.watch);
     struct conn *c = &r->conn;
@@ -298,10 +298,10 @@ void conn_adopt(struct runner *r, int fd, const void *data, size_t len)
     conn_take_rest(r);
     conn_drop(r);
     struct conn *c = &r->conn;
-    watch_init(&c->watch, fd, on_conn_ready);
+    epoll_watch_init(&c->watch, fd, on_conn_ready);
     strbuf_append(&c->out, FRAME_PREFACE, FRAME_PREFACE_SIZE);
     c->urgent = true;
-    watch_set(&r->loop, &c->watch, EPOLLIN);
+    epoll_watch_set(&r->loop, &c->watch, EPOLLIN);
     strbuf_append(&c->in, data, len);
     if (len)
         conn_parse(r);

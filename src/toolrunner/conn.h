@@ -5,9 +5,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/epoll-loop.h"
 #include "base/strbuf.h"
 #include "proto/message.h"
-#include "toolrunner/loop.h"
 
 struct runner;
 struct frame;
@@ -20,7 +20,7 @@ struct ring;
 #define CONN_OUT_MAX   (4 * 1024 * 1024) /* above it the peer is given up */
 
 struct conn {
-    struct watch watch; /* fd -1: none */
+    struct epoll_watch watch; /* fd -1: none */
     struct strbuf in, out;
     size_t out_sent;
     bool preface_seen, hello_seen;

@@ -27,10 +27,10 @@ static int dial(struct dialer *d)
 void dialer_again(struct dialer *d)
 {
     if (dial(d) < 0)
-        timer_set_us(&d->runner->loop, &d->retry, DIAL_RETRY_MS * 1000);
+        epoll_timer_set_us(&d->runner->loop, &d->retry, DIAL_RETRY_MS * 1000);
 }
 
-static void on_retry(struct timer *t)
+static void on_retry(struct epoll_timer *t)
 {
     dialer_again(container_of(t, struct dialer, retry));
 }
@@ -38,6 +38,6 @@ static void on_retry(struct timer *t)
 int dialer_init(struct dialer *d, struct runner *r, const char *path)
 {
     *d = (struct dialer){.runner = r, .path = path};
-    timer_init(&d->retry, on_retry);
+    epoll_timer_init(&d->retry, on_retry);
     return path ? dial(d) : 0;
 }

@@ -2,7 +2,7 @@
  * warden's. A lost one is made anew until it succeeds. */
 #pragma once
 
-#include "toolrunner/loop.h"
+#include "base/epoll-loop.h"
 
 struct runner;
 
@@ -11,7 +11,7 @@ struct runner;
 struct dialer {
     struct runner *runner;
     const char *path; /* NULL: the runner does not dial */
-    struct timer retry;
+    struct epoll_timer retry;
 };
 
 /* The first connection: 0 or -errno. Without a path nothing happens. */

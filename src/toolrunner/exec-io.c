@@ -55,15 +55,15 @@ static bool output_has_ended(const struct exec_output *o, enum read_end end)
 
 static enum read_end output_read(struct exec_output *o, int rounds)
 {
-    struct loop *l = &o->exec->runner->loop;
+    struct epoll_loop *l = &o->exec->runner->loop;
     enum read_end end = READ_SOME;
     output_widen(o);
     while (end == READ_SOME && rounds--)
         end = output_read_once(o);
     if (output_has_ended(o, end))
-        watch_close(l, &o->watch);
+        epoll_watch_close(l, &o->watch);
     else if (end == READ_FULL)
-        watch_set(l, &o->watch, 0);
+        epoll_watch_set(l, &o->watch, 0);
     return end;
 }
 
@@ -78,7 +78,7 @@ void exec_io_tell_draining(struct exec *e)
     e->told_draining = true;
 }
 
-static void on_output_ready(struct watch *w, uint32_t ready)
+static void on_output_ready(struct epoll_watch *w, uint32_t ready)
 {
     struct exec_output *o = container_of(w, struct exec_output, watch);
     (void)ready;
@@ -93,7 +93,7 @@ void exec_io_watch(struct exec *e)
 {
     for (size_t i = 0; i < 2; i++) {
         if (ring_free(&e->out[i].ring))
-            watch_set(&e->runner->loop, &e->out[i].watch, EPOLLIN);
+            epoll_watch_set(&e->runner->loop, &e->out[i].watch, EPOLLIN);
     }
 }
 
@@ -128,18 +128,18 @@ bool exec_io_settled(const struct exec *e, bool *ret_all_ended)
 struct sink {
     struct runner *runner;
     struct list link;
-    struct watch watch;
+    struct epoll_watch watch;
 };
 
 static void sink_free(struct sink *s)
 {
-    watch_close(&s->runner->loop, &s->watch);
+    epoll_watch_close(&s->runner->loop, &s->watch);
     list_remove(&s->link);
     s->runner->n_sinks--;
     free(s);
 }
 
-static void on_sink_ready(struct watch *w, uint32_t ready)
+static void on_sink_ready(struct epoll_watch *w, uint32_t ready)
 {
     static char scrap[SINK_BUFFER];
     (void)ready;
@@ -156,15 +156,15 @@ static void sink_new(struct runner *r, int fd)
     s->runner = r;
     list_append(&r->sinks, &s->link);
     r->n_sinks++;
-    watch_init(&s->watch, fd, on_sink_ready);
-    watch_set(&r->loop, &s->watch, EPOLLIN);
+    epoll_watch_init(&s->watch, fd, on_sink_ready);
+    epoll_watch_set(&r->loop, &s->watch, EPOLLIN);
 }
 
 void exec_io_sink(struct exec *e)
 {
     for (size_t i = 0; i < 2; i++) {
         struct exec_output *o = &e->out[i];
-        watch_set(&e->runner->loop, &o->watch, 0);
+        epoll_watch_set(&e->runner->loop, &o->watch, 0);
         if (o->watch.fd >= 0)
             sink_new(e->runner, fd_steal(&o->watch.fd));
     }
@@ -185,8 +185,8 @@ int exec_ack(struct exec *e, const struct msg_ack *m)
     if (o->sent < o->ring.start)
         o->sent = o->ring.start;
     o->hold = false;
-    if (o->watch.fd >= 0 && !o->watch.events && !timer_is_set(&e->young))
-        watch_set(&e->runner->loop, &o->watch, EPOLLIN);
+    if (o->watch.fd >= 0 && !o->watch.events && !epoll_timer_is_set(&e->young))
+        epoll_watch_set(&e->runner->loop, &o->watch, EPOLLIN);
     exec_mark_pending(e);
     return 0;
 }
@@ -246,7 +246,7 @@ static void input_send_ack(struct exec *e)
 
 void exec_io_close_input(struct exec *e)
 {
-    watch_close(&e->runner->loop, &e->in.watch);
+    epoll_watch_close(&e->runner->loop, &e->in.watch);
     ring_done(&e->in.ring);
 }
 
@@ -262,13 +262,13 @@ static void input_write(struct exec *e)
         n = write(in->watch.fd, TERMINAL_EOF, 1) < 0 ? -errno : 1;
     if (at_end || (n < 0 && n != -EAGAIN))
         exec_io_close_input(e);
-    watch_set(&e->runner->loop, &in->watch, ring_used(&in->ring) ? EPOLLOUT : 0);
+    epoll_watch_set(&e->runner->loop, &in->watch, ring_used(&in->ring) ? EPOLLOUT : 0);
     if (in->watch.fd < 0 || !ring_used(&in->ring) ||
         in->ring.start - in->acked >= EXEC_STDIN_ACK_EVERY)
         input_send_ack(e);
 }
 
-static void on_input_ready(struct watch *w, uint32_t ready)
+static void on_input_ready(struct epoll_watch *w, uint32_t ready)
 {
     (void)ready;
     input_write(container_of(w, struct exec, in.watch));
@@ -304,15 +304,15 @@ void exec_io_init(struct exec *e, const int out_fds[2], int in_fd)
     for (size_t i = 0; i < 2; i++) {
         e->out[i].exec = e;
         e->out[i].which = (uint8_t)(i + 1);
-        watch_init(&e->out[i].watch, out_fds[i], on_output_ready);
+        epoll_watch_init(&e->out[i].watch, out_fds[i], on_output_ready);
     }
-    watch_init(&e->in.watch, in_fd, on_input_ready);
+    epoll_watch_init(&e->in.watch, in_fd, on_input_ready);
 }
 
 void exec_io_done(struct exec *e)
 {
     for (size_t i = 0; i < 2; i++) {
-        watch_close(&e->runner->loop, &e->out[i].watch);
+        epoll_watch_close(&e->runner->loop, &e->out[i].watch);
         ring_done(&e->out[i].ring);
     }
     exec_io_close_input(e);

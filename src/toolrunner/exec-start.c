@@ -105,11 +105,11 @@ static void exec_send_started(struct exec *e)
 static void exec_set_timers(struct exec *e, const struct msg_spawn *m)
 {
     struct runner *r = e->runner;
-    timer_set_us(&r->loop, &e->young,
-                 r->config.connect_path ? EXEC_YOUNG_DIALED_US : EXEC_YOUNG_US);
+    epoll_timer_set_us(&r->loop, &e->young,
+                       r->config.connect_path ? EXEC_YOUNG_DIALED_US : EXEC_YOUNG_US);
     if (m->timeout_ms)
-        timer_set_us(&r->loop, &e->timeout,
-                     m->timeout_ms > UINT64_MAX / 1000 ? UINT64_MAX : m->timeout_ms * 1000);
+        epoll_timer_set_us(&r->loop, &e->timeout,
+                           m->timeout_ms > UINT64_MAX / 1000 ? UINT64_MAX : m->timeout_ms * 1000);
 }
 
 static void spawn_refuse(struct runner *r, uint32_t stream, uint64_t request_id, int error,

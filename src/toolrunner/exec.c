@@ -46,11 +46,11 @@ void exec_free(struct exec *e)
 {
     list_remove(&e->link);
     list_remove(&e->pending);
-    timer_clear(&e->young);
-    timer_clear(&e->timeout);
-    timer_clear(&e->kill);
-    timer_clear(&e->drain);
-    timer_clear(&e->resume);
+    epoll_timer_clear(&e->young);
+    epoll_timer_clear(&e->timeout);
+    epoll_timer_clear(&e->kill);
+    epoll_timer_clear(&e->drain);
+    epoll_timer_clear(&e->resume);
     start_forget(&e->start);
     exec_io_done(e);
     if (--e->runner->n_execs == 0)
@@ -81,7 +81,7 @@ static void exec_kill_all(struct exec *e)
     if (e->state != EXEC_RUNNING)
         return;
     descendants_kill_tracers(e->pid);
-    timer_set_us(&e->runner->loop, &e->kill, EXEC_KILL_AGAIN_US);
+    epoll_timer_set_us(&e->runner->loop, &e->kill, EXEC_KILL_AGAIN_US);
 }
 
 static void exec_terminate(struct exec *e, uint32_t grace_ms)
@@ -92,10 +92,10 @@ static void exec_terminate(struct exec *e, uint32_t grace_ms)
         return;
     }
     exec_kill_group(e, SIGTERM);
-    timer_set_us(&e->runner->loop, &e->kill, (uint64_t)grace_ms * 1000);
+    epoll_timer_set_us(&e->runner->loop, &e->kill, (uint64_t)grace_ms * 1000);
 }
 
-static void on_young_over(struct timer *t)
+static void on_young_over(struct epoll_timer *t)
 {
     struct exec *e = container_of(t, struct exec, young);
     struct runner *r = e->runner;
@@ -103,31 +103,31 @@ static void on_young_over(struct timer *t)
     exec_io_watch(e);
     if (!exec_check_started(e)) { /* a slow file system: look again, and ever more seldom */
         uint64_t age_us = (uint64_t)(clock_mono_ns() - e->started_ns) / 1000;
-        timer_set_us(&r->loop, &e->young,
-                     age_us < EXEC_START_LOOK_US ? age_us : EXEC_START_LOOK_US);
+        epoll_timer_set_us(&r->loop, &e->young,
+                           age_us < EXEC_START_LOOK_US ? age_us : EXEC_START_LOOK_US);
     }
 }
 
-static void on_timeout(struct timer *t)
+static void on_timeout(struct epoll_timer *t)
 {
     struct exec *e = container_of(t, struct exec, timeout);
     e->exit.flags |= EXIT_TIMED_OUT;
     exec_terminate(e, e->kill_grace_ms);
 }
 
-static void on_kill_due(struct timer *t)
+static void on_kill_due(struct epoll_timer *t)
 {
     exec_kill_all(container_of(t, struct exec, kill));
 }
 
-static void on_drain_over(struct timer *t)
+static void on_drain_over(struct epoll_timer *t)
 {
     struct exec *e = container_of(t, struct exec, drain);
     e->drain_over = true;
     exec_check_drained(e);
 }
 
-static void on_resume_over(struct timer *t)
+static void on_resume_over(struct epoll_timer *t)
 {
     struct exec *e = container_of(t, struct exec, resume);
     e->out[0].hold = e->out[1].hold = false;
@@ -145,11 +145,11 @@ struct exec *exec_new(struct runner *r, uint32_t stream, const struct msg_spawn 
     e->kill_grace_ms = m->kill_grace_ms;
     e->drain_grace_ms = m->drain_grace_ms;
     list_init(&e->pending);
-    timer_init(&e->young, on_young_over);
-    timer_init(&e->timeout, on_timeout);
-    timer_init(&e->kill, on_kill_due);
-    timer_init(&e->drain, on_drain_over);
-    timer_init(&e->resume, on_resume_over);
+    epoll_timer_init(&e->young, on_young_over);
+    epoll_timer_init(&e->timeout, on_timeout);
+    epoll_timer_init(&e->kill, on_kill_due);
+    epoll_timer_init(&e->drain, on_drain_over);
+    epoll_timer_init(&e->resume, on_resume_over);
     exec_io_init(e, (const int[]){-1, -1}, -1);
     list_append(&r->execs, &e->link);
     r->n_execs++;
@@ -197,7 +197,7 @@ void exec_forget(struct exec *e)
     exec_kill_all(e);
     e->forgotten = true;
     list_remove(&e->pending);
-    timer_clear(&e->young);
+    epoll_timer_clear(&e->young);
     exec_io_done(e);
 }
 
@@ -228,8 +228,8 @@ void exec_on_exit(struct runner *r, pid_t pid, int status, const struct rusage *
     e->exit.system_us = timeval_us(usage->ru_stime);
     e->exit.max_rss_kb = (uint64_t)usage->ru_maxrss;
     e->exit.wall_us = (uint64_t)(clock_mono_ns() - e->started_ns) / 1000;
-    timer_clear(&e->timeout);
-    timer_clear(&e->young);
+    epoll_timer_clear(&e->timeout);
+    epoll_timer_clear(&e->young);
     if (e->ending)
         exec_kill_all(e);
     exec_io_drain(e);
@@ -237,7 +237,7 @@ void exec_on_exit(struct runner *r, pid_t pid, int status, const struct rusage *
     exec_io_tell_draining(e);
     if (e->state == EXEC_DRAINING) {
         exec_io_watch(e);
-        timer_set_us(&r->loop, &e->drain, (uint64_t)e->drain_grace_ms * 1000);
+        epoll_timer_set_us(&r->loop, &e->drain, (uint64_t)e->drain_grace_ms * 1000);
     }
 }
 
@@ -263,7 +263,7 @@ void exec_check_drained(struct exec *e)
     else if (nobody_left(e->runner))
         e->exit.flags |= EXIT_ALONE;
     e->state = EXEC_DONE;
-    timer_clear(&e->drain);
+    epoll_timer_clear(&e->drain);
     exec_io_sink(e);
     exec_io_close_input(e);
     for (size_t i = 0; i < 2; i++)
@@ -291,7 +291,7 @@ static void exec_rewind(struct exec *e)
     }
     e->exit_sent = e->told_draining = false;
     if (e->out[0].hold || e->out[1].hold)
-        timer_set_us(&e->runner->loop, &e->resume, EXEC_RESUME_GRACE_MS * 1000);
+        epoll_timer_set_us(&e->runner->loop, &e->resume, EXEC_RESUME_GRACE_MS * 1000);
     if (e->flags & SPAWN_STDIN || e->flags & SPAWN_PTY)
         conn_send(c, stdin_ack, e->stream, .offset = e->in.ring.start,
                   .closed = e->in.watch.fd < 0);

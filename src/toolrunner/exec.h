@@ -12,9 +12,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/epoll-loop.h"
 #include "base/list.h"
 #include "proto/message.h"
-#include "toolrunner/loop.h"
 #include "toolrunner/ring.h"
 #include "toolrunner/start.h"
 
@@ -38,18 +38,18 @@ enum exec_state { EXEC_RUNNING, EXEC_DRAINING, EXEC_DONE };
 
 struct exec_output {
     struct exec *exec;
-    struct watch watch; /* fd -1: at its end */
-    struct ring ring;   /* start is what was acknowledged */
-    uint64_t sent;      /* on this connection */
-    uint64_t owed;      /* DRAINING: offset up to which the command itself wrote */
+    struct epoll_watch watch; /* fd -1: at its end */
+    struct ring ring;         /* start is what was acknowledged */
+    uint64_t sent;            /* on this connection */
+    uint64_t owed;            /* DRAINING: offset up to which the command itself wrote */
     uint8_t which;
     bool hold; /* a new connection has not said yet where to go on */
     bool widened;
 };
 
 struct exec_input {
-    struct watch watch; /* fd -1: none, or closed */
-    struct ring ring;   /* start is what was written to the command, end what was received */
+    struct epoll_watch watch; /* fd -1: none, or closed */
+    struct ring ring;         /* start is what was written to the command, end what was received */
     uint64_t acked;
     uint64_t close_at;
     bool close_asked;
@@ -76,7 +76,7 @@ struct exec {
     uint32_t kill_grace_ms, drain_grace_ms;
     struct exec_output out[2];
     struct exec_input in;
-    struct timer young, timeout, kill, drain, resume;
+    struct epoll_timer young, timeout, kill, drain, resume;
     struct msg_exit exit;
     uint64_t signal_ids[EXEC_SIGNALS_KNOWN];
     unsigned n_signals;

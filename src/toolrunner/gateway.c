@@ -21,7 +21,7 @@ struct tunnel {
     struct gateway *gateway;
     struct list link;
     uint32_t stream;
-    struct watch watch;
+    struct epoll_watch watch;
     struct ring out; /* from the socket; start is what the peer acknowledged */
     struct ring in;  /* to the socket */
     uint64_t sent;
@@ -34,13 +34,13 @@ struct tunnel {
 static void gateway_update(struct gateway *g)
 {
     bool listen = conn_ready(&g->runner->conn) && g->n_tunnels < GATEWAY_TUNNELS_MAX;
-    watch_set(&g->runner->loop, &g->listener, listen ? EPOLLIN : 0);
+    epoll_watch_set(&g->runner->loop, &g->listener, listen ? EPOLLIN : 0);
 }
 
 static void tunnel_free(struct tunnel *t)
 {
     struct gateway *g = t->gateway;
-    watch_close(&g->runner->loop, &t->watch);
+    epoll_watch_close(&g->runner->loop, &t->watch);
     ring_done(&t->out);
     ring_done(&t->in);
     list_remove(&t->link);
@@ -67,7 +67,7 @@ static void tunnel_update(struct tunnel *t)
         events |= EPOLLIN;
     if (ring_used(&t->in))
         events |= EPOLLOUT;
-    watch_set(&t->gateway->runner->loop, &t->watch, t->closed ? 0 : events);
+    epoll_watch_set(&t->gateway->runner->loop, &t->watch, t->closed ? 0 : events);
 }
 
 static void tunnel_write(struct tunnel *t)
@@ -93,7 +93,7 @@ static void tunnel_read(struct tunnel *t)
         t->eof = t->closed = true;
 }
 
-static void on_tunnel_ready(struct watch *w, uint32_t ready)
+static void on_tunnel_ready(struct epoll_watch *w, uint32_t ready)
 {
     struct tunnel *t = container_of(w, struct tunnel, watch);
     if (w->events & EPOLLOUT && ready & (EPOLLOUT | EPOLLERR | EPOLLHUP))
@@ -109,21 +109,21 @@ static void on_tunnel_ready(struct watch *w, uint32_t ready)
         tunnel_update(t);
 }
 
-static void on_gateway_ready(struct watch *w, uint32_t ready)
+static void on_gateway_ready(struct epoll_watch *w, uint32_t ready)
 {
     struct gateway *g = container_of(w, struct gateway, listener);
     (void)ready;
     int fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0) {
-        watch_set(&g->runner->loop, &g->listener, 0);
-        timer_set_us(&g->runner->loop, &g->retry, GATEWAY_RETRY_MS * 1000);
+        epoll_watch_set(&g->runner->loop, &g->listener, 0);
+        epoll_timer_set_us(&g->runner->loop, &g->retry, GATEWAY_RETRY_MS * 1000);
         return;
     }
     struct tunnel *t = new0(struct tunnel);
     t->gateway = g;
     t->stream = g->next_stream;
     g->next_stream += 2;
-    watch_init(&t->watch, fd, on_tunnel_ready);
+    epoll_watch_init(&t->watch, fd, on_tunnel_ready);
     list_append(&g->tunnels, &t->link);
     g->n_tunnels++;
     conn_send(&g->runner->conn, open, t->stream, .kind = OPEN_GATEWAY);
@@ -131,7 +131,7 @@ static void on_gateway_ready(struct watch *w, uint32_t ready)
     gateway_update(g);
 }
 
-static void on_gateway_retry(struct timer *t)
+static void on_gateway_retry(struct epoll_timer *t)
 {
     gateway_update(container_of(t, struct gateway, retry));
 }
@@ -156,9 +156,9 @@ int gateway_init(struct gateway *g, struct runner *r, const char *path)
 {
     *g = (struct gateway){.runner = r, .next_stream = FIRST_STREAM};
     list_init(&g->tunnels);
-    timer_init(&g->retry, on_gateway_retry);
+    epoll_timer_init(&g->retry, on_gateway_retry);
     int fd = path ? gateway_listen(path) : -1;
-    watch_init(&g->listener, fd, on_gateway_ready);
+    epoll_watch_init(&g->listener, fd, on_gateway_ready);
     return path && fd < 0 ? fd : 0;
 }
 

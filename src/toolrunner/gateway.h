@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/epoll-loop.h"
 #include "base/list.h"
-#include "toolrunner/loop.h"
 
 struct runner;
 struct msg_open_result;
@@ -21,8 +21,8 @@ struct msg_data_ack;
 
 struct gateway {
     struct runner *runner;
-    struct watch listener; /* fd -1: no gateway in this sandbox */
-    struct timer retry;    /* out of descriptors: listen again later */
+    struct epoll_watch listener; /* fd -1: no gateway in this sandbox */
+    struct epoll_timer retry;    /* out of descriptors: listen again later */
     struct list tunnels;
     size_t n_tunnels;
     uint32_t next_stream;

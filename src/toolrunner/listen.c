@@ -22,20 +22,20 @@
 struct waiting {
     struct listener *listener;
     struct list link;
-    struct watch watch;
-    struct timer timer;
+    struct epoll_watch watch;
+    struct epoll_timer timer;
 };
 
 static void waiting_free(struct waiting *w)
 {
-    watch_close(&w->listener->runner->loop, &w->watch);
-    timer_clear(&w->timer);
+    epoll_watch_close(&w->listener->runner->loop, &w->watch);
+    epoll_timer_clear(&w->timer);
     list_remove(&w->link);
     w->listener->n_waiting--;
     free(w);
 }
 
-static void on_waiting_over(struct timer *t)
+static void on_waiting_over(struct epoll_timer *t)
 {
     waiting_free(container_of(t, struct waiting, timer));
 }
@@ -86,7 +86,7 @@ bool listener_on_exit(struct listener *l, int pid)
     return false;
 }
 
-static void on_waiting_ready(struct watch *watch, uint32_t ready)
+static void on_waiting_ready(struct epoll_watch *watch, uint32_t ready)
 {
     struct waiting *w = container_of(watch, struct waiting, watch);
     struct listener *l = w->listener;
@@ -96,7 +96,7 @@ static void on_waiting_ready(struct watch *watch, uint32_t ready)
     ssize_t n = recv(watch->fd, &first, 1, MSG_PEEK | MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
-    watch_set(&r->loop, watch, 0);
+    epoll_watch_set(&r->loop, watch, 0);
     _cleanup_close_ int fd = fd_steal(&watch->fd);
     waiting_free(w);
     if (n == 1 && first == FRAME_PREFACE[0])
@@ -105,14 +105,14 @@ static void on_waiting_ready(struct watch *watch, uint32_t ready)
         listener_fork_lines(l, fd);
 }
 
-static void on_listener_ready(struct watch *watch, uint32_t ready)
+static void on_listener_ready(struct epoll_watch *watch, uint32_t ready)
 {
     struct listener *l = container_of(watch, struct listener, watch);
     (void)ready;
     int fd = accept4(watch->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0) {
-        watch_set(&l->runner->loop, watch, 0);
-        timer_set_us(&l->runner->loop, &l->retry, LISTEN_RETRY_MS * 1000);
+        epoll_watch_set(&l->runner->loop, watch, 0);
+        epoll_timer_set_us(&l->runner->loop, &l->retry, LISTEN_RETRY_MS * 1000);
         return;
     }
     if (l->n_waiting >= LISTEN_WAITING_MAX)
@@ -121,16 +121,16 @@ static void on_listener_ready(struct watch *watch, uint32_t ready)
     w->listener = l;
     list_append(&l->waiting, &w->link);
     l->n_waiting++;
-    watch_init(&w->watch, fd, on_waiting_ready);
-    watch_set(&l->runner->loop, &w->watch, EPOLLIN);
-    timer_init(&w->timer, on_waiting_over);
-    timer_set_us(&l->runner->loop, &w->timer, LISTEN_WAITING_MS * 1000);
+    epoll_watch_init(&w->watch, fd, on_waiting_ready);
+    epoll_watch_set(&l->runner->loop, &w->watch, EPOLLIN);
+    epoll_timer_init(&w->timer, on_waiting_over);
+    epoll_timer_set_us(&l->runner->loop, &w->timer, LISTEN_WAITING_MS * 1000);
 }
 
-static void on_listener_retry(struct timer *t)
+static void on_listener_retry(struct epoll_timer *t)
 {
     struct listener *l = container_of(t, struct listener, retry);
-    watch_set(&l->runner->loop, &l->watch, EPOLLIN);
+    epoll_watch_set(&l->runner->loop, &l->watch, EPOLLIN);
 }
 
 static int listen_on(int family, const struct sockaddr *sa, socklen_t len)
@@ -161,13 +161,13 @@ int listener_init(struct listener *l, struct runner *r, const char *unix_path, i
 {
     *l = (struct listener){.runner = r};
     list_init(&l->waiting);
-    timer_init(&l->retry, on_listener_retry);
+    epoll_timer_init(&l->retry, on_listener_retry);
     int fd = unix_path         ? listen_unix(unix_path)
              : vsock_port >= 0 ? listen_vsock((uint32_t)vsock_port)
                                : -1;
-    watch_init(&l->watch, fd, on_listener_ready);
+    epoll_watch_init(&l->watch, fd, on_listener_ready);
     if (fd < 0)
         return unix_path || vsock_port >= 0 ? fd : 0;
-    watch_set(&r->loop, &l->watch, EPOLLIN);
+    epoll_watch_set(&r->loop, &l->watch, EPOLLIN);
     return 0;
 }

@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/epoll-loop.h"
 #include "base/list.h"
-#include "toolrunner/loop.h"
 
 struct runner;
 
@@ -18,8 +18,8 @@ struct runner;
 
 struct listener {
     struct runner *runner;
-    struct watch watch; /* fd -1: not listening */
-    struct timer retry;
+    struct epoll_watch watch; /* fd -1: not listening */
+    struct epoll_timer retry;
     struct list waiting;
     size_t n_waiting;
     size_t n_lines; /* children that serve JSON lines */

@@ -56,20 +56,20 @@ static void reap(struct runner *r)
 
 static void runner_shut_down(struct runner *r)
 {
-    if (timer_is_set(&r->shutdown)) {
+    if (epoll_timer_is_set(&r->shutdown)) {
         r->stop = true;
         return;
     }
     exec_signal_all(r, SIGTERM);
-    timer_set_us(&r->loop, &r->shutdown, RUNNER_SHUTDOWN_GRACE_MS * 1000);
+    epoll_timer_set_us(&r->loop, &r->shutdown, RUNNER_SHUTDOWN_GRACE_MS * 1000);
 }
 
-static void on_shutdown_over(struct timer *t)
+static void on_shutdown_over(struct epoll_timer *t)
 {
     container_of(t, struct runner, shutdown)->stop = true;
 }
 
-static void on_signals_ready(struct watch *w, uint32_t ready)
+static void on_signals_ready(struct epoll_watch *w, uint32_t ready)
 {
     struct runner *r = container_of(w, struct runner, signals);
     struct signalfd_siginfo info[SIGNALS_A_READ];
@@ -81,11 +81,11 @@ static void on_signals_ready(struct watch *w, uint32_t ready)
             runner_shut_down(r);
     }
     reap(r);
-    if (timer_is_set(&r->shutdown) && !exec_any_running(r))
+    if (epoll_timer_is_set(&r->shutdown) && !exec_any_running(r))
         r->stop = true;
 }
 
-static void on_channel_ready(struct watch *w, uint32_t ready)
+static void on_channel_ready(struct epoll_watch *w, uint32_t ready)
 {
     struct runner *r = container_of(w, struct runner, channel);
     int fds[FD_PASS_MAX];
@@ -132,8 +132,8 @@ static int runner_open_signals(struct runner *r)
     sigaction(SIGPIPE, &dfl, NULL);
     if (sigprocmask(SIG_SETMASK, &set, NULL) < 0)
         return -errno;
-    watch_init(&r->signals, fd, on_signals_ready);
-    watch_set(&r->loop, &r->signals, EPOLLIN);
+    epoll_watch_init(&r->signals, fd, on_signals_ready);
+    epoll_watch_set(&r->loop, &r->signals, EPOLLIN);
     return 0;
 }
 
@@ -169,12 +169,12 @@ static int runner_open_fds(struct runner *r)
 
 static int runner_open_channel(struct runner *r)
 {
-    watch_init(&r->channel, r->config.channel_fd, on_channel_ready);
+    epoll_watch_init(&r->channel, r->config.channel_fd, on_channel_ready);
     if (r->channel.fd < 0)
         return 0;
     int n = fd_set_nonblock(r->channel.fd, true);
     r->spare_fd = fcntl(r->null_fd, F_DUPFD_CLOEXEC, 3);
-    watch_set(&r->loop, &r->channel, EPOLLIN);
+    epoll_watch_set(&r->loop, &r->channel, EPOLLIN);
     return n;
 }
 
@@ -233,7 +233,7 @@ static void runner_set_identity(struct runner *r)
 
 static int runner_open_loop(struct runner *r)
 {
-    return loop_init(&r->loop);
+    return epoll_loop_init(&r->loop);
 }
 
 static int runner_open_gateway(struct runner *r)
@@ -257,10 +257,10 @@ void runner_init_state(struct runner *r, const struct runner_config *config)
     list_init(&r->execs);
     list_init(&r->pending);
     list_init(&r->sinks);
-    timer_init(&r->shutdown, on_shutdown_over);
+    epoll_timer_init(&r->shutdown, on_shutdown_over);
     conn_init(&r->conn);
-    watch_init(&r->channel, -1, on_channel_ready);
-    watch_init(&r->listener.watch, -1, NULL);
+    epoll_watch_init(&r->channel, -1, on_channel_ready);
+    epoll_watch_init(&r->listener.watch, -1, NULL);
     runner_set_identity(r);
 }
 
@@ -294,7 +294,7 @@ void runner_run(struct runner *r)
 {
     conn_pump(r);
     while (!r->stop) {
-        loop_once(&r->loop);
+        epoll_loop_once(&r->loop, -1);
         conn_pump(r);
     }
 }
@@ -309,5 +309,5 @@ void runner_done(struct runner *r)
     exec_free_sinks(r);
     if (r->config.gateway_socket)
         unlink(r->config.gateway_socket);
-    loop_done(&r->loop);
+    epoll_loop_done(&r->loop);
 }

@@ -14,12 +14,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/epoll-loop.h"
 #include "base/list.h"
 #include "toolrunner/conn.h"
 #include "toolrunner/dial.h"
 #include "toolrunner/gateway.h"
 #include "toolrunner/listen.h"
-#include "toolrunner/loop.h"
 #include "toolrunner/spawn.h"
 
 #define RUNNER_SHUTDOWN_GRACE_MS 2000 /* SIGTERM to the commands, then the end */
@@ -45,7 +45,7 @@ struct runner_config {
 struct runner {
     struct runner_config config;
     struct spawn_identity identity;
-    struct loop loop;
+    struct epoll_loop loop;
     struct conn conn;
     struct list execs;
     size_t n_execs;
@@ -55,8 +55,8 @@ struct runner {
     struct gateway gateway;
     struct listener listener;
     struct dialer dialer;
-    struct watch signals, channel;
-    struct timer shutdown;
+    struct epoll_watch signals, channel;
+    struct epoll_timer shutdown;
     int null_fd;
     int spare_fd;        /* given up for a new connection when there is no other descriptor left */
     uint64_t generation; /* the newest that said HELLO */
