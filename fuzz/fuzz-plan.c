@@ -24,7 +24,7 @@ static void assert_clean(const char *path, size_t size, int absolute)
     assert(strncmp(path, "../", 3) != 0 && strcmp(path, "..") != 0);
 }
 
-static void assert_within(const struct plan_limits *l, const struct plan_limits *most)
+static void assert_within(const struct limits *l, const struct limits *most)
 {
     assert(l->memory_bytes && l->memory_bytes <= most->memory_bytes);
     assert(l->processes && l->processes <= most->processes);
@@ -42,7 +42,7 @@ static void check_create(const struct plan *p)
                             .open_files = 1000},
     };
     struct plan_reply reply = {0};
-    struct plan_limits limits;
+    struct limits limits;
     assert(p->n_mounts <= PLAN_MOUNTS_MAX);
     if (p->workdir[0] && strcmp(p->workdir, "/") != 0)
         assert_clean(p->workdir, sizeof(p->workdir), 1);

@@ -45,15 +45,15 @@ static int parse_resources_in(const json_t *res, struct spec *s, uint64_t *ret_t
         return r;
     /* 0 is how Go clients say "not set". */
     if (cpu > 0) {
-        s->cpu_millicores = cpu < 0.001 ? 1 : (uint32_t)(cpu * 1000);
+        s->limits.cpu_millicores = cpu < 0.001 ? 1 : (uint32_t)(cpu * 1000);
         s->asked[WALL_CPU] = true;
     }
     if (memory) {
-        s->memory_bytes = (uint64_t)memory << 20;
+        s->limits.memory_bytes = (uint64_t)memory << 20;
         s->asked[WALL_MEMORY] = true;
     }
     if (disk) {
-        s->disk_bytes = (uint64_t)disk << 20;
+        s->limits.disk_bytes = (uint64_t)disk << 20;
         s->asked[WALL_DISK] = true;
     }
     *ret_timeout_ms = (uint64_t)timeout;

@@ -14,7 +14,6 @@
 #define ENV_MAX   1024
 #define ARGV_MAX  65536
 #define FILES_MAX 256
-#define MB        (1024.0 * 1024.0)
 
 /* --- environment */
 
@@ -62,41 +61,30 @@ static void append_env(struct spec *s, char **more)
 
 /* --- limits */
 
-static int parse_limit(const json_t *limits, const char *key, double min, double max, enum wall w,
-                       struct spec *s, double *ret, struct error *err)
+static int parse_limit(const json_t *limits, const struct limit *row, struct spec *s,
+                       struct error *err)
 {
-    int r = json_member_number(limits, key, min, max, ret, err);
-    if (r > 0)
-        s->asked[w] = true;
-    return r;
+    double value = 0;
+    int64_t whole = 0;
+    int r = row->whole ? json_member_int(limits, row->name, (int64_t)row->min, (int64_t)row->max,
+                                         &whole, err)
+                       : json_member_number(limits, row->name, row->min, row->max, &value, err);
+    if (r <= 0)
+        return r;
+    limit_set(row, &s->limits, row->whole ? (uint64_t)whole : limit_from_unit(row, value));
+    s->asked[row->wall] = true;
+    return 0;
 }
 
 static int parse_limits_in(const json_t *limits, struct spec *s, struct error *err)
 {
-    double cpu = 0, memory = 0, disk = 0, io = 0;
-    int64_t processes = 0;
-    int r = parse_limit(limits, "cpu_cores", 0.01, 1024, WALL_CPU, s, &cpu, err);
-    if (r > 0)
-        s->cpu_millicores = (uint32_t)(cpu * 1000);
-    if (r >= 0)
-        r = parse_limit(limits, "memory_mb", 1, 1 << 24, WALL_MEMORY, s, &memory, err);
-    if (r > 0)
-        s->memory_bytes = (uint64_t)(memory * MB);
-    if (r >= 0)
-        r = parse_limit(limits, "disk_mb", 1, 1 << 24, WALL_DISK, s, &disk, err);
-    if (r > 0)
-        s->disk_bytes = (uint64_t)(disk * MB);
-    if (r >= 0)
-        r = json_member_int(limits, "max_processes", 1, 1 << 22, &processes, err);
-    if (r > 0) {
-        s->processes = (uint32_t)processes;
-        s->asked[WALL_PROCESSES] = true;
+    int r = 0;
+    limit_for_each(row)
+    {
+        if (r >= 0 && row->max)
+            r = parse_limit(limits, row, s, err);
     }
-    if (r >= 0)
-        r = parse_limit(limits, "io_mb_per_s", 0.001, 1 << 20, WALL_IO, s, &io, err);
-    if (r > 0)
-        s->io_bytes_per_s = (uint64_t)(io * MB);
-    return r < 0 ? r : 0;
+    return r;
 }
 
 static int parse_limits(const json_t *body, struct spec *s, struct error *err)

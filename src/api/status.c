@@ -74,13 +74,14 @@ void handle_metrics(struct api_request *req)
 static json_t *view_capacity(const struct api_options *o)
 {
     const struct spec *s = o->default_spec;
-    json_t *each = json_pack("{s:I, s:I, s:i, s:I, s:I}", "processes", (json_int_t)s->processes,
-                             "open_files", (json_int_t)s->open_files, "terminals", PLAN_PTYS_MAX,
-                             "inotify_instances", (json_int_t)o->inotify_instances,
-                             "inotify_watches", (json_int_t)o->inotify_watches);
+    json_t *each = json_pack(
+        "{s:I, s:I, s:i, s:I, s:I}", "processes", (json_int_t)s->limits.processes, "open_files",
+        (json_int_t)s->limits.open_files, "terminals", PLAN_PTYS_MAX, "inotify_instances",
+        (json_int_t)o->inotify_instances, "inotify_watches", (json_int_t)o->inotify_watches);
     json_object_set_new(each, "memory_mb",
-                        s->memory_bytes ? json_integer((json_int_t)(s->memory_bytes >> 20))
-                                        : json_null());
+                        s->limits.memory_bytes
+                            ? json_integer((json_int_t)(s->limits.memory_bytes >> 20))
+                            : json_null());
     return json_pack("{s:I, s:o}", "sandboxes",
                      (json_int_t)manager_options(o->manager)->max_sandboxes, "each", each);
 }

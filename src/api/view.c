@@ -27,13 +27,13 @@ static json_t *wall_by(const char *by)
 }
 
 /* {"limit…":n,"by":"…"}, or null where nothing enforces a limit. */
-static json_t *limit_by(const struct effective *e, enum wall w, const char *key, double limit)
+static json_t *limit_by(const struct effective *e, const struct limit *row)
 {
-    if (!e->by[w] || limit <= 0)
+    double v = limit_in_unit(row, limit_get(row, &e->limits));
+    if (!e->by[row->wall] || v <= 0)
         return json_null();
-    json_t *value =
-        limit == (double)(json_int_t)limit ? json_integer((json_int_t)limit) : json_real(limit);
-    return json_pack("{s:o, s:s}", key, value, "by", e->by[w]);
+    json_t *value = v == (double)(json_int_t)v ? json_integer((json_int_t)v) : json_real(v);
+    return json_pack("{s:o, s:s}", row->report, value, "by", e->by[row->wall]);
 }
 
 static json_t *view_words(const char *const *words)
@@ -46,20 +46,16 @@ static json_t *view_words(const char *const *words)
 
 json_t *view_effective(const struct effective *e)
 {
-    const double mb = 1024 * 1024;
     json_t *o = json_object();
     json_object_set_new(o, "runtime", json_string(e->runtime));
-    json_object_set_new(o, "memory",
-                        limit_by(e, WALL_MEMORY, "limit_mb", (double)e->memory_bytes / mb));
-    json_object_set_new(o, "cpu",
-                        limit_by(e, WALL_CPU, "limit_cores", (double)e->cpu_millicores / 1000));
-    json_object_set_new(o, "processes", limit_by(e, WALL_PROCESSES, "limit", e->processes));
-    json_t *disk = limit_by(e, WALL_DISK, "limit_mb", (double)e->disk_bytes / mb);
+    limit_for_each(row)
+    {
+        if (row->report)
+            json_object_set_new(o, wall_name((enum wall)row->wall), limit_by(e, row));
+    }
+    json_t *disk = json_object_get(o, wall_name(WALL_DISK));
     if (json_is_object(disk))
         json_object_set_new(disk, "charged_to_memory", json_boolean(e->disk_in_memory));
-    json_object_set_new(o, "disk", disk);
-    json_object_set_new(o, "io",
-                        limit_by(e, WALL_IO, "limit_mb_per_s", (double)e->io_bytes_per_s / mb));
     json_t *network = wall_by(e->by[WALL_NETWORK]);
     if (json_is_object(network))
         json_object_set_new(network, "mode", json_string("none"));

@@ -12,6 +12,7 @@
 #include "cli/output.h"
 #include "cli/relay.h"
 #include "libsbx/sbx.h"
+#include "proto/limit.h"
 
 /* Sets obj[key] = value and takes value; NULL, which is what jansson makes of bad UTF-8, fails. */
 static int put(json_t *obj, const char *key, json_t *value, struct sbx_error *err)
@@ -71,15 +72,6 @@ static int put_hosts(json_t *obj, const char *key, char *const *items, struct sb
     return 0;
 }
 
-static const struct {
-    const char *name;
-    bool fraction;
-} limit_names[] = {{"cpu_cores", true},
-                   {"memory_mb", false},
-                   {"disk_mb", false},
-                   {"max_processes", false},
-                   {"io_mb_per_s", false}};
-
 static json_t *limit_value(const char *text, bool fraction)
 {
     char *end;
@@ -87,22 +79,23 @@ static json_t *limit_value(const char *text, bool fraction)
     double d = strtod(text, &end);
     if (errno || end == text || *end || !isfinite(d) || d <= 0 || d > 1e12)
         return NULL;
-    if (fraction && d != floor(d))
-        return json_real(d);
-    return d == floor(d) ? json_integer((json_int_t)d) : NULL;
+    if (d == floor(d))
+        return json_integer((json_int_t)d);
+    return fraction ? json_real(d) : NULL;
 }
 
 static int put_limit(json_t *limits, const char *item, struct sbx_error *err)
 {
     size_t len = strcspn(item, "=");
-    for (size_t i = 0; i < ELEMENTS(limit_names); i++) {
-        const char *name = limit_names[i].name;
-        if (strlen(name) != len || strncmp(name, item, len) != 0)
+    limit_for_each(row)
+    {
+        if (!row->max || strlen(row->name) != len || strncmp(row->name, item, len) != 0)
             continue;
-        json_t *v = item[len] ? limit_value(item + len + 1, limit_names[i].fraction) : NULL;
+        bool fraction = row == &limit_table[LIMIT_CPU]; /* of megabytes only whole ones */
+        json_t *v = item[len] ? limit_value(item + len + 1, fraction) : NULL;
         if (!v)
             return cli_set_error(err, "invalid_request", "-limit %s: not a usable number", item);
-        json_object_set_new(limits, name, v);
+        json_object_set_new(limits, row->name, v);
         return 0;
     }
     return cli_set_error(err, "invalid_request",

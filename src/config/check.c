@@ -166,17 +166,30 @@ static void check_ceiling(struct config_problems *p, const char *key, double val
         config_error(p, "%s (%g) is over %s (%g)", key, value, ceiling, max);
 }
 
+static const char *key_name_at(size_t offset)
+{
+    config_for_each_key(k)
+    {
+        if (k->offset == offset)
+            return k->name;
+    }
+    return NULL;
+}
+
+static void check_limit(const struct config *c, const struct limit *row, struct config_problems *p)
+{
+    check_ceiling(p, key_name_at(offsetof(struct config, default_limits) + row->offset),
+                  limit_in_unit(row, limit_get(row, &c->default_limits)),
+                  key_name_at(offsetof(struct config, max_limits) + row->offset),
+                  limit_in_unit(row, limit_get(row, &c->max_limits)));
+}
+
 static void check_limits(const struct config *c, struct config_problems *p)
 {
-    check_ceiling(p, "default_memory_mb", (double)c->default_memory_mb, "max_memory_mb",
-                  (double)c->max_memory_mb);
-    check_ceiling(p, "default_disk_mb", (double)c->default_disk_mb, "max_disk_mb",
-                  (double)c->max_disk_mb);
-    check_ceiling(p, "default_cpu_cores", c->default_cpu_cores, "max_cpu_cores", c->max_cpu_cores);
-    check_ceiling(p, "default_max_processes", (double)c->default_max_processes, "max_processes",
-                  (double)c->max_processes);
-    check_ceiling(p, "default_open_files", (double)c->default_open_files, "max_open_files",
-                  (double)c->max_open_files);
+    limit_for_each(row)
+    {
+        check_limit(c, row, p);
+    }
     check_ceiling(p, "exec_timeout", (double)c->exec_timeout_ms, "exec_max_timeout",
                   (double)c->exec_max_timeout_ms);
     check_ceiling(p, "journal_exec_bytes", (double)c->journal_exec_bytes, "journal_total_bytes",
@@ -195,17 +208,17 @@ static void check_limits(const struct config *c, struct config_problems *p)
 /* cpu_limit and mem_limit are contract B's names of two of our defaults. */
 static void apply_quantities(struct config *c, struct config_problems *p)
 {
-    if (c->cpu_limit > 0) {
+    if (c->cpu_limit_millicores) {
         if (config_origin(c, "default_cpu_cores") != ORIGIN_DEFAULT)
             config_error(p, "cpu_limit and default_cpu_cores are both set; they mean the same");
-        c->default_cpu_cores = c->cpu_limit;
+        c->default_limits.cpu_millicores = c->cpu_limit_millicores;
     }
     if (c->mem_limit > 0) {
         if (config_origin(c, "default_memory_mb") != ORIGIN_DEFAULT)
             config_error(p, "mem_limit and default_memory_mb are both set; they mean the same");
         if (c->mem_limit < MIB)
             config_error(p, "mem_limit: %lld bytes is below 1Mi", (long long)c->mem_limit);
-        c->default_memory_mb = c->mem_limit / MIB;
+        c->default_limits.memory_bytes = (uint64_t)(c->mem_limit / MIB * MIB);
     }
 }
 

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/strbuf.h"
+#include "proto/limit.h"
 
 struct error;
 
@@ -68,13 +69,8 @@ struct config {
     char **mounts_allow;
     int64_t uid_range_first, uid_range_count, uid_block;
     char *cgroup_prefix;
-    int64_t default_memory_mb, max_memory_mb;
-    int64_t default_disk_mb, max_disk_mb;
+    struct limits default_limits, max_limits; /* of a request that asks for none, of any */
     int64_t default_disk_inodes;
-    double default_cpu_cores, max_cpu_cores;
-    int64_t default_max_processes, max_processes;
-    int64_t default_open_files, max_open_files;
-    int64_t max_io_mb_per_s;
     int64_t blanks;
     int64_t oci_blanks;
     int64_t memory_reserve_mb, state_reserve_mb, tmpfs_max_mb, disk_templates;
@@ -157,7 +153,7 @@ struct config {
     int64_t warm_pool_size, warm_pool_min, warm_pool_max;
     bool warm_pool_autosize;
     char *warm_control_namespace;
-    double cpu_request, cpu_limit;
+    uint32_t cpu_request_millicores, cpu_limit_millicores;
     int64_t mem_request, mem_limit;
     char *stream_mode, *stream_sidecar_image, *stream_endpoint, *stream_events_dir;
 
@@ -169,7 +165,7 @@ enum config_type {
     CONFIG_PATH,   /* a string; relative ones are made absolute by config_check() */
     CONFIG_CHOICE, /* a string out of key->choices */
     CONFIG_INT,
-    CONFIG_CORES, /* "1.5" or "1500m" */
+    CONFIG_CORES, /* "1.5" or "1500m", in thousandths */
     CONFIG_BOOL,
     CONFIG_DURATION, /* as Go writes them, at least whole milliseconds */
     CONFIG_SIZE,     /* bytes, or with Ki, Mi, Gi, Ti */
@@ -190,8 +186,9 @@ struct config_key {
     const char *alias; /* a second name, or NULL */
     enum config_type type;
     unsigned flags;
-    size_t offset;
+    size_t offset, size;
     int64_t min, max;     /* of numbers; cores in thousandths */
+    int64_t unit;         /* of numbers: how much of the member 1 is */
     const char *fallback; /* the default as text, or NULL */
     const char *choices;  /* "a|b|c" */
     const char *group;    /* heading in help and the man page */

@@ -41,16 +41,19 @@
         .name = #n, .type = CONFIG_CHOICE, .offset = FIELD(n, char *), .fallback = dflt,           \
         .choices = all, .help = text                                                               \
     }
-#define NUMBER(kind, n, member, ctype, dflt, lo, hi, text)                                         \
+#define NUMBER(kind, n, m, ctype, one, dflt, lo, hi, text)                                         \
     {                                                                                              \
-        .name = #n, .type = kind, .offset = FIELD(member, ctype), .min = lo, .max = hi,            \
-        .fallback = dflt, .help = text                                                             \
+        .name = #n, .type = kind, .offset = FIELD(m, ctype), .size = sizeof(ctype), .unit = one,   \
+        .min = lo, .max = hi, .fallback = dflt, .help = text                                       \
     }
-#define INT(n, dflt, lo, hi, text)  NUMBER(CONFIG_INT, n, n, int64_t, dflt, lo, hi, text)
-#define SIZE(n, dflt, lo, hi, text) NUMBER(CONFIG_SIZE, n, n, int64_t, dflt, lo, hi, text)
-#define CORES(n, dflt, text)        NUMBER(CONFIG_CORES, n, n, double, dflt, 0, 1024000, text)
+#define INT(n, dflt, lo, hi, text)  NUMBER(CONFIG_INT, n, n, int64_t, 1, dflt, lo, hi, text)
+#define SIZE(n, dflt, lo, hi, text) NUMBER(CONFIG_SIZE, n, n, int64_t, 1, dflt, lo, hi, text)
+#define CORES(n, m, dflt, text)     NUMBER(CONFIG_CORES, n, m, uint32_t, 1, dflt, 0, 1024000, text)
+#define MEBIBYTES(n, m, dflt, lo, hi, text)                                                        \
+    NUMBER(CONFIG_INT, n, m, uint64_t, MIB, dflt, lo, hi, text)
+#define COUNT(n, m, dflt, lo, hi, text) NUMBER(CONFIG_INT, n, m, uint32_t, 1, dflt, lo, hi, text)
 #define DURATION(n, dflt, lo, hi, text)                                                            \
-    NUMBER(CONFIG_DURATION, n, n##_ms, int64_t, dflt, lo, hi, text)
+    NUMBER(CONFIG_DURATION, n, n##_ms, int64_t, 1, dflt, lo, hi, text)
 #define BOOL(n, dflt, text)                                                                        \
     {                                                                                              \
         .name = #n, .type = CONFIG_BOOL, .offset = FIELD(n, bool), .fallback = dflt, .help = text  \
@@ -134,18 +137,18 @@ const struct config_key config_keys[] = {
     INT(uid_block, "4", 3, 65536, "how many of them each sandbox takes"),
     STRING(cgroup_prefix, "mas-sandbox", "name of our cgroup below each hierarchy's root"),
     INT(max_sandboxes, "1000", 1, 100000, "sandboxes at once"),
-    INT(default_memory_mb, "512", 0, 1 << 24, "memory and swap of a sandbox in MiB; 0: not limited"),
-    INT(max_memory_mb, "0", 0, 1 << 24, "most a request may ask for; 0: what the host has"),
-    INT(default_disk_mb, "256", 0, 1 << 24, "/workspace, /tmp, /home and /dev/shm together in MiB"),
-    INT(max_disk_mb, "16384", 1, 1 << 24, "most a request may ask for"),
+    MEBIBYTES(default_memory_mb, default_limits.memory_bytes, "512", 0, 1 << 24, "memory and swap of a sandbox in MiB; 0: not limited"),
+    MEBIBYTES(max_memory_mb, max_limits.memory_bytes, "0", 0, 1 << 24, "most a request may ask for; 0: what the host has"),
+    MEBIBYTES(default_disk_mb, default_limits.disk_bytes, "256", 0, 1 << 24, "/workspace, /tmp, /home and /dev/shm together in MiB"),
+    MEBIBYTES(max_disk_mb, max_limits.disk_bytes, "16384", 1, 1 << 24, "most a request may ask for"),
     INT(default_disk_inodes, "65536", 16, 1 << 24, "files and directories in them"),
-    CORES(default_cpu_cores, "0", "cpu of a sandbox in cores; 0: not limited"),
-    CORES(max_cpu_cores, "0", "most a request may ask for; 0: what the host has"),
-    INT(default_max_processes, "256", 2, 4194304, "processes and threads of a sandbox"),
-    INT(max_processes, "4096", 2, 4194304, "most a request may ask for"),
-    INT(default_open_files, "4096", 32, 1048576, "open files of each process in a sandbox"),
-    INT(max_open_files, "65536", 32, 1048576, "most a request may ask for"),
-    INT(max_io_mb_per_s, "0", 0, 1 << 24, "most a request may ask for; 0: any"),
+    CORES(default_cpu_cores, default_limits.cpu_millicores, "0", "cpu of a sandbox in cores; 0: not limited"),
+    CORES(max_cpu_cores, max_limits.cpu_millicores, "0", "most a request may ask for; 0: what the host has"),
+    COUNT(default_max_processes, default_limits.processes, "256", 2, 4194304, "processes and threads of a sandbox"),
+    COUNT(max_processes, max_limits.processes, "4096", 2, 4194304, "most a request may ask for"),
+    COUNT(default_open_files, default_limits.open_files, "4096", 32, 1048576, "open files of each process in a sandbox"),
+    COUNT(max_open_files, max_limits.open_files, "65536", 32, 1048576, "most a request may ask for"),
+    MEBIBYTES(max_io_mb_per_s, max_limits.io_bytes_per_s, "0", 0, 1 << 24, "most a request may ask for; 0: any"),
     INT(blanks, "32", 0, 1000, "never-used sandboxes kept ready, each given out once; 0: none"),
     INT(oci_blanks, "4", 0, 1000,
         "the same of OCI runtimes, once one was used: all but the container itself"),
@@ -354,9 +357,9 @@ const struct config_key config_keys[] = {
     INT(warm_pool_min, "0", 0, 10000, "least with autosize"),
     INT(warm_pool_max, "0", 0, 10000, "most with autosize; 0: 10"),
     STRING(warm_control_namespace, "sbx-warm-control", "kube runtime only"),
-    CORES(cpu_request, "0", "kube runtime only"),
+    CORES(cpu_request, cpu_request_millicores, "0", "kube runtime only"),
     SIZE(mem_request, "0", 0, 1024 * TIB, "kube runtime only"),
-    CORES(cpu_limit, "0", "another way to say default_cpu_cores"),
+    CORES(cpu_limit, cpu_limit_millicores, "0", "another way to say default_cpu_cores"),
     SIZE(mem_limit, "0", 0, 1024 * TIB, "another way to say default_memory_mb, in bytes or Mi"),
     CHOICE(stream_mode, "control-plane", "control-plane|sidecar",
            "who collects output; sidecar needs the kube runtime"),

@@ -135,14 +135,17 @@ static int parse_duration(const char *text, int64_t *ret_ms, const struct why *w
     return 0;
 }
 
-static int parse_cores(const char *text, double *ret, const struct why *why)
+static int parse_cores(const char *text, int64_t *ret_millicores, const struct why *why)
 {
     char *end;
     double v = strtod(text, &end);
     bool milli = end != text && strcmp(end, "m") == 0;
     if (end == text || (*end && !milli) || !isfinite(v) || !isdigit((unsigned char)*text))
         return refuse(why, "'%s' is not a number of cores such as 2, 0.5 or 500m", text);
-    *ret = milli ? v / 1000 : v;
+    v = milli ? v : v * 1000;
+    if (v > 0 && v < 1)
+        return refuse(why, "'%s' is below a thousandth of a core", text);
+    *ret_millicores = v < (double)INT64_MAX ? llround(v) : INT64_MAX;
     return 0;
 }
 
@@ -177,6 +180,22 @@ static int check_range(const struct config_key *key, const char *text, double v,
     return refuse(why, "%s is not within %s and %s", text, lo, hi);
 }
 
+/* The table holds the range within what the member's type can hold. */
+static int64_t read_number(const struct config *c, const struct config_key *key)
+{
+    const void *m = member(c, key);
+    return (key->size == sizeof(uint32_t) ? (int64_t) * (const uint32_t *)m : *(const int64_t *)m) /
+           key->unit;
+}
+
+static void write_number(struct config *c, const struct config_key *key, int64_t v)
+{
+    if (key->size == sizeof(uint32_t))
+        *(uint32_t *)member(c, key) = (uint32_t)(v * key->unit);
+    else
+        *(int64_t *)member(c, key) = v * key->unit;
+}
+
 static int set_number(struct config *c, const struct config_key *key, const char *text,
                       const struct why *why)
 {
@@ -186,24 +205,14 @@ static int set_number(struct config *c, const struct config_key *key, const char
         r = parse_size(text, &v, why);
     else if (key->type == CONFIG_DURATION)
         r = parse_duration(text, &v, why);
+    else if (key->type == CONFIG_CORES)
+        r = parse_cores(text, &v, why);
     else
         r = parse_int(text, &v, why);
     if (r == 0)
         r = check_range(key, text, (double)v, why);
     if (r == 0)
-        *(int64_t *)member(c, key) = v;
-    return r;
-}
-
-static int set_cores(struct config *c, const struct config_key *key, const char *text,
-                     const struct why *why)
-{
-    double v = 0;
-    int r = parse_cores(text, &v, why);
-    if (r == 0)
-        r = check_range(key, text, v * 1000, why);
-    if (r == 0)
-        *(double *)member(c, key) = v;
+        write_number(c, key, v);
     return r;
 }
 
@@ -303,9 +312,8 @@ static int set_scalar(struct config *c, const struct config_key *key, const char
     case CONFIG_INT:
     case CONFIG_SIZE:
     case CONFIG_DURATION:
-        return set_number(c, key, text, why);
     case CONFIG_CORES:
-        return set_cores(c, key, text, why);
+        return set_number(c, key, text, why);
     case CONFIG_BOOL:
         return parse_bool(text, member(c, key), why);
     default:
@@ -360,12 +368,12 @@ int config_value_format(const struct config *c, const struct config_key *key, st
     switch (key->type) {
     case CONFIG_INT:
     case CONFIG_SIZE:
-        return strbuf_printf(out, "%" PRId64, *(const int64_t *)m);
+        return strbuf_printf(out, "%" PRId64, read_number(c, key));
     case CONFIG_DURATION:
-        clock_format_duration(*(const int64_t *)m * NS_PER_MS, duration);
+        clock_format_duration(read_number(c, key) * NS_PER_MS, duration);
         return strbuf_puts(out, duration);
     case CONFIG_CORES:
-        return strbuf_printf(out, "%.15g", *(const double *)m);
+        return strbuf_printf(out, "%.15g", (double)read_number(c, key) / 1000);
     case CONFIG_BOOL:
         return strbuf_puts(out, *(const bool *)m ? "true" : "false");
     default:

@@ -143,31 +143,6 @@ static int stage_standard_streams(struct daemon *d, struct error *err)
     return 0;
 }
 
-/* The most that any plan may ask for. What the config leaves open is left open. */
-static void set_ceiling(struct plan_limits *ceiling, const struct config *c)
-{
-    *ceiling = (struct plan_limits){
-        .memory_bytes = (uint64_t)c->max_memory_mb * MIB,
-        .disk_bytes = (uint64_t)c->max_disk_mb * MIB,
-        .io_bytes_per_s = (uint64_t)c->max_io_mb_per_s * MIB,
-        .cpu_millicores = (uint32_t)(c->max_cpu_cores * 1000),
-        .processes = (uint32_t)c->max_processes,
-        .open_files = (uint32_t)c->max_open_files,
-    };
-}
-
-/* What a request that says nothing asks for (default_spec_fill() of wiring.c). */
-static void set_usual(struct plan_limits *usual, const struct config *c)
-{
-    *usual = (struct plan_limits){
-        .memory_bytes = (uint64_t)c->default_memory_mb * MIB,
-        .disk_bytes = (uint64_t)c->default_disk_mb * MIB,
-        .cpu_millicores = (uint32_t)(c->default_cpu_cores * 1000),
-        .processes = (uint32_t)c->default_max_processes,
-        .open_files = (uint32_t)c->default_open_files,
-    };
-}
-
 /* Without a root of its own the control plane has to pass through, as another user; what it is not
  * to see there belongs to root alone. The next start closes it again. */
 static int open_state_dir(struct daemon *d, struct error *err)
@@ -209,9 +184,9 @@ static int stage_warden(struct daemon *d, struct error *err)
     o.inotify_watches = (uint32_t)c->inotify_watches;
     o.fanotify_groups = (uint32_t)c->fanotify_groups;
     o.fanotify_marks = (uint32_t)c->fanotify_marks;
-    o.disk_default_bytes = (uint64_t)c->default_disk_mb * MIB;
+    o.disk_default_bytes = c->default_limits.disk_bytes;
     o.disk_default_inodes = (uint64_t)c->default_disk_inodes;
-    o.open_files_default = (uint32_t)c->default_open_files;
+    o.open_files_default = c->default_limits.open_files;
     o.create_timeout_ms = (uint32_t)c->create_ready_timeout_ms;
     o.process_enabled = config_process_enabled(c);
     o.process_uid = d->supervise.privileged ? DROP_PROCESS_UID : geteuid();
@@ -228,9 +203,9 @@ static int stage_warden(struct daemon *d, struct error *err)
     o.engine_fd = d->programs.engine;
     o.runner_fd = d->programs.runner;
     o.toolnet_fd = d->programs.toolnet;
-    set_ceiling(&o.ceiling, c);
+    o.ceiling = c->max_limits;
     if (!c->image) /* no blank can be armed with one: its owners are mapped for its ids */
-        set_usual(&o.usual, c);
+        o.usual = c->default_limits;
     if (c->debug_endpoints)
         fault_arm(getenv("MAS_FAULT"), FAULT_WARDEN);
     d->warden = warden_new(&o, err);

@@ -73,11 +73,7 @@ static void default_spec_fill(struct spec *s, const struct config *c)
 {
     spec_init(s);
     s->runtime = xstrdup(c->runtime);
-    s->memory_bytes = (uint64_t)c->default_memory_mb << 20;
-    s->disk_bytes = (uint64_t)c->default_disk_mb << 20;
-    s->cpu_millicores = (uint32_t)(c->default_cpu_cores * 1000);
-    s->processes = (uint32_t)c->default_max_processes;
-    s->open_files = (uint32_t)c->default_open_files;
+    s->limits = c->default_limits;
     s->env = strv_copy(c->env);
 }
 

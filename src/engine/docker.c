@@ -170,7 +170,7 @@ static json_t *security(void)
 static void set_limits(json_t *h, const struct engine *e)
 {
     const struct child_order *c = &e->order.child;
-    const struct plan_limits *l = &c->limits;
+    const struct limits *l = &c->limits;
     if (l->memory_bytes) {
         json_object_set_new(h, "Memory", json_integer((json_int_t)l->memory_bytes));
         json_object_set_new(h, "MemorySwap", json_integer((json_int_t)l->memory_bytes));

@@ -74,7 +74,7 @@ static json_t *rlimit(const char *type, uint64_t value)
 
 static json_t *resources(const struct engine *e)
 {
-    const struct plan_limits *l = &e->order.child.limits;
+    const struct limits *l = &e->order.child.limits;
     json_t *r = json_object();
     if (l->memory_bytes)
         json_object_set_new(r, "memory",

@@ -159,7 +159,7 @@ static bool has_swap(void)
 
 static void check_limits(const struct engine *e, uint8_t *mechanism)
 {
-    const struct plan_limits *l = &e->order.child.limits;
+    const struct limits *l = &e->order.child.limits;
     struct group_numbers g;
     group_read(e->mark.pid, &g);
     set_limit(e, WALL_MEMORY, l->memory_bytes,

@@ -39,10 +39,10 @@ struct decide {
 
 static void oblige(struct rules_obligations *o, const struct rules_obligations *more)
 {
-    for (int f = 0; f < _LIMIT_FIELD_MAX; f++) {
-        double v = limit_field_get(&more->caps, (enum limit_field)f);
+    for (int i = 0; i < _RULES_LIMIT_MAX; i++) {
+        double v = rules_limit_get(&more->caps, i);
         if (v < HUGE_VAL)
-            limit_field_cap(&o->caps, (enum limit_field)f, v);
+            rules_limit_cap(&o->caps, i, v);
     }
     if (*more->min_runtime && (!*o->min_runtime || rules_runtime_rank(more->min_runtime) >
                                                        rules_runtime_rank(o->min_runtime)))

@@ -21,14 +21,14 @@ struct command_pattern {
     bool any; /* "*": every command, also one that is not known */
 };
 
-/* Of a call, in the field's unit; HUGE_VAL where there is no limit. */
-double limit_field_get(const struct rules_limits *l, enum limit_field f);
-/* Lowers a limit to value, in the field's unit. False, with nothing changed, where the value is
+/* In the unit of its name; HUGE_VAL where there is no limit. */
+double rules_limit_get(const struct rules_limits *l, int index);
+/* Lowers a limit to value, in the unit of its name. False, with nothing changed, where the value is
  * less than the least that can be enforced: it would become 0, which means no limit. */
-bool limit_field_cap(struct rules_limits *l, enum limit_field f, double value);
+bool rules_limit_cap(struct rules_limits *l, int index, double value);
 
 struct limit_test {
-    enum limit_field field;
+    int index; /* of rules_limit() */
     enum { LIMIT_ABOVE, LIMIT_BELOW, LIMIT_AT_LEAST, LIMIT_AT_MOST } op;
     double value;
 };
@@ -104,7 +104,7 @@ int rules_parse_verdict(struct rules_parse *p, const struct node *n, enum verdic
 int rules_parse_risk(struct rules_parse *p, const struct node *n, enum risk *ret);
 int rules_parse_bool(struct rules_parse *p, const struct node *n, bool *ret);
 int rules_parse_number(struct rules_parse *p, const struct node *n, const char *text, double *ret);
-int rules_find_limit(struct rules_parse *p, const struct node *key, enum limit_field *ret);
+int rules_find_limit(struct rules_parse *p, const struct node *key, int *ret);
 /* rules-case.c */
 int rules_case_parse(struct rules_parse *p, const struct node *n, struct rules_case *ret);
 void rules_case_done(struct rules_case *c);

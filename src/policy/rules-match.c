@@ -46,7 +46,7 @@ static bool match_limits(const struct rules_rule *rule, const struct rules_call 
 {
     for (size_t i = 0; i < rule->n_limits; i++) {
         const struct limit_test *t = &rule->limits[i];
-        double v = limit_field_get(&call->limits, t->field);
+        double v = rules_limit_get(&call->limits, t->index);
         bool holds = t->op == LIMIT_ABOVE      ? v > t->value
                      : t->op == LIMIT_AT_LEAST ? v >= t->value
                      : t->op == LIMIT_BELOW    ? v < t->value

@@ -143,7 +143,7 @@ static int parse_limit_tests(struct rules_parse *p, const struct node *n, struct
         return fail(p, n, "a map of limits is expected");
     for (size_t i = 0; i + 1 < n->n_items; i += 2) {
         struct limit_test *t = &rule->limits[rule->n_limits];
-        int r = rules_find_limit(p, &n->items[i], &t->field);
+        int r = rules_find_limit(p, &n->items[i], &t->index);
         if (r >= 0)
             r = parse_limit_test(p, &n->items[i + 1], t);
         if (r < 0)

@@ -110,11 +110,11 @@ int rules_parse_capabilities(struct rules_parse *p, const struct node *n, unsign
     return r;
 }
 
-int rules_find_limit(struct rules_parse *p, const struct node *key, enum limit_field *ret)
+int rules_find_limit(struct rules_parse *p, const struct node *key, int *ret)
 {
-    for (int f = 0; f < _LIMIT_FIELD_MAX; f++)
-        if (strcmp(key->text, limit_field_name((enum limit_field)f)) == 0) {
-            *ret = (enum limit_field)f;
+    for (int i = 0; i < _RULES_LIMIT_MAX; i++)
+        if (rules_limit(i)->name && strcmp(key->text, rules_limit(i)->name) == 0) {
+            *ret = i;
             return 0;
         }
     return fail(p, key,
@@ -139,19 +139,19 @@ int rules_parse_limits(struct rules_parse *p, const struct node *n, struct rules
     if (n->type != NODE_MAP)
         return fail(p, n, "a map of limits is expected");
     for (size_t i = 0; i + 1 < n->n_items; i += 2) {
-        enum limit_field f;
+        int index;
         double v;
         const char *text;
-        int r = rules_find_limit(p, &n->items[i], &f);
+        int r = rules_find_limit(p, &n->items[i], &index);
         if (r >= 0)
             r = rules_parse_text(p, &n->items[i + 1], 40, &text);
         if (r >= 0)
             r = rules_parse_number(p, &n->items[i + 1], text, &v);
         if (r < 0)
             return r;
-        if (!limit_field_cap(ret, f, v))
+        if (!rules_limit_cap(ret, index, v))
             return fail(p, &n->items[i + 1], "%s of %s cannot be enforced: it is %s",
-                        limit_field_name(f), text, v < 1 ? "too little" : "no whole number");
+                        rules_limit(index)->name, text, v < 1 ? "too little" : "no whole number");
     }
     return 0;
 }

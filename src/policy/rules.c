@@ -58,71 +58,43 @@ int rules_runtime_rank(const char *name)
 
 /* --- limits by name */
 
-static const struct limit_row {
-    const char *name;
-    size_t offset; /* of its member in struct rules_limits */
-    size_t size;
-    double unit; /* how much of the member one of it is */
-    bool whole;  /* there is no half of it */
-} limit_rows[] = {
-#define ROW(name, member, unit, whole)                                                             \
-    {                                                                                              \
-        name, offsetof(struct rules_limits, member),                                               \
-            sizeof(((struct rules_limits *)NULL)->member), unit, whole                             \
-    }
-    [LIMIT_MEMORY_MB] = ROW("memory_mb", memory_bytes, 1 << 20, false),
-    [LIMIT_DISK_MB] = ROW("disk_mb", disk_bytes, 1 << 20, false),
-    [LIMIT_IO_MB_PER_S] = ROW("io_mb_per_s", io_bytes_per_s, 1 << 20, false),
-    [LIMIT_CPU_CORES] = ROW("cpu_cores", cpu_millicores, 1000, false),
-    [LIMIT_MAX_PROCESSES] = ROW("max_processes", processes, 1, true),
-    [LIMIT_OPEN_FILES] = ROW("open_files", open_files, 1, true),
-    [LIMIT_TIMEOUT_S] = ROW("timeout_s", timeout_ns, 1e9, false),
-#undef ROW
-};
-static_assert(ELEMENTS(limit_rows) == _LIMIT_FIELD_MAX, "a row per limit");
-
-const char *limit_field_name(enum limit_field f)
+const struct limit *rules_limit(int index)
 {
-    return limit_rows[f].name;
+    static const struct limit timeout = {.name = "timeout_s",
+                                         .wall = -1,
+                                         .offset = offsetof(struct rules_limits, timeout_ns),
+                                         .size = sizeof(int64_t),
+                                         .unit = 1e9};
+    static_assert(offsetof(struct rules_limits, box) == 0, "the table's offsets hold here, too");
+    return index == RULES_LIMIT_TIMEOUT ? &timeout : &limit_table[index];
 }
 
-uint64_t limit_field_raw(const struct rules_limits *l, enum limit_field f)
+double rules_limit_get(const struct rules_limits *l, int index)
 {
-    const char *member = (const char *)l + limit_rows[f].offset;
-    return limit_rows[f].size == sizeof(uint32_t) ? *(const uint32_t *)member
-                                                  : *(const uint64_t *)member;
+    const struct limit *row = rules_limit(index);
+    uint64_t raw = limit_get(row, l);
+    return raw ? limit_in_unit(row, raw) : HUGE_VAL;
 }
 
-double limit_field_get(const struct rules_limits *l, enum limit_field f)
+bool rules_limit_cap(struct rules_limits *l, int index, double value)
 {
-    uint64_t raw = limit_field_raw(l, f);
-    return raw ? (double)raw / limit_rows[f].unit : HUGE_VAL;
-}
-
-bool limit_field_cap(struct rules_limits *l, enum limit_field f, double value)
-{
-    const struct limit_row *row = &limit_rows[f];
-    char *member = (char *)l + row->offset;
-    if (limit_field_get(l, f) <= value)
+    const struct limit *row = rules_limit(index);
+    uint64_t raw = limit_from_unit(row, value);
+    if (rules_limit_get(l, index) <= value)
         return true;
-    double raw = floor(value * row->unit),
-           most = row->size == sizeof(uint32_t) ? UINT32_MAX : (double)INT64_MAX;
-    if (raw < 1 || (row->whole && value != floor(value)))
+    if (!raw || (row->whole && value != floor(value)))
         return false;
-    if (row->size == sizeof(uint32_t))
-        *(uint32_t *)member = (uint32_t)fmin(raw, most);
-    else
-        *(uint64_t *)member = raw < most ? (uint64_t)raw : INT64_MAX;
+    limit_set(row, l, raw);
     return true;
 }
 
 json_t *rules_obligations_to_json(const struct rules_obligations *o)
 {
     json_t *json = json_object(), *limits = json_object();
-    for (int f = 0; f < _LIMIT_FIELD_MAX; f++) {
-        double v = limit_field_get(&o->caps, (enum limit_field)f);
+    for (int i = 0; i < _RULES_LIMIT_MAX; i++) {
+        double v = rules_limit_get(&o->caps, i);
         if (v < HUGE_VAL)
-            json_object_set_new(limits, limit_field_name((enum limit_field)f),
+            json_object_set_new(limits, rules_limit(i)->name,
                                 v == floor(v) ? json_integer((json_int_t)v) : json_real(v));
     }
     if (*o->min_runtime)

@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proto/limit.h"
+
 struct error;
 struct finding;
 struct identity;
@@ -34,27 +36,14 @@ const char *risk_name(enum risk r);
 int verdict_find(const char *name); /* or -1 */
 int risk_find(const char *name);    /* or -1 */
 
-/* Limits that a call asks for, or that a rule caps; 0: none. */
+/* Limits that a call asks for, or that a rule caps: those of its sandbox, and its own. */
 struct rules_limits {
-    uint64_t memory_bytes, disk_bytes, io_bytes_per_s;
-    uint32_t cpu_millicores, processes, open_files;
+    struct limits box;
     int64_t timeout_ns;
 };
-
-/* The limits by their names in policy files; one table in rules.c says name, unit and member. */
-enum limit_field {
-    LIMIT_MEMORY_MB,
-    LIMIT_DISK_MB,
-    LIMIT_IO_MB_PER_S,
-    LIMIT_CPU_CORES,
-    LIMIT_MAX_PROCESSES,
-    LIMIT_OPEN_FILES,
-    LIMIT_TIMEOUT_S,
-    _LIMIT_FIELD_MAX,
-};
-const char *limit_field_name(enum limit_field f);
-/* As its member of struct rules_limits has it; 0: none. */
-uint64_t limit_field_raw(const struct rules_limits *l, enum limit_field f);
+enum { RULES_LIMIT_TIMEOUT = _LIMIT_MAX, _RULES_LIMIT_MAX };
+/* The row of a limit by enum limit_index, or by RULES_LIMIT_TIMEOUT; of a struct rules_limits. */
+const struct limit *rules_limit(int index);
 
 /* One call as far as it is known before it runs. All of it is borrowed. */
 struct rules_call {

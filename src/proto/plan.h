@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "proto/checkpoint.h"
+#include "proto/limit.h"
 
 #define PLAN_VERSION    4
 #define PLAN_ID_SIZE    72  /* canonical sandbox id with NUL: [a-z0-9-], starts with a letter */
@@ -101,17 +102,6 @@ struct plan_mount {
     char target[PLAN_PATH_SIZE];   /* absolute path inside */
 };
 
-struct plan_limits {       /* 0: not limited by this plan */
-    uint64_t memory_bytes; /* swap included */
-    uint64_t disk_bytes;
-    uint64_t disk_inodes;
-    uint64_t io_bytes_per_s;
-    uint32_t cpu_millicores;
-    uint32_t processes;
-    uint32_t open_files;
-    uint32_t reserved;
-};
-
 /* Of PLAN_SIGN. A sequence number is signed once, and after it only greater ones. */
 struct plan_sign {
     uint32_t purpose; /* enum checkpoint_purpose */
@@ -132,7 +122,7 @@ struct plan {
     uint32_t n_mounts;
     uint32_t backend; /* enum oci_backend */
     uint32_t inner;   /* enum oci_backend: the runtime that an engine is to use; 0: its own choice */
-    struct plan_limits limits;
+    struct limits limits;
     uint8_t weaker[16];
     char hostname[64];
     char workdir[PLAN_PATH_SIZE]; /* inside; "" is /workspace */

@@ -24,8 +24,7 @@ struct effective {
     char workdir[PLAN_PATH_SIZE]; /* where commands start unless the spec says; "": not known */
     char box[PLAN_PATH_SIZE]; /* its own directory on the host; "" where it has a root of its own */
     const char *by[_WALL_MAX];
-    uint64_t memory_bytes, disk_bytes, io_bytes_per_s; /* 0 where not limited */
-    uint32_t cpu_millicores, processes;
+    struct limits limits; /* those that a wall enforces */
     bool disk_in_memory; /* the disk budget is charged to the memory limit */
     bool uid_separation; /* runner and tool have different uids */
     uint32_t landlock_abi;

@@ -20,9 +20,8 @@ struct spec_mount {
 };
 
 struct spec {
-    char *runtime;                                     /* name in the registry */
-    uint64_t memory_bytes, disk_bytes, io_bytes_per_s; /* 0: no limit */
-    uint32_t cpu_millicores, processes, open_files;
+    char *runtime; /* name in the registry */
+    struct limits limits;
     bool asked[_WALL_MAX];
     bool accept_weaker[_WALL_MAX];
     struct spec_mount mounts[SPEC_MOUNTS_MAX];

@@ -70,12 +70,7 @@ static int plan_fill(const struct runtime_host *host, const char *id, const stru
 {
     *p = (struct plan){.op = PLAN_CREATE, .n_mounts = (uint32_t)s->n_mounts};
     p->flags = s->tool_net ? PLAN_TOOL_NET : 0;
-    p->limits = (struct plan_limits){.memory_bytes = s->memory_bytes,
-                                     .disk_bytes = s->disk_bytes,
-                                     .io_bytes_per_s = s->io_bytes_per_s,
-                                     .cpu_millicores = s->cpu_millicores,
-                                     .processes = s->processes,
-                                     .open_files = s->open_files};
+    p->limits = s->limits;
     for (int w = 0; w < _WALL_MAX; w++)
         p->weaker[w] = s->accept_weaker[w] || !s->asked[w];
     p->weaker[WALL_FILESYSTEM] = p->weaker[WALL_NETWORK] = p->weaker[WALL_SYSCALLS] = 0;
@@ -103,11 +98,11 @@ void warden_effective_fill(struct effective *e, const char *runtime, const struc
         e->by[w] = mechanism_name(reply->mechanism[w]);
     if (!s)
         return;
-    e->memory_bytes = e->by[WALL_MEMORY] ? s->memory_bytes : 0;
-    e->disk_bytes = e->by[WALL_DISK] ? s->disk_bytes : 0;
-    e->io_bytes_per_s = e->by[WALL_IO] ? s->io_bytes_per_s : 0;
-    e->cpu_millicores = e->by[WALL_CPU] ? s->cpu_millicores : 0;
-    e->processes = e->by[WALL_PROCESSES] ? s->processes : 0;
+    limit_for_each(row)
+    {
+        if (row->wall >= 0 && e->by[row->wall])
+            limit_set(row, &e->limits, limit_get(row, &s->limits));
+    }
     e->disk_in_memory = reply->mechanism[WALL_DISK] == MECHANISM_TMPFS;
 }
 

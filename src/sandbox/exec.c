@@ -241,16 +241,16 @@ static void describe_spawn_failure(const struct exec *e, const char *stage, int 
                  : spec_workdir(s) ? spec_workdir(s)
                                    : "of the sandbox",
                  why);
-    else if (strcmp(stage, "fork") == 0 && error == EAGAIN && s->processes)
+    else if (strcmp(stage, "fork") == 0 && error == EAGAIN && s->limits.processes)
         snprintf(out, size,
                  "cannot run '%.60s': the sandbox has all the processes that it may have "
                  "(limits.max_processes is %u)",
-                 e->argv[0], s->processes);
-    else if (strcmp(stage, "fork") == 0 && error == ENOMEM && s->memory_bytes)
+                 e->argv[0], s->limits.processes);
+    else if (strcmp(stage, "fork") == 0 && error == ENOMEM && s->limits.memory_bytes)
         snprintf(out, size,
                  "cannot run '%.60s': the sandbox has no memory left for a process "
                  "(limits.memory_mb is %llu)",
-                 e->argv[0], (unsigned long long)(s->memory_bytes >> 20));
+                 e->argv[0], (unsigned long long)(s->limits.memory_bytes >> 20));
     else if (strcmp(stage, "fork") == 0)
         snprintf(out, size, "cannot run '%.60s': the sandbox cannot start a process: %s",
                  e->argv[0], why);

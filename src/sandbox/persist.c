@@ -54,13 +54,15 @@ json_t *persist_spec_format(const struct spec *s)
                               json_pack("{s:s, s:s, s:b}", "source", s->mounts[i].source, "target",
                                         s->mounts[i].target, "read_only", s->mounts[i].read_only));
     json_t *o =
-        json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:s?}", "runtime",
-                  s->runtime, "memory_bytes", (json_int_t)s->memory_bytes, "disk_bytes",
-                  (json_int_t)s->disk_bytes, "io_bytes_per_s", (json_int_t)s->io_bytes_per_s,
-                  "cpu_millicores", (json_int_t)s->cpu_millicores, "processes",
-                  (json_int_t)s->processes, "open_files", (json_int_t)s->open_files, "asked",
+        json_pack("{s:s, s:o, s:o, s:o, s:o, s:s?}", "runtime", s->runtime, "asked",
                   format_flags(s->asked), "weaker", format_flags(s->accept_weaker), "mounts",
                   mounts, "env", format_strings(s->env, SIZE_MAX), "workdir", s->workdir);
+    limit_for_each(row)
+    {
+        if (row->name)
+            json_object_set_new(o, row->member,
+                                json_integer((json_int_t)limit_get(row, &s->limits)));
+    }
     if (s->image)
         json_object_set_new(
             o, "image",
@@ -144,12 +146,11 @@ int persist_spec_parse(const json_t *obj, struct spec *ret, struct error *err)
     }
     s.runtime = xstrdup(runtime);
     s.workdir = workdir ? xstrdup(workdir) : NULL;
-    s.memory_bytes = number(obj, "memory_bytes");
-    s.disk_bytes = number(obj, "disk_bytes");
-    s.io_bytes_per_s = number(obj, "io_bytes_per_s");
-    s.cpu_millicores = (uint32_t)number(obj, "cpu_millicores");
-    s.processes = (uint32_t)number(obj, "processes");
-    s.open_files = (uint32_t)number(obj, "open_files");
+    limit_for_each(row)
+    {
+        if (row->name)
+            limit_set(row, &s.limits, number(obj, row->member));
+    }
     parse_flags(obj, "asked", s.asked);
     parse_flags(obj, "weaker", s.accept_weaker);
     parse_mounts(obj, &s);

@@ -114,10 +114,8 @@ static bool fits(const struct sandbox *sb, const struct spec *want)
 {
     const struct spec *have = &sb->spec;
     if (strcmp(have->runtime, want->runtime) != 0 || want->n_mounts || want->workdir ||
-        want->tool_net || !same_image(have, want) || have->memory_bytes != want->memory_bytes ||
-        have->disk_bytes != want->disk_bytes || have->io_bytes_per_s != want->io_bytes_per_s ||
-        have->cpu_millicores != want->cpu_millicores || have->processes != want->processes ||
-        have->open_files != want->open_files)
+        want->tool_net || !same_image(have, want) ||
+        memcmp(&have->limits, &want->limits, sizeof(have->limits)) != 0)
         return false;
     for (int w = 0; w < _WALL_MAX; w++)
         if (want->asked[w] && !want->accept_weaker[w] && !sb->effective.by[w])

@@ -234,7 +234,7 @@ struct manager_storage manager_storage(const struct manager *m)
     {
         const struct effective *e = &sb->effective;
         if (e->by[WALL_DISK] && !e->disk_in_memory)
-            storage.promised_bytes += e->disk_bytes;
+            storage.promised_bytes += e->limits.disk_bytes;
     }
     return storage;
 }

@@ -55,8 +55,9 @@ static int narrow_workdir(struct spec *spec, const char *workdir, char *const *m
 int tool_narrow_spec(struct spec *spec, const struct policy *p, char *const *mounts_allow,
                      struct error *err)
 {
-    if (p->memory_bytes && (!spec->memory_bytes || p->memory_bytes < spec->memory_bytes)) {
-        spec->memory_bytes = p->memory_bytes;
+    if (p->memory_bytes &&
+        (!spec->limits.memory_bytes || p->memory_bytes < spec->limits.memory_bytes)) {
+        spec->limits.memory_bytes = p->memory_bytes;
         spec->asked[WALL_MEMORY] = true;
     }
     char **env = policy_filter_env(p, spec->env);

@@ -12,12 +12,7 @@
 static struct rules_limits limits_of(const struct spec *s, uint64_t timeout_ms)
 {
     return (struct rules_limits){
-        .memory_bytes = s->memory_bytes,
-        .disk_bytes = s->disk_bytes,
-        .io_bytes_per_s = s->io_bytes_per_s,
-        .cpu_millicores = s->cpu_millicores,
-        .processes = s->processes,
-        .open_files = s->open_files,
+        .box = s->limits,
         .timeout_ns = timeout_ms > INT64_MAX / 1000000 ? INT64_MAX : (int64_t)timeout_ms * 1000000,
     };
 }
@@ -143,60 +138,33 @@ static int oblige_runtime(struct run *run, struct error *err)
     return 0;
 }
 
-/* What enforces a cap, by limit: a member of the box's spec, and the wall that must then stand. The
- * timeout is the command's own. */
-static const struct limit_enforcer {
-    size_t offset, size;
-    int wall; /* enum wall, or -1 where the limit is none */
-} limit_enforcers[] = {
-#define BOX(member, wall)                                                                          \
-    {                                                                                              \
-        offsetof(struct spec, member), sizeof(((struct spec *)NULL)->member), wall                 \
-    }
-    [LIMIT_MEMORY_MB] = BOX(memory_bytes, WALL_MEMORY),
-    [LIMIT_DISK_MB] = BOX(disk_bytes, WALL_DISK),
-    [LIMIT_IO_MB_PER_S] = BOX(io_bytes_per_s, WALL_IO),
-    [LIMIT_CPU_CORES] = BOX(cpu_millicores, WALL_CPU),
-    [LIMIT_MAX_PROCESSES] = BOX(processes, WALL_PROCESSES),
-    [LIMIT_OPEN_FILES] = BOX(open_files, -1),
-    [LIMIT_TIMEOUT_S] = {0, 0, -1},
-#undef BOX
-};
-static_assert(ELEMENTS(limit_enforcers) == _LIMIT_FIELD_MAX, "a limit that nothing enforces");
-
 /* Lowers one limit of the box, or refuses the call where the sandbox is there and has more. */
-static int oblige_limit(struct run *run, enum limit_field f, struct error *err)
+static int oblige_limit(struct run *run, const struct limit *row, struct error *err)
 {
-    const struct limit_enforcer *by = &limit_enforcers[f];
-    uint64_t cap = limit_field_raw(&run->decision.rules.obligations.caps, f);
-    uint64_t have = limit_field_raw(&run->call.limits, f);
+    uint64_t cap = limit_get(row, &run->decision.rules.obligations.caps);
+    uint64_t have = limit_get(row, &run->call.limits);
     if (!cap || (have && have <= cap))
         return 0;
     if (!run->one_shot)
-        return refuse(run, err, "a rule limits %s to less than this sandbox has",
-                      limit_field_name(f));
-    char *member = (char *)&run->box + by->offset;
-    if (by->size == sizeof(uint32_t))
-        *(uint32_t *)member = (uint32_t)cap;
-    else
-        *(uint64_t *)member = cap;
-    if (by->wall >= 0)
-        run->box.asked[by->wall] = true;
+        return refuse(run, err, "a rule limits %s to less than this sandbox has", row->name);
+    limit_set(row, &run->box.limits, cap);
+    if (row->wall >= 0)
+        run->box.asked[row->wall] = true;
     return 0;
 }
 
+/* The timeout is not the sandbox's but the command's own. */
 static int oblige_limits(struct run *run, struct error *err)
 {
-    const struct rules_limits *caps = &run->decision.rules.obligations.caps;
-    for (int f = 0; f < _LIMIT_FIELD_MAX; f++) {
-        int r = f == LIMIT_TIMEOUT_S ? 0 : oblige_limit(run, (enum limit_field)f, err);
-        if (r < 0)
-            return r;
+    int r = 0;
+    limit_for_each(row)
+    {
+        r = r < 0 ? r : oblige_limit(run, row, err);
     }
-    uint64_t timeout_ms = clock_ms_up(caps->timeout_ns);
-    if (timeout_ms && (!run->spec.timeout_ms || timeout_ms < run->spec.timeout_ms))
+    uint64_t timeout_ms = clock_ms_up(run->decision.rules.obligations.caps.timeout_ns);
+    if (r >= 0 && timeout_ms && (!run->spec.timeout_ms || timeout_ms < run->spec.timeout_ms))
         run->spec.timeout_ms = timeout_ms;
-    return 0;
+    return r;
 }
 
 static int oblige_network(struct run *run, struct error *err)

@@ -253,7 +253,7 @@ static int narrow_memory(struct preparation *p, const struct tool *tool, uint64_
                          const struct sandbox *sb, struct error *err)
 {
     const struct effective *e = sandbox_effective(sb);
-    if (!limit || (e->by[WALL_MEMORY] && e->memory_bytes && e->memory_bytes <= limit))
+    if (!limit || (e->by[WALL_MEMORY] && e->limits.memory_bytes && e->limits.memory_bytes <= limit))
         return 0;
     if (tool->place == TOOL_AS_COMMAND)
         return error_set(err, ERROR_UNENFORCEABLE, 0,

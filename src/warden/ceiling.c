@@ -10,47 +10,20 @@
 #include "warden/local/mount.h"
 #include "warden/state.h"
 
-#define FIELD(member)                                                                              \
-    {                                                                                              \
-#member, offsetof(struct plan_limits, member), sizeof(((struct plan_limits *)0)->member)   \
-    }
-
-static const struct limit_field {
-    const char *name;
-    size_t offset, size;
-} limit_fields[] = {
-    FIELD(memory_bytes),   FIELD(disk_bytes), FIELD(disk_inodes), FIELD(io_bytes_per_s),
-    FIELD(cpu_millicores), FIELD(processes),  FIELD(open_files),
-};
-
-static uint64_t get(const struct plan_limits *l, const struct limit_field *f)
-{
-    const char *at = (const char *)l + f->offset;
-    uint32_t small;
-    uint64_t large;
-    if (f->size == sizeof(small)) {
-        memcpy(&small, at, sizeof(small));
-        return small;
-    }
-    memcpy(&large, at, sizeof(large));
-    return large;
-}
-
-static int check_limits(const struct warden *w, const struct plan *p, struct plan_limits *ret,
+static int check_limits(const struct warden *w, const struct plan *p, struct limits *ret,
                         struct plan_reply *reply)
 {
-    struct plan_limits limits = p->limits;
-    for (size_t i = 0; i < sizeof(limit_fields) / sizeof(limit_fields[0]); i++) {
-        const struct limit_field *f = &limit_fields[i];
-        uint64_t asked = get(&p->limits, f), most = get(&w->options.ceiling, f);
+    struct limits limits = p->limits;
+    limit_for_each(row)
+    {
+        uint64_t asked = limit_get(row, &limits), most = limit_get(row, &w->options.ceiling);
         if (most && asked > most) {
             snprintf(reply->message, sizeof(reply->message), "%s %llu is over the ceiling of %llu",
-                     f->name, (unsigned long long)asked, (unsigned long long)most);
+                     row->member, (unsigned long long)asked, (unsigned long long)most);
             return -EPERM;
         }
         if (!asked)
-            memcpy((char *)&limits + f->offset, (const char *)&w->options.ceiling + f->offset,
-                   f->size);
+            limit_set(row, &limits, most);
     }
     *ret = limits;
     return 0;
@@ -72,7 +45,7 @@ static int check_mount(const struct warden *w, const struct plan_mount *m, unsig
     return 0;
 }
 
-int ceiling_check(const struct warden *w, const struct plan *p, struct plan_limits *ret_limits,
+int ceiling_check(const struct warden *w, const struct plan *p, struct limits *ret_limits,
                   struct plan_reply *reply)
 {
     for (uint32_t i = 0; i < p->n_mounts; i++) {

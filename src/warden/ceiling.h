@@ -9,7 +9,7 @@ struct warden;
 
 /* Checks limits and mounts against the ceiling. Limits that the plan leaves open become the
  * ceiling's. -EPERM or -EINVAL with reply's message set. */
-int ceiling_check(const struct warden *w, const struct plan *p, struct plan_limits *ret_limits,
+int ceiling_check(const struct warden *w, const struct plan *p, struct limits *ret_limits,
                   struct plan_reply *reply);
 /* May there be a runner without walls? Only where the operator enabled it. */
 int ceiling_check_plain(const struct warden *w, const struct plan *p, struct plan_reply *reply);

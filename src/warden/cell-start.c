@@ -178,7 +178,7 @@ static void on_disk(int mount_fd, bool backed, const char *step, void *data)
     s->trees.disk = mount_fd;
     int r = s->mechanism[WALL_IO] == MECHANISM_NONE
                 ? 0
-                : cgroup_limit_disk(&s->cgroup, mount_fd, s->limits.io_bytes_per_s);
+                : cgroup_limit_disk(&s->cgroup, mount_fd, &s->limits);
     if (r < 0)
         fail_start(s, r, WALL_IO, "limit the disk image");
     else if ((r = send_order(s)) < 0)
@@ -340,7 +340,7 @@ static enum cell_kind kind_of(const struct plan *p)
     return p->backend ? CELL_OCI : CELL_LOCAL;
 }
 
-int cell_create(struct warden *w, const struct plan *p, const struct plan_limits *limits,
+int cell_create(struct warden *w, const struct plan *p, const struct limits *limits,
                 struct child_trees *trees, struct plan_reply *reply)
 {
     struct cell *s = armed_take(w, p, limits);

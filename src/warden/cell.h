@@ -16,7 +16,7 @@ struct warden;
 
 /* Starts a sandbox from a plan that ceiling_check() accepted; takes trees. 0: the reply follows
  * from here. Otherwise -errno with reply's message and wall set, and nothing is left behind. */
-int cell_create(struct warden *w, const struct plan *p, const struct plan_limits *limits,
+int cell_create(struct warden *w, const struct plan *p, const struct limits *limits,
                 struct child_trees *trees, struct plan_reply *reply);
 /* The process runtime's: a runner without walls. */
 int cell_create_plain(struct warden *w, const struct plan *p, struct plan_reply *reply);

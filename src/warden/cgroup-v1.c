@@ -125,7 +125,7 @@ static int limit_cpu(struct cgroup *cg, uint32_t millicores)
     return r < 0 ? r : put_number(cg, CGROUP_CPU, "cpu.cfs_quota_us", quota);
 }
 
-static int v1_limit(struct cgroup *cg, enum wall wall, const struct plan_limits *limits)
+static int v1_limit(struct cgroup *cg, enum wall wall, const struct limits *limits)
 {
     switch (wall) {
     case WALL_MEMORY:

@@ -274,7 +274,7 @@ static int limit_memory(struct cgroup *cg, uint64_t bytes)
     return r;
 }
 
-static int v2_limit(struct cgroup *cg, enum wall wall, const struct plan_limits *limits)
+static int v2_limit(struct cgroup *cg, enum wall wall, const struct limits *limits)
 {
     char text[64];
     switch (wall) {

@@ -213,7 +213,7 @@ void cgroup_root_add_disk(struct cgroup_root *root, int fd)
         root->disks[root->n_disks++] = disk;
 }
 
-int cgroup_limit_disk(struct cgroup *cg, int fd, uint64_t bytes_per_s)
+int cgroup_limit_disk(struct cgroup *cg, int fd, const struct limits *limits)
 {
     dev_t disk;
     if (!cg->root || cgroup_root_enforces(cg->root, WALL_IO) == MECHANISM_NONE)
@@ -221,7 +221,7 @@ int cgroup_limit_disk(struct cgroup *cg, int fd, uint64_t bytes_per_s)
     int r = find_disk(cg->root, fd, &disk);
     if (r < 0 || disk == 0 || covers_disk(cg->root, disk))
         return r;
-    return cg->root->driver->limit_disk(cg, disk, bytes_per_s);
+    return cg->root->driver->limit_disk(cg, disk, limits->io_bytes_per_s);
 }
 
 void cgroup_init(struct cgroup *cg, const struct cgroup_root *root, uint64_t serial, bool devices)
@@ -256,7 +256,7 @@ int cgroup_join(const struct cgroup *cg)
     return joins_at_clone(cg) ? 0 : cgroup_enter(cg);
 }
 
-int cgroup_limit(struct cgroup *cg, enum wall wall, const struct plan_limits *limits)
+int cgroup_limit(struct cgroup *cg, enum wall wall, const struct limits *limits)
 {
     if (!cg->root || cgroup_root_enforces(cg->root, wall) == MECHANISM_NONE)
         return -EOPNOTSUPP;

@@ -55,7 +55,7 @@ struct cgroup_driver {
     int (*open)(struct cgroup_root *root, const char *prefix);
     /* May be NULL; see cgroup_root_leave(). */
     void (*leave)(const struct cgroup_root *root);
-    int (*limit)(struct cgroup *cg, enum wall wall, const struct plan_limits *limits);
+    int (*limit)(struct cgroup *cg, enum wall wall, const struct limits *limits);
     int (*limit_disk)(struct cgroup *cg, dev_t disk, uint64_t bytes_per_s);
     void (*read_stats)(const struct cgroup *cg, struct plan_reply *ret);
     uint64_t (*oom_kills)(const struct cgroup *cg);
@@ -94,10 +94,10 @@ int cgroup_enter(const struct cgroup *cg);
 int cgroup_enter_early(const struct cgroup *cg, int *ret_seat);
 int cgroup_sit(int *seat);
 /* Writes one wall's limit. -EOPNOTSUPP when this host cannot enforce it. */
-int cgroup_limit(struct cgroup *cg, enum wall wall, const struct plan_limits *limits);
+int cgroup_limit(struct cgroup *cg, enum wall wall, const struct limits *limits);
 /* Limits a disk of this group's alone: the one behind a descriptor's file system. -EOPNOTSUPP when
  * it is neither on a disk nor a tmpfs. */
-int cgroup_limit_disk(struct cgroup *cg, int fd, uint64_t bytes_per_s);
+int cgroup_limit_disk(struct cgroup *cg, int fd, const struct limits *limits);
 void cgroup_read_stats(const struct cgroup *cg, struct plan_reply *ret);
 /* How many of its processes the kernel has killed for want of memory. */
 uint64_t cgroup_oom_kills(const struct cgroup *cg);

@@ -131,7 +131,7 @@ static void reply_error(struct warden *w, struct plan_reply *reply, int error)
 
 static void do_create(struct warden *w, const struct plan *p, struct plan_reply *reply)
 {
-    struct plan_limits limits;
+    struct limits limits;
     struct child_trees trees;
     int r = 0;
     if (cell_find(w, p->id) || engine_is_removing(w, p->id)) {

@@ -19,22 +19,6 @@ static int refuse(struct plan_reply *reply, enum wall wall, int error, const cha
     return error;
 }
 
-static bool is_limited(const struct plan_limits *l, enum wall wall)
-{
-    switch (wall) {
-    case WALL_MEMORY:
-        return l->memory_bytes;
-    case WALL_CPU:
-        return l->cpu_millicores;
-    case WALL_PROCESSES:
-        return l->processes;
-    case WALL_IO:
-        return l->io_bytes_per_s;
-    default:
-        return false;
-    }
-}
-
 static const char *why_not(enum wall wall, const struct warden *w, int error)
 {
     if (wall == WALL_MEMORY && error == -EBUSY)
@@ -48,13 +32,13 @@ static const char *why_not(enum wall wall, const struct warden *w, int error)
     return "this warden has no cgroup for it";
 }
 
-static int limit_mounts(struct cell *s, const struct plan_limits *limits)
+static int limit_mounts(struct cell *s, const struct limits *limits)
 {
     int r = 0;
     for (uint32_t i = 0; r == 0 && i < s->order.n_mounts; i++)
-        r = cgroup_limit_disk(&s->cgroup, s->trees.mounts[i], limits->io_bytes_per_s);
+        r = cgroup_limit_disk(&s->cgroup, s->trees.mounts[i], limits);
     if (r == 0 && s->trees.image >= 0)
-        r = cgroup_limit_disk(&s->cgroup, s->trees.image, limits->io_bytes_per_s);
+        r = cgroup_limit_disk(&s->cgroup, s->trees.image, limits);
     return r;
 }
 
@@ -74,11 +58,11 @@ static bool counts_by_uid(const struct cell *s)
 }
 
 /* Must run before the order is sent: the child then never runs a program unlimited. */
-static int apply_wall(struct cell *s, const struct plan *p, const struct plan_limits *limits,
+static int apply_wall(struct cell *s, const struct plan *p, const struct limits *limits,
                       enum wall wall, struct plan_reply *reply)
 {
     const struct warden *w = s->warden;
-    if (!is_limited(limits, wall))
+    if (!limits_of_wall(limits, wall))
         return 0;
     int r = counts_itself(s, wall) ? -EOPNOTSUPP : cgroup_limit(&s->cgroup, wall, limits);
     if (r == 0 && wall == WALL_IO)
@@ -92,13 +76,13 @@ static int apply_wall(struct cell *s, const struct plan *p, const struct plan_li
         s->mechanism[wall] = MECHANISM_RLIMIT;
         return 0;
     }
-    if (is_limited(&p->limits, wall) && !p->weaker[wall])
+    if (limits_of_wall(&p->limits, wall) && !p->weaker[wall])
         return refuse(reply, wall, r, why_not(wall, w, r));
     return 0;
 }
 
 /* A tmpfs is charged to memory: over the memory limit it ends in an OOM kill, not in ENOSPC. */
-static bool tmpfs_fits(const struct cell *s, const struct plan_limits *limits, uint64_t bytes)
+static bool tmpfs_fits(const struct cell *s, const struct limits *limits, uint64_t bytes)
 {
     const struct warden_options *o = &s->warden->options;
     if (s->mechanism[WALL_MEMORY] == MECHANISM_NONE)
@@ -107,7 +91,7 @@ static bool tmpfs_fits(const struct cell *s, const struct plan_limits *limits, u
 }
 
 /* The size where nobody asked for one: the default, or what the memory limit leaves. */
-static uint64_t default_disk(const struct cell *s, const struct plan_limits *limits)
+static uint64_t default_disk(const struct cell *s, const struct limits *limits)
 {
     const struct warden_options *o = &s->warden->options;
     if (tmpfs_fits(s, limits, o->disk_default_bytes))
@@ -118,7 +102,7 @@ static uint64_t default_disk(const struct cell *s, const struct plan_limits *lim
 }
 
 /* Without a file system of its own: no file can be larger than the budget, all of them can. */
-static int apply_file_size(struct cell *s, const struct plan *p, const struct plan_limits *limits,
+static int apply_file_size(struct cell *s, const struct plan *p, const struct limits *limits,
                            struct plan_reply *reply)
 {
     s->order.disk_bytes = limits->disk_bytes;
@@ -138,7 +122,7 @@ static bool tmpfs_suits(const struct cell *s)
     return !ours || s->trees.image < 0 || w->tmpfs_attributes || !w->disks.usable;
 }
 
-static int apply_disk(struct cell *s, const struct plan *p, const struct plan_limits *limits,
+static int apply_disk(struct cell *s, const struct plan *p, const struct limits *limits,
                       struct plan_reply *reply)
 {
     const struct warden *w = s->warden;
@@ -167,9 +151,9 @@ static int apply_disk(struct cell *s, const struct plan *p, const struct plan_li
 static int check_engine_io(struct cell *s, const struct plan *p, struct plan_reply *reply)
 {
     const struct engine_message *report = &s->warden->engines.probe[p->backend].report;
-    if (!s->order.limits.io_bytes_per_s || report->mechanism[WALL_IO])
+    if (!limits_of_wall(&s->order.limits, WALL_IO) || report->mechanism[WALL_IO])
         return 0;
-    s->order.limits.io_bytes_per_s = 0;
+    limits_drop_wall(&s->order.limits, WALL_IO);
     if (!s->engine_must[WALL_IO])
         return 0;
     return refuse(reply, WALL_IO, -EOPNOTSUPP,
@@ -180,12 +164,13 @@ static int check_engine_io(struct cell *s, const struct plan *p, struct plan_rep
 
 /* What holds of the rest is the broker's to find out, and to refuse. The disk is ours; where it
  * may go depends on the memory limit. */
-static int apply_engine(struct cell *s, const struct plan *p, const struct plan_limits *limits,
+static int apply_engine(struct cell *s, const struct plan *p, const struct limits *limits,
                         struct plan_reply *reply)
 {
-    static const enum wall walls[] = {WALL_MEMORY, WALL_CPU, WALL_PROCESSES, WALL_IO};
-    for (size_t i = 0; i < ELEMENTS(walls); i++)
-        s->engine_must[walls[i]] = is_limited(&p->limits, walls[i]) && !p->weaker[walls[i]];
+    for (size_t i = 0; i < ELEMENTS(cgroup_walls); i++) {
+        enum wall wall = cgroup_walls[i];
+        s->engine_must[wall] = limits_of_wall(&p->limits, wall) && !p->weaker[wall];
+    }
     s->mechanism[WALL_MEMORY] = limits->memory_bytes ? MECHANISM_CGROUP_V1 : MECHANISM_NONE;
     s->order.limits = *limits;
     int r = check_engine_io(s, p, reply);
@@ -215,31 +200,28 @@ void limits_describe_fence(const struct warden *w, uint8_t *mechanism)
 }
 
 /* What an OCI runtime is told: no more than is enforced already. */
-static void fill_order_limits(struct cell *s, const struct plan_limits *limits)
+static void fill_order_limits(struct cell *s, const struct limits *limits)
 {
-    struct plan_limits *o = &s->order.limits;
+    struct limits *o = &s->order.limits;
     *o = *limits;
-    if (!s->mechanism[WALL_MEMORY])
-        o->memory_bytes = 0;
-    if (!s->mechanism[WALL_CPU])
-        o->cpu_millicores = 0;
-    if (!s->mechanism[WALL_PROCESSES] || s->order.process_rlimit)
+    for (size_t i = 0; i < ELEMENTS(cgroup_walls); i++)
+        if (!s->mechanism[cgroup_walls[i]])
+            limits_drop_wall(o, cgroup_walls[i]);
+    if (s->order.process_rlimit)
         o->processes = 0;
-    if (!s->mechanism[WALL_IO])
-        o->io_bytes_per_s = 0;
 }
 
 int limits_check(const struct cell *s, const struct plan *p, struct plan_reply *reply)
 {
     for (size_t i = 0; i < ELEMENTS(cgroup_walls); i++) {
         enum wall wall = cgroup_walls[i];
-        if (is_limited(&p->limits, wall) && !p->weaker[wall] && !s->mechanism[wall])
+        if (limits_of_wall(&p->limits, wall) && !p->weaker[wall] && !s->mechanism[wall])
             return refuse(reply, wall, -EOPNOTSUPP, why_not(wall, s->warden, -EOPNOTSUPP));
     }
     return 0;
 }
 
-int limits_apply(struct cell *s, const struct plan *p, const struct plan_limits *limits,
+int limits_apply(struct cell *s, const struct plan *p, const struct limits *limits,
                  struct plan_reply *reply)
 {
     const struct warden *w = s->warden;

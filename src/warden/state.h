@@ -66,7 +66,7 @@ struct cell {
     bool armed;       /* and had its order before there was a plan (armed.h) */
     bool runs;        /* the runner was executed */
     struct plan plan; /* from CELL_WAITING on */
-    struct plan_limits limits;
+    struct limits limits;
     struct child_failure failure; /* error != 0: reported by the child */
     struct child_order order;
     struct child_trees trees; /* until the order is sent */
@@ -131,7 +131,7 @@ struct warden {
     unsigned n_blanks[_CELL_KIND_MAX], n_armed, n_exited;
     bool arms;         /* blanks are armed: with what `usual` asks for */
     struct plan usual; /* the operator's defaults */
-    struct plan_limits usual_limits;
+    struct limits usual_limits;
     bool oci_used; /* since then, launchers are kept ready */
     uint64_t next_serial;
     struct watch *refill_timer;

@@ -31,8 +31,8 @@ struct warden_options {
     uint32_t max_sandboxes;
     uint32_t blanks;            /* never-used sandboxes kept ready, each given out once; 0: none */
     uint32_t oci_blanks;        /* launchers of OCI runtimes, once one was used */
-    struct plan_limits usual;   /* what most plans ask for (armed.h); all 0: not known */
-    struct plan_limits ceiling; /* 0: no ceiling */
+    struct limits usual;        /* what most plans ask for (armed.h); all 0: not known */
+    struct limits ceiling;      /* 0: no ceiling */
     uint64_t memory_reserve_bytes; /* of the memory limit, beside a disk on tmpfs */
     uint64_t disk_default_bytes;   /* where a plan does not limit the disk */
     uint64_t disk_default_inodes;

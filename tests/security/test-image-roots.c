@@ -257,8 +257,7 @@ static void test_budget(enum oci_backend b, uint64_t memory)
 {
     const char *digest = make_image(1);
     struct plan p = image_plan("budget", digest, b);
-    p.limits =
-        (struct plan_limits){.disk_bytes = 16 * MIB, .disk_inodes = 1024, .memory_bytes = memory};
+    p.limits = (struct limits){.disk_bytes = 16 * MIB, .disk_inodes = 1024, .memory_bytes = memory};
     int fd = -1;
     struct plan_reply r = client_call(&c, &p, &fd);
     if (memory && (r.error == EOPNOTSUPP || !(can.features & FEATURE_LOOP))) {

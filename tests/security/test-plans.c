@@ -51,11 +51,11 @@ static void test_within(void)
 {
     struct plan p = client_plan(PLAN_CREATE, "within");
     int fd = -1;
-    p.limits = (struct plan_limits){.memory_bytes = 64 * MIB,
-                                    .disk_bytes = 16 * MIB,
-                                    .processes = 50,
-                                    .open_files = 128,
-                                    .cpu_millicores = 500};
+    p.limits = (struct limits){.memory_bytes = 64 * MIB,
+                               .disk_bytes = 16 * MIB,
+                               .processes = 50,
+                               .open_files = 128,
+                               .cpu_millicores = 500};
     p.n_mounts = 1;
     strcpy(p.mounts[0].subpath, "sub");
     strcpy(p.mounts[0].target, "/workspace/in");
@@ -72,7 +72,7 @@ static void test_limits(void)
 {
     static const struct {
         const char *what;
-        struct plan_limits limits;
+        struct limits limits;
     } over[] = {
         {"memory over the ceiling", {.memory_bytes = 257 * MIB}},
         {"all the memory there is", {.memory_bytes = UINT64_MAX}},
@@ -109,7 +109,7 @@ static void test_unasked(void)
 
 static void test_tiny(void)
 {
-    static const struct plan_limits tiny[] = {
+    static const struct limits tiny[] = {
         {.memory_bytes = 1}, {.memory_bytes = 4096}, {.processes = 1},
         {.open_files = 1},   {.disk_bytes = 1},      {.disk_inodes = 1},
         {.open_files = 4},   {.cpu_millicores = 1},  {.io_bytes_per_s = 1},
@@ -555,12 +555,12 @@ int main(int argc, char **argv)
     o.cgroup_prefix = prefix;
     o.max_sandboxes = SANDBOXES_MAX;
     o.create_timeout_ms = 1500;
-    o.ceiling = (struct plan_limits){.memory_bytes = 256 * MIB,
-                                     .disk_bytes = 64 * MIB,
-                                     .disk_inodes = 4096,
-                                     .cpu_millicores = 2000,
-                                     .processes = 100,
-                                     .open_files = 256};
+    o.ceiling = (struct limits){.memory_bytes = 256 * MIB,
+                                .disk_bytes = 64 * MIB,
+                                .disk_inodes = 4096,
+                                .cpu_millicores = 2000,
+                                .processes = 100,
+                                .open_files = 256};
     o.sign_audit = true;
     o.runner_fd = open(argv[1], O_RDONLY | O_CLOEXEC);
     start(&o);

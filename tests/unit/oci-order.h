@@ -19,10 +19,10 @@ static inline struct child_order order_full(enum oci_backend b)
 {
     struct child_order o = order_plain(b);
     o.flags = PLAN_TOOL_NET | PLAN_TOOL_NOBODY;
-    o.limits = (struct plan_limits){.memory_bytes = 256 << 20,
-                                    .cpu_millicores = 1500,
-                                    .processes = 100,
-                                    .io_bytes_per_s = 50 << 20};
+    o.limits = (struct limits){.memory_bytes = 256 << 20,
+                               .cpu_millicores = 1500,
+                               .processes = 100,
+                               .io_bytes_per_s = 50 << 20};
     o.process_rlimit = oci_flavour(b)->own_kernel ? 100 : 0;
     o.n_mounts = 2;
     snprintf(o.mounts[0].target, sizeof(o.mounts[0].target), "/workspace/project");

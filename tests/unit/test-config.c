@@ -68,7 +68,8 @@ static void test_defaults(void)
     config_check(&c, &p);
     ok(p.n_errors == 0, "the defaults are a good configuration (%s)", errors());
     ok(!c.listen && strcmp(c.runtime, "local") == 0, "line mode on the local runtime");
-    ok(c.default_memory_mb == 512 && c.default_disk_mb == 256 && c.default_max_processes == 256,
+    ok(c.default_limits.memory_bytes == 512 << 20 && c.default_limits.disk_bytes == 256 << 20 &&
+           c.default_limits.processes == 256 && c.max_limits.open_files == 65536,
        "default limits");
     ok(c.idle_ttl_ms == 15 * 60000 && c.exec_max_timeout_ms == 6 * 3600000 &&
            c.exec_status_retention_ms == 30 * 60000 && c.create_ready_timeout_ms == 60000 &&
@@ -90,7 +91,7 @@ static void test_types(void)
     ok(strv_length(c.listen) == 2 && strcmp(c.listen[1], "unix:/x") == 0, "list");
     ok(c.idle_ttl_ms == 90 * 60000, "duration");
     ok(c.max_upload_bytes == 64 << 20, "size");
-    ok(c.default_cpu_cores == 1.5, "cores in thousandths");
+    ok(c.default_limits.cpu_millicores == 1500, "cores in thousandths");
     ok(c.insecure && strcmp(c.log_format, "json") == 0 && c.max_execs == 7, "bool, choice, int");
     ok(strv_length(c.env) == 3 && strcmp(c.env[0], "A=b=c, d") == 0 &&
            strcmp(c.env[1], "B_2=5") == 0 && strcmp(c.env[2], "EMPTY=") == 0,
@@ -120,6 +121,7 @@ static void test_bad_values(void)
         {"default_cpu_cores: nan", "not a number of cores"},
         {"default_cpu_cores: -1", "not a number of cores"},
         {"default_cpu_cores: 2000000", "not within"},
+        {"default_cpu_cores: 0.0004", "below a thousandth of a core"}, /* 0 is no limit */
         {"insecure: maybe", "'maybe' is not true or false"},
         {"log_level: loud", "'loud' is not one of debug|info|warn|error"},
         {"log_level: inf", "not one of"},
@@ -150,7 +152,7 @@ static void test_nesting(void)
     yaml("mounts: {allow: [/tmp]}\nwarm: {pool: {size: 3, max: 4}}\nmem: {limit: 64Mi}\n"
          "default-open-files: 77\n");
     ok(p.n_errors == 0 && strv_length(c.mounts_allow) == 1 && c.warm_pool_size == 3 &&
-           c.warm_pool_max == 4 && c.mem_limit == 64 << 20 && c.default_open_files == 77,
+           c.warm_pool_max == 4 && c.mem_limit == 64 << 20 && c.default_limits.open_files == 77,
        "maps flatten into names (%s)", errors());
     finish();
     begin();
@@ -321,6 +323,11 @@ static void test_checks(void)
         {"stream_mode: sidecar", "stream_mode: sidecar"},
         {"warm_pool_min: 3\nwarm_pool_max: 2", "warm_pool_min: 3 is more than warm_pool_max"},
         {"default_memory_mb: 9\nmax_memory_mb: 8", "default_memory_mb (9) is over max_memory_mb"},
+        {"default_disk_mb: 9\nmax_disk_mb: 8", "default_disk_mb (9) is over max_disk_mb (8)"},
+        {"default_cpu_cores: 1.5\nmax_cpu_cores: 0.5",
+         "default_cpu_cores (1.5) is over max_cpu_cores (0.5)"},
+        {"default_max_processes: 9\nmax_processes: 8", "default_max_processes (9) is over max_pro"},
+        {"max_open_files: 64", "default_open_files (4096) is over max_open_files (64)"},
         {"exec_timeout: 7h", "exec_timeout (2.52e+07) is over exec_max_timeout"},
         {"mem_limit: 1Gi\ndefault_memory_mb: 5", "mem_limit and default_memory_mb are both set"},
         {"cpu_limit: 1\ndefault_cpu_cores: 1", "cpu_limit and default_cpu_cores are both set"},
@@ -344,7 +351,8 @@ static void test_checks(void)
     begin();
     yaml("mem_limit: 1Gi\ncpu_limit: 500m\ncpu_request: 100m\n");
     config_check(&c, &p);
-    ok(p.n_errors == 0 && c.default_memory_mb == 1024 && c.default_cpu_cores == 0.5,
+    ok(p.n_errors == 0 && c.default_limits.memory_bytes == 1 << 30 &&
+           c.default_limits.cpu_millicores == 500,
        "contract B's limits are our defaults (%s)", errors());
     ok(p.warnings.data && strstr(p.warnings.data, "cpu_request has no effect"),
        "what has no effect is said");

@@ -32,8 +32,7 @@ static struct engine engine_new(uint32_t backend)
     snprintf(c->hostname, sizeof(c->hostname), "host");
     snprintf(c->workdir, sizeof(c->workdir), "/workspace");
     c->open_files = 1024;
-    c->limits =
-        (struct plan_limits){.memory_bytes = 96 * MIB, .cpu_millicores = 1500, .processes = 40};
+    c->limits = (struct limits){.memory_bytes = 96 * MIB, .cpu_millicores = 1500, .processes = 40};
     c->n_mounts = 1;
     snprintf(c->mounts[0].target, sizeof(c->mounts[0].target), "/data/\xc3\xa4 \"x\"");
     return e;
@@ -171,7 +170,7 @@ static void test_docker(void)
 static void test_no_limits(void)
 {
     struct engine e = engine_new(OCI_PODMAN);
-    e.order.child.limits = (struct plan_limits){0};
+    e.order.child.limits = (struct limits){0};
     _cleanup_json_ json_t *p = body_of(OCI_PODMAN, &e), *d = body_of(OCI_DOCKER, &e);
     const json_t *h = json_object_get(d, "HostConfig");
     ok(json_object_size(json_object_get(p, "resource_limits")) == 0, "podman: no limits");

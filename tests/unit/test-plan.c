@@ -134,6 +134,29 @@ static void test_numbers(void)
     refused(&p, "one target twice");
 }
 
+/* What is written with a point, stored and written again stays what it was: 1.001 cores are 1001
+ * thousandths, although no double is 1.001. */
+static void test_limits(void)
+{
+    struct limits l = {0};
+    limit_for_each(row)
+    {
+        uint64_t wrong = 0;
+        for (uint64_t n = 0; n < 100000; n++) {
+            uint64_t back = limit_from_unit(row, limit_in_unit(row, n));
+            limit_set(row, &l, back);
+            wrong += limit_get(row, &l) != n;
+        }
+        ok(wrong == 0, "%s in the unit of its name and back", row->member);
+        limit_set(row, &l, UINT64_MAX);
+        ok(limit_get(row, &l) >= UINT32_MAX, "%s does not wrap", row->member);
+        if (row->wall >= 0)
+            limits_drop_wall(&l, row->wall);
+        ok(row->wall < 0 || !limits_of_wall(&l, row->wall), "%s and its wall", row->member);
+    }
+    ok(limit_from_unit(&limit_table[LIMIT_MEMORY], 1e30) == INT64_MAX, "more than there can be");
+}
+
 int main(void)
 {
     char why[64];
@@ -149,6 +172,7 @@ int main(void)
     test_unterminated();
     test_image();
     test_numbers();
+    test_limits();
     for (int w = 0; w < _WALL_MAX; w++)
         ok(wall_name(w)[0] && strcmp(wall_name(w), "unknown") != 0, "wall %d has a name", w);
     for (int m = 1; m < _MECHANISM_MAX; m++)

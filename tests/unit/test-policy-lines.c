@@ -50,7 +50,7 @@ static void decide(const struct ruleset *rs, const char *line, struct rules_deci
                               .argv = argv,
                               .cwd = "/workspace",
                               .runtime = "local",
-                              .limits = {.memory_bytes = 512 << 20},
+                              .limits = {.box.memory_bytes = 512 << 20},
                               .now_s = 1767607200};
     ruleset_decide(rs, &call, ret);
 }

@@ -310,7 +310,7 @@ static void test_call(void)
                   "ask") == 0,
        "capabilities");
     struct rules_call big = {
-        .tool = "x", .runtime = "process", .limits = {.memory_bytes = 1 << 30}};
+        .tool = "x", .runtime = "process", .limits = {.box.memory_bytes = 1 << 30}};
     ok(strcmp(decide(HEAD "- {id: a, verdict: deny, limits: {memory_mb: '>1023'}}\n", big),
               "deny") == 0 &&
            strcmp(decide(HEAD "- {id: a, verdict: deny, limits: {memory_mb: '>1024'}}\n", big),
@@ -486,9 +486,9 @@ static void test_obligations(void)
              "- {id: d, command: 'rm *', require: {limits: {disk_mb: 1}}}\n";
     is(p, "ls", "allow", "b");
     const struct rules_obligations *o = &d.obligations;
-    ok(strcmp(o->min_runtime, "gvisor") == 0 && o->caps.memory_bytes == 512 << 20 &&
+    ok(strcmp(o->min_runtime, "gvisor") == 0 && o->caps.box.memory_bytes == 512 << 20 &&
            o->caps.timeout_ns == 60000000000 && o->strip_network && o->redact_args &&
-           !o->caps.disk_bytes,
+           !o->caps.box.disk_bytes,
        "the strictest of each, from every rule that matched");
     _cleanup_json_ json_t *json = rules_obligations_to_json(o);
     ok(json_object_size(json) == 4 &&

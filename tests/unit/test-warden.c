@@ -188,12 +188,12 @@ static void test_limits(void)
         end("limits", fd);
         return;
     }
-    p.limits = (struct plan_limits){.memory_bytes = 128 * MIB,
-                                    .disk_bytes = 16 * MIB,
-                                    .disk_inodes = 256,
-                                    .cpu_millicores = 500,
-                                    .processes = 20,
-                                    .open_files = 64};
+    p.limits = (struct limits){.memory_bytes = 128 * MIB,
+                               .disk_bytes = 16 * MIB,
+                               .disk_inodes = 256,
+                               .cpu_millicores = 500,
+                               .processes = 20,
+                               .open_files = 64};
     r = create(&p, &fd);
     ok(r.error == 0 && r.mechanism[WALL_MEMORY] && r.mechanism[WALL_CPU] &&
            r.mechanism[WALL_PROCESSES] && r.mechanism[WALL_DISK] == MECHANISM_TMPFS,

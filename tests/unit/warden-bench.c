@@ -40,7 +40,7 @@ int main(int argc, char **argv)
         struct plan p = client_plan(PLAN_CREATE, "bench");
         int fd = -1;
         if (can.mechanism[WALL_MEMORY])
-            p.limits = (struct plan_limits){
+            p.limits = (struct limits){
                 .memory_bytes = 512 << 20, .cpu_millicores = 1000, .processes = 128};
         p.limits.disk_bytes = 64 << 20;
         snprintf(p.image, sizeof(p.image), "%s", argc > 6 ? argv[6] : "");

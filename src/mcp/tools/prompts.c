@@ -12,14 +12,14 @@
 static void put_limits(struct strbuf *b, const struct spec *s, const struct api_options *o)
 {
     strbuf_printf(b, "- Runtime: %s.", s->runtime);
-    if (s->memory_bytes)
-        strbuf_printf(b, " Memory: %llu MB.", (unsigned long long)(s->memory_bytes >> 20));
-    if (s->disk_bytes)
-        strbuf_printf(b, " Disk: %llu MB.", (unsigned long long)(s->disk_bytes >> 20));
-    if (s->cpu_millicores)
-        strbuf_printf(b, " CPU: %.2f cores.", (double)s->cpu_millicores / 1000);
-    if (s->processes)
-        strbuf_printf(b, " Processes: %u.", s->processes);
+    if (s->limits.memory_bytes)
+        strbuf_printf(b, " Memory: %llu MB.", (unsigned long long)(s->limits.memory_bytes >> 20));
+    if (s->limits.disk_bytes)
+        strbuf_printf(b, " Disk: %llu MB.", (unsigned long long)(s->limits.disk_bytes >> 20));
+    if (s->limits.cpu_millicores)
+        strbuf_printf(b, " CPU: %.2f cores.", (double)s->limits.cpu_millicores / 1000);
+    if (s->limits.processes)
+        strbuf_printf(b, " Processes: %u.", s->limits.processes);
     strbuf_printf(b,
                   "\n- A command of run_command or run_code is ended after %llu s unless "
                   "timeout_s says otherwise",

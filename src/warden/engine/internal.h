@@ -17,7 +17,7 @@ struct engine_record {
     struct engine_mark mark;
     uint8_t mechanism[16];
     struct plan plan;
-    struct plan_limits limits;
+    struct limits limits;
 };
 
 /* engine-record.c */

@@ -10,7 +10,7 @@
 
 void armed_init(struct warden *w)
 {
-    static const struct plan_limits none;
+    static const struct limits none;
     struct plan_reply reply = {.wall = -1};
     w->usual = (struct plan){.op = PLAN_CREATE, .limits = w->options.usual};
     memset(w->usual.weaker, 1, sizeof(w->usual.weaker));
@@ -48,7 +48,7 @@ void armed_add(struct cell *s)
 
 /* Whether the plan would have made exactly what an armed blank is. All but a few fields must be as
  * in the usual plan, so that one which is added to plans some day counts by itself. */
-static bool is_usual(const struct warden *w, const struct plan *p, const struct plan_limits *limits)
+static bool is_usual(const struct warden *w, const struct plan *p, const struct limits *limits)
 {
     struct plan rest = *p;
     rest.version = w->usual.version;
@@ -62,7 +62,7 @@ static bool is_usual(const struct warden *w, const struct plan *p, const struct 
            memcmp(limits, &w->usual_limits, sizeof(*limits)) == 0;
 }
 
-struct cell *armed_take(struct warden *w, const struct plan *p, const struct plan_limits *limits)
+struct cell *armed_take(struct warden *w, const struct plan *p, const struct limits *limits)
 {
     if (list_empty(&w->armed) || !is_usual(w, p, limits))
         return NULL;

@@ -18,6 +18,6 @@ bool armed_wants(const struct cell *s);
 /* From warden.blanks to warden.armed: it has its order from now on. */
 void armed_add(struct cell *s);
 /* One that is what this plan asks for, or NULL. */
-struct cell *armed_take(struct warden *w, const struct plan *p, const struct plan_limits *limits);
+struct cell *armed_take(struct warden *w, const struct plan *p, const struct limits *limits);
 /* Takes a blank out of the list that it is in, armed or plain. */
 void armed_remove(struct cell *s);

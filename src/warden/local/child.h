@@ -59,7 +59,7 @@ struct child_order {
     uint32_t backend;        /* enum oci_backend: who builds the rest */
     uint32_t platform;       /* that its kernel is known to work on: 1 and the index, or 0 */
     uint64_t disk_bytes, disk_inodes;
-    struct plan_limits limits; /* those that a cgroup enforces */
+    struct limits limits; /* those that a cgroup enforces */
     char hostname[64];
     char workdir[PLAN_PATH_SIZE];
     struct child_mount mounts[PLAN_MOUNTS_MAX];

@@ -181,7 +181,7 @@ static json_t *cpu(uint32_t millicores)
 /* Only what the warden's own group enforces too: a runtime must not fail for want of more. */
 static json_t *resources(const struct oci_config *c)
 {
-    const struct plan_limits *l = &c->order->limits;
+    const struct limits *l = &c->order->limits;
     json_t *r = json_pack("{s:[{s:b, s:s}]}", "devices", "allow", 0, "access", "rwm");
     if (l->memory_bytes)
         json_object_set_new(r, "memory",

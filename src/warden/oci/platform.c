@@ -104,7 +104,7 @@ static void on_trial(void *data)
                      .id = TRIAL_ID,
                      .backend = OCI_RUNSC,
                      .limits = {.memory_bytes = TRIAL_BYTES}};
-    struct plan_limits limits;
+    struct limits limits;
     struct plan_reply reply = {.wall = -1};
     struct child_trees trees;
     bool used = w->oci_used;
