@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "warden/ceiling.h"
-#include "warden/local/mount.h"
+#include "builder/mount.h"
 #include "warden/state.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

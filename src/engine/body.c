@@ -7,11 +7,10 @@
 #include <sys/resource.h>
 
 #include "engine/engine.h"
-#include "warden/rlimits.h"
-#include "warden/local/mount.h"
-#include "warden/oci/oci.h"
-#include "warden/local/root.h"
-#include "warden/local/userns.h"
+#include "builder/rlimits.h"
+#include "builder/mount.h"
+#include "builder/flavour.h"
+#include "builder/root.h"
 
 #define NPROC_DEFAULT 4096
 

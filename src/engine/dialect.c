@@ -4,7 +4,6 @@
 
 #include "base/alloc.h"
 #include "engine/engine.h"
-#include "warden/local/userns.h"
 
 /* podman first: it also names the component that docker is known by. */
 static const struct engine_dialect *const dialects[] = {

@@ -13,8 +13,9 @@
 #include "base/json.h"
 #include "base/strbuf.h"
 #include "engine/engine.h"
-#include "warden/local/mount.h"
-#include "warden/oci/oci.h"
+#include "builder/mount.h"
+#include "builder/flavour.h"
+#include "oci/seccomp.h"
 
 #define NANO_PER_MILLI 1000000
 #define PROFILE_MAX    (1024 * 1024)

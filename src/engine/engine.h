@@ -9,8 +9,9 @@
 #include <sys/types.h>
 
 #include "engine/rest.h"
-#include "warden/cgroup.h"
-#include "warden/engine/engine.h"
+#include "builder/child.h"
+#include "builder/disks.h"
+#include "proto/engine.h"
 
 struct strbuf;
 
@@ -70,8 +71,7 @@ struct engine {
     bool own_root; /* a root with places for mounts, in place of the template */
     bool image;    /* that root is an image, under the disk's budget */
     dev_t root_dev;
-    dev_t disks[CGROUP_DISKS_MAX]; /* whole ones that its files are on; none: not known of all */
-    unsigned n_disks;
+    struct disks disks; /* that its files are on; none: not known of all */
     struct engine_mark mark;
     int pidfd;
 };
@@ -136,7 +136,7 @@ void verify(struct engine *e, uint8_t *mechanism);
  * options like this (NULL: any) */
 bool mountinfo_has(const char *text, const char *target, dev_t dev, const char *option);
 
-/* --- io.c: sets disks and n_disks, of all sandboxes or of this one. The second fails by
+/* --- io.c: sets disks, of all sandboxes or of this one. The second fails by
  * child_must() where the limit was asked for and is none of theirs. */
 void io_find_common(struct engine *e);
 void io_find(struct engine *e, int view_fd, const struct child_trees *t);

@@ -11,7 +11,7 @@
 #include "base/fd.h"
 #include "base/strbuf.h"
 #include "engine/engine.h"
-#include "warden/cgroup.h"
+#include "builder/cgroup-mounts.h"
 
 #define GROUP_TEXT_MAX  (64 * 1024)
 #define GROUP_PATH_SIZE 1024

@@ -12,55 +12,50 @@
 #include "base/fd.h"
 #include "base/strbuf.h"
 #include "engine/engine.h"
-#include "warden/cgroup.h"
 
 #define UEVENT_MAX 4096
-#define BLOCK_DIR  "/sys/dev/block"
 
-static void add(struct cgroup_root *disks, int dirfd, const char *path)
+static void add_path(struct disks *disks, int dirfd, const char *path)
 {
     _cleanup_close_ int fd = openat(dirfd, path, O_PATH | O_CLOEXEC);
     if (fd < 0)
-        disks->has_other_files = true;
+        disks->others = true;
     else
-        cgroup_root_add_disk(disks, fd);
+        disks_add(disks, fd);
 }
 
-static void take(struct engine *e, struct cgroup_root *disks)
+static void open_disks(struct engine *e)
 {
-    e->n_disks = disks->has_other_files ? 0 : disks->n_disks;
-    memcpy(e->disks, disks->disks, sizeof(e->disks));
-    fd_close(&disks->block_fd);
+    disks_open(&e->disks);
+    add_path(&e->disks, AT_FDCWD, e->order.dir);
 }
 
-static struct cgroup_root disks_new(const struct engine *e)
+static void close_disks(struct engine *e)
 {
-    struct cgroup_root disks = {
-        .block_fd = open(BLOCK_DIR, O_PATH | O_DIRECTORY | O_CLOEXEC),
-    };
-    add(&disks, AT_FDCWD, e->order.dir);
-    return disks;
+    if (e->disks.others)
+        e->disks.n = 0;
+    disks_close(&e->disks);
 }
 
 void io_find_common(struct engine *e)
 {
-    struct cgroup_root disks = disks_new(e);
-    add(&disks, AT_FDCWD, "/usr");
-    take(e, &disks);
+    open_disks(e);
+    add_path(&e->disks, AT_FDCWD, "/usr");
+    close_disks(e);
 }
 
 void io_find(struct engine *e, int view_fd, const struct child_trees *t)
 {
-    struct cgroup_root disks = disks_new(e);
-    add(&disks, view_fd, "usr");
+    open_disks(e);
+    add_path(&e->disks, view_fd, "usr");
     if (t->disk >= 0)
-        cgroup_root_add_disk(&disks, t->disk);
+        disks_add(&e->disks, t->disk);
     if (t->image >= 0)
-        cgroup_root_add_disk(&disks, t->image);
+        disks_add(&e->disks, t->image);
     for (uint32_t i = 0; i < e->order.child.n_mounts; i++)
-        cgroup_root_add_disk(&disks, t->mounts[i]);
-    take(e, &disks);
-    if (e->n_disks || !e->order.child.limits.io_bytes_per_s)
+        disks_add(&e->disks, t->mounts[i]);
+    close_disks(e);
+    if (e->disks.n || !e->order.child.limits.io_bytes_per_s)
         return;
     child_must(e->order.must[WALL_IO] ? -EOPNOTSUPP : 0,
                "io cannot be limited: not all of its files are on disks", WALL_IO);
@@ -70,10 +65,11 @@ void io_find(struct engine *e, int view_fd, const struct child_trees *t)
 json_t *io_by_number(const struct engine *e)
 {
     json_t *list = json_array();
-    for (unsigned i = 0; i < e->n_disks; i++)
-        json_array_append_new(list, json_pack("{s:i, s:i, s:I}", "major", (int)major(e->disks[i]),
-                                              "minor", (int)minor(e->disks[i]), "rate",
-                                              (json_int_t)e->order.child.limits.io_bytes_per_s));
+    for (unsigned i = 0; i < e->disks.n; i++)
+        json_array_append_new(list,
+                              json_pack("{s:i, s:i, s:I}", "major", (int)major(e->disks.disks[i]),
+                                        "minor", (int)minor(e->disks.disks[i]), "rate",
+                                        (json_int_t)e->order.child.limits.io_bytes_per_s));
     return list;
 }
 
@@ -82,7 +78,7 @@ static bool device_path(dev_t disk, char *ret, size_t size)
 {
     char path[64];
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(UEVENT_MAX);
-    snprintf(path, sizeof(path), BLOCK_DIR "/%u:%u/uevent", major(disk), minor(disk));
+    snprintf(path, sizeof(path), DISKS_BLOCK_DIR "/%u:%u/uevent", major(disk), minor(disk));
     if (fd_read_file_at(AT_FDCWD, path, &text) < 0 || !text.data)
         return false;
     const char *name = strstr(text.data, "DEVNAME=");
@@ -97,8 +93,8 @@ json_t *io_by_path(const struct engine *e)
 {
     json_t *list = json_array();
     char path[128];
-    for (unsigned i = 0; i < e->n_disks; i++)
-        if (device_path(e->disks[i], path, sizeof(path)))
+    for (unsigned i = 0; i < e->disks.n; i++)
+        if (device_path(e->disks.disks[i], path, sizeof(path)))
             json_array_append_new(list,
                                   json_pack("{s:s, s:I}", "Path", path, "Rate",
                                             (json_int_t)e->order.child.limits.io_bytes_per_s));
@@ -129,11 +125,11 @@ bool io_max_holds(const char *text, dev_t disk, uint64_t bytes_per_s)
 
 bool io_holds(const struct engine *e)
 {
-    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(UEVENT_MAX * CGROUP_DISKS_MAX);
-    if (!e->n_disks || group_read_file(e->mark.pid, "io.max", &text) < 0 || !text.data)
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(UEVENT_MAX * DISKS_MAX);
+    if (!e->disks.n || group_read_file(e->mark.pid, "io.max", &text) < 0 || !text.data)
         return false;
-    for (unsigned i = 0; i < e->n_disks; i++)
-        if (!io_max_holds(text.data, e->disks[i], e->order.child.limits.io_bytes_per_s))
+    for (unsigned i = 0; i < e->disks.n; i++)
+        if (!io_max_holds(text.data, e->disks.disks[i], e->order.child.limits.io_bytes_per_s))
             return false;
     return true;
 }

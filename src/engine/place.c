@@ -21,9 +21,10 @@
 #include "base/json.h"
 #include "base/strbuf.h"
 #include "engine/engine.h"
-#include "warden/local/image.h"
-#include "warden/local/mount.h"
-#include "warden/oci/oci.h"
+#include "builder/image.h"
+#include "builder/mount.h"
+#include "builder/flavour.h"
+#include "oci/seccomp.h"
 #include "filter/filter-table.h"
 #include "filter/filter.h"
 

@@ -6,9 +6,8 @@
 #include <string.h>
 
 #include "engine/engine.h"
-#include "warden/local/mount.h"
-#include "warden/oci/oci.h"
-#include "warden/local/userns.h"
+#include "builder/mount.h"
+#include "builder/flavour.h"
 
 #define CPU_PERIOD_US 100000
 

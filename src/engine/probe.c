@@ -86,7 +86,7 @@ void probe_ask(struct engine *e, struct engine_message *ret)
     snprintf(ret->text, sizeof(ret->text), "%s", e->version);
     set_limits(info, ret->mechanism);
     io_find_common(e);
-    if (ret->mechanism[WALL_MEMORY] == MECHANISM_CGROUP_V2 && e->n_disks)
+    if (ret->mechanism[WALL_MEMORY] == MECHANISM_CGROUP_V2 && e->disks.n)
         ret->mechanism[WALL_IO] = MECHANISM_CGROUP_V2;
     set_runtimes(e, info, &ret->features);
     ret->features |= FEATURE_FREEZER;

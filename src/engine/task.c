@@ -18,7 +18,7 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "engine/engine.h"
-#include "warden/oci/oci.h"
+#include "builder/flavour.h"
 
 #define LINK_BACKLOG     4
 #define END_TIMEOUT_MS   3000 /* for the engine to say how a container ended */

@@ -18,10 +18,9 @@
 #include "base/helper.h"
 #include "base/strbuf.h"
 #include "engine/engine.h"
-#include "warden/local/mount.h"
-#include "warden/oci/oci.h"
-#include "warden/local/root.h"
-#include "warden/local/userns.h"
+#include "builder/mount.h"
+#include "builder/flavour.h"
+#include "builder/root.h"
 
 #define TEXT_MAX      (1024 * 1024)
 #define CPU_SLACK     1 /* an engine rounds */
@@ -179,16 +178,12 @@ static void check_limits(const struct engine *e, uint8_t *mechanism)
 
 static int enter_and_lower(const struct engine *e)
 {
-    const struct child_template t = {.inotify_instances = e->order.inotify_instances,
-                                     .inotify_watches = e->order.inotify_watches,
-                                     .fanotify_groups = e->order.fanotify_groups,
-                                     .fanotify_marks = e->order.fanotify_marks};
     char path[64];
     snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)e->mark.pid);
     _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 || setns(fd, CLONE_NEWUSER) < 0)
         return -errno;
-    return child_lower_user_limits(&t);
+    return child_lower_user_limits(&e->order.user_limits);
 }
 
 static int enter_and_limit_ptys(const struct engine *e)

@@ -254,8 +254,8 @@ static int v2_limit_disk(struct cgroup *cg, dev_t disk, uint64_t bytes_per_s)
 static int limit_io(struct cgroup *cg, uint64_t bytes_per_s)
 {
     int r = 0;
-    for (unsigned i = 0; r == 0 && i < cg->root->n_disks; i++)
-        r = v2_limit_disk(cg, cg->root->disks[i], bytes_per_s);
+    for (unsigned i = 0; r == 0 && i < cg->root->disks.n; i++)
+        r = v2_limit_disk(cg, cg->root->disks.disks[i], bytes_per_s);
     return r;
 }
 

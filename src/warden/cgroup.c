@@ -52,48 +52,6 @@ int cgroup_read_number(const struct cgroup *cg, int i, const char *file, const c
     return 0;
 }
 
-/* mountinfo: id parent major:minor root mountpoint options [tags...] - fstype source super */
-static int parse_mount_line(char *line, char **ret_point, char **ret_type, char **ret_super)
-{
-    char *dash = strstr(line, " - ");
-    if (!dash)
-        return -EINVAL;
-    *dash = 0;
-    char *save = NULL, *point = NULL;
-    char *field = strtok_r(line, " ", &save);
-    for (int i = 0; field && i < 4; i++)
-        point = field = strtok_r(NULL, " ", &save);
-    char *type = strtok_r(dash + 3, " ", &save);
-    char *source = strtok_r(NULL, " ", &save);
-    char *super = strtok_r(NULL, " ", &save);
-    if (!point || !type || !source || !super)
-        return -EINVAL;
-    *ret_point = point;
-    *ret_type = type;
-    *ret_super = super;
-    return 0;
-}
-
-int cgroup_each_mount(int (*fn)(const char *fstype, const char *mountpoint, const char *super,
-                                void *data),
-                      void *data)
-{
-    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(MOUNTINFO_MAX);
-    int r = fd_read_file_at(AT_FDCWD, "/proc/self/mountinfo", &text);
-    if (r < 0)
-        return r;
-    char *save = NULL;
-    for (char *line = strtok_r(text.data, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
-        char *point, *type, *super;
-        if (parse_mount_line(line, &point, &type, &super) < 0 || strncmp(type, "cgroup", 6) != 0)
-            continue;
-        r = fn(type, point, super, data);
-        if (r < 0)
-            return r;
-    }
-    return 0;
-}
-
 /* Says to other wardens, also in other pid namespaces, that this instance lives (sweep.c): for as
  * long as a process has these descriptors, of which the last is the janitor. */
 static void lock_instance(const struct cgroup_root *root)
@@ -106,9 +64,8 @@ static void lock_instance(const struct cgroup_root *root)
 void cgroup_root_open(struct cgroup_root *root, const char *prefix)
 {
     static const struct cgroup_driver *const drivers[] = {&cgroup_v2, &cgroup_v1};
-    *root = (struct cgroup_root){
-        .block_fd = open("/sys/dev/block", O_PATH | O_DIRECTORY | O_CLOEXEC),
-    };
+    *root = (struct cgroup_root){0};
+    disks_open(&root->disks);
     sweep_instance_name(prefix, root->instance, sizeof(root->instance));
     for (int i = 0; i < _CGROUP_MAX; i++)
         root->fd[i] = root->parent_fd[i] = -1;
@@ -137,7 +94,7 @@ void cgroup_root_close(struct cgroup_root *root)
         fd_close(&root->fd[i]);
         fd_close(&root->parent_fd[i]);
     }
-    fd_close(&root->block_fd);
+    disks_close(&root->disks);
     root->driver = NULL;
 }
 
@@ -157,8 +114,8 @@ enum mechanism cgroup_root_enforces(const struct cgroup_root *root, enum wall wa
         has = root->has[CGROUP_PIDS];
         break;
     case WALL_IO: /* version 1 throttles direct I/O only */
-        has = root->has[CGROUP_IO] && root->driver == &cgroup_v2 && root->n_disks > 0 &&
-              !root->has_other_files;
+        has = root->has[CGROUP_IO] && root->driver == &cgroup_v2 && root->disks.n > 0 &&
+              !root->disks.others;
         break;
     default:
         break;
@@ -166,60 +123,13 @@ enum mechanism cgroup_root_enforces(const struct cgroup_root *root, enum wall wa
     return has ? root->driver->mechanism : MECHANISM_NONE;
 }
 
-/* io.max wants the whole disk; /sys/dev/block/<partition>/.. is it. */
-static dev_t whole_disk(const struct cgroup_root *root, dev_t dev)
-{
-    char path[64];
-    snprintf(path, sizeof(path), "%u:%u/partition", major(dev), minor(dev));
-    if (root->block_fd < 0 || faccessat(root->block_fd, path, F_OK, 0) < 0)
-        return dev;
-    snprintf(path, sizeof(path), "%u:%u/../dev", major(dev), minor(dev));
-    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(64);
-    unsigned ma, mi;
-    if (fd_read_file_at(root->block_fd, path, &text) < 0 ||
-        sscanf(text.data, "%u:%u", &ma, &mi) != 2)
-        return dev;
-    return makedev(ma, mi);
-}
-
-/* The whole disk behind a descriptor's file system; 0 for a tmpfs, which needs none. */
-static int find_disk(const struct cgroup_root *root, int fd, dev_t *ret)
-{
-    struct stat st;
-    struct statfs fs;
-    if (fstat(fd, &st) < 0 || fstatfs(fd, &fs) < 0)
-        return -errno;
-    if (major(st.st_dev) == 0 && fs.f_type != TMPFS_MAGIC)
-        return -EOPNOTSUPP;
-    *ret = major(st.st_dev) == 0 ? 0 : whole_disk(root, st.st_dev);
-    return 0;
-}
-
-static bool covers_disk(const struct cgroup_root *root, dev_t disk)
-{
-    for (unsigned i = 0; i < root->n_disks; i++)
-        if (root->disks[i] == disk)
-            return true;
-    return false;
-}
-
-void cgroup_root_add_disk(struct cgroup_root *root, int fd)
-{
-    dev_t disk;
-    int r = find_disk(root, fd, &disk);
-    if (r < 0 || root->n_disks == CGROUP_DISKS_MAX)
-        root->has_other_files = true;
-    else if (disk && !covers_disk(root, disk))
-        root->disks[root->n_disks++] = disk;
-}
-
 int cgroup_limit_disk(struct cgroup *cg, int fd, const struct limits *limits)
 {
     dev_t disk;
     if (!cg->root || cgroup_root_enforces(cg->root, WALL_IO) == MECHANISM_NONE)
         return -EOPNOTSUPP;
-    int r = find_disk(cg->root, fd, &disk);
-    if (r < 0 || disk == 0 || covers_disk(cg->root, disk))
+    int r = disks_find(&cg->root->disks, fd, &disk);
+    if (r < 0 || disk == 0 || disks_has(&cg->root->disks, disk))
         return r;
     return cg->root->driver->limit_disk(cg, disk, limits->io_bytes_per_s);
 }

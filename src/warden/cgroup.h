@@ -10,6 +10,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "builder/cgroup-mounts.h"
+#include "builder/disks.h"
 #include "proto/plan.h"
 
 enum cgroup_controller {
@@ -24,7 +26,6 @@ enum cgroup_controller {
 };
 
 #define CGROUP_NAME_SIZE 64
-#define CGROUP_DISKS_MAX 8
 
 struct cgroup_driver;
 
@@ -35,10 +36,7 @@ struct cgroup_root {
     int fd[_CGROUP_MAX];        /* our instance's directory */
     bool has[_CGROUP_MAX];
     enum cgroup_controller shares[_CGROUP_MAX]; /* v1: whose directory, where has but no fd */
-    dev_t disks[CGROUP_DISKS_MAX];              /* whole disks that io limits cover */
-    unsigned n_disks;
-    bool has_other_files; /* on neither a disk nor a tmpfs, so beyond io limits */
-    int block_fd;         /* /sys/dev/block */
+    struct disks disks;                         /* that io limits cover */
 };
 
 /* Holds no descriptors: a thousand sandboxes would use up the warden's. */
@@ -73,9 +71,6 @@ void cgroup_root_leave(const struct cgroup_root *root);
 void cgroup_root_close(struct cgroup_root *root);
 /* What enforces this wall, or MECHANISM_NONE. */
 enum mechanism cgroup_root_enforces(const struct cgroup_root *root, enum wall wall);
-/* Adds the whole disk behind a descriptor's file system to those that io limits cover. A file
- * system that is neither on a disk nor a tmpfs makes io limits impossible. */
-void cgroup_root_add_disk(struct cgroup_root *root, int fd);
 
 /* Names a group that is still to be made; an empty one when the host has none. devices: in that
  * controller too, which nothing of ours uses, but an OCI runtime insists on. */
@@ -113,7 +108,3 @@ int cgroup_write(const struct cgroup *cg, int i, const char *file, const char *t
 /* A decimal number from a file of one line, or after "key " on a line of its own. */
 int cgroup_read_number(const struct cgroup *cg, int i, const char *file, const char *key,
                        uint64_t *ret);
-/* For drivers and the sweep: calls fn for each cgroup mount (hierarchy options in super). */
-int cgroup_each_mount(int (*fn)(const char *fstype, const char *mountpoint, const char *super,
-                                void *data),
-                      void *data);

@@ -53,10 +53,10 @@ static int open_host_parts(struct warden *w, struct error *err)
     if (swept)
         log_info("swept leftovers of dead wardens count=%d", swept);
     cgroup_root_open(&w->cgroups, o->cgroup_prefix);
-    cgroup_root_add_disk(&w->cgroups, w->state_fd);
+    disks_add(&w->cgroups.disks, w->state_fd);
     _cleanup_close_ int usr = open("/usr", O_PATH | O_CLOEXEC);
     if (usr >= 0)
-        cgroup_root_add_disk(&w->cgroups, usr);
+        disks_add(&w->cgroups.disks, usr);
     struct stat kvm;
     if (w->was_root)
         oci_programs_find(&w->oci);

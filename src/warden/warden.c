@@ -28,7 +28,7 @@
 #include "warden/landlock.h"
 #include "warden/limits.h"
 #include "warden/oci/platform.h"
-#include "warden/rlimits.h"
+#include "builder/rlimits.h"
 #include "warden/local/root.h"
 #include "warden/cell.h"
 #include "warden/state.h"
@@ -97,10 +97,10 @@ static void fill_child_template(struct warden *w)
         .seccomp = &w->seccomp,
         .landlock_abi = landlock_abi(),
         .shared_uid = w->ids.shared,
-        .inotify_instances = o->inotify_instances,
-        .inotify_watches = o->inotify_watches,
-        .fanotify_groups = o->fanotify_groups,
-        .fanotify_marks = o->fanotify_marks,
+        .user_limits = {.inotify_instances = o->inotify_instances,
+                        .inotify_watches = o->inotify_watches,
+                        .fanotify_groups = o->fanotify_groups,
+                        .fanotify_marks = o->fanotify_marks},
         .seat_late = w->was_root,
     };
 }
@@ -118,7 +118,7 @@ static struct warden *warden_alloc(const struct warden_options *o)
     w->janitor.sock = w->zygote.sock = -1;
     w->signer = (struct signer)SIGNER_INIT;
     w->fence = (struct fence_host)FENCE_HOST_INIT;
-    w->cgroups.block_fd = -1;
+    w->cgroups.disks.block_fd = -1;
     for (int i = 0; i < _CGROUP_MAX; i++)
         w->cgroups.fd[i] = w->cgroups.parent_fd[i] = -1;
     list_init(&w->outgoing);

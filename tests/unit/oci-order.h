@@ -3,8 +3,10 @@
 
 #include <stdio.h>
 
-#include "warden/local/child.h"
-#include "warden/oci/oci.h"
+#include "builder/child.h"
+#include "builder/flavour.h"
+#include "oci/config.h"
+#include "oci/seccomp.h"
 
 static inline struct child_order order_plain(enum oci_backend b)
 {

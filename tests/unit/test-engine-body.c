@@ -9,7 +9,7 @@
 #include "base/json.h"
 #include "engine/engine.h"
 #include "tests/unit/tap.h"
-#include "warden/local/mount.h"
+#include "builder/mount.h"
 
 #define MIB (1024ull * 1024)
 
@@ -187,9 +187,9 @@ static void test_io(void)
     struct engine e = engine_new(OCI_PODMAN);
     char dir[] = "/tmp/mas-engine-io-XXXXXX";
     e.order.child.limits.io_bytes_per_s = MIB;
-    e.disks[0] = makedev(8, 16);
-    e.disks[1] = makedev(7, 0xfffff); /* which is not there */
-    e.n_disks = 2;
+    e.disks.disks[0] = makedev(8, 16);
+    e.disks.disks[1] = makedev(7, 0xfffff); /* which is not there */
+    e.disks.n = 2;
     _cleanup_json_ json_t *p = body_of(OCI_PODMAN, &e), *d = body_of(OCI_DOCKER, &e);
     const json_t *io = json_object_get(json_object_get(p, "resource_limits"), "blockIO"),
                  *read = json_array_get(json_object_get(io, "throttleReadBpsDevice"), 0),
@@ -206,10 +206,10 @@ static void test_io(void)
         return;
     snprintf(e.order.dir, sizeof(e.order.dir), "%s", dir);
     io_find_common(&e);
-    unsigned n = e.n_disks;
+    unsigned n = e.disks.n;
     rmdir(dir);
     io_find_common(&e);
-    ok(n <= 2 && e.n_disks == 0, "files that cannot be looked at are on no known disk");
+    ok(n <= 2 && e.disks.n == 0, "files that cannot be looked at are on no known disk");
 }
 
 static void test_gvisor(void)

@@ -23,7 +23,7 @@
 #include "tests/unit/tap.h"
 #include "filter/filter-table.h"
 #include "filter/filter.h"
-#include "warden/rlimits.h"
+#include "builder/rlimits.h"
 
 /* --- the config */
 

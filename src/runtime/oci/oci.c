@@ -1,4 +1,4 @@
-/* See oci.h. What differs between the runtimes is in the warden (warden/oci/flavour.c); here they
+/* See oci.h. What differs between the runtimes is in builder/flavour.c; here they
  * are names and what was found out about them. */
 #include "runtime/oci/oci.h"
 

@@ -15,7 +15,6 @@
 #include "warden/engine/internal.h"
 #include "warden/state.h"
 
-#define FAILURE_FD 5
 #define PROGRAM_FD 7
 #define FREE_FD    32
 
@@ -35,7 +34,8 @@ static int arrange(int *fds, const int *numbers, size_t n)
 void engine_exec(const struct warden *w, int channel_fd, int failure_fd)
 {
     static const char *const argv[] = {"mas-engine", NULL}, *const env[] = {NULL};
-    static const int numbers[] = {0, 1, CHILD_CHANNEL_FD, FAILURE_FD, ENGINE_VIEW_FD, PROGRAM_FD};
+    static const int numbers[] = {0,         1, CHILD_CHANNEL_FD, CHILD_FAILURE_FD, ENGINE_VIEW_FD,
+                                  PROGRAM_FD};
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     child_reset_signals();
     /* The template, before it is out of sight. Standard error stays the daemon's log. */
@@ -81,10 +81,7 @@ void engine_order_init(const struct warden *w, enum engine_task task, enum oci_b
         .timeout_ms = options->engine_timeout_ms,
         .connect_timeout_ms = options->engine_connect_timeout_ms,
         .start_timeout_ms = options->engine_start_timeout_ms,
-        .inotify_instances = options->inotify_instances,
-        .inotify_watches = options->inotify_watches,
-        .fanotify_groups = options->fanotify_groups,
-        .fanotify_marks = options->fanotify_marks,
+        .user_limits = w->child_template.user_limits,
     };
     memcpy(o->socket, w->engines.probe[b].socket, sizeof(o->socket));
     memcpy(o->instance, w->engines.instance, sizeof(o->instance));

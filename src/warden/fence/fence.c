@@ -1,7 +1,7 @@
 /* See fence.h. From fork() to the runner's exec, as child.c does it for namespaces: first what is
  * the same for all, then the order, then rights are given up step by step. */
 #include "warden/fence/fence.h"
-#include "warden/rlimits.h"
+#include "builder/rlimits.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -15,7 +15,7 @@
 #include "base/fd.h"
 #include "warden/local/image.h"
 #include "warden/landlock.h"
-#include "warden/local/mount-calls.h"
+#include "builder/mount-calls.h"
 #include "warden/local/mount.h"
 #include "warden/local/root.h"
 
@@ -49,17 +49,6 @@ static bool is_systems(const char *path)
             return true;
     }
     return false;
-}
-
-int image_mount_overlay(const char *lower, const char *upper, const char *work, const char *target,
-                        const char *options)
-{
-    char text[256];
-    int n = snprintf(text, sizeof(text), "lowerdir=%s,upperdir=%s,workdir=%s%s", lower, upper, work,
-                     options);
-    if (n >= (int)sizeof(text))
-        return -ENAMETOOLONG;
-    return mount("image", target, "overlay", MS_NOSUID | MS_NODEV, text) < 0 ? -errno : 0;
 }
 
 /* The path is of a directory that we made, or else this fails. */

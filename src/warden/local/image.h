@@ -5,17 +5,13 @@
  * a detached, read-only copy of that mount, whose three owners appear as the sandbox's own. The
  * sandbox's root is an overlay file system: below the image, above a directory of its disk, so that
  * what it changes is its own and in its budget. It is mounted with rights over a user namespace of
- * the sandbox's ids only: by a child itself, by a helper of the launcher for an OCI runtime.
- *
- * An image is hostile: any path in it may be a link, a file or a device. Nothing is ever mounted on
- * or written through what it brought: before there is an overlay, every place that something goes
- * to is made as a real directory above, which hides whatever is below of another kind. Places that
- * a caller asked for are refused instead, by name, where they would hide something. */
+ * the sandbox's ids only: by a child itself, by a helper of the launcher for an OCI runtime. What
+ * goes above is in builder/image.h. */
 #pragma once
 
-#include <stddef.h>
 #include <stdint.h>
-#include <sys/types.h>
+
+#include "builder/image.h"
 
 struct id_range;
 
@@ -29,21 +25,6 @@ struct id_range;
 int image_open(int host_ns_fd, int own_ns_fd, int store_fd, const char *digest);
 /* In the warden: makes its files appear as those of the sandbox with this block of ids. */
 int image_map_owners(int tree_fd, int proc_fd, const struct id_range *ids, int64_t block);
-
-/* What goes above an image before the two become one. */
-struct image_upper {
-    uid_t root_id, tool_id;     /* as the caller sees them */
-    const char *const *targets; /* of the caller's mounts */
-    size_t n_targets;
-    char step[160]; /* set on failure: which step, and at what */
-};
-/* Fills the directory that goes above: our places, the caller's, and who is who. */
-int image_upper_fill(struct image_upper *u, int lower_fd, int upper_fd);
-
-/* Mounts the overlay of these three directories, which must be plain paths of ours, with the rights
- * of the caller. */
-int image_mount_overlay(const char *lower, const char *upper, const char *work, const char *target,
-                        const char *options);
 
 /* In the child: makes the image the root of its mount namespace, with /proc, /dev, /.mas and the
  * parts of the disk as in any other. */

@@ -6,7 +6,7 @@
  * which looks like the host and is visited only to open allowed host directories. */
 #pragma once
 
-#include <stddef.h>
+#include "builder/root.h"
 
 struct error;
 
@@ -16,21 +16,6 @@ struct root_options {
     int toolnet_fd;          /* copied to /.mas/mas-tool-net; -1: none */
 };
 
-#define ROOT_RUNNER_PATH    "/.mas/mas-toolrunner"
-#define ROOT_EMPTY_DIR      "/.mas/empty"
-#define ROOT_DISK_DIR       "/.mas/disk" /* where a sandbox's disk is mounted while it is divided */
-#define ROOT_GATEWAY_DIR    "/.mas/run"
-#define ROOT_GATEWAY_SOCKET "/.mas/run/gateway.sock" /* /.mas/gateway.sock is a link to it */
-
-/* Synthetic files of the template. */
-struct root_file {
-    const char *name, *text;
-};
-extern const struct root_file root_files[];
-extern const size_t n_root_files;
-/* The text of a synthetic file of the template, by its path without the first slash ("etc/passwd").
- */
-const char *root_file_text(const char *name);
 /* What is shown of the host, NULL-terminated: directories of its root, and what is below /etc,
  * where a trailing '*' matches a prefix. */
 extern const char *const root_host_dirs[], *const root_etc_parts[];

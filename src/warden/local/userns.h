@@ -6,13 +6,11 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "builder/child.h"
+
 struct error;
 
-/* Ids inside every sandbox. */
-#define SANDBOX_RUNNER_ID 0
-#define SANDBOX_TOOL_ID   1000
-#define SANDBOX_NOBODY_ID 65534
-#define ID_BLOCK_MIN      3
+#define ID_BLOCK_MIN 3 /* SANDBOX_RUNNER_ID and the others */
 
 struct id_range {
     bool shared;           /* one id for all: no range to be had */

@@ -18,7 +18,7 @@
 #include "base/alloc.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "warden/rlimits.h"
+#include "builder/rlimits.h"
 #include "warden/local/zygote.h"
 
 #define AT_RANDOM_BYTES 16 /* at that address, as the kernel promises */

@@ -16,7 +16,7 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/strbuf.h"
-#include "warden/rlimits.h"
+#include "builder/rlimits.h"
 #include "warden/local/image.h"
 #include "warden/oci/oci.h"
 #include "warden/state.h"
@@ -176,7 +176,7 @@ static void settle(const struct cell *s, pid_t container)
     child_must(enter_ns(container, "net", CLONE_NEWNET), "enter the network", WALL_NETWORK);
     child_must(child_raise_loopback(), "loopback", WALL_NETWORK);
     child_must(enter_ns(container, "user", CLONE_NEWUSER), "enter the user namespace", WALL_USERS);
-    child_must(child_lower_user_limits(&s->warden->child_template), "lower user limits",
+    child_must(child_lower_user_limits(&s->warden->child_template.user_limits), "lower user limits",
                WALL_USERS);
     child_must(child_die_with_warden(), "tie to the warden", -1);
 }

@@ -13,12 +13,13 @@
  * plan_check() has seen. There are no hooks. */
 #pragma once
 
-#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "builder/flavour.h"
+#include "oci/config.h"
 #include "proto/plan.h"
 
 struct cell;
@@ -30,37 +31,11 @@ struct warden;
 #define OCI_PATH_SIZE 64
 
 /* Where the launcher puts things, in its own mount namespace. */
-#define OCI_DIR         "/run"
-#define OCI_TEMPLATE    OCI_DIR "/template"
-#define OCI_ROOTFS      OCI_DIR "/rootfs"
-#define OCI_DISK        OCI_DIR "/disk"
-#define OCI_IMAGE       OCI_DIR "/image"
-#define OCI_MOUNTS      OCI_DIR "/mounts"
-#define OCI_BUNDLE      OCI_DIR "/bundle"
-#define OCI_STATE       OCI_DIR "/state"
-#define OCI_PID_PATH    OCI_DIR "/pid"
-#define OCI_LINK        OCI_DIR "/link"
-#define OCI_LINK_INSIDE "/.mas/link" /* the runner's way out where descriptors cannot be passed */
-#define OCI_LINK_NAME   "runner.sock"
-#define OCI_LINK_FIRST  '0' /* plus the platform: the byte that comes with a connection */
-
-/* After the runner's two descriptors: the warden's own filter, which says more than an OCI config
- * can, for the runner to apply to itself. */
-#define OCI_FILTER_FD      5
-#define OCI_FILTER_FD_TEXT "5"
-
-/* How runtimes differ. */
-struct oci_flavour {
-    const char *const *programs;  /* names to look for; NULL-terminated */
-    const char *const *options;   /* before the command */
-    const char *const *platforms; /* what its kernel may stand on, best first; NULL: no choice */
-    const char *unshared;         /* where nobody else changes what it mounts; NULL: no option */
-    bool own_kernel;    /* its kernel is a process: no devices, /proc or filters of ours */
-    bool dials;         /* descriptors cannot be passed: the runner connects to a socket */
-    bool takes_filter;  /* the warden's own filter, in place of compiling the seccomp section */
-    bool joins_cgroups; /* insists on control groups of its own; gets ours */
-};
-const struct oci_flavour *oci_flavour(enum oci_backend b);
+#define OCI_IMAGE      OCI_DIR "/image"
+#define OCI_BUNDLE     OCI_DIR "/bundle"
+#define OCI_STATE      OCI_DIR "/state"
+#define OCI_PID_PATH   OCI_DIR "/pid"
+#define OCI_LINK_FIRST '0' /* plus the platform: the byte that comes with a connection */
 
 /* Absolute paths of the programs found at start, "" for none. Only below /usr, which launchers
  * see too. */
@@ -71,23 +46,6 @@ void oci_programs_find(struct oci_programs *p);
 /* The argument that chooses a platform; a device that it needs is made by the launcher. */
 #define OCI_PLATFORM_MAX 4
 #define OCI_KVM_DEVICE   OCI_DIR "/kvm"
-
-/* What a bundle is made from. */
-struct oci_config {
-    enum oci_backend backend;
-    const struct child_order *order;
-    uint32_t runner_id, tool_id, nobody_id; /* on the host */
-    const char *rootfs;
-    const char *system;              /* the template, where /dev and /.mas are */
-    const char *cgroup;              /* where the runtime must join one; else NULL */
-    const struct sock_fprog *filter; /* for a runtime that takes it; else NULL */
-};
-/* A new reference; NULL where a path of the order is not UTF-8. */
-json_t *oci_config_new(const struct oci_config *c);
-/* The seccomp section, from the table that the warden's own filter is compiled from. Not exact:
- * "all but these values" is all, which takes libseccomp half the time; for a container whose runner
- * applies the warden's own filter to itself, or whose kernel is not the host's. */
-json_t *oci_seccomp_new(bool exact);
 
 /* Steps of the launcher that are about mounts; 0 or -errno. */
 int oci_mount_base(bool cgroup_v2, char *const *controllers);

@@ -1,4 +1,4 @@
-#include "warden/rlimits.h"
+#include "builder/rlimits.h"
 #include "warden/plain/plain.h"
 
 #include <errno.h>

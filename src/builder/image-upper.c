@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -15,10 +16,10 @@
 #include "base/alloc.h"
 #include "base/fd.h"
 #include "base/strbuf.h"
-#include "warden/local/image.h"
-#include "warden/local/mount.h"
-#include "warden/local/root.h"
-#include "warden/local/userns.h"
+#include "builder/child.h"
+#include "builder/image.h"
+#include "builder/mount.h"
+#include "builder/root.h"
 
 #define WHO_IS_WHO_MAX (256 * 1024) /* of an image's passwd or group; a larger one is replaced */
 
@@ -211,4 +212,15 @@ int image_upper_fill(struct image_upper *u, int lower_fd, int upper_fd)
     r = r < 0 ? r : fill_etc(u, lower_fd, upper_fd);
     umask(mask);
     return r;
+}
+
+int image_mount_overlay(const char *lower, const char *upper, const char *work, const char *target,
+                        const char *options)
+{
+    char text[256];
+    int n = snprintf(text, sizeof(text), "lowerdir=%s,upperdir=%s,workdir=%s%s", lower, upper, work,
+                     options);
+    if (n >= (int)sizeof(text))
+        return -ENAMETOOLONG;
+    return mount("image", target, "overlay", MS_NOSUID | MS_NODEV, text) < 0 ? -errno : 0;
 }

@@ -1,9 +1,9 @@
-#include "warden/rlimits.h"
+#include "builder/rlimits.h"
 
 #include <errno.h>
 
 #include "base/alloc.h"
-#include "warden/local/child.h"
+#include "builder/child.h"
 
 #define KIB 1024ull
 #define MIB (1024ull * 1024)

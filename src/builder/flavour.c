@@ -1,9 +1,7 @@
-/* The OCI runtimes that we know how to call, and where they are. */
-#include <stdio.h>
-#include <unistd.h>
+/* The OCI runtimes that we know how to call. */
+#include "builder/flavour.h"
 
 #include "base/alloc.h"
-#include "warden/oci/oci.h"
 
 #define LIST(...) ((const char *const[]){__VA_ARGS__, NULL})
 
@@ -23,7 +21,7 @@ static const struct oci_flavour flavours[] = {
                   .options = LIST(NULL),
                   .own_kernel = true,
                   .dials = true},
-    [OCI_PODMAN] = {.programs = LIST(NULL), .options = LIST(NULL)}, /* the broker's: engine.h */
+    [OCI_PODMAN] = {.programs = LIST(NULL), .options = LIST(NULL)}, /* the broker's */
     [OCI_DOCKER] = {.programs = LIST(NULL), .options = LIST(NULL)},
 };
 _Static_assert(ELEMENTS(flavours) == _OCI_BACKEND_MAX, "a flavour for every backend");
@@ -31,24 +29,4 @@ _Static_assert(ELEMENTS(flavours) == _OCI_BACKEND_MAX, "a flavour for every back
 const struct oci_flavour *oci_flavour(enum oci_backend b)
 {
     return &flavours[b];
-}
-
-static void find_program(const char *name, char *ret)
-{
-    static const char *const dirs[] = {"/usr/local/sbin", "/usr/local/bin", "/usr/sbin",
-                                       "/usr/bin"};
-    for (size_t i = 0; i < ELEMENTS(dirs); i++) {
-        snprintf(ret, OCI_PATH_SIZE, "%s/%s", dirs[i], name);
-        if (access(ret, X_OK) == 0)
-            return;
-    }
-    ret[0] = 0;
-}
-
-void oci_programs_find(struct oci_programs *p)
-{
-    *p = (struct oci_programs){0};
-    for (int b = OCI_NONE + 1; b < _OCI_BACKEND_MAX; b++)
-        for (const char *const *name = flavours[b].programs; *name && !p->path[b][0]; name++)
-            find_program(*name, p->path[b]);
 }

@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "warden/oci/oci.h"
 #include "filter/filter-table.h"
+#include "oci/seccomp.h"
 
 #define LOW_MASK   0xffffffffu
 #define VALUES_MAX 8

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "warden/local/root.h"
+#include "builder/root.h"
 
 const struct root_file root_files[] = {
     {"etc/passwd", "root:x:0:0:root:/:/usr/sbin/nologin\n"

@@ -1,5 +1,5 @@
 /* See mount.h. */
-#include "warden/local/mount.h"
+#include "builder/mount.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -14,8 +14,8 @@
 
 #include "base/alloc.h"
 #include "base/fd.h"
-#include "warden/local/mount-calls.h"
-#include "warden/local/root.h"
+#include "builder/mount-calls.h"
+#include "builder/root.h"
 
 #define OWN_ROOT_DIR       "/mnt" /* not a system directory, so it is not bound into itself */
 #define BLANK_DISK_OPTIONS "size=1m,nr_inodes=64,mode=0755"

@@ -1,0 +1,38 @@
+/* What the warden says to a process that builds one sandbox, and how that reports a failure. The
+ * processes are children of the warden or of its zygote, the launchers of OCI runtimes (mas-oci)
+ * and the brokers of container engines (mas-engine). */
+#pragma once
+
+#include <stdint.h>
+
+#include "proto/plan.h"
+
+struct child_mount {
+    char target[PLAN_PATH_SIZE];
+};
+
+struct child_order {
+    uint32_t flags; /* enum plan_flags */
+    uint32_t n_mounts;
+    uint32_t disk_from_fd, image_from_fd; /* they come with a second message */
+    uint32_t open_files;
+    uint32_t process_rlimit; /* 0: a cgroup limits processes */
+    uint32_t backend;        /* enum oci_backend: who builds the rest */
+    uint32_t platform;       /* that its kernel is known to work on: 1 and the index, or 0 */
+    uint64_t disk_bytes, disk_inodes;
+    struct limits limits; /* those that a cgroup enforces */
+    char hostname[64];
+    char workdir[PLAN_PATH_SIZE];
+    struct child_mount mounts[PLAN_MOUNTS_MAX];
+};
+
+struct child_failure {
+    int32_t error;
+    int32_t wall; /* or -1 */
+    char step[160];
+};
+
+/* What a user namespace of a sandbox's may have of inotify and fanotify, which the host shares. */
+struct user_limits {
+    uint32_t inotify_instances, inotify_watches, fanotify_groups, fanotify_marks;
+};
