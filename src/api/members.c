@@ -44,7 +44,7 @@ static const struct member *find_line_args(const json_t *request)
 
 static const struct member resources[] = {{"cpu"}, {"mem_mb"}, {"disk_mb"}, {"timeout_ms"}, {0}};
 static const struct member tool_of_call[] = {{"name"}, {"args", .find_inner = find_args}, {0}};
-static const struct member trace[] = {{"run_id"}, {"step_id"}, {0}};
+static const struct member trace[] = {{"run_id", MEMBER_TEXT}, {"step_id", MEMBER_TEXT}, {0}};
 const struct member body_a_create[] = {
     {"sandbox_id"}, POLICY, {"resources", MEMBER_GUARD, resources, NULL}, {0}};
 const struct member body_a_execute[] = {
@@ -114,11 +114,11 @@ static const struct member file[] = {{"path"}, {"content"}, {"content_base64"}, 
 /* The last four are refused in words of their own (spec-json.c). */
 #define SPEC                                                                                       \
     {"runtime"}, {"oci_runtime"}, {"min_isolation"}, {"image"}, {"workdir"}, {"env"},              \
-        {"limits", MEMBER_GUARD, limits, NULL}, {"mounts", .inner = mount},                        \
+        {"limits", MEMBER_GUARD, limits, NULL}, {"mounts", MEMBER_LIST, mount},                    \
         {"network", .inner = network}, {"accept_weaker"}, HIDDEN("pool"), HIDDEN("snapshot"),      \
         HIDDEN("template"), HIDDEN("approval")
 #define COMMAND                                                                                    \
-    {"command"}, {"language"}, {"code"}, {"files", .inner = file}, {"stdin"}, {"cwd"},             \
+    {"command"}, {"language"}, {"code"}, {"files", MEMBER_LIST, file}, {"stdin"}, {"cwd"},         \
         {"timeout_ms"}, {"stream"}, {"on_output_limit"},                                           \
     {                                                                                              \
         "max_output_bytes"                                                                         \

@@ -36,12 +36,15 @@ static void validate_later(struct api_request *req, const char *text, size_t len
 void handle_validate(struct api_request *req)
 {
     struct error err = {0};
-    const char *text = NULL;
+    const char *text = NULL, *other = NULL;
     const struct validate_limits limits = {.max_bytes = req->options->max_body_bytes,
                                            .timeout_ms = req->options->validate_timeout_ms};
     int r = json_member_string(req->body, "input", &text, &err);
-    if (r >= 0 && !text)
-        r = json_member_string(req->body, "text", &text, &err);
+    if (r >= 0)
+        r = json_member_string(req->body, "text", &other, &err);
+    if (r >= 0 && text && other)
+        r = error_field(&err, "text", "'input' and 'text' are two names of one text: send one");
+    text = text ? text : other;
     if (r >= 0 && !text)
         r = error_field(&err, "input", "'input' is missing: the text to look at");
     if (r < 0) {

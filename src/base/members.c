@@ -106,6 +106,20 @@ static bool is_guard_word(const char *name)
     return false;
 }
 
+static int check_type(const struct member *m, const json_t *value, const char *path,
+                      struct error *err)
+{
+    if (json_is_null(value))
+        return 0;
+    if ((m->flags & MEMBER_TEXT) && !json_is_string(value))
+        return error_field(err, path, "'%s' must be a string", path);
+    if (m->inner && (m->flags & MEMBER_LIST) && !json_is_array(value))
+        return error_field(err, path, "'%s' must be an array", path);
+    if (m->inner && !(m->flags & MEMBER_LIST) && !json_is_object(value))
+        return error_field(err, path, "'%s' must be an object", path);
+    return 0;
+}
+
 static int check_value(const struct members_check *how, const json_t *value,
                        const struct member *table, const char *path, struct error *err)
 {
@@ -138,15 +152,20 @@ int members_check(const struct members_check *how, const json_t *object, const s
             members_tell(how->ignored, path, name);
             continue;
         }
+        if (!m->inner && !m->find_inner && !(m->flags & MEMBER_TEXT))
+            continue;
+        char inner_path[PATH_SIZE];
+        snprintf(inner_path, sizeof(inner_path), "%s%s%s", path, *path ? "." : "", name);
+        int r = check_type(m, value, inner_path, err);
+        if (r < 0)
+            return r;
         const struct member *inner = m->find_inner ? m->find_inner(object) : m->inner;
         if (!inner)
             continue;
-        char inner_path[PATH_SIZE];
         struct members_check inside = {.ignored = how->ignored,
                                        .guarded = how->guarded || (m->flags & MEMBER_GUARD),
                                        .any_case = m->flags & MEMBER_ANY_CASE};
-        snprintf(inner_path, sizeof(inner_path), "%s%s%s", path, *path ? "." : "", name);
-        int r = check_value(&inside, value, inner, inner_path, err);
+        r = check_value(&inside, value, inner, inner_path, err);
         if (r < 0)
             return r;
     }

@@ -21,13 +21,17 @@ enum member_flags {
     MEMBER_HIDDEN = 4,
     /* Of a query: empty, 1 or true, 0 or false. */
     MEMBER_SWITCH = 8,
+    /* inner is of each object of an array. */
+    MEMBER_LIST = 16,
+    /* A string, where no handler reads it. */
+    MEMBER_TEXT = 32,
 };
 
 /* Tables end with a row without a name. */
 struct member {
     const char *name;
     unsigned flags;
-    /* Of an object, or of each object of an array; NULL: its members are the handler's to read. */
+    /* The members of the object that it has to be; NULL: the value is the handler's to check. */
     const struct member *inner;
     /* Instead of inner: found by the object that the member is in. May return NULL. */
     const struct member *(*find_inner)(const json_t *parent);

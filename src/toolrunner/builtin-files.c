@@ -332,6 +332,10 @@ int builtin_fs_remove(int argc, char **argv)
         r = tree_remove(argv[1]);
     else if ((S_ISDIR(st.st_mode) ? rmdir(argv[1]) : unlink(argv[1])) < 0)
         r = -errno;
+    if (r == -EINVAL)
+        return builtin_failure_code("invalid_request",
+                                    "'%.200s' does not end in the name of what is to be removed",
+                                    argv[1]);
     return r < 0 ? builtin_failure(-r, "%s", argv[1]) : 0;
 }
 
@@ -368,5 +372,8 @@ int builtin_fs_move(int argc, char **argv)
     if (r == -EXDEV)
         return builtin_failure_code("conflict", "%s: only files can be moved between mounts",
                                     argv[1]);
+    if (r == -EINVAL)
+        return builtin_failure_code("invalid_request",
+                                    "%s: a directory cannot be moved into itself", argv[1]);
     return r < 0 ? builtin_failure(-r, "%s to %s", argv[1], argv[2]) : 0;
 }

@@ -42,15 +42,18 @@ def objects(members, path=()):
             yield from objects(inner, path + (name,))
 
 
-def inside(path, member, lists=("mounts", "files")):
-    body = {member: 1}
+LISTS = ("mounts", "files")
+
+
+def inside(path, member, value=1):
+    body = {member: value}
     for name in reversed(path):
-        body = {name: [body] if name in lists else body}
+        body = {name: [body] if name in LISTS else body}
     return body
 
 
-def dotted(path, member, lists=("mounts", "files")):
-    return ".".join([name + ("[0]" if name in lists else "") for name in path] + [member])
+def dotted(path, member):
+    return ".".join([name + ("[0]" if name in LISTS else "") for name in path] + [member])
 
 
 def fails(a, field, *words):
@@ -163,6 +166,36 @@ def _():
                 check(a.status == 400 and f"'{guard}'" in str(a.json), f"{r['path']}: {guard}: {a}")
     a = ask(routes("contract B")[2], {f"x{i}": 1 for i in range(5000)})
     check(len(a.headers["X-Mas-Ignored"]) <= 1024, len(a.headers["X-Mas-Ignored"]))
+
+
+@test("a member that is an object or a list of them is nothing else, whatever it would mean")
+def _():
+    for r in routes():
+        for path, members in objects(r["members"]):
+            if not path or is_refused(r):
+                continue
+            want, others = ("array", ({}, {"a": "x"})) if path[-1] in LISTS else ("object", ([], [{}]))
+            for bad in (5, "x", True) + others:
+                a = ask(r, inside(path[:-1], path[-1], value=bad))
+                fails(a, dotted(path[:-1], path[-1]), f"'{dotted(path[:-1], path[-1])}' must be an {want}")
+
+
+@test("A: what is only carried along has its type, too")
+def _():
+    for trace in ({"run_id": 5}, {"step_id": ["s"]}, {"run_id": "r", "step_id": False}):
+        fails(execute(trace=trace), "trace." + [k for k, v in trace.items() if v != "r"][0], "must be a string")
+    equal(execute(trace={"run_id": "r", "step_id": None}).json["status"], "ok")
+    equal(execute(trace=None).json["status"], "ok")
+
+
+@test("C: of two names of one text, one is taken, and none without a look")
+def _():
+    d = shared_daemon("--debug-endpoints")
+    for body, field in (({"input": "x", "text": "y"}, "text"), ({"input": "x", "text": 5}, "text"), ({"input": 5, "text": "y"}, "input")):
+        a = d.post("/api/validate", body)
+        equal((a.status, f"'{field}'" in str(a.json)), (400, True), a)
+    for body in ({"input": "x"}, {"text": "x"}, {"input": None, "text": "x"}):
+        equal(d.post("/api/validate", body).status, 200, body)
 
 
 # --- what once ran unrestricted

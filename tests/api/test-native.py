@@ -673,6 +673,9 @@ def _():
             a = d.delete(f"{f}?path={path}&recursive=true")
             check(a.status == status or (status in (403, 409) and a.status in (403, 409)), (path, a))
             equal(sb.sh("find /workspace /tmp")["stdout"], before, path)
+        for query in ("path=.", "path=.&recursive=true", "path=d/.&recursive=true"):
+            fail(d.delete(f"{f}?{query}"), 400, "invalid_request", words="does not end in the name")
+        fail(d.post(f + "/move", {"from": "d", "to": "d/x"}), 400, "invalid_request", words="cannot be moved into itself")
         for path in ("d/..", ".", "new/", "new/.", "new/x/.."):
             fail(d.put(f"{f}/content?path={path}", b"x"), 400, "invalid_request")
         for body in ({"from": ".", "to": "/tmp/x"}, {"from": "d/..", "to": "x"}, {"from": "d", "to": "."}, {"from": "d", "to": "d/x"}):
