@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct policy p;
     char *env[] = {(char *)"PATH=/bin", (char *)"HOME=/", (char *)"A", NULL};
     json_t *json = json_parse((const char *)data, size, &err);
-    if (json && policy_parse(json, &p, &err) >= 0) {
+    if (json && policy_parse_request(json, &p, &err) >= 0) {
         struct error ignored[3] = {0};
         policy_check_tool(&p, "shell", CAPABILITY_UNSAFE, &ignored[0]);
         policy_check_tool(&p, "fetch", CAPABILITY_NETWORK, &ignored[1]);

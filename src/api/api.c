@@ -351,6 +351,7 @@ static const char *find_holder(const struct api_request *req)
 
 static int check_access(struct api_request *req, struct error *err)
 {
+    cors_put_vary(req->options, req->http);
     int r = auth_check_source(req->options, req->http, err);
     const char *page = r < 0 ? NULL : cors_find_page(req->options, req->http);
     if (page)
@@ -392,6 +393,12 @@ static void reject_unrouted(struct api_request *req, unsigned methods)
     char allowed[ROUTE_METHODS_SIZE];
     const char *path = http_request_path(req->http);
     size_t len = strlen(path);
+    if (http_request_method(req->http) == HTTP_OPTIONS_ && strcmp(path, "*") == 0) {
+        http_response_header(req->http, "Allow",
+                             route_format_methods(route_all_methods(), allowed));
+        api_reply_text(req, 204, NULL, "", 0);
+        return;
+    }
     if (methods && cors_is_preflight(req->http) && cors_find_page(req->options, req->http)) {
         cors_put_preflight(req->http, route_format_methods(methods, allowed));
         api_reply_text(req, 204, NULL, "", 0);

@@ -83,7 +83,7 @@ static struct sandbox *create_from(struct api_request *req, struct spec *spec, s
         r = check_alias(alias, err);
     struct sandbox_policy *own = sandbox_policy_new();
     if (r >= 0)
-        r = policy_parse(json_object_get(req->body, "policy"), &own->policy, err);
+        r = policy_parse_request(json_object_get(req->body, "policy"), &own->policy, err);
     if (r >= 0)
         r = parse_resources(req->body, spec, &own->timeout_ms, err);
     if (r >= 0)
@@ -188,7 +188,7 @@ void handle_a_execute(struct api_request *req)
         r = json_member_string(req->body, "sandbox_id", &sandbox_name, &err);
     struct execute *x = new0(struct execute);
     if (r >= 0)
-        r = policy_parse(json_object_get(req->body, "policy"), &x->policy, &err);
+        r = policy_parse_request(json_object_get(req->body, "policy"), &x->policy, &err);
     if (r < 0) {
         execute_free(x);
         api_fail(req, &err);

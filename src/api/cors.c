@@ -15,6 +15,12 @@
     "Retry-After, WWW-Authenticate, X-Mas-Ignored, X-Request-Id"
 #define PREFLIGHT_AGE_S "600"
 
+void cors_put_vary(const struct api_options *o, struct http_request *http)
+{
+    if (o->allowed_origins && *o->allowed_origins)
+        http_response_header(http, "Vary", "Origin");
+}
+
 const char *cors_find_page(const struct api_options *o, const struct http_request *http)
 {
     if (!o->allowed_origins || !*o->allowed_origins)
@@ -34,7 +40,6 @@ void cors_put_headers(struct http_request *http, const char *page)
 {
     http_response_header(http, "Access-Control-Allow-Origin", page);
     http_response_header(http, "Access-Control-Expose-Headers", ANSWER_HEADERS);
-    http_response_header(http, "Vary", "Origin");
 }
 
 bool cors_is_preflight(const struct http_request *http)

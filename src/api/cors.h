@@ -9,6 +9,9 @@
 struct api_options;
 struct http_request;
 
+/* Where pages may call, every answer depends on the Origin, also those to requests without one: a
+ * cache must not give a page the answer that another caller got. */
+void cors_put_vary(const struct api_options *o, struct http_request *http);
 /* The Origin of a request, if it is one of allowed_origins and not the daemon's own; or NULL. */
 const char *cors_find_page(const struct api_options *o, const struct http_request *http);
 /* Lets the page read the answer. */

@@ -74,7 +74,7 @@ static int parse(struct line_call *c, const json_t *o, const char **ret_tool, st
     if (r >= 0 && !*ret_tool)
         r = error_field(err, "tool", "'tool' is missing");
     if (r >= 0)
-        r = policy_parse(json_object_get(o, "policy"), &c->policy, err);
+        r = policy_parse_request(json_object_get(o, "policy"), &c->policy, err);
     return r;
 }
 

@@ -79,6 +79,7 @@ static const struct {
     {"/metrics", {.path = "", .style = STYLE_B, .flags = ROUTE_OPEN}},
     {"/sandboxes", {.path = "", .style = STYLE_B, .flags = ROUTE_OPEN}},
     {"/api/", {.path = "", .style = STYLE_C, .flags = ROUTE_OPEN}},
+    {"/mcp", {.path = "", .style = STYLE_RPC, .flags = ROUTE_OPEN}},
 };
 
 const struct route *route_find_none(const char *path)
@@ -89,11 +90,19 @@ const struct route *route_find_none(const char *path)
     return &no_route;
 }
 
+unsigned route_all_methods(void)
+{
+    unsigned methods = 1u << HTTP_OPTIONS_;
+    for (size_t i = 0; i < n_routes; i++)
+        methods |= 1u << routes[i].method;
+    return methods;
+}
+
 const char *route_format_methods(unsigned methods, char out[ROUTE_METHODS_SIZE])
 {
     static const char *const names[] = {
         [HTTP_GET_] = "GET, HEAD", [HTTP_POST_] = "POST",   [HTTP_PUT_] = "PUT",
-        [HTTP_DELETE_] = "DELETE", [HTTP_PATCH_] = "PATCH",
+        [HTTP_DELETE_] = "DELETE", [HTTP_PATCH_] = "PATCH", [HTTP_OPTIONS_] = "OPTIONS",
     };
     size_t n = 0;
     *out = 0;

@@ -14,5 +14,6 @@ void route_find(struct api_request *req, const char *params[API_PARAMS_MAX],
                 size_t lengths[API_PARAMS_MAX], unsigned *ret_methods);
 /* Stands for a route where there is none; its style is that of the contract the path looks like. */
 const struct route *route_find_none(const char *path);
+unsigned route_all_methods(void); /* of every path together, and OPTIONS: for "OPTIONS *" */
 /* "GET, HEAD, POST" of such a set. */
 const char *route_format_methods(unsigned methods, char out[ROUTE_METHODS_SIZE]);

@@ -210,6 +210,7 @@ static void handle_get(struct api_request *req)
 {
     const char *event_id = http_request_header(req->http, "Last-Event-ID");
     if (http_request_method(req->http) == HTTP_HEAD_) {
+        http_response_header(req->http, "Allow", "GET, POST, DELETE");
         refuse(req, 405, NULL, RPC_INVALID_REQUEST, "HEAD is not a method of a stream");
         return;
     }

@@ -147,6 +147,21 @@ int policy_parse(const json_t *json, struct policy *ret, struct error *err)
     return 0;
 }
 
+int policy_parse_request(const json_t *json, struct policy *ret, struct error *err)
+{
+    struct policy p;
+    int r = policy_parse(json, &p, err);
+    if (r < 0)
+        return r;
+    if (p.memory_bytes > POLICY_MEMORY_MAX) {
+        policy_done(&p);
+        return error_field(err, "policy.MemoryLimit",
+                           "'policy.MemoryLimit' must be from 0 to %llu bytes", POLICY_MEMORY_MAX);
+    }
+    *ret = p;
+    return 0;
+}
+
 static void put_list(json_t *obj, const char *key, char *const *list)
 {
     if (!list)

@@ -27,8 +27,14 @@ struct policy {
 
 void policy_init(struct policy *p);
 void policy_done(struct policy *p);
+/* The most that MemoryLimit may ask for in a request: as much as memory_mb, 16 TiB. */
+#define POLICY_MEMORY_MAX (1ULL << 44)
+
 /* json may be NULL: an empty policy. */
 int policy_parse(const json_t *json, struct policy *ret, struct error *err);
+/* The same for one that a caller sends now, with limits that stored ones of versions before may
+ * exceed. */
+int policy_parse_request(const json_t *json, struct policy *ret, struct error *err);
 /* A new reference, of which policy_parse() makes the same policy. */
 json_t *policy_format(const struct policy *p);
 

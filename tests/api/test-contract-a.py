@@ -423,6 +423,17 @@ def _():
     destroy(sid)
 
 
+@test("a MemoryLimit that no machine has is refused by its name, in a call and in a create")
+def _():
+    most = 1 << 44
+    for n in (most + 1, 2**63 - 1):
+        for path, body in (("execute", {"tool": {"name": "calculator", "args": {"expression": "1"}}}), ("create", {})):
+            a = daemon().post("/v1/sandbox/" + path, dict(body, policy={"MemoryLimit": n}))
+            equal((a.status, a.json["error"]["field"]), (400, "policy.MemoryLimit"), a)
+            check(str(most) in a.json["error"]["message"], a)
+    ok("calculator", {"expression": "1"}, {"memory_limit": most})
+
+
 @test("more allowed paths than can be held to are refused, not left out")
 def _():
     many = {"AllowedPaths": ["/workspace"] * 30}

@@ -83,6 +83,26 @@ def _():
     equal(raw(f"GET /v1/status HTTP/1.1\r\n{HOST}{AUTH}{AUTH}\r\n")[0], 400)
 
 
+@test("where pages may call, every answer says that it depends on the Origin; elsewhere none does")
+def _():
+    for headers in ({}, {"Origin": PAGE}, {"Origin": "https://evil.example"}, {"Origin": f"http://127.0.0.1:{d.port}"}):
+        for method, path in (("GET", "/v1/status"), ("GET", "/nothing"), ("PUT", "/v1/run"), ("GET", "/healthz"), ("OPTIONS", "*")):
+            equal(d.request(method, path, headers=headers).headers.get_all("Vary"), ["Origin"], (method, path, headers))
+    with Daemon() as closed:
+        equal(closed.get("/v1/status").headers["Vary"], None)
+
+
+@test("OPTIONS * is about the server: 204 with its methods, also without a key")
+def _():
+    for token in (TOKEN, None):
+        d.token = token
+        a = d.request("OPTIONS", "*")
+        equal((a.status, a.body, a.headers["Allow"]), (204, b"", "GET, HEAD, POST, PUT, DELETE, OPTIONS"), a)
+    d.token = TOKEN
+    equal(d.request("GET", "*").status, 404)
+    equal(d.request("OPTIONS", "/*").status, 404)
+
+
 # --- answers and paths
 
 @test("every answer says that its type is not to be guessed")

@@ -289,7 +289,12 @@ def _():
                     *({"MCP-Protocol-Version": v} for v in REVISIONS)):
         equal(mcp_post(d, ping, c.id, headers=headers).status, 200, str(headers))
     for method in ("PUT", "PATCH", "OPTIONS", "HEAD"):
-        equal(d.request(method, "/mcp", headers=c.all_headers()).status, 405, method)
+        a = d.request(method, "/mcp", headers=c.all_headers())
+        equal(a.status, 405, method)
+        check({"GET", "POST", "DELETE"} <= set(a.headers["Allow"].split(", ")), a.headers)
+        if method != "HEAD":
+            equal((a.json["jsonrpc"], a.json["id"], a.json["error"]["code"]), ("2.0", None, -32000), a)
+            check(method in a.json["error"]["message"], a)
     equal(c.post(b" " * (4 * 1024 * 1024 + 1)).status, 413)
 
 
