@@ -55,8 +55,8 @@ static void start(void)
 {
     expect(mkdtemp(base_path));
     base = open(base_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    beside = below_mkdir(base, "beside", 0777);
-    fd_close(&(int){below_mkdir(beside, "canary", 0777)});
+    beside = fd_enter_dir_at(base, "beside", 0777);
+    fd_close(&(int){fd_enter_dir_at(beside, "canary", 0777)});
     expect(beside >= 0 && fstat(beside, &beside_was) == 0);
     atexit(remove_base);
 }
@@ -100,7 +100,7 @@ static void run_layers(uint8_t *data, size_t size)
 {
     struct image_info info = {0};
     struct error err = {0};
-    int r = 0, root = below_mkdir(base, "root", 0755);
+    int r = 0, root = fd_enter_dir_at(base, "root", 0755);
     expect(root >= 0);
     while (r == 0 && size) {
         uint8_t *end = memmem(data, size, separator, sizeof(separator) - 1);
@@ -122,7 +122,7 @@ static void run_docker_archive(uint8_t *data, size_t size)
 {
     _cleanup_image_info_ struct image_info info = {0};
     struct error err = {0};
-    _cleanup_close_ int work = below_mkdir(base, "work", 0755), fd = memory_file(data, size);
+    _cleanup_close_ int work = fd_enter_dir_at(base, "work", 0755), fd = memory_file(data, size);
     int r = image_from_docker_archive(fd, NULL, work, &options, &info, &err);
     expect(r < 0 ? error_is_set(&err) : image_digest_is_valid(info.digest));
     check_after(&info);

@@ -72,15 +72,10 @@ static const struct {
     {NULL, NULL, ACTION_CONFIG_CHANGE}, /* of the daemon's own state */
 };
 
-static const char *word(const json_t *record, const char *key)
-{
-    const char *text = json_string_value(json_object_get(record, key));
-    return text ? text : "";
-}
-
 static const char *status_of(const json_t *record)
 {
-    const char *kind = word(record, "kind"), *outcome = word(record, "outcome");
+    const char *kind = json_member_text(record, "kind"),
+               *outcome = json_member_text(record, "outcome");
     const json_t *code = json_object_get(json_object_get(record, "details"), "exit_code");
     if (strcmp(kind, "exited") == 0 && json_integer_value(code) != 0)
         return "failed"; /* as its action has */
@@ -100,7 +95,7 @@ static bool tool_is(const char *pattern, const char *tool)
 
 static const char *type_of(const json_t *record)
 {
-    const char *kind = word(record, "kind"), *tool = word(record, "tool");
+    const char *kind = json_member_text(record, "kind"), *tool = json_member_text(record, "tool");
     size_t i = 0;
     while ((types[i].tool && !tool_is(types[i].tool, tool)) ||
            (types[i].kind && strcmp(types[i].kind, kind) != 0))
@@ -110,7 +105,7 @@ static const char *type_of(const json_t *record)
 
 static json_t *skill_of(const json_t *record)
 {
-    const char *tool = word(record, "tool");
+    const char *tool = json_member_text(record, "tool");
     return skill_exists(tool) ? json_string(tool) : json_null();
 }
 
@@ -128,15 +123,16 @@ static json_t *entry(struct actions *actions, const json_t *record)
     const char *id = json_string_value(json_object_get(record, "action"));
     _cleanup_json_ json_t *action = actions_describe(actions, id);
     json_t *o = json_object();
-    json_object_set_new(o, "timestamp", json_string(word(record, "time")));
-    json_object_set_new(o, "action_id", json_string(id ? id : word(record, "call")));
-    json_object_set_new(o, "action_type",
-                        json_string(action ? word(action, "action_type") : type_of(record)));
+    json_object_set_new(o, "timestamp", json_string(json_member_text(record, "time")));
+    json_object_set_new(o, "action_id", json_string(id ? id : json_member_text(record, "call")));
+    json_object_set_new(
+        o, "action_type",
+        json_string(action ? json_member_text(action, "action_type") : type_of(record)));
     json_object_set_new(o, "skill_id",
                         action ? json_incref(json_object_get(action, "skill_id"))
                                : skill_of(record));
     json_object_set_new(o, "status", json_string(status_of(record)));
-    json_object_set_new(o, "outcome", json_string(word(record, "outcome")));
+    json_object_set_new(o, "outcome", json_string(json_member_text(record, "outcome")));
     json_object_set_new(o, "details", details_of(record));
     return o;
 }

@@ -15,6 +15,16 @@ static inline int hex_value(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
+/* The same where another case is another text: digests, and names that must have one form only. */
+static inline int hex_value_lower(char c)
+{
+    return c >= 'A' && c <= 'F' ? -1 : hex_value(c);
+}
+static inline int hex_value_upper(char c)
+{
+    return c >= 'a' && c <= 'f' ? -1 : hex_value(c);
+}
+
 /* Digits and nothing else, without overflow; or -EINVAL. */
 static inline int decimal_parse(const char *text, uint64_t *ret)
 {

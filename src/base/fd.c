@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -123,25 +124,39 @@ int fd_write_file_at(int dirfd, const char *path, const char *text)
     return (size_t)n == strlen(text) ? 0 : -EIO;
 }
 
-int fd_read_file_at(int dirfd, const char *path, struct strbuf *b)
+int fd_read_all(int fd, struct strbuf *b)
 {
-    _cleanup_close_ int fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-    if (fd < 0)
-        return -errno;
     for (;;) {
-        char chunk[4096];
+        char chunk[16384];
         ssize_t n = read(fd, chunk, sizeof(chunk));
-        if (n == 0)
-            return 0;
-        if (n < 0) {
-            if (errno == EINTR)
-                continue;
-            return -errno;
-        }
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return n < 0 ? -errno : 0;
         int r = strbuf_append(b, chunk, (size_t)n);
         if (r < 0)
             return r;
     }
+}
+
+int fd_read_file_at(int dirfd, const char *path, struct strbuf *b)
+{
+    _cleanup_close_ int fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    return fd < 0 ? -errno : fd_read_all(fd, b);
+}
+
+int fd_make_dir_at(int dirfd, const char *path, mode_t mode)
+{
+    return mkdirat(dirfd, path, mode) < 0 && errno != EEXIST ? -errno : 0;
+}
+
+int fd_enter_dir_at(int dirfd, const char *name, mode_t mode)
+{
+    int r = fd_make_dir_at(dirfd, name, mode);
+    if (r < 0)
+        return r;
+    int fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
 }
 
 ssize_t fd_send_msg(int sock, const void *data, size_t len, const int *fds, size_t n_fds)

@@ -23,8 +23,15 @@ int fd_write_all(int fd, const void *data, size_t len);
 /* Writes a short text to an existing file below dirfd (AT_FDCWD allowed): sysfs, procfs, cgroupfs.
  */
 int fd_write_file_at(int dirfd, const char *path, const char *text);
-/* Appends a whole file to b, bounded by b->max. */
+/* Appends all that is left to read to b; -EFBIG when that is over b->max. */
+int fd_read_all(int fd, struct strbuf *b);
+/* Appends a whole file to b, bounded as well. */
 int fd_read_file_at(int dirfd, const char *path, struct strbuf *b);
+
+/* Makes a directory; one that is there is fine. */
+int fd_make_dir_at(int dirfd, const char *path, mode_t mode);
+/* The same, and opens it for reading, never through a link. */
+int fd_enter_dir_at(int dirfd, const char *name, mode_t mode);
 
 #define FD_PASS_MAX 8
 /* One datagram with up to FD_PASS_MAX descriptors. Received descriptors are close-on-exec; unused

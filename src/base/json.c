@@ -143,6 +143,12 @@ static int whole_number(const json_t *v, int64_t *ret)
     return 0;
 }
 
+const char *json_member_text(const json_t *obj, const char *key)
+{
+    const char *text = json_string_value(json_object_get(obj, key));
+    return text ? text : "";
+}
+
 int json_member_int(const json_t *obj, const char *key, int64_t min, int64_t max, int64_t *ret,
                     struct error *err)
 {

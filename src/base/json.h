@@ -46,6 +46,8 @@ int json_member_number(const json_t *obj, const char *key, double min, double ma
 int json_member_bool(const json_t *obj, const char *key, bool *ret, struct error *err);
 int json_member_object(const json_t *obj, const char *key, json_t **ret, struct error *err);
 int json_member_array(const json_t *obj, const char *key, json_t **ret, struct error *err);
+/* A string for which absent, null and any other type are the same: "". */
+const char *json_member_text(const json_t *obj, const char *key);
 /* An array of strings as a NULL-terminated vector that the caller frees with strv_free(). */
 int json_member_strv(const json_t *obj, const char *key, size_t max_items, char ***ret,
                      struct error *err);

@@ -1,5 +1,7 @@
 #include "base/path.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -20,6 +22,29 @@ bool path_is_clean(const char *path)
         p = part + n;
     }
     return true;
+}
+
+int path_normalize(const char *path, char *out, size_t size)
+{
+    size_t len = 0;
+    if (*path == '/')
+        return -EPERM;
+    while (*path) {
+        size_t part = strcspn(path, "/");
+        if (part == 2 && !strncmp(path, "..", 2))
+            return -EPERM;
+        if (part && !(part == 1 && *path == '.')) {
+            if (part > NAME_MAX || len + part + 2 > size)
+                return -ENAMETOOLONG;
+            if (len)
+                out[len++] = '/';
+            memcpy(out + len, path, part);
+            len += part;
+        }
+        path += part + (path[part] == '/');
+    }
+    out[len] = 0;
+    return 0;
 }
 
 const char *path_below(const char *dir, const char *path)

@@ -2,9 +2,13 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 
 /* Absolute, no empty, "." or ".." components, no trailing slash (but "/" itself). */
 bool path_is_clean(const char *path);
+/* A relative path without ".", doubled and trailing slashes ("" for the directory itself) into out.
+ * -EPERM for one that is absolute or has "..", even where that would stay below; -ENAMETOOLONG. */
+int path_normalize(const char *path, char *out, size_t size);
 /* The rest of a clean path below dir ("" when equal), or NULL when it is not below it. */
 const char *path_below(const char *dir, const char *path);
 

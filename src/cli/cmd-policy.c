@@ -36,12 +36,6 @@ static const char *verdict_colour(const char *verdict)
                                                  : COLOUR_YELLOW);
 }
 
-static const char *member(const json_t *obj, const char *key)
-{
-    const char *text = json_string_value(json_object_get(obj, key));
-    return text ? text : "";
-}
-
 /* --- check, test */
 
 static int check(const struct args *a, struct ruleset *rs)
@@ -60,13 +54,13 @@ static void print_failure(const char *file, const json_t *result)
 {
     printf("%s:%lld: %s", file, (long long)json_integer_value(json_object_get(result, "line")),
            colour(COLOUR_RED));
-    print_text("'%s'", member(result, "what"));
-    printf("%s is %s, not %s", colour(COLOUR_OFF), member(result, "verdict"),
-           member(result, "expected"));
-    if (*member(result, "expected_rule"))
-        printf(" by rule %s", member(result, "expected_rule"));
-    printf(" (rule %s)\n", member(result, "rule"));
-    print_text("    %s\n", member(result, "reason"));
+    print_text("'%s'", json_member_text(result, "what"));
+    printf("%s is %s, not %s", colour(COLOUR_OFF), json_member_text(result, "verdict"),
+           json_member_text(result, "expected"));
+    if (*json_member_text(result, "expected_rule"))
+        printf(" by rule %s", json_member_text(result, "expected_rule"));
+    printf(" (rule %s)\n", json_member_text(result, "rule"));
+    print_text("    %s\n", json_member_text(result, "reason"));
 }
 
 static int test(const struct args *a, struct ruleset *rs)
@@ -91,20 +85,20 @@ static int test(const struct args *a, struct ruleset *rs)
 
 static void print_part(const json_t *part)
 {
-    const char *verdict = member(part, "verdict");
+    const char *verdict = json_member_text(part, "verdict");
     printf("  %s%-5s%s ", verdict_colour(verdict), strcmp(verdict, "none") == 0 ? "-" : verdict,
            colour(COLOUR_OFF));
-    print_text("%s\n", member(part, "what"));
-    if (*member(part, "rule"))
-        printf("        by %s%s", member(part, "rule"),
-               strcmp(member(part, "match"), "maybe") == 0 ? ", which may match" : "");
+    print_text("%s\n", json_member_text(part, "what"));
+    if (*json_member_text(part, "rule"))
+        printf("        by %s%s", json_member_text(part, "rule"),
+               strcmp(json_member_text(part, "match"), "maybe") == 0 ? ", which may match" : "");
     else
         printf("        only runs the others");
-    if (*member(part, "would"))
-        printf("; otherwise %s", member(part, "would"));
+    if (*json_member_text(part, "would"))
+        printf("; otherwise %s", json_member_text(part, "would"));
     printf("\n");
-    if (*member(part, "unknown"))
-        print_text("        not known: %s\n", member(part, "unknown"));
+    if (*json_member_text(part, "unknown"))
+        print_text("        not known: %s\n", json_member_text(part, "unknown"));
 }
 
 static void print_explanation(const json_t *json)
@@ -112,9 +106,10 @@ static void print_explanation(const json_t *json)
     size_t i;
     json_t *part;
     const json_t *obligations = json_object_get(json, "obligations");
-    printf("%s%s%s by %s, risk %s\n", verdict_colour(member(json, "verdict")),
-           member(json, "verdict"), colour(COLOUR_OFF), member(json, "rule"), member(json, "risk"));
-    print_text("%s\n", member(json, "reason"));
+    printf("%s%s%s by %s, risk %s\n", verdict_colour(json_member_text(json, "verdict")),
+           json_member_text(json, "verdict"), colour(COLOUR_OFF), json_member_text(json, "rule"),
+           json_member_text(json, "risk"));
+    print_text("%s\n", json_member_text(json, "reason"));
     json_array_foreach(json_object_get(json, "parts"), i, part) print_part(part);
     if (json_object_size(obligations)) {
         printf("requires ");
@@ -230,13 +225,13 @@ static int show_status(const struct args *a)
         printf("no policy_file is configured\n");
         return 0;
     }
-    print_text("%s\n", member(policy, "file"));
-    printf("revision %.12s, %lld rules, loaded at %s\n", member(policy, "revision"),
+    print_text("%s\n", json_member_text(policy, "file"));
+    printf("revision %.12s, %lld rules, loaded at %s\n", json_member_text(policy, "revision"),
            (long long)json_integer_value(json_object_get(policy, "rules")),
-           member(policy, "loaded_at"));
+           json_member_text(policy, "loaded_at"));
     if (!json_object_get(policy, "error"))
         return 0;
-    print_text("the file as it is now was not taken: %s\n", member(policy, "error"));
+    print_text("the file as it is now was not taken: %s\n", json_member_text(policy, "error"));
     return EXIT_SBX_FAILED;
 }
 

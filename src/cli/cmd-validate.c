@@ -17,26 +17,14 @@
 #define TEXT_MAX     (16 * 1024 * 1024)
 #define TIMEOUT_MS   30000
 #define EXIT_INVALID 1
-#define READ_AT_ONCE 65536
 
 static int read_text(const char *path, struct strbuf *text)
 {
     _cleanup_close_ int file = -1;
     int fd = STDIN_FILENO;
-    ssize_t n;
     if (path && strcmp(path, "-") != 0)
         fd = file = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return -errno;
-    do {
-        int r = strbuf_reserve(text, READ_AT_ONCE);
-        if (r < 0)
-            return r;
-        n = read(fd, text->data + text->len, READ_AT_ONCE);
-        if (n > 0)
-            strbuf_commit(text, (size_t)n);
-    } while (n > 0 || (n < 0 && errno == EINTR));
-    return n < 0 ? -errno : 0;
+    return fd < 0 ? -errno : fd_read_all(fd, text);
 }
 
 static void print_findings(const struct validation *v)

@@ -56,15 +56,6 @@ static char *clean_name(const char *name)
     return out;
 }
 
-/* Opens (and makes) a directory below another; never through a link. */
-static int enter(int at, const char *name)
-{
-    if (mkdirat(at, name, 0755) < 0 && errno != EEXIST)
-        return -errno;
-    int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    return fd < 0 ? -errno : fd;
-}
-
 /* The directory that a clean name's last component is in. *ret_base points into name. */
 static int open_parent(struct unpacker *u, char *name, char **ret_base)
 {
@@ -72,7 +63,7 @@ static int open_parent(struct unpacker *u, char *name, char **ret_base)
     char *slash;
     while (at >= 0 && (slash = strchr(name, '/'))) {
         *slash = 0;
-        int next = enter(at, name);
+        int next = fd_enter_dir_at(at, name, 0755);
         *slash = '/';
         close(at);
         at = next;
@@ -124,10 +115,10 @@ static int make_file(struct unpacker *u, struct archive_entry *e, int at, const 
     return r;
 }
 
-static int make_dir(struct unpacker *u, struct archive_entry *e, int at, const char *base,
-                    const char *name)
+static int unpack_dir(struct unpacker *u, struct archive_entry *e, int at, const char *base,
+                      const char *name)
 {
-    int fd = enter(at, base);
+    int fd = fd_enter_dir_at(at, base, 0755);
     if (fd < 0)
         return cli_set_error(u->err, NULL, "make directory '%s': %s", name, strerror(-fd));
     /* We still have to get in, to put what follows. */
@@ -211,7 +202,7 @@ static int unpack_entry(struct unpacker *u, struct archive_entry *e)
     case AE_IFREG:
         return make_file(u, e, at, base, name);
     case AE_IFDIR:
-        return make_dir(u, e, at, base, name);
+        return unpack_dir(u, e, at, base, name);
     case AE_IFLNK:
         return make_symlink(u, e, at, base, name);
     default:

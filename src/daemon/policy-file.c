@@ -38,18 +38,10 @@ static int read_text(int fd, struct strbuf *out, struct error *err)
     struct stat st;
     if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
         return error_set(err, ERROR_INVALID, 0, "it is not a regular file");
-    for (;;) {
-        if (strbuf_reserve(out, 65536) < 0)
-            return error_set(err, ERROR_TOO_LARGE, 0, "it is over %d bytes", RULES_FILE_MAX);
-        ssize_t n = read(fd, out->data + out->len, 65536);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return error_set(err, ERROR_INTERNAL, errno, "read it");
-        if (n == 0)
-            return 0;
-        strbuf_commit(out, (size_t)n);
-    }
+    int r = fd_read_all(fd, out);
+    if (r == -EFBIG)
+        return error_set(err, ERROR_TOO_LARGE, 0, "it is over %d bytes", RULES_FILE_MAX);
+    return r < 0 ? error_set(err, ERROR_INTERNAL, -r, "read it") : 0;
 }
 
 static bool same_file(const struct stat *a, const struct stat *b)

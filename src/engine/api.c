@@ -32,12 +32,6 @@ static int refuse(struct engine *e, const char *fmt, ...)
     return -EPROTO;
 }
 
-static const char *text_of(const json_t *o, const char *key)
-{
-    const char *text = json_string_value(json_object_get(o, key));
-    return text ? text : "";
-}
-
 /* "1.41", "4.3.1": as many digits as a version has, and nothing before them. */
 static int parse_version(const char *text, int *major, int *minor)
 {
@@ -55,9 +49,9 @@ static int parse_version(const char *text, int *major, int *minor)
 static int negotiate(struct engine *e, const json_t *version)
 {
     int major, minor, least_major = API_MAJOR, least_minor = 0;
-    if (parse_version(text_of(version, "ApiVersion"), &major, &minor) < 0)
+    if (parse_version(json_member_text(version, "ApiVersion"), &major, &minor) < 0)
         return refuse(e, "what answers at %s names no API version", e->rest.socket);
-    parse_version(text_of(version, "MinAPIVersion"), &least_major, &least_minor);
+    parse_version(json_member_text(version, "MinAPIVersion"), &least_major, &least_minor);
     if (major != API_MAJOR || minor < API_MINOR_LEAST)
         return refuse(e, "API %d.%d is too old: at least %d.%d is needed", major, minor, API_MAJOR,
                       API_MINOR_LEAST);
@@ -90,7 +84,7 @@ static int check_kind(struct engine *e, const json_t *version)
         return refuse(e, "what answers at %s is no engine that is known here", e->rest.socket);
     if (d != engine_dialect(e))
         return refuse(e, "the engine at %s is %s", e->rest.socket, engine_dialect_name(d));
-    const char *own = text_of(json_object_get(component, "Details"), "APIVersion");
+    const char *own = json_member_text(json_object_get(component, "Details"), "APIVersion");
     return knows_libpod(e, own) ? 0
                                 : refuse(e, "%s %.20s is too old: at least %d.0 is needed",
                                          engine_dialect_name(d), own, d->libpod_least);
@@ -122,7 +116,7 @@ int api_ask_version(struct engine *e)
         return status;
     if (status != 200 || !json_is_object(version))
         return refuse(e, "what answers at %s is no engine: status %d", e->rest.socket, status);
-    snprintf(e->version, sizeof(e->version), "%.63s", text_of(version, "Version"));
+    snprintf(e->version, sizeof(e->version), "%.63s", json_member_text(version, "Version"));
     for (char *p = e->version; *p; p++)
         if (*p <= ' ' || *p > '~' || *p == '"')
             *p = '?';
@@ -195,10 +189,10 @@ bool api_is_id(const char *text)
 static bool is_ours(const struct engine *e, const json_t *container)
 {
     const json_t *labels = json_object_get(json_object_get(container, "Config"), "Labels");
-    const char *id = text_of(container, "Id");
+    const char *id = json_member_text(container, "Id");
     return api_is_id(id) && (!e->mark.container[0] || strcmp(id, e->mark.container) == 0) &&
-           strcmp(text_of(labels, LABEL_INSTANCE), e->order.instance) == 0 &&
-           strcmp(text_of(labels, LABEL_ID), e->order.id) == 0;
+           strcmp(json_member_text(labels, LABEL_INSTANCE), e->order.instance) == 0 &&
+           strcmp(json_member_text(labels, LABEL_ID), e->order.id) == 0;
 }
 
 int api_inspect(struct engine *e, json_t **ret)
@@ -212,7 +206,7 @@ int api_inspect(struct engine *e, json_t **ret)
         *ret = NULL;
         return -ENOENT;
     }
-    snprintf(e->mark.container, sizeof(e->mark.container), "%s", text_of(*ret, "Id"));
+    snprintf(e->mark.container, sizeof(e->mark.container), "%s", json_member_text(*ret, "Id"));
     return 0;
 }
 
@@ -239,9 +233,9 @@ int api_create(struct engine *e, const json_t *body)
     int r = settled(engine_dialect(e)->create(e, body, &answer));
     if (r < 0)
         return r;
-    if (!api_is_id(text_of(answer, "Id")))
+    if (!api_is_id(json_member_text(answer, "Id")))
         return refuse(e, "it does not say which container it made");
-    snprintf(e->mark.container, sizeof(e->mark.container), "%s", text_of(answer, "Id"));
+    snprintf(e->mark.container, sizeof(e->mark.container), "%s", json_member_text(answer, "Id"));
     log_warnings(answer);
     return 0;
 }

@@ -78,14 +78,9 @@ int place_enter(const struct engine *e)
     return setns(fd, CLONE_NEWNS) < 0 ? -errno : 0;
 }
 
-static int make_dir(const char *path)
-{
-    return mkdir(path, 0755) < 0 && errno != EEXIST ? -errno : 0;
-}
-
 static int attach(int tree_fd, const char *path)
 {
-    int r = make_dir(path);
+    int r = fd_make_dir_at(AT_FDCWD, path, 0755);
     if (r < 0)
         return r;
     return move_mount(tree_fd, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH) < 0 ? -errno : 0;
@@ -99,7 +94,7 @@ int place_root(struct engine *e, int view_fd)
     root_path_of(e, "view", view);
     root_path_of(e, "root", root);
     snprintf(proc, sizeof(proc), "%s/proc", view);
-    int r = make_dir(e->root);
+    int r = fd_make_dir_at(AT_FDCWD, e->root, 0755);
     if (r == 0 && (chown(e->root, e->runner_id, e->runner_id) < 0 || chmod(e->root, 0700) < 0))
         r = -errno;
     r = r < 0 ? r : attach(view_fd, view);
@@ -112,7 +107,7 @@ int place_root(struct engine *e, int view_fd)
     e->own_root = mount_targets_need_root(targets, o->n_mounts);
     if (!e->own_root)
         return 0;
-    r = make_dir(root);
+    r = fd_make_dir_at(AT_FDCWD, root, 0755);
     if (r == 0 && mount("root", root, "tmpfs", MS_NOSUID | MS_NODEV, MOUNT_OWN_ROOT_OPTIONS) < 0)
         r = -errno;
     _cleanup_close_ int fd = r < 0 ? -1 : open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -139,7 +134,7 @@ static int mount_image(struct engine *e, int image_fd, struct image_upper *u)
     if (r == 0 && (lower_fd < 0 || upper_fd < 0))
         r = -errno;
     r = r < 0 ? r : image_upper_fill(u, lower_fd, upper_fd);
-    r = r < 0 ? r : make_dir(root);
+    r = r < 0 ? r : fd_make_dir_at(AT_FDCWD, root, 0755);
     if (r == 0 && chdir(e->order.dir) < 0) /* whose name may be what options cannot say */
         r = -errno;
     r = r < 0 ? r : image_mount_overlay("image", "disk/upper", "disk/work", root, OVERLAY_OPTIONS);
@@ -189,7 +184,7 @@ int place_disk(struct engine *e, int disk_fd)
     char disk[PLACE_PATH_SIZE], options[96];
     struct stat st;
     path_of(e, "disk", disk);
-    int r = make_dir(disk);
+    int r = fd_make_dir_at(AT_FDCWD, disk, 0755);
     if (r < 0)
         return r;
     snprintf(options, sizeof(options), "size=%llu,nr_inodes=%llu,mode=0755",

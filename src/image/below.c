@@ -35,14 +35,6 @@ int below_open_plain(int dir_fd, const char *path, uint64_t flags)
     return open_how(dir_fd, path, flags, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
 }
 
-int below_mkdir(int dir_fd, const char *name, unsigned mode)
-{
-    if (mkdirat(dir_fd, name, mode) < 0 && errno != EEXIST)
-        return -errno;
-    int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    return fd < 0 ? -errno : fd;
-}
-
 static bool is_dots(const char *name)
 {
     return !strcmp(name, ".") || !strcmp(name, "..");

@@ -14,5 +14,3 @@ int below_open_plain(int dir_fd, const char *path, uint64_t flags);
 int below_remove(int dir_fd, const char *name);
 /* Removes what is in a directory. */
 int below_clear(int dir_fd);
-/* A directory that is made if it is not there, opened for reading. */
-int below_mkdir(int dir_fd, const char *name, unsigned mode);

@@ -107,20 +107,12 @@ int blob_verify(int fd, const char *digest, uint64_t size, struct meter *m, stru
     return r < 0 || !strcmp(got, digest) ? r : mismatch(digest, got, err);
 }
 
-static int read_all(int fd, const char *what, struct strbuf *out, struct error *err)
+static int blob_read_text(int fd, const char *what, struct strbuf *out, struct error *err)
 {
-    char chunk[16384];
-    ssize_t n;
-    while ((n = read(fd, chunk, sizeof(chunk))) != 0) {
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return error_set(err, ERROR_INTERNAL, errno, "read %s", what);
-        if (strbuf_append(out, chunk, (size_t)n) < 0)
-            return error_set(err, ERROR_TOO_LARGE, 0, "%s is larger than %zu bytes", what,
-                             out->max);
-    }
-    return 0;
+    int r = fd_read_all(fd, out);
+    if (r == -EFBIG)
+        return error_set(err, ERROR_TOO_LARGE, 0, "%s is larger than %zu bytes", what, out->max);
+    return r < 0 ? error_set(err, ERROR_INTERNAL, -r, "read %s", what) : 0;
 }
 
 int blob_read_file(int dir_fd, const char *path, struct strbuf *out, struct error *err)
@@ -132,7 +124,7 @@ int blob_read_file(int dir_fd, const char *path, struct strbuf *out, struct erro
     if (fd < 0)
         return error_set(err, fd == -ENOENT ? ERROR_NOT_FOUND : ERROR_INVALID, -fd, "open %s",
                          what);
-    return read_all(fd, what, out, err);
+    return blob_read_text(fd, what, out, err);
 }
 
 json_t *blob_read_json(const struct blobs *b, const struct descriptor *d, struct error *err)
@@ -141,7 +133,7 @@ json_t *blob_read_json(const struct blobs *b, const struct descriptor *d, struct
     char what[IMAGE_DIGEST_SIZE + 16], got[IMAGE_DIGEST_SIZE];
     snprintf(what, sizeof(what), "blob sha256:%s", d->digest);
     _cleanup_close_ int fd = blob_open(b, d, err);
-    if (fd < 0 || read_all(fd, what, &text, err) < 0)
+    if (fd < 0 || blob_read_text(fd, what, &text, err) < 0)
         return NULL;
     hash_bytes(text.data, text.len, got);
     if (strcmp(got, d->digest)) {

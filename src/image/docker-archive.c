@@ -182,7 +182,7 @@ int image_from_docker_archive(int tar_fd, const char *ref, int work_fd,
                               const struct image_options *o, struct image_info *ret,
                               struct error *err)
 {
-    _cleanup_close_ int parts = below_mkdir(work_fd, PARTS_DIR, 0700);
+    _cleanup_close_ int parts = fd_enter_dir_at(work_fd, PARTS_DIR, 0700);
     if (parts < 0)
         return no_room(parts, err);
     int r = image_take_apart(tar_fd, ref, parts, o, err);

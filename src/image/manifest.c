@@ -60,15 +60,10 @@ static const char *host_architecture(void)
     return u.machine;
 }
 
-static const char *text_of(const json_t *obj, const char *key)
-{
-    const char *text = json_string_value(json_object_get(obj, key));
-    return text ? text : "";
-}
-
 int manifest_check_platform(const json_t *config, struct error *err)
 {
-    const char *os = text_of(config, "os"), *arch = text_of(config, "architecture");
+    const char *os = json_member_text(config, "os"),
+               *arch = json_member_text(config, "architecture");
     if ((*os && strcmp(os, "linux")) || (*arch && strcmp(arch, host_architecture())))
         return error_set(err, ERROR_UNSUPPORTED, 0,
                          "the image is for %.40s/%.40s, this is linux/%s", os, arch,
@@ -82,14 +77,15 @@ static bool fits_platform(const json_t *entry)
     const json_t *p = json_object_get(entry, "platform");
     if (!json_is_object(p))
         return true;
-    return !strcmp(text_of(p, "os"), "linux") &&
-           !strcmp(text_of(p, "architecture"), host_architecture());
+    return !strcmp(json_member_text(p, "os"), "linux") &&
+           !strcmp(json_member_text(p, "architecture"), host_architecture());
 }
 
 static bool fits_ref(const json_t *entry, const char *ref)
 {
-    return !ref || !strcmp(text_of(json_object_get(entry, "annotations"), REF_ANNOTATION), ref) ||
-           (!strncmp(ref, "sha256:", 7) && !strcmp(text_of(entry, "digest"), ref));
+    return !ref ||
+           !strcmp(json_member_text(json_object_get(entry, "annotations"), REF_ANNOTATION), ref) ||
+           (!strncmp(ref, "sha256:", 7) && !strcmp(json_member_text(entry, "digest"), ref));
 }
 
 static int choose_entry(const json_t *index, const char *ref, bool only_one, const json_t **ret,

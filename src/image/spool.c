@@ -141,7 +141,7 @@ int spool_open(int tar_fd, int work_fd, struct meter *m, struct spool **ret, str
     _cleanup_layer_stream_ struct layer_stream *in = NULL;
     s->work_fd = work_fd;
     s->names = map_new();
-    s->dir = below_mkdir(work_fd, SPOOL_DIR, 0700);
+    s->dir = fd_enter_dir_at(work_fd, SPOOL_DIR, 0700);
     if (s->dir < 0)
         return error_set(err, ERROR_INTERNAL, -s->dir, "make the spool");
     int r = layer_stream_open(tar_fd, max, max, m, &in, err);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/digits.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/strbuf.h"
@@ -34,21 +35,14 @@ static int encode(const char *name, char out[IMAGE_NAME_MAX + 1], struct error *
     return len ? 0 : error_set(err, ERROR_INVALID, 0, "an image name is empty");
 }
 
-static int hex_value(char c)
-{
-    static const char digits[] = "0123456789ABCDEF";
-    const char *at = c ? strchr(digits, c) : NULL;
-    return at ? (int)(at - digits) : -1;
-}
-
 /* NULL for what encode() never made. */
 static char *decode(const char *file)
 {
     char *out = xcalloc(strlen(file) + 1, 1);
     size_t len = 0;
     for (const char *p = file; *p; p++) {
-        int high = *p == '%' ? hex_value(p[1]) : 0;
-        int low = *p == '%' && high >= 0 ? hex_value(p[2]) : 0;
+        int high = *p == '%' ? hex_value_upper(p[1]) : 0;
+        int low = *p == '%' && high >= 0 ? hex_value_upper(p[2]) : 0;
         if (high < 0 || low < 0 || (*p != '%' && !is_plain(*p, p == file))) {
             free(out);
             return NULL;

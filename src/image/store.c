@@ -40,9 +40,9 @@ int image_store_open(int dir_fd, struct image_store **ret, struct error *err)
     struct image_store *s = new0(struct image_store);
     s->names = s->tmp = -1;
     const char *part = "store";
-    if ((s->store = below_mkdir(dir_fd, part, 0700)) < 0 ||
-        (part = "names", s->names = below_mkdir(dir_fd, part, 0700)) < 0 ||
-        (part = "tmp", s->tmp = below_mkdir(dir_fd, part, 0700)) < 0) {
+    if ((s->store = fd_enter_dir_at(dir_fd, part, 0700)) < 0 ||
+        (part = "names", s->names = fd_enter_dir_at(dir_fd, part, 0700)) < 0 ||
+        (part = "tmp", s->tmp = fd_enter_dir_at(dir_fd, part, 0700)) < 0) {
         int r = s->store < 0 ? s->store : s->names < 0 ? s->names : s->tmp;
         image_store_close(s);
         return error_set(err, code_of(-r), -r, "open '%s' of the image store", part);
@@ -100,8 +100,9 @@ int image_work_begin(struct image_store *s, struct image_work **ret, struct erro
     w->tmp = s->tmp;
     w->dir = w->image = -1;
     random_id(w->name, WORK_NAME_LEN);
-    if (mkdirat(s->tmp, w->name, 0700) < 0 || (w->dir = below_mkdir(s->tmp, w->name, 0700)) < 0 ||
-        (w->image = below_mkdir(w->dir, "image", 0700)) < 0) {
+    if (mkdirat(s->tmp, w->name, 0700) < 0 ||
+        (w->dir = fd_enter_dir_at(s->tmp, w->name, 0700)) < 0 ||
+        (w->image = fd_enter_dir_at(w->dir, "image", 0700)) < 0) {
         int e = errno;
         image_work_end(w);
         return error_set(err, code_of(e), e, "make a work directory in the image store");

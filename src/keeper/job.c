@@ -15,18 +15,6 @@
 #include "base/log.h"
 #include "keeper/internal.h"
 
-static const char *image_of(const json_t *request)
-{
-    const char *text = json_string_value(json_object_get(request, "image"));
-    return text ? text : "";
-}
-
-static const char *policy_of(const json_t *request)
-{
-    const char *text = json_string_value(json_object_get(request, "policy"));
-    return text ? text : "";
-}
-
 /* --- who waits */
 
 struct job *job_find(struct keeper *k, int64_t id)
@@ -191,8 +179,10 @@ static bool join(struct keeper *k, const json_t *request, int64_t id, const char
     {
         if (strcmp(op, "pull") != 0 || strcmp(j->op, op) != 0 || j->told || !j->n_waiters ||
             j->n_waiters == KEEPER_WAITERS_MAX ||
-            strcmp(image_of(j->request), image_of(request)) != 0 ||
-            strcmp(policy_of(j->request), policy_of(request)) != 0)
+            strcmp(json_member_text(j->request, "image"), json_member_text(request, "image")) !=
+                0 ||
+            strcmp(json_member_text(j->request, "policy"), json_member_text(request, "policy")) !=
+                0)
             continue;
         j->waiters[j->n_waiters++] = id;
         return true;
@@ -361,7 +351,7 @@ void job_reaped(struct keeper *k, pid_t pid, int status)
         error_set(&err, ERROR_INTERNAL, 0, "the image worker died (%s %d)",
                   WIFSIGNALED(status) ? "signal" : "exit status",
                   WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
-        log_error("%s image=%s", err.message, image_of(found->request));
+        log_error("%s image=%s", err.message, json_member_text(found->request, "image"));
         fail_waiters(found, &err);
     }
     bool left = *found->work && !(WIFEXITED(status) && WEXITSTATUS(status) == 0);

@@ -71,7 +71,7 @@ static int take_apart(struct worker *w, enum unpack_kind *kind, int source, cons
                       int *ret_parts, struct error *err)
 {
     struct unpacker_record result;
-    _cleanup_close_ int parts = below_mkdir(image_work_dir_fd(w->work), PARTS_DIR, 0700);
+    _cleanup_close_ int parts = fd_enter_dir_at(image_work_dir_fd(w->work), PARTS_DIR, 0700);
     if (parts < 0)
         return error_set(err, ERROR_INTERNAL, -parts, "make a directory for an archive's parts");
     const struct unpacker_task t = {

@@ -3,11 +3,7 @@
 
 #include <string.h>
 
-static const char *member_or_empty(const json_t *obj, const char *key)
-{
-    const char *s = json_string_value(json_object_get(obj, key));
-    return s ? s : "";
-}
+#include "base/json.h"
 
 int libsbx_event_deliver(const char *json, size_t len, sbx_event_fn *fn, void *data, bool *ret_exit,
                          bool *ret_bad, struct sbx_error *err)
@@ -19,9 +15,9 @@ int libsbx_event_deliver(const char *json, size_t len, sbx_event_fn *fn, void *d
         return root ? libsbx_fail(err, "internal", "the daemon sent an event without a type") : -1;
     }
     struct sbx_event ev = {.type = type,
-                           .stream = member_or_empty(root, "stream"),
-                           .status = member_or_empty(root, "status"),
-                           .error = member_or_empty(root, "error"),
+                           .stream = json_member_text(root, "stream"),
+                           .status = json_member_text(root, "status"),
+                           .error = json_member_text(root, "error"),
                            .seq = -1,
                            .json = json,
                            .json_len = len};

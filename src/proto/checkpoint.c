@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/digits.h"
 #include "base/sha256.h"
 
 static const char magic[24] = "mas-sandbox audit 1", magic_keys[24] = "mas-sandbox audit 2";
@@ -93,17 +94,12 @@ void hex_format(const uint8_t *bytes, size_t n, char *out)
     out[2 * n] = 0;
 }
 
-static int hex_value(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 bool hex_parse(const char *text, size_t len, uint8_t *ret, size_t n)
 {
     if (len != 2 * n)
         return false;
     for (size_t i = 0; i < n; i++) {
-        int high = hex_value(text[2 * i]), low = hex_value(text[2 * i + 1]);
+        int high = hex_value_lower(text[2 * i]), low = hex_value_lower(text[2 * i + 1]);
         if (high < 0 || low < 0)
             return false;
         ret[i] = (uint8_t)(high << 4 | low);

@@ -55,8 +55,9 @@ static int make_parents(const char *path, struct error *err)
     _cleanup_free_ char *copy = xstrdup(path);
     for (char *slash = strchr(copy + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = 0;
-        if (mkdir(copy, 0755) < 0 && errno != EEXIST)
-            return error_set(err, ERROR_INVALID, errno, "make '%s'", copy);
+        int r = fd_make_dir_at(AT_FDCWD, copy, 0755);
+        if (r < 0)
+            return error_set(err, ERROR_INVALID, -r, "make '%s'", copy);
         *slash = '/';
     }
     return 0;
@@ -220,12 +221,9 @@ static int make_control(struct state_dir *s, uid_t uid, gid_t gid, struct error 
 {
     s->control_path = xasprintf("%s/control", s->path);
     s->warden_path = xasprintf("%s/warden", s->path);
-    if (mkdirat(s->fd, "control", 0700) < 0 && errno != EEXIST)
-        return error_set(err, ERROR_INVALID, errno, "make '%s'", s->control_path);
-    _cleanup_close_ int fd =
-        openat(s->fd, "control", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    _cleanup_close_ int fd = fd_enter_dir_at(s->fd, "control", 0700);
     if (fd < 0)
-        return error_set(err, ERROR_INVALID, errno, "'%s'", s->control_path);
+        return error_set(err, ERROR_INVALID, -fd, "make '%s'", s->control_path);
     if (geteuid() == 0 && (give_files(fd, uid, gid) < 0 || fchown(fd, uid, gid) < 0))
         return error_set(err, ERROR_INVALID, errno, "give '%s' to uid %u", s->control_path,
                          (unsigned)uid);
@@ -236,11 +234,9 @@ static int make_control(struct state_dir *s, uid_t uid, gid_t gid, struct error 
 int state_dir_make_images(struct state_dir *s, uid_t uid, struct error *err)
 {
     s->images_path = xasprintf("%s/images", s->path);
-    if (mkdirat(s->fd, "images", 0700) < 0 && errno != EEXIST)
-        return error_set(err, ERROR_INVALID, errno, "make '%s'", s->images_path);
-    s->images_fd = openat(s->fd, "images", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    s->images_fd = fd_enter_dir_at(s->fd, "images", 0700);
     if (s->images_fd < 0)
-        return error_set(err, ERROR_INVALID, errno, "'%s'", s->images_path);
+        return error_set(err, ERROR_INVALID, -s->images_fd, "make '%s'", s->images_path);
     if (geteuid() == 0 && fchown(s->images_fd, uid, uid) < 0)
         return error_set(err, ERROR_INVALID, errno, "give '%s' to uid %u", s->images_path,
                          (unsigned)uid);

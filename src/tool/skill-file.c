@@ -70,26 +70,19 @@ static int find_operation(const char *name, enum skill_operation *ret, struct er
                        "'operation' must be read, list, write, delete or create_dir");
 }
 
-/* "a//./b" is "a/b"; ".." is an error even where it would stay below. */
-static char *normalize(const char *path, const char *root, struct error *err)
+static char *path_in_root(const char *path, const char *root, struct error *err)
 {
+    char out[PATH_MAX];
     if (*path == '/' && !(path = path_below(root, path))) {
         error_field(err, "path", "'path' must be below the skill's root");
         return NULL;
     }
-    _cleanup_free_ char *copy = xstrdup(path);
-    struct strbuf out = STRBUF_INIT(PATH_MAX);
-    for (char *rest = copy, *name; (name = strsep(&rest, "/"));) {
-        if (!*name || strcmp(name, ".") == 0)
-            continue;
-        if (strcmp(name, "..") == 0 || strlen(name) > NAME_MAX ||
-            strbuf_printf(&out, "%s%s", out.len ? "/" : "", name) < 0) {
-            error_field(err, "path", "'path' must stay below the skill's root, without '..'");
-            strbuf_done(&out);
-            return NULL;
-        }
+    path += strspn(path, "/");
+    if (path_normalize(path, out, sizeof(out)) < 0) {
+        error_field(err, "path", "'path' must stay below the skill's root, without '..'");
+        return NULL;
     }
-    return strbuf_steal(&out);
+    return xstrdup(out);
 }
 
 static int check_extension(const char *path, struct error *err)
@@ -130,7 +123,7 @@ int skill_file_parse(const json_t *parameters, const char *root, struct skill_fi
         r = error_field(err, "path", "'path' is missing");
     if (r < 0)
         return r;
-    f.path = normalize(path ? path : "", root ? root : WORKSPACE, err);
+    f.path = path_in_root(path ? path : "", root ? root : WORKSPACE, err);
     if (!f.path)
         return -EINVAL;
     bool is_file = f.operation == SKILL_READ || f.operation == SKILL_WRITE;

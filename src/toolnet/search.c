@@ -22,17 +22,12 @@ struct search {
     json_t *results;
 };
 
-static const char *text_of(const json_t *obj, const char *key)
-{
-    const char *s = json_string_value(json_object_get(obj, key));
-    return s ? s : "";
-}
-
 static bool has_url(const json_t *results, const char *url)
 {
     size_t i;
     json_t *item;
-    json_array_foreach(results, i, item) if (strcmp(text_of(item, "url"), url) == 0) return true;
+    json_array_foreach(results, i,
+                       item) if (strcmp(json_member_text(item, "url"), url) == 0) return true;
     return false;
 }
 
@@ -61,7 +56,7 @@ static json_t *title_of(const char *text)
 
 static void add_topic(struct search *s, const json_t *topic)
 {
-    const char *text = text_of(topic, "Text"), *url = text_of(topic, "FirstURL");
+    const char *text = json_member_text(topic, "Text"), *url = json_member_text(topic, "FirstURL");
     if (*text && *url)
         add_result(s, title_of(text), url, text, DEFAULT_SOURCE);
 }
@@ -83,8 +78,9 @@ static void add_topics(struct search *s, const json_t *list)
 static void add_headline(struct search *s, const json_t *doc, const char *text_key,
                          const char *url_key, const char *source_key)
 {
-    const char *text = text_of(doc, text_key), *url = text_of(doc, url_key);
-    const char *source = text_of(doc, source_key), *heading = text_of(doc, "Heading");
+    const char *text = json_member_text(doc, text_key), *url = json_member_text(doc, url_key);
+    const char *source = json_member_text(doc, source_key),
+               *heading = json_member_text(doc, "Heading");
     if (*text && *url)
         add_result(s, *heading ? json_string(heading) : title_of(text), url, text,
                    *source ? source : DEFAULT_SOURCE);
@@ -92,7 +88,7 @@ static void add_headline(struct search *s, const json_t *doc, const char *text_k
 
 static void read_answer(struct search *s, const json_t *doc)
 {
-    const char *abstract = *text_of(doc, "AbstractText") ? "AbstractText" : "Abstract";
+    const char *abstract = *json_member_text(doc, "AbstractText") ? "AbstractText" : "Abstract";
     add_headline(s, doc, abstract, "AbstractURL", "AbstractSource");
     add_headline(s, doc, "Definition", "DefinitionURL", "DefinitionSource");
     add_topics(s, json_object_get(doc, "Results"));

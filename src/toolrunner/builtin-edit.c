@@ -42,17 +42,7 @@ static int read_file(const char *path, struct strbuf *b, struct stat *st)
         return -errno;
     if (!S_ISREG(st->st_mode))
         return S_ISDIR(st->st_mode) ? -EISDIR : -EINVAL;
-    for (;;) {
-        int r = strbuf_reserve(b, 65536);
-        if (r < 0)
-            return r;
-        ssize_t n = read(fd, b->data + b->len, 65536);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return n < 0 ? -errno : 0;
-        strbuf_commit(b, (size_t)n);
-    }
+    return fd_read_all(fd, b);
 }
 
 /* How often; *ret_line is the line of the first. */

@@ -39,8 +39,8 @@ static bool is_plain(const char *name)
 /* One step down; with make, a directory that is not there is made. */
 static int enter(int dir, const char *name, bool make)
 {
-    if (make && mkdirat(dir, name, 0755) < 0 && errno != EEXIST)
-        return -errno;
+    if (make)
+        return fd_enter_dir_at(dir, name, 0755);
     int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     return fd < 0 ? -errno : fd;
 }

@@ -8,21 +8,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/digits.h"
 #include "base/fd.h"
 
 #define PIN_FD_MIN 200 /* out of the way of what programs open */
 #define COPY_SIZE  16384
 #define SEALS      (F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL)
 
-static int hex_value(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 static const char *parse_digest(const char *p, uint8_t out[SHA256_SIZE])
 {
     for (int i = 0; i < SHA256_SIZE; i++, p += 2) {
-        int high = hex_value(p[0]), low = high < 0 ? -1 : hex_value(p[1]);
+        int high = hex_value_lower(p[0]), low = high < 0 ? -1 : hex_value_lower(p[1]);
         if (low < 0)
             return NULL;
         out[i] = (uint8_t)(high << 4 | low);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/path.h"
 #include "base/strbuf.h"
 
 /* Where things are in a header block. */
@@ -140,30 +141,6 @@ static bool all_zero(const uint8_t *block)
             return false;
     }
     return true;
-}
-
-/* Drops "./", doubled and trailing slashes; refuses what leads elsewhere. */
-static int normalize(const char *raw, char out[TAR_PATH_MAX + 1])
-{
-    size_t len = 0;
-    if (*raw == '/')
-        return -EPERM;
-    while (*raw) {
-        size_t part = strcspn(raw, "/");
-        if (part == 2 && !strncmp(raw, "..", 2))
-            return -EPERM;
-        if (part && !(part == 1 && *raw == '.')) {
-            if (len + part + 1 > TAR_PATH_MAX)
-                return -ENAMETOOLONG;
-            if (len)
-                out[len++] = '/';
-            memcpy(out + len, raw, part);
-            len += part;
-        }
-        raw += part + (raw[part] == '/');
-    }
-    out[len] = 0;
-    return 0;
 }
 
 static void copy_field(const uint8_t *block, struct field f, char *out)
@@ -304,14 +281,15 @@ static int entry_type(char flag, enum tar_type *ret)
 static int entry_set_names(struct tar *t, const char *raw, const char *raw_link,
                            struct tar_entry *ret)
 {
-    int r = normalize(raw, ret->path);
+    int r = path_normalize(raw, ret->path, sizeof(ret->path));
     if (r < 0)
         return tar_fail(t, r, "entry '%s': the path leads out of the archive's root", raw);
     if (ret->type == TAR_FILE && *raw && raw[strlen(raw) - 1] == '/')
         ret->type = TAR_DIRECTORY; /* as programs before ustar said it */
     if (!*ret->path && ret->type != TAR_DIRECTORY)
         return tar_fail(t, -EINVAL, "entry '%s': an empty name", raw);
-    if (ret->type == TAR_HARDLINK && (normalize(raw_link, ret->link) < 0 || !*ret->link))
+    if (ret->type == TAR_HARDLINK &&
+        (path_normalize(raw_link, ret->link, sizeof(ret->link)) < 0 || !*ret->link))
         return tar_fail(t, -EPERM, "entry '%s': a hard link out of the archive's root", raw);
     if (ret->type == TAR_SYMLINK && !*raw_link)
         return tar_fail(t, -EINVAL, "entry '%s': a symbolic link to nothing", raw);

@@ -142,7 +142,7 @@ static int on_progress(void *arg, const struct image_progress *p)
 
 static int make_source(void)
 {
-    _cleanup_close_ int src = below_mkdir(base_fd, "src", 0755);
+    _cleanup_close_ int src = fd_enter_dir_at(base_fd, "src", 0755);
     mkdirat(src, "etc", 0755);
     _cleanup_close_ int f = openat(src, "etc/file", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     ok(f >= 0 && fd_write_all(f, "hello", 5) == 0, "a directory to copy");
@@ -180,7 +180,7 @@ static void test_store(void)
     struct count c = {0};
     struct image_store *s = NULL;
     _cleanup_image_info_ struct image_info info = {0}, found = {0}, second = {0};
-    _cleanup_close_ int dir = below_mkdir(base_fd, "store", 0700), src = make_source();
+    _cleanup_close_ int dir = fd_enter_dir_at(base_fd, "store", 0700), src = make_source();
     ok(image_store_open(dir, &s, &err) == 0, "a store is made: %s", err.message);
     ok(add_image(s, src, &c, &info, &err) == 0 && info.files == 2 && c.calls > 0,
        "an image is committed: %s", err.message);
@@ -211,7 +211,7 @@ static void test_end(void)
     struct error err = {0};
     struct image_store *s = NULL;
     _cleanup_image_info_ struct image_info info = {0};
-    _cleanup_close_ int dir = below_mkdir(base_fd, "store", 0700), src = make_source();
+    _cleanup_close_ int dir = fd_enter_dir_at(base_fd, "store", 0700), src = make_source();
     struct count c = {.end_at = 1};
     ok(image_store_open(dir, &s, &err) == 0 && add_image(s, src, &c, &info, &err) < 0 &&
            !info.name && strstr(err.message, "was ended"),
@@ -222,7 +222,7 @@ static void test_end(void)
 
 static void test_below(void)
 {
-    _cleanup_close_ int dir = below_mkdir(base_fd, "below", 0755);
+    _cleanup_close_ int dir = fd_enter_dir_at(base_fd, "below", 0755);
     mkdirat(dir, "d", 0755);
     ok(symlinkat("/etc", dir, "abs") == 0 && symlinkat("../..", dir, "up") == 0 &&
            symlinkat("d", dir, "in") == 0 && symlinkat("../../below/d", dir, "d/back") == 0,

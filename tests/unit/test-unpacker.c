@@ -125,7 +125,7 @@ static void test_parts(void)
     _cleanup_image_info_ struct image_info info = {0}, other = {0};
     char layer[1024] = {0}, id[IMAGE_DIGEST_SIZE], digest[IMAGE_DIGEST_SIZE];
     struct error err = {0};
-    _cleanup_close_ int parts = below_mkdir(base_fd, "parts", 0700);
+    _cleanup_close_ int parts = fd_enter_dir_at(base_fd, "parts", 0700);
     hash_bytes(layer, sizeof(layer), id);
     _cleanup_free_ char *config = xasprintf(
         "{\"config\": {\"Env\": [\"A=b\"]}, \"rootfs\": {\"diff_ids\": [\"sha256:%s\"]}}", id);
@@ -165,8 +165,8 @@ static void test_tree(void)
     struct error err;
     struct image_info info = {0}, again = {0};
     char text[5000] = "a";
-    _cleanup_close_ int work = below_mkdir(base_fd, "work", 0700),
-                        root = below_mkdir(work, "rootfs", 0755);
+    _cleanup_close_ int work = fd_enter_dir_at(base_fd, "work", 0700),
+                        root = fd_enter_dir_at(work, "rootfs", 0755);
     put(root, "a", text, sizeof(text), 0644);
     ok(linkat(root, "a", root, "b", 0) == 0 && symlinkat("/x", root, "c") == 0, "a tree");
     ok(look(work, 1 << 20, 3, &info, &err) == 0 && info.files == 3 && info.size_bytes == 8192,

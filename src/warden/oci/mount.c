@@ -25,16 +25,11 @@ static int mount_tmpfs(const char *path, const char *options)
     return mount("tmpfs", path, "tmpfs", MS_NOSUID, options) < 0 ? -errno : 0;
 }
 
-static int make_dir(const char *path)
-{
-    return mkdir(path, 0755) < 0 && errno != EEXIST ? -errno : 0;
-}
-
 static int mount_cgroup(const char *controllers)
 {
     char path[128];
     snprintf(path, sizeof(path), CGROUP_DIR "/%s", controllers);
-    int r = make_dir(path);
+    int r = fd_make_dir_at(AT_FDCWD, path, 0755);
     unsigned long flags = MS_NOSUID | MS_NODEV | MS_NOEXEC;
     return r < 0 || mount("cgroup", path, "cgroup", flags, controllers) == 0 ? r : -errno;
 }
@@ -42,8 +37,8 @@ static int mount_cgroup(const char *controllers)
 static int mount_cgroups(bool v2, char *const *controllers)
 {
     int r = mount_tmpfs("/sys", SYS_OPTIONS);
-    r = r < 0 ? r : make_dir("/sys/fs");
-    r = r < 0 ? r : make_dir(CGROUP_DIR);
+    r = r < 0 ? r : fd_make_dir_at(AT_FDCWD, "/sys/fs", 0755);
+    r = r < 0 ? r : fd_make_dir_at(AT_FDCWD, CGROUP_DIR, 0755);
     if (r < 0)
         return r;
     if (v2)
@@ -74,7 +69,7 @@ int oci_mount_base(bool cgroup_v2, char *const *controllers)
         return -errno;
     int r = mount_tmpfs(OCI_DIR, RUN_OPTIONS);
     for (size_t i = 0; r == 0 && i < ELEMENTS(dirs); i++)
-        r = make_dir(dirs[i]);
+        r = fd_make_dir_at(AT_FDCWD, dirs[i], 0755);
     r = r < 0 ? r : keep_template(tree);
     r = r < 0 ? r : mount_proc();
     return r < 0 ? r : mount_cgroups(cgroup_v2, controllers);
@@ -145,7 +140,7 @@ int oci_mount_image(const struct child_order *o, int image_fd, struct image_uppe
 {
     const struct oci_overlay overlay = {OCI_IMAGE, UPPER_DIR, WORK_DIR, ids[0], ids[1], ids[2]};
     snprintf(u->step, sizeof(u->step), "attach the image");
-    int r = make_dir(OCI_IMAGE);
+    int r = fd_make_dir_at(AT_FDCWD, OCI_IMAGE, 0755);
     if (r == 0 && move_mount(image_fd, "", AT_FDCWD, OCI_IMAGE, MOVE_MOUNT_F_EMPTY_PATH) < 0)
         r = -errno;
     r = r < 0 ? r : fill_upper(u);
@@ -179,7 +174,7 @@ int oci_mount_host_dirs(const struct child_order *o, const int *mount_fds, uint3
     for (uint32_t i = 0; r == 0 && i < o->n_mounts; i++) {
         char path[64];
         snprintf(path, sizeof(path), OCI_MOUNTS "/%u", i);
-        r = make_dir(path);
+        r = fd_make_dir_at(AT_FDCWD, path, 0755);
         if (r == 0 && move_mount(mount_fds[i], "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH) < 0)
             r = -errno;
     }
