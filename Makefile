@@ -2,7 +2,7 @@
 BUILD ?= build
 
 .PHONY: all demo run check check-containers check-guest check-mcp check-clients check-distros check-audit-full install bench bench-pairs soak fuzz \
-    asan clean deps-build deps-test deps-bench deps-containers deps-distros deps-guest
+    asan clean deps-build deps-test deps-bench deps-containers deps-distros deps-guest deb deps-deb
 
 all: deps-build
 	@scripts/configure.sh $(BUILD)
@@ -41,6 +41,10 @@ check-distros: deps-distros
 # Every bit, every line and every pair of lines of an exported audit: a minute or two.
 check-audit-full: deps-test all
 	@$(BUILD)/tests/unit/test-audit-flips full
+
+# Debian packages of this tree, in BUILD/deb.
+deb: deps-deb
+	@scripts/make-deb.sh $(BUILD)
 
 install: all
 	@meson install -C $(BUILD)
@@ -81,6 +85,9 @@ deps-containers:
 
 deps-distros:
 	@scripts/install-deps.sh distros
+
+deps-deb:
+	@scripts/install-deps.sh deb
 
 deps-guest:
 	@scripts/install-deps.sh guest

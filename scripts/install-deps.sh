@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what the project needs from Debian's packages, and only what is missing.
-# Usage: install-deps.sh build|test|bench|guest|mcp|containers|distros ...
-# Each of the first three includes the ones before it; the others, for `make check-guest` and the like, add to test.
+# Usage: install-deps.sh build|test|bench|guest|mcp|containers|distros|deb ...
+# Each of the first three includes the ones before it; the others, for `make check-guest` and the like, add to test; deb adds to build.
 # A name "a|b" is the first of these packages that this release of Debian has.
 set -eu
 
@@ -15,6 +15,7 @@ guest="qemu-system-x86 cpio"
 mcp="npm"
 containers="podman docker.io"
 distros="debootstrap"
+deb="debhelper dpkg-dev fakeroot"
 
 want=$build
 for set in "$@"; do
@@ -26,7 +27,8 @@ for set in "$@"; do
     mcp) want="$want $test $mcp" ;;
     containers) want="$want $test $containers" ;;
     distros) want="$want $test $distros" ;;
-    *) echo "install-deps.sh: no package set '$set' (build, test, bench, guest, mcp, containers, distros)" >&2; exit 2 ;;
+    deb) want="$want $deb" ;;
+    *) echo "install-deps.sh: no package set '$set' (build, test, bench, guest, mcp, containers, distros, deb)" >&2; exit 2 ;;
     esac
 done
 
