@@ -101,6 +101,20 @@ def _():
             equal(seconds(config[key].strip('"')), seconds(value), key)
 
 
+@test("the usage guide says the same in both languages: sections, tables and commands")
+def _():
+    def shape(doc):
+        body = text(doc)
+        blocks = re.findall(r"^```\n(.*?)^```$", body, re.M | re.S)
+        prose = re.sub(r"^```\n.*?^```$", "", body, flags=re.M | re.S)
+        rows = [re.findall(r"`[^`]+`", r) for r in re.findall(r"^\|.*\|$", prose, re.M)]
+        return re.findall(r"^(#+ [\d.]*)", prose, re.M), rows, blocks
+    english, chinese = shape("docs/usage.md"), shape("docs/usage.zh-CN.md")
+    check(len(english[2]) > 8, "control: there are commands")
+    for e, c in zip(english, chinese):
+        equal(c, e)
+
+
 @test("no line of a man page is lost for beginning with a dot")
 def _():
     macros = set("B BI BR EE EX I IP IR PP RB RI SH SS TH TP TQ br fi nf".split())
