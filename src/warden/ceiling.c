@@ -48,6 +48,12 @@ static int check_mount(const struct warden *w, const struct plan_mount *m, unsig
 int ceiling_check(const struct warden *w, const struct plan *p, struct limits *ret_limits,
                   struct plan_reply *reply)
 {
+    const struct cell_ops *ops = cell_kinds[cell_kind_of(p)];
+    if (ops->needs_namespaces && !warden_has_own_root(w))
+        return ceiling_refuse_namespaces(w, p, reply);
+    int allowed = ops->check ? ops->check(w, p, reply) : 0;
+    if (allowed < 0)
+        return allowed;
     for (uint32_t i = 0; i < p->n_mounts; i++) {
         int r = check_mount(w, &p->mounts[i], i, reply);
         if (r < 0) {
@@ -58,19 +64,6 @@ int ceiling_check(const struct warden *w, const struct plan *p, struct limits *r
     if (p->image[0] && p->flags & PLAN_TOOL_NET) { /* it is linked with the host's libraries */
         snprintf(reply->message, sizeof(reply->message), "mas-tool-net does not run in an image");
         reply->wall = WALL_FILESYSTEM;
-        return -EOPNOTSUPP;
-    }
-    if (oci_backend_is_engine(p->backend) && !w->engines.probe[p->backend].enabled) {
-        const char *name = oci_backend_name((enum oci_backend)p->backend);
-        snprintf(reply->message, sizeof(reply->message),
-                 w->was_root ? "%s is not in 'engines'" : "%s needs a daemon that root started",
-                 name);
-        return -EOPNOTSUPP;
-    }
-    if (p->backend && !oci_backend_is_engine(p->backend) && !w->oci.path[p->backend][0]) {
-        snprintf(reply->message, sizeof(reply->message),
-                 w->was_root ? "%s is not installed" : "%s needs a daemon that root started",
-                 oci_backend_name((enum oci_backend)p->backend));
         return -EOPNOTSUPP;
     }
     if (p->flags & PLAN_TOOL_NOBODY && w->ids.shared) {
@@ -87,46 +80,15 @@ int ceiling_check(const struct warden *w, const struct plan *p, struct limits *r
     return check_limits(w, p, ret_limits, reply);
 }
 
-int ceiling_check_plain(const struct warden *w, const struct plan *p, struct plan_reply *reply)
-{
-    const char *why = NULL;
-    if (!w->options.process_enabled)
-        why = "the process runtime is not enabled (enable_process)";
-    else if (p->n_mounts || p->flags != PLAN_PROCESS)
-        why = "the process runtime has no mounts and no tool of the network's";
-    if (!why)
-        return 0;
-    snprintf(reply->message, sizeof(reply->message), "%s", why);
-    return -EPERM;
-}
-
 int ceiling_refuse_namespaces(const struct warden *w, const struct plan *p,
                               struct plan_reply *reply)
 {
-    const char *who = p->flags & PLAN_PROCESS ? "process"
-                      : p->backend            ? oci_backend_name((enum oci_backend)p->backend)
-                                              : "local";
+    const char *name = cell_kinds[cell_kind_of(p)]->name;
     snprintf(reply->message, sizeof(reply->message),
              "runtime '%s' needs namespaces, which this host does not allow: %s; runtime "
              "'landlock' needs none",
-             who, w->no_namespaces);
+             name ? name : oci_backend_name((enum oci_backend)p->backend), w->no_namespaces);
     reply->error = EOPNOTSUPP;
-    return -EOPNOTSUPP;
-}
-
-int ceiling_check_namespaces(const struct warden *w, const struct plan *p, struct plan_reply *reply)
-{
-    if (warden_has_own_root(w) || p->flags & PLAN_LANDLOCK)
-        return 0;
-    return ceiling_refuse_namespaces(w, p, reply);
-}
-
-int ceiling_check_fence(const struct warden *w, struct plan_reply *reply)
-{
-    if (!w->fence.why[0])
-        return 0;
-    snprintf(reply->message, sizeof(reply->message), "the landlock runtime is not available: %s",
-             w->fence.why);
     return -EOPNOTSUPP;
 }
 

@@ -12,16 +12,14 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/map.h"
-#include "warden/local/armed.h"
+#include "warden/blank.h"
 #include "warden/control.h"
-#include "warden/oci/platform.h"
 
 #define END_TURN_MS     50
 #define END_MAX_MS      10000 /* for killed processes to be reaped at the warden's end */
 #define END_REMOVALS_MS 3000  /* for engines to forget containers whose processes are gone */
 
-/* The process is reaped: gives back all but the record itself. */
-static void release(struct cell *s)
+void cell_release(struct cell *s)
 {
     struct warden *w = s->warden;
     watch_remove(s->failure_watch);
@@ -36,10 +34,9 @@ static void release(struct cell *s)
     fd_close(&s->stream_fd);
     fd_close(&s->channel_fd);
     child_trees_close(&s->trees);
-    if (s->kind == CELL_FENCED)
-        fence_end(w, s);
+    if (s->ops->end)
+        s->ops->end(s);
     id_block_release(&w->ids, s->id_block);
-    fd_close(&s->id_lock_fd);
     janitor_remove(&w->janitor, &s->cgroup);
 }
 
@@ -98,43 +95,9 @@ static void end_running(struct cell *s)
     cell_flush_exited(w);
 }
 
-static void end_blank(struct cell *s)
-{
-    struct warden *w = s->warden;
-    armed_remove(s);
-    if (!s->killed) {
-        _cleanup_free_ char *why =
-            xasprintf("%s: %s", s->failure.step, error_errno_text(s->failure.error));
-        log_warn("a blank sandbox failed: %s", why);
-        cell_refill_failed(w, s->kind, s->failure.error, why);
-    }
-    free(s);
-}
-
-struct cell *cell_new(struct warden *w, int kind)
-{
-    struct cell *s = new0(struct cell);
-    s->warden = w;
-    s->kind = (enum cell_kind)kind;
-    s->serial = w->next_serial++;
-    s->pidfd = s->channel_fd = s->stream_fd = s->failure_fd = s->id_lock_fd = -1;
-    s->id_block = -1;
-    s->failure.wall = -1;
-    list_init(&s->link);
-    child_trees_init(&s->trees);
-    return s;
-}
-
-void cell_take_over(struct cell *s)
-{
-    snprintf(s->id, sizeof(s->id), "%s", s->plan.id);
-    s->state = CELL_RUNNING;
-    map_put(s->warden->by_id, s->id, s);
-}
-
 void cell_end(struct cell *s)
 {
-    release(s);
+    cell_release(s);
     end_running(s);
 }
 
@@ -145,26 +108,18 @@ void cell_on_child_exit(pid_t pid, int wait_status, void *data)
     s->child_watch = NULL;
     if (!s->failure.error)
         cell_read_failure(s);
-    if (s->kind == CELL_ENGINE) {
-        s->pidfd = -1;
-        if (s->channel_watch)
-            engine_on_messages(s);
-        watch_remove(s->channel_watch);
-        s->channel_watch = NULL;
-        if (engine_on_broker_exit(s))
-            return;
-    }
+    if (s->ops->on_exit && s->ops->on_exit(s))
+        return;
     s->wait_status = wait_status;
     s->oom_kills = s->state == CELL_RUNNING ? cgroup_oom_kills(&s->cgroup) : 0;
-    release(s);
+    cell_release(s);
     switch (s->state) {
     case CELL_BLANK:
-        return end_blank(s);
+        blank_on_end(s);
+        return free(s);
     case CELL_WAITING:
     case CELL_FORMATTING:
     case CELL_STARTING:
-        if (cell_dials(s) && s->order.platform && s->failure.error)
-            oci_platform_forget(s->warden);
         cell_reply_to_create(s, s->failure.error ? s->failure.error
                                 : s->killed      ? ECANCELED
                                                  : ECHILD);
@@ -180,17 +135,12 @@ void cell_on_child_exit(pid_t pid, int wait_status, void *data)
 void cell_end_all(struct warden *w)
 {
     size_t cursor = 0;
-    w->options.blanks = w->options.oci_blanks = 0;
     control_detach(w);
     for (struct cell *s; (s = map_next(w->by_id, &cursor));)
         cell_kill(s);
-    list_for_each(s, &w->blanks[CELL_LOCAL], struct cell, link) cell_kill(s);
-    list_for_each(s, &w->blanks[CELL_OCI], struct cell, link) cell_kill(s);
-    list_for_each(s, &w->armed, struct cell, link) cell_kill(s);
+    blanks_kill_all(w);
     int64_t end = clock_mono_ms() + END_MAX_MS;
-    while ((map_count(w->by_id) || !list_empty(&w->blanks[CELL_LOCAL]) ||
-            !list_empty(&w->blanks[CELL_OCI]) || !list_empty(&w->armed)) &&
-           clock_mono_ms() < end)
+    while ((map_count(w->by_id) || !blanks_are_gone(w)) && clock_mono_ms() < end)
         watcher_once(w->watcher, END_TURN_MS);
     while (engine_has_places(w) && clock_mono_ms() < end) /* mounts are visible on the host */
         watcher_once(w->watcher, END_TURN_MS);

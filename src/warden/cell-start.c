@@ -7,19 +7,18 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/map.h"
-#include "warden/local/armed.h"
-#include "warden/local/blank.h"
+#include "warden/blank.h"
 #include "warden/ceiling.h"
 #include "warden/control.h"
 #include "warden/local/image.h"
 #include "warden/limits.h"
 #include "warden/local/mount.h"
-#include "warden/oci/platform.h"
 
 /* Owes the create's reply until here. */
 void cell_reply_to_create(struct cell *s, int error)
@@ -38,8 +37,7 @@ void cell_reply_to_create(struct cell *s, int error)
 
 bool cell_dials(const struct cell *s)
 {
-    return s->kind == CELL_ENGINE ||
-           (s->kind == CELL_OCI && oci_flavour((enum oci_backend)s->plan.backend)->dials);
+    return s->ops->dials && s->ops->dials(s);
 }
 
 static void answer_connect(struct cell *s)
@@ -50,7 +48,6 @@ static void answer_connect(struct cell *s)
     control_send(s->warden, &reply, fd_steal(&s->stream_fd));
 }
 
-/* The newest connection is kept until somebody asks for it. */
 void cell_take_stream(struct cell *s, int fd)
 {
     fd_close(&s->stream_fd);
@@ -59,34 +56,18 @@ void cell_take_stream(struct cell *s, int fd)
         answer_connect(s);
 }
 
-/* A runner has dialled. */
-static void on_link(int fd, uint32_t events, void *data)
+static void on_channel(int fd, uint32_t events, void *data)
 {
     struct cell *s = data;
-    int fds[FD_PASS_MAX];
-    char byte = OCI_LINK_FIRST;
+    (void)fd;
     (void)events;
-    if (s->kind == CELL_ENGINE)
-        return engine_on_messages(s);
-    ssize_t n = fd_recv_msg(fd, &byte, 1, fds);
-    if (n == -EAGAIN)
-        return;
-    for (size_t i = 1; i < FD_PASS_MAX; i++)
-        fd_close(&fds[i]);
-    if (n != 1 || fds[0] < 0) { /* its exit follows */
-        watch_remove(s->channel_watch);
-        s->channel_watch = NULL;
-        return;
-    }
-    if (byte > OCI_LINK_FIRST)
-        oci_platform_learn(s->warden, (unsigned)(byte - OCI_LINK_FIRST));
-    cell_take_stream(s, fds[0]);
+    s->ops->on_channel(s);
 }
 
 void cell_watch_channel(struct cell *s)
 {
     watch_remove(s->channel_watch);
-    s->channel_watch = watcher_add_fd(s->warden->watcher, s->channel_fd, EPOLLIN, on_link, s);
+    s->channel_watch = watcher_add_fd(s->warden->watcher, s->channel_fd, EPOLLIN, on_channel, s);
 }
 
 static void enter_running(struct cell *s)
@@ -95,13 +76,29 @@ static void enter_running(struct cell *s)
     s->timer = NULL;
     s->state = CELL_RUNNING;
     if (cell_dials(s)) { /* the first connection is there already */
-        on_link(s->channel_fd, 0, s);
+        s->ops->on_channel(s);
         cell_watch_channel(s);
     }
     if (!s->plan.tag) /* it was only to be seen whether it runs */
         cell_kill(s);
     cell_reply_to_create(s, 0);
-    cell_plan_refill(s->warden);
+    blanks_plan_refill(s->warden);
+}
+
+void cell_take_over(struct cell *s)
+{
+    snprintf(s->id, sizeof(s->id), "%s", s->plan.id);
+    s->state = CELL_RUNNING;
+    map_put(s->warden->by_id, s->id, s);
+}
+
+void cell_read_failure(struct cell *s)
+{
+    struct child_failure f;
+    if (s->failure_fd < 0 || read(s->failure_fd, &f, sizeof(f)) != sizeof(f))
+        return;
+    f.step[sizeof(f.step) - 1] = 0;
+    s->failure = f;
 }
 
 /* Data: a step failed, and the exit follows. End: the runner was executed. */
@@ -130,7 +127,13 @@ static void on_create_timeout(void *data)
     cell_kill(s);
 }
 
-static int send_order(struct cell *s)
+int cell_send_child_order(struct cell *s)
+{
+    return (int)fd_send_msg(s->channel_fd, &s->order, sizeof(s->order), s->trees.mounts,
+                            s->order.n_mounts);
+}
+
+int cell_send_order(struct cell *s)
 {
     struct warden *w = s->warden;
     const struct child_trees *t = &s->trees;
@@ -140,9 +143,7 @@ static int send_order(struct cell *s)
         more[n_more++] = t->disk;
     if (t->image >= 0)
         more[n_more++] = t->image;
-    ssize_t n = s->kind == CELL_ENGINE ? engine_send_order(s)
-                                       : fd_send_msg(s->channel_fd, &s->order, sizeof(s->order),
-                                                     t->mounts, s->order.n_mounts);
+    ssize_t n = s->ops->send_order(s);
     if (n >= 0 && n_more)
         n = fd_send_msg(s->channel_fd, "t", 1, more, n_more);
     if (n < 0)
@@ -181,7 +182,7 @@ static void on_disk(int mount_fd, bool backed, const char *step, void *data)
                 : cgroup_limit_disk(&s->cgroup, mount_fd, &s->limits);
     if (r < 0)
         fail_start(s, r, WALL_IO, "limit the disk image");
-    else if ((r = send_order(s)) < 0)
+    else if ((r = cell_send_order(s)) < 0)
         fail_start(s, r, -1, "send the order");
     else
         s->state = CELL_STARTING;
@@ -193,7 +194,7 @@ static int start(struct cell *s)
     struct warden *w = s->warden;
     if (!s->order.disk_from_fd) {
         s->state = CELL_STARTING;
-        return send_order(s);
+        return cell_send_order(s);
     }
     struct disk_request request = {
         .bytes = s->order.disk_bytes,
@@ -211,7 +212,7 @@ static int start(struct cell *s)
     return s->disk_job ? 0 : -errno;
 }
 
-static void fill_order(struct cell *s)
+void cell_fill_order(struct cell *s)
 {
     const struct plan *p = &s->plan;
     struct child_order *o = &s->order;
@@ -220,7 +221,6 @@ static void fill_order(struct cell *s)
     o->n_mounts = p->n_mounts;
     o->image_from_fd = s->trees.image >= 0;
     o->backend = p->backend;
-    o->platform = s->warden->oci_platform;
     o->open_files = files ? files : s->warden->options.open_files_default;
     snprintf(o->hostname, sizeof(o->hostname), "%s", p->hostname[0] ? p->hostname : CELL_HOSTNAME);
     snprintf(o->workdir, sizeof(o->workdir), "%s", p->workdir[0] ? p->workdir : "/workspace");
@@ -250,25 +250,6 @@ static void map_image_owners(struct cell *s)
     int r = image_map_owners(s->trees.image, w->proc_fd, &w->ids, s->id_block);
     if (r < 0)
         log_warn("image is not mapped id=%s error=%s", s->id, strerror(-r));
-}
-
-/* Has all but a caller. What cannot be armed is of no use to other plans either, because its limits
- * are written. */
-static void arm(struct cell *s)
-{
-    struct warden *w = s->warden;
-    struct plan_reply reply = {.wall = -1};
-    s->plan = w->usual;
-    fill_order(s);
-    int r = limits_apply(s, &w->usual, &w->usual_limits, &reply);
-    bool done = r >= 0 && s->mechanism[WALL_DISK] == MECHANISM_TMPFS && send_order(s) >= 0;
-    if (done)
-        return armed_add(s);
-    log_info("blanks are not armed here: %s", r < 0 ? reply.message : "their disk is an image");
-    w->arms = false;
-    cell_kill(s);
-    armed_remove(s);
-    cell_plan_refill(w);
 }
 
 /* The order was carried out already, or is being. */
@@ -302,7 +283,7 @@ static void begin(struct cell *s)
         r = start_armed(s, &s->plan, &reply);
         return r < 0 ? refuse_start(s, &reply, r) : (void)0;
     }
-    fill_order(s);
+    cell_fill_order(s);
     map_mount_owners(s);
     map_image_owners(s);
     r = limits_apply(s, &s->plan, &s->limits, &reply);
@@ -323,31 +304,21 @@ void cell_on_ready(int fd, uint32_t events, void *data)
     if (recv(fd, &byte, 1, MSG_DONTWAIT) != 1)
         return; /* its exit follows */
     s->ready = true;
-    if (s->kind == CELL_LOCAL)
-        cell_trust_namespaces(s->warden);
+    if (s->ops->on_ready)
+        s->ops->on_ready(s);
     if (s->state == CELL_WAITING)
         begin(s);
-    else if (armed_wants(s))
-        arm(s);
-}
-
-static enum cell_kind kind_of(const struct plan *p)
-{
-    if (p->flags & PLAN_LANDLOCK)
-        return CELL_FENCED;
-    if (oci_backend_is_engine(p->backend))
-        return CELL_ENGINE;
-    return p->backend ? CELL_OCI : CELL_LOCAL;
+    else
+        blank_on_ready(s);
 }
 
 int cell_create(struct warden *w, const struct plan *p, const struct limits *limits,
                 struct child_trees *trees, struct plan_reply *reply)
 {
-    struct cell *s = armed_take(w, p, limits);
-    s = s ? s : cell_take_blank(w, kind_of(p), reply);
+    struct cell *s = blank_take(w, p, limits, reply);
     if (!s) {
         child_trees_close(trees);
-        if (w->no_namespaces[0] && kind_of(p) != CELL_FENCED)
+        if (w->no_namespaces[0] && cell_kinds[cell_kind_of(p)]->needs_namespaces)
             return ceiling_refuse_namespaces(w, p, reply);
         return reply->error ? -reply->error : -EIO;
     }
@@ -361,23 +332,5 @@ int cell_create(struct warden *w, const struct plan *p, const struct limits *lim
         watcher_add_timer(w->watcher, (int)w->options.create_timeout_ms, on_create_timeout, s);
     if (s->ready)
         begin(s);
-    return 0;
-}
-
-/* No order: the child starts the runner by itself. */
-int cell_create_plain(struct warden *w, const struct plan *p, struct plan_reply *reply)
-{
-    struct cell *s = blank_new(w, CELL_PLAIN, cell_on_child_exit, reply);
-    if (!s)
-        return reply->error ? -reply->error : -EIO;
-    snprintf(s->id, sizeof(s->id), "%s", p->id);
-    s->plan = *p;
-    s->state = CELL_STARTING;
-    map_put(w->by_id, s->id, s);
-    s->timer =
-        watcher_add_timer(w->watcher, (int)w->options.create_timeout_ms, on_create_timeout, s);
-    s->failure_watch = watcher_add_fd(w->watcher, s->failure_fd, EPOLLIN, on_failure_pipe, s);
-    if (!s->failure_watch)
-        fail_start(s, errno, -1, "watch the child");
     return 0;
 }

@@ -22,13 +22,24 @@ struct cell *cell_find(const struct warden *w, const char *id)
     return map_find(w->by_id, id);
 }
 
+bool cell_exists(const struct warden *w, const char *id)
+{
+    bool found = cell_find(w, id);
+    for (int kind = 0; kind < _CELL_KIND_MAX && !found; kind++)
+        found = cell_kinds[kind]->is_removing && cell_kinds[kind]->is_removing(w, id);
+    return found;
+}
+
 int cell_kill(struct cell *s)
 {
     s->killed = true;
     if (s->frozen) /* version 1 does not let a frozen process die */
         cgroup_freeze(&s->cgroup, false);
-    if (s->kind == CELL_FENCED)
-        return fence_kill_cell(s);
+    return s->ops->kill(s);
+}
+
+int cell_kill_process(struct cell *s)
+{
     return s->pidfd >= 0 && pidfd_send_signal(s->pidfd, SIGKILL, NULL, 0) < 0 && errno != ESRCH
                ? -errno
                : 0;
@@ -39,7 +50,8 @@ void cell_abandon_creates(struct warden *w)
     size_t cursor = 0;
     for (struct cell *s; (s = map_next(w->by_id, &cursor));) {
         s->connect_tag = 0;
-        memset(s->engine_asked, 0, sizeof(s->engine_asked));
+        if (s->ops->abandon)
+            s->ops->abandon(s);
         if (s->state == CELL_RUNNING)
             continue;
         s->plan.tag = 0;
@@ -74,48 +86,46 @@ int cell_freeze(struct cell *s, bool on, uint64_t tag)
 {
     if (s->state != CELL_RUNNING)
         return -EBUSY;
-    if (s->kind != CELL_ENGINE) {
-        s->frozen = true; /* or partly: it counts as such until it is killed */
-        int r = cgroup_freeze(&s->cgroup, on);
-        s->paused = r < 0 ? s->paused : on;
-        return r;
-    }
-    int r = engine_ask(s, on ? ENGINE_ASK_FREEZE : ENGINE_ASK_THAW, tag);
-    s->paused = r < 0 ? s->paused : on;
-    return r < 0 ? r : -EINPROGRESS;
+    int r = s->ops->freeze(s, on, tag);
+    s->paused = r < 0 && r != -EINPROGRESS ? s->paused : on;
+    return r;
+}
+
+int cell_freeze_group(struct cell *s, bool on, uint64_t tag)
+{
+    (void)tag;
+    s->frozen = true; /* or partly: it counts as such until it is killed */
+    return cgroup_freeze(&s->cgroup, on);
 }
 
 void cell_describe(const struct cell *s, struct plan_reply *ret)
 {
     memcpy(ret->id, s->id, sizeof(ret->id));
-    ret->pid = s->kind == CELL_ENGINE ? s->engine_mark.pid : s->pid;
+    ret->pid = s->pid;
     ret->frozen = s->paused;
+    ret->landlock_abi = 0;
     memcpy(ret->mechanism, s->mechanism, sizeof(ret->mechanism));
-    ret->landlock_abi = s->kind == CELL_LOCAL || s->kind == CELL_FENCED
-                            ? (uint32_t)s->warden->child_template.landlock_abi
-                            : 0;
-    if (s->kind == CELL_FENCED)
-        fence_box_path(s, ret->box, sizeof(ret->box));
+    if (s->ops->describe)
+        s->ops->describe(s, ret);
 }
 
 int cell_read_stats(struct cell *s, struct plan_reply *ret)
 {
+    return s->ops->read_stats(s, ret);
+}
+
+int cell_read_group_stats(struct cell *s, struct plan_reply *ret)
+{
     char path[64];
     struct statfs fs;
-    if (s->kind == CELL_ENGINE && s->state == CELL_RUNNING) {
-        int r = engine_ask(s, ENGINE_ASK_STATS, ret->tag);
-        return r < 0 ? r : -EINPROGRESS;
-    }
     cgroup_read_stats(&s->cgroup, ret);
-    if (s->state != CELL_RUNNING || s->kind == CELL_FENCED)
+    if (s->state != CELL_RUNNING || !s->ops->disk)
         return 0;
-    /* /workspace may be a mount of the caller's, /var/tmp is always a part of the disk. A link in
-     * its place, which a sandbox may have made where the root is its own, would mean our own root.
-     */
-    const char *disk = s->kind == CELL_OCI ? OCI_DISK : "/var/tmp";
+    /* A link in the place of the disk, which a sandbox may have made where the root is its own,
+     * would mean our own root. */
     snprintf(path, sizeof(path), "%d/root", (int)s->pid);
     _cleanup_close_ int root = openat(s->warden->proc_fd, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    _cleanup_close_ int fd = root < 0 ? -1 : mount_open_beneath(root, disk + 1);
+    _cleanup_close_ int fd = root < 0 ? -1 : mount_open_beneath(root, s->ops->disk + 1);
     if (fd >= 0 && fstatfs(fd, &fs) == 0)
         ret->disk_used_bytes = (uint64_t)(fs.f_blocks - fs.f_bfree) * (uint64_t)fs.f_bsize;
     return 0;

@@ -18,12 +18,12 @@ struct warden;
  * from here. Otherwise -errno with reply's message and wall set, and nothing is left behind. */
 int cell_create(struct warden *w, const struct plan *p, const struct limits *limits,
                 struct child_trees *trees, struct plan_reply *reply);
-/* The process runtime's: a runner without walls. */
-int cell_create_plain(struct warden *w, const struct plan *p, struct plan_reply *reply);
 struct cell *cell_find(const struct warden *w, const char *id);
+/* The same of what is not quite gone, too. */
+bool cell_exists(const struct warden *w, const char *id);
 int cell_kill(struct cell *s);
 /* The control plane that waits for them is gone, and the next one could not know them: those that
- * do not run yet are ended, or they would run for nobody. */
+ * do not run yet are ended, because no caller would ever use them. */
 void cell_abandon_creates(struct warden *w);
 /* A fresh connection to its runner: the control plane's end, or -errno. -EINPROGRESS: the reply
  * with this tag follows from here. */
@@ -35,19 +35,5 @@ int cell_read_stats(struct cell *s, struct plan_reply *ret);
 void cell_describe(const struct cell *s, struct plan_reply *ret);
 /* Sends the EXITED events that no control plane has had yet. */
 void cell_flush_exited(struct warden *w);
-/* Makes blanks up to the configured number: a few at once, at the start; the rest soon, one by one.
- */
-void cell_fill_blanks(struct warden *w);
-void cell_plan_refill(struct warden *w);
-/* Waits until the first blank has shown whether there can be any. */
-void cell_settle_blanks(struct warden *w);
-/* For engine-*.c: a bare cell; one that runs already; its end, once nothing of it runs; a runner's
- * connection; the broker's channel; its exit. */
-struct cell *cell_new(struct warden *w, int kind);
-void cell_take_over(struct cell *s);
-void cell_end(struct cell *s);
-void cell_take_stream(struct cell *s, int fd);
-void cell_watch_channel(struct cell *s);
-void cell_on_child_exit(pid_t pid, int wait_status, void *data);
 /* Kills all, reaps all, removes all. */
 void cell_end_all(struct warden *w);

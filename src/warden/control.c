@@ -15,6 +15,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/map.h"
+#include "warden/blank.h"
 #include "warden/ceiling.h"
 #include "warden/cell.h"
 #include "warden/state.h"
@@ -134,7 +135,7 @@ static void do_create(struct warden *w, const struct plan *p, struct plan_reply 
     struct limits limits;
     struct child_trees trees;
     int r = 0;
-    if (cell_find(w, p->id) || engine_is_removing(w, p->id)) {
+    if (cell_exists(w, p->id)) {
         snprintf(reply->message, sizeof(reply->message), "a sandbox of this id exists");
         r = -EEXIST;
     } else if (map_count(w->by_id) >= w->options.max_sandboxes) {
@@ -142,16 +143,9 @@ static void do_create(struct warden *w, const struct plan *p, struct plan_reply 
                  w->options.max_sandboxes);
         r = -EAGAIN;
     }
-    r = r < 0 ? r : ceiling_check_namespaces(w, p, reply);
-    if (r == 0 && (p->flags & PLAN_PROCESS)) {
-        r = ceiling_check_plain(w, p, reply);
-        r = r < 0 ? r : cell_create_plain(w, p, reply);
-    } else {
-        r = r < 0 || !(p->flags & PLAN_LANDLOCK) ? r : ceiling_check_fence(w, reply);
-        r = r < 0 ? r : ceiling_check(w, p, &limits, reply);
-        r = r < 0 ? r : ceiling_open_trees(w, p, &trees, reply);
-        r = r < 0 ? r : cell_create(w, p, &limits, &trees, reply);
-    }
+    r = r < 0 ? r : ceiling_check(w, p, &limits, reply);
+    r = r < 0 ? r : ceiling_open_trees(w, p, &trees, reply);
+    r = r < 0 ? r : cell_create(w, p, &limits, &trees, reply);
     if (r < 0)
         reply_error(w, reply, r);
 }
@@ -199,14 +193,12 @@ static void do_freeze(struct warden *w, struct cell *s, bool on, struct plan_rep
 static void do_probe(struct warden *w, const struct plan *p, struct plan_reply *reply)
 {
     uint64_t tag = reply->tag;
-    cell_settle_blanks(w);
-    if (oci_backend_is_engine(p->backend) &&
-        engine_probe_wait(w, (enum oci_backend)p->backend, tag))
+    enum cell_kind kind = cell_kind_of(p);
+    enum oci_backend backend = (enum oci_backend)p->backend;
+    blanks_settle(w);
+    if (cell_kinds[kind]->probe_later && cell_kinds[kind]->probe_later(w, backend, tag))
         return;
-    if (p->flags & PLAN_LANDLOCK)
-        warden_probe_fence(w, reply);
-    else
-        warden_probe(w, (enum oci_backend)p->backend, reply);
+    warden_probe(w, kind, backend, reply);
     reply->tag = tag;
     reply_error(w, reply, reply->error);
 }

@@ -1,5 +1,5 @@
 /* What the warden knows: shared by warden*.c (start, probes and end), control.c (plans and
- * replies), cell.c (lifecycle) and ceiling.c (what a plan may ask). */
+ * replies), cell*.c and blank.c (lifecycle) and ceiling.c (what a plan may ask). */
 #pragma once
 
 #include <stdbool.h>
@@ -14,6 +14,7 @@
 #include "warden/engine/engine.h"
 #include "warden/fence/fence.h"
 #include "warden/janitor.h"
+#include "warden/kind.h"
 #include "warden/ledger.h"
 #include "warden/oci/version.h"
 #include "warden/oci/oci.h"
@@ -29,7 +30,7 @@ struct map;
 #define WARDEN_ALLOWED_MAX 64 /* host directories in mounts_allow */
 
 enum cell_state {
-    CELL_BLANK,      /* never used; waits for its plan; in warden.blanks or warden.armed */
+    CELL_BLANK,      /* never used; waits for its plan; in a list of blank.c's */
     CELL_WAITING,    /* has a plan, but is not quite a blank yet; in warden.by_id */
     CELL_FORMATTING, /* its disk image is being made; in warden.by_id */
     CELL_STARTING,   /* has its order; the create's reply is owed; in warden.by_id */
@@ -37,18 +38,12 @@ enum cell_state {
     CELL_EXITED,     /* reaped; its EXITED event is owed to a control plane; in warden.exited */
 };
 
-enum cell_kind {
-    CELL_LOCAL,  /* namespaces of the warden's making */
-    CELL_PLAIN,  /* no walls: the process runtime's */
-    CELL_OCI,    /* an OCI runtime's, with a launcher (oci.h) */
-    CELL_FENCED, /* no namespaces, behind Landlock, with a keeper (fence.h) */
-    CELL_ENGINE, /* a container engine's, with a broker (engine.h) */
-    _CELL_KIND_MAX,
-};
-
-/* State is changed by cell-start.c and cell-end.c; blank.c sets the first. */
+/* State is changed by cell-start.c and cell-end.c; cell-spawn.c sets the first. Members that only
+ * one kind has are in a struct of its own, which begins with this one (cell_ops.size). */
 struct cell {
     struct warden *warden;
+    const struct cell_ops *ops;
+    enum cell_kind kind;
     struct list link;
     enum cell_state state;
     char id[PLAN_ID_SIZE];
@@ -57,13 +52,11 @@ struct cell {
     int pidfd;            /* borrowed from child_watch */
     int channel_fd;       /* to the runner's descriptor 4 */
     int stream_fd;        /* the control plane's end of the runner connection, until handed out */
-    uint64_t connect_tag; /* whose PLAN_CONNECT waits for a runner that dials; 0: nobody's */
+    uint64_t connect_tag; /* of a PLAN_CONNECT that waits for a runner that dials; 0: none */
     int failure_fd;
     struct watch *child_watch, *failure_watch, *channel_watch, *timer;
-    enum cell_kind kind;
-    bool from_zygote; /* cloned there */
     bool ready;       /* the child has become a blank */
-    bool armed;       /* and had its order before there was a plan (armed.h) */
+    bool armed;       /* and had its order before there was a plan (blank.h) */
     bool runs;        /* the runner was executed */
     struct plan plan; /* from CELL_WAITING on */
     struct limits limits;
@@ -74,18 +67,19 @@ struct cell {
     uint64_t claimed_bytes; /* of the warden's ledger */
     struct cgroup cgroup;
     int64_t id_block;
-    int id_lock_fd; /* of a fenced one: its ids are no other daemon's */
     uint8_t mechanism[16];
-    uint8_t engine_must[16]; /* walls without which there is no sandbox */
-    struct engine_mark engine_mark;
-    uint64_t engine_asked[8]; /* tags of plans that the broker owes an answer to */
-    bool engine_recorded;     /* its engine may know of it */
-    bool engine_ended;        /* its container is known to be gone */
-    bool frozen;              /* was asked to be, at any time */
-    bool paused;              /* what it was asked for last */
+    bool frozen; /* was asked to be, at any time */
+    bool paused; /* what it was asked for last */
     bool killed;
     int wait_status;
     uint64_t oom_kills;
+};
+
+/* Blanks of one kind; only blank.c uses it. */
+struct blanks {
+    struct list plain, armed;
+    unsigned n_plain, n_armed;
+    bool used; /* a plan has asked for this kind */
 };
 
 struct warden {
@@ -127,12 +121,13 @@ struct warden {
     bool has_toolnet;
     bool tmpfs_attributes; /* a tmpfs has user attributes: since Linux 6.6 */
     struct map *by_id;
-    struct list blanks[_CELL_KIND_MAX], armed, exited;
-    unsigned n_blanks[_CELL_KIND_MAX], n_armed, n_exited;
+    struct list exited;
+    unsigned n_exited;
+    struct blanks blanks[_CELL_KIND_MAX];
+    bool ending;       /* no more blanks are made */
     bool arms;         /* blanks are armed: with what `usual` asks for */
     struct plan usual; /* the operator's defaults */
     struct limits usual_limits;
-    bool oci_used; /* since then, launchers are kept ready */
     uint64_t next_serial;
     struct watch *refill_timer;
     bool refill_few; /* it was set because few are left */
@@ -142,3 +137,8 @@ struct warden {
 int warden_open_host(struct warden *w, struct error *err);
 /* Once; logged. */
 void warden_set_no_namespaces(struct warden *w, const char *why);
+/* What this host can enforce of a sandbox of this kind and backend, as PLAN_PROBE answers it. */
+void warden_probe(const struct warden *w, enum cell_kind kind, enum oci_backend b,
+                  struct plan_reply *ret);
+/* For cell_ops.probe: what holds of the host for all kinds that have a file system of their own. */
+void warden_describe_host(const struct warden *w, struct plan_reply *ret);

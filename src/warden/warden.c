@@ -22,7 +22,7 @@
 #include "base/landlock.h"
 #include "base/log.h"
 #include "base/map.h"
-#include "warden/local/armed.h"
+#include "warden/blank.h"
 #include "warden/ceiling.h"
 #include "warden/control.h"
 #include "warden/landlock.h"
@@ -122,9 +122,10 @@ static struct warden *warden_alloc(const struct warden_options *o)
     for (int i = 0; i < _CGROUP_MAX; i++)
         w->cgroups.fd[i] = w->cgroups.parent_fd[i] = -1;
     list_init(&w->outgoing);
-    for (int i = 0; i < _CELL_KIND_MAX; i++)
-        list_init(&w->blanks[i]);
-    list_init(&w->armed);
+    for (int i = 0; i < _CELL_KIND_MAX; i++) {
+        list_init(&w->blanks[i].plain);
+        list_init(&w->blanks[i].armed);
+    }
     list_init(&w->exited);
     w->by_id = map_new();
     w->was_root = geteuid() == 0;
@@ -192,10 +193,10 @@ static int prepare(struct warden *w, struct error *err)
     w->tmpfs_attributes = probe_tmpfs_attributes();
     fill_child_template(w);
     zygote_start(w);
-    armed_init(w);
+    blanks_init(w);
     fence_host_finish(&w->fence, w->ids.shared);
     engines_start(w); /* before ids are given out that are in use already */
-    cell_fill_blanks(w);
+    blanks_fill(w);
     w->version_timer = warden_watch_timer(w, 0, on_version_timer, w);
     oci_platform_plan(w);
     return 0;

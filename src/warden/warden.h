@@ -29,10 +29,10 @@ struct warden_options {
     uint32_t id_first, id_count; /* host uids and gids for sandboxes; as root only */
     uint32_t id_block;           /* ids a sandbox takes from that range, at least 3 */
     uint32_t max_sandboxes;
-    uint32_t blanks;            /* never-used sandboxes kept ready, each given out once; 0: none */
-    uint32_t oci_blanks;        /* launchers of OCI runtimes, once one was used */
-    struct limits usual;        /* what most plans ask for (armed.h); all 0: not known */
-    struct limits ceiling;      /* 0: no ceiling */
+    uint32_t blanks;       /* never-used sandboxes kept ready, each given out once; 0: none */
+    uint32_t oci_blanks;   /* launchers of OCI runtimes, once one was used */
+    struct limits usual;   /* what most plans ask for (blank.h); all 0: not known */
+    struct limits ceiling; /* 0: no ceiling */
     uint64_t memory_reserve_bytes; /* of the memory limit, beside a disk on tmpfs */
     uint64_t disk_default_bytes;   /* where a plan does not limit the disk */
     uint64_t disk_default_inodes;
@@ -88,11 +88,6 @@ int warden_enter_host(const struct warden *w);
 bool warden_has_own_root(const struct warden *w);
 /* Did the caller become root of a user namespace? */
 bool warden_in_userns(const struct warden *w);
-/* What this host can enforce, as PLAN_PROBE answers it. */
-void warden_probe(const struct warden *w, enum oci_backend b, struct plan_reply *ret);
-/* The same for sandboxes without namespaces; with error and message where there can be none. */
-void warden_probe_fence(const struct warden *w, struct plan_reply *ret);
-
 /* Removes cgroups and images that dead instances left behind; no warden_new() needed. Returns how
  * many things were removed, or -errno. */
 int warden_clean(const char *state_dir, const char *cgroup_prefix, const char *fence_dir);

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""What the folders of src/ include, held against the table in ARCHITECTURE.md; and which files
-write a state, against what their headers say.
+"""What the folders of src/ include, held against the table in ARCHITECTURE.md; which files write a
+state, against what their headers say; and where the warden names a kind of cell.
 
 The build does not hold the layers: a library's dependencies bring their own along, so that an
 include in the wrong direction may well link."""
@@ -24,7 +24,7 @@ LIBRARIES = {"jansson": "jansson.h", "libuv": "uv.h", "OpenSSL": "openssl/", "sq
 WRITERS = {
     ("sandbox", r"->state = SANDBOX_"): {"sandbox.c", "sandbox-create.c"},
     ("sandbox", r"(?:\br|result\.|e)(?:->)?status = "): {"exec.c", "persist.c"},
-    ("warden", r"->state = CELL_"): {"blank.c", "cell-start.c", "cell-end.c"},
+    ("warden", r"->state = CELL_"): {"cell-spawn.c", "cell-start.c", "cell-end.c"},
     ("toolrunner", r"->state = EXEC_"): {"exec.c"},
     ("guard", r"->state = "): {"approval.c", "approval-row.c"},
 }
@@ -128,6 +128,45 @@ def _():
     for (folder, pattern), files in WRITERS.items():
         found = {os.path.basename(p) for p in sources(folder) if re.search(pattern, text(p))}
         equal(found, files, f"{folder}: {pattern}")
+
+
+def kind_rows():
+    """{member of enum cell_kind: the folder in src/warden where its row is defined}"""
+    rows = dict(re.findall(r"\[(CELL_\w+)\] = &(\w+)", text(os.path.join(ROOT, "src/warden/kind.c"))))
+    defined = {row: os.path.basename(os.path.dirname(p)) for p in sources("warden")
+               for row in re.findall(r"^const struct cell_ops (\w+) = ", text(p), re.M)}
+    return {kind: defined[row] for kind, row in rows.items()}
+
+
+@test("every kind of cell has a row, in a folder of its own")
+def _():
+    enum = re.search(r"enum cell_kind \{(.*?)\};", text(os.path.join(ROOT, "src/warden/kind.h")), re.S)[1]
+    rows = kind_rows()
+    equal(sorted(re.findall(r"^    (CELL_\w+),", enum, re.M)), sorted(rows))
+    equal(len(set(rows.values())), len(rows))
+    check("warden" not in rows.values(), rows)
+
+
+# A comparison with what a plan says of its kind; the flags that choose one; a row.
+KIND_QUESTIONS = (r"(?:->|\.|\b)(?:kind|backend|ops)\s*[!=]=\s*(?!WATCH_|NULL)\w", r"\bPLAN_(?:PROCESS|LANDLOCK)\b",
+                  r"\boci_backend_is_engine\b", r"\bOCI_[A-Z]+\b", r"&cell_\w+\b", r"switch \([^)]*\b(?:kind|backend)\)")
+
+
+@test("no file of the warden names a kind, or asks for one, outside of that kind's folder")
+def _():
+    folder = kind_rows()
+    wrong = []
+    for path in sources("warden"):
+        name = os.path.relpath(path, os.path.join(ROOT, "src/warden"))
+        if name in ("kind.h", "kind.c"):
+            continue
+        own = os.path.dirname(name)
+        code = re.sub(r"/\*.*?\*/", lambda m: "\n" * m[0].count("\n"), text(path), flags=re.S)
+        for i, line in enumerate(code.split("\n"), 1):
+            named = [k for k in re.findall(r"\bCELL_\w+\b", line) if folder.get(k, own) != own]
+            asked = [] if own in folder.values() else [q for q in KIND_QUESTIONS if re.search(q, line)]
+            wrong += [f"{name}:{i}: {line.strip()}"] if named or asked else []
+    equal(wrong, [])
 
 
 main()

@@ -16,10 +16,8 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/map.h"
-#include "warden/cell.h"
 #include "warden/control.h"
 #include "warden/engine/internal.h"
-#include "warden/state.h"
 
 /* --- start and end */
 
@@ -97,7 +95,7 @@ static void adopt(struct warden *w, const struct engine_record *r)
     struct cell *s = cell_new(w, CELL_ENGINE);
     s->plan = r->plan;
     s->limits = r->limits;
-    s->engine_mark = r->mark;
+    engine_cell(s)->mark = r->mark;
     s->id_block = id_block_reserve(&w->ids, r->id_block) ? r->id_block : -1;
     memcpy(s->mechanism, r->mechanism, sizeof(s->mechanism));
     engine_order_from_record(w, ENGINE_ADOPT, r, &order);
@@ -153,9 +151,9 @@ int engine_send_order(struct cell *s)
     r.nobody_id = id_block_host_id(&w->ids, s->id_block, SANDBOX_NOBODY_ID);
     engine_order_from_record(w, ENGINE_CREATE, &r, &order);
     for (int i = 0; i < _WALL_MAX; i++)
-        order.must[i] = s->engine_must[i];
+        order.must[i] = engine_cell(s)->must[i];
     order.child = s->order;
-    s->engine_recorded = true;
+    engine_cell(s)->recorded = true;
     int e = engine_record_new(s);
     if (e < 0)
         return e;
@@ -169,7 +167,7 @@ static void take_ready(struct cell *s, const struct engine_message *m)
     uint8_t disk = s->mechanism[WALL_DISK];
     memcpy(s->mechanism, m->mechanism, sizeof(s->mechanism));
     s->mechanism[WALL_DISK] = disk;
-    s->engine_mark = m->mark;
+    engine_cell(s)->mark = m->mark;
     int r = engine_record_save(s, ENGINE_RECORD_RUNNING);
     if (r < 0)
         log_warn("a record is not written id=%s error=%s", s->id, strerror(-r));
@@ -178,10 +176,11 @@ static void take_ready(struct cell *s, const struct engine_message *m)
 static void take_answer(struct cell *s, const struct engine_message *m)
 {
     struct plan_reply reply = {.tag = m->tag, .wall = -1, .error = m->error};
-    for (size_t i = 0; i < ELEMENTS(s->engine_asked); i++) {
-        if (!m->tag || s->engine_asked[i] != m->tag)
+    uint64_t *asked = engine_cell(s)->asked;
+    for (size_t i = 0; i < ENGINE_ASKED_MAX; i++) {
+        if (!m->tag || asked[i] != m->tag)
             continue;
-        s->engine_asked[i] = 0;
+        asked[i] = 0;
         cell_describe(s, &reply);
         reply.memory_bytes = m->memory_bytes;
         reply.memory_peak_bytes = m->memory_peak_bytes;
@@ -205,7 +204,7 @@ static void take_message(struct cell *s, const struct engine_message *m, int *fd
     case ENGINE_DONE:
         return take_answer(s, m);
     case ENGINE_ENDED:
-        s->engine_ended = true;
+        engine_cell(s)->ended = true;
         s->wait_status = m->wait_status;
         s->oom_kills = m->oom_kills;
         return;
@@ -214,7 +213,7 @@ static void take_message(struct cell *s, const struct engine_message *m, int *fd
     }
 }
 
-void engine_on_messages(struct cell *s)
+void engine_on_channel(struct cell *s)
 {
     for (;;) {
         struct engine_message m;
@@ -236,44 +235,68 @@ void engine_on_messages(struct cell *s)
     }
 }
 
-int engine_ask(struct cell *s, enum engine_request_kind kind, uint64_t tag)
+static int ask_broker(struct cell *s, enum engine_request_kind kind, uint64_t tag)
 {
     const struct engine_request request = {.kind = kind, .tag = tag};
-    for (size_t i = 0; i < ELEMENTS(s->engine_asked); i++) {
-        if (s->engine_asked[i])
+    uint64_t *asked = engine_cell(s)->asked;
+    for (size_t i = 0; i < ENGINE_ASKED_MAX; i++) {
+        if (asked[i])
             continue;
         ssize_t n = fd_send_msg(s->channel_fd, &request, sizeof(request), NULL, 0);
         if (n < 0)
             return (int)n;
-        s->engine_asked[i] = tag;
-        return 0;
+        asked[i] = tag;
+        return -EINPROGRESS;
     }
     return -EBUSY;
 }
 
-/* Nobody is left to answer. */
+int engine_freeze(struct cell *s, bool on, uint64_t tag)
+{
+    return ask_broker(s, on ? ENGINE_ASK_FREEZE : ENGINE_ASK_THAW, tag);
+}
+
+int engine_read_stats(struct cell *s, struct plan_reply *ret)
+{
+    return s->state == CELL_RUNNING ? ask_broker(s, ENGINE_ASK_STATS, ret->tag) : 0;
+}
+
+void engine_abandon(struct cell *s)
+{
+    memset(engine_cell(s)->asked, 0, sizeof(engine_cell(s)->asked));
+}
+
+/* The broker that owed these answers is gone. */
 static void fail_asked(struct cell *s)
 {
-    for (size_t i = 0; i < ELEMENTS(s->engine_asked); i++) {
-        struct engine_message m = {.tag = s->engine_asked[i], .error = EIO};
+    for (size_t i = 0; i < ENGINE_ASKED_MAX; i++) {
+        struct engine_message m = {.tag = engine_cell(s)->asked[i], .error = EIO};
         take_answer(s, &m);
     }
 }
 
-bool engine_on_broker_exit(struct cell *s)
+/* The broker is gone. The cell goes on if another broker adopts its container, or ends once that
+ * container has. */
+bool engine_on_exit(struct cell *s)
 {
     struct engine_record record;
     struct engine_order order;
     struct warden *w = s->warden;
+    s->pidfd = -1;
+    if (s->channel_watch)
+        engine_on_channel(s);
+    watch_remove(s->channel_watch);
+    s->channel_watch = NULL;
     fail_asked(s);
     if (s->state != CELL_RUNNING) {
         if (s->failure.error == EHOSTDOWN) /* the status should know soon, too */
             engine_probe_start(w, (enum oci_backend)s->plan.backend);
-        if (s->engine_recorded)
+        if (engine_cell(s)->recorded)
             engine_remove(w, s->id, NULL);
         return false;
     }
-    if (!s->killed && !s->engine_ended && engine_record_load(&w->engines, s->id, &record) == 0) {
+    if (!s->killed && !engine_cell(s)->ended &&
+        engine_record_load(&w->engines, s->id, &record) == 0) {
         log_warn("a broker died, another one adopts its container id=%s", s->id);
         engine_order_from_record(w, ENGINE_ADOPT, &record, &order);
         if (start_broker(s, &order) == 0)

@@ -51,25 +51,5 @@ int engines_open(struct warden *w, struct error *err);
 /* Once there is a loop: takes up what earlier wardens left, and asks engines who they are. */
 void engines_start(struct warden *w);
 void engines_close(struct warden *w);
-/* A record for the cell's sandbox, before its engine hears of it. */
-int engine_record_new(struct cell *s);
-
-/* The broker, in the child: never returns. */
-void engine_exec(const struct warden *w, int channel_fd, int failure_fd) __attribute__((noreturn));
-/* The cell's order, with mounts; 0 or -errno. */
-int engine_send_order(struct cell *s);
-/* Everything the broker has said by now. */
-void engine_on_messages(struct cell *s);
-int engine_ask(struct cell *s, enum engine_request_kind kind, uint64_t tag);
-/* The broker is gone. True: the cell goes on (another one adopts it), or ends when its container
- * has; false: it ends now. */
-bool engine_on_broker_exit(struct cell *s);
-/* Starts removing what there is of a sandbox; s is ended (cell_end()) once nothing of it runs. */
-void engine_remove(struct warden *w, const char *id, struct cell *s);
-bool engine_is_removing(const struct warden *w, const char *id);
 /* Whether there may still be mounts for a container that is being removed. */
 bool engine_has_places(const struct warden *w);
-/* True: the reply follows, with the first report or soon. */
-bool engine_probe_wait(struct warden *w, enum oci_backend b, uint64_t tag);
-/* The newest report of an engine. */
-void engine_describe(const struct warden *w, enum oci_backend b, struct plan_reply *ret);

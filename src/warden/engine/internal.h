@@ -1,7 +1,24 @@
-/* Shared by engine-*.c. */
+/* Shared by the files of this folder. */
 #pragma once
 
+#include "warden/cell-internal.h"
 #include "warden/engine/engine.h"
+
+#define ENGINE_ASKED_MAX 8
+
+struct engine_cell {
+    struct cell cell;
+    uint8_t must[16]; /* walls without which there is no sandbox */
+    struct engine_mark mark;
+    uint64_t asked[ENGINE_ASKED_MAX]; /* tags of plans that the broker owes an answer to */
+    bool recorded;                    /* its engine may know of it */
+    bool ended;                       /* its container is known to be gone */
+};
+
+static inline struct engine_cell *engine_cell(const struct cell *s)
+{
+    return container_of(s, struct engine_cell, cell);
+}
 
 enum engine_record_state {
     ENGINE_RECORD_CREATING, /* the engine may know it, or soon */
@@ -20,15 +37,19 @@ struct engine_record {
     struct limits limits;
 };
 
-/* engine-record.c */
+/* record.c */
 int engine_instance_load(struct engines *e);
+/* A record for the cell's sandbox, before its engine hears of it. */
+int engine_record_new(struct cell *s);
 int engine_record_save(const struct cell *s, enum engine_record_state state);
 int engine_record_load(const struct engines *e, const char *id, struct engine_record *ret);
 void engine_record_remove(const struct engines *e, const char *id);
 void engine_record_each(const struct engines *e, void (*fn)(const char *id, void *data),
                         void *data);
 
-/* engine-spawn.c: a broker and the warden's end of its channel; the pid, or -errno. */
+/* spawn.c: the broker, in the child; never returns. */
+void engine_exec(const struct warden *w, int channel_fd, int failure_fd) __attribute__((noreturn));
+/* A broker and the warden's end of its channel; the pid, or -errno. */
 pid_t engine_spawn(const struct warden *w, int *ret_channel_fd);
 /* The parts of an order that are the same for all sandboxes of an engine. */
 void engine_order_init(const struct warden *w, enum engine_task task, enum oci_backend b,
@@ -36,8 +57,26 @@ void engine_order_init(const struct warden *w, enum engine_task task, enum oci_b
 void engine_order_from_record(const struct warden *w, enum engine_task task,
                               const struct engine_record *r, struct engine_order *o);
 
-/* engine-probe.c */
+/* cell.c: functions of the row, see struct cell_ops. */
+int engine_send_order(struct cell *s);
+void engine_on_channel(struct cell *s);
+int engine_freeze(struct cell *s, bool on, uint64_t tag);
+int engine_read_stats(struct cell *s, struct plan_reply *ret);
+void engine_abandon(struct cell *s);
+bool engine_on_exit(struct cell *s);
+
+/* limits.c: a function of the row. */
+int engine_apply_limits(struct cell *s, const struct plan *p, const struct limits *limits,
+                        struct plan_reply *reply);
+
+/* probe.c: functions of the row; the newest report of an engine, and whether the first one
+ * is waited for. */
+void engine_describe(const struct warden *w, enum oci_backend b, struct plan_reply *ret);
+bool engine_probe_later(struct warden *w, enum oci_backend b, uint64_t tag);
 void engine_probe_start(struct warden *w, enum oci_backend b);
 void engine_probe_stop(struct engine_probe *p);
-/* engine-remove.c */
+/* remove.c: starts removing what there is of a sandbox; s is ended (cell_end()) once nothing
+ * of it runs. */
+void engine_remove(struct warden *w, const char *id, struct cell *s);
+bool engine_is_removing(const struct warden *w, const char *id);
 void engine_removals_stop(struct warden *w);

@@ -13,7 +13,6 @@
 #include "base/log.h"
 #include "warden/control.h"
 #include "warden/engine/internal.h"
-#include "warden/state.h"
 
 #define AGAIN_MS        20000
 #define AGAIN_ABSENT_MS 2000
@@ -46,7 +45,7 @@ void engine_describe(const struct warden *w, enum oci_backend b, struct plan_rep
 static void tell(struct warden *w, enum oci_backend b)
 {
     struct plan_reply event;
-    warden_probe(w, b, &event);
+    warden_probe(w, CELL_ENGINE, b, &event);
     event.event = EVENT_PROBED;
     control_send(w, &event, -1);
 }
@@ -60,7 +59,7 @@ static void answer_waiting(struct engine_probe *p)
     p->waiting_tag = 0;
     watch_remove(p->waiting);
     p->waiting = NULL;
-    warden_probe(p->warden, p->backend, &reply);
+    warden_probe(p->warden, CELL_ENGINE, p->backend, &reply);
     reply.tag = tag;
     control_send(p->warden, &reply, -1);
 }
@@ -72,7 +71,7 @@ static void on_waited(void *data)
     answer_waiting(p);
 }
 
-bool engine_probe_wait(struct warden *w, enum oci_backend b, uint64_t tag)
+bool engine_probe_later(struct warden *w, enum oci_backend b, uint64_t tag)
 {
     struct engine_probe *p = &w->engines.probe[b];
     if (!p->enabled || p->probed || p->waiting_tag)

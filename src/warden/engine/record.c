@@ -15,7 +15,6 @@
 #include "base/log.h"
 #include "base/strbuf.h"
 #include "warden/engine/internal.h"
-#include "warden/state.h"
 
 #define RECORD_NAME     "record"
 #define RECORD_NEW      "record.new"
@@ -69,7 +68,7 @@ static void fill(const struct cell *s, enum engine_record_state state, struct en
         .plan = s->plan,
         .limits = s->limits,
         .id_block = s->id_block,
-        .mark = s->engine_mark,
+        .mark = engine_cell(s)->mark,
         .runner_id = id_block_host_id(ids, s->id_block, SANDBOX_RUNNER_ID),
         .tool_id = id_block_host_id(ids, s->id_block, SANDBOX_TOOL_ID),
         .nobody_id = id_block_host_id(ids, s->id_block, SANDBOX_NOBODY_ID),

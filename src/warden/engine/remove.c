@@ -13,9 +13,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/map.h"
-#include "warden/cell.h"
 #include "warden/engine/internal.h"
-#include "warden/state.h"
 
 #define RETRY_MS  3000
 #define WORDS_MAX 4 /* "r", cleared, ended, and the end */

@@ -13,7 +13,6 @@
 
 #include "base/fd.h"
 #include "warden/engine/internal.h"
-#include "warden/state.h"
 
 #define PROGRAM_FD 7
 #define FREE_FD    32

@@ -260,11 +260,11 @@ static void exec_runner(const struct fenced *f)
     _exit(125);
 }
 
-static void fenced_main(const struct cell *s, pid_t keeper, int notify_sock, int stream_fd,
-                        int channel_fd, int failure_fd) __attribute__((noreturn));
+static void fenced_main(const struct cell *s, pid_t keeper, int notify_sock,
+                        const struct cell_ends *ends) __attribute__((noreturn));
 
-static void fenced_main(const struct cell *s, pid_t keeper, int notify_sock, int stream_fd,
-                        int channel_fd, int failure_fd)
+static void fenced_main(const struct cell *s, pid_t keeper, int notify_sock,
+                        const struct cell_ends *ends)
 {
     const struct warden *w = s->warden;
     struct child_order order;
@@ -282,7 +282,7 @@ static void fenced_main(const struct cell *s, pid_t keeper, int notify_sock, int
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     int joined = cgroup_enter(&s->cgroup);
     int moved = warden_enter_host(w);
-    if (child_take_descriptors(stream_fd, channel_fd, failure_fd) < 0)
+    if (child_take_descriptors(ends->stream, ends->channel, ends->failure) < 0)
         _exit(125);
     child_must(joined, "join the cgroup", -1);
     child_must(moved, "leave the warden's root", -1);
@@ -293,7 +293,7 @@ static void fenced_main(const struct cell *s, pid_t keeper, int notify_sock, int
     exec_runner(&f);
 }
 
-void fence_main(const struct cell *s, int stream_fd, int channel_fd, int failure_fd)
+void fence_main(const struct cell *s, const struct cell_ends *ends)
 {
     pid_t keeper = getpid();
     sigset_t set;
@@ -309,8 +309,8 @@ void fence_main(const struct cell *s, int stream_fd, int channel_fd, int failure
             _exit(125);
     pid_t pid = fork();
     if (pid == 0)
-        fenced_main(s, keeper, pair[1], stream_fd, channel_fd, failure_fd);
+        fenced_main(s, keeper, pair[1], ends);
     if (pid < 0)
         _exit(125);
-    fence_keep(s, pid, channel_fd, pair[0]);
+    fence_keep(s, pid, ends->channel, pair[0]);
 }

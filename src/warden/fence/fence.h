@@ -25,6 +25,7 @@
 #include <linux/filter.h>
 
 struct cell;
+struct cell_ends;
 struct error;
 struct warden;
 struct watcher;
@@ -67,16 +68,13 @@ void fence_box_name(const struct cell *s, char name[32]);
 void fence_box_path(const struct cell *s, char *path, size_t size);
 
 /* In the cell's process: never returns. */
-void fence_main(const struct cell *s, int stream_fd, int channel_fd, int failure_fd)
-    __attribute__((noreturn));
+void fence_main(const struct cell *s, const struct cell_ends *ends) __attribute__((noreturn));
 /* Of fence_main(): ends with the runner's status. notify_sock brings the listener, if there is one.
  */
 void fence_keep(const struct cell *s, pid_t runner, int channel_fd, int notify_sock)
     __attribute__((noreturn));
-/* Asks the keeper to end it. */
-int fence_kill_cell(struct cell *s);
 /* In the warden, after the keeper's end: what it should have done and did not. */
-void fence_end(struct warden *w, const struct cell *s);
+void fence_end_strays(struct warden *w, const struct cell *s);
 
 /* A block of ids that no other daemon of this host has fenced sandboxes in, and its lock (-1 where
  * there are no locks). -EAGAIN when all are in use. */

@@ -163,17 +163,7 @@ static void start_remover(struct warden *w, const char *name)
         log_warn("cannot remove box %s error=%s", name, strerror(errno));
 }
 
-/* It may have been stopped, where it is of the same user as the commands. */
-int fence_kill_cell(struct cell *s)
-{
-    if (s->pidfd < 0)
-        return 0;
-    int r = pidfd_send_signal(s->pidfd, SIGTERM, NULL, 0) < 0 ? -errno : 0;
-    pidfd_send_signal(s->pidfd, SIGCONT, NULL, 0);
-    return r == -ESRCH ? 0 : r;
-}
-
-void fence_end(struct warden *w, const struct cell *s)
+void fence_end_strays(struct warden *w, const struct cell *s)
 {
     char name[32];
     fence_box_name(s, name);

@@ -230,14 +230,14 @@ static void serve_link(const struct cell *s, const struct child_order *o)
     end_with(read_pid());
 }
 
-void oci_main(const struct cell *s, int stream_fd, int channel_fd, int failure_fd)
+void oci_main(const struct cell *s, const struct cell_ends *ends)
 {
     struct child_order order;
     struct own_groups groups;
     struct child_trees trees;
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     int joined = cgroup_join(&s->cgroup);
-    if (child_keep_descriptors(stream_fd, channel_fd, failure_fd, NULL) < 0)
+    if (child_keep_descriptors(ends->stream, ends->channel, ends->failure, NULL) < 0)
         _exit(125);
     child_must(joined, "join the cgroup", -1);
     become_launcher(s, &groups);

@@ -23,6 +23,7 @@
 #include "proto/plan.h"
 
 struct cell;
+struct cell_ends;
 struct child_order;
 struct image_upper;
 struct sock_fprog;
@@ -83,6 +84,5 @@ int oci_link_listen(uint32_t runner_id);
  * at the end of the process behind pidfd. */
 int oci_link_pass(int listen_fd, int pidfd, int channel_fd, char byte);
 
-/* Never returns. The descriptors are the child's ends. */
-void oci_main(const struct cell *s, int stream_fd, int channel_fd, int failure_fd)
-    __attribute__((noreturn));
+/* The launcher; never returns. */
+void oci_main(const struct cell *s, const struct cell_ends *ends);

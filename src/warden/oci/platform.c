@@ -107,7 +107,7 @@ static void on_trial(void *data)
     struct limits limits;
     struct plan_reply reply = {.wall = -1};
     struct child_trees trees;
-    bool used = w->oci_used;
+    bool used = w->blanks[CELL_OCI].used;
     w->trial_timer = NULL;
     if (w->oci_platform || used || map_count(w->by_id) >= w->options.max_sandboxes)
         return;
@@ -115,7 +115,7 @@ static void on_trial(void *data)
     child_trees_init(&trees);
     int r = ceiling_check(w, &p, &limits, &reply);
     r = r < 0 ? r : cell_create(w, &p, &limits, &trees, &reply);
-    w->oci_used = used; /* no launchers are kept for it */
+    w->blanks[CELL_OCI].used = used; /* no launchers are kept for it */
     if (r < 0)
         log_debug("gVisor is not tried error=%s", reply.message);
 }

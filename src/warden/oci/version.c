@@ -68,7 +68,7 @@ static void take_version(char *answer, char *ret)
 static void tell(const struct oci_version *v)
 {
     struct plan_reply event;
-    warden_probe(v->warden, v->backend, &event);
+    warden_probe(v->warden, CELL_OCI, v->backend, &event);
     event.event = EVENT_PROBED;
     control_send(v->warden, &event, -1);
 }

@@ -1,4 +1,4 @@
-/* The process runtime's child: the runner as an ordinary process of an ordinary user, in nothing
+/* The process runtime's cells: the runner as an ordinary process of an ordinary user, in nothing
  * but a pid namespace, which makes sure that it ends with all its children. */
 #pragma once
 
@@ -8,6 +8,3 @@ struct warden;
 
 /* As root of a warden's user namespace: this user again, in one more. */
 int plain_become_caller(uid_t uid, gid_t gid);
-/* Never returns. The descriptors are the child's ends. */
-void plain_main(const struct warden *w, int stream_fd, int channel_fd, int failure_fd)
-    __attribute__((noreturn));

@@ -1,0 +1,140 @@
+/* The row of cells that an OCI runtime builds; see oci.h. */
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+
+#include "base/fd.h"
+#include "warden/cell-internal.h"
+#include "warden/limits.h"
+#include "warden/oci/oci.h"
+#include "warden/oci/platform.h"
+#include "warden/oci/version.h"
+
+static const struct oci_flavour *flavour_of(const struct cell *s)
+{
+    return oci_flavour((enum oci_backend)s->plan.backend);
+}
+
+static bool oci_takes(const struct plan *p)
+{
+    return p->backend && !oci_backend_is_engine(p->backend);
+}
+
+static int oci_check(const struct warden *w, const struct plan *p, struct plan_reply *reply)
+{
+    if (w->oci.path[p->backend][0])
+        return 0;
+    snprintf(reply->message, sizeof(reply->message),
+             w->was_root ? "%s is not installed" : "%s needs a daemon that root started",
+             oci_backend_name((enum oci_backend)p->backend));
+    return -EOPNOTSUPP;
+}
+
+static void oci_describe_walls(const struct warden *w, enum oci_backend b, uint8_t *mechanism)
+{
+    bool own_kernel = oci_flavour(b)->own_kernel;
+    mechanism[WALL_FILESYSTEM] = mechanism[WALL_NETWORK] =
+        own_kernel ? MECHANISM_SENTRY : MECHANISM_NAMESPACE;
+    mechanism[WALL_SYSCALLS] = own_kernel ? MECHANISM_SENTRY : MECHANISM_SECCOMP;
+    if (own_kernel && mechanism[WALL_PROCESSES])
+        mechanism[WALL_PROCESSES] = MECHANISM_RLIMIT;
+    mechanism[WALL_USERS] = w->ids.shared ? MECHANISM_UID_SHARED : MECHANISM_UID_RANGE;
+    mechanism[WALL_LANDLOCK] = MECHANISM_NONE;
+}
+
+static uint32_t oci_features(const struct warden *w)
+{
+    uint32_t features = 0;
+    for (int i = OCI_NONE + 1; i < _OCI_BACKEND_MAX; i++)
+        features |= w->oci.path[i][0] ? FEATURE_OCI(i) : 0;
+    return features;
+}
+
+static void oci_probe(const struct warden *w, enum oci_backend b, struct plan_reply *ret)
+{
+    warden_describe_host(w, ret);
+    oci_describe_walls(w, b, ret->mechanism);
+    oci_version_describe(w, b, ret);
+}
+
+/* Launchers are kept ready only where they are used. */
+static unsigned oci_wanted_blanks(const struct warden *w)
+{
+    return w->blanks[CELL_OCI].used ? w->options.oci_blanks : 0;
+}
+
+/* A kernel of the sandbox's own counts its processes by their rlimit; the host's threads that it is
+ * made of are another number. */
+static int oci_apply_limits(struct cell *s, const struct plan *p, const struct limits *limits,
+                            struct plan_reply *reply)
+{
+    unsigned means = LIMITS_COUNT_BY_UID | (flavour_of(s)->own_kernel ? 0 : LIMITS_COUNT_IN_GROUP);
+    int r = limits_apply_groups(s, p, limits, means, reply);
+    return r < 0 ? r : limits_apply_disk(s, p, limits, reply);
+}
+
+static int oci_send_order(struct cell *s)
+{
+    s->order.platform = s->warden->oci_platform;
+    return cell_send_child_order(s);
+}
+
+static bool oci_dials(const struct cell *s)
+{
+    return flavour_of(s)->dials;
+}
+
+/* A runner has dialled, and its launcher passes the connection on. */
+static void oci_on_channel(struct cell *s)
+{
+    int fds[FD_PASS_MAX];
+    char byte = OCI_LINK_FIRST;
+    ssize_t n = fd_recv_msg(s->channel_fd, &byte, 1, fds);
+    if (n == -EAGAIN)
+        return;
+    for (size_t i = 1; i < FD_PASS_MAX; i++)
+        fd_close(&fds[i]);
+    if (n != 1 || fds[0] < 0) { /* its exit follows */
+        watch_remove(s->channel_watch);
+        s->channel_watch = NULL;
+        return;
+    }
+    if (byte > OCI_LINK_FIRST)
+        oci_platform_learn(s->warden, (unsigned)(byte - OCI_LINK_FIRST));
+    cell_take_stream(s, fds[0]);
+}
+
+/* One that failed to start may have done so because its platform does not work any more. */
+static void oci_end(struct cell *s)
+{
+    if (s->state != CELL_RUNNING && s->order.platform && s->failure.error && oci_dials(s))
+        oci_platform_forget(s->warden);
+}
+
+const struct cell_ops cell_oci = {
+    .size = sizeof(struct cell),
+    .needs_namespaces = true,
+    .takes = oci_takes,
+    .check = oci_check,
+    .features = oci_features,
+    .probe = oci_probe,
+    .has_group = true,
+    .has_device_group = true,
+    .clone_flags = CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS,
+    .take_ids = cell_take_ids,
+    .clone = cell_clone,
+    .main = oci_main,
+    .admit = cell_admit, /* the runtime maps ids, by its configuration */
+    .wanted_blanks = oci_wanted_blanks,
+    .apply_limits = oci_apply_limits,
+    .describe_walls = oci_describe_walls,
+    .has_user_overlay = true,
+    .send_order = oci_send_order,
+    .dials = oci_dials,
+    .on_channel = oci_on_channel,
+    .kill = cell_kill_process,
+    .freeze = cell_freeze_group,
+    .read_stats = cell_read_group_stats,
+    .disk = OCI_DISK,
+    .end = oci_end,
+};
