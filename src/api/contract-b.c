@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "api/handlers.h"
-#include "api/image-wait.h"
 #include "api/run-reply.h"
 #include "api/sandbox-reply.h"
 #include "api/spec-json.h"
@@ -154,12 +153,13 @@ static void on_command_done(void *data, struct run *run, struct exec *e, const s
     (void)err;
 }
 
-static int start_command(struct api_request *req, struct sandbox *sb, char **command,
-                         struct error *err)
+static int start_command(struct api_request *req, struct sandbox *sb, struct error *err)
 {
     static const struct run_events events = {.on_done = on_command_done};
-    if (!command || !command[0])
-        return 0;
+    _cleanup_strv_ char **command = NULL;
+    int r = json_member_strv(req->body, "command", ARGV_MAX_ITEMS, &command, err);
+    if (r < 0 || !command || !command[0])
+        return r;
     struct run_request run = {.manager = req->options->manager,
                               .gate = req->options->gate,
                               .who = req->who,
@@ -176,27 +176,18 @@ void handle_b_create(struct api_request *req)
     struct spec spec;
     const char *name = NULL;
     _cleanup_strv_ char **command = NULL;
-    struct sandbox *sb = NULL;
-    struct sandbox_maker by = {req->owner, req->who->address};
     spec_copy(&spec, req->options->default_spec);
     int r = parse_create(req, &spec, &name, &command, &err);
     struct sandbox *found = r >= 0 && !command ? sandbox_of_key(req, &name) : NULL;
-    if (r >= 0)
-        r = found ? 0 : api_need_image(req, &spec, &err);
-    if (r == 0)
-        sb = found ? found
-                   : sandbox_create(req->options->manager, &spec, &by, name, NULL, false, &err);
-    spec_done(&spec);
-    if (r > 0)
-        return; /* comes again */
-    if (sb && start_command(req, sb, command, &err) < 0) {
-        sandbox_delete(sb, NULL);
-        sb = NULL;
+    if (r >= 0 && !found) {
+        sandbox_reply_created(req, &spec, name, 200, view_b, start_command);
+        return;
     }
-    if (!sb)
-        api_fail(req, &err);
+    spec_done(&spec);
+    if (found)
+        sandbox_reply_ready(req, found, 200, view_b);
     else
-        sandbox_reply_ready(req, sb, 200, view_b);
+        api_fail(req, &err);
 }
 
 /* --- get, list, delete */

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "api/handlers.h"
-#include "api/image-wait.h"
 #include "api/run-reply.h"
 #include "api/signal-name.h"
 #include "api/spec-json.h"
@@ -33,13 +32,11 @@ void handle_run(struct api_request *req)
     if (r >= 0)
         r = spec_json_parse(req->body, req->options, &spec, &err);
     bool stream = r >= 0 && wants_stream(req, &x);
-    if (r >= 0 && !(stream && req->idempotency))
-        r = api_need_image(req, &spec, &err);
     if (stream && req->idempotency)
         r = error_set(&err, ERROR_INVALID, 0, "a stream cannot have an Idempotency-Key");
     if (r < 0) {
         api_fail(req, &err);
-    } else if (r == 0) {
+    } else {
         struct run_request run = exec_json_request(&x, req->options, req->who);
         run.spec = &spec;
         run_reply(req, &run, stream ? RUN_STREAM : RUN_SYNC, view_result, x.max_output_bytes);

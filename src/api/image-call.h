@@ -31,7 +31,3 @@ struct image_call *image_call_new(struct api_request *req, const char *outcome, 
 bool image_call_start(struct image_call *c, json_t *request, int fd);
 
 json_t *view_image(const struct api_request *req, const json_t *image);
-/* For the audit; digest may be NULL. */
-struct audit;
-void image_note(struct audit *audit, const struct identity *who, const char *outcome,
-                const char *image, const char *digest, const struct error *err);

@@ -4,13 +4,13 @@
 
 #include "api/handlers.h"
 #include "api/image-call.h"
-#include "api/image-wait.h"
 #include "api/view.h"
 #include "base/alloc.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/strbuf.h"
 #include "keeper/images.h"
+#include "tool/image-find.h"
 
 #define LINE_MAX_ (256 * 1024)
 
@@ -33,20 +33,6 @@ json_t *view_image(const struct api_request *req, const json_t *image)
     json_object_set_new(o, "in_use",
                         json_boolean(digest && images_is_used(req->options->images, digest)));
     return o;
-}
-
-void image_note(struct audit *audit, const struct identity *who, const char *outcome,
-                const char *image, const char *digest, const struct error *err)
-{
-    _cleanup_json_ json_t *details = json_pack("{s:o}", "image", json_message(image));
-    if (digest)
-        json_object_set_new(details, "digest", json_string(digest));
-    if (err)
-        json_object_set_new(details, "error", json_message(err->message));
-    struct audit_record r = {
-        .kind = "image", .who = who, .outcome = err ? "failed" : outcome, .details = details};
-    audit_note(audit, &r);
-    log_info("image %s image=%s by=%s", err ? "failed" : outcome, image, who->key);
 }
 
 /* --- one call of the keeper's for one request */
@@ -228,7 +214,7 @@ void handle_image_pull(struct api_request *req)
     if (r >= 0 && strcmp(policy, "always") != 0 && strcmp(policy, "missing") != 0)
         r = error_field(&err, "policy", "'policy' is 'always' or 'missing'");
     if (r >= 0)
-        r = image_check_name(req->options, req->who, image, &err);
+        r = image_check_name(req->options->gate, req->who, image, &err);
     if (r < 0) {
         api_fail(req, &err);
         return;

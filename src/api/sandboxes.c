@@ -5,13 +5,13 @@
 
 #include "api/handlers.h"
 #include "api/idempotency.h"
-#include "api/image-wait.h"
 #include "api/sandbox-reply.h"
 #include "api/spec-json.h"
 #include "api/view.h"
 #include "base/alloc.h"
 #include "base/json.h"
 #include "base/weak.h"
+#include "tool/image-find.h"
 #include "tool/run.h"
 
 #define LIST_LIMIT_DEFAULT 100
@@ -104,6 +104,94 @@ void sandbox_reply_deleted(struct api_request *req, struct sandbox *sb, int stat
     sandbox_delete(sb, &p->waiter);
 }
 
+/* --- creating: the image comes first */
+
+struct creation {
+    struct image_find image;
+    struct api_request *req;
+    struct spec spec;
+    const char *name;
+    int status;
+    json_t *(*view)(struct sandbox *sb);
+    int (*begin)(struct api_request *req, struct sandbox *sb, struct error *err);
+};
+
+static void creation_free(struct creation *c)
+{
+    spec_done(&c->spec);
+    free(c);
+}
+
+static void on_creation_abort(struct api_request *req)
+{
+    struct creation *c = req->state;
+    image_find_cancel(&c->image);
+    creation_free(c);
+}
+
+/* Takes c. */
+static void create_from(struct creation *c)
+{
+    struct api_request *req = c->req;
+    struct error err = {0};
+    struct sandbox_maker by = {req->owner, req->who->address};
+    struct sandbox *sb =
+        sandbox_create(req->options->manager, &c->spec, &by, c->name, NULL, false, &err);
+    if (sb && c->begin && c->begin(req, sb, &err) < 0) {
+        sandbox_delete(sb, NULL);
+        sb = NULL;
+    }
+    if (sb)
+        sandbox_reply_ready(req, sb, c->status, c->view);
+    else
+        api_fail(req, &err);
+    creation_free(c);
+}
+
+static void on_image_found(struct image_find *f, const struct error *err)
+{
+    struct creation *c = container_of(f, struct creation, image);
+    struct api_request *req = c->req;
+    req->state = NULL;
+    req->on_abort = NULL;
+    if (!req->http) /* its client left, and the headers went with the client */
+        req->terms.approval_id = NULL;
+    if (!err) {
+        create_from(c);
+        return;
+    }
+    creation_free(c);
+    api_fail(req, err);
+}
+
+void sandbox_reply_created(struct api_request *req, struct spec *spec, const char *name, int status,
+                           json_t *(*view)(struct sandbox *sb),
+                           int (*begin)(struct api_request *req, struct sandbox *sb,
+                                        struct error *err))
+{
+    const struct api_options *o = req->options;
+    struct error err = {0};
+    struct creation *c = new0(struct creation);
+    *c = (struct creation){.image.on_done = on_image_found,
+                           .req = req,
+                           .spec = *spec,
+                           .name = name,
+                           .status = status,
+                           .view = view,
+                           .begin = begin};
+    int r = image_find_start(&c->image, o->images, o->gate, req->who, req->terms.approval_id,
+                             &c->spec, &err);
+    if (r > 0) {
+        req->state = c;
+        req->on_abort = on_creation_abort;
+    } else if (r == 0) {
+        create_from(c);
+    } else {
+        creation_free(c);
+        api_fail(req, &err);
+    }
+}
+
 int sandbox_name_check(const char *name, struct error *err)
 {
     size_t n = strlen(name);
@@ -146,27 +234,22 @@ void handle_sandbox_create(struct api_request *req)
     struct error err = {0};
     struct spec spec;
     const char *name = NULL;
-    struct sandbox *sb = NULL;
-    struct sandbox_maker by = {req->owner, req->who->address};
-    spec_init(&spec);
     int r = json_member_string(req->body, "id", &name, &err);
     if (r >= 0 && name)
         r = sandbox_name_check(name, &err);
     if (r >= 0)
         r = spec_json_parse(req->body, req->options, &spec, &err);
-    if (r >= 0)
-        sb = sandbox_of_key(req, &name);
-    if (r >= 0)
-        r = sb ? 0 : api_need_image(req, &spec, &err);
-    if (r == 0 && !sb)
-        sb = sandbox_create(req->options->manager, &spec, &by, name, NULL, false, &err);
-    spec_done(&spec);
-    if (r > 0)
-        return; /* comes again */
-    if (!sb)
+    if (r < 0) {
         api_fail(req, &err);
-    else
-        sandbox_reply_ready(req, sb, 201, view_created);
+        return;
+    }
+    struct sandbox *sb = sandbox_of_key(req, &name);
+    if (!sb) {
+        sandbox_reply_created(req, &spec, name, 201, view_created, NULL);
+        return;
+    }
+    spec_done(&spec);
+    sandbox_reply_ready(req, sb, 201, view_created);
 }
 
 void handle_sandbox_list(struct api_request *req)

@@ -194,7 +194,7 @@ static int parse_runtime(const json_t *body, struct runtime_host *host, struct s
     return r < 0 ? r : runtime_choose(host, &wish, s, err);
 }
 
-/* What a name means is found later (api/image-wait.h); "" asks for the host's view. */
+/* What a name means is found later (tool/image-find.h); "" asks for the host's view. */
 int spec_json_image(const json_t *body, struct spec *s, struct error *err)
 {
     const char *image = NULL;
@@ -439,6 +439,7 @@ struct run_request exec_json_request(const struct exec_json *x, const struct api
 {
     return (struct run_request){.manager = o->manager,
                                 .gate = o->gate,
+                                .images = o->images,
                                 .who = who,
                                 .call = {.tool = "exec", .capabilities = CAPABILITY_UNSAFE},
                                 .files = x->files,

@@ -41,9 +41,6 @@ struct webhook {
     struct policy policy; /* network, and only to that host */
 };
 
-static const struct identity webhook_identity = {
-    .key = WEBHOOK_KEY, .name = WEBHOOK_KEY, .authenticated = true};
-
 static void deliver(struct webhook *w);
 
 static void delivery_free(struct webhook *w, struct delivery *d)
@@ -112,7 +109,7 @@ static void deliver(struct webhook *w)
     struct delivery *d = container_of(w->queue.next, struct delivery, node);
     _cleanup_json_ json_t *args = make_args(w, d);
     struct tool_request req = {
-        .who = &webhook_identity, .name = "http_client", .args = args, .policy = &w->policy};
+        .who = &identity_webhook, .name = "http_client", .args = args, .policy = &w->policy};
     w->busy = true;
     tool_call_start(w->options.tool, &req, on_done, w);
 }
@@ -137,7 +134,7 @@ static void on_change(struct approval_watch *watch, struct approval *a)
     _cleanup_json_ json_t *body =
         json_pack("{s:s, s:o}", "type", type, "approval", approval_view(a, false));
     /* What a delivery itself would have to be asked about is not worth telling. */
-    if (strcmp(approval_requester(a), WEBHOOK_KEY) == 0)
+    if (strcmp(approval_requester(a), IDENTITY_WEBHOOK) == 0)
         return;
     if (w->n_queued == w->options.queue_max || json_format(body, &b) < 0) {
         log_warn("webhook: an event is dropped approval=%s", approval_id(a));

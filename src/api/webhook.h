@@ -13,8 +13,6 @@ struct approvals;
 struct tool_options;
 struct webhook;
 
-#define WEBHOOK_KEY "webhook"
-
 struct webhook_options {
     uv_loop_t *loop;
     struct approvals *approvals;

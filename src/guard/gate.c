@@ -275,26 +275,23 @@ static int record_verdict(struct gate *g, const struct gate_call *call,
     return audit_write(g->audit, &r, NULL, err);
 }
 
-int gate_decide(struct gate *g, const struct gate_call *call, struct gate_decision *d,
-                struct error *err)
+int gate_begin(struct gate *g, const struct gate_call *call, struct gate_decision *d,
+               struct error *err)
 {
     *d = (struct gate_decision){0};
     audit_call_id(d->call_id);
     if (check_policies(call, err) < 0)
         return gate_refuse(g, call, d, "request policy", err->message, err);
-    decide(g, call, d);
-    return record_verdict(g, call, d, err);
+    return 0;
 }
 
-int gate_decide_again(struct gate *g, const struct gate_call *call, struct gate_decision *d,
-                      struct error *err)
+int gate_decide(struct gate *g, const struct gate_call *call, struct gate_decision *d,
+                struct error *err)
 {
-    struct gate_decision now = {0};
     enum verdict before = d->rules.verdict;
-    memcpy(now.call_id, d->call_id, sizeof(now.call_id));
-    decide(g, call, &now);
     gate_decision_done(d);
-    *d = now;
+    memset(&d->rules, 0, sizeof(d->rules));
+    decide(g, call, d);
     if (keys_check_live(g->keys, call->who, err) < 0)
         return gate_refuse(g, call, d, "key", err->message, err);
     return d->rules.verdict == before ? 0 : record_verdict(g, call, d, err);
@@ -308,6 +305,20 @@ bool gate_agrees(struct gate *g, const struct gate_call *call, const struct gate
     _cleanup_json_ json_t *after = rules_obligations_to_json(&now.rules.obligations);
     gate_decision_done(&now);
     return now.rules.verdict == d->rules.verdict && json_equal(before, after);
+}
+
+int gate_confirm(struct gate *g, const struct gate_call *call, struct gate_decision *d,
+                 struct error *err)
+{
+    if (keys_check_live(g->keys, call->who, err) < 0)
+        return gate_refuse(g, call, d, "key", err->message, err);
+    if (d->ruleset == g->ruleset)
+        return 0;
+    bool agrees = gate_agrees(g, call, d);
+    int r = gate_decide(g, call, d, err);
+    return r < 0 || agrees ? r
+                           : gate_refuse(g, call, d, d->rules.rule,
+                                         "the policy has changed since this call was decided", err);
 }
 
 /* --- step 5, and what follows */

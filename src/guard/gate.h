@@ -110,16 +110,22 @@ json_t *gate_policy_view(const struct gate *g);
  * sets: where an image's own programs are is no news. Borrowed strings in a list to be freed. */
 char **gate_asked_env(const struct gate *g, char *const *env, char *const *image_env);
 
-/* Steps 1 to 3. 0: look at d->rules.verdict, allow or ask. Negative: denied, recorded, ERROR_DENIED
- * with the rule. d is the caller's to end in both cases. */
+/* Step 1, and the call's id. Negative: denied, recorded, ERROR_DENIED. d is the caller's to end in
+ * both cases. */
+int gate_begin(struct gate *g, const struct gate_call *call, struct gate_decision *d,
+               struct error *err);
+/* Steps 2 and 3, with the policy, the hours and the findings of this moment, and whether the key
+ * lives. At first, and again whenever the call has waited or more is known of it (where its paths
+ * lead, what is in an archive). 0: look at d->rules.verdict, allow or ask. Negative: denied,
+ * recorded, ERROR_DENIED with the rule. The call keeps its id; what only asks again is not recorded
+ * again. *d is another decision in both cases. */
 int gate_decide(struct gate *g, const struct gate_call *call, struct gate_decision *d,
                 struct error *err);
-/* The same call once more, after it has waited or when more is known of it (where its paths lead,
- * what is in an archive): whether the key lives, and steps 2 and 3 with the policy, the hours and
- * the findings of this moment. The call keeps its id; what only asks again is not recorded again.
- * Negative as above; *d is another decision in both cases. */
-int gate_decide_again(struct gate *g, const struct gate_call *call, struct gate_decision *d,
-                      struct error *err);
+/* After a wait in which nothing new was learned of the call, when what d says is on record or done
+ * already: negative where the key has ended, or where a policy that was loaded meanwhile has
+ * another verdict or other obligations. Costs next to nothing while the policy is the same. */
+int gate_confirm(struct gate *g, const struct gate_call *call, struct gate_decision *d,
+                 struct error *err);
 /* Whether the rules have the same verdict and obligations for call as d says. No effect, no record.
  */
 bool gate_agrees(struct gate *g, const struct gate_call *call, const struct gate_decision *d);
@@ -128,7 +134,7 @@ bool gate_agrees(struct gate *g, const struct gate_call *call, const struct gate
 #define GATE_IMAGE "image" /* the tool's name in that decision */
 int gate_check_image(struct gate *g, const struct identity *who, char *const *names,
                      const char *digest, struct error *err);
-/* A refusal for a reason found after gate_decide(); sets ERROR_DENIED unless err is set already. */
+/* A refusal for a reason found after gate_begin(); sets ERROR_DENIED unless err is set already. */
 int gate_refuse(struct gate *g, const struct gate_call *call, struct gate_decision *d,
                 const char *rule, const char *reason, struct error *err);
 /* Step 5. Negative: the call must not run. grant: the approval's id, or NULL. */

@@ -20,6 +20,14 @@ const struct identity identity_token = {.key = IDENTITY_TOKEN,
                                         .name = IDENTITY_TOKEN,
                                         .roles = ROLE_AGENT | ROLE_OPERATOR | ROLE_ADMIN,
                                         .authenticated = true};
+const struct identity identity_webhook = {
+    .key = IDENTITY_WEBHOOK, .name = IDENTITY_WEBHOOK, .authenticated = true};
+
+bool identity_has_key(const struct identity *who)
+{
+    return who->authenticated && strcmp(who->key, IDENTITY_TOKEN) != 0 &&
+           strcmp(who->key, IDENTITY_WEBHOOK) != 0;
+}
 
 const char *role_name(unsigned role)
 {

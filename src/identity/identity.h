@@ -22,9 +22,10 @@ enum role {
 
 #define IDENTITY_KEY_SIZE     40
 #define IDENTITY_NAME_SIZE    65
-#define IDENTITY_ADDRESS_SIZE 46      /* INET6_ADDRSTRLEN */
-#define IDENTITY_TOKEN        "token" /* key and name of whoever has auth_token */
-#define IDENTITY_NOBODY       "-"     /* an owner that nothing has */
+#define IDENTITY_ADDRESS_SIZE 46        /* INET6_ADDRSTRLEN */
+#define IDENTITY_TOKEN        "token"   /* key and name of whoever has auth_token */
+#define IDENTITY_WEBHOOK      "webhook" /* key and name under which the daemon delivers events */
+#define IDENTITY_NOBODY       "-"       /* an owner that nothing has */
 #define ROLES_TEXT_SIZE       64
 
 struct identity {
@@ -41,6 +42,8 @@ struct identity {
 extern const struct identity identity_local;
 /* Whoever has auth_token: agent, operator and admin. */
 extern const struct identity identity_token;
+/* The daemon itself, where it delivers events. */
+extern const struct identity identity_webhook;
 
 /* "admin"; NULL for what is not exactly one role. */
 const char *role_name(unsigned role);
@@ -56,6 +59,8 @@ int roles_parse(const char *text, unsigned *ret, struct error *err);
 /* Whether it may do what needs one of `roles` (0: anybody may). An admin is not an approver: each
  * role stands for itself. */
 bool identity_has(const struct identity *who, unsigned roles);
+/* Whether it came with a key of the store, which may end; the others last as long as the daemon. */
+bool identity_has_key(const struct identity *who);
 /* Operators and admins see what belongs to other keys. */
 bool identity_sees_all(const struct identity *who);
 /* Whether what belongs to the key `owner` exists for it at all. */

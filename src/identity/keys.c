@@ -224,9 +224,8 @@ int keys_identify(struct keys *k, const char *secret, struct identity *ret)
 
 int keys_check_live(const struct keys *k, const struct identity *who, struct error *err)
 {
-    const struct key_entry *e = find_entry(k, who->key);
-    bool has_key = who->authenticated && strcmp(who->key, identity_token.key) != 0;
-    if (!has_key || (e && key_is_live(&e->key)))
+    const struct key_entry *e = identity_has_key(who) ? find_entry(k, who->key) : NULL;
+    if (!identity_has_key(who) || (e && key_is_live(&e->key)))
         return 0;
     return error_set(err, ERROR_FORBIDDEN, 0, "the key '%s' that asked for this has ended",
                      who->name);

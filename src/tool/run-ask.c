@@ -1,6 +1,6 @@
-/* Between `ask` and the start of a call: the subject is made, a session approval or the grant that
- * the caller named is used, or a person is asked. The run waits meanwhile; struct run_asking is
- * what callbacks hold, so that a run may be abandoned at any time.
+/* A person decides: the subject is made, and a session approval or the grant that the caller named
+ * is used, or a person is asked. The approvals' answers come later and cannot be called off, so
+ * they carry a weak reference: the run may be abandoned at any time.
  *
  * Whatever was decided before a wait is decided again after it: before the subject is made, and
  * once more when the use of the grant is on record. A run that waited for a person is from then on
@@ -11,80 +11,50 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/weak.h"
 #include "tool/run-internal.h"
 
-struct run_asking {
-    struct run *run; /* NULL: abandoned */
-    struct approval_watch watch;
-    json_t *subject;
-    json_t *obligations; /* of the decision, for struct approval_need */
-    char id[APPROVAL_ID_SIZE];
-    bool granted; /* a person has approved id */
-    int calls;    /* callbacks under way */
-};
-
-static void asking_free(struct run_asking *k)
+bool run_ask_wanted(const struct run *run)
 {
-    if (k->run || k->calls)
-        return;
-    approval_watch_remove(&k->watch);
-    json_decref(k->subject);
-    json_decref(k->obligations);
-    free(k);
+    return !run->grant && (run->decision.rules.verdict == VERDICT_ASK || run->terms.approval_id);
 }
 
 void run_ask_cancel(struct run *run)
 {
-    struct run_asking *k = steal_ptr(run->asking);
-    if (!k)
-        return;
-    k->run = NULL;
-    approval_watch_remove(&k->watch);
-    asking_free(k);
-}
-
-static void fail(struct run_asking *k, const struct error *err)
-{
-    struct run *run = k->run;
-    if (run)
-        run_fail(run, err); /* frees k, or leaves it to the last callback */
+    weak_clear(&run->weak);
+    approval_watch_remove(&run->watch);
 }
 
 /* A grant that cannot be used is a refusal, and on record as one. */
-static void refuse(struct run_asking *k, const struct error *err)
+static int refuse_grant(struct run *run, struct error *err)
 {
-    struct run *run = k->run;
     struct error ignored = {0};
-    if (!run)
-        return;
-    gate_refuse(run->gate, &run->call, &run->decision, "approval", err->message, &ignored);
-    run_fail(run, err);
+    return gate_refuse(run->gate, &run->call, &run->decision, "approval", err->message, &ignored);
 }
 
-/* A call is back: false when there is nobody to go on for, or no reason to. */
-static bool comes_back(struct run_asking *k, const struct error *err)
+/* An answer is there: NULL when there is no run to go on with, or no reason to. */
+static struct run *take_answer(void *data, const struct error *err)
 {
-    k->calls--;
-    if (!k->run)
-        asking_free(k);
-    else if (err)
-        fail(k, err);
-    else
-        return true;
-    return false;
+    struct run *run = weak_unref(data);
+    if (run && err)
+        run_fail(run, err);
+    return err ? NULL : run;
 }
 
 /* --- the decision of this moment */
 
-static struct approval_need need_of(struct run_asking *k)
+static struct approval_need need_of(const struct run *run, const json_t *obligations)
 {
-    const struct gate_decision *d = &k->run->decision;
-    json_decref(k->obligations);
-    k->obligations = rules_obligations_to_json(&d->rules.obligations);
+    const struct gate_decision *d = &run->decision;
     return (struct approval_need){.risk = d->rules.risk,
                                   .rule = d->rules.rule,
                                   .revision = ruleset_revision(d->ruleset),
-                                  .obligations = k->obligations};
+                                  .obligations = obligations};
+}
+
+static json_t *obligations_of(const struct run *run)
+{
+    return rules_obligations_to_json(&run->decision.rules.obligations);
 }
 
 /* Policy, hours, findings, image rules, the key, and whether the sandbox is still there. */
@@ -94,168 +64,141 @@ static int decide_again(struct run *run, struct error *err)
     if (state != SANDBOX_READY && state != SANDBOX_CREATING)
         return error_set(err, ERROR_CONFLICT, 0, "sandbox %s has ended meanwhile",
                          sandbox_id(run->sandbox));
-    int r = gate_decide_again(run->gate, &run->call, &run->decision, err);
-    return r < 0 ? r : run_oblige(run, err);
+    return run_decide(run, err);
+}
+
+/* Whether a, which may be NULL, is enough for what was decided just now. */
+static int check_grant(struct run *run, const struct approval *a, struct error *err)
+{
+    _cleanup_json_ json_t *obligations = obligations_of(run);
+    struct approval_need need = need_of(run, obligations);
+    int r = a ? approval_check_need(a, &need, err)
+              : error_set(err, ERROR_DENIED, 0, "the approval is not known any more");
+    return r < 0 ? refuse_grant(run, err) : 0;
 }
 
 /* --- using a grant */
 
 static void on_used(void *data, struct approval *a, const struct error *err)
 {
-    struct run_asking *k = data;
     struct error late = {0};
-    if (!comes_back(k, err))
+    struct run *run = take_answer(data, err);
+    if (!run)
         return;
-    if (decide_again(k->run, &late) < 0) {
-        fail(k, &late);
-        return;
-    }
-    struct approval_need need = need_of(k);
-    if (approval_check_need(a, &need, &late) < 0) {
-        refuse(k, &late);
+    if (decide_again(run, &late) < 0 || check_grant(run, a, &late) < 0) {
+        run_fail(run, &late);
         return;
     }
-    run_apply_pins(k->run);
-    run_go_on(k->run, approval_id(a));
+    run_apply_pins(run);
+    run->grant = xstrdup(approval_id(a));
+    run_go_on(run, RUN_BOX);
 }
 
-/* The sandbox has been looked into since then, which takes as long as it likes. */
-int run_ask_again(struct run *run, struct error *err)
+static int use_grant(struct run *run, const char *id, const json_t *subject,
+                     const struct approval_need *need, struct error *err)
 {
-    struct error why = {0};
-    int r = gate_decide_again(run->gate, &run->call, &run->decision, err);
-    if (r < 0)
-        return r;
-    struct approval *a = approvals_find(gate_approvals(run->gate), &run->who, run->grant);
-    struct approval_need need = need_of(run->asking);
-    if (!a)
-        error_set(&why, ERROR_DENIED, 0, "the approval is not known any more");
-    else
-        approval_check_need(a, &need, &why);
-    return error_is_set(&why)
-               ? gate_refuse(run->gate, &run->call, &run->decision, "approval", why.message, err)
-               : 0;
-}
-
-static int use(struct run_asking *k, const char *id, struct error *err)
-{
-    struct run *run = k->run;
-    struct approval_need need = need_of(k);
-    k->calls++;
+    struct weak *weak = weak_ref(&run->weak, run);
     int r =
-        approvals_use(gate_approvals(run->gate), id, &run->who, k->subject, &need, on_used, k, err);
+        approvals_use(gate_approvals(run->gate), id, &run->who, subject, need, on_used, weak, err);
     if (r < 0)
-        k->calls--;
+        weak_unref(weak);
     return r;
+}
+
+/* The sandbox has been looked into since the grant was used, which takes as long as it likes: the
+ * paths must still lead where they led, and the grant must still be enough. */
+int run_ask_confirm(struct run *run, bool moved, struct error *err)
+{
+    bool same = strcmp(gate_revision(run->gate), ruleset_revision(run->decision.ruleset)) == 0;
+    if (moved || !same)
+        return gate_refuse(run->gate, &run->call, &run->decision, "approval",
+                           moved ? "the path leads elsewhere than when it was approved"
+                                 : "the policy has changed since it was approved",
+                           err);
+    int next = run_decide(run, err);
+    if (next < 0)
+        return next;
+    int r = check_grant(run, approvals_find(gate_approvals(run->gate), &run->who, run->grant), err);
+    return r < 0 ? r : next;
 }
 
 /* --- waiting for a person */
 
-static void set_ended(const struct approval *a, struct error *err)
-{
-    const char *why = approval_reason(a);
-    error_set(err, ERROR_DENIED, 0, "approval %s is %s%s%s", approval_id(a),
-              approval_state_name(approval_state(a)), *why ? ": " : "", why);
-}
-
-static void start_settling(struct run_asking *k);
-
 static void on_change(struct approval_watch *w, struct approval *a)
 {
-    struct run_asking *k = container_of(w, struct run_asking, watch);
+    struct run *run = container_of(w, struct run, watch);
     struct error err = {0};
-    if (strcmp(approval_id(a), k->id) != 0 || approval_state(a) == APPROVAL_PENDING)
+    if (strcmp(approval_id(a), run->terms.approval_id) != 0 ||
+        approval_state(a) == APPROVAL_PENDING)
         return;
     approval_watch_remove(w);
     if (approval_state(a) == APPROVAL_APPROVED) {
-        k->granted = true;
-        start_settling(k);
-    } else {
-        set_ended(a, &err);
-        refuse(k, &err);
+        run_go_on(run, RUN_PROBE);
+        return;
     }
+    const char *why = approval_reason(a);
+    error_set(&err, ERROR_DENIED, 0, "approval %s is %s%s%s", approval_id(a),
+              approval_state_name(approval_state(a)), *why ? ": " : "", why);
+    refuse_grant(run, &err);
+    run_fail(run, &err);
 }
 
+/* From here on the approval is the grant that this run has to use. */
 static void on_asked(void *data, struct approval *a, const struct error *err)
 {
-    struct run_asking *k = data;
     struct error pending = {0};
-    if (!comes_back(k, err))
+    struct run *run = take_answer(data, err);
+    if (!run)
         return;
-    memcpy(k->id, approval_id(a), sizeof(k->id));
-    if (k->run->terms.wait) {
-        approvals_watch(gate_approvals(k->run->gate), &k->watch);
-        if (k->run->events->on_asked)
-            k->run->events->on_asked(k->run->data, k->run, a);
+    if (!run->terms.wait) {
+        error_set(&pending, ERROR_PENDING, 0, "waiting for approval %s", approval_id(a));
+        memcpy(pending.ref, approval_id(a), APPROVAL_ID_SIZE);
+        run_fail(run, &pending);
         return;
     }
-    error_set(&pending, ERROR_PENDING, 0, "waiting for approval %s", k->id);
-    memcpy(pending.ref, k->id, sizeof(pending.ref));
-    fail(k, &pending);
+    run->terms.approval_id = xstrdup(approval_id(a));
+    run->watch.on_change = on_change;
+    approvals_watch(gate_approvals(run->gate), &run->watch);
+    if (run->events->on_asked)
+        run->events->on_asked(run->data, run, a);
 }
 
-static int ask_person(struct run_asking *k, struct error *err)
+static int ask_person(struct run *run, const json_t *subject, const struct approval_need *need,
+                      struct error *err)
 {
-    struct run *run = k->run;
     _cleanup_json_ json_t *shown = run_shown(run);
     struct approval_request r = {.id = run->terms.action_id,
                                  .who = &run->who,
-                                 .need = need_of(k),
+                                 .need = *need,
                                  .reason = run->decision.rules.reason,
-                                 .subject = k->subject,
+                                 .subject = subject,
                                  .shown = shown};
-    k->calls++;
-    int e = approvals_ask(gate_approvals(run->gate), &r, on_asked, k, err);
+    struct weak *weak = weak_ref(&run->weak, run);
+    int e = approvals_ask(gate_approvals(run->gate), &r, on_asked, weak, err);
     if (e < 0)
-        k->calls--;
+        weak_unref(weak);
     return e;
 }
 
-/* --- which of them */
+/* --- the phase: which of them */
 
-static int settle(struct run_asking *k, struct error *err)
+int run_ask_enter(struct run *run, struct error *err)
 {
-    struct run *run = k->run;
-    struct error ignored = {0};
-    const char *grant = k->granted ? k->id : run->terms.approval_id;
+    if (!run_ask_wanted(run))
+        return run_next(run);
     int r = decide_again(run, err);
     if (r < 0)
         return r;
-    json_decref(k->subject);
-    k->subject = run_subject(run);
-    if (grant) {
-        r = use(k, grant, err);
-        if (r < 0)
-            gate_refuse(run->gate, &run->call, &run->decision, "approval", err->message, &ignored);
-        return r;
+    _cleanup_json_ json_t *subject = run_subject(run);
+    _cleanup_json_ json_t *obligations = obligations_of(run);
+    struct approval_need need = need_of(run, obligations);
+    if (run->terms.approval_id) {
+        r = use_grant(run, run->terms.approval_id, subject, &need, err);
+        return r < 0 ? (refuse_grant(run, err), r) : RUN_ASK;
     }
-    struct approval_need need = need_of(k);
     struct approval *session =
-        approvals_find_session(gate_approvals(run->gate), &run->who, k->subject, &need);
-    return session ? use(k, approval_id(session), err) : ask_person(k, err);
-}
-
-static void on_probed(struct run *run)
-{
-    struct error err = {0};
-    if (settle(run->asking, &err) < 0)
-        run_fail(run, &err);
-}
-
-static void start_settling(struct run_asking *k)
-{
-    if (!run_probe_start(k->run, on_probed))
-        on_probed(k->run);
-}
-
-int run_ask(struct run *run, struct error *err)
-{
-    if (run->left)
-        return error_set(err, ERROR_DENIED, 0, "the caller left before a person was asked");
-    struct run_asking *k = new0(struct run_asking);
-    list_init(&k->watch.node);
-    k->watch.on_change = on_change;
-    k->run = run;
-    run->asking = k;
-    return run_probe_start(run, on_probed) ? 0 : settle(k, err);
+        approvals_find_session(gate_approvals(run->gate), &run->who, subject, &need);
+    r = session ? use_grant(run, approval_id(session), subject, &need, err)
+                : ask_person(run, subject, &need, err);
+    return r < 0 ? r : RUN_ASK;
 }

@@ -14,17 +14,10 @@
 #define NAMES_MS  60000
 #define NAMES_MAX 20000 /* paths; the runner tells of fewer */
 
-struct run_names {
-    struct run *run;
-    struct exec *exec; /* referenced */
-    struct exec_waiter waiter;
-    void (*done)(struct run *run, const struct error *err);
-};
-
 /* Where a person is asked in any case, a rule that denies could hide behind one that asks. */
-bool run_names_wanted(struct run *run)
+static bool are_names_wanted(struct run *run)
 {
-    if (!run->spec.builtin || strcmp(run->spec.argv[0], "tar-extract") != 0 ||
+    if (run->grant || !run->spec.builtin || strcmp(run->spec.argv[0], "tar-extract") != 0 ||
         run->call.n_paths != 2)
         return false;
     struct rules_path *root = (struct rules_path *)run->call.paths + 1;
@@ -48,7 +41,7 @@ static int add_path(struct run *run, const char *name)
     return 0;
 }
 
-static int take(struct run *run, const json_t *answer, struct error *err)
+static int take_names(struct run *run, const json_t *answer, struct error *err)
 {
     const json_t *list = json_object_get(answer, "names");
     size_t i, n = json_array_size(list);
@@ -67,31 +60,24 @@ static int take(struct run *run, const json_t *answer, struct error *err)
                  : 0;
 }
 
-static void on_done(struct exec_waiter *w, struct exec *e)
+/* --- the phases */
+
+/* What is approved is a file operation with all that it writes, never one that waits for more; and
+ * the names in an archive are known when all of it is there. The run may have been abandoned from
+ * inside the event. */
+int run_input_enter(struct run *run, struct error *err)
 {
-    struct run_names *k = container_of(w, struct run_names, waiter);
-    struct run *run = k->run;
-    struct error err = {0};
-    _cleanup_json_ json_t *answer = file_op_answer(e, &err);
-    if (answer)
-        take(run, answer, &err);
-    void (*done)(struct run *, const struct error *) = k->done;
-    run_names_cancel(run);
-    done(run, error_is_set(&err) ? &err : NULL);
+    run->wants_names = are_names_wanted(run);
+    if (!run->spec.builtin || !run->spec.open_stdin || !(run->wants_names || run_ask_wanted(run)))
+        return run_next(run);
+    if (!run->events->on_input_wanted)
+        return error_set(err, ERROR_INTERNAL, 0,
+                         "a file operation whose input is not known cannot be decided on");
+    run->events->on_input_wanted(run->data, run);
+    return RUN_INPUT;
 }
 
-void run_names_cancel(struct run *run)
-{
-    struct run_names *k = steal_ptr(run->names);
-    if (!k)
-        return;
-    exec_waiter_cancel(&k->waiter);
-    exec_unref(k->exec);
-    free(k);
-}
-
-int run_names_start(struct run *run, void (*done)(struct run *run, const struct error *err),
-                    struct error *err)
+int run_names_enter(struct run *run, struct error *err)
 {
     char *argv[] = {(char *)"tar-names", NULL};
     struct exec_spec spec = {.argv = argv,
@@ -101,16 +87,18 @@ int run_names_start(struct run *run, void (*done)(struct run *run, const struct 
                              .stdin_len = run->spec.stdin_len,
                              .open_stdin = run->spec.stdin_len == 0,
                              .timeout_ms = NAMES_MS};
-    struct exec *e = exec_start(run->sandbox, &spec, err);
-    if (!e)
+    if (!run->wants_names)
+        return run_next(run);
+    if (!run_wait_exec(run, &spec, err))
         return -EINVAL;
     if (!run->spec.stdin_len)
-        exec_close_stdin(e, NULL);
-    struct run_names *k = new0(struct run_names);
-    *k = (struct run_names){.run = run, .exec = exec_ref(e), .done = done};
-    list_init(&k->waiter.node);
-    k->waiter.on_done = on_done;
-    run->names = k;
-    exec_wait(e, &k->waiter);
-    return 0;
+        exec_close_stdin(run->exec, NULL);
+    return RUN_NAMES;
+}
+
+int run_names_leave(struct run *run, struct error *err)
+{
+    _cleanup_json_ json_t *answer = file_op_answer(run->exec, err);
+    int r = answer ? take_names(run, answer, err) : -EINVAL;
+    return r < 0 ? r : run_decide(run, err);
 }

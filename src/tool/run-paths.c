@@ -79,16 +79,13 @@ static char *normalize(const char *cwd, const char *path)
 struct path_list {
     struct rules_path *paths;
     size_t n;
-    char **owned;
 };
 
 static void add_path(struct path_list *l, const char *cwd, const char *path, bool write)
 {
-    if (!path)
-        return;
-    l->owned[l->n] = normalize(cwd ? cwd : WORKDIR, path);
-    l->paths[l->n] = (struct rules_path){.path = l->owned[l->n], .write = write};
-    l->n++;
+    if (path)
+        l->paths[l->n++] =
+            (struct rules_path){.path = normalize(cwd ? cwd : WORKDIR, path), .write = write};
 }
 
 static void add_operation(struct path_list *l, const char *cwd, char *const *argv)
@@ -124,26 +121,29 @@ static char tool_mode(const struct gate_call *call)
 
 /* Rules cannot deny what they are not shown, so a call with more paths than there is room for is
  * refused. */
-int run_paths_fill(const struct run_request *req, const char *cwd, const char *workdir,
-                   struct rules_path *paths, size_t *ret_n, char ***owned, struct error *err)
+int run_paths_fill(struct run *run, const char *workdir, struct error *err)
 {
-    struct path_list l = {paths, 0, NULL};
-    size_t most = req->n_files + req->call.n_paths + ELEMENTS(operations[0].paths) + 1;
+    struct gate_call *c = &run->call;
+    struct rules_path *given = (struct rules_path *)c->paths;
+    size_t most = run->n_files + c->n_paths + ELEMENTS(operations[0].paths) + 1;
     if (most > RUN_PATHS_MAX)
         return error_set(err, ERROR_TOO_LARGE, 0, "a call that names %zu paths is too large",
-                         req->n_files + req->call.n_paths);
-    l.owned = xcalloc(most + 1, sizeof(*l.owned));
-    for (size_t i = 0; i < req->call.n_paths; i++)
-        add_path(&l, cwd, req->call.paths[i].path, req->call.paths[i].write);
+                         run->n_files + c->n_paths);
+    struct path_list l = {xcalloc(most, sizeof(*l.paths)), 0};
+    for (size_t i = 0; i < c->n_paths; i++) {
+        add_path(&l, c->cwd, given[i].path, given[i].write);
+        free((char *)given[i].path);
+    }
+    free(given);
     /* They are written where the sandbox starts its commands, whatever directory this one has. */
-    for (size_t i = 0; i < req->n_files; i++)
-        add_path(&l, workdir, req->files[i].path, true);
-    if (req->exec.builtin)
-        add_operation(&l, cwd, req->exec.argv);
-    if (tool_action(&req->call))
-        add_path(&l, cwd, tool_path(&req->call), tool_mode(&req->call) != 'r');
-    *owned = l.owned;
-    *ret_n = l.n;
+    for (size_t i = 0; i < run->n_files; i++)
+        add_path(&l, workdir, run->files[i].path, true);
+    if (run->spec.builtin)
+        add_operation(&l, c->cwd, run->spec.argv);
+    if (tool_action(c))
+        add_path(&l, c->cwd, tool_path(c), tool_mode(c) != 'r');
+    c->paths = l.paths;
+    c->n_paths = run->n_given = l.n;
     return 0;
 }
 

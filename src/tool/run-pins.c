@@ -62,10 +62,10 @@ static void add_commands(json_t *list, char *const *argv)
 json_t *run_pins(const struct run *run)
 {
     const struct spec *box = run->one_shot ? &run->box : sandbox_spec(run->sandbox);
-    json_t *list = run->pins ? json_deep_copy(run->pins) : json_array();
+    json_t *list = run->probed.pins ? json_deep_copy(run->probed.pins) : json_array();
     if (run->spec.builtin || run->box.tool_net)
         return list;
-    if (!run->pins)
+    if (!run->probed.pins)
         json_array_append_new(list, json_pack("{s:i, s:o, s:s}", "arg", 0, "path",
                                               json_message(run->spec.argv[0]), "not_pinned",
                                               run->one_shot ? "its sandbox is not made yet"
@@ -97,7 +97,7 @@ void run_apply_pins(struct run *run)
     size_t len = 0, i;
     json_t *pin;
     bool program_pinned = false;
-    json_array_foreach(run->pins, i, pin)
+    json_array_foreach(run->probed.pins, i, pin)
     {
         const char *hash = json_string_value(json_object_get(pin, "sha256"));
         int arg = (int)json_integer_value(json_object_get(pin, "arg"));
@@ -115,8 +115,8 @@ void run_apply_pins(struct run *run)
     }
     /* Found once and for all: nothing that appears in PATH later can take its place. */
     char **argv = (char **)run->spec.argv;
-    if (run->program && !program_pinned && !strchr(argv[0], '/')) {
+    if (run->probed.program && !program_pinned && !strchr(argv[0], '/')) {
         free(argv[0]);
-        argv[0] = steal_ptr(run->program);
+        argv[0] = steal_ptr(run->probed.program);
     }
 }

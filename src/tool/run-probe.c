@@ -20,15 +20,6 @@
 #define DIFF_MAX     (256 * 1024)
 #define PATH_DEFAULT "/usr/local/bin:/usr/bin:/bin"
 
-struct run_probe {
-    struct run *run;
-    struct exec *exec; /* referenced; NULL while the sandbox is being made */
-    struct exec_waiter waiter;
-    struct sandbox_waiter ready;
-    void (*done)(struct run *run);
-    bool is_write;
-};
-
 static const char *env_path(char *const *env)
 {
     for (; env && *env; env++)
@@ -78,9 +69,9 @@ static void take_pins(struct run *run, struct exec *e)
     _cleanup_json_ json_t *answer = file_op_answer(e, &ignored);
     json_t *pins = json_object_get(answer, "pins");
     const char *program = json_string_value(json_object_get(answer, "program"));
-    run->pins = json_is_array(pins) ? json_incref(pins) : NULL;
+    run->probed.pins = json_is_array(pins) ? json_incref(pins) : NULL;
     if (program && program[0] == '/')
-        run->program = xstrdup(program);
+        run->probed.program = xstrdup(program);
 }
 
 static void take_difference(struct run *run, struct exec *e)
@@ -100,34 +91,10 @@ static void take_difference(struct run *run, struct exec *e)
         return;
     if (diff_lines(before.data ? before.data : "", before.len, after, len, &out) < 0)
         return;
-    run->diff = json_string_from_bytes(out.data, out.len, &lossy);
+    run->probed.diff = json_string_from_bytes(out.data, out.len, &lossy);
 }
 
-static void on_done(struct exec_waiter *w, struct exec *e)
-{
-    struct run_probe *p = container_of(w, struct run_probe, waiter);
-    struct run *run = p->run;
-    if (p->is_write)
-        take_difference(run, e);
-    else
-        take_pins(run, e);
-    void (*done)(struct run *) = p->done;
-    run_probe_cancel(run);
-    done(run);
-}
-
-void run_probe_cancel(struct run *run)
-{
-    struct run_probe *p = steal_ptr(run->probe);
-    if (!p)
-        return;
-    exec_waiter_cancel(&p->waiter);
-    sandbox_waiter_cancel(&p->ready);
-    exec_unref(p->exec);
-    free(p);
-}
-
-/* --- asking */
+/* --- the phase */
 
 static char **pin_argv(const struct run *run)
 {
@@ -140,9 +107,17 @@ static char **pin_argv(const struct run *run)
     return argv;
 }
 
-static bool start_probe(struct run_probe *p)
+void run_probed_done(struct run_probed *p)
 {
-    struct run *run = p->run;
+    json_decref(p->pins);
+    json_decref(p->diff);
+    free(p->program);
+    *p = (struct run_probed){0};
+}
+
+/* Where the look cannot be started, the approval says so by what it lacks. */
+static int start_probe(struct run *run)
+{
     const char *path = written_path(run);
     struct error ignored = {0};
     char *read[] = {(char *)"fs-read", (char *)path, (char *)"0", (char *)BEFORE_TEXT, NULL};
@@ -155,51 +130,43 @@ static bool start_probe(struct run_probe *p)
                              .narrow = run->spec.narrow,
                              .paths = run->spec.paths,
                              .n_paths = run->spec.n_paths};
-    struct exec *e = exec_start(run->sandbox, &spec, &ignored);
-    if (!e)
-        return false;
-    p->is_write = path;
-    p->exec = exec_ref(e);
-    exec_wait(e, &p->waiter);
-    return true;
+    return run_wait_exec(run, &spec, &ignored) ? RUN_PROBE : run_next(run);
 }
 
-/* Asked at once, it would be another subject than the same call a moment later. */
-static void on_ready(struct sandbox_waiter *w, struct sandbox *sb, const struct error *err)
+/* A person may take hours, and an empty sandbox is quickly made again: a one-shot has none
+ * meanwhile. A lasting one that is being created is waited for, because without the look it would
+ * be another subject than the same call a moment later. */
+int run_probe_enter(struct run *run, struct error *err)
 {
-    struct run_probe *p = container_of(w, struct run_probe, ready);
-    struct run *run = p->run;
-    void (*done)(struct run *) = p->done;
-    (void)sb;
-    if (!err && start_probe(p))
-        return;
-    run_probe_cancel(run);
-    if (err)
-        run_fail(run, err);
-    else
-        done(run);
-}
-
-bool run_probe_start(struct run *run, void (*done)(struct run *run))
-{
+    if (!run_ask_wanted(run))
+        return run_next(run);
+    if (run->left)
+        return error_set(err, ERROR_DENIED, 0, "the caller left before a person was asked");
+    if (run->one_shot && run->sandbox)
+        run_drop_box(run);
+    run_probed_done(&run->probed); /* of an earlier look */
     bool has_command = !run->spec.builtin && !run->box.tool_net;
-    enum sandbox_state state = run->sandbox ? sandbox_state(run->sandbox) : SANDBOX_GONE;
-    if ((state != SANDBOX_READY && state != SANDBOX_CREATING) ||
-        (!has_command && !written_path(run)))
-        return false;
-    json_decref(steal_ptr(run->pins)); /* of an earlier look */
-    json_decref(steal_ptr(run->diff));
-    free(steal_ptr(run->program));
-    struct run_probe *p = new0(struct run_probe);
-    *p = (struct run_probe){.run = run, .done = done};
-    p->waiter.on_done = on_done;
-    p->ready.on_event = on_ready;
-    list_init(&p->waiter.node);
-    list_init(&p->ready.node);
-    run->probe = p;
-    if (state == SANDBOX_CREATING)
-        sandbox_wait_ready(run->sandbox, &p->ready);
-    else if (!start_probe(p))
-        run_probe_cancel(run);
-    return run->probe;
+    if (run->one_shot || (!has_command && !written_path(run)))
+        return run_next(run);
+    if (run_wait_ready(run))
+        return RUN_PROBE;
+    return sandbox_state(run->sandbox) == SANDBOX_READY ? start_probe(run) : run_next(run);
+}
+
+int run_probe_leave(struct run *run, struct error *err)
+{
+    (void)err;
+    if (!run->exec) /* it was the sandbox that was waited for */
+        return RUN_PROBE;
+    if (written_path(run))
+        take_difference(run, run->exec);
+    else
+        take_pins(run, run->exec);
+    return run_next(run);
+}
+
+void run_probe_cancel(struct run *run)
+{
+    run_cancel_ready(run);
+    run_cancel_exec(run);
 }

@@ -16,13 +16,6 @@
 
 #define RESOLVE_MS 10000
 
-struct run_resolve {
-    struct run *run;
-    struct exec *exec; /* referenced */
-    struct exec_waiter waiter;
-    void (*done)(struct run *run, bool moved, const struct error *err);
-};
-
 /* --- what it leads to */
 
 /* What an anchor and the run's walls have in common, borrowed: itself where there are none, nothing
@@ -107,7 +100,7 @@ static void make_places(struct run *run)
     run->call.n_paths = 2 * n;
 }
 
-static int take(struct run *run, const json_t *answer, bool *ret_moved, struct error *err)
+static int take_places(struct run *run, const json_t *answer, bool *ret_moved, struct error *err)
 {
     const json_t *list = json_object_get(answer, "paths");
     size_t n = run->n_given;
@@ -134,39 +127,17 @@ static int take(struct run *run, const json_t *answer, bool *ret_moved, struct e
     return 0;
 }
 
-static void on_done(struct exec_waiter *w, struct exec *e)
-{
-    struct run_resolve *k = container_of(w, struct run_resolve, waiter);
-    struct run *run = k->run;
-    struct error err = {0};
-    bool moved = false;
-    _cleanup_json_ json_t *answer = file_op_answer(e, &err);
-    if (answer)
-        take(run, answer, &moved, &err);
-    void (*done)(struct run *, bool, const struct error *) = k->done;
-    run_resolve_cancel(run);
-    done(run, moved, error_is_set(&err) ? &err : NULL);
-}
-
-void run_resolve_cancel(struct run *run)
-{
-    struct run_resolve *k = steal_ptr(run->resolve);
-    if (!k)
-        return;
-    exec_waiter_cancel(&k->waiter);
-    exec_unref(k->exec);
-    free(k);
-}
+/* --- the phase */
 
 bool run_resolve_wanted(const struct run *run)
 {
     return run->n_given && gate_has_policy(run->gate) && run_paths_mode(run);
 }
 
-int run_resolve_start(struct run *run,
-                      void (*done)(struct run *run, bool moved, const struct error *err),
-                      struct error *err)
+int run_resolve_enter(struct run *run, struct error *err)
 {
+    if (!run_resolve_wanted(run))
+        return run_next(run);
     char mode[2] = {run_paths_mode(run), 0};
     size_t n = run->n_given;
     _cleanup_free_ const char **argv = xcalloc(n + 3, sizeof(*argv));
@@ -182,14 +153,16 @@ int run_resolve_start(struct run *run,
                              .hidden = true,
                              .cwd = run->n_files ? NULL : run->spec.cwd,
                              .timeout_ms = RESOLVE_MS};
-    struct exec *e = exec_start(run->sandbox, &spec, err);
-    if (!e)
-        return -EINVAL;
-    struct run_resolve *k = new0(struct run_resolve);
-    *k = (struct run_resolve){.run = run, .exec = exec_ref(e), .done = done};
-    list_init(&k->waiter.node);
-    k->waiter.on_done = on_done;
-    run->resolve = k;
-    exec_wait(e, &k->waiter);
-    return 0;
+    return run_wait_exec(run, &spec, err) ? RUN_RESOLVE : -EINVAL;
+}
+
+/* Where the paths really lead is decided on as well. */
+int run_resolve_leave(struct run *run, struct error *err)
+{
+    bool moved = false;
+    _cleanup_json_ json_t *answer = file_op_answer(run->exec, err);
+    int r = answer ? take_places(run, answer, &moved, err) : -EINVAL;
+    if (r < 0)
+        return r;
+    return run->grant ? run_ask_confirm(run, moved, err) : run_decide(run, err);
 }

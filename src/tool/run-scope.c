@@ -7,36 +7,6 @@
 #include "sandbox/sandbox-policy.h"
 #include "tool/run-internal.h"
 
-/* Its rule first, because the sandbox's policy is part of what is decided on. */
-int run_scope_decide(const struct run_request *req, const struct sandbox_policy *scope,
-                     struct gate_call *call, struct gate_decision *d, struct error *err)
-{
-    const struct policy *policies[RUN_POLICIES_MAX];
-    size_t n = 0, all = call->n_policies + (scope ? 1 : 0);
-    if (all > RUN_POLICIES_MAX) {
-        *d = (struct gate_decision){0}; /* none was made */
-        return error_set(err, ERROR_TOO_LARGE, 0, "%zu policies for one call are too many", all);
-    }
-    if (scope)
-        policies[n++] = &scope->policy;
-    for (size_t i = 0; i < call->n_policies; i++)
-        policies[n++] = call->policies[i];
-    struct gate *gate = req->gate;
-    call->policies = policies;
-    call->n_policies = n;
-    int r = gate_decide(gate, call, d, err);
-    call->policies = NULL;
-    call->n_policies = 0;
-    int64_t max = scope ? scope->policy.max_concurrent : 0;
-    if (r >= 0 && max > 0 && scope->running >= max) {
-        char why[80];
-        snprintf(why, sizeof(why), "too many concurrent calls (MaxConcurrent %lld)",
-                 (long long)max);
-        r = gate_refuse(gate, call, d, "request policy", why, err);
-    }
-    return r;
-}
-
 static void narrow_time(struct exec_spec *spec, uint64_t limit_ms)
 {
     if (limit_ms && (!spec->timeout_ms || limit_ms < spec->timeout_ms))
@@ -63,10 +33,48 @@ static void narrow_spec(struct run *run, const struct sandbox_policy *scope)
     free(paths);
 }
 
+static int check_concurrency(struct run *run, const struct sandbox_policy *scope, struct error *err)
+{
+    char why[80];
+    int64_t max = scope ? scope->policy.max_concurrent : 0;
+    if (max <= 0 || scope->running < max)
+        return 0;
+    snprintf(why, sizeof(why), "too many concurrent calls (MaxConcurrent %lld)", (long long)max);
+    return gate_refuse(run->gate, &run->call, &run->decision, "request policy", why, err);
+}
+
+/* The policies of a request are borrowed, so they are asked before anything is waited for. */
+int run_scope_begin(struct run *run, const struct gate_call *given,
+                    const struct sandbox_policy *scope, struct error *err)
+{
+    const struct policy *policies[RUN_POLICIES_MAX];
+    size_t n = 0, all = given->n_policies + (scope ? 1 : 0);
+    if (all > RUN_POLICIES_MAX)
+        return error_set(err, ERROR_TOO_LARGE, 0, "%zu policies for one call are too many", all);
+    if (scope)
+        policies[n++] = &scope->policy;
+    for (size_t i = 0; i < given->n_policies; i++)
+        policies[n++] = given->policies[i];
+    run->call.policies = policies;
+    run->call.n_policies = n;
+    int r = gate_begin(run->gate, &run->call, &run->decision, err);
+    run->call.policies = NULL;
+    run->call.n_policies = 0;
+    return r < 0 ? r : check_concurrency(run, scope, err);
+}
+
 void run_scope_enter(struct run *run, struct sandbox *scope_of)
 {
     struct sandbox_policy *scope = sandbox_policy(scope_of);
     run->scope_of = sandbox_ref(scope_of);
     scope->running++;
     narrow_spec(run, scope);
+}
+
+void run_scope_end(struct run *run)
+{
+    if (!run->scope_of)
+        return;
+    sandbox_policy(run->scope_of)->running--;
+    sandbox_unref(run->scope_of);
 }

@@ -157,8 +157,8 @@ json_t *run_shown(const struct run *run)
     json_object_set_new(o, "findings", findings_to_json(&run->decision.findings));
     json_object_set_new(o, "obligations",
                         rules_obligations_to_json(&run->decision.rules.obligations));
-    if (run->diff)
-        json_object_set(o, "diff", run->diff);
+    if (run->probed.diff)
+        json_object_set(o, "diff", run->probed.diff);
     show_text(o, "stdin", run->spec.stdin_data, run->spec.stdin_len);
     json_t *files = json_array();
     for (size_t i = 0; i < run->n_files; i++) {

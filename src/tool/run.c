@@ -1,27 +1,136 @@
+/* The life of a run: which phase follows which, what it is made of, and how it ends. */
 #include "tool/run.h"
 
+#include <assert.h>
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/fault.h"
-#include "base/json.h"
-#include "base/json-format.h"
-#include "base/strbuf.h"
-#include "sandbox/persist.h"
-#include "sandbox/sandbox-policy.h"
-#include "tool/builtin.h"
+#include "base/log.h"
+#include "base/weak.h"
 #include "tool/run-internal.h"
-#include "tool/tool.h"
 
-#define DETAILS_MAX   65536
-#define SHORT_RUN_US  100000 /* and little work in that time: too little to have written much */
-#define SHORT_WORK_US 10000
+/* --- the phases */
 
-static int look_inside(struct run *run, struct error *err);
-static int next_step(struct run *run, struct error *err);
+static void on_image_found(struct image_find *f, const struct error *err)
+{
+    run_resume(container_of(f, struct run, image), err);
+}
+
+static int image_enter(struct run *run, struct error *err)
+{
+    run->image.on_done = on_image_found;
+    int r = image_find_start(&run->image, run->images, run->gate, &run->who, run->terms.approval_id,
+                             &run->box, err);
+    return r < 0 ? r : r > 0 ? RUN_IMAGE : run_next(run);
+}
+
+static void image_cancel(struct run *run)
+{
+    image_find_cancel(&run->image);
+}
+
+/* For phases in which it is enough that what they wait for is there. */
+static int phase_leave(struct run *run, struct error *err)
+{
+    (void)err;
+    return run_next(run);
+}
+
+/* What each of them waits for is in run.h. */
+static const struct phase {
+    const char *name;
+    int (*enter)(struct run *run, struct error *err);
+    int (*leave)(struct run *run, struct error *err); /* NULL: run_resume() is not for it */
+    void (*cancel)(struct run *run);                  /* NULL: there is nothing to end */
+} phases[] = {
+    [RUN_IMAGE] = {"image", image_enter, phase_leave, image_cancel},
+    [RUN_DECIDE] = {"decide", run_decide_enter, NULL, NULL},
+    [RUN_BOX] = {"box", run_box_enter, phase_leave, run_cancel_ready},
+    [RUN_RESOLVE] = {"resolve", run_resolve_enter, run_resolve_leave, run_cancel_exec},
+    [RUN_INPUT] = {"input", run_input_enter, phase_leave, NULL},
+    [RUN_NAMES] = {"names", run_names_enter, run_names_leave, run_cancel_exec},
+    [RUN_PROBE] = {"probe", run_probe_enter, run_probe_leave, run_probe_cancel},
+    [RUN_ASK] = {"ask", run_ask_enter, NULL, run_ask_cancel},
+    [RUN_INTENT] = {"intent", run_intent_enter, NULL, NULL},
+    [RUN_CREATE] = {"create", run_create_enter, run_create_leave, run_cancel_ready},
+    [RUN_FILES] = {"files", run_files_enter, run_files_leave, run_cancel_exec},
+    [RUN_COMMAND] = {"command", run_command_enter, phase_leave, run_cancel_exec},
+};
+static_assert(ELEMENTS(phases) == RUN_DONE, "every phase has a row");
+
+/* Enters phase after phase until one of them waits. Negative: the run fails, and is the caller's to
+ * end. A phase that waits may have ended the run already, when its caller left from inside an
+ * event: nothing of the run is touched then. */
+static int run_step(struct run *run, int phase, struct error *err)
+{
+    int now = -1;
+    while (phase >= 0 && phase != now) {
+        now = phase;
+        run->phase = (enum run_phase)phase;
+        phase = phases[phase].enter(run, err);
+    }
+    return phase < 0 ? phase : 0;
+}
+
+static void run_end(struct run *run, struct exec *e, const struct error *err);
+
+void run_fail(struct run *run, const struct error *err)
+{
+    run_end(run, NULL, err);
+}
+
+void run_go_on(struct run *run, enum run_phase phase)
+{
+    struct error err = {0};
+    if (run_step(run, phase, &err) < 0)
+        run_fail(run, &err);
+}
+
+void run_resume(struct run *run, const struct error *failed)
+{
+    struct error err = {0};
+    const struct phase *p = &phases[run->phase];
+    int next = failed ? -ECANCELED : p->leave(run, &err);
+    log_debug("a run goes on phase=%s call=%s", p->name, run->decision.call_id);
+    if (next == RUN_DONE) {
+        run_end(run, run->exec, NULL);
+        return;
+    }
+    exec_unref(steal_ptr(run->exec));
+    if (next < 0)
+        run_fail(run, failed ? failed : &err);
+    else
+        run_go_on(run, (enum run_phase)next);
+}
+
+/* --- a phase's exec */
+
+static void on_exec_ended(struct exec_waiter *w, struct exec *e)
+{
+    (void)e;
+    run_resume(container_of(w, struct run, ended), NULL);
+}
+
+/* It ends in a later turn of the loop. */
+bool run_wait_exec(struct run *run, const struct exec_spec *spec, struct error *err)
+{
+    struct exec *e = exec_start(run->sandbox, spec, err);
+    if (!e)
+        return false;
+    run->exec = exec_ref(e);
+    run->ended.on_done = on_exec_ended;
+    exec_wait(e, &run->ended);
+    return true;
+}
+
+void run_cancel_exec(struct run *run)
+{
+    exec_waiter_cancel(&run->ended);
+}
+
+/* --- what it is made of */
 
 static void free_spec(struct run *run)
 {
@@ -72,402 +181,98 @@ static void copy_files(struct run *run, const struct run_file *files, size_t n)
     }
 }
 
-/* An intent that no exec will end. */
-static void end_intent(struct run *run, const char *outcome, const char *why)
+static void free_files(struct run *run)
 {
-    _cleanup_strbuf_ struct strbuf details = STRBUF_INIT(DETAILS_MAX);
-    if (!run->intent)
-        return;
-    run->intent = false;
-    if (why) {
-        struct json_text t = json_text_begin(&details, '{');
-        json_text_bytes(&t, "error", why, strlen(why));
-        json_text_end(&t, '}');
-    }
-    gate_note_ended(run->gate, run->decision.call_id,
-                    run->sandbox ? sandbox_id(run->sandbox) : NULL, NULL, outcome, details.data);
-}
-
-/* A short command that left nobody behind has also left little: taking its sandbox apart can wait
- * until that is in nobody's way. */
-static void end_one_shot(struct run *run)
-{
-    if (!run->one_shot || !run->sandbox)
-        return;
-    const struct exec_result *r = run->exec ? exec_result(run->exec) : NULL;
-    if (r && r->alone && r->usage.wall_us < SHORT_RUN_US &&
-        r->usage.user_us + r->usage.system_us < SHORT_WORK_US)
-        sandbox_retire(run->sandbox);
-    else
-        sandbox_delete(run->sandbox, NULL);
-}
-
-static void run_free(struct run *run)
-{
-    run_resolve_cancel(run);
-    run_names_cancel(run);
-    run_probe_cancel(run);
-    run_ask_cancel(run);
-    free(run->grant);
-    strv_free(run->file_anchors);
-    json_decref(run->pins);
-    json_decref(run->diff);
-    free(run->program);
-    end_intent(run, "canceled", NULL);
-    sandbox_waiter_cancel(&run->ready);
-    exec_waiter_cancel(&run->done);
     for (size_t i = 0; i < run->n_files; i++) {
         free(run->files[i].path);
         free(run->files[i].data);
     }
     free(run->files);
-    run_call_done(run);
-    free_spec(run);
-    spec_done(&run->box);
-    if (run->scope_of)
-        sandbox_policy(run->scope_of)->running--;
-    sandbox_unref(run->scope_of);
-    end_one_shot(run);
-    exec_unref(run->exec);
-    sandbox_unref(run->sandbox);
-    free(run);
+    strv_free(run->file_anchors);
 }
 
-static void finish(struct run *run, struct exec *e, const struct error *err)
-{
-    if (err)
-        end_intent(run, "failed", err->message);
-    run->events->on_done(run->data, run, e, err);
-    run_free(run);
-}
-
-void run_fail(struct run *run, const struct error *err)
-{
-    finish(run, NULL, err);
-}
-
-static void on_exec_done(struct exec_waiter *w, struct exec *e)
-{
-    struct run *run = container_of(w, struct run, done);
-    struct error err = {0};
-    if (run->command_started) {
-        finish(run, e, NULL);
-        return;
-    }
-    if (builtin_check(e, &err) < 0) {
-        error_prefix(&err, "cannot write file '%s'", run->files[run->next_file - 1].path);
-        finish(run, NULL, &err);
-        return;
-    }
-    exec_unref(steal_ptr(run->exec));
-    if (next_step(run, &err) < 0)
-        finish(run, NULL, &err);
-}
-
-static struct exec *start_file(struct run *run, struct error *err)
-{
-    struct run_file *f = &run->files[run->next_file++];
-    char mode[16];
-    snprintf(mode, sizeof(mode), "%o", f->mode);
-    char *argv[] = {(char *)"fs-write", f->path, mode, (char *)"truncate", NULL};
-    struct exec_spec spec = {.argv = argv,
-                             .builtin = true,
-                             .hidden = true,
-                             .stdin_data = f->data,
-                             .stdin_len = f->len,
-                             .open_stdin = f->len == 0,
-                             .narrow = run->spec.narrow,
-                             .paths = run->spec.paths,
-                             .n_paths = run->spec.n_paths};
-    _cleanup_free_ struct exec_path *places = NULL;
-    if (run->file_anchors) {
-        places = xcalloc(run->spec.n_paths + 1, sizeof(*places));
-        spec.n_paths = run_resolve_places(run, run->next_file - 1, places);
-        spec.paths = places;
-        spec.narrow = true;
-    }
-    struct exec *e = exec_start(run->sandbox, &spec, err);
-    if (e && f->len == 0)
-        exec_close_stdin(e, NULL);
-    return e;
-}
-
-/* Never ends the run itself: an exec ends in a later turn of the loop. */
-static int next_step(struct run *run, struct error *err)
-{
-    struct exec *e;
-    if (run->next_file < run->n_files) {
-        e = start_file(run, err);
-    } else {
-        run->command_started = true;
-        run->spec.call = run->decision.call_id;
-        fault_point("run.before-start");
-        e = exec_start(run->sandbox, &run->spec, err);
-        run->intent = run->intent && !e; /* from here on its end is the exec's */
-        fault_point("run.start-sent");
-    }
-    if (!e)
-        return -EINVAL;
-    run->exec = exec_ref(e);
-    exec_wait(e, &run->done);
-    if (run->command_started && run->events->on_started)
-        run->events->on_started(run->data, run, e);
-    return 0;
-}
-
-static void on_ready(struct sandbox_waiter *w, struct sandbox *sb, const struct error *err)
-{
-    struct run *run = container_of(w, struct run, ready);
-    struct error step_err = {0};
-    (void)sb;
-    if (!err && (run->intent ? next_step(run, &step_err) : look_inside(run, &step_err)) < 0)
-        err = &step_err;
-    if (err)
-        finish(run, NULL, err);
-}
-
-/* --- starting */
-
-static struct run *run_new(const struct run_request *req, const struct gate_call *call,
-                           const struct gate_decision *d)
+static struct run *run_new(const struct run_request *req, const struct run_events *events,
+                           void *data)
 {
     struct run *run = new0(struct run);
     list_init(&run->ready.node);
-    list_init(&run->done.node);
+    list_init(&run->ended.node);
+    list_init(&run->watch.node);
+    run->events = events;
+    run->data = data;
     run->manager = req->manager;
     run->gate = req->gate;
+    run->images = req->images;
     run->one_shot = !req->sandbox;
     run->sandbox = req->sandbox ? sandbox_ref(req->sandbox) : NULL;
-    run->ready.on_event = on_ready;
-    run->done.on_done = on_exec_done;
-    run->decision = *d;
     spec_init(&run->box);
     if (run->one_shot)
         spec_copy(&run->box, req->spec);
     copy_spec(run, &req->exec);
     copy_files(run, req->files, req->n_files);
-    run_call_copy(run, call);
+    run_call_init(run, req);
     return run;
 }
 
-static int make_box(struct run *run, struct error *err)
+static void run_free(struct run *run)
 {
-    struct sandbox_maker by = {run->who.key, run->who.address};
-    struct sandbox *sb = sandbox_create(run->manager, &run->box, &by, NULL, NULL, true, err);
-    if (!sb)
-        return -EINVAL;
-    run->sandbox = sandbox_ref(sb);
-    return 0;
+    if (phases[run->phase].cancel)
+        phases[run->phase].cancel(run);
+    free(run->grant);
+    run_probed_done(&run->probed);
+    free_files(run);
+    run_call_done(run);
+    free_spec(run);
+    spec_done(&run->box);
+    run_scope_end(run);
+    run_end_box(run);
+    exec_unref(run->exec);
+    sandbox_unref(run->sandbox);
+    free(run);
 }
 
-/* One that was made to look into, and in which nothing has been written. */
-static void drop_box(struct run *run)
+static void run_end(struct run *run, struct exec *e, const struct error *err)
 {
-    sandbox_delete(run->sandbox, NULL);
-    sandbox_unref(steal_ptr(run->sandbox));
-}
-
-/* The gate is passed: puts that on record, then starts. */
-static int go(struct run *run, struct error *err)
-{
-    run->call.put_parts = run_put_parts;
-    int r = gate_intent(run->gate, &run->call, &run->decision, run->grant, err);
-    if (r < 0)
-        return r;
-    run->intent = true;
-    fault_point("run.intent");
-    if (!run->sandbox && make_box(run, err) < 0)
-        return -EINVAL;
-    if (sandbox_state(run->sandbox) != SANDBOX_CREATING)
-        return next_step(run, err);
-    sandbox_wait_ready(run->sandbox, &run->ready);
-    return 0;
-}
-
-/* What a person has said is about where it led then. */
-void run_go_on(struct run *run, const char *grant)
-{
-    struct error err = {0};
-    run->grant = xstrdup(grant);
-    if ((run_resolve_wanted(run) ? look_inside(run, &err) : go(run, &err)) < 0)
-        finish(run, NULL, &err);
-}
-
-/* What is approved is a file operation with all that it writes, never one that waits for more. */
-static int want_input(struct run *run, struct error *err)
-{
-    if (!run->events->on_input_wanted)
-        return error_set(err, ERROR_INTERNAL, 0,
-                         "a file operation whose input is not known cannot be decided on");
-    run->events->on_input_wanted(run->data, run);
-    return 0;
-}
-
-/* Narrows the run as the rules oblige. 1: a one-shot that was made to look into is too large for
- * them and is gone. */
-static int oblige(struct run *run, struct error *err)
-{
-    if (!run->one_shot || !run->sandbox)
-        return run_oblige(run, err);
-    _cleanup_json_ json_t *before = persist_spec_format(&run->box);
-    int r = run_oblige(run, err);
-    _cleanup_json_ json_t *after = persist_spec_format(&run->box);
-    if (r < 0 || json_equal(before, after))
-        return r;
-    drop_box(run);
-    return 1;
-}
-
-static int start_decided(struct run *run, struct error *err)
-{
-    bool ask = run->decision.rules.verdict == VERDICT_ASK || run->terms.approval_id;
-    int r = oblige(run, err);
-    if (r != 0)
-        return r < 0 ? r : look_inside(run, err);
-    if (ask && run->spec.builtin && run->spec.open_stdin)
-        return want_input(run, err);
-    /* It may take hours, and an empty sandbox is quickly made again. */
-    if (ask && run->one_shot && run->sandbox)
-        drop_box(run);
-    if (ask)
-        return run_ask(run, err);
-    r = go(run, err);
-    if (r < 0)
-        end_intent(run, "failed", err->message);
-    return r;
-}
-
-/* --- what is only known inside */
-
-static void on_named(struct run *run, const struct error *err)
-{
-    struct error failed = {0};
-    if (!err && (gate_decide_again(run->gate, &run->call, &run->decision, &failed) < 0 ||
-                 start_decided(run, &failed) < 0))
-        err = &failed;
     if (err)
-        finish(run, NULL, err);
+        run_intent_end(run, "failed", err->message);
+    run->events->on_done(run->data, run, e, err);
+    run_free(run);
 }
 
-static int start_resolved(struct run *run, struct error *err)
-{
-    if (!run->wants_names)
-        return start_decided(run, err);
-    if (run->spec.open_stdin)
-        return want_input(run, err);
-    run->wants_names = false;
-    return run_names_start(run, on_named, err);
-}
-
-void run_set_input(struct run *run, const char *data, size_t len)
-{
-    struct error err = {0};
-    char *copy = len ? xcalloc(1, len) : NULL;
-    if (copy)
-        memcpy(copy, data, len);
-    free((char *)run->spec.stdin_data);
-    run->spec.stdin_data = copy;
-    run->spec.stdin_len = len;
-    run->spec.open_stdin = false;
-    if (start_resolved(run, &err) < 0)
-        finish(run, NULL, &err);
-}
-
-/* After a person has said yes, the paths must still lead there, and the yes must still do. */
-static int take_granted(struct run *run, bool moved, struct error *err)
-{
-    bool same = strcmp(gate_revision(run->gate), ruleset_revision(run->decision.ruleset)) == 0;
-    if (moved || !same)
-        return gate_refuse(run->gate, &run->call, &run->decision, "approval",
-                           moved ? "the path leads elsewhere than when it was approved"
-                                 : "the policy has changed since it was approved",
-                           err);
-    int r = run_ask_again(run, err);
-    r = r < 0 ? r : oblige(run, err);
-    if (r != 0)
-        return r < 0 ? r : look_inside(run, err);
-    return go(run, err);
-}
-
-/* Where the paths really lead is decided on as well. */
-static int take_resolved(struct run *run, bool moved, struct error *err)
-{
-    if (run->grant)
-        return take_granted(run, moved, err);
-    if (gate_decide_again(run->gate, &run->call, &run->decision, err) < 0)
-        return -EPERM;
-    run->wants_names = run_names_wanted(run);
-    return start_resolved(run, err);
-}
-
-static void on_resolved(struct run *run, bool moved, const struct error *err)
-{
-    struct error failed = {0};
-    if (!err && take_resolved(run, moved, &failed) < 0)
-        err = &failed;
-    if (err)
-        finish(run, NULL, err);
-}
-
-/* In the sandbox itself, which for that is made or waited for. */
-static int look_inside(struct run *run, struct error *err)
-{
-    if (!run->sandbox && make_box(run, err) < 0)
-        return -EINVAL;
-    if (sandbox_state(run->sandbox) != SANDBOX_CREATING)
-        return run_resolve_start(run, on_resolved, err);
-    sandbox_wait_ready(run->sandbox, &run->ready);
-    return 0;
-}
-
-static int start(struct run *run, struct error *err)
-{
-    if (!run_resolve_wanted(run))
-        return start_decided(run, err);
-    int r = oblige(run, err);
-    return r < 0 ? r : look_inside(run, err);
-}
+/* --- for callers */
 
 struct run *run_start(const struct run_request *req, const struct run_events *events, void *data,
                       struct error *err)
 {
-    struct sandbox *scope_of = req->scope_of ? req->scope_of : req->sandbox;
-    const struct sandbox_policy *scope = scope_of ? sandbox_policy(scope_of) : NULL;
-    struct rules_path paths[RUN_PATHS_MAX];
-    _cleanup_strv_ char **owned = NULL;
-    struct gate_call call;
-    struct gate_decision d;
     /* What no kernel would start is not worth a decision, least of all a person's. */
     if (exec_spec_check_size(&req->exec, err) < 0)
         return NULL;
-    if (run_call_fill(req, &call, paths, &owned, err) < 0)
-        return NULL;
-    if (run_scope_decide(req, scope, &call, &d, err) < 0) {
-        gate_decision_done(&d);
-        return NULL;
-    }
-    struct run *run = run_new(req, &call, &d);
-    run->events = events;
-    run->data = data;
-    if (scope)
+    struct sandbox *scope_of = req->scope_of ? req->scope_of : req->sandbox;
+    const struct sandbox_policy *scope = scope_of ? sandbox_policy(scope_of) : NULL;
+    struct run *run = run_new(req, events, data);
+    int r = run_scope_begin(run, &req->call, scope, err);
+    if (r >= 0 && scope)
         run_scope_enter(run, scope_of);
-    if (start(run, err) >= 0)
+    if (r >= 0 && run_step(run, RUN_IMAGE, err) >= 0)
         return run;
+    run_intent_end(run, "failed", err->message);
     run_free(run);
     return NULL;
 }
 
 void run_abandon(struct run *run)
 {
-    if (run)
-        run_free(run);
+    if (!run)
+        return;
+    run_intent_end(run, "canceled", NULL);
+    run_free(run);
 }
 
 bool run_leave(struct run *run)
 {
     bool waited = run_is_waiting(run);
     if (waited)
-        run_free(run);
+        run_abandon(run);
     else
         run->left = true;
     return waited;
@@ -475,10 +280,23 @@ bool run_leave(struct run *run)
 
 bool run_is_waiting(const struct run *run)
 {
-    return run->asking && !run->intent && !run->exec;
+    return run->phase == RUN_PROBE || run->phase == RUN_ASK ||
+           (run->grant && run->phase < RUN_INTENT);
 }
 
 struct sandbox *run_sandbox(const struct run *run)
 {
     return run->sandbox;
+}
+
+void run_set_input(struct run *run, const char *data, size_t len)
+{
+    char *copy = len ? xcalloc(1, len) : NULL;
+    if (copy)
+        memcpy(copy, data, len);
+    free((char *)run->spec.stdin_data);
+    run->spec.stdin_data = copy;
+    run->spec.stdin_len = len;
+    run->spec.open_stdin = false;
+    run_resume(run, NULL);
 }

@@ -1,14 +1,15 @@
 /* One thing that runs: in a sandbox that is there, or in one made for it and thrown away.
  *
- *   gate → (inside: where do its paths lead? gate) → (a person → inside again) → intent → (create)
- *        → files written one by one → exec → done → (delete)
- *
  * This is the only way to start an exec from above: the gate (guard/gate.h) is passed here, and
- * what a lasting sandbox's own policy says (tools, paths, time, how many at once) holds whoever
- * asks.
+ * what a lasting sandbox's own policy says (tools, paths, time, how many at once) holds for every
+ * caller.
  *
- * Where a person has to decide, the run is parked (run-ask.c). With terms.wait it goes on once that
- * has happened; else it ends with ERROR_PENDING, and the caller repeats the same call with the
+ * A run is in exactly one phase (enum run_phase), and each phase waits for one thing at most. The
+ * phases come in the order of the enum; most calls have nothing to do in most of them and pass
+ * through without waiting. Only run_step() (run.c) enters a phase, by the table of phases there.
+ *
+ * Where a person has to decide, the run waits in RUN_ASK. With terms.wait it goes on once that has
+ * happened; else it ends with ERROR_PENDING, and the caller repeats the same call with the
  * approval's id. */
 #pragma once
 
@@ -20,7 +21,55 @@
 
 struct approval;
 struct error;
+struct images;
 struct run;
+
+/* What a run waits for in each phase, what ends the wait, and whether the gate is asked again then.
+ *
+ *  phase    waits for                       until                        asked again
+ *  IMAGE    what its image is               it is found or fetched       in DECIDE
+ *  DECIDE   nothing                         -                            for the first time
+ *  BOX      the sandbox, to look into it    it is READY                  in RESOLVE
+ *  RESOLVE  where its paths lead            the runner has answered      always
+ *  INPUT    the rest of its input           run_set_input()              in NAMES or ASK
+ *  NAMES    what is in an archive           the runner has answered      always
+ *  PROBE    what the command would run      the runner has answered      in ASK
+ *  ASK      a person, and then the record   a grant is used              before and after
+ *           that the grant is used
+ *  INTENT   nothing: the intent is put      -                            -
+ *           on record here
+ *  CREATE   the sandbox, to run in it       it is READY                  if policy or key changed
+ *  FILES    a file that is written          the runner has answered      if policy or key changed
+ *  COMMAND  the command                     it has ended                 -
+ *
+ * A run leaves a phase for the next one. It goes back from ASK to PROBE when a person has said yes,
+ * from ASK to BOX when the grant is used, and from each decision to BOX where a one-shot that was
+ * made to look into is larger than the rules allow by then.
+ *
+ * Cancels. When the client has gone, the front end calls run_abandon() or run_leave().
+ * run_abandon() ends the run in every phase: it stops the wait (in IMAGE the fetch too, if it is
+ * the only one who waits for it; in ASK the question stays), deletes a one-shot's sandbox, and puts
+ * on record that the call was canceled where its intent is on record and its command does not run
+ * yet. A command in a lasting sandbox goes on. run_leave() lets a run in a lasting sandbox go on in
+ * every phase but those that are about a person (PROBE, ASK, and all before INTENT with a grant).
+ * The end of a key and a new policy end no wait: the gate refuses the run when it is asked again.
+ * When the daemon ends, sandboxes are deleted, which fails every wait for one or in one; what still
+ * waits for an image or a person ends with its client's connection. */
+enum run_phase {
+    RUN_IMAGE,
+    RUN_DECIDE,
+    RUN_BOX,
+    RUN_RESOLVE,
+    RUN_INPUT,
+    RUN_NAMES,
+    RUN_PROBE,
+    RUN_ASK,
+    RUN_INTENT,
+    RUN_CREATE,
+    RUN_FILES,
+    RUN_COMMAND,
+    RUN_DONE, /* only passed on: there is no run any more */
+};
 
 struct run_file {
     char *path;
@@ -37,6 +86,7 @@ struct run_request {
      * one. */
     struct sandbox *scope_of;
     const struct spec *spec;
+    struct images *images; /* where an image that spec names is looked for; NULL: there are none */
     const struct identity *who;
     const struct gate_terms *terms; /* NULL: the usual ones */
     struct gate_call call;

@@ -708,6 +708,40 @@ def _():
             equal(files(box), [], stage)
 
 
+@test("a policy that comes while the files of a call are written ends it before its command runs")
+def _():
+    if os.environ.get("MAS_RUNTIME", "").endswith("gvisor"):
+        raise Skip("gVisor's processes cannot be stopped one by one from the host")
+    allow = "version: 1\ndefault: allow\nrules: []\n"
+    deny = "version: 1\ndefault: allow\nrules:\n  - {id: no, verdict: deny, command: 'touch *'}\n"
+    with Guarded(allow) as d, d.sandbox() as box:
+        check(any(files_are_cut_short(d, box, allow, deny) for _ in range(8)), "the command always ran too early")
+
+
+def files_are_cut_short(d, box, allow, deny):
+    body = {"command": ["touch", "/workspace/ran"], "files": [{"path": f"/tmp/f{i}", "content": "x"} for i in range(250)]}
+    runner, answer, before = runner_of(d, box), [], d.count("intent")
+    t = threading.Thread(target=lambda: answer.append(d.post(box.path + "/exec", body)))
+    t.start()
+    try:
+        while d.count("intent") == before:
+            pass
+        os.kill(runner, signal.SIGSTOP)
+        in_time = not answer and not d.records(kind="started", call=d.records(kind="intent")[-1]["call"])
+        d.replace(deny)
+    finally:
+        os.kill(runner, signal.SIGCONT)
+    t.join(60)
+    if in_time:
+        equal((answer[0].status, "ran" in files(box)), (403, False), answer)
+        check("'no'" in answer[0].json["error"]["message"], answer)
+        last = d.records(kind="done")[-1]
+        equal(last["outcome"], "failed", last)
+    box.exec("rm", "-f", "/workspace/ran")
+    d.replace(allow)
+    return in_time
+
+
 # --- keys
 
 def keyed(**roles):
@@ -749,6 +783,39 @@ def _():
         equal(vote(c, "three").json["status"], "approved")
         equal(call("prod", **granted(c)).status, 200)
         check("unconfirmed" in [r["outcome"] for r in d.records(action=c)], d.records(action=c))
+    finally:
+        d.__exit__()
+
+
+def ignore_drop(call):
+    """A request whose connection ends with its key."""
+    try:
+        call()
+    except OSError:
+        pass
+
+
+@test("a call that waits for a sandbox being created does not run when its key has ended by then")
+def _():
+    d, h = keyed(agent="agent")
+    start = lambda *a: [t := threading.Thread(target=ignore_drop, args=(lambda: d.post(*a, headers=h["agent"]),)), t.start()][0]
+    try:
+        os.kill(d.process.pid, signal.SIGSTOP)  # the warden, which makes sandboxes
+        try:
+            threads = [start("/v1/sandboxes", {})]
+            created = lambda: [b["id"] for b in d.get("/v1/sandboxes").json["sandboxes"] if b["state"] == "creating"]
+            wait_for(created, "it is being created")
+            id = created()[0]
+            threads.append(start(f"/v1/sandboxes/{id}/exec", {"command": ["true"]}))
+            wait_for(lambda: d.records(kind="intent", sandbox=id), "the call waits for it")
+            d.end_key("agent")
+        finally:
+            os.kill(d.process.pid, signal.SIGCONT)
+        wait_for(lambda: d.records(kind="done", sandbox=id), "the call has ended")
+        equal([r["outcome"] for r in d.records(kind="done", sandbox=id)], ["failed"])
+        equal(d.records(kind="started", sandbox=id), [])
+        for t in threads:
+            t.join(60)
     finally:
         d.__exit__()
 

@@ -127,6 +127,12 @@ def _():
             check(a.status in (200, 201), a)
             has_one(d, "127.0.0.2")
             equal(d.delete("/v1/sandboxes/" + a.json["id"]).status, 200)
+        kill_control(d)
+        once = {"image": "small", "command": ["sh", "-c", "while :; do :; done"], "timeout_ms": 20000}
+        t, answers = ask_from(d, "127.0.0.2", "POST", "/v1/run", once)
+        wait_for(lambda: d.get("/v1/status").json["counts"]["sandboxes"] == 1, lambda: answers or "it runs")
+        has_one(d, "127.0.0.2")
+    t.join(60)
 
 
 @test("an address whose call waited for a person is counted like any other")

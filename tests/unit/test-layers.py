@@ -27,6 +27,7 @@ WRITERS = {
     ("warden", r"->state = CELL_"): {"cell-spawn.c", "cell-start.c", "cell-end.c"},
     ("toolrunner", r"->state = EXEC_"): {"exec.c"},
     ("guard", r"->state = "): {"approval.c", "approval-row.c"},
+    ("tool", r"->phase = "): {"run.c"},
 }
 
 

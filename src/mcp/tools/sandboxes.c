@@ -3,8 +3,6 @@
 #include <string.h>
 
 #include "api/api.h"
-#include "api/image-call.h"
-#include "api/image-wait.h"
 #include "api/sandbox-reply.h"
 #include "api/spec-json.h"
 #include "api/view.h"
@@ -12,10 +10,10 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/strbuf.h"
-#include "keeper/images.h"
 #include "mcp/tools/result.h"
 #include "mcp/tools/tools.h"
 #include "mcp/tools/workspace.h"
+#include "tool/image-find.h"
 
 #define LIST_MAX 200
 
@@ -106,89 +104,48 @@ static json_t *make_body(const json_t *args)
     return body;
 }
 
-struct image_pending {
-    struct image_wait wait;
+struct creation {
+    struct image_find image;
     struct mcp_call *call;
     struct spec spec;
 };
 
-static void image_pending_free(struct image_pending *p)
+static void creation_free(struct creation *c)
 {
-    spec_done(&p->spec);
-    free(p);
+    spec_done(&c->spec);
+    free(c);
 }
 
-static void on_image_cancel(struct mcp_call *call)
+static void on_creation_cancel(struct mcp_call *call)
 {
-    struct image_pending *p = mcp_call_state(call);
-    image_wait_cancel(&p->wait);
-    image_pending_free(p);
+    struct creation *c = mcp_call_state(call);
+    image_find_cancel(&c->image);
+    creation_free(c);
     mcp_call_finish_text(call, true, "cancelled");
 }
 
-static void create(struct mcp_call *call, const struct spec *spec)
+/* Takes c, whose image was found, or not. */
+static void create_from(struct creation *c, const struct error *failed)
 {
-    const struct api_options *o = mcp_call_services(call);
+    struct mcp_call *call = c->call;
     const char *name = json_string_value(json_object_get(mcp_call_arguments(call), "name"));
-    struct error err = {0};
     const struct identity *who = mcp_call_identity(call);
     struct sandbox_maker by = {who->key, who->address};
-    struct sandbox *sb = sandbox_create(o->manager, spec, &by, name, NULL, false, &err);
+    struct error err = {0};
+    mcp_call_on_cancel(call, NULL);
+    struct sandbox *sb = failed ? NULL
+                                : sandbox_create(mcp_call_services(call)->manager, &c->spec, &by,
+                                                 name, NULL, false, &err);
     if (sb)
         sandbox_wait_ready(sb, wait_with(call, sb, finish_create));
     else
-        result_fail(call, &err, NULL);
+        result_fail(call, failed ? failed : &err, NULL);
+    creation_free(c);
 }
 
-static void on_image(struct image_wait *w, const struct image_found *found, const struct error *err)
+static void on_image_found(struct image_find *f, const struct error *err)
 {
-    struct image_pending *p = container_of(w, struct image_pending, wait);
-    struct mcp_call *call = p->call;
-    const struct api_options *o = mcp_call_services(call);
-    struct error denied = {0};
-    mcp_call_on_cancel(call, NULL);
-    if (found && found->fetched)
-        image_note(o->audit, mcp_call_identity(call), "pulled", p->spec.image, found->digest, NULL);
-    if (found && image_apply(o, mcp_call_identity(call), &p->spec, found, &denied) < 0)
-        err = &denied;
-    if (err)
-        result_fail(call, err, NULL);
-    else
-        create(call, &p->spec);
-    image_pending_free(p);
-}
-
-/* Takes what is in spec; made once it is known what its image is. */
-static int create_when_found(struct mcp_call *call, struct spec *spec, struct error *err)
-{
-    const struct api_options *o = mcp_call_services(call);
-    struct images *images = o->images;
-    bool open = spec->image && !spec->image_digest;
-    const struct image_found *found = open ? images_peek(images, spec->image) : NULL;
-    int r = found  ? image_apply(o, mcp_call_identity(call), spec, found, err)
-            : open ? image_check_name(o, mcp_call_identity(call), spec->image, err)
-                   : 0;
-    if (r < 0) {
-        spec_done(spec);
-        return r;
-    }
-    if (!spec->image || spec->image_digest) {
-        create(call, spec);
-        spec_done(spec);
-        return 0;
-    }
-    struct image_pending *p = new0(struct image_pending);
-    p->call = call;
-    p->wait.on_found = on_image;
-    r = images_resolve(images, spec->image, &p->wait, err);
-    p->spec = *spec;
-    if (r < 0) {
-        image_pending_free(p);
-        return r;
-    }
-    mcp_call_set_state(call, p);
-    mcp_call_on_cancel(call, on_image_cancel);
-    return 0;
+    create_from(container_of(f, struct creation, image), err);
 }
 
 void tool_create_sandbox(struct mcp_call *call)
@@ -197,16 +154,23 @@ void tool_create_sandbox(struct mcp_call *call)
     const json_t *args = mcp_call_arguments(call);
     const char *name = json_string_value(json_object_get(args, "name"));
     struct error err = {0};
-    struct spec spec;
-    spec_init(&spec);
+    struct creation *c = new0(struct creation);
+    c->call = call;
+    c->image.on_done = on_image_found;
+    spec_init(&c->spec);
     _cleanup_json_ json_t *body = make_body(args);
     int r = name ? sandbox_name_check(name, &err) : 0;
     if (r >= 0)
-        r = spec_json_parse(body, o, &spec, &err);
+        r = spec_json_parse(body, o, &c->spec, &err);
     if (r >= 0)
-        r = create_when_found(call, &spec, &err);
-    if (r < 0)
-        result_fail(call, &err, NULL);
+        r = image_find_start(&c->image, o->images, o->gate, mcp_call_identity(call), NULL, &c->spec,
+                             &err);
+    if (r <= 0) {
+        create_from(c, r < 0 ? &err : NULL);
+        return;
+    }
+    mcp_call_set_state(call, c);
+    mcp_call_on_cancel(call, on_creation_cancel);
 }
 
 /* --- listing */

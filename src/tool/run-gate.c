@@ -7,6 +7,8 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/json.h"
+#include "sandbox/persist.h"
 #include "tool/run-internal.h"
 
 static struct rules_limits limits_of(const struct spec *s, uint64_t timeout_ms)
@@ -36,63 +38,57 @@ static void name_image(struct gate_call *call, const struct spec *s)
     call->image_digest = s->tool_net ? NULL : s->image_digest;
 }
 
-int run_call_fill(const struct run_request *req, struct gate_call *call, struct rules_path *paths,
-                  char ***owned, struct error *err)
-{
-    const struct spec *spec = req->sandbox ? sandbox_spec(req->sandbox) : req->spec;
-    *call = req->call;
-    call->who = req->who ? req->who : &identity_local;
-    call->terms = req->terms;
-    call->argv = req->exec.argv;
-    /* mas-tool-net is ours as well: its host and arguments are what there is to decide on. */
-    call->builtin = req->exec.builtin || (!req->sandbox && spec->tool_net);
-    call->cwd = req->exec.cwd ? req->exec.cwd : start_of(spec, req->sandbox);
-    call->env = req->exec.env;
-    call->sandbox_env = spec->env;
-    call->image_env = spec->image_env;
-    call->runtime = spec->runtime;
-    name_image(call, spec);
-    call->limits = limits_of(spec, req->exec.timeout_ms);
-    call->sandbox = req->sandbox ? sandbox_id(req->sandbox) : NULL;
-    call->paths = paths;
-    return run_paths_fill(req, call->cwd, start_of(spec, req->sandbox), paths, &call->n_paths,
-                          owned, err);
-}
-
 static char *dup_or_null(const char *text)
 {
     return text ? xstrdup(text) : NULL;
 }
 
-void run_call_copy(struct run *run, const struct gate_call *call)
+static const struct spec *box_of(const struct run *run)
 {
-    struct rules_path *paths = xcalloc(call->n_paths, sizeof(*paths));
-    run->who = *call->who;
-    run->call = *call;
-    run->call.who = &run->who;
-    run->call.tool = xstrdup(call->tool);
-    run->call.args = json_incref((json_t *)call->args);
-    run->call.host = dup_or_null(call->host);
-    run->call.argv = run->spec.argv;
-    run->call.env = run->spec.env;
-    const struct spec *spec = run->one_shot ? &run->box : sandbox_spec(run->sandbox);
-    run->call.sandbox_env = spec->env;
-    run->call.image_env = spec->image_env;
-    name_image(&run->call, spec);
-    run->call.cwd = dup_or_null(call->cwd);
-    run->call.runtime = dup_or_null(call->runtime);
-    run->call.sandbox = dup_or_null(call->sandbox);
-    for (size_t i = 0; i < call->n_paths; i++)
-        paths[i] = (struct rules_path){.path = xstrdup(call->paths[i].path),
-                                       .write = call->paths[i].write};
-    run->call.paths = paths;
-    run->n_given = call->n_paths;
-    if (call->terms) {
-        run->terms = *call->terms;
-        run->terms.approval_id = dup_or_null(call->terms->approval_id);
-        run->terms.action_id = dup_or_null(call->terms->action_id);
-    }
-    run->call.terms = &run->terms;
+    return run->one_shot ? &run->box : sandbox_spec(run->sandbox);
+}
+
+void run_call_init(struct run *run, const struct run_request *req)
+{
+    const struct spec *box = box_of(run);
+    struct gate_call *c = &run->call;
+    *c = req->call;
+    run->who = req->who ? *req->who : identity_local;
+    c->who = &run->who;
+    if (req->terms)
+        run->terms = *req->terms;
+    run->terms.approval_id = dup_or_null(run->terms.approval_id);
+    run->terms.action_id = dup_or_null(run->terms.action_id);
+    c->terms = &run->terms;
+    c->policies = NULL;
+    c->n_policies = 0;
+    c->tool = xstrdup(c->tool);
+    c->args = json_incref((json_t *)c->args);
+    c->host = dup_or_null(c->host);
+    c->argv = run->spec.argv;
+    c->env = run->spec.env;
+    /* mas-tool-net is ours as well: its host and arguments are what there is to decide on. */
+    c->builtin = run->spec.builtin || (run->one_shot && box->tool_net);
+    c->sandbox_env = box->env;
+    c->runtime = dup_or_null(box->runtime);
+    c->limits = limits_of(box, run->spec.timeout_ms);
+    c->sandbox = run->sandbox ? xstrdup(sandbox_id(run->sandbox)) : NULL;
+    struct rules_path *paths = xcalloc(c->n_paths, sizeof(*paths));
+    for (size_t i = 0; i < c->n_paths; i++)
+        paths[i] =
+            (struct rules_path){.path = xstrdup(c->paths[i].path), .write = c->paths[i].write};
+    c->paths = paths;
+}
+
+/* What an image brings is part of it. */
+int run_call_fill(struct run *run, struct error *err)
+{
+    const struct spec *box = box_of(run);
+    const char *start = start_of(box, run->sandbox);
+    run->call.cwd = dup_or_null(run->spec.cwd ? run->spec.cwd : start);
+    run->call.image_env = box->image_env;
+    name_image(&run->call, box);
+    return run_paths_fill(run, start, err);
 }
 
 void run_call_done(struct run *run)
@@ -174,9 +170,47 @@ static int oblige_network(struct run *run, struct error *err)
     return refuse(run, err, "a rule takes the network from %s", run->call.tool);
 }
 
-int run_oblige(struct run *run, struct error *err)
+static int oblige_all(struct run *run, struct error *err)
 {
     int r = oblige_runtime(run, err);
     r = r < 0 ? r : oblige_limits(run, err);
     return r < 0 ? r : oblige_network(run, err);
+}
+
+/* 1: a one-shot that was made to look into is too large for the rules, and is gone. */
+static int oblige(struct run *run, struct error *err)
+{
+    if (!run->one_shot || !run->sandbox)
+        return oblige_all(run, err);
+    _cleanup_json_ json_t *before = persist_spec_format(&run->box);
+    int r = oblige_all(run, err);
+    _cleanup_json_ json_t *after = persist_spec_format(&run->box);
+    if (r < 0 || json_equal(before, after))
+        return r;
+    run_drop_box(run);
+    return 1;
+}
+
+/* --- deciding */
+
+int run_decide(struct run *run, struct error *err)
+{
+    int r = gate_decide(run->gate, &run->call, &run->decision, err);
+    r = r < 0 ? r : oblige(run, err);
+    return r < 0 ? r : r > 0 ? RUN_BOX : run_next(run);
+}
+
+int run_decide_enter(struct run *run, struct error *err)
+{
+    int r = run_call_fill(run, err);
+    return r < 0 ? r : run_decide(run, err);
+}
+
+int run_confirm(struct run *run, struct error *err)
+{
+    if (run->grant &&
+        strcmp(gate_revision(run->gate), ruleset_revision(run->decision.ruleset)) != 0)
+        return gate_refuse(run->gate, &run->call, &run->decision, "approval",
+                           "the policy has changed since it was approved", err);
+    return gate_confirm(run->gate, &run->call, &run->decision, err);
 }

@@ -1,0 +1,87 @@
+#include "tool/image-find.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "guard/approval.h"
+#include "guard/gate.h"
+#include "keeper/reference.h"
+#include "runtime/spec.h"
+
+void image_note(struct audit *audit, const struct identity *who, const char *outcome,
+                const char *image, const char *digest, const struct error *err)
+{
+    _cleanup_json_ json_t *details = json_pack("{s:o}", "image", json_message(image));
+    if (digest)
+        json_object_set_new(details, "digest", json_string(digest));
+    if (err)
+        json_object_set_new(details, "error", json_message(err->message));
+    struct audit_record r = {
+        .kind = "image", .who = who, .outcome = err ? "failed" : outcome, .details = details};
+    audit_note(audit, &r);
+    log_info("image %s image=%s by=%s", err ? "failed" : outcome, image, who->key);
+}
+
+/* A name without a registry may be one of the store's: that is known once it was found. */
+int image_check_name(struct gate *gate, const struct identity *who, const char *image,
+                     struct error *err)
+{
+    _cleanup_free_ char *shown = reference_show(image, NULL, false);
+    char *const names[] = {shown, NULL};
+    return shown ? gate_check_image(gate, who, names, NULL, err) : 0;
+}
+
+static int set_image(struct image_find *f, const struct image_found *found, struct error *err)
+{
+    _cleanup_free_ char *image = xstrdup(f->spec->image);
+    int r = gate_check_image(f->gate, f->who, found->names, found->digest, err);
+    if (r >= 0)
+        spec_set_image(f->spec, image, found->digest, found->env, found->workdir, found->names);
+    return r;
+}
+
+static void on_found(struct image_wait *w, const struct image_found *found, const struct error *err)
+{
+    struct image_find *f = container_of(w, struct image_find, wait);
+    struct error failed = {0};
+    if (err) {
+        failed = *err;
+        if (f->approved)
+            error_prefix(&failed, "'%.100s' as it was approved", f->spec->image);
+    } else {
+        if (found->fetched)
+            image_note(gate_audit(f->gate), f->who, "pulled", f->spec->image, found->digest, NULL);
+        set_image(f, found, &failed);
+    }
+    f->on_done(f, error_is_set(&failed) ? &failed : NULL);
+}
+
+int image_find_start(struct image_find *f, struct images *images, struct gate *gate,
+                     const struct identity *who, const char *approval_id, struct spec *spec,
+                     struct error *err)
+{
+    if (!spec->image || spec->image_digest)
+        return 0;
+    const char *digest =
+        approval_id ? approvals_find_image(gate_approvals(gate), who, approval_id, spec->image)
+                    : NULL;
+    _cleanup_free_ char *approved = digest ? xasprintf("sha256:%s", digest) : NULL;
+    const char *image = approved ? approved : spec->image;
+    f->wait = (struct image_wait){.on_found = on_found};
+    f->gate = gate;
+    f->who = who;
+    f->spec = spec;
+    f->approved = approved;
+    const struct image_found *known = images_peek(images, image);
+    if (known)
+        return set_image(f, known, err);
+    int r = image_check_name(gate, who, spec->image, err);
+    r = r < 0 ? r : images_resolve(images, image, &f->wait, err);
+    return r < 0 ? r : 1;
+}
+
+void image_find_cancel(struct image_find *f)
+{
+    image_wait_cancel(&f->wait);
+}

@@ -1,0 +1,46 @@
+/* Finds out what the image that a spec names is. That comes before anything is decided or made,
+ * because an image brings an environment and a directory to start in.
+ *
+ * Everything that waits for an image owns one of these: a one-shot run in its first phase
+ * (tool/run.h), and the requests that create a sandbox. */
+#pragma once
+
+#include <stdbool.h>
+
+#include "keeper/images.h"
+
+struct audit;
+struct error;
+struct gate;
+struct identity;
+struct spec;
+
+struct image_find {
+    /* Set by the owner. Comes once, from a later turn of the loop: without err the spec has its
+     * image. The owner may free the object inside. */
+    void (*on_done)(struct image_find *f, const struct error *err);
+    /* Of this file. */
+    struct image_wait wait;
+    struct gate *gate;
+    const struct identity *who;
+    struct spec *spec;
+    bool approved; /* it has to be the image that a person was shown */
+};
+
+/* Fills in the image of spec. 0: it names none, or the image is known by now. 1: the image has to
+ * be looked up or fetched first, and on_done comes; who and spec must live until then. Negative:
+ * there is no such image, or a rule denies it.
+ *
+ * approval_id is the grant that the caller comes with, or NULL. Such a caller means the image that
+ * the grant was given for, even if its name has moved on. */
+int image_find_start(struct image_find *f, struct images *images, struct gate *gate,
+                     const struct identity *who, const char *approval_id, struct spec *spec,
+                     struct error *err);
+void image_find_cancel(struct image_find *f); /* legal at any time; on_done does not come */
+
+/* Before anything is fetched: negative where a rule denies the image by its name alone. */
+int image_check_name(struct gate *gate, const struct identity *who, const char *image,
+                     struct error *err);
+/* Puts on record what was done with an image. digest and err may be NULL. */
+void image_note(struct audit *audit, const struct identity *who, const char *outcome,
+                const char *image, const char *digest, const struct error *err);
