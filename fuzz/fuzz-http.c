@@ -115,10 +115,10 @@ static void start(void)
     http_options_init(&o);
     o.loop = &loop;
     o.on_request = on_request;
-    o.max_header_bytes = 2048;
-    o.max_discard_bytes = 4096;
-    o.ws_max_message = 4096;
-    o.max_write_queue = 16384;
+    o.config.max_header_bytes = 2048;
+    o.config.max_discard_bytes = 4096;
+    o.config.ws_max_message = 4096;
+    o.config.max_write_queue = 16384;
     server = http_server_new(&o, &err);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     address.sun_family = AF_UNIX;

@@ -19,14 +19,6 @@ struct keys;
 struct images;
 struct skills;
 
-/* What the tools of MCP give a model at once. */
-struct mcp_limits {
-    size_t output_bytes;         /* of stdout and of stderr, by default */
-    size_t transfer_bytes;       /* of a file */
-    uint64_t command_timeout_ms; /* of a command that is waited for, by default */
-    uint64_t approval_wait_ms;   /* for a person, before the call is answered as pending */
-};
-
 struct api_options {
     uv_loop_t *loop;
     struct manager *manager;
@@ -60,7 +52,6 @@ struct api_options {
     bool async_exec; /* contract B's default */
     size_t max_body_bytes, max_upload_bytes, max_output_bytes;
     uint64_t exec_timeout_ms, exec_max_timeout_ms; /* 0: none */
-    struct mcp_limits mcp;
     const char *cache_mode, *cache_hostpath, *volume_mode;
     pid_t warden_pid;
     uint64_t validate_timeout_ms;

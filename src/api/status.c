@@ -83,7 +83,7 @@ static json_t *view_capacity(const struct api_options *o)
                             ? json_integer((json_int_t)(s->limits.memory_bytes >> 20))
                             : json_null());
     return json_pack("{s:I, s:o}", "sandboxes",
-                     (json_int_t)manager_options(o->manager)->max_sandboxes, "each", each);
+                     (json_int_t)manager_options(o->manager)->config.max_sandboxes, "each", each);
 }
 
 void handle_status(struct api_request *req)

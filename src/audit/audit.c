@@ -37,7 +37,7 @@ static int append(struct audit *a, int flags, const char *call_id, struct error 
     strbuf_append(&a->line, "\n", 1);
     fault_point("audit.before-write");
     int r = audit_file_append(&a->file, a->line.data, a->line.len, seq,
-                              a->options.fsync == AUDIT_FSYNC_ALWAYS, err);
+                              a->config.fsync == AUDIT_FSYNC_ALWAYS, err);
     if (r < 0)
         return r;
     fault_point("audit.written");
@@ -180,10 +180,11 @@ static void close_timers(struct audit *a)
 }
 
 struct audit *audit_open(const char *dir, struct store *store, const struct audit_signer *signer,
-                         const struct audit_options *o, struct error *err)
+                         uv_loop_t *loop, const struct audit_config *c, struct error *err)
 {
     struct audit *a = new0(struct audit);
-    a->options = *o;
+    a->loop = loop;
+    a->config = *c;
     a->store = store;
     if (signer)
         a->signer = *signer;
@@ -191,7 +192,7 @@ struct audit *audit_open(const char *dir, struct store *store, const struct audi
     list_init(&a->owed);
     list_init(&a->open_in_order);
     a->open = map_new();
-    loop_timer_init(&a->owed_timer, o->loop, on_owed_timer, a);
+    loop_timer_init(&a->owed_timer, loop, on_owed_timer, a);
     audit_batch_init(a);
     audit_checkpoint_init(a);
     audit_retention_init(a);
@@ -207,7 +208,7 @@ static void drain(struct audit *a)
 {
     while (a->chaining || a->jobs || (a->queued.len && !a->failures)) {
         audit_batch_start(a);
-        uv_run(a->options.loop, UV_RUN_ONCE);
+        uv_run(a->loop, UV_RUN_ONCE);
     }
 }
 
@@ -222,5 +223,5 @@ void audit_close(struct audit *a)
         log_error("audit: %zu records are lost: %s", a->n_owed, err.message);
     drain(a);
     close_timers(a);
-    uv_run(a->options.loop, UV_RUN_NOWAIT);
+    uv_run(a->loop, UV_RUN_NOWAIT);
 }

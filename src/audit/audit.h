@@ -138,8 +138,7 @@ struct audit_signer {
     struct checkpoint last; /* what it signed last; seq 0: nothing */
 };
 
-struct audit_options {
-    uv_loop_t *loop;
+struct audit_config {
     enum audit_fsync fsync;
     uint64_t checkpoint_records; /* sign after so many records; 0: not by count */
     uint64_t checkpoint_ms;      /* and so long after an unsigned record; 0: not by time */
@@ -151,7 +150,7 @@ struct audit_options {
 /* dir holds the files and exists. Chains what an earlier control plane left unchained; blocks.
  * signer may be NULL: then there are no checkpoints. */
 struct audit *audit_open(const char *dir, struct store *store, const struct audit_signer *signer,
-                         const struct audit_options *o, struct error *err);
+                         uv_loop_t *loop, const struct audit_config *c, struct error *err);
 /* After the sandboxes were restored: every intent that an earlier control plane left open, and of
  * which lives() says no, is recorded as interrupted. */
 void audit_settle(struct audit *a, bool (*lives)(void *data, const char *call_id), void *data);

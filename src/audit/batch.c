@@ -29,7 +29,7 @@ void audit_batch_init(struct audit *a)
     list_init(&a->waiters);
     list_init(&a->watches);
     a->batch.hasher = audit_hasher_new();
-    loop_timer_init(&a->batch_timer, a->options.loop, on_batch_timer, a);
+    loop_timer_init(&a->batch_timer, a->loop, on_batch_timer, a);
 }
 
 void audit_batch_done(struct audit *a)
@@ -154,7 +154,7 @@ void audit_batch_start(struct audit *a)
     if (a->chaining || !a->queued.len)
         return;
     struct strbuf empty = a->batch.lines;
-    bool sync = a->options.fsync == AUDIT_FSYNC_BATCH;
+    bool sync = a->config.fsync == AUDIT_FSYNC_BATCH;
     loop_timer_stop(&a->batch_timer);
     a->chaining = true;
     a->batch.lines = a->queued;

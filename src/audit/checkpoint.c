@@ -78,7 +78,7 @@ static void sync_all(struct audit *a, void (*done)(struct audit *a, int result))
                            .wal = xasprintf("%s-wal", store_path(a->store)),
                            .done = done};
     a->jobs++;
-    loop_work(a->options.loop, sync_work, sync_done, j);
+    loop_work(a->loop, sync_work, sync_done, j);
 }
 
 /* --- emptying the part of the file that was chained */
@@ -321,7 +321,7 @@ void audit_checkpoint_now(struct audit *a, enum checkpoint_purpose purpose, audi
 
 void audit_checkpoint_consider(struct audit *a)
 {
-    const struct audit_options *o = &a->options;
+    const struct audit_config *o = &a->config;
     empty_spent(a);
     if (!a->signer.sign || a->signing || a->head.seq <= a->signed_last.seq)
         return;
@@ -349,5 +349,5 @@ void audit_checkpoint_init(struct audit *a)
 {
     a->emptying = -1;
     list_init(&a->checkpoint_calls);
-    loop_timer_init(&a->checkpoint_timer, a->options.loop, on_checkpoint_timer, a);
+    loop_timer_init(&a->checkpoint_timer, a->loop, on_checkpoint_timer, a);
 }

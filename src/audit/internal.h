@@ -52,7 +52,8 @@ struct audit_waiter {
 };
 
 struct audit {
-    struct audit_options options;
+    uv_loop_t *loop;
+    struct audit_config config;
     struct audit_signer signer; /* sign NULL: none */
     struct store *store;
     uint8_t secret[AUDIT_SECRET_SIZE];

@@ -158,9 +158,9 @@ static void on_chained(struct audit_waiter *w)
         error_set(&q->err, ERROR_UNAVAILABLE, 0, "the audit's database does not take records");
     q->page.head = q->audit->head.seq;
     if (error_is_set(&q->err))
-        loop_defer(q->audit->options.loop, query_done, q);
+        loop_defer(q->audit->loop, query_done, q);
     else
-        loop_work(q->audit->options.loop, query_work, query_done, q);
+        loop_work(q->audit->loop, query_work, query_done, q);
 }
 
 void audit_query(struct audit *a, const struct audit_filter *f, audit_page_fn fn, void *data)

@@ -222,14 +222,14 @@ static void on_dropped(void *data, const struct error *err)
 /* A sixteenth less than the limit, so that not every batch drops some. */
 static int64_t excess_of(const struct audit *a)
 {
-    int64_t max = (int64_t)a->options.max_bytes;
+    int64_t max = (int64_t)a->config.max_bytes;
     return max && a->bytes > max ? a->bytes - max + max / 16 : 0;
 }
 
 static void on_retention_timer(void *data)
 {
     struct audit *a = data;
-    const struct audit_options *o = &a->options;
+    const struct audit_config *o = &a->config;
     struct drop_job *j = new0(struct drop_job);
     *j = (struct drop_job){.audit = a, .excess = excess_of(a)};
     if (o->retention_ms && a->head.seq > o->retention_records) {
@@ -250,7 +250,7 @@ void audit_retention_consider(struct audit *a)
 
 void audit_retention_init(struct audit *a)
 {
-    loop_timer_init(&a->retention_timer, a->options.loop, on_retention_timer, a);
-    if (a->options.max_bytes || a->options.retention_ms)
+    loop_timer_init(&a->retention_timer, a->loop, on_retention_timer, a);
+    if (a->config.max_bytes || a->config.retention_ms)
         loop_timer_start(&a->retention_timer, RETENTION_SOON);
 }

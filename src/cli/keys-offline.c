@@ -58,7 +58,7 @@ static json_t *change_in(const char *dir, enum keys_verb verb, const char *subje
     json_t *answer = NULL;
     uv_loop_init(&loop);
     struct store *store = store_open(dir, &loop, err);
-    struct keys_options o = {.loop = &loop, .store = store, .max = KEYS_MAX};
+    struct keys_options o = {.loop = &loop, .store = store, .config.max = KEYS_MAX};
     struct keys *keys = store ? keys_open(&o, err) : NULL;
     if (keys)
         answer = change(keys, verb, subject, request, err);

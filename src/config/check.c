@@ -62,10 +62,10 @@ void config_load_secrets(struct config *c, struct config_problems *p)
     if (c->auth_token_file)
         load_token(c, p);
     if (c->tls_cert && c->tls_key) {
-        free(c->tls_cert_pem);
-        free(c->tls_key_pem);
-        c->tls_cert_pem = read_secret("tls_cert", c->tls_cert, p);
-        c->tls_key_pem = read_secret("tls_key", c->tls_key, p);
+        free(c->http.tls_cert);
+        free(c->http.tls_key);
+        c->http.tls_cert = read_secret("tls_cert", c->tls_cert, p);
+        c->http.tls_key = read_secret("tls_key", c->tls_key, p);
     }
 }
 
@@ -141,7 +141,7 @@ static void check_listen(const struct config *c, struct config_problems *p)
 {
     if (!c->tls_cert != !c->tls_key)
         config_error(p, "tls_cert and tls_key go together");
-    if (c->mcp && c->listen)
+    if (c->use_mcp_stdio && c->listen)
         config_warn(p, "listen has no effect with mcp, which speaks on stdin and stdout");
     if (c->tls_cert && !c->listen)
         config_error(p, "tls_cert is set, but nothing is listened on");
@@ -192,13 +192,13 @@ static void check_limits(const struct config *c, struct config_problems *p)
     }
     check_ceiling(p, "exec_timeout", (double)c->exec_timeout_ms, "exec_max_timeout",
                   (double)c->exec_max_timeout_ms);
-    check_ceiling(p, "journal_exec_bytes", (double)c->journal_exec_bytes, "journal_total_bytes",
-                  (double)c->journal_total_bytes);
-    if (c->uid_range_first + c->uid_range_count > UINT32_MAX)
+    check_ceiling(p, "journal_exec_bytes", (double)c->journal.limit_bytes, "journal_total_bytes",
+                  (double)c->journal.total_limit);
+    if ((uint64_t)c->uid_range_first + c->uid_range_count > UINT32_MAX)
         config_error(p, "uid_range_first + uid_range_count is beyond the last uid");
-    if (c->uid_range_count / c->uid_block < c->max_sandboxes)
+    if (c->uid_range_count / c->uid_block < c->manager.max_sandboxes)
         config_error(p, "uid_range_count / uid_block is less than max_sandboxes (%lld)",
-                     (long long)c->max_sandboxes);
+                     (long long)c->manager.max_sandboxes);
     if (strchr(c->cgroup_prefix, '/') || c->cgroup_prefix[0] == '.' ||
         strlen(c->cgroup_prefix) > WARDEN_PREFIX_MAX)
         config_error(p, "cgroup_prefix: '%s' is not a name of at most %d characters",
@@ -218,7 +218,7 @@ static void apply_quantities(struct config *c, struct config_problems *p)
             config_error(p, "mem_limit and default_memory_mb are both set; they mean the same");
         if (c->mem_limit < MIB)
             config_error(p, "mem_limit: %lld bytes is below 1Mi", (long long)c->mem_limit);
-        c->default_limits.memory_bytes = (uint64_t)(c->mem_limit / MIB * MIB);
+        c->default_limits.memory_bytes = c->mem_limit / MIB * MIB;
     }
 }
 
@@ -230,9 +230,8 @@ static void check_cluster(const struct config *c, struct config_problems *p)
         config_error(p, "cache_mode: pvc needs the kube runtime");
     if (strcmp(c->stream_mode, "sidecar") == 0)
         config_error(p, "stream_mode: sidecar needs the kube runtime");
-    if (c->warm_pool_max && c->warm_pool_min > c->warm_pool_max)
-        config_error(p, "warm_pool_min: %lld is more than warm_pool_max",
-                     (long long)c->warm_pool_min);
+    if (c->pool.max && c->pool.min > c->pool.max)
+        config_error(p, "warm_pool_min: %lld is more than warm_pool_max", (long long)c->pool.min);
     static const char *const kube_only[] = {"cpu_request",           "mem_request",
                                             "cache_pvc_size",        "cache_pvc_storage_class",
                                             "cache_pvc_access_mode", "stream_sidecar_image",
@@ -245,7 +244,7 @@ static void check_cluster(const struct config *c, struct config_problems *p)
 
 static void check_audit(const struct config *c, struct config_problems *p)
 {
-    if (c->audit_max_bytes && !c->audit_retention_ms)
+    if (c->audit.max_bytes && !c->audit.retention_ms)
         config_error(p, "audit_max_bytes: drops records that audit_retention: 0 keeps for ever");
 }
 

@@ -129,7 +129,7 @@ static int print_scalar(const struct config *c, const struct config_key *k, stru
     int r = config_value_format(c, k, &value);
     if (r < 0)
         return r;
-    bool text = k->type == CONFIG_STRING || k->type == CONFIG_PATH || k->type == CONFIG_CHOICE;
+    bool text = k->type == CONFIG_STRING || k->type == CONFIG_PATH || k->choices;
     if (text && !value.len)
         return strbuf_printf(out, "%s:\n", k->name);
     if (!text)
@@ -162,12 +162,12 @@ int config_print(const struct config *c, struct strbuf *out)
 static const char *value_name(const struct config_key *k)
 {
     static const char *const names[] = {
-        [CONFIG_STRING] = "TEXT",       [CONFIG_PATH] = "PATH",
-        [CONFIG_CHOICE] = "NAME",       [CONFIG_INT] = "N",
-        [CONFIG_CORES] = "N",           [CONFIG_BOOL] = "",
-        [CONFIG_DURATION] = "DURATION", [CONFIG_SIZE] = "SIZE",
-        [CONFIG_LIST] = "LIST",         [CONFIG_PATHS] = "LIST",
-        [CONFIG_MAP] = "NAME=VALUE",
+        [CONFIG_STRING] = "TEXT", [CONFIG_PATH] = "PATH",
+        [CONFIG_CHOICE] = "NAME", [CONFIG_ENUM] = "NAME",
+        [CONFIG_INT] = "N",       [CONFIG_CORES] = "N",
+        [CONFIG_BOOL] = "",       [CONFIG_DURATION] = "DURATION",
+        [CONFIG_SIZE] = "SIZE",   [CONFIG_LIST] = "LIST",
+        [CONFIG_PATHS] = "LIST",  [CONFIG_MAP] = "NAME=VALUE",
     };
     static_assert(ELEMENTS(names) == _CONFIG_TYPE_MAX, "a name per type");
     return names[k->type];
@@ -180,7 +180,7 @@ static int print_key_help(const struct config_key *k, struct strbuf *out)
     for (char *s = flag; *s; s++)
         *s = *s == '_' ? '-' : *s;
     int r = strbuf_printf(out, "  --%s %s\n        %s", flag, value_name(k), k->help);
-    if (r == 0 && k->type == CONFIG_CHOICE)
+    if (r == 0 && k->choices)
         r = strbuf_printf(out, " [%s]", k->choices);
     if (r == 0 && k->fallback && strcmp(k->fallback, "false") != 0)
         r = strbuf_printf(out, " (default %s)", k->fallback);

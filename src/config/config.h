@@ -1,17 +1,26 @@
 /* The daemon's configuration: one table of keys (table.c), three sources in rising order
  * (YAML file, environment, flags), one check.
  *
- * A struct config owns all its strings and vectors. A list is a NULL-terminated vector or NULL when
- * empty; a string is NULL when not set (never where the table has a default), never "". A number is
- * 0 where its help says that 0 means none. Durations are in milliseconds, sizes in bytes. */
+ * What a module takes as it is, it defines: struct http_config and its like are filled here and
+ * handed on whole. A struct config owns all its strings and vectors, those in them too. A list is a
+ * NULL-terminated vector or NULL when empty; a string is NULL when not set (never where the table
+ * has a default), never "". A number is 0 where its help says that 0 means none. Durations are in
+ * milliseconds, sizes in bytes. */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "audit/audit.h"
 #include "base/strbuf.h"
+#include "guard/approval.h"
+#include "identity/keys.h"
+#include "mcp/config.h"
+#include "net/http.h"
 #include "proto/limit.h"
+#include "runtime/runtime.h"
+#include "sandbox/sandbox.h"
 
 struct error;
 
@@ -35,16 +44,15 @@ enum config_origin {
 struct config {
     /* who may talk to it */
     char **listen; /* empty: line protocol on stdin and stdout */
+    struct http_config http;
     char *auth_token;
     char *auth_token_file;
-    char *tls_cert, *tls_key;         /* paths */
-    char *tls_cert_pem, *tls_key_pem; /* their texts, read before the drop */
+    char *tls_cert, *tls_key; /* paths; their texts are in http, read before the drop */
     bool require_keys;
     bool insecure;
+    struct keys_config keys;
     int64_t validate_timeout_ms, validate_queue, validate_queue_per_key;
     char *skill_root;
-    int64_t max_keys, key_max_sandboxes, key_max_execs, key_requests_per_minute,
-        key_reserve_percent;
     char **allowed_origins;
     char **allowed_hosts_header;
     bool debug_endpoints;
@@ -55,8 +63,8 @@ struct config {
     char *oci_runtime;
     char **engines;
     char *podman_socket, *docker_socket;
-    int64_t engine_timeout_ms, engine_connect_timeout_ms, engine_start_timeout_ms;
-    char *min_isolation;
+    uint32_t engine_timeout_ms, engine_connect_timeout_ms, engine_start_timeout_ms;
+    enum isolation min_isolation;
     char *runtime_config;
     char *policy_file;
     char *state_dir; /* NULL: main decides */
@@ -67,17 +75,17 @@ struct config {
 
     /* what sandboxes may have */
     char **mounts_allow;
-    int64_t uid_range_first, uid_range_count, uid_block;
+    uint32_t uid_range_first, uid_range_count, uid_block;
     char *cgroup_prefix;
     struct limits default_limits, max_limits; /* of a request that asks for none, of any */
-    int64_t default_disk_inodes;
-    int64_t blanks;
-    int64_t oci_blanks;
-    int64_t memory_reserve_mb, state_reserve_mb, tmpfs_max_mb, disk_templates;
-    int64_t inotify_instances, inotify_watches, fanotify_groups, fanotify_marks;
-    int64_t max_sandboxes;
-    int64_t max_execs, max_execs_per_sandbox, max_stdin_queue;
-    int64_t max_idempotency_keys, max_idempotency_keys_per_key;
+    uint64_t default_disk_inodes;
+    uint32_t blanks;
+    uint32_t oci_blanks;
+    uint64_t memory_reserve_bytes, state_reserve_bytes, tmpfs_max_bytes;
+    uint32_t disk_templates;
+    uint32_t inotify_instances, inotify_watches, fanotify_groups, fanotify_marks;
+    struct manager_config manager;
+    struct pool_config pool;
     char **env; /* "NAME=value" */
     char **allowed_hosts, **disallowed_hosts;
     char **gateway_allow_private;
@@ -86,53 +94,33 @@ struct config {
     int64_t gateway_max_connections, gateway_max_connections_per_sandbox;
     char *web_search_endpoint;
 
-    /* HTTP and WebSocket */
-    int64_t max_connections, connection_backlog;
-    int64_t unix_reserve_percent, address_connections_percent, key_connections_percent;
-    int64_t refusals_per_minute;
-    int64_t max_header_bytes, max_body_bytes, max_upload_bytes, max_discard_bytes, max_line_bytes;
-    int64_t max_write_queue;
-    int64_t header_timeout_ms, body_timeout_ms, idle_timeout_ms, write_timeout_ms;
-    int64_t body_total_timeout_ms, body_min_rate, write_min_rate;
-    int64_t ws_max_message, ws_ping_ms;
-
-    /* MCP */
-    bool mcp, conformance_fixtures;
-    int64_t mcp_max_sessions, mcp_max_sessions_per_key, mcp_max_calls, mcp_max_batch;
-    int64_t mcp_max_subscriptions, mcp_page_size;
-    int64_t mcp_max_message_bytes, mcp_max_answer_bytes;
-    int64_t mcp_queue_bytes, mcp_replay_bytes, mcp_buffer_total_bytes;
-    int64_t mcp_session_ttl_ms, mcp_client_timeout_ms, mcp_stream_after_ms, mcp_replay_ttl_ms;
-    int64_t mcp_keepalive_ms, mcp_retry_ms;
-    int64_t mcp_output_bytes, mcp_transfer_bytes, mcp_command_timeout_ms;
-    int64_t mcp_approval_wait_ms;
+    /* requests */
+    int64_t max_body_bytes, max_upload_bytes;
+    size_t max_line_bytes;
+    int64_t max_idempotency_keys, max_idempotency_keys_per_key;
+    bool use_mcp_stdio;
+    struct mcp_config mcp;
 
     /* audit */
-    bool audit, audit_checkpoint_syslog;
-    char *audit_fsync, *audit_checkpoint_file;
-    int64_t audit_checkpoint_records, audit_checkpoint_interval_ms;
-    int64_t audit_retention_ms, audit_retention_records, audit_max_bytes;
+    bool use_audit;
+    struct audit_config audit;
+    char *audit_checkpoint_file;
+    bool audit_checkpoint_syslog;
 
     /* commands and their output */
     bool use_async_exec;
     int64_t exec_timeout_ms, exec_max_timeout_ms;
-    int64_t exec_status_retention_ms;
-    int64_t create_ready_timeout_ms;
-    int64_t drain_grace_ms, kill_grace_ms;
-    int64_t busy_poll_us;
-    int64_t stream_buffer, max_exec_list;
-    int64_t journal_exec_bytes, journal_sandbox_bytes, journal_total_bytes;
-    char *journal_full;
+    uint64_t busy_poll_us;
+    int64_t max_exec_list;
+    struct journal_config journal;
 
     /* what waits for a person */
-    int64_t approval_ttl_ms, approval_retention_ms;
-    int64_t max_pending_approvals, max_pending_approvals_per_key;
+    struct approvals_config approvals;
     char *webhook_url, *webhook_secret;
     int64_t webhook_queue, webhook_tries, webhook_timeout_ms;
 
     /* life times */
-    int64_t idle_ttl_ms;
-    int64_t shutdown_grace_ms;
+    uint64_t shutdown_grace_ms;
     int64_t control_restarts;
     int64_t control_restart_window_ms;
 
@@ -150,11 +138,9 @@ struct config {
     char *volume_mode;
     char *cache_mode, *cache_hostpath;
     char *cache_pvc_size, *cache_pvc_storage_class, *cache_pvc_access_mode;
-    int64_t warm_pool_size, warm_pool_min, warm_pool_max;
-    bool warm_pool_autosize;
     char *warm_control_namespace;
     uint32_t cpu_request_millicores, cpu_limit_millicores;
-    int64_t mem_request, mem_limit;
+    uint64_t mem_request, mem_limit;
     char *stream_mode, *stream_sidecar_image, *stream_endpoint, *stream_events_dir;
 
     uint8_t origin[CONFIG_KEYS_MAX]; /* enum config_origin, by index in the table */
@@ -164,6 +150,7 @@ enum config_type {
     CONFIG_STRING,
     CONFIG_PATH,   /* a string; relative ones are made absolute by config_check() */
     CONFIG_CHOICE, /* a string out of key->choices */
+    CONFIG_ENUM,   /* its place in key->choices */
     CONFIG_INT,
     CONFIG_CORES, /* "1.5" or "1500m", in thousandths */
     CONFIG_BOOL,

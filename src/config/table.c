@@ -4,63 +4,64 @@
 #include "config/config.h"
 
 #include <assert.h>
+#include <limits.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/nearest.h"
 
-/* The offset of a member, and a compile error when its type is not what the key's type stores. */
-#define FIELD(member, ctype)                                                                       \
-    (offsetof(struct config, member) +                                                             \
-     0 * sizeof(char[__builtin_types_compatible_p(__typeof__(((struct config *)0)->member), ctype) \
-                         ? 1                                                                       \
-                         : -1]))
+#define MEMBER(m) (((struct config *)0)->m)
+/* 0, or a compile error. */
+#define REQUIRE(condition) (0 * sizeof(char[(condition) ? 1 : -1]))
+#define TYPED(m, ctype)                                                                            \
+    .offset = offsetof(struct config, m) +                                                         \
+              REQUIRE(__builtin_types_compatible_p(__typeof__(MEMBER(m)), ctype)),                 \
+    .size = sizeof(MEMBER(m))
+/* The largest number that a member can hold; other types than these are an error. */
+#define MOST(m)                                                                                    \
+    _Generic(MEMBER(m), int                                                                        \
+             : INT_MAX, uint32_t                                                                   \
+             : UINT32_MAX, int64_t                                                                 \
+             : INT64_MAX, uint64_t                                                                 \
+             : INT64_MAX)
 
-#define STRING(n, dflt, text)                                                                      \
+#define TEXT(kind, n, m, dflt, more, text)                                                         \
     {                                                                                              \
-        .name = #n, .type = CONFIG_STRING, .offset = FIELD(n, char *), .fallback = dflt,           \
+        .name = #n, .type = kind, TYPED(m, char *), .fallback = dflt, .flags = more, .help = text  \
+    }
+#define STRING(n, m, dflt, text) TEXT(CONFIG_STRING, n, m, dflt, 0, text)
+#define PATH(n, m, dflt, text)   TEXT(CONFIG_PATH, n, m, dflt, 0, text)
+#define SECRET(n, m, text)       TEXT(CONFIG_STRING, n, m, NULL, KEY_SECRET, text)
+#define INTERNAL(n, m)           TEXT(CONFIG_STRING, n, m, NULL, KEY_SECRET | KEY_INTERNAL, "")
+#define CHOICE(n, m, dflt, all, text)                                                              \
+    {                                                                                              \
+        .name = #n, .type = CONFIG_CHOICE, TYPED(m, char *), .fallback = dflt, .choices = all,     \
         .help = text                                                                               \
     }
-#define SECRET(n, text)                                                                            \
+/* The member is an enum whose values are the choices in their order, from 0 on. */
+#define ENUM(n, m, dflt, all, text)                                                                \
     {                                                                                              \
-        .name = #n, .type = CONFIG_STRING, .flags = KEY_SECRET, .offset = FIELD(n, char *),        \
-        .help = text                                                                               \
-    }
-#define INTERNAL(n)                                                                                \
-    {                                                                                              \
-        .name = #n, .type = CONFIG_STRING, .flags = KEY_SECRET | KEY_INTERNAL,                     \
-        .offset = FIELD(n, char *), .help = ""                                                     \
-    }
-#define PATH(n, dflt, text)                                                                        \
-    {                                                                                              \
-        .name = #n, .type = CONFIG_PATH, .offset = FIELD(n, char *), .fallback = dflt,             \
-        .help = text                                                                               \
-    }
-#define CHOICE(n, dflt, all, text)                                                                 \
-    {                                                                                              \
-        .name = #n, .type = CONFIG_CHOICE, .offset = FIELD(n, char *), .fallback = dflt,           \
+        .name = #n, .type = CONFIG_ENUM, TYPED(m, unsigned), .unit = 1, .fallback = dflt,           \
         .choices = all, .help = text                                                               \
     }
-#define NUMBER(kind, n, m, ctype, one, dflt, lo, hi, text)                                         \
+#define NUMBER(kind, n, m, one, dflt, lo, hi, text)                                                \
     {                                                                                              \
-        .name = #n, .type = kind, .offset = FIELD(m, ctype), .size = sizeof(ctype), .unit = one,   \
-        .min = lo, .max = hi, .fallback = dflt, .help = text                                       \
+        .name = #n, .type = kind, .size = sizeof(MEMBER(m)), .unit = one, .min = lo, .max = hi,    \
+        .offset = offsetof(struct config, m) + REQUIRE((lo) >= 0 && (hi) <= MOST(m) / (one)),      \
+        .fallback = dflt, .help = text                                                             \
     }
-#define INT(n, dflt, lo, hi, text)  NUMBER(CONFIG_INT, n, n, int64_t, 1, dflt, lo, hi, text)
-#define SIZE(n, dflt, lo, hi, text) NUMBER(CONFIG_SIZE, n, n, int64_t, 1, dflt, lo, hi, text)
-#define CORES(n, m, dflt, text)     NUMBER(CONFIG_CORES, n, m, uint32_t, 1, dflt, 0, 1024000, text)
-#define MEBIBYTES(n, m, dflt, lo, hi, text)                                                        \
-    NUMBER(CONFIG_INT, n, m, uint64_t, MIB, dflt, lo, hi, text)
-#define COUNT(n, m, dflt, lo, hi, text) NUMBER(CONFIG_INT, n, m, uint32_t, 1, dflt, lo, hi, text)
-#define DURATION(n, dflt, lo, hi, text)                                                            \
-    NUMBER(CONFIG_DURATION, n, n##_ms, int64_t, 1, dflt, lo, hi, text)
-#define BOOL(n, dflt, text)                                                                        \
+#define INT(n, m, dflt, lo, hi, text)       NUMBER(CONFIG_INT, n, m, 1, dflt, lo, hi, text)
+#define MEBIBYTES(n, m, dflt, lo, hi, text) NUMBER(CONFIG_INT, n, m, MIB, dflt, lo, hi, text)
+#define SIZE(n, m, dflt, lo, hi, text)      NUMBER(CONFIG_SIZE, n, m, 1, dflt, lo, hi, text)
+#define CORES(n, m, dflt, text)             NUMBER(CONFIG_CORES, n, m, 1, dflt, 0, 1024000, text)
+#define DURATION(n, m, dflt, lo, hi, text)  NUMBER(CONFIG_DURATION, n, m, 1, dflt, lo, hi, text)
+#define BOOL(n, m, dflt, text)                                                                     \
     {                                                                                              \
-        .name = #n, .type = CONFIG_BOOL, .offset = FIELD(n, bool), .fallback = dflt, .help = text  \
+        .name = #n, .type = CONFIG_BOOL, TYPED(m, bool), .fallback = dflt, .help = text            \
     }
-#define LIST(kind, n, text)                                                                        \
+#define LIST(kind, n, m, text)                                                                     \
     {                                                                                              \
-        .name = #n, .type = kind, .offset = FIELD(n, char **), .help = text                        \
+        .name = #n, .type = kind, TYPED(m, char **), .help = text                                  \
     }
 #define GROUP(title)                                                                               \
     {                                                                                              \
@@ -78,294 +79,294 @@
 /* clang-format off */
 const struct config_key config_keys[] = {
     GROUP("Listening"),
-    LIST(CONFIG_LIST, listen, "address: host:port, [v6]:port, unix:PATH (unix: alone is where sbx looks) or :port (all interfaces; without "
+    LIST(CONFIG_LIST, listen, listen, "address: host:port, [v6]:port, unix:PATH (unix: alone is where sbx looks) or :port (all interfaces; without "
          "auth_token and require_keys loopback only); may be repeated; without one, the line protocol on stdin and stdout"),
-    SECRET(auth_token, "bearer token that every request must carry"),
-    PATH(auth_token_file, NULL, "file that holds the token (better: a flag is seen by other users)"),
-    PATH(tls_cert, NULL, "PEM certificate chain; with tls_key, listeners speak TLS"),
-    PATH(tls_key, NULL, "PEM private key of tls_cert"),
-    INTERNAL(tls_cert_pem),
-    INTERNAL(tls_key_pem),
-    BOOL(require_keys, "false", "every call needs a key or the token, even while there is no key"),
-    BOOL(insecure, "false", "allow listening beyond loopback without a token or require_keys"),
-    LIST(CONFIG_LIST, allowed_origins, "origins of web pages that may call (scheme://host[:port]); such a page must bring a key or token"),
-    LIST(CONFIG_LIST, allowed_hosts_header,
+    SECRET(auth_token, auth_token, "bearer token that every request must carry"),
+    PATH(auth_token_file, auth_token_file, NULL, "file that holds the token (better: a flag is seen by other users)"),
+    PATH(tls_cert, tls_cert, NULL, "PEM certificate chain; with tls_key, listeners speak TLS"),
+    PATH(tls_key, tls_key, NULL, "PEM private key of tls_cert"),
+    INTERNAL(tls_cert_pem, http.tls_cert),
+    INTERNAL(tls_key_pem, http.tls_key),
+    BOOL(require_keys, require_keys, "false", "every call needs a key or the token, even while there is no key"),
+    BOOL(insecure, insecure, "false", "allow listening beyond loopback without a token or require_keys"),
+    LIST(CONFIG_LIST, allowed_origins, allowed_origins, "origins of web pages that may call (scheme://host[:port]); such a page must bring a key or token"),
+    LIST(CONFIG_LIST, allowed_hosts_header, allowed_hosts_header,
          "names accepted in the Host header beside loopback names and the listen addresses"),
-    BOOL(enable_process, "false",
+    BOOL(enable_process, enable_process, "false",
          "allow sandboxes of the process runtime, which has no isolation; -runtime process does too"),
-    BOOL(debug_endpoints, "false", "serve /v1/debug/echo for protocol test suites"),
+    BOOL(debug_endpoints, debug_endpoints, "false", "serve /v1/debug/echo for protocol test suites"),
 
     GROUP("Daemon"),
-    CHOICE(runtime, "local",
+    CHOICE(runtime, runtime, "local",
            "local|landlock|process|oci|crun|runc|gvisor|kata|podman|podman-gvisor|podman-kata|docker|docker-gvisor|docker-kata|"
            "microvm|kube|v8|wasm",
            "what runs sandboxes unless a request names another; this build has local, landlock, process, "
            "oci (crun, runc, gvisor, kata), podman and docker"),
-    CHOICE(oci_runtime, "crun", "crun|runc|runsc|kata",
+    CHOICE(oci_runtime, oci_runtime, "crun", "crun|runc|runsc|kata",
            "the program that runtime oci means unless a request says"),
-    LIST(CONFIG_LIST, engines,
+    LIST(CONFIG_LIST, engines, engines,
          "container engines that sandboxes may be made with (podman, docker); in place of none"),
-    PATH(podman_socket, "/run/podman/podman.sock", "the socket of podman's service"),
-    PATH(docker_socket, "/run/docker.sock", "the socket of docker's daemon"),
-    DURATION(engine_timeout, "30s", 100, 3600000, "what one request to a container engine may take"),
-    DURATION(engine_connect_timeout, "5s", 100, 3600000, "for a container engine to take a connection"),
-    DURATION(engine_start_timeout, "20s", 100, 3600000,
+    PATH(podman_socket, podman_socket, "/run/podman/podman.sock", "the socket of podman's service"),
+    PATH(docker_socket, docker_socket, "/run/docker.sock", "the socket of docker's daemon"),
+    DURATION(engine_timeout, engine_timeout_ms, "30s", 100, 3600000, "what one request to a container engine may take"),
+    DURATION(engine_connect_timeout, engine_connect_timeout_ms, "5s", 100, 3600000, "for a container engine to take a connection"),
+    DURATION(engine_start_timeout, engine_start_timeout_ms, "20s", 100, 3600000,
              "from a container's start to the first word of the runner in it"),
-    CHOICE(min_isolation, "none", "none|restricted|namespaces|user-space-kernel|virtual-machine",
+    ENUM(min_isolation, min_isolation, "none", "none|restricted|namespaces|user-space-kernel|virtual-machine",
            "the least isolation that any sandbox may have"),
-    PATH(runtime_config, NULL, "configuration file of the runtime, where it takes one"),
-    PATH(policy_file, NULL, "the operator's policy (YAML): what may run, what a person is asked about; "
+    PATH(runtime_config, runtime_config, NULL, "configuration file of the runtime, where it takes one"),
+    PATH(policy_file, policy_file, NULL, "the operator's policy (YAML): what may run, what a person is asked about; "
          "read again when it changes and on SIGHUP"),
-    PATH(state_dir, NULL, "state; default /var/lib/mas-sandbox as root, else "
+    PATH(state_dir, state_dir, NULL, "state; default /var/lib/mas-sandbox as root, else "
          "$XDG_STATE_HOME/mas-sandbox; line mode: a private temporary one"),
-    PATH(landlock_dir, "/var/tmp", "where sandboxes of the landlock runtime have their files"),
-    STRING(user, "mas-sandbox", "user the control plane becomes when started as root"),
-    PATH(libexec_dir, NULL, "where mas-toolrunner and mas-tool-net are; default: beside this program"),
-    CHOICE(log_level, "info", "debug|info|warn|error", "least level that is logged"),
-    CHOICE(log_format, "text", "text|json", "form of a log line on stderr"),
-    DURATION(shutdown_grace, "30s", 0, DAYS,
+    PATH(landlock_dir, landlock_dir, "/var/tmp", "where sandboxes of the landlock runtime have their files"),
+    STRING(user, user, "mas-sandbox", "user the control plane becomes when started as root"),
+    PATH(libexec_dir, libexec_dir, NULL, "where mas-toolrunner and mas-tool-net are; default: beside this program"),
+    CHOICE(log_level, log_level, "info", "debug|info|warn|error", "least level that is logged"),
+    CHOICE(log_format, log_format, "text", "text|json", "form of a log line on stderr"),
+    DURATION(shutdown_grace, shutdown_grace_ms, "30s", 0, DAYS,
              "after SIGTERM, how long running requests may take to finish"),
-    INT(control_restarts, "10", 0, 1000,
+    INT(control_restarts, control_restarts, "10", 0, 1000,
         "how often a crashed control plane is started again within control_restart_window"),
-    DURATION(control_restart_window, "1m", SECONDS, DAYS, "see control_restarts"),
+    DURATION(control_restart_window, control_restart_window_ms, "1m", SECONDS, DAYS, "see control_restarts"),
 
     GROUP("Sandboxes"),
-    LIST(CONFIG_PATHS, mounts_allow, "host directories that sandboxes may mount, or mount below; in "
+    LIST(CONFIG_PATHS, mounts_allow, mounts_allow, "host directories that sandboxes may mount, or mount below; in "
          "YAML also mounts: {allow: [...]}"),
-    INT(uid_range_first, "2000000000", 65536, 4294900000, "first host uid given to sandboxes"),
-    INT(uid_range_count, "65536", 4, 2147483648, "how many host uids and gids there are to give"),
-    INT(uid_block, "4", 3, 65536, "how many of them each sandbox takes"),
-    STRING(cgroup_prefix, "mas-sandbox", "name of our cgroup below each hierarchy's root"),
-    INT(max_sandboxes, "1000", 1, 100000, "sandboxes at once"),
+    INT(uid_range_first, uid_range_first, "2000000000", 65536, 4294900000, "first host uid given to sandboxes"),
+    INT(uid_range_count, uid_range_count, "65536", 4, 2147483648, "how many host uids and gids there are to give"),
+    INT(uid_block, uid_block, "4", 3, 65536, "how many of them each sandbox takes"),
+    STRING(cgroup_prefix, cgroup_prefix, "mas-sandbox", "name of our cgroup below each hierarchy's root"),
+    INT(max_sandboxes, manager.max_sandboxes, "1000", 1, 100000, "sandboxes at once"),
     MEBIBYTES(default_memory_mb, default_limits.memory_bytes, "512", 0, 1 << 24, "memory and swap of a sandbox in MiB; 0: not limited"),
     MEBIBYTES(max_memory_mb, max_limits.memory_bytes, "0", 0, 1 << 24, "most a request may ask for; 0: what the host has"),
     MEBIBYTES(default_disk_mb, default_limits.disk_bytes, "256", 0, 1 << 24, "/workspace, /tmp, /home and /dev/shm together in MiB"),
     MEBIBYTES(max_disk_mb, max_limits.disk_bytes, "16384", 1, 1 << 24, "most a request may ask for"),
-    INT(default_disk_inodes, "65536", 16, 1 << 24, "files and directories in them"),
+    INT(default_disk_inodes, default_disk_inodes, "65536", 16, 1 << 24, "files and directories in them"),
     CORES(default_cpu_cores, default_limits.cpu_millicores, "0", "cpu of a sandbox in cores; 0: not limited"),
     CORES(max_cpu_cores, max_limits.cpu_millicores, "0", "most a request may ask for; 0: what the host has"),
-    COUNT(default_max_processes, default_limits.processes, "256", 2, 4194304, "processes and threads of a sandbox"),
-    COUNT(max_processes, max_limits.processes, "4096", 2, 4194304, "most a request may ask for"),
-    COUNT(default_open_files, default_limits.open_files, "4096", 32, 1048576, "open files of each process in a sandbox"),
-    COUNT(max_open_files, max_limits.open_files, "65536", 32, 1048576, "most a request may ask for"),
+    INT(default_max_processes, default_limits.processes, "256", 2, 4194304, "processes and threads of a sandbox"),
+    INT(max_processes, max_limits.processes, "4096", 2, 4194304, "most a request may ask for"),
+    INT(default_open_files, default_limits.open_files, "4096", 32, 1048576, "open files of each process in a sandbox"),
+    INT(max_open_files, max_limits.open_files, "65536", 32, 1048576, "most a request may ask for"),
     MEBIBYTES(max_io_mb_per_s, max_limits.io_bytes_per_s, "0", 0, 1 << 24, "most a request may ask for; 0: any"),
-    INT(blanks, "32", 0, 1000, "never-used sandboxes kept ready, each given out once; 0: none"),
-    INT(oci_blanks, "4", 0, 1000,
+    INT(blanks, blanks, "32", 0, 1000, "never-used sandboxes kept ready, each given out once; 0: none"),
+    INT(oci_blanks, oci_blanks, "4", 0, 1000,
         "the same of OCI runtimes, once one was used: all but the container itself"),
-    INT(memory_reserve_mb, "32", 0, 1 << 20,
+    MEBIBYTES(memory_reserve_mb, memory_reserve_bytes, "32", 0, 1 << 20,
         "of the memory limit, left to processes beside a disk in memory"),
-    INT(state_reserve_mb, "256", 0, 1 << 24,
+    MEBIBYTES(state_reserve_mb, state_reserve_bytes, "256", 0, 1 << 24,
         "of the state directory's file system, kept free of sandboxes' disks and images"),
-    INT(tmpfs_max_mb, "1024", 0, 1 << 24,
+    MEBIBYTES(tmpfs_max_mb, tmpfs_max_bytes, "1024", 0, 1 << 24,
         "larger disks of a sandbox without memory limit are images"),
-    INT(disk_templates, "8", 1, 1000, "formatted disk images kept, one a size"),
-    INT(inotify_instances, "32", 0, 1 << 20, "inotify instances of a sandbox"),
-    INT(inotify_watches, "8192", 0, 1 << 24, "inotify watches of a sandbox"),
-    INT(fanotify_groups, "0", 0, 1 << 20, "fanotify groups of a sandbox"),
-    INT(fanotify_marks, "0", 0, 1 << 24, "fanotify marks of a sandbox"),
-    LIST(CONFIG_MAP, env, "environment of every command (NAME=value); variables: SANDBOX_ENV_NAME"),
-    DURATION(idle_ttl, "15m", 0, 365 * DAYS, "an idle sandbox is deleted after this; 0: never"),
-    DURATION(create_ready_timeout, "60s", SECONDS, HOURS, "how long a sandbox may take to start"),
+    INT(disk_templates, disk_templates, "8", 1, 1000, "formatted disk images kept, one a size"),
+    INT(inotify_instances, inotify_instances, "32", 0, 1 << 20, "inotify instances of a sandbox"),
+    INT(inotify_watches, inotify_watches, "8192", 0, 1 << 24, "inotify watches of a sandbox"),
+    INT(fanotify_groups, fanotify_groups, "0", 0, 1 << 20, "fanotify groups of a sandbox"),
+    INT(fanotify_marks, fanotify_marks, "0", 0, 1 << 24, "fanotify marks of a sandbox"),
+    LIST(CONFIG_MAP, env, env, "environment of every command (NAME=value); variables: SANDBOX_ENV_NAME"),
+    DURATION(idle_ttl, manager.idle_ttl_ms, "15m", 0, 365 * DAYS, "an idle sandbox is deleted after this; 0: never"),
+    DURATION(create_ready_timeout, manager.create_timeout_ms, "60s", SECONDS, HOURS, "how long a sandbox may take to start"),
 
     GROUP("Approvals"),
-    DURATION(approval_ttl, "1h", SECONDS, 30 * DAYS, "a call that waits for a person, and a grant that "
+    DURATION(approval_ttl, approvals.ttl_ms, "1h", SECONDS, 30 * DAYS, "a call that waits for a person, and a grant that "
              "nobody uses, end after this"),
-    DURATION(approval_retention, "24h", SECONDS, 365 * DAYS, "how long a decided approval is shown"),
-    INT(max_pending_approvals, "1000", 1, 100000, "calls that may wait for a person"),
-    INT(max_pending_approvals_per_key, "100", 1, 100000, "and of one key, which never has more than half"),
-    STRING(webhook_url, NULL, "http or https URL that is told of every approval and its changes"),
-    SECRET(webhook_secret, "signs what is sent there: X-Mas-Signature is HMAC-SHA-256 of "
+    DURATION(approval_retention, approvals.keep_ms, "24h", SECONDS, 365 * DAYS, "how long a decided approval is shown"),
+    INT(max_pending_approvals, approvals.max_pending, "1000", 1, 100000, "calls that may wait for a person"),
+    INT(max_pending_approvals_per_key, approvals.max_pending_per_key, "100", 1, 100000, "and of one key, which never has more than half"),
+    STRING(webhook_url, webhook_url, NULL, "http or https URL that is told of every approval and its changes"),
+    SECRET(webhook_secret, webhook_secret, "signs what is sent there: X-Mas-Signature is HMAC-SHA-256 of "
            "X-Mas-Timestamp, a dot and the body"),
-    INT(webhook_queue, "256", 1, 100000, "events that wait to be sent there; what comes then is dropped"),
-    INT(webhook_tries, "4", 1, 16, "how often one is sent until it is taken; a second apart, then two, four and so on"),
-    DURATION(webhook_timeout, "10s", SECONDS, 120 * SECONDS, "what one of them may take"),
+    INT(webhook_queue, webhook_queue, "256", 1, 100000, "events that wait to be sent there; what comes then is dropped"),
+    INT(webhook_tries, webhook_tries, "4", 1, 16, "how often one is sent until it is taken; a second apart, then two, four and so on"),
+    DURATION(webhook_timeout, webhook_timeout_ms, "10s", SECONDS, 120 * SECONDS, "what one of them may take"),
 
     GROUP("Network for tools"),
-    LIST(CONFIG_LIST, allowed_hosts, "hosts that URL tools may reach; empty: any public one"),
-    LIST(CONFIG_LIST, disallowed_hosts, "hosts that URL tools may not reach"),
-    LIST(CONFIG_LIST, gateway_allow_private,
+    LIST(CONFIG_LIST, allowed_hosts, allowed_hosts, "hosts that URL tools may reach; empty: any public one"),
+    LIST(CONFIG_LIST, disallowed_hosts, disallowed_hosts, "hosts that URL tools may not reach"),
+    LIST(CONFIG_LIST, gateway_allow_private, gateway_allow_private,
          "private addresses that URL tools may reach all the same: address, CIDR or host name"),
-    DURATION(gateway_request_timeout, "10s", 1, HOURS, "for a tool to say where it wants to go"),
-    DURATION(gateway_resolve_timeout, "10s", 1, HOURS, "for looking up a name"),
-    DURATION(gateway_connect_timeout, "10s", 1, HOURS, "for connecting, all addresses together"),
-    DURATION(gateway_idle_timeout, "150s", 1, DAYS, "a connection without a byte either way"),
-    INT(gateway_max_connections, "256", 1, 100000, "connections of all tools"),
-    INT(gateway_max_connections_per_sandbox, "32", 1, 100000, "connections of one sandbox"),
-    STRING(web_search_endpoint, "https://api.duckduckgo.com/", "where web_search asks"),
+    DURATION(gateway_request_timeout, gateway_request_timeout_ms, "10s", 1, HOURS, "for a tool to say where it wants to go"),
+    DURATION(gateway_resolve_timeout, gateway_resolve_timeout_ms, "10s", 1, HOURS, "for looking up a name"),
+    DURATION(gateway_connect_timeout, gateway_connect_timeout_ms, "10s", 1, HOURS, "for connecting, all addresses together"),
+    DURATION(gateway_idle_timeout, gateway_idle_timeout_ms, "150s", 1, DAYS, "a connection without a byte either way"),
+    INT(gateway_max_connections, gateway_max_connections, "256", 1, 100000, "connections of all tools"),
+    INT(gateway_max_connections_per_sandbox, gateway_max_connections_per_sandbox, "32", 1, 100000, "connections of one sandbox"),
+    STRING(web_search_endpoint, web_search_endpoint, "https://api.duckduckgo.com/", "where web_search asks"),
 
     GROUP("Requests"),
-    INT(max_connections, "4096", 1, 500000,
+    INT(max_connections, http.max_connections, "4096", 1, 500000,
         "open connections; over it the longest incomplete request gets a 503, or the newcomer where all are at work"),
-    INT(unix_reserve_percent, "10", 0, 90, "of max_connections, kept for Unix sockets where one is listened on"),
-    INT(address_connections_percent, "25", 0, 100,
+    INT(unix_reserve_percent, http.unix_reserve_percent, "10", 0, 90, "of max_connections, kept for Unix sockets where one is listened on"),
+    INT(address_connections_percent, http.address_percent, "25", 0, 100,
         "of max_connections, for callers of one address who have shown no key yet, when all are taken; 0: any number"),
-    INT(key_connections_percent, "50", 0, 100,
+    INT(key_connections_percent, http.tag_percent, "50", 0, 100,
         "of max_connections, for one key (without keys: one address); over it: 429; 0: any number"),
-    INT(refusals_per_minute, "600", 0, 1000000,
+    INT(refusals_per_minute, http.refusals_per_minute, "600", 0, 1000000,
         "401, 403, 404 and 405 for one address that has shown no key; over it: 429 and the end of the connection; 0: any number"),
-    INT(connection_backlog, "4096", 1, 65535,
+    INT(connection_backlog, http.listen_backlog, "4096", 1, 65535,
         "connections that the kernel keeps until they are accepted; net.core.somaxconn may say fewer"),
-    SIZE(max_header_bytes, "64Ki", KIB, 16 * MIB, "request line and headers; over it: 431"),
-    SIZE(max_body_bytes, "1Mi", KIB, GIB, "JSON body; over it: 413"),
-    SIZE(max_upload_bytes, "1Gi", KIB, TIB, "uploaded file or tar; over it: 413"),
-    SIZE(max_discard_bytes, "16Mi", 0, GIB, "read after a 413 so that the client sees it"),
-    SIZE(max_line_bytes, "10Mi", KIB, GIB, "line of the line protocol"),
-    SIZE(max_write_queue, "1Mi", 4 * KIB, GIB, "bytes queued on one connection before it has to wait"),
-    DURATION(header_timeout, "10s", 1, HOURS, "from a request's first byte to the end of its headers"),
-    DURATION(body_timeout, "30s", 1, HOURS, "between two reads of a body"),
-    DURATION(body_total_timeout, "6h", 0, 30 * DAYS, "for a whole body; 0: any time"),
-    SIZE(body_min_rate, "1Ki", 0, GIB,
+    SIZE(max_header_bytes, http.max_header_bytes, "64Ki", KIB, 16 * MIB, "request line and headers; over it: 431"),
+    SIZE(max_body_bytes, max_body_bytes, "1Mi", KIB, GIB, "JSON body; over it: 413"),
+    SIZE(max_upload_bytes, max_upload_bytes, "1Gi", KIB, TIB, "uploaded file or tar; over it: 413"),
+    SIZE(max_discard_bytes, http.max_discard_bytes, "16Mi", 0, GIB, "read after a 413 so that the client sees it"),
+    SIZE(max_line_bytes, max_line_bytes, "10Mi", KIB, GIB, "line of the line protocol"),
+    SIZE(max_write_queue, http.max_write_queue, "1Mi", 4 * KIB, GIB, "bytes queued on one connection before it has to wait"),
+    DURATION(header_timeout, http.header_timeout_ms, "10s", 1, HOURS, "from a request's first byte to the end of its headers"),
+    DURATION(body_timeout, http.body_timeout_ms, "30s", 1, HOURS, "between two reads of a body"),
+    DURATION(body_total_timeout, http.body_total_ms, "6h", 0, 30 * DAYS, "for a whole body; 0: any time"),
+    SIZE(body_min_rate, http.body_min_rate, "1Ki", 0, GIB,
          "bytes per second of a body, averaged, after its first body_timeout; 0: any rate"),
-    DURATION(idle_timeout, "75s", 1, DAYS, "a kept-alive connection without a request"),
-    DURATION(write_timeout, "60s", 1, DAYS, "a client that reads nothing of its answer"),
-    SIZE(write_min_rate, "1Ki", 0, GIB,
+    DURATION(idle_timeout, http.idle_timeout_ms, "75s", 1, DAYS, "a kept-alive connection without a request"),
+    DURATION(write_timeout, http.write_timeout_ms, "60s", 1, DAYS, "a client that reads nothing of its answer"),
+    SIZE(write_min_rate, http.write_min_rate, "1Ki", 0, GIB,
          "bytes per second that a client reads of a waiting answer, averaged, after write_timeout; 0: any rate"),
-    SIZE(ws_max_message, "1Mi", KIB, GIB, "WebSocket message"),
-    DURATION(ws_ping, "30s", 0, DAYS, "between two WebSocket pings; 0: none"),
+    SIZE(ws_max_message, http.ws_max_message, "1Mi", KIB, GIB, "WebSocket message"),
+    DURATION(ws_ping, http.ws_ping_ms, "30s", 0, DAYS, "between two WebSocket pings; 0: none"),
 
     GROUP("Keys"),
-    INT(max_keys, "1000", 1, 100000, "keys on record; the oldest ended ones make room for new ones"),
-    INT(key_max_sandboxes, "0", 0, 100000, "sandboxes of a key that has no quota of its own; 0: any number"),
-    INT(key_max_execs, "0", 0, 1000000, "running commands of such a key; 0: any number"),
-    INT(key_reserve_percent, "12", 0, 50, "of max_sandboxes and max_execs, for keys (without them: addresses) that have less than an even share"),
-    INT(key_requests_per_minute, "6000", 0, 100000000, "requests of such a key; over it: 429; 0: any number"),
+    INT(max_keys, keys.max, "1000", 1, 100000, "keys on record; the oldest ended ones make room for new ones"),
+    INT(key_max_sandboxes, keys.defaults.max_sandboxes, "0", 0, 100000, "sandboxes of a key that has no quota of its own; 0: any number"),
+    INT(key_max_execs, keys.defaults.max_execs, "0", 0, 1000000, "running commands of such a key; 0: any number"),
+    INT(key_reserve_percent, manager.reserve_percent, "12", 0, 50, "of max_sandboxes and max_execs, for keys (without them: addresses) that have less than an even share"),
+    INT(key_requests_per_minute, keys.defaults.requests_per_minute, "6000", 0, 100000000, "requests of such a key; over it: 429; 0: any number"),
 
     GROUP("MCP"),
-    BOOL(mcp, "false", "speak MCP on stdin and stdout instead of listening; over HTTP it is at /mcp"),
-    INT(mcp_max_sessions, "4096", 1, 100000, "MCP sessions at once"),
-    INT(mcp_max_sessions_per_key, "1024", 1, 100000, "MCP sessions of one key at once"),
-    INT(mcp_max_calls, "32", 1, 10000, "requests of one session under way"),
-    INT(mcp_max_batch, "64", 1, 10000, "messages of a batch, in the revision that has them"),
-    INT(mcp_max_subscriptions, "256", 0, 100000, "resources one session may watch"),
-    INT(mcp_page_size, "100", 1, 10000, "items of a list in one answer"),
-    SIZE(mcp_max_message_bytes, "4Mi", KIB, GIB, "message of a client; over it: 413"),
-    SIZE(mcp_max_answer_bytes, "16Mi", 64 * KIB, GIB, "answer; over it: an error instead"),
-    SIZE(mcp_queue_bytes, "1Mi", 4 * KIB, GIB,
+    BOOL(mcp, use_mcp_stdio, "false", "speak MCP on stdin and stdout instead of listening; over HTTP it is at /mcp"),
+    INT(mcp_max_sessions, mcp.max_sessions, "4096", 1, 100000, "MCP sessions at once"),
+    INT(mcp_max_sessions_per_key, mcp.max_sessions_per_key, "1024", 1, 100000, "MCP sessions of one key at once"),
+    INT(mcp_max_calls, mcp.max_calls, "32", 1, 10000, "requests of one session under way"),
+    INT(mcp_max_batch, mcp.max_batch, "64", 1, 10000, "messages of a batch, in the revision that has them"),
+    INT(mcp_max_subscriptions, mcp.max_subscriptions, "256", 0, 100000, "resources one session may watch"),
+    INT(mcp_page_size, mcp.page_size, "100", 1, 10000, "items of a list in one answer"),
+    SIZE(mcp_max_message_bytes, mcp.max_message_bytes, "4Mi", KIB, GIB, "message of a client; over it: 413"),
+    SIZE(mcp_max_answer_bytes, mcp.max_answer_bytes, "16Mi", 64 * KIB, GIB, "answer; over it: an error instead"),
+    SIZE(mcp_queue_bytes, mcp.queue_bytes, "1Mi", 4 * KIB, GIB,
          "unsent on one stream before progress and logs are left out"),
-    SIZE(mcp_replay_bytes, "1Mi", 0, GIB, "sent events a session keeps to send them again"),
-    SIZE(mcp_buffer_total_bytes, "256Mi", MIB, TIB, "events kept for all sessions"),
-    DURATION(mcp_session_ttl, "30m", SECONDS, 365 * DAYS, "an idle session ends after this"),
-    DURATION(mcp_client_timeout, "10m", SECONDS, DAYS,
+    SIZE(mcp_replay_bytes, mcp.replay_bytes, "1Mi", 0, GIB, "sent events a session keeps to send them again"),
+    SIZE(mcp_buffer_total_bytes, mcp.buffer_total_bytes, "256Mi", MIB, TIB, "events kept for all sessions"),
+    DURATION(mcp_session_ttl, mcp.session_ttl_ms, "30m", SECONDS, 365 * DAYS, "an idle session ends after this"),
+    DURATION(mcp_client_timeout, mcp.client_timeout_ms, "10m", SECONDS, DAYS,
              "for a client to answer what it is asked (sampling, elicitation)"),
-    DURATION(mcp_stream_after, "500ms", 1, HOURS, "an answer that takes longer becomes a stream"),
-    DURATION(mcp_replay_ttl, "1m", SECONDS, DAYS, "how long a finished stream can be asked for again"),
-    DURATION(mcp_keepalive, "15s", 0, HOURS, "between two signs of life of a quiet stream; 0: none"),
-    DURATION(mcp_retry, "1s", 1, HOURS, "for a client to wait before it comes back to a stream"),
-    SIZE(mcp_output_bytes, "16Ki", 256, MIB, "stdout and stderr each that a tool gives a model"),
-    SIZE(mcp_transfer_bytes, "2Mi", KIB, GIB, "of a file that goes in or out in one call"),
-    DURATION(mcp_command_timeout, "2m", 0, DAYS,
+    DURATION(mcp_stream_after, mcp.stream_after_ms, "500ms", 1, HOURS, "an answer that takes longer becomes a stream"),
+    DURATION(mcp_replay_ttl, mcp.replay_ms, "1m", SECONDS, DAYS, "how long a finished stream can be asked for again"),
+    DURATION(mcp_keepalive, mcp.keepalive_ms, "15s", 0, HOURS, "between two signs of life of a quiet stream; 0: none"),
+    DURATION(mcp_retry, mcp.retry_ms, "1s", 1, HOURS, "for a client to wait before it comes back to a stream"),
+    SIZE(mcp_output_bytes, mcp.output_bytes, "16Ki", 256, MIB, "stdout and stderr each that a tool gives a model"),
+    SIZE(mcp_transfer_bytes, mcp.transfer_bytes, "2Mi", KIB, GIB, "of a file that goes in or out in one call"),
+    DURATION(mcp_command_timeout, mcp.command_timeout_ms, "2m", 0, DAYS,
              "of a command that a tool waits for; 0: as exec_timeout"),
-    DURATION(mcp_approval_wait, "45s", 0, DAYS,
+    DURATION(mcp_approval_wait, mcp.approval_wait_ms, "45s", 0, DAYS,
              "how long a call waits for a person before it is answered as pending"),
     {.name = "conformance_fixtures", .type = CONFIG_BOOL, .flags = KEY_HIDDEN,
-     .offset = FIELD(conformance_fixtures, bool), .fallback = "false",
+     TYPED(mcp.conformance_fixtures, bool), .fallback = "false",
      .help = "offer what MCP's conformance suite asks for"},
 
     GROUP("Audit"),
-    BOOL(audit, "true", "record what happens; what cannot be recorded does not run"),
-    CHOICE(audit_fsync, "never", "never|batch|always",
+    BOOL(audit, use_audit, "true", "record what happens; what cannot be recorded does not run"),
+    ENUM(audit_fsync, audit.fsync, "never", "never|batch|always",
            "when records are forced to disk, beside before each checkpoint: batch is within "
            "milliseconds, always is before the call goes on"),
-    INT(audit_checkpoint_records, "10000", 0, 1000000000,
+    INT(audit_checkpoint_records, audit.checkpoint_records, "10000", 0, 1000000000,
         "records after which the warden signs the newest; 0: only by time"),
-    DURATION(audit_checkpoint_interval, "10s", 0, 365 * DAYS,
+    DURATION(audit_checkpoint_interval, audit.checkpoint_ms, "10s", 0, 365 * DAYS,
              "how long a record may wait to be signed; 0: only by count"),
-    PATH(audit_checkpoint_file, NULL, "the warden appends every checkpoint to this file too"),
-    BOOL(audit_checkpoint_syslog, "false", "the warden sends every checkpoint to syslog too"),
-    DURATION(audit_retention, "9600h", 0, 36500 * DAYS,
+    PATH(audit_checkpoint_file, audit_checkpoint_file, NULL, "the warden appends every checkpoint to this file too"),
+    BOOL(audit_checkpoint_syslog, audit_checkpoint_syslog, "false", "the warden sends every checkpoint to syslog too"),
+    DURATION(audit_retention, audit.retention_ms, "9600h", 0, 36500 * DAYS,
              "how long records are kept; 0: for ever, whatever audit_retention_records says"),
-    INT(audit_retention_records, "0", 0, 1000000000000,
+    INT(audit_retention_records, audit.retention_records, "0", 0, 1000000000000,
         "so many of the newest are kept, however old"),
-    SIZE(audit_max_bytes, "0", 0, 1024 * TIB,
+    SIZE(audit_max_bytes, audit.max_bytes, "0", 0, 1024 * TIB,
          "records may be so long together, then the oldest go, however young; 0: no limit"),
 
     GROUP("Skills"),
-    PATH(skill_root, NULL, "host directory that the skill filesystem works below, for all keys; must be "
+    PATH(skill_root, skill_root, NULL, "host directory that the skill filesystem works below, for all keys; must be "
          "below mounts_allow; without it, each key has a sandbox of its own for it"),
 
     GROUP("Validation"),
-    DURATION(validate_timeout, "2s", 1, HOURS,
+    DURATION(validate_timeout, validate_timeout_ms, "2s", 1, HOURS,
              "for looking at one text; what takes longer counts as not looked at"),
-    INT(validate_queue, "64", 1, 10000, "long texts that may wait to be looked at; over it: 429"),
-    INT(validate_queue_per_key, "16", 1, 10000,
+    INT(validate_queue, validate_queue, "64", 1, 10000, "long texts that may wait to be looked at; over it: 429"),
+    INT(validate_queue_per_key, validate_queue_per_key, "16", 1, 10000,
         "and of one key, or of one address without a key; keys take turns"),
 
     GROUP("Commands"),
     {.name = "use_async_exec", .alias = "async_exec", .type = CONFIG_BOOL,
-     .offset = FIELD(use_async_exec, bool), .fallback = "true",
+     TYPED(use_async_exec, bool), .fallback = "true",
      .help = "POST /sandboxes/{id}/exec without \"async\" answers at once"},
-    DURATION(exec_timeout, "0", 0, 365 * DAYS, "of a command that names none; 0: none"),
-    DURATION(exec_max_timeout, "6h", SECONDS, 365 * DAYS, "longest a command may run"),
-    DURATION(exec_status_retention, "30m", SECONDS, 365 * DAYS,
+    DURATION(exec_timeout, exec_timeout_ms, "0", 0, 365 * DAYS, "of a command that names none; 0: none"),
+    DURATION(exec_max_timeout, exec_max_timeout_ms, "6h", SECONDS, 365 * DAYS, "longest a command may run"),
+    DURATION(exec_status_retention, manager.retention_ms, "30m", SECONDS, 365 * DAYS,
              "how long a finished command's status and output are kept"),
-    INT(max_execs, "4096", 1, 1000000, "running commands in all sandboxes"),
-    INT(max_execs_per_sandbox, "256", 1, 1024, "running commands in one sandbox"),
-    INT(max_exec_list, "10000", 1, 1000000, "commands of a sandbox in one list, the oldest"),
-    SIZE(max_stdin_queue, "1Mi", 4 * KIB, GIB, "input that a command has not read yet; over it: 429"),
-    INT(max_idempotency_keys, "10000", 1, 1000000, "remembered at a time; over it: 429"),
-    INT(max_idempotency_keys_per_key, "1000", 1, 1000000,
+    INT(max_execs, manager.max_execs, "4096", 1, 1000000, "running commands in all sandboxes"),
+    INT(max_execs_per_sandbox, manager.max_execs_per_sandbox, "256", 1, 1024, "running commands in one sandbox"),
+    INT(max_exec_list, max_exec_list, "10000", 1, 1000000, "commands of a sandbox in one list, the oldest"),
+    SIZE(max_stdin_queue, manager.max_stdin_queue, "1Mi", 4 * KIB, GIB, "input that a command has not read yet; over it: 429"),
+    INT(max_idempotency_keys, max_idempotency_keys, "10000", 1, 1000000, "remembered at a time; over it: 429"),
+    INT(max_idempotency_keys_per_key, max_idempotency_keys_per_key, "1000", 1, 1000000,
         "and of one API key, which never has more than half"),
-    DURATION(drain_grace, "250ms", 0, HOURS,
+    DURATION(drain_grace, manager.drain_grace_ms, "250ms", 0, HOURS,
              "how long an exit waits for output that a background child holds open"),
-    DURATION(kill_grace, "5s", 0, HOURS, "between SIGTERM and SIGKILL"),
-    INT(busy_poll_us, "0", 0, 100000,
+    DURATION(kill_grace, manager.kill_grace_ms, "5s", 0, HOURS, "between SIGTERM and SIGKILL"),
+    INT(busy_poll_us, busy_poll_us, "0", 0, 100000,
         "microseconds of looking for the next event before sleeping, while they come that close; 0: none"),
-    INT(stream_buffer, "200", 1, 1000000, "events of a command kept even when the journal is cut"),
-    SIZE(journal_exec_bytes, "64Mi", 64 * KIB, TIB, "output kept of one command"),
-    SIZE(journal_sandbox_bytes, "256Mi", 64 * KIB, TIB, "output kept of all commands of a sandbox"),
-    SIZE(journal_total_bytes, "1Gi", MIB, 1024 * TIB, "output kept of all commands"),
-    CHOICE(journal_full, "truncate", "truncate|block",
+    INT(stream_buffer, journal.min_events, "200", 1, 1000000, "events of a command kept even when the journal is cut"),
+    SIZE(journal_exec_bytes, journal.limit_bytes, "64Mi", 64 * KIB, TIB, "output kept of one command"),
+    SIZE(journal_sandbox_bytes, manager.journal_sandbox_bytes, "256Mi", 64 * KIB, TIB, "output kept of all commands of a sandbox"),
+    SIZE(journal_total_bytes, journal.total_limit, "1Gi", MIB, 1024 * TIB, "output kept of all commands"),
+    ENUM(journal_full, manager.journal_full, "truncate", "truncate|block",
            "over these: keep head and tail, or hold the command back"),
 
     GROUP("Images"),
-    BOOL(images, "true", "sandboxes may have images"),
-    CHOICE(image_pull, "missing", "never|missing|always",
+    BOOL(images, images, "true", "sandboxes may have images"),
+    CHOICE(image_pull, image_pull, "missing", "never|missing|always",
            "when a create fetches its image from a registry: never, when it is not here, every time"),
-    LIST(CONFIG_LIST, images_registries,
+    LIST(CONFIG_LIST, images_registries, images_registries,
          "registries (host or host:port) that images may come from, \"*\" for any; without one, none"),
-    STRING(images_default_registry, NULL, "registry of image names that have none in them"),
-    LIST(CONFIG_LIST, images_insecure_registries,
+    STRING(images_default_registry, images_default_registry, NULL, "registry of image names that have none in them"),
+    LIST(CONFIG_LIST, images_insecure_registries, images_insecure_registries,
          "those of them that may be spoken to without TLS or with any certificate"),
-    PATH(images_auth_file, NULL, "credentials for registries, as containers-auth.json(5) has them"),
-    LIST(CONFIG_PATHS, images_allow,
+    PATH(images_auth_file, images_auth_file, NULL, "credentials for registries, as containers-auth.json(5) has them"),
+    LIST(CONFIG_PATHS, images_allow, images_allow,
          "host directories that images may come from (oci:, docker-archive:, rootfs-tar:, dir:)"),
-    INT(images_jobs, "2", 1, 32, "images that are fetched or unpacked at a time"),
-    DURATION(images_pull_timeout, "10m", SECONDS, DAYS, "for fetching and unpacking one image"),
-    DURATION(images_idle_timeout, "1m", SECONDS, DAYS,
+    INT(images_jobs, images_jobs, "2", 1, 32, "images that are fetched or unpacked at a time"),
+    DURATION(images_pull_timeout, images_pull_timeout_ms, "10m", SECONDS, DAYS, "for fetching and unpacking one image"),
+    DURATION(images_idle_timeout, images_idle_timeout_ms, "1m", SECONDS, DAYS,
              "after which the image keeper ends until it is needed again"),
-    SIZE(images_max_bytes, "20Gi", MIB, 1024 * TIB,
+    SIZE(images_max_bytes, images_max_bytes, "20Gi", MIB, 1024 * TIB,
          "all images, unpacked; those not used for longest make room, never one that is in use"),
-    SIZE(images_max_upload_bytes, "4Gi", MIB, 1024 * TIB, "a tar that is uploaded as an image"),
-    SIZE(images_max_unpacked_bytes, "8Gi", MIB, 1024 * TIB, "one image, unpacked"),
-    INT(images_max_files, "500000", 1, 100000000, "files of one image"),
-    INT(images_max_path_bytes, "4095", 64, 4095, "a name in an image"),
-    INT(images_max_depth, "128", 1, 512, "directories above a file of an image"),
-    INT(images_max_layers, "128", 1, 1000, "layers of one image"),
-    SIZE(images_max_layer_bytes, "4Gi", MIB, 1024 * TIB, "one layer as it comes, compressed"),
-    INT(images_max_ratio, "200", 1, 100000, "unpacked to compressed, past the first 64 MiB"),
+    SIZE(images_max_upload_bytes, images_max_upload_bytes, "4Gi", MIB, 1024 * TIB, "a tar that is uploaded as an image"),
+    SIZE(images_max_unpacked_bytes, images_max_unpacked_bytes, "8Gi", MIB, 1024 * TIB, "one image, unpacked"),
+    INT(images_max_files, images_max_files, "500000", 1, 100000000, "files of one image"),
+    INT(images_max_path_bytes, images_max_path_bytes, "4095", 64, 4095, "a name in an image"),
+    INT(images_max_depth, images_max_depth, "128", 1, 512, "directories above a file of an image"),
+    INT(images_max_layers, images_max_layers, "128", 1, 1000, "layers of one image"),
+    SIZE(images_max_layer_bytes, images_max_layer_bytes, "4Gi", MIB, 1024 * TIB, "one layer as it comes, compressed"),
+    INT(images_max_ratio, images_max_ratio, "200", 1, 100000, "unpacked to compressed, past the first 64 MiB"),
 
     GROUP("Contract B"),
-    STRING(image, NULL, "image of a sandbox that names none; without one, a view of the host's root"),
-    CHOICE(volume_mode, "emptydir", "emptydir|pvc", "/workspace; pvc needs the kube runtime"),
-    CHOICE(cache_mode, "emptydir", "emptydir|hostpath|pvc", "/cache; pvc needs the kube runtime"),
-    PATH(cache_hostpath, "/var/lib/sbx-cache", "host directory of cache_mode hostpath"),
-    STRING(cache_pvc_size, "5Gi", "kube runtime only"),
-    STRING(cache_pvc_storage_class, NULL, "kube runtime only"),
-    STRING(cache_pvc_access_mode, "ReadWriteOnce", "kube runtime only"),
-    INT(warm_pool_size, "0", 0, 10000, "sandboxes made ahead from the defaults, each given out once"),
-    BOOL(warm_pool_autosize, "false", "as many as were created in the last minute"),
-    INT(warm_pool_min, "0", 0, 10000, "least with autosize"),
-    INT(warm_pool_max, "0", 0, 10000, "most with autosize; 0: 10"),
-    STRING(warm_control_namespace, "sbx-warm-control", "kube runtime only"),
+    STRING(image, image, NULL, "image of a sandbox that names none; without one, a view of the host's root"),
+    CHOICE(volume_mode, volume_mode, "emptydir", "emptydir|pvc", "/workspace; pvc needs the kube runtime"),
+    CHOICE(cache_mode, cache_mode, "emptydir", "emptydir|hostpath|pvc", "/cache; pvc needs the kube runtime"),
+    PATH(cache_hostpath, cache_hostpath, "/var/lib/sbx-cache", "host directory of cache_mode hostpath"),
+    STRING(cache_pvc_size, cache_pvc_size, "5Gi", "kube runtime only"),
+    STRING(cache_pvc_storage_class, cache_pvc_storage_class, NULL, "kube runtime only"),
+    STRING(cache_pvc_access_mode, cache_pvc_access_mode, "ReadWriteOnce", "kube runtime only"),
+    INT(warm_pool_size, pool.size, "0", 0, 10000, "sandboxes made ahead from the defaults, each given out once"),
+    BOOL(warm_pool_autosize, pool.autosize, "false", "as many as were created in the last minute"),
+    INT(warm_pool_min, pool.min, "0", 0, 10000, "least with autosize"),
+    INT(warm_pool_max, pool.max, "0", 0, 10000, "most with autosize; 0: 10"),
+    STRING(warm_control_namespace, warm_control_namespace, "sbx-warm-control", "kube runtime only"),
     CORES(cpu_request, cpu_request_millicores, "0", "kube runtime only"),
-    SIZE(mem_request, "0", 0, 1024 * TIB, "kube runtime only"),
+    SIZE(mem_request, mem_request, "0", 0, 1024 * TIB, "kube runtime only"),
     CORES(cpu_limit, cpu_limit_millicores, "0", "another way to say default_cpu_cores"),
-    SIZE(mem_limit, "0", 0, 1024 * TIB, "another way to say default_memory_mb, in bytes or Mi"),
-    CHOICE(stream_mode, "control-plane", "control-plane|sidecar",
+    SIZE(mem_limit, mem_limit, "0", 0, 1024 * TIB, "another way to say default_memory_mb, in bytes or Mi"),
+    CHOICE(stream_mode, stream_mode, "control-plane", "control-plane|sidecar",
            "who collects output; sidecar needs the kube runtime"),
-    STRING(stream_sidecar_image, NULL, "kube runtime only"),
-    STRING(stream_endpoint, NULL, "kube runtime only"),
-    STRING(stream_events_dir, "/sbx-events", "kube runtime only"),
+    STRING(stream_sidecar_image, stream_sidecar_image, NULL, "kube runtime only"),
+    STRING(stream_endpoint, stream_endpoint, NULL, "kube runtime only"),
+    STRING(stream_events_dir, stream_events_dir, "/sbx-events", "kube runtime only"),
 };
 /* clang-format on */
 

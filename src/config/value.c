@@ -149,13 +149,22 @@ static int parse_cores(const char *text, int64_t *ret_millicores, const struct w
     return 0;
 }
 
-static bool is_choice(const char *choices, const char *text)
+/* Its place in "a|b|c", or -1. */
+static int find_choice(const char *choices, const char *text)
 {
     size_t len = strlen(text);
-    for (const char *p = choices; p; p = strchr(p, '|') ? strchr(p, '|') + 1 : NULL)
+    int at = 0;
+    for (const char *p = choices; p; p = strchr(p, '|') ? strchr(p, '|') + 1 : NULL, at++)
         if (len && strncmp(p, text, len) == 0 && (p[len] == '|' || !p[len]))
-            return true;
-    return false;
+            return at;
+    return -1;
+}
+
+static int format_choice(const char *choices, int64_t at, struct strbuf *out)
+{
+    while (at-- > 0)
+        choices = strchr(choices, '|') + 1;
+    return strbuf_append(out, choices, strcspn(choices, "|"));
 }
 
 /* The range in the key's own unit, as a user would write it. */
@@ -216,10 +225,20 @@ static int set_number(struct config *c, const struct config_key *key, const char
     return r;
 }
 
+static int set_enum(struct config *c, const struct config_key *key, const char *text,
+                    const struct why *why)
+{
+    int at = find_choice(key->choices, text);
+    if (at < 0)
+        return refuse(why, "'%s' is not one of %s", text, key->choices);
+    write_number(c, key, at);
+    return 0;
+}
+
 static int set_string(struct config *c, const struct config_key *key, const char *text,
                       const struct why *why)
 {
-    if (key->type == CONFIG_CHOICE && !is_choice(key->choices, text))
+    if (key->type == CONFIG_CHOICE && find_choice(key->choices, text) < 0)
         return refuse(why, "'%s' is not one of %s", text, key->choices);
     if (!*text && (key->type == CONFIG_PATH || key->fallback))
         return refuse(why, "the value is empty");
@@ -314,6 +333,8 @@ static int set_scalar(struct config *c, const struct config_key *key, const char
     case CONFIG_DURATION:
     case CONFIG_CORES:
         return set_number(c, key, text, why);
+    case CONFIG_ENUM:
+        return set_enum(c, key, text, why);
     case CONFIG_BOOL:
         return parse_bool(text, member(c, key), why);
     default:
@@ -374,6 +395,8 @@ int config_value_format(const struct config *c, const struct config_key *key, st
         return strbuf_puts(out, duration);
     case CONFIG_CORES:
         return strbuf_printf(out, "%.15g", (double)read_number(c, key) / 1000);
+    case CONFIG_ENUM:
+        return format_choice(key->choices, read_number(c, key), out);
     case CONFIG_BOOL:
         return strbuf_puts(out, *(const bool *)m ? "true" : "false");
     default:

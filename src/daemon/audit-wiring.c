@@ -50,13 +50,6 @@ static void sign(void *data, enum checkpoint_purpose purpose, uint64_t seq,
     warden_client_send(data, &plan, on_reply, r);
 }
 
-static enum audit_fsync fsync_mode(const char *text)
-{
-    if (strcmp(text, "always") == 0)
-        return AUDIT_FSYNC_ALWAYS;
-    return strcmp(text, "batch") == 0 ? AUDIT_FSYNC_BATCH : AUDIT_FSYNC_NEVER;
-}
-
 static void note_start(struct audit *a, const struct control_context *ctx)
 {
     char details[200];
@@ -96,22 +89,15 @@ int audit_wire(const struct control_context *ctx, struct warden_client *warden, 
     const struct config *c = ctx->config;
     struct plan_reply newest;
     struct audit_signer signer = {.sign = sign, .data = warden};
-    struct audit_options o = {.loop = ctx->loop,
-                              .fsync = fsync_mode(c->audit_fsync),
-                              .checkpoint_records = (uint64_t)c->audit_checkpoint_records,
-                              .checkpoint_ms = (uint64_t)c->audit_checkpoint_interval_ms,
-                              .retention_records = (uint64_t)c->audit_retention_records,
-                              .retention_ms = (uint64_t)c->audit_retention_ms,
-                              .max_bytes = (uint64_t)c->audit_max_bytes};
     *ret = NULL;
-    if (!c->audit || !store)
+    if (!c->use_audit || !store)
         return 0;
     int r = warden_client_signed(warden, &newest, err);
     if (r < 0)
         return r;
     signer.last = newest.checkpoint;
     memcpy(signer.public_key, newest.audit_key, sizeof(signer.public_key));
-    *ret = audit_open(ctx->state_path, store, &signer, &o, err);
+    *ret = audit_open(ctx->state_path, store, &signer, ctx->loop, &c->audit, err);
     if (!*ret)
         return -1;
     note_start(*ret, ctx);

@@ -27,8 +27,8 @@
 
 static uint64_t open_files(const struct config *c)
 {
-    return (uint64_t)(c->max_connections + FILES_A_SANDBOX * c->max_sandboxes + 2 * c->max_execs) +
-           FILES_SPARE;
+    return c->http.max_connections + FILES_A_SANDBOX * c->manager.max_sandboxes +
+           2 * c->manager.max_execs + FILES_SPARE;
 }
 
 /* The stages in order: what needs rights comes before they go. */

@@ -35,7 +35,6 @@
 #include "policy/rules.h"
 #include "warden/warden.h"
 
-#define MIB              (1024ULL * 1024)
 #define LINE_MODE_BLANKS 1
 #define LINE_FD_MIN      16 /* out of the way of anything that expects low numbers */
 
@@ -108,7 +107,7 @@ static int stage_signals(struct daemon *d, struct error *err)
 
 static int stage_listeners(struct daemon *d, struct error *err)
 {
-    int r = d->config->mcp ? 0 : listeners_open(&d->listeners, d->config, err);
+    int r = d->config->use_mcp_stdio ? 0 : listeners_open(&d->listeners, d->config, err);
     d->supervise.line_mode = d->listeners.n == 0;
     return r;
 }
@@ -166,40 +165,40 @@ static int stage_warden(struct daemon *d, struct error *err)
     o.policy_file = c->policy_file;
     o.fence_dir = c->landlock_dir;
     o.cgroup_prefix = c->cgroup_prefix;
-    o.id_first = (uint32_t)c->uid_range_first;
-    o.id_count = (uint32_t)c->uid_range_count;
-    o.id_block = (uint32_t)c->uid_block;
-    o.max_sandboxes = (uint32_t)c->max_sandboxes;
-    o.blanks = (uint32_t)c->blanks;
-    o.oci_blanks = (uint32_t)c->oci_blanks;
+    o.id_first = c->uid_range_first;
+    o.id_count = c->uid_range_count;
+    o.id_block = c->uid_block;
+    o.max_sandboxes = (uint32_t)c->manager.max_sandboxes;
+    o.blanks = c->blanks;
+    o.oci_blanks = c->oci_blanks;
     /* Most line-mode daemons live for one call. */
     if (d->supervise.line_mode && o.blanks > LINE_MODE_BLANKS &&
         config_origin(c, "blanks") == ORIGIN_DEFAULT)
         o.blanks = LINE_MODE_BLANKS;
-    o.memory_reserve_bytes = (uint64_t)c->memory_reserve_mb * MIB;
-    o.state_reserve_bytes = (uint64_t)c->state_reserve_mb * MIB;
-    o.tmpfs_max_bytes = (uint64_t)c->tmpfs_max_mb * MIB;
-    o.disk_templates = (uint32_t)c->disk_templates;
-    o.inotify_instances = (uint32_t)c->inotify_instances;
-    o.inotify_watches = (uint32_t)c->inotify_watches;
-    o.fanotify_groups = (uint32_t)c->fanotify_groups;
-    o.fanotify_marks = (uint32_t)c->fanotify_marks;
+    o.memory_reserve_bytes = c->memory_reserve_bytes;
+    o.state_reserve_bytes = c->state_reserve_bytes;
+    o.tmpfs_max_bytes = c->tmpfs_max_bytes;
+    o.disk_templates = c->disk_templates;
+    o.inotify_instances = c->inotify_instances;
+    o.inotify_watches = c->inotify_watches;
+    o.fanotify_groups = c->fanotify_groups;
+    o.fanotify_marks = c->fanotify_marks;
     o.disk_default_bytes = c->default_limits.disk_bytes;
-    o.disk_default_inodes = (uint64_t)c->default_disk_inodes;
+    o.disk_default_inodes = c->default_disk_inodes;
     o.open_files_default = c->default_limits.open_files;
-    o.create_timeout_ms = (uint32_t)c->create_ready_timeout_ms;
+    o.create_timeout_ms = (uint32_t)c->manager.create_timeout_ms;
     o.process_enabled = config_process_enabled(c);
     o.process_uid = d->supervise.privileged ? DROP_PROCESS_UID : geteuid();
     o.process_gid = d->supervise.privileged ? DROP_PROCESS_UID : getegid();
     /* A temporary directory, and every proof with it, is gone when the daemon is. */
-    o.sign_audit = c->audit && !d->state.temporary;
+    o.sign_audit = c->use_audit && !d->state.temporary;
     o.audit_checkpoint_file = c->audit_checkpoint_file;
     o.audit_checkpoint_syslog = c->audit_checkpoint_syslog;
     o.podman_socket = config_has_engine(c, "podman") ? c->podman_socket : NULL;
     o.docker_socket = config_has_engine(c, "docker") ? c->docker_socket : NULL;
-    o.engine_timeout_ms = (uint32_t)c->engine_timeout_ms;
-    o.engine_connect_timeout_ms = (uint32_t)c->engine_connect_timeout_ms;
-    o.engine_start_timeout_ms = (uint32_t)c->engine_start_timeout_ms;
+    o.engine_timeout_ms = c->engine_timeout_ms;
+    o.engine_connect_timeout_ms = c->engine_connect_timeout_ms;
+    o.engine_start_timeout_ms = c->engine_start_timeout_ms;
     o.engine_fd = d->programs.engine;
     o.runner_fd = d->programs.runner;
     o.toolnet_fd = d->programs.toolnet;

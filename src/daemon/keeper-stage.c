@@ -70,7 +70,7 @@ static const struct {
     SMALL(images_pull_timeout_ms, pull_timeout_ms),
     SMALL(images_idle_timeout_ms, idle_timeout_ms),
     BIG(images_max_bytes, max_bytes),
-    BIG(state_reserve_mb, reserve_mb),
+    BIG(state_reserve_bytes, reserve_bytes),
     BIG(images_max_upload_bytes, max_upload_bytes),
     BIG(images_max_unpacked_bytes, limits.bytes),
     BIG(images_max_files, limits.files),

@@ -119,7 +119,7 @@ static int open_address(struct listeners *l, const struct config *c, const char 
                              "'unix:' without a path needs $XDG_RUNTIME_DIR");
         address = own = xasprintf(UNIX_PREFIX "%s", path);
     }
-    int fd = http_listen_open(address, (int)c->connection_backlog, &loopback, err);
+    int fd = http_listen_open(address, c->http.listen_backlog, &loopback, err);
     if (fd < 0)
         return fd;
     struct listener *listener = add(l, fd);

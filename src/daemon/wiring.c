@@ -87,11 +87,7 @@ static void find_quota(void *data, const char *owner, struct owner_quota *ret)
 static int open_keys(struct control *k, struct error *err)
 {
     const struct config *c = k->ctx->config;
-    struct keys_options o = {
-        .loop = k->ctx->loop,
-        .store = k->store,
-        .defaults = {c->key_max_sandboxes, c->key_max_execs, c->key_requests_per_minute},
-        .max = (size_t)c->max_keys};
+    struct keys_options o = {.loop = k->ctx->loop, .store = k->store, .config = c->keys};
     if (!k->store)
         return 0;
     k->keys = keys_open(&o, err);
@@ -128,33 +124,18 @@ static struct manager *make_manager(struct control *k, int journal_dir)
         .on_record_data = k->audit,
         .gateway_sock = k->ctx->gateway_sock,
         .generation = k->ctx->generations_before + k->ctx->generation,
-        .journal = {.dir_fd = journal_dir,
+        .config = c->manager,
+        .journal = {.config = c->journal,
+                    .dir_fd = journal_dir,
                     .memory_bytes = JOURNAL_MEMORY_BYTES,
-                    .limit_bytes = (uint64_t)c->journal_exec_bytes,
-                    .min_events = (size_t)c->stream_buffer,
-                    .total_limit = (uint64_t)c->journal_total_bytes,
-                    .least_free = (uint64_t)c->state_reserve_mb * 1024 * 1024 / 2},
-        .journal_sandbox_bytes = (uint64_t)c->journal_sandbox_bytes,
-        .journal_block = strcmp(c->journal_full, "block") == 0,
-        .max_sandboxes = (size_t)c->max_sandboxes,
-        .max_execs = (size_t)c->max_execs,
-        .reserve_percent = (unsigned)c->key_reserve_percent,
-        .max_execs_per_sandbox = (size_t)c->max_execs_per_sandbox,
+                    .least_free = c->state_reserve_bytes / 2},
         .find_quota = find_quota,
         .quota_data = k,
-        .max_stdin_queue = (size_t)c->max_stdin_queue,
-        .idle_ttl_ms = (uint64_t)c->idle_ttl_ms,
-        .retention_ms = (uint64_t)c->exec_status_retention_ms,
-        .create_timeout_ms = (uint64_t)c->create_ready_timeout_ms,
-        .drain_grace_ms = (uint32_t)c->drain_grace_ms,
-        .kill_grace_ms = (uint32_t)c->kill_grace_ms,
-        /* A call over lines makes what it needs: its process may end with it. */
-        .pool = {.size = k->ctx->line_mode ? 0 : (size_t)c->warm_pool_size,
-                 .min = (size_t)c->warm_pool_min,
-                 .max = (size_t)c->warm_pool_max,
-                 .autosize = c->warm_pool_autosize && !k->ctx->line_mode,
-                 .spec = &k->default_spec},
+        .pool = {.config = c->pool, .spec = &k->default_spec},
     };
+    /* A call over lines makes what it needs: its process may end with it. */
+    if (k->ctx->line_mode)
+        o.pool.config = (struct pool_config){0};
     return manager_new(&o);
 }
 
@@ -186,8 +167,8 @@ static struct api *make_api(struct control *k)
         .images_max_upload_bytes = (uint64_t)c->images_max_upload_bytes,
         .host = &k->host,
         .default_spec = &k->default_spec,
-        .inotify_instances = (uint32_t)c->inotify_instances,
-        .inotify_watches = (uint32_t)c->inotify_watches,
+        .inotify_instances = c->inotify_instances,
+        .inotify_watches = c->inotify_watches,
         .token = c->auth_token,
         .keys = k->keys,
         .skills = k->skills,
@@ -202,10 +183,6 @@ static struct api *make_api(struct control *k)
         .max_output_bytes = OUTPUT_MAX_BYTES,
         .exec_timeout_ms = (uint64_t)c->exec_timeout_ms,
         .exec_max_timeout_ms = (uint64_t)c->exec_max_timeout_ms,
-        .mcp = {.output_bytes = (size_t)c->mcp_output_bytes,
-                .transfer_bytes = (size_t)c->mcp_transfer_bytes,
-                .command_timeout_ms = (uint64_t)c->mcp_command_timeout_ms,
-                .approval_wait_ms = (uint64_t)c->mcp_approval_wait_ms},
         .cache_mode = c->cache_mode,
         .cache_hostpath = c->cache_hostpath,
         .volume_mode = c->volume_mode,
@@ -216,7 +193,7 @@ static struct api *make_api(struct control *k)
         .max_idempotency_keys = (size_t)c->max_idempotency_keys,
         .max_idempotency_keys_per_key = (size_t)c->max_idempotency_keys_per_key,
         .max_exec_list = (size_t)c->max_exec_list,
-        .idempotency_ms = (uint64_t)c->exec_status_retention_ms,
+        .idempotency_ms = c->manager.retention_ms,
         .tool = {.manager = k->manager,
                  .gate = k->gate,
                  .mounts_allow = c->mounts_allow,
@@ -233,31 +210,15 @@ static int make_mcp(struct control *k, struct error *err)
     const struct config *c = k->ctx->config;
     size_t n = 0;
     k->catalogs[n++] = &mcp_sandbox_catalog;
-    if (c->conformance_fixtures)
+    if (c->mcp.conformance_fixtures)
         k->catalogs[n++] = &mcp_fixtures;
     struct mcp_options o = {
         .loop = k->ctx->loop,
         .services = api_get_options(k->api),
         .catalogs = k->catalogs,
         .n_catalogs = n,
-        .max_sessions = (size_t)c->mcp_max_sessions,
-        .max_sessions_per_key = (size_t)c->mcp_max_sessions_per_key,
-        .max_calls = (size_t)c->mcp_max_calls,
-        .max_message_bytes = (size_t)c->mcp_max_message_bytes,
-        .max_answer_bytes = (size_t)c->mcp_max_answer_bytes,
-        .max_batch = (size_t)c->mcp_max_batch,
-        .max_subscriptions = (size_t)c->mcp_max_subscriptions,
-        .page_size = (size_t)c->mcp_page_size,
-        .queue_bytes = (size_t)c->mcp_queue_bytes,
-        .replay_bytes = (size_t)c->mcp_replay_bytes,
-        .buffer_total_bytes = (size_t)c->mcp_buffer_total_bytes,
-        .session_ttl_ms = (uint64_t)c->mcp_session_ttl_ms,
-        .client_timeout_ms = (uint64_t)c->mcp_client_timeout_ms,
-        .stream_after_ms = (uint64_t)c->mcp_stream_after_ms,
-        .replay_ms = (uint64_t)c->mcp_replay_ttl_ms,
-        .keepalive_ms = (uint64_t)c->mcp_keepalive_ms,
-        .retry_ms = (uint64_t)c->mcp_retry_ms,
-        .shutdown_grace_ms = (uint64_t)c->shutdown_grace_ms,
+        .config = c->mcp,
+        .shutdown_grace_ms = c->shutdown_grace_ms,
     };
     k->mcp = mcp_new(&o, err);
     if (!k->mcp)
@@ -267,54 +228,15 @@ static int make_mcp(struct control *k, struct error *err)
     return 0;
 }
 
-/* At least one, unless there is no limit. */
-static size_t share_of(int64_t all, int64_t percent)
-{
-    int64_t n = all * percent / 100;
-    return (size_t)(percent && !n ? 1 : n);
-}
-
-static void set_admission(struct http_options *o, const struct config *c)
-{
-    int64_t all = c->max_connections;
-    o->max_connections = (size_t)all;
-    o->unix_reserve = (size_t)(all * c->unix_reserve_percent / 100);
-    o->max_strangers = share_of(all, c->address_connections_percent);
-    o->max_held = share_of(all, c->key_connections_percent);
-    o->refusals_per_minute = (unsigned)c->refusals_per_minute;
-}
-
-static void set_pace(struct http_options *o, const struct config *c)
-{
-    o->header_timeout_ms = (uint64_t)c->header_timeout_ms;
-    o->body_timeout_ms = (uint64_t)c->body_timeout_ms;
-    o->body_total_ms = (uint64_t)c->body_total_timeout_ms;
-    o->body_min_rate = (size_t)c->body_min_rate;
-    o->idle_timeout_ms = (uint64_t)c->idle_timeout_ms;
-    o->write_timeout_ms = (uint64_t)c->write_timeout_ms;
-    o->write_min_rate = (size_t)c->write_min_rate;
-}
-
 static int make_server(struct control *k, struct error *err)
 {
     const struct config *c = k->ctx->config;
-    struct http_options o;
-    http_options_init(&o);
-    o.loop = k->ctx->loop;
-    o.on_request = api_on_request;
-    o.data = k->api;
-    o.listen_backlog = (int)c->connection_backlog;
-    set_admission(&o, c);
-    set_pace(&o, c);
-    o.max_header_bytes = (size_t)c->max_header_bytes;
-    o.max_discard_bytes = (size_t)c->max_discard_bytes;
-    o.max_write_queue = (size_t)c->max_write_queue;
-    o.ws_max_message = (size_t)c->ws_max_message;
-    o.ws_ping_ms = (uint64_t)c->ws_ping_ms;
-    o.tls_cert = c->tls_cert_pem;
-    o.tls_key = c->tls_key_pem;
-    o.format_error = api_format_error;
-    o.error_type = "application/json";
+    struct http_options o = {.loop = k->ctx->loop,
+                             .on_request = api_on_request,
+                             .data = k->api,
+                             .config = c->http,
+                             .format_error = api_format_error,
+                             .error_type = "application/json"};
     k->server = http_server_new(&o, err);
     if (!k->server)
         return -1;
@@ -383,7 +305,7 @@ static void on_stop_signal(void *data, int signo)
     log_info("draining: no new connections, running requests may finish");
     mcp_drain(k->mcp);
     http_server_drain(k->server, delete_all, k);
-    loop_timer_start(&k->drain_timer, (uint64_t)k->ctx->config->shutdown_grace_ms);
+    loop_timer_start(&k->drain_timer, k->ctx->config->shutdown_grace_ms);
 }
 
 static void on_reload_signal(void *data, int signo)
@@ -514,10 +436,7 @@ static int make_gate(struct control *k, struct error *err)
                              .store = k->store,
                              .keys = k->keys,
                              .audit = k->audit,
-                             .approval_ttl_ms = (uint64_t)c->approval_ttl_ms,
-                             .approval_keep_ms = (uint64_t)c->approval_retention_ms,
-                             .max_pending = (size_t)c->max_pending_approvals,
-                             .max_pending_per_key = (size_t)c->max_pending_approvals_per_key,
+                             .approvals = c->approvals,
                              .env = c->env};
     struct policy_file_options p = {.loop = ctx->loop,
                                     .warden = k->warden,
@@ -546,12 +465,11 @@ static int control_init(struct control *k, struct error *err)
         return error_set(err, ERROR_INTERNAL, errno, "open '%s'", ctx->state_path);
     default_spec_fill(&k->default_spec, ctx->config);
     k->warden = warden_client_new(ctx->loop, ctx->warden_sock);
-    k->host = (struct runtime_host){
-        .warden = k->warden,
-        .mounts_allow = ctx->config->mounts_allow,
-        .process_enabled = config_process_enabled(ctx->config),
-        .oci_runtime = ctx->config->oci_runtime,
-        .min_isolation = (enum isolation)isolation_parse(ctx->config->min_isolation)};
+    k->host = (struct runtime_host){.warden = k->warden,
+                                    .mounts_allow = ctx->config->mounts_allow,
+                                    .process_enabled = config_process_enabled(ctx->config),
+                                    .oci_runtime = ctx->config->oci_runtime,
+                                    .min_isolation = ctx->config->min_isolation};
     if (warden_client_probe(k->warden, &probed, err) < 0)
         return -1;
     if (!runtime_find(ctx->config->runtime))
@@ -578,7 +496,7 @@ static int control_init(struct control *k, struct error *err)
     loop_timer_init(&k->drain_timer, ctx->loop, delete_all, k);
     loop_signal_init(&k->sigterm, ctx->loop, SIGTERM, on_stop_signal, k);
     loop_signal_init(&k->sighup, ctx->loop, SIGHUP, on_reload_signal, k);
-    if (!ctx->line_mode || ctx->config->mcp)
+    if (!ctx->line_mode || ctx->config->use_mcp_stdio)
         if (make_mcp(k, err) < 0)
             return -1;
     if (ctx->line_mode && k->mcp) {
@@ -586,8 +504,7 @@ static int control_init(struct control *k, struct error *err)
         return 0;
     }
     if (ctx->line_mode) {
-        k->line =
-            line_mode_start(ctx->loop, k->api, (size_t)ctx->config->max_line_bytes, on_line_end, k);
+        k->line = line_mode_start(ctx->loop, k->api, ctx->config->max_line_bytes, on_line_end, k);
         return 0;
     }
     keys_on_ended(k->keys, on_key_ended, k);
@@ -605,7 +522,7 @@ int control_main(struct control_context *ctx)
     }
     log_info("control plane ready listeners=%zu runtime=%s", ctx->n_listeners,
              ctx->config->runtime);
-    loop_run(ctx->loop, (uint64_t)ctx->config->busy_poll_us, &k.ended);
+    loop_run(ctx->loop, ctx->config->busy_poll_us, &k.ended);
     line_mode_free(k.line);
     mcp_stdio_free(k.mcp_stdio);
     mcp_free(k.mcp);

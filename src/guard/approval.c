@@ -281,7 +281,7 @@ static void on_tick(void *data)
                                                       : "the grant was not used in time");
         else if (approval_is_live(a))
             look_after(a);
-        else if (now >= a->changed_s + (int64_t)(s->options.keep_ms / 1000))
+        else if (now >= a->changed_s + (int64_t)(s->options.config.keep_ms / 1000))
             remove_row(a);
     }
     if (list_empty(&s->all))
@@ -352,13 +352,13 @@ void approvals_free(struct approvals *s)
 
 static int check_room(const struct approvals *s, const struct identity *who, struct error *err)
 {
-    size_t mine = 0, share = s->options.max_pending_per_key;
-    size_t half = (s->options.max_pending + 1) / 2;
+    size_t mine = 0, share = s->options.config.max_pending_per_key;
+    size_t half = (s->options.config.max_pending + 1) / 2;
     if (*who->key && share > half) /* whatever is set, one key cannot shut out all others */
         share = half;
     list_for_each(a, &s->all, struct approval, node) mine +=
         a->state == APPROVAL_PENDING && strcmp(a->requester.key, who->key) == 0;
-    if (s->n_pending >= s->options.max_pending)
+    if (s->n_pending >= s->options.config.max_pending)
         return error_set(err, ERROR_LIMIT, 0,
                          "%zu calls wait for approval already "
                          "(max_pending_approvals)",
@@ -402,7 +402,7 @@ int approvals_ask(struct approvals *s, const struct approval_request *r, approva
     a->revision = xstrdup(r->need.revision);
     a->obligations = r->need.obligations ? json_deep_copy(r->need.obligations) : json_object();
     a->created_s = a->changed_s = approval_now_s();
-    a->expires_s = a->created_s + (int64_t)(s->options.ttl_ms + 999) / 1000;
+    a->expires_s = a->created_s + (int64_t)(s->options.config.ttl_ms + 999) / 1000;
     a->subject = approval_subject_until(r->subject, a->expires_s);
     a->shown = r->shown ? json_deep_copy(r->shown) : NULL;
     approval_digest(a->subject, a->digest);

@@ -57,14 +57,18 @@ enum approval_state {
     _APPROVAL_STATE_MAX,
 };
 
+struct approvals_config {
+    uint64_t ttl_ms;  /* from the question to its end, and to that of an unused grant */
+    uint64_t keep_ms; /* how long a decided one is shown */
+    size_t max_pending, max_pending_per_key;
+};
+
 struct approvals_options {
     uv_loop_t *loop;
     struct store *store; /* NULL: they end with the process */
     struct gate *gate;   /* for records and the revision of the policy */
     struct keys *keys;   /* NULL: there are none */
-    uint64_t ttl_ms;     /* from the question to its end, and to that of an unused grant */
-    uint64_t keep_ms;    /* how long a decided one is shown */
-    size_t max_pending, max_pending_per_key;
+    struct approvals_config config;
 };
 
 /* Loads what an earlier process left. */

@@ -24,14 +24,8 @@ struct gate *gate_new(const struct gate_options *o, struct error *err)
     g->audit = o->audit;
     g->env = o->env;
     g->keys = o->keys;
-    struct approvals_options a = {.loop = o->loop,
-                                  .store = o->store,
-                                  .gate = g,
-                                  .keys = o->keys,
-                                  .ttl_ms = o->approval_ttl_ms,
-                                  .keep_ms = o->approval_keep_ms,
-                                  .max_pending = o->max_pending,
-                                  .max_pending_per_key = o->max_pending_per_key};
+    struct approvals_options a = {
+        .loop = o->loop, .store = o->store, .gate = g, .keys = o->keys, .config = o->approvals};
     g->approvals = approvals_new(&a, err);
     if (g->approvals)
         return g;

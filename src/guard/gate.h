@@ -17,6 +17,7 @@
 #include <uv.h>
 
 #include "audit/audit.h"
+#include "guard/approval.h"
 #include "guard/check.h"
 #include "identity/identity.h"
 #include "policy/rules.h"
@@ -80,9 +81,7 @@ struct gate_options {
     struct store *store; /* NULL: approvals end with the process */
     struct keys *keys;   /* NULL: there are none; outlives the gate's use */
     struct audit *audit;
-    uint64_t approval_ttl_ms;  /* how long an approval may wait, and be used */
-    uint64_t approval_keep_ms; /* and how long it is shown afterwards */
-    size_t max_pending, max_pending_per_key;
+    struct approvals_config approvals;
     char *const *env; /* KEY=VALUE that the operator gives every sandbox; outlives the gate */
 };
 

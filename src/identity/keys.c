@@ -241,7 +241,7 @@ struct key_quotas keys_quotas(const struct keys *k, const char *id)
     const struct key_entry *e = find_entry(k, id);
     if (!e)
         return (struct key_quotas){0};
-    const struct key_quotas *own = &e->key.quotas, *fallback = &k->options.defaults;
+    const struct key_quotas *own = &e->key.quotas, *fallback = &k->options.config.defaults;
     return (struct key_quotas){
         .max_sandboxes = quota_or(own->max_sandboxes, fallback->max_sandboxes),
         .max_execs = quota_or(own->max_execs, fallback->max_execs),
@@ -311,7 +311,7 @@ static void write_again(struct keys *k, struct key_entry *e)
 /* Makes room by dropping the oldest row of a key that has ended. */
 static int make_room(struct keys *k, struct error *err)
 {
-    if (map_count(k->by_id) < k->options.max)
+    if (map_count(k->by_id) < k->options.config.max)
         return 0;
     list_for_each(e, &k->all, struct key_entry, node)
     {
@@ -321,7 +321,8 @@ static int make_room(struct keys *k, struct error *err)
         entry_free(k, e);
         return 0;
     }
-    return error_set(err, ERROR_LIMIT, 0, "there are %zu keys already (max_keys)", k->options.max);
+    return error_set(err, ERROR_LIMIT, 0, "there are %zu keys already (max_keys)",
+                     k->options.config.max);
 }
 
 static int check_request(const struct keys *k, const struct key_request *req, struct error *err)

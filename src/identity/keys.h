@@ -50,11 +50,15 @@ struct key {
     int64_t used_ns;    /* the last request, since the start */
 };
 
+struct keys_config {
+    struct key_quotas defaults; /* of keys that have none of their own */
+    size_t max;                 /* rows; the oldest ended ones make room */
+};
+
 struct keys_options {
     uv_loop_t *loop;
     struct store *store;
-    struct key_quotas defaults; /* of keys that have none of their own */
-    size_t max;                 /* rows; the oldest ended ones make room */
+    struct keys_config config;
 };
 
 /* Refuses to open with a row that it does not understand. */

@@ -227,7 +227,7 @@ void job_end_for_room(struct keeper *k)
     error_set(&err, ERROR_NO_SPACE, 0,
               "the image does not fit: the file system of state_dir is down to its reserve of %llu "
               "MB (state_reserve_mb)",
-              (unsigned long long)k->o->reserve_mb);
+              (unsigned long long)k->o->reserve_bytes >> 20);
     list_for_each(j, &k->jobs, struct job, node)
     {
         bool adds = strcmp(j->op, "pull") == 0 || strcmp(j->op, "import") == 0;

@@ -163,7 +163,7 @@ static bool has_room(const struct keeper *k)
 {
     struct statfs fs;
     return !k->n_running || fstatfs(k->dir_fd, &fs) < 0 ||
-           (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize / MIB >= k->o->reserve_mb;
+           (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize >= k->o->reserve_bytes;
 }
 
 /* False at the end. A job goes only after all pipes have been looked at. */

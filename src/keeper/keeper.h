@@ -32,7 +32,7 @@ struct keeper_options {
     uint32_t jobs;  /* at a time; others wait */
     uint32_t pull_timeout_ms, idle_timeout_ms;
     uint64_t max_bytes, max_upload_bytes;
-    uint64_t reserve_mb; /* of the file system: a job that would take it ends */
+    uint64_t reserve_bytes; /* of the file system: a job that would take it ends */
     struct image_limits limits;
 };
 

@@ -67,7 +67,7 @@ int mcp_call_ask(struct mcp_call *call, const char *method, json_t *params,
     }
     a->on_answer = on_answer;
     a->data = data;
-    a->until_ms = clock_mono_ms() + (int64_t)s->mcp->o.client_timeout_ms;
+    a->until_ms = clock_mono_ms() + (int64_t)s->mcp->o.config.client_timeout_ms;
     list_append(&call->asks, &a->node);
     call->outlet->ops->send(call->outlet, text.data, text.len);
     return 0;

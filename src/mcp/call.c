@@ -151,7 +151,8 @@ void mcp_call_finish(struct mcp_call *call, json_t *result)
 {
     struct error err = {0};
     _cleanup_json_ json_t *taken = result;
-    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(call->session->mcp->o.max_answer_bytes);
+    _cleanup_strbuf_ struct strbuf text =
+        STRBUF_INIT(call->session->mcp->o.config.max_answer_bytes);
     if (check_output(call, taken, &err) < 0) {
         log_error("mcp: the result of %s is wrong: %s", call->tool->tool->name, err.message);
         fail(call, RPC_INTERNAL_ERROR, "the tool's result does not match its output schema");
@@ -269,6 +270,11 @@ const struct identity *mcp_call_identity(const struct mcp_call *call)
 const struct api_options *mcp_call_services(const struct mcp_call *call)
 {
     return call->session->mcp->o.services;
+}
+
+const struct mcp_config *mcp_call_config(const struct mcp_call *call)
+{
+    return &call->session->mcp->o.config;
 }
 
 void mcp_call_set_state(struct mcp_call *call, void *state)

@@ -12,6 +12,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "mcp/config.h"
+
 struct api_options;
 struct error;
 struct identity;
@@ -55,6 +57,7 @@ const char *mcp_call_owner(const struct mcp_call *call);
 const struct identity *mcp_call_identity(const struct mcp_call *call);
 /* The operations below both front ends: manager, tools, default spec, limits. */
 const struct api_options *mcp_call_services(const struct mcp_call *call);
+const struct mcp_config *mcp_call_config(const struct mcp_call *call);
 /* The handler's own. */
 void mcp_call_set_state(struct mcp_call *call, void *state);
 void *mcp_call_state(const struct mcp_call *call);

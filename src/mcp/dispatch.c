@@ -122,7 +122,7 @@ static int check_request(const struct mcp_session *s, const struct rpc_message *
         snprintf(why, size, "a request with this id is under way");
         return RPC_INVALID_REQUEST;
     }
-    if (s->n_calls >= s->mcp->o.max_calls) {
+    if (s->n_calls >= s->mcp->o.config.max_calls) {
         snprintf(why, size, "%zu requests of this session are under way (mcp_max_calls)",
                  s->n_calls);
         return RPC_OVER_LIMIT;
@@ -203,7 +203,7 @@ const char *dispatch_refuse_batch(const struct mcp_session *s, const struct rpc_
         return "this revision of the protocol has no batches";
     if (rpc_text_count(t) == 0)
         return "the batch is empty";
-    if (rpc_text_count(t) > s->mcp->o.max_batch)
+    if (rpc_text_count(t) > s->mcp->o.config.max_batch)
         return "the batch has too many messages (mcp_max_batch)";
     return NULL;
 }
@@ -223,7 +223,7 @@ const char *call_param_string(struct mcp_call *call, const char *name)
 void call_finish_page(struct mcp_call *call, const char *name, const json_t *items)
 {
     const json_t *cursor = json_object_get(call->params, "cursor");
-    size_t size = call->session->mcp->o.page_size, n = json_array_size(items), at = 0;
+    size_t size = call->session->mcp->o.config.page_size, n = json_array_size(items), at = 0;
     char *end = NULL;
     if (cursor && !json_is_null(cursor)) {
         const char *text = json_string_value(cursor);

@@ -150,8 +150,8 @@ static bool is_full(const struct outlet *o)
 {
     const struct stream *st = container_of(o, struct stream, outlet);
     const struct mcp *m = st->mcp;
-    return !st->session || st->unsent > m->o.queue_bytes ||
-           (st->unsent > 0 && m->buffered >= m->o.buffer_total_bytes);
+    return !st->session || st->unsent > m->o.config.queue_bytes ||
+           (st->unsent > 0 && m->buffered >= m->o.config.buffer_total_bytes);
 }
 
 static void interrupt(struct outlet *o)
@@ -180,8 +180,8 @@ struct stream *stream_new_exchange(struct mcp_session *s, struct http_request *h
     st->expected = requests;
     st->batch = batch;
     st->dispatching = true;
-    strbuf_init(&st->collected, (m->o.max_answer_bytes + 1) * requests);
-    st->turn_ms = clock_mono_ms() + (int64_t)m->o.stream_after_ms;
+    strbuf_init(&st->collected, (m->o.config.max_answer_bytes + 1) * requests);
+    st->turn_ms = clock_mono_ms() + (int64_t)m->o.config.stream_after_ms;
     list_append(&m->waiting, &st->waiting);
     stream_attach(st, http);
     return st;

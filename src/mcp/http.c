@@ -201,7 +201,7 @@ static void handle_post(struct api_request *req)
         refuse(req, 406, NULL, RPC_INVALID_REQUEST,
                "Accept must have both " JSON_TYPE " and " EVENTS_TYPE);
     else if (check_version(req))
-        http_request_read_body(req->http, m->o.max_message_bytes, on_body, on_too_large);
+        http_request_read_body(req->http, m->o.config.max_message_bytes, on_body, on_too_large);
 }
 
 /* --- GET and DELETE */

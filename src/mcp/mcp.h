@@ -9,6 +9,7 @@
 #include <uv.h>
 
 #include "api/request.h"
+#include "mcp/config.h"
 #include "mcp/tool.h"
 
 struct api_options;
@@ -21,19 +22,7 @@ struct mcp_options {
     const struct api_options *services;
     const struct mcp_catalog *const *catalogs;
     size_t n_catalogs;
-    size_t max_sessions, max_sessions_per_key;
-    size_t max_calls; /* of a session, at once */
-    size_t max_message_bytes, max_answer_bytes;
-    size_t max_batch;
-    size_t max_subscriptions;  /* of a session */
-    size_t page_size;          /* items of a list */
-    size_t queue_bytes;        /* unsent on a stream before notifications are left out */
-    size_t replay_bytes;       /* sent events kept by a session, to be sent again */
-    size_t buffer_total_bytes; /* events of all sessions */
-    uint64_t session_ttl_ms, client_timeout_ms;
-    uint64_t stream_after_ms; /* an answer that takes longer becomes a stream */
-    uint64_t replay_ms;       /* how long a finished stream can be asked for again */
-    uint64_t keepalive_ms, retry_ms;
+    struct mcp_config config;
     uint64_t shutdown_grace_ms; /* of stdio: for what runs when the input ends */
 };
 

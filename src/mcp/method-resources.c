@@ -61,10 +61,10 @@ void method_resources_subscribe(struct mcp_call *call)
         mcp_call_fail_rpc(call, RPC_INVALID_PARAMS, "%s",
                           error_is_set(&err) ? err.message : "changes of this are not told");
     } else if (!map_find(s->subscriptions, uri) &&
-               map_count(s->subscriptions) >= s->mcp->o.max_subscriptions) {
+               map_count(s->subscriptions) >= s->mcp->o.config.max_subscriptions) {
         mcp_call_fail_rpc(call, RPC_INVALID_PARAMS,
                           "the session has %zu subscriptions (mcp_max_subscriptions)",
-                          s->mcp->o.max_subscriptions);
+                          s->mcp->o.config.max_subscriptions);
     } else {
         map_put(s->subscriptions, uri, s);
         mcp_call_finish(call, json_object());

@@ -53,14 +53,14 @@ static int check_room(const struct mcp *m, const char *owner, struct error *err)
 {
     if (m->draining || m->closed)
         return error_set(err, ERROR_UNAVAILABLE, 0, "the daemon is stopping");
-    if (m->n_sessions >= m->o.max_sessions)
+    if (m->n_sessions >= m->o.config.max_sessions)
         return error_set(err, ERROR_LIMIT, 0, "there are %zu sessions (mcp_max_sessions)",
                          m->n_sessions);
-    if (count_of_owner(m, owner) >= m->o.max_sessions_per_key)
+    if (count_of_owner(m, owner) >= m->o.config.max_sessions_per_key)
         return error_set(err, ERROR_LIMIT, 0,
                          "this key has %zu sessions (mcp_max_sessions_per_key): end one, or wait "
                          "until idle ones are",
-                         m->o.max_sessions_per_key);
+                         m->o.config.max_sessions_per_key);
     return 0;
 }
 
@@ -153,7 +153,7 @@ void session_touch(struct mcp_session *s)
 bool session_is_idle(const struct mcp_session *s, int64_t now_ms)
 {
     return *s->id && list_empty(&s->calls) && !streams_attached(s) &&
-           now_ms - s->used_ms >= (int64_t)s->mcp->o.session_ttl_ms;
+           now_ms - s->used_ms >= (int64_t)s->mcp->o.config.session_ttl_ms;
 }
 
 /* --- for catalogs */

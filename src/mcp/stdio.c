@@ -88,7 +88,7 @@ static void hold_input(struct mcp_stdio *io)
 {
     if (io->input_ended)
         return;
-    if (io->queue.len > io->mcp->o.queue_bytes)
+    if (io->queue.len > io->mcp->o.config.queue_bytes)
         lines_pause(io->lines);
     else if (io->queue.len == 0)
         lines_resume(io->lines);
@@ -146,7 +146,7 @@ static void on_answer(struct outlet *o, const char *text, size_t len)
 static bool is_full(const struct outlet *o)
 {
     const struct mcp_stdio *io = container_of(o, struct mcp_stdio, outlet);
-    return io->ended || io->queue.len > io->mcp->o.queue_bytes;
+    return io->ended || io->queue.len > io->mcp->o.config.queue_bytes;
 }
 
 static void keep(struct outlet *o)
@@ -209,7 +209,7 @@ static struct outlet *batch_new(struct mcp_stdio *io, size_t expected)
     b->outlet = (struct outlet){&batch_ops, 1};
     b->io = io;
     b->expected = expected;
-    strbuf_init(&b->answers, (io->mcp->o.max_answer_bytes + 1) * (expected + 1));
+    strbuf_init(&b->answers, (io->mcp->o.config.max_answer_bytes + 1) * (expected + 1));
     return &b->outlet;
 }
 
@@ -289,10 +289,10 @@ struct mcp_stdio *mcp_stdio_start(struct mcp *m, void (*on_end)(void *data), voi
     io->data = data;
     io->session = session_new(m, &identity_local, false, &err);
     io->session->loose = outlet_ref(&io->outlet);
-    strbuf_init(&io->queue, m->o.buffer_total_bytes);
+    strbuf_init(&io->queue, m->o.config.buffer_total_bytes);
     loop_timer_init(&io->grace, m->o.loop, on_grace, io);
     prepare_stdout(io);
-    io->lines = lines_start(m->o.loop, STDIN_FILENO, m->o.max_message_bytes, &handlers, io);
+    io->lines = lines_start(m->o.loop, STDIN_FILENO, m->o.config.max_message_bytes, &handlers, io);
     return io;
 }
 

@@ -150,23 +150,23 @@ static struct event *event_new(struct stream *st, const char *data, size_t len)
 bool stream_has_room(struct stream *st, size_t len)
 {
     struct mcp *m = st->mcp;
-    if (m->buffered + len <= m->o.buffer_total_bytes)
+    if (m->buffered + len <= m->o.config.buffer_total_bytes)
         return true;
     evict(st->session, 0);
     list_for_each(s, &m->all, struct mcp_session, node)
     {
-        if (m->buffered + len <= m->o.buffer_total_bytes)
+        if (m->buffered + len <= m->o.config.buffer_total_bytes)
             return true;
         evict(s, 0);
     }
-    return m->buffered + len <= m->o.buffer_total_bytes;
+    return m->buffered + len <= m->o.config.buffer_total_bytes;
 }
 
 void stream_push(struct stream *st, const char *data, size_t len)
 {
     struct mcp_session *s = st->session;
-    if (s->buffered + len > s->mcp->o.replay_bytes)
-        evict(s, s->mcp->o.replay_bytes > len ? s->mcp->o.replay_bytes - len : 0);
+    if (s->buffered + len > s->mcp->o.config.replay_bytes)
+        evict(s, s->mcp->o.config.replay_bytes > len ? s->mcp->o.config.replay_bytes - len : 0);
     struct event *e = event_new(st, data, len);
     list_append(&st->events, &e->node);
     st->unsent += e->len;
@@ -185,7 +185,7 @@ void stream_prime(struct stream *st)
     list_for_each(e, &st->events, struct event, node) if (!e->sent && e->seq < next) next = e->seq;
     int n = snprintf(text, sizeof(text), "id: %llu-%llu\nretry: %llu\ndata:\n\n",
                      (unsigned long long)st->number, (unsigned long long)next - 1,
-                     (unsigned long long)st->mcp->o.retry_ms);
+                     (unsigned long long)st->mcp->o.config.retry_ms);
     write_raw(st, text, (size_t)n);
 }
 
@@ -314,11 +314,11 @@ void streams_tick(struct mcp_session *s, int64_t now_ms)
     list_for_each_safe(st, &s->streams, struct stream, node)
     {
         if (st->state == STREAM_DONE && !st->http &&
-            now_ms - st->done_ms >= (int64_t)st->mcp->o.replay_ms) {
+            now_ms - st->done_ms >= (int64_t)st->mcp->o.config.replay_ms) {
             stream_forget(st);
         } else if (st->state == STREAM_OPEN && st->http && !st->blocked &&
-                   st->mcp->o.keepalive_ms &&
-                   now_ms - st->written_ms >= (int64_t)st->mcp->o.keepalive_ms) {
+                   st->mcp->o.config.keepalive_ms &&
+                   now_ms - st->written_ms >= (int64_t)st->mcp->o.config.keepalive_ms) {
             write_raw(st, ":\n\n", 3);
         }
     }

@@ -87,7 +87,7 @@ static void name_peer(struct conn *c, char name[INET6_ADDRSTRLEN])
 static void refill(struct http_server *s, struct peer *p)
 {
     uint64_t now = uv_now(s->o.loop);
-    double most = (double)s->o.refusals_per_minute;
+    double most = (double)s->o.config.refusals_per_minute;
     p->refusals += (double)(now - p->refilled_at) * most / 60000;
     p->refilled_at = now;
     if (p->refusals > most)
@@ -100,7 +100,7 @@ static struct peer *take_peer(struct http_server *s, const char *name)
     if (!p) {
         p = new0(struct peer);
         strcpy(p->name, name);
-        p->refusals = (double)s->o.refusals_per_minute;
+        p->refusals = (double)s->o.config.refusals_per_minute;
         p->refilled_at = uv_now(s->o.loop);
         list_init(&p->strangers);
         list_init(&p->idle);
@@ -128,7 +128,7 @@ static void leave_peer(struct http_server *s, struct peer *p)
     if (--p->n_conns)
         return;
     refill(s, p);
-    if (p->refusals >= (double)s->o.refusals_per_minute) {
+    if (p->refusals >= (double)s->o.config.refusals_per_minute) {
         forget_peer(s, p);
         return;
     }
@@ -275,15 +275,23 @@ static bool evict_any(struct http_server *s, bool unix_too)
     return false;
 }
 
+/* Of all connections; at least one. */
+static size_t share_of(const struct http_config *o, unsigned percent)
+{
+    size_t n = o->max_connections * percent / 100;
+    return n ? n : 1;
+}
+
 static bool has_room(struct conn *c, const char **ret_why)
 {
     struct http_server *s = c->server;
-    const struct http_options *o = &s->o;
-    size_t for_tcp = o->max_connections - (s->has_unix ? o->unix_reserve : 0);
+    const struct http_config *o = &s->o.config;
+    size_t reserve = o->max_connections * o->unix_reserve_percent / 100;
+    size_t for_tcp = o->max_connections - (s->has_unix ? reserve : 0);
     if (s->n_conns < o->max_connections && (c->is_unix || s->n_tcp < for_tcp))
         return true;
     *ret_why = "this address has too many connections that have shown no key";
-    if (c->peer && o->max_strangers && c->peer->n_strangers >= o->max_strangers)
+    if (c->peer && o->address_percent && c->peer->n_strangers >= share_of(o, o->address_percent))
         return evict_of_peer(c->peer);
     *ret_why = "too many connections";
     return evict_any(s, c->is_unix);
@@ -327,7 +335,8 @@ int http_request_admit(struct http_request *req, const char *tag)
         map_put(s->holders, c->tag, h);
     }
     h->n_conns++;
-    if (s->o.max_held && h->n_conns > s->o.max_held) {
+    if (c->server->o.config.tag_percent &&
+        h->n_conns > share_of(&s->o.config, s->o.config.tag_percent)) {
         req->close = true;
         return -EUSERS;
     }
@@ -337,7 +346,7 @@ int http_request_admit(struct http_request *req, const char *tag)
 bool http_request_refusal(struct http_request *req)
 {
     struct conn *c = req->conn;
-    if (c->admitted || !c->peer || !c->server->o.refusals_per_minute)
+    if (c->admitted || !c->peer || !c->server->o.config.refusals_per_minute)
         return true;
     refill(c->server, c->peer);
     if (c->peer->refusals < 1) {

@@ -115,7 +115,7 @@ void conn_write(struct conn *c, const uv_buf_t *bufs, unsigned n)
 static size_t make_room(struct conn *c)
 {
     if (!c->in) {
-        c->in_cap = c->server->o.max_header_bytes + CONN_BODY_ROOM;
+        c->in_cap = c->server->o.config.max_header_bytes + CONN_BODY_ROOM;
         c->in = xrealloc(NULL, c->in_cap + 1);
     }
     if (c->in_pos == c->in_len) {

@@ -131,7 +131,7 @@ void conn_linger(struct conn *c, bool read)
 /* Nothing more is read then, but a client that reads still has a moment to see its answer. */
 static bool enough_lingered(const struct conn *c)
 {
-    return c->lingered > c->server->o.max_discard_bytes;
+    return c->lingered > c->server->o.config.max_discard_bytes;
 }
 
 bool conn_wants_input(const struct conn *c)
@@ -188,7 +188,7 @@ static const char *refusal(int status)
 
 static bool step_head(struct conn *c)
 {
-    const struct http_options *o = &c->server->o;
+    const struct http_config *o = &c->server->o.config;
     size_t avail = c->in_len - c->in_pos;
     if (!avail || conn_queued(c) > o->max_write_queue || conn_turn_over(c))
         return false;
@@ -223,9 +223,9 @@ static bool step_head(struct conn *c)
     c->in_base = c->in_pos;
     c->served = true;
     c->state = CONN_BUSY;
-    c->since = uv_now(o->loop);
+    c->since = uv_now(c->server->o.loop);
     c->turn_steps++;
-    o->on_request(&c->req, o->data);
+    c->server->o.on_request(&c->req, c->server->o.data);
     return true;
 }
 
@@ -237,7 +237,7 @@ static bool step_busy(struct conn *c)
             finish_request(c);
             return true;
         }
-        if (req->close || req->discarded > c->server->o.max_discard_bytes) {
+        if (req->close || req->discarded > c->server->o.config.max_discard_bytes) {
             conn_linger(c, true);
             return true;
         }
@@ -395,7 +395,7 @@ static uint64_t patience_ms(uint64_t grace_ms, uint64_t bytes, size_t rate)
 
 static bool body_is_late(const struct http_request *req, uint64_t now)
 {
-    const struct http_options *o = &req->conn->server->o;
+    const struct http_config *o = &req->conn->server->o.config;
     uint64_t took = now - req->body_since;
     if (req->answer == ANSWER_DONE)
         return now - req->answered_at >= CONN_EARLY_MS ||
@@ -423,7 +423,7 @@ static void tick_busy(struct conn *c, uint64_t now)
 /* Whether the client takes its answer, if slowly. */
 static bool reader_is_late(struct conn *c, size_t queued, uint64_t now)
 {
-    const struct http_options *o = &c->server->o;
+    const struct http_config *o = &c->server->o.config;
     if (queued < c->write_last)
         c->write_since = now;
     c->write_last = queued;
@@ -435,14 +435,14 @@ static bool reader_is_late(struct conn *c, size_t queued, uint64_t now)
 /* A caller who was never admitted may keep an idle connection for less long. */
 static uint64_t idle_limit_ms(const struct conn *c)
 {
-    const struct http_options *o = &c->server->o;
+    const struct http_config *o = &c->server->o.config;
     bool short_one = !c->served || (!c->admitted && o->header_timeout_ms < o->idle_timeout_ms);
     return short_one ? o->header_timeout_ms : o->idle_timeout_ms;
 }
 
 void conn_tick(struct conn *c, uint64_t now)
 {
-    const struct http_options *o = &c->server->o;
+    const struct http_config *o = &c->server->o.config;
     size_t queued = conn_queued(c);
     if (c->state == CONN_CLOSING)
         return;

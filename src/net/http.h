@@ -37,17 +37,15 @@ enum http_method {
     HTTP_OTHER_, /* any other method the parser knows; unknown ones are answered 501 */
 };
 
-struct http_options {
-    uv_loop_t *loop;
-    void (*on_request)(struct http_request *req, void *data);
-    void *data;
+/* What an operator may set (configuration keys in config/table.c). */
+struct http_config {
     int listen_backlog;     /* not accepted yet */
     size_t max_connections; /* over it: 503, for the longest incomplete one or for the newcomer */
-    size_t unix_reserve;    /* of them, for Unix sockets where there is one */
-    size_t max_strangers;   /* of one address, when all are taken; 0: no limit */
-    size_t max_held;        /* connections of one tag; 0: no limit */
-    unsigned refusals_per_minute; /* http_request_refusal() of one address; 0: no limit */
-    size_t max_header_bytes;      /* request line and headers together: 431 */
+    unsigned unix_reserve_percent; /* of them, for Unix sockets where there is one */
+    unsigned address_percent;      /* for strangers of one address when all are taken; 0: any */
+    unsigned tag_percent;          /* for one tag; 0: any number */
+    unsigned refusals_per_minute;  /* http_request_refusal() of one address; 0: no limit */
+    size_t max_header_bytes;       /* request line and headers together: 431 */
     size_t max_discard_bytes;   /* after a 413, how much of the body is still read before closing */
     uint64_t header_timeout_ms; /* from first byte to end of headers: 408; and to the first byte */
     uint64_t body_timeout_ms;   /* between two reads of a body: 408 */
@@ -58,8 +56,15 @@ struct http_options {
     uint64_t write_timeout_ms;  /* a client that takes no byte of its answer for this is dropped */
     size_t max_write_queue;     /* bytes queued on one connection before http_write() says stop */
     size_t ws_max_message;
-    uint64_t ws_ping_ms;            /* 0: no pings; a peer that misses two is closed */
-    const char *tls_cert, *tls_key; /* PEM texts (not paths); NULL: plain */
+    uint64_t ws_ping_ms;      /* 0: no pings; a peer that misses two is closed */
+    char *tls_cert, *tls_key; /* PEM texts (not paths); NULL: plain */
+};
+
+struct http_options {
+    uv_loop_t *loop;
+    void (*on_request)(struct http_request *req, void *data);
+    void *data;
+    struct http_config config; /* its strings are used by http_server_new() only */
     /* The body of an answer this layer gives by itself (400, 408, 413, 415, 431, 501, 503, 505):
      * writes at most size bytes to out and returns how many. NULL: a line of plain text. */
     size_t (*format_error)(int status, const char *message, char *out, size_t size);
@@ -104,8 +109,8 @@ bool http_request_is_unix(const struct http_request *req); /* came over a Unix s
 const char *http_request_address(const struct http_request *req);
 bool http_request_wants_ws(const struct http_request *req); /* asks for a WebSocket upgrade */
 /* The caller is known, and the connection serves the tag from now on (http_server_drop()); it is
- * cut at HTTP_TAG_SIZE - 1. "" is a caller who is not counted. -EUSERS when the tag has max_held
- * connections already: this answer will be the connection's last. */
+ * cut at HTTP_TAG_SIZE - 1. "" is a caller who is not counted. -EUSERS when the tag has its share
+ * of connections already: this answer will be the connection's last. */
 #define HTTP_TAG_SIZE 64
 int http_request_admit(struct http_request *req, const char *tag);
 /* The request will be refused. False when the caller's address has used up its refusals and nobody

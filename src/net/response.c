@@ -132,7 +132,7 @@ static void decide_close(struct http_request *req)
     /* A client that waits for 100-continue may or may not send its body now. */
     if (req->expect_continue)
         req->close = true;
-    if (req->framing == FRAMING_LENGTH && req->body_left > s->o.max_discard_bytes)
+    if (req->framing == FRAMING_LENGTH && req->body_left > s->o.config.max_discard_bytes)
         req->close = true;
 }
 
@@ -237,7 +237,7 @@ bool http_write(struct http_request *req, const char *data, size_t len)
         conn_write(c, bufs + 1, 1);
     else
         conn_write(c, bufs, 3);
-    if (conn_queued(c) <= c->server->o.max_write_queue)
+    if (conn_queued(c) <= c->server->o.config.max_write_queue)
         return true;
     req->want_drain = true;
     return false;

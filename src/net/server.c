@@ -34,22 +34,22 @@ struct listener {
 
 void http_options_init(struct http_options *o)
 {
-    *o = (struct http_options){
-        .listen_backlog = 4096,
-        .max_connections = 1024,
-        .body_total_ms = 6 * 3600 * 1000,
-        .body_min_rate = 1024,
-        .write_min_rate = 1024,
-        .max_header_bytes = 32 * 1024,
-        .max_discard_bytes = 1024 * 1024,
-        .header_timeout_ms = 10 * 1000,
-        .body_timeout_ms = 30 * 1000,
-        .idle_timeout_ms = 75 * 1000,
-        .write_timeout_ms = 60 * 1000,
-        .max_write_queue = 1024 * 1024,
-        .ws_max_message = 16 * 1024 * 1024,
-        .ws_ping_ms = 30 * 1000,
-    };
+    *o = (struct http_options){.config = {
+                                   .listen_backlog = 4096,
+                                   .max_connections = 1024,
+                                   .body_total_ms = 6 * 3600 * 1000,
+                                   .body_min_rate = 1024,
+                                   .write_min_rate = 1024,
+                                   .max_header_bytes = 32 * 1024,
+                                   .max_discard_bytes = 1024 * 1024,
+                                   .header_timeout_ms = 10 * 1000,
+                                   .body_timeout_ms = 30 * 1000,
+                                   .idle_timeout_ms = 75 * 1000,
+                                   .write_timeout_ms = 60 * 1000,
+                                   .max_write_queue = 1024 * 1024,
+                                   .ws_max_message = 16 * 1024 * 1024,
+                                   .ws_ping_ms = 30 * 1000,
+                               }};
 }
 
 /* --- handles */
@@ -193,7 +193,7 @@ void server_yield(struct http_server *s, struct conn *c)
     start_kick(s);
 }
 
-static uint64_t tick_interval(const struct http_options *o)
+static uint64_t tick_interval(const struct http_config *o)
 {
     uint64_t least = o->header_timeout_ms;
     const uint64_t others[] = {o->body_timeout_ms, o->idle_timeout_ms, o->write_timeout_ms,
@@ -227,24 +227,25 @@ const char *server_date(struct http_server *s)
 struct http_server *http_server_new(const struct http_options *o, struct error *err)
 {
     struct tls_context *tls = NULL;
-    if (o->tls_cert || o->tls_key) {
-        if (!o->tls_cert || !o->tls_key) {
+    const struct http_config *c = &o->config;
+    if (c->tls_cert || c->tls_key) {
+        if (!c->tls_cert || !c->tls_key) {
             error_set(err, ERROR_INVALID, 0, "TLS needs both a certificate and a key");
             return NULL;
         }
-        tls = tls_context_new(o->tls_cert, o->tls_key, err);
+        tls = tls_context_new(c->tls_cert, c->tls_key, err);
         if (!tls)
             return NULL;
     }
     signal(SIGPIPE, SIG_IGN);
     struct http_server *s = new0(struct http_server);
     s->o = *o;
-    s->o.tls_cert = s->o.tls_key = NULL;
+    s->o.config.tls_cert = s->o.config.tls_key = NULL;
     s->tls = tls;
     s->spare_fd = eventfd(0, EFD_CLOEXEC);
     if (tls)
         s->tls_in = xrealloc(NULL, CONN_BODY_ROOM);
-    s->tick_ms = tick_interval(o);
+    s->tick_ms = tick_interval(&o->config);
     admit_init(s);
     list_init(&s->conns);
     list_init(&s->listeners);
@@ -362,7 +363,7 @@ static void turn_away(struct http_server *s, uv_stream_t *stream)
     fd_close(&s->spare_fd);
     if (uv_fileno((uv_handle_t *)stream, &fd) < 0)
         return;
-    for (int i = 0; i < s->o.listen_backlog; i++) {
+    for (int i = 0; i < s->o.config.listen_backlog; i++) {
         _cleanup_close_ int caller = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
         if (caller < 0)
             break;
@@ -411,8 +412,9 @@ static void on_connection(uv_stream_t *stream, int status)
  * read from just now. Accepted sockets inherit it. */
 static void limit_unacknowledged(const struct http_server *s, int fd)
 {
-    uint64_t ms = 3 * s->o.ws_ping_ms;
-    unsigned limit = (unsigned)(s->o.write_timeout_ms > ms ? s->o.write_timeout_ms : ms);
+    uint64_t ms = 3 * s->o.config.ws_ping_ms;
+    unsigned limit =
+        (unsigned)(s->o.config.write_timeout_ms > ms ? s->o.config.write_timeout_ms : ms);
     setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &limit, sizeof(limit));
 }
 
@@ -445,7 +447,7 @@ int http_server_listen_fd(struct http_server *s, int fd, struct error *err)
     int r = open_handle(l, s->o.loop, fd);
     if (r == 0) {
         fd_steal(&owned);
-        r = uv_listen(&l->h.stream, s->o.listen_backlog, on_connection);
+        r = uv_listen(&l->h.stream, s->o.config.listen_backlog, on_connection);
     }
     if (r < 0) {
         uv_close(&l->h.handle, on_listener_closed);

@@ -111,7 +111,7 @@ static bool alive(const struct ws *ws)
 
 static bool output_full(const struct ws *ws)
 {
-    return conn_queued(ws->conn) > ws->conn->server->o.max_write_queue;
+    return conn_queued(ws->conn) > ws->conn->server->o.config.max_write_queue;
 }
 
 static bool wants_input(const struct ws *ws)
@@ -163,7 +163,8 @@ static void on_frame_start(wslay_event_context_ptr ctx,
 {
     struct ws *ws = data;
     (void)ctx;
-    ws->message.max = wslay_is_ctrl_frame(arg->opcode) ? 0 : ws->conn->server->o.ws_max_message;
+    ws->message.max =
+        wslay_is_ctrl_frame(arg->opcode) ? 0 : ws->conn->server->o.config.ws_max_message;
     /* Half a close code, which wslay would answer as if there were none. */
     if (arg->opcode == WSLAY_CONNECTION_CLOSE && arg->payload_length == 1)
         ws->violation = WSLAY_CODE_PROTOCOL_ERROR;
@@ -385,13 +386,13 @@ void ws_heard(struct ws *ws)
  * may still hold: at the least rate that is asked of readers. */
 static uint64_t answer_patience_ms(const struct ws *ws)
 {
-    size_t rate = ws->conn->server->o.write_min_rate;
+    size_t rate = ws->conn->server->o.config.write_min_rate;
     return rate ? (ws->conn->sent - ws->sent_heard) * 1000 / rate : 0;
 }
 
 void ws_tick(struct ws *ws, uint64_t now)
 {
-    uint64_t every = ws->conn->server->o.ws_ping_ms;
+    uint64_t every = ws->conn->server->o.config.ws_ping_ms;
     if (ws->closing) {
         /* A slow reader gets all that is queued first; one that stopped is the write timeout's. */
         if (conn_queued(ws->conn))
@@ -454,7 +455,7 @@ static struct ws *ws_new(struct conn *c, const struct ws_handlers *handlers, voi
     if (wslay_event_context_server_init(&ws->ctx, &callbacks, ws) != 0)
         abort();
     wslay_event_config_set_no_buffering(ws->ctx, 1);
-    wslay_event_config_set_max_recv_msg_length(ws->ctx, c->server->o.ws_max_message);
+    wslay_event_config_set_max_recv_msg_length(ws->ctx, c->server->o.config.ws_max_message);
     return ws;
 }
 

@@ -59,7 +59,8 @@ static struct exec *exec_new(struct sandbox *sb, const struct exec_spec *spec)
     e->stdin_whole = e->stdin_close_wanted;
     e->stdin_given = spec->stdin_len;
     snprintf(e->call, sizeof(e->call), "%s", spec->call ? spec->call : "");
-    size_t queue = o->max_stdin_queue > spec->stdin_len ? o->max_stdin_queue : spec->stdin_len;
+    size_t queue =
+        o->config.max_stdin_queue > spec->stdin_len ? o->config.max_stdin_queue : spec->stdin_len;
     strbuf_init(&e->stdin_queue, queue);
     if (spec->stdin_len)
         strbuf_append(&e->stdin_queue, spec->stdin_data, spec->stdin_len);
@@ -67,8 +68,9 @@ static struct exec *exec_new(struct sandbox *sb, const struct exec_spec *spec)
         e->has_sink = true;
         e->sink = *spec->sink;
     } else {
-        e->block_output = spec->on_limit == EXEC_LIMIT_DEFAULT ? o->journal_block && !spec->hidden
-                                                               : spec->on_limit == EXEC_LIMIT_BLOCK;
+        e->block_output = spec->on_limit == EXEC_LIMIT_DEFAULT
+                              ? o->config.journal_full == JOURNAL_FULL_BLOCK && !spec->hidden
+                              : spec->on_limit == EXEC_LIMIT_BLOCK;
         e->journal =
             journal_new(&sb->manager->options.journal, persist_wants_exec(e) ? e->id : NULL,
                         &sb->journals, e->block_output);
@@ -101,8 +103,8 @@ static int send_spawn(struct exec *e, const struct exec_spec *spec, struct error
         .rows = spec->rows ? spec->rows : 24,
         .cols = spec->cols ? spec->cols : 80,
         .timeout_ms = spec->timeout_ms,
-        .kill_grace_ms = o->kill_grace_ms,
-        .drain_grace_ms = o->drain_grace_ms,
+        .kill_grace_ms = o->config.kill_grace_ms,
+        .drain_grace_ms = o->config.drain_grace_ms,
         .limit_as_bytes = spec->limit_as_bytes,
         .argv = e->argv,
         .env = env,
@@ -146,13 +148,13 @@ int exec_spec_check_size(const struct exec_spec *spec, struct error *err)
 static int check_count(const struct sandbox *sb, struct error *err)
 {
     const struct manager *m = sb->manager;
-    if (m->counts.execs_running >= m->options.max_execs)
+    if (m->counts.execs_running >= m->options.config.max_execs)
         return error_set(err, ERROR_LIMIT, 0, "%zu commands are running already (max_execs)",
-                         m->options.max_execs);
-    if (sb->n_running >= m->options.max_execs_per_sandbox)
+                         m->options.config.max_execs);
+    if (sb->n_running >= m->options.config.max_execs_per_sandbox)
         return error_set(err, ERROR_LIMIT, 0,
                          "%zu commands are running in this sandbox already (max_execs_per_sandbox)",
-                         m->options.max_execs_per_sandbox);
+                         m->options.config.max_execs_per_sandbox);
     return owner_check_exec(sb, err);
 }
 

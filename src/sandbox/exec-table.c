@@ -53,7 +53,7 @@ struct exec *exec_alloc(struct sandbox *sb)
     list_init(&e->node);
     list_init(&e->phase_node);
     list_init(&e->timed_node);
-    strbuf_init(&e->stdin_queue, sb->manager->options.max_stdin_queue);
+    strbuf_init(&e->stdin_queue, sb->manager->options.config.max_stdin_queue);
     return e;
 }
 
@@ -61,7 +61,7 @@ struct exec *exec_alloc(struct sandbox *sb)
 
 int64_t exec_late_ms(const struct manager *m)
 {
-    return (int64_t)m->options.kill_grace_ms + m->options.drain_grace_ms + OVERDUE_MS;
+    return (int64_t)m->options.config.kill_grace_ms + m->options.config.drain_grace_ms + OVERDUE_MS;
 }
 
 /* Running ones keep their sandbox busy, finished ones wait for their retention. */
@@ -76,7 +76,7 @@ void exec_enter_tables(struct exec *e)
         sb->last_exec_ns = e->started_ns;
     if (exec_is_done(e)) {
         int64_t age_ms = (clock_real_ns() - e->finished_ns) / 1000000;
-        int64_t left_ms = (int64_t)m->options.retention_ms - (age_ms > 0 ? age_ms : 0);
+        int64_t left_ms = (int64_t)m->options.config.retention_ms - (age_ms > 0 ? age_ms : 0);
         e->forget_at_ms = clock_mono_ms() + left_ms;
         list_append(&m->finished, &e->phase_node);
         return;
@@ -108,7 +108,7 @@ void exec_forget(struct exec *e)
 
 void exec_make_room(struct sandbox *sb)
 {
-    if (sb->n_execs <= sb->manager->options.max_execs_per_sandbox)
+    if (sb->n_execs <= sb->manager->options.config.max_execs_per_sandbox)
         return;
     list_for_each(e, &sb->execs, struct exec, node)
     {

@@ -142,7 +142,7 @@ static void finish(struct exec *e)
     if (e->hidden || sb->hidden || ending) {
         exec_forget(e);
     } else if (!list_empty(&e->node)) {
-        e->forget_at_ms = clock_mono_ms() + (int64_t)m->options.retention_ms;
+        e->forget_at_ms = clock_mono_ms() + (int64_t)m->options.config.retention_ms;
         list_append(&m->finished, &e->phase_node);
         exec_make_room(sb);
     }
@@ -357,7 +357,7 @@ int exec_cancel(struct exec *e, struct error *err)
     if (e->result.status == EXEC_CANCELING)
         return error_set(err, ERROR_CONFLICT, 0, "exec %s is being canceled already", e->id);
     e->result.status = EXEC_CANCELING;
-    uint32_t grace = e->sandbox->manager->options.kill_grace_ms;
+    uint32_t grace = e->sandbox->manager->options.config.kill_grace_ms;
     exec_send_signal(e, SIGTERM, grace ? grace : 1);
     return 0;
 }

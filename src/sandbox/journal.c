@@ -75,16 +75,16 @@ static uint64_t events_within(uint64_t bytes)
 static bool over_shared_limit(const struct journal *j, uint64_t len)
 {
     const struct journal_group *g = j->group;
-    return j->options->total_bytes + len > j->options->total_limit + j->extra ||
+    return j->options->total_bytes + len > j->options->config.total_limit + j->extra ||
            j->options->short_of_room ||
-           j->options->total_events > events_within(j->options->total_limit) ||
+           j->options->total_events > events_within(j->options->config.total_limit) ||
            (g && g->limit && g->bytes + len > g->limit + j->extra);
 }
 
 bool journal_over_limit(const struct journal *j)
 {
-    return j->head_bytes + j->tail_bytes > j->options->limit_bytes + j->extra ||
-           j->head.count + j->tail.count > events_within(j->options->limit_bytes) ||
+    return j->head_bytes + j->tail_bytes > j->options->config.limit_bytes + j->extra ||
+           j->head.count + j->tail.count > events_within(j->options->config.limit_bytes) ||
            over_shared_limit(j, 0);
 }
 
@@ -259,7 +259,7 @@ static bool must_drop(const struct journal *j)
 {
     if (j->head.count + j->dropped_events < j->least_first)
         return true;
-    return !j->block && j->tail.count > j->options->min_events && journal_over_limit(j);
+    return !j->block && j->tail.count > j->options->config.min_events && journal_over_limit(j);
 }
 
 void journal_place(struct journal *j, const struct record *rec)
@@ -267,8 +267,8 @@ void journal_place(struct journal *j, const struct record *rec)
     if (rec->type == JOURNAL_OUTPUT)
         j->stream_end[rec->stream - 1] = rec->offset + rec->len;
     if (!j->cutting && ((j->least_first && j->head.count >= j->least_head) ||
-                        j->head_bytes + rec->len > j->options->limit_bytes / 2 ||
-                        j->head.count >= events_within(j->options->limit_bytes) / 2 ||
+                        j->head_bytes + rec->len > j->options->config.limit_bytes / 2 ||
+                        j->head.count >= events_within(j->options->config.limit_bytes) / 2 ||
                         over_shared_limit(j, rec->len)))
         j->cutting = true;
     records_push(j->cutting ? &j->tail : &j->head, rec);

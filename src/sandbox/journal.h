@@ -36,12 +36,16 @@ enum journal_type {
     _JOURNAL_TYPE_MAX,
 };
 
+struct journal_config {
+    uint64_t limit_bytes; /* kept of one exec */
+    size_t min_events;    /* newest events kept whatever the limit says */
+    uint64_t total_limit; /* of all journals */
+};
+
 struct journal_options {
+    struct journal_config config;
     int dir_fd;            /* where files are made */
     size_t memory_bytes;   /* kept in memory before a file is made */
-    uint64_t limit_bytes;  /* kept of one exec */
-    size_t min_events;     /* newest events kept whatever the limit says */
-    uint64_t total_limit;  /* of all journals */
     uint64_t total_bytes;  /* counted by the journals themselves */
     uint64_t total_events; /* so are these */
     uint64_t least_free;   /* bytes of the file system that journals leave to the daemon */

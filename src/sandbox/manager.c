@@ -9,9 +9,9 @@
 
 static void expire_idle(struct manager *m)
 {
-    if (!m->options.idle_ttl_ms)
+    if (!m->options.config.idle_ttl_ms)
         return;
-    int64_t limit = clock_mono_ms() - (int64_t)m->options.idle_ttl_ms;
+    int64_t limit = clock_mono_ms() - (int64_t)m->options.config.idle_ttl_ms;
     while (!list_empty(&m->idle)) {
         struct sandbox *sb = container_of(m->idle.next, struct sandbox, idle_node);
         if (sb->idle_since_ms > limit)
@@ -61,7 +61,7 @@ static void expire_overdue(struct manager *m)
 
 static void expire_creating(struct manager *m)
 {
-    int64_t limit = clock_mono_ms() - (int64_t)m->options.create_timeout_ms;
+    int64_t limit = clock_mono_ms() - (int64_t)m->options.config.create_timeout_ms;
     if (!m->counts.creating)
         return;
     list_for_each_safe(sb, &m->all, struct sandbox, node)

@@ -84,7 +84,7 @@ static struct owner_quota find_quota(const struct manager *m, const char *owner)
 static bool takes_reserve(const struct manager *m, const char *name, size_t max, size_t all,
                           size_t own)
 {
-    size_t reserve = max * m->options.reserve_percent / 100;
+    size_t reserve = max * m->options.config.reserve_percent / 100;
     return *name && all >= max - reserve && own >= max / (map_count(m->owners) + 1);
 }
 
@@ -104,8 +104,8 @@ int owner_check_sandbox(const struct manager *m, const struct sandbox_maker *by,
     const struct owner_use *u = map_find(m->owners, name);
     struct owner_quota q = find_quota(m, by->key);
     if (!q.sandboxes || !u || u->sandboxes < q.sandboxes)
-        return check_share(m, name, "sandboxes", m->options.max_sandboxes, m->counts.sandboxes,
-                           u ? u->sandboxes : 0, err);
+        return check_share(m, name, "sandboxes", m->options.config.max_sandboxes,
+                           m->counts.sandboxes, u ? u->sandboxes : 0, err);
     return error_set(err, ERROR_LIMIT, 0, "this key has %zu sandboxes already (max_sandboxes)",
                      u->sandboxes);
 }
@@ -121,7 +121,7 @@ int owner_check_exec(const struct sandbox *sb, struct error *err)
     const struct manager *m = sb->manager;
     struct owner_quota q = find_quota(m, sb->owner);
     if (!q.execs || sb->use->execs < q.execs)
-        return check_share(m, sb->use->name, "commands running", m->options.max_execs,
+        return check_share(m, sb->use->name, "commands running", m->options.config.max_execs,
                            m->counts.execs_running, sb->use->execs, err);
     return error_set(err, ERROR_LIMIT, 0, "this key has %zu commands running already (max_execs)",
                      sb->use->execs);

@@ -38,14 +38,14 @@ static void advance_demand(struct pool *p)
 
 static size_t wanted(struct pool *p)
 {
-    if (!p->options.autosize)
-        return p->options.size;
-    size_t sum = 0, max = p->options.max ? p->options.max : POOL_MAX_DEFAULT;
+    if (!p->options.config.autosize)
+        return p->options.config.size;
+    size_t sum = 0, max = p->options.config.max ? p->options.config.max : POOL_MAX_DEFAULT;
     advance_demand(p);
     for (size_t i = 0; i < DEMAND_SLOTS; i++)
         sum += p->demand[i];
-    if (sum < p->options.min)
-        sum = p->options.min;
+    if (sum < p->options.config.min)
+        sum = p->options.config.min;
     return sum < max ? sum : max;
 }
 
@@ -149,7 +149,7 @@ struct sandbox *pool_claim(struct pool *p, const struct spec *spec)
 
 struct pool *pool_new(struct manager *m, const struct pool_options *o)
 {
-    if (!o->size && !o->autosize)
+    if (!o->config.size && !o->config.autosize)
         return NULL;
     struct pool *p = new0(struct pool);
     p->manager = m;

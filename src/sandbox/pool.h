@@ -16,10 +16,14 @@ struct pool;
 struct sandbox;
 struct spec;
 
-struct pool_options {
+struct pool_config {
     size_t size; /* kept ready; with autosize the least of what demand says */
     size_t min, max;
     bool autosize; /* as many as were created in the last minute, between min and max */
+};
+
+struct pool_options {
+    struct pool_config config;
     const struct spec *spec;
 };
 

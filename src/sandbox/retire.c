@@ -59,7 +59,7 @@ bool sandbox_is_retired(const struct sandbox *sb)
 static bool has_room(const struct sandbox *sb)
 {
     const struct manager *m = sb->manager;
-    return !m->closing && m->counts.sandboxes + RETIRED_MAX < m->options.max_sandboxes / 2 &&
+    return !m->closing && m->counts.sandboxes + RETIRED_MAX < m->options.config.max_sandboxes / 2 &&
            owner_has_room(sb);
 }
 

@@ -36,9 +36,9 @@ static int check_admission(struct manager *m, const char *id, const char *key, s
     int r = check_name(m, id, key, err);
     if (r < 0)
         return r;
-    if (m->counts.sandboxes >= m->options.max_sandboxes)
+    if (m->counts.sandboxes >= m->options.config.max_sandboxes)
         return error_set(err, ERROR_LIMIT, 0, "there are %zu sandboxes already (max_sandboxes)",
-                         m->options.max_sandboxes);
+                         m->options.config.max_sandboxes);
     return 0;
 }
 
@@ -55,7 +55,7 @@ static struct sandbox *sandbox_new(struct manager *m, const struct spec *spec,
 {
     struct sandbox *sb = new0(struct sandbox);
     sb->manager = m;
-    sb->journals.limit = m->options.journal_sandbox_bytes;
+    sb->journals.limit = m->options.config.journal_sandbox_bytes;
     sb->refs = 2; /* the tables and the runtime */
     snprintf(sb->id, sizeof(sb->id), "%s", id);
     random_id(sb->generation, sizeof(sb->generation) - 1);

@@ -50,7 +50,23 @@ struct owner_quota {
     size_t sandboxes, execs;
 };
 
+enum journal_full { JOURNAL_FULL_TRUNCATE, JOURNAL_FULL_BLOCK };
+
+/* What an operator may set (configuration keys in config/table.c). */
+struct manager_config {
+    size_t max_sandboxes, max_execs, max_execs_per_sandbox;
+    unsigned reserve_percent;       /* of the first two, for owners below an even share */
+    uint64_t journal_sandbox_bytes; /* kept of one sandbox's commands; 0: no limit of its own */
+    enum journal_full journal_full; /* at a limit, unless the command says otherwise */
+    size_t max_stdin_queue;
+    uint64_t idle_ttl_ms;  /* 0: never */
+    uint64_t retention_ms; /* of finished execs */
+    uint64_t create_timeout_ms;
+    uint32_t drain_grace_ms, kill_grace_ms;
+};
+
 struct manager_options {
+    struct manager_config config;
     uv_loop_t *loop;
     struct store *store; /* NULL: nothing survives */
     /* Optional. Every exec with a call (exec_spec.call), before anybody else hears of it. */
@@ -72,18 +88,9 @@ struct manager_options {
     int gateway_sock; /* -1: none */
     uint64_t generation;
     struct journal_options journal;
-    uint64_t journal_sandbox_bytes; /* kept of one sandbox's commands; 0: no limit of its own */
-    bool journal_block;             /* at a limit, unless the command says otherwise */
-    size_t max_sandboxes, max_execs, max_execs_per_sandbox;
-    unsigned reserve_percent; /* of the first two, for owners below an even share */
     /* Optional. */
     void (*find_quota)(void *data, const char *owner, struct owner_quota *ret);
     void *quota_data;
-    size_t max_stdin_queue;
-    uint64_t idle_ttl_ms;  /* 0: never */
-    uint64_t retention_ms; /* of finished execs */
-    uint64_t create_timeout_ms;
-    uint32_t drain_grace_ms, kill_grace_ms;
     struct pool_options pool;
 };
 

@@ -25,7 +25,7 @@ struct audit_log {
     struct signer signer;
     struct store *store;
     struct audit *audit;
-    struct audit_options options;
+    struct audit_config config;
 };
 
 struct audit_log_request {
@@ -58,7 +58,7 @@ __attribute__((unused)) static void audit_log_sign(void *data, enum checkpoint_p
     loop_defer(&log->loop, audit_log_answer, r);
 }
 
-/* In log->dir, or where that is empty in a fresh one. log->options may be set before. */
+/* In log->dir, or where that is empty in a fresh one. log->config may be set before. */
 __attribute__((unused)) static int audit_log_open(struct audit_log *log, struct error *err)
 {
     if (!log->dir[0]) {
@@ -75,8 +75,7 @@ __attribute__((unused)) static int audit_log_open(struct audit_log *log, struct 
         return -1;
     struct audit_signer signer = {.sign = audit_log_sign, .data = log, .last = log->signer.last};
     memcpy(signer.public_key, log->signer.public_key, sizeof(signer.public_key));
-    log->options.loop = &log->loop;
-    log->audit = audit_open(log->dir, log->store, &signer, &log->options, err);
+    log->audit = audit_open(log->dir, log->store, &signer, &log->loop, &log->config, err);
     return log->audit ? 0 : -1;
 }
 

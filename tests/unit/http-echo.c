@@ -262,14 +262,14 @@ int main(int argc, char **argv)
     o.loop = uv_default_loop();
     o.on_request = on_request;
     if (argc == 4 && read_pem(argv[2], &cert) >= 0 && read_pem(argv[3], &key) >= 0) {
-        o.tls_cert = cert.data;
-        o.tls_key = key.data;
+        o.config.tls_cert = cert.data;
+        o.config.tls_key = key.data;
     }
     if (getenv("ECHO_FAST")) {
-        o.header_timeout_ms = o.body_timeout_ms = 600;
-        o.idle_timeout_ms = o.write_timeout_ms = 1000;
-        o.ws_ping_ms = 200;
-        o.max_connections = 20;
+        o.config.header_timeout_ms = o.config.body_timeout_ms = 600;
+        o.config.idle_timeout_ms = o.config.write_timeout_ms = 1000;
+        o.config.ws_ping_ms = 200;
+        o.config.max_connections = 20;
     }
     int fd = http_listen_open(argv[1], 1024, &loopback, &err);
     server = fd < 0 ? NULL : http_server_new(&o, &err);

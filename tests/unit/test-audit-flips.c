@@ -37,7 +37,7 @@ struct counts {
 
 static void make_export(void)
 {
-    struct audit_log log = {.options = {.checkpoint_records = 1000}};
+    struct audit_log log = {.config = {.checkpoint_records = 1000}};
     struct error err = {0};
     struct checkpoint footer;
     uint64_t since = 0;

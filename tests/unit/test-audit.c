@@ -89,7 +89,7 @@ static bool verify_log(struct audit_log *log, struct audit_verifier *v)
 
 static void test_chain(void)
 {
-    struct audit_log log = {.options = {.checkpoint_records = 100}};
+    struct audit_log log = {.config = {.checkpoint_records = 100}};
     struct error err = {0};
     struct audit_verifier v;
     struct checkpoint c = {0};
@@ -381,7 +381,7 @@ static void test_replaced(bool last_too)
 /* A child writes and is killed; the parent finds everything that was acknowledged. */
 static void test_kill(const char *what, bool torn)
 {
-    struct audit_log log = {.options = {.checkpoint_records = 50}};
+    struct audit_log log = {.config = {.checkpoint_records = 50}};
     struct error err = {0};
     struct audit_verifier v;
     char path[160];
@@ -525,9 +525,9 @@ static bool long_one_lives(void *data, const char *call_id)
     return strcmp(call_id, "call-long") == 0;
 }
 
-/* 20 checkpoints with 99 records before each, and only then the options; after that until something
- * was dropped, or for a while. */
-static void fill_and_drop(struct audit_log *log, const struct audit_options *o, int64_t patience_ms)
+/* 20 checkpoints with 99 records before each, and only then the configuration; after that until
+ * something was dropped, or for a while. */
+static void fill_and_drop(struct audit_log *log, const struct audit_config *o, int64_t patience_ms)
 {
     struct error err = {0};
     for (int i = 0; i < 20; i++) {
@@ -535,7 +535,7 @@ static void fill_and_drop(struct audit_log *log, const struct audit_options *o, 
         audit_log_checkpoint(log, CHECKPOINT_PERIODIC, NULL);
     }
     audit_log_close(log);
-    log->options = *o;
+    log->config = *o;
     audit_log_open(log, &err);
     audit_settle(log->audit, long_one_lives, NULL);
     int64_t end = uv_hrtime() / 1000000 + patience_ms;
@@ -547,7 +547,7 @@ static void fill_and_drop(struct audit_log *log, const struct audit_options *o, 
 static void test_retention(void)
 {
     struct audit_log log = {0};
-    struct audit_options o = {
+    struct audit_config o = {
         .checkpoint_records = 100, .retention_records = 500, .retention_ms = 1};
     struct error err = {0};
     struct audit_verifier v;
@@ -564,7 +564,7 @@ static void test_retention(void)
 static void test_retention_rotated(void)
 {
     struct audit_log log = {0};
-    struct audit_options o = {.checkpoint_records = 100, .retention_ms = 1};
+    struct audit_config o = {.checkpoint_records = 100, .retention_ms = 1};
     struct error err = {0};
     struct audit_verifier v;
     uint8_t first[CHECKPOINT_KEY_SIZE];
@@ -591,7 +591,7 @@ static void test_retention_rotated(void)
 static void test_retention_never(void)
 {
     struct audit_log log = {0};
-    struct audit_options o = {.checkpoint_records = 100, .retention_records = 500};
+    struct audit_config o = {.checkpoint_records = 100, .retention_records = 500};
     struct error err = {0};
     struct audit_verifier v;
     audit_log_open(&log, &err);
@@ -606,7 +606,7 @@ static void test_retention_never(void)
 static void test_retention_bytes(void)
 {
     struct audit_log log = {0};
-    struct audit_options o = {.checkpoint_records = 100, .max_bytes = 64 * 1024};
+    struct audit_config o = {.checkpoint_records = 100, .max_bytes = 64 * 1024};
     struct error err = {0};
     struct audit_verifier v;
     audit_log_open(&log, &err);
@@ -627,7 +627,7 @@ static void test_retention_bytes(void)
 static void test_retention_open(void)
 {
     struct audit_log log = {0};
-    struct audit_options o = {.checkpoint_records = 100, .retention_ms = 1};
+    struct audit_config o = {.checkpoint_records = 100, .retention_ms = 1};
     struct error err = {0};
     struct audit_verifier v;
     struct audit_record intent = {

@@ -71,11 +71,11 @@ static void test_defaults(void)
     ok(c.default_limits.memory_bytes == 512 << 20 && c.default_limits.disk_bytes == 256 << 20 &&
            c.default_limits.processes == 256 && c.max_limits.open_files == 65536,
        "default limits");
-    ok(c.idle_ttl_ms == 15 * 60000 && c.exec_max_timeout_ms == 6 * 3600000 &&
-           c.exec_status_retention_ms == 30 * 60000 && c.create_ready_timeout_ms == 60000 &&
+    ok(c.manager.idle_ttl_ms == 15 * 60000 && c.exec_max_timeout_ms == 6 * 3600000 &&
+           c.manager.retention_ms == 30 * 60000 && c.manager.create_timeout_ms == 60000 &&
            c.exec_timeout_ms == 0,
        "contract B's durations");
-    ok(c.stream_buffer == 200 && c.use_async_exec && c.max_body_bytes == 1 << 20 &&
+    ok(c.journal.min_events == 200 && c.use_async_exec && c.max_body_bytes == 1 << 20 &&
            c.max_line_bytes == 10 << 20,
        "contract defaults");
     finish();
@@ -89,10 +89,11 @@ static void test_types(void)
          "env: {A: 'b=c, d', B_2: 5, EMPTY: }\nallowed_hosts: a.example, b.example\n");
     ok(p.n_errors == 0, "all types (%s)", errors());
     ok(strv_length(c.listen) == 2 && strcmp(c.listen[1], "unix:/x") == 0, "list");
-    ok(c.idle_ttl_ms == 90 * 60000, "duration");
+    ok(c.manager.idle_ttl_ms == 90 * 60000, "duration");
     ok(c.max_upload_bytes == 64 << 20, "size");
     ok(c.default_limits.cpu_millicores == 1500, "cores in thousandths");
-    ok(c.insecure && strcmp(c.log_format, "json") == 0 && c.max_execs == 7, "bool, choice, int");
+    ok(c.insecure && strcmp(c.log_format, "json") == 0 && c.manager.max_execs == 7,
+       "bool, choice, int");
     ok(strv_length(c.env) == 3 && strcmp(c.env[0], "A=b=c, d") == 0 &&
            strcmp(c.env[1], "B_2=5") == 0 && strcmp(c.env[2], "EMPTY=") == 0,
        "map keeps commas and equals signs");
@@ -151,8 +152,8 @@ static void test_nesting(void)
     begin();
     yaml("mounts: {allow: [/tmp]}\nwarm: {pool: {size: 3, max: 4}}\nmem: {limit: 64Mi}\n"
          "default-open-files: 77\n");
-    ok(p.n_errors == 0 && strv_length(c.mounts_allow) == 1 && c.warm_pool_size == 3 &&
-           c.warm_pool_max == 4 && c.mem_limit == 64 << 20 && c.default_limits.open_files == 77,
+    ok(p.n_errors == 0 && strv_length(c.mounts_allow) == 1 && c.pool.size == 3 && c.pool.max == 4 &&
+           c.mem_limit == 64 << 20 && c.default_limits.open_files == 77,
        "maps flatten into names (%s)", errors());
     finish();
     begin();
@@ -198,11 +199,13 @@ static void test_bad_yaml(void)
     yaml("");
     yaml("# nothing\n");
     yaml("idle_ttl:\nlisten: ~\n");
-    ok(p.n_errors == 0 && c.idle_ttl_ms == 15 * 60000, "empty files and empty keys change nothing");
+    ok(p.n_errors == 0 && c.manager.idle_ttl_ms == 15 * 60000,
+       "empty files and empty keys change nothing");
     finish();
     begin();
     yaml("idle_ttl: x\nmax_execs: y\nbogus_key: 1\nmax_sandboxes: 5\n");
-    ok(p.n_errors == 3 && c.max_sandboxes == 5, "all problems are reported, the rest is read");
+    ok(p.n_errors == 3 && c.manager.max_sandboxes == 5,
+       "all problems are reported, the rest is read");
     finish();
 }
 
@@ -220,15 +223,16 @@ static void test_order(void)
     yaml("idle_ttl: 1m\nlisten: [127.0.0.1:1]\nenv: {A: file, B: file}\nmax_execs: 9\n"
          "debug_endpoints: true\n");
     config_load_env(&c, vector(env), &p);
-    ok(c.idle_ttl_ms == 120000, "a variable wins over the file");
+    ok(c.manager.idle_ttl_ms == 120000, "a variable wins over the file");
     ok(strv_length(c.listen) == 1 && strcmp(c.listen[0], "127.0.0.1:2") == 0,
        "a variable's list replaces the file's");
-    ok(!c.use_async_exec && c.max_execs == 9, "empty means unset");
+    ok(!c.use_async_exec && c.manager.max_execs == 9, "empty means unset");
     struct config_args args;
     config_args_scan(10, vector(argv), &args, &p);
     config_load_args(&c, 10, vector(argv), &p);
     ok(p.n_errors == 0, "no problems (%s)", errors());
-    ok(c.idle_ttl_ms == 180000 && c.insecure && !c.debug_endpoints, "a flag wins over both");
+    ok(c.manager.idle_ttl_ms == 180000 && c.insecure && !c.debug_endpoints,
+       "a flag wins over both");
     ok(strv_length(c.listen) == 3 && strcmp(c.listen[2], "[::1]:5") == 0, "a repeated flag adds");
     ok(strv_length(c.env) == 3 && strcmp(c.env[0], "A=env") == 0 &&
            strcmp(c.env[1], "B=flag") == 0 && strcmp(c.env[2], "C=1,2=3") == 0,
@@ -302,7 +306,7 @@ static void test_variables(void)
     ok(said("SANDBOX_AUTH_TOKEN is empty"), "a lost token does not open the door");
     ok(said("SANDBOX_ENV_BAD-NAME: 'BAD-NAME' is not"), "a bad name");
     ok(said("SANDBOX_MAX_EXECS: 'many' is not a number"), "a bad value");
-    ok(!c.tls_key_pem, "internal keys are not settable");
+    ok(!c.http.tls_key, "internal keys are not settable");
     finish();
 }
 
@@ -389,7 +393,7 @@ static void test_secrets(void)
     c.tls_key = xstrdup(pem);
     config_load_secrets(&c, &p);
     ok(p.n_errors == 0 && strcmp(c.auth_token, "s3cret") == 0, "token: the first line");
-    ok(strcmp(c.tls_key_pem, "-----BEGIN\nx\n") == 0, "key: the whole text");
+    ok(strcmp(c.http.tls_key, "-----BEGIN\nx\n") == 0, "key: the whole text");
     ok(p.warnings.data && strstr(p.warnings.data, "every user can read"), "an open file is said");
     config_load_secrets(&c, &p);
     ok(said("auth_token and auth_token_file are both set"), "two tokens");
@@ -421,7 +425,7 @@ static void test_round_trip(void)
 {
     begin();
     yaml(busy);
-    c.tls_key_pem = xstrdup("line\nline\n");
+    c.http.tls_key = xstrdup("line\nline\n");
     _cleanup_strbuf_ struct strbuf wire = STRBUF_INIT(1 << 20), again = STRBUF_INIT(1 << 20);
     ok(p.n_errors == 0 && config_serialize(&c, &wire) == 0, "serialize");
     struct config copy;
@@ -431,8 +435,8 @@ static void test_round_trip(void)
     ok(config_serialize(&copy, &again) == 0 && again.len == wire.len &&
            memcmp(again.data, wire.data, wire.len) == 0,
        "the same again");
-    ok(strcmp(copy.auth_token, "t0ken") == 0 && strcmp(copy.tls_key_pem, "line\nline\n") == 0 &&
-           copy.idle_ttl_ms == 3600250 && strcmp(copy.listen[1], "unix:/a \"b\" \\c") == 0,
+    ok(strcmp(copy.auth_token, "t0ken") == 0 && strcmp(copy.http.tls_key, "line\nline\n") == 0 &&
+           copy.manager.idle_ttl_ms == 3600250 && strcmp(copy.listen[1], "unix:/a \"b\" \\c") == 0,
        "secrets and odd characters included");
     config_done(&copy);
     config_init(&copy);

@@ -187,7 +187,7 @@ static void close_all(const int *fds, size_t n)
 static void test_eviction(void)
 {
     defaults();
-    options.max_connections = 4;
+    options.config.max_connections = 4;
     begin(false);
     int fds[8];
     for (size_t i = 0; i < 4; i++)
@@ -212,7 +212,7 @@ static void test_eviction(void)
 static void test_idle(void)
 {
     defaults();
-    options.max_connections = 2;
+    options.config.max_connections = 2;
     begin(false);
     int fds[4];
     fds[0] = dial(GET("/as/a"));
@@ -228,8 +228,8 @@ static void test_idle(void)
 static void test_unix_reserve(void)
 {
     defaults();
-    options.max_connections = 6;
-    options.unix_reserve = 2;
+    options.config.max_connections = 6;
+    options.config.unix_reserve_percent = 34;
     begin(true);
     int fds[8];
     for (size_t i = 0; i < 5; i++)
@@ -245,8 +245,8 @@ static void test_unix_reserve(void)
 static void test_address_share(void)
 {
     defaults();
-    options.max_connections = 5;
-    options.max_strangers = 3;
+    options.config.max_connections = 5;
+    options.config.address_percent = 60;
     begin(false);
     int other = dial_from("127.0.0.9", "GET"), fds[8];
     for (size_t i = 0; i < 4; i++)
@@ -269,7 +269,8 @@ static void test_address_share(void)
 static void test_tag_share(void)
 {
     defaults();
-    options.max_held = 2;
+    options.config.max_connections = 100;
+    options.config.tag_percent = 2;
     begin(false);
     int fds[4] = {dial(GET("/as/a")), dial(GET("/as/a")), dial(GET("/as/a")), dial(GET("/as/b"))};
     ok(status_of(fds[0]) == 200 && status_of(fds[1]) == 200, "a tag has its share");
@@ -290,7 +291,7 @@ static void test_tag_share(void)
 static void test_refusals(void)
 {
     defaults();
-    options.refusals_per_minute = 3;
+    options.config.refusals_per_minute = 3;
     begin(false);
     int fd = dial(""), other = dial_from("127.0.0.9", ""), known = dial(GET("/as/a"));
     for (int i = 0; i < 3; i++)
@@ -316,8 +317,8 @@ static void test_slow_reader(void)
     static char block[3 << 20];
     char buf[256];
     defaults();
-    options.write_timeout_ms = 200;
-    options.write_min_rate = 8 << 20;
+    options.config.write_timeout_ms = 200;
+    options.config.write_min_rate = 8 << 20;
     begin(false);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), small = 4096, reads = 0;
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
@@ -343,8 +344,8 @@ static void test_pings(void)
     static char block[200000];
     char buf[4096];
     defaults();
-    options.ws_ping_ms = 30;
-    options.write_min_rate = 100 * 1000;
+    options.config.ws_ping_ms = 30;
+    options.config.write_min_rate = 100 * 1000;
     begin(false);
     int fd = dial(UPGRADE);
     recv(fd, buf, sizeof(buf), MSG_DONTWAIT);

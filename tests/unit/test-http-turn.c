@@ -76,8 +76,8 @@ static void begin(const char *cert, const char *key)
     http_options_init(&o);
     o.loop = &loop;
     o.on_request = on_request;
-    o.tls_cert = cert;
-    o.tls_key = key;
+    o.config.tls_cert = (char *)cert;
+    o.config.tls_key = (char *)key;
     server = http_server_new(&o, &err);
     int fd = http_listen_open("127.0.0.1:0", 16, &loopback, &err);
     getsockname(fd, (struct sockaddr *)&addr, &len);

@@ -19,11 +19,10 @@ static struct journal_options options;
 
 static void set_options(size_t memory, uint64_t limit)
 {
-    options = (struct journal_options){.dir_fd = options.dir_fd,
-                                       .memory_bytes = memory,
-                                       .limit_bytes = limit,
-                                       .min_events = 2,
-                                       .total_limit = 1 << 30};
+    options = (struct journal_options){
+        .dir_fd = options.dir_fd,
+        .memory_bytes = memory,
+        .config = {.limit_bytes = limit, .min_events = 2, .total_limit = 1 << 30}};
 }
 
 /* Everything a reader sees as text: "S", "1:bytes", "2:bytes", "C<dropped>", "B", "X", spaced. */
@@ -428,7 +427,7 @@ static void test_compact(void)
     j = successor(j, "long");
     ok(last == 260001 && journal_last_seq(j) == last && fingerprint(j) == sum,
        "it goes on, and is read back again");
-    options.limit_bytes = 1 << 16;
+    options.config.limit_bytes = 1 << 16;
     j = successor(j, "long");
     ok(journal_last_seq(j) == last, "numbers stay under a smaller limit");
     journal_free(j);

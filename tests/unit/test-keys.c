@@ -101,7 +101,7 @@ static void on_ended(void *data, const char *id)
 static struct keys *open_in(struct store *store, uv_loop_t *loop)
 {
     struct error err = {0};
-    struct keys_options o = {.loop = loop, .store = store, .defaults = {1, 2, 3}, .max = 3};
+    struct keys_options o = {.loop = loop, .store = store, .config = {{1, 2, 3}, 3}};
     struct keys *k = keys_open(&o, &err);
     ok(k != NULL, "keys open: %s", err.message);
     keys_on_ended(k, on_ended, NULL);

@@ -238,20 +238,20 @@ static json_t *make_body(struct mcp_call *call, uint64_t default_timeout_ms)
     if (ms)
         json_object_set_new(body, "timeout_ms", json_integer((json_int_t)ms));
     const json_t *max = json_object_get(args, "max_output_bytes");
-    json_object_set_new(
-        body, "max_output_bytes",
-        json_integer(max ? json_integer_value(max) : (json_int_t)o->mcp.output_bytes));
+    json_object_set_new(body, "max_output_bytes",
+                        json_integer(max ? json_integer_value(max)
+                                         : (json_int_t)mcp_call_config(call)->output_bytes));
     return body;
 }
 
 void tool_run_command(struct mcp_call *call)
 {
-    start(call, make_body(call, mcp_call_services(call)->mcp.command_timeout_ms), false);
+    start(call, make_body(call, mcp_call_config(call)->command_timeout_ms), false);
 }
 
 void tool_run_code(struct mcp_call *call)
 {
-    start(call, make_body(call, mcp_call_services(call)->mcp.command_timeout_ms), false);
+    start(call, make_body(call, mcp_call_config(call)->command_timeout_ms), false);
 }
 
 void tool_start_command(struct mcp_call *call)

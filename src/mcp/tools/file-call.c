@@ -139,7 +139,7 @@ void file_call_start(const struct file_call *c, struct file_op op, const char *i
     run.exec.stdin_data = input;
     run.exec.stdin_len = input_len;
     run.exec.open_stdin = f->empty_input;
-    run.exec.timeout_ms = mcp_call_services(call)->mcp.command_timeout_ms;
+    run.exec.timeout_ms = mcp_call_config(call)->command_timeout_ms;
     run.exec.sink = c->finish_bytes ? &sink : NULL;
     f->run = run_start(&run, &events, f, &err);
     if (f->run)

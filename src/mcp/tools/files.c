@@ -92,7 +92,7 @@ void tool_read_file(struct mcp_call *call)
     c.finish = finish_read;
     snprintf(first, sizeof(first), "%lld", (long long)int_of(args, "start_line", 1));
     snprintf(count, sizeof(count), "%lld", (long long)int_of(args, "max_lines", LINES_DEFAULT));
-    snprintf(max, sizeof(max), "%zu", 4 * mcp_call_services(call)->mcp.output_bytes);
+    snprintf(max, sizeof(max), "%zu", 4 * mcp_call_config(call)->output_bytes);
     file_call_start(&c, file_op_lines(c.path, first, count, max), NULL, 0);
 }
 

@@ -172,7 +172,7 @@ static struct read_call *read_call_new(struct mcp_call *call, struct exec *e)
     c->exec = exec_ref(e);
     c->stream = stream && strcmp(stream, "stderr") == 0 ? 2 : 1;
     c->offset = (uint64_t)json_integer_value(json_object_get(args, "offset"));
-    c->max = max ? (size_t)json_integer_value(max) : mcp_call_services(call)->mcp.output_bytes;
+    c->max = max ? (size_t)json_integer_value(max) : mcp_call_config(call)->output_bytes;
     list_init(&c->reader.node);
     list_init(&c->done.node);
     c->reader.on_ready = on_more;

@@ -274,7 +274,8 @@ struct person *person_new(struct mcp_call *call, const struct approval *a,
     p->data = data;
     p->started_ms = clock_mono_ms();
     p->has_queue = o->store; /* with stdin and stdout there is no other way in */
-    p->until_ms = p->started_ms + (p->has_queue ? (int64_t)o->mcp.approval_wait_ms : 0);
+    p->until_ms =
+        p->started_ms + (p->has_queue ? (int64_t)mcp_call_config(call)->approval_wait_ms : 0);
     snprintf(p->id, sizeof(p->id), "%s", approval_id(a));
     snprintf(p->why, sizeof(p->why), "%s", why ? why : "");
     loop_timer_init(&p->timer, o->loop, on_tick, p);

@@ -9,7 +9,8 @@
 
 #define GUIDE_MAX (64 * 1024)
 
-static void put_limits(struct strbuf *b, const struct spec *s, const struct api_options *o)
+static void put_limits(struct strbuf *b, const struct spec *s, const struct api_options *o,
+                       const struct mcp_config *c)
 {
     strbuf_printf(b, "- Runtime: %s.", s->runtime);
     if (s->limits.memory_bytes)
@@ -23,14 +24,14 @@ static void put_limits(struct strbuf *b, const struct spec *s, const struct api_
     strbuf_printf(b,
                   "\n- A command of run_command or run_code is ended after %llu s unless "
                   "timeout_s says otherwise",
-                  (unsigned long long)(o->mcp.command_timeout_ms / 1000));
+                  (unsigned long long)(c->command_timeout_ms / 1000));
     if (o->exec_max_timeout_ms)
         strbuf_printf(b, "; nothing runs longer than %llu s",
                       (unsigned long long)(o->exec_max_timeout_ms / 1000));
     strbuf_printf(b,
                   ".\n- At most %zu bytes of stdout and of stderr come back at once: head and "
                   "tail. read_output has the rest.\n",
-                  o->mcp.output_bytes);
+                  c->output_bytes);
 }
 
 static void put_rules(struct strbuf *b)
@@ -62,7 +63,7 @@ static void handle_guide(struct mcp_call *call)
                     "at the first call. Use its tools (run_command, run_code, read_file, "
                     "write_file, edit_file, list_files, search_files) for everything that runs or "
                     "touches files.\n\n");
-    put_limits(&b, sb ? sandbox_spec(sb) : o->default_spec, o);
+    put_limits(&b, sb ? sandbox_spec(sb) : o->default_spec, o, mcp_call_config(call));
     put_rules(&b);
     if (task && strbuf_printf(&b, "\nThe task:\n%s\n", task) < 0)
         mcp_call_fail_rpc(call, RPC_INVALID_PARAMS, "'task' is too long");

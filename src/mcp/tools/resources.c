@@ -86,7 +86,7 @@ static void read_file(struct mcp_call *call, const char *uri, struct sandbox *sb
                           .path = uri, /* of the request, so it outlives the operation */
                           .fail = fail_read,
                           .finish_bytes = finish_file,
-                          .max_bytes = mcp_call_services(call)->mcp.transfer_bytes + 1};
+                          .max_bytes = mcp_call_config(call)->transfer_bytes + 1};
     snprintf(length, sizeof(length), "%zu", c.max_bytes);
     file_call_start(&c, file_op_read(path, NULL, length), NULL, 0);
 }
@@ -102,7 +102,7 @@ static void read_log(struct mcp_call *call, const char *uri, struct sandbox *sb,
         fail_read(call, &err, NULL);
         return;
     }
-    output_read(e, (uint8_t)u->stream, 0, mcp_call_services(call)->mcp.transfer_bytes, &r);
+    output_read(e, (uint8_t)u->stream, 0, mcp_call_config(call)->transfer_bytes, &r);
     finish_contents(call, uri, "log.txt", r.text.data ? r.text.data : "", r.text.len);
     output_range_done(&r);
 }

@@ -33,7 +33,7 @@ void tool_upload_file(struct mcp_call *call)
     if (r < 0)
         r = error_field(&err, "content_base64", "'content_base64' is not base64");
     if (r >= 0)
-        r = check_size(len, mcp_call_services(call)->mcp.transfer_bytes, &err);
+        r = check_size(len, mcp_call_config(call)->transfer_bytes, &err);
     if (r < 0) {
         result_fail(call, &err,
                     err.code == ERROR_TOO_LARGE ? "Send it in parts, the later ones with "
@@ -72,7 +72,7 @@ void tool_download_file(struct mcp_call *call)
 {
     struct error err = {0};
     const json_t *args = mcp_call_arguments(call), *max = json_object_get(args, "max_bytes");
-    size_t most = mcp_call_services(call)->mcp.transfer_bytes;
+    size_t most = mcp_call_config(call)->transfer_bytes;
     size_t want = max ? (size_t)json_integer_value(max) : most;
     char offset[24], length[24];
     if (check_size(want, most, &err) < 0) {
