@@ -13,6 +13,7 @@
 #include "api/handlers.h"
 #include "base/alloc.h"
 #include "base/json.h"
+#include "base/output-stream.h"
 #include "base/strbuf.h"
 #include "tool/builtin.h"
 
@@ -25,10 +26,10 @@ struct download {
     struct exec *exec;
     struct strbuf stderr_text;
     const char *type;
-    struct strbuf head; /* the runner's line, while it comes */
-    bool headed;        /* such a line comes first */
-    uint64_t left;      /* of what was promised; UINT64_MAX: nothing was */
-    size_t pending[2];  /* taken by the connection, not acknowledged to the runner */
+    struct strbuf head;             /* the runner's line, while it comes */
+    bool headed;                    /* such a line comes first */
+    uint64_t left;                  /* of what was promised; UINT64_MAX: nothing was */
+    size_t pending[OUTPUT_STREAMS]; /* taken by the connection, not acknowledged to the runner */
     bool full;
 };
 
@@ -42,9 +43,9 @@ static void download_free(struct download *d)
 
 static void acknowledge(struct download *d)
 {
-    for (uint8_t s = 1; s <= 2; s++) {
-        size_t n = d->pending[s - 1];
-        d->pending[s - 1] = 0;
+    for (uint8_t s = OUTPUT_STDOUT; s <= OUTPUT_STDERR; s++) {
+        size_t n = d->pending[output_index(s)];
+        d->pending[output_index(s)] = 0;
         if (n && d->exec)
             exec_sink_done(d->exec, s, n);
     }
@@ -237,8 +238,8 @@ static void pass_on(struct download *d, const char *bytes, size_t len)
 static void on_download_output(void *data, uint8_t stream, const char *bytes, size_t len)
 {
     struct download *d = data;
-    d->pending[stream - 1] += len;
-    if (stream == 2)
+    d->pending[output_index(stream)] += len;
+    if (stream == OUTPUT_STDERR)
         strbuf_append(&d->stderr_text, bytes, len);
     else
         pass_on(d, bytes, len);

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/output-stream.h"
 #include "runtime/warden-client.h"
 #include "base/strbuf.h"
 
@@ -217,8 +218,9 @@ void view_set_bytes(json_t *obj, const char *key, const char *data, size_t len)
 }
 
 /* Output over max: its head and tail with a line between them that says so. */
-static void set_output(json_t *o, struct exec *e, uint8_t stream, const char *key, size_t max)
+static void set_output(json_t *o, struct exec *e, uint8_t stream, size_t max)
 {
+    const char *key = output_name(stream);
     struct strbuf b = STRBUF_INIT(max + 1);
     uint64_t omitted = 0;
     size_t gap = 0;
@@ -244,8 +246,8 @@ static void set_output(json_t *o, struct exec *e, uint8_t stream, const char *ke
 json_t *view_result(struct exec *e, size_t max)
 {
     json_t *o = json_object();
-    set_output(o, e, 1, "stdout", max);
-    set_output(o, e, 2, "stderr", max);
+    set_output(o, e, OUTPUT_STDOUT, max);
+    set_output(o, e, OUTPUT_STDERR, max);
     set_outcome(o, e);
     json_object_set_new(o, "exec_id", json_string(exec_id(e)));
     json_object_set_new(o, "duration_ms",
@@ -262,7 +264,7 @@ json_t *view_event(struct exec *e, const struct journal_event *ev)
         json_pack("{s:s, s:s, s:I, s:s}", "sandbox_id", sandbox_id(exec_sandbox(e)), "exec_id",
                   exec_id(e), "seq", (json_int_t)ev->seq, "type", types[ev->type]);
     if (ev->type == JOURNAL_OUTPUT) {
-        json_object_set_new(o, "stream", json_string(ev->stream == 1 ? "stdout" : "stderr"));
+        json_object_set_new(o, "stream", json_string(output_name(ev->stream)));
         json_object_set_new(o, "offset", json_integer((json_int_t)ev->offset));
         view_set_bytes(o, "data", ev->data, ev->len);
     } else if (ev->type == JOURNAL_CUT) {

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/output-stream.h"
 #include "base/strbuf.h"
 #include "proto/wire.h"
 
@@ -97,7 +98,7 @@ static uint8_t get_flag(struct reader *r)
     return v;
 }
 
-/* An output stream: 1 or 2. */
+/* enum output_stream */
 static void put_which(struct writer *w, uint8_t v)
 {
     put_u8(w, v);
@@ -105,7 +106,7 @@ static void put_which(struct writer *w, uint8_t v)
 static uint8_t get_which(struct reader *r)
 {
     uint8_t v = get_u8(r);
-    r->bad |= v < 1 || v > 2;
+    r->bad |= !output_is_stream(v);
     return v;
 }
 

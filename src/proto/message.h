@@ -1,6 +1,7 @@
-/* Payloads of the runner protocol's frames: one struct a message, with a format and a parse function
- * each. parse functions borrow from the frame, check every length and count, and return -EPROTO on
- * anything odd (trailing bytes included). format functions append a whole frame to out. */
+/* Payloads of the runner protocol's frames: one struct a message, with a format and a parse
+ * function each. parse functions borrow from the frame, check every length and count, and return
+ * -EPROTO on anything odd (trailing bytes included). format functions append a whole frame to out.
+ */
 #pragma once
 
 #include <stdbool.h>
@@ -33,7 +34,8 @@ struct spawn_path {
     const char *path;
 };
 
-/* Strings are NUL-terminated inside the payload; vectors are allocated by parse and freed by done. */
+/* Strings are NUL-terminated inside the payload; vectors are allocated by parse and freed by done.
+ */
 struct msg_spawn {
     uint64_t request_id; /* a repeated SPAWN with a known id is not applied again */
     uint32_t flags;
@@ -46,10 +48,10 @@ struct msg_spawn {
     char **argv;             /* NULL-terminated, at least one */
     char **env;              /* NULL-terminated, whole */
     const char *cwd;         /* "" : the sandbox's workdir */
-    const char *tag;         /* the control plane's own, at most PROTO_TAG_MAX; STATE gives it back */
+    const char *tag; /* the control plane's own, at most PROTO_TAG_MAX; STATE gives it back */
     struct spawn_path *paths;
     size_t n_paths;
-    const char *pins;        /* with SPAWN_PINNED: see toolrunner/pin.h; "" otherwise */
+    const char *pins; /* with SPAWN_PINNED: see toolrunner/pin.h; "" otherwise */
 };
 
 struct msg_stdin {
@@ -69,7 +71,7 @@ struct msg_resize {
     uint16_t rows, cols;
 };
 struct msg_ack {
-    uint8_t which; /* 1 stdout, 2 stderr */
+    uint8_t which; /* enum output_stream */
     uint64_t offset;
 };
 /* MSG_FORGET, MSG_CLOSE, MSG_DRAINING: empty */
@@ -93,7 +95,7 @@ struct msg_hello_ok {
 struct msg_state {
     uint64_t request_id;
     uint32_t pid;
-    uint8_t started, exited;   /* exited: EXIT is sent again once output is acknowledged */
+    uint8_t started, exited; /* exited: EXIT is sent again once output is acknowledged */
     uint64_t stdin_received;
     uint64_t acked[2], end[2]; /* kept output: bytes acked..end of each stream */
     const char *tag;           /* as SPAWN gave it */
@@ -104,8 +106,8 @@ struct msg_started {
 };
 struct msg_spawn_failed {
     uint64_t request_id;
-    int32_t error;       /* errno */
-    const char *stage;   /* "exec", "chdir", "limits", ... */
+    int32_t error;     /* errno */
+    const char *stage; /* "exec", "chdir", "limits", ... */
 };
 struct msg_output {
     uint8_t which;
@@ -115,9 +117,10 @@ struct msg_output {
 };
 enum exit_flags {
     EXIT_TIMED_OUT = 1,
-    EXIT_PIPE_HELD = 2, /* a background process still has the output open; later bytes are dropped */
-    EXIT_SIGNALED = 4,  /* MSG_SIGNAL was sent to it before it ended */
-    EXIT_ALONE = 8,     /* and no other process is left beside the runner */
+    EXIT_PIPE_HELD =
+        2,             /* a background process still has the output open; later bytes are dropped */
+    EXIT_SIGNALED = 4, /* MSG_SIGNAL was sent to it before it ended */
+    EXIT_ALONE = 8,    /* and no other process is left beside the runner */
 };
 struct msg_exit {
     int32_t wait_status; /* as wait() gave it */

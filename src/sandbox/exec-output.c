@@ -3,16 +3,17 @@
 #include <errno.h>
 
 #include "base/fault.h"
+#include "base/output-stream.h"
 #include "sandbox/internal.h"
 
 #define ACK_BYTES (PROTO_WINDOW / 4) /* output unacknowledged before an ACK goes out */
 
 static void acknowledge(struct exec *e, uint8_t which, uint64_t offset)
 {
-    if (offset < e->acked[which - 1] + ACK_BYTES || !e->sandbox->runner)
+    if (offset < e->acked[output_index(which)] + ACK_BYTES || !e->sandbox->runner)
         return;
     struct msg_ack ack = {.which = which, .offset = offset};
-    e->acked[which - 1] = offset;
+    e->acked[output_index(which)] = offset;
     fault_point("ack.before");
     msg_ack_format(runner_out(e->sandbox->runner), e->stream, &ack);
     sandbox_flush(e->sandbox);
@@ -26,7 +27,7 @@ int exec_on_output(void *data, uint32_t stream, const struct msg_output *m)
     struct msg_output fresh;
     if (!e || (m->which != 1 && m->which != 2))
         return -EPROTO;
-    uint64_t have = e->received[m->which - 1];
+    uint64_t have = e->received[output_index(m->which)];
     if (e->restored && m->offset < have) { /* sent again: the journal has it */
         if (m->offset + m->len <= have)
             return 0;
@@ -36,9 +37,9 @@ int exec_on_output(void *data, uint32_t stream, const struct msg_output *m)
     }
     if (m->offset != have)
         return -EPROTO;
-    if (m->offset + m->len - e->acked[m->which - 1] > PROTO_WINDOW)
+    if (m->offset + m->len - e->acked[output_index(m->which)] > PROTO_WINDOW)
         return -EPROTO;
-    e->received[m->which - 1] += m->len;
+    e->received[output_index(m->which)] += m->len;
     sb->manager->counts.output_bytes_total += m->len;
     if (e->has_sink) {
         if (e->sink.on_output)
@@ -59,7 +60,7 @@ int exec_on_output(void *data, uint32_t stream, const struct msg_output *m)
 static void on_journal_room(void *data)
 {
     struct exec *e = data;
-    for (uint8_t s = 1; s <= 2 && !exec_is_done(e); s++)
+    for (uint8_t s = OUTPUT_STDOUT; s <= OUTPUT_STDERR && !exec_is_done(e); s++)
         acknowledge(e, s, journal_durable_end(e->journal, s));
 }
 
@@ -70,16 +71,16 @@ void exec_watch_journal(struct exec *e)
 
 void exec_sink_done(struct exec *e, uint8_t stream, size_t bytes)
 {
-    e->consumed[stream - 1] += bytes;
+    e->consumed[output_index(stream)] += bytes;
     if (!exec_is_done(e))
-        acknowledge(e, stream, e->consumed[stream - 1]);
+        acknowledge(e, stream, e->consumed[output_index(stream)]);
 }
 
 void exec_sink_detach(struct exec *e)
 {
     e->sink.on_output = NULL;
-    for (uint8_t s = 1; s <= 2; s++)
-        exec_sink_done(e, s, e->received[s - 1] - e->consumed[s - 1]);
+    for (uint8_t s = OUTPUT_STDOUT; s <= OUTPUT_STDERR; s++)
+        exec_sink_done(e, s, e->received[output_index(s)] - e->consumed[output_index(s)]);
 }
 
 /* There is nobody left to hold back; its exit comes after the rest of its output. */

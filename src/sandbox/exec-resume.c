@@ -5,15 +5,16 @@
 
 #include "base/json.h"
 #include "base/log.h"
+#include "base/output-stream.h"
 #include "sandbox/internal.h"
 
 #define OUTPUT_MOST (1ull << 60) /* bytes of a stream */
 
 static void send_position(struct exec *e)
 {
-    for (uint8_t which = 1; which <= 2; which++) {
-        struct msg_ack ack = {.which = which, .offset = e->received[which - 1]};
-        e->acked[which - 1] = ack.offset;
+    for (uint8_t which = OUTPUT_STDOUT; which <= OUTPUT_STDERR; which++) {
+        struct msg_ack ack = {.which = which, .offset = e->received[output_index(which)]};
+        e->acked[output_index(which)] = ack.offset;
         msg_ack_format(runner_out(e->sandbox->runner), e->stream, &ack);
     }
 }
@@ -46,12 +47,12 @@ static void check_call(struct exec *e)
  * prints so much that the numbers end. */
 static void resume_output(struct exec *e, const struct msg_state *m)
 {
-    for (uint8_t s = 1; s <= 2; s++) {
-        uint64_t have = e->received[s - 1], gone = m->acked[s - 1];
+    for (uint8_t s = OUTPUT_STDOUT; s <= OUTPUT_STDERR; s++) {
+        uint64_t have = e->received[output_index(s)], gone = m->acked[output_index(s)];
         if (gone <= have || gone > OUTPUT_MOST)
             continue;
         journal_lose(e->journal, s, gone - have);
-        e->received[s - 1] = gone;
+        e->received[output_index(s)] = gone;
     }
 }
 

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <netinet/in.h>
 
+#include "base/output-stream.h"
 #include "loop/loop.h"
 #include "base/error.h"
 #include "base/map.h"
@@ -118,7 +119,7 @@ struct exec {
     struct journal *journal;
     struct exec_sink sink;
     bool has_sink;
-    uint64_t received[2], acked[2], consumed[2];
+    uint64_t received[OUTPUT_STREAMS], acked[OUTPUT_STREAMS], consumed[OUTPUT_STREAMS];
     /* stdin: bytes from stdin_base on are in stdin_queue; those before stdin_sent were sent */
     struct strbuf stdin_queue;
     uint64_t stdin_base, stdin_sent;

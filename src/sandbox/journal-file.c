@@ -15,6 +15,7 @@
 #include "base/fault.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/output-stream.h"
 #include "sandbox/journal-internal.h"
 
 #define SNAPSHOT_MAGIC 0x314a534d
@@ -45,10 +46,12 @@ static int write_records(int fd, const struct records *r)
 }
 
 void journal_gap_records(struct record gap[2], uint64_t events, uint64_t bytes,
-                         const uint64_t end[2])
+                         const uint64_t end[OUTPUT_STREAMS])
 {
-    gap[0] = (struct record){.type = RECORD_GAP, .stream = 1, .pos = events, .offset = bytes};
-    gap[1] = (struct record){.type = RECORD_GAP, .stream = 2, .pos = end[0], .offset = end[1]};
+    gap[0] =
+        (struct record){.type = RECORD_GAP, .stream = GAP_SIZE, .pos = events, .offset = bytes};
+    gap[1] =
+        (struct record){.type = RECORD_GAP, .stream = GAP_ENDS, .pos = end[0], .offset = end[1]};
 }
 
 static uint64_t count_kept(const struct journal *j)
@@ -202,12 +205,12 @@ static bool record_is_sane(const struct journal *j, const struct record *rec, ui
     if (rec->type == JOURNAL_CUT)
         return true;
     if (rec->type == RECORD_GAP)
-        return rec->stream == 1 || rec->stream == 2;
+        return rec->stream == GAP_SIZE || rec->stream == GAP_ENDS;
     if (rec->type >= _JOURNAL_TYPE_MAX || rec->pos > n_bytes || rec->len > n_bytes - rec->pos)
         return false;
     if (rec->type != JOURNAL_OUTPUT)
         return rec->len == 0;
-    return (rec->stream == 1 || rec->stream == 2) && rec->offset == j->stream_end[rec->stream - 1];
+    return output_is_stream(rec->stream) && rec->offset == j->stream_end[output_index(rec->stream)];
 }
 
 /* Where an earlier process had cut: what the marks say up to the first record that is no record. */
@@ -220,7 +223,7 @@ static void find_cut(struct journal *j, const struct record *records, size_t n)
             j->least_first = records[i].offset;
         }
         if (records[i].type == RECORD_GAP)
-            events += records[i].stream == 1 ? records[i].pos : 0;
+            events += records[i].stream == GAP_SIZE ? records[i].pos : 0;
         else if (records[i].type != JOURNAL_CUT)
             events++;
     }
@@ -230,18 +233,18 @@ static void find_cut(struct journal *j, const struct record *records, size_t n)
  * the head may have become a tail: it is before the gap, and goes with it. */
 static void replay_gap(struct journal *j, const struct record *rec)
 {
-    const uint64_t end[2] = {rec->pos, rec->offset};
+    const uint64_t end[OUTPUT_STREAMS] = {rec->pos, rec->offset};
     j->cutting = true;
     while (j->tail.count)
         journal_drop_oldest(j);
-    if (rec->stream == 1) {
+    if (rec->stream == GAP_SIZE) {
         if (!j->dropped_events)
             j->punched_pos = j->end_pos;
         j->dropped_events += rec->pos;
         j->dropped_bytes += rec->offset;
         return;
     }
-    for (size_t s = 0; s < 2; s++) {
+    for (size_t s = 0; s < OUTPUT_STREAMS; s++) {
         j->dropped_end[s] = end[s];
         if (end[s] > j->stream_end[s])
             j->stream_end[s] = end[s];
@@ -251,8 +254,8 @@ static void replay_gap(struct journal *j, const struct record *rec)
 /* The disk was full between the two. */
 static bool is_half_gap(const struct record *rec, size_t n)
 {
-    return rec->type == RECORD_GAP && rec->stream == 1 &&
-           (n < 2 || rec[1].type != RECORD_GAP || rec[1].stream != 2);
+    return rec->type == RECORD_GAP && rec->stream == GAP_SIZE &&
+           (n < 2 || rec[1].type != RECORD_GAP || rec[1].stream != GAP_ENDS);
 }
 
 /* Replays records until the first that does not fit; returns how many did. */

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 
+#include "base/output-stream.h"
 #include "base/strbuf.h"
 #include "sandbox/journal.h"
 
@@ -20,6 +21,9 @@ static_assert(sizeof(struct record) == 32, "records are written as they are");
 
 /* A record that is no event: numbers of what an index that was written anew leaves out. */
 #define RECORD_GAP 200
+/* Its two halves, by the member `stream`: how many events and bytes, and where each stream goes on.
+ */
+enum gap_half { GAP_SIZE = 1, GAP_ENDS = 2 };
 
 /* A gap's two records and an end. */
 #define JOURNAL_OWED_MAX 3
@@ -42,7 +46,7 @@ struct journal {
     bool cutting; /* the head is full: everything new goes to the tail */
     uint64_t head_bytes, tail_bytes;
     uint64_t dropped_events, dropped_bytes;
-    uint64_t dropped_end[2]; /* by stream: the end of what was dropped */
+    uint64_t dropped_end[OUTPUT_STREAMS]; /* by stream: the end of what was dropped */
     bool restoring;
     uint64_t least_head, least_first; /* while restoring: what an earlier process had dropped */
     char *name;                       /* of its files; NULL: need not survive */
@@ -55,13 +59,13 @@ struct journal {
     bool compact_due;
     uint64_t end_pos;
     uint64_t punched_pos; /* where the next hole starts */
-    uint64_t stream_end[2];
-    char carry[2][4]; /* bytes of an unfinished UTF-8 sequence */
-    size_t carry_len[2];
+    uint64_t stream_end[OUTPUT_STREAMS];
+    char carry[OUTPUT_STREAMS][4]; /* bytes of an unfinished UTF-8 sequence */
+    size_t carry_len[OUTPUT_STREAMS];
     const char *fresh; /* the bytes from fresh_pos to the end, while readers are told of them */
     uint64_t fresh_pos;
     bool ended;
-    struct strbuf pending[2]; /* what the disk has refused so far */
+    struct strbuf pending[OUTPUT_STREAMS]; /* what the disk has refused so far */
     uint64_t pending_lost;
     bool said_stalled;
     bool released; /* its writer has ended: nothing waits for the disk any more */
@@ -94,7 +98,7 @@ int journal_open_files(struct journal *j);
 void journal_remove_files(struct journal *j);
 /* The gap's numbers take two records: how much it is, and where the streams go on after it. */
 void journal_gap_records(struct record gap[2], uint64_t events, uint64_t bytes,
-                         const uint64_t end[2]);
+                         const uint64_t end[OUTPUT_STREAMS]);
 int journal_open_parked(const struct journal *j);
 /* Writes the index anew, without the records of what was dropped, which would grow for ever. */
 void journal_compact(struct journal *j);

@@ -5,6 +5,7 @@
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/output-stream.h"
 #include "base/strbuf.h"
 #include "sandbox/journal-internal.h"
 
@@ -66,7 +67,8 @@ static void fill_cut(const struct journal *j, struct journal_event *ret)
 static bool is_behind(const struct journal_reader *r, const struct record *rec)
 {
     if (rec->type == JOURNAL_OUTPUT)
-        return rec->offset + rec->len <= r->from[rec->stream - 1] && r->from[rec->stream - 1];
+        return rec->offset + rec->len <= r->from[output_index(rec->stream)] &&
+               r->from[output_index(rec->stream)];
     return rec->type == JOURNAL_START && (r->from[0] || r->from[1]);
 }
 
@@ -124,8 +126,8 @@ int journal_read_span(struct journal *j, struct journal_reader *r, size_t max,
     }
     const struct record *rec = find_record(j, r->next_seq), *last = rec;
     size_t skip = 0, len = rec->len;
-    if (rec->type == JOURNAL_OUTPUT && r->from[rec->stream - 1] > rec->offset)
-        skip = r->from[rec->stream - 1] - rec->offset;
+    if (rec->type == JOURNAL_OUTPUT && r->from[output_index(rec->stream)] > rec->offset)
+        skip = r->from[output_index(rec->stream)] - rec->offset;
     if (max > len)
         len += join_span(j, r, max - len, &last);
     *ret = (struct journal_event){.seq = r->next_seq,
@@ -203,7 +205,7 @@ int journal_collect(struct journal *j, uint8_t stream, size_t max, struct strbuf
 {
     struct collector c = {.journal = j, .stream = stream, .out = out};
     strbuf_init(&c.scratch, UINT32_MAX);
-    c.total = j->stream_end[stream - 1];
+    c.total = j->stream_end[output_index(stream)];
     c.head = c.total <= max ? c.total : max - max / 2;
     c.tail_from = c.total <= max ? c.total : c.total - max / 2;
     size_t before = out->len;

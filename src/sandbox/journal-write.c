@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/log.h"
+#include "base/output-stream.h"
 #include "base/utf8.h"
 #include "sandbox/journal-internal.h"
 
@@ -86,7 +87,7 @@ static size_t cut_events(const struct journal *j, uint8_t stream, const char *da
             piece = JOURNAL_EVENT_MAX - utf8_incomplete_suffix(data + done, JOURNAL_EVENT_MAX);
         recs[n++] = (struct record){.pos = j->end_pos + done,
                                     .time_ns = now,
-                                    .offset = j->stream_end[stream - 1] + done,
+                                    .offset = j->stream_end[output_index(stream)] + done,
                                     .len = (uint32_t)piece,
                                     .type = JOURNAL_OUTPUT,
                                     .stream = stream};
@@ -137,8 +138,8 @@ void journal_start(struct journal *j)
 /* Takes from data what completes the carried bytes; returns how much of data is used up. */
 static size_t complete_carry(struct journal *j, uint8_t stream, const char *data, size_t len)
 {
-    char *carry = j->carry[stream - 1];
-    size_t *n = &j->carry_len[stream - 1], used = 0;
+    char *carry = j->carry[output_index(stream)];
+    size_t *n = &j->carry_len[output_index(stream)], used = 0;
     while (*n && used < len && utf8_incomplete_suffix(carry, *n) == *n) {
         if (((unsigned char)data[used] & 0xc0) != 0x80)
             break;
@@ -156,14 +157,14 @@ static size_t complete_carry(struct journal *j, uint8_t stream, const char *data
 static size_t append_now(struct journal *j, uint8_t stream, const char *data, size_t len)
 {
     size_t used = complete_carry(j, stream, data, len);
-    if (j->carry_len[stream - 1] || used == len)
+    if (j->carry_len[output_index(stream)] || used == len)
         return used;
     size_t hold = utf8_incomplete_suffix(data + used, len - used);
     used += push_output(j, stream, data + used, len - used - hold);
     if (used != len - hold)
         return used;
-    memcpy(j->carry[stream - 1], data + used, hold);
-    j->carry_len[stream - 1] = hold;
+    memcpy(j->carry[output_index(stream)], data + used, hold);
+    j->carry_len[output_index(stream)] = hold;
     return len;
 }
 
@@ -181,7 +182,7 @@ void journal_settle(struct journal *j)
 void journal_append(struct journal *j, uint8_t stream, const char *data, size_t len)
 {
     size_t used = journal_stalled(j) ? 0 : append_now(j, stream, data, len);
-    if (used < len && strbuf_append(&j->pending[stream - 1], data + used, len - used) < 0)
+    if (used < len && strbuf_append(&j->pending[output_index(stream)], data + used, len - used) < 0)
         j->pending_lost += len - used;
     journal_settle(j);
     check_blocked(j);
@@ -193,8 +194,8 @@ void journal_retry(struct journal *j)
     if (!journal_stalled(j))
         return;
     list_remove(&j->stalled_node);
-    for (uint8_t s = 1; s <= 2 && !journal_stalled(j); s++) {
-        struct strbuf *b = &j->pending[s - 1];
+    for (uint8_t s = OUTPUT_STDOUT; s <= OUTPUT_STDERR && !journal_stalled(j); s++) {
+        struct strbuf *b = &j->pending[output_index(s)];
         size_t used = append_now(j, s, b->data ? b->data : "", b->len);
         j->fresh = NULL; /* it lies in what is about to be moved */
         strbuf_consume(b, used);
@@ -234,7 +235,7 @@ static void owe_gap(struct journal *j, uint64_t events, uint64_t bytes)
     journal_pay(j);
 }
 
-static void lose(struct journal *j, const uint64_t lost[2], uint64_t more)
+static void lose(struct journal *j, const uint64_t lost[OUTPUT_STREAMS], uint64_t more)
 {
     uint64_t events = 0, bytes = more;
     j->cutting = true;
@@ -255,7 +256,8 @@ static void lose(struct journal *j, const uint64_t lost[2], uint64_t more)
 
 void journal_lose(struct journal *j, uint8_t stream, uint64_t bytes)
 {
-    const uint64_t lost[2] = {stream == 1 ? bytes : 0, stream == 2 ? bytes : 0};
+    uint64_t lost[OUTPUT_STREAMS] = {0};
+    lost[output_index(stream)] = bytes;
     if (!j->end_held)
         lose(j, lost, 0);
 }
@@ -264,7 +266,7 @@ void journal_lose(struct journal *j, uint8_t stream, uint64_t bytes)
  * over a limit: the stream says so. */
 static void give_up(struct journal *j)
 {
-    uint64_t lost[2];
+    uint64_t lost[OUTPUT_STREAMS];
     log_error("output of a command is lost, because its journal cannot be written");
     list_remove(&j->stalled_node);
     for (size_t s = 0; s < 2; s++) {
@@ -280,10 +282,10 @@ static void push_end(struct journal *j)
 {
     j->released = true;
     journal_settle(j);
-    for (uint8_t s = 1; s <= 2 && !journal_stalled(j); s++) {
-        size_t n = j->carry_len[s - 1];
-        if (n && push_output(j, s, j->carry[s - 1], n) == n)
-            j->carry_len[s - 1] = 0;
+    for (uint8_t s = OUTPUT_STDOUT; s <= OUTPUT_STDERR && !journal_stalled(j); s++) {
+        size_t n = j->carry_len[output_index(s)];
+        if (n && push_output(j, s, j->carry[output_index(s)], n) == n)
+            j->carry_len[output_index(s)] = 0;
     }
     journal_settle(j);
     list_remove(&j->blocked_node);
@@ -323,14 +325,14 @@ bool journal_ended(const struct journal *j)
 
 uint64_t journal_stream_end(const struct journal *j, uint8_t stream)
 {
-    return j->stream_end[stream - 1];
+    return j->stream_end[output_index(stream)];
 }
 
 uint64_t journal_durable_end(const struct journal *j, uint8_t stream)
 {
     if (!j->name || j->gave_up)
-        return j->stream_end[stream - 1] + j->carry_len[stream - 1];
-    return j->index_fd >= 0 || j->parked ? j->stream_end[stream - 1] : 0;
+        return j->stream_end[output_index(stream)] + j->carry_len[output_index(stream)];
+    return j->index_fd >= 0 || j->parked ? j->stream_end[output_index(stream)] : 0;
 }
 
 uint64_t journal_last_seq(const struct journal *j)

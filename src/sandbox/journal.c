@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/fd.h"
+#include "base/output-stream.h"
 #include "base/strbuf.h"
 #include "sandbox/journal-internal.h"
 
@@ -247,7 +248,7 @@ void journal_drop_oldest(struct journal *j)
     count_bytes(j, -(int64_t)old->len);
     j->options->total_events--;
     if (old->type == JOURNAL_OUTPUT)
-        j->dropped_end[old->stream - 1] = old->offset + old->len;
+        j->dropped_end[output_index(old->stream)] = old->offset + old->len;
     punch(j, old->pos + old->len);
     j->tail.start++;
     j->tail.count--;
@@ -265,7 +266,7 @@ static bool must_drop(const struct journal *j)
 void journal_place(struct journal *j, const struct record *rec)
 {
     if (rec->type == JOURNAL_OUTPUT)
-        j->stream_end[rec->stream - 1] = rec->offset + rec->len;
+        j->stream_end[output_index(rec->stream)] = rec->offset + rec->len;
     if (!j->cutting && ((j->least_first && j->head.count >= j->least_head) ||
                         j->head_bytes + rec->len > j->options->config.limit_bytes / 2 ||
                         j->head.count >= events_within(j->options->config.limit_bytes) / 2 ||

@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "base/output-stream.h"
 
 struct strbuf;
 struct journal;
@@ -64,7 +65,7 @@ struct journal_group {
 struct journal_event {
     uint64_t seq;
     enum journal_type type;
-    uint8_t stream;  /* 1 stdout, 2 stderr; output only */
+    uint8_t stream;  /* enum output_stream; output only */
     int64_t time_ns; /* real time */
     uint64_t offset; /* of the first byte in its stream; output only */
     const char *data;
@@ -75,7 +76,8 @@ struct journal_event {
 struct journal_reader {
     struct list node;
     uint64_t next_seq;
-    uint64_t from[2]; /* by stream: output before these offsets is left out, and start with it */
+    uint64_t from[OUTPUT_STREAMS]; /* by stream: output before these offsets is left out, and start
+                                      with it */
     void (*on_ready)(struct journal_reader *r); /* there is more, or the end came */
 };
 

@@ -16,6 +16,7 @@
 #include "base/fault.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/output-stream.h"
 #include "runtime/warden-client.h"
 #include "sandbox/internal.h"
 
@@ -114,8 +115,9 @@ struct exec *exec_restore(struct sandbox *sb, const json_t *o, const void *snaps
     else
         e->journal = journal_new(&sb->manager->options.journal, NULL, &sb->journals, false);
     exec_watch_journal(e);
-    for (uint8_t s = 1; s <= 2; s++)
-        e->received[s - 1] = e->acked[s - 1] = journal_stream_end(e->journal, s);
+    for (uint8_t s = OUTPUT_STDOUT; s <= OUTPUT_STDERR; s++)
+        e->received[output_index(s)] = e->acked[output_index(s)] =
+            journal_stream_end(e->journal, s);
     if (!exec_is_done(e))
         journal_hold_end(e->journal);
     if (!journal_last_seq(e->journal))

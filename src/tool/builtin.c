@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/output-stream.h"
 #include "base/strbuf.h"
 #include "sandbox/exec.h"
 #include "sandbox/journal.h"
@@ -40,6 +41,6 @@ int builtin_check(struct exec *e, struct error *err)
     uint64_t omitted;
     size_t gap;
     if (exec_journal(e))
-        journal_collect(exec_journal(e), 2, BUILTIN_ERROR_MAX, &text, &omitted, &gap);
+        journal_collect(exec_journal(e), OUTPUT_STDERR, BUILTIN_ERROR_MAX, &text, &omitted, &gap);
     return builtin_check_text(e, text.data, text.len, err);
 }

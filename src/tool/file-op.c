@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/output-stream.h"
 #include "base/strbuf.h"
 #include "policy/policy.h"
 #include "tool/builtin.h"
@@ -113,7 +114,8 @@ int file_op_bytes(struct exec *e, struct strbuf *out, struct error *err)
     size_t gap;
     if (builtin_check(e, err) < 0)
         return -1;
-    if (journal_collect(exec_journal(e), 1, out->max, out, &omitted, &gap) < 0 || omitted)
+    if (journal_collect(exec_journal(e), OUTPUT_STDOUT, out->max, out, &omitted, &gap) < 0 ||
+        omitted)
         return error_set(err, ERROR_TOO_LARGE, 0, "the answer is too large");
     return 0;
 }

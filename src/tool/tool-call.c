@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/output-stream.h"
 #include "base/path.h"
 #include "base/strbuf.h"
 #include "gateway/gateway-client.h"
@@ -104,8 +105,8 @@ static void answer_command(struct tool_call *call, struct exec *e)
     _cleanup_strbuf_ struct strbuf out = STRBUF_INIT(max + 64), errs = STRBUF_INIT(max + 64);
     char message[300];
     uint64_t omitted[2];
-    collect(e, 1, max, &out, &omitted[0]);
-    collect(e, 2, max, &errs, &omitted[1]);
+    collect(e, OUTPUT_STDOUT, max, &out, &omitted[0]);
+    collect(e, OUTPUT_STDERR, max, &errs, &omitted[1]);
     _cleanup_json_ json_t *result = json_object();
     set_text(result, "stdout", &out);
     set_text(result, "stderr", &errs);
@@ -132,7 +133,7 @@ static void answer_broken(struct tool_call *call, struct exec *e)
     const struct exec_result *er = exec_result(e);
     _cleanup_strbuf_ struct strbuf errs = STRBUF_INIT(4096 + 64);
     uint64_t omitted;
-    collect(e, 2, 4096, &errs, &omitted);
+    collect(e, OUTPUT_STDERR, 4096, &errs, &omitted);
     _cleanup_json_ json_t *holder = json_object();
     set_text(holder, "stderr", &errs);
     struct tool_result r = {.code = er->crashed ? "sandbox_crash" : "tool_failed",
@@ -161,7 +162,7 @@ static void answer_json(struct tool_call *call, struct exec *e)
     uint64_t omitted = 0;
     size_t gap;
     if (er->status == EXEC_COMPLETED)
-        journal_collect(exec_journal(e), 1, TOOL_ANSWER_MAX, &out, &omitted, &gap);
+        journal_collect(exec_journal(e), OUTPUT_STDOUT, TOOL_ANSWER_MAX, &out, &omitted, &gap);
     _cleanup_json_ json_t *answer =
         out.len && !omitted ? json_parse_answer(out.data, out.len, &ignored) : NULL;
     if (!answer || (er->exit_code && !json_object_get(answer, "error"))) {

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/fd.h"
+#include "base/output-stream.h"
 #include "toolrunner/exec.h"
 #include "toolrunner/runner.h"
 
@@ -91,7 +92,7 @@ static void on_output_ready(struct epoll_watch *w, uint32_t ready)
 
 void exec_io_watch(struct exec *e)
 {
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < OUTPUT_STREAMS; i++) {
         if (ring_free(&e->out[i].ring))
             epoll_watch_set(&e->runner->loop, &e->out[i].watch, EPOLLIN);
     }
@@ -99,7 +100,7 @@ void exec_io_watch(struct exec *e)
 
 void exec_io_drain(struct exec *e)
 {
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < OUTPUT_STREAMS; i++) {
         struct exec_output *o = &e->out[i];
         int left = 0;
         if (o->watch.fd < 0)
@@ -117,7 +118,7 @@ bool exec_io_settled(const struct exec *e, bool *ret_all_ended)
 {
     bool settled = true;
     *ret_all_ended = true;
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < OUTPUT_STREAMS; i++) {
         bool ended = e->out[i].watch.fd < 0;
         *ret_all_ended &= ended;
         settled &= ended || e->out[i].ring.end >= e->out[i].owed;
@@ -162,7 +163,7 @@ static void sink_new(struct runner *r, int fd)
 
 void exec_io_sink(struct exec *e)
 {
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < OUTPUT_STREAMS; i++) {
         struct exec_output *o = &e->out[i];
         epoll_watch_set(&e->runner->loop, &o->watch, 0);
         if (o->watch.fd >= 0)
@@ -177,7 +178,7 @@ void exec_free_sinks(struct runner *r)
 
 int exec_ack(struct exec *e, const struct msg_ack *m)
 {
-    struct exec_output *o = &e->out[m->which - 1];
+    struct exec_output *o = &e->out[output_index(m->which)];
     if (m->offset > o->ring.end)
         return -EPROTO;
     if (m->offset > o->ring.start)
@@ -299,11 +300,11 @@ int exec_stdin_close(struct exec *e, const struct msg_stdin_close *m)
     return 0;
 }
 
-void exec_io_init(struct exec *e, const int out_fds[2], int in_fd)
+void exec_io_init(struct exec *e, const int out_fds[OUTPUT_STREAMS], int in_fd)
 {
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < OUTPUT_STREAMS; i++) {
         e->out[i].exec = e;
-        e->out[i].which = (uint8_t)(i + 1);
+        e->out[i].which = (uint8_t)(OUTPUT_STDOUT + i);
         epoll_watch_init(&e->out[i].watch, out_fds[i], on_output_ready);
     }
     epoll_watch_init(&e->in.watch, in_fd, on_input_ready);
@@ -311,7 +312,7 @@ void exec_io_init(struct exec *e, const int out_fds[2], int in_fd)
 
 void exec_io_done(struct exec *e)
 {
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < OUTPUT_STREAMS; i++) {
         epoll_watch_close(&e->runner->loop, &e->out[i].watch);
         ring_done(&e->out[i].ring);
     }

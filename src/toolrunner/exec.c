@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/output-stream.h"
 #include "toolrunner/descendants.h"
 #include "toolrunner/pty.h"
 #include "toolrunner/runner.h"
@@ -266,7 +267,7 @@ void exec_check_drained(struct exec *e)
     epoll_timer_clear(&e->drain);
     exec_io_sink(e);
     exec_io_close_input(e);
-    for (size_t i = 0; i < 2; i++)
+    for (size_t i = 0; i < OUTPUT_STREAMS; i++)
         e->exit.end[i] = e->out[i].ring.end;
     exec_mark_pending(e);
 }
@@ -285,7 +286,7 @@ static void exec_send_state(struct exec *e)
 static void exec_rewind(struct exec *e)
 {
     struct conn *c = &e->runner->conn;
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < OUTPUT_STREAMS; i++) {
         e->out[i].sent = e->out[i].ring.start;
         e->out[i].hold = ring_used(&e->out[i].ring) > 0;
     }

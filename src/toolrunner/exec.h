@@ -14,6 +14,7 @@
 
 #include "base/epoll-loop.h"
 #include "base/list.h"
+#include "base/output-stream.h"
 #include "proto/message.h"
 #include "toolrunner/ring.h"
 #include "toolrunner/start.h"
@@ -74,7 +75,7 @@ struct exec {
     bool told_draining;
     int64_t started_ns;
     uint32_t kill_grace_ms, drain_grace_ms;
-    struct exec_output out[2];
+    struct exec_output out[OUTPUT_STREAMS];
     struct exec_input in;
     struct epoll_timer young, timeout, kill, drain, resume;
     struct msg_exit exit;
@@ -104,7 +105,7 @@ void exec_free_all(struct runner *r);
 
 /* exec-io.c */
 void exec_io_tell_draining(struct exec *e);
-void exec_io_init(struct exec *e, const int out_fds[2], int in_fd);
+void exec_io_init(struct exec *e, const int out_fds[OUTPUT_STREAMS], int in_fd);
 void exec_io_done(struct exec *e);
 /* Starts watching the output pipes. */
 void exec_io_watch(struct exec *e);

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/output-stream.h"
 #include "base/strbuf.h"
 #include "mcp/tools/person.h"
 #include "mcp/tools/result.h"
@@ -33,7 +34,7 @@ static void running_free(struct running *f)
 static void on_output(void *data, uint8_t stream, const char *bytes, size_t len)
 {
     struct running *f = data;
-    strbuf_append(stream == 1 ? &f->out : &f->errors, bytes, len);
+    strbuf_append(stream == OUTPUT_STDOUT ? &f->out : &f->errors, bytes, len);
     if (f->exec)
         exec_sink_done(f->exec, stream, len);
 }

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/output-stream.h"
 #include "base/strbuf.h"
 #include "base/utf8.h"
 #include "loop/loop.h"
@@ -52,7 +53,7 @@ int output_read(struct exec *e, uint8_t stream, uint64_t offset, size_t max,
     struct journal_event ev;
     _cleanup_strbuf_ struct strbuf scratch = STRBUF_INIT(JOURNAL_EVENT_MAX);
     int found = 0;
-    reader.from[stream - 1] = offset;
+    reader.from[output_index(stream)] = offset;
     strbuf_init(&r.text, max);
     while (r.text.len < max && (found = journal_read(j, &reader, &ev, &scratch)) > 0)
         if (ev.type == JOURNAL_OUTPUT && ev.stream == stream && !take_event(&r, &ev, max))
@@ -109,7 +110,7 @@ static json_t *finish_json(const struct read_call *c, const struct output_range 
     json_t *o = result_of_exec(c->exec);
     json_object_del(o, "started_at");
     json_object_del(o, "finished_at");
-    json_object_set_new(o, "stream", json_string(c->stream == 1 ? "stdout" : "stderr"));
+    json_object_set_new(o, "stream", json_string(output_name(c->stream)));
     json_object_set_new(
         o, "text", json_string_from_bytes(r->text.data ? r->text.data : "", r->text.len, &lossy));
     json_object_set_new(o, "offset", json_integer((json_int_t)r->offset));

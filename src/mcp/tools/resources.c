@@ -8,6 +8,7 @@
 #include "base/base64.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/output-stream.h"
 #include "base/strbuf.h"
 #include "base/utf8.h"
 #include "mcp/tools/catalog.h"
@@ -127,18 +128,17 @@ static void read_resource(struct mcp_call *call, const char *uri)
 
 /* --- listing: the newest commands of the session's sandbox */
 
-static json_t *show_log(const struct exec *e, int stream)
+static json_t *show_log(const struct exec *e, uint8_t stream)
 {
     bool lossy;
     char *const *argv = exec_argv(e);
     const char *line = argv[0] && argv[1] && argv[2] && !argv[3] ? argv[2] : argv[0];
     _cleanup_free_ char *uri = uri_format_log(e, stream);
-    _cleanup_free_ char *name =
-        xasprintf("%s of %s", stream == 1 ? "stdout" : "stderr", exec_id(e));
+    _cleanup_free_ char *name = xasprintf("%s of %s", output_name(stream), exec_id(e));
     size_t n = strlen(line) < 200 ? strlen(line) : 200;
     return json_pack("{s:s, s:s, s:o, s:s, s:I}", "uri", uri, "name", name, "description",
                      json_string_from_bytes(line, n, &lossy), "mimeType", "text/plain", "size",
-                     (json_int_t)journal_stream_end(exec_journal(e), (uint8_t)stream));
+                     (json_int_t)journal_stream_end(exec_journal(e), stream));
 }
 
 static void list_resources(struct mcp_session *session, json_t *resources)
@@ -149,9 +149,9 @@ static void list_resources(struct mcp_session *session, json_t *resources)
     struct exec **found = xcalloc(EXECS_SEEN_MAX, sizeof(struct exec *));
     size_t n = exec_list(sb, found, EXECS_SEEN_MAX);
     for (size_t i = n > LOGS_LISTED_MAX ? n - LOGS_LISTED_MAX : 0; i < n; i++)
-        for (int stream = 1; exec_journal(found[i]) && stream <= 2; stream++)
-            if (!exec_is_done(found[i]) ||
-                journal_stream_end(exec_journal(found[i]), (uint8_t)stream))
+        for (uint8_t stream = OUTPUT_STDOUT; exec_journal(found[i]) && stream <= OUTPUT_STDERR;
+             stream++)
+            if (!exec_is_done(found[i]) || journal_stream_end(exec_journal(found[i]), stream))
                 json_array_append_new(resources, show_log(found[i], stream));
     free(found);
 }

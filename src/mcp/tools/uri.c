@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/digits.h"
+#include "base/output-stream.h"
 #include "base/path.h"
 #include "base/strbuf.h"
 #include "sandbox/exec.h"
@@ -50,9 +51,9 @@ static int parse_log(const char *rest, struct uri *u)
 {
     size_t n = strcspn(rest, "/");
     if (strcmp(rest + n, "/stdout") == 0)
-        u->stream = 1;
+        u->stream = OUTPUT_STDOUT;
     else if (strcmp(rest + n, "/stderr") == 0)
-        u->stream = 2;
+        u->stream = OUTPUT_STDERR;
     else
         return -EINVAL;
     u->exec_id = n ? decode(rest, n) : NULL;
@@ -93,10 +94,10 @@ void uri_done(struct uri *u)
     *u = (struct uri){0};
 }
 
-char *uri_format_log(const struct exec *e, int stream)
+char *uri_format_log(const struct exec *e, uint8_t stream)
 {
     return xasprintf(URI_PREFIX "%s/exec/%s/%s", sandbox_id(exec_sandbox(e)), exec_id(e),
-                     stream == 1 ? "stdout" : "stderr");
+                     output_name(stream));
 }
 
 char *uri_format_file(const char *sandbox, const char *path)

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/output-stream.h"
 #include "base/random.h"
 #include "base/strbuf.h"
 #include "identity/identity.h"
@@ -79,7 +80,7 @@ static void watch_free(struct watch *w)
 
 static void watch_tell(struct watch *w)
 {
-    for (int stream = 1; stream <= 2; stream++) {
+    for (uint8_t stream = OUTPUT_STDOUT; stream <= OUTPUT_STDERR; stream++) {
         _cleanup_free_ char *uri = uri_format_log(w->exec, stream);
         mcp_session_resource_updated(w->workspace->session, uri);
     }
