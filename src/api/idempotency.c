@@ -258,15 +258,30 @@ static void set_done(struct idempotency *e)
     list_append(&e->table->order, &e->node);
 }
 
+struct loading {
+    struct idempotency_table *table;
+    char **expired; /* keys of rows; the store cannot be called while it is read */
+    size_t n_expired;
+};
+
+/* Rows that have expired take no place: one that has not must be found again. */
 static void load_row(void *data, const char *key, const char *body, size_t len)
 {
-    struct idempotency_table *t = data;
+    struct loading *l = data;
+    struct idempotency_table *t = l->table;
     struct row row;
-    if (len < sizeof(row) || map_count(t->entries) >= t->max || t->bytes >= ANSWERS_MAX)
+    if (len < sizeof(row))
         return;
     memcpy(&row, body, sizeof(row));
-    struct idempotency *e = entry_new(t, key, row.digest);
     int64_t left_ms = (row.expires_ns - clock_real_ns()) / 1000000;
+    if (left_ms <= 0) {
+        l->expired = xrealloc(l->expired, (l->n_expired + 1) * sizeof(*l->expired));
+        l->expired[l->n_expired++] = xstrdup(key);
+        return;
+    }
+    if (map_count(t->entries) >= t->max || t->bytes >= ANSWERS_MAX)
+        return;
+    struct idempotency *e = entry_new(t, key, row.digest);
     left_ms = left_ms > (int64_t)t->keep_ms ? (int64_t)t->keep_ms : left_ms;
     e->expires_ms = clock_mono_ms() + left_ms;
     e->status = row.status;
@@ -294,10 +309,23 @@ static void sort_loaded(struct idempotency_table *t)
     }
 }
 
+static void load_rows(struct idempotency_table *t)
+{
+    struct loading l = {.table = t};
+    struct error err = {0};
+    if (store_load(t->store, STORE_IDEMPOTENCY, load_row, &l, &err) < 0)
+        log_error("idempotency keys cannot be read: %s", err.message);
+    sort_loaded(t);
+    for (size_t i = 0; i < l.n_expired; i++) {
+        store_delete(t->store, STORE_IDEMPOTENCY, l.expired[i], NULL, NULL);
+        free(l.expired[i]);
+    }
+    free(l.expired);
+}
+
 struct idempotency_table *idempotency_table_new(size_t max, size_t max_per_key, uint64_t keep_ms,
                                                 struct store *store)
 {
-    struct error err = {0};
     struct idempotency_table *t = new0(struct idempotency_table);
     t->store = store;
     t->entries = map_new();
@@ -307,9 +335,8 @@ struct idempotency_table *idempotency_table_new(size_t max, size_t max_per_key, 
     t->keep_ms = keep_ms;
     list_init(&t->running);
     list_init(&t->order);
-    if (store && store_load(store, STORE_IDEMPOTENCY, load_row, t, &err) < 0)
-        log_error("idempotency keys cannot be read: %s", err.message);
-    sort_loaded(t);
+    if (store)
+        load_rows(t);
     return t;
 }
 

@@ -31,6 +31,19 @@ static json_t *digest_of(char *const *v)
     return json_string(digest);
 }
 
+/* A path as JSON can show it. Two that look alike there are told apart by a digest. */
+static void set_path(json_t *o, const char *key, const char *path)
+{
+    char digest[AUDIT_DIGEST_SIZE];
+    bool lossy;
+    json_object_set_new(o, key, json_string_from_bytes(path, strlen(path), &lossy));
+    if (!lossy)
+        return;
+    _cleanup_free_ char *name = xasprintf("%s_digest", key);
+    audit_digest(path, strlen(path), digest);
+    json_object_set_new(o, name, json_string(digest));
+}
+
 static json_t *content(const char *data, size_t len)
 {
     char digest[AUDIT_DIGEST_SIZE];
@@ -43,7 +56,7 @@ static json_t *files_of(const struct run *run)
     json_t *list = json_array();
     for (size_t i = 0; i < run->n_files; i++) {
         json_t *f = content(run->files[i].data, run->files[i].len);
-        json_object_set_new(f, "path", json_message(run->files[i].path));
+        set_path(f, "path", run->files[i].path);
         json_object_set_new(f, "mode", json_integer(run->files[i].mode));
         json_array_append_new(list, f);
     }
@@ -62,9 +75,11 @@ static json_t *walls_of(const struct exec_spec *s)
     json_t *list = json_array();
     if (!s->narrow)
         return json_null();
-    for (size_t i = 0; i < s->n_paths; i++)
-        json_array_append_new(list, json_pack("{s:s, s:b}", "path", s->paths[i].path, "writable",
-                                              s->paths[i].writable));
+    for (size_t i = 0; i < s->n_paths; i++) {
+        json_t *o = json_pack("{s:b}", "writable", s->paths[i].writable);
+        set_path(o, "path", s->paths[i].path);
+        json_array_append_new(list, o);
+    }
     return list;
 }
 
@@ -74,7 +89,8 @@ static json_t *places_of(const struct run *run)
     json_t *list = json_array();
     for (size_t i = run->n_given; i < run->call.n_paths; i++) {
         const struct rules_path *p = &run->call.paths[i];
-        json_t *o = json_pack("{s:o, s:b}", "path", json_message(p->path), "write", p->write);
+        json_t *o = json_pack("{s:b}", "write", p->write);
+        set_path(o, "path", p->path);
         if (p->tree)
             json_object_set_new(o, "tree", json_true());
         json_array_append_new(list, o);
@@ -92,7 +108,9 @@ static void set_command(json_t *o, const struct run *run)
     json_object_set_new(o, "env_digest", digest_of(s->env));
     json_object_set_new(o, "env_whitelist",
                         s->env_whitelist ? strings(s->env_whitelist) : json_null());
-    json_object_set_new(o, "cwd", s->cwd ? json_message(s->cwd) : json_null());
+    json_object_set_new(o, "cwd", json_null());
+    if (s->cwd)
+        set_path(o, "cwd", s->cwd);
     json_object_set_new(o, "stdin", stdin_of(s));
     json_object_set_new(o, "pty", json_boolean(s->pty));
     json_object_set_new(o, "timeout_ms", json_integer((json_int_t)s->timeout_ms));

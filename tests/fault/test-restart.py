@@ -245,6 +245,24 @@ def _():
         equal([run(key).headers["Idempotency-Replayed"] for key in "abc"], ["true", None, "true"])
 
 
+@test("idempotency keys that expired while nothing ran take no place of those that did not, and are removed")
+def _():
+    with Daemon(config="max_idempotency_keys: 4\n") as d:
+        run = lambda key: d.post("/v1/run", {"command": ["true"]}, headers={"Idempotency-Key": key})
+        equal(run("z").status, 200)
+        db = sqlite3.connect(d.state + "/control/state.db", isolation_level=None, timeout=5)
+        (key, row), = db.execute("SELECT key, body FROM idempotency").fetchall()
+        for n in range(9):
+            db.execute("INSERT INTO idempotency (key, body) VALUES (?, ?)", (key[:-1] + f"a{n}", bytes(8) + row[8:]))
+        # where they are read before it
+        db.execute("DELETE FROM idempotency WHERE key = ?", (key,))
+        db.execute("INSERT INTO idempotency (key, body) VALUES (?, ?)", (key, row))
+        kill_control(d)
+        equal(run("z").headers["Idempotency-Replayed"], "true")
+        wait_for(lambda: db.execute("SELECT count(*) FROM idempotency").fetchone() == (1,), "expired rows are removed")
+        db.close()
+
+
 def adopted_after_death():
     """Containers of an engine outlive the daemon: the next one has them back, their commands with them."""
     d = Daemon().start()

@@ -80,8 +80,55 @@ static void test_policies(void)
     end_run(run);
 }
 
+/* A run whose every path is p; the canonical text of what a person would approve. */
+static char *subject_of(const char *p)
+{
+    char *argv[] = {(char *)"true", NULL};
+    struct run_file file = {.path = (char *)p, .data = (char *)""};
+    struct exec_path wall = {.writable = true, .path = (char *)p};
+    struct rules_path place = {.path = p, .write = true};
+    struct run run = {
+        .one_shot = true,
+        .files = &file,
+        .n_files = 1,
+        .spec =
+            {.argv = argv, .builtin = true, .cwd = p, .narrow = true, .paths = &wall, .n_paths = 1},
+        .call = {.tool = "exec", .paths = &place, .n_paths = 1}};
+    spec_init(&run.box);
+    run.box.runtime = xstrdup("local");
+    json_t *o = run_subject(&run);
+    char *text = json_dumps(o, JSON_SORT_KEYS | JSON_COMPACT);
+    json_decref(o);
+    spec_done(&run.box);
+    return text;
+}
+
+static size_t count(const char *text, const char *part)
+{
+    size_t n = 0;
+    for (; (text = strstr(text, part)); text += strlen(part))
+        n++;
+    return n;
+}
+
+static void test_names(void)
+{
+    _cleanup_free_ char *one = subject_of("/workspace/a\xff"),
+                        *two = subject_of("/workspace/a\xfe");
+    _cleanup_free_ char *plain = subject_of("/workspace/a\xef\xbf\xbd");
+    const char *shown = "\"/workspace/a\xef\xbf\xbd\"";
+    ok(count(one, shown) == 4 && count(two, shown) == 4, "names that are not UTF-8 are shown: %s",
+       one);
+    ok(count(one, "path_digest\"") == 3 && count(one, "cwd_digest\"") == 1,
+       "each with a digest of its bytes");
+    ok(strcmp(one, two) != 0, "and no two of them are one subject");
+    ok(count(plain, shown) == 4 && count(plain, "path_digest") + count(plain, "cwd_digest") == 0,
+       "names that are UTF-8 are what they were: %s", plain);
+}
+
 int main(void)
 {
+    test_names();
     test_paths(75, 0, 75);
     test_paths(76, 0, 76);
     test_paths(1, 256, 257);
