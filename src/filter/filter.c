@@ -174,7 +174,8 @@ static unsigned fill_verdicts(const struct syscall_table *t, uint32_t arch,
         const struct syscall_rule *r = &t->rules[i];
         int nr = number_of(arch, r->name);
         if (nr >= 0)
-            verdicts[nr] = is_conditional(r) ? VERDICT_RULES + (int)i : VERDICT_ENOSYS;
+            verdicts[nr] =
+                !is_conditional(r) && r->error == ENOSYS ? VERDICT_ENOSYS : VERDICT_RULES + (int)i;
     }
     return last;
 }

@@ -34,8 +34,8 @@ struct map *warden_client_list(struct warden_client *c, struct error *err);
 /* Asks, blocking, for the operator's policy file. The descriptor, or -errno with err set. */
 int warden_client_policy(struct warden_client *c, struct error *err);
 const struct plan_reply *warden_client_probed(const struct warden_client *c);
-/* What that OCI runtime would enforce. */
 /* What it would be for sandboxes without namespaces: error and message where there can be none. */
 const struct plan_reply *warden_client_probed_landlock(const struct warden_client *c);
+/* What that OCI runtime would enforce. */
 const struct plan_reply *warden_client_probed_oci(const struct warden_client *c,
                                                   enum oci_backend b);

@@ -14,66 +14,95 @@
 #include "toolrunner/builtin-io.h"
 #include "toolrunner/builtin.h"
 
-#define LINKS_MAX 40
+#define LINKS_MAX 40 /* as the kernel's */
 
-/* Directory and last name of a path without a trailing slash. */
-static void split(const char *path, char dir[PATH_MAX], char name[NAME_MAX + 1])
+/* A walk over the components of a path. place is absolute and without links. */
+struct walk {
+    char place[PATH_MAX];
+    char rest[PATH_MAX]; /* what is still to be walked */
+    int links;           /* followed so far */
+    bool missing;        /* place is not there, nor is what comes below it */
+};
+
+/* Puts a link's target before the rest. */
+static int walk_link(struct walk *w, const char *link)
 {
-    const char *slash = strrchr(path, '/');
-    snprintf(name, NAME_MAX + 1, "%s", slash ? slash + 1 : path);
-    if (!slash)
-        strcpy(dir, ".");
-    else
-        snprintf(dir, PATH_MAX, "%.*s", slash == path ? 1 : (int)(slash - path), path);
-}
-
-static int join(const char *dir, const char *name, char out[PATH_MAX])
-{
-    int n = snprintf(out, PATH_MAX, "%s%s%s", dir, strcmp(dir, "/") ? "/" : "", name);
-    return n < PATH_MAX ? 0 : -ENAMETOOLONG;
-}
-
-static int resolve(const char *path, bool follow, int depth, char out[PATH_MAX]);
-
-/* A link that leads to nothing: what would be made through it. */
-static int resolve_link(const char *dir, const char *path, int depth, char out[PATH_MAX])
-{
-    char target[PATH_MAX], next[PATH_MAX];
-    ssize_t n = readlink(path, target, sizeof(target) - 1);
-    if (n < 0 || depth == LINKS_MAX)
-        return n < 0 ? -errno : -ELOOP;
+    char target[PATH_MAX], next[2 * PATH_MAX];
+    ssize_t n = readlink(link, target, sizeof(target) - 1);
+    if (n < 0)
+        return -errno;
+    if (++w->links > LINKS_MAX)
+        return -ELOOP;
     target[n] = 0;
     if (target[0] == '/')
-        return resolve(target, true, depth + 1, out);
-    int r = join(dir, target, next);
-    return r < 0 ? r : resolve(next, true, depth + 1, out);
+        strcpy(w->place, "/");
+    n = snprintf(next, sizeof(next), "%s/%s", target, w->rest);
+    if ((size_t)n >= sizeof(w->rest))
+        return -ENAMETOOLONG;
+    memcpy(w->rest, next, (size_t)n + 1);
+    return 0;
 }
 
-static int resolve(const char *path, bool follow, int depth, char out[PATH_MAX])
+/* "." and "..", which are only of a directory that is there. */
+static int walk_dots(struct walk *w, bool up)
 {
-    char copy[PATH_MAX], dir[PATH_MAX], name[NAME_MAX + 1], real[PATH_MAX];
     struct stat st;
-    size_t len = strlen(path);
-    while (len > 1 && path[len - 1] == '/')
-        len--;
-    if (len == 0 || len >= PATH_MAX || depth > LINKS_MAX)
+    if (w->missing || lstat(w->place, &st) < 0)
+        return -ENOENT;
+    if (!S_ISDIR(st.st_mode))
+        return -ENOTDIR;
+    char *slash = strrchr(w->place, '/');
+    if (up)
+        slash[slash == w->place] = 0;
+    return 0;
+}
+
+/* The first component of the rest; a link is followed unless it is the last and follow is false. */
+static int walk_step(struct walk *w, bool follow)
+{
+    char next[PATH_MAX];
+    struct stat st;
+    size_t len = strcspn(w->rest, "/");
+    const char *tail = w->rest + len + strspn(w->rest + len, "/");
+    if (len > NAME_MAX)
         return -ENAMETOOLONG;
-    memcpy(copy, path, len);
-    copy[len] = 0;
-    if (follow && realpath(copy, out))
+    int n = snprintf(next, PATH_MAX, "%s%s%.*s", w->place, strcmp(w->place, "/") ? "/" : "",
+                     (int)len, w->rest);
+    bool up = len == 2 && memcmp(w->rest, "..", 2) == 0;
+    bool dots = up || (len == 1 && w->rest[0] == '.');
+    memmove(w->rest, tail, strlen(tail) + 1);
+    if (len == 0)
         return 0;
-    split(copy, dir, name);
-    if (!*name || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
-        return realpath(copy, out) ? 0 : -errno;
-    int r = resolve(dir, true, depth + 1, real);
-    if (r < 0)
-        return r;
-    r = join(real, name, out);
-    if (r >= 0 && follow && lstat(out, &st) == 0 && S_ISLNK(st.st_mode)) {
-        memcpy(copy, out, PATH_MAX);
-        return resolve_link(real, copy, depth, out);
+    if (dots)
+        return walk_dots(w, up);
+    if (n >= PATH_MAX)
+        return -ENAMETOOLONG;
+    w->missing = w->missing || lstat(next, &st) < 0;
+    if (!w->missing && S_ISLNK(st.st_mode) && (follow || *w->rest))
+        return walk_link(w, next);
+    strcpy(w->place, next);
+    return 0;
+}
+
+/* Components that are missing stay as they are named: what would be made. Each step shortens the
+ * rest or follows a link, so that it ends. */
+static int resolve(const char *path, bool follow, char out[PATH_MAX])
+{
+    struct walk w = {.place = "/"};
+    if (!*path || strlen(path) >= PATH_MAX)
+        return *path ? -ENAMETOOLONG : -ENOENT;
+    strcpy(w.rest, path);
+    if (*path != '/' && !getcwd(w.place, sizeof(w.place)))
+        return -errno;
+    if (w.place[0] != '/')
+        return -ENOENT; /* a working directory that the root does not lead to */
+    while (*w.rest) {
+        int r = walk_step(&w, follow);
+        if (r < 0)
+            return r;
     }
-    return r;
+    memcpy(out, w.place, PATH_MAX);
+    return 0;
 }
 
 /* What is read, be it there or not; for a write the nearest directory there is, because what is
@@ -81,13 +110,12 @@ static int resolve(const char *path, bool follow, int depth, char out[PATH_MAX])
 static void find_anchor(const char *resolved, bool write, char out[PATH_MAX])
 {
     struct stat st;
-    char name[NAME_MAX + 1], dir[PATH_MAX];
     memcpy(out, resolved, PATH_MAX);
     if (!write)
         return;
     do {
-        split(out, dir, name);
-        memcpy(out, dir, PATH_MAX);
+        char *slash = strrchr(out, '/');
+        slash[slash == out] = 0;
     } while (strcmp(out, "/") != 0 && lstat(out, &st) < 0);
 }
 
@@ -100,7 +128,7 @@ int builtin_fs_resolve(int argc, char **argv)
     _cleanup_json_ json_t *o = json_pack("{s:o}", "paths", list);
     for (int i = 2; i < argc; i++) {
         bool lossy[2];
-        int r = resolve(argv[i], argv[1][0] != 'l', 0, path);
+        int r = resolve(argv[i], argv[1][0] != 'l', path);
         if (r < 0)
             return builtin_failure(-r, "%s", argv[i]);
         find_anchor(path, argv[1][0] != 'r', anchor);

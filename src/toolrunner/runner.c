@@ -29,14 +29,14 @@
 
 /* Whatever a command leaves running becomes ours: once wait() knows no child there is nobody, which
  * is worth knowing before the ends are told. */
-static void reap(struct runner *r)
+void runner_reap(struct runner *r)
 {
     struct {
         pid_t pid;
         int status;
         struct rusage usage;
     } ended[REAP_BATCH];
-    size_t n;
+    size_t n, all = 0;
     do {
         pid_t pid = 0;
         for (n = 0; n < REAP_BATCH; n++) {
@@ -51,7 +51,10 @@ static void reap(struct runner *r)
                 exec_on_exit(r, ended[i].pid, ended[i].status, &ended[i].usage);
         }
         r->childless = false;
-    } while (n == REAP_BATCH);
+        all += n;
+    } while (n == REAP_BATCH && all < RUNNER_REAP_MAX);
+    if (n == REAP_BATCH)
+        kill(getpid(), SIGCHLD); /* which brings us back in the next turn */
 }
 
 static void runner_shut_down(struct runner *r)
@@ -80,7 +83,7 @@ static void on_signals_ready(struct epoll_watch *w, uint32_t ready)
         if (info[i].ssi_signo != SIGCHLD && !(r->config.pid1 && info[i].ssi_pid != 0))
             runner_shut_down(r);
     }
-    reap(r);
+    runner_reap(r);
     if (epoll_timer_is_set(&r->shutdown) && !exec_any_running(r))
         r->stop = true;
 }

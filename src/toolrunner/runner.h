@@ -71,5 +71,9 @@ int runner_init(struct runner *r, const struct runner_config *config, const char
 /* Serves until the warden's channel or the last way to a control plane is gone. */
 void runner_run(struct runner *r);
 void runner_done(struct runner *r);
+/* Collects children that have ended, at most so many in one turn: a command can make new ones as
+ * fast as they are collected, and the control plane must be heard meanwhile. */
+#define RUNNER_REAP_MAX 256
+void runner_reap(struct runner *r);
 /* The connection ended: without a way to another one the runner ends too. */
 void runner_on_disconnect(struct runner *r);

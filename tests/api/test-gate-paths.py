@@ -57,6 +57,28 @@ class Shared(Guarded):
         shutil.rmtree(self.host, ignore_errors=True)
 
 
+@test("where a path leads is known however deep it is, and links are counted as the kernel counts them")
+def _():
+    deep = "/".join(["d"] * 900)
+    with Guarded(ALLOW + SECRET) as d, d.sandbox() as sb:
+        f = sb.path + "/files"
+        sb.exec("python3", "-c", "import os; os.mkdir('real'); os.mkdir('secret'); open('file', 'w'); os.symlink('real', 'l0')\n"
+                "for i in range(1, 41): os.symlink(f'l{i-1}', f'l{i}')\n"
+                "for t, n in (('loop', 'loop'), ('secret/new/x', 'dangling'), ('real/../secret', 'up')): os.symlink(t, n)")
+        equal(d.put(f"{f}/content?path={deep}/x", b"deep").status, 200)
+        equal(d.get(f"{f}/content?path=/workspace/{deep}/x").body, b"deep")
+        equal(d.put(f"{f}/content?path=l39/x", b"40 links").status, 200)
+        equal(sb.sh("cat real/x")["stdout"], "40 links")
+        for path, status in (("l40/x", 403), ("loop/x", 403), ("file/x", 404), ("file/../x", 404), ("nothing/../x", 404),
+                             ("n" * 256 + "/x", 400), ("real/" + "n" * 256, 400)):
+            a = d.put(f"{f}/content?path={path}", b"x")
+            check(a.status == status, (path[:20], status, a))
+        for path in ("dangling", "secret/x", "real/../secret/x", "up/x", "l39/../secret/x", "./secret//./x", "secret/a/b/c"):
+            a = d.put(f"{f}/content?path={path}", b"x")
+            equal((a.status, "secrets" in str(a.json)), (403, True), path)
+        equal(d.delete(f"{f}?path=dangling").status, 200, "the link itself")
+
+
 @test("while a sandbox is being created: a call waits, and links do not lead around a rule")
 def _():
     with Shared(ALLOW + HOST) as d:

@@ -393,9 +393,47 @@ static const struct {
 #endif
 };
 
+static long try_getppid(void)
+{
+    return syscall(SYS_getppid);
+}
+static long try_getsid(void)
+{
+    return syscall(SYS_getsid, 0);
+}
+static long try_getpgid(void)
+{
+    return syscall(SYS_getpgid, 0);
+}
+static long try_getpriority(void)
+{
+    return syscall(SYS_getpriority, PRIO_PROCESS, 0);
+}
+
+/* A rule without conditions means its own error, or that the call is allowed. */
+static void test_unconditional(void)
+{
+    static const struct syscall_rule rules[] = {{"getppid", EACCES, {{0}}},
+                                                {"getsid", EPERM, {{0}}},
+                                                {"getpgid", 0, {{0}}},
+                                                {"getpriority", ENOSYS, {{0}}}};
+    static const attempt_fn attempts[] = {try_getppid, try_getsid, try_getpgid, try_getpriority};
+    struct syscall_table table = filter_sandbox;
+    struct error err = {0};
+    table.rules = rules;
+    table.n_rules = ELEMENTS(rules);
+    ok(filter_compile(&table, &program, &err) == 0, "rules without conditions compile");
+    for (size_t i = 0; i < ELEMENTS(rules); i++) {
+        int got = outcome(attempts[i], true);
+        ok(got == rules[i].error, "%s: %s", rules[i].name, got ? strerror(got) : "allowed");
+    }
+    filter_done(&program);
+}
+
 int main(void)
 {
     struct error err = {0};
+    test_unconditional();
     ok(filter_compile(&filter_sandbox, &program, &err) == 0, "the table compiles");
     printf("# %d instructions\n", program.len);
     ok(program.len > 100 && program.len < 1000, "to a program of moderate size");
