@@ -17,7 +17,7 @@
 
 #define END_TURN_MS     50
 #define END_MAX_MS      10000 /* for killed processes to be reaped at the warden's end */
-#define END_REMOVALS_MS 3000  /* for engines to forget containers whose processes are gone */
+#define END_REMOVALS_MS 3000  /* for kinds to remove what the next warden would */
 
 void cell_release(struct cell *s)
 {
@@ -132,6 +132,14 @@ void cell_on_child_exit(pid_t pid, int wait_status, void *data)
     }
 }
 
+static bool kinds_are_ending(const struct warden *w, bool must)
+{
+    bool ending = false;
+    for (int kind = 0; kind < _CELL_KIND_MAX && !ending; kind++)
+        ending = cell_kinds[kind]->is_ending && cell_kinds[kind]->is_ending(w, must);
+    return ending;
+}
+
 void cell_end_all(struct warden *w)
 {
     size_t cursor = 0;
@@ -142,10 +150,10 @@ void cell_end_all(struct warden *w)
     int64_t end = clock_mono_ms() + END_MAX_MS;
     while ((map_count(w->by_id) || !blanks_are_gone(w)) && clock_mono_ms() < end)
         watcher_once(w->watcher, END_TURN_MS);
-    while (engine_has_places(w) && clock_mono_ms() < end) /* mounts are visible on the host */
+    while (kinds_are_ending(w, true) && clock_mono_ms() < end)
         watcher_once(w->watcher, END_TURN_MS);
     end = clock_mono_ms() + END_REMOVALS_MS; /* what is left is the next warden's */
-    while (w->engines.removals && map_count(w->engines.removals) && clock_mono_ms() < end)
+    while (kinds_are_ending(w, false) && clock_mono_ms() < end)
         watcher_once(w->watcher, END_TURN_MS);
     list_for_each_safe(s, &w->exited, struct cell, link)
     {

@@ -17,6 +17,7 @@
 #include "proto/plan.h"
 
 struct cell;
+struct error;
 struct warden;
 
 enum cell_kind {
@@ -37,6 +38,18 @@ struct cell_ends {
 struct cell_ops {
     const char *name; /* of the runtime, in messages; NULL: the plan's backend has one */
     size_t size;      /* of a cell with this kind's own state, in which struct cell is first */
+
+    /* The host: state that all cells of this kind share is in warden.hosts[], the kind's alone. All
+     * may be NULL. */
+    /* Takes what it needs from the host, which is out of sight later. */
+    int (*open_host)(struct warden *w, struct error *err);
+    /* There are a loop, ids and a template of children now, and no cells yet. */
+    void (*start_host)(struct warden *w);
+    /* All cells have ended and the warden is about to: whether that waits for this kind, until what
+     * must not stay on the host is gone; or, if not must, what the next warden would remove. */
+    bool (*is_ending)(const struct warden *w, bool must);
+    /* Also after an open_host() that failed or was never called. */
+    void (*close_host)(struct warden *w);
 
     /* Plans. */
     bool needs_namespaces; /* there is no such cell on a host that allows none */

@@ -12,7 +12,6 @@
 #include "warden/local/child.h"
 #include "warden/local/disk.h"
 #include "warden/engine/engine.h"
-#include "warden/fence/fence.h"
 #include "warden/janitor.h"
 #include "warden/kind.h"
 #include "warden/ledger.h"
@@ -23,7 +22,6 @@
 #include "warden/local/userns.h"
 #include "warden/warden.h"
 #include "warden/watch.h"
-#include "warden/local/zygote.h"
 
 struct map;
 
@@ -102,7 +100,6 @@ struct warden {
     struct child_template child_template;
     struct disk_maker disks;
     struct ledger ledger;
-    struct fence_host fence;
     struct oci_programs oci;
     struct oci_version oci_versions[_OCI_BACKEND_MAX];
     struct watch *version_timer, *trial_timer;
@@ -113,7 +110,6 @@ struct warden {
     int engine_fd; /* the program mas-engine, or -1 */
     struct janitor janitor;
     struct watch *janitor_watch;
-    struct zygote zygote;
     struct signer signer;
     bool was_root;
     char no_namespaces[192]; /* why there are none here; "": there are */
@@ -124,6 +120,7 @@ struct warden {
     struct list exited;
     unsigned n_exited;
     struct blanks blanks[_CELL_KIND_MAX];
+    void *hosts[_CELL_KIND_MAX]; /* see cell_ops.open_host */
     bool ending;       /* no more blanks are made */
     bool arms;         /* blanks are armed: with what `usual` asks for */
     struct plan usual; /* the operator's defaults */

@@ -64,9 +64,9 @@ static int open_host_parts(struct warden *w, struct error *err)
     if (stat("/dev/kvm", &kvm) == 0 && S_ISCHR(kvm.st_mode))
         w->kvm_device = kvm.st_rdev;
     disk_maker_open(&w->disks, w->state_fd, o->disk_templates, w->cgroups.instance);
-    fence_host_open(&w->fence, o->fence_dir, o->runner_fd);
-    w->engine_fd = o->engine_fd < 0 ? -1 : fcntl(o->engine_fd, F_DUPFD_CLOEXEC, 0);
-    return engines_open(w, err);
+    for (int kind = 0; kind < _CELL_KIND_MAX && r >= 0; kind++)
+        r = cell_kinds[kind]->open_host ? cell_kinds[kind]->open_host(w, err) : 0;
+    return r;
 }
 
 static int open_store(struct warden *w, struct error *err)

@@ -115,9 +115,8 @@ static struct warden *warden_alloc(const struct warden_options *o)
     w->store_fd = w->policy_dir_fd = w->engine_fd = w->engines.dir_fd = -1;
     w->ledger.reserve_bytes = o->state_reserve_bytes;
     w->disks = (struct disk_maker){.loop_control_fd = -1, .dev_fd = -1};
-    w->janitor.sock = w->zygote.sock = -1;
+    w->janitor.sock = -1;
     w->signer = (struct signer)SIGNER_INIT;
-    w->fence = (struct fence_host)FENCE_HOST_INIT;
     w->cgroups.disks.block_fd = -1;
     for (int i = 0; i < _CGROUP_MAX; i++)
         w->cgroups.fd[i] = w->cgroups.parent_fd[i] = -1;
@@ -192,10 +191,10 @@ static int prepare(struct warden *w, struct error *err)
     raise_open_files();
     w->tmpfs_attributes = probe_tmpfs_attributes();
     fill_child_template(w);
-    zygote_start(w);
+    for (int kind = 0; kind < _CELL_KIND_MAX; kind++)
+        if (cell_kinds[kind]->start_host)
+            cell_kinds[kind]->start_host(w);
     blanks_init(w);
-    fence_host_finish(&w->fence, w->ids.shared);
-    engines_start(w); /* before ids are given out that are in use already */
     blanks_fill(w);
     w->version_timer = warden_watch_timer(w, 0, on_version_timer, w);
     oci_platform_plan(w);
@@ -227,15 +226,14 @@ void warden_free(struct warden *w)
     oci_versions_done(w);
     if (w->watcher)
         cell_end_all(w);
-    engines_close(w);
-    fd_close(&w->engine_fd);
-    zygote_stop(w);
+    for (int kind = 0; kind < _CELL_KIND_MAX; kind++)
+        if (cell_kinds[kind]->close_host)
+            cell_kinds[kind]->close_host(w);
     watch_remove(w->janitor_watch);
     janitor_stop(&w->janitor);
     cgroup_root_close(&w->cgroups);
     disk_maker_close(&w->disks);
     id_range_done(&w->ids);
-    fence_host_close(&w->fence);
     filter_done(&w->seccomp);
     signer_close(&w->signer);
     for (unsigned i = 0; i < w->n_allowed; i++)

@@ -50,6 +50,7 @@ int engines_open(struct warden *w, struct error *err)
     const char *const sockets[_OCI_BACKEND_MAX] = {
         [OCI_PODMAN] = w->options.podman_socket, [OCI_DOCKER] = w->options.docker_socket};
     struct engines *e = &w->engines;
+    w->engine_fd = w->options.engine_fd < 0 ? -1 : fcntl(w->options.engine_fd, F_DUPFD_CLOEXEC, 0);
     e->removals = map_new();
     for (int b = 0; b < _OCI_BACKEND_MAX; b++) {
         struct engine_probe *p = &e->probe[b];
@@ -137,6 +138,7 @@ void engines_close(struct warden *w)
     map_free(e->removals);
     e->removals = NULL;
     fd_close(&e->dir_fd);
+    fd_close(&w->engine_fd);
 }
 
 /* --- one sandbox */

@@ -45,11 +45,3 @@ struct engines {
     struct engine_probe probe[_OCI_BACKEND_MAX];
     struct map *removals; /* struct removal of engine-remove.c by id */
 };
-
-/* In warden_new(), while the host is visible. */
-int engines_open(struct warden *w, struct error *err);
-/* Once there is a loop: takes up what earlier wardens left, and asks engines who they are. */
-void engines_start(struct warden *w);
-void engines_close(struct warden *w);
-/* Whether there may still be mounts for a container that is being removed. */
-bool engine_has_places(const struct warden *w);

@@ -57,7 +57,11 @@ void engine_order_init(const struct warden *w, enum engine_task task, enum oci_b
 void engine_order_from_record(const struct warden *w, enum engine_task task,
                               const struct engine_record *r, struct engine_order *o);
 
-/* cell.c: functions of the row, see struct cell_ops. */
+/* cell.c: functions of the row, see struct cell_ops. The start takes up what earlier wardens left,
+ * before ids are given out that are in use already, and asks engines who they are. */
+int engines_open(struct warden *w, struct error *err);
+void engines_start(struct warden *w);
+void engines_close(struct warden *w);
 int engine_send_order(struct cell *s);
 void engine_on_channel(struct cell *s);
 int engine_freeze(struct cell *s, bool on, uint64_t tag);
@@ -79,4 +83,6 @@ void engine_probe_stop(struct engine_probe *p);
  * of it runs. */
 void engine_remove(struct warden *w, const char *id, struct cell *s);
 bool engine_is_removing(const struct warden *w, const char *id);
+/* Whether something is being removed at all; if must, what has mounts that the host sees. */
+bool engine_is_ending(const struct warden *w, bool must);
 void engine_removals_stop(struct warden *w);

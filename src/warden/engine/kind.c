@@ -43,6 +43,10 @@ static void engine_describe_cell(const struct cell *s, struct plan_reply *ret)
 
 const struct cell_ops cell_engine = {
     .size = sizeof(struct engine_cell),
+    .open_host = engines_open,
+    .start_host = engines_start,
+    .is_ending = engine_is_ending,
+    .close_host = engines_close,
     .needs_namespaces = true,
     .takes = engine_takes,
     .check = engine_check,

@@ -152,13 +152,13 @@ bool engine_is_removing(const struct warden *w, const char *id)
     return w->engines.removals && map_find(w->engines.removals, id);
 }
 
-bool engine_has_places(const struct warden *w)
+bool engine_is_ending(const struct warden *w, bool must)
 {
     size_t cursor = 0;
     if (!w->engines.removals)
         return false;
     for (struct removal *m; (m = map_next(w->engines.removals, &cursor));)
-        if (!m->cleared)
+        if (!must || !m->cleared)
             return true;
     return false;
 }

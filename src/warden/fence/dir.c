@@ -185,9 +185,9 @@ int64_t fence_ids_take(struct warden *w, int *ret_lock_fd)
     *ret_lock_fd = -1;
     for (uint32_t i = 0; i <= w->ids.n_blocks; i++) {
         int64_t first = id_block_take(&w->ids);
-        if (first < 0 || w->ids.shared || w->fence.uids_fd < 0)
+        if (first < 0 || w->ids.shared || fence_host(w)->uids_fd < 0)
             return first;
-        *ret_lock_fd = lock_id(w->fence.uids_fd, first);
+        *ret_lock_fd = lock_id(fence_host(w)->uids_fd, first);
         if (*ret_lock_fd >= 0)
             return first;
         *ret_lock_fd = -1;

@@ -42,24 +42,36 @@ static void set_why(struct fence_host *h, const char *what, int error)
              error ? strerror(-error) : "");
 }
 
-void fence_host_open(struct fence_host *h, const char *parent, int runner_fd)
+struct fence_host *fence_host(const struct warden *w)
 {
+    return w->hosts[CELL_FENCED];
+}
+
+int fence_host_open(struct warden *w, struct error *err)
+{
+    const char *parent = w->options.fence_dir;
+    struct fence_host *h = w->hosts[CELL_FENCED] = new0(struct fence_host);
+    (void)err;
+    h->parent_fd = h->dir_fd = h->uids_fd = -1;
+    h->runner_fd = fcntl(w->options.runner_fd, F_DUPFD_CLOEXEC, FENCE_FD_MIN);
     int swept = fence_dir_sweep(parent);
     if (swept)
         log_info("swept boxes of dead wardens count=%d", swept);
-    h->runner_fd = fcntl(runner_fd, F_DUPFD_CLOEXEC, FENCE_FD_MIN);
     int r = fence_rules_open_proc(h);
     if (r < 0)
-        return set_why(h, "it needs /proc", r);
-    if (landlock_abi() < FENCE_ABI_MIN)
-        return set_why(h, "it needs Landlock of version 3 in the kernel", 0);
-    r = fence_dir_open(h, parent);
-    if (r < 0)
+        set_why(h, "it needs /proc", r);
+    else if (landlock_abi() < FENCE_ABI_MIN)
+        set_why(h, "it needs Landlock of version 3 in the kernel", 0);
+    else if ((r = fence_dir_open(h, parent)) < 0)
         set_why(h, "make a directory in landlock_dir", r);
+    return 0;
 }
 
-void fence_host_finish(struct fence_host *h, bool shared_uid)
+/* It is known now whether users are separate. */
+void fence_host_start(struct warden *w)
 {
+    struct fence_host *h = fence_host(w);
+    bool shared_uid = w->ids.shared;
     struct error err = {0};
     if (h->why[0])
         return;
@@ -74,8 +86,11 @@ void fence_host_finish(struct fence_host *h, bool shared_uid)
         log_info("commands cannot change modes of files here: %s", err.message);
 }
 
-void fence_host_close(struct fence_host *h)
+void fence_host_close(struct warden *w)
 {
+    struct fence_host *h = fence_host(w);
+    if (!h)
+        return;
     fd_close(&h->runner_fd);
     fd_close(&h->uids_fd);
     for (size_t i = 0; i < FENCE_PROC_MAX; i++)
@@ -87,7 +102,8 @@ void fence_host_close(struct fence_host *h)
     fd_close(&h->dir_fd);
     free(h->filter.filter);
     free(h->notify_filter.filter);
-    *h = (struct fence_host)FENCE_HOST_INIT;
+    free(h);
+    w->hosts[CELL_FENCED] = NULL;
 }
 
 void fence_box_name(const struct cell *s, char name[32])
@@ -99,7 +115,7 @@ void fence_box_path(const struct cell *s, char *path, size_t size)
 {
     char name[32];
     fence_box_name(s, name);
-    snprintf(path, size, "%s/%s", s->warden->fence.path, name);
+    snprintf(path, size, "%s/%s", fence_host(s->warden)->path, name);
 }
 
 /* --- the child */
@@ -194,7 +210,7 @@ static int place_descriptors(struct fenced *f)
 /* Everything that does not depend on the plan. */
 static void prepare(struct fenced *f)
 {
-    const struct fence_host *h = &f->warden->fence;
+    const struct fence_host *h = fence_host(f->warden);
     int abi = f->warden->child_template.landlock_abi;
     uid_t owner = f->shared ? (uid_t)-1 : f->tool_id;
     child_reset_signals();
@@ -212,7 +228,7 @@ static void prepare(struct fenced *f)
 /* With the keeper as the one who is asked, where the kernel lets it, and nobody else is already. */
 static int apply_fence(const struct fenced *f)
 {
-    const struct fence_host *h = &f->warden->fence;
+    const struct fence_host *h = fence_host(f->warden);
     int fd = h->notify_filter.len ? fence_notify_install(&h->notify_filter) : -EOPNOTSUPP;
     if (fd < 0)
         return filter_install(&h->filter);
@@ -273,7 +289,7 @@ static void fenced_main(const struct cell *s, pid_t keeper, int notify_sock,
         .cell = s,
         .warden = w,
         .shared = w->ids.shared,
-        .runner_fd = w->fence.runner_fd,
+        .runner_fd = fence_host(w)->runner_fd,
         .notify_sock = notify_sock,
         .runner_id = id_block_host_id(&w->ids, s->id_block, SANDBOX_RUNNER_ID),
         .tool_id = id_block_host_id(&w->ids, s->id_block, SANDBOX_TOOL_ID),

@@ -52,16 +52,12 @@ struct fence_host {
     struct watch *stray_timer;
 };
 
-#define FENCE_HOST_INIT                                                                            \
-    {                                                                                              \
-        .parent_fd = -1, .dir_fd = -1, .runner_fd = -1, .uids_fd = -1                              \
-    }
-
-/* Never fails: where it cannot be, why says so. Must see the host's files. */
-void fence_host_open(struct fence_host *h, const char *parent, int runner_fd);
-/* Once it is known whether users are separate. */
-void fence_host_finish(struct fence_host *h, bool shared_uid);
-void fence_host_close(struct fence_host *h);
+struct fence_host *fence_host(const struct warden *w);
+/* Functions of the row, see struct cell_ops. The first never fails: where there can be no such
+ * sandboxes, why says so. */
+int fence_host_open(struct warden *w, struct error *err);
+void fence_host_start(struct warden *w);
+void fence_host_close(struct warden *w);
 
 /* The box of a cell: its name in dir_fd, and on the host. */
 void fence_box_name(const struct cell *s, char name[32]);

@@ -45,7 +45,7 @@ static void drop_rights(void)
 static int take_descriptors(const struct warden *w, int channel_fd, int notify_sock)
 {
     int channel = fcntl(channel_fd, F_DUPFD_CLOEXEC, 16);
-    int boxes = fcntl(w->fence.dir_fd, F_DUPFD_CLOEXEC, 16);
+    int boxes = fcntl(fence_host(w)->dir_fd, F_DUPFD_CLOEXEC, 16);
     int proc = fcntl(w->proc_fd, F_DUPFD_CLOEXEC, 16);
     int notify = fcntl(notify_sock, F_DUPFD_CLOEXEC, 16);
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);

@@ -29,10 +29,10 @@ static bool fence_takes(const struct plan *p)
 static int fence_check(const struct warden *w, const struct plan *p, struct plan_reply *reply)
 {
     (void)p;
-    if (!w->fence.why[0])
+    if (!fence_host(w)->why[0])
         return 0;
     snprintf(reply->message, sizeof(reply->message), "the landlock runtime is not available: %s",
-             w->fence.why);
+             fence_host(w)->why);
     return -EOPNOTSUPP;
 }
 
@@ -128,6 +128,9 @@ static void fence_end(struct cell *s)
 const struct cell_ops cell_fenced = {
     .name = "landlock",
     .size = sizeof(struct fence_cell),
+    .open_host = fence_host_open,
+    .start_host = fence_host_start,
+    .close_host = fence_host_close,
     .takes = fence_takes,
     .check = fence_check,
     .probe = fence_probe,

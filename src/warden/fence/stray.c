@@ -138,11 +138,11 @@ static void reap_strays(struct warden *w)
 static void end_strays(void *data)
 {
     struct warden *w = data;
-    w->fence.stray_timer = NULL;
+    fence_host(w)->stray_timer = NULL;
     unsigned killed = fence_kill(w->proc_fd, is_stray, w);
     reap_strays(w);
     if (killed)
-        w->fence.stray_timer = watcher_add_timer(w->watcher, STRAY_TURN_MS, end_strays, w);
+        fence_host(w)->stray_timer = watcher_add_timer(w->watcher, STRAY_TURN_MS, end_strays, w);
 }
 
 static void on_remover_exit(pid_t pid, int wait_status, void *data)
@@ -156,9 +156,9 @@ static void on_remover_exit(pid_t pid, int wait_status, void *data)
 /* In a process of its own: the warden must not wait for a large tree. */
 static void start_remover(struct warden *w, const char *name)
 {
-    pid_t pid = helper_fork(&w->fence.dir_fd, 1);
+    pid_t pid = helper_fork(&fence_host(w)->dir_fd, 1);
     if (pid == 0)
-        _exit(fence_box_remove(w->fence.dir_fd, name, 0) < 0);
+        _exit(fence_box_remove(fence_host(w)->dir_fd, name, 0) < 0);
     if (pid < 0 || !watcher_add_child(w->watcher, pid, -1, on_remover_exit, w))
         log_warn("cannot remove box %s error=%s", name, strerror(errno));
 }
@@ -167,9 +167,9 @@ void fence_end_strays(struct warden *w, const struct cell *s)
 {
     char name[32];
     fence_box_name(s, name);
-    if (faccessat(w->fence.dir_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+    if (faccessat(fence_host(w)->dir_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
         return; /* the keeper's last deed, if it had the time */
-    if (!w->fence.stray_timer)
+    if (!fence_host(w)->stray_timer)
         end_strays(w);
     start_remover(w, name);
 }

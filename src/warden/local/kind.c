@@ -9,6 +9,7 @@
 #include "warden/cell-internal.h"
 #include "warden/limits.h"
 #include "warden/local/root.h"
+#include "warden/local/zygote.h"
 
 static void local_describe_walls(const struct warden *w, enum oci_backend b, uint8_t *mechanism)
 {
@@ -102,6 +103,8 @@ static void local_describe(const struct cell *s, struct plan_reply *ret)
 const struct cell_ops cell_local = {
     .name = "local",
     .size = sizeof(struct cell),
+    .start_host = zygote_start,
+    .close_host = zygote_stop,
     .needs_namespaces = true,
     .probe = local_probe,
     .has_group = true,

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -21,6 +22,11 @@
 #define REPLY_MAX_MS 10000 /* a clone that takes longer is the zygote's end */
 
 _Static_assert(_CGROUP_MAX <= FD_PASS_MAX, "all groups fit one message");
+
+static struct zygote *zygote_of(const struct warden *w)
+{
+    return w->hosts[CELL_LOCAL];
+}
 
 static void zygote_exec(int sock) __attribute__((noreturn));
 
@@ -45,7 +51,7 @@ static int send_setup(const struct warden *w)
         if (setup.has[i])
             fds[n++] = w->cgroups.fd[i];
     }
-    int sock = w->zygote.sock;
+    int sock = zygote_of(w)->sock;
     ssize_t r = fd_send_msg(sock, &setup, sizeof(setup), fds, n);
     if (r >= 0)
         r = fd_send_msg(sock, w->seccomp.filter, w->seccomp.len * sizeof(*w->seccomp.filter), NULL,
@@ -56,7 +62,7 @@ static int send_setup(const struct warden *w)
 static void on_zygote_exit(pid_t pid, int wait_status, void *data)
 {
     struct warden *w = data;
-    struct zygote *z = &w->zygote;
+    struct zygote *z = zygote_of(w);
     bool served = z->served;
     log_error("the zygote died pid=%d wait_status=%d", (int)pid, wait_status);
     z->watch = NULL;
@@ -66,10 +72,14 @@ static void on_zygote_exit(pid_t pid, int wait_status, void *data)
         zygote_start(w);
 }
 
-static int start(struct warden *w)
+static int start_zygote(struct warden *w)
 {
-    struct zygote *z = &w->zygote;
     int pair[2];
+    struct zygote *z = zygote_of(w);
+    if (!z) {
+        z = w->hosts[CELL_LOCAL] = new0(struct zygote);
+        z->sock = -1;
+    }
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         return -errno;
     z->pid = helper_fork(&pair[1], 1);
@@ -88,7 +98,7 @@ void zygote_start(struct warden *w)
 {
     if (!warden_has_own_root(w) || w->no_namespaces[0])
         return;
-    int r = start(w);
+    int r = start_zygote(w);
     if (r == 0)
         return;
     log_warn("no zygote: %s", strerror(-r));
@@ -97,20 +107,22 @@ void zygote_start(struct warden *w)
 
 void zygote_stop(struct warden *w)
 {
-    struct zygote *z = &w->zygote;
+    struct zygote *z = zygote_of(w);
+    if (!z)
+        return;
     fd_close(&z->sock);
     watch_remove(z->watch);
-    z->watch = NULL;
     if (z->pid > 0) {
         kill(z->pid, SIGKILL);
         waitpid(z->pid, NULL, 0);
     }
-    z->pid = 0;
+    free(z);
+    w->hosts[CELL_LOCAL] = NULL;
 }
 
 bool zygote_is_there(const struct warden *w)
 {
-    return w->zygote.sock >= 0;
+    return zygote_of(w) && zygote_of(w)->sock >= 0;
 }
 
 static pid_t receive_reply(struct zygote *z)
@@ -130,7 +142,7 @@ static pid_t receive_reply(struct zygote *z)
 
 pid_t zygote_clone(struct warden *w, const struct cgroup *cg, int cgroup_fd, const int ends[3])
 {
-    struct zygote *z = &w->zygote;
+    struct zygote *z = zygote_of(w);
     struct zygote_request q = {.into_cgroup = cgroup_fd >= 0};
     int fds[4] = {ends[0], ends[1], ends[2], cgroup_fd};
     memcpy(q.cgroup, cg->name, sizeof(q.cgroup));

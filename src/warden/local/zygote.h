@@ -55,7 +55,8 @@ struct zygote {
     struct watch *watch;
     bool served; /* since it was started */
 };
-/* Logs what fails; then there is none. */
+/* Functions of the row of local cells, see struct cell_ops. A start that fails is logged, and then
+ * there is none. */
 void zygote_start(struct warden *w);
 void zygote_stop(struct warden *w);
 bool zygote_is_there(const struct warden *w);
