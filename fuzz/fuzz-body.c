@@ -12,11 +12,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct spec defaults = {.runtime = (char *)"local"}, spec;
     struct runtime_host host = {.oci_runtime = "crun"};
-    struct api_options o = {.default_spec = &defaults,
-                            .host = &host,
-                            .max_output_bytes = 1 << 20,
-                            .exec_timeout_ms = 1000,
-                            .exec_max_timeout_ms = 100000};
+    struct services o = {.default_spec = &defaults,
+                         .host = &host,
+                         .max_output_bytes = 1 << 20,
+                         .config.exec_timeout_ms = 1000,
+                         .config.exec_max_timeout_ms = 100000};
     struct error err = {0}, exec_err = {0};
     struct exec_json x;
     json_t *body = json_parse_object((const char *)data, size, &err);

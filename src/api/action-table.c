@@ -61,7 +61,7 @@ void action_leave(struct action *a)
 
 static void make_room(struct actions *s)
 {
-    struct store *store = s->api->options.store;
+    struct store *store = s->api->services.store;
     if (s->n < KEPT_MAX)
         return;
     list_for_each(a, &s->all, struct action, node)
@@ -115,7 +115,7 @@ static void on_written(void *data, const struct error *err)
 
 void action_save(struct action *a)
 {
-    struct store *store = a->set->api->options.store;
+    struct store *store = a->set->api->services.store;
     if (!store) {
         action_answer(a, NULL);
         return;
@@ -171,8 +171,8 @@ void action_load_row(void *data, const char *key, const char *body, size_t len)
     a->skill_id = row ? dup_member(row, "skill_id") : NULL;
     a->parameters = row ? json_incref(json_object_get(row, "parameters")) : NULL;
     if (status < 0 || !a->type ||
-        action_plan_make(a->type, a->skill_id, a->parameters, s->api->options.skill_root, &a->plan,
-                         &err) < 0) {
+        action_plan_make(a->type, a->skill_id, a->parameters, s->api->services.config.skill_root,
+                         &a->plan, &err) < 0) {
         log_error("stored action cannot be read id=%s: %s", key, err.message);
         free(a->type);
         free(a->skill_id);

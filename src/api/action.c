@@ -22,7 +22,7 @@
 
 static struct gate *action_gate(const struct action *a)
 {
-    return a->set->api->options.gate;
+    return a->set->api->services.gate;
 }
 
 /* --- running */
@@ -87,11 +87,11 @@ static void on_file_done(void *data, const json_t *result, const struct error *e
 
 static struct skill_options skill_options_of(const struct action *a)
 {
-    const struct api_options *o = &a->set->api->options;
+    const struct services *o = &a->set->api->services;
     return (struct skill_options){.manager = o->manager,
                                   .gate = o->gate,
                                   .default_spec = o->default_spec,
-                                  .root = o->skill_root};
+                                  .root = o->config.skill_root};
 }
 
 /* True: a person has to decide, or it ended already. */
@@ -115,7 +115,7 @@ static bool start_tool(struct action *a, struct sandbox *sb, const struct gate_t
                                .args = a->plan.args,
                                .sandbox = sb,
                                .policy = &a->plan.policy};
-    struct tool_call *call = tool_call_start(&a->set->api->options.tool, &req, on_tool_done, a);
+    struct tool_call *call = tool_call_start(&a->set->api->services.tool, &req, on_tool_done, a);
     return !call || tool_call_is_waiting(call);
 }
 
@@ -160,7 +160,7 @@ static void on_skill_changed(void *data, const struct error *err)
 /* On record before it holds. */
 static void apply_change(struct action *a)
 {
-    const struct api_options *o = &a->set->api->options;
+    const struct services *o = &a->set->api->services;
     const char *skill = json_string_value(json_object_get(a->plan.args, "skill_id"));
     struct error err = {0};
     int r = gate_record(o->gate, "config_change", &a->who, a->id, "config_change", "applied",
@@ -179,7 +179,7 @@ static void execute(struct action *a, bool granted)
     struct error err = {0};
     struct sandbox *sb = NULL;
     struct gate_terms terms = terms_of(a, granted);
-    int r = a->plan.skill ? skill_check(a->set->api->options.skills, a->plan.skill, &err) : 0;
+    int r = a->plan.skill ? skill_check(a->set->api->services.skills, a->plan.skill, &err) : 0;
     if (r >= 0)
         r = files_sandbox(a, true, &sb, &err);
     if (r < 0) {
@@ -268,7 +268,7 @@ static void settle(struct action *a, enum approval_state state, const char *why)
     }
     action_set_status(a, STATUS_APPROVED);
     struct error err = {0};
-    if (keys_check_live(a->set->api->options.keys, &a->who, &err) < 0)
+    if (keys_check_live(a->set->api->services.keys, &a->who, &err) < 0)
         action_finish(a, STATUS_FAILED, NULL, err.message);
     else if (a->plan.kind == ACTION_CHANGE)
         use_change(a);
@@ -292,8 +292,8 @@ void actions_submit(struct actions *s, const struct identity *who, const char *t
     struct error err = {0};
     struct action *a = new0(struct action);
     list_init(&a->node);
-    if (action_plan_make(type, skill_id, parameters, s->api->options.skill_root, &a->plan, &err) <
-        0) {
+    if (action_plan_make(type, skill_id, parameters, s->api->services.config.skill_root, &a->plan,
+                         &err) < 0) {
         free(a);
         fn(data, NULL, &err);
         return;
@@ -342,11 +342,11 @@ struct actions *actions_new(struct api *api)
     s->by_id = map_new();
     list_init(&s->all);
     s->watch.on_change = on_approval;
-    if (api->options.store &&
-        store_load(api->options.store, STORE_ACTION, action_load_row, s, &err) < 0)
+    if (api->services.store &&
+        store_load(api->services.store, STORE_ACTION, action_load_row, s, &err) < 0)
         log_error("actions cannot be read: %s", err.message);
     list_for_each_safe(a, &s->all, struct action, node) resume(a);
-    approvals_watch(gate_approvals(api->options.gate), &s->watch);
+    approvals_watch(gate_approvals(api->services.gate), &s->watch);
     return s;
 }
 

@@ -26,28 +26,26 @@
 #define REFUSED_RETRY_S  60
 #define RPC_SERVER_ERROR (-32000) /* JSON-RPC's code for what is none of its own */
 
-struct api *api_new(const struct api_options *o)
+struct api *api_new(const struct services *o)
 {
     struct api *api = new0(struct api);
-    api->options = *o;
+    api->services = *o;
     api->idempotency = idempotency_table_new(
-        o->max_idempotency_keys, o->max_idempotency_keys_per_key, o->idempotency_ms, o->store);
+        o->config.max_idempotency_keys, o->config.max_idempotency_keys_per_key,
+        manager_options(o->manager)->config.retention_ms, o->store);
     api->actions = actions_new(api);
     struct validate_queue_options validations = {
         .loop = o->loop,
-        .limits = {.max_bytes = o->max_body_bytes, .timeout_ms = o->validate_timeout_ms},
-        .max_waiting = o->validate_queue,
-        .max_waiting_per_caller = o->validate_queue_per_key};
+        .limits = {.max_bytes = o->config.max_body_bytes,
+                   .timeout_ms = o->config.validate_timeout_ms},
+        .max_waiting = o->config.validate_queue,
+        .max_waiting_per_caller = o->config.validate_queue_per_key};
     api->validations = validate_queue_new(&validations);
-    if (o->webhook_url) {
+    if (o->config.webhook.url) {
         struct webhook_options hook = {.loop = o->loop,
                                        .approvals = gate_approvals(o->gate),
-                                       .tool = &api->options.tool,
-                                       .url = o->webhook_url,
-                                       .secret = o->webhook_secret,
-                                       .queue_max = o->webhook_queue,
-                                       .tries_max = o->webhook_tries,
-                                       .timeout_ms = o->webhook_timeout_ms};
+                                       .tool = &api->services.tool,
+                                       .config = o->config.webhook};
         api->webhook = webhook_new(&hook);
     }
     return api;
@@ -69,9 +67,9 @@ void api_extend(struct api *api, const struct api_extension *more)
     api->more = *more;
 }
 
-const struct api_options *api_get_options(const struct api *api)
+const struct services *api_services(const struct api *api)
 {
-    return &api->options;
+    return &api->services;
 }
 
 /* --- answering */
@@ -197,7 +195,7 @@ size_t api_format_error(int status, const char *message, char *out, size_t size)
 
 struct sandbox *api_lookup_sandbox(struct api_request *req, const char *id_or_alias)
 {
-    struct manager *m = req->options->manager;
+    struct manager *m = req->services->manager;
     const char *own = *req->owner ? req->owner : identity_scope(req->who);
     struct sandbox *sb = sandbox_find(m, own, id_or_alias);
     if (!sb && identity_sees_all(req->who))
@@ -303,7 +301,7 @@ static void call_handler(struct api_request *req)
         return;
     }
     http_request_on_abort(req->http, on_abort, req);
-    struct manager *manager = req->options->manager;
+    struct manager *manager = req->services->manager;
     manager_set_actor(manager, req->who->key);
     req->route->handle(req);
     manager_set_actor(manager, NULL); /* the request may be gone */
@@ -336,7 +334,7 @@ static void on_body_too_large(struct http_request *http)
     struct api_request *req = http_request_data(http);
     struct error err = {0};
     error_set(&err, ERROR_TOO_LARGE, 0, "the body is over %zu bytes (max_body_bytes)",
-              req->options->max_body_bytes);
+              req->services->config.max_body_bytes);
     api_fail(req, &err);
 }
 
@@ -351,14 +349,14 @@ static const char *find_holder(const struct api_request *req)
 
 static int check_access(struct api_request *req, struct error *err)
 {
-    cors_put_vary(req->options, req->http);
-    int r = auth_check_source(req->options, req->http, err);
-    const char *page = r < 0 ? NULL : cors_find_page(req->options, req->http);
+    cors_put_vary(req->services, req->http);
+    int r = auth_check_source(req->services, req->http, err);
+    const char *page = r < 0 ? NULL : cors_find_page(req->services, req->http);
     if (page)
         cors_put_headers(req->http, page);
     if (r < 0 || (req->route->flags & ROUTE_OPEN))
         return r;
-    r = auth_identify(req->options, req->http, &req->identity, err);
+    r = auth_identify(req->services, req->http, &req->identity, err);
     if (r < 0)
         return r;
     set_address(&req->identity, http_request_address(req->http));
@@ -369,7 +367,7 @@ static int check_access(struct api_request *req, struct error *err)
         return error_set(err, ERROR_LIMIT, 0,
                          "%s has too many connections (key_connections_percent)",
                          *req->who->key ? "this key" : "this address");
-    r = keys_admit(req->options->keys, req->who->key, &req->retry_after_s, err);
+    r = keys_admit(req->services->keys, req->who->key, &req->retry_after_s, err);
     return r < 0 ? r : auth_check_role(req->who, req->route->roles, err);
 }
 
@@ -399,7 +397,7 @@ static void reject_unrouted(struct api_request *req, unsigned methods)
         api_reply_text(req, 204, NULL, "", 0);
         return;
     }
-    if (methods && cors_is_preflight(req->http) && cors_find_page(req->options, req->http)) {
+    if (methods && cors_is_preflight(req->http) && cors_find_page(req->services, req->http)) {
         cors_put_preflight(req->http, route_format_methods(methods, allowed));
         api_reply_text(req, 204, NULL, "", 0);
         return;
@@ -424,7 +422,7 @@ void api_on_request(struct http_request *http, void *data)
     struct error err = {0};
     struct api_request *req = new0(struct api_request);
     req->api = api;
-    req->options = &api->options;
+    req->services = &api->services;
     req->http = http;
     req->who = &req->identity;
     req->owner = req->identity.key;
@@ -450,7 +448,8 @@ void api_on_request(struct http_request *http, void *data)
     }
     if (req->route->flags & (ROUTE_BODY | ROUTE_BODY_OPTIONAL)) {
         http_request_on_abort(http, on_abort, req);
-        http_request_read_body(http, api->options.max_body_bytes, on_body, on_body_too_large);
+        http_request_read_body(http, api->services.config.max_body_bytes, on_body,
+                               on_body_too_large);
     } else if (api_check_members(req, &err) < 0) {
         api_fail(req, &err);
     } else {

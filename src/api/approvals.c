@@ -17,7 +17,7 @@
 
 static struct approvals *approvals_of(const struct api_request *req)
 {
-    return gate_approvals(req->options->gate);
+    return gate_approvals(req->services->gate);
 }
 
 void handle_approval_list(struct api_request *req)
@@ -230,10 +230,10 @@ static void on_reloaded(void *data, bool changed, const struct error *err)
     else
         api_reply(req, 200,
                   json_pack("{s:b, s:o}", "changed", changed, "policy",
-                            gate_policy_view(req->options->gate)));
+                            gate_policy_view(req->services->gate)));
 }
 
 void handle_policy_reload(struct api_request *req)
 {
-    req->options->reload_policy(req->options->reload_data, req->who, on_reloaded, api_later(req));
+    req->services->reload_policy(req->services->reload_data, req->who, on_reloaded, api_later(req));
 }

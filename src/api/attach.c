@@ -177,14 +177,14 @@ void handle_attach(struct api_request *req)
     if (!e)
         return;
     if (api_check_stream(req, &since, &err) < 0 ||
-        run_record_steer(req->options->audit, e, req->who, "attach", NULL, &err) < 0) {
+        run_record_steer(req->services->audit, e, req->who, "attach", NULL, &err) < 0) {
         api_fail(req, &err);
         return;
     }
     struct attach *a = new0(struct attach);
     a->exec = exec_ref(e);
     a->who = *req->who;
-    a->audit = req->options->audit;
+    a->audit = req->services->audit;
     strbuf_init(&a->scratch, ATTACH_FRAME_MAX);
     strbuf_init(&a->frame, ATTACH_FRAME_MAX);
     list_init(&a->reader.node);

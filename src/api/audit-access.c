@@ -41,7 +41,7 @@ static bool has_room(struct access_audit *l, struct audit *a)
 void access_audit_refused(struct access_audit *l, const struct api_request *req,
                           const struct error *err)
 {
-    struct audit *a = req->options->audit;
+    struct audit *a = req->services->audit;
     bool login = err->code == ERROR_UNAUTHORIZED;
     if (!a || (!login && err->code != ERROR_FORBIDDEN) || !has_room(l, a))
         return;

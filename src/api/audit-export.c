@@ -167,7 +167,7 @@ void handle_audit_export(struct api_request *req)
     uint64_t since = 0;
     if (!audit_is_on(req))
         return;
-    struct audit *audit = req->options->audit;
+    struct audit *audit = req->services->audit;
     struct audit_record record = {.kind = "export", .who = req->who, .outcome = "begun"};
     if (api_query_number(req, "since", 0, INT64_MAX, &since, &err) < 0 ||
         audit_write(audit, &record, NULL, &err) < 0) {
@@ -176,8 +176,8 @@ void handle_audit_export(struct api_request *req)
     }
     struct export_job *j = new0(struct export_job);
     *j = (struct export_job){.audit = audit,
-                             .loop = req->options->loop,
-                             .path = xstrdup(store_path(req->options->store)),
+                             .loop = req->services->loop,
+                             .path = xstrdup(store_path(req->services->store)),
                              .req = req,
                              .since = since,
                              .page = STRBUF_INIT(4 * PAGE_BYTES)};

@@ -39,7 +39,7 @@ struct reader {
 bool audit_is_on(struct api_request *req)
 {
     struct error err = {0};
-    if (req->options->audit)
+    if (req->services->audit)
         return true;
     error_set(&err, ERROR_UNSUPPORTED, 0, "this daemon keeps no audit (audit: false)");
     api_fail(req, &err);
@@ -117,7 +117,7 @@ static void on_keepalive(void *data)
 
 static void begin(struct reader *r)
 {
-    uv_loop_t *loop = r->req->options->loop;
+    uv_loop_t *loop = r->req->services->loop;
     r->http = api_take(r->req);
     r->req = NULL;
     http_request_on_abort(r->http, on_http_abort, r);
@@ -258,7 +258,7 @@ void handle_audit(struct api_request *req)
     if (!audit_is_on(req))
         return;
     struct reader *r = new0(struct reader);
-    r->audit = req->options->audit;
+    r->audit = req->services->audit;
     r->sse = stream_kind_wanted(req->http) == STREAM_SSE;
     list_init(&r->watch.node);
     if (parse_filter(req, r, &err) < 0) {
@@ -288,7 +288,7 @@ static void on_checkpoint(void *data, const struct checkpoint *c, const struct e
         return;
     }
     size_t len = checkpoint_format(c, text);
-    hex_format(audit_public_key(req->options->audit), CHECKPOINT_KEY_SIZE, key);
+    hex_format(audit_public_key(req->services->audit), CHECKPOINT_KEY_SIZE, key);
     api_reply(req, 200,
               json_pack("{s:s, s:o}", "key", key, "checkpoint", json_loadb(text, len, 0, NULL)));
 }
@@ -297,7 +297,7 @@ void handle_audit_checkpoint(struct api_request *req)
 {
     if (!audit_is_on(req))
         return;
-    audit_checkpoint_now(req->options->audit, CHECKPOINT_PERIODIC, on_checkpoint, api_later(req));
+    audit_checkpoint_now(req->services->audit, CHECKPOINT_PERIODIC, on_checkpoint, api_later(req));
 }
 
 /* --- another signing key */
@@ -313,7 +313,7 @@ static void on_rotated(void *data, const struct checkpoint *c, const struct erro
                                        .who = req->who,
                                        .outcome = "unknown",
                                        .details_text = "{\"what\":\"rotation\"}"};
-        audit_note(req->options->audit, &unknown);
+        audit_note(req->services->audit, &unknown);
         api_fail(req, err);
         return;
     }
@@ -334,9 +334,9 @@ void handle_audit_rotate(struct api_request *req)
                                  .details_text = "{\"what\":\"rotation\"}"};
     if (!audit_is_on(req))
         return;
-    if (audit_write(req->options->audit, &asked, NULL, &err) < 0) {
+    if (audit_write(req->services->audit, &asked, NULL, &err) < 0) {
         api_fail(req, &err);
         return;
     }
-    audit_checkpoint_now(req->options->audit, CHECKPOINT_ROTATE, on_rotated, api_later(req));
+    audit_checkpoint_now(req->services->audit, CHECKPOINT_ROTATE, on_rotated, api_later(req));
 }

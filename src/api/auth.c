@@ -32,7 +32,7 @@ static bool host_name(const char *host, char *out, size_t size)
     return true;
 }
 
-static bool host_is_ours(const struct api_options *o, const char *host)
+static bool host_is_ours(const struct services *o, const char *host)
 {
     char name[256];
     unsigned char address[16];
@@ -41,22 +41,22 @@ static bool host_is_ours(const struct api_options *o, const char *host)
     if (strcasecmp(name, "localhost") == 0 || inet_pton(AF_INET, name, address) == 1 ||
         inet_pton(AF_INET6, name, address) == 1)
         return true;
-    for (char *const *h = o->allowed_hosts; h && *h; h++)
+    for (char *const *h = o->config.allowed_hosts; h && *h; h++)
         if (strcasecmp(*h, name) == 0 || strcasecmp(*h, host) == 0)
             return true;
     return false;
 }
 
-static bool origin_is_ours(const struct api_options *o, const char *origin, const char *host)
+static bool origin_is_ours(const struct services *o, const char *origin, const char *host)
 {
-    for (char *const *a = o->allowed_origins; a && *a; a++)
+    for (char *const *a = o->config.allowed_origins; a && *a; a++)
         if (strcasecmp(*a, origin) == 0)
             return true;
     const char *p = strstr(origin, "://");
     return p && host && strcasecmp(p + 3, host) == 0;
 }
 
-int auth_check_source(const struct api_options *o, struct http_request *http, struct error *err)
+int auth_check_source(const struct services *o, struct http_request *http, struct error *err)
 {
     const char *host = http_request_header(http, "Host");
     const char *origin = http_request_header(http, "Origin");
@@ -89,16 +89,16 @@ static const char *find_secret(struct http_request *http)
     return header + 7 + strspn(header + 7, " ");
 }
 
-bool auth_is_needed(const struct api_options *o)
+bool auth_is_needed(const struct services *o)
 {
-    return o->token || o->require_keys || keys_any(o->keys);
+    return o->config.token || o->config.require_keys || keys_any(o->keys);
 }
 
-int auth_identify(const struct api_options *o, struct http_request *http, struct identity *ret,
+int auth_identify(const struct services *o, struct http_request *http, struct identity *ret,
                   struct error *err)
 {
     const char *given = find_secret(http);
-    if (given && o->token && token_equal(given, o->token))
+    if (given && o->config.token && token_equal(given, o->config.token))
         *ret = identity_token;
     else if (given && keys_identify(o->keys, given, ret) == 0)
         return 0;

@@ -3,19 +3,19 @@
 
 #include <stdbool.h>
 
-struct api_options;
+struct services;
 struct error;
 struct http_request;
 struct identity;
 
 /* Host must name this machine (an IP literal, localhost, or an allowed name), so that a page which
  * rebinds its own name to us is refused; Origin, where sent, must be ours or allowed. */
-int auth_check_source(const struct api_options *o, struct http_request *http, struct error *err);
+int auth_check_source(const struct services *o, struct http_request *http, struct error *err);
 /* Whether everybody has to say who they are. */
-bool auth_is_needed(const struct api_options *o);
+bool auth_is_needed(const struct services *o);
 /* Who sent it: Bearer or X-Sandbox-Token, compared in constant time. ERROR_UNAUTHORIZED for nobody
  * we know, where that matters. */
-int auth_identify(const struct api_options *o, struct http_request *http, struct identity *ret,
+int auth_identify(const struct services *o, struct http_request *http, struct identity *ret,
                   struct error *err);
 /* ERROR_FORBIDDEN names the roles, one of which is needed. */
 int auth_check_role(const struct identity *who, unsigned roles, struct error *err);

@@ -87,21 +87,21 @@ static struct sandbox *create_from(struct api_request *req, struct spec *spec, s
     if (r >= 0)
         r = parse_resources(req->body, spec, &own->timeout_ms, err);
     if (r >= 0)
-        r = tool_narrow_spec(spec, &own->policy, req->options->tool.mounts_allow, err);
+        r = tool_narrow_spec(spec, &own->policy, req->services->tool.mounts_allow, err);
     if (r < 0) {
         sandbox_policy_free(own);
         return NULL;
     }
     struct sandbox_maker by = {req->owner, req->who->address};
-    return sandbox_create_narrowed(req->options->manager, spec, &by, alias && *alias ? alias : NULL,
-                                   own, err);
+    return sandbox_create_narrowed(req->services->manager, spec, &by,
+                                   alias && *alias ? alias : NULL, own, err);
 }
 
 void handle_a_create(struct api_request *req)
 {
     struct error err = {0};
     struct spec spec;
-    spec_copy(&spec, req->options->default_spec);
+    spec_copy(&spec, req->services->default_spec);
     struct sandbox *sb = create_from(req, &spec, &err);
     spec_done(&spec);
     if (sb)
@@ -211,7 +211,7 @@ void handle_a_execute(struct api_request *req)
     }
     req->state = x;
     req->on_abort = on_execute_abort;
-    struct tool_call *call = tool_call_start(&req->options->tool, &tr, on_tool_done, x);
+    struct tool_call *call = tool_call_start(&req->services->tool, &tr, on_tool_done, x);
     if (call)
         x->call = call;
 }

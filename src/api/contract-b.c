@@ -46,10 +46,10 @@ static int check_cluster_fields(const json_t *body, struct error *err)
     return 0;
 }
 
-static int parse_cache(const struct api_options *o, const json_t *body, struct spec *s,
+static int parse_cache(const struct services *o, const json_t *body, struct spec *s,
                        struct error *err)
 {
-    const char *mode = o->cache_mode;
+    const char *mode = o->config.cache_mode;
     int r = json_member_string(body, "cache_mode", &mode, err);
     if (r < 0)
         return r;
@@ -58,7 +58,7 @@ static int parse_cache(const struct api_options *o, const json_t *body, struct s
     if (strcmp(mode, "hostpath") != 0)
         return refuse(err, "cache_mode", "only 'emptydir' and 'hostpath' exist on this runtime");
     s->mounts[s->n_mounts++] =
-        (struct spec_mount){xstrdup(o->cache_hostpath), xstrdup("/cache"), false};
+        (struct spec_mount){xstrdup(o->config.cache_hostpath), xstrdup("/cache"), false};
     return 0;
 }
 
@@ -125,7 +125,7 @@ static int parse_create(struct api_request *req, struct spec *s, const char **re
     if (r >= 0)
         r = parse_image(req->body, s, err);
     if (r >= 0)
-        r = parse_cache(req->options, req->body, s, err);
+        r = parse_cache(req->services, req->body, s, err);
     if (r >= 0)
         r = parse_hosts(req->body, s, err);
     if (r >= 0)
@@ -160,8 +160,8 @@ static int start_command(struct api_request *req, struct sandbox *sb, struct err
     int r = json_member_strv(req->body, "command", ARGV_MAX_ITEMS, &command, err);
     if (r < 0 || !command || !command[0])
         return r;
-    struct run_request run = {.manager = req->options->manager,
-                              .gate = req->options->gate,
+    struct run_request run = {.manager = req->services->manager,
+                              .gate = req->services->gate,
                               .who = req->who,
                               .terms = &req->terms,
                               .sandbox = sb,
@@ -176,7 +176,7 @@ void handle_b_create(struct api_request *req)
     struct spec spec;
     const char *name = NULL;
     _cleanup_strv_ char **command = NULL;
-    spec_copy(&spec, req->options->default_spec);
+    spec_copy(&spec, req->services->default_spec);
     int r = parse_create(req, &spec, &name, &command, &err);
     struct sandbox *found = r >= 0 && !command ? sandbox_of_key(req, &name) : NULL;
     if (r >= 0 && !found) {
@@ -213,7 +213,7 @@ static json_t *view_row(struct sandbox *sb)
 
 void handle_b_list(struct api_request *req)
 {
-    struct manager *m = req->options->manager;
+    struct manager *m = req->services->manager;
     size_t max = manager_counts(m)->sandboxes;
     struct sandbox **found = xcalloc(max, sizeof(struct sandbox *));
     size_t n = sandbox_list(m, identity_scope(req->who), NULL, found, max);
@@ -269,14 +269,15 @@ static json_t *view_finished(struct exec *e, size_t max_output)
 void handle_b_exec(struct api_request *req)
 {
     struct error err = {0};
-    const struct api_options *o = req->options;
-    bool async = o->async_exec;
+    const struct services *o = req->services;
+    bool async = o->config.async_exec;
     int64_t seconds = 0;
     _cleanup_strv_ char **command = NULL;
     struct sandbox *sb = api_find_sandbox(req);
     if (!sb)
         return;
-    int64_t max_seconds = o->exec_max_timeout_ms ? (int64_t)o->exec_max_timeout_ms / 1000 : 1 << 30;
+    int64_t max_seconds =
+        o->config.exec_max_timeout_ms ? (int64_t)o->config.exec_max_timeout_ms / 1000 : 1 << 30;
     int r = json_member_strv(req->body, "command", ARGV_MAX_ITEMS, &command, &err);
     if (r >= 0 && (!command || !command[0]))
         r = error_field(&err, "command", "'command' must be a list of at least one string");
@@ -291,16 +292,17 @@ void handle_b_exec(struct api_request *req)
         api_fail(req, &err);
         return;
     }
-    uint64_t timeout = seconds ? (uint64_t)seconds * 1000 : o->exec_timeout_ms;
-    struct run_request run = {.manager = o->manager,
-                              .gate = o->gate,
-                              .who = req->who,
-                              .terms = &req->terms,
-                              .sandbox = sb,
-                              .call = {.tool = "exec", .capabilities = CAPABILITY_UNSAFE},
-                              .exec = {.argv = command,
-                                       .timeout_ms = timeout ? timeout : o->exec_max_timeout_ms,
-                                       .on_limit = on_limit}};
+    uint64_t timeout = seconds ? (uint64_t)seconds * 1000 : o->config.exec_timeout_ms;
+    struct run_request run = {
+        .manager = o->manager,
+        .gate = o->gate,
+        .who = req->who,
+        .terms = &req->terms,
+        .sandbox = sb,
+        .call = {.tool = "exec", .capabilities = CAPABILITY_UNSAFE},
+        .exec = {.argv = command,
+                 .timeout_ms = timeout ? timeout : o->config.exec_max_timeout_ms,
+                 .on_limit = on_limit}};
     run_reply(req, &run, async ? RUN_ASYNC : RUN_SYNC, async ? view_started : view_finished,
               o->max_output_bytes);
 }

@@ -167,5 +167,5 @@ void handle_c_audit_logs(struct api_request *req)
         return;
     }
     struct audit_filter f = {.limit = (size_t)limit, .newest_first = true};
-    audit_query(gate_audit(req->options->gate), &f, on_page, api_later(req));
+    audit_query(gate_audit(req->services->gate), &f, on_page, api_later(req));
 }

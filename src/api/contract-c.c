@@ -21,8 +21,8 @@ void handle_c_status(struct api_request *req)
               json_pack("{s:s, s:s, s:I, s:I, s:s}", "status", "running", "version", MAS_VERSION,
                         "pending_actions", (json_int_t)actions_pending(req->api->actions),
                         "pending_approvals",
-                        (json_int_t)approvals_pending(gate_approvals(req->options->gate)),
-                        "policy_revision", gate_revision(req->options->gate)));
+                        (json_int_t)approvals_pending(gate_approvals(req->services->gate)),
+                        "policy_revision", gate_revision(req->services->gate)));
 }
 
 /* --- submitting */

@@ -15,22 +15,22 @@
     "Retry-After, WWW-Authenticate, X-Mas-Ignored, X-Request-Id"
 #define PREFLIGHT_AGE_S "600"
 
-void cors_put_vary(const struct api_options *o, struct http_request *http)
+void cors_put_vary(const struct services *o, struct http_request *http)
 {
-    if (o->allowed_origins && *o->allowed_origins)
+    if (o->config.allowed_origins && *o->config.allowed_origins)
         http_response_header(http, "Vary", "Origin");
 }
 
-const char *cors_find_page(const struct api_options *o, const struct http_request *http)
+const char *cors_find_page(const struct services *o, const struct http_request *http)
 {
-    if (!o->allowed_origins || !*o->allowed_origins)
+    if (!o->config.allowed_origins || !*o->config.allowed_origins)
         return NULL;
     const char *origin = http_request_header(http, "Origin");
     const char *host = http_request_header(http, "Host");
     const char *p = origin ? strstr(origin, "://") : NULL; /* "null" has none */
     if (!p || (host && strcasecmp(p + 3, host) == 0))
         return NULL;
-    for (char *const *a = o->allowed_origins; *a; a++)
+    for (char *const *a = o->config.allowed_origins; *a; a++)
         if (strcasecmp(*a, origin) == 0)
             return origin;
     return NULL;

@@ -6,14 +6,14 @@
 
 #include <stdbool.h>
 
-struct api_options;
+struct services;
 struct http_request;
 
 /* Where pages may call, every answer depends on the Origin, also those to requests without one: a
  * cache must not give a page the answer that another caller got. */
-void cors_put_vary(const struct api_options *o, struct http_request *http);
+void cors_put_vary(const struct services *o, struct http_request *http);
 /* The Origin of a request, if it is one of allowed_origins and not the daemon's own; or NULL. */
-const char *cors_find_page(const struct api_options *o, const struct http_request *http);
+const char *cors_find_page(const struct services *o, const struct http_request *http);
 /* Lets the page read the answer. */
 void cors_put_headers(struct http_request *http, const char *page);
 /* Whether it is a browser's question before a call. */

@@ -26,18 +26,18 @@ void handle_run(struct api_request *req)
     struct exec_json x = {0};
     struct spec spec;
     spec_init(&spec);
-    int r = exec_json_parse(req->body, req->options, &x, &err);
+    int r = exec_json_parse(req->body, req->services, &x, &err);
     if (r >= 0 && x.spec.open_stdin)
         r = error_field(&err, "open_stdin", "'open_stdin' needs a sandbox of its own");
     if (r >= 0)
-        r = spec_json_parse(req->body, req->options, &spec, &err);
+        r = spec_json_parse(req->body, req->services, &spec, &err);
     bool stream = r >= 0 && wants_stream(req, &x);
     if (stream && req->idempotency)
         r = error_set(&err, ERROR_INVALID, 0, "a stream cannot have an Idempotency-Key");
     if (r < 0) {
         api_fail(req, &err);
     } else {
-        struct run_request run = exec_json_request(&x, req->options, req->who);
+        struct run_request run = exec_json_request(&x, req->services, req->who);
         run.spec = &spec;
         run_reply(req, &run, stream ? RUN_STREAM : RUN_SYNC, view_result, x.max_output_bytes);
     }
@@ -62,13 +62,13 @@ void handle_exec(struct api_request *req)
         return;
     int r = json_member_bool(req->body, "async", &async, &err);
     if (r >= 0)
-        r = exec_json_parse(req->body, req->options, &x, &err);
+        r = exec_json_parse(req->body, req->services, &x, &err);
     if (r >= 0 && (x.spec.open_stdin || x.spec.pty) && !async)
         r = error_field(&err, "async", "'open_stdin' and 'pty' need 'async': true");
     if (r < 0) {
         api_fail(req, &err);
     } else {
-        struct run_request run = exec_json_request(&x, req->options, req->who);
+        struct run_request run = exec_json_request(&x, req->services, req->who);
         run.sandbox = sb;
         enum run_mode mode = async ? RUN_ASYNC : wants_stream(req, &x) ? RUN_STREAM : RUN_SYNC;
         run_reply(req, &run, mode, async ? view_async : view_result, x.max_output_bytes);
@@ -81,7 +81,7 @@ void handle_exec_list(struct api_request *req)
     struct sandbox *sb = api_find_sandbox(req);
     if (!sb)
         return;
-    size_t max = req->options->max_exec_list;
+    size_t max = req->services->config.max_exec_list;
     struct exec **found = xcalloc(max + 1, sizeof(struct exec *));
     size_t n = exec_list(sb, found, max + 1);
     json_t *list = json_array();
@@ -140,7 +140,7 @@ void handle_exec_signal(struct api_request *req)
         return;
     int r = signal_parse(json_object_get(req->body, "signal"), &signo, &err);
     if (r >= 0)
-        r = run_record_steer(req->options->audit, e, req->who, "signal",
+        r = run_record_steer(req->services->audit, e, req->who, "signal",
                              json_pack("{s:i}", "signal", signo), &err);
     if (r >= 0)
         r = exec_signal(e, signo, &err);
@@ -161,7 +161,7 @@ void handle_exec_resize(struct api_request *req)
         r = error_field(&err, rows ? "cols" : "rows", "'rows' and 'cols' are needed");
     if (r >= 0)
         r = run_record_steer(
-            req->options->audit, e, req->who, "resize",
+            req->services->audit, e, req->who, "resize",
             json_pack("{s:I, s:I}", "rows", (json_int_t)rows, "cols", (json_int_t)cols), &err);
     if (r >= 0)
         r = exec_resize(e, (uint16_t)rows, (uint16_t)cols, &err);
@@ -249,7 +249,7 @@ void handle_exec_stdin(struct api_request *req)
     c->req = req;
     c->exec = exec_ref(e);
     c->who = *req->who;
-    c->audit = req->options->audit;
+    c->audit = req->services->audit;
     c->close = api_query_switch(req, "close");
     req->state = c;
     req->on_abort = on_stdin_abort;

@@ -20,7 +20,7 @@
 struct run_request file_request(struct api_request *req, struct sandbox *sb,
                                 const struct file_op *op)
 {
-    struct run_request run = file_op_request(op, &req->options->tool, req->who, sb);
+    struct run_request run = file_op_request(op, &req->services->tool, req->who, sb);
     run.terms = &req->terms;
     return run;
 }
@@ -273,7 +273,7 @@ static void on_upload_not_whole(struct http_request *http)
     error_set(&err, ERROR_TOO_LARGE, 0,
               "a person or the policy's rules about paths would have to decide about what is in "
               "it: at most %zu bytes (max_body_bytes)",
-              req->options->max_body_bytes);
+              req->services->config.max_body_bytes);
     api_fail(req, &err);
 }
 
@@ -287,7 +287,7 @@ static void on_upload_wanted(void *data, struct run *run)
         return;
     }
     u->waiting = run;
-    http_request_read_body(u->req->http, u->req->options->max_body_bytes, on_upload_whole,
+    http_request_read_body(u->req->http, u->req->services->config.max_body_bytes, on_upload_whole,
                            on_upload_not_whole);
 }
 
@@ -302,7 +302,7 @@ static void run_upload(struct api_request *req, struct file_op op)
         return;
     struct upload *u = new0(struct upload);
     u->req = req;
-    u->max = req->options->max_upload_bytes;
+    u->max = req->services->config.max_upload_bytes;
     req->state = u;
     req->on_abort = on_upload_abort;
     struct run_request run = file_request(req, sb, &op);

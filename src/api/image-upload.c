@@ -104,10 +104,10 @@ static int check(const struct api_request *req, const char *name, struct error *
                            "'%.80s' is not a name for an image that is made here: it could mean "
                            "a registry's, a path or a digest",
                            name);
-    if (length > 0 && (uint64_t)length > req->options->images_max_upload_bytes)
+    if (length > 0 && (uint64_t)length > req->services->images_max_upload_bytes)
         return error_set(err, ERROR_TOO_LARGE, 0,
                          "the upload is over %llu bytes (images_max_upload_bytes)",
-                         (unsigned long long)req->options->images_max_upload_bytes);
+                         (unsigned long long)req->services->images_max_upload_bytes);
     return 0;
 }
 
@@ -118,7 +118,7 @@ static struct image_upload *upload_new(struct image_call *c, int fd)
     u->fd = fd;
     strbuf_init(&u->queue, QUEUE_MAX);
     fd_set_nonblock(fd, true);
-    uv_poll_init(c->req->options->loop, &u->poll, fd);
+    uv_poll_init(c->req->services->loop, &u->poll, fd);
     u->poll.data = u;
     return u;
 }

@@ -31,7 +31,7 @@ json_t *view_image(const struct api_request *req, const json_t *image)
     json_object_set_new(o, "last_use_at",
                         view_time(json_integer_value(json_object_get(image, "last_use_ns"))));
     json_object_set_new(o, "in_use",
-                        json_boolean(digest && images_is_used(req->options->images, digest)));
+                        json_boolean(digest && images_is_used(req->services->images, digest)));
     return o;
 }
 
@@ -115,8 +115,8 @@ static void on_done(void *data, json_t *result, const struct error *err)
     struct image_call *c = data;
     struct api_request *req = c->req;
     if (c->outcome) {
-        images_forget(req->options->images);
-        image_note(req->options->audit, req->who, c->outcome, c->image,
+        images_forget(req->services->images);
+        image_note(req->services->audit, req->who, c->outcome, c->image,
                    json_string_value(json_object_get(result, "digest")), err);
     }
     if (c->streaming || (!err && c->format != IMAGE_JSON)) {
@@ -161,7 +161,7 @@ bool image_call_start(struct image_call *c, json_t *request, int fd)
     struct error err = {0};
     req->state = c;
     req->on_abort = on_request_abort;
-    c->call = images_call(req->options->images, request, fd, &image_call_handlers, c, &err);
+    c->call = images_call(req->services->images, request, fd, &image_call_handlers, c, &err);
     if (c->call)
         return true;
     call_free(c);
@@ -214,7 +214,7 @@ void handle_image_pull(struct api_request *req)
     if (r >= 0 && strcmp(policy, "always") != 0 && strcmp(policy, "missing") != 0)
         r = error_field(&err, "policy", "'policy' is 'always' or 'missing'");
     if (r >= 0)
-        r = image_check_name(req->options->gate, req->who, image, &err);
+        r = image_check_name(req->services->gate, req->who, image, &err);
     if (r < 0) {
         api_fail(req, &err);
         return;
@@ -235,14 +235,14 @@ static void on_found(void *data, json_t *result, const struct error *err)
     c->call = NULL;
     if (err)
         failed = *err;
-    else if (images_is_used(req->options->images, digest))
+    else if (images_is_used(req->services->images, digest))
         error_set(&failed, ERROR_CONFLICT, 0,
                   "image %.200s is in use by a sandbox, or by a call that waits for approval",
                   c->image);
     if (!error_is_set(&failed)) {
         /* With a name more only this one goes. */
         if (strstr(c->image, digest) || json_array_size(json_object_get(result, "names")) < 2)
-            image_removal_begin(req->options->images, &c->removal, digest);
+            image_removal_begin(req->services->images, &c->removal, digest);
         image_call_start(c, json_pack("{s:s, s:s}", "op", "remove", "image", c->image), -1);
         return;
     }
@@ -261,8 +261,8 @@ void handle_image_remove(struct api_request *req)
     req->state = c;
     req->on_abort = on_request_abort;
     c->call =
-        images_call(req->options->images, json_pack("{s:s, s:s}", "op", "find", "image", image), -1,
-                    &handlers, c, &err);
+        images_call(req->services->images, json_pack("{s:s, s:s}", "op", "find", "image", image),
+                    -1, &handlers, c, &err);
     if (c->call)
         return;
     call_free(c);

@@ -11,7 +11,7 @@ struct idempotency_table;
 struct validate_queue;
 
 struct api {
-    struct api_options options;
+    struct services services;
     struct idempotency_table *idempotency;
     struct actions *actions;
     struct validate_queue *validations;

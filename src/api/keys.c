@@ -116,7 +116,7 @@ static int parse_request(const json_t *body, struct key_request *ret, struct err
  * this machine; the unix socket is open to the daemon's own user only. */
 static int check_first(const struct api_request *req, unsigned roles, struct error *err)
 {
-    if (keys_any(req->options->keys) || req->options->token)
+    if (keys_any(req->services->keys) || req->services->config.token)
         return 0;
     if (!http_request_is_unix(req->http))
         return error_set(err, ERROR_FORBIDDEN, 0,
@@ -132,7 +132,7 @@ static int check_first(const struct api_request *req, unsigned roles, struct err
 static bool has_keys(struct api_request *req)
 {
     struct error err = {0};
-    if (req->options->keys)
+    if (req->services->keys)
         return true;
     error_set(&err, ERROR_UNSUPPORTED, 0, "this daemon keeps no state, so it has no keys");
     api_fail(req, &err);
@@ -156,9 +156,9 @@ static int record_added(struct api_request *req, const struct key *key, struct e
 {
     _cleanup_json_ json_t *details = key_to_json(key);
     struct audit_record r = record_of(req, key->id, "added", details);
-    if (audit_write(req->options->audit, &r, NULL, err) >= 0)
+    if (audit_write(req->services->audit, &r, NULL, err) >= 0)
         return 0;
-    keys_revoke(req->options->keys, key->id, false, NULL, NULL, NULL);
+    keys_revoke(req->services->keys, key->id, false, NULL, NULL, NULL);
     return -1;
 }
 
@@ -166,7 +166,7 @@ static int record_added(struct api_request *req, const struct key *key, struct e
 static void note_ended(struct api_request *req, const char *id, const char *outcome)
 {
     struct audit_record r = record_of(req, id, outcome, NULL);
-    audit_note(req->options->audit, &r);
+    audit_note(req->services->audit, &r);
     log_info("key %s id=%s by=%s", outcome, id, req->owner);
 }
 
@@ -174,7 +174,7 @@ static void note_ended(struct api_request *req, const char *id, const char *outc
 
 void handle_key_list(struct api_request *req)
 {
-    api_reply(req, 200, json_pack("{s:o}", "keys", keys_to_json(req->options->keys)));
+    api_reply(req, 200, json_pack("{s:o}", "keys", keys_to_json(req->services->keys)));
 }
 
 void handle_key_add(struct api_request *req)
@@ -189,7 +189,7 @@ void handle_key_add(struct api_request *req)
         return;
     }
     struct pending *p = pending_new(req, 201);
-    const struct key *key = keys_add(req->options->keys, &kr, secret, on_recorded, p, &err);
+    const struct key *key = keys_add(req->services->keys, &kr, secret, on_recorded, p, &err);
     if (!key) {
         fail_pending(p, &err);
         return;
@@ -210,8 +210,8 @@ void handle_key_revoke(struct api_request *req)
     http_request_admit(req->http, ""); /* whoever revokes its own key still gets the answer */
     struct pending *p = pending_new(req, 200);
     p->answer = json_pack("{s:s, s:b}", "id", req->params[0], "revoked", 1);
-    if (keys_revoke(req->options->keys, req->params[0], !req->options->token, on_recorded, p,
-                    &err) < 0) {
+    if (keys_revoke(req->services->keys, req->params[0], !req->services->config.token, on_recorded,
+                    p, &err) < 0) {
         fail_pending(p, &err);
         return;
     }
@@ -226,18 +226,18 @@ void handle_key_rotate(struct api_request *req)
         return;
     http_request_admit(req->http, "");
     struct pending *p = pending_new(req, 200);
-    if (keys_rotate(req->options->keys, req->params[0], secret, on_recorded, p, &err) < 0) {
+    if (keys_rotate(req->services->keys, req->params[0], secret, on_recorded, p, &err) < 0) {
         fail_pending(p, &err);
         return;
     }
     note_ended(req, req->params[0], "rotated");
-    p->answer = view_with_secret(keys_find(req->options->keys, req->params[0]), secret);
+    p->answer = view_with_secret(keys_find(req->services->keys, req->params[0]), secret);
 }
 
 void handle_identity(struct api_request *req)
 {
     const struct identity *who = req->who;
-    struct key_quotas q = keys_quotas(req->options->keys, who->key);
+    struct key_quotas q = keys_quotas(req->services->keys, who->key);
     api_reply(req, 200,
               json_pack("{s:s, s:s, s:o, s:b, s:{s:I, s:I, s:I}}", "key", who->key, "name",
                         who->name, "roles", roles_to_json(who->roles), "authenticated",

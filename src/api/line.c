@@ -97,5 +97,5 @@ void api_line(struct api *api, const char *line, size_t len,
                                .name = tool,
                                .args = json_object_get(o, "args"),
                                .policy = &c->policy};
-    tool_call_start(&api->options.tool, &req, on_done, c);
+    tool_call_start(&api->services.tool, &req, on_done, c);
 }

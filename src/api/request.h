@@ -28,7 +28,7 @@ struct weak;
 
 struct api_request {
     struct api *api;
-    const struct api_options *options;
+    const struct services *services;
     struct http_request *http; /* NULL when the client left and the work goes on (idempotency) */
     const struct route *route;
     char *params[API_PARAMS_MAX];
@@ -99,7 +99,7 @@ struct api_metric {
 };
 /* As Prometheus reads it. */
 void api_put_metric(struct strbuf *out, const struct api_metric *m);
-const struct api_options *api_get_options(const struct api *api);
+const struct services *api_services(const struct api *api);
 
 void api_reply(struct api_request *req, int status, json_t *body); /* takes body */
 void api_reply_text(struct api_request *req, int status, const char *type, const char *text,

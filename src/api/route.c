@@ -38,7 +38,7 @@ static const struct route *find_in(struct api *api, const struct route *table, s
         method = HTTP_GET_;
     for (size_t i = 0; i < n; i++) {
         const struct route *r = &table[i];
-        if ((r->flags & ROUTE_DEBUG) && !api->options.debug_endpoints)
+        if ((r->flags & ROUTE_DEBUG) && !api->services.config.debug_endpoints)
             continue;
         for (size_t k = 0; k < API_PARAMS_MAX; k++)
             params[k] = NULL;

@@ -159,7 +159,7 @@ static void on_cancel_recorded(void *data, const struct error *err)
 void cancel_reply(struct api_request *req, struct exec *e, json_t *(*view)(const struct exec *e))
 {
     struct error err = {0};
-    if (run_record_steer(req->options->audit, e, req->who, "cancel", NULL, &err) < 0 ||
+    if (run_record_steer(req->services->audit, e, req->who, "cancel", NULL, &err) < 0 ||
         exec_cancel(e, &err) < 0) {
         api_fail(req, &err);
         return;

@@ -136,7 +136,7 @@ static void create_from(struct creation *c)
     struct error err = {0};
     struct sandbox_maker by = {req->owner, req->who->address};
     struct sandbox *sb =
-        sandbox_create(req->options->manager, &c->spec, &by, c->name, NULL, false, &err);
+        sandbox_create(req->services->manager, &c->spec, &by, c->name, NULL, false, &err);
     if (sb && c->begin && c->begin(req, sb, &err) < 0) {
         sandbox_delete(sb, NULL);
         sb = NULL;
@@ -169,7 +169,7 @@ void sandbox_reply_created(struct api_request *req, struct spec *spec, const cha
                            int (*begin)(struct api_request *req, struct sandbox *sb,
                                         struct error *err))
 {
-    const struct api_options *o = req->options;
+    const struct services *o = req->services;
     struct error err = {0};
     struct creation *c = new0(struct creation);
     *c = (struct creation){.image.on_done = on_image_found,
@@ -219,10 +219,10 @@ struct sandbox *sandbox_of_key(struct api_request *req, const char **name)
         return NULL;
     const char *own = idempotency_name(req->idempotency);
     snprintf(id, sizeof(id), "sbx-%s", own);
-    struct sandbox *sb = sandbox_find(req->options->manager, req->owner, id);
+    struct sandbox *sb = sandbox_find(req->services->manager, req->owner, id);
     if (sb && sandbox_state(sb) == SANDBOX_CRASHED) {
         sandbox_delete(sb, NULL); /* it died with the answer: this try makes it anew */
-        sb = sandbox_find(req->options->manager, req->owner, id);
+        sb = sandbox_find(req->services->manager, req->owner, id);
     }
     if (!sb)
         *name = own;
@@ -238,7 +238,7 @@ void handle_sandbox_create(struct api_request *req)
     if (r >= 0 && name)
         r = sandbox_name_check(name, &err);
     if (r >= 0)
-        r = spec_json_parse(req->body, req->options, &spec, &err);
+        r = spec_json_parse(req->body, req->services, &spec, &err);
     if (r < 0) {
         api_fail(req, &err);
         return;
@@ -263,7 +263,7 @@ void handle_sandbox_list(struct api_request *req)
     }
     struct sandbox **found = xcalloc(limit + 1, sizeof(struct sandbox *));
     size_t n =
-        sandbox_list(req->options->manager, identity_scope(req->who), cursor, found, limit + 1);
+        sandbox_list(req->services->manager, identity_scope(req->who), cursor, found, limit + 1);
     json_t *list = json_array(), *o = json_object();
     for (size_t i = 0; i < n && i < limit; i++)
         json_array_append_new(list, view_sandbox(found[i]));
@@ -333,7 +333,7 @@ static void pause_or_resume(struct api_request *req, bool on)
     struct sandbox *sb = api_find_sandbox(req);
     if (!sb)
         return;
-    if (run_record_sandbox(req->options->audit, sb, req->who, on ? "pause" : "resume", &err) < 0)
+    if (run_record_sandbox(req->services->audit, sb, req->who, on ? "pause" : "resume", &err) < 0)
         api_fail(req, &err);
     else
         sandbox_pause(sb, on, on_paused, api_later(req));

@@ -26,14 +26,14 @@ static void on_recorded(void *data, const struct error *err)
 
 void handle_skill_list(struct api_request *req)
 {
-    api_reply(req, 200, skills_to_json(req->options->skills));
+    api_reply(req, 200, skills_to_json(req->services->skills));
 }
 
 /* On record before it holds: a change that cannot be told of does not happen. */
 static int record_change(struct api_request *req, const char *id, bool enabled, struct error *err)
 {
     _cleanup_json_ json_t *details = json_pack("{s:s, s:b}", "skill", id, "enabled", enabled);
-    return gate_record(req->options->gate, "config_change", req->who, NULL, NULL,
+    return gate_record(req->services->gate, "config_change", req->who, NULL, NULL,
                        enabled ? "enabled" : "disabled", details, err);
 }
 
@@ -41,7 +41,7 @@ static void set_enabled(struct api_request *req, bool enabled)
 {
     struct error err = {0};
     const char *id = req->params[0];
-    struct skills *skills = req->options->skills;
+    struct skills *skills = req->services->skills;
     if (!skill_exists(id))
         error_set(&err, ERROR_NOT_FOUND, 0, "there is no skill '%.60s'", id);
     if (error_is_set(&err) || record_change(req, id, enabled, &err) < 0) {

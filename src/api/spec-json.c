@@ -231,7 +231,7 @@ static int parse_strings(const json_t *body, struct spec *s, struct error *err)
     return 0;
 }
 
-int spec_json_parse(const json_t *body, const struct api_options *o, struct spec *ret,
+int spec_json_parse(const json_t *body, const struct services *o, struct spec *ret,
                     struct error *err)
 {
     struct spec s;
@@ -353,13 +353,14 @@ static int parse_files(const json_t *body, struct exec_json *x, struct error *er
     return 0;
 }
 
-static int parse_timeout(const json_t *body, const struct api_options *o, struct exec_json *x,
+static int parse_timeout(const json_t *body, const struct services *o, struct exec_json *x,
                          struct error *err)
 {
-    int64_t ms = (int64_t)o->exec_timeout_ms;
-    int64_t max = o->exec_max_timeout_ms ? (int64_t)o->exec_max_timeout_ms : INT64_MAX / 1000000;
+    int64_t ms = (int64_t)o->config.exec_timeout_ms;
+    int64_t max = o->config.exec_max_timeout_ms ? (int64_t)o->config.exec_max_timeout_ms
+                                                : INT64_MAX / 1000000;
     int r = json_member_int(body, "timeout_ms", 1, max, &ms, err);
-    x->spec.timeout_ms = (uint64_t)(ms ? ms : (int64_t)o->exec_max_timeout_ms);
+    x->spec.timeout_ms = (uint64_t)(ms ? ms : (int64_t)o->config.exec_max_timeout_ms);
     return r;
 }
 
@@ -405,7 +406,7 @@ int spec_json_on_limit(const json_t *body, enum exec_on_limit *ret, struct error
     return 0;
 }
 
-int exec_json_parse(const json_t *body, const struct api_options *o, struct exec_json *ret,
+int exec_json_parse(const json_t *body, const struct services *o, struct exec_json *ret,
                     struct error *err)
 {
     struct exec_json x = {0};
@@ -434,7 +435,7 @@ int exec_json_parse(const json_t *body, const struct api_options *o, struct exec
     return 0;
 }
 
-struct run_request exec_json_request(const struct exec_json *x, const struct api_options *o,
+struct run_request exec_json_request(const struct exec_json *x, const struct services *o,
                                      const struct identity *who)
 {
     return (struct run_request){.manager = o->manager,

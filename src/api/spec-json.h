@@ -10,7 +10,7 @@ struct error;
 struct identity;
 
 /* A native sandbox spec over the operator's defaults. ret is filled on success only. */
-int spec_json_parse(const json_t *body, const struct api_options *o, struct spec *ret,
+int spec_json_parse(const json_t *body, const struct services *o, struct spec *ret,
                     struct error *err);
 /* "image": sets it, still to be found. */
 int spec_json_image(const json_t *body, struct spec *s, struct error *err);
@@ -31,9 +31,9 @@ struct exec_json {
     bool stream;
 };
 /* {"command":[…]} or {"language","code"}, files, stdin, env, cwd, pty, timeout_ms, ... */
-int exec_json_parse(const json_t *body, const struct api_options *o, struct exec_json *ret,
+int exec_json_parse(const json_t *body, const struct services *o, struct exec_json *ret,
                     struct error *err);
 void exec_json_done(struct exec_json *x);
 /* What run_start() takes, but for a sandbox or a spec. Borrows from x and its body. */
-struct run_request exec_json_request(const struct exec_json *x, const struct api_options *o,
+struct run_request exec_json_request(const struct exec_json *x, const struct services *o,
                                      const struct identity *who);

@@ -33,9 +33,9 @@ void api_put_metric(struct strbuf *b, const struct api_metric *m)
 
 void handle_metrics(struct api_request *req)
 {
-    const struct manager_counts *c = manager_counts(req->options->manager);
+    const struct manager_counts *c = manager_counts(req->services->manager);
     const struct api *api = req->api;
-    struct pool_counts pool = manager_pool_counts(req->options->manager);
+    struct pool_counts pool = manager_pool_counts(req->services->manager);
     const struct api_metric metrics[] = {
         {"sandbox_active", "gauge", "Sandboxes that exist now.", c->sandboxes},
         {"sandbox_creating", "gauge", "Sandboxes being created.", c->creating},
@@ -55,7 +55,7 @@ void handle_metrics(struct api_request *req)
         {"sandbox_exec_output_bytes_total", "counter", "Bytes that commands printed.",
          c->output_bytes_total},
         {"sandbox_journal_bytes", "gauge", "Bytes of output kept.",
-         manager_options(req->options->manager)->journal.total_bytes},
+         manager_options(req->services->manager)->journal.total_bytes},
         {"sandbox_http_requests_total", "counter", "HTTP requests.", api->requests},
         {"sandbox_http_errors_total", "counter", "Answers with status 5xx.", api->replies[5]},
         {"sandbox_http_rejected_total", "counter", "Answers with status 4xx.", api->replies[4]},
@@ -71,7 +71,7 @@ void handle_metrics(struct api_request *req)
 /* --- status */
 
 /* How much of what all share may be taken, for sbx doctor. */
-static json_t *view_capacity(const struct api_options *o)
+static json_t *view_capacity(const struct services *o)
 {
     const struct spec *s = o->default_spec;
     json_t *each = json_pack(
@@ -88,28 +88,29 @@ static json_t *view_capacity(const struct api_options *o)
 
 void handle_status(struct api_request *req)
 {
-    const struct manager_counts *c = manager_counts(req->options->manager);
-    json_t *o = json_pack("{s:s, s:s, s:I, s:I}", "status", "ok", "version", MAS_VERSION, "pid",
-                          (json_int_t)getpid(), "warden_pid", (json_int_t)req->options->warden_pid);
-    json_object_set_new(o, "default_runtime", json_string(req->options->default_spec->runtime));
+    const struct manager_counts *c = manager_counts(req->services->manager);
+    json_t *o =
+        json_pack("{s:s, s:s, s:I, s:I}", "status", "ok", "version", MAS_VERSION, "pid",
+                  (json_int_t)getpid(), "warden_pid", (json_int_t)req->services->warden_pid);
+    json_object_set_new(o, "default_runtime", json_string(req->services->default_spec->runtime));
     json_object_set_new(o, "counts",
                         json_pack("{s:I, s:I, s:I, s:I, s:I}", "sandboxes",
                                   (json_int_t)c->sandboxes, "creating", (json_int_t)c->creating,
                                   "execs_running", (json_int_t)c->execs_running, "execs_total",
                                   (json_int_t)c->execs_total, "requests",
                                   (json_int_t)req->api->requests));
-    json_object_set_new(o, "policy", gate_policy_view(req->options->gate));
+    json_object_set_new(o, "policy", gate_policy_view(req->services->gate));
     json_object_set_new(
         o, "pending_approvals",
-        json_integer((json_int_t)approvals_pending(gate_approvals(req->options->gate))));
-    struct manager_storage storage = manager_storage(req->options->manager);
+        json_integer((json_int_t)approvals_pending(gate_approvals(req->services->gate))));
+    struct manager_storage storage = manager_storage(req->services->manager);
     json_object_set_new(o, "storage",
                         json_pack("{s:I, s:I, s:I}", "free_bytes", (json_int_t)storage.free_bytes,
                                   "reserve_bytes", (json_int_t)storage.reserve_bytes,
                                   "promised_bytes", (json_int_t)storage.promised_bytes));
-    json_object_set_new(o, "capacity", view_capacity(req->options));
-    json_object_set_new(o, "namespaces", view_namespaces(req->options->host));
-    json_object_set_new(o, "runtimes", view_runtimes(req->options->host));
+    json_object_set_new(o, "capacity", view_capacity(req->services));
+    json_object_set_new(o, "namespaces", view_namespaces(req->services->host));
+    json_object_set_new(o, "runtimes", view_runtimes(req->services->host));
     api_reply(req, 200, o);
 }
 
@@ -137,7 +138,7 @@ static void on_echo_body(struct http_request *http, const char *body, size_t len
 
 void handle_debug_echo(struct api_request *req)
 {
-    size_t max = req->options->max_body_bytes;
+    size_t max = req->services->config.max_body_bytes;
     http_request_read_body(api_take(req), max, on_echo_body, NULL);
 }
 

@@ -280,7 +280,7 @@ void stream_open(struct api_request *req, struct exec *e, const struct stream_qu
                  void (*on_end)(void *data, bool client_left), void *data)
 {
     struct stream *s = stream_new(e, q);
-    s->loop = req->options->loop;
+    s->loop = req->services->loop;
     s->on_end = on_end;
     s->data = data;
     struct http_request *http = api_take(req);

@@ -37,8 +37,8 @@ void handle_validate(struct api_request *req)
 {
     struct error err = {0};
     const char *text = NULL, *other = NULL;
-    const struct validate_limits limits = {.max_bytes = req->options->max_body_bytes,
-                                           .timeout_ms = req->options->validate_timeout_ms};
+    const struct validate_limits limits = {.max_bytes = req->services->config.max_body_bytes,
+                                           .timeout_ms = req->services->config.validate_timeout_ms};
     int r = json_member_string(req->body, "input", &text, &err);
     if (r >= 0)
         r = json_member_string(req->body, "text", &other, &err);

@@ -70,14 +70,14 @@ static json_t *make_args(const struct webhook *w, const struct delivery *d)
     char time[24], signature[HEX_LENGTH + 8], event[40], timeout[24];
     snprintf(time, sizeof(time), "%lld", (long long)(clock_real_ns() / 1000000000));
     snprintf(event, sizeof(event), "approval.%s", d->type);
-    snprintf(timeout, sizeof(timeout), "%llums", (unsigned long long)w->options.timeout_ms);
-    sign(w->options.secret ? w->options.secret : "", time, d->body, signature);
+    snprintf(timeout, sizeof(timeout), "%llums", (unsigned long long)w->options.config.timeout_ms);
+    sign(w->options.config.secret ? w->options.config.secret : "", time, d->body, signature);
     json_t *headers =
         json_pack("{s:s, s:s, s:s, s:s}", "Content-Type", "application/json", "X-Mas-Event", event,
                   "X-Mas-Delivery", d->id, "X-Mas-Timestamp", time);
-    if (w->options.secret)
+    if (w->options.config.secret)
         json_object_set_new(headers, "X-Mas-Signature", json_string(signature));
-    return json_pack("{s:s, s:s, s:o, s:s, s:s}", "method", "POST", "url", w->options.url,
+    return json_pack("{s:s, s:s, s:o, s:s, s:s}", "method", "POST", "url", w->options.config.url,
                      "headers", headers, "body", d->body, "timeout", timeout);
 }
 
@@ -92,7 +92,7 @@ static void on_done(void *data, const struct tool_result *r)
         deliver(w);
         return;
     }
-    if (++d->tries < w->options.tries_max && !r->approval_id) {
+    if (++d->tries < w->options.config.tries_max && !r->approval_id) {
         loop_timer_start(&w->retry, (uint64_t)RETRY_MS << (d->tries - 1));
         return;
     }
@@ -136,7 +136,7 @@ static void on_change(struct approval_watch *watch, struct approval *a)
     /* What a delivery itself would have to be asked about is not worth telling. */
     if (strcmp(approval_requester(a), IDENTITY_WEBHOOK) == 0)
         return;
-    if (w->n_queued == w->options.queue_max || json_format(body, &b) < 0) {
+    if (w->n_queued == w->options.config.queue_max || json_format(body, &b) < 0) {
         log_warn("webhook: an event is dropped approval=%s", approval_id(a));
         return;
     }
@@ -158,7 +158,7 @@ struct webhook *webhook_new(const struct webhook_options *o)
     list_init(&w->queue);
     policy_init(&w->policy);
     w->policy.has_network = w->policy.network_enabled = true;
-    _cleanup_json_ json_t *args = json_pack("{s:s}", "url", o->url);
+    _cleanup_json_ json_t *args = json_pack("{s:s}", "url", o->config.url);
     tool_find("http_client")->build(args, &command, &ignored);
     char *hosts[] = {command.host ? command.host : (char *)"none.invalid", NULL};
     w->policy.allowed_hosts = strv_copy(hosts);

@@ -9,6 +9,8 @@
 
 #include <uv.h>
 
+#include "api/config.h"
+
 struct approvals;
 struct tool_options;
 struct webhook;
@@ -17,11 +19,7 @@ struct webhook_options {
     uv_loop_t *loop;
     struct approvals *approvals;
     const struct tool_options *tool;
-    const char *url;
-    const char *secret;
-    size_t queue_max;    /* deliveries that wait; what comes then is dropped */
-    int tries_max;       /* of one of them */
-    uint64_t timeout_ms; /* of one try */
+    struct webhook_config config;
 };
 
 struct webhook *webhook_new(const struct webhook_options *o);

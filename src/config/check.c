@@ -42,7 +42,7 @@ static char *read_secret(const char *key, const char *path, struct config_proble
 static void load_token(struct config *c, struct config_problems *p)
 {
     struct stat st;
-    if (c->auth_token) {
+    if (c->api.token) {
         config_error(p, "auth_token and auth_token_file are both set; which one is meant?");
         return;
     }
@@ -54,7 +54,7 @@ static void load_token(struct config *c, struct config_problems *p)
     text[strcspn(text, "\r\n")] = 0;
     if (!*text)
         config_error(p, "auth_token_file: the first line of %s is empty", c->auth_token_file);
-    c->auth_token = text;
+    c->api.token = text;
 }
 
 void config_load_secrets(struct config *c, struct config_problems *p)
@@ -108,22 +108,23 @@ static void check_paths(struct config *c, struct config_problems *p)
 static void check_skill_root(const struct config *c, struct config_problems *p)
 {
     struct stat st;
-    if (!c->skill_root)
+    if (!c->api.skill_root)
         return;
     bool allowed = false;
     for (char **v = c->mounts_allow; v && *v; v++)
-        allowed = allowed || (path_is_clean(c->skill_root) && path_below(*v, c->skill_root));
+        allowed =
+            allowed || (path_is_clean(c->api.skill_root) && path_below(*v, c->api.skill_root));
     if (!allowed)
-        config_error(p, "skill_root: %s is not below mounts.allow", c->skill_root);
-    else if (stat(c->skill_root, &st) < 0)
-        config_error(p, "skill_root: %s: %s", c->skill_root, strerror(errno));
+        config_error(p, "skill_root: %s is not below mounts.allow", c->api.skill_root);
+    else if (stat(c->api.skill_root, &st) < 0)
+        config_error(p, "skill_root: %s: %s", c->api.skill_root, strerror(errno));
     else if (!S_ISDIR(st.st_mode))
-        config_error(p, "skill_root: %s is not a directory", c->skill_root);
+        config_error(p, "skill_root: %s is not a directory", c->api.skill_root);
 }
 
 static void check_token(const struct config *c, struct config_problems *p)
 {
-    for (const char *s = c->auth_token; s && *s; s++)
+    for (const char *s = c->api.token; s && *s; s++)
         if (*s <= ' ' || (unsigned char)*s > 0x7e) {
             config_error(p, "auth_token holds a space or a character that headers cannot carry");
             return;
@@ -145,7 +146,7 @@ static void check_listen(const struct config *c, struct config_problems *p)
         config_warn(p, "listen has no effect with mcp, which speaks on stdin and stdout");
     if (c->tls_cert && !c->listen)
         config_error(p, "tls_cert is set, but nothing is listened on");
-    for (char **o = c->allowed_origins; o && *o; o++)
+    for (char **o = c->api.allowed_origins; o && *o; o++)
         if (!is_origin(*o))
             config_error(p, "allowed_origins: '%s' is not scheme://host[:port]", *o);
     check_token(c, p);
@@ -190,8 +191,8 @@ static void check_limits(const struct config *c, struct config_problems *p)
     {
         check_limit(c, row, p);
     }
-    check_ceiling(p, "exec_timeout", (double)c->exec_timeout_ms, "exec_max_timeout",
-                  (double)c->exec_max_timeout_ms);
+    check_ceiling(p, "exec_timeout", (double)c->api.exec_timeout_ms, "exec_max_timeout",
+                  (double)c->api.exec_max_timeout_ms);
     check_ceiling(p, "journal_exec_bytes", (double)c->journal.limit_bytes, "journal_total_bytes",
                   (double)c->journal.total_limit);
     if ((uint64_t)c->uid_range_first + c->uid_range_count > UINT32_MAX)
@@ -224,9 +225,9 @@ static void apply_quantities(struct config *c, struct config_problems *p)
 
 static void check_cluster(const struct config *c, struct config_problems *p)
 {
-    if (strcmp(c->volume_mode, "pvc") == 0)
+    if (strcmp(c->api.volume_mode, "pvc") == 0)
         config_error(p, "volume_mode: pvc needs the kube runtime");
-    if (strcmp(c->cache_mode, "pvc") == 0)
+    if (strcmp(c->api.cache_mode, "pvc") == 0)
         config_error(p, "cache_mode: pvc needs the kube runtime");
     if (strcmp(c->stream_mode, "sidecar") == 0)
         config_error(p, "stream_mode: sidecar needs the kube runtime");
@@ -270,12 +271,12 @@ static bool is_below(const char *path, const char *dir)
 /* On the host a cache path is a mount like any other. */
 static void check_cache(const struct config *c, struct config_problems *p)
 {
-    if (strcmp(c->cache_mode, "hostpath") != 0)
+    if (strcmp(c->api.cache_mode, "hostpath") != 0)
         return;
     for (char **v = c->mounts_allow; v && *v; v++)
-        if (is_below(c->cache_hostpath, *v))
+        if (is_below(c->api.cache_hostpath, *v))
             return;
-    config_error(p, "cache_mode: hostpath %s is not under mounts.allow", c->cache_hostpath);
+    config_error(p, "cache_mode: hostpath %s is not under mounts.allow", c->api.cache_hostpath);
 }
 
 static void check_engines(const struct config *c, struct config_problems *p)

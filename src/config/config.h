@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "api/config.h"
 #include "audit/audit.h"
 #include "base/strbuf.h"
 #include "guard/approval.h"
@@ -45,17 +46,11 @@ struct config {
     /* who may talk to it */
     char **listen; /* empty: line protocol on stdin and stdout */
     struct http_config http;
-    char *auth_token;
+    struct api_config api;
     char *auth_token_file;
     char *tls_cert, *tls_key; /* paths; their texts are in http, read before the drop */
-    bool require_keys;
     bool insecure;
     struct keys_config keys;
-    int64_t validate_timeout_ms, validate_queue, validate_queue_per_key;
-    char *skill_root;
-    char **allowed_origins;
-    char **allowed_hosts_header;
-    bool debug_endpoints;
     bool enable_process; /* or runtime is "process": see config_process_enabled() */
 
     /* where it lives */
@@ -95,9 +90,7 @@ struct config {
     char *web_search_endpoint;
 
     /* requests */
-    int64_t max_body_bytes, max_upload_bytes;
     size_t max_line_bytes;
-    int64_t max_idempotency_keys, max_idempotency_keys_per_key;
     bool use_mcp_stdio;
     struct mcp_config mcp;
 
@@ -108,16 +101,11 @@ struct config {
     bool audit_checkpoint_syslog;
 
     /* commands and their output */
-    bool use_async_exec;
-    int64_t exec_timeout_ms, exec_max_timeout_ms;
     uint64_t busy_poll_us;
-    int64_t max_exec_list;
     struct journal_config journal;
 
     /* what waits for a person */
     struct approvals_config approvals;
-    char *webhook_url, *webhook_secret;
-    int64_t webhook_queue, webhook_tries, webhook_timeout_ms;
 
     /* life times */
     uint64_t shutdown_grace_ms;
@@ -135,8 +123,6 @@ struct config {
     int64_t images_max_layer_bytes, images_max_ratio;
 
     /* contract B's cluster settings */
-    char *volume_mode;
-    char *cache_mode, *cache_hostpath;
     char *cache_pvc_size, *cache_pvc_storage_class, *cache_pvc_access_mode;
     char *warm_control_namespace;
     uint32_t cpu_request_millicores, cpu_limit_millicores;

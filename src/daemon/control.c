@@ -109,7 +109,7 @@ int control_stage(void)
         return CONTROL_EXIT_REFUSED;
     }
     setup_log(&c);
-    if (c.debug_endpoints) {
+    if (c.api.debug_endpoints) {
         fault_arm(getenv("MAS_FAULT"), h.generation);
         clock_arm_jump(getenv("MAS_CLOCK_JUMP"));
     }

@@ -205,7 +205,7 @@ static int stage_warden(struct daemon *d, struct error *err)
     o.ceiling = c->max_limits;
     if (!c->image) /* no blank can be armed with one: its owners are mapped for its ids */
         o.usual = c->default_limits;
-    if (c->debug_endpoints)
+    if (c->api.debug_endpoints)
         fault_arm(getenv("MAS_FAULT"), FAULT_WARDEN);
     d->warden = warden_new(&o, err);
     return d->warden ? open_state_dir(d, err) : -EINVAL;

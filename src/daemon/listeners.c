@@ -80,7 +80,7 @@ static void format_address(int fd, char out[ADDRESS_TEXT_MAX])
  */
 static bool may_leave_loopback(const struct config *c)
 {
-    return c->auth_token || c->require_keys || c->insecure;
+    return c->api.token || c->api.require_keys || c->insecure;
 }
 
 static int refuse_open_door(const struct config *c, const char *address, bool loopback,

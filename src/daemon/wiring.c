@@ -150,56 +150,31 @@ static void on_reload_policy(void *data, const struct identity *who,
 static struct api *make_api(struct control *k)
 {
     const struct config *c = k->ctx->config;
-    struct api_options o = {
+    struct services o = {
+        .config = c->api,
         .loop = k->ctx->loop,
         .audit = k->audit,
         .manager = k->manager,
         .gate = k->gate,
-        .webhook_url = c->webhook_url,
-        .webhook_secret = c->webhook_secret,
-        .webhook_queue = (size_t)c->webhook_queue,
-        .webhook_tries = (int)c->webhook_tries,
-        .webhook_timeout_ms = (uint64_t)c->webhook_timeout_ms,
         .reload_policy = on_reload_policy,
         .reload_data = k,
         .store = k->store,
         .images = k->images,
-        .images_max_upload_bytes = (uint64_t)c->images_max_upload_bytes,
+        .images_max_upload_bytes = c->images_max_upload_bytes,
         .host = &k->host,
         .default_spec = &k->default_spec,
         .inotify_instances = c->inotify_instances,
         .inotify_watches = c->inotify_watches,
-        .token = c->auth_token,
         .keys = k->keys,
         .skills = k->skills,
-        .skill_root = c->skill_root,
-        .require_keys = c->require_keys,
-        .allowed_origins = c->allowed_origins,
-        .allowed_hosts = c->allowed_hosts_header,
-        .debug_endpoints = c->debug_endpoints,
-        .async_exec = c->use_async_exec,
-        .max_body_bytes = (size_t)c->max_body_bytes,
-        .max_upload_bytes = (size_t)c->max_upload_bytes,
         .max_output_bytes = OUTPUT_MAX_BYTES,
-        .exec_timeout_ms = (uint64_t)c->exec_timeout_ms,
-        .exec_max_timeout_ms = (uint64_t)c->exec_max_timeout_ms,
-        .cache_mode = c->cache_mode,
-        .cache_hostpath = c->cache_hostpath,
-        .volume_mode = c->volume_mode,
         .warden_pid = k->ctx->warden_pid,
-        .validate_timeout_ms = (uint64_t)c->validate_timeout_ms,
-        .validate_queue = (size_t)c->validate_queue,
-        .validate_queue_per_key = (size_t)c->validate_queue_per_key,
-        .max_idempotency_keys = (size_t)c->max_idempotency_keys,
-        .max_idempotency_keys_per_key = (size_t)c->max_idempotency_keys_per_key,
-        .max_exec_list = (size_t)c->max_exec_list,
-        .idempotency_ms = c->manager.retention_ms,
         .tool = {.manager = k->manager,
                  .gate = k->gate,
                  .mounts_allow = c->mounts_allow,
                  .default_spec = &k->default_spec,
                  .web_search_endpoint = c->web_search_endpoint,
-                 .max_timeout_ms = (uint64_t)c->exec_max_timeout_ms,
+                 .max_timeout_ms = c->api.exec_max_timeout_ms,
                  .max_output_bytes = OUTPUT_MAX_BYTES},
     };
     return api_new(&o);
@@ -214,7 +189,7 @@ static int make_mcp(struct control *k, struct error *err)
         k->catalogs[n++] = &mcp_fixtures;
     struct mcp_options o = {
         .loop = k->ctx->loop,
-        .services = api_get_options(k->api),
+        .services = api_services(k->api),
         .catalogs = k->catalogs,
         .n_catalogs = n,
         .config = c->mcp,
@@ -443,11 +418,11 @@ static int make_gate(struct control *k, struct error *err)
                                     .name = c->policy_file,
                                     .state_dir = ctx->state_path,
                                     .again = ctx->generation > 1};
-    if (!ctx->line_mode && !keys_any(k->keys) && !c->auth_token && c->require_keys)
+    if (!ctx->line_mode && !keys_any(k->keys) && !c->api.token && c->api.require_keys)
         log_warn(
             "require_keys is set and there is no key: every call is refused until one was made "
             "with 'sbx keys add -state-dir DIR' while the daemon is stopped");
-    else if (!ctx->line_mode && !keys_any(k->keys) && !c->auth_token)
+    else if (!ctx->line_mode && !keys_any(k->keys) && !c->api.token)
         log_warn("no keys are configured: approvals are by nobody in particular, and nothing "
                  "critical can be approved");
     k->gate = gate_new(&o, err);

@@ -267,7 +267,7 @@ const struct identity *mcp_call_identity(const struct mcp_call *call)
     return &call->session->who;
 }
 
-const struct api_options *mcp_call_services(const struct mcp_call *call)
+const struct services *mcp_call_services(const struct mcp_call *call)
 {
     return call->session->mcp->o.services;
 }

@@ -14,7 +14,7 @@
 
 #include "mcp/config.h"
 
-struct api_options;
+struct services;
 struct error;
 struct identity;
 struct mcp_call;
@@ -56,7 +56,7 @@ struct mcp_session *mcp_call_session(const struct mcp_call *call);
 const char *mcp_call_owner(const struct mcp_call *call);
 const struct identity *mcp_call_identity(const struct mcp_call *call);
 /* The operations below both front ends: manager, tools, default spec, limits. */
-const struct api_options *mcp_call_services(const struct mcp_call *call);
+const struct services *mcp_call_services(const struct mcp_call *call);
 const struct mcp_config *mcp_call_config(const struct mcp_call *call);
 /* The handler's own. */
 void mcp_call_set_state(struct mcp_call *call, void *state);

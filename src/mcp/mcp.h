@@ -12,14 +12,14 @@
 #include "mcp/config.h"
 #include "mcp/tool.h"
 
-struct api_options;
+struct services;
 struct error;
 struct mcp;
 struct mcp_stdio;
 
 struct mcp_options {
     uv_loop_t *loop;
-    const struct api_options *services;
+    const struct services *services;
     const struct mcp_catalog *const *catalogs;
     size_t n_catalogs;
     struct mcp_config config;

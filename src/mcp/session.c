@@ -207,7 +207,7 @@ enum mcp_level mcp_session_log_level(const struct mcp_session *s)
     return s->level;
 }
 
-const struct api_options *mcp_session_services(const struct mcp_session *s)
+const struct services *mcp_session_services(const struct mcp_session *s)
 {
     return s->mcp->o.services;
 }

@@ -41,7 +41,7 @@ bool mcp_session_client_has(const struct mcp_session *s, enum mcp_client_capabil
 const json_t *mcp_session_client_capabilities(const struct mcp_session *s);
 const json_t *mcp_session_client_info(const struct mcp_session *s);
 enum mcp_level mcp_session_log_level(const struct mcp_session *s);
-const struct api_options *mcp_session_services(const struct mcp_session *s);
+const struct services *mcp_session_services(const struct mcp_session *s);
 /* It has ended: what is kept for it will go as soon as its calls are finished. */
 bool mcp_session_is_ended(const struct mcp_session *s);
 

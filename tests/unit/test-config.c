@@ -71,11 +71,11 @@ static void test_defaults(void)
     ok(c.default_limits.memory_bytes == 512 << 20 && c.default_limits.disk_bytes == 256 << 20 &&
            c.default_limits.processes == 256 && c.max_limits.open_files == 65536,
        "default limits");
-    ok(c.manager.idle_ttl_ms == 15 * 60000 && c.exec_max_timeout_ms == 6 * 3600000 &&
+    ok(c.manager.idle_ttl_ms == 15 * 60000 && c.api.exec_max_timeout_ms == 6 * 3600000 &&
            c.manager.retention_ms == 30 * 60000 && c.manager.create_timeout_ms == 60000 &&
-           c.exec_timeout_ms == 0,
+           c.api.exec_timeout_ms == 0,
        "contract B's durations");
-    ok(c.journal.min_events == 200 && c.use_async_exec && c.max_body_bytes == 1 << 20 &&
+    ok(c.journal.min_events == 200 && c.api.async_exec && c.api.max_body_bytes == 1 << 20 &&
            c.max_line_bytes == 10 << 20,
        "contract defaults");
     finish();
@@ -90,7 +90,7 @@ static void test_types(void)
     ok(p.n_errors == 0, "all types (%s)", errors());
     ok(strv_length(c.listen) == 2 && strcmp(c.listen[1], "unix:/x") == 0, "list");
     ok(c.manager.idle_ttl_ms == 90 * 60000, "duration");
-    ok(c.max_upload_bytes == 64 << 20, "size");
+    ok(c.api.max_upload_bytes == 64 << 20, "size");
     ok(c.default_limits.cpu_millicores == 1500, "cores in thousandths");
     ok(c.insecure && strcmp(c.log_format, "json") == 0 && c.manager.max_execs == 7,
        "bool, choice, int");
@@ -162,7 +162,7 @@ static void test_nesting(void)
     finish();
     begin();
     yaml("async_exec: false\n");
-    ok(!c.use_async_exec, "the second name of a key");
+    ok(!c.api.async_exec, "the second name of a key");
     finish();
 }
 
@@ -226,12 +226,12 @@ static void test_order(void)
     ok(c.manager.idle_ttl_ms == 120000, "a variable wins over the file");
     ok(strv_length(c.listen) == 1 && strcmp(c.listen[0], "127.0.0.1:2") == 0,
        "a variable's list replaces the file's");
-    ok(!c.use_async_exec && c.manager.max_execs == 9, "empty means unset");
+    ok(!c.api.async_exec && c.manager.max_execs == 9, "empty means unset");
     struct config_args args;
     config_args_scan(10, vector(argv), &args, &p);
     config_load_args(&c, 10, vector(argv), &p);
     ok(p.n_errors == 0, "no problems (%s)", errors());
-    ok(c.manager.idle_ttl_ms == 180000 && c.insecure && !c.debug_endpoints,
+    ok(c.manager.idle_ttl_ms == 180000 && c.insecure && !c.api.debug_endpoints,
        "a flag wins over both");
     ok(strv_length(c.listen) == 3 && strcmp(c.listen[2], "[::1]:5") == 0, "a repeated flag adds");
     ok(strv_length(c.env) == 3 && strcmp(c.env[0], "A=env") == 0 &&
@@ -392,7 +392,7 @@ static void test_secrets(void)
     c.tls_cert = xstrdup(pem);
     c.tls_key = xstrdup(pem);
     config_load_secrets(&c, &p);
-    ok(p.n_errors == 0 && strcmp(c.auth_token, "s3cret") == 0, "token: the first line");
+    ok(p.n_errors == 0 && strcmp(c.api.token, "s3cret") == 0, "token: the first line");
     ok(strcmp(c.http.tls_key, "-----BEGIN\nx\n") == 0, "key: the whole text");
     ok(p.warnings.data && strstr(p.warnings.data, "every user can read"), "an open file is said");
     config_load_secrets(&c, &p);
@@ -435,7 +435,7 @@ static void test_round_trip(void)
     ok(config_serialize(&copy, &again) == 0 && again.len == wire.len &&
            memcmp(again.data, wire.data, wire.len) == 0,
        "the same again");
-    ok(strcmp(copy.auth_token, "t0ken") == 0 && strcmp(copy.http.tls_key, "line\nline\n") == 0 &&
+    ok(strcmp(copy.api.token, "t0ken") == 0 && strcmp(copy.http.tls_key, "line\nline\n") == 0 &&
            copy.manager.idle_ttl_ms == 3600250 && strcmp(copy.listen[1], "unix:/a \"b\" \\c") == 0,
        "secrets and odd characters included");
     config_done(&copy);

@@ -178,7 +178,7 @@ static void on_done(void *data, struct run *run, struct exec *e, const struct er
 static void start(struct mcp_call *call, json_t *body, bool background)
 {
     static const struct run_events events = {on_started, on_done, on_asked};
-    const struct api_options *o = mcp_call_services(call);
+    const struct services *o = mcp_call_services(call);
     struct error err = {0};
     struct exec_json x = {0};
     _cleanup_json_ json_t *taken = body;
@@ -223,7 +223,7 @@ static void copy_members(json_t *body, const json_t *args, const char *const *ke
 static json_t *make_body(struct mcp_call *call, uint64_t default_timeout_ms)
 {
     static const char *const same[] = {"cwd", "env", "stdin", "language", "code", "pty", NULL};
-    const struct api_options *o = mcp_call_services(call);
+    const struct services *o = mcp_call_services(call);
     const json_t *args = mcp_call_arguments(call);
     json_t *body = json_object();
     copy_members(body, args, same);
@@ -232,7 +232,7 @@ static json_t *make_body(struct mcp_call *call, uint64_t default_timeout_ms)
         json_object_set_new(body, "command", json_pack("[s, s, s]", "/bin/sh", "-c", line));
     double seconds = json_number_value(json_object_get(args, "timeout_s"));
     uint64_t ms = seconds > 0 ? (uint64_t)(seconds * 1000) : default_timeout_ms;
-    uint64_t most = o->exec_max_timeout_ms;
+    uint64_t most = o->config.exec_max_timeout_ms;
     if (most && seconds <= 0 && ms > most)
         ms = most;
     if (ms)

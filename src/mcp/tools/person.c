@@ -265,7 +265,7 @@ static void ask_client(struct person *p, const struct approval *a)
 struct person *person_new(struct mcp_call *call, const struct approval *a,
                           void (*on_give_up)(void *data), void *data)
 {
-    const struct api_options *o = mcp_call_services(call);
+    const struct services *o = mcp_call_services(call);
     struct person *p = new0(struct person);
     _cleanup_json_ json_t *view = approval_view(a, false);
     const char *why = json_string_value(json_object_get(view, "why"));

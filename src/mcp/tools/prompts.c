@@ -9,7 +9,7 @@
 
 #define GUIDE_MAX (64 * 1024)
 
-static void put_limits(struct strbuf *b, const struct spec *s, const struct api_options *o,
+static void put_limits(struct strbuf *b, const struct spec *s, const struct services *o,
                        const struct mcp_config *c)
 {
     strbuf_printf(b, "- Runtime: %s.", s->runtime);
@@ -25,9 +25,9 @@ static void put_limits(struct strbuf *b, const struct spec *s, const struct api_
                   "\n- A command of run_command or run_code is ended after %llu s unless "
                   "timeout_s says otherwise",
                   (unsigned long long)(c->command_timeout_ms / 1000));
-    if (o->exec_max_timeout_ms)
+    if (o->config.exec_max_timeout_ms)
         strbuf_printf(b, "; nothing runs longer than %llu s",
-                      (unsigned long long)(o->exec_max_timeout_ms / 1000));
+                      (unsigned long long)(o->config.exec_max_timeout_ms / 1000));
     strbuf_printf(b,
                   ".\n- At most %zu bytes of stdout and of stderr come back at once: head and "
                   "tail. read_output has the rest.\n",
@@ -55,7 +55,7 @@ static void put_rules(struct strbuf *b)
 static void handle_guide(struct mcp_call *call)
 {
     struct mcp_session *s = mcp_call_session(call);
-    const struct api_options *o = mcp_call_services(call);
+    const struct services *o = mcp_call_services(call);
     const char *task = json_string_value(json_object_get(mcp_call_arguments(call), "task"));
     struct sandbox *sb = workspace_current(s);
     _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(GUIDE_MAX);

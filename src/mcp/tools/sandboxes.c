@@ -150,7 +150,7 @@ static void on_image_found(struct image_find *f, const struct error *err)
 
 void tool_create_sandbox(struct mcp_call *call)
 {
-    const struct api_options *o = mcp_call_services(call);
+    const struct services *o = mcp_call_services(call);
     const json_t *args = mcp_call_arguments(call);
     const char *name = json_string_value(json_object_get(args, "name"));
     struct error err = {0};
@@ -198,7 +198,7 @@ void tool_list_sandboxes(struct mcp_call *call)
 
 void tool_list_runtimes(struct mcp_call *call)
 {
-    const struct api_options *o = mcp_call_services(call);
+    const struct services *o = mcp_call_services(call);
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(RESULT_TEXT_MAX);
     _cleanup_json_ json_t *all = view_runtimes(o->host);
     json_t *list = json_array(), *runtime;

@@ -204,7 +204,7 @@ struct sandbox *workspace_current(struct mcp_session *s)
 
 static struct sandbox *make_own(struct workspace *ws, struct error *err)
 {
-    const struct api_options *o = mcp_session_services(ws->session);
+    const struct services *o = mcp_session_services(ws->session);
     char random[NAME_RANDOM + 1], name[NAME_RANDOM + 8];
     random_id(random, NAME_RANDOM);
     snprintf(name, sizeof(name), "mcp-%s", random);
@@ -235,7 +235,7 @@ void workspace_forget(struct mcp_session *s, const struct sandbox *sb)
 
 struct sandbox *workspace_find(struct mcp_session *s, const char *id, struct error *err)
 {
-    const struct api_options *o = mcp_session_services(s);
+    const struct services *o = mcp_session_services(s);
     struct sandbox *sb = strcmp(id, "current") == 0
                              ? workspace_current(s)
                              : sandbox_find(o->manager, mcp_session_owner(s), id);
