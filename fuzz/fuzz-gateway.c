@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 #include "gateway/rule.h"
-#include "gateway/target.h"
+#include "base/target.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -27,7 +27,7 @@ static void check_target(const struct target *t)
     bool v6 = t->is_address && t->address.family == AF_INET6;
     int n =
         snprintf(line, sizeof(line), v6 ? "CONNECT [%s] %u" : "CONNECT %s %u", t->host, t->port);
-    expect(target_parse_line(line, (size_t)n, &again) == 0);
+    expect(gateway_parse_connect(line, (size_t)n, &again) == 0);
     expect(strcmp(again.host, t->host) == 0 && again.port == t->port);
     expect(again.is_address == t->is_address);
     expect(t->port != 0);
@@ -44,7 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct rule_list rules = {0};
     struct target t;
     rule_list_add(&rules, rule);
-    if (target_parse_line(line, size - (size_t)(line - (const char *)data), &t) == 0) {
+    if (gateway_parse_connect(line, size - (size_t)(line - (const char *)data), &t) == 0) {
         check_target(&t);
         if (rule_check_host(&rules, false, &t) == GATEWAY_OK)
             expect(rules.n == 1);

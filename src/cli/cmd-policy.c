@@ -11,7 +11,7 @@
 #include "cli/command.h"
 #include "cli/output.h"
 #include "cli/session.h"
-#include "gateway/target.h"
+#include "base/target.h"
 #include "identity/identity.h"
 #include "policy/rules.h"
 #include "libsbx/sbx.h"
@@ -132,14 +132,9 @@ static int ask_host(const struct args *a, struct question *q)
     if (!a->text[FLAG_HOST])
         return 0;
     q->host = xstrdup(a->text[FLAG_HOST]);
-    char *colon = *q->host == '[' ? strstr(q->host, "]:") : strrchr(q->host, ':');
     q->call.port = 443;
-    if (colon) {
-        colon += *colon == ']';
-        if (target_parse_port(colon + 1, strlen(colon + 1), &q->call.port) < 0)
-            return cli_fail_usage("-host wants HOST or HOST:PORT, not '%s'", q->host);
-        *colon = 0;
-    }
+    if (target_cut_port(q->host, &q->call.port) < 0)
+        return cli_fail_usage("-host wants HOST or HOST:PORT, not '%s'", a->text[FLAG_HOST]);
     q->call.host = q->host;
     return 0;
 }

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/url.h"
 #include "policy/policy.h"
 
 /* Tools of the agent, and what ours is called that does the same. member: what names the path. */
@@ -46,28 +47,18 @@ static int set_shell(struct hook_call *h, const json_t *input, struct error *err
     return 0;
 }
 
-/* scheme://[user@]host[:port]/...: a URL that is not plainly one is refused, not guessed at. */
+/* A URL that is not plainly one is refused, not guessed at. */
 static int set_url(struct hook_call *h, const json_t *input, struct error *err)
 {
     const char *url = json_string_value(json_object_get(input, "url"));
-    const char *p = url ? strstr(url, "://") : NULL;
-    if (!p || strpbrk(url, "\\@ \t\r\n"))
+    struct url u;
+    if (!url || url_parse(url, &u) < 0 || strpbrk(url, "\\@"))
         return error_field(err, "tool_input", "WebFetch without a plain 'url'");
-    h->call.port = strncasecmp(url, "https", (size_t)(p - url)) == 0 ? 443 : 80;
-    p += 3;
-    size_t n = strcspn(p, "/?#"), host = *p == '[' ? strcspn(p, "]") + 1 : strcspn(p, ":/?#");
-    if (host == 0 || host > n)
-        return error_field(err, "tool_input", "WebFetch without a host in 'url'");
-    if (host < n) {
-        char *end;
-        unsigned long port = strtoul(p + host + 1, &end, 10);
-        if (p[host] != ':' || end != p + n || port == 0 || port > 65535)
-            return error_field(err, "tool_input", "WebFetch with a bad port in 'url'");
-        h->call.port = (uint16_t)port;
-    }
+    h->call.port = u.target.port;
     h->call.tool = "fetch";
     h->call.capabilities = CAPABILITY_NETWORK;
-    h->call.host = own(h, xstrndup(p, host));
+    h->call.host = own(h, xcalloc(1, TARGET_TEXT_SIZE));
+    target_format_host(&u.target, (char *)h->call.host);
     return 0;
 }
 

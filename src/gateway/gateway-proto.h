@@ -8,13 +8,15 @@
  * the connection, or "ERR <code> <message>\n" and end of file. */
 #pragma once
 
+#include <stddef.h>
 #include <stdint.h>
+
+struct target;
 
 #define GATEWAY_VERSION    1
 #define GATEWAY_LABEL_SIZE 64   /* whose stream it is, for the log and for fair shares */
 #define GATEWAY_HOSTS_MAX  128  /* allowed hosts in one request */
 #define GATEWAY_HOSTS_SIZE 8192 /* all of their text, a NUL after each */
-#define GATEWAY_HOST_MAX   253  /* a DNS name's length */
 #define GATEWAY_LINE_MAX   512  /* CONNECT, OK and ERR lines with their newline */
 
 enum gateway_flags {
@@ -47,3 +49,6 @@ enum gateway_code {
 const char *gateway_code_name(enum gateway_code code);
 /* _GATEWAY_CODE_MAX for a name that is none. */
 enum gateway_code gateway_code_find(const char *name);
+
+/* A whole "CONNECT host port" line without its newline. -EINVAL. */
+int gateway_parse_connect(const char *line, size_t len, struct target *ret);

@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 
-#define RULE_TEXT_MAX (GATEWAY_HOST_MAX + 16)
+#define RULE_TEXT_MAX (TARGET_HOST_MAX + 16)
 
 void rule_list_done(struct rule_list *l)
 {
@@ -63,21 +63,10 @@ static int parse_name(const char *text, struct rule *ret)
     return 0;
 }
 
-/* Cuts ":port" off the end of text. More than one colon outside brackets is an IPv6 address. */
-static int split_port(char *text, uint16_t *ret)
-{
-    char *close = strrchr(text, ']');
-    char *colon = strrchr(text, ':');
-    if (!colon || (close && colon < close) || (!close && strchr(text, ':') != colon))
-        return 0;
-    *colon = 0;
-    return target_parse_port(colon + 1, strlen(colon + 1), ret);
-}
-
 static int rule_parse(char *text, struct rule *ret)
 {
     *ret = (struct rule){0};
-    int r = split_port(text, &ret->port);
+    int r = target_cut_port(text, &ret->port);
     if (r < 0)
         return r;
     size_t len = strlen(text);

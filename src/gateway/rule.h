@@ -21,9 +21,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "gateway/address.h"
+#include "base/address.h"
 #include "gateway/gateway-proto.h"
-#include "gateway/target.h"
+#include "base/target.h"
 
 enum rule_kind { RULE_ANY, RULE_NAME, RULE_SUFFIX, RULE_NETWORK };
 

@@ -13,7 +13,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "gateway/relay.h"
-#include "gateway/target.h"
+#include "base/target.h"
 
 /* How long a refused client gets to read its answer before the stream is closed. */
 #define REFUSE_LINGER_MS 5000
@@ -427,7 +427,7 @@ static void on_request(uv_poll_t *poll, int status, int events)
     if (!end && len < GATEWAY_LINE_MAX)
         return;
     struct target target;
-    if (!end || len >= GATEWAY_LINE_MAX || target_parse_line(line, len, &target) < 0) {
+    if (!end || len >= GATEWAY_LINE_MAX || gateway_parse_connect(line, len, &target) < 0) {
         refuse(s, GATEWAY_BAD_REQUEST, "expected: CONNECT host port");
         return;
     }

@@ -240,7 +240,8 @@ static int check_framing(struct http_request *req, const struct facts *f, const 
     return 0;
 }
 
-static int check_host(struct http_request *req, const struct facts *f, const struct target *t)
+static int check_host(struct http_request *req, const struct facts *f,
+                      const struct request_target *t)
 {
     if (f->n_host > 1 || (!f->n_host && !req->http10))
         return 400;
@@ -252,7 +253,8 @@ static int check_host(struct http_request *req, const struct facts *f, const str
     return f->host->value[strcspn(f->host->value, " \t/\\?#@\"<>,{}^`|")] ? 400 : 0;
 }
 
-static int check_request(struct http_request *req, const struct target *t, const char **ret_message)
+static int check_request(struct http_request *req, const struct request_target *t,
+                         const char **ret_message)
 {
     struct facts f = {0};
     *ret_message = "unknown transfer coding";
@@ -341,9 +343,9 @@ int parse_head(struct conn *c, size_t start, size_t len, const char **ret_messag
     req->method_name = llhttp_method_name((llhttp_method_t)parser.method);
     req->http10 = parser.http_minor == 0;
 
-    struct target target;
+    struct request_target target;
     *ret_message = "malformed request target";
-    if (target_parse(h.target, h.target_len, &target, req->query, HTTP_QUERY_MAX) < 0)
+    if (request_target_parse(h.target, h.target_len, &target, req->query, HTTP_QUERY_MAX) < 0)
         return 400;
     req->path = target.path;
     req->n_query = target.n_query;

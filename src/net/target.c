@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #include "base/digits.h"
+#include "base/url.h"
 #include "net/http.h"
 
 /* The part of a path that names nothing but itself: an escaped slash or percent sign. */
@@ -66,20 +67,15 @@ static int parse_query(char *query, struct http_field *fields, size_t max, size_
 
 /* "http://[user@]host[:port]" before the path. Moves the host one byte to the left, over a slash of
  * "//", to make room for its NUL. Returns where the path begins. */
-static char *parse_authority(char *target, struct target *ret)
+static char *parse_authority(char *target, struct request_target *ret)
 {
-    size_t scheme = !strncasecmp(target, "http://", 7)    ? 7
-                    : !strncasecmp(target, "https://", 8) ? 8
-                                                          : 0;
-    if (!scheme)
+    struct url_parts p;
+    url_split(target, &p);
+    if ((p.scheme_len != 4 || strncasecmp(target, "http", 4) != 0) &&
+        (p.scheme_len != 5 || strncasecmp(target, "https", 5) != 0))
         return NULL;
-    char *host = target + scheme;
-    size_t len = strcspn(host, "/?#");
-    char *end = host + len;
-    char *at = memrchr(host, '@', len);
-    if (at)
-        host = at + 1;
-    if (host == end)
+    char *host = target + (p.host - target), *end = target + (p.rest - target);
+    if (host == end || *end == '\\')
         return NULL;
     memmove(host - 1, host, (size_t)(end - host));
     end[-1] = 0;
@@ -87,10 +83,11 @@ static char *parse_authority(char *target, struct target *ret)
     return end;
 }
 
-int target_parse(char *target, size_t len, struct target *ret, struct http_field *query, size_t max)
+int request_target_parse(char *target, size_t len, struct request_target *ret,
+                         struct http_field *query, size_t max)
 {
     static char root[] = "/";
-    *ret = (struct target){0};
+    *ret = (struct request_target){0};
     target[len] = 0;
     char *path = target;
     if (*path != '/' && strcmp(path, "*") != 0) {

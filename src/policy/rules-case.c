@@ -153,14 +153,9 @@ static int parse_host(struct rules_parse *p, const struct node *n, struct rules_
     int r = parse_word(p, n, &c->host);
     if (r < 0)
         return r;
-    char *colon = *c->host == '[' ? strstr(c->host, "]:") : strrchr(c->host, ':');
     c->port = 443;
-    if (!colon)
-        return 0;
-    colon += *colon == ']';
-    if (target_parse_port(colon + 1, strlen(colon + 1), &c->port) < 0)
+    if (target_cut_port(c->host, &c->port) < 0)
         return fail(p, n, "a host with or without :port is expected");
-    *colon = 0;
     return 0;
 }
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "gateway/target.h"
+#include "base/url.h"
 #include "policy/finding.h"
 #include "identity/identity.h"
 #include "policy/rules-internal.h"
@@ -313,24 +313,16 @@ static bool host_in_rule(const struct rules_rule *rule, const char *host, size_t
 /* The host of a URL, of user@host:path, or a bare one. */
 static bool word_names_host(const struct rules_rule *rule, const char *text)
 {
-    const char *p = strstr(text, "://");
-    p = p ? p + 3 : text;
-    size_t n = strcspn(p, "/?#\\");
-    const char *at = memrchr(p, '@', n);
-    if (at) {
-        n -= (size_t)(at + 1 - p);
-        p = at + 1;
-    }
-    size_t host = *p == '[' ? strcspn(p, "]") + 1 : strcspn(p, ":");
-    host = host < n ? host : n;
+    struct url_parts p;
     uint16_t port = 0;
-    if (host + 1 < n && p[host] == ':')
-        target_parse_port(p + host + 1, n - host - 1, &port);
+    url_split(text, &p);
+    if (p.port)
+        target_parse_port(p.port, p.port_len, &port);
     static const uint16_t usual[] = {443, 80, 22, 21, 9418};
     if (port)
-        return host_in_rule(rule, p, host, port);
+        return host_in_rule(rule, p.host, p.host_len, port);
     for (size_t i = 0; i < ELEMENTS(usual); i++)
-        if (host_in_rule(rule, p, host, usual[i]))
+        if (host_in_rule(rule, p.host, p.host_len, usual[i]))
             return true;
     return false;
 }

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/members.h"
-#include "gateway/target.h"
+#include "base/url.h"
 #include "audit/audit.h"
 
 #define TOOL_NET_PATH    "/.mas/mas-tool-net"
@@ -55,24 +55,16 @@ static int build_file_system(const json_t *args, struct tool_command *ret, struc
     return build_runner_tool("file_system", ret);
 }
 
-/* Host and port of a URL, as the gate compares them; the gateway decides about the connection. */
+/* Host and port of a URL, as the gate compares them. What is no strict URL (url_parse()) is refused
+ * by the tool; the gateway decides about the connection. */
 static void parse_url(const char *url, struct tool_command *ret)
 {
-    const char *p = strstr(url, "://");
-    ret->port = p && strncasecmp(url, "https", (size_t)(p - url)) == 0 ? 443 : 80;
-    p = p ? p + 3 : url;
-    size_t n = strcspn(p, "/?#\\");
-    const char *at = memrchr(p, '@', n);
-    if (at) {
-        n -= (size_t)(at + 1 - p);
-        p = at + 1;
-    }
-    const char *end = *p == '[' ? memchr(p, ']', n) : NULL;
-    size_t host = end ? (size_t)(end + 1 - p) : strcspn(p, ":");
-    host = host < n ? host : n;
-    if (host + 1 < n && p[host] == ':')
-        target_parse_port(p + host + 1, n - host - 1, &ret->port);
-    ret->host = xstrndup(p, host);
+    struct url_parts p;
+    url_split(url, &p);
+    ret->port = p.scheme_len == 5 && strncasecmp(url, "https", 5) == 0 ? 443 : 80;
+    if (p.port)
+        target_parse_port(p.port, p.port_len, &ret->port);
+    ret->host = xstrndup(p.host, p.host_len);
 }
 
 static int build_url_tool(const json_t *args, struct tool_command *ret, struct error *err)

@@ -8,7 +8,7 @@
 #include "toolnet/args.h"
 #include "toolnet/toolnet.h"
 #include "toolnet/transfer.h"
-#include "toolnet/url.h"
+#include "toolnet/location.h"
 
 #define LANGUAGE_MAX   16
 #define TITLE_MAX      120
@@ -132,9 +132,9 @@ static char *search_url(const struct toolnet *net, const char *query)
 {
     static const char *const fixed[][2] = {
         {"format", "json"}, {"no_html", "1"}, {"no_redirect", "1"}, {"skip_disambig", "1"}};
-    char *url = url_add_query(net->search_endpoint, "q", query);
+    char *url = location_add_query(net->search_endpoint, "q", query);
     for (size_t i = 0; url && i < ELEMENTS(fixed); i++) {
-        char *longer = url_add_query(url, fixed[i][0], fixed[i][1]);
+        char *longer = location_add_query(url, fixed[i][0], fixed[i][1]);
         free(url);
         url = longer;
     }

@@ -13,7 +13,7 @@
 #include "base/json.h"
 #include "toolnet/bridge.h"
 #include "toolnet/toolnet.h"
-#include "toolnet/url.h"
+#include "toolnet/location.h"
 
 /* How long a wait may be between two looks at libcurl's own timers. */
 #define POLL_MS 1000
@@ -28,7 +28,7 @@ struct hop {
     const struct transfer_request *req;
     struct transfer_response *res;
     const char *method;
-    struct url url;
+    struct location at;
     bool with_body;
     bool with_credentials; /* still at the origin the caller named */
     int64_t deadline_ms;
@@ -45,7 +45,7 @@ static void hop_done(struct hop *h)
     curl_easy_cleanup(h->curl);
     curl_slist_free_all(h->headers);
     bridge_done(&h->bridge);
-    url_done(&h->url);
+    location_done(&h->at);
 }
 
 static size_t on_body(char *data, size_t size, size_t n, void *user)
@@ -201,7 +201,7 @@ static int set_options(struct hop *h)
     int64_t left = h->deadline_ms - clock_mono_ms();
     if (left <= 0)
         return error_set(&h->err, ERROR_TOOL_FAILED, 0, "timed out");
-    curl_easy_setopt(c, CURLOPT_URL, h->url.text);
+    curl_easy_setopt(c, CURLOPT_URL, h->at.text);
     curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(c, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
@@ -231,12 +231,12 @@ static int failure(const struct hop *h, CURLcode code, struct error *err)
         clock_format_duration(h->req->timeout_ms * 1000000, limit);
         return error_set(err, ERROR_TOOL_FAILED, 0, "timed out after %s", limit);
     }
-    return error_set(err, ERROR_TOOL_FAILED, 0, "%s: %s", h->url.host, why);
+    return error_set(err, ERROR_TOOL_FAILED, 0, "%s: %s", h->at.host, why);
 }
 
 static int hop_connect(struct hop *h, struct error *err)
 {
-    int fd = dial_open(h->net->gateway_socket, h->url.host, h->url.port, h->deadline_ms,
+    int fd = dial_open(h->net->gateway_socket, h->at.host, h->at.url.target.port, h->deadline_ms,
                        h->res->detail, err);
     if (fd < 0)
         return fd;
@@ -297,7 +297,8 @@ static void change_method(struct hop *h, long status)
     }
 }
 
-static int next_hop(struct hop *h, const struct url *first, const char *next, struct error *err)
+static int next_hop(struct hop *h, const struct location *first, const char *next,
+                    struct error *err)
 {
     struct transfer_response *res = h->res;
     if (++res->redirects > h->net->max_redirects)
@@ -308,18 +309,20 @@ static int next_hop(struct hop *h, const struct url *first, const char *next, st
     n.with_body = h->with_body;
     n.deadline_ms = h->deadline_ms;
     struct error bad = {0};
-    if (url_parse(next, &n.url, &bad) < 0)
+    if (location_parse(next, &n.at, &bad) < 0 && bad.code == ERROR_DENIED)
+        return error_set(err, ERROR_DENIED, 0, "%s", bad.message);
+    if (error_is_set(&bad))
         return error_set(err, ERROR_TOOL_FAILED, 0, "redirected to a URL that is not followed: %s",
                          bad.message);
     /* Once away from the first origin, credentials do not come back. */
-    n.with_credentials = h->with_credentials && url_same_origin(first, &n.url);
+    n.with_credentials = h->with_credentials && location_same_origin(first, &n.at);
     change_method(&n, res->status);
     hop_done(h);
     *h = n;
     return 0;
 }
 
-static int follow(struct hop *h, const struct url *first, struct error *err)
+static int follow(struct hop *h, const struct location *first, struct error *err)
 {
     for (;;) {
         _cleanup_free_ char *next = NULL;
@@ -341,23 +344,23 @@ char *transfer_failure_text(const struct transfer_response *r, const struct erro
 int transfer_run(const struct toolnet *net, const struct transfer_request *req,
                  struct transfer_response *ret, struct error *err)
 {
-    struct url first;
+    struct location first;
     struct hop h = {.net = net, .req = req, .res = ret, .bridge = NO_BRIDGE};
     *ret = (struct transfer_response){.headers = json_object()};
     strbuf_init(&ret->body, net->max_body_bytes);
-    int r = url_parse(req->url, &first, err);
+    int r = location_parse(req->url, &first, err);
     if (r < 0)
         return r;
     h.method = req->method;
     h.with_body = req->body != NULL;
     h.with_credentials = true;
     h.deadline_ms = clock_mono_ms() + req->timeout_ms;
-    r = url_parse(req->url, &h.url, err);
+    r = location_parse(req->url, &h.at, err);
     if (r == 0)
         r = follow(&h, &first, err);
     if (r == 0)
-        ret->url = xstrdup(h.url.text);
+        ret->url = xstrdup(h.at.text);
     hop_done(&h);
-    url_done(&first);
+    location_done(&first);
     return r;
 }

@@ -12,12 +12,12 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/fd.h"
-#include "gateway/address.h"
+#include "base/address.h"
 #include "gateway/gateway-client.h"
 #include "gateway/relay.h"
 #include "gateway/rule.h"
 #include "gateway/session.h"
-#include "gateway/target.h"
+#include "base/target.h"
 #include "tests/unit/tap.h"
 
 static const struct {
@@ -208,7 +208,7 @@ static void test_lines(void)
 {
     for (size_t i = 0; i < ELEMENTS(lines); i++) {
         struct target t;
-        int r = target_parse_line(lines[i].line, strlen(lines[i].line), &t);
+        int r = gateway_parse_connect(lines[i].line, strlen(lines[i].line), &t);
         if (!lines[i].host)
             ok(r == -EINVAL, "'%s' is refused", lines[i].line);
         else
@@ -221,8 +221,8 @@ static void test_lines(void)
     for (int k = 0; k < 4; k++)
         strcat(strcat(line, label), k < 3 ? "." : "");
     strcat(line, " 80");
-    ok(target_parse_line(line, strlen(line), &t) == -EINVAL, "255 bytes of name are refused");
-    ok(target_parse_line("CONNECT a\0b 80", 14, &t) == -EINVAL, "a NUL in a name is refused");
+    ok(gateway_parse_connect(line, strlen(line), &t) == -EINVAL, "255 bytes of name are refused");
+    ok(gateway_parse_connect("CONNECT a\0b 80", 14, &t) == -EINVAL, "a NUL in a name is refused");
 }
 
 static const struct {

@@ -165,10 +165,10 @@ static void check_target(const char *text, const char *path, const char *authori
                          const char *name, const char *value)
 {
     char buf[256] = "x"; /* a byte before the target, as there is in a head */
-    struct target t;
+    struct request_target t;
     struct http_field q[4];
     snprintf(buf + 1, sizeof(buf) - 1, "%s", text);
-    int r = target_parse(buf + 1, strlen(text), &t, q, 4);
+    int r = request_target_parse(buf + 1, strlen(text), &t, q, 4);
     bool good = path ? r == 0 && !strcmp(t.path, path) : r == -EINVAL;
     if (path && authority)
         good = good && t.authority && !strcmp(t.authority, authority);

@@ -1,4 +1,4 @@
-#include "gateway/address.h"
+#include "base/address.h"
 
 #include <arpa/inet.h>
 #include <assert.h>

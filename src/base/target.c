@@ -1,7 +1,8 @@
-#include "gateway/target.h"
+#include "base/target.h"
 
 #include <ctype.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #define LABEL_MAX 63
@@ -30,15 +31,15 @@ static bool label_is_number(const char *label)
            strspn(label + 2, "0123456789abcdef") == strlen(label + 2);
 }
 
-static bool name_ok(const char *name)
+static int check_name(const char *name)
 {
     const char *label = name;
     for (;;) {
         size_t len = strcspn(label, ".");
         if (!label_ok(label, len))
-            return false;
+            return -EINVAL;
         if (!label[len])
-            return !label_is_number(label);
+            return label_is_number(label) ? -EPERM : 0;
         label += len + 1;
     }
 }
@@ -50,7 +51,7 @@ static int parse_bracketed(const char *text, size_t len, struct target *ret)
         return -EINVAL;
     memcpy(inner, text + 1, len - 2);
     inner[len - 2] = 0;
-    /* Brackets mean IPv6: "[127.0.0.1]" is nobody's spelling. */
+    /* Brackets mean IPv6: no program writes "[127.0.0.1]". */
     if (!strchr(inner, ':') || address_parse(inner, &ret->address) < 0)
         return -EINVAL;
     ret->is_address = true;
@@ -66,13 +67,13 @@ int target_parse_host(const char *text, size_t len, struct target *ret)
         return parse_bracketed(text, len, ret);
     if (text[len - 1] == '.')
         len--;
-    if (len == 0 || len > GATEWAY_HOST_MAX)
+    if (len == 0 || len > TARGET_HOST_MAX)
         return -EINVAL;
     for (size_t i = 0; i < len; i++)
         ret->host[i] = (char)(text[i] >= 'A' && text[i] <= 'Z' ? text[i] + ('a' - 'A') : text[i]);
     ret->host[len] = 0;
     ret->is_address = !strchr(ret->host, ':') && address_parse(ret->host, &ret->address) == 0;
-    return ret->is_address || name_ok(ret->host) ? 0 : -EINVAL;
+    return ret->is_address ? 0 : check_name(ret->host);
 }
 
 int target_parse_port(const char *text, size_t len, uint16_t *ret)
@@ -91,19 +92,18 @@ int target_parse_port(const char *text, size_t len, uint16_t *ret)
     return 0;
 }
 
-int target_parse_line(const char *line, size_t len, struct target *ret)
+int target_cut_port(char *text, uint16_t *ret)
 {
-    static const char verb[] = "CONNECT ";
-    size_t verb_len = sizeof(verb) - 1;
-    if (len <= verb_len || memcmp(line, verb, verb_len) != 0)
-        return -EINVAL;
-    const char *host = line + verb_len;
-    const char *space = memchr(host, ' ', len - verb_len);
-    if (!space)
-        return -EINVAL;
-    *ret = (struct target){0};
-    int r = target_parse_host(host, (size_t)(space - host), ret);
-    if (r < 0)
-        return r;
-    return target_parse_port(space + 1, (size_t)(line + len - space - 1), &ret->port);
+    char *close = strrchr(text, ']');
+    char *colon = strrchr(text, ':');
+    if (!colon || (close && colon < close) || (!close && strchr(text, ':') != colon))
+        return 0;
+    *colon = 0;
+    return target_parse_port(colon + 1, strlen(colon + 1), ret);
+}
+
+void target_format_host(const struct target *t, char out[TARGET_TEXT_SIZE])
+{
+    bool bracketed = t->is_address && t->address.family == AF_INET6;
+    snprintf(out, TARGET_TEXT_SIZE, bracketed ? "[%s]" : "%s", t->host);
 }

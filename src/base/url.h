@@ -1,0 +1,37 @@
+/* URLs: what they are made of, and the strict form in which http and https are spoken.
+ *
+ * Every program that has to know where a URL leads asks here, so that the gate, the tool that
+ * fetches and the command line cannot disagree about it. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/target.h"
+
+/* Pieces of the text, none of which is checked. */
+struct url_parts {
+    size_t scheme_len; /* 0: there is no "://" */
+    const char *user;  /* NULL: there is no '@' */
+    size_t user_len;
+    const char *host; /* with its brackets */
+    size_t host_len;
+    const char *port; /* NULL: there is no ':' behind the host */
+    size_t port_len;
+    const char *rest; /* path, query and fragment; or the end */
+};
+
+/* [scheme://][user@]host[:port][rest], as lenient as programs are: for what is only compared. */
+void url_split(const char *text, struct url_parts *ret);
+
+struct url {
+    bool tls; /* https */
+    bool has_user;
+    struct target target; /* its port is the scheme's where the URL has none */
+    const char *rest;     /* in the text */
+};
+
+/* An http or https URL that every reader understands in the same way. -EPROTONOSUPPORT for another
+ * scheme or none, -EPERM for a host that resolvers read as a number, -EINVAL for the rest: spaces,
+ * control characters, a backslash behind the host, no host, a port that is none. */
+int url_parse(const char *text, struct url *ret);
