@@ -349,47 +349,52 @@ static void open_images(struct control *k)
         k->images = images_new(&o);
 }
 
-struct default_wait {
+struct default_image {
     struct image_wait wait;
-    struct control *control;
-    struct error *err;
+    struct spec *spec;
+    const char *name;
+    struct error err;
     bool done;
-    int result;
 };
 
-static void on_default_found(struct image_wait *w, const struct image_found *found,
+static void on_default_image(struct image_wait *w, const struct image_found *found,
                              const struct error *err)
 {
-    struct default_wait *d = container_of(w, struct default_wait, wait);
+    struct default_image *d = container_of(w, struct default_image, wait);
     d->done = true;
-    if (found) {
-        spec_set_image(&d->control->default_spec, d->control->ctx->config->image, found->digest,
-                       found->env, found->workdir, found->names);
-        return;
-    }
-    *d->err = *err;
-    error_prefix(d->err, "image '%s'", d->control->ctx->config->image);
-    d->result = -ENOENT;
+    if (err)
+        d->err = *err;
+    else
+        spec_set_image(d->spec, d->name, found->digest, found->env, found->workdir, found->names);
 }
 
-/* What every sandbox has that names no other: there before anybody asks for one. */
+/* What every sandbox has that names no other: it is there before anybody can ask for one, so that
+ * no call waits for it and a daemon without it does not start. A registry that is down must not
+ * keep what is here from being used. */
 static int find_default_image(struct control *k, struct error *err)
 {
-    struct default_wait d = {.wait.on_found = on_default_found, .control = k, .err = err};
-    if (!k->ctx->config->image)
-        return 0;
-    for (;;) {
-        int r = images_resolve(k->images, k->ctx->config->image, &d.wait, err);
-        while (r >= 0 && !d.done)
-            uv_run(k->ctx->loop, UV_RUN_ONCE);
-        if (r < 0 || d.result == 0 || d.wait.policy)
-            return r < 0 ? r : d.result;
-        /* A registry that is down must not keep what is here from being used. */
-        log_warn("%s; looking for it here", err->message);
-        error_clear(err);
-        d = (struct default_wait){
-            .wait = {.on_found = on_default_found, .policy = "never"}, .control = k, .err = err};
+    const char *name = k->ctx->config->image, *policy = NULL;
+    while (name) {
+        struct default_image d = {.wait = {.on_found = on_default_image, .policy = policy},
+                                  .spec = &k->default_spec,
+                                  .name = name};
+        int r = images_resolve(k->images, name, &d.wait, err);
+        if (r < 0)
+            return r;
+        loop_run(k->ctx->loop, 0, &d.done);
+        if (!d.done)
+            error_set(&d.err, ERROR_INTERNAL, 0, "the image keeper has gone");
+        if (!error_is_set(&d.err))
+            return 0;
+        error_prefix(&d.err, "image '%s'", name);
+        if (policy) {
+            *err = d.err;
+            return -ENOENT;
+        }
+        log_warn("%s; looking for it here", d.err.message);
+        policy = "never";
     }
+    return 0;
 }
 
 /* A runner that is slow to answer may still know of a call. */

@@ -29,8 +29,7 @@ struct run {
     struct images *images;
     enum run_phase phase;
     bool one_shot;
-    bool left;        /* its caller has left: it must not begin to wait for a person */
-    bool wants_names; /* RUN_INPUT has found that RUN_NAMES has something to do */
+    bool left; /* its caller has left: it must not begin to wait for a person */
 
     /* What a phase waits for, one of them at a time. */
     struct image_find image;

@@ -67,8 +67,8 @@ static int take_names(struct run *run, const json_t *answer, struct error *err)
  * inside the event. */
 int run_input_enter(struct run *run, struct error *err)
 {
-    run->wants_names = are_names_wanted(run);
-    if (!run->spec.builtin || !run->spec.open_stdin || !(run->wants_names || run_ask_wanted(run)))
+    if (!run->spec.builtin || !run->spec.open_stdin ||
+        !(run_ask_wanted(run) || are_names_wanted(run)))
         return run_next(run);
     if (!run->events->on_input_wanted)
         return error_set(err, ERROR_INTERNAL, 0,
@@ -87,7 +87,7 @@ int run_names_enter(struct run *run, struct error *err)
                              .stdin_len = run->spec.stdin_len,
                              .open_stdin = run->spec.stdin_len == 0,
                              .timeout_ms = NAMES_MS};
-    if (!run->wants_names)
+    if (!are_names_wanted(run))
         return run_next(run);
     if (!run_wait_exec(run, &spec, err))
         return -EINVAL;

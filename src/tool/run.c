@@ -49,7 +49,7 @@ static const struct phase {
     [RUN_DECIDE] = {"decide", run_decide_enter, NULL, NULL},
     [RUN_BOX] = {"box", run_box_enter, phase_leave, run_cancel_ready},
     [RUN_RESOLVE] = {"resolve", run_resolve_enter, run_resolve_leave, run_cancel_exec},
-    [RUN_INPUT] = {"input", run_input_enter, phase_leave, NULL},
+    [RUN_INPUT] = {"input", run_input_enter, run_decide, NULL},
     [RUN_NAMES] = {"names", run_names_enter, run_names_leave, run_cancel_exec},
     [RUN_PROBE] = {"probe", run_probe_enter, run_probe_leave, run_probe_cancel},
     [RUN_ASK] = {"ask", run_ask_enter, NULL, run_ask_cancel},
@@ -282,11 +282,6 @@ bool run_is_waiting(const struct run *run)
 {
     return run->phase == RUN_PROBE || run->phase == RUN_ASK ||
            (run->grant && run->phase < RUN_INTENT);
-}
-
-struct sandbox *run_sandbox(const struct run *run)
-{
-    return run->sandbox;
 }
 
 void run_set_input(struct run *run, const char *data, size_t len)

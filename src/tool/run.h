@@ -31,7 +31,7 @@ struct run;
  *  DECIDE   nothing                         -                            for the first time
  *  BOX      the sandbox, to look into it    it is READY                  in RESOLVE
  *  RESOLVE  where its paths lead            the runner has answered      always
- *  INPUT    the rest of its input           run_set_input()              in NAMES or ASK
+ *  INPUT    the rest of its input           run_set_input()              always
  *  NAMES    what is in an archive           the runner has answered      always
  *  PROBE    what the command would run      the runner has answered      in ASK
  *  ASK      a person, and then the record   a grant is used              before and after
@@ -122,7 +122,6 @@ void run_abandon(struct run *run);
 bool run_leave(struct run *run);
 /* A person has to decide first, or has decided and that is being looked at. */
 bool run_is_waiting(const struct run *run);
-struct sandbox *run_sandbox(const struct run *run); /* NULL: not made yet */
 /* All of its input, copied, after on_input_wanted. on_done may come from inside. */
 void run_set_input(struct run *run, const char *data, size_t len);
 
