@@ -15,7 +15,6 @@
 #include "base/alloc.h"
 #include "base/fd.h"
 #include "base/path.h"
-#include "runtime/runtime.h"
 #include "warden/warden.h"
 
 #define MIB              (1024LL * 1024)
@@ -154,9 +153,7 @@ static void check_listen(const struct config *c, struct config_problems *p)
 
 static void check_runtime(const struct config *c, struct config_problems *p)
 {
-    if (!runtime_find(c->runtime))
-        config_error(p, "runtime: this build has no runtime '%s'", c->runtime);
-    else if (c->runtime_config)
+    if (c->runtime_config)
         config_error(p, "runtime_config: runtime '%s' takes no configuration file", c->runtime);
 }
 

@@ -98,10 +98,8 @@ const struct config_key config_keys[] = {
 
     GROUP("Daemon"),
     CHOICE(runtime, runtime, "local",
-           "local|landlock|process|oci|crun|runc|gvisor|kata|podman|podman-gvisor|podman-kata|docker|docker-gvisor|docker-kata|"
-           "microvm|kube|v8|wasm",
-           "what runs sandboxes unless a request names another; this build has local, landlock, process, "
-           "oci (crun, runc, gvisor, kata), podman and docker"),
+           "local|landlock|process|oci|crun|runc|gvisor|kata|podman|podman-gvisor|podman-kata|docker|docker-gvisor|docker-kata",
+           "what runs sandboxes unless a request names another"),
     CHOICE(oci_runtime, oci_runtime, "crun", "crun|runc|runsc|kata",
            "the program that runtime oci means unless a request says"),
     LIST(CONFIG_LIST, engines, engines,

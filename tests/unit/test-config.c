@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "config/config.h"
+#include "runtime/runtime.h"
 #include "tests/unit/tap.h"
 
 static struct config c;
@@ -312,12 +313,31 @@ static void test_variables(void)
 
 /* --- checks */
 
+/* What can be chosen is what there is: the names of the registry, and "oci" for one of them. */
+static void test_runtimes(void)
+{
+    const char *choices = config_key_find("runtime")->choices;
+    size_t chosen = 0, known = 0, missing = 0;
+    for (const char *at = choices; *at; chosen++) {
+        size_t len = strcspn(at, "|");
+        _cleanup_free_ char *name = xstrndup(at, len);
+        ok(runtime_find(name) != NULL, "there is a runtime %s", name);
+        at += len + (at[len] == '|');
+    }
+    for (; runtimes[known]; known++) {
+        _cleanup_free_ char *marked = xasprintf("|%s|", runtimes[known]->name);
+        _cleanup_free_ char *all = xasprintf("|%s|", choices);
+        missing += !strstr(all, marked);
+    }
+    ok(missing == 0 && chosen == known + 1, "and every runtime can be chosen");
+}
+
 static void test_checks(void)
 {
     static const struct {
         const char *text, *error;
     } cases[] = {
-        {"runtime: microvm", "runtime: this build has no runtime 'microvm'"},
+        {"runtime: microvm", "runtime: 'microvm' is not one of local|"},
         {"runtime_config: x.json", "runtime_config: runtime 'local' takes no"},
         {"image: x\nimages: false", "image: images are switched off"},
         {"volume_mode: pvc", "volume_mode: pvc needs the kube runtime"},
@@ -513,6 +533,7 @@ int main(int argc, char **argv)
     test_flags();
     test_hide();
     test_variables();
+    test_runtimes();
     test_checks();
     test_relative();
     test_secrets();
