@@ -1,5 +1,6 @@
 /* mas-sandboxd: options and configuration, then daemon_run() or, in the process that the daemon
  * starts of itself, control_stage(). */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,8 +95,19 @@ static int run(struct config *c, const struct config_args *args, struct config_p
     return daemon_run(c);
 }
 
+/* The policy is read again on SIGHUP. One that comes before anything reads it waits, where it would
+ * end the daemon otherwise. */
+static void block_hangup(void)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGHUP);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+}
+
 int main(int argc, char **argv)
 {
+    block_hangup();
     if (argc == 2 && strcmp(argv[1], HANDOVER_FLAG) == 0)
         return control_stage();
     if (argc >= 2 && strcmp(argv[1], GATEWAY_FLAG) == 0)

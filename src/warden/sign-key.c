@@ -172,25 +172,47 @@ static bool has_signed(int dir, const char *name, const struct checkpoint *c,
     return good;
 }
 
-void sign_key_find_old(const struct signer *s, uint8_t ret[CHECKPOINT_KEY_SIZE])
+/* Calls fn with the name of every earlier public key until it returns true. */
+static size_t for_each_old(const struct signer *s,
+                           bool (*fn)(const struct signer *s, const char *name, void *arg),
+                           void *arg)
 {
-    memcpy(ret, s->old_key, CHECKPOINT_KEY_SIZE);
-    if (checkpoint_changes_key(&s->last)) {
-        memcpy(ret, s->last.new_key, CHECKPOINT_KEY_SIZE);
-        return;
-    }
-    int fd = s->last.seq ? openat(s->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    size_t n = 0;
+    int fd = openat(s->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     for (struct dirent *e; dir && (e = readdir(dir));) {
-        uint8_t key[CHECKPOINT_KEY_SIZE];
-        if (strncmp(e->d_name, PUBLIC_FILE ".", strlen(PUBLIC_FILE ".")) != 0 ||
-            !has_signed(s->dir_fd, e->d_name, &s->last, key))
+        if (strncmp(e->d_name, PUBLIC_FILE ".", strlen(PUBLIC_FILE ".")) != 0)
             continue;
-        memcpy(ret, key, sizeof(key));
-        break;
+        n++;
+        if (fn && fn(s, e->d_name, arg))
+            break;
     }
     if (dir)
         closedir(dir);
+    return n;
+}
+
+size_t sign_key_count_old(const struct signer *s)
+{
+    return for_each_old(s, NULL, NULL);
+}
+
+static bool take_signer_of_last(const struct signer *s, const char *name, void *ret)
+{
+    uint8_t key[CHECKPOINT_KEY_SIZE];
+    bool found = has_signed(s->dir_fd, name, &s->last, key);
+    if (found)
+        memcpy(ret, key, sizeof(key));
+    return found;
+}
+
+void sign_key_find_old(const struct signer *s, uint8_t ret[CHECKPOINT_KEY_SIZE])
+{
+    memcpy(ret, s->old_key, CHECKPOINT_KEY_SIZE);
+    if (checkpoint_changes_key(&s->last))
+        memcpy(ret, s->last.new_key, CHECKPOINT_KEY_SIZE);
+    else if (s->last.seq)
+        for_each_old(s, take_signer_of_last, ret);
 }
 
 /* --- all of it */

@@ -213,6 +213,12 @@ int signer_sign(struct signer *s, const struct plan_sign *request, struct checkp
     int r = check_purpose(s, request->purpose, why, size);
     if (r < 0)
         return r;
+    if (request->purpose == CHECKPOINT_ROTATE && sign_key_count_old(s) >= SIGN_OLD_KEYS_MAX) {
+        snprintf(why, size,
+                 "there are %d earlier public keys already: move warden/audit.pub.* away",
+                 SIGN_OLD_KEYS_MAX);
+        return -EDQUOT;
+    }
     memcpy(c.head, request->head, sizeof(c.head));
     link_to_last(s, &c);
     r = settle(s);

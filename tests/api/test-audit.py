@@ -450,6 +450,23 @@ def _():
         sbx("audit", "verify", export(d), "-key", first)
 
 
+@test("rotations end where too many earlier keys are kept, and go on when the operator has moved them")
+def _():
+    with Daemon() as d:
+        d.post("/v1/run", {"command": ["true"]})
+        kept = [f"{d.state}/warden/audit.pub.{i:016x}" for i in range(999)]
+        for path in kept:
+            open(path, "w").close()
+        equal(d.post("/v1/audit/rotate").status, 200)
+        a = d.post("/v1/audit/rotate")
+        check(a.status >= 400 and "1000 earlier public keys" in a.json["error"]["message"], a)
+        equal(d.post("/v1/run", {"command": ["true"]}).status, 200, "what is signed goes on")
+        equal(d.get("/v1/audit/checkpoint").status, 200)
+        for path in kept:
+            os.remove(path)
+        equal(d.post("/v1/audit/rotate").status, 200)
+
+
 @test("who may rotate the key, and where there is none")
 def _():
     with Daemon("-auth-token", TOKEN) as d:

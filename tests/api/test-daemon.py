@@ -380,6 +380,25 @@ def _():
         equal(d.process.wait(60), 0)
 
 
+@test("SIGHUP while it starts waits until somebody reads it")
+def _():
+    with tempfile.TemporaryDirectory() as dir:
+        os.mkfifo(dir + "/token")  # it waits for this, early
+        p = subprocess.Popen([SANDBOXD, "-auth-token-file", dir + "/token", "--state-dir", dir + "/state", "-listen", f"unix:{dir}/s"],
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        try:
+            fifo = os.open(dir + "/token", os.O_WRONLY)  # and is there when this returns
+            p.send_signal(signal.SIGHUP)
+            os.write(fifo, b"a-token-of-the-operator\n")
+            os.close(fifo)
+            wait_for(lambda: p.poll() is not None or os.path.exists(dir + "/s"), "it listens")
+            equal(p.poll(), None, "still there")
+        finally:
+            p.terminate()
+            out = p.communicate(timeout=60)[0]
+        equal(p.returncode, 0, out)
+
+
 # --- sockets and files
 
 @test("a unix socket is ours alone and goes away; others' files stay")
