@@ -1,4 +1,4 @@
-/* What the files of actions share. Only action.c decides what becomes of one. */
+/* What the files of actions share. Only action.c and action-table.c write its status. */
 #pragma once
 
 #include "api/action.h"

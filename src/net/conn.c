@@ -20,7 +20,7 @@
  * feet. on_abort and on_close are called from there too, never from inside an API function. Every
  * API function on a CLOSING connection does nothing.
  *
- * Control flow: conn_process() is the only place that calls handlers with input. It never nests: a
+ * Control flow: handlers get input from within conn_process() and never otherwise. It never nests: a
  * change made from inside one (an answer, a resume) is seen by its loop, and one made from outside
  * puts the connection on the server's ready list (conn_advance()), handled by the loop's next turn.
  *

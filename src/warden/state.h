@@ -73,7 +73,7 @@ struct cell {
     uint64_t oom_kills;
 };
 
-/* Blanks of one kind; only blank.c uses it. */
+/* Blanks of one kind. Only blank.c counts them. */
 struct blanks {
     struct list plain, armed;
     unsigned n_plain, n_armed;
