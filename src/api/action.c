@@ -36,7 +36,7 @@ static struct gate_terms terms_of(const struct action *a, bool granted)
 }
 
 /* Nothing ran: the submitter hears of it, and later ones find it as it ended. */
-static void refuse(struct action *a, enum error_code code, const char *message)
+static void action_refuse(struct action *a, enum error_code code, const char *message)
 {
     struct error err = {0};
     error_set(&err, code, 0, "%s", message);
@@ -66,9 +66,9 @@ static void on_tool_done(void *data, const struct tool_result *r)
     } else if (r->ok) {
         action_finish(a, STATUS_COMPLETED, r->result, NULL);
     } else if (strcmp(r->code, "policy_denied") == 0) {
-        refuse(a, ERROR_DENIED, r->message);
+        action_refuse(a, ERROR_DENIED, r->message);
     } else if (strcmp(r->code, "invalid_request") == 0) {
-        refuse(a, ERROR_INVALID, r->message);
+        action_refuse(a, ERROR_INVALID, r->message);
     } else {
         action_finish(a, STATUS_FAILED, r->result, r->message);
     }
@@ -103,7 +103,7 @@ static bool start_file(struct action *a, struct sandbox *sb, const struct gate_t
         .who = &a->who, .terms = terms, .parameters = a->plan.args, .sandbox = sb};
     struct skill_run *run = skill_start(&o, &req, on_file_done, a, &err);
     if (!run)
-        refuse(a, err.code, err.message);
+        action_refuse(a, err.code, err.message);
     return !run || skill_is_waiting(run);
 }
 
@@ -183,7 +183,7 @@ static void execute(struct action *a, bool granted)
     if (r >= 0)
         r = files_sandbox(a, true, &sb, &err);
     if (r < 0) {
-        refuse(a, err.code, err.message);
+        action_refuse(a, err.code, err.message);
         return;
     }
     if (sb)
@@ -215,7 +215,7 @@ static void on_asked(void *data, struct approval *approval, const struct error *
     struct action *a = data;
     (void)approval;
     if (err)
-        refuse(a, err->code, err->message);
+        action_refuse(a, err->code, err->message);
     else
         wait_for_person(a);
 }
@@ -230,7 +230,7 @@ static void ask_change(struct action *a)
                                  .reason = "a change of the configuration is critical",
                                  .subject = subject};
     if (approvals_ask(gate_approvals(action_gate(a)), &r, on_asked, a, &err) < 0)
-        refuse(a, err.code, err.message);
+        action_refuse(a, err.code, err.message);
 }
 
 static void on_change_granted(void *data, struct approval *approval, const struct error *err)
@@ -256,7 +256,7 @@ static void use_change(struct action *a)
 
 /* --- what a person decided */
 
-static void settle(struct action *a, enum approval_state state, const char *why)
+static void action_settle(struct action *a, enum approval_state state, const char *why)
 {
     if (a->status != STATUS_PENDING || state == APPROVAL_PENDING)
         return;
@@ -281,7 +281,7 @@ static void on_approval(struct approval_watch *w, struct approval *approval)
     struct actions *s = container_of(w, struct actions, watch);
     struct action *a = map_find(s->by_id, approval_id(approval));
     if (a)
-        settle(a, approval_state(approval), approval_reason(approval));
+        action_settle(a, approval_state(approval), approval_reason(approval));
 }
 
 /* --- submitting */
@@ -325,13 +325,13 @@ static void resume(struct action *a)
         return;
     }
     if (!approval) {
-        settle(a, APPROVAL_VOID, "there is no record of it any more");
+        action_settle(a, APPROVAL_VOID, "there is no record of it any more");
         return;
     }
     struct sandbox *sb;
     if (files_sandbox(a, false, &sb, NULL) >= 0 && sb)
         hold(a, sb);
-    settle(a, approval_state(approval), approval_reason(approval));
+    action_settle(a, approval_state(approval), approval_reason(approval));
 }
 
 struct actions *actions_new(struct api *api)

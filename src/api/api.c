@@ -251,7 +251,7 @@ static void on_abort(struct http_request *http, void *data)
     struct api_request *req = data;
     (void)http;
     if (req->idempotency) {
-        req->http = NULL; /* whoever repeats the request gets the answer */
+        req->http = NULL; /* a client that repeats the request gets the answer */
         return;
     }
     if (req->on_abort)
@@ -285,7 +285,7 @@ static int parse_terms(struct api_request *req, struct error *err)
     return 0;
 }
 
-/* A caller without a key is told from others by its address; this machine's own are one. */
+/* Callers without a key are told apart by their address; those of this machine count as one. */
 static void set_address(struct identity *who, const char *address)
 {
     if (*who->key || strcmp(address, "127.0.0.1") == 0 || strcmp(address, "::1") == 0)
@@ -372,7 +372,7 @@ static int check_access(struct api_request *req, struct error *err)
 }
 
 /* A caller who has shown no key gets so many refusals and no more. */
-static void refuse(struct api_request *req, struct error *err)
+static void request_refuse(struct api_request *req, struct error *err)
 {
     if (!http_request_refusal(req->http)) {
         req->retry_after_s = REFUSED_RETRY_S;
@@ -410,7 +410,7 @@ static void reject_unrouted(struct api_request *req, unsigned methods)
         error_set(&err, ERROR_NOT_FOUND, 0, "there is nothing at %.200s%s", path,
                   len > 1 && path[len - 1] == '/' ? ": no path here ends with a slash" : "");
     }
-    refuse(req, &err);
+    request_refuse(req, &err);
 }
 
 void api_on_request(struct http_request *http, void *data)
@@ -435,7 +435,7 @@ void api_on_request(struct http_request *http, void *data)
         req->route = route_find_none(http_request_path(http));
     if (check_access(req, &err) < 0) {
         access_audit_refused(&api->access, req, &err);
-        refuse(req, &err);
+        request_refuse(req, &err);
         return;
     }
     if (!found) {

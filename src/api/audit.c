@@ -115,7 +115,7 @@ static void on_keepalive(void *data)
         r->full = !http_write(r->http, ":\n\n", 3);
 }
 
-static void begin(struct reader *r)
+static void reader_begin(struct reader *r)
 {
     uv_loop_t *loop = r->req->services->loop;
     r->http = api_take(r->req);
@@ -145,7 +145,7 @@ static void read_page(struct reader *r)
     audit_query(r->audit, &r->filter, on_page, r);
 }
 
-static void finish(struct reader *r)
+static void reader_finish(struct reader *r)
 {
     struct http_request *http = r->http;
     http_request_on_abort(http, NULL, NULL);
@@ -178,7 +178,7 @@ static void on_page(void *data, const struct audit_page *page, const struct erro
         return;
     }
     if (r->req)
-        begin(r);
+        reader_begin(r);
     if (page->n)
         r->full = !(r->sse ? write_sse(r, page->text.data, page->text.len)
                            : http_write(r->http, page->text.data, page->text.len));
@@ -189,7 +189,7 @@ static void on_page(void *data, const struct audit_page *page, const struct erro
         r->filter.since = page->next;
     bool more = page->more && !(r->filter.newest_first && page->next == 0);
     if (r->left == 0 || (!more && !r->follow))
-        finish(r);
+        reader_finish(r);
     else if (more || r->woken)
         read_page(r);
 }

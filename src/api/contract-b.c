@@ -17,7 +17,7 @@
 
 /* --- create */
 
-static int refuse(struct error *err, const char *field, const char *why)
+static int refuse_member(struct error *err, const char *field, const char *why)
 {
     int r = error_field(err, field, "'%s': %s", field, why);
     err->code = ERROR_UNSUPPORTED;
@@ -34,14 +34,14 @@ static int check_cluster_fields(const json_t *body, struct error *err)
     if (r < 0)
         return r;
     if (volume && *volume && strcmp(volume, "emptydir") != 0)
-        return refuse(err, "volume_mode", "only 'emptydir' exists on this runtime");
+        return refuse_member(err, "volume_mode", "only 'emptydir' exists on this runtime");
     for (size_t i = 0; i < ELEMENTS(fields); i++) {
         const char *value = NULL;
         r = json_member_string(body, fields[i], &value, err);
         if (r < 0)
             return r;
         if (value && *value)
-            return refuse(err, fields[i], "volume claims exist only on a cluster");
+            return refuse_member(err, fields[i], "volume claims exist only on a cluster");
     }
     return 0;
 }
@@ -56,7 +56,8 @@ static int parse_cache(const struct services *o, const json_t *body, struct spec
     if (!mode || !*mode || strcmp(mode, "emptydir") == 0)
         return 0;
     if (strcmp(mode, "hostpath") != 0)
-        return refuse(err, "cache_mode", "only 'emptydir' and 'hostpath' exist on this runtime");
+        return refuse_member(err, "cache_mode",
+                             "only 'emptydir' and 'hostpath' exist on this runtime");
     s->mounts[s->n_mounts++] =
         (struct spec_mount){xstrdup(o->config.cache_hostpath), xstrdup("/cache"), false};
     return 0;
@@ -94,9 +95,9 @@ static int parse_hosts(const json_t *body, struct spec *s, struct error *err)
     if (r < 0)
         return r;
     if (allowed && allowed[0])
-        return refuse(err, "allowed_hosts",
-                      "a sandbox has no network here, so no host can be "
-                      "allowed");
+        return refuse_member(err, "allowed_hosts",
+                             "a sandbox has no network here, so no host can be "
+                             "allowed");
     if (disallowed && disallowed[0]) {
         _cleanup_free_ char *list = join(disallowed);
         push_env(s, xasprintf("SBX_DISALLOWED_HOSTS=%s", list));

@@ -139,7 +139,7 @@ static bool at_end(struct stream *s)
     return (journal_ended(j) || !s->follow) && s->reader.next_seq > journal_last_seq(j);
 }
 
-static void finish(struct stream *s)
+static void stream_finish(struct stream *s)
 {
     journal_unsubscribe(&s->reader);
     if (s->ws) {
@@ -185,7 +185,7 @@ static void pump(struct stream *s)
         }
     }
     if (at_end(s))
-        finish(s);
+        stream_finish(s);
 }
 
 static void on_ready(struct journal_reader *r)

@@ -18,7 +18,7 @@
 #include "store/db-error.h"
 #include "store/store.h"
 
-#define DAMAGE_MAX 8 /* told one by one; the rest is counted */
+#define DAMAGE_MAX 8 /* records of damage; the rest is counted */
 
 struct recovery {
     struct audit *audit;
@@ -233,9 +233,9 @@ static int read_open_calls(struct recovery *v, struct error *err)
     return r;
 }
 
-/* --- what is to be told */
+/* --- what recovery found, for the audit and the log */
 
-static void tell(struct recovery *v)
+static void note_recovery(struct recovery *v)
 {
     struct audit *a = v->audit;
     char details[160];
@@ -284,6 +284,6 @@ int audit_recover(struct audit *a, struct error *err)
     a->recovered_seq = a->seq;
     r = r < 0 ? r : meet_signer(&v, err);
     if (r >= 0)
-        tell(&v);
+        note_recovery(&v);
     return r;
 }

@@ -67,7 +67,8 @@ const char *members_suggest(const struct member *table, const char *written)
     return best;
 }
 
-static int refuse(const struct member *table, const char *path, const char *name, struct error *err)
+static int refuse_member(const struct member *table, const char *path, const char *name,
+                         struct error *err)
 {
     char whole[PATH_SIZE];
     const char *near = members_suggest(table, name), *dot = *path ? "." : "";
@@ -147,7 +148,7 @@ int members_check(const struct members_check *how, const json_t *object, const s
     {
         const struct member *m = find(table, name, how->any_case);
         if (!m && (!how->ignored || how->guarded || (!*path && is_guard_word(name))))
-            return refuse(table, path, name, err);
+            return refuse_member(table, path, name, err);
         if (!m) {
             members_tell(how->ignored, path, name);
             continue;

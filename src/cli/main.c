@@ -10,7 +10,7 @@
 #include "cli/output.h"
 
 /* Output that could not be written is a failure, unless its reader just had enough. */
-static int finish(int code)
+static int flush_output(int code)
 {
     if (fflush(stdout) == 0 && !ferror(stdout))
         return code;
@@ -36,7 +36,7 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN);
     if (argc < 2) {
         help_print_all();
-        finish(0);
+        flush_output(0);
         return EXIT_USAGE;
     }
     const struct command *cmd = command_find(unaliased(argv[1]));
@@ -53,5 +53,5 @@ int main(int argc, char **argv)
     else
         code = cmd->run(&a);
     args_done(&a);
-    return finish(code);
+    return flush_output(code);
 }

@@ -76,7 +76,7 @@ static void on_recorded(void *data, struct approval *a, const struct error *err)
 }
 
 /* Takes one use from the grant. */
-static int take(struct approval *a, const struct approval_use *use, struct error *err)
+static int grant_take(struct approval *a, const struct approval_use *use, struct error *err)
 {
     int r = approval_record(a, "grant", &use->who, "used", NULL, err);
     if (r >= 0 && (a->session_left == 0 || --a->session_left == 0))
@@ -112,7 +112,7 @@ void approval_next_uses(struct approval *a)
         list_remove(&use->node);
         list_append(&b->uses, &use->node);
         a->n_uses--;
-        if (check_usable(a, &err) < 0 || take(a, use, &err) < 0)
+        if (check_usable(a, &err) < 0 || grant_take(a, use, &err) < 0)
             tell_use(use, NULL, &err);
     }
     if (list_empty(&b->uses))
@@ -124,7 +124,7 @@ void approval_next_uses(struct approval *a)
 /* --- using */
 
 /* What is no session is for one call only: whatever else it is tried for has used it up. */
-static int refuse(struct approval *a, const struct error *why, struct error *err)
+static int refuse_use(struct approval *a, const struct error *why, struct error *err)
 {
     if (!a->session_left && !a->busy)
         approval_end(a, APPROVAL_VOID, why->message);
@@ -143,7 +143,7 @@ static int check_use(struct approval *a, const json_t *subject, const struct app
         error_set(&why, ERROR_DENIED, 0, "this is another call than the one that was approved");
     else
         approval_check_need(a, need, &why);
-    return error_is_set(&why) ? refuse(a, &why, err) : 0;
+    return error_is_set(&why) ? refuse_use(a, &why, err) : 0;
 }
 
 int approvals_use(struct approvals *s, const char *id, const struct identity *who,
@@ -167,7 +167,7 @@ int approvals_use(struct approvals *s, const char *id, const struct identity *wh
         a->n_uses++;
         return 0;
     }
-    r = take(a, use, err);
+    r = grant_take(a, use, err);
     if (r < 0) {
         free(use);
         return r;

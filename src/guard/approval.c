@@ -52,7 +52,7 @@ void approval_watch_remove(struct approval_watch *w)
 }
 
 /* Each watch once, whatever they remove meanwhile: they pass through a list of their own. */
-static void tell(struct approval *a)
+static void call_watches(struct approval *a)
 {
     struct list turn, *all = &a->set->watches;
     list_init(&turn);
@@ -163,7 +163,7 @@ static void fail_change(const struct change *c, const struct error *err)
     log_error("approval id=%s is %s, which is not recorded yet: %s", a->id,
               approval_state_name(a->state), err->message);
     a->unwritten = true;
-    tell(a);
+    call_watches(a);
     follow_up(a);
 }
 
@@ -176,12 +176,12 @@ static void on_written(void *data, const struct error *err)
     if (err)
         return fail_change(&c, err);
     fault_point("approval.recorded");
-    bool told = a->unwritten;
+    bool was_announced = a->unwritten;
     a->unasked = a->unwritten = false;
     if (c.fn)
         c.fn(c.data, a, NULL);
-    if (!told)
-        tell(a);
+    if (!was_announced)
+        call_watches(a);
     follow_up(a);
 }
 

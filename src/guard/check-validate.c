@@ -50,7 +50,7 @@ static enum risk risk_of(enum threat t)
 }
 
 /* One finding a category: that of the worst match. */
-static void tell(const struct validation *v, struct findings *f)
+static void add_findings(const struct validation *v, struct findings *f)
 {
     for (int c = 0; c < _VALIDATE_CATEGORY_MAX; c++) {
         const struct validate_match *worst = NULL;
@@ -78,13 +78,13 @@ static void look_at(const char *text, size_t len, bool *whole, struct findings *
     const struct validate_limits limits = {len, TIMEOUT_MS};
     struct validation v;
     validate_text(text, len, &limits, &v);
-    tell(&v, f);
+    add_findings(&v, f);
     *whole = *whole && v.complete;
     validation_done(&v);
 }
 
-/* What does not fit is looked at by its beginning and its end, so that padding on either side hides
- * nothing there, and is told as not fully checked. */
+/* Of a text that is too long the beginning and the end are checked, so that padding on either side
+ * hides nothing there, and a finding says that the rest was not. */
 static void look_at_ends(const struct strbuf *text, struct findings *f)
 {
     size_t head = PART_MAX, tail = text->len - PART_MAX;

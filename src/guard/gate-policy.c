@@ -40,8 +40,8 @@ static void record_change(struct gate *g, const struct identity *who, const char
     audit_note(g->audit, &r);
 }
 
-static int refuse(struct gate *g, const char *digest, const struct identity *who,
-                  const struct error *why)
+static int refuse_policy(struct gate *g, const char *digest, const struct identity *who,
+                         const struct error *why)
 {
     bool news = strcmp(g->failed_revision, digest) != 0;
     snprintf(g->failed_revision, sizeof(g->failed_revision), "%s", digest);
@@ -84,7 +84,7 @@ int gate_load_policy(struct gate *g, const char *name, const char *text, size_t 
     struct ruleset *rs = ruleset_parse(text, len, name, &why);
     if (!rs || run_tests(rs, name, &why) < 0) {
         ruleset_unref(rs);
-        refuse(g, digest, who, &why);
+        refuse_policy(g, digest, who, &why);
         *err = why;
         return -EINVAL;
     }

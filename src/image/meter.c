@@ -12,7 +12,7 @@ void meter_init(struct meter *m, const struct image_options *o, const struct ima
     *m = (struct meter){.options = o, .info = info, .progress.step = "unpack"};
 }
 
-static int tell(struct meter *m, struct error *err)
+static int meter_report(struct meter *m, struct error *err)
 {
     m->told_ms = clock_mono_ms();
     m->progress.files = m->info->files;
@@ -26,11 +26,11 @@ int meter_step(struct meter *m, const char *step, uint64_t total, struct error *
     m->progress.step = step;
     m->progress.done_bytes = 0;
     m->progress.total_bytes = total;
-    return tell(m, err);
+    return meter_report(m, err);
 }
 
 int meter_add(struct meter *m, uint64_t bytes, struct error *err)
 {
     m->progress.done_bytes += bytes;
-    return clock_mono_ms() - m->told_ms < TELL_MS ? 0 : tell(m, err);
+    return clock_mono_ms() - m->told_ms < TELL_MS ? 0 : meter_report(m, err);
 }

@@ -40,8 +40,8 @@ const char *name_quote(const char *name, char out[NAME_QUOTED_SIZE])
     return out;
 }
 
-static int refuse(const char *name, enum error_code code, const char *what, const char *why,
-                  struct error *err)
+static int refuse_name(const char *name, enum error_code code, const char *what, const char *why,
+                       struct error *err)
 {
     char q[NAME_QUOTED_SIZE];
     return error_set(err, code, 0, "%s '%s' %s", what, name_quote(name, q), why);
@@ -52,19 +52,20 @@ int name_clean(const char *name, const struct image_limits *l, const char *what,
 {
     size_t len = 0, depth = 0;
     if (!*name)
-        return refuse(name, ERROR_INVALID, what, "has an empty name", err);
+        return refuse_name(name, ERROR_INVALID, what, "has an empty name", err);
     if (*name == '/')
-        return refuse(name, ERROR_INVALID, what, "is an absolute path", err);
+        return refuse_name(name, ERROR_INVALID, what, "is an absolute path", err);
     for (const char *p = name; *p;) {
         size_t n = strcspn(p, "/");
         if (n == 2 && !strncmp(p, "..", 2))
-            return refuse(name, ERROR_INVALID, what, "has '..' in its path", err);
+            return refuse_name(name, ERROR_INVALID, what, "has '..' in its path", err);
         if (n > COMPONENT_MAX)
-            return refuse(name, ERROR_TOO_LARGE, what, "has a name of more than 255 bytes", err);
+            return refuse_name(name, ERROR_TOO_LARGE, what, "has a name of more than 255 bytes",
+                               err);
         if (n && !(n == 1 && *p == '.')) {
             if (len + n + 1 > l->path_bytes || len + n + 2 > NAME_PATH_MAX)
-                return refuse(name, ERROR_TOO_LARGE, what,
-                              "has a longer path than images_max_path_bytes", err);
+                return refuse_name(name, ERROR_TOO_LARGE, what,
+                                   "has a longer path than images_max_path_bytes", err);
             if (len)
                 ret[len++] = '/', depth++;
             memcpy(ret + len, p, n);
@@ -74,6 +75,6 @@ int name_clean(const char *name, const struct image_limits *l, const char *what,
     }
     ret[len] = 0;
     if (depth > l->depth)
-        return refuse(name, ERROR_TOO_LARGE, what, "is deeper than images_max_depth", err);
+        return refuse_name(name, ERROR_TOO_LARGE, what, "is deeper than images_max_depth", err);
     return 0;
 }

@@ -90,7 +90,7 @@ void keeper_call_cancel(struct keeper_call *call)
 
 /* --- in */
 
-static void finish(struct keeper_call *call, json_t *result, const struct error *err)
+static void call_finish(struct keeper_call *call, json_t *result, const struct error *err)
 {
     const struct keeper_handlers *handlers = call->handlers;
     void *data = call->data;
@@ -105,7 +105,7 @@ static void fail_all(struct keeper_client *c, enum error_code code, const char *
     struct keeper_call *call;
     error_set(&err, code, 0, "%s", why);
     for (size_t cursor = 0; (call = map_next(c->calls, &cursor)); cursor = 0)
-        finish(call, NULL, &err);
+        call_finish(call, NULL, &err);
 }
 
 static void on_gone(struct keeper_client *c, const json_t *record)
@@ -124,7 +124,7 @@ static void on_failed(struct keeper_call *call, const json_t *failure)
     const char *code = json_string_value(json_object_get(failure, "code"));
     const char *text = json_string_value(json_object_get(failure, "message"));
     error_set(&err, error_code_find(code ? code : ""), 0, "%s", text ? text : "no reason given");
-    finish(call, NULL, &err);
+    call_finish(call, NULL, &err);
 }
 
 static void on_full(struct keeper_client *c, struct keeper_call *call)
@@ -135,7 +135,7 @@ static void on_full(struct keeper_client *c, struct keeper_call *call)
         return;
     error_set(&err, ERROR_NO_SPACE, 0, "there are too many images in use to find room for another");
     keeper_call_tell(call, json_pack("{s:s}", "op", "cancel"));
-    finish(call, NULL, &err);
+    call_finish(call, NULL, &err);
 }
 
 static void on_record(struct keeper_client *c, json_t *record)
@@ -160,7 +160,7 @@ static void on_record(struct keeper_client *c, json_t *record)
     else if ((part = json_object_get(record, "error")))
         on_failed(call, part);
     else if ((part = json_object_get(record, "done")))
-        finish(call, part, NULL);
+        call_finish(call, part, NULL);
 }
 
 static void on_readable(uv_poll_t *poll, int status, int events)

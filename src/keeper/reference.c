@@ -14,7 +14,7 @@
 #define LOWER          "abcdefghijklmnopqrstuvwxyz0123456789"
 #define UPPER          "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-static int refuse(struct error *err, const char *text)
+static int refuse_reference(struct error *err, const char *text)
 {
     return error_field(err, "image",
                        "'%.200s' is not an image reference ([registry/]name[:tag][@sha256:digest])",
@@ -129,7 +129,7 @@ int reference_parse(const char *text, const char *fallback, struct reference *re
     struct reference r = {0};
     if (take_digest(copy, &r) < 0 || take_tag(copy, &r) < 0 || take_name(copy, fallback, &r) < 0) {
         reference_done(&r);
-        return refuse(err, text);
+        return refuse_reference(err, text);
     }
     if (!fallback && strcmp(r.registry, "none") == 0) {
         reference_done(&r);

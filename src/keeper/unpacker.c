@@ -71,7 +71,7 @@ static int confine(const struct unpacker_task *t, struct error *err)
 
 /* --- in the child */
 
-static void tell(int out, const struct unpacker_record *record)
+static void send_record(int out, const struct unpacker_record *record)
 {
     if (fd_write_all(out, record, sizeof(*record)) < 0)
         _exit(1); /* the worker is gone */
@@ -88,7 +88,7 @@ static int on_progress(void *arg, const struct image_progress *p)
     for (uint32_t i = 0; i < ELEMENTS(steps); i++)
         if (strcmp(steps[i], p->step) == 0)
             record.number = i;
-    tell(*(int *)arg, &record);
+    send_record(*(int *)arg, &record);
     return 0;
 }
 
@@ -133,7 +133,7 @@ static void child(const struct worker *w, const struct unpacker_task *t, int out
         result.number = err.code;
         snprintf(result.message, sizeof(result.message), "%s", err.message);
     }
-    tell(out, &result);
+    send_record(out, &result);
     _exit(0);
 }
 

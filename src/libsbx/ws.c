@@ -201,8 +201,8 @@ static char *find_header(const char *head, const char *name)
 }
 
 /* A refusal's body, as far as its Content-Length or the connection's end says. */
-static int refuse(struct sbx_ws *ws, const char *head, int status, int64_t deadline,
-                  struct sbx_error *err)
+static int refuse_upgrade(struct sbx_ws *ws, const char *head, int status, int64_t deadline,
+                          struct sbx_error *err)
 {
     _cleanup_free_ char *length = find_header(head, "Content-Length");
     size_t want = length ? strtoul(length, NULL, 10) : HANDSHAKE_MAX;
@@ -229,7 +229,7 @@ static int check_answer(struct sbx_ws *ws, const char *key, int64_t deadline, st
     if (sscanf(head, "HTTP/1.%*1d %3d", &status) != 1)
         return libsbx_fail(err, "internal", "%s does not speak HTTP/1.1", ws->address);
     if (status != 101)
-        return refuse(ws, head, status, deadline, err);
+        return refuse_upgrade(ws, head, status, deadline, err);
     char want[29];
     expected_accept(key, want);
     _cleanup_free_ char *accept = find_header(head, "Sec-WebSocket-Accept");

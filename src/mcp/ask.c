@@ -73,8 +73,8 @@ int mcp_call_ask(struct mcp_call *call, const char *method, json_t *params,
     return 0;
 }
 
-static void settle(struct mcp_call *call, struct ask *a, const json_t *result,
-                   const struct error *err)
+static void ask_settle(struct mcp_call *call, struct ask *a, const json_t *result,
+                       const struct error *err)
 {
     list_remove(&a->node);
     a->on_answer(call, result, err, a->data);
@@ -96,7 +96,7 @@ static struct ask *find(struct mcp_session *s, const char *id, struct mcp_call *
     return NULL;
 }
 
-/* An answer that nobody waits for any more is dropped. */
+/* An answer whose question is not open any more is dropped. */
 void asks_answer(struct mcp_session *s, const struct rpc_message *m)
 {
     struct error err = {0};
@@ -110,7 +110,7 @@ void asks_answer(struct mcp_session *s, const struct rpc_message *m)
                   message ? message : "an error");
     else if (!json_is_object(m->result))
         error_set(&err, ERROR_INVALID, 0, "the client's answer is not an object");
-    settle(call, a, error_is_set(&err) ? NULL : m->result, error_is_set(&err) ? &err : NULL);
+    ask_settle(call, a, error_is_set(&err) ? NULL : m->result, error_is_set(&err) ? &err : NULL);
 }
 
 static void tell_cancelled(struct mcp_call *call, const struct ask *a)
@@ -130,7 +130,7 @@ void asks_cancel(struct mcp_call *call)
     while (call_find(s, id) == call && !list_empty(&call->asks)) {
         struct ask *a = container_of(call->asks.next, struct ask, node);
         tell_cancelled(call, a);
-        settle(call, a, NULL, &err);
+        ask_settle(call, a, NULL, &err);
     }
     session_unref(s);
 }
@@ -142,7 +142,7 @@ void mcp_call_unask(struct mcp_call *call)
     while (!list_empty(&call->asks)) {
         struct ask *a = container_of(call->asks.next, struct ask, node);
         tell_cancelled(call, a);
-        settle(call, a, NULL, &err);
+        ask_settle(call, a, NULL, &err);
     }
 }
 
@@ -168,7 +168,7 @@ static void fail_late(struct mcp_session *s, int64_t until_ms, const struct erro
     struct ask *a;
     while ((a = find_late(s, until_ms, &call))) {
         tell_cancelled(call, a);
-        settle(call, a, NULL, err);
+        ask_settle(call, a, NULL, err);
     }
 }
 

@@ -66,7 +66,7 @@ static void respond_json(struct stream *st)
 }
 
 /* All answers are in. */
-static void finish(struct stream *st)
+static void exchange_finish(struct stream *st)
 {
     list_remove(&st->waiting);
     if (st->state == STREAM_WAITING && st->http && st->n_collected > 0) {
@@ -89,7 +89,7 @@ void stream_dispatched(struct stream *st)
     st->dispatching = false;
     if (st->expected == 0 && st->state != STREAM_DONE) {
         outlet_ref(&st->outlet);
-        finish(st);
+        exchange_finish(st);
         outlet_unref(&st->outlet);
     } else if (st->state == STREAM_WAITING && !list_empty(&st->waiting) &&
                !loop_timer_active(&st->mcp->turn)) {
@@ -142,7 +142,7 @@ static void on_answer(struct outlet *o, const char *text, size_t len)
     else if (text && st->session)
         push_too_full(st, text);
     if (st->expected == 0 && !st->dispatching && st->state != STREAM_DONE)
-        finish(st);
+        exchange_finish(st);
     outlet_unref(o);
 }
 

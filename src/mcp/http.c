@@ -16,8 +16,8 @@
 
 /* --- refusing */
 
-static void refuse(struct api_request *req, int status, const char *id, int code,
-                   const char *message)
+static void refuse_request(struct api_request *req, int status, const char *id, int code,
+                           const char *message)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(ERROR_BODY_MAX);
     rpc_format_error(&text, id, code, message);
@@ -56,7 +56,7 @@ static bool check_version(struct api_request *req)
         return true;
     snprintf(why, sizeof(why), "MCP-Protocol-Version '%.40s' is not supported; the newest is %s",
              version, mcp_revision_name(_MCP_REVISION_MAX - 1));
-    refuse(req, 400, NULL, RPC_INVALID_REQUEST, why);
+    refuse_request(req, 400, NULL, RPC_INVALID_REQUEST, why);
     return false;
 }
 
@@ -67,11 +67,11 @@ static struct mcp_session *find_session(struct api_request *req, const char *mes
     const char *id = http_request_header(req->http, "Mcp-Session-Id");
     struct mcp_session *s = id ? session_find(req->data, req->owner, id) : NULL;
     if (!id)
-        refuse(req, 400, message_id, RPC_INVALID_REQUEST,
-               "Mcp-Session-Id is missing: it comes with the answer to 'initialize'");
+        refuse_request(req, 400, message_id, RPC_INVALID_REQUEST,
+                       "Mcp-Session-Id is missing: it comes with the answer to 'initialize'");
     else if (!s)
-        refuse(req, 404, message_id, RPC_SESSION_NOT_FOUND,
-               "there is no such session (any more): initialize a new one");
+        refuse_request(req, 404, message_id, RPC_SESSION_NOT_FOUND,
+                       "there is no such session (any more): initialize a new one");
     else
         s->who = *req->who; /* its roles may be others by now */
     return s;
@@ -111,13 +111,13 @@ static void serve_initialize(struct api_request *req, const struct rpc_text *t, 
     struct error err = {0};
     if (http_request_header(req->http, "Mcp-Session-Id")) {
         if (find_session(req, id))
-            refuse(req, 400, id, RPC_INVALID_REQUEST, "the session is initialized already");
+            refuse_request(req, 400, id, RPC_INVALID_REQUEST, "the session is initialized already");
         return;
     }
     struct mcp_session *s = session_new(req->data, req->who, true, &err);
     if (!s) {
         http_response_header(req->http, "Retry-After", "1");
-        refuse(req, error_code_http(err.code), id, RPC_OVER_LIMIT, err.message);
+        refuse_request(req, error_code_http(err.code), id, RPC_OVER_LIMIT, err.message);
         return;
     }
     struct http_request *http = api_take(req);
@@ -146,7 +146,7 @@ static void serve_in_session(struct api_request *req, const struct rpc_text *t, 
     if (!s)
         return;
     if ((why = dispatch_refuse_batch(s, t))) {
-        refuse(req, 400, NULL, RPC_INVALID_REQUEST, why);
+        refuse_request(req, 400, NULL, RPC_INVALID_REQUEST, why);
         return;
     }
     if (answers == 0) {
@@ -164,7 +164,7 @@ static void serve_text(struct api_request *req, const struct rpc_text *t)
     if (!t->batch)
         rpc_message_init(&first, t, 0);
     if (first.kind == RPC_INVALID)
-        refuse(req, 400, first.id, first.code, first.why);
+        refuse_request(req, 400, first.id, first.code, first.why);
     else if (is_initialize(t))
         serve_initialize(req, t, first.id);
     else
@@ -178,7 +178,7 @@ static void on_body(struct http_request *http, const char *body, size_t len)
     struct error err = {0};
     struct rpc_text t;
     if (rpc_text_parse(&t, body, len, &err) < 0) {
-        refuse(req, 400, NULL, RPC_PARSE_ERROR, err.message);
+        refuse_request(req, 400, NULL, RPC_PARSE_ERROR, err.message);
         return;
     }
     serve_text(req, &t);
@@ -187,8 +187,8 @@ static void on_body(struct http_request *http, const char *body, size_t len)
 
 static void on_too_large(struct http_request *http)
 {
-    refuse(http_request_data(http), 413, NULL, RPC_INVALID_REQUEST,
-           "the message is too long (mcp_max_message_bytes)");
+    refuse_request(http_request_data(http), 413, NULL, RPC_INVALID_REQUEST,
+                   "the message is too long (mcp_max_message_bytes)");
 }
 
 static void handle_post(struct api_request *req)
@@ -196,10 +196,10 @@ static void handle_post(struct api_request *req)
     const struct mcp *m = req->data;
     const char *accept = http_request_header(req->http, "Accept");
     if (!is_json_type(http_request_header(req->http, "Content-Type")))
-        refuse(req, 415, NULL, RPC_INVALID_REQUEST, "Content-Type must be " JSON_TYPE);
+        refuse_request(req, 415, NULL, RPC_INVALID_REQUEST, "Content-Type must be " JSON_TYPE);
     else if (!accepts(accept, JSON_TYPE) || !accepts(accept, EVENTS_TYPE))
-        refuse(req, 406, NULL, RPC_INVALID_REQUEST,
-               "Accept must have both " JSON_TYPE " and " EVENTS_TYPE);
+        refuse_request(req, 406, NULL, RPC_INVALID_REQUEST,
+                       "Accept must have both " JSON_TYPE " and " EVENTS_TYPE);
     else if (check_version(req))
         http_request_read_body(req->http, m->o.config.max_message_bytes, on_body, on_too_large);
 }
@@ -211,11 +211,11 @@ static void handle_get(struct api_request *req)
     const char *event_id = http_request_header(req->http, "Last-Event-ID");
     if (http_request_method(req->http) == HTTP_HEAD_) {
         http_response_header(req->http, "Allow", "GET, POST, DELETE");
-        refuse(req, 405, NULL, RPC_INVALID_REQUEST, "HEAD is not a method of a stream");
+        refuse_request(req, 405, NULL, RPC_INVALID_REQUEST, "HEAD is not a method of a stream");
         return;
     }
     if (!accepts(http_request_header(req->http, "Accept"), EVENTS_TYPE)) {
-        refuse(req, 406, NULL, RPC_INVALID_REQUEST, "Accept must have " EVENTS_TYPE);
+        refuse_request(req, 406, NULL, RPC_INVALID_REQUEST, "Accept must have " EVENTS_TYPE);
         return;
     }
     struct mcp_session *s = check_version(req) ? find_session(req, NULL) : NULL;
@@ -225,8 +225,8 @@ static void handle_get(struct api_request *req)
     if (!event_id)
         stream_open_loose(s, api_take(req));
     else if (!stream_has_event(s, event_id))
-        refuse(req, 400, NULL, RPC_INVALID_REQUEST,
-               "Last-Event-ID is of no stream that is kept (mcp_replay_ttl)");
+        refuse_request(req, 400, NULL, RPC_INVALID_REQUEST,
+                       "Last-Event-ID is of no stream that is kept (mcp_replay_ttl)");
     else
         stream_resume(s, api_take(req), event_id);
 }

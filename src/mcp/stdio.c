@@ -2,8 +2,8 @@
  *
  * A reader that does not read is held back by its own pipe: while much is queued no line is read,
  * and notifications are left out. When the input ends the client is gone or about to go: nothing
- * more is asked of it, and what runs may finish within the grace, then it is cancelled. Once nobody
- * reads the output either, there is nothing to finish for. */
+ * more is asked of it, and what runs may finish within the grace, then it is cancelled. Once the
+ * output has no reader either, the answers have nowhere to go. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -65,7 +65,7 @@ static void watch_output(struct mcp_stdio *io)
         uv_poll_stop(&io->poll);
 }
 
-static void finish(struct mcp_stdio *io)
+static void stdio_finish(struct mcp_stdio *io)
 {
     if (io->ended)
         return;
@@ -81,7 +81,7 @@ static void finish(struct mcp_stdio *io)
 static void check_end(struct mcp_stdio *io)
 {
     if (io->broken || (io->input_ended && list_empty(&io->session->calls) && io->queue.len == 0))
-        finish(io);
+        stdio_finish(io);
 }
 
 static void hold_input(struct mcp_stdio *io)
@@ -260,7 +260,7 @@ static void on_input_end(void *data)
 
 static void on_grace(void *data)
 {
-    finish(data);
+    stdio_finish(data);
 }
 
 /* Where stdout is a pipe or a socket it must not hold up the loop; others never do for long. */

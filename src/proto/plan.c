@@ -66,10 +66,10 @@ const char *mechanism_name(enum mechanism m)
     return (unsigned)m < _MECHANISM_MAX ? mechanism_names[m] : NULL;
 }
 
-static int refuse(char *why, unsigned size, const char *fmt, ...)
+static int plan_refuse(char *why, unsigned size, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-static int refuse(char *why, unsigned size, const char *fmt, ...)
+static int plan_refuse(char *why, unsigned size, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
@@ -137,46 +137,46 @@ static int mount_check(const struct plan_mount *m, unsigned i, char *why, unsign
 {
     if (!is_terminated(m->subpath, sizeof(m->subpath)) ||
         !is_terminated(m->target, sizeof(m->target)))
-        return refuse(why, size, "mount %u: unterminated path", i);
+        return plan_refuse(why, size, "mount %u: unterminated path", i);
     if (m->read_only > 1)
-        return refuse(why, size, "mount %u: read_only is not 0 or 1", i);
+        return plan_refuse(why, size, "mount %u: read_only is not 0 or 1", i);
     if (m->allow_index < 0)
-        return refuse(why, size, "mount %u: negative directory index", i);
+        return plan_refuse(why, size, "mount %u: negative directory index", i);
     if (m->subpath[0] && !components_ok(m->subpath))
-        return refuse(why, size, "mount %u: subpath is not a clean relative path", i);
+        return plan_refuse(why, size, "mount %u: subpath is not a clean relative path", i);
     if (!absolute_ok(m->target))
-        return refuse(why, size, "mount %u: target is not a clean absolute path", i);
+        return plan_refuse(why, size, "mount %u: target is not a clean absolute path", i);
     return 0;
 }
 
 static int create_check(const struct plan *p, char *why, unsigned size)
 {
     if (p->flags & ~(uint32_t)(PLAN_TOOL_NET | PLAN_TOOL_NOBODY | PLAN_PROCESS | PLAN_LANDLOCK))
-        return refuse(why, size, "unknown flags");
+        return plan_refuse(why, size, "unknown flags");
     if (p->flags & PLAN_LANDLOCK &&
         (p->flags != PLAN_LANDLOCK || p->backend || p->image[0] || p->n_mounts || p->workdir[0]))
-        return refuse(why, size, "without namespaces there is nothing but the host's view");
+        return plan_refuse(why, size, "without namespaces there is nothing but the host's view");
     if (p->backend && p->flags & PLAN_PROCESS)
-        return refuse(why, size, "a runner without walls has no OCI runtime");
+        return plan_refuse(why, size, "a runner without walls has no OCI runtime");
     if (!is_terminated(p->hostname, sizeof(p->hostname)) || !hostname_ok(p->hostname))
-        return refuse(why, size, "malformed hostname");
+        return plan_refuse(why, size, "malformed hostname");
     if (!is_terminated(p->workdir, sizeof(p->workdir)) ||
         (p->workdir[0] && strcmp(p->workdir, "/") != 0 && !absolute_ok(p->workdir)))
-        return refuse(why, size, "workdir is not a clean absolute path");
+        return plan_refuse(why, size, "workdir is not a clean absolute path");
     if (!is_terminated(p->image, sizeof(p->image)) || !image_ok(p->image))
-        return refuse(why, size, "image is not a digest of %d hexadecimal digits",
-                      PLAN_IMAGE_SIZE - 1);
+        return plan_refuse(why, size, "image is not a digest of %d hexadecimal digits",
+                           PLAN_IMAGE_SIZE - 1);
     if (p->image[0] && p->flags & PLAN_PROCESS)
-        return refuse(why, size, "a runner without walls has no image");
+        return plan_refuse(why, size, "a runner without walls has no image");
     if (p->n_mounts > PLAN_MOUNTS_MAX)
-        return refuse(why, size, "more than %d mounts", PLAN_MOUNTS_MAX);
+        return plan_refuse(why, size, "more than %d mounts", PLAN_MOUNTS_MAX);
     for (unsigned i = 0; i < p->n_mounts; i++) {
         int r = mount_check(&p->mounts[i], i, why, size);
         if (r < 0)
             return r;
         for (unsigned k = 0; k < i; k++)
             if (!strcmp(p->mounts[k].target, p->mounts[i].target))
-                return refuse(why, size, "mount %u: target used twice", i);
+                return plan_refuse(why, size, "mount %u: target used twice", i);
     }
     return 0;
 }
@@ -184,9 +184,9 @@ static int create_check(const struct plan *p, char *why, unsigned size)
 static int sign_check(const struct plan_sign *s, char *why, unsigned size)
 {
     if (s->seq && (s->purpose < CHECKPOINT_PERIODIC || s->purpose >= _CHECKPOINT_PURPOSE_MAX))
-        return refuse(why, size, "unknown purpose %u of a signature", s->purpose);
+        return plan_refuse(why, size, "unknown purpose %u of a signature", s->purpose);
     if (s->seq > INT64_MAX)
-        return refuse(why, size, "sequence number out of range");
+        return plan_refuse(why, size, "sequence number out of range");
     return 0;
 }
 
@@ -198,19 +198,19 @@ static bool op_needs_id(uint32_t op)
 int plan_check(const struct plan *p, char *why, unsigned size)
 {
     if (p->version != PLAN_VERSION)
-        return refuse(why, size, "plan version %u, expected %d", p->version, PLAN_VERSION);
+        return plan_refuse(why, size, "plan version %u, expected %d", p->version, PLAN_VERSION);
     if (p->op == 0 || p->op >= _PLAN_OP_MAX)
-        return refuse(why, size, "unknown operation %u", p->op);
+        return plan_refuse(why, size, "unknown operation %u", p->op);
     if (p->tag == 0)
-        return refuse(why, size, "tag 0 is for events");
+        return plan_refuse(why, size, "tag 0 is for events");
     if (p->backend >= _OCI_BACKEND_MAX || p->inner >= OCI_PODMAN)
-        return refuse(why, size, "unknown OCI runtime");
+        return plan_refuse(why, size, "unknown OCI runtime");
     if (p->inner && !oci_backend_is_engine(p->backend))
-        return refuse(why, size, "a runtime within is for container engines");
+        return plan_refuse(why, size, "a runtime within is for container engines");
     if (!is_terminated(p->id, sizeof(p->id)))
-        return refuse(why, size, "unterminated id");
+        return plan_refuse(why, size, "unterminated id");
     if ((op_needs_id(p->op) || p->id[0]) && !id_ok(p->id))
-        return refuse(why, size, "malformed id");
+        return plan_refuse(why, size, "malformed id");
     if (p->op == PLAN_SIGN)
         return sign_check(&p->sign, why, size);
     return p->op == PLAN_CREATE ? create_check(p, why, size) : 0;

@@ -49,7 +49,7 @@ static void update_poll(struct warden_client *c)
     uv_poll_start(&c->poll, UV_READABLE | (c->n_unsent ? UV_WRITABLE : 0), on_poll);
 }
 
-static void finish(struct pending *p, const struct plan_reply *reply, int fd)
+static void request_finish(struct pending *p, const struct plan_reply *reply, int fd)
 {
     list_remove(&p->node);
     p->cb(p->data, reply, fd);
@@ -62,7 +62,7 @@ static void fail_all(struct warden_client *c)
     c->dead = true;
     uv_poll_stop(&c->poll);
     while (!list_empty(&c->pending))
-        finish(container_of(c->pending.next, struct pending, node), NULL, -1);
+        request_finish(container_of(c->pending.next, struct pending, node), NULL, -1);
 }
 
 static void dispatch_event(struct warden_client *c, const struct plan_reply *reply)
@@ -84,7 +84,7 @@ static void dispatch_reply(struct warden_client *c, const struct plan_reply *rep
     {
         if (p->tag != reply->tag)
             continue;
-        finish(p, reply, fd);
+        request_finish(p, reply, fd);
         return;
     }
     log_warn("warden answered an unknown request tag=%llu", (unsigned long long)reply->tag);
@@ -223,8 +223,8 @@ static struct warden_alive *alive_new(const struct plan_reply *reply)
 }
 
 /* Sends one plan and reads until its answer. Deaths that happened before this control plane are of
- * nobody it knows; living ones go to alive (may be NULL). A descriptor of the answer goes to ret_fd
- * (NULL: is closed). */
+ * sandboxes that it does not know; living ones go to alive (may be NULL). A descriptor of the
+ * answer goes to ret_fd (NULL: is closed). */
 static int ask_plan(struct warden_client *c, struct plan plan, struct plan_reply *ret, int *ret_fd,
                     struct map *alive, struct error *err)
 {

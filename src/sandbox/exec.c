@@ -78,8 +78,8 @@ static bool is_ending(const struct sandbox *sb)
     return sb->state == SANDBOX_STOPPING || sb->state == SANDBOX_GONE || sandbox_is_retired(sb);
 }
 
-/* Before anybody hears of an end it is in a file: whoever heard of it may ask again, whatever is
- * killed. */
+/* An end is in a file before any client learns of it, so that a client that has can ask again after
+ * any process was killed. */
 static void keep_end(struct exec *e, struct strbuf *row)
 {
     if (!persist_wants_exec(e) || list_empty(&e->node) || is_ending(e->sandbox))
@@ -106,7 +106,7 @@ void exec_tell(struct exec *e, enum exec_event event)
         o->on_exec(o->on_exec_data, e, event);
 }
 
-static void finish(struct exec *e)
+static void exec_finish(struct exec *e)
 {
     _cleanup_strbuf_ struct strbuf row = STRBUF_INIT(ROW_MAX);
     struct sandbox *sb = e->sandbox;
@@ -153,7 +153,7 @@ void exec_fail(struct exec *e, const char *why)
 {
     e->result.status = EXEC_FAILED;
     snprintf(e->result.error, sizeof(e->result.error), "%s", why);
-    finish(e);
+    exec_finish(e);
 }
 
 /* Ends every exec of a sandbox that can no longer run any. */
@@ -165,7 +165,7 @@ void exec_fail_all(struct sandbox *sb, enum exec_status status, bool crashed, co
         e->result.crashed = crashed;
         snprintf(e->result.error, sizeof(e->result.error), "%s%s", crashed ? "sandbox_crash: " : "",
                  why);
-        finish(e);
+        exec_finish(e);
     }
     if (sb->state != SANDBOX_STOPPING)
         return;
@@ -211,7 +211,7 @@ static void on_exit_stats(void *data, const struct runtime_stats *stats)
     }
     if (!exec_is_done(e)) {
         describe_end(e);
-        finish(e);
+        exec_finish(e);
     }
     exec_unref(e);
 }
@@ -275,7 +275,7 @@ void exec_on_spawn_failed(void *data, uint32_t stream, const struct msg_spawn_fa
     else
         describe_spawn_failure(e, m->stage, r->spawn_errno, r->error, sizeof(r->error));
     e->forget_due = true;
-    finish(e);
+    exec_finish(e);
 }
 
 void exec_on_exit(void *data, uint32_t stream, const struct msg_exit *m)
@@ -307,7 +307,7 @@ void exec_on_exit(void *data, uint32_t stream, const struct msg_exit *m)
         return;
     }
     describe_end(e);
-    finish(e);
+    exec_finish(e);
 }
 
 /* --- steering */

@@ -29,7 +29,7 @@ static void set_error(struct error *err, const struct sandbox *sb, int result)
         error_set(err, ERROR_INTERNAL, -result, "freeze sandbox %s", sb->id);
 }
 
-static void finish(struct pause_call *call, const struct error *err)
+static void pause_finish(struct pause_call *call, const struct error *err)
 {
     struct sandbox *sb = call->sb;
     sb->pausing = sb->pause_wished = false;
@@ -57,7 +57,7 @@ static void on_frozen(void *data, int result)
     sb->pause_wished = false;
     if (result < 0 || !call->on)
         write_row(sb);
-    finish(call, result < 0 ? &err : NULL);
+    pause_finish(call, result < 0 ? &err : NULL);
 }
 
 static void freeze(struct pause_call *call)
@@ -69,7 +69,7 @@ static void freeze(struct pause_call *call)
         return;
     }
     set_error(&err, sb, -ESRCH);
-    finish(call, &err);
+    pause_finish(call, &err);
 }
 
 static void on_wish_written(void *data, const struct error *err)
@@ -82,7 +82,7 @@ static void on_wish_written(void *data, const struct error *err)
         return;
     }
     error_set(&copy, ERROR_NO_SPACE, 0, "the pause cannot be recorded: %s", err->message);
-    finish(call, &copy);
+    pause_finish(call, &copy);
 }
 
 /* One that an earlier control plane left may have no connection yet, because it stands still: it

@@ -173,7 +173,7 @@ static struct part *part_to_write(struct recent *r)
     return p->torn && take_back(p) < 0 ? NULL : p;
 }
 
-static unsigned refuse(struct recent *r, const char *why)
+static unsigned recent_refuse(struct recent *r, const char *why)
 {
     if (!r->said_full)
         log_error("an answer may come before its record, because that cannot be kept: %s", why);
@@ -188,7 +188,7 @@ unsigned recent_append(struct recent *r, const char *key, const void *body, size
     if (!r)
         return 0;
     if (!p || p->size + sizeof(h) + len > RECENT_MAX_BYTES)
-        return refuse(r, p ? "the database does not keep up" : strerror(errno));
+        return recent_refuse(r, p ? "the database does not keep up" : strerror(errno));
     h.seq = r->last_seq + 1;
     strncpy(h.key, key, sizeof(h.key) - 1);
     h.sum = entry_sum(&h, body);
@@ -200,7 +200,7 @@ unsigned recent_append(struct recent *r, const char *key, const void *body, size
     if (n != (ssize_t)(sizeof(h) + len)) {
         int error = n < 0 ? errno : ENOSPC;
         take_back(p);
-        return refuse(r, strerror(error));
+        return recent_refuse(r, strerror(error));
     }
     r->last_seq = h.seq;
     p->first_seq = p->first_seq ? p->first_seq : h.seq;

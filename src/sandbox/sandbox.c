@@ -48,7 +48,7 @@ void sandbox_set_failure(struct sandbox *sb, const char *why)
     error_set(&sb->failure, ERROR_CRASH, 0, "%s", why);
 }
 
-static void tell(struct sandbox *sb)
+static void report_state(struct sandbox *sb)
 {
     const struct manager_options *o = &sb->manager->options;
     if (o->on_sandbox && !sb->hidden && !sb->pooled)
@@ -80,7 +80,7 @@ static void crash_when_settled(struct sandbox *sb)
     sb->state = SANDBOX_CRASHED;
     sb->manager->counts.crashed_total++;
     log_warn("sandbox crashed id=%s: %s", sb->id, why);
-    tell(sb);
+    report_state(sb);
     record_crash(sb);
     gateway_streams_free(sb);
     exec_fail_all(sb, EXEC_FAILED, true, why);
@@ -96,7 +96,7 @@ void sandbox_break(struct sandbox *sb, const char *why)
         sb->runner_ended = true; /* sandbox_ready_when_settled() sees to it */
     if (sb->state != SANDBOX_READY)
         return;
-    sandbox_ref(sb); /* whoever waits for its execs may delete it */
+    sandbox_ref(sb); /* a callback of its execs may delete it */
     sandbox_set_failure(sb, why);
     sb->state = SANDBOX_CRASHED;
     sb->runner_ended = true;
@@ -141,7 +141,7 @@ static void gone(struct sandbox *sb)
 {
     struct manager *m = sb->manager;
     sb->state = SANDBOX_GONE;
-    tell(sb);
+    report_state(sb);
     list_remove(&sb->idle_node);
     list_remove(&sb->dirty_node);
     list_remove(&sb->node);
@@ -212,7 +212,7 @@ void sandbox_start_failed(struct sandbox *sb, const struct error *err)
         sb->state = SANDBOX_CRASHED;
         sandbox_set_failure(sb, err->message);
         record_crash(sb);
-        tell(sb);
+        report_state(sb);
         exec_fail_all(sb, EXEC_FAILED, true, err->message);
         sandbox_wake(&sb->waiters_ready, sb, &copy);
         sandbox_update_idle(sb);
@@ -253,7 +253,7 @@ void sandbox_ready_when_settled(struct sandbox *sb)
     m->counts.creating--;
     m->counts.created_total++;
     sandbox_update_idle(sb);
-    tell(sb);
+    report_state(sb);
     fault_point("create.before-answer");
     sandbox_ref(sb);
     if (sb->pooled)

@@ -282,7 +282,7 @@ static void settle_words(struct shell_command *c)
 }
 
 /* What holds for the line as a whole, once all of it is known. */
-static void settle(struct shell_build *b)
+static void settle_commands(struct shell_build *b)
 {
     struct shell *s = b->out;
     for (size_t i = 0; i < s->n_commands; i++) {
@@ -316,7 +316,7 @@ static void look_at_all(struct shell_build *b)
 {
     for (size_t i = 0; i < b->out->n_commands; i++)
         look(b, i);
-    settle(b);
+    settle_commands(b);
 }
 
 void shell_parse_line(const char *line, size_t len, struct shell *ret)

@@ -66,7 +66,7 @@ static size_t whole_length(const struct strbuf *b)
     return b->data ? utf8_valid_prefix(b->data, b->len) : 0;
 }
 
-static void take(struct page *p, const struct strbuf *b)
+static void page_set_text(struct page *p, const struct strbuf *b)
 {
     p->content = b->data ? b->data : "";
     p->len = whole_length(b);
@@ -92,13 +92,13 @@ static void read_page(const struct transfer_response *res, enum fetch_format for
     if (body_to_utf8(data, res->body.len, charset, &p->utf8) < 0)
         p->truncated = true;
     body_strip_controls(&p->utf8);
-    take(p, &p->utf8);
+    page_set_text(p, &p->utf8);
     if (!html || format == FETCH_HTML)
         return;
     enum html_format to = format == FETCH_MARKDOWN ? HTML_MARKDOWN : HTML_TEXT;
     if (html_convert(p->content, p->len, res->url, to, &p->converted) < 0)
         p->truncated = true;
-    take(p, &p->converted);
+    page_set_text(p, &p->converted);
 }
 
 static json_t *content_json(const struct transfer_response *res, const struct page *p,

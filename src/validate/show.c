@@ -163,8 +163,8 @@ static void step(struct walk *w, size_t *pos)
     w->before = cp < 0 ? 0 : cp;
 }
 
-static void tell(struct walk *w, const struct seen *seen, enum validate_category category,
-                 const char *id, enum threat threat, const char *message)
+static void report_seen(struct walk *w, const struct seen *seen, enum validate_category category,
+                        const char *id, enum threat threat, const char *message)
 {
     if (!seen->n)
         return;
@@ -184,23 +184,23 @@ void scan_characters(struct scan_state *s)
     strbuf_init(&s->result->visible, s->len + VISIBLE_ROOM);
     for (size_t pos = 0; pos < s->len;)
         step(&w, &pos);
-    tell(&w, &w.escape, VALIDATE_CONTROL_CHARACTERS, "terminal_escape", THREAT_HIGH,
-         "sequences that a terminal acts on");
-    tell(&w, &w.control, VALIDATE_CONTROL_CHARACTERS, "control", THREAT_MEDIUM,
-         "control characters");
-    tell(&w, &w.invalid, VALIDATE_CONTROL_CHARACTERS, "invalid_utf8", THREAT_MEDIUM,
-         "bytes that are not UTF-8");
-    tell(&w, &w.inside_word, VALIDATE_CONTROL_CHARACTERS, "zero_width_in_word", THREAT_MEDIUM,
-         "characters without width inside words");
-    tell(&w, &w.zero_width, VALIDATE_CONTROL_CHARACTERS, "zero_width",
-         w.zero_width.n >= ZERO_WIDTH_MANY ? THREAT_MEDIUM : THREAT_LOW,
-         "characters without width");
-    tell(&w, &w.variation, VALIDATE_CONTROL_CHARACTERS, "variation_data", THREAT_HIGH,
-         "variation selectors in a row, which can carry hidden data");
-    tell(&w, &w.tag, VALIDATE_CONTROL_CHARACTERS, "tag_characters", THREAT_HIGH,
-         "invisible tag characters, which can carry hidden text");
-    tell(&w, &w.bidi, VALIDATE_BIDI_CHARACTERS, "bidi_control", THREAT_HIGH,
-         "characters that change the order in which text shows");
-    tell(&w, &w.mark, VALIDATE_BIDI_CHARACTERS, "bidi_mark", THREAT_LOW,
-         "marks of right-to-left text");
+    report_seen(&w, &w.escape, VALIDATE_CONTROL_CHARACTERS, "terminal_escape", THREAT_HIGH,
+                "sequences that a terminal acts on");
+    report_seen(&w, &w.control, VALIDATE_CONTROL_CHARACTERS, "control", THREAT_MEDIUM,
+                "control characters");
+    report_seen(&w, &w.invalid, VALIDATE_CONTROL_CHARACTERS, "invalid_utf8", THREAT_MEDIUM,
+                "bytes that are not UTF-8");
+    report_seen(&w, &w.inside_word, VALIDATE_CONTROL_CHARACTERS, "zero_width_in_word",
+                THREAT_MEDIUM, "characters without width inside words");
+    report_seen(&w, &w.zero_width, VALIDATE_CONTROL_CHARACTERS, "zero_width",
+                w.zero_width.n >= ZERO_WIDTH_MANY ? THREAT_MEDIUM : THREAT_LOW,
+                "characters without width");
+    report_seen(&w, &w.variation, VALIDATE_CONTROL_CHARACTERS, "variation_data", THREAT_HIGH,
+                "variation selectors in a row, which can carry hidden data");
+    report_seen(&w, &w.tag, VALIDATE_CONTROL_CHARACTERS, "tag_characters", THREAT_HIGH,
+                "invisible tag characters, which can carry hidden text");
+    report_seen(&w, &w.bidi, VALIDATE_BIDI_CHARACTERS, "bidi_control", THREAT_HIGH,
+                "characters that change the order in which text shows");
+    report_seen(&w, &w.mark, VALIDATE_BIDI_CHARACTERS, "bidi_mark", THREAT_LOW,
+                "marks of right-to-left text");
 }

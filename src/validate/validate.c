@@ -72,7 +72,7 @@ static void look_inside(struct scan_state *s, const char *text, size_t len, cons
 }
 
 /* Two kinds of high ones are one attack. */
-static void settle(struct validation *v)
+static void validation_settle(struct validation *v)
 {
     unsigned kinds = 0;
     for (size_t i = 0; i < v->n_matches; i++)
@@ -110,7 +110,7 @@ void validate_text(const char *text, size_t len, const struct validate_limits *l
                  whole ? "the text could not be looked at in full in the time there is"
                        : "the text is longer than what is looked at",
                  s.len, len - s.len, "", 0);
-    settle(ret);
+    validation_settle(ret);
 }
 
 void validation_done(struct validation *v)

@@ -85,7 +85,7 @@ static void fail(const struct file_call *c, const struct error *err, const char 
         result_fail(c->call, err, advice);
 }
 
-static void finish(struct running *f, struct exec *e)
+static void file_call_finish(struct running *f, struct exec *e)
 {
     struct error err = {0};
     json_t *answer = NULL;
@@ -110,7 +110,7 @@ static void on_done(void *data, struct run *run, struct exec *e, const struct er
     if (err)
         fail(&f->c, err, NULL);
     else
-        finish(f, e);
+        file_call_finish(f, e);
     running_free(f);
 }
 

@@ -121,7 +121,7 @@ static json_t *finish_json(const struct read_call *c, const struct output_range 
     return o;
 }
 
-static void finish(struct read_call *c)
+static void read_finish(struct read_call *c)
 {
     struct error err = {0};
     struct output_range r;
@@ -144,23 +144,23 @@ static void on_more(struct journal_reader *reader)
 {
     struct read_call *c = container_of(reader, struct read_call, reader);
     if (journal_stream_end(exec_journal(c->exec), c->stream) > c->offset)
-        finish(c);
+        read_finish(c);
 }
 
 static void on_exec_done(struct exec_waiter *w, struct exec *e)
 {
     (void)e;
-    finish(container_of(w, struct read_call, done));
+    read_finish(container_of(w, struct read_call, done));
 }
 
 static void on_wait_over(void *data)
 {
-    finish(data);
+    read_finish(data);
 }
 
 static void on_cancel(struct mcp_call *call)
 {
-    finish(mcp_call_state(call));
+    read_finish(mcp_call_state(call));
 }
 
 static struct read_call *read_call_new(struct mcp_call *call, struct exec *e)
@@ -197,7 +197,7 @@ void tool_read_output(struct mcp_call *call)
     journal_subscribe(exec_journal(e), &c->reader); /* what was read stays so after a restart */
     if (wait <= 0 || exec_is_done(e) ||
         journal_stream_end(exec_journal(e), c->stream) > c->offset) {
-        finish(c);
+        read_finish(c);
         return;
     }
     mcp_call_set_state(call, c);

@@ -43,7 +43,7 @@ static const char *advice_for(const struct error *err)
 }
 
 /* The text of what was lost goes first: it changes how a model reads the rest. */
-static void finish(struct mcp_call *call, json_t *structured, const char *text, bool failed)
+static void call_finish(struct mcp_call *call, json_t *structured, const char *text, bool failed)
 {
     bool lossy;
     _cleanup_free_ char *note = workspace_take_note(mcp_call_session(call));
@@ -64,12 +64,12 @@ static void finish(struct mcp_call *call, json_t *structured, const char *text, 
 
 void result_finish(struct mcp_call *call, json_t *structured, const char *text)
 {
-    finish(call, structured, text, false);
+    call_finish(call, structured, text, false);
 }
 
 void result_finish_failed(struct mcp_call *call, json_t *structured, const char *text)
 {
-    finish(call, structured, text, true);
+    call_finish(call, structured, text, true);
 }
 
 void result_fail(struct mcp_call *call, const struct error *err, const char *advice)

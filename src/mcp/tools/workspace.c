@@ -15,7 +15,7 @@
 #include "mcp/tools/uri.h"
 
 #define NAME_RANDOM     12
-#define WATCHES_MAX     64  /* execs that one session is told about */
+#define WATCHES_MAX     64  /* execs whose news one session gets */
 #define WATCH_PAUSE_MS  500 /* between two notifications about one exec */
 #define EXECS_NAMED_MAX 5   /* in an error about an unknown one */
 #define EXECS_SEEN_MAX  1024
@@ -41,7 +41,7 @@ struct workspace {
 
 /* --- holding a sandbox while the session works in it */
 
-static void take(struct sandbox **slot, struct sandbox *sb)
+static void slot_take(struct sandbox **slot, struct sandbox *sb)
 {
     *slot = sandbox_ref(sb);
     sandbox_hold(sb);
@@ -179,7 +179,7 @@ char *workspace_take_note(struct mcp_session *s)
     return steal_ptr(workspace_of(s)->note);
 }
 
-/* Forgets sandboxes that have died or were deleted by somebody else. */
+/* Forgets sandboxes that have died or were deleted by another client. */
 static void forget_dead(struct workspace *ws)
 {
     if (ws->current && !is_alive(ws->current)) {
@@ -212,7 +212,7 @@ static struct sandbox *make_own(struct workspace *ws, struct error *err)
     struct sandbox_maker by = {who->key, who->address};
     struct sandbox *sb = sandbox_create(o->manager, o->default_spec, &by, name, NULL, false, err);
     if (sb)
-        take(&ws->own, sb);
+        slot_take(&ws->own, sb);
     return sb;
 }
 
@@ -221,7 +221,7 @@ void workspace_choose(struct mcp_session *s, struct sandbox *sb)
     struct workspace *ws = workspace_of(s);
     drop(&ws->current);
     if (sb != ws->own)
-        take(&ws->current, sb);
+        slot_take(&ws->current, sb);
 }
 
 void workspace_forget(struct mcp_session *s, const struct sandbox *sb)
