@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -124,11 +125,12 @@ int fd_write_file_at(int dirfd, const char *path, const char *text)
     return (size_t)n == strlen(text) ? 0 : -EIO;
 }
 
-int fd_read_all(int fd, struct strbuf *b)
+/* at: where to read with pread(), or -1 for read(), which pipes need. */
+static int read_to_end(int fd, off_t at, struct strbuf *b)
 {
     for (;;) {
         char chunk[16384];
-        ssize_t n = read(fd, chunk, sizeof(chunk));
+        ssize_t n = at < 0 ? read(fd, chunk, sizeof(chunk)) : pread(fd, chunk, sizeof(chunk), at);
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
@@ -136,6 +138,7 @@ int fd_read_all(int fd, struct strbuf *b)
         int r = strbuf_append(b, chunk, (size_t)n);
         if (r < 0)
             return r;
+        at += at < 0 ? 0 : n;
     }
 }
 
@@ -143,6 +146,16 @@ int fd_read_file_at(int dirfd, const char *path, struct strbuf *b)
 {
     _cleanup_close_ int fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     return fd < 0 ? -errno : fd_read_all(fd, b);
+}
+
+int fd_read_all(int fd, struct strbuf *b)
+{
+    return read_to_end(fd, -1, b);
+}
+
+int fd_read_from_start(int fd, struct strbuf *b)
+{
+    return read_to_end(fd, 0, b);
 }
 
 int fd_make_dir_at(int dirfd, const char *path, mode_t mode)
@@ -157,6 +170,17 @@ int fd_enter_dir_at(int dirfd, const char *name, mode_t mode)
         return r;
     int fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     return fd < 0 ? -errno : fd;
+}
+
+int fd_sealed_memory(const char *name, const void *data, size_t len)
+{
+    _cleanup_close_ int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int r = fd < 0 ? -errno : fd_write_all(fd, data, len);
+    if (r < 0)
+        return r;
+    if (fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0)
+        return -errno;
+    return fd_steal(&fd);
 }
 
 ssize_t fd_send_msg(int sock, const void *data, size_t len, const int *fds, size_t n_fds)

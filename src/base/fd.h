@@ -27,6 +27,11 @@ int fd_write_file_at(int dirfd, const char *path, const char *text);
 int fd_read_all(int fd, struct strbuf *b);
 /* Appends a whole file to b, bounded as well. */
 int fd_read_file_at(int dirfd, const char *path, struct strbuf *b);
+/* The same of an open file, from its beginning, wherever others who share it have read to. */
+int fd_read_from_start(int fd, struct strbuf *b);
+/* A file of that content without a name in any directory, which no process can change any more. The
+ * descriptor, or -errno. */
+int fd_sealed_memory(const char *name, const void *data, size_t len);
 
 /* Makes a directory; one that is there is fine. */
 int fd_make_dir_at(int dirfd, const char *path, mode_t mode);

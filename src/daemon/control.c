@@ -18,6 +18,7 @@
 #include "daemon/control.h"
 #include "daemon/drop.h"
 #include "daemon/handover.h"
+#include "daemon/listeners.h"
 #include "daemon/stage.h"
 
 /* Descriptors beside connections: a runner, a journal and streams for each sandbox, then the rest.
@@ -62,8 +63,12 @@ static void setup_log(const struct config *c)
     log_setup("mas-sandboxd", level, strcmp(c->log_format, "json") == 0);
 }
 
-static void say_ready(void)
+/* Listening sockets are logged by the first that can serve them, with the ports that the kernel
+ * chose. */
+static void say_ready(const struct handover *h)
 {
+    for (uint32_t i = 0; h->announce && i < h->n_listeners; i++)
+        listeners_log(HANDOVER_LISTEN + (int)i);
     if (write(HANDOVER_READY, "", 1) < 0)
         log_warn("cannot tell the warden that the drop is done: %s", strerror(errno));
     close(HANDOVER_READY);
@@ -119,7 +124,7 @@ int control_stage(void)
     }
     log_info("control plane started pid=%d uid=%u generation=%llu", getpid(), (unsigned)getuid(),
              (unsigned long long)h.generation);
-    say_ready();
+    say_ready(&h);
     int code = run(&h, &c);
     config_done(&c);
     return code;

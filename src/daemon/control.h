@@ -1,6 +1,7 @@
-/* The control plane: the same binary, started again by the warden without privileges.
+/* The control plane: mas-sandboxd, started by the warden to have no privileges.
  *
- * The warden forks, arranges descriptors as handover.h says and executes itself; main() then calls
+ * The warden forks, arranges descriptors as proto/handover.h says and executes mas-sandboxd with a
+ * flag; main() then calls
  * control_stage(), which gives everything up (drop.h) and calls control_main(). */
 #pragma once
 
@@ -10,12 +11,9 @@
 #include <sys/types.h>
 #include <uv.h>
 
-struct config;
+#include "proto/handover.h" /* CONTROL_EXIT_* */
 
-/* Exit status that says "starting again will not help". */
-#define CONTROL_EXIT_REFUSED 78
-/* "It will, once the disk has room": sandboxes wait for that, however long it takes. */
-#define CONTROL_EXIT_NO_SPACE 75
+struct config;
 
 struct control_context {
     const struct config *config;

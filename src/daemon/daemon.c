@@ -1,39 +1,39 @@
 /* Start-up in stages, each of which needs what the next one gives up:
  *
- *   signals      wait in a descriptor from now on
+ *   signals      blocked: they wait for the warden
  *   listeners    while we may bind and see paths
  *   programs     opened, because the warden's root does not have them
  *   state        made, locked, given to the control plane's user
  *   stdin/stdout set aside: only the control plane of line mode ever has them
- *   warden       this process moves into its own namespaces
- *   supervision  gateway and control plane are forked, the loop runs
+ *   warden       all of it becomes a record (warden/startup.h), and this process mas-warden
  *
- * and the way back in reverse. */
+ * From there on src/warden/supervise has the story; the way back is there, too. */
 #include "daemon/daemon.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <pwd.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/error.h"
-#include "base/fault.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "config/config.h"
 #include "daemon/drop.h"
+#include "daemon/gateway-stage.h"
+#include "daemon/handover.h"
+#include "daemon/keeper-stage.h"
 #include "daemon/listeners.h"
-#include "daemon/notify.h"
 #include "daemon/programs.h"
-#include "store/state-dir.h"
-#include "daemon/supervise.h"
 #include "gateway/rule.h"
 #include "policy/rules.h"
-#include "warden/warden.h"
+#include "store/state-dir.h"
+#include "warden/startup.h"
 
 #define LINE_MODE_BLANKS 1
 #define LINE_FD_MIN      16 /* out of the way of anything that expects low numbers */
@@ -43,8 +43,7 @@ struct daemon {
     struct listeners listeners;
     struct programs programs;
     struct state_dir state;
-    struct warden *warden;
-    struct supervise_options supervise;
+    struct startup startup; /* borrows all of the above */
 };
 
 static void check_rules(struct config_problems *p, const char *key, char **rules)
@@ -95,26 +94,28 @@ void daemon_check(const struct config *c, struct config_problems *p)
 
 /* --- stages */
 
-static int stage_signals(struct daemon *d, struct error *err)
+/* SIGPIPE is blocked and never read: EPIPE is an answer. */
+static int stage_signals(struct error *err)
 {
-    int fd = supervise_block_signals();
-    if (fd < 0)
-        return error_set(err, ERROR_INTERNAL, -fd, "signals");
-    d->supervise.signal_fd = fd;
-    d->supervise.notify_fd = notify_open();
-    return 0;
+    static const int waiting[] = {SIGTERM, SIGINT, SIGHUP, SIGPIPE};
+    sigset_t set;
+    sigemptyset(&set);
+    for (size_t i = 0; i < ELEMENTS(waiting); i++)
+        sigaddset(&set, waiting[i]);
+    return sigprocmask(SIG_BLOCK, &set, NULL) < 0 ? error_set(err, ERROR_INTERNAL, errno, "signals")
+                                                  : 0;
 }
 
 static int stage_listeners(struct daemon *d, struct error *err)
 {
     int r = d->config->use_mcp_stdio ? 0 : listeners_open(&d->listeners, d->config, err);
-    d->supervise.line_mode = d->listeners.n == 0;
+    d->startup.line_mode = d->listeners.n == 0;
     return r;
 }
 
 static int stage_state(struct daemon *d, struct error *err)
 {
-    struct supervise_options *s = &d->supervise;
+    struct startup *s = &d->startup;
     s->privileged = geteuid() == 0;
     s->uid = geteuid();
     s->gid = getegid();
@@ -126,10 +127,10 @@ static int stage_state(struct daemon *d, struct error *err)
     return r;
 }
 
-/* Whoever writes to stdout by mistake writes to nowhere. */
+/* What is written to stdout by mistake goes nowhere. */
 static int stage_standard_streams(struct daemon *d, struct error *err)
 {
-    struct supervise_options *s = &d->supervise;
+    struct startup *s = &d->startup;
     if (s->line_mode) {
         s->line_in = fcntl(0, F_DUPFD_CLOEXEC, LINE_FD_MIN);
         s->line_out = fcntl(1, F_DUPFD_CLOEXEC, LINE_FD_MIN);
@@ -142,78 +143,141 @@ static int stage_standard_streams(struct daemon *d, struct error *err)
     return 0;
 }
 
-/* Without a root of its own the control plane has to pass through, as another user; what it is not
- * to see there belongs to root alone. The next start closes it again. */
-static int open_state_dir(struct daemon *d, struct error *err)
+static void fill_warden_options(struct daemon *d, struct warden_options *o)
 {
-    if (!d->supervise.privileged || warden_has_own_root(d->warden))
+    const struct config *c = d->config;
+    o->state_dir = d->state.warden_path;
+    o->store_dir = d->state.path;
+    o->mounts_allow = c->mounts_allow;
+    o->policy_file = c->policy_file;
+    o->fence_dir = c->landlock_dir;
+    o->cgroup_prefix = c->cgroup_prefix;
+    o->id_first = c->uid_range_first;
+    o->id_count = c->uid_range_count;
+    o->id_block = c->uid_block;
+    o->max_sandboxes = (uint32_t)c->manager.max_sandboxes;
+    o->blanks = c->blanks;
+    o->oci_blanks = c->oci_blanks;
+    /* Most line-mode daemons live for one call. */
+    if (d->startup.line_mode && o->blanks > LINE_MODE_BLANKS &&
+        config_origin(c, "blanks") == ORIGIN_DEFAULT)
+        o->blanks = LINE_MODE_BLANKS;
+    o->memory_reserve_bytes = c->memory_reserve_bytes;
+    o->state_reserve_bytes = c->state_reserve_bytes;
+    o->tmpfs_max_bytes = c->tmpfs_max_bytes;
+    o->disk_templates = c->disk_templates;
+    o->inotify_instances = c->inotify_instances;
+    o->inotify_watches = c->inotify_watches;
+    o->fanotify_groups = c->fanotify_groups;
+    o->fanotify_marks = c->fanotify_marks;
+    o->disk_default_bytes = c->default_limits.disk_bytes;
+    o->disk_default_inodes = c->default_disk_inodes;
+    o->open_files_default = c->default_limits.open_files;
+    o->create_timeout_ms = (uint32_t)c->manager.create_timeout_ms;
+    o->process_enabled = config_process_enabled(c);
+    o->process_uid = d->startup.privileged ? DROP_PROCESS_UID : geteuid();
+    o->process_gid = d->startup.privileged ? DROP_PROCESS_UID : getegid();
+    /* A temporary directory, and every proof with it, is gone when the daemon is. */
+    o->sign_audit = c->use_audit && !d->state.temporary;
+    o->audit_checkpoint_file = c->audit_checkpoint_file;
+    o->audit_checkpoint_syslog = c->audit_checkpoint_syslog;
+    o->podman_socket = config_has_engine(c, "podman") ? c->podman_socket : NULL;
+    o->docker_socket = config_has_engine(c, "docker") ? c->docker_socket : NULL;
+    o->engine_timeout_ms = c->engine_timeout_ms;
+    o->engine_connect_timeout_ms = c->engine_connect_timeout_ms;
+    o->engine_start_timeout_ms = c->engine_start_timeout_ms;
+    o->engine_fd = d->programs.engine;
+    o->runner_fd = d->programs.runner;
+    o->toolnet_fd = d->programs.toolnet;
+    o->ceiling = c->max_limits;
+    if (!c->image) /* no blank can be armed with one: its owners are mapped for its ids */
+        o->usual = c->default_limits;
+}
+
+static void fill_log(struct startup *s, const struct config *c)
+{
+    enum log_level level = LOG_INFO;
+    log_level_parse(c->log_level, &level);
+    s->log_level = level;
+    s->log_json = strcmp(c->log_format, "json") == 0;
+}
+
+static void lend_state_dir(struct startup *s, const struct state_dir *state)
+{
+    s->control_path = state->control_path;
+    s->temporary = state->temporary;
+    s->state_fd = state->fd;
+    s->state_control_fd = state->control_fd;
+    s->state_images_fd = state->images_fd;
+    s->state_lock_fd = state->lock_fd;
+    s->state_parent_fd = state->parent_fd;
+}
+
+/* What the warden passes on and does not read. */
+static int seal_configurations(struct daemon *d, struct error *err)
+{
+    struct startup *s = &d->startup;
+    s->control_config_fd = handover_seal_config(d->config);
+    s->gateway_config_fd = gateway_stage_seal(s->privileged, d->config);
+    if (s->control_config_fd < 0 || s->gateway_config_fd < 0)
+        return error_set(err, ERROR_INTERNAL, EFBIG, "hand the configuration over");
+    if (!d->config->images)
         return 0;
-    if (fchmod(d->state.fd, 0711) < 0)
-        return error_set(err, ERROR_INVALID, errno, "let the control plane into '%s'",
-                         d->state.path);
-    return 0;
+    s->keeper_config_fd = keeper_stage_seal(s->privileged, d->config, d->state.images_path);
+    return s->keeper_config_fd < 0
+               ? error_set(err, ERROR_INTERNAL, -s->keeper_config_fd, "hand the configuration over")
+               : 0;
 }
 
 static int stage_warden(struct daemon *d, struct error *err)
 {
     const struct config *c = d->config;
-    struct warden_options o;
-    warden_options_init(&o);
-    o.state_dir = d->state.warden_path;
-    o.store_dir = d->state.path;
-    o.mounts_allow = c->mounts_allow;
-    o.policy_file = c->policy_file;
-    o.fence_dir = c->landlock_dir;
-    o.cgroup_prefix = c->cgroup_prefix;
-    o.id_first = c->uid_range_first;
-    o.id_count = c->uid_range_count;
-    o.id_block = c->uid_block;
-    o.max_sandboxes = (uint32_t)c->manager.max_sandboxes;
-    o.blanks = c->blanks;
-    o.oci_blanks = c->oci_blanks;
-    /* Most line-mode daemons live for one call. */
-    if (d->supervise.line_mode && o.blanks > LINE_MODE_BLANKS &&
-        config_origin(c, "blanks") == ORIGIN_DEFAULT)
-        o.blanks = LINE_MODE_BLANKS;
-    o.memory_reserve_bytes = c->memory_reserve_bytes;
-    o.state_reserve_bytes = c->state_reserve_bytes;
-    o.tmpfs_max_bytes = c->tmpfs_max_bytes;
-    o.disk_templates = c->disk_templates;
-    o.inotify_instances = c->inotify_instances;
-    o.inotify_watches = c->inotify_watches;
-    o.fanotify_groups = c->fanotify_groups;
-    o.fanotify_marks = c->fanotify_marks;
-    o.disk_default_bytes = c->default_limits.disk_bytes;
-    o.disk_default_inodes = c->default_disk_inodes;
-    o.open_files_default = c->default_limits.open_files;
-    o.create_timeout_ms = (uint32_t)c->manager.create_timeout_ms;
-    o.process_enabled = config_process_enabled(c);
-    o.process_uid = d->supervise.privileged ? DROP_PROCESS_UID : geteuid();
-    o.process_gid = d->supervise.privileged ? DROP_PROCESS_UID : getegid();
-    /* A temporary directory, and every proof with it, is gone when the daemon is. */
-    o.sign_audit = c->use_audit && !d->state.temporary;
-    o.audit_checkpoint_file = c->audit_checkpoint_file;
-    o.audit_checkpoint_syslog = c->audit_checkpoint_syslog;
-    o.podman_socket = config_has_engine(c, "podman") ? c->podman_socket : NULL;
-    o.docker_socket = config_has_engine(c, "docker") ? c->docker_socket : NULL;
-    o.engine_timeout_ms = c->engine_timeout_ms;
-    o.engine_connect_timeout_ms = c->engine_connect_timeout_ms;
-    o.engine_start_timeout_ms = c->engine_start_timeout_ms;
-    o.engine_fd = d->programs.engine;
-    o.runner_fd = d->programs.runner;
-    o.toolnet_fd = d->programs.toolnet;
-    o.ceiling = c->max_limits;
-    if (!c->image) /* no blank can be armed with one: its owners are mapped for its ids */
-        o.usual = c->default_limits;
-    if (c->api.debug_endpoints)
-        fault_arm(getenv("MAS_FAULT"), FAULT_WARDEN);
-    d->warden = warden_new(&o, err);
-    return d->warden ? open_state_dir(d, err) : -EINVAL;
+    struct startup *s = &d->startup;
+    fill_warden_options(d, &s->options);
+    fill_log(s, c);
+    s->faults = c->api.debug_endpoints;
+    s->images = c->images;
+    s->shutdown_grace_ms = (int64_t)c->shutdown_grace_ms;
+    s->control_restarts = c->control_restarts;
+    s->control_restart_window_ms = c->control_restart_window_ms;
+    s->daemon_fd = d->programs.self;
+    s->default_image_fd = d->programs.default_image;
+    lend_state_dir(s, &d->state);
+    listeners_hand_over(&d->listeners, s);
+    return seal_configurations(d, err);
+}
+
+/* The operator's environment holds tokens, and is of no use to root: only what finds programs and
+ * the service manager, and what tests set, goes on. */
+static char **warden_environment(void)
+{
+    static const char *const names[] = {"PATH",          "NOTIFY_SOCKET", "ASAN_OPTIONS",
+                                        "UBSAN_OPTIONS", "LSAN_OPTIONS",  "MAS_FAULT",
+                                        "MAS_CLOCK_JUMP"};
+    char **env = xcalloc(ELEMENTS(names) + 1, sizeof(*env)), **next = env;
+    for (size_t i = 0; i < ELEMENTS(names); i++)
+        if (getenv(names[i]))
+            *next++ = xasprintf("%s=%s", names[i], getenv(names[i]));
+    return env;
+}
+
+/* Returns only on failure. */
+static int become_warden(const struct startup *s, int program, struct error *err)
+{
+    static char name[] = "mas-warden", flag[] = STARTUP_FLAG;
+    int record = startup_seal(s);
+    if (record < 0)
+        return error_set(err, ERROR_INTERNAL, -record, "write the warden's record");
+    _cleanup_free_ char *number = xasprintf("%d", record);
+    char *argv[] = {name, flag, number, NULL};
+    _cleanup_strv_ char **env = warden_environment();
+    fexecve(program, argv, env);
+    return error_set(err, ERROR_INTERNAL, errno, "execute mas-warden");
 }
 
 static int start(struct daemon *d, struct error *err)
 {
-    int r = stage_signals(d, err);
+    int r = stage_signals(err);
     if (r == 0)
         r = stage_listeners(d, err);
     if (r == 0)
@@ -224,49 +288,28 @@ static int start(struct daemon *d, struct error *err)
         r = stage_standard_streams(d, err);
     if (r == 0)
         r = stage_warden(d, err);
-    return r;
-}
-
-static void finish(struct daemon *d)
-{
-    listeners_close(&d->listeners);
-    warden_free(d->warden);
-    state_dir_close(&d->state);
-    programs_close(&d->programs);
-    fd_close(&d->supervise.line_in);
-    fd_close(&d->supervise.line_out);
-    fd_close(&d->supervise.signal_fd);
-    fd_close(&d->supervise.notify_fd);
+    return r < 0 ? r : become_warden(&d->startup, d->programs.warden, err);
 }
 
 int daemon_run(const struct config *c)
 {
+    static struct daemon d = {.programs = PROGRAMS_INIT, .state = STATE_DIR_INIT};
     struct error err = {0};
-    struct daemon d = {
-        .config = c,
-        .programs = PROGRAMS_INIT,
-        .state = STATE_DIR_INIT,
-        .supervise = {.signal_fd = -1, .notify_fd = -1, .line_in = -1, .line_out = -1},
-    };
-    int code = 1;
-    if (start(&d, &err) < 0) {
-        log_error("cannot start: %s", err.message);
-    } else {
-        d.supervise.config = c;
-        d.supervise.warden = d.warden;
-        d.supervise.programs = &d.programs;
-        d.supervise.listeners = &d.listeners;
-        d.supervise.state = &d.state;
-        code = supervise(&d.supervise);
-    }
-    finish(&d);
-    return code;
+    d.config = c;
+    startup_init(&d.startup);
+    start(&d, &err);
+    log_error("cannot start: %s", err.message);
+    listeners_close(&d.listeners);
+    state_dir_close(&d.state);
+    return 1;
 }
 
 int daemon_clean(const struct config *c)
 {
+    static struct startup s;
     struct error err = {0};
     struct state_dir state = STATE_DIR_INIT;
+    struct programs programs;
     uid_t uid = geteuid();
     gid_t gid = getegid();
     if (uid == 0)
@@ -274,13 +317,16 @@ int daemon_clean(const struct config *c)
     /* A state directory in use is its daemon's to clean; the cgroups of others still go. */
     if (state_dir_open(&state, c->state_dir, false, uid, gid, &err) < 0)
         log_info("state directory is left alone: %s", err.message);
-    int removed =
-        warden_clean(state.warden_path ? state.warden_path : "", c->cgroup_prefix, c->landlock_dir);
+    startup_init(&s);
+    s.mode = STARTUP_CLEAN;
+    s.options.state_dir = state.warden_path;
+    s.options.cgroup_prefix = c->cgroup_prefix;
+    s.options.fence_dir = c->landlock_dir;
+    s.state_lock_fd = state.lock_fd;
+    fill_log(&s, c);
+    if (programs_open(&programs, c->libexec_dir, &err) == 0)
+        become_warden(&s, programs.warden, &err);
+    log_error("cannot clean: %s", err.message);
     state_dir_close(&state);
-    if (removed < 0) {
-        log_error("cannot clean: %s", strerror(-removed));
-        return 1;
-    }
-    printf("removed %d leftovers\n", removed);
-    return 0;
+    return 1;
 }

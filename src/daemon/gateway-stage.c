@@ -13,12 +13,14 @@
 #include "daemon/drop.h"
 #include "daemon/stage.h"
 #include "gateway/gateway.h"
+#include "proto/handover.h"
 
 #define AS_ROOT   "root"
 #define AS_CALLER "caller"
 
-/* The numbers of struct gateway_options, in the order of argv. */
-#define NUMBERS_AT 3
+/* The numbers of struct gateway_options, in the order of the list. */
+#define RIGHTS_AT  0
+#define NUMBERS_AT 1
 static const size_t numbers[] = {
     offsetof(struct gateway_options, request_timeout_ms),
     offsetof(struct gateway_options, resolve_timeout_ms),
@@ -44,40 +46,37 @@ static const struct {
      offsetof(struct gateway_options, deny_hosts)},
 };
 
-char **gateway_stage_argv(bool privileged, const struct config *c)
+int gateway_stage_seal(bool privileged, const struct config *c)
 {
     const int64_t values[ELEMENTS(numbers)] = {
         c->gateway_request_timeout_ms, c->gateway_resolve_timeout_ms,
         c->gateway_connect_timeout_ms, c->gateway_idle_timeout_ms,
         c->gateway_max_connections,    c->gateway_max_connections_per_sandbox,
     };
-    char **argv = NULL;
-    stage_append(&argv, xstrdup("mas-sandboxd"));
-    stage_append(&argv, xstrdup(GATEWAY_FLAG));
-    stage_append(&argv, xstrdup(privileged ? AS_ROOT : AS_CALLER));
+    _cleanup_strv_ char **list = NULL;
+    stage_append(&list, xstrdup(privileged ? AS_ROOT : AS_CALLER));
     for (size_t i = 0; i < ELEMENTS(numbers); i++)
-        stage_append(&argv, xasprintf("%lld", (long long)values[i]));
-    stage_append(&argv, stage_log_style(c->log_format, c->log_level));
+        stage_append(&list, xasprintf("%lld", (long long)values[i]));
+    stage_append(&list, stage_log_style(c->log_format, c->log_level));
     for (size_t i = 0; i < ELEMENTS(rules); i++) {
-        char **list = *(char ***)(void *)((char *)(uintptr_t)c + rules[i].config);
-        stage_append_list(&argv, rules[i].prefix, list);
+        char **from = *(char ***)(void *)((char *)(uintptr_t)c + rules[i].config);
+        stage_append_list(&list, rules[i].prefix, from);
     }
-    return argv;
+    return stage_seal("mas-gateway-config", list);
 }
 
-static void take_numbers(struct gateway_options *options, char **argv)
+static void take_numbers(struct gateway_options *options, char **list)
 {
     for (size_t i = 0; i < ELEMENTS(numbers); i++)
         *(uint32_t *)(void *)((char *)options + numbers[i]) =
-            (uint32_t)strtoul(argv[NUMBERS_AT + i], NULL, 10);
+            (uint32_t)strtoul(list[NUMBERS_AT + i], NULL, 10);
 }
 
-static void take_rules(struct gateway_options *options, char **argv)
+static void take_rules(struct gateway_options *options, char **list)
 {
-    for (size_t i = 0; i < ELEMENTS(rules); i++) {
-        char **list = stage_take_list(argv + RULES_AT, rules[i].prefix);
-        *(char ***)(void *)((char *)options + rules[i].options) = list;
-    }
+    for (size_t i = 0; i < ELEMENTS(rules); i++)
+        *(char ***)(void *)((char *)options + rules[i].options) =
+            stage_take_list(list + RULES_AT, rules[i].prefix);
 }
 
 /* What gateway_main() leaves: it changes the uid itself when root, and stops writing and execution.
@@ -93,18 +92,21 @@ static int drop(bool caller, struct error *err)
     return r < 0 ? r : drop_gateway_syscalls(err);
 }
 
-int gateway_stage(int argc, char **argv)
+int gateway_stage(void)
 {
+    char **list = stage_take(GATEWAY_CONFIG);
     struct error err = {0};
     struct gateway_options options = {.uid = DROP_GATEWAY_UID, .gid = DROP_GATEWAY_UID};
     prctl(PR_SET_NAME, "mas-gateway", 0, 0, 0);
     stage_set_signals();
-    if (argc < RULES_AT)
+    if (strv_length(list) < RULES_AT) {
+        log_error("gateway: no configuration from the warden");
         return 1;
-    stage_use_log_style(argv[LEVEL_AT]);
-    take_numbers(&options, argv);
-    take_rules(&options, argv);
-    if (drop(strcmp(argv[2], AS_CALLER) == 0, &err) < 0) {
+    }
+    stage_use_log_style(list[LEVEL_AT]);
+    take_numbers(&options, list);
+    take_rules(&options, list);
+    if (drop(strcmp(list[RIGHTS_AT], AS_CALLER) == 0, &err) < 0) {
         log_error("gateway cannot give up its privileges: %s", err.message);
         return 1;
     }

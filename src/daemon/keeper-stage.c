@@ -32,12 +32,10 @@
 #include "base/strbuf.h"
 #include "config/config.h"
 #include "daemon/drop.h"
-#include "daemon/programs.h"
 #include "daemon/stage.h"
-#include "daemon/supervise.h"
 #include "keeper/keeper-proto.h"
 #include "keeper/keeper.h"
-#include "store/state-dir.h"
+#include "proto/handover.h"
 
 #define IMAGES_PATH "/images"
 #define ALLOW_PATH  "/allow"
@@ -49,11 +47,11 @@
 #define AS_CALLER   "caller"
 #define NOBODY_AT   2 /* of the three ids */
 
-/* --- argv */
+/* --- what it is handed */
 
-enum { AT_RIGHTS = 2, AT_PARENT, AT_PATH, AT_LOG, AT_NUMBERS };
+enum { AT_RIGHTS, AT_PARENT, AT_PATH, AT_LOG, AT_NUMBERS };
 
-/* Config keys and members of struct keeper_options, in the order of argv. */
+/* Config keys and members of struct keeper_options, in the order of the list. */
 static const struct {
     size_t config, options;
     bool small; /* a uint32_t */
@@ -90,36 +88,33 @@ enum { LIST_ALLOW, LIST_REGISTRY, LIST_INSECURE, LIST_AUTH, LIST_DEFAULT, _LIST_
 static const char *const prefixes[_LIST_MAX] = {
     "allow:", "registry:", "insecure:", "auth:", "default:"};
 
-char **keeper_stage_argv(const struct supervise_options *o)
+int keeper_stage_seal(bool privileged, const struct config *c, const char *images_path)
 {
-    const struct config *c = o->config;
     char *const auth[] = {c->images_auth_file, NULL};
     char *const fallback[] = {c->images_default_registry, NULL};
-    char **argv = NULL;
-    stage_append(&argv, xstrdup("mas-sandboxd"));
-    stage_append(&argv, xstrdup(KEEPER_FLAG));
-    stage_append(&argv, xstrdup(o->privileged ? AS_ROOT : AS_CALLER));
-    stage_append(&argv, xasprintf("%d", (int)getppid()));
-    stage_append(&argv, xstrdup(o->state->images_path));
-    stage_append(&argv, stage_log_style(c->log_format, c->log_level));
+    _cleanup_strv_ char **list = NULL;
+    stage_append(&list, xstrdup(privileged ? AS_ROOT : AS_CALLER));
+    stage_append(&list, xasprintf("%d", (int)getpid()));
+    stage_append(&list, xstrdup(images_path));
+    stage_append(&list, stage_log_style(c->log_format, c->log_level));
     for (size_t i = 0; i < ELEMENTS(numbers); i++)
         stage_append(
-            &argv,
+            &list,
             xasprintf("%lld", (long long)*(const int64_t *)(const void *)((const char *)c +
                                                                           numbers[i].config)));
-    stage_append_list(&argv, prefixes[LIST_ALLOW], c->images_allow);
-    stage_append_list(&argv, prefixes[LIST_REGISTRY], c->images_registries);
-    stage_append_list(&argv, prefixes[LIST_INSECURE], c->images_insecure_registries);
-    stage_append_list(&argv, prefixes[LIST_AUTH], auth);
-    stage_append_list(&argv, prefixes[LIST_DEFAULT], fallback);
-    return argv;
+    stage_append_list(&list, prefixes[LIST_ALLOW], c->images_allow);
+    stage_append_list(&list, prefixes[LIST_REGISTRY], c->images_registries);
+    stage_append_list(&list, prefixes[LIST_INSECURE], c->images_insecure_registries);
+    stage_append_list(&list, prefixes[LIST_AUTH], auth);
+    stage_append_list(&list, prefixes[LIST_DEFAULT], fallback);
+    return stage_seal("mas-keeper-config", list);
 }
 
-static void take_numbers(struct keeper_options *o, char **argv)
+static void take_numbers(struct keeper_options *o, char **list)
 {
     for (size_t i = 0; i < ELEMENTS(numbers); i++) {
         void *at = (char *)o + numbers[i].options;
-        uint64_t value = strtoull(argv[AT_NUMBERS + i], NULL, 10);
+        uint64_t value = strtoull(list[AT_NUMBERS + i], NULL, 10);
         if (numbers[i].small)
             *(uint32_t *)at = (uint32_t)value;
         else
@@ -299,38 +294,42 @@ static int tell_why(const struct stage *s, const struct error *err)
     return json_format(record, &b) < 0 || fd_send_msg(KEEPER_SOCK, b.data, b.len, NULL, 0) < 0;
 }
 
-int keeper_stage(int argc, char **argv)
+int keeper_stage(void)
 {
+    char **list = stage_take(KEEPER_CONFIG);
     static struct stage s = {.auth = STRBUF_INIT(AUTH_MAX), .proc_fd = -1};
     struct error err = {0};
     prctl(PR_SET_NAME, "mas-images", 0, 0, 0);
     stage_set_signals();
-    if (argc < AT_LISTS)
+    if (strv_length(list) < AT_LISTS) {
+        log_error("image keeper: no configuration from the warden");
         return 1;
-    stage_use_log_style(argv[AT_LOG]);
-    s.privileged = strcmp(argv[AT_RIGHTS], AS_ROOT) == 0;
-    s.parent = (pid_t)strtol(argv[AT_PARENT], NULL, 10);
-    s.allow = stage_take_list(argv + AT_LISTS, prefixes[LIST_ALLOW]);
-    char **auth = stage_take_list(argv + AT_LISTS, prefixes[LIST_AUTH]);
-    char **fallback = stage_take_list(argv + AT_LISTS, prefixes[LIST_DEFAULT]);
+    }
+    stage_use_log_style(list[AT_LOG]);
+    s.privileged = strcmp(list[AT_RIGHTS], AS_ROOT) == 0;
+    s.parent = (pid_t)strtol(list[AT_PARENT], NULL, 10);
+    s.allow = stage_take_list(list + AT_LISTS, prefixes[LIST_ALLOW]);
+    char **auth = stage_take_list(list + AT_LISTS, prefixes[LIST_AUTH]);
+    char **fallback = stage_take_list(list + AT_LISTS, prefixes[LIST_DEFAULT]);
     s.auth_file = auth ? auth[0] : NULL;
     s.options = (struct keeper_options){
         .dir = IMAGES_PATH,
         .allow = s.allow,
         .allow_dir = ALLOW_PATH,
-        .registries = stage_take_list(argv + AT_LISTS, prefixes[LIST_REGISTRY]),
-        .insecure_registries = stage_take_list(argv + AT_LISTS, prefixes[LIST_INSECURE]),
+        .registries = stage_take_list(list + AT_LISTS, prefixes[LIST_REGISTRY]),
+        .insecure_registries = stage_take_list(list + AT_LISTS, prefixes[LIST_INSECURE]),
         .default_fd = fcntl(KEEPER_DEFAULT_IMAGE, F_GETFD) < 0 ? -1 : KEEPER_DEFAULT_IMAGE,
         .default_registry = fallback ? fallback[0] : NULL,
         .own_ids = s.privileged,
     };
-    take_numbers(&s.options, argv);
-    fill_view(&s, argv[AT_PATH]);
+    take_numbers(&s.options, list);
+    fill_view(&s, list[AT_PATH]);
     if (give_up(&s, &err) < 0) {
         log_error("image keeper cannot give up its privileges: %s", err.message);
         return tell_why(&s, &err);
     }
-    /* It was to compare with what is mounted, and is of the host's mounts: a way out of this root. */
+    /* It was to compare with what is mounted, and is of the host's mounts: a way out of this root.
+     */
     close(KEEPER_DIR);
     for (int fd = KEEPER_SOCK; fd <= KEEPER_DEFAULT_IMAGE; fd++)
         fd_set_cloexec(fd, true);

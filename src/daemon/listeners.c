@@ -20,8 +20,8 @@
 #include "base/log.h"
 #include "base/path.h"
 #include "config/config.h"
-#include "daemon/handover.h"
 #include "net/http.h"
+#include "warden/startup.h"
 
 #define UNIX_PREFIX      "unix:"
 #define SYSTEMD_FD       3 /* the first one of LISTEN_FDS */
@@ -194,12 +194,21 @@ int listeners_open(struct listeners *l, const struct config *c, struct error *er
     return r;
 }
 
-void listeners_log(const struct listeners *l)
+void listeners_log(int fd)
+{
+    char text[ADDRESS_TEXT_MAX];
+    format_address(fd, text);
+    log_info("listening address=%s", text);
+}
+
+void listeners_hand_over(const struct listeners *l, struct startup *s)
 {
     for (size_t i = 0; i < l->n; i++) {
-        char text[ADDRESS_TEXT_MAX];
-        format_address(l->fds[i], text);
-        log_info("listening address=%s", text);
+        const struct listener *from = &l->all[i];
+        struct startup_listener *to = &s->listeners[s->n_listeners++];
+        *to = (struct startup_listener){
+            .fd = from->fd, .dir_fd = from->dir_fd, .dev = from->dev, .ino = from->ino};
+        snprintf(to->name, sizeof(to->name), "%s", from->name ? from->name : "");
     }
 }
 

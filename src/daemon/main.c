@@ -1,5 +1,5 @@
-/* mas-sandboxd: options and configuration, then daemon_run() or, in the process that the daemon
- * starts of itself, control_stage(). */
+/* mas-sandboxd: options and configuration, then daemon_run(), which becomes mas-warden; or, in the
+ * processes that mas-warden starts of it, the stage that a flag names. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "daemon/control.h"
 #include "daemon/daemon.h"
 #include "daemon/gateway-stage.h"
-#include "daemon/handover.h"
+#include "proto/handover.h"
 #include "daemon/keeper-stage.h"
 
 #define EXIT_USAGE 2
@@ -108,12 +108,12 @@ static void block_hangup(void)
 int main(int argc, char **argv)
 {
     block_hangup();
-    if (argc == 2 && strcmp(argv[1], HANDOVER_FLAG) == 0)
+    if (argc == 2 && strcmp(argv[1], HANDOVER_CONTROL_FLAG) == 0)
         return control_stage();
-    if (argc >= 2 && strcmp(argv[1], GATEWAY_FLAG) == 0)
-        return gateway_stage(argc, argv);
-    if (argc >= 2 && strcmp(argv[1], KEEPER_FLAG) == 0)
-        return keeper_stage(argc, argv);
+    if (argc == 2 && strcmp(argv[1], HANDOVER_GATEWAY_FLAG) == 0)
+        return gateway_stage();
+    if (argc == 2 && strcmp(argv[1], HANDOVER_KEEPER_FLAG) == 0)
+        return keeper_stage();
 
     _cleanup_config_ struct config c;
     __attribute__((cleanup(config_problems_done))) struct config_problems p;

@@ -42,17 +42,25 @@ static int find(const char *dir, const char *name)
     return r == -ENOENT ? open_in(MAS_LIBEXECDIR, name) : r;
 }
 
+static int find_needed(int *fd, const char *dir, const char *name, struct error *err)
+{
+    *fd = find(dir, name);
+    if (*fd >= 0)
+        return 0;
+    return error_set(err, ERROR_INVALID, -*fd, "%s (looked in %s; set libexec_dir)", name,
+                     dir ? dir : "the daemon's directory and " MAS_LIBEXECDIR);
+}
+
 int programs_open(struct programs *p, const char *dir, struct error *err)
 {
     *p = (struct programs)PROGRAMS_INIT;
     p->self = open("/proc/self/exe", O_PATH | O_CLOEXEC);
     if (p->self < 0)
         return error_set(err, ERROR_INTERNAL, errno, "/proc/self/exe");
-    p->runner = find(dir, "mas-toolrunner");
-    if (p->runner < 0)
-        return error_set(err, ERROR_INVALID, -p->runner,
-                         "mas-toolrunner (looked in %s; set libexec_dir)",
-                         dir ? dir : "the daemon's directory and " MAS_LIBEXECDIR);
+    int r = find_needed(&p->runner, dir, "mas-toolrunner", err);
+    r = r < 0 ? r : find_needed(&p->warden, dir, "mas-warden", err);
+    if (r < 0)
+        return r;
     p->engine = find(dir, "mas-engine"); /* asked for only by those who name an engine */
     p->engine = p->engine < 0 ? -1 : p->engine;
     p->toolnet = find(dir, "mas-tool-net");
@@ -73,4 +81,5 @@ void programs_close(struct programs *p)
     fd_close(&p->toolnet);
     fd_close(&p->default_image);
     fd_close(&p->engine);
+    fd_close(&p->warden);
 }

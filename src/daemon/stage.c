@@ -2,9 +2,13 @@
 
 #include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/fd.h"
 #include "base/log.h"
+#include "base/strbuf.h"
+#include "proto/handover.h"
 
 void stage_append(char ***v, char *text)
 {
@@ -14,20 +18,41 @@ void stage_append(char ***v, char *text)
     (*v)[n + 1] = NULL;
 }
 
-void stage_append_list(char ***argv, const char *prefix, char *const *list)
+void stage_append_list(char ***v, const char *prefix, char *const *list)
 {
     for (; list && *list; list++)
-        stage_append(argv, xasprintf("%s%s", prefix, *list));
+        stage_append(v, xasprintf("%s%s", prefix, *list));
 }
 
-char **stage_take_list(char **argv, const char *prefix)
+int stage_seal(const char *name, char *const *list)
+{
+    _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(HANDOVER_CONFIG_MAX);
+    int r = 0;
+    for (; r == 0 && *list; list++)
+        r = strbuf_append(&b, *list, strlen(*list) + 1);
+    return r < 0 ? r : fd_sealed_memory(name, b.data, b.len);
+}
+
+char **stage_take(int fd)
+{
+    struct strbuf b = STRBUF_INIT(HANDOVER_CONFIG_MAX);
+    char **list = NULL;
+    if (fd_read_from_start(fd, &b) < 0)
+        return NULL;
+    for (size_t at = 0; at < b.len; at += strlen(b.data + at) + 1)
+        stage_append(&list, b.data + at);
+    close(fd);
+    return list;
+}
+
+char **stage_take_list(char **list, const char *prefix)
 {
     size_t len = strlen(prefix);
-    char **list = NULL;
-    for (; *argv; argv++)
-        if (strncmp(*argv, prefix, len) == 0)
-            stage_append(&list, *argv + len);
-    return list;
+    char **found = NULL;
+    for (; *list; list++)
+        if (strncmp(*list, prefix, len) == 0)
+            stage_append(&found, *list + len);
+    return found;
 }
 
 char *stage_log_style(const char *format, const char *level)

@@ -19,10 +19,10 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/strbuf.h"
+#include "base/tree.h"
 
 #define ROOT_STATE_DIR "/var/lib/mas-sandbox"
 #define TEMPORARY_NAME "mas-sandbox-"
-#define REMOVE_DEPTH   32
 /* A younger directory may belong to a daemon that has not locked it yet. */
 #define ABANDONED_AFTER_S 60
 #define LOCK_WAIT_MS      10000 /* for what a killed daemon left to let go of it */
@@ -81,21 +81,6 @@ static int open_own(const char *path, struct error *err)
 
 /* --- temporary ones */
 
-static void remove_tree_at(int parent, const char *name, int depth)
-{
-    if (unlinkat(parent, name, 0) == 0 || errno == ENOENT)
-        return;
-    _cleanup_close_ int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    DIR *dir = fd >= 0 && depth < REMOVE_DEPTH ? fdopendir(dup(fd)) : NULL;
-    for (struct dirent *e; dir && (e = readdir(dir));)
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-            remove_tree_at(fd, e->d_name, depth + 1);
-    if (dir)
-        closedir(dir);
-    if (unlinkat(parent, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
-        log_warn("cannot remove '%s': %s", name, strerror(errno));
-}
-
 /* A daemon that was killed leaves its directory; its lock is free. */
 static bool is_abandoned(int parent, const char *name)
 {
@@ -114,7 +99,7 @@ static void sweep_temporary(const char *parent)
     for (struct dirent *e; dir && (e = readdir(dir));)
         if (strncmp(e->d_name, TEMPORARY_NAME, strlen(TEMPORARY_NAME)) == 0 &&
             is_abandoned(dirfd(dir), e->d_name))
-            remove_tree_at(dirfd(dir), e->d_name, 0);
+            tree_remove_at(dirfd(dir), e->d_name);
     if (dir)
         closedir(dir);
 }
@@ -260,7 +245,7 @@ int state_dir_open(struct state_dir *s, const char *path, bool temporary, uid_t 
 void state_dir_close(struct state_dir *s)
 {
     if (s->temporary && s->parent_fd >= 0)
-        remove_tree_at(s->parent_fd, strrchr(s->path, '/') + 1, 0);
+        tree_remove_at(s->parent_fd, strrchr(s->path, '/') + 1);
     fd_close(&s->control_fd);
     fd_close(&s->images_fd);
     fd_close(&s->fd);

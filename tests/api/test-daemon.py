@@ -488,7 +488,7 @@ def _():
         raise Skip("this is one already")
     with tempfile.TemporaryDirectory() as dir:
         os.chmod(dir, 0o755)
-        subprocess.run(["cp", SANDBOXD, os.path.join(os.path.dirname(SANDBOXD), "mas-toolrunner"), dir],
+        subprocess.run(["cp", *(os.path.join(os.path.dirname(SANDBOXD), p) for p in ("mas-sandboxd", "mas-warden", "mas-toolrunner")), dir],
                        check=True)
         os.mkdir(dir + "/home")
         os.chown(dir + "/home", 12399, 12399)

@@ -361,7 +361,7 @@ def _():
 def _():
     with tempfile.TemporaryDirectory(prefix="mas-libexec-") as dir:
         os.chmod(dir, 0o755)
-        for name in ("mas-toolrunner", "mas-tool-net"):
+        for name in ("mas-warden", "mas-toolrunner", "mas-tool-net"):
             os.symlink(os.path.join(BUILD, name), os.path.join(dir, name))
 
         def deliver(text, age_s):

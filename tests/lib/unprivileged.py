@@ -17,7 +17,7 @@ def copy_programs():
     path = tempfile.mkdtemp(prefix="mas-copy-")
     os.chmod(path, 0o755)
     atexit.register(shutil.rmtree, path, ignore_errors=True)
-    for program in ("mas-sandboxd", "mas-toolrunner", "mas-tool-net"):
+    for program in ("mas-sandboxd", "mas-warden", "mas-toolrunner", "mas-tool-net"):
         shutil.copy(os.path.join(masd.BUILD, program), path)
     return os.path.join(path, "mas-sandboxd")
 

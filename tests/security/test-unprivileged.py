@@ -12,7 +12,7 @@ def copy_build():
     """Where any user can read it; a build directory may be below /root."""
     path = tempfile.mkdtemp(prefix="mas-user-")
     os.chmod(path, 0o755)
-    for name in ("mas-sandboxd", "mas-toolrunner", "mas-tool-net"):
+    for name in ("mas-sandboxd", "mas-warden", "mas-toolrunner", "mas-tool-net"):
         shutil.copy(os.path.join(BUILD, name), path)
     return path
 

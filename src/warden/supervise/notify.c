@@ -1,4 +1,4 @@
-#include "daemon/notify.h"
+#include "warden/supervise/notify.h"
 
 #include <errno.h>
 #include <stddef.h>

@@ -5,7 +5,7 @@
  * daemon; one that crashes is started again with growing pauses while the listening sockets stay
  * open, until it has crashed too often. In line mode it is not started again: half-read input
  * cannot be resumed. */
-#include "daemon/supervise.h"
+#include "warden/supervise/supervise.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,14 +23,10 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/strbuf.h"
-#include "daemon/child.h"
-#include "config/config.h"
-#include "daemon/control.h"
-#include "daemon/listeners.h"
-#include "daemon/notify.h"
 #include "keeper/keeper-proto.h"
-#include "store/state-dir.h"
-#include "warden/warden.h"
+#include "warden/startup.h"
+#include "warden/supervise/child.h"
+#include "warden/supervise/notify.h"
 
 #define BACKOFF_FIRST_MS 10
 #define BACKOFF_MAX_MS   5000
@@ -51,7 +47,8 @@ struct service {
 };
 
 struct supervisor {
-    struct supervise_options *o;
+    const struct supervise_options *o;
+    struct startup *startup;
     struct service control, gateway, keeper;
     int gateway_socks[2]; /* ours to keep: the next gateway and control plane get them again */
     int keeper_sock;      /* of this control plane's keepers; -1: no images */
@@ -71,23 +68,7 @@ static void start_gateway(void *data);
 static void await_keeper(void *data);
 static void end_keeper(struct supervisor *s);
 
-int supervise_block_signals(void)
-{
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGHUP);
-    sigaddset(&set, SIGPIPE);
-    if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
-        return -errno;
-    /* Blocked and never read: EPIPE is an answer. */
-    sigdelset(&set, SIGPIPE);
-    int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    return fd < 0 ? -errno : fd;
-}
-
-static void finish(struct supervisor *s, int code)
+static void quit_supervision(struct supervisor *s, int code)
 {
     s->code = code;
     warden_quit(s->o->warden);
@@ -121,7 +102,6 @@ static void on_ready(int fd, uint32_t events, void *data)
     if (!ready || s->told_ready)
         return;
     s->told_ready = true;
-    listeners_log(s->o->listeners);
     notify_send(s->o->notify_fd, "READY=1");
 }
 
@@ -130,12 +110,12 @@ static void on_ready(int fd, uint32_t events, void *data)
 static bool too_many_crashes(struct supervisor *s)
 {
     int64_t now = clock_mono_ms();
-    if (now - s->window_start_ms > s->o->config->control_restart_window_ms) {
+    if (now - s->window_start_ms > s->startup->control_restart_window_ms) {
         s->window_start_ms = now;
         s->crashes = 0;
         s->control.backoff_ms = 0;
     }
-    return ++s->crashes > s->o->config->control_restarts;
+    return ++s->crashes > s->startup->control_restarts;
 }
 
 static void log_death(const char *who, pid_t pid, int status)
@@ -150,20 +130,20 @@ static void restart_control(struct supervisor *s, pid_t pid, int status)
 {
     log_death("control plane", pid, status);
     if (WIFEXITED(status) && WEXITSTATUS(status) == CONTROL_EXIT_REFUSED) {
-        finish(s, 1);
+        quit_supervision(s, 1);
         return;
     }
     bool full = WIFEXITED(status) && WEXITSTATUS(status) == CONTROL_EXIT_NO_SPACE;
-    if (s->o->line_mode || (!full && too_many_crashes(s))) {
+    if (s->startup->line_mode || (!full && too_many_crashes(s))) {
         log_error("control plane is not started again crashes=%lld", (long long)s->crashes);
-        finish(s, 1);
+        quit_supervision(s, 1);
         return;
     }
     int pause_ms = next_backoff(&s->control);
     log_info("control plane is started again in_ms=%d", pause_ms);
     s->control.again = warden_watch_timer(s->o->warden, pause_ms, start_control, s);
     if (!s->control.again)
-        finish(s, 1);
+        quit_supervision(s, 1);
 }
 
 static void on_control_exit(pid_t pid, int status, void *data)
@@ -177,10 +157,10 @@ static void on_control_exit(pid_t pid, int status, void *data)
     /* Before it had a handler, the signal that asked it to drain is what ended it. */
     clean = clean || (s->signals && WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
     if (clean) {
-        finish(s, 0);
+        quit_supervision(s, 0);
     } else if (s->signals) {
         log_death("control plane", pid, status);
-        finish(s, 1);
+        quit_supervision(s, 1);
     } else {
         restart_control(s, pid, status);
     }
@@ -203,7 +183,7 @@ static int open_keeper_socks(struct supervisor *s)
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, socks) < 0)
         return -errno;
     s->keeper_sock = socks[0];
-    if (s->o->config->images)
+    if (s->startup->images)
         await_keeper(s);
     return socks[1];
 }
@@ -212,7 +192,7 @@ static int open_keeper_socks(struct supervisor *s)
 static void load_generations(struct supervisor *s)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(64);
-    if (fd_read_file_at(s->o->state->fd, GENERATIONS_NAME, &text) >= 0 && text.data)
+    if (fd_read_file_at(s->startup->state_fd, GENERATIONS_NAME, &text) >= 0 && text.data)
         s->generations_before = strtoull(text.data, NULL, 10) % GENERATIONS_MAX;
 }
 
@@ -221,7 +201,7 @@ static void save_generations(const struct supervisor *s)
     char text[32];
     int n = snprintf(text, sizeof(text), "%llu\n",
                      (unsigned long long)(s->generations_before + s->generation));
-    _cleanup_close_ int fd = openat(s->o->state->fd, GENERATIONS_NAME,
+    _cleanup_close_ int fd = openat(s->startup->state_fd, GENERATIONS_NAME,
                                     O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0 || pwrite(fd, text, (size_t)n, 0) != n)
         log_warn("the number of control planes is not kept error=%s", strerror(errno));
@@ -242,19 +222,21 @@ static int try_start_control(struct supervisor *s)
     struct child_control child = {
         .generation = s->generation + 1,
         .generations_before = s->generations_before,
+        .announce = !s->told_ready,
         .warden_sock = control_end,
         .gateway_sock = s->gateway_socks[1],
         .keeper_sock = keeper_end,
         .ready_fd = ready_write,
     };
-    pid_t pid = child_start_control(s->o, &child);
+    int r = child_send_handover(s->o, &child, warden_end);
+    pid_t pid = r < 0 ? r : child_start_control(s->o, &child);
     if (pid < 0)
         return pid;
     s->generation++;
     save_generations(s);
-    fd_close(&s->o->line_in);
-    fd_close(&s->o->line_out);
-    int r = watch_control(s, pid, fd_steal(&ready_read));
+    fd_close(&s->startup->line_in);
+    fd_close(&s->startup->line_out);
+    r = watch_control(s, pid, fd_steal(&ready_read));
     return r < 0 ? r : warden_attach(s->o->warden, fd_steal(&warden_end));
 }
 
@@ -263,13 +245,13 @@ static void start_control(void *data)
     struct supervisor *s = data;
     s->control.again = NULL;
     if (s->signals) {
-        finish(s, 0);
+        quit_supervision(s, 0);
         return;
     }
     int r = try_start_control(s);
     if (r < 0) {
         log_error("control plane cannot be started: %s", strerror(-r));
-        finish(s, 1);
+        quit_supervision(s, 1);
     }
 }
 
@@ -381,11 +363,11 @@ static void stop(struct supervisor *s)
     if (++s->signals == 1)
         notify_send(s->o->notify_fd, "STOPPING=1");
     if (!s->control.pid) {
-        finish(s, 0);
+        quit_supervision(s, 0);
         return;
     }
     int64_t grace_ms =
-        s->signals == 1 ? s->o->config->shutdown_grace_ms + KILL_MARGIN_MS : STOP_NOW_MS;
+        s->signals == 1 ? s->startup->shutdown_grace_ms + KILL_MARGIN_MS : STOP_NOW_MS;
     log_info("stopping now=%s", s->signals == 1 ? "no" : "yes");
     kill(s->control.pid, SIGTERM);
     watch_remove(s->kill_watch);
@@ -445,9 +427,10 @@ static void supervisor_done(struct supervisor *s)
     fd_close(&s->gateway_socks[1]);
 }
 
-int supervise(struct supervise_options *options)
+int supervise(const struct supervise_options *options)
 {
     struct supervisor s = {.o = options,
+                           .startup = options->startup,
                            .ready_fd = -1,
                            .window_start_ms = clock_mono_ms(),
                            .gateway_socks = {-1, -1},

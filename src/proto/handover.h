@@ -1,0 +1,57 @@
+/* What mas-warden hands to the processes that it starts from mas-sandboxd: the control plane, the
+ * gateway and the image keeper. Each finds its socket and its configuration at the first two
+ * descriptors. The configuration is a sealed memory file that the mas-sandboxd of the operator
+ * wrote before it became the warden, which only passes it on: nothing has to be read from disk
+ * after rights were given up, and root parses none of it. */
+#pragma once
+
+#include <limits.h>
+#include <stdint.h>
+
+#define HANDOVER_CONTROL_FLAG "--control-stage" /* argv[1] of a control plane, and so on */
+#define HANDOVER_GATEWAY_FLAG "--gateway-stage"
+#define HANDOVER_KEEPER_FLAG  "--keeper-stage"
+
+#define HANDOVER_LISTENERS_MAX 64
+#define HANDOVER_CONFIG_MAX    (16 * 1024 * 1024) /* bytes of a configuration */
+
+enum control_fd {
+    HANDOVER_WARDEN = 3, /* plans (proto/plan.h); the first record is a struct handover */
+    HANDOVER_CONFIG,
+    HANDOVER_GATEWAY,
+    HANDOVER_KEEPER,
+    HANDOVER_READY,  /* write end of a pipe: one byte once the drop is done */
+    HANDOVER_STATE,  /* O_PATH of the state subdirectory, to compare with what was mounted */
+    HANDOVER_LISTEN, /* first of n_listeners */
+};
+
+enum gateway_fd {
+    GATEWAY_SOCK = 3, /* its end of the control plane's socket */
+    GATEWAY_CONFIG,
+    _GATEWAY_FD_END,
+};
+
+enum keeper_fd {
+    KEEPER_SOCK = 3, /* its end of the control plane's socket */
+    KEEPER_CONFIG,
+    KEEPER_DIR,           /* O_PATH of the directory of all images, to compare with the mount */
+    KEEPER_DEFAULT_IMAGE, /* the tar that comes with the daemon, where there is one */
+};
+
+/* Exit status of a control plane that says "starting again will not help". */
+#define CONTROL_EXIT_REFUSED 78
+/* "It will, once the disk has room": sandboxes wait for that, however long it takes. */
+#define CONTROL_EXIT_NO_SPACE 75
+
+struct handover {
+    uint64_t generation;         /* 1 for the first control plane of this warden, then 2, ... */
+    uint64_t generations_before; /* of earlier wardens, whose sandboxes may live */
+    int32_t warden_pid;
+    uint32_t privileged; /* the daemon was started as root */
+    uint32_t own_root;   /* the host allows namespaces: a root of its own can be had */
+    uint32_t line_mode;
+    uint32_t announce; /* no control plane was ready yet: say where we listen */
+    uint32_t n_listeners;
+    uint32_t uid, gid; /* to become, when privileged */
+    char state_path[PATH_MAX];
+};

@@ -1,0 +1,36 @@
+/* Every limit of the warden at its default. */
+#include "warden/warden.h"
+
+#define MIB (1024ull * 1024)
+
+void warden_options_init(struct warden_options *o)
+{
+    *o = (struct warden_options){
+        .cgroup_prefix = "mas-sandbox",
+        .fence_dir = "/var/tmp",
+        .id_first = 2000000000,
+        .id_count = 65536,
+        .id_block = 4,
+        .max_sandboxes = 1000,
+        .blanks = 4,
+        .oci_blanks = 2,
+        .memory_reserve_bytes = 32 * MIB,
+        .disk_default_bytes = 256 * MIB,
+        .disk_default_inodes = 65536,
+        .state_reserve_bytes = 128 * MIB,
+        .tmpfs_max_bytes = 1024 * MIB,
+        .disk_templates = 8,
+        .open_files_default = 4096,
+        .inotify_instances = 32,
+        .inotify_watches = 8192,
+        .fanotify_groups = 0,
+        .fanotify_marks = 0,
+        .create_timeout_ms = 10000,
+        .runner_fd = -1,
+        .toolnet_fd = -1,
+        .engine_fd = -1,
+        .engine_timeout_ms = 30000,
+        .engine_connect_timeout_ms = 5000,
+        .engine_start_timeout_ms = 20000,
+    };
+}

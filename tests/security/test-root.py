@@ -1,0 +1,117 @@
+#!/usr/bin/python3
+"""P22: what runs as root, in lines of code and libraries, held against the table in SECURITY.md. The lines
+are those of the sources that the linker took, by the programs' own debug information."""
+import os
+import re
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
+from masd import *
+
+ROOT_DIR = os.path.abspath(os.path.join(os.path.dirname(__file__), "../.."))
+
+
+def table():
+    """{program: (lines, libraries)}"""
+    with open(os.path.join(ROOT_DIR, "SECURITY.md"), encoding="utf-8") as f:
+        part = f.read().split("| program as root |")[1].split("\n\n")[0]
+    rows = re.findall(r"^\| `([\w-]+)` \| (\d+) \|([^|]*)\|$", part, re.M)
+    return {name: (int(lines), {l.strip() for l in libraries.split(",") if l.strip()})
+            for name, lines, libraries in rows}
+
+
+def sources(program):
+    """The C files below src that the program was linked of."""
+    info = subprocess.run(["readelf", "--debug-dump=info", "--dwarf-depth=1", os.path.join(BUILD, program)],
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True).stdout
+    return {f for f in re.findall(r"DW_AT_name +:.*?(src/[\w/.-]+\.c)$", info, re.M)}
+
+
+def code_lines(path):
+    with open(os.path.join(ROOT_DIR, path), encoding="utf-8") as f:
+        text = re.sub(r"/\*.*?\*/|//[^\n]*", "", f.read(), flags=re.S)
+    return sum(1 for line in text.splitlines() if line.strip())
+
+
+def library(path):
+    """libc.so.6 and its loader are one."""
+    name = os.path.basename(path).split(".so")[0]
+    return "libc" if name.startswith("ld-") else name
+
+
+def needed(program):
+    out = subprocess.run(["readelf", "-d", os.path.join(BUILD, program)], stdout=subprocess.PIPE, text=True, check=True).stdout
+    return {library(n) for n in re.findall(r"\(NEEDED\).*\[(.*)\]", out)} - SANITIZERS
+
+
+SANITIZERS = {"libasan", "libubsan", "libm", "libgcc_s"} if "-asan" in BUILD else set()
+
+
+def is_root(pid):
+    with open(f"/proc/{pid}/status") as f:
+        return "0" in re.search(r"^Uid:(.*)$", f.read(), re.M)[1].split()
+
+
+def descendants(pid):
+    found = [pid]
+    for p in found:
+        try:
+            with open(f"/proc/{p}/task/{p}/children") as f:
+                found += [int(c) for c in f.read().split()]
+        except OSError:
+            pass
+    return found
+
+
+def mapped(pid):
+    with open(f"/proc/{pid}/maps") as f:
+        files = {line.split(maxsplit=5)[5].strip() for line in f if "/" in line}
+    return {library(f) for f in files if ".so" in f} - SANITIZERS
+
+
+@test("P22 programs that run as root have no more lines than SECURITY.md says")
+def _():
+    rows = table()
+    check(rows, "there is a table")
+    over = []
+    for program, (most, _) in rows.items():
+        files = sources(program)
+        check(len(files) > 10, f"{program} has no debug information: {files}")
+        lines = sum(code_lines(f) for f in files)
+        print(f"# {program}: {len(files)} files, {lines} lines of code, at most {most}")
+        if lines > most:
+            over.append(f"{program} has {lines} lines: raise the figure in SECURITY.md with a sentence that says why")
+    equal(over, [])
+
+
+@test("P22 programs that run as root are linked with the libraries that SECURITY.md names")
+def _():
+    for program, (_, libraries) in table().items():
+        print(f"# {program}: {', '.join(sorted(needed(program))) or 'static'}")
+        equal(sorted(needed(program) - libraries), [], program)
+
+
+@test("P22 of a running daemon, only these programs are root, and they have mapped nothing else")
+def _():
+    if os.geteuid():
+        raise Skip("the daemon is not root here")
+    rows = table()
+    with Daemon() as d:
+        d.run("true")
+        seen = {}
+        for pid in descendants(d.process.pid):
+            try:
+                if not is_root(pid):
+                    continue
+                seen.setdefault(os.path.basename(os.readlink(f"/proc/{pid}/exe")), set()).update(mapped(pid))
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+        check("mas-warden" in seen, "the warden is root")
+        for program, libraries in sorted(seen.items()):
+            print(f"# {program}: {', '.join(sorted(libraries)) or 'static'}")
+            check(program in rows, f"{program} runs as root")
+            equal(sorted(libraries - rows[program][1]), [], program)
+
+
+main()
