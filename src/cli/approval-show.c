@@ -1,18 +1,22 @@
 #include "cli/approval-show.h"
 
+#include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/json.h"
 #include "cli/output.h"
 
-#define KEY_WIDTH 12
+#define KEY_WIDTH   12
+#define TEXT_INDENT 2
 
 static void print_line(const char *key, const char *value)
 {
     _cleanup_free_ char *name = printable(key), *text = printable(value);
-    printf("%-*s %s\n", KEY_WIDTH, name, text);
+    int n = printf("%-*s ", KEY_WIDTH, name);
+    print_wrapped((size_t)n, KEY_WIDTH + 1, text);
 }
 
 static void print_member(const char *key, const json_t *obj, const char *member)
@@ -51,22 +55,31 @@ static void print_text(const char *title, const char *text)
 {
     if (!text || !*text)
         return;
-    _cleanup_free_ char *clean_title = printable(title);
-    printf("%s:\n", clean_title);
+    _cleanup_free_ char *clean_title = printable(title), *head = xasprintf("%s:", clean_title);
+    print_wrapped(0, TEXT_INDENT, head);
     while (*text) {
         size_t n = strcspn(text, "\n");
         _cleanup_free_ char *line = xstrndup(text, n), *clean = printable(line);
-        printf("  %s\n", clean);
+        printf("%*s", TEXT_INDENT, "");
+        print_wrapped(TEXT_INDENT, 2 * TEXT_INDENT, clean);
         text += n + (text[n] == '\n');
     }
 }
 
 /* --- what is unusual */
 
-static void warn(const char *text)
+static void warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+static void warn(const char *fmt, ...)
 {
+    _cleanup_free_ char *text = NULL;
+    va_list ap;
+    va_start(ap, fmt);
+    if (vasprintf(&text, fmt, ap) < 0)
+        abort();
+    va_end(ap);
     _cleanup_free_ char *clean = printable(text);
-    printf("%s%-*s%s %s\n", colour(COLOUR_YELLOW), KEY_WIDTH, "look", colour(COLOUR_OFF), clean);
+    printf("%s%-*s%s ", colour(COLOUR_YELLOW), KEY_WIDTH, "look", colour(COLOUR_OFF));
+    print_wrapped(KEY_WIDTH + 1, KEY_WIDTH + 1, clean);
 }
 
 static bool value_hides(const json_t *value)
@@ -99,47 +112,32 @@ static const char *pin_name(const json_t *pin)
     return name ? name : "?";
 }
 
-static void warn_pins(const json_t *subject)
+static void warn_pin(const json_t *pin)
 {
-    size_t i;
-    json_t *pin;
-    json_array_foreach(json_object_get(subject, "pins"), i, pin)
-    {
-        const char *why = json_string_value(json_object_get(pin, "not_pinned"));
-        const char *of = json_string_value(json_object_get(pin, "of"));
-        if (!why)
-            continue;
-        _cleanup_free_ char *text = xasprintf("not pinned: %s (%s%s%s)", pin_name(pin), why,
-                                              of ? ", set by the " : "", of ? of : "");
-        warn(text);
-    }
+    const char *why = json_member_text(pin, "not_pinned"), *of = json_member_text(pin, "of");
+    if (*why)
+        warn("not pinned: %s (%s%s%s)", pin_name(pin), why, *of ? ", set by the " : "", of);
 }
 
-static void warn_mounts(const json_t *spec)
+static void warn_mount(const json_t *mount)
 {
-    size_t i;
-    json_t *mount;
-    json_array_foreach(json_object_get(spec, "mounts"), i, mount)
-    {
-        const char *source = json_string_value(json_object_get(mount, "source"));
-        bool read_only = json_is_true(json_object_get(mount, "read_only"));
-        _cleanup_free_ char *text =
-            xasprintf("%s the host's %s", read_only ? "reads" : "writes to", source ? source : "?");
-        warn(text);
-    }
+    const char *source = json_member_text(mount, "source");
+    bool read_only = json_is_true(json_object_get(mount, "read_only"));
+    warn("%s the host's %s", read_only ? "reads" : "writes to", *source ? source : "?");
 }
 
-static void warn_findings(const json_t *shown)
+static void warn_finding(const json_t *finding)
+{
+    const char *id = json_member_text(finding, "id");
+    const char *message = json_member_text(finding, "message");
+    warn("%s: %s", *id ? id : "?", message);
+}
+
+static void warn_each(const json_t *obj, const char *key, void (*warn_one)(const json_t *item))
 {
     size_t i;
     json_t *item;
-    json_array_foreach(json_object_get(shown, "findings"), i, item)
-    {
-        const char *id = json_string_value(json_object_get(item, "id"));
-        const char *message = json_string_value(json_object_get(item, "message"));
-        _cleanup_free_ char *text = xasprintf("%s: %s", id ? id : "?", message ? message : "");
-        warn(text);
-    }
+    json_array_foreach(json_object_get(obj, key), i, item) warn_one(item);
 }
 
 /* Not a finding of the gate's: what a person could overlook in so many lines. */
@@ -161,9 +159,9 @@ static void print_unusual(const json_t *subject, const json_t *shown)
         warn("it reaches the network");
     if (json_array_size(json_object_get(spec, "weaker")) > 0)
         warn("its sandbox accepts weaker walls (spec.weaker)");
-    warn_mounts(spec);
-    warn_pins(subject);
-    warn_findings(shown);
+    warn_each(spec, "mounts", warn_mount);
+    warn_each(subject, "pins", warn_pin);
+    warn_each(shown, "findings", warn_finding);
 }
 
 /* --- all of it */
@@ -256,8 +254,8 @@ static void print_shown(const json_t *shown)
     print_text("stdin", json_string_value(json_object_get(shown, "stdin")));
     json_array_foreach(json_object_get(shown, "files"), i, item)
     {
-        const char *path = json_string_value(json_object_get(item, "path"));
-        print_text(path ? path : "?", json_string_value(json_object_get(item, "content")));
+        _cleanup_free_ char *title = xasprintf("content of %s", json_member_text(item, "path"));
+        print_text(title, json_member_text(item, "content"));
     }
 }
 

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -12,7 +13,9 @@
 #include "validate/validate.h"
 #include "libsbx/sbx.h"
 
-#define ESCAPE_MAX 10 /* bytes that one byte becomes at most */
+#define ESCAPE_MAX    10  /* bytes that one byte becomes at most */
+#define LINE_WIDTH    100 /* where there is no terminal that says */
+#define WORD_PATIENCE 20  /* columns at a line's end that may stay free for a word */
 
 static const char *const colours[] = {
     [COLOUR_OFF] = "\033[0m",    [COLOUR_BOLD] = "\033[1m",    [COLOUR_RED] = "\033[31m",
@@ -190,6 +193,42 @@ static size_t width_of(const char *s)
     for (; *s; s++)
         n += ((unsigned char)*s & 0xc0) != 0x80;
     return n;
+}
+
+static size_t line_width(void)
+{
+    struct winsize size;
+    if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) < 0 || size.ws_col == 0)
+        return LINE_WIDTH;
+    return size.ws_col;
+}
+
+/* How many bytes of text fit into so many columns. */
+static size_t fit_columns(const char *text, size_t columns)
+{
+    size_t n = 0, space = 0, left = columns;
+    for (; text[n] && left; left--) {
+        if (text[n] == ' ' && left <= WORD_PATIENCE)
+            space = n;
+        do
+            n++;
+        while (((unsigned char)text[n] & 0xc0) == 0x80);
+    }
+    return text[n] && text[n] != ' ' && space ? space : n;
+}
+
+void print_wrapped(size_t used, size_t indent, const char *text)
+{
+    size_t width = line_width();
+    do {
+        size_t room = width > used + WORD_PATIENCE ? width - used : WORD_PATIENCE;
+        size_t n = fit_columns(text, room);
+        printf("%.*s\n", (int)n, text);
+        text += n;
+        if (*text)
+            printf("%*s", (int)indent, "");
+        used = indent;
+    } while (*text);
 }
 
 void table_print(struct table *t)

@@ -38,6 +38,10 @@ int cli_set_error(struct sbx_error *err, const char *code, const char *fmt, ...)
 char *printable(const char *text);
 /* Whether it has any of that but newlines and tabs. */
 bool has_hidden(const char *text);
+/* To stdout, with a newline, from column `used` on. What the terminal has no room for (100 columns
+ * where there is none) goes on in the next line, at column `indent`: so that no text can put a line
+ * of its own at the left edge. Before a space where there is one near the end. */
+void print_wrapped(size_t used, size_t indent, const char *text);
 /* To stdout, with a newline; flags are jansson's. */
 void print_json(const json_t *value, size_t flags);
 /* A member as a cell: text, number or true/false; "-" when absent, null or empty. */

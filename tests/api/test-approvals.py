@@ -990,10 +990,14 @@ def written(text):
     return "".join((f"\\x{ord(c):02x}" if ord(c) < 0x100 else f"\\u{ord(c):04x}" if ord(c) < 0x10000 else f"\\U{ord(c):08x}") if c in HIDDEN or c < " " else c for c in text)
 
 
-def on_terminal(*argv):
-    """What a command prints to a terminal."""
+def on_terminal(*argv, columns=0):
+    """What a command prints to a terminal of that width, or one that does not say."""
+    import fcntl
     import pty
+    import struct
+    import termios
     parent, child = pty.openpty()
+    fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 25, columns, 0, 0))
     p = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=child, stderr=child)
     os.close(child)
     out = b""
@@ -1022,8 +1026,9 @@ def _():
                     files=[{"path": "/workspace/f", "content": "text" + HIDDEN}])
         plain = d.post(box.path + "/exec", spec).json["approval_id"]
         addr = ["-addr", f"http://127.0.0.1:{d.port}"]
-        code, text = on_terminal(SBX, "approvals", "show", plain, *addr)
-        equal(code, 0, text)
+        code, wrapped = on_terminal(SBX, "approvals", "show", plain, *addr)
+        equal(code, 0, wrapped)
+        text = re.sub("\r\n {13}", "", wrapped)
         full = d.get("/v1/approvals/" + plain).json
         for value in scalars(full["subject"]):
             shown = written(value) if isinstance(value, str) else json.dumps(value)
@@ -1037,7 +1042,7 @@ def _():
         for spec, word in ((dict(open_stdin=True), "more input"), (dict(pty=True), "terminal")):
             id = d.post(box.path + "/exec", dict(command=["cat"], **{"async": True}, **spec)).json["approval_id"]
             check(word in on_terminal(SBX, "approvals", "show", id, *addr)[1], word)
-        outputs = {"show": text}
+        outputs = {"show": wrapped}
         for verb in (["approvals", "list"], ["approvals", "show", plain, "-json"], ["approvals", "list", "-json"], ["ls", box.id], ["ls", "-json", box.id]):
             code, outputs[" ".join(verb)] = on_terminal(SBX, *verb, *addr)
             equal(code, 0, verb)
@@ -1045,6 +1050,30 @@ def _():
             plain_out = re.sub("\x1b\\[[0-9]*m", "", out)
             check(not any(c in plain_out for c in HIDDEN), f"{verb}: {plain_out!r}")
         check(written(name) in outputs["ls " + box.id], outputs)
+
+
+@test("sbx approvals show is no wider than the terminal, loses nothing, and puts nothing else at the left edge")
+def _():
+    with Guarded(ASK_ALL) as d:
+        addr = ["-addr", f"http://127.0.0.1:{d.port}"]
+        texts = ["word " * 60, "x" * 300, "\u00e4\u4e16" * 80, "a" * 70 + " " * 70 + "status       approved", "end "]
+        spec = {"command": ["echo", *texts], "stdin": "\n".join(texts), "files": [{"path": "/workspace/" + "n" * 200, "content": "y" * 250}]}
+        id = d.post("/v1/run", spec).json["approval_id"]
+        for width in (None, 60, 100, 173):
+            if width:
+                code, out = on_terminal(SBX, "approvals", "show", id, *addr, columns=width)
+            else:
+                p = subprocess.run([SBX, "approvals", "show", id, *addr], stdout=subprocess.PIPE, text=True, timeout=60)
+                code, out = p.returncode, p.stdout
+            equal(code, 0, out)
+            lines = re.sub("\x1b\\[[0-9]*m", "", out).replace("\r", "").splitlines()
+            check(max(map(len, lines)) <= (width or 100), (width, max(lines, key=len)))
+            whole = "\n".join(lines).replace("\n" + " " * 13, "")
+            for value in texts + [spec["files"][0]["path"]]:
+                check(value in whole, (width, value, whole))
+            block = "\n".join(lines).replace("\n    ", "")
+            check(all("\n  " + t in block for t in texts) and "y" * 250 in block, (width, block))
+            equal([l for l in lines if l.startswith("status")], ["status       pending"], width)
 
 
 @test("whatever is asked, approved and reloaded at once: each call that ran was allowed, or granted, by the policy of that moment")
