@@ -8,8 +8,8 @@ import threading
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
 from guarded import *
 from mcp import *
+from routes import *
 
-DUMP = os.path.join(BUILD, "tests/dump-routes")
 DENY = "version: 1\ndefault: deny\nunknown: deny\nrules: []\n"
 ALLOW = "version: 1\ndefault: allow\nrules:\n  - {id: all, verdict: allow, command: '*'}\n"
 
@@ -29,50 +29,18 @@ def denied():
 
 # --- HTTP
 
-SB = "/v1/sandboxes/{id}"
-REQUESTS = {
-    ("post", "/v1/sandbox/execute"): {"tool": {"name": "calculator", "args": {"expression": "1"}}},
-    ("post", "/sandboxes"): {"command": ["true"]},
-    ("post", "/sandboxes/{id}/exec"): {"command": ["true"], "async": False},
-    ("post", "/v1/run"): {"command": ["true"]},
-    ("post", SB + "/exec"): {"command": ["true"]},
-    ("get", SB + "/processes"): "",
-    ("get", SB + "/files"): "?path=/workspace",
-    ("delete", SB + "/files"): "?path=/workspace/x",
-    ("get", SB + "/files/content"): "?path=/etc/hosts",
-    ("put", SB + "/files/content"): "?path=/workspace/x",
-    ("get", SB + "/files/stat"): "?path=/workspace",
-    ("post", SB + "/files/mkdir"): {"path": "/workspace/d"},
-    ("post", SB + "/files/move"): {"from": "/workspace/a", "to": "/workspace/b"},
-    ("get", SB + "/files/tar"): "?path=/workspace",
-    ("put", SB + "/files/tar"): "?path=/workspace",
-    ("post", "/api/actions"): {"action_type": "skill_execution", "skill_id": "calculator", "parameters": {"expression": "1"}},
-    # what a person approves was decided about when it was asked for, and is again when it runs
-    ("post", "/api/actions/{id}/approve"): None,
-}
-
-
-def routes():
-    return json.loads(subprocess.run([DUMP], stdout=subprocess.PIPE, check=True).stdout)
+# What a person approves was decided about when it was asked for, and is again when it runs.
+LATER = ("post", "/api/actions/{id}/approve")
 
 
 @test("every route that executes is refused by a policy that denies, and that is on record")
 def _():
     d = denied()
-    table = [(r["method"], r["path"]) for r in routes() if r["executes"]]
-    equal(sorted(table), sorted(REQUESTS), "a request for each of them")
-    for method, path in table:
-        sample = REQUESTS[method, path]
-        if sample is None:
-            continue
+    table = {(r["method"], r["path"]) for r in route_table() if r["executes"]} - {LATER}
+    check(len(table) > 15, table)
+    for method, path in sorted(table):
         before = d.count("refusal")
-        real = path.replace("{id}", d.box)
-        body = None
-        if isinstance(sample, dict):
-            body = sample
-        else:
-            real += sample
-            body = b"x" if method == "put" else None
+        real, body = request_to(method, path, d.box, "ex-none")
         a = d.request(method.upper(), real, body)
         text = a.body.decode()
         if path == "/v1/sandbox/execute":
@@ -91,7 +59,7 @@ def _():
 def _():
     d = denied()
     before = d.get("/v1/status").json["counts"]["execs_total"]
-    for r in routes():
+    for r in route_table():
         if r["executes"] or r["websocket"] or r["path"].startswith("/v1/debug") or r["method"] == "delete" or "reload" in r["path"]:
             continue
         path = r["path"].replace("{id}", d.box).replace("{exec_id}", "none")
