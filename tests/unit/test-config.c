@@ -438,8 +438,40 @@ static void test_secrets(void)
 
 static const char busy[] =
     "listen: ['127.0.0.1:1', 'unix:/a \"b\" \\c']\nauth_token: t0ken\nidle_ttl: 1h0m0.25s\n"
-    "env: {A: 'x,y=z', B: ''}\ndefault_cpu_cores: 0.333\nmax_upload_bytes: 3Gi\n"
+    "env: {A: 'x,y=z', B: ''}\ndefault_cpu_cores: 1.001\nmax_upload_bytes: 3Gi\n"
+    "audit_fsync: always\nstate_reserve_mb: 7\n"
     "use_async_exec: false\nallowed_hosts: [a]\nuser: somebody\n";
+
+/* An enum's values are the table's choices in their order. */
+static void test_enums(void)
+{
+    static const char *const fsyncs[] = {"never", "batch", "always"};
+    for (int i = 0; i < _ISOLATION_MAX; i++) {
+        char text[64];
+        begin();
+        snprintf(text, sizeof(text), "min_isolation: %s\n", isolation_name((enum isolation)i));
+        yaml(text);
+        ok(p.n_errors == 0 && (int)c.min_isolation == i, "%s", one_line(text));
+        finish();
+    }
+    for (unsigned i = AUDIT_FSYNC_NEVER; i <= AUDIT_FSYNC_ALWAYS; i++) {
+        char text[64];
+        begin();
+        snprintf(text, sizeof(text), "audit_fsync: %s\n", fsyncs[i]);
+        yaml(text);
+        ok(p.n_errors == 0 && c.audit.fsync == i, "%s", one_line(text));
+        finish();
+    }
+    begin();
+    ok(c.manager.journal_full == JOURNAL_FULL_TRUNCATE, "journals are cut");
+    yaml("journal_full: block\n");
+    ok(c.manager.journal_full == JOURNAL_FULL_BLOCK, "or their commands wait");
+    yaml("journal_full: bloc\n");
+    ok(said("'bloc' is not one of truncate|block") &&
+           c.manager.journal_full == JOURNAL_FULL_BLOCK,
+       "another word changes nothing");
+    finish();
+}
 
 static void test_round_trip(void)
 {
@@ -537,6 +569,7 @@ int main(int argc, char **argv)
     test_checks();
     test_relative();
     test_secrets();
+    test_enums();
     test_round_trip();
     test_print();
     test_table();
