@@ -250,9 +250,9 @@ static void check_images(const struct config *c, struct config_problems *p)
 {
     if (c->image && !c->images)
         config_error(p, "image: images are switched off (images: false)");
-    if (strv_length(c->images_allow) > IMAGES_ALLOW_MAX)
+    if (strv_length(c->keeper.allow) > IMAGES_ALLOW_MAX)
         config_error(p, "images_allow: more than %d directories", IMAGES_ALLOW_MAX);
-    for (char **v = c->images_insecure_registries; v && *v; v++)
+    for (char **v = c->keeper.insecure_registries; v && *v; v++)
         if (strcmp(*v, "*") == 0)
             config_error(p, "images_insecure_registries: '*' would be every registry");
 }

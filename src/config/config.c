@@ -212,28 +212,43 @@ int config_print_help(struct strbuf *out)
     return r;
 }
 
-/* --- for the control plane: name NUL value NUL, a pair for each item of a list */
+/* --- for processes of the daemon's own: a pair for each item of a list */
 
-static int put_pair(struct strbuf *out, const char *name, const char *value)
+typedef int (*put_pair_fn)(void *data, const char *name, const char *value);
+
+static int put_key(const struct config *c, const struct config_key *k, put_pair_fn put, void *data)
 {
-    int r = strbuf_append(out, name, strlen(name) + 1);
-    return r < 0 ? r : strbuf_append(out, value, strlen(value) + 1);
+    int r = 0;
+    if (config_value_is_list(k)) {
+        for (char **v = config_value_items(c, k); r == 0 && v && *v; v++)
+            r = put(data, k->name, *v);
+        return r;
+    }
+    _cleanup_strbuf_ struct strbuf value = STRBUF_INIT(CONFIG_VALUE_MAX);
+    r = config_value_format(c, k, &value);
+    return r == 0 && value.len ? put(data, k->name, value.data) : r;
+}
+
+static int take_pair(struct config *c, const char *name, const char *value, struct error *err)
+{
+    const struct config_key *k = config_key_find(name);
+    char why[256] = "unknown";
+    if (!k || config_value_add(c, k, ORIGIN_PARENT, value, why, sizeof(why)) < 0)
+        return error_set(err, ERROR_INTERNAL, EPROTO, "configuration key '%s': %s", name, why);
+    return 0;
+}
+
+static int put_text(void *data, const char *name, const char *value)
+{
+    int r = strbuf_append(data, name, strlen(name) + 1);
+    return r < 0 ? r : strbuf_append(data, value, strlen(value) + 1);
 }
 
 int config_serialize(const struct config *c, struct strbuf *out)
 {
     config_for_each_key(k)
     {
-        int r = 0;
-        if (config_value_is_list(k)) {
-            for (char **v = config_value_items(c, k); r == 0 && v && *v; v++)
-                r = put_pair(out, k->name, *v);
-        } else {
-            _cleanup_strbuf_ struct strbuf value = STRBUF_INIT(CONFIG_VALUE_MAX);
-            r = config_value_format(c, k, &value);
-            if (r == 0 && value.len)
-                r = put_pair(out, k->name, value.data);
-        }
+        int r = put_key(c, k, put_text, out);
         if (r < 0)
             return r;
     }
@@ -249,11 +264,43 @@ int config_deserialize(struct config *c, const char *data, size_t len, struct er
             value && value + 1 < end ? memchr(value + 1, 0, (size_t)(end - value - 1)) : NULL;
         if (!stop)
             return error_set(err, ERROR_INTERNAL, EPROTO, "configuration cut short");
-        const struct config_key *k = config_key_find(data);
-        char why[256] = "unknown";
-        if (!k || config_value_add(c, k, ORIGIN_PARENT, value + 1, why, sizeof(why)) < 0)
-            return error_set(err, ERROR_INTERNAL, EPROTO, "configuration key '%s': %s", data, why);
+        int r = take_pair(c, data, value + 1, err);
+        if (r < 0)
+            return r;
         data = stop + 1;
+    }
+    return 0;
+}
+
+static int put_item(void *data, const char *name, const char *value)
+{
+    char ***list = data;
+    size_t n = strv_length(*list);
+    *list = xrealloc(*list, (n + 2) * sizeof(char *));
+    (*list)[n] = xasprintf("%s=%s", name, value);
+    (*list)[n + 1] = NULL;
+    return 0;
+}
+
+void config_list_part(const struct config *c, size_t offset, size_t size, char ***list)
+{
+    config_for_each_key(k)
+    {
+        if (k->offset >= offset && k->offset < offset + size)
+            put_key(c, k, put_item, list);
+    }
+}
+
+int config_load_part(struct config *c, char *const *list, struct error *err)
+{
+    for (; *list; list++) {
+        const char *value = strchr(*list, '=');
+        _cleanup_free_ char *name = value ? xstrndup(*list, (size_t)(value - *list)) : NULL;
+        if (!name)
+            return error_set(err, ERROR_INTERNAL, EPROTO, "'%s' is no setting", *list);
+        int r = take_pair(c, name, value + 1, err);
+        if (r < 0)
+            return r;
     }
     return 0;
 }

@@ -15,8 +15,10 @@
 #include "api/config.h"
 #include "audit/audit.h"
 #include "base/strbuf.h"
+#include "gateway/gateway.h"
 #include "guard/approval.h"
 #include "identity/keys.h"
+#include "keeper/keeper.h"
 #include "mcp/config.h"
 #include "net/http.h"
 #include "proto/limit.h"
@@ -82,11 +84,7 @@ struct config {
     struct manager_config manager;
     struct pool_config pool;
     char **env; /* "NAME=value" */
-    char **allowed_hosts, **disallowed_hosts;
-    char **gateway_allow_private;
-    int64_t gateway_request_timeout_ms, gateway_resolve_timeout_ms, gateway_connect_timeout_ms;
-    int64_t gateway_idle_timeout_ms;
-    int64_t gateway_max_connections, gateway_max_connections_per_sandbox;
+    struct gateway_config gateway;
     char *web_search_endpoint;
 
     /* requests */
@@ -115,12 +113,7 @@ struct config {
     /* images */
     bool images;
     char *image, *image_pull;
-    char **images_registries, **images_insecure_registries, **images_allow;
-    char *images_auth_file, *images_default_registry;
-    int64_t images_jobs, images_pull_timeout_ms, images_idle_timeout_ms;
-    int64_t images_max_bytes, images_max_upload_bytes, images_max_unpacked_bytes;
-    int64_t images_max_files, images_max_path_bytes, images_max_depth, images_max_layers;
-    int64_t images_max_layer_bytes, images_max_ratio;
+    struct keeper_config keeper;
 
     /* contract B's cluster settings */
     char *cache_pvc_size, *cache_pvc_storage_class, *cache_pvc_access_mode;
@@ -241,5 +234,9 @@ int config_print_help(struct strbuf *out);
 /* Everything, secrets included, for a process that can no longer read files. */
 int config_serialize(const struct config *c, struct strbuf *out);
 int config_deserialize(struct config *c, const char *data, size_t len, struct error *err);
+/* The keys that fill one part of a struct config, as NAME=VALUE appended to a vector: all that a
+ * process is to know which does that part of the work. A list's items are one each. */
+void config_list_part(const struct config *c, size_t offset, size_t size, char ***list);
+int config_load_part(struct config *c, char *const *list, struct error *err);
 /* The name closest to what was written, or NULL when none is close. */
 const char *config_suggest(const char *written);

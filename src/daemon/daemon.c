@@ -82,9 +82,9 @@ void daemon_check(const struct config *c, struct config_problems *p)
     uid_t uid;
     gid_t gid;
     check_policy(p, c->policy_file);
-    check_rules(p, "gateway_allow_private", c->gateway_allow_private);
-    check_rules(p, "allowed_hosts", c->allowed_hosts);
-    check_rules(p, "disallowed_hosts", c->disallowed_hosts);
+    check_rules(p, "gateway_allow_private", c->gateway.allow_private);
+    check_rules(p, "allowed_hosts", c->gateway.allow_hosts);
+    check_rules(p, "disallowed_hosts", c->gateway.deny_hosts);
     int r = find_user(c, &uid, &gid);
     if (r == -EPERM)
         config_error(p, "user: '%s' is root", c->user);

@@ -49,77 +49,19 @@
 
 /* --- what it is handed */
 
-enum { AT_RIGHTS, AT_PARENT, AT_PATH, AT_LOG, AT_NUMBERS };
-
-/* Config keys and members of struct keeper_options, in the order of the list. */
-static const struct {
-    size_t config, options;
-    bool small; /* a uint32_t */
-} numbers[] = {
-#define BIG(key, member)                                                                           \
-    {                                                                                              \
-        offsetof(struct config, key), offsetof(struct keeper_options, member), 0                   \
-    }
-#define SMALL(key, member)                                                                         \
-    {                                                                                              \
-        offsetof(struct config, key), offsetof(struct keeper_options, member), 1                   \
-    }
-    SMALL(images_jobs, jobs),
-    SMALL(images_pull_timeout_ms, pull_timeout_ms),
-    SMALL(images_idle_timeout_ms, idle_timeout_ms),
-    BIG(images_max_bytes, max_bytes),
-    BIG(state_reserve_bytes, reserve_bytes),
-    BIG(images_max_upload_bytes, max_upload_bytes),
-    BIG(images_max_unpacked_bytes, limits.bytes),
-    BIG(images_max_files, limits.files),
-    BIG(images_max_path_bytes, limits.path_bytes),
-    BIG(images_max_depth, limits.depth),
-    BIG(images_max_layers, limits.layers),
-    BIG(images_max_layer_bytes, limits.layer_bytes),
-    BIG(images_max_ratio, limits.ratio),
-#undef BIG
-#undef SMALL
-};
-
-#define AT_LISTS (AT_NUMBERS + (int)ELEMENTS(numbers))
-
-/* An entry of a list is "allow:PATH" and so on. */
-enum { LIST_ALLOW, LIST_REGISTRY, LIST_INSECURE, LIST_AUTH, LIST_DEFAULT, _LIST_MAX };
-static const char *const prefixes[_LIST_MAX] = {
-    "allow:", "registry:", "insecure:", "auth:", "default:"};
+enum { AT_RIGHTS, AT_PARENT, AT_PATH, AT_LOG, AT_SETTINGS };
 
 int keeper_stage_seal(bool privileged, const struct config *c, const char *images_path)
 {
-    char *const auth[] = {c->images_auth_file, NULL};
-    char *const fallback[] = {c->images_default_registry, NULL};
     _cleanup_strv_ char **list = NULL;
     stage_append(&list, xstrdup(privileged ? AS_ROOT : AS_CALLER));
     stage_append(&list, xasprintf("%d", (int)getpid()));
     stage_append(&list, xstrdup(images_path));
     stage_append(&list, stage_log_style(c->log_format, c->log_level));
-    for (size_t i = 0; i < ELEMENTS(numbers); i++)
-        stage_append(
-            &list,
-            xasprintf("%lld", (long long)*(const int64_t *)(const void *)((const char *)c +
-                                                                          numbers[i].config)));
-    stage_append_list(&list, prefixes[LIST_ALLOW], c->images_allow);
-    stage_append_list(&list, prefixes[LIST_REGISTRY], c->images_registries);
-    stage_append_list(&list, prefixes[LIST_INSECURE], c->images_insecure_registries);
-    stage_append_list(&list, prefixes[LIST_AUTH], auth);
-    stage_append_list(&list, prefixes[LIST_DEFAULT], fallback);
+    config_list_part(c, offsetof(struct config, keeper), sizeof(c->keeper), &list);
+    config_list_part(c, offsetof(struct config, state_reserve_bytes),
+                     sizeof(c->state_reserve_bytes), &list);
     return stage_seal("mas-keeper-config", list);
-}
-
-static void take_numbers(struct keeper_options *o, char **list)
-{
-    for (size_t i = 0; i < ELEMENTS(numbers); i++) {
-        void *at = (char *)o + numbers[i].options;
-        uint64_t value = strtoull(list[AT_NUMBERS + i], NULL, 10);
-        if (numbers[i].small)
-            *(uint32_t *)at = (uint32_t)value;
-        else
-            *(uint64_t *)at = value;
-    }
 }
 
 /* --- root */
@@ -190,7 +132,7 @@ static int make_root(struct stage *s, struct error *err)
     int r = drop_root_view(&s->view, err);
     if (s->auth_file) {
         s->kept[s->view.n_kept++] = (struct drop_kept){.path = AUTH_PATH};
-        s->options.auth_file = AUTH_PATH;
+        s->options.config.auth_file = (char *)AUTH_PATH;
         explicit_bzero(s->auth.data, s->auth.len);
         strbuf_done(&s->auth);
     }
@@ -298,31 +240,33 @@ int keeper_stage(void)
 {
     char **list = stage_take(KEEPER_CONFIG);
     static struct stage s = {.auth = STRBUF_INIT(AUTH_MAX), .proc_fd = -1};
+    static struct config c; /* what it owns is used until the process ends */
     struct error err = {0};
     prctl(PR_SET_NAME, "mas-images", 0, 0, 0);
     stage_set_signals();
-    if (strv_length(list) < AT_LISTS) {
+    config_init(&c);
+    if (strv_length(list) < AT_SETTINGS) {
         log_error("image keeper: no configuration from the warden");
         return 1;
     }
     stage_use_log_style(list[AT_LOG]);
+    if (config_load_part(&c, list + AT_SETTINGS, &err) < 0) {
+        log_error("image keeper: %s", err.message);
+        return 1;
+    }
     s.privileged = strcmp(list[AT_RIGHTS], AS_ROOT) == 0;
     s.parent = (pid_t)strtol(list[AT_PARENT], NULL, 10);
-    s.allow = stage_take_list(list + AT_LISTS, prefixes[LIST_ALLOW]);
-    char **auth = stage_take_list(list + AT_LISTS, prefixes[LIST_AUTH]);
-    char **fallback = stage_take_list(list + AT_LISTS, prefixes[LIST_DEFAULT]);
-    s.auth_file = auth ? auth[0] : NULL;
+    s.allow = c.keeper.allow;
+    s.auth_file = c.keeper.auth_file;
     s.options = (struct keeper_options){
+        .config = c.keeper,
         .dir = IMAGES_PATH,
-        .allow = s.allow,
         .allow_dir = ALLOW_PATH,
-        .registries = stage_take_list(list + AT_LISTS, prefixes[LIST_REGISTRY]),
-        .insecure_registries = stage_take_list(list + AT_LISTS, prefixes[LIST_INSECURE]),
         .default_fd = fcntl(KEEPER_DEFAULT_IMAGE, F_GETFD) < 0 ? -1 : KEEPER_DEFAULT_IMAGE,
-        .default_registry = fallback ? fallback[0] : NULL,
         .own_ids = s.privileged,
+        .reserve_bytes = c.state_reserve_bytes,
     };
-    take_numbers(&s.options, list);
+    s.options.config.auth_file = NULL; /* a copy is, once it is there */
     fill_view(&s, list[AT_PATH]);
     if (give_up(&s, &err) < 0) {
         log_error("image keeper cannot give up its privileges: %s", err.message);

@@ -18,12 +18,6 @@ void stage_append(char ***v, char *text)
     (*v)[n + 1] = NULL;
 }
 
-void stage_append_list(char ***v, const char *prefix, char *const *list)
-{
-    for (; list && *list; list++)
-        stage_append(v, xasprintf("%s%s", prefix, *list));
-}
-
 int stage_seal(const char *name, char *const *list)
 {
     _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(HANDOVER_CONFIG_MAX);
@@ -43,16 +37,6 @@ char **stage_take(int fd)
         stage_append(&list, b.data + at);
     close(fd);
     return list;
-}
-
-char **stage_take_list(char **list, const char *prefix)
-{
-    size_t len = strlen(prefix);
-    char **found = NULL;
-    for (; *list; list++)
-        if (strncmp(*list, prefix, len) == 0)
-            stage_append(&found, *list + len);
-    return found;
 }
 
 char *stage_log_style(const char *format, const char *level)

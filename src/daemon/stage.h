@@ -5,14 +5,10 @@
 
 /* Appends a string, taken, to a NULL-terminated vector. */
 void stage_append(char ***v, char *text);
-/* Appends each of list (may be NULL) with a prefix. */
-void stage_append_list(char ***v, const char *prefix, char *const *list);
 /* The file of a list, or -errno. */
 int stage_seal(const char *name, char *const *list);
 /* In the process that was started: the list, for as long as it lives, or NULL. Closes fd. */
 char **stage_take(int fd);
-/* The strings with that prefix, without it: a new vector of borrowed strings, or NULL. */
-char **stage_take_list(char **list, const char *prefix);
 /* "text:info", "json:debug" */
 char *stage_log_style(const char *format, const char *level);
 void stage_use_log_style(const char *style);

@@ -160,7 +160,7 @@ static struct api *make_api(struct control *k)
         .reload_data = k,
         .store = k->store,
         .images = k->images,
-        .images_max_upload_bytes = c->images_max_upload_bytes,
+        .images_max_upload_bytes = c->keeper.max_upload_bytes,
         .host = &k->host,
         .default_spec = &k->default_spec,
         .inotify_instances = c->inotify_instances,

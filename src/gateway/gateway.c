@@ -140,16 +140,16 @@ static int gateway_init(struct gateway *g, const struct gateway_options *o)
     *g = (struct gateway){0};
     list_init(&g->sessions);
     list_init(&g->lookups);
-    g->request_timeout_ms = or_default(o->request_timeout_ms, GATEWAY_REQUEST_TIMEOUT_MS);
-    g->resolve_timeout_ms = or_default(o->resolve_timeout_ms, GATEWAY_RESOLVE_TIMEOUT_MS);
-    g->connect_timeout_ms = or_default(o->connect_timeout_ms, GATEWAY_CONNECT_TIMEOUT_MS);
-    g->idle_timeout_ms = or_default(o->idle_timeout_ms, GATEWAY_IDLE_TIMEOUT_MS);
-    g->max_sessions = or_default(o->max_connections, GATEWAY_CONNECTIONS_MAX);
+    g->request_timeout_ms = or_default(o->config.request_timeout_ms, GATEWAY_REQUEST_TIMEOUT_MS);
+    g->resolve_timeout_ms = or_default(o->config.resolve_timeout_ms, GATEWAY_RESOLVE_TIMEOUT_MS);
+    g->connect_timeout_ms = or_default(o->config.connect_timeout_ms, GATEWAY_CONNECT_TIMEOUT_MS);
+    g->idle_timeout_ms = or_default(o->config.idle_timeout_ms, GATEWAY_IDLE_TIMEOUT_MS);
+    g->max_sessions = or_default(o->config.max_connections, GATEWAY_CONNECTIONS_MAX);
     g->max_sessions_per_label =
-        or_default(o->max_connections_per_label, GATEWAY_CONNECTIONS_PER_MAX);
-    if (load_rules(&g->private_hosts, o->allow_private) < 0 ||
-        load_rules(&g->allow_hosts, o->allow_hosts) < 0 ||
-        load_rules(&g->deny_hosts, o->deny_hosts) < 0)
+        or_default(o->config.max_connections_per_label, GATEWAY_CONNECTIONS_PER_MAX);
+    if (load_rules(&g->private_hosts, o->config.allow_private) < 0 ||
+        load_rules(&g->allow_hosts, o->config.allow_hosts) < 0 ||
+        load_rules(&g->deny_hosts, o->config.deny_hosts) < 0)
         return -EINVAL;
     return uv_loop_init(&g->loop);
 }

@@ -17,18 +17,23 @@
 #define GATEWAY_CONNECTIONS_MAX     256
 #define GATEWAY_CONNECTIONS_PER_MAX 32 /* of one label */
 
-struct gateway_options {
-    char *const *allow_private; /* rules (rule.h) for what is not public; may be NULL */
-    char *const *allow_hosts;   /* what any sandbox may ask for; NULL or empty: every host */
-    char *const *deny_hosts;    /* what none may reach, by name or by address; may be NULL */
-    uid_t uid;                  /* to become; ignored unless the caller is root */
-    gid_t gid;
+/* What an operator may set (configuration keys in config/table.c). */
+struct gateway_config {
+    char **allow_private;        /* rules (rule.h) for what is not public; may be NULL */
+    char **allow_hosts;          /* what any sandbox may ask for; NULL or empty: every host */
+    char **deny_hosts;           /* what none may reach, by name or by address; may be NULL */
     uint32_t request_timeout_ms; /* 0 in any of these: the default above */
     uint32_t resolve_timeout_ms;
     uint32_t connect_timeout_ms;
     uint32_t idle_timeout_ms;
     uint32_t max_connections;
     uint32_t max_connections_per_label;
+};
+
+struct gateway_options {
+    struct gateway_config config;
+    uid_t uid; /* to become; ignored unless the caller is root */
+    gid_t gid;
 };
 
 /* Runs the gateway in a freshly forked child until the other end of sock (SOCK_SEQPACKET) is

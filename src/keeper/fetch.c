@@ -88,11 +88,11 @@ static int failed(const struct fetch *f, struct program *p, struct error *err)
 static void add_common(const struct fetch *f, const char *tls_flag, char **argv, size_t *n)
 {
     const struct keeper_options *o = f->worker->o;
-    if (reference_is_listed(f->ref, o->insecure_registries))
+    if (reference_is_listed(f->ref, o->config.insecure_registries))
         argv[(*n)++] = (char *)tls_flag;
-    if (o->auth_file) {
+    if (o->config.auth_file) {
         argv[(*n)++] = (char *)"--authfile";
-        argv[(*n)++] = (char *)o->auth_file;
+        argv[(*n)++] = (char *)o->config.auth_file;
     }
 }
 
@@ -104,7 +104,7 @@ static int run_skopeo(struct fetch *f, struct program *p, char **argv, struct er
     char *env[] = {(char *)"PATH=/usr/bin:/bin", home, tmp, run, NULL};
     p->argv = argv;
     p->env = env;
-    p->readable = f->worker->o->auth_file;
+    p->readable = f->worker->o->config.auth_file;
     strbuf_init(&p->err, COMPLAINT_MAX);
     int r = program_run(f->worker, p, err);
     if (r > 0)
@@ -218,7 +218,7 @@ static int count_blob(const struct fetch *f, const json_t *blob, uint64_t *total
         return error_set(err, ERROR_UNSUPPORTED, 0,
                          "a layer of the image is elsewhere: layers are fetched from the registry, "
                          "not from addresses that a manifest names");
-    if (size < 0 || (uint64_t)size > f->worker->o->limits.layer_bytes)
+    if (size < 0 || (uint64_t)size > f->worker->o->config.limits.layer_bytes)
         return error_set(err, ERROR_TOO_LARGE, 0,
                          "a layer of %lld bytes is over images_max_layer_bytes", (long long)size);
     *total += (uint64_t)size;
@@ -236,7 +236,7 @@ static int read_sizes(struct fetch *f, const json_t *manifest, struct error *err
     f->layers = json_array_size(layers);
     if (!f->layers)
         return error_set(err, ERROR_UNSUPPORTED, 0, "the manifest has no layers");
-    if (f->layers > f->worker->o->limits.layers)
+    if (f->layers > f->worker->o->config.limits.layers)
         return error_set(err, ERROR_TOO_LARGE, 0, "%zu layers are over images_max_layers",
                          f->layers);
     int r = count_blob(f, json_object_get(manifest, "config"), &f->total_bytes, err);

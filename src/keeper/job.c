@@ -146,7 +146,7 @@ void job_free(struct job *j)
 static void start_next(struct keeper *k)
 {
     struct job *waiting = NULL;
-    if (k->n_running >= k->o->jobs)
+    if (k->n_running >= k->o->config.jobs)
         return;
     list_for_each(j, &k->jobs, struct job, node)
     {
@@ -250,7 +250,7 @@ static uint64_t room_of(const struct job *j)
 {
     const struct keeper *k = j->keeper;
     uint64_t others = k->used_bytes - j->promised;
-    return k->o->max_bytes > others ? k->o->max_bytes - others : 0;
+    return k->o->config.max_bytes > others ? k->o->config.max_bytes - others : 0;
 }
 
 static uint64_t stored_bytes(struct keeper *k)

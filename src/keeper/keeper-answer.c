@@ -43,7 +43,7 @@ json_t *keeper_view_of(struct image_store *store, const struct keeper_options *o
     char digest[IMAGE_DIGEST_SIZE];
     struct error ignored = {0};
     bool is_name = image_store_resolve(store, text, digest, &ignored) >= 0;
-    _cleanup_free_ char *shown = reference_show(text, o->default_registry, is_name);
+    _cleanup_free_ char *shown = reference_show(text, o->config.default_registry, is_name);
     json_t *view = keeper_view(store, info);
     if (shown)
         json_object_set_new(view, "reference", json_message(shown));
@@ -58,7 +58,7 @@ int keeper_find(struct image_store *store, const struct keeper_options *o, const
     _cleanup_reference_ struct reference ref = {0};
     int r = image_store_resolve(store, text, digest, err);
     if (r < 0 && err->code == ERROR_NOT_FOUND &&
-        reference_parse(text, o->default_registry, &ref, &ignored) >= 0) {
+        reference_parse(text, o->config.default_registry, &ref, &ignored) >= 0) {
         _cleanup_free_ char *full = reference_format(&ref);
         error_clear(err);
         r = image_store_resolve(store, full, digest, err);
@@ -104,7 +104,7 @@ static void answer_list(struct keeper *k, const json_t *request, int64_t id, str
                                  keeper_view(k->store, &list.items[i])));
     }
     keeper_send(k, json_pack("{s:I, s:{s:I, s:I}}", "id", (json_int_t)id, "done", "used_bytes",
-                             (json_int_t)used, "max_bytes", (json_int_t)k->o->max_bytes));
+                             (json_int_t)used, "max_bytes", (json_int_t)k->o->config.max_bytes));
 }
 
 static void answer_find(struct keeper *k, const json_t *request, int64_t id, struct error *err)

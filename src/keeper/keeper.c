@@ -139,7 +139,7 @@ static void reap(struct keeper *k)
 
 static bool is_idle(const struct keeper *k)
 {
-    return !k->n_jobs && clock_mono_ms() - k->idle_since_ms >= k->o->idle_timeout_ms;
+    return !k->n_jobs && clock_mono_ms() - k->idle_since_ms >= k->o->config.idle_timeout_ms;
 }
 
 static size_t fill_polls(struct keeper *k, struct pollfd *polls, struct job **jobs)
@@ -170,7 +170,7 @@ static bool has_room(const struct keeper *k)
 static bool turn(struct keeper *k, struct pollfd *polls, struct job **jobs)
 {
     size_t n = fill_polls(k, polls, jobs);
-    int r = poll(polls, n, k->n_running ? ROOM_TURN_MS : (int)k->o->idle_timeout_ms);
+    int r = poll(polls, n, k->n_running ? ROOM_TURN_MS : (int)k->o->config.idle_timeout_ms);
     if (r < 0 && errno != EINTR)
         return false;
     for (size_t i = FIXED_FDS; r > 0 && i < n; i++)

@@ -20,20 +20,25 @@
 
 #include "image/image.h"
 
-struct keeper_options {
-    const char *dir;       /* the directory of all images, as it is seen here */
-    char *const *allow;    /* host directories that images may come from; NULL: none */
-    const char *allow_dir; /* where they are seen: allow_dir/0, allow_dir/1, ... */
-    char *const *registries, *const *insecure_registries; /* host[:port]; "*" is every one */
-    const char *default_registry; /* of names that have none; NULL: none is asked */
-    const char *auth_file;        /* registry credentials; NULL: none */
-    int default_fd; /* the tar of the image that comes with the daemon; -1: there is none */
-    bool own_ids;   /* 1000 and 65534 are mapped */
-    uint32_t jobs;  /* at a time; others wait */
+/* What an operator may set (configuration keys in config/table.c). */
+struct keeper_config {
+    char **allow; /* host directories that images may come from; NULL: none */
+    char **registries, **insecure_registries; /* host[:port]; "*" is every one */
+    char *default_registry;                   /* of names that have none; NULL: none is asked */
+    char *auth_file;                          /* registry credentials; NULL: none */
+    uint32_t jobs;                            /* at a time; others wait */
     uint32_t pull_timeout_ms, idle_timeout_ms;
     uint64_t max_bytes, max_upload_bytes;
-    uint64_t reserve_bytes; /* of the file system: a job that would take it ends */
     struct image_limits limits;
+};
+
+struct keeper_options {
+    struct keeper_config config;
+    const char *dir;       /* the directory of all images, as it is seen here */
+    const char *allow_dir; /* where config.allow is seen: allow_dir/0, allow_dir/1, ... */
+    int default_fd; /* the tar of the image that comes with the daemon; -1: there is none */
+    bool own_ids;   /* 1000 and 65534 are mapped */
+    uint64_t reserve_bytes; /* of the file system: a job that would take it ends */
 };
 
 /* Serves sock until it is closed, or nothing was asked for idle_timeout_ms. Returns the exit status

@@ -45,7 +45,7 @@ static int become_nobody(const struct worker *w)
 
 static int limit(const struct worker *w)
 {
-    uint64_t largest = w->o->limits.layer_bytes;
+    uint64_t largest = w->o->config.limits.layer_bytes;
     struct rlimit none = {0, 0}, file = {largest, largest}, files = {OPEN_FILES, OPEN_FILES};
     if (setrlimit(RLIMIT_CORE, &none) < 0 || setrlimit(RLIMIT_FSIZE, &file) < 0 ||
         setrlimit(RLIMIT_NOFILE, &files) < 0)
@@ -170,7 +170,7 @@ static int watch_until_closed(struct worker *w, struct program *p, int *out, int
         if (clock_mono_ms() > w->deadline_ms)
             return error_set(err, ERROR_TIMEOUT, 0,
                              "the image was not fetched in %u s (images_pull_timeout)",
-                             w->o->pull_timeout_ms / 1000);
+                             w->o->config.pull_timeout_ms / 1000);
         int r = p->on_tick ? p->on_tick(p->data, err) : 0;
         if (r < 0)
             return r;

@@ -106,7 +106,8 @@ static bool is_archive(enum unpack_kind kind)
 static int unpack_whole(struct worker *w, enum unpack_kind kind, int source, const char *ref,
                         struct image_info *info, struct error *err)
 {
-    const struct image_options o = {.limits = w->o->limits, .on_progress = on_progress, .arg = w};
+    const struct image_options o = {
+        .limits = w->o->config.limits, .on_progress = on_progress, .arg = w};
     struct unpacker_record result;
     bool by_walk = kind == UNPACK_DIR;
     int r = by_walk ? 0 : unpack_source(kind, source, ref, -1, &o, info, err);

@@ -123,7 +123,7 @@ static void child(const struct worker *w, const struct unpacker_task *t, int out
     struct error err = {0};
     struct unpacker_record result = {.type = UNPACKER_RESULT, .kind = t->kind};
     const struct image_options o = {
-        .limits = w->o->limits, .on_progress = on_progress, .arg = &out};
+        .limits = w->o->config.limits, .on_progress = on_progress, .arg = &out};
     prctl(PR_SET_NAME, "mas-image-unpk", 0, 0, 0);
     int r = confine(t, &err);
     if (r >= 0)
@@ -146,8 +146,9 @@ static int nonsense(struct error *err)
 
 static int on_record_progress(struct worker *w, const struct unpacker_record *r, struct error *err)
 {
-    if (r->number >= ELEMENTS(steps) || r->layers > w->o->limits.layers || r->layer > r->layers ||
-        r->done_bytes > INT64_MAX || r->total_bytes > INT64_MAX || r->files > w->o->limits.files)
+    if (r->number >= ELEMENTS(steps) || r->layers > w->o->config.limits.layers ||
+        r->layer > r->layers || r->done_bytes > INT64_MAX || r->total_bytes > INT64_MAX ||
+        r->files > w->o->config.limits.files)
         return nonsense(err);
     const struct image_progress p = {.step = steps[r->number],
                                      .layer = r->layer,
@@ -164,7 +165,7 @@ static int on_record(struct worker *w, const struct unpacker_record *r, struct e
     if (r->type == UNPACKER_PROGRESS)
         return on_record_progress(w, r, err);
     if (r->type != UNPACKER_RESULT || r->number >= _ERROR_CODE_MAX || r->kind >= _UNPACK_KIND_MAX ||
-        r->skipped > w->o->limits.files || !memchr(r->message, 0, sizeof(r->message)))
+        r->skipped > w->o->config.limits.files || !memchr(r->message, 0, sizeof(r->message)))
         return nonsense(err);
     if (r->number != ERROR_NONE)
         return error_set(err, (enum error_code)r->number, 0, "%s",

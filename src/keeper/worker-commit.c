@@ -58,7 +58,7 @@ static int evict(struct worker *w, const json_t *answer, struct error *err)
 /* Waits until the budget has room for the image that is about to be visible. */
 static int make_room(struct worker *w, const struct image_info *info, struct error *err)
 {
-    if (info->size_bytes > w->o->max_bytes)
+    if (info->size_bytes > w->o->config.max_bytes)
         return error_set(err, ERROR_TOO_LARGE, 0, "the image is larger than images_max_bytes");
     worker_tell(w, json_pack("{s:I}", "need", (json_int_t)info->size_bytes));
     _cleanup_json_ json_t *answer = worker_ask(w);

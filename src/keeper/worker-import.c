@@ -27,10 +27,10 @@ static int spool(struct worker *w, int file, int64_t *ret_bytes, struct error *e
         if (n == 0)
             break;
         bytes += n;
-        if ((uint64_t)bytes > w->o->max_upload_bytes)
+        if ((uint64_t)bytes > w->o->config.max_upload_bytes)
             return error_set(err, ERROR_TOO_LARGE, 0,
                              "the image is over %llu bytes (images_max_upload_bytes)",
-                             (unsigned long long)w->o->max_upload_bytes);
+                             (unsigned long long)w->o->config.max_upload_bytes);
         int r = fd_write_all(file, chunk, (size_t)n);
         if (r < 0)
             return error_set(err, r == -ENOSPC ? ERROR_NO_SPACE : ERROR_INTERNAL, -r,
@@ -70,7 +70,7 @@ int worker_import(struct worker *w, const json_t *request, struct error *err)
     if (file < 0)
         return error_set(err, ERROR_INTERNAL, errno, "store the upload");
     r = spool(w, file, &bytes, err);
-    w->deadline_ms = clock_mono_ms() + w->o->pull_timeout_ms; /* the caller's pace is over */
+    w->deadline_ms = clock_mono_ms() + w->o->config.pull_timeout_ms; /* the caller's pace is over */
     if (r >= 0)
         r = check_whole(w, bytes, err);
     if (r < 0)

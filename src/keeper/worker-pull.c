@@ -21,11 +21,11 @@ static int pull_reference(struct worker *w, const char *text, const char *policy
 {
     char digest[IMAGE_DIGEST_SIZE];
     _cleanup_reference_ struct reference ref = {0};
-    int r = reference_parse(text, w->o->default_registry, &ref, err);
+    int r = reference_parse(text, w->o->config.default_registry, &ref, err);
     if (r < 0)
         return r;
     _cleanup_free_ char *full = reference_format(&ref);
-    if (!reference_is_listed(&ref, w->o->registries))
+    if (!reference_is_listed(&ref, w->o->config.registries))
         return error_set(err, strcmp(policy, "always") == 0 ? ERROR_DENIED : ERROR_NOT_FOUND, 0,
                          "there is no image '%.200s' here, and the registry %.100s is not in "
                          "images_registries: nothing is fetched from it",
@@ -62,8 +62,8 @@ static int openat_beneath(int dir, const char *path, int flags)
 /* A path below one of images_allow, opened there and nowhere else. */
 static int open_allowed(const struct worker *w, const char *path, struct error *err)
 {
-    for (size_t i = 0; w->o->allow && w->o->allow[i]; i++) {
-        const char *rest = path_is_clean(path) ? path_below(w->o->allow[i], path) : NULL;
+    for (size_t i = 0; w->o->config.allow && w->o->config.allow[i]; i++) {
+        const char *rest = path_is_clean(path) ? path_below(w->o->config.allow[i], path) : NULL;
         if (!rest)
             continue;
         _cleanup_free_ char *at = xasprintf("%s/%zu", w->o->allow_dir, i);

@@ -29,7 +29,7 @@ int worker_remove(struct worker *w, const json_t *request, struct error *err)
     } else {
         _cleanup_reference_ struct reference ref = {0};
         r = image_store_unname(w->store, text, err);
-        if (r < 0 && reference_parse(text, w->o->default_registry, &ref, NULL) >= 0) {
+        if (r < 0 && reference_parse(text, w->o->config.default_registry, &ref, NULL) >= 0) {
             _cleanup_free_ char *full = reference_format(&ref);
             error_clear(err);
             r = image_store_unname(w->store, full, err);

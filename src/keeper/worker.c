@@ -45,7 +45,7 @@ int worker_too_late(const struct worker *w, struct error *err)
 {
     return error_set(err, ERROR_TIMEOUT, 0,
                      "the image was not unpacked in %u s (images_pull_timeout)",
-                     w->o->pull_timeout_ms / 1000);
+                     w->o->config.pull_timeout_ms / 1000);
 }
 
 json_t *worker_ask(struct worker *w)
@@ -103,7 +103,7 @@ int worker_main(struct worker *w, const char *op, const json_t *request)
 {
     struct error err = {0};
     int r = -ENOSYS;
-    w->deadline_ms = clock_mono_ms() + w->o->pull_timeout_ms;
+    w->deadline_ms = clock_mono_ms() + w->o->config.pull_timeout_ms;
     for (size_t i = 0; i < ELEMENTS(steps); i++)
         if (strcmp(steps[i].op, op) == 0)
             r = steps[i].run(w, request, &err);

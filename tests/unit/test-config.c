@@ -98,7 +98,8 @@ static void test_types(void)
     ok(strv_length(c.env) == 3 && strcmp(c.env[0], "A=b=c, d") == 0 &&
            strcmp(c.env[1], "B_2=5") == 0 && strcmp(c.env[2], "EMPTY=") == 0,
        "map keeps commas and equals signs");
-    ok(strv_length(c.allowed_hosts) == 2 && strcmp(c.allowed_hosts[1], "b.example") == 0,
+    ok(strv_length(c.gateway.allow_hosts) == 2 &&
+           strcmp(c.gateway.allow_hosts[1], "b.example") == 0,
        "a list as text");
     finish();
 }
@@ -497,6 +498,35 @@ static void test_round_trip(void)
     finish();
 }
 
+/* A process that does one part of the work is told that part, and nothing of the rest. */
+static void test_part(void)
+{
+    _cleanup_config_ struct config other;
+    _cleanup_strv_ char **list = NULL;
+    struct error err = {0};
+    begin();
+    yaml("auth_token: t0ken\nallowed_hosts: ['a=b.example', 'c,d.example']\n"
+         "gateway_idle_timeout: 1500ms\ngateway_max_connections: 7\nimages_jobs: 3\n");
+    config_list_part(&c, offsetof(struct config, gateway), sizeof(c.gateway), &list);
+    bool has_more = false;
+    for (char **v = list; v && *v; v++)
+        has_more |= strstr(*v, "t0ken") || strncmp(*v, "images", 6) == 0;
+    ok(strv_length(list) == 8 && !has_more, "six numbers and two hosts");
+    config_init(&other);
+    ok(config_load_part(&other, list, &err) == 0, "read back %s", err.message);
+    ok(other.gateway.idle_timeout_ms == 1500 && other.gateway.max_connections == 7 &&
+           other.gateway.request_timeout_ms == c.gateway.request_timeout_ms &&
+           strv_length(other.gateway.allow_hosts) == 2 &&
+           strcmp(other.gateway.allow_hosts[0], "a=b.example") == 0 &&
+           strcmp(other.gateway.allow_hosts[1], "c,d.example") == 0 && !other.gateway.deny_hosts,
+       "as it was, commas and equals signs included");
+    ok(config_load_part(&other, (char *[]){(char *)"blanks", NULL}, &err) < 0 &&
+           config_load_part(&other, (char *[]){(char *)"blank=1", NULL}, &err) < 0 &&
+           config_load_part(&other, (char *[]){(char *)"blanks=x", NULL}, &err) < 0,
+       "what is no setting is refused");
+    finish();
+}
+
 static void test_print(void)
 {
     begin();
@@ -571,6 +601,7 @@ int main(int argc, char **argv)
     test_secrets();
     test_enums();
     test_round_trip();
+    test_part();
     test_print();
     test_table();
     if (argc > 2)

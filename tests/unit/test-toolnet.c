@@ -246,14 +246,14 @@ static void start_gateway(void)
     snprintf(c, sizeof(c), "127.0.0.1:%d", tls_port);
     char *allow[] = {a, b, c, hole, (char *)"127.0.0.1:1", (char *)"127.0.0.3", NULL};
     char *deny[] = {(char *)"*.denied.example", (char *)"127.0.0.3", NULL};
-    struct gateway_options options = {.allow_private = allow,
-                                      .deny_hosts = deny,
+    struct gateway_options options = {.config = {.allow_private = allow,
+                                                 .deny_hosts = deny,
+                                                 .request_timeout_ms = 1000,
+                                                 .connect_timeout_ms = 1000,
+                                                 .idle_timeout_ms = 3000,
+                                                 .max_connections_per_label = 8},
                                       .uid = NOBODY,
-                                      .gid = NOBODY,
-                                      .request_timeout_ms = 1000,
-                                      .connect_timeout_ms = 1000,
-                                      .idle_timeout_ms = 3000,
-                                      .max_connections_per_label = 8};
+                                      .gid = NOBODY};
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         die("socketpair");
     gateway_pid = fork();

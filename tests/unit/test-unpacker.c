@@ -23,8 +23,8 @@
 #include "keeper/unpacker.h"
 #include "tests/unit/tap.h"
 
-static const struct keeper_options options = {.limits = IMAGE_LIMITS_DEFAULT,
-                                              .pull_timeout_ms = 1000};
+static const struct keeper_options options = {.config.limits = IMAGE_LIMITS_DEFAULT,
+                                              .config.pull_timeout_ms = 1000};
 static char base_path[] = "/tmp/test-unpacker-XXXXXX";
 static int base_fd;
 
