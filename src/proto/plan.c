@@ -151,7 +151,7 @@ static int mount_check(const struct plan_mount *m, unsigned i, char *why, unsign
 
 static int create_check(const struct plan *p, char *why, unsigned size)
 {
-    if (p->flags & ~(uint32_t)(PLAN_TOOL_NET | PLAN_TOOL_NOBODY | PLAN_PROCESS | PLAN_LANDLOCK))
+    if (p->flags >= _PLAN_FLAGS_END)
         return plan_refuse(why, size, "unknown flags");
     if (p->flags & PLAN_LANDLOCK &&
         (p->flags != PLAN_LANDLOCK || p->backend || p->image[0] || p->n_mounts || p->workdir[0]))

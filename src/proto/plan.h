@@ -75,6 +75,7 @@ enum plan_flags {
     PLAN_TOOL_NOBODY = 2,  /* the tool is 65534 instead of 1000 */
     PLAN_PROCESS = 4,      /* no walls at all; refused unless the operator enabled it */
     PLAN_LANDLOCK = 8,     /* no namespaces: behind Landlock; of PLAN_PROBE too */
+    _PLAN_FLAGS_END = 16,  /* the bit after the last */
 };
 
 /* Who builds the sandbox: the warden itself, an OCI runtime that it starts, or a container engine

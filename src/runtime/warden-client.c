@@ -1,5 +1,6 @@
 #include "runtime/warden-client.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -14,8 +15,21 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/map.h"
+#include "runtime/warden-instance.h"
 
 #define ASK_TIMEOUT_MS 10000
+#define PROBED_MAX     32
+
+struct probed {
+    uint64_t key;
+    struct plan_reply reply;
+};
+
+/* All that makes a plan one of a kind. */
+static uint64_t probed_key(uint32_t flags, uint32_t backend)
+{
+    return (uint64_t)flags << 32 | backend;
+}
 
 struct pending {
     struct list node; /* in order of sending: the warden answers nearly in order */
@@ -37,8 +51,8 @@ struct warden_client {
     struct list pending;
     size_t n_unsent;
     struct map *watches; /* by sandbox id */
-    struct plan_reply probed;
-    struct plan_reply probed_oci[_OCI_BACKEND_MAX], probed_landlock;
+    struct probed probed[PROBED_MAX];
+    size_t n_probed;
     bool dead;
 };
 
@@ -65,10 +79,19 @@ static void fail_all(struct warden_client *c)
         request_finish(container_of(c->pending.next, struct pending, node), NULL, -1);
 }
 
+static struct probed *find_probed(const struct warden_client *c, uint64_t key)
+{
+    for (size_t i = 0; i < c->n_probed; i++)
+        if (c->probed[i].key == key)
+            return (struct probed *)&c->probed[i];
+    return NULL;
+}
+
 static void dispatch_event(struct warden_client *c, const struct plan_reply *reply)
 {
-    if (reply->event == EVENT_PROBED && reply->backend < _OCI_BACKEND_MAX)
-        c->probed_oci[reply->backend] = *reply;
+    struct probed *p = find_probed(c, probed_key(0, reply->backend));
+    if (p && reply->event == EVENT_PROBED)
+        p->reply = *reply;
     if (reply->event != EVENT_EXITED)
         return;
     struct watch *w = map_remove(c->watches, reply->id);
@@ -265,26 +288,26 @@ static int ask_blocking(struct warden_client *c, enum plan_op op, uint32_t backe
 
 int warden_client_probe(struct warden_client *c, struct plan_reply *ret, struct error *err)
 {
-    struct plan landlock = {.op = PLAN_PROBE, .flags = PLAN_LANDLOCK};
-    if (ask_plan(c, landlock, &c->probed_landlock, NULL, NULL, err) < 0)
-        return -EIO;
-    for (uint32_t b = OCI_NONE + 1; b < _OCI_BACKEND_MAX; b++)
-        if (ask_blocking(c, PLAN_PROBE, b, &c->probed_oci[b], NULL, NULL, err) < 0)
+    for (size_t i = 0; runtimes[i]; i++) {
+        const struct warden_kind *k = runtimes[i]->kind;
+        if (!k || find_probed(c, probed_key(k->flags, k->backend)))
+            continue;
+        assert(c->n_probed < PROBED_MAX);
+        /* Counted before it is asked: an event may come first, and the answer is the newer one. */
+        struct probed *p = &c->probed[c->n_probed++];
+        p->key = probed_key(k->flags, k->backend);
+        struct plan plan = {.op = PLAN_PROBE, .flags = k->flags, .backend = k->backend};
+        if (ask_plan(c, plan, &p->reply, NULL, NULL, err) < 0)
             return -EIO;
-    int r = ask_blocking(c, PLAN_PROBE, OCI_NONE, ret, NULL, NULL, err);
-    if (r >= 0)
-        c->probed = *ret;
-    return r;
+    }
+    *ret = *warden_client_probed(c);
+    return 0;
 }
 
-const struct plan_reply *warden_client_probed_landlock(const struct warden_client *c)
+const struct plan_reply *warden_client_probed_kind(const struct warden_client *c,
+                                                   const struct warden_kind *k)
 {
-    return &c->probed_landlock;
-}
-
-const struct plan_reply *warden_client_probed_oci(const struct warden_client *c, enum oci_backend b)
-{
-    return &c->probed_oci[b];
+    return &find_probed(c, probed_key(k->flags, k->backend))->reply;
 }
 
 int warden_client_signed(struct warden_client *c, struct plan_reply *ret, struct error *err)
@@ -319,5 +342,5 @@ int warden_client_policy(struct warden_client *c, struct error *err)
 
 const struct plan_reply *warden_client_probed(const struct warden_client *c)
 {
-    return &c->probed;
+    return &find_probed(c, probed_key(0, OCI_NONE))->reply;
 }

@@ -8,6 +8,7 @@
 
 struct error;
 struct warden_client;
+struct warden_kind;
 
 /* fd is the reply's descriptor or -1, taken by the callback. reply is NULL when the warden is gone.
  */
@@ -20,7 +21,7 @@ void warden_client_send(struct warden_client *c, struct plan *plan, warden_reply
 /* Who hears of the death of sandbox id. One per id; NULL fn forgets. */
 typedef void (*warden_exit_fn)(void *data, const struct plan_reply *event);
 void warden_client_on_exit(struct warden_client *c, const char *id, warden_exit_fn fn, void *data);
-/* Asks at start, blocking, what the host can enforce. */
+/* Asks at start, blocking, what the host can enforce of each kind that a runtime is of. */
 int warden_client_probe(struct warden_client *c, struct plan_reply *ret, struct error *err);
 /* Asks at start, blocking, for the newest checkpoint of the audit and the public key. */
 int warden_client_signed(struct warden_client *c, struct plan_reply *ret, struct error *err);
@@ -33,9 +34,9 @@ struct warden_alive {
 struct map *warden_client_list(struct warden_client *c, struct error *err);
 /* Asks, blocking, for the operator's policy file. The descriptor, or -errno with err set. */
 int warden_client_policy(struct warden_client *c, struct error *err);
+/* What the warden says of sandboxes of this kind: what would enforce each wall, or error and
+ * message where there can be none. A later EVENT_PROBED changes it. */
+const struct plan_reply *warden_client_probed_kind(const struct warden_client *c,
+                                                   const struct warden_kind *k);
+/* The same of local sandboxes, which says most about the host. */
 const struct plan_reply *warden_client_probed(const struct warden_client *c);
-/* What it would be for sandboxes without namespaces: error and message where there can be none. */
-const struct plan_reply *warden_client_probed_landlock(const struct warden_client *c);
-/* What that OCI runtime would enforce. */
-const struct plan_reply *warden_client_probed_oci(const struct warden_client *c,
-                                                  enum oci_backend b);

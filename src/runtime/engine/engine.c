@@ -11,7 +11,7 @@
 /* Why not, or NULL. */
 static const char *why_not(const struct runtime_host *host, const struct warden_kind *k)
 {
-    const struct plan_reply *p = warden_client_probed_oci(host->warden, k->backend);
+    const struct plan_reply *p = warden_client_probed_kind(host->warden, k);
     if (!(p->features & FEATURE_ROOT))
         return "needs a daemon that root started";
     if (!(p->features & FEATURE_OCI(k->backend)))
@@ -26,7 +26,7 @@ static void engine_probe(const struct runtime_ops *ops, const struct runtime_hos
 {
     const struct warden_kind *k = ops->kind;
     const char *why = why_not(host, k);
-    const struct plan_reply *p = warden_client_probed_oci(host->warden, k->backend);
+    const struct plan_reply *p = warden_client_probed_kind(host->warden, k);
     *ret = (struct runtime_report){.available = !why, .pause = p->features & FEATURE_FREEZER};
     warden_effective_fill(&ret->walls, ops->name, p, NULL);
     if (why)
@@ -41,7 +41,7 @@ static int engine_check(const struct runtime_ops *ops, const struct runtime_host
 {
     (void)spec;
     enum oci_backend b = ops->kind->backend;
-    const struct plan_reply *p = warden_client_probed_oci(host->warden, b);
+    const struct plan_reply *p = warden_client_probed_kind(host->warden, ops->kind);
     const char *why = why_not(host, ops->kind);
     bool known = p->features & FEATURE_OCI(b);
     if (why && (known || !(p->features & FEATURE_ROOT)))

@@ -25,8 +25,7 @@ static const char *const *shares(const struct effective *e)
 static int landlock_check(const struct runtime_ops *ops, const struct runtime_host *host,
                           const struct spec *spec, struct error *err)
 {
-    (void)ops;
-    const struct plan_reply *p = warden_client_probed_landlock(host->warden);
+    const struct plan_reply *p = warden_client_probed_kind(host->warden, ops->kind);
     if (p->error)
         return error_set(err, ERROR_UNSUPPORTED, 0, "%.255s", p->message);
     if (spec->tool_net)
@@ -43,7 +42,7 @@ static int landlock_check(const struct runtime_ops *ops, const struct runtime_ho
 static void landlock_probe(const struct runtime_ops *ops, const struct runtime_host *host,
                            struct runtime_report *ret)
 {
-    const struct plan_reply *p = warden_client_probed_landlock(host->warden);
+    const struct plan_reply *p = warden_client_probed_kind(host->warden, ops->kind);
     *ret = (struct runtime_report){.available = !p->error};
     ret->pause = p->features & FEATURE_FREEZER;
     warden_effective_fill(&ret->walls, ops->name, p, NULL);

@@ -47,7 +47,7 @@ static void oci_probe(const struct runtime_ops *ops, const struct runtime_host *
 {
     enum oci_backend b = ops->kind->backend;
     const char *why = why_not(host, b);
-    const struct plan_reply *p = warden_client_probed_oci(host->warden, b);
+    const struct plan_reply *p = warden_client_probed_kind(host->warden, ops->kind);
     *ret = (struct runtime_report){.available = !why};
     ret->pause = p->features & FEATURE_FREEZER;
     warden_effective_fill(&ret->walls, ops->name, p, NULL);
