@@ -110,7 +110,7 @@ void run_call_done(struct run *run)
 
 /* --- obligations */
 
-static int refuse(struct run *run, struct error *err, const char *fmt, const char *what)
+static int refuse_call(struct run *run, struct error *err, const char *fmt, const char *what)
 {
     char rule[64], why[200];
     snprintf(rule, sizeof(rule), "%s", run->decision.rules.rule);
@@ -126,7 +126,7 @@ static int oblige_runtime(struct run *run, struct error *err)
     if (!*least || (want >= 0 && rules_runtime_rank(have) >= want))
         return 0;
     if (!run->one_shot || !runtime_find(least))
-        return refuse(run, err, "a rule wants the runtime '%s' or a stronger one", least);
+        return refuse_call(run, err, "a rule wants the runtime '%s' or a stronger one", least);
     free(run->box.runtime);
     run->box.runtime = xstrdup(least);
     free((char *)run->call.runtime);
@@ -142,7 +142,7 @@ static int oblige_limit(struct run *run, const struct limit *row, struct error *
     if (!cap || (have && have <= cap))
         return 0;
     if (!run->one_shot)
-        return refuse(run, err, "a rule limits %s to less than this sandbox has", row->name);
+        return refuse_call(run, err, "a rule limits %s to less than this sandbox has", row->name);
     limit_set(row, &run->box.limits, cap);
     if (row->wall >= 0)
         run->box.asked[row->wall] = true;
@@ -167,7 +167,7 @@ static int oblige_network(struct run *run, struct error *err)
 {
     if (!run->decision.rules.obligations.strip_network || !run->box.tool_net)
         return 0;
-    return refuse(run, err, "a rule takes the network from %s", run->call.tool);
+    return refuse_call(run, err, "a rule takes the network from %s", run->call.tool);
 }
 
 static int oblige_all(struct run *run, struct error *err)

@@ -13,6 +13,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../image"))
 from guarded import *
 from images import busybox
+from mcp import Client, rpc
 from registry import Layout, tar
 
 PROGRAM = busybox()
@@ -323,6 +324,40 @@ def _():
         approve(d, d.get("/v1/approvals?status=pending").json["approvals"][0]["id"])
         t.join(60)
         equal(answers[0].json["stdout"], "shown\n")
+
+
+def send_and_leave(d, path, body, key=None):
+    """A request whose client leaves without its answer."""
+    data = json.dumps(body).encode()
+    more = f"Idempotency-Key: {key}\r\n" if key else ""
+    with d.connect() as s:
+        s.sendall(f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{more}"
+                  f"Content-Length: {len(data)}\r\n\r\n".encode() + data)
+        time.sleep(0.3)  # it waits for its image
+
+
+@test("who leaves or cancels while its image is looked up gets nothing made or run; with an idempotency key it runs, once")
+def _():
+    with Guarded("version: 1\ndefault: allow\nrules: []\n") as d:
+        upload(d, "small", rootfs("small"))
+        once = {"image": "small", "command": ["/bin/sh", "-c", "cat /etc/mark"]}
+        d.kill_control()  # the new one has looked up no image yet
+        os.kill(d.process.pid, signal.SIGSTOP)  # the warden, which starts the keeper of images
+        try:
+            send_and_leave(d, "/v1/run", once)
+            send_and_leave(d, "/v1/sandboxes", {"image": "small"})
+            send_and_leave(d, "/sandboxes", {"image": "small", "command": ["/bin/sh"]})
+            c = Client(d)
+            stream = c.open(rpc("tools/call", {"name": "create_sandbox", "arguments": {"image": "small"}}, 7))
+            equal(c.post(rpc("notifications/cancelled", {"requestId": 7})).status, 202)
+            stream.close()
+            send_and_leave(d, "/v1/run", once, "again")
+        finally:
+            os.kill(d.process.pid, signal.SIGCONT)
+        a = d.post("/v1/run", once, headers={"Idempotency-Key": "again"})
+        equal((a.status, a.json.get("stdout")), (200, "small\n"), a)
+        equal(d.get("/v1/sandboxes").json["sandboxes"], [])
+        equal(d.count("intent"), 1)
 
 
 @test("a pooled sandbox is given to who wants its image, by whatever name, and to nobody else")
