@@ -17,7 +17,7 @@ seconds=${GUEST_TIMEOUT:-480}
 # ever for the emulated timer it compares with.
 tsc_khz=$(awk '/^cpu MHz/ { printf "%d", $4 * 1000; exit }' /proc/cpuinfo)
 
-programs="mas-sandboxd mas-warden mas-toolrunner mas-tool-net sbx tests/security/attack
+programs="mas-sandboxd mas-warden mas-toolrunner mas-tool-net mas-oci sbx tests/security/attack
 tests/unit/test-seccomp tests/unit/test-warden tests/unit/warden-runner
 tests/security/test-image-roots"
 python=$(basename "$(readlink -f /usr/bin/python3)") # python3.11 on Debian 12

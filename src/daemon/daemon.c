@@ -187,6 +187,7 @@ static void fill_warden_options(struct daemon *d, struct warden_options *o)
     o->engine_connect_timeout_ms = c->engine_connect_timeout_ms;
     o->engine_start_timeout_ms = c->engine_start_timeout_ms;
     o->engine_fd = d->programs.engine;
+    o->oci_fd = d->programs.oci;
     o->runner_fd = d->programs.runner;
     o->toolnet_fd = d->programs.toolnet;
     o->ceiling = c->max_limits;

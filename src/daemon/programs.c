@@ -63,6 +63,8 @@ int programs_open(struct programs *p, const char *dir, struct error *err)
         return r;
     p->engine = find(dir, "mas-engine"); /* asked for only by those who name an engine */
     p->engine = p->engine < 0 ? -1 : p->engine;
+    p->oci = find(dir, "mas-oci"); /* likewise those who name an OCI runtime */
+    p->oci = p->oci < 0 ? -1 : p->oci;
     p->toolnet = find(dir, "mas-tool-net");
     if (p->toolnet < 0) {
         log_warn("mas-tool-net is not there; URL tools will fail: %s", strerror(-p->toolnet));
@@ -82,4 +84,5 @@ void programs_close(struct programs *p)
     fd_close(&p->default_image);
     fd_close(&p->engine);
     fd_close(&p->warden);
+    fd_close(&p->oci);
 }

@@ -11,11 +11,12 @@ struct programs {
     int default_image; /* default-image.tar, plain or compressed; -1 where there is none */
     int engine;        /* mas-engine; -1 where it is not installed */
     int warden;        /* mas-warden */
+    int oci;           /* mas-oci; -1 where it is not installed */
 };
 
 #define PROGRAMS_INIT                                                                              \
     {                                                                                              \
-        -1, -1, -1, -1, -1, -1                                                                     \
+        -1, -1, -1, -1, -1, -1, -1                                                                 \
     }
 
 /* dir: where to look; NULL: beside this program, then in the libexec directory it was built for. */

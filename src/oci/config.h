@@ -4,16 +4,14 @@
 #include <jansson.h>
 #include <stdint.h>
 
-#include "proto/plan.h"
+#include "proto/oci.h"
 
 struct child_order;
 struct sock_fprog;
 
 /* Where the launcher puts what the configuration names, in its own mount namespace. */
-#define OCI_DIR      "/run"
 #define OCI_TEMPLATE OCI_DIR "/template"
 #define OCI_ROOTFS   OCI_DIR "/rootfs"
-#define OCI_DISK     OCI_DIR "/disk"
 #define OCI_MOUNTS   OCI_DIR "/mounts"
 #define OCI_LINK     OCI_DIR "/link"
 

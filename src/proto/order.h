@@ -18,7 +18,7 @@ struct child_order {
     uint32_t open_files;
     uint32_t process_rlimit; /* 0: a cgroup limits processes */
     uint32_t backend;        /* enum oci_backend: who builds the rest */
-    uint32_t platform;       /* that its kernel is known to work on: 1 and the index, or 0 */
+    uint32_t reserved;
     uint64_t disk_bytes, disk_inodes;
     struct limits limits; /* those that a cgroup enforces */
     char hostname[64];

@@ -15,8 +15,6 @@
 #include "warden/janitor.h"
 #include "warden/kind.h"
 #include "warden/ledger.h"
-#include "warden/oci/version.h"
-#include "warden/oci/oci.h"
 #include "filter/filter.h"
 #include "warden/sign.h"
 #include "warden/local/userns.h"
@@ -100,12 +98,6 @@ struct warden {
     struct child_template child_template;
     struct disk_maker disks;
     struct ledger ledger;
-    struct oci_programs oci;
-    struct oci_version oci_versions[_OCI_BACKEND_MAX];
-    struct watch *version_timer, *trial_timer;
-    int run_fd;            /* the host's /run, or -1 */
-    unsigned oci_platform; /* of a runtime that has a choice: 1 and its index, once known */
-    dev_t kvm_device;      /* 0: the host has none */
     struct engines engines;
     int engine_fd; /* the program mas-engine, or -1 */
     struct janitor janitor;
@@ -121,9 +113,9 @@ struct warden {
     unsigned n_exited;
     struct blanks blanks[_CELL_KIND_MAX];
     void *hosts[_CELL_KIND_MAX]; /* see cell_ops.open_host */
-    bool ending;       /* no more blanks are made */
-    bool arms;         /* blanks are armed: with what `usual` asks for */
-    struct plan usual; /* the operator's defaults */
+    bool ending;                 /* no more blanks are made */
+    bool arms;                   /* blanks are armed: with what `usual` asks for */
+    struct plan usual;           /* the operator's defaults */
     struct limits usual_limits;
     uint64_t next_serial;
     struct watch *refill_timer;

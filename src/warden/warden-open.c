@@ -13,7 +13,6 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "warden/oci/platform.h"
 #include "warden/local/root.h"
 #include "warden/state.h"
 #include "warden/sweep.h"
@@ -57,12 +56,6 @@ static int open_host_parts(struct warden *w, struct error *err)
     _cleanup_close_ int usr = open("/usr", O_PATH | O_CLOEXEC);
     if (usr >= 0)
         disks_add(&w->cgroups.disks, usr);
-    struct stat kvm;
-    if (w->was_root)
-        oci_programs_find(&w->oci);
-    oci_platform_open(w);
-    if (stat("/dev/kvm", &kvm) == 0 && S_ISCHR(kvm.st_mode))
-        w->kvm_device = kvm.st_rdev;
     disk_maker_open(&w->disks, w->state_fd, o->disk_templates, w->cgroups.instance);
     for (int kind = 0; kind < _CELL_KIND_MAX && r >= 0; kind++)
         r = cell_kinds[kind]->open_host ? cell_kinds[kind]->open_host(w, err) : 0;

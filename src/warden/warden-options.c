@@ -29,6 +29,7 @@ void warden_options_init(struct warden_options *o)
         .runner_fd = -1,
         .toolnet_fd = -1,
         .engine_fd = -1,
+        .oci_fd = -1,
         .engine_timeout_ms = 30000,
         .engine_connect_timeout_ms = 5000,
         .engine_start_timeout_ms = 20000,

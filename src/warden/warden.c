@@ -27,7 +27,6 @@
 #include "warden/control.h"
 #include "warden/landlock.h"
 #include "warden/limits.h"
-#include "warden/oci/platform.h"
 #include "builder/rlimits.h"
 #include "warden/local/root.h"
 #include "warden/cell.h"
@@ -75,8 +74,6 @@ static struct warden *warden_alloc(const struct warden_options *o)
 {
     struct warden *w = new0(struct warden);
     w->options = *o;
-    w->run_fd = -1;
-    oci_versions_init(w);
     w->control_fd = w->host_ns_fd = w->own_ns_fd = w->proc_fd = w->state_fd = -1;
     w->store_fd = w->policy_dir_fd = w->engine_fd = w->engines.dir_fd = -1;
     w->ledger.reserve_bytes = o->state_reserve_bytes;
@@ -130,14 +127,6 @@ static void raise_open_files(void)
         log_warn("cannot raise the limit of open files error=%s", strerror(errno));
 }
 
-/* Not before the loop turns: the start does not wait for it. */
-static void on_version_timer(void *data)
-{
-    struct warden *w = data;
-    w->version_timer = NULL;
-    oci_versions_ask(w);
-}
-
 static int prepare(struct warden *w, struct error *err)
 {
     const struct warden_options *o = &w->options;
@@ -162,8 +151,6 @@ static int prepare(struct warden *w, struct error *err)
             cell_kinds[kind]->start_host(w);
     blanks_init(w);
     blanks_fill(w);
-    w->version_timer = warden_watch_timer(w, 0, on_version_timer, w);
-    oci_platform_plan(w);
     return 0;
 }
 
@@ -178,7 +165,7 @@ struct warden *warden_new(const struct warden_options *o, struct error *err)
     w->options.state_dir = w->options.cgroup_prefix = w->options.audit_checkpoint_file = NULL;
     w->options.mounts_allow = NULL;
     w->options.policy_file = w->options.fence_dir = NULL;
-    w->options.runner_fd = w->options.toolnet_fd = w->options.engine_fd = -1;
+    w->options.runner_fd = w->options.toolnet_fd = w->options.engine_fd = w->options.oci_fd = -1;
     w->options.podman_socket = w->options.docker_socket = NULL;
     return w;
 }
@@ -187,9 +174,6 @@ void warden_free(struct warden *w)
 {
     if (!w)
         return;
-    watch_remove(w->version_timer);
-    watch_remove(w->trial_timer);
-    oci_versions_done(w);
     if (w->watcher)
         cell_end_all(w);
     for (int kind = 0; kind < _CELL_KIND_MAX; kind++)
@@ -209,7 +193,6 @@ void warden_free(struct warden *w)
     fd_close(&w->host_ns_fd);
     fd_close(&w->own_ns_fd);
     fd_close(&w->proc_fd);
-    fd_close(&w->run_fd);
     fd_close(&w->state_fd);
     fd_close(&w->store_fd);
     watcher_free(w->watcher);

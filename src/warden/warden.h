@@ -56,6 +56,7 @@ struct warden_options {
     int runner_fd;  /* mas-toolrunner, opened for reading; borrowed during warden_new() */
     int toolnet_fd; /* mas-tool-net, or -1; borrowed during warden_new() */
     int engine_fd;  /* mas-engine, or -1; borrowed during warden_new() */
+    int oci_fd;     /* mas-oci, likewise */
 };
 
 /* Every limit at its default; the caller fills in paths and descriptors. */

@@ -125,7 +125,8 @@ def _():
 
 # A comparison with one engine or OCI runtime. What differs between them is a member of a row: of
 # struct engine_dialect and engine_runtime (engine), oci_flavour and warden_kind.
-COMPARISON = r"\b(?:backend|inner) *[!=]= *\w|[!=]= *OCI_(?!NONE)[A-Z]+\b|\bcase OCI_(?!NONE)"
+BACKEND = "|".join(re.findall(r"\b(OCI_(?!NONE)\w+),", text(os.path.join(ROOT, "src/proto/plan.h")).split("enum oci_backend {")[1].split("}")[0]))
+COMPARISON = rf"\b(?:backend|inner) *[!=]= *\w|[!=]= *(?:{BACKEND})\b|\bcase (?:{BACKEND})\b"
 # The rows themselves, and where the two sorts of backend are told apart.
 ROWS = {"engine/podman.c", "engine/docker.c", "proto/plan.h"}
 

@@ -54,7 +54,7 @@ int engines_open(struct warden *w, struct error *err)
     e->removals = map_new();
     for (int b = 0; b < _OCI_BACKEND_MAX; b++) {
         struct engine_probe *p = &e->probe[b];
-        *p = (struct engine_probe){.warden = w, .backend = (enum oci_backend)b, .channel_fd = -1};
+        engine_probe_init(w, (enum oci_backend)b);
         if (!sockets[b] || !w->was_root || w->engine_fd < 0)
             continue;
         if (snprintf(p->socket, sizeof(p->socket), "%s", sockets[b]) >= (int)sizeof(p->socket))
@@ -73,7 +73,7 @@ static int start_broker(struct cell *s, struct engine_order *order)
 {
     struct warden *w = s->warden;
     fd_close(&s->channel_fd);
-    pid_t pid = engine_spawn(w, &s->channel_fd);
+    pid_t pid = program_spawn(w, engine_exec, &s->channel_fd);
     if (pid < 0)
         return pid;
     s->pid = pid;

@@ -19,13 +19,13 @@
 #include <sys/types.h>
 
 #include "proto/engine.h"
+#include "warden/program.h"
 
 struct cell;
 struct error;
 struct warden;
 
 struct engine_probe {
-    struct warden *warden;
     enum oci_backend backend;
     bool enabled;
     char socket[ENGINE_SOCKET_SIZE];
@@ -33,9 +33,8 @@ struct engine_probe {
     bool probed;
     uint64_t waiting_tag; /* of a PLAN_PROBE that came before the first report; 0: none */
     struct watch *waiting;
-    pid_t pid;
-    int channel_fd;
-    struct watch *child, *channel, *timer;
+    struct program_task task;
+    struct watch *timer;
 };
 
 struct engines {

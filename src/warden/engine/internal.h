@@ -47,10 +47,10 @@ void engine_record_remove(const struct engines *e, const char *id);
 void engine_record_each(const struct engines *e, void (*fn)(const char *id, void *data),
                         void *data);
 
-/* spawn.c: the broker, in the child; never returns. */
-void engine_exec(const struct warden *w, int channel_fd, int failure_fd) __attribute__((noreturn));
-/* A broker and the warden's end of its channel; the pid, or -errno. */
-pid_t engine_spawn(const struct warden *w, int *ret_channel_fd);
+/* spawn.c: the broker, in the child of a cell; and for program_spawn() and tasks. */
+void engine_exec_cell(const struct warden *w, int channel_fd, int failure_fd)
+    __attribute__((noreturn));
+void engine_exec(const struct warden *w, int channel_fd) __attribute__((noreturn));
 /* The parts of an order that are the same for all sandboxes of an engine. */
 void engine_order_init(const struct warden *w, enum engine_task task, enum oci_backend b,
                        struct engine_order *o);
@@ -77,6 +77,7 @@ int engine_apply_limits(struct cell *s, const struct plan *p, const struct limit
  * is waited for. */
 void engine_describe(const struct warden *w, enum oci_backend b, struct plan_reply *ret);
 bool engine_probe_later(struct warden *w, enum oci_backend b, uint64_t tag);
+void engine_probe_init(struct warden *w, enum oci_backend b);
 void engine_probe_start(struct warden *w, enum oci_backend b);
 void engine_probe_stop(struct engine_probe *p);
 /* remove.c: starts removing what there is of a sandbox; s is ended (cell_end()) once nothing

@@ -27,7 +27,7 @@ static void engine_probe(const struct warden *w, enum oci_backend b, struct plan
 
 static void engine_main(const struct cell *s, const struct cell_ends *ends)
 {
-    engine_exec(s->warden, ends->channel, ends->failure);
+    engine_exec_cell(s->warden, ends->channel, ends->failure);
 }
 
 static bool engine_dials(const struct cell *s)

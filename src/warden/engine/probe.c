@@ -1,15 +1,9 @@
 /* Asks an engine now and then who it is: a broker a time, so that one that hangs holds up nobody.
  * Whoever asks the warden gets the newest answer; a control plane hears of a change by itself. */
-#include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "base/alloc.h"
-#include "base/fd.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "warden/control.h"
 #include "warden/engine/internal.h"
@@ -59,9 +53,9 @@ static void answer_waiting(struct engine_probe *p)
     p->waiting_tag = 0;
     watch_remove(p->waiting);
     p->waiting = NULL;
-    warden_probe(p->warden, CELL_ENGINE, p->backend, &reply);
+    warden_probe(p->task.warden, CELL_ENGINE, p->backend, &reply);
     reply.tag = tag;
-    control_send(p->warden, &reply, -1);
+    control_send(p->task.warden, &reply, -1);
 }
 
 static void on_waited(void *data)
@@ -81,15 +75,19 @@ bool engine_probe_later(struct warden *w, enum oci_backend b, uint64_t tag)
     return true;
 }
 
-static void on_timer(void *data)
+static void on_again(void *data)
 {
     struct engine_probe *p = data;
     p->timer = NULL;
-    engine_probe_start(p->warden, p->backend);
+    engine_probe_start(p->task.warden, p->backend);
 }
 
-static void take_report(struct engine_probe *p, const struct engine_message *m)
+static void on_report(struct program_task *t, const void *answer)
 {
+    struct engine_probe *p = container_of(t, struct engine_probe, task);
+    const struct engine_message *m = answer;
+    if (m->kind != ENGINE_REPORT)
+        return;
     bool changed = !p->probed || memcmp(&p->report, m, sizeof(*m)) != 0;
     p->report = *m;
     p->report.text[sizeof(p->report.text) - 1] = 0;
@@ -99,77 +97,52 @@ static void take_report(struct engine_probe *p, const struct engine_message *m)
         return;
     log_info("container engine name=%s %s=\"%s\"", oci_backend_name(p->backend),
              m->error ? "unavailable" : "version", p->report.text);
-    tell(p->warden, p->backend);
+    tell(p->task.warden, p->backend);
 }
 
-static void on_message(int fd, uint32_t events, void *data)
+static void ask_again(struct engine_probe *p, int delay_ms)
 {
-    struct engine_probe *p = data;
-    struct engine_message m;
-    int fds[FD_PASS_MAX];
-    (void)events;
-    ssize_t n = fd_recv_msg(fd, &m, sizeof(m), fds);
-    for (size_t i = 0; i < FD_PASS_MAX; i++)
-        fd_close(&fds[i]);
-    if (n == sizeof(m) && m.kind == ENGINE_REPORT)
-        take_report(p, &m);
-    if (n == 0 || (n < 0 && n != -EAGAIN)) {
-        watch_remove(p->channel);
-        p->channel = NULL;
-    }
+    p->timer = watcher_add_timer(p->task.warden->watcher, delay_ms, on_again, p);
 }
 
-static void on_broker_exit(pid_t pid, int wait_status, void *data)
+static void on_asked(struct program_task *t, int wait_status)
 {
-    struct engine_probe *p = data;
-    (void)pid;
+    struct engine_probe *p = container_of(t, struct engine_probe, task);
     (void)wait_status;
-    p->child = NULL;
-    p->pid = 0;
-    for (int i = 0; i < 2 && p->channel; i++)
-        on_message(p->channel_fd, 0, p);
-    watch_remove(p->channel);
-    p->channel = NULL;
-    fd_close(&p->channel_fd);
-    bool there = p->probed && !p->report.error;
-    p->timer =
-        watcher_add_timer(p->warden->watcher, there ? AGAIN_MS : AGAIN_ABSENT_MS, on_timer, p);
+    ask_again(p, p->probed && !p->report.error ? AGAIN_MS : AGAIN_ABSENT_MS);
+}
+
+void engine_probe_init(struct warden *w, enum oci_backend b)
+{
+    w->engines.probe[b] = (struct engine_probe){
+        .backend = b,
+        .task = {.warden = w,
+                 .answer_size = sizeof(struct engine_message),
+                 .on_answer = on_report,
+                 .on_end = on_asked,
+                 .channel_fd = -1},
+    };
 }
 
 void engine_probe_start(struct warden *w, enum oci_backend b)
 {
     struct engine_probe *p = &w->engines.probe[b];
     struct engine_order order;
-    if (p->pid)
+    if (p->task.pid)
         return;
     watch_remove(p->timer);
     p->timer = NULL;
-    pid_t pid = engine_spawn(w, &p->channel_fd);
-    if (pid > 0)
-        p->child = watcher_add_child(w->watcher, pid, -1, on_broker_exit, p);
-    if (!p->child) {
-        log_warn("cannot start a broker engine=%s", oci_backend_name(b));
-        fd_close(&p->channel_fd);
-        p->timer = watcher_add_timer(w->watcher, AGAIN_MS, on_timer, p);
-        return;
-    }
-    p->pid = pid;
-    p->channel = watcher_add_fd(w->watcher, p->channel_fd, EPOLLIN, on_message, p);
     engine_order_init(w, ENGINE_PROBE, b, &order);
-    fd_send_msg(p->channel_fd, &order, sizeof(order), NULL, 0);
+    if (program_task_start(&p->task, engine_exec, &order, sizeof(order), -1) < 0) {
+        log_warn("cannot start a broker engine=%s", oci_backend_name(b));
+        ask_again(p, AGAIN_MS);
+    }
 }
 
 void engine_probe_stop(struct engine_probe *p)
 {
-    watch_remove(p->child);
-    watch_remove(p->channel);
     watch_remove(p->timer);
     watch_remove(p->waiting);
-    p->child = p->channel = p->timer = p->waiting = NULL;
-    if (p->pid > 0) {
-        kill(p->pid, SIGKILL);
-        waitpid(p->pid, NULL, 0);
-    }
-    p->pid = 0;
-    fd_close(&p->channel_fd);
+    p->timer = p->waiting = NULL;
+    program_task_stop(&p->task);
 }

@@ -7,67 +7,34 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "warden/engine/internal.h"
+#include "warden/program.h"
 
-#define PROGRAM_FD 7
-#define FREE_FD    32
+_Static_assert(ENGINE_VIEW_FD == PROGRAM_VIEW_FD, "where the broker looks for it");
 
-/* Low numbers may be any of the warden's: all go up before they come down. */
-static int arrange(int *fds, const int *numbers, size_t n)
+void engine_exec_cell(const struct warden *w, int channel_fd, int failure_fd)
 {
-    for (size_t i = 0; i < n; i++)
-        if ((fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, FREE_FD)) < 0)
-            return -errno;
-    for (size_t i = 0; i < n; i++)
-        if (dup2(fds[i], numbers[i]) < 0)
-            return -errno;
-    close(CHILD_STREAM_FD);
-    return close_range(PROGRAM_FD + 1, ~0U, 0) < 0 ? -errno : 0;
-}
-
-void engine_exec(const struct warden *w, int channel_fd, int failure_fd)
-{
-    static const char *const argv[] = {"mas-engine", NULL}, *const env[] = {NULL};
-    static const int numbers[] = {0,         1, CHILD_CHANNEL_FD, CHILD_FAILURE_FD, ENGINE_VIEW_FD,
-                                  PROGRAM_FD};
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-    child_reset_signals();
-    /* The template, before it is out of sight. Standard error stays the daemon's log. */
-    int view = open_tree(AT_FDCWD, "/", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
-    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    int fds[] = {null, null, channel_fd, failure_fd, view, w->engine_fd};
-    if (view < 0 || null < 0 || setns(w->host_ns_fd, CLONE_NEWNS) < 0 ||
-        arrange(fds, numbers, sizeof(fds) / sizeof(fds[0])) < 0)
+    /* The template, before it is out of sight. */
+    const struct program_ends ends = {
+        .stream = -1,
+        .channel = channel_fd,
+        .failure = failure_fd,
+        .view = open_tree(AT_FDCWD, "/", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE),
+        .log = true,
+    };
+    if (ends.view < 0 || setns(w->host_ns_fd, CLONE_NEWNS) < 0 ||
+        program_arrange(&ends, w->engine_fd) < 0)
         _exit(125);
-    fcntl(PROGRAM_FD, F_SETFD, FD_CLOEXEC);
-    setsid();
-    child_must(child_die_with_warden(), "tie to the warden", -1);
-    syscall(SYS_execveat, PROGRAM_FD, "", argv, env, AT_EMPTY_PATH);
-    child_must(-errno, "start the broker", -1);
-    _exit(125);
+    program_exec("mas-engine");
 }
 
-pid_t engine_spawn(const struct warden *w, int *ret_channel_fd)
+void engine_exec(const struct warden *w, int channel_fd)
 {
-    int pair[2];
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-        return -errno;
-    pid_t pid = fork();
-    if (pid == 0)
-        engine_exec(w, pair[1], open("/dev/null", O_WRONLY | O_CLOEXEC));
-    int error = pid < 0 ? -errno : fd_set_nonblock(pair[0], true);
-    close(pair[1]);
-    if (error < 0) {
-        close(pair[0]);
-        return error;
-    }
-    *ret_channel_fd = pair[0];
-    return pid;
+    engine_exec_cell(w, channel_fd, open("/dev/null", O_WRONLY | O_CLOEXEC));
 }
 
 void engine_order_init(const struct warden *w, enum engine_task task, enum oci_backend b,

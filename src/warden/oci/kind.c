@@ -1,18 +1,87 @@
 /* The row of cells that an OCI runtime builds; see oci.h. */
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/fd.h"
 #include "warden/cell-internal.h"
 #include "warden/limits.h"
 #include "warden/oci/oci.h"
-#include "warden/oci/platform.h"
-#include "warden/oci/version.h"
 
 static const struct oci_flavour *flavour_of(const struct cell *s)
 {
     return oci_flavour((enum oci_backend)s->plan.backend);
+}
+
+struct oci_host *oci_host(const struct warden *w)
+{
+    return w->hosts[CELL_OCI];
+}
+
+static void find_program(const char *name, char *ret)
+{
+    static const char *const dirs[] = {"/usr/local/sbin", "/usr/local/bin", "/usr/sbin",
+                                       "/usr/bin"};
+    for (size_t i = 0; i < ELEMENTS(dirs); i++) {
+        snprintf(ret, OCI_PATH_SIZE, "%s/%s", dirs[i], name);
+        if (access(ret, X_OK) == 0)
+            return;
+    }
+    ret[0] = 0;
+}
+
+static void find_programs(struct oci_host *h)
+{
+    for (int b = OCI_NONE + 1; b < _OCI_BACKEND_MAX; b++) {
+        const struct oci_flavour *f = oci_flavour((enum oci_backend)b);
+        char *path = h->programs[b].path;
+        for (const char *const *name = f->programs; *name && !path[0]; name++)
+            find_program(*name, path);
+        if (f->platforms && path[0])
+            h->run_fd = open("/run", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    }
+}
+
+static int oci_open_host(struct warden *w, struct error *err)
+{
+    struct oci_host *h = w->hosts[CELL_OCI] = new0(struct oci_host);
+    struct stat kvm;
+    (void)err;
+    h->run_fd = -1;
+    h->program_fd = w->options.oci_fd < 0 ? -1 : fcntl(w->options.oci_fd, F_DUPFD_CLOEXEC, 0);
+    for (int b = 0; b < _OCI_BACKEND_MAX; b++)
+        oci_program_init(&h->programs[b], w, (enum oci_backend)b);
+    if (w->was_root && h->program_fd >= 0)
+        find_programs(h);
+    if (stat("/dev/kvm", &kvm) == 0 && S_ISCHR(kvm.st_mode))
+        h->kvm_device = kvm.st_rdev;
+    return 0;
+}
+
+static void oci_start_host(struct warden *w)
+{
+    oci_versions_plan(w);
+    oci_platform_plan_trial(w);
+}
+
+static void oci_close_host(struct warden *w)
+{
+    struct oci_host *h = oci_host(w);
+    if (!h)
+        return;
+    watch_remove(h->version_timer);
+    watch_remove(h->trial_timer);
+    for (int b = 0; b < _OCI_BACKEND_MAX; b++)
+        program_task_stop(&h->programs[b].task);
+    fd_close(&h->program_fd);
+    fd_close(&h->run_fd);
+    free(h);
+    w->hosts[CELL_OCI] = NULL;
 }
 
 static bool oci_takes(const struct plan *p)
@@ -22,7 +91,7 @@ static bool oci_takes(const struct plan *p)
 
 static int oci_check(const struct warden *w, const struct plan *p, struct plan_reply *reply)
 {
-    if (w->oci.path[p->backend][0])
+    if (oci_host(w)->programs[p->backend].path[0])
         return 0;
     snprintf(reply->message, sizeof(reply->message),
              w->was_root ? "%s is not installed" : "%s needs a daemon that root started",
@@ -46,7 +115,7 @@ static uint32_t oci_features(const struct warden *w)
 {
     uint32_t features = 0;
     for (int i = OCI_NONE + 1; i < _OCI_BACKEND_MAX; i++)
-        features |= w->oci.path[i][0] ? FEATURE_OCI(i) : 0;
+        features |= oci_host(w)->programs[i].path[0] ? FEATURE_OCI(i) : 0;
     return features;
 }
 
@@ -54,7 +123,8 @@ static void oci_probe(const struct warden *w, enum oci_backend b, struct plan_re
 {
     warden_describe_host(w, ret);
     oci_describe_walls(w, b, ret->mechanism);
-    oci_version_describe(w, b, ret);
+    ret->error = oci_host(w)->programs[b].error;
+    snprintf(ret->message, sizeof(ret->message), "%s", oci_host(w)->programs[b].text);
 }
 
 /* Launchers are kept ready only where they are used. */
@@ -73,12 +143,6 @@ static int oci_apply_limits(struct cell *s, const struct plan *p, const struct l
     return r < 0 ? r : limits_apply_disk(s, p, limits, reply);
 }
 
-static int oci_send_order(struct cell *s)
-{
-    s->order.platform = s->warden->oci_platform;
-    return cell_send_child_order(s);
-}
-
 static bool oci_dials(const struct cell *s)
 {
     return flavour_of(s)->dials;
@@ -88,7 +152,7 @@ static bool oci_dials(const struct cell *s)
 static void oci_on_channel(struct cell *s)
 {
     int fds[FD_PASS_MAX];
-    char byte = OCI_LINK_FIRST;
+    char byte;
     ssize_t n = fd_recv_msg(s->channel_fd, &byte, 1, fds);
     if (n == -EAGAIN)
         return;
@@ -99,20 +163,21 @@ static void oci_on_channel(struct cell *s)
         s->channel_watch = NULL;
         return;
     }
-    if (byte > OCI_LINK_FIRST)
-        oci_platform_learn(s->warden, (unsigned)(byte - OCI_LINK_FIRST));
     cell_take_stream(s, fds[0]);
 }
 
 /* One that failed to start may have done so because its platform does not work any more. */
 static void oci_end(struct cell *s)
 {
-    if (s->state != CELL_RUNNING && s->order.platform && s->failure.error && oci_dials(s))
+    if (s->state != CELL_RUNNING && s->failure.error && oci_dials(s))
         oci_platform_forget(s->warden);
 }
 
 const struct cell_ops cell_oci = {
     .size = sizeof(struct cell),
+    .open_host = oci_open_host,
+    .start_host = oci_start_host,
+    .close_host = oci_close_host,
     .needs_namespaces = true,
     .takes = oci_takes,
     .check = oci_check,
@@ -124,12 +189,12 @@ const struct cell_ops cell_oci = {
     .take_ids = cell_take_ids,
     .clone = cell_clone,
     .main = oci_main,
-    .admit = cell_admit, /* the runtime maps ids, by its configuration */
+    .admit = oci_admit, /* the runtime maps ids, by its configuration */
     .wanted_blanks = oci_wanted_blanks,
     .apply_limits = oci_apply_limits,
     .describe_walls = oci_describe_walls,
     .has_user_overlay = true,
-    .send_order = oci_send_order,
+    .send_order = cell_send_child_order,
     .dials = oci_dials,
     .on_channel = oci_on_channel,
     .kill = cell_kill_process,

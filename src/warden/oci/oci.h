@@ -1,88 +1,56 @@
-/* Sandboxes that an OCI runtime builds.
- *
- * Theory of operation. The warden clones a launcher into a pid and a mount namespace of its own, as
- * it clones a blank, and talks to it with the same order (child.h). The launcher has a copy of the
- * warden's template root; in it, it makes a bundle (root, disk, config.json) and a view of the
- * control groups with one version only, runs the OCI runtime detached, and waits for the
- * container. Everything the runtime leaves behind (its state directory, mounts, processes) lives in
- * those two namespaces and ends with the launcher, and the launcher ends with the warden: there is
- * nothing to sweep but control groups, which are the warden's own. Limits are enforced by the
- * warden's group, which holds the launcher, the runtime's helpers and the container alike.
- *
- * config.json is written here from the order; no byte of it comes from a caller but the paths that
- * plan_check() has seen. There are no hooks. */
+/* Sandboxes that an OCI runtime builds, with a launcher: a process that the warden clones into a
+ * pid and a mount namespace of its own and that goes on as the program mas-oci (oci/launcher.h). It
+ * writes the runtime's configuration, runs it, and stays with the container. */
 #pragma once
 
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/types.h>
 
 #include "builder/flavour.h"
-#include "oci/config.h"
-#include "proto/plan.h"
+#include "proto/oci.h"
+#include "warden/program.h"
 
 struct cell;
 struct cell_ends;
-struct child_order;
-struct image_upper;
-struct sock_fprog;
+struct error;
 struct warden;
 
-#define OCI_PATH_SIZE 64
-
-/* Where the launcher puts things, in its own mount namespace. */
-#define OCI_IMAGE      OCI_DIR "/image"
-#define OCI_BUNDLE     OCI_DIR "/bundle"
-#define OCI_STATE      OCI_DIR "/state"
-#define OCI_PID_PATH   OCI_DIR "/pid"
-#define OCI_LINK_FIRST '0' /* plus the platform: the byte that comes with a connection */
-
-/* Absolute paths of the programs found at start, "" for none. Only below /usr, which launchers
- * see too. */
-struct oci_programs {
-    char path[_OCI_BACKEND_MAX][OCI_PATH_SIZE];
+/* A runtime's program. */
+struct oci_program {
+    char path[OCI_PATH_SIZE]; /* absolute, "" for none; below /usr, which launchers see too */
+    struct program_task task; /* while it is asked for its version */
+    enum oci_backend backend;
+    int error;                   /* it could not be asked, or did not answer as programs do */
+    char text[OCI_VERSION_SIZE]; /* the version, or what is wrong; "" while nothing is known */
 };
-void oci_programs_find(struct oci_programs *p);
-/* The argument that chooses a platform; a device that it needs is made by the launcher. */
-#define OCI_PLATFORM_MAX 4
-#define OCI_KVM_DEVICE   OCI_DIR "/kvm"
 
-/* Steps of the launcher that are about mounts; 0 or -errno. */
-int oci_mount_base(bool cgroup_v2, char *const *controllers);
-int oci_mount_disk(const struct child_order *o, int disk_fd, uint32_t runner_id, uint32_t tool_id);
-int oci_mount_root(const struct child_order *o);
-/* In place of it, for a sandbox with an image; after the disk. The ids are as in oci_config. */
-int oci_mount_image(const struct child_order *o, int image_fd, struct image_upper *u,
-                    const uint32_t ids[3]);
-
-/* Plain paths of ours, and the sandbox's ids on the host: whose rights the overlay has. */
-struct oci_overlay {
-    const char *lower, *upper, *work;
-    uint32_t runner_id, tool_id, nobody_id;
+struct oci_host {
+    struct oci_program programs[_OCI_BACKEND_MAX];
+    int program_fd; /* mas-oci, or -1 */
+    int run_fd;     /* the host's /run, or -1: no runtime needs it */
+    dev_t kvm_device;
+    bool platform_known;
+    struct watch *version_timer, *trial_timer;
 };
-int oci_overlay_mount(const struct oci_overlay *o, const char *target);
-int oci_mount_host_dirs(const struct child_order *o, const int *mount_fds, uint32_t tool_id);
+struct oci_host *oci_host(const struct warden *w);
 
-/* The runtime's program, on its way. */
-struct oci_run {
-    pid_t program;     /* 0: it has ended, and well */
-    unsigned platform; /* 1 and its index, where there is a choice; else 0 */
-};
-/* Starts it, on the platform that worked before or the best that works now, and waits until it has
- * made the container or, with a socket to dial, until somebody has. Never returns where that fails.
- */
-void oci_run(const struct cell *s, const struct child_order *o, int listen_fd, struct oci_run *ret);
-/* Waits for its end, if that is not past. */
-bool oci_run_finish(struct oci_run *r);
-/* The status of a child, once that has ended; others are reaped on the way. */
-int oci_wait_for(pid_t pid);
-
-/* The socket at OCI_LINK: listens, for the runner's user alone. A descriptor or -errno. */
-int oci_link_listen(uint32_t runner_id);
-/* Waits for one connection and passes it to the warden, with a byte. 0 or -errno, which is -ECHILD
- * at the end of the process behind pidfd. */
-int oci_link_pass(int listen_fd, int pidfd, int channel_fd, char byte);
-
-/* The launcher; never returns. */
+/* --- spawn.c */
+/* In the clone: becomes the launcher. Never returns. */
 void oci_main(const struct cell *s, const struct cell_ends *ends);
+/* Gives a new launcher what it waits for. 0 or -errno. */
+int oci_admit(struct cell *s);
+/* What is the same for all that mas-oci is started for. */
+void oci_start_init(const struct warden *w, enum oci_task task, struct oci_start *ret);
+
+/* --- version.c: each program is asked once for its version, soon after the start, by a mas-oci
+ * without rights, and nobody waits for it: a control plane that is there already hears of it by an
+ * event. */
+void oci_program_init(struct oci_program *p, struct warden *w, enum oci_backend b);
+void oci_versions_plan(struct warden *w);
+
+/* --- platform.c: what gVisor's kernel stands on here is found out and kept by launchers, which
+ * takes long where a platform is there and does not work. So it is tried by a sandbox that nobody
+ * asked for, when the daemon has been up for a moment and nothing is known. */
+void oci_platform_plan_trial(struct warden *w);
+/* A sandbox did not start: what is known may not be so any more. */
+void oci_platform_forget(struct warden *w);

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "warden/oci/oci.h"
+#include "oci/launcher.h"
 
 #define LINK_BACKLOG 4
 
@@ -27,7 +27,7 @@ int oci_link_listen(uint32_t runner_id)
     return fd_steal(&fd);
 }
 
-int oci_link_pass(int listen_fd, int pidfd, int channel_fd, char byte)
+int oci_link_pass(int listen_fd, int pidfd, int channel_fd)
 {
     struct pollfd p[] = {{.fd = listen_fd, .events = POLLIN}, {.fd = pidfd, .events = POLLIN}};
     while (poll(p, 2, -1) < 0)
@@ -38,6 +38,6 @@ int oci_link_pass(int listen_fd, int pidfd, int channel_fd, char byte)
     _cleanup_close_ int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC);
     if (fd < 0)
         return -errno;
-    ssize_t n = fd_send_msg(channel_fd, &byte, 1, &fd, 1);
+    ssize_t n = fd_send_msg(channel_fd, "c", 1, &fd, 1);
     return n < 0 ? (int)n : 0;
 }

@@ -18,8 +18,7 @@
 #include "base/fd.h"
 #include "base/strbuf.h"
 #include "filter/filter.h"
-#include "warden/oci/oci.h"
-#include "warden/state.h"
+#include "oci/launcher.h"
 
 #define LOG_PATH        OCI_DIR "/log"
 #define LOG_MAX         (256 * 1024)
@@ -108,16 +107,16 @@ static int pass_filter(const struct sock_fprog *p)
     return r;
 }
 
-static pid_t start_runtime(const struct cell *s, const struct child_order *o, const char *platform)
+static pid_t start_runtime(const struct launcher *l, const char *platform)
 {
-    enum oci_backend b = (enum oci_backend)o->backend;
+    const struct oci_flavour *f = launcher_flavour(l);
     unlink(LOG_PATH);
     pid_t pid = fork();
     child_must(pid < 0 ? -errno : 0, "fork", -1);
-    if (pid == 0 && !oci_flavour(b)->own_kernel && pass_filter(&s->warden->seccomp) < 0)
+    if (pid == 0 && !f->own_kernel && pass_filter(&l->filter) < 0)
         _exit(126);
     if (pid == 0)
-        exec_runtime(s->warden->oci.path[b], oci_flavour(b), o->n_mounts > 0, platform);
+        exec_runtime(l->start->programs[l->order.backend], f, l->order.n_mounts > 0, platform);
     return pid;
 }
 
@@ -146,12 +145,12 @@ static bool is_up(struct oci_run *r, int listen_fd, int limit_ms)
     return p[1].revents || oci_run_finish(r);
 }
 
-static bool try_platform(const struct cell *s, const struct child_order *o, unsigned platform,
-                         int listen_fd, int limit_ms, struct oci_run *ret)
+static bool try_platform(const struct launcher *l, unsigned platform, int listen_fd, int limit_ms,
+                         struct oci_run *ret)
 {
-    const char *const *platforms = oci_flavour((enum oci_backend)o->backend)->platforms;
+    const char *const *platforms = launcher_flavour(l)->platforms;
     ret->platform = platform;
-    ret->program = start_runtime(s, o, platform ? platforms[platform - 1] : NULL);
+    ret->program = start_runtime(l, platform ? platforms[platform - 1] : NULL);
     if (is_up(ret, listen_fd, limit_ms))
         return true;
     kill_all();
@@ -195,18 +194,29 @@ static int try_filter(const struct sock_fprog *p)
     return -error;
 }
 
-void oci_run(const struct cell *s, const struct child_order *o, int listen_fd, struct oci_run *ret)
+/* A platform that worked before is the only one to be tried: the warden forgets it where it does
+ * not work any more. */
+static bool try_all(struct launcher *l, int listen_fd, struct oci_run *ret)
 {
-    enum oci_backend b = (enum oci_backend)o->backend;
-    const char *const *platforms = oci_flavour(b)->platforms;
-    bool up = false;
-    if (!oci_flavour(b)->own_kernel)
-        child_must(try_filter(&s->warden->seccomp), "seccomp", WALL_SYSCALLS);
-    if (!platforms || o->platform)
-        up = try_platform(s, o, platforms ? o->platform : 0, listen_fd, -1, ret);
-    else
-        for (unsigned i = 0; !up && platforms[i]; i++)
-            up = try_platform(s, o, i + 1, listen_fd, platforms[i + 1] ? PLATFORM_TRY_MS : -1, ret);
-    if (!up)
-        complain(b);
+    const char *const *platforms = launcher_flavour(l)->platforms;
+    const char *program = l->start->programs[l->order.backend];
+    unsigned known = platforms ? platform_load(l->run_fd, program, platforms) : 0;
+    if (!platforms || known)
+        return try_platform(l, known, listen_fd, -1, ret);
+    for (unsigned i = 0; platforms[i]; i++) {
+        if (!try_platform(l, i + 1, listen_fd, platforms[i + 1] ? PLATFORM_TRY_MS : -1, ret))
+            continue;
+        platform_save(l->run_fd, program, platforms[i]);
+        return true;
+    }
+    return false;
+}
+
+void oci_run(struct launcher *l, int listen_fd, struct oci_run *ret)
+{
+    if (!launcher_flavour(l)->own_kernel)
+        child_must(try_filter(&l->filter), "seccomp", WALL_SYSCALLS);
+    if (!try_all(l, listen_fd, ret))
+        complain((enum oci_backend)l->order.backend);
+    fd_close(&l->run_fd);
 }

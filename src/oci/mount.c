@@ -11,10 +11,9 @@
 
 #include "base/alloc.h"
 #include "base/fd.h"
-#include "warden/local/child.h"
-#include "warden/local/image.h"
-#include "warden/local/mount.h"
-#include "warden/oci/oci.h"
+#include "builder/image.h"
+#include "builder/mount.h"
+#include "oci/launcher.h"
 
 #define RUN_OPTIONS "size=16m,nr_inodes=4k,mode=0755"
 #define SYS_OPTIONS "size=64k,nr_inodes=64,mode=0755"

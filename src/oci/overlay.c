@@ -15,8 +15,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "warden/oci/oci.h"
-#include "warden/local/userns.h"
+#include "oci/launcher.h"
 
 struct answer {
     int32_t error;
