@@ -206,7 +206,7 @@ int config_print_help(struct strbuf *out)
         const struct config_key *k = &config_keys[i];
         if (!k->name)
             r = strbuf_printf(out, "\n%s:\n", k->group);
-        else if (!(k->flags & (KEY_INTERNAL | KEY_HIDDEN)))
+        else if (!(k->flags & KEY_INTERNAL))
             r = print_key_help(k, out);
     }
     return r;

@@ -144,7 +144,6 @@ enum config_type {
 enum config_key_flags {
     KEY_SECRET = 1,   /* never printed */
     KEY_INTERNAL = 2, /* not a setting: carried by config_serialize() only */
-    KEY_HIDDEN = 4,   /* a setting for tests, which no document mentions */
 };
 
 struct config_key {

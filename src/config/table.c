@@ -256,9 +256,6 @@ const struct config_key config_keys[] = {
              "of a command that a tool waits for; 0: as exec_timeout"),
     DURATION(mcp_approval_wait, mcp.approval_wait_ms, "45s", 0, DAYS,
              "how long a call waits for a person before it is answered as pending"),
-    {.name = "conformance_fixtures", .type = CONFIG_BOOL, .flags = KEY_HIDDEN,
-     TYPED(mcp.conformance_fixtures, bool), .fallback = "false",
-     .help = "offer what MCP's conformance suite asks for"},
 
     GROUP("Audit"),
     BOOL(audit, use_audit, "true", "record what happens; what cannot be recorded does not run"),
@@ -404,7 +401,7 @@ const char *config_suggest(const char *written)
     size_t best_distance = nearest_patience(written);
     for (size_t i = 0; i < config_n_keys; i++) {
         const struct config_key *k = &config_keys[i];
-        if (!k->name || (k->flags & (KEY_INTERNAL | KEY_HIDDEN)))
+        if (!k->name || (k->flags & KEY_INTERNAL))
             continue;
         size_t a = strlen(written), b = strlen(k->name);
         if ((a > b ? a - b : b - a) > best_distance)

@@ -185,7 +185,7 @@ static int make_mcp(struct control *k, struct error *err)
     const struct config *c = k->ctx->config;
     size_t n = 0;
     k->catalogs[n++] = &mcp_sandbox_catalog;
-    if (c->mcp.conformance_fixtures)
+    if (&mcp_fixtures)
         k->catalogs[n++] = &mcp_fixtures;
     struct mcp_options o = {
         .loop = k->ctx->loop,

@@ -6,7 +6,6 @@
 #include <stdint.h>
 
 struct mcp_config {
-    bool conformance_fixtures;
     size_t max_sessions, max_sessions_per_key;
     size_t max_calls; /* of a session, at once */
     size_t max_message_bytes, max_answer_bytes;

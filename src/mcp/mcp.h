@@ -42,5 +42,6 @@ struct api_extension mcp_extension(struct mcp *m);
 struct mcp_stdio *mcp_stdio_start(struct mcp *m, void (*on_end)(void *data), void *data);
 void mcp_stdio_free(struct mcp_stdio *s); /* after the end of the loop */
 
-/* For protocol test suites: the tools, resources and prompts they ask for. */
-extern const struct mcp_catalog mcp_fixtures;
+/* What protocol test suites ask for. It is in the program that they are run against
+ * (tests/mcp/fixtures.c) and not in the daemon, where its address is NULL. */
+extern const struct mcp_catalog mcp_fixtures __attribute__((weak));

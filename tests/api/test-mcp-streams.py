@@ -9,11 +9,11 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
 from mcp import *
 
-FLAGS = ("--conformance-fixtures", "--blanks", "0", "--mcp-stream-after", "100ms")
+FLAGS = ("--blanks", "0", "--mcp-stream-after", "100ms")
 
 
 def daemon():
-    return shared_daemon(*FLAGS)
+    return shared_daemon(*FLAGS, command=[FIXTURES])
 
 
 def call(tool, id=1, token=None, **arguments):
@@ -89,7 +89,7 @@ def _():
 
 @test("ids of no stream, of other sessions and of finished ones are refused")
 def _():
-    with Daemon(*FLAGS, "--mcp-replay-ttl", "1s") as d:
+    with Daemon(*FLAGS, "--mcp-replay-ttl", "1s", command=[FIXTURES]) as d:
         c, other = Client(d), Client(d)
         s = c.open(call("test_sleep", ms=150))
         equal(len(list(s.events())), 2)
@@ -131,7 +131,7 @@ def _():
 
 @test("a quiet stream shows that it lives")
 def _():
-    with Daemon(*FLAGS, "--mcp-keepalive", "1s") as d:
+    with Daemon(*FLAGS, "--mcp-keepalive", "1s", command=[FIXTURES]) as d:
         s = Client(d).listen()
         lines = [s.response.readline() for _ in range(6)]
         check(b":\n" in lines, lines)
@@ -165,7 +165,7 @@ def _():
 
 @test("SIGTERM does not wait for readers, and not for long for calls")
 def _():
-    d = Daemon(*FLAGS, "--shutdown-grace", "1s").start()
+    d = Daemon(*FLAGS, "--shutdown-grace", "1s", command=[FIXTURES]).start()
     try:
         c = Client(d)
         s, busy = c.listen(), c.open(call("test_sleep", ms=600000))
@@ -179,7 +179,7 @@ def _():
 
 @test("a new control plane knows no session, and says so")
 def _():
-    with Daemon(*FLAGS) as d:
+    with Daemon(*FLAGS, command=[FIXTURES]) as d:
         c = Client(d)
         os.kill(control_pid(d), signal.SIGKILL)
 
@@ -216,7 +216,7 @@ def _():
 
 @test("a client that refuses, answers nonsense, cannot, or does not answer")
 def _():
-    with Daemon(*FLAGS, "--mcp-client-timeout", "1s") as d:
+    with Daemon(*FLAGS, "--mcp-client-timeout", "1s", command=[FIXTURES]) as d:
         c = Client(d, sampling={})
         for reply, word in (({"error": {"code": -1, "message": "no, thanks"}}, "no, thanks"),
                             ({"error": {}}, "error"), ({"result": [1]}, "not an object"), ({"result": None}, "not an object")):
@@ -249,7 +249,7 @@ def _():
 @test("readers that do not read cost a bounded amount, and nobody else waits for them")
 def _():
     with Daemon(*FLAGS, "--mcp-queue-bytes", "64Ki", "--mcp-buffer-total-bytes", "8Mi", "--max-write-queue", "64Ki",
-                "--write-timeout", "2s", "--mcp-replay-ttl", "1s") as d:
+                "--write-timeout", "2s", "--mcp-replay-ttl", "1s", command=[FIXTURES]) as d:
         pid = control_pid(d)
         clients = [Client(d) for _ in range(20)]
         before, slow = memory(pid), []
@@ -275,7 +275,7 @@ def _():
 
 @test("a session keeps no more sent events than it may")
 def _():
-    with Daemon(*FLAGS, "--mcp-replay-bytes", "64Ki") as d:
+    with Daemon(*FLAGS, "--mcp-replay-bytes", "64Ki", command=[FIXTURES]) as d:
         c = Client(d)
         streams = []
         for i in range(8):
@@ -335,7 +335,7 @@ def _():
         io.send(call("test_sleep", ms=600000))
         io.p.terminate()
         equal(io.p.wait(60), 0)
-    p = subprocess.Popen([SANDBOXD, "-mcp", "--conformance-fixtures"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    p = subprocess.Popen([FIXTURES, "-mcp"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                          stderr=subprocess.DEVNULL)
     p.stdout.close()
     p.stdin.write(json.dumps(hello()).encode() + b"\n")
@@ -346,7 +346,7 @@ def _():
 
 @test("stdio: a client that is gone altogether is not waited for, whatever runs")
 def _():
-    p = subprocess.Popen([SANDBOXD, "-mcp", "--conformance-fixtures", "--shutdown-grace", "1h"], stdin=subprocess.PIPE,
+    p = subprocess.Popen([FIXTURES, "-mcp", "--shutdown-grace", "1h"], stdin=subprocess.PIPE,
                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     for message in (hello(), call("test_sleep", id="long", ms=600000), rpc("ping", id=2)):
         p.stdin.write(json.dumps(message).encode() + b"\n")
@@ -362,7 +362,7 @@ def _():
 
 @test("stdio: a reader that does not read holds up its own input, and gets everything")
 def _():
-    p = subprocess.Popen([SANDBOXD, "-mcp", "--conformance-fixtures", "--mcp-queue-bytes", "64Ki"], stdin=subprocess.PIPE,
+    p = subprocess.Popen([FIXTURES, "-mcp", "--mcp-queue-bytes", "64Ki"], stdin=subprocess.PIPE,
                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     n = 300
 

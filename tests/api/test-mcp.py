@@ -13,7 +13,7 @@ TOKEN = "the-operators-token"
 
 
 def daemon():
-    return shared_daemon("--conformance-fixtures", "--blanks", "0")
+    return shared_daemon("--blanks", "0", command=[FIXTURES])
 
 
 def code(answer):
@@ -317,7 +317,7 @@ def _():
 
 @test("a session is its key's: for any other it does not exist")
 def _():
-    d = shared_daemon("--conformance-fixtures", "--blanks", "0", "-auth-token", TOKEN)
+    d = shared_daemon("--blanks", "0", "-auth-token", TOKEN, command=[FIXTURES])
     bearer = lambda secret: {"Authorization": "Bearer " + secret}
     keys = [d.post("/v1/keys", {"name": f"agent {i}", "roles": ["agent"]}, headers=bearer(TOKEN)).json["secret"]
             for i in range(2)]
@@ -342,7 +342,7 @@ def _():
 
 @test("1,000 sessions at once, each with a state of its own")
 def _():
-    with Daemon("--conformance-fixtures", "--blanks", "0", "--mcp-max-sessions", "1000") as d:
+    with Daemon("--blanks", "0", "--mcp-max-sessions", "1000", command=[FIXTURES]) as d:
         conn = http.client.HTTPConnection("127.0.0.1", d.port, timeout=60)
 
         def post(body, session=None):
@@ -379,7 +379,7 @@ def _():
 def _():
     flags = ("--mcp-max-sessions-per-key", "3", "--mcp-max-calls", "2", "--mcp-page-size", "5", "--mcp-session-ttl", "1s", "--mcp-stream-after", "10ms",
              "--mcp-max-subscriptions", "1", "--mcp-max-answer-bytes", "64Ki", "--mcp-max-message-bytes", "4Ki")
-    with Daemon("--conformance-fixtures", "--blanks", "0", *flags) as d:
+    with Daemon("--blanks", "0", *flags, command=[FIXTURES]) as d:
         c = Client(d)
         held = [c.open(rpc("tools/call", {"name": "test_sleep", "arguments": {"ms": 900}}, i)) for i in range(2)]
         a = c.post(rpc("ping", id="third"))
@@ -409,6 +409,19 @@ def _():
         equal(c.post(rpc("ping", id=1)).status, 404)
         equal(others[0].post(rpc("ping", id=1)).status, 200, "one that listens is not idle")
         listening.close()
+
+
+@test("the daemon itself has none of the suite's tools")
+def _():
+    for program, has in ((FIXTURES, True), (SANDBOXD, False)):
+        with open(program, "rb") as f:
+            equal(b"test://static-text" in f.read(), has, program)
+    with Daemon("--blanks", "0") as d:
+        c = Client(d)
+        names = [t["name"] for t in c.ask("tools/list")["result"]["tools"]]
+        equal([n for n in names if n.startswith("test_")], [])
+        check("run_command" in names, names)
+
 
 
 main()

@@ -25,6 +25,7 @@ import traceback
 BUILD = os.environ.get("BUILD", os.path.join(os.path.dirname(__file__), "../../build"))
 BUILD = os.path.abspath(BUILD)
 SANDBOXD = os.path.join(BUILD, "mas-sandboxd")
+FIXTURES = os.path.join(BUILD, "mas-sandboxd-fixtures")  # the same, with what MCP's conformance suite asks for
 SBX = os.path.join(BUILD, "sbx")
 PATIENCE_S = 60  # for what has no deadline of its own: a busy host is slow, and a test that passes is quick
 # The leak checker needs /proc, which the control plane has given up: its exit status would be about that.

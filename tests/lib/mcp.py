@@ -126,10 +126,10 @@ class Client:
 
 
 class Stdio:
-    """mas-sandboxd -mcp: send() lines, next() the messages of its stdout."""
+    """mas-sandboxd-fixtures -mcp: send() lines, next() the messages of its stdout."""
 
     def __init__(self, *flags, revision=NEWEST, **capabilities):
-        self.p = subprocess.Popen([SANDBOXD, "-mcp", "--conformance-fixtures", *flags], stdin=subprocess.PIPE,
+        self.p = subprocess.Popen([FIXTURES, "-mcp", *flags], stdin=subprocess.PIPE,
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.got = queue.Queue()
         self.errors = []

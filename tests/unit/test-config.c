@@ -553,7 +553,7 @@ static void test_table(void)
         snprintf(flag, sizeof(flag), "--%s", k->name);
         for (char *s = flag; *s; s++)
             *s = *s == '_' ? '-' : *s;
-        all = all && (strstr(help.data, flag) || (k->flags & (KEY_INTERNAL | KEY_HIDDEN)));
+        all = all && (strstr(help.data, flag) || (k->flags & KEY_INTERNAL));
         unique = unique && config_key_find(k->name) == k;
     }
     ok(all, "every key is in the help");
@@ -570,7 +570,7 @@ static void test_documents(const char *man_path, const char *example_path)
     ok(fd_read_file_at(AT_FDCWD, example_path, &example) == 0, "read %s", example_path);
     config_for_each_key(k)
     {
-        if (k->flags & (KEY_INTERNAL | KEY_HIDDEN))
+        if (k->flags & KEY_INTERNAL)
             continue;
         char line[80];
         snprintf(line, sizeof(line), ".B %s\n", k->name);

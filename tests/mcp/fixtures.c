@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/json.h"
-#include "mcp/fixtures.h"
+#include "tests/mcp/fixtures.h"
 #include "mcp/mcp.h"
 #include "mcp/session.h"
 

@@ -8,7 +8,7 @@
 #include "base/json.h"
 #include "base/strbuf.h"
 #include "loop/loop.h"
-#include "mcp/fixtures.h"
+#include "tests/mcp/fixtures.h"
 #include "mcp/session.h"
 
 #define STEP_MS 50
