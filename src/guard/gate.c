@@ -15,6 +15,7 @@
 #include "identity/keys.h"
 #include "policy/policy.h"
 
+#define MINUTE_NS      (60LL * 1000000000)
 #define ARGV_SHOWN_MAX 4096 /* bytes of an argument vector in a record */
 #define DETAILS_MAX    (4 * 1024 * 1024)
 
@@ -130,6 +131,7 @@ char **gate_asked_env(const struct gate *g, char *const *env, char *const *image
 static void decide(struct gate *g, const struct gate_call *call, struct gate_decision *d)
 {
     checks_run(call, &d->findings);
+    d->at_s = clock_real_ns() / 1000000000;
     d->ruleset = ruleset_ref(g->ruleset);
     _cleanup_free_ char **sandbox_env = gate_asked_env(g, call->sandbox_env, call->image_env);
     struct rules_call rc = {
@@ -150,7 +152,7 @@ static void decide(struct gate *g, const struct gate_call *call, struct gate_dec
         .limits = call->limits,
         .findings = d->findings.list,
         .n_findings = d->findings.n,
-        .now_s = clock_real_ns() / 1000000000,
+        .now_s = d->at_s,
     };
     ruleset_decide(d->ruleset, &rc, &d->rules);
     weigh_findings(call->terms, &d->findings, &d->rules);
@@ -306,13 +308,16 @@ int gate_confirm(struct gate *g, const struct gate_call *call, struct gate_decis
 {
     if (keys_check_live(g->keys, call->who, err) < 0)
         return gate_refuse(g, call, d, "key", err->message, err);
-    if (d->ruleset == g->ruleset)
+    /* The hours of rules are in minutes. */
+    bool same_time = !d->ruleset || clock_real_ns() / MINUTE_NS == d->at_s / 60;
+    if (d->ruleset == g->ruleset && same_time)
         return 0;
     bool agrees = gate_agrees(g, call, d);
     int r = gate_decide(g, call, d, err);
-    return r < 0 || agrees ? r
-                           : gate_refuse(g, call, d, d->rules.rule,
-                                         "the policy has changed since this call was decided", err);
+    return r < 0 || agrees
+               ? r
+               : gate_refuse(g, call, d, d->rules.rule,
+                             "the rules decide otherwise now than when this was allowed", err);
 }
 
 /* --- step 5, and what follows */

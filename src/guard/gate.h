@@ -73,6 +73,7 @@ struct gate_decision {
     struct findings findings;
     char call_id[AUDIT_CALL_ID_SIZE];
     struct ruleset *ruleset; /* that decided, referenced; NULL: none is configured */
+    int64_t at_s;            /* when, in real time */
 };
 void gate_decision_done(struct gate_decision *d);
 
@@ -121,8 +122,8 @@ int gate_begin(struct gate *g, const struct gate_call *call, struct gate_decisio
 int gate_decide(struct gate *g, const struct gate_call *call, struct gate_decision *d,
                 struct error *err);
 /* After a wait in which nothing new was learned of the call, when what d says is on record or done
- * already: negative where the key has ended, or where a policy that was loaded meanwhile has
- * another verdict or other obligations. Costs next to nothing while the policy is the same. */
+ * already: negative where the key has ended, or where another policy or another hour has
+ * another verdict or other obligations. Costs next to nothing within a minute. */
 int gate_confirm(struct gate *g, const struct gate_call *call, struct gate_decision *d,
                  struct error *err);
 /* Whether the rules have the same verdict and obligations for call as d says. No effect, no record.

@@ -77,6 +77,11 @@ static int check_grant(struct run *run, const struct approval *a, struct error *
     return r < 0 ? refuse_grant(run, err) : 0;
 }
 
+int run_ask_check(struct run *run, struct error *err)
+{
+    return check_grant(run, approvals_find(gate_approvals(run->gate), &run->who, run->grant), err);
+}
+
 /* --- using a grant */
 
 static void on_used(void *data, struct approval *a, const struct error *err)
@@ -118,7 +123,7 @@ int run_ask_confirm(struct run *run, bool moved, struct error *err)
     int next = run_decide(run, err);
     if (next < 0)
         return next;
-    int r = check_grant(run, approvals_find(gate_approvals(run->gate), &run->who, run->grant), err);
+    int r = run_ask_check(run, err);
     return r < 0 ? r : next;
 }
 

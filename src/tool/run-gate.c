@@ -212,5 +212,6 @@ int run_confirm(struct run *run, struct error *err)
         strcmp(gate_revision(run->gate), ruleset_revision(run->decision.ruleset)) != 0)
         return gate_refuse(run->gate, &run->call, &run->decision, "approval",
                            "the policy has changed since it was approved", err);
-    return gate_confirm(run->gate, &run->call, &run->decision, err);
+    int r = gate_confirm(run->gate, &run->call, &run->decision, err);
+    return r < 0 || !run->grant ? r : run_ask_check(run, err);
 }

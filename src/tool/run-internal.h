@@ -147,6 +147,8 @@ void run_apply_pins(struct run *run);    /* once the grant is used */
 bool run_ask_wanted(const struct run *run); /* a person has to decide, or has */
 int run_ask_enter(struct run *run, struct error *err);
 void run_ask_cancel(struct run *run);
+/* Whether the grant that is used is still enough for the decision. */
+int run_ask_check(struct run *run, struct error *err);
 /* Decides once more on a run whose grant is used, when it was looked where its paths lead. */
 int run_ask_confirm(struct run *run, bool moved, struct error *err);
 

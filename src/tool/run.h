@@ -38,8 +38,8 @@ struct run;
  *           that the grant is used
  *  INTENT   nothing: the intent is put      -                            -
  *           on record here
- *  CREATE   the sandbox, to run in it       it is READY                  if policy or key changed
- *  FILES    a file that is written          the runner has answered      if policy or key changed
+ *  CREATE   the sandbox, to run in it       it is READY                  if anything has changed
+ *  FILES    a file that is written          the runner has answered      if anything has changed
  *  COMMAND  the command                     it has ended                 -
  *
  * A run leaves a phase for the next one. It goes back from ASK to PROBE when a person has said yes,

@@ -708,37 +708,48 @@ def _():
             equal(files(box), [], stage)
 
 
-@test("a policy that comes while the files of a call are written ends it before its command runs")
+@test("a policy that comes, or an hour that ends, while the files of a call are written ends it before its command runs")
 def _():
     if os.environ.get("MAS_RUNTIME", "").endswith("gvisor"):
         raise Skip("gVisor's processes cannot be stopped one by one from the host")
-    allow = "version: 1\ndefault: allow\nrules: []\n"
-    deny = "version: 1\ndefault: allow\nrules:\n  - {id: no, verdict: deny, command: 'touch *'}\n"
-    with Guarded(allow) as d, d.sandbox() as box:
-        check(any(files_are_cut_short(d, box, allow, deny) for _ in range(8)), "the command always ran too early")
+    rules = "version: 1\ndefault: allow\ntimezone: utc\nrules:\n  - {id: no, verdict: deny, command: 'touch *'%s}\n"
+    other, night = rules.replace("touch", "other") % "", rules % f', hours: "{clock_of(3 * 3600)}-{clock_of(5 * 3600)}"'
+    cut = False
+    for _ in range(8):
+        with Guarded(other) as d, d.sandbox() as box:
+            cut = files_are_cut_short(d, box, lambda: d.replace(rules % ""))
+        if cut:
+            break
+    check(cut, "the command always ran too early")
+    check(any(hour_cuts_files(night, jump_s) for jump_s in (3, 9, 27)), "the clock always jumped too early")
 
 
-def files_are_cut_short(d, box, allow, deny):
+def hour_cuts_files(policy, jump_s):
+    with Guarded(policy, "--debug-endpoints", env={"MAS_CLOCK_JUMP": f"{4 * 3600}:{jump_s * 1000}"}) as d, d.sandbox() as box:
+        jump = time.monotonic() + jump_s  # at the latest
+        return files_are_cut_short(d, box, lambda: time.sleep(max(0, jump - time.monotonic())))
+
+
+def files_are_cut_short(d, box, change):
+    """Whether change() came between the intent of a call and its command: then it did not run."""
     body = {"command": ["touch", "/workspace/ran"], "files": [{"path": f"/tmp/f{i}", "content": "x"} for i in range(250)]}
     runner, answer, before = runner_of(d, box), [], d.count("intent")
     t = threading.Thread(target=lambda: answer.append(d.post(box.path + "/exec", body)))
     t.start()
     try:
-        while d.count("intent") == before:
+        while not answer and d.count("intent") == before:
             pass
         os.kill(runner, signal.SIGSTOP)
-        in_time = not answer and not d.records(kind="started", call=d.records(kind="intent")[-1]["call"])
-        d.replace(deny)
+        last = d.records(kind="intent")[-1]["call"] if d.count("intent") > before else None
+        in_time = last and not answer and not d.records(kind="started", call=last)
+        change()
     finally:
         os.kill(runner, signal.SIGCONT)
     t.join(60)
     if in_time:
         equal((answer[0].status, "ran" in files(box)), (403, False), answer)
         check("'no'" in answer[0].json["error"]["message"], answer)
-        last = d.records(kind="done")[-1]
-        equal(last["outcome"], "failed", last)
-    box.exec("rm", "-f", "/workspace/ran")
-    d.replace(allow)
+        equal(d.records(kind="done", call=last)[-1]["outcome"], "failed")
     return in_time
 
 
