@@ -12,20 +12,16 @@
 
 struct run_call {
     struct weak *weak;
-    struct weak *req; /* leads to NULL once it is answered, or its client has left */
+    struct api_request *req; /* NULL once its answer is another's to give, or its client has left */
     struct run *run;
     enum run_mode mode;
     bool one_shot;
-    bool answering; /* the answer is that of on_started, and waits for a row */
     json_t *(*view)(struct exec *e, size_t max_output);
     size_t max_output;
 };
 
 static void call_free(struct run_call *c)
 {
-    struct api_request *req = weak_unref(c->req);
-    if (req)
-        req->on_abort = NULL;
     weak_clear(&c->weak);
     free(c);
 }
@@ -43,7 +39,9 @@ static void call_leave(struct run_call *c)
 
 static void on_abort(struct api_request *req)
 {
-    call_leave(req->state);
+    struct run_call *c = req->state;
+    c->req = NULL;
+    call_leave(c);
 }
 
 static void on_stream_end(void *data, bool left)
@@ -53,18 +51,30 @@ static void on_stream_end(void *data, bool left)
         call_leave(c);
 }
 
+/* The answer to a run that was started, which waits for its row. The run may end before. */
 struct row_wait {
-    struct weak *req;
-    struct exec *exec;
+    struct api_request *req; /* NULL: its client has left */
+    struct weak *call;
+    struct exec *exec; /* referenced */
     json_t *(*view)(struct exec *e, size_t max_output);
     size_t max_output;
 };
+
+static void on_row_abort(struct api_request *req)
+{
+    struct row_wait *w = req->state;
+    struct run_call *c = weak_get(w->call);
+    w->req = NULL;
+    if (c)
+        call_leave(c);
+}
 
 /* The exec's id is given out once it is on record. */
 static void on_recorded(void *data, const struct error *err)
 {
     struct row_wait *w = data;
-    struct api_request *req = weak_unref(w->req);
+    struct api_request *req = w->req;
+    weak_unref(w->call);
     fault_point("exec.recorded");
     if (err) /* no client could ask for it by its id */
         exec_signal(w->exec, SIGKILL, NULL);
@@ -79,22 +89,27 @@ static void on_recorded(void *data, const struct error *err)
 static void answer_started(struct run_call *c, struct exec *e)
 {
     struct row_wait *w = new0(struct row_wait);
-    *w = (struct row_wait){api_later(weak_get(c->req)), exec_ref(e), c->view, c->max_output};
-    c->answering = true;
+    *w = (struct row_wait){.req = steal_ptr(c->req),
+                           .call = weak_ref(&c->weak, c),
+                           .exec = exec_ref(e),
+                           .view = c->view,
+                           .max_output = c->max_output};
+    w->req->state = w;
+    w->req->on_abort = on_row_abort;
     exec_persist(e, on_recorded, w);
 }
 
 static void on_started(void *data, struct run *run, struct exec *e)
 {
     struct run_call *c = data;
-    struct api_request *req = weak_get(c->req);
     c->run = run;
-    if (c->mode == RUN_SYNC || !req)
+    if (c->mode == RUN_SYNC || !c->req)
         return;
     if (c->mode == RUN_ASYNC) {
         answer_started(c, e);
         return;
     }
+    struct api_request *req = steal_ptr(c->req);
     exec_keep(e); /* its events name it */
     struct stream_query q = {.kind = stream_kind_wanted(req->http), .follow = true};
     stream_open(req, e, &q, on_stream_end, weak_ref(&c->weak, c));
@@ -103,12 +118,11 @@ static void on_started(void *data, struct run *run, struct exec *e)
 static void on_done(void *data, struct run *run, struct exec *e, const struct error *err)
 {
     struct run_call *c = data;
-    struct api_request *req = c->answering ? NULL : weak_get(c->req);
     (void)run;
-    if (req && err)
-        api_fail(req, err);
-    else if (req)
-        api_reply(req, 200, c->view(e, c->max_output));
+    if (c->req && err)
+        api_fail(c->req, err);
+    else if (c->req)
+        api_reply(c->req, 200, c->view(e, c->max_output));
     call_free(c);
 }
 
@@ -118,7 +132,7 @@ void run_reply(struct api_request *req, const struct run_request *run, enum run_
     static const struct run_events events = {on_started, on_done};
     struct error err = {0};
     struct run_call *c = new0(struct run_call);
-    c->req = api_later(req);
+    c->req = req;
     c->mode = mode;
     c->one_shot = !run->sandbox;
     c->view = view;
@@ -133,6 +147,7 @@ void run_reply(struct api_request *req, const struct run_request *run, enum run_
         return;
     }
     call_free(c);
+    req->on_abort = NULL;
     api_fail(req, &err);
 }
 

@@ -37,7 +37,7 @@ const char *private_daemon_address(const struct private_daemon *d)
     return d->address;
 }
 
-static int make_dir(struct private_daemon *d, struct sbx_error *err)
+static int make_own_dir(struct private_daemon *d, struct sbx_error *err)
 {
     const char *base = getenv("XDG_RUNTIME_DIR");
     if (!base || access(base, W_OK) < 0)
@@ -126,7 +126,7 @@ struct private_daemon *private_daemon_start(struct sbx_error *err)
         return NULL;
     signals_fd(); /* a directory to remove, even when interrupted */
     struct private_daemon *d = new0(struct private_daemon);
-    if (make_dir(d, err) < 0)
+    if (make_own_dir(d, err) < 0)
         goto fail;
     d->address = xasprintf("unix:%s/sock", d->dir);
     pid_t parent = getpid();

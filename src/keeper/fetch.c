@@ -323,7 +323,7 @@ static int get_blobs(struct fetch *f, const char *digest, struct error *err)
 }
 
 /* The one directory that the program may write to, in ours. */
-static int make_dir(const struct worker *w, struct error *err)
+static int make_fetch_dir(const struct worker *w, struct error *err)
 {
     int work = image_work_dir_fd(w->work);
     uid_t id = w->o->own_ids ? KEEPER_USER_ID : (uid_t)-1;
@@ -339,7 +339,7 @@ int fetch_image(struct worker *w, const struct reference *ref, char ret_digest[I
 {
     int r = worker_begin(w, err);
     if (r >= 0)
-        r = make_dir(w, err);
+        r = make_fetch_dir(w, err);
     if (r < 0)
         return r;
     _cleanup_free_ char *dir =

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/output-stream.h"
 #include "base/strbuf.h"
 #include "guard/diff.h"
 #include "tool/file-op.h"
@@ -85,7 +86,7 @@ static void take_difference(struct run *run, struct exec *e)
     const struct exec_result *r = exec_result(e);
     bool found = r->status == EXEC_COMPLETED && r->exit_code == 0;
     if (found)
-        journal_collect(exec_journal(e), 1, BEFORE_MAX, &before, &omitted, &gap);
+        journal_collect(exec_journal(e), OUTPUT_STDOUT, BEFORE_MAX, &before, &omitted, &gap);
     if (omitted || before.len >= BEFORE_MAX || !new_content(run, &after, &len) ||
         memchr(after, 0, len) || (before.data && memchr(before.data, 0, before.len)))
         return;

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/json-format.h"
 #include "base/json.h"
+#include "base/output-stream.h"
 #include "base/strbuf.h"
 #include "tool/run-internal.h"
 
@@ -71,8 +72,8 @@ static void put_end(struct json_text *t, struct exec *e)
         json_text_bool(t, "not_started", true);
     if (*r->error)
         json_text_bytes(t, "error", r->error, strlen(r->error));
-    put_output(t, e, 1, "stdout_digest");
-    put_output(t, e, 2, "stderr_digest");
+    put_output(t, e, OUTPUT_STDOUT, "stdout_digest");
+    put_output(t, e, OUTPUT_STDERR, "stderr_digest");
 }
 
 static int record_act(struct audit *a, const struct audit_record *r, struct error *err)
