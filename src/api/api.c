@@ -44,6 +44,7 @@ struct api *api_new(const struct services *o)
     if (o->config.webhook.url) {
         struct webhook_options hook = {.loop = o->loop,
                                        .approvals = gate_approvals(o->gate),
+                                       .events = o->events,
                                        .tool = &api->services.tool,
                                        .config = o->config.webhook};
         api->webhook = webhook_new(&hook);

@@ -13,6 +13,7 @@
 struct api;
 struct audit;
 struct error;
+struct event_journal;
 struct gate;
 struct identity;
 struct http_request;
@@ -32,6 +33,7 @@ struct services {
                           void (*done)(void *data, bool changed, const struct error *err),
                           void *done_data);
     void *reload_data;
+    struct event_journal *events; /* NULL: none */
     struct images *images; /* NULL: there are none */
     uint64_t images_max_upload_bytes;
     struct store *store; /* NULL: nothing survives */

@@ -1,5 +1,5 @@
-/* What waits for a person: listing, deciding, and events for a dashboard. Contract C's actions are
- * approvals too, with the same ids. */
+/* What waits for a person: listing and deciding. Contract C's actions are approvals too, with the
+ * same ids. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +12,6 @@
 
 #define LIST_MAX    10000
 #define PREFIX_MAX  1024
-#define EVENT_MAX   (1024 * 1024)
 #define SESSION_TTL 3600
 
 static struct approvals *approvals_of(const struct api_request *req)
@@ -143,79 +142,6 @@ void handle_approval_approve(struct api_request *req)
 void handle_approval_reject(struct api_request *req)
 {
     decide(req, false);
-}
-
-/* --- events */
-
-/* A dashboard that does not read is closed: it asks again and gets what waits then. */
-struct feed {
-    struct approval_watch watch;
-    struct identity who;
-    struct approvals *approvals;
-    struct ws *ws;
-};
-
-static void send_event(struct feed *f, const char *type, const struct approval *a)
-{
-    _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(EVENT_MAX);
-    _cleanup_json_ json_t *o =
-        json_pack("{s:s, s:o}", "type", type, "approval", approval_view(a, false));
-    if (json_format(o, &b) >= 0 && !ws_send(f->ws, false, b.data, b.len))
-        ws_close(f->ws, 1008, "too slow");
-}
-
-static void on_change(struct approval_watch *w, struct approval *a)
-{
-    struct feed *f = container_of(w, struct feed, watch);
-    if (approvals_find(f->approvals, &f->who, approval_id(a)) == a)
-        send_event(f, approval_state_name(approval_state(a)), a);
-}
-
-static void on_feed_message(struct ws *ws, bool binary, const char *data, size_t len)
-{
-    (void)ws;
-    (void)binary;
-    (void)data;
-    (void)len;
-}
-
-static void on_feed_drain(struct ws *ws)
-{
-    (void)ws;
-}
-
-static void on_feed_close(struct ws *ws)
-{
-    struct feed *f = ws_data(ws);
-    approval_watch_remove(&f->watch);
-    free(f);
-}
-
-void handle_approval_events(struct api_request *req)
-{
-    static const struct ws_handlers handlers = {on_feed_message, on_feed_drain, on_feed_close};
-    struct error err = {0};
-    uint64_t ignored;
-    if (api_check_stream(req, &ignored, &err) < 0) {
-        api_fail(req, &err);
-        return;
-    }
-    struct feed *f = new0(struct feed);
-    list_init(&f->watch.node);
-    f->who = *req->who;
-    f->approvals = approvals_of(req);
-    f->watch.on_change = on_change;
-    f->ws = http_upgrade_ws(api_take(req), NULL, &handlers, f);
-    if (!f->ws) {
-        free(f);
-        return;
-    }
-    struct approval **found = xcalloc(LIST_MAX, sizeof(struct approval *));
-    size_t n = approvals_list(f->approvals, &f->who, APPROVAL_PENDING, found, LIST_MAX);
-    for (size_t i = 0; i < n; i++)
-        send_event(f, "pending", found[i]);
-    free(found);
-    approvals_watch(f->approvals, &f->watch);
 }
 
 /* --- the policy */

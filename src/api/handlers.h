@@ -85,12 +85,15 @@ void handle_skill_enable(struct api_request *req);
 void handle_skill_disable(struct api_request *req);
 /* validate.c */
 void handle_validate(struct api_request *req);
+/* events.c */
+void handle_events(struct api_request *req);
+void handle_approval_events(struct api_request *req);
+
 /* approvals.c */
 void handle_approval_list(struct api_request *req);
 void handle_approval_get(struct api_request *req);
 void handle_approval_approve(struct api_request *req);
 void handle_approval_reject(struct api_request *req);
-void handle_approval_events(struct api_request *req);
 void handle_policy_reload(struct api_request *req);
 /* Decides about what the id names and answers once that is on record. */
 struct approval;

@@ -116,7 +116,7 @@ static void on_done(void *data, json_t *result, const struct error *err)
     struct api_request *req = c->req;
     if (c->outcome) {
         images_forget(req->services->images);
-        image_note(req->services->audit, req->who, c->outcome, c->image,
+        image_note(req->services->gate, req->who, c->outcome, c->image,
                    json_string_value(json_object_get(result, "digest")), err);
     }
     if (c->streaming || (!err && c->format != IMAGE_JSON)) {

@@ -144,6 +144,11 @@ const struct route routes[] = {
     {GET_, "/v1/audit/export", STYLE_NATIVE, 0, handle_audit_export,
      "the audit with all that proves it", ROLE_AUDITOR | ROLE_ADMIN, .query = query_since},
 
+    /* changes */
+    {GET_, "/v1/events", STYLE_NATIVE, ROUTE_WS, handle_events,
+     "changes as they happen, over SSE or a WebSocket, or as NDJSON", ROLES_ALL,
+     .query = query_events},
+
     /* approvals and policy */
     {GET_, "/v1/approvals", STYLE_NATIVE, 0, handle_approval_list,
      "what waits for a person, and what was decided", ROLES_ALL, .query = query_approvals},

@@ -30,7 +30,7 @@ enum stream_kind stream_kind_wanted(const struct http_request *http)
 }
 
 /* A client that reconnects by itself repeats its first query: its header is newer. */
-static int parse_last_event_id(const struct api_request *req, uint64_t *since, struct error *err)
+int stream_parse_last_id(const struct api_request *req, uint64_t *since, struct error *err)
 {
     const char *id = http_request_header(req->http, "Last-Event-ID");
     if (!id || !*id)
@@ -56,7 +56,7 @@ int stream_query_parse(const struct api_request *req, struct stream_query *ret, 
     if (r >= 0 && q.since && (q.from[0] || q.from[1]))
         r = error_field(err, "since", "'since' and byte offsets exclude each other");
     if (r >= 0 && q.kind == STREAM_SSE)
-        r = parse_last_event_id(req, &q.since, err);
+        r = stream_parse_last_id(req, &q.since, err);
     if (r < 0)
         return r;
     *ret = q;

@@ -36,6 +36,8 @@ struct stream_query {
 enum stream_kind stream_kind_wanted(const struct http_request *http);
 /* Reads since=, Last-Event-ID, stdout_offset= and stderr_offset=; follow is the caller's. */
 int stream_query_parse(const struct api_request *req, struct stream_query *ret, struct error *err);
+/* Last-Event-ID alone. 1: it is there. */
+int stream_parse_last_id(const struct api_request *req, uint64_t *since, struct error *err);
 /* Takes the request over and answers it with events, exit last; then ends. on_end (may be NULL)
  * comes once, maybe from inside; client_left says that the answer was cut. */
 void stream_open(struct api_request *req, struct exec *e, const struct stream_query *q,

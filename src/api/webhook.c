@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "base/strbuf.h"
+#include "event/event-journal.h"
 #include "guard/approval.h"
 #include "loop/loop.h"
 #include "tool/tool.h"
@@ -33,7 +34,7 @@ struct delivery {
 
 struct webhook {
     struct webhook_options options;
-    struct approval_watch watch;
+    struct event_reader reader;
     struct list queue;
     size_t n_queued;
     bool busy;
@@ -126,27 +127,38 @@ static void on_start(void *data)
     deliver(data);
 }
 
-static void on_change(struct approval_watch *watch, struct approval *a)
+static void queue_delivery(struct webhook *w, const struct approval *a, const char *state)
 {
-    struct webhook *w = container_of(watch, struct webhook, watch);
-    const char *type = approval_state_name(approval_state(a));
     _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(BODY_MAX);
-    _cleanup_json_ json_t *body =
-        json_pack("{s:s, s:o}", "type", type, "approval", approval_view(a, false));
-    /* What a delivery itself would have to be asked about is not worth telling. */
-    if (strcmp(approval_requester(a), IDENTITY_WEBHOOK) == 0)
-        return;
+    json_t *view = approval_view(a, false);
+    json_object_set_new(view, "status", json_string(state)); /* of the event; it may be past that */
+    _cleanup_json_ json_t *body = json_pack("{s:s, s:o}", "type", state, "approval", view);
     if (w->n_queued == w->options.config.queue_max || json_format(body, &b) < 0) {
         log_warn("webhook: an event is dropped approval=%s", approval_id(a));
         return;
     }
     struct delivery *d = new0(struct delivery);
     random_id(d->id, ID_LENGTH);
-    d->type = type;
+    d->type = state;
     d->body = strbuf_steal(&b);
     list_append(&w->queue, &d->node);
     w->n_queued++;
     loop_defer(w->options.loop, on_start, w);
+}
+
+static void on_events(struct event_reader *r)
+{
+    struct webhook *w = container_of(r, struct webhook, reader);
+    const struct event *e;
+    enum event_got got;
+    while ((got = event_read(r, &e)) != EVENT_GOT_NONE) {
+        const struct approval *a = got == EVENT_GOT_ONE
+                                       ? approvals_find(w->options.approvals, &r->who, event_id(e))
+                                       : NULL;
+        /* What a delivery itself would have to be asked about is not worth telling. */
+        if (a && strcmp(approval_requester(a), IDENTITY_WEBHOOK) != 0)
+            queue_delivery(w, a, strchr(event_type_name(e->type), '.') + 1);
+    }
 }
 
 struct webhook *webhook_new(const struct webhook_options *o)
@@ -164,8 +176,15 @@ struct webhook *webhook_new(const struct webhook_options *o)
     w->policy.allowed_hosts = strv_copy(hosts);
     tool_command_done(&command);
     loop_timer_init(&w->retry, o->loop, on_retry, w);
-    w->watch.on_change = on_change;
-    approvals_watch(o->approvals, &w->watch);
+    list_init(&w->reader.node);
+    if (!o->events)
+        return w;
+    w->reader.who = identity_webhook;
+    w->reader.who.roles = ROLE_APPROVER; /* told of what approvers are */
+    w->reader.types = event_types_of("approval");
+    w->reader.next = event_journal_last(o->events) + 1;
+    w->reader.on_events = on_events;
+    event_subscribe(o->events, &w->reader);
     return w;
 }
 
@@ -178,7 +197,7 @@ void webhook_free(struct webhook *w)
 {
     if (!w)
         return;
-    approval_watch_remove(&w->watch);
+    event_unsubscribe(&w->reader);
     while (!list_empty(&w->queue))
         delivery_free(w, container_of(w->queue.next, struct delivery, node));
     policy_done(&w->policy);

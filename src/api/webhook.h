@@ -12,12 +12,14 @@
 #include "api/config.h"
 
 struct approvals;
+struct event_journal;
 struct tool_options;
 struct webhook;
 
 struct webhook_options {
     uv_loop_t *loop;
     struct approvals *approvals;
+    struct event_journal *events; /* NULL: there is nothing to tell */
     const struct tool_options *tool;
     struct webhook_config config;
 };

@@ -46,7 +46,7 @@ static const struct flag_entry flags[] = {
                    "copy a local file into the sandbox first (may be repeated)"},
     [FLAG_CWD] = {"cwd", FLAG_KIND_TEXT, "DIR", "directory the command starts in"},
     [FLAG_KEEP] = {"keep", FLAG_KIND_BOOL, NULL, "do not delete the sandbox at the end"},
-    [FLAG_FOLLOW] = {"f", FLAG_KIND_BOOL, NULL, "go on until the command ends"},
+    [FLAG_FOLLOW] = {"f", FLAG_KIND_BOOL, NULL, "go on as more comes"},
     [FLAG_RECURSIVE] = {"r", FLAG_KIND_BOOL, NULL, "with what is in directories"},
     [FLAG_JSON] = {"json", FLAG_KIND_BOOL, NULL, "print the daemon's JSON"},
     [FLAG_CLEAN] = {"clean", FLAG_KIND_BOOL, NULL, "remove what a killed daemon left behind"},
@@ -86,6 +86,9 @@ static const struct flag_entry flags[] = {
                       "allow the same call so often, for so long: 20,1h; never for critical"},
     [FLAG_FORMAT] = {"format", FLAG_KIND_TEXT, "NAME",
                      "what the tar is: rootfs-tar, docker-archive, oci-archive (default: looks)"},
+    [FLAG_SINCE] = {"since", FLAG_KIND_TEXT, "N", "go on after the event with this number"},
+    [FLAG_TYPE] = {"type", FLAG_KIND_TEXT, "A,B",
+                   "only these: exec.ended, or a first word for all of it: approval"},
 };
 static_assert(ELEMENTS(flags) == _FLAG_MAX, "a row per flag");
 static_assert(_FLAG_MAX <= 64, "flags of a command are a 64-bit mask");

@@ -60,6 +60,8 @@ enum flag {
     FLAG_STATUS,
     FLAG_SESSION,
     FLAG_FORMAT,
+    FLAG_SINCE,
+    FLAG_TYPE,
     _FLAG_MAX,
 };
 #define FLAG_BIT(f)      (UINT64_C(1) << (FLAG_##f))

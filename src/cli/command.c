@@ -133,6 +133,14 @@ const struct command commands[] = {
      "one that asked; what is critical needs two of them. watch prints changes until it is ended.",
      FLAGS_CONNECTION | FLAG_BIT(REASON) | FLAG_BIT(STATUS) | FLAG_BIT(SESSION) | FLAG_BIT(JSON), 1,
      2, false, cmd_approvals},
+    {"events", GROUP_HOST, "[-since N] [-f] [-type A,B] [-json]", "print what changes in the daemon",
+     "Sandboxes, commands, approvals, images, pools, the policy and starts of the daemon, as far as\n"
+     "the key may know: number, time, type, object, its owner, and what is known of the change. "
+     "-f\n"
+     "goes on, also over a restart of the daemon. Numbers only rise; where some are not kept any\n"
+     "more, a line says so.",
+     FLAGS_CONNECTION | FLAG_BIT(SINCE) | FLAG_BIT(FOLLOW) | FLAG_BIT(TYPE) | FLAG_BIT(JSON), 0, 0,
+     false, cmd_events},
     {"doctor", GROUP_HOST, "[-clean] [-json]",
      "say what this host can enforce, and how to get more",
      "With -clean, removes cgroups and files of daemons that were killed.",

@@ -36,6 +36,7 @@ int cmd_delete(const struct args *a);
 int cmd_pause(const struct args *a);
 int cmd_resume(const struct args *a);
 int cmd_doctor(const struct args *a);
+int cmd_events(const struct args *a);
 int cmd_exec(const struct args *a);
 int cmd_exec_cancel(const struct args *a);
 int cmd_exec_status(const struct args *a);

@@ -15,6 +15,7 @@
 #include "api/config.h"
 #include "audit/audit.h"
 #include "base/strbuf.h"
+#include "event/event-journal.h"
 #include "gateway/gateway.h"
 #include "guard/approval.h"
 #include "identity/keys.h"
@@ -100,6 +101,7 @@ struct config {
 
     /* commands and their output */
     uint64_t busy_poll_us;
+    struct event_journal_config events;
     struct journal_config journal;
 
     /* what waits for a person */

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -22,6 +23,7 @@
 #include "config/config.h"
 #include "daemon/line-mode.h"
 #include "daemon/policy-file.h"
+#include "event/event-journal.h"
 #include "guard/approval.h"
 #include "audit/audit.h"
 #include "guard/gate.h"
@@ -49,6 +51,7 @@ struct control {
     struct runtime_host host;
     struct spec default_spec;
     struct store *store;
+    struct event_journal *events; /* NULL in line mode */
     struct keys *keys; /* NULL in line mode */
     struct skills *skills;
     struct images *images; /* NULL: switched off */
@@ -94,6 +97,23 @@ static int open_keys(struct control *k, struct error *err)
     return k->keys ? 0 : -1;
 }
 
+/* Before anything is restored, because that is compared with it. */
+static int open_events(struct control *k, struct error *err)
+{
+    char data[64];
+    struct event_journal_options o = {
+        .config = k->ctx->config->events, .loop = k->ctx->loop, .store = k->store};
+    if (!k->store)
+        return 0;
+    k->events = event_journal_open(&o, err);
+    if (!k->events)
+        return -1;
+    snprintf(data, sizeof(data), "{\"version\":\"" MAS_VERSION "\",\"generation\":%llu}",
+             (unsigned long long)(k->ctx->generations_before + k->ctx->generation));
+    event_append(k->events, EVENT_DAEMON_STARTED, "daemon", "", data);
+    return 0;
+}
+
 /* What is open in the name of a key that has ended ends with it, and so do its approvals and votes.
  */
 static void on_key_ended(void *data, const char *id)
@@ -115,6 +135,7 @@ static struct manager *make_manager(struct control *k, int journal_dir)
         .loop = k->ctx->loop,
         .host = &k->host,
         .store = k->store,
+        .events = k->events,
         .on_exec = run_on_exec,
         .on_input = run_on_input,
         .is_call_of = run_is_call_of,
@@ -159,6 +180,7 @@ static struct api *make_api(struct control *k)
         .reload_policy = on_reload_policy,
         .reload_data = k,
         .store = k->store,
+        .events = k->events,
         .images = k->images,
         .images_max_upload_bytes = c->keeper.max_upload_bytes,
         .host = &k->host,
@@ -230,6 +252,7 @@ static void close_rest(struct control *k)
     images_close(steal_ptr(k->images));
     warden_client_close(k->warden);
     keys_stop(k->keys);
+    event_journal_stop(k->events);
     loop_signal_close(&k->sigterm, NULL, NULL);
     loop_signal_close(&k->sighup, NULL, NULL);
     policy_file_close(k->policy);
@@ -279,6 +302,7 @@ static void on_stop_signal(void *data, int signo)
     }
     log_info("draining: no new connections, running requests may finish");
     mcp_drain(k->mcp);
+    event_journal_drain(k->events);
     http_server_drain(k->server, delete_all, k);
     loop_timer_start(&k->drain_timer, k->ctx->config->shutdown_grace_ms);
 }
@@ -416,6 +440,7 @@ static int make_gate(struct control *k, struct error *err)
                              .store = k->store,
                              .keys = k->keys,
                              .audit = k->audit,
+                             .events = k->events,
                              .approvals = c->approvals,
                              .env = c->env};
     struct policy_file_options p = {.loop = ctx->loop,
@@ -460,7 +485,7 @@ static int control_init(struct control *k, struct error *err)
     /* A call over lines ends with its process: nothing of it is there to come back to. */
     if (!ctx->line_mode && !(k->store = store_open(ctx->state_path, ctx->loop, err)))
         return -1;
-    if (open_keys(k, err) < 0 || !(k->skills = skills_new(k->store, err)) ||
+    if (open_events(k, err) < 0 || open_keys(k, err) < 0 || !(k->skills = skills_new(k->store, err)) ||
         audit_wire(k->ctx, k->warden, k->store, &k->audit, err) < 0 || make_gate(k, err) < 0)
         return -1;
     open_images(k);
@@ -470,6 +495,7 @@ static int control_init(struct control *k, struct error *err)
     if (restore(k, err) < 0)
         return -1;
     wait_resumed(k);
+    event_journal_started(k->events);
     loop_timer_init(&k->settle_timer, ctx->loop, settle_calls, k);
     settle_calls(k);
     k->api = make_api(k);
@@ -513,6 +539,7 @@ int control_main(struct control_context *ctx)
     skills_free(k.skills);
     api_free(k.api);
     gate_free(k.gate);
+    event_journal_free(k.events);
     spec_done(&k.default_spec);
     return k.status;
 }

@@ -55,6 +55,7 @@ void approval_watch_remove(struct approval_watch *w)
 static void call_watches(struct approval *a)
 {
     struct list turn, *all = &a->set->watches;
+    approval_announce(a);
     list_init(&turn);
     while (!list_empty(all)) {
         struct list *node = all->next;
@@ -309,6 +310,7 @@ static void load_row(void *data, const char *key, const char *body, size_t len)
     if (a) {
         clock_seen_raise(a->changed_s * NS_PER_S);
         enter(s, a);
+        approval_announce_restored(a);
     } else {
         log_error("stored approval cannot be read id=%s: %s", key, err.message);
     }

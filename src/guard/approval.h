@@ -38,6 +38,7 @@
 struct approval;
 struct approvals;
 struct error;
+struct event_journal;
 struct gate;
 struct keys;
 struct store;
@@ -66,6 +67,7 @@ struct approvals_config {
 struct approvals_options {
     uv_loop_t *loop;
     struct store *store; /* NULL: they end with the process */
+    struct event_journal *events; /* changes are told there; NULL: nowhere */
     struct gate *gate;   /* for records and the revision of the policy */
     struct keys *keys;   /* NULL: there are none */
     struct approvals_config config;

@@ -5,6 +5,7 @@
 
 struct gate {
     struct audit *audit;
+    struct event_journal *events; /* or NULL */
     struct approvals *approvals;
     struct keys *keys;       /* or NULL */
     char *const *env;        /* the operator's */

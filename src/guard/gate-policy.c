@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "event/event-journal.h"
 #include "guard/approval.h"
 #include "guard/gate-internal.h"
 
@@ -40,6 +41,14 @@ static void record_change(struct gate *g, const struct identity *who, const char
     audit_note(g->audit, &r);
 }
 
+/* A start loads what was loaded before, or finds the same file bad: that is no change. */
+static void announce_policy(struct gate *g, enum event_type type, const char *id)
+{
+    const struct event *last = event_find_latest(g->events, event_types_of("policy"));
+    if (!last || last->type != type || strcmp(event_id(last), id) != 0)
+        event_append(g->events, type, id, "", NULL);
+}
+
 static int refuse_policy(struct gate *g, const char *digest, const struct identity *who,
                          const struct error *why)
 {
@@ -50,6 +59,7 @@ static int refuse_policy(struct gate *g, const char *digest, const struct identi
         return -EINVAL;
     log_error("policy is not changed: %s", why->message);
     record_change(g, who, "refused", gate_revision(g), why->message);
+    announce_policy(g, EVENT_POLICY_REFUSED, digest);
     return -EINVAL;
 }
 
@@ -100,6 +110,7 @@ int gate_load_policy(struct gate *g, const char *name, const char *text, size_t 
     log_info("policy loaded file=%s revision=%.12s rules=%zu", name, gate_revision(g),
              ruleset_count(rs));
     record_change(g, who, "loaded", before, NULL);
+    announce_policy(g, EVENT_POLICY_LOADED, gate_revision(g));
     approvals_check_all(g->approvals);
     return 1;
 }

@@ -23,10 +23,15 @@ struct gate *gate_new(const struct gate_options *o, struct error *err)
 {
     struct gate *g = new0(struct gate);
     g->audit = o->audit;
+    g->events = o->events;
     g->env = o->env;
     g->keys = o->keys;
-    struct approvals_options a = {
-        .loop = o->loop, .store = o->store, .gate = g, .keys = o->keys, .config = o->approvals};
+    struct approvals_options a = {.loop = o->loop,
+                                  .store = o->store,
+                                  .events = o->events,
+                                  .gate = g,
+                                  .keys = o->keys,
+                                  .config = o->approvals};
     g->approvals = approvals_new(&a, err);
     if (g->approvals)
         return g;
@@ -47,6 +52,11 @@ void gate_free(struct gate *g)
 struct approvals *gate_approvals(const struct gate *g)
 {
     return g->approvals;
+}
+
+struct event_journal *gate_events(const struct gate *g)
+{
+    return g->events;
 }
 
 struct audit *gate_audit(const struct gate *g)

@@ -24,6 +24,7 @@
 
 struct approvals;
 struct error;
+struct event_journal;
 struct gate;
 struct keys;
 struct policy;
@@ -82,6 +83,7 @@ struct gate_options {
     struct store *store; /* NULL: approvals end with the process */
     struct keys *keys;   /* NULL: there are none; outlives the gate's use */
     struct audit *audit;
+    struct event_journal *events; /* NULL: changes are told nowhere */
     struct approvals_config approvals;
     char *const *env; /* KEY=VALUE that the operator gives every sandbox; outlives the gate */
 };
@@ -90,6 +92,7 @@ struct gate *gate_new(const struct gate_options *o, struct error *err);
 void gate_free(struct gate *g); /* after the loop; NULL is fine */
 struct approvals *gate_approvals(const struct gate *g);
 struct audit *gate_audit(const struct gate *g);
+struct event_journal *gate_events(const struct gate *g); /* or NULL */
 
 /* --- the policy (gate-policy.c) */
 

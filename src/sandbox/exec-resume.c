@@ -99,6 +99,8 @@ void exec_on_state(void *data, uint32_t stream, const struct msg_state *m)
         return;
     }
     exec_tell(e, EXEC_EVENT_RESUMED);
+    if (e->started)
+        exec_announce_start(e);
     resume_output(e, m);
     send_position(e);
     resume_stdin(e, m);

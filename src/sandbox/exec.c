@@ -129,6 +129,7 @@ static void exec_finish(struct exec *e)
     fault_point("exit.journal-ended");
     keep_end(e, &row);
     fault_point("exit.kept");
+    exec_announce_end(e);
     if (journal_ends)
         journal_tell_end(e->journal);
     exec_tell_drained(e);
@@ -226,6 +227,7 @@ void exec_on_started(void *data, uint32_t stream, const struct msg_started *m)
     e->started = true;
     e->pid = m->pid;
     exec_tell(e, EXEC_EVENT_STARTED);
+    exec_announce_start(e);
     exec_settle_start(e);
 }
 

@@ -86,6 +86,8 @@ struct sandbox {
     bool started;                  /* the runtime is done; READY waits for its row */
     bool restored;                 /* made by an earlier control plane */
     bool resumed;                  /* and its runner has said what it remembers */
+    bool announced;                /* the journal of changes has it */
+    bool crash_untold;             /* it was found dead, and its row does not say so */
     bool paused;                   /* its processes are frozen */
     bool pausing;                  /* the runtime is at it */
     bool pause_wished;             /* and is to freeze it */
@@ -112,6 +114,7 @@ struct exec {
     struct exec_result result;
     struct exec_start_wait *start_wait; /* who may be told of it once it has started */
     bool started;
+    bool announced; /* the journal of changes has its start */
     uint32_t pid;
     uint64_t timeout_ms;
     int64_t started_ns, finished_ns, forget_at_ms;
@@ -142,6 +145,15 @@ struct exec {
     struct list timed_node; /* in manager->timed */
     struct list phase_node; /* in sandbox->running, then manager->finished */
 };
+
+/* announce.c: what the journal of changes hears of. What it heard before a restart it does not hear
+ * again. */
+void sandbox_announce(struct sandbox *sb); /* its state */
+void sandbox_announce_pause(struct sandbox *sb);
+void sandbox_announce_restored(struct sandbox *sb);
+void exec_announce_start(struct exec *e);
+void exec_announce_end(struct exec *e);
+void exec_announce_restored(struct exec *e);
 
 /* exec-table.c */
 struct exec *exec_alloc(struct sandbox *sb);

@@ -44,6 +44,14 @@ static void write_row(struct sandbox *sb)
         persist_sandbox(sb, NULL, NULL);
 }
 
+static void set_paused(struct sandbox *sb, bool on)
+{
+    bool changed = sb->paused != on;
+    sb->paused = on;
+    if (changed)
+        sandbox_announce_pause(sb);
+}
+
 static void on_frozen(void *data, int result)
 {
     struct pause_call *call = data;
@@ -53,7 +61,7 @@ static void on_frozen(void *data, int result)
     if (result < 0)
         set_error(&err, sb, result);
     else
-        sb->paused = call->on;
+        set_paused(sb, call->on);
     sb->pause_wished = false;
     if (result < 0 || !call->on)
         write_row(sb);

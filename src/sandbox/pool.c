@@ -1,10 +1,12 @@
 #include "sandbox/pool.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "event/event-journal.h"
 #include "sandbox/internal.h"
 
 #define POOL_QUIET_MS     20 /* since the last claim, so that a burst is not slowed by refilling */
@@ -23,6 +25,7 @@ struct pool {
     struct loop_timer refill, reconcile;
     uint32_t demand[DEMAND_SLOTS];
     int64_t demand_second; /* that the newest slot is for */
+    enum event_type told;  /* whether it was full or empty when the journal last heard of it */
     bool closing;
 };
 
@@ -71,12 +74,25 @@ static void on_refill(void *data)
     }
 }
 
+/* Only the change from one to the other is told: a pool that is used is never quite full. */
+static void announce_pool(struct pool *p, enum event_type type)
+{
+    char data[64];
+    if (p->told == type)
+        return;
+    p->told = type;
+    snprintf(data, sizeof(data), "{\"ready\":%zu,\"wanted\":%zu}", p->n_ready, wanted(p));
+    event_append(p->manager->options.events, type, "warm", "", data);
+}
+
 void pool_on_ready(struct pool *p, struct sandbox *sb)
 {
     p->n_creating--;
     p->n_ready++;
     list_append(&p->ready, &sb->pool_node);
     log_debug("a sandbox for the pool is ready id=%s", sb->id);
+    if (p->n_ready >= wanted(p))
+        announce_pool(p, EVENT_POOL_FULL);
     schedule(p, POOL_REFILL_MS);
 }
 
@@ -140,6 +156,8 @@ struct sandbox *pool_claim(struct pool *p, const struct spec *spec)
     } else {
         p->counts.misses++;
     }
+    if (p->n_ready == 0 && p->told)
+        announce_pool(p, EVENT_POOL_EMPTY);
     loop_timer_stop(&p->refill); /* again from now */
     schedule(p, p->n_ready > wanted(p) / 4 ? POOL_QUIET_MS : POOL_REFILL_MS);
     return sb;

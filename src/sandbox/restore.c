@@ -90,6 +90,8 @@ static void restore_sandbox(void *data, const char *key, const char *body, size_
                                          row.policy, row.failure, row.created_ns, alive != NULL);
     spec_done(&row.spec);
     sb->paused = alive && alive->frozen; /* the row has what was wished */
+    sb->crash_untold = sb->state == SANDBOX_CRASHED && !row.failure;
+    sandbox_announce_restored(sb);
     if (row.generation)
         snprintf(sb->generation, sizeof(sb->generation), "%s", row.generation);
     if (sandbox_state(sb) == SANDBOX_CREATING)
@@ -127,6 +129,7 @@ struct exec *exec_restore(struct sandbox *sb, const json_t *o, const void *snaps
     if (exec_is_done(e))
         journal_park(e->journal);
     exec_enter_tables(e);
+    exec_announce_restored(e);
     return e;
 }
 
@@ -249,8 +252,13 @@ static void fail_lost(struct manager *m)
 {
     list_for_each(sb, &m->all, struct sandbox, node)
     {
-        if (sb->state == SANDBOX_CRASHED)
-            exec_fail_all(sb, EXEC_FAILED, true, sb->failure.message);
+        if (sb->state != SANDBOX_CRASHED)
+            continue;
+        if (sb->crash_untold) {
+            sandbox_announce(sb);
+            persist_sandbox(sb, NULL, NULL); /* so that the next start does not tell it again */
+        }
+        exec_fail_all(sb, EXEC_FAILED, true, sb->failure.message);
     }
 }
 

@@ -51,6 +51,7 @@ void sandbox_set_failure(struct sandbox *sb, const char *why)
 static void report_state(struct sandbox *sb)
 {
     const struct manager_options *o = &sb->manager->options;
+    sandbox_announce(sb);
     if (o->on_sandbox && !sb->hidden && !sb->pooled)
         o->on_sandbox(o->on_record_data, sb);
 }
@@ -211,8 +212,8 @@ void sandbox_start_failed(struct sandbox *sb, const struct error *err)
         sb->manager->counts.creating--;
         sb->state = SANDBOX_CRASHED;
         sandbox_set_failure(sb, err->message);
-        record_crash(sb);
         report_state(sb);
+        record_crash(sb);
         exec_fail_all(sb, EXEC_FAILED, true, err->message);
         sandbox_wake(&sb->waiters_ready, sb, &copy);
         sandbox_update_idle(sb);

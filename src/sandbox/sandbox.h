@@ -23,6 +23,7 @@
 #include "sandbox/pool.h"
 
 struct error;
+struct event_journal;
 struct exec;
 struct manager;
 struct map;
@@ -69,6 +70,7 @@ struct manager_options {
     struct manager_config config;
     uv_loop_t *loop;
     struct store *store; /* NULL: nothing survives */
+    struct event_journal *events; /* changes are told there; NULL: nowhere */
     /* Optional. Every exec with a call (exec_spec.call), before anybody else hears of it. */
     void (*on_exec)(void *data, struct exec *e, enum exec_event event);
     void *on_exec_data;

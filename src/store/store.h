@@ -22,6 +22,7 @@ enum store_table {
     STORE_APPROVAL,
     STORE_ACTION,
     STORE_CLOCK, /* the largest time seen, for what expires by the wall clock */
+    STORE_EVENT, /* the journal of changes, some events a row (event/event-journal.c) */
     _STORE_TABLE_MAX,
 };
 
@@ -42,7 +43,14 @@ void store_put_soon(struct store *s, enum store_table table, const char *key, co
 void store_delete(struct store *s, enum store_table table, const char *key,
                   store_done_fn on_durable, void *data);
 
-/* Calls fn for every row, blocking; for use at start. Waits for a batch that is being written. fn
+/* fn comes on the loop's thread when a batch is about to go to the writer, also from inside another
+ * call of the store: what it puts with store_put_soon() goes with that batch. Once, for the journal
+ * of changes. */
+void store_on_batch(struct store *s, void (*fn)(void *data), void *data);
+/* There is a batch soon, because fn has something to put. */
+void store_want_batch(struct store *s);
+
+/* Calls fn for every row by its key, blocking; for use at start. Waits for a batch that is being written. fn
  * must not call the store. */
 int store_load(struct store *s, enum store_table table,
                void (*fn)(void *data, const char *key, const char *body, size_t len), void *data,

@@ -1,15 +1,38 @@
 #include "tool/image-find.h"
 
+#include <string.h>
+
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/json-format.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/strbuf.h"
+#include "event/event-journal.h"
 #include "guard/approval.h"
 #include "guard/gate.h"
 #include "keeper/reference.h"
 #include "runtime/spec.h"
 
-void image_note(struct audit *audit, const struct identity *who, const char *outcome,
+static void announce_image(struct event_journal *events, const char *outcome, const char *image,
+                     const char *digest)
+{
+    static const struct {
+        const char *outcome;
+        enum event_type type;
+    } types[] = {{"pulled", EVENT_IMAGE_PULLED},
+                 {"imported", EVENT_IMAGE_IMPORTED},
+                 {"removed", EVENT_IMAGE_REMOVED}};
+    _cleanup_strbuf_ struct strbuf data = STRBUF_INIT(EVENT_DATA_MAX);
+    struct json_text t = json_text_begin(&data, '{');
+    json_text_bytes(&t, "image", image, strlen(image));
+    json_text_end(&t, '}');
+    for (size_t i = 0; i < ELEMENTS(types); i++)
+        if (strcmp(types[i].outcome, outcome) == 0)
+            event_append(events, types[i].type, digest ? digest : image, "", data.data);
+}
+
+void image_note(struct gate *gate, const struct identity *who, const char *outcome,
                 const char *image, const char *digest, const struct error *err)
 {
     _cleanup_json_ json_t *details = json_pack("{s:o}", "image", json_message(image));
@@ -19,7 +42,9 @@ void image_note(struct audit *audit, const struct identity *who, const char *out
         json_object_set_new(details, "error", json_message(err->message));
     struct audit_record r = {
         .kind = "image", .who = who, .outcome = err ? "failed" : outcome, .details = details};
-    audit_note(audit, &r);
+    audit_note(gate_audit(gate), &r);
+    if (!err)
+        announce_image(gate_events(gate), outcome, image, digest);
     log_info("image %s image=%s by=%s", err ? "failed" : outcome, image, who->key);
 }
 
@@ -51,7 +76,7 @@ static void on_found(struct image_wait *w, const struct image_found *found, cons
             error_prefix(&failed, "'%.100s' as it was approved", f->spec->image);
     } else {
         if (found->fetched)
-            image_note(gate_audit(f->gate), f->who, "pulled", f->spec->image, found->digest, NULL);
+            image_note(f->gate, f->who, "pulled", f->spec->image, found->digest, NULL);
         set_image(f, found, &failed);
     }
     f->on_done(f, error_is_set(&failed) ? &failed : NULL);

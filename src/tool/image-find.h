@@ -41,6 +41,6 @@ void image_find_cancel(struct image_find *f); /* legal at any time; on_done does
 /* Before anything is fetched: negative where a rule denies the image by its name alone. */
 int image_check_name(struct gate *gate, const struct identity *who, const char *image,
                      struct error *err);
-/* Puts on record what was done with an image. digest and err may be NULL. */
-void image_note(struct audit *audit, const struct identity *who, const char *outcome,
+/* Puts on record, and tells of, what was done with an image. digest and err may be NULL. */
+void image_note(struct gate *gate, const struct identity *who, const char *outcome,
                 const char *image, const char *digest, const struct error *err);
