@@ -19,6 +19,7 @@
 struct cell;
 struct error;
 struct warden;
+struct warden_options;
 
 enum cell_kind {
     CELL_LOCAL,  /* namespaces of the warden's making; also for plans that no other row takes */
@@ -50,6 +51,8 @@ struct cell_ops {
     bool (*is_ending)(const struct warden *w, bool must);
     /* Also after an open_host() that failed or was never called. */
     void (*close_host)(struct warden *w);
+    /* Without a warden: removes what dead ones left on the host, and returns how much that was. */
+    int (*sweep_host)(const struct warden_options *o);
 
     /* Plans. */
     bool needs_namespaces; /* there is no such cell on a host that allows none */

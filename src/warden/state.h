@@ -11,7 +11,6 @@
 #include "warden/cgroup.h"
 #include "warden/local/child.h"
 #include "warden/local/disk.h"
-#include "warden/engine/engine.h"
 #include "warden/janitor.h"
 #include "warden/kind.h"
 #include "warden/ledger.h"
@@ -98,8 +97,6 @@ struct warden {
     struct child_template child_template;
     struct disk_maker disks;
     struct ledger ledger;
-    struct engines engines;
-    int engine_fd; /* the program mas-engine, or -1 */
     struct janitor janitor;
     struct watch *janitor_watch;
     struct signer signer;

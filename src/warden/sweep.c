@@ -18,7 +18,7 @@
 #include "base/fd.h"
 #include "base/strbuf.h"
 #include "warden/cgroup.h"
-#include "warden/fence/fence.h"
+#include "warden/kind.h"
 #include "warden/warden.h"
 
 static unsigned long long start_time(int pid)
@@ -190,11 +190,15 @@ int sweep_images(int state_fd, const char *prefix)
     return removed;
 }
 
-int warden_clean(const char *state_dir, const char *cgroup_prefix, const char *fence_dir)
+int warden_clean(const struct warden_options *o)
 {
-    int removed = sweep_cgroups(cgroup_prefix);
+    int removed = sweep_cgroups(o->cgroup_prefix);
     if (removed < 0)
         return removed;
-    _cleanup_close_ int fd = open(state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return removed + sweep_images(fd, cgroup_prefix) + fence_dir_sweep(fence_dir);
+    _cleanup_close_ int fd =
+        o->state_dir ? open(o->state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    removed += sweep_images(fd, o->cgroup_prefix);
+    for (int kind = 0; kind < _CELL_KIND_MAX; kind++)
+        removed += cell_kinds[kind]->sweep_host ? cell_kinds[kind]->sweep_host(o) : 0;
+    return removed;
 }

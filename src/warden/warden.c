@@ -75,7 +75,7 @@ static struct warden *warden_alloc(const struct warden_options *o)
     struct warden *w = new0(struct warden);
     w->options = *o;
     w->control_fd = w->host_ns_fd = w->own_ns_fd = w->proc_fd = w->state_fd = -1;
-    w->store_fd = w->policy_dir_fd = w->engine_fd = w->engines.dir_fd = -1;
+    w->store_fd = w->policy_dir_fd = -1;
     w->ledger.reserve_bytes = o->state_reserve_bytes;
     w->disks = (struct disk_maker){.loop_control_fd = -1, .dev_fd = -1};
     w->janitor.sock = -1;

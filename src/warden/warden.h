@@ -91,4 +91,4 @@ bool warden_has_own_root(const struct warden *w);
 bool warden_in_userns(const struct warden *w);
 /* Removes cgroups and images that dead instances left behind; no warden_new() needed. Returns how
  * many things were removed, or -errno. */
-int warden_clean(const char *state_dir, const char *cgroup_prefix, const char *fence_dir);
+int warden_clean(const struct warden_options *o);

@@ -181,6 +181,16 @@ KIND_QUESTIONS = (r"(?:->|\.|\b)(?:kind|backend|ops)\s*[!=]=\s*(?!WATCH_|NULL)\w
                   r"\boci_backend_is_engine\b", r"\bOCI_[A-Z]+\b", r"&cell_\w+\b", r"switch \([^)]*\b(?:kind|backend)\)")
 
 
+@test("no file of the warden includes a header of a kind from outside of that kind's folder")
+def _():
+    # Files in local/ are also mechanisms that several kinds use: mounts, disks, ids, images.
+    kinds = set(kind_rows().values()) - {"local"}
+    wrong = [f"{os.path.relpath(path, ROOT)} includes warden/{header}" for path in sources("warden")
+             for header in re.findall(r'^#include "warden/([^"]+)"', text(path), re.M)
+             if os.path.dirname(header) in kinds and os.path.basename(os.path.dirname(path)) != os.path.dirname(header)]
+    equal(wrong, [])
+
+
 @test("no file of the warden names a kind, or asks for one, outside of that kind's folder")
 def _():
     folder = kind_rows()

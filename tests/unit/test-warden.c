@@ -507,7 +507,7 @@ static void test_warden_dies(const struct warden_options *o)
     /* What dies with the warden may be on its way still, with the lock that says that it lives. */
     int removed = 0, left = 1;
     for (int i = 0; i < 500 && removed >= 0 && left > 0; i++) {
-        removed = warden_clean(o->state_dir, o->cgroup_prefix, o->fence_dir);
+        removed = warden_clean(o);
         left = count_entries("/sys/fs/cgroup/memory", o->cgroup_prefix) +
                count_entries("/sys/fs/cgroup", o->cgroup_prefix);
         if (left > 0)

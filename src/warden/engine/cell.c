@@ -21,9 +21,14 @@
 
 /* --- start and end */
 
+struct engines *engines_of(const struct warden *w)
+{
+    return w->hosts[CELL_ENGINE];
+}
+
 static int open_dirs(struct warden *w)
 {
-    struct engines *e = &w->engines;
+    struct engines *e = engines_of(w);
     if (mkdirat(w->state_fd, ENGINE_DIR_NAME, 0700) < 0 && errno != EEXIST)
         return -errno;
     e->dir_fd =
@@ -41,7 +46,7 @@ static int open_dirs(struct warden *w)
 /* Of a warden that had engines: what it left goes, though nobody asks for any now. */
 static bool has_left(const struct warden *w)
 {
-    return w->was_root && w->engine_fd >= 0 &&
+    return w->was_root && engines_of(w)->program_fd >= 0 &&
            faccessat(w->state_fd, ENGINE_DIR_NAME, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
@@ -49,13 +54,15 @@ int engines_open(struct warden *w, struct error *err)
 {
     const char *const sockets[_OCI_BACKEND_MAX] = {
         [OCI_PODMAN] = w->options.podman_socket, [OCI_DOCKER] = w->options.docker_socket};
-    struct engines *e = &w->engines;
-    w->engine_fd = w->options.engine_fd < 0 ? -1 : fcntl(w->options.engine_fd, F_DUPFD_CLOEXEC, 0);
+    int program = w->options.engine_fd;
+    struct engines *e = w->hosts[CELL_ENGINE] = new0(struct engines);
+    e->dir_fd = -1;
+    e->program_fd = program < 0 ? -1 : fcntl(program, F_DUPFD_CLOEXEC, 0);
     e->removals = map_new();
     for (int b = 0; b < _OCI_BACKEND_MAX; b++) {
         struct engine_probe *p = &e->probe[b];
         engine_probe_init(w, (enum oci_backend)b);
-        if (!sockets[b] || !w->was_root || w->engine_fd < 0)
+        if (!sockets[b] || !w->was_root || e->program_fd < 0)
             continue;
         if (snprintf(p->socket, sizeof(p->socket), "%s", sockets[b]) >= (int)sizeof(p->socket))
             return error_set(err, ERROR_INVALID, 0, "%s_socket: '%s' is too long",
@@ -109,8 +116,9 @@ static void take_up(const char *id, void *data)
 {
     struct warden *w = data;
     struct engine_record r;
-    int error = engine_record_load(&w->engines, id, &r);
-    if (error == 0 && r.state == ENGINE_RECORD_RUNNING && w->engines.probe[r.plan.backend].enabled)
+    int error = engine_record_load(engines_of(w), id, &r);
+    if (error == 0 && r.state == ENGINE_RECORD_RUNNING &&
+        engines_of(w)->probe[r.plan.backend].enabled)
         return adopt(w, &r);
     log_info("a container is left over id=%s", id);
     engine_remove(w, id, NULL);
@@ -118,27 +126,29 @@ static void take_up(const char *id, void *data)
 
 void engines_start(struct warden *w)
 {
-    if (w->engines.dir_fd < 0)
+    if (engines_of(w)->dir_fd < 0)
         return;
     if (w->no_namespaces[0]) /* nothing that a container could be made of */
         return;
-    engine_record_each(&w->engines, take_up, w);
+    engine_record_each(engines_of(w), take_up, w);
     for (int b = 0; b < _OCI_BACKEND_MAX; b++)
-        if (w->engines.probe[b].enabled)
+        if (engines_of(w)->probe[b].enabled)
             engine_probe_start(w, (enum oci_backend)b);
 }
 
 void engines_close(struct warden *w)
 {
-    struct engines *e = &w->engines;
+    struct engines *e = engines_of(w);
+    if (!e)
+        return;
     for (int b = 0; w->watcher && b < _OCI_BACKEND_MAX; b++)
         engine_probe_stop(&e->probe[b]);
-    if (e->removals)
-        engine_removals_stop(w);
+    engine_removals_stop(w);
     map_free(e->removals);
-    e->removals = NULL;
     fd_close(&e->dir_fd);
-    fd_close(&w->engine_fd);
+    fd_close(&e->program_fd);
+    free(e);
+    w->hosts[CELL_ENGINE] = NULL;
 }
 
 /* --- one sandbox */
@@ -298,7 +308,7 @@ bool engine_on_exit(struct cell *s)
         return false;
     }
     if (!s->killed && !engine_cell(s)->ended &&
-        engine_record_load(&w->engines, s->id, &record) == 0) {
+        engine_record_load(engines_of(w), s->id, &record) == 0) {
         log_warn("a broker died, another one adopts its container id=%s", s->id);
         engine_order_from_record(w, ENGINE_ADOPT, &record, &order);
         if (start_broker(s, &order) == 0)

@@ -42,5 +42,7 @@ struct engines {
     char dir[ENGINE_PATH_SIZE];
     char instance[ENGINE_INSTANCE_SIZE];
     struct engine_probe probe[_OCI_BACKEND_MAX];
-    struct map *removals; /* struct removal of engine-remove.c by id */
+    struct map *removals; /* struct removal of remove.c by id */
+    int program_fd;       /* mas-engine, or -1 */
 };
+struct engines *engines_of(const struct warden *w);

@@ -11,7 +11,7 @@ static bool engine_takes(const struct plan *p)
 
 static int engine_check(const struct warden *w, const struct plan *p, struct plan_reply *reply)
 {
-    if (w->engines.probe[p->backend].enabled)
+    if (engines_of(w)->probe[p->backend].enabled)
         return 0;
     snprintf(reply->message, sizeof(reply->message),
              w->was_root ? "%s is not in 'engines'" : "%s needs a daemon that root started",

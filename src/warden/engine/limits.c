@@ -8,7 +8,7 @@
 /* Of throughput, an engine's throttle is asked for only where it is a wall. */
 static int check_io(struct cell *s, const struct plan *p, struct plan_reply *reply)
 {
-    const struct engine_message *report = &s->warden->engines.probe[p->backend].report;
+    const struct engine_message *report = &engines_of(s->warden)->probe[p->backend].report;
     if (!s->order.limits.io_bytes_per_s || report->mechanism[WALL_IO])
         return 0;
     s->order.limits.io_bytes_per_s = 0;

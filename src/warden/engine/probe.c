@@ -14,7 +14,7 @@
 
 void engine_describe(const struct warden *w, enum oci_backend b, struct plan_reply *ret)
 {
-    const struct engine_probe *p = &w->engines.probe[b];
+    const struct engine_probe *p = &engines_of(w)->probe[b];
     memset(ret->mechanism, 0, sizeof(ret->mechanism));
     ret->backend = b;
     ret->features &= ~(uint32_t)(FEATURE_FREEZER | FEATURE_OCI(b));
@@ -67,7 +67,7 @@ static void on_waited(void *data)
 
 bool engine_probe_later(struct warden *w, enum oci_backend b, uint64_t tag)
 {
-    struct engine_probe *p = &w->engines.probe[b];
+    struct engine_probe *p = &engines_of(w)->probe[b];
     if (!p->enabled || p->probed || p->waiting_tag)
         return false;
     p->waiting_tag = tag;
@@ -114,7 +114,7 @@ static void on_asked(struct program_task *t, int wait_status)
 
 void engine_probe_init(struct warden *w, enum oci_backend b)
 {
-    w->engines.probe[b] = (struct engine_probe){
+    engines_of(w)->probe[b] = (struct engine_probe){
         .backend = b,
         .task = {.warden = w,
                  .answer_size = sizeof(struct engine_message),
@@ -126,7 +126,7 @@ void engine_probe_init(struct warden *w, enum oci_backend b)
 
 void engine_probe_start(struct warden *w, enum oci_backend b)
 {
-    struct engine_probe *p = &w->engines.probe[b];
+    struct engine_probe *p = &engines_of(w)->probe[b];
     struct engine_order order;
     if (p->task.pid)
         return;

@@ -85,14 +85,14 @@ static int open_dir(const struct engines *e, const char *id)
 int engine_record_save(const struct cell *s, enum engine_record_state state)
 {
     struct engine_record r;
-    _cleanup_close_ int dir = open_dir(&s->warden->engines, s->id);
+    _cleanup_close_ int dir = open_dir(engines_of(s->warden), s->id);
     fill(s, state, &r);
     return dir < 0 ? dir : save(dir, &r);
 }
 
 int engine_record_new(struct cell *s)
 {
-    const struct engines *e = &s->warden->engines;
+    const struct engines *e = engines_of(s->warden);
     uint32_t runner = id_block_host_id(&s->warden->ids, s->id_block, SANDBOX_RUNNER_ID);
     if (mkdirat(e->dir_fd, s->id, 0700) < 0)
         return -errno;

@@ -55,7 +55,7 @@ static void on_retry(void *data)
 static void removal_finish(struct removal *m)
 {
     end_cell(m, NULL);
-    map_remove(m->task.warden->engines.removals, m->id);
+    map_remove(engines_of(m->task.warden)->removals, m->id);
     free(m);
 }
 
@@ -70,7 +70,7 @@ static void removal_leave(struct removal *m)
 static void on_broker_end(struct program_task *t, int wait_status)
 {
     struct removal *m = container_of(t, struct removal, task);
-    struct engines *e = &t->warden->engines;
+    struct engines *e = engines_of(t->warden);
     bool done = WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0;
     if (!done && m->cleared && !e->probe[m->order.backend].enabled)
         return removal_leave(m);
@@ -103,28 +103,26 @@ void engine_remove(struct warden *w, const char *id, struct cell *s)
                                     .channel_fd = -1};
     m->cell = s;
     snprintf(m->id, sizeof(m->id), "%s", id);
-    int r = engine_record_load(&w->engines, id, &record);
+    int r = engine_record_load(engines_of(w), id, &record);
     if (r == 0)
         engine_order_from_record(w, ENGINE_REMOVE, &record, &m->order);
-    map_put(w->engines.removals, m->id, m);
+    map_put(engines_of(w)->removals, m->id, m);
     if (r == 0)
         return removal_start(m);
     /* Nothing tells whose it is: only the sweep by labels can find it. */
-    engine_record_remove(&w->engines, m->id);
+    engine_record_remove(engines_of(w), m->id);
     removal_finish(m);
 }
 
 bool engine_is_removing(const struct warden *w, const char *id)
 {
-    return w->engines.removals && map_find(w->engines.removals, id);
+    return map_find(engines_of(w)->removals, id);
 }
 
 bool engine_is_ending(const struct warden *w, bool must)
 {
     size_t cursor = 0;
-    if (!w->engines.removals)
-        return false;
-    for (struct removal *m; (m = map_next(w->engines.removals, &cursor));)
+    for (struct removal *m; (m = map_next(engines_of(w)->removals, &cursor));)
         if (!must || !m->cleared)
             return true;
     return false;
@@ -133,7 +131,7 @@ bool engine_is_ending(const struct warden *w, bool must)
 void engine_removals_stop(struct warden *w)
 {
     size_t cursor = 0;
-    for (struct removal *m; (m = map_next(w->engines.removals, &cursor));) {
+    for (struct removal *m; (m = map_next(engines_of(w)->removals, &cursor));) {
         watch_remove(m->timer);
         program_task_stop(&m->task);
         free(m);

@@ -27,7 +27,7 @@ void engine_exec_cell(const struct warden *w, int channel_fd, int failure_fd)
         .log = true,
     };
     if (ends.view < 0 || setns(w->host_ns_fd, CLONE_NEWNS) < 0 ||
-        program_arrange(&ends, w->engine_fd) < 0)
+        program_arrange(&ends, engines_of(w)->program_fd) < 0)
         _exit(125);
     program_exec("mas-engine");
 }
@@ -49,9 +49,9 @@ void engine_order_init(const struct warden *w, enum engine_task task, enum oci_b
         .start_timeout_ms = options->engine_start_timeout_ms,
         .user_limits = w->child_template.user_limits,
     };
-    memcpy(o->socket, w->engines.probe[b].socket, sizeof(o->socket));
-    memcpy(o->instance, w->engines.instance, sizeof(o->instance));
-    snprintf(o->dir, sizeof(o->dir), "%s", w->engines.dir);
+    memcpy(o->socket, engines_of(w)->probe[b].socket, sizeof(o->socket));
+    memcpy(o->instance, engines_of(w)->instance, sizeof(o->instance));
+    snprintf(o->dir, sizeof(o->dir), "%s", engines_of(w)->dir);
 }
 
 void engine_order_from_record(const struct warden *w, enum engine_task task,
@@ -65,5 +65,5 @@ void engine_order_from_record(const struct warden *w, enum engine_task task,
     o->mark = r->mark;
     memcpy(o->id, r->plan.id, sizeof(o->id));
     memcpy(o->image, r->plan.image, sizeof(o->image));
-    snprintf(o->dir, sizeof(o->dir), "%s/%s", w->engines.dir, r->plan.id);
+    snprintf(o->dir, sizeof(o->dir), "%s/%s", engines_of(w)->dir, r->plan.id);
 }

@@ -24,7 +24,6 @@
 #include "base/landlock.h"
 #include "base/log.h"
 #include "warden/cgroup.h"
-#include "warden/plain/plain.h"
 #include "warden/state.h"
 
 #define RUNNER_RIGHTS ((1u << CAP_SETUID) | (1u << CAP_SETGID)) /* for its first instructions */
@@ -184,8 +183,8 @@ static int become_user(const struct fenced *f)
 {
     if (!f->shared)
         return become_separate(f);
-    int r = f->warden->ids.in_userns ? plain_become_caller(f->warden->options.process_uid,
-                                                           f->warden->options.process_gid)
+    int r = f->warden->ids.in_userns ? userns_become_caller(f->warden->options.process_uid,
+                                                            f->warden->options.process_gid)
                                      : 0;
     r = r < 0 ? r : bound_caps();
     return r < 0 ? r : set_caps(0, 0);

@@ -21,6 +21,11 @@ static struct fence_cell *fence_cell(struct cell *s)
     return container_of(s, struct fence_cell, cell);
 }
 
+static int fence_sweep(const struct warden_options *o)
+{
+    return fence_dir_sweep(o->fence_dir);
+}
+
 static bool fence_takes(const struct plan *p)
 {
     return p->flags & PLAN_LANDLOCK;
@@ -131,6 +136,7 @@ const struct cell_ops cell_fenced = {
     .open_host = fence_host_open,
     .start_host = fence_host_start,
     .close_host = fence_host_close,
+    .sweep_host = fence_sweep,
     .takes = fence_takes,
     .check = fence_check,
     .probe = fence_probe,

@@ -177,6 +177,18 @@ void id_range_done(struct id_range *r)
     *r = (struct id_range){0};
 }
 
+int userns_become_caller(uid_t uid, gid_t gid)
+{
+    char map[32];
+    if (unshare(CLONE_NEWUSER) < 0)
+        return -errno;
+    int r = fd_write_file_at(AT_FDCWD, "/proc/self/setgroups", "deny");
+    snprintf(map, sizeof(map), "%u 0 1", (unsigned)gid);
+    r = r < 0 && r != -ENOENT ? r : fd_write_file_at(AT_FDCWD, "/proc/self/gid_map", map);
+    snprintf(map, sizeof(map), "%u 0 1", (unsigned)uid);
+    return r < 0 ? r : fd_write_file_at(AT_FDCWD, "/proc/self/uid_map", map);
+}
+
 int64_t id_block_take(struct id_range *r)
 {
     if (r->shared)

@@ -31,6 +31,10 @@ int id_range_open(struct id_range *r, uint32_t first, uint32_t count, uint32_t b
 void id_range_share(struct id_range *r);
 void id_range_done(struct id_range *r);
 
+/* In a child of a warden that is root of a user namespace: makes it the warden's caller again, in
+ * one namespace more. */
+int userns_become_caller(uid_t uid, gid_t gid);
+
 /* The block's first id. -EAGAIN when all are in use; 0 in shared mode. */
 int64_t id_block_take(struct id_range *r);
 /* Takes that one. False where it is not of this range, or in use. */

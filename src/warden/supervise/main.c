@@ -106,7 +106,7 @@ static int run_warden(struct startup *s)
 static int clean(const struct startup *s)
 {
     const struct warden_options *o = &s->options;
-    int removed = warden_clean(o->state_dir ? o->state_dir : "", o->cgroup_prefix, o->fence_dir);
+    int removed = warden_clean(o);
     if (removed < 0) {
         log_error("cannot clean: %s", strerror(-removed));
         return 1;

@@ -1,6 +1,5 @@
-#include "builder/rlimits.h"
-#include "warden/plain/plain.h"
-
+/* The process runtime's cells: the runner as an ordinary process of an ordinary user, in nothing
+ * but a pid namespace, which makes sure that it ends with all its children. */
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -12,9 +11,9 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "warden/local/child.h"
-#include "warden/local/root.h"
+#include "builder/rlimits.h"
 #include "warden/cell-internal.h"
+#include "warden/local/root.h"
 
 #define PLAIN_WORKDIR "/tmp"
 
@@ -23,25 +22,12 @@ static int negative_errno(int r)
     return r < 0 ? -errno : 0;
 }
 
-/* The warden of an ordinary user is root in a user namespace: one more gives the user back. */
-int plain_become_caller(uid_t uid, gid_t gid)
-{
-    char map[32];
-    if (unshare(CLONE_NEWUSER) < 0)
-        return -errno;
-    int r = fd_write_file_at(AT_FDCWD, "/proc/self/setgroups", "deny");
-    snprintf(map, sizeof(map), "%u 0 1", (unsigned)gid);
-    r = r < 0 && r != -ENOENT ? r : fd_write_file_at(AT_FDCWD, "/proc/self/gid_map", map);
-    snprintf(map, sizeof(map), "%u 0 1", (unsigned)uid);
-    return r < 0 ? r : fd_write_file_at(AT_FDCWD, "/proc/self/uid_map", map);
-}
-
 static int become_user(const struct warden *w)
 {
     uid_t uid = w->options.process_uid;
     gid_t gid = w->options.process_gid;
     if (!w->was_root)
-        return plain_become_caller(uid, gid);
+        return userns_become_caller(uid, gid);
     if (setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0)
         return -errno;
     return 0;
