@@ -584,7 +584,7 @@ int main(int argc, char **argv)
     test_signing_again();
     test_empty_record();
     stop();
-    warden_clean(state_dir, prefix, state_dir);
+    warden_clean(&o);
     char command[128];
     snprintf(command, sizeof(command), "rm -rf %s", base_dir);
     if (system(command) != 0)
