@@ -13,6 +13,7 @@ Rules that must hold, whatever is killed when:
     answered before is known with the same status and the same bytes;
   - a write through a link is decided by the policy of that moment and by where the link leads;
   - a key whose revocation was answered never opens anything again;
+  - changes (/v1/events) have every number once and in order over all kills, and tell of each change of an object once;
   - in the end nothing is left: process, mount, loop device, cgroup, file, row, descriptor, memory.
 """
 import collections
@@ -55,6 +56,7 @@ control_restart_window: 1s
 kill_grace: 1s
 max_execs_per_sandbox: 256
 cgroup_prefix: {PREFIX}
+events_max: 20000
 """
 
 # Runs on both sides. A plan is a list of (stream, bytes, pause).
@@ -765,6 +767,52 @@ class Client(threading.Thread):
         counts["execs checked to the last byte" if whole else "killed execs checked"] += 1
 
 
+class Changes(threading.Thread):
+    """Follows the journal of changes as the operator, who is told of all; comes back with its last number."""
+
+    def __init__(self):
+        super().__init__(daemon=True, name="changes")
+        self.last, self.seen = 0, set()
+
+    def run(self):
+        while not stop_clients.is_set():
+            try:
+                self.follow()
+            except BROKEN:
+                pass
+            except Exception:
+                report(traceback.format_exc())
+            time.sleep(0.02)
+
+    def follow(self):
+        conn = http.client.HTTPConnection("127.0.0.1", world.daemon.port, timeout=1)  # then it comes back
+        try:
+            conn.request("GET", "/v1/events", headers={"Accept": "text/event-stream", "Authorization": "Bearer " + TOKEN,
+                                                       "Last-Event-ID": str(self.last)})
+            answer = conn.getresponse()
+            if answer.status != 200:
+                return
+            counts["readers of changes"] += 1
+            for line in answer:
+                if line.startswith(b"data: ") and line.endswith(b"}\n"):
+                    self.take(json.loads(line[6:]))
+                if stop_clients.is_set():
+                    return
+        finally:
+            conn.close()
+
+    def take(self, e):
+        what = (e["id"], e["type"]) if "id" in e else e
+        if e["seq"] != self.last + 1:
+            report(f"after change {self.last} comes {e}")
+        if e["type"] in ("sandbox.created", "sandbox.crashed", "sandbox.deleted", "exec.started", "exec.ended"):
+            if what in self.seen:
+                report(f"told twice: {e}")
+            self.seen.add(what)
+        self.last = e["seq"]
+        counts["changes"] += 1
+
+
 def governor(until):
     r = random.Random(SEED + 1)
     while time.time() < until and not stop_clients.wait(r.uniform(*POLICY_EVERY)):
@@ -962,14 +1010,15 @@ def main_soak():
         clients = [Client(i) for i in range(CLIENTS)]
         hunter = threading.Thread(target=killer, args=[time.time() + SECONDS - quiet], daemon=True)
         ruler = threading.Thread(target=governor, args=[time.time() + SECONDS - quiet], daemon=True)
-        for t in clients + [hunter, ruler]:
+        changes = Changes()
+        for t in clients + [hunter, ruler, changes]:
             t.start()
         hunter.join()
         ruler.join()
         time.sleep(1)
         measure(before, quiet)
         stop_clients.set()
-        for t in clients:
+        for t in clients + [changes]:
             t.join(180)
             if t.is_alive():
                 report(f"{t.name} hangs")
