@@ -109,18 +109,13 @@ static const struct member limits[] = {{"cpu_cores"},     {"memory_mb"},   {"dis
                                        {"max_processes"}, {"io_mb_per_s"}, {0}};
 static const struct member mount[] = {{"source"}, {"target"}, {"read_only"}, {0}};
 static const struct member network[] = {{"mode"}, HIDDEN("enabled"), {0}};
-/* "none" says the same as an object; what it is else, spec-json.c refuses in words of its own. */
-static const struct member *find_network(const json_t *spec)
-{
-    return json_is_object(json_object_get(spec, "network")) ? network : NULL;
-}
 static const struct member file[] = {{"path"}, {"content"}, {"content_base64"}, {"mode"}, {0}};
 
 /* The last four are refused in words of their own (spec-json.c). */
 #define SPEC                                                                                       \
     {"runtime"}, {"oci_runtime"}, {"min_isolation"}, {"image"}, {"workdir"}, {"env"},              \
         {"limits", MEMBER_GUARD, limits, NULL}, {"mounts", MEMBER_LIST, mount},                    \
-        {"network", .find_inner = find_network}, {"accept_weaker"}, HIDDEN("pool"),                \
+        {"network", MEMBER_OR_OTHER, network, NULL}, {"accept_weaker"}, HIDDEN("pool"),            \
         HIDDEN("snapshot"), HIDDEN("template"), HIDDEN("approval")
 #define COMMAND                                                                                    \
     {"command"}, {"language"}, {"code"}, {"files", MEMBER_LIST, file}, {"stdin"}, {"cwd"},         \

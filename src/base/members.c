@@ -110,7 +110,7 @@ static bool is_guard_word(const char *name)
 static int check_type(const struct member *m, const json_t *value, const char *path,
                       struct error *err)
 {
-    if (json_is_null(value))
+    if (json_is_null(value) || (m->flags & MEMBER_OR_OTHER))
         return 0;
     if ((m->flags & MEMBER_TEXT) && !json_is_string(value))
         return error_field(err, path, "'%s' must be a string", path);

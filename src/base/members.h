@@ -25,6 +25,8 @@ enum member_flags {
     MEMBER_LIST = 16,
     /* A string, where no handler reads it. */
     MEMBER_TEXT = 32,
+    /* May be something else than the object of inner, which its handler then reads. */
+    MEMBER_OR_OTHER = 64,
 };
 
 /* Tables end with a row without a name. */
