@@ -192,9 +192,9 @@ static void check_limits(const struct config *c, struct config_problems *p)
                   (double)c->api.exec_max_timeout_ms);
     check_ceiling(p, "journal_exec_bytes", (double)c->journal.limit_bytes, "journal_total_bytes",
                   (double)c->journal.total_limit);
-    if ((uint64_t)c->uid_range_first + c->uid_range_count > UINT32_MAX)
+    if ((uint64_t)c->warden.id_first + c->warden.id_count > UINT32_MAX)
         config_error(p, "uid_range_first + uid_range_count is beyond the last uid");
-    if (c->uid_range_count / c->uid_block < c->manager.max_sandboxes)
+    if (c->warden.id_count / c->warden.id_block < c->manager.max_sandboxes)
         config_error(p, "uid_range_count / uid_block is less than max_sandboxes (%lld)",
                      (long long)c->manager.max_sandboxes);
     if (strchr(c->cgroup_prefix, '/') || c->cgroup_prefix[0] == '.' ||

@@ -25,6 +25,7 @@
 #include "proto/limit.h"
 #include "runtime/runtime.h"
 #include "sandbox/sandbox.h"
+#include "warden/warden.h"
 
 struct error;
 
@@ -61,7 +62,6 @@ struct config {
     char *oci_runtime;
     char **engines;
     char *podman_socket, *docker_socket;
-    uint32_t engine_timeout_ms, engine_connect_timeout_ms, engine_start_timeout_ms;
     enum isolation min_isolation;
     char *runtime_config;
     char *policy_file;
@@ -73,15 +73,9 @@ struct config {
 
     /* what sandboxes may have */
     char **mounts_allow;
-    uint32_t uid_range_first, uid_range_count, uid_block;
     char *cgroup_prefix;
     struct limits default_limits, max_limits; /* of a request that asks for none, of any */
-    uint64_t default_disk_inodes;
-    uint32_t blanks;
-    uint32_t oci_blanks;
-    uint64_t memory_reserve_bytes, state_reserve_bytes, tmpfs_max_bytes;
-    uint32_t disk_templates;
-    uint32_t inotify_instances, inotify_watches, fanotify_groups, fanotify_marks;
+    struct warden_config warden;
     struct manager_config manager;
     struct pool_config pool;
     char **env; /* "NAME=value" */

@@ -146,32 +146,19 @@ static int stage_standard_streams(struct daemon *d, struct error *err)
 static void fill_warden_options(struct daemon *d, struct warden_options *o)
 {
     const struct config *c = d->config;
+    o->config = c->warden;
     o->state_dir = d->state.warden_path;
     o->store_dir = d->state.path;
     o->mounts_allow = c->mounts_allow;
     o->policy_file = c->policy_file;
     o->fence_dir = c->landlock_dir;
     o->cgroup_prefix = c->cgroup_prefix;
-    o->id_first = c->uid_range_first;
-    o->id_count = c->uid_range_count;
-    o->id_block = c->uid_block;
     o->max_sandboxes = (uint32_t)c->manager.max_sandboxes;
-    o->blanks = c->blanks;
-    o->oci_blanks = c->oci_blanks;
     /* Most line-mode daemons live for one call. */
-    if (d->startup.line_mode && o->blanks > LINE_MODE_BLANKS &&
+    if (d->startup.line_mode && o->config.blanks > LINE_MODE_BLANKS &&
         config_origin(c, "blanks") == ORIGIN_DEFAULT)
-        o->blanks = LINE_MODE_BLANKS;
-    o->memory_reserve_bytes = c->memory_reserve_bytes;
-    o->state_reserve_bytes = c->state_reserve_bytes;
-    o->tmpfs_max_bytes = c->tmpfs_max_bytes;
-    o->disk_templates = c->disk_templates;
-    o->inotify_instances = c->inotify_instances;
-    o->inotify_watches = c->inotify_watches;
-    o->fanotify_groups = c->fanotify_groups;
-    o->fanotify_marks = c->fanotify_marks;
+        o->config.blanks = LINE_MODE_BLANKS;
     o->disk_default_bytes = c->default_limits.disk_bytes;
-    o->disk_default_inodes = c->default_disk_inodes;
     o->open_files_default = c->default_limits.open_files;
     o->create_timeout_ms = (uint32_t)c->manager.create_timeout_ms;
     o->process_enabled = config_process_enabled(c);
@@ -183,9 +170,6 @@ static void fill_warden_options(struct daemon *d, struct warden_options *o)
     o->audit_checkpoint_syslog = c->audit_checkpoint_syslog;
     o->podman_socket = config_has_engine(c, "podman") ? c->podman_socket : NULL;
     o->docker_socket = config_has_engine(c, "docker") ? c->docker_socket : NULL;
-    o->engine_timeout_ms = c->engine_timeout_ms;
-    o->engine_connect_timeout_ms = c->engine_connect_timeout_ms;
-    o->engine_start_timeout_ms = c->engine_start_timeout_ms;
     o->engine_fd = d->programs.engine;
     o->oci_fd = d->programs.oci;
     o->runner_fd = d->programs.runner;

@@ -59,8 +59,8 @@ int keeper_stage_seal(bool privileged, const struct config *c, const char *image
     stage_append(&list, xstrdup(images_path));
     stage_append(&list, stage_log_style(c->log_format, c->log_level));
     config_list_part(c, offsetof(struct config, keeper), sizeof(c->keeper), &list);
-    config_list_part(c, offsetof(struct config, state_reserve_bytes),
-                     sizeof(c->state_reserve_bytes), &list);
+    config_list_part(c, offsetof(struct config, warden.state_reserve_bytes),
+                     sizeof(c->warden.state_reserve_bytes), &list);
     return stage_seal("mas-keeper-config", list);
 }
 
@@ -264,7 +264,7 @@ int keeper_stage(void)
         .allow_dir = ALLOW_PATH,
         .default_fd = fcntl(KEEPER_DEFAULT_IMAGE, F_GETFD) < 0 ? -1 : KEEPER_DEFAULT_IMAGE,
         .own_ids = s.privileged,
-        .reserve_bytes = c.state_reserve_bytes,
+        .reserve_bytes = c.warden.state_reserve_bytes,
     };
     s.options.config.auth_file = NULL; /* a copy is, once it is there */
     fill_view(&s, list[AT_PATH]);

@@ -72,8 +72,9 @@ static bool tmpfs_fits(const struct cell *s, const struct limits *limits, uint64
 {
     const struct warden_options *o = &s->warden->options;
     if (s->mechanism[WALL_MEMORY] == MECHANISM_NONE)
-        return bytes <= o->tmpfs_max_bytes;
-    return bytes <= limits->memory_bytes && limits->memory_bytes - bytes >= o->memory_reserve_bytes;
+        return bytes <= o->config.tmpfs_max_bytes;
+    return bytes <= limits->memory_bytes &&
+           limits->memory_bytes - bytes >= o->config.memory_reserve_bytes;
 }
 
 /* The size where nobody asked for one: the default, or what the memory limit leaves. */
@@ -82,8 +83,8 @@ static uint64_t default_disk(const struct cell *s, const struct limits *limits)
     const struct warden_options *o = &s->warden->options;
     if (tmpfs_fits(s, limits, o->disk_default_bytes))
         return o->disk_default_bytes;
-    if (limits->memory_bytes > 2 * o->memory_reserve_bytes)
-        return limits->memory_bytes - o->memory_reserve_bytes;
+    if (limits->memory_bytes > 2 * o->config.memory_reserve_bytes)
+        return limits->memory_bytes - o->config.memory_reserve_bytes;
     return limits->memory_bytes / 2;
 }
 
@@ -103,7 +104,8 @@ int limits_apply_disk(struct cell *s, const struct plan *p, const struct limits 
     struct child_order *o = &s->order;
     bool asked = limits->disk_bytes != 0;
     o->disk_bytes = asked ? limits->disk_bytes : default_disk(s, limits);
-    o->disk_inodes = limits->disk_inodes ? limits->disk_inodes : w->options.disk_default_inodes;
+    o->disk_inodes =
+        limits->disk_inodes ? limits->disk_inodes : w->options.config.disk_default_inodes;
     s->mechanism[WALL_DISK] = MECHANISM_TMPFS;
     if ((!asked || tmpfs_fits(s, limits, o->disk_bytes)) && tmpfs_suits(s))
         return 0;

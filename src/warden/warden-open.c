@@ -56,7 +56,7 @@ static int open_host_parts(struct warden *w, struct error *err)
     _cleanup_close_ int usr = open("/usr", O_PATH | O_CLOEXEC);
     if (usr >= 0)
         disks_add(&w->cgroups.disks, usr);
-    disk_maker_open(&w->disks, w->state_fd, o->disk_templates, w->cgroups.instance);
+    disk_maker_open(&w->disks, w->state_fd, o->config.disk_templates, w->cgroups.instance);
     for (int kind = 0; kind < _CELL_KIND_MAX && r >= 0; kind++)
         r = cell_kinds[kind]->open_host ? cell_kinds[kind]->open_host(w, err) : 0;
     return r;
@@ -145,7 +145,7 @@ static int enter_root(struct warden *w, struct error *err)
 static int open_ids(struct warden *w, struct error *err)
 {
     const struct warden_options *o = &w->options;
-    int r = id_range_open(&w->ids, o->id_first, o->id_count, o->id_block, err);
+    int r = id_range_open(&w->ids, o->config.id_first, o->config.id_count, o->config.id_block, err);
     if (r < 0 && forgive(w, r, err) == 0) {
         id_range_share(&w->ids);
         return 0;

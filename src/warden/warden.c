@@ -62,10 +62,7 @@ static void fill_child_template(struct warden *w)
         .seccomp = &w->seccomp,
         .landlock_abi = landlock_abi(),
         .shared_uid = w->ids.shared,
-        .user_limits = {.inotify_instances = o->inotify_instances,
-                        .inotify_watches = o->inotify_watches,
-                        .fanotify_groups = o->fanotify_groups,
-                        .fanotify_marks = o->fanotify_marks},
+        .user_limits = o->config.user_limits,
         .seat_late = w->was_root,
     };
 }
@@ -76,7 +73,7 @@ static struct warden *warden_alloc(const struct warden_options *o)
     w->options = *o;
     w->control_fd = w->host_ns_fd = w->own_ns_fd = w->proc_fd = w->state_fd = -1;
     w->store_fd = w->policy_dir_fd = -1;
-    w->ledger.reserve_bytes = o->state_reserve_bytes;
+    w->ledger.reserve_bytes = o->config.state_reserve_bytes;
     w->disks = (struct disk_maker){.loop_control_fd = -1, .dev_fd = -1};
     w->janitor.sock = -1;
     w->signer = (struct signer)SIGNER_INIT;

@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "proto/order.h"
 #include "proto/plan.h"
 #include "warden/watch.h"
 
@@ -19,28 +20,36 @@ struct warden;
 
 #define WARDEN_PREFIX_MAX 24 /* cgroup_prefix; ids and instances follow it in names of 64 */
 
+/* What an operator may set (configuration keys in config/table.c) and is a number: the strings are
+ * in struct warden_options, and what others use too. */
+struct warden_config {
+    uint32_t id_first, id_count; /* host uids and gids for sandboxes; as root only */
+    uint32_t id_block;           /* ids a sandbox takes from that range, at least 3 */
+    uint32_t blanks;             /* never-used sandboxes kept ready, each given out once; 0: none */
+    uint32_t oci_blanks;         /* launchers of OCI runtimes, once one was used */
+    uint64_t memory_reserve_bytes; /* of the memory limit, beside a disk on tmpfs */
+    uint64_t disk_default_inodes;  /* where a plan does not limit them */
+    uint64_t state_reserve_bytes;  /* of the state directory's file system, never promised */
+    uint64_t tmpfs_max_bytes;      /* larger disks of a sandbox without memory limit are images */
+    uint32_t disk_templates;       /* formatted images kept, one a size */
+    struct user_limits user_limits;
+    uint32_t engine_timeout_ms; /* of one request to an engine */
+    uint32_t engine_connect_timeout_ms, engine_start_timeout_ms;
+};
+
 struct warden_options {
+    struct warden_config config;
     const char *state_dir;       /* disk images; made 0700 when absent */
     const char *store_dir;       /* images/store of sandboxes is below it; NULL: below state_dir */
     char *const *mounts_allow;   /* NULL-terminated host directories; plan_mount.allow_index */
     const char *fence_dir;       /* where sandboxes without namespaces have their files */
     const char *policy_file;     /* handed out open for reading (PLAN_POLICY); NULL: none */
     const char *cgroup_prefix;   /* names of our cgroups start with it */
-    uint32_t id_first, id_count; /* host uids and gids for sandboxes; as root only */
-    uint32_t id_block;           /* ids a sandbox takes from that range, at least 3 */
     uint32_t max_sandboxes;
-    uint32_t blanks;       /* never-used sandboxes kept ready, each given out once; 0: none */
-    uint32_t oci_blanks;   /* launchers of OCI runtimes, once one was used */
     struct limits usual;   /* what most plans ask for (blank.h); all 0: not known */
     struct limits ceiling; /* 0: no ceiling */
-    uint64_t memory_reserve_bytes; /* of the memory limit, beside a disk on tmpfs */
-    uint64_t disk_default_bytes;   /* where a plan does not limit the disk */
-    uint64_t disk_default_inodes;
-    uint64_t state_reserve_bytes; /* of the state directory's file system, never promised */
-    uint64_t tmpfs_max_bytes;     /* larger disks of a sandbox without memory limit are images */
-    uint32_t disk_templates;      /* formatted images kept, one a size */
+    uint64_t disk_default_bytes; /* where a plan does not limit the disk */
     uint32_t open_files_default;
-    uint32_t inotify_instances, inotify_watches, fanotify_groups, fanotify_marks;
     uint32_t create_timeout_ms; /* from plan to running runner */
     /* The process runtime: a runner without walls, as this user, when a plan asks for one. */
     bool process_enabled;
@@ -48,8 +57,6 @@ struct warden_options {
     gid_t process_gid;
     /* Container engines' sockets; NULL: not used. */
     const char *podman_socket, *docker_socket;
-    uint32_t engine_timeout_ms; /* of one request to an engine */
-    uint32_t engine_connect_timeout_ms, engine_start_timeout_ms;
     bool sign_audit;                   /* hold a key and sign checkpoints */
     const char *audit_checkpoint_file; /* these go there too; NULL: no */
     bool audit_checkpoint_syslog;

@@ -22,7 +22,7 @@ static void fill(struct startup *s)
     s->options.state_dir = "/state/warden";
     s->options.store_dir = "/state";
     s->options.mounts_allow = allowed;
-    s->options.blanks = 17;
+    s->options.config.blanks = 17;
     s->control_path = "/state/control";
     s->line_mode = true;
     s->state_fd = open("/", O_PATH | O_CLOEXEC);
@@ -56,7 +56,7 @@ static void test_whole(void)
     ok(strv_length(t->options.mounts_allow) == 2 &&
            strcmp(t->options.mounts_allow[1], "/srv/two") == 0,
        "a list");
-    ok(t->options.blanks == 17 && t->line_mode && t->n_listeners == 1 &&
+    ok(t->options.config.blanks == 17 && t->line_mode && t->n_listeners == 1 &&
            strcmp(t->listeners[0].name, "sock") == 0,
        "numbers and listeners");
     ok(cloexec(t->state_fd) && cloexec(t->listeners[0].fd), "descriptors go no further");

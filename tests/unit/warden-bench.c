@@ -30,7 +30,7 @@ int main(int argc, char **argv)
     warden_options_init(&o);
     o.runner_fd = open(argv[1], O_RDONLY | O_CLOEXEC);
     o.state_dir = argv[2];
-    o.blanks = argc > 4 ? (uint32_t)atoi(argv[4]) : o.blanks;
+    o.config.blanks = argc > 4 ? (uint32_t)atoi(argv[4]) : o.config.blanks;
     int pause_ms = argc > 5 ? atoi(argv[5]) : 0;
     struct client c = client_start(&o);
     int64_t *create = calloc((size_t)n, sizeof(*create)), *end = calloc((size_t)n, sizeof(*end));

@@ -44,9 +44,9 @@ void engine_order_init(const struct warden *w, enum engine_task task, enum oci_b
     *o = (struct engine_order){
         .task = task,
         .backend = b,
-        .timeout_ms = options->engine_timeout_ms,
-        .connect_timeout_ms = options->engine_connect_timeout_ms,
-        .start_timeout_ms = options->engine_start_timeout_ms,
+        .timeout_ms = options->config.engine_timeout_ms,
+        .connect_timeout_ms = options->config.engine_connect_timeout_ms,
+        .start_timeout_ms = options->config.engine_start_timeout_ms,
         .user_limits = w->child_template.user_limits,
     };
     memcpy(o->socket, engines_of(w)->probe[b].socket, sizeof(o->socket));

@@ -63,7 +63,7 @@ static int local_admit(struct cell *s)
 
 static unsigned local_wanted_blanks(const struct warden *w)
 {
-    return w->options.blanks;
+    return w->options.config.blanks;
 }
 
 /* So the host has namespaces. Also after a doubt: what was missing at the start may have come back.

@@ -130,7 +130,7 @@ static void oci_probe(const struct warden *w, enum oci_backend b, struct plan_re
 /* Launchers are kept ready only where they are used. */
 static unsigned oci_wanted_blanks(const struct warden *w)
 {
-    return w->blanks[CELL_OCI].used ? w->options.oci_blanks : 0;
+    return w->blanks[CELL_OCI].used ? w->options.config.oci_blanks : 0;
 }
 
 /* A kernel of the sandbox's own counts its processes by their rlimit; the host's threads that it is
