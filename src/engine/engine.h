@@ -74,6 +74,7 @@ struct engine {
     struct disks disks; /* that its files are on; none: not known of all */
     struct engine_mark mark;
     int pidfd;
+    int records_fd; /* where the records of all sandboxes are */
 };
 
 /* --- api.c: 0 or -errno with e->rest.why */
@@ -169,6 +170,16 @@ pid_t process_parent(pid_t pid);     /* the same */
 int process_open(const struct engine_mark *m);
 /* Finds the container's first process by the engine's word. */
 int process_find(struct engine *e);
+
+/* --- record.c: the sandbox's record; 0 or -errno. The first also finds the order's instance. */
+int record_open(struct engine *e);
+/* Before the engine hears of the sandbox; and with its directory. */
+int record_create(struct engine *e);
+int record_save(struct engine *e, enum engine_record_state state);
+/* After the engine has forgotten it; and its directory. */
+void record_remove(const struct engine *e);
+/* Sends all to the warden. */
+int record_list(const struct engine *e);
 
 /* --- shim.c: ends what is left of a container of docker's that docker has forgotten */
 void shim_end(const char *id);

@@ -90,9 +90,11 @@ int main(int argc, char **argv)
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     child_must(child_die_with_warden(), "tie to the warden", -1);
     receive_order(&e.order, &trees);
+    child_must(record_open(&e), "open the records", -1);
     prepare(&e);
     switch (e.order.task) {
     case ENGINE_CREATE:
+        child_must(record_create(&e), "write a record", -1);
         child_must(api_connect(&e), e.rest.why, -1);
         task_create(&e, ENGINE_VIEW_FD, &trees);
         break;
@@ -101,6 +103,8 @@ int main(int argc, char **argv)
         break;
     case ENGINE_REMOVE:
         return task_remove(&e) < 0;
+    case ENGINE_LIST:
+        return record_list(&e) < 0;
     case ENGINE_PROBE:
         task_probe(&e);
         return 0;

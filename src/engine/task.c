@@ -153,7 +153,10 @@ void task_create(struct engine *e, int view_fd, const struct child_trees *trees)
     wait_for_runner(e, listen_fd);
     verify(e, ready.mechanism);
     place_clear(e);
-    ready.mark = e->mark;
+    ready.mechanism[WALL_DISK] = e->order.record.mechanism[WALL_DISK]; /* the warden's */
+    ready.mark = e->order.record.mark = e->mark;
+    memcpy(e->order.record.mechanism, ready.mechanism, sizeof(ready.mechanism));
+    child_must(record_save(e, ENGINE_RECORD_RUNNING), "write a record", -1);
     send_message(&ready, -1);
     child_must(pass_connection(e, listen_fd), "take the runner's connection", -1);
     child_report_running();
@@ -349,5 +352,8 @@ int task_remove(struct engine *e)
     if (r == 0 && e->order.mark.pid)
         send_message(&m, -1);
     clear_places(e);
-    return r < 0 ? r : forget(e);
+    r = r < 0 ? r : forget(e);
+    if (r == 0)
+        record_remove(e);
+    return r;
 }

@@ -26,6 +26,7 @@ enum engine_task {
     ENGINE_ADOPT,  /* a container that runs already */
     ENGINE_REMOVE, /* whatever there is of it */
     ENGINE_PROBE,  /* what the engine is and can; containers of nobody are removed */
+    ENGINE_LIST,   /* answers with each struct engine_record that there is */
     _ENGINE_TASK_MAX,
 };
 
@@ -37,6 +38,27 @@ struct engine_mark {
     char container[ENGINE_CONTAINER_SIZE]; /* its id with the engine, which no rename changes; "" */
 };
 
+/* What outlives warden and broker of a sandbox that an engine holds, in a directory of the
+ * sandbox's own: brokers write, read and remove it. */
+#define ENGINE_RECORD_MAGIC 0x676e6d61u
+
+enum engine_record_state {
+    ENGINE_RECORD_CREATING, /* the engine may know it, or soon */
+    ENGINE_RECORD_RUNNING,
+    _ENGINE_RECORD_STATE_MAX,
+};
+
+struct engine_record {
+    uint32_t magic, size;
+    uint32_t state;
+    uint32_t runner_id, tool_id, nobody_id;
+    int64_t id_block;
+    struct engine_mark mark;
+    uint8_t mechanism[16];
+    struct plan plan;
+    struct limits limits;
+};
+
 struct engine_order {
     uint32_t task;
     uint32_t backend, inner; /* enum oci_backend */
@@ -44,7 +66,7 @@ struct engine_order {
     uint32_t connect_timeout_ms;
     uint32_t start_timeout_ms; /* for the runner to dial */
     char socket[ENGINE_SOCKET_SIZE];
-    char instance[ENGINE_INSTANCE_SIZE]; /* of this state directory */
+    char instance[ENGINE_INSTANCE_SIZE]; /* of this state directory; the broker's to find out */
     char dir[ENGINE_PATH_SIZE];          /* the sandbox's, as the host sees it; probe: of all */
     char id[PLAN_ID_SIZE];
     char image[PLAN_IMAGE_SIZE];
@@ -54,6 +76,7 @@ struct engine_order {
     uint8_t must[16]; /* walls that were asked for: without them there is no sandbox */
     struct engine_mark mark;
     struct child_order child;
+    struct engine_record record; /* of a create */
 };
 
 enum engine_message_kind {

@@ -2,8 +2,10 @@
  * takes away. */
 #include <curl/curl.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
@@ -530,6 +532,74 @@ static void test_shim(void)
         ok(shim_is_of(all[i].text, all[i].len, "abc") == all[i].is, "a shim's command line %zu", i);
 }
 
+/* --- records */
+
+static void put_file(const char *dir, const char *name, const char *text)
+{
+    char path[256];
+    snprintf(path, sizeof(path), "%s/%s", dir, name);
+    mkdir(path, 0700);
+    snprintf(path, sizeof(path), "%s/%s/record", dir, name);
+    fd_write_file_at(AT_FDCWD, path, text);
+}
+
+/* The records that a broker finds; the last one in ret. In a process of its own, where the number
+ * of a broker's channel is free. */
+static int count_records(const struct engine *e, struct engine_record *ret)
+{
+    int pair[2], fds[FD_PASS_MAX], n = 0;
+    struct engine copy = *e;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return -1;
+    pid_t pid = fork();
+    if (pid == 0) {
+        copy.records_fd = fcntl(e->records_fd, F_DUPFD_CLOEXEC, 20);
+        _exit(dup2(pair[1], CHILD_CHANNEL_FD) < 0 || record_list(&copy) < 0);
+    }
+    close(pair[1]);
+    while (fd_recv_msg(pair[0], ret, sizeof(*ret), fds) == sizeof(*ret))
+        n++;
+    close(pair[0]);
+    waitpid(pid, NULL, 0);
+    return n;
+}
+
+static void test_records(void)
+{
+    char dir[] = "/tmp/mas-engine-records-XXXXXX", path[256];
+    struct engine e = {.pidfd = -1}, other = {.pidfd = -1};
+    struct engine_record r = {0}, *own = &e.order.record;
+    ok(mkdtemp(dir), "a directory");
+    snprintf(other.order.dir, sizeof(other.order.dir), "%s", dir);
+    snprintf(e.order.dir, sizeof(e.order.dir), "%s/sbx-1", dir);
+    snprintf(e.order.id, sizeof(e.order.id), "sbx-1");
+    e.order.runner_id = getuid();
+    *own = (struct engine_record){.magic = ENGINE_RECORD_MAGIC, .size = sizeof(*own)};
+    own->plan = (struct plan){.version = PLAN_VERSION, .op = PLAN_CREATE, .tag = 1};
+    own->plan.backend = OCI_PODMAN;
+    snprintf(own->plan.id, sizeof(own->plan.id), "sbx-1");
+    ok(record_open(&e) == 0 && record_open(&other) == 0 && strlen(e.order.instance) == 32 &&
+           !strcmp(e.order.instance, other.order.instance),
+       "one instance for a state directory: %s", e.order.instance);
+    ok(record_create(&e) == 0 && record_create(&e) == -EEXIST, "a record, once");
+    ok(count_records(&other, &r) == 1 && r.state == ENGINE_RECORD_CREATING, "it is found");
+    own->mark.pid = 7;
+    ok(record_save(&e, ENGINE_RECORD_RUNNING) == 0 && count_records(&other, &r) == 1 &&
+           r.state == ENGINE_RECORD_RUNNING && r.mark.pid == 7,
+       "as it was saved last");
+    put_file(dir, "sbx-cut", "amng");
+    own->size--;
+    ok(record_save(&e, ENGINE_RECORD_RUNNING) == 0 && count_records(&other, &r) == 0,
+       "records of another make are none");
+    snprintf(path, sizeof(path), "%s/sbx-cut", dir);
+    ok(access(path, F_OK) < 0 && access(e.order.dir, F_OK) < 0, "and are removed");
+    record_remove(&e);
+    snprintf(path, sizeof(path), "%s/instance", dir);
+    ok(unlink(path) == 0 && rmdir(dir) == 0, "nothing else is left");
+    close(e.records_fd);
+    close(other.records_fd);
+}
+
 int main(void)
 {
     curl_global_init(CURL_GLOBAL_DEFAULT);
@@ -546,6 +616,7 @@ int main(void)
     test_mountinfo();
     test_io_max();
     test_shim();
+    test_records();
     server_stop(&server);
     curl_global_cleanup();
     return tap_done();

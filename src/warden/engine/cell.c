@@ -1,6 +1,7 @@
 /* The warden's side of sandboxes that an engine holds: see engine.h for how it works. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +20,8 @@
 #include "warden/control.h"
 #include "warden/engine/internal.h"
 
+#define LIST_MAX_MS 10000
+
 /* --- start and end */
 
 struct engines *engines_of(const struct warden *w)
@@ -31,16 +34,12 @@ static int open_dirs(struct warden *w)
     struct engines *e = engines_of(w);
     if (mkdirat(w->state_fd, ENGINE_DIR_NAME, 0700) < 0 && errno != EEXIST)
         return -errno;
-    e->dir_fd =
-        openat(w->state_fd, ENGINE_DIR_NAME, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (e->dir_fd < 0)
-        return -errno;
     _cleanup_free_ char *state = realpath(w->options.state_dir, NULL);
     if (!state)
         return -errno;
     int n = snprintf(e->dir, sizeof(e->dir), "%s/" ENGINE_DIR_NAME, state);
     /* The longest name below it must fit an order, too. */
-    return n + PLAN_ID_SIZE >= (int)sizeof(e->dir) ? -ENAMETOOLONG : engine_instance_load(e);
+    return n + PLAN_ID_SIZE >= (int)sizeof(e->dir) ? -ENAMETOOLONG : 0;
 }
 
 /* Of a warden that had engines: what it left goes, though nobody asks for any now. */
@@ -56,7 +55,6 @@ int engines_open(struct warden *w, struct error *err)
         [OCI_PODMAN] = w->options.podman_socket, [OCI_DOCKER] = w->options.docker_socket};
     int program = w->options.engine_fd;
     struct engines *e = w->hosts[CELL_ENGINE] = new0(struct engines);
-    e->dir_fd = -1;
     e->program_fd = program < 0 ? -1 : fcntl(program, F_DUPFD_CLOEXEC, 0);
     e->removals = map_new();
     for (int b = 0; b < _OCI_BACKEND_MAX; b++) {
@@ -109,28 +107,65 @@ static void adopt(struct warden *w, const struct engine_record *r)
     engine_order_from_record(w, ENGINE_ADOPT, r, &order);
     cell_take_over(s);
     if (start_broker(s, &order) < 0)
-        engine_remove(w, s->id, s);
+        engine_remove(w, r, s);
 }
 
-static void take_up(const char *id, void *data)
+/* A broker has read it, but what a plan may ask for is the warden's to check. */
+static bool record_is_good(const struct engine_record *r)
 {
-    struct warden *w = data;
+    char why[64];
+    return r->magic == ENGINE_RECORD_MAGIC && r->size == sizeof(*r) &&
+           r->state < _ENGINE_RECORD_STATE_MAX &&
+           memchr(r->mark.container, 0, sizeof(r->mark.container)) &&
+           plan_check(&r->plan, why, sizeof(why)) == 0 && oci_backend_is_engine(r->plan.backend);
+}
+
+static void take_up(struct warden *w, const struct engine_record *r)
+{
+    if (!record_is_good(r))
+        return;
+    if (r->state == ENGINE_RECORD_RUNNING && engines_of(w)->probe[r->plan.backend].enabled)
+        return adopt(w, r);
+    log_info("a container is left over id=%s", r->plan.id);
+    engine_remove(w, r, NULL);
+}
+
+/* The warden waits for it: before all that is left is taken up it can say neither which sandboxes
+ * there are nor which ids are free. */
+static void take_up_all(struct warden *w)
+{
+    struct engine_order order;
     struct engine_record r;
-    int error = engine_record_load(engines_of(w), id, &r);
-    if (error == 0 && r.state == ENGINE_RECORD_RUNNING &&
-        engines_of(w)->probe[r.plan.backend].enabled)
-        return adopt(w, &r);
-    log_info("a container is left over id=%s", id);
-    engine_remove(w, id, NULL);
+    int fds[FD_PASS_MAX], channel;
+    pid_t pid = program_spawn(w, engine_exec, &channel);
+    if (pid < 0) {
+        log_error("cannot start a broker to find what is left error=%s", strerror(-pid));
+        return;
+    }
+    struct pollfd p = {.fd = channel, .events = POLLIN};
+    engine_order_init(w, ENGINE_LIST, OCI_PODMAN, &order);
+    fd_send_msg(channel, &order, sizeof(order), NULL, 0);
+    while (poll(&p, 1, LIST_MAX_MS) == 1) {
+        ssize_t n = fd_recv_msg(channel, &r, sizeof(r), fds);
+        for (size_t i = 0; i < FD_PASS_MAX; i++)
+            fd_close(&fds[i]);
+        if (n == sizeof(r))
+            take_up(w, &r);
+        else if (n != 1) /* its "r" */
+            break;
+    }
+    close(channel);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
 }
 
 void engines_start(struct warden *w)
 {
-    if (engines_of(w)->dir_fd < 0)
+    if (!engines_of(w)->dir[0])
         return;
     if (w->no_namespaces[0]) /* nothing that a container could be made of */
         return;
-    engine_record_each(engines_of(w), take_up, w);
+    take_up_all(w);
     for (int b = 0; b < _OCI_BACKEND_MAX; b++)
         if (engines_of(w)->probe[b].enabled)
             engine_probe_start(w, (enum oci_backend)b);
@@ -145,7 +180,6 @@ void engines_close(struct warden *w)
         engine_probe_stop(&e->probe[b]);
     engine_removals_stop(w);
     map_free(e->removals);
-    fd_close(&e->dir_fd);
     fd_close(&e->program_fd);
     free(e);
     w->hosts[CELL_ENGINE] = NULL;
@@ -153,22 +187,34 @@ void engines_close(struct warden *w)
 
 /* --- one sandbox */
 
+static void record_of(const struct cell *s, struct engine_record *ret)
+{
+    const struct id_range *ids = &s->warden->ids;
+    *ret = (struct engine_record){
+        .magic = ENGINE_RECORD_MAGIC,
+        .size = sizeof(*ret),
+        .plan = s->plan,
+        .limits = s->limits,
+        .id_block = s->id_block,
+        .mark = engine_cell(s)->mark,
+        .runner_id = id_block_host_id(ids, s->id_block, SANDBOX_RUNNER_ID),
+        .tool_id = id_block_host_id(ids, s->id_block, SANDBOX_TOOL_ID),
+        .nobody_id = id_block_host_id(ids, s->id_block, SANDBOX_NOBODY_ID),
+    };
+    memcpy(ret->mechanism, s->mechanism, sizeof(ret->mechanism));
+}
+
 int engine_send_order(struct cell *s)
 {
-    struct warden *w = s->warden;
-    struct engine_record r = {.plan = s->plan};
     struct engine_order order;
-    r.runner_id = id_block_host_id(&w->ids, s->id_block, SANDBOX_RUNNER_ID);
-    r.tool_id = id_block_host_id(&w->ids, s->id_block, SANDBOX_TOOL_ID);
-    r.nobody_id = id_block_host_id(&w->ids, s->id_block, SANDBOX_NOBODY_ID);
-    engine_order_from_record(w, ENGINE_CREATE, &r, &order);
+    struct engine_record r;
+    record_of(s, &r);
+    engine_order_from_record(s->warden, ENGINE_CREATE, &r, &order);
     for (int i = 0; i < _WALL_MAX; i++)
         order.must[i] = engine_cell(s)->must[i];
     order.child = s->order;
+    order.record = r;
     engine_cell(s)->recorded = true;
-    int e = engine_record_new(s);
-    if (e < 0)
-        return e;
     ssize_t n =
         fd_send_msg(s->channel_fd, &order, sizeof(order), s->trees.mounts, s->order.n_mounts);
     return n < 0 ? (int)n : 0;
@@ -176,13 +222,8 @@ int engine_send_order(struct cell *s)
 
 static void take_ready(struct cell *s, const struct engine_message *m)
 {
-    uint8_t disk = s->mechanism[WALL_DISK];
     memcpy(s->mechanism, m->mechanism, sizeof(s->mechanism));
-    s->mechanism[WALL_DISK] = disk;
     engine_cell(s)->mark = m->mark;
-    int r = engine_record_save(s, ENGINE_RECORD_RUNNING);
-    if (r < 0)
-        log_warn("a record is not written id=%s error=%s", s->id, strerror(-r));
 }
 
 static void take_answer(struct cell *s, const struct engine_message *m)
@@ -297,6 +338,7 @@ bool engine_on_exit(struct cell *s)
     s->pidfd = -1;
     if (s->channel_watch)
         engine_on_channel(s);
+    record_of(s, &record);
     watch_remove(s->channel_watch);
     s->channel_watch = NULL;
     fail_asked(s);
@@ -304,16 +346,15 @@ bool engine_on_exit(struct cell *s)
         if (s->failure.error == EHOSTDOWN) /* the status should know soon, too */
             engine_probe_start(w, (enum oci_backend)s->plan.backend);
         if (engine_cell(s)->recorded)
-            engine_remove(w, s->id, NULL);
+            engine_remove(w, &record, NULL);
         return false;
     }
-    if (!s->killed && !engine_cell(s)->ended &&
-        engine_record_load(engines_of(w), s->id, &record) == 0) {
+    if (!s->killed && !engine_cell(s)->ended) {
         log_warn("a broker died, another one adopts its container id=%s", s->id);
         engine_order_from_record(w, ENGINE_ADOPT, &record, &order);
         if (start_broker(s, &order) == 0)
             return true;
     }
-    engine_remove(w, s->id, s);
+    engine_remove(w, &record, s);
     return true;
 }

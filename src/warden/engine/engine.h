@@ -8,8 +8,9 @@
  * engine may hang, die or restart without anybody losing track of a sandbox.
  *
  * A container outlives broker and warden. What is needed to find it again is a record in a
- * directory of the sandbox's own below the warden's state: made before the engine hears of the
- * sandbox, removed after the engine has forgotten it. A broker that dies is replaced by one that
+ * directory of the sandbox's own below the warden's state (engine/record.c): made by the broker
+ * before the engine hears of the sandbox, removed by one after the engine has forgotten it; a
+ * warden that starts is told by a broker what there is. A broker that dies is replaced by one that
  * adopts the container; whatever ends a sandbox, a broker that removes it comes last, and again
  * until the engine lets it. A container without a record is swept by the next probe. */
 #pragma once
@@ -38,9 +39,8 @@ struct engine_probe {
 };
 
 struct engines {
-    int dir_fd; /* ENGINE_DIR_NAME below the state directory; -1: no engine is enabled */
-    char dir[ENGINE_PATH_SIZE];
-    char instance[ENGINE_INSTANCE_SIZE];
+    char
+        dir[ENGINE_PATH_SIZE]; /* ENGINE_DIR_NAME below the state directory; "": nothing is there */
     struct engine_probe probe[_OCI_BACKEND_MAX];
     struct map *removals; /* struct removal of remove.c by id */
     int program_fd;       /* mas-engine, or -1 */

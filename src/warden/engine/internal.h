@@ -20,33 +20,6 @@ static inline struct engine_cell *engine_cell(const struct cell *s)
     return container_of(s, struct engine_cell, cell);
 }
 
-enum engine_record_state {
-    ENGINE_RECORD_CREATING, /* the engine may know it, or soon */
-    ENGINE_RECORD_RUNNING,
-    _ENGINE_RECORD_STATE_MAX,
-};
-
-struct engine_record {
-    uint32_t magic, size;
-    uint32_t state;
-    uint32_t runner_id, tool_id, nobody_id;
-    int64_t id_block;
-    struct engine_mark mark;
-    uint8_t mechanism[16];
-    struct plan plan;
-    struct limits limits;
-};
-
-/* record.c */
-int engine_instance_load(struct engines *e);
-/* A record for the cell's sandbox, before its engine hears of it. */
-int engine_record_new(struct cell *s);
-int engine_record_save(const struct cell *s, enum engine_record_state state);
-int engine_record_load(const struct engines *e, const char *id, struct engine_record *ret);
-void engine_record_remove(const struct engines *e, const char *id);
-void engine_record_each(const struct engines *e, void (*fn)(const char *id, void *data),
-                        void *data);
-
 /* spawn.c: the broker, in the child of a cell; and for program_spawn() and tasks. */
 void engine_exec_cell(const struct warden *w, int channel_fd, int failure_fd)
     __attribute__((noreturn));
@@ -82,7 +55,7 @@ void engine_probe_start(struct warden *w, enum oci_backend b);
 void engine_probe_stop(struct engine_probe *p);
 /* remove.c: starts removing what there is of a sandbox; s is ended (cell_end()) once nothing
  * of it runs. */
-void engine_remove(struct warden *w, const char *id, struct cell *s);
+void engine_remove(struct warden *w, const struct engine_record *r, struct cell *s);
 bool engine_is_removing(const struct warden *w, const char *id);
 /* Whether something is being removed at all; if must, what has mounts that the host sees. */
 bool engine_is_ending(const struct warden *w, bool must);

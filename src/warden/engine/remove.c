@@ -79,7 +79,6 @@ static void on_broker_end(struct program_task *t, int wait_status)
         m->timer = watcher_add_timer(t->warden->watcher, RETRY_MS, on_retry, m);
         return;
     }
-    engine_record_remove(e, m->id);
     removal_finish(m);
 }
 
@@ -92,9 +91,8 @@ static void removal_start(struct removal *m)
     m->timer = watcher_add_timer(t->warden->watcher, RETRY_MS, on_retry, m);
 }
 
-void engine_remove(struct warden *w, const char *id, struct cell *s)
+void engine_remove(struct warden *w, const struct engine_record *r, struct cell *s)
 {
-    struct engine_record record;
     struct removal *m = new0(struct removal);
     m->task = (struct program_task){.warden = w,
                                     .answer_size = sizeof(struct engine_message),
@@ -102,16 +100,10 @@ void engine_remove(struct warden *w, const char *id, struct cell *s)
                                     .on_end = on_broker_end,
                                     .channel_fd = -1};
     m->cell = s;
-    snprintf(m->id, sizeof(m->id), "%s", id);
-    int r = engine_record_load(engines_of(w), id, &record);
-    if (r == 0)
-        engine_order_from_record(w, ENGINE_REMOVE, &record, &m->order);
+    snprintf(m->id, sizeof(m->id), "%s", r->plan.id);
+    engine_order_from_record(w, ENGINE_REMOVE, r, &m->order);
     map_put(engines_of(w)->removals, m->id, m);
-    if (r == 0)
-        return removal_start(m);
-    /* Nothing tells whose it is: only the sweep by labels can find it. */
-    engine_record_remove(engines_of(w), m->id);
-    removal_finish(m);
+    removal_start(m);
 }
 
 bool engine_is_removing(const struct warden *w, const char *id)

@@ -50,7 +50,6 @@ void engine_order_init(const struct warden *w, enum engine_task task, enum oci_b
         .user_limits = w->child_template.user_limits,
     };
     memcpy(o->socket, engines_of(w)->probe[b].socket, sizeof(o->socket));
-    memcpy(o->instance, engines_of(w)->instance, sizeof(o->instance));
     snprintf(o->dir, sizeof(o->dir), "%s", engines_of(w)->dir);
 }
 
