@@ -9,9 +9,9 @@
 static int check_io(struct cell *s, const struct plan *p, struct plan_reply *reply)
 {
     const struct engine_message *report = &engines_of(s->warden)->probe[p->backend].report;
-    if (!s->order.limits.io_bytes_per_s || report->mechanism[WALL_IO])
+    if (!limits_of_wall(&s->order.limits, WALL_IO) || report->mechanism[WALL_IO])
         return 0;
-    s->order.limits.io_bytes_per_s = 0;
+    limits_drop_wall(&s->order.limits, WALL_IO);
     if (!engine_cell(s)->must[WALL_IO])
         return 0;
     return limits_refuse(reply, WALL_IO, -EOPNOTSUPP,
