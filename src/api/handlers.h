@@ -109,6 +109,8 @@ void handle_c_get(struct api_request *req);
 void handle_c_approve(struct api_request *req);
 /* contract-c-audit.c */
 void handle_c_audit_logs(struct api_request *req);
+/* upgrade.c */
+void handle_upgrade(struct api_request *req);
 /* status.c */
 void handle_healthz(struct api_request *req);
 void handle_metrics(struct api_request *req);

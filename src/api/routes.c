@@ -163,6 +163,8 @@ const struct route routes[] = {
      "refuse it", ROLE_APPROVER, .body = body_decision},
     {POST_, "/v1/policy/reload", STYLE_NATIVE, ROUTE_BODY_OPTIONAL, handle_policy_reload,
      "read the policy file again", ROLE_ADMIN},
+    {POST_, "/v1/upgrade", STYLE_NATIVE, ROUTE_BODY_OPTIONAL, handle_upgrade,
+     "go on with the program that is installed now", ROLE_ADMIN},
 
     /* contract C: actions, approval, audit */
     {GET_, "/", STYLE_C, ROUTE_OPEN, handle_c_root, "what this is"},

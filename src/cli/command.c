@@ -145,6 +145,10 @@ const struct command commands[] = {
      "say what this host can enforce, and how to get more",
      "With -clean, removes cgroups and files of daemons that were killed.",
      FLAGS_CONNECTION | FLAG_BIT(CLEAN) | FLAG_BIT(JSON), 0, 0, false, cmd_doctor},
+    {"upgrade", GROUP_HOST, "", "have the daemon go on with the program that is installed now",
+     "Sandboxes and the commands in them go on. Needs the role admin. Where the installed\n"
+     "mas-sandboxd cannot take over, nothing changes and sbx says why.",
+     FLAGS_CONNECTION, 0, 0, false, cmd_upgrade},
     {"version", GROUP_HOST, "", "print versions of sbx and of the daemon", NULL, FLAGS_CONNECTION,
      0, 0, false, cmd_version},
     {"help", GROUP_HOST, "[COMMAND]", "say how a command is used", NULL, 0, 0, 1, false, cmd_help},

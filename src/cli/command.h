@@ -34,6 +34,7 @@ int cmd_cp(const struct args *a);
 int cmd_create(const struct args *a);
 int cmd_delete(const struct args *a);
 int cmd_pause(const struct args *a);
+int cmd_upgrade(const struct args *a);
 int cmd_resume(const struct args *a);
 int cmd_doctor(const struct args *a);
 int cmd_events(const struct args *a);

@@ -225,7 +225,8 @@ static int stage_warden(struct daemon *d, struct error *err)
     s->shutdown_grace_ms = (int64_t)c->shutdown_grace_ms;
     s->control_restarts = c->control_restarts;
     s->control_restart_window_ms = c->control_restart_window_ms;
-    s->daemon_fd = d->programs.self;
+    s->daemon_dir_fd = d->programs.self_dir;
+    s->daemon_name = d->programs.self_name;
     s->default_image_fd = d->programs.default_image;
     lend_state_dir(s, &d->state);
     listeners_hand_over(&d->listeners, s);

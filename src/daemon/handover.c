@@ -1,6 +1,7 @@
 #include "daemon/handover.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -16,8 +17,36 @@ int handover_seal_config(const struct config *c)
     return r < 0 ? r : fd_sealed_memory("mas-control-config", b.data, b.len);
 }
 
+static int read_config(int fd, struct config *c, struct error *err)
+{
+    _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(HANDOVER_CONFIG_MAX);
+    int r = fd_read_from_start(fd, &b);
+    if (r < 0)
+        return error_set(err, ERROR_INTERNAL, -r, "the configuration");
+    close(fd);
+    config_init(c);
+    return config_deserialize(c, b.data, b.len, err);
+}
+
+int handover_probe(void)
+{
+    struct config c;
+    struct error err = {0};
+    int r = read_config(PROBE_CONFIG, &c, &err);
+    r = r < 0 ? dprintf(PROBE_ANSWER, "%s", err.message)
+              : dprintf(PROBE_ANSWER, PROBE_ANSWER_FORMAT, MAS_VERSION, PROTOCOL_MAJOR,
+                        PROTOCOL_MINOR);
+    return r < 0 || error_is_set(&err);
+}
+
 static int check_record(const struct handover *h, ssize_t n, struct error *err)
 {
+    if (n >= (ssize_t)(2 * sizeof(uint32_t)) && h->major != PROTOCOL_MAJOR)
+        return error_set(
+            err, ERROR_CONFLICT, 0,
+            "the warden speaks protocol %u.%u and this mas-sandboxd (%s) %d.%d: only a "
+            "restart of the daemon, which ends its sandboxes, brings them together",
+            h->major, h->minor, MAS_VERSION, PROTOCOL_MAJOR, PROTOCOL_MINOR);
     if (n != (ssize_t)sizeof(*h))
         return error_set(err, ERROR_INTERNAL, n < 0 ? (int)-n : EPROTO,
                          HANDOVER_CONTROL_FLAG " is for the warden's own use: no record from it");
@@ -32,15 +61,7 @@ static int check_record(const struct handover *h, ssize_t n, struct error *err)
 
 int handover_take(struct handover *ret, struct config *c, struct error *err)
 {
-    _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(HANDOVER_CONFIG_MAX);
     int fds[FD_PASS_MAX];
     int r = check_record(ret, fd_recv_msg(HANDOVER_WARDEN, ret, sizeof(*ret), fds), err);
-    if (r < 0)
-        return r;
-    r = fd_read_from_start(HANDOVER_CONFIG, &b);
-    if (r < 0)
-        return error_set(err, ERROR_INTERNAL, -r, "the configuration");
-    close(HANDOVER_CONFIG);
-    config_init(c);
-    return config_deserialize(c, b.data, b.len, err);
+    return r < 0 ? r : read_config(HANDOVER_CONFIG, c, err);
 }

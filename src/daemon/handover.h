@@ -8,5 +8,7 @@ struct error;
 
 /* Before the process becomes the warden: a sealed memory file, or -errno. */
 int handover_seal_config(const struct config *c);
+/* In a program that is asked whether it could take over: answers, and returns the exit status. */
+int handover_probe(void);
 /* In the control plane: takes the warden's first record, and the configuration, which is closed. */
 int handover_take(struct handover *ret, struct config *c, struct error *err);

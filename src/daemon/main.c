@@ -11,7 +11,7 @@
 #include "daemon/control.h"
 #include "daemon/daemon.h"
 #include "daemon/gateway-stage.h"
-#include "proto/handover.h"
+#include "daemon/handover.h"
 #include "daemon/keeper-stage.h"
 
 #define EXIT_USAGE 2
@@ -114,6 +114,8 @@ int main(int argc, char **argv)
         return gateway_stage();
     if (argc == 2 && strcmp(argv[1], HANDOVER_KEEPER_FLAG) == 0)
         return keeper_stage();
+    if (argc == 2 && strcmp(argv[1], HANDOVER_PROBE_FLAG) == 0)
+        return handover_probe();
 
     _cleanup_config_ struct config c;
     __attribute__((cleanup(config_problems_done))) struct config_problems p;

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/log.h"
@@ -20,14 +21,31 @@ static int open_in(const char *dir, const char *name)
     return fd < 0 ? -errno : fd;
 }
 
-/* The directory of the running program. */
-static int own_dir(char out[PATH_MAX])
+/* The directory of the running program; ret_name (may be NULL): its name there. */
+static int own_dir(char out[PATH_MAX], const char **ret_name)
 {
     ssize_t n = readlink("/proc/self/exe", out, PATH_MAX - 1);
     if (n < 0)
         return -errno;
     out[n] = 0;
-    *strrchr(out, '/') = 0;
+    char *slash = strrchr(out, '/');
+    *slash = 0;
+    if (ret_name)
+        *ret_name = slash + 1;
+    return 0;
+}
+
+/* By its directory: what is installed there later is what later control planes run. */
+static int find_self(struct programs *p, struct error *err)
+{
+    char dir[PATH_MAX];
+    const char *name;
+    int r = own_dir(dir, &name);
+    if (r == 0)
+        p->self_dir = r = open(*dir ? dir : "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (r < 0)
+        return error_set(err, ERROR_INTERNAL, errno, "the directory of this program");
+    p->self_name = xstrdup(name);
     return 0;
 }
 
@@ -36,7 +54,7 @@ static int find(const char *dir, const char *name)
     char own[PATH_MAX];
     if (dir)
         return open_in(dir, name);
-    int r = own_dir(own);
+    int r = own_dir(own, NULL);
     if (r == 0)
         r = open_in(own, name);
     return r == -ENOENT ? open_in(MAS_LIBEXECDIR, name) : r;
@@ -54,10 +72,8 @@ static int find_needed(int *fd, const char *dir, const char *name, struct error 
 int programs_open(struct programs *p, const char *dir, struct error *err)
 {
     *p = (struct programs)PROGRAMS_INIT;
-    p->self = open("/proc/self/exe", O_PATH | O_CLOEXEC);
-    if (p->self < 0)
-        return error_set(err, ERROR_INTERNAL, errno, "/proc/self/exe");
-    int r = find_needed(&p->runner, dir, "mas-toolrunner", err);
+    int r = find_self(p, err);
+    r = r < 0 ? r : find_needed(&p->runner, dir, "mas-toolrunner", err);
     r = r < 0 ? r : find_needed(&p->warden, dir, "mas-warden", err);
     if (r < 0)
         return r;
@@ -78,7 +94,8 @@ int programs_open(struct programs *p, const char *dir, struct error *err)
 
 void programs_close(struct programs *p)
 {
-    fd_close(&p->self);
+    fd_close(&p->self_dir);
+    free(steal_ptr(p->self_name));
     fd_close(&p->runner);
     fd_close(&p->toolnet);
     fd_close(&p->default_image);

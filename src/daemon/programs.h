@@ -5,7 +5,8 @@
 struct error;
 
 struct programs {
-    int self;          /* O_PATH */
+    int self_dir;      /* O_PATH: where this program is */
+    char *self_name;   /* and what it is called there */
     int runner;        /* mas-toolrunner */
     int toolnet;       /* mas-tool-net; -1 where it is not installed */
     int default_image; /* default-image.tar, plain or compressed; -1 where there is none */
@@ -16,7 +17,8 @@ struct programs {
 
 #define PROGRAMS_INIT                                                                              \
     {                                                                                              \
-        -1, -1, -1, -1, -1, -1, -1                                                                 \
+        .self_dir = -1, .runner = -1, .toolnet = -1, .default_image = -1, .engine = -1,            \
+        .warden = -1, .oci = -1                                                                     \
     }
 
 /* dir: where to look; NULL: beside this program, then in the libexec directory it was built for. */

@@ -44,6 +44,7 @@
 #define OUTPUT_MAX_BYTES     (16 * 1024 * 1024) /* of each stream in a synchronous answer */
 #define MCP_CATALOGS_MAX     2                  /* ours, and the fixtures of tests */
 #define RESUME_MS            2000 /* callers wait so long at most for runners to answer */
+#define LEAVE_MS             2000 /* running requests have so long when another control plane waits */
 
 struct control {
     struct control_context *ctx;
@@ -65,10 +66,10 @@ struct control {
     struct mcp *mcp; /* not with the line protocol */
     struct mcp_stdio *mcp_stdio;
     const struct mcp_catalog *catalogs[MCP_CATALOGS_MAX];
-    struct loop_signal sigterm, sighup;
-    struct loop_timer drain_timer, settle_timer;
+    struct loop_signal sigterm, sighup, sigusr2;
+    struct loop_timer drain_timer, settle_timer, leave_timer;
     int stops; /* SIGTERMs seen */
-    bool deleting, ended;
+    bool deleting, leaving, ended;
     int status;
 };
 
@@ -255,6 +256,8 @@ static void close_rest(struct control *k)
     event_journal_stop(k->events);
     loop_signal_close(&k->sigterm, NULL, NULL);
     loop_signal_close(&k->sighup, NULL, NULL);
+    loop_signal_close(&k->sigusr2, NULL, NULL);
+    loop_timer_close(&k->leave_timer, NULL, NULL);
     policy_file_close(k->policy);
     loop_timer_close(&k->drain_timer, NULL, NULL);
     loop_timer_close(&k->settle_timer, NULL, NULL);
@@ -305,6 +308,28 @@ static void on_stop_signal(void *data, int signo)
     event_journal_drain(k->events);
     http_server_drain(k->server, delete_all, k);
     loop_timer_start(&k->drain_timer, k->ctx->config->shutdown_grace_ms);
+}
+
+/* Killing this process loses nothing that is written or acknowledged, so no more is done about it
+ * than about a crash: sandboxes, commands and journals are the next control plane's. */
+static void leave(void *data)
+{
+    (void)data;
+    _exit(CONTROL_EXIT_LEFT);
+}
+
+/* Another control plane waits to take over. Connections that come meanwhile wait for it. */
+static void on_leave_signal(void *data, int signo)
+{
+    struct control *k = data;
+    (void)signo;
+    if (k->stops || k->leaving || !k->server)
+        return;
+    k->leaving = true;
+    log_info("making way: no new connections, running requests may finish in %d ms", LEAVE_MS);
+    loop_timer_start(&k->leave_timer, LEAVE_MS);
+    mcp_drain(k->mcp);
+    http_server_drain(k->server, leave, k);
 }
 
 static void on_reload_signal(void *data, int signo)
@@ -502,6 +527,8 @@ static int control_init(struct control *k, struct error *err)
     loop_timer_init(&k->drain_timer, ctx->loop, delete_all, k);
     loop_signal_init(&k->sigterm, ctx->loop, SIGTERM, on_stop_signal, k);
     loop_signal_init(&k->sighup, ctx->loop, SIGHUP, on_reload_signal, k);
+    loop_signal_init(&k->sigusr2, ctx->loop, SIGUSR2, on_leave_signal, k);
+    loop_timer_init(&k->leave_timer, ctx->loop, leave, k);
     if (!ctx->line_mode || ctx->config->use_mcp_stdio)
         if (make_mcp(k, err) < 0)
             return -1;

@@ -12,6 +12,17 @@
 #define HANDOVER_GATEWAY_FLAG "--gateway-stage"
 #define HANDOVER_KEEPER_FLAG  "--keeper-stage"
 
+#define HANDOVER_PROBE_FLAG "--probe-stage"
+
+/* The protocol between a warden and its control planes: this record, plans, replies and events. A
+ * control plane may be of another version than the warden, when mas-sandboxd was replaced under
+ * living sandboxes. Another major is refused by name. A minor adds operations, flags and events to
+ * records of the same size; what one side does not know of the other's it refuses, one by one. */
+#ifndef PROTOCOL_MAJOR /* a test builds another */
+#define PROTOCOL_MAJOR 5
+#endif
+#define PROTOCOL_MINOR 0
+
 #define HANDOVER_LISTENERS_MAX 64
 #define HANDOVER_CONFIG_MAX    (16 * 1024 * 1024) /* bytes of a configuration */
 
@@ -24,6 +35,15 @@ enum control_fd {
     HANDOVER_STATE,  /* O_PATH of the state subdirectory, to compare with what was mounted */
     HANDOVER_LISTEN, /* first of n_listeners */
 };
+
+/* What an installed mas-sandboxd is asked before the running control plane makes way for it. */
+enum probe_fd {
+    PROBE_ANSWER = 3, /* a pipe: PROBE_ANSWER_FORMAT, or in words why it cannot be started */
+    PROBE_CONFIG,     /* the configuration that it would get */
+};
+#define PROBE_ANSWER_MAX    255
+#define PROBE_ANSWER_FORMAT "mas-sandboxd %s protocol %u.%u"
+#define PROBE_VERSION_SIZE  64
 
 enum gateway_fd {
     GATEWAY_SOCK = 3, /* its end of the control plane's socket */
@@ -38,12 +58,15 @@ enum keeper_fd {
     KEEPER_DEFAULT_IMAGE, /* the tar that comes with the daemon, where there is one */
 };
 
+/* Exit status of a control plane that has made way for the next one. */
+#define CONTROL_EXIT_LEFT 76
 /* Exit status of a control plane that says "starting again will not help". */
 #define CONTROL_EXIT_REFUSED 78
 /* "It will, once the disk has room": sandboxes wait for that, however long it takes. */
 #define CONTROL_EXIT_NO_SPACE 75
 
 struct handover {
+    uint32_t major, minor;       /* first in every version */
     uint64_t generation;         /* 1 for the first control plane of this warden, then 2, ... */
     uint64_t generations_before; /* of earlier wardens, whose sandboxes may live */
     int32_t warden_pid;

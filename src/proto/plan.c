@@ -192,7 +192,8 @@ static int sign_check(const struct plan_sign *s, char *why, unsigned size)
 
 static bool op_needs_id(uint32_t op)
 {
-    return op != PLAN_LIST && op != PLAN_PROBE && op != PLAN_POLICY && op != PLAN_SIGN;
+    return op != PLAN_LIST && op != PLAN_PROBE && op != PLAN_POLICY && op != PLAN_SIGN &&
+           op != PLAN_UPGRADE;
 }
 
 int plan_check(const struct plan *p, char *why, unsigned size)

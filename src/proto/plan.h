@@ -11,9 +11,10 @@
 #include <stdint.h>
 
 #include "proto/checkpoint.h"
+#include "proto/handover.h"
 #include "proto/limit.h"
 
-#define PLAN_VERSION    4
+#define PLAN_VERSION    PROTOCOL_MAJOR /* in every record */
 #define PLAN_ID_SIZE    72  /* canonical sandbox id with NUL: [a-z0-9-], starts with a letter */
 #define PLAN_PATH_SIZE  256
 #define PLAN_MOUNTS_MAX 8
@@ -33,6 +34,9 @@ enum plan_op {
     PLAN_POLICY,     /* the operator's policy file as it is now, open for reading: fds[0] */
     PLAN_SIGN,       /* a checkpoint of the audit: reply.checkpoint; seq 0: the newest there is.
                         Of purpose CHECKPOINT_ROTATE: and another key from here on */
+    PLAN_UPGRADE,    /* a control plane of the installed mas-sandboxd in place of this one. 0 once
+                        that program says that it fits, with its version: reply.message. The signal
+                        to leave (SIGUSR2) follows */
     _PLAN_OP_MAX,
 };
 

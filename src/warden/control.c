@@ -223,6 +223,26 @@ static void do_sign(struct warden *w, const struct plan *p, struct plan_reply *r
     reply_error(w, reply, r);
 }
 
+static void do_upgrade(struct warden *w, struct plan_reply *reply)
+{
+    if (!w->on_upgrade)
+        return reply_error(w, reply, EOPNOTSUPP);
+    w->on_upgrade(w->upgrade_data, reply->tag);
+}
+
+void warden_on_upgrade(struct warden *w, void (*fn)(void *data, uint64_t tag), void *data)
+{
+    w->on_upgrade = fn;
+    w->upgrade_data = data;
+}
+
+void warden_reply_upgrade(struct warden *w, uint64_t tag, int error, const char *message)
+{
+    struct plan_reply reply = {.tag = tag, .wall = -1};
+    snprintf(reply.message, sizeof(reply.message), "%s", message);
+    reply_error(w, &reply, error);
+}
+
 static void dispatch(struct warden *w, const struct plan *p, struct plan_reply *reply)
 {
     if (p->op == PLAN_CREATE)
@@ -235,6 +255,8 @@ static void dispatch(struct warden *w, const struct plan *p, struct plan_reply *
         return do_policy(w, reply);
     if (p->op == PLAN_SIGN)
         return do_sign(w, p, reply);
+    if (p->op == PLAN_UPGRADE)
+        return do_upgrade(w, reply);
     struct cell *s = cell_find(w, p->id);
     if (!s)
         return reply_error(w, reply, ENOENT);

@@ -47,7 +47,8 @@ struct startup {
     uint32_t uid, gid; /* privileged: what the control plane becomes; else the caller's */
     int64_t shutdown_grace_ms, control_restarts, control_restart_window_ms;
     int state_fd, state_control_fd, state_images_fd, state_lock_fd, state_parent_fd;
-    int daemon_fd; /* mas-sandboxd */
+    const char *daemon_name; /* mas-sandboxd, in daemon_dir_fd: opened anew at each start */
+    int daemon_dir_fd;
     int default_image_fd;
     int line_in, line_out;
     int control_config_fd, gateway_config_fd, keeper_config_fd; /* sealed; see proto/handover.h */

@@ -105,6 +105,8 @@ struct warden {
     bool blanks_known;       /* whether blanks can be made at all */
     bool has_toolnet;
     bool tmpfs_attributes; /* a tmpfs has user attributes: since Linux 6.6 */
+    void (*on_upgrade)(void *data, uint64_t tag); /* NULL: nothing can be upgraded */
+    void *upgrade_data;
     struct map *by_id;
     struct list exited;
     unsigned n_exited;

@@ -89,6 +89,12 @@ struct watch *warden_watch_timer(struct warden *w, int delay_ms, watch_timer_fn 
 int warden_loop(struct warden *w); /* until warden_quit() */
 void warden_quit(struct warden *w);
 
+/* Who is asked when a control plane wants another one of the installed program in its place
+ * (PLAN_UPGRADE); it answers once with warden_reply_upgrade(), now or later. */
+void warden_on_upgrade(struct warden *w, void (*fn)(void *data, uint64_t tag), void *data);
+/* error: 0, or an errno with a text why not. */
+void warden_reply_upgrade(struct warden *w, uint64_t tag, int error, const char *message);
+
 /* For children the daemon forks from the warden (control plane, gateway): moves the calling process
  * back to a mount namespace that looks like the host's. */
 int warden_enter_host(const struct warden *w);

@@ -77,13 +77,13 @@ static int arrange_descriptors(const int *fds, size_t n)
 /* In the child; returns only on failure. Executed, and not only forked: the memory of the warden
  * holds a key. as_caller: without root's rights in the warden's user namespace, where it has one.
  */
-static int exec_daemon(const struct supervise_options *o, const char *flag, bool as_caller,
-                       const int *fds, size_t n)
+static int exec_daemon(const struct supervise_options *o, int program, const char *flag,
+                       bool as_caller, const int *fds, size_t n)
 {
     static char name[] = "mas-sandboxd";
     _cleanup_free_ char *role = xstrdup(flag);
     char *argv[] = {name, role, NULL};
-    int program = fcntl(o->startup->daemon_fd, F_DUPFD_CLOEXEC, PARKING);
+    program = fcntl(program, F_DUPFD_CLOEXEC, PARKING);
     int r = program < 0 ? -errno : warden_enter_host(o->warden);
     if (r == 0 && as_caller && warden_in_userns(o->warden))
         r = become_caller_again(o->startup->uid, o->startup->gid);
@@ -101,6 +101,8 @@ int child_send_handover(const struct supervise_options *o, const struct child_co
                         int warden_end)
 {
     struct handover h = {
+        .major = PROTOCOL_MAJOR,
+        .minor = PROTOCOL_MINOR,
         .generation = child->generation,
         .generations_before = child->generations_before,
         .warden_pid = getpid(),
@@ -117,7 +119,8 @@ int child_send_handover(const struct supervise_options *o, const struct child_co
     return n < 0 ? (int)n : 0;
 }
 
-static int exec_control(const struct supervise_options *o, const struct child_control *child)
+static int exec_control(const struct supervise_options *o, int program,
+                        const struct child_control *child)
 {
     const struct startup *s = o->startup;
     int fds[FDS_MAX] = {child->warden_sock, s->control_config_fd, child->gateway_sock,
@@ -127,38 +130,39 @@ static int exec_control(const struct supervise_options *o, const struct child_co
         fds[n++] = s->listeners[i].fd;
     if (s->line_mode && (dup2(s->line_in, 0) < 0 || dup2(s->line_out, 1) < 0))
         return -errno;
-    return exec_daemon(o, HANDOVER_CONTROL_FLAG, true, fds, n);
+    return exec_daemon(o, program, HANDOVER_CONTROL_FLAG, true, fds, n);
 }
 
-pid_t child_start_control(const struct supervise_options *o, const struct child_control *child)
+pid_t child_start_control(const struct supervise_options *o, int program,
+                          const struct child_control *child)
 {
     pid_t warden = getpid();
     pid_t pid = fork();
     if (pid != 0)
         return pid < 0 ? -errno : pid;
     helper_tie(warden);
-    int r = exec_control(o, child);
+    int r = exec_control(o, program, child);
     log_error("control plane cannot be executed: %s", strerror(-r));
     _exit(CONTROL_EXIT_REFUSED);
 }
 
 /* --- gateway and image keeper */
 
-pid_t child_start_gateway(const struct supervise_options *o, int sock)
+pid_t child_start_gateway(const struct supervise_options *o, int program, int sock)
 {
     const int fds[] = {sock, o->startup->gateway_config_fd};
     pid_t warden = getpid(), pid = fork();
     if (pid != 0)
         return pid < 0 ? -errno : pid;
     helper_tie(warden);
-    int r = exec_daemon(o, HANDOVER_GATEWAY_FLAG, true, fds, ELEMENTS(fds));
+    int r = exec_daemon(o, program, HANDOVER_GATEWAY_FLAG, true, fds, ELEMENTS(fds));
     log_error("gateway cannot be executed: %s", strerror(-r));
     _exit(1);
 }
 
 /* In the host's view, but with the warden's rights: it makes a root and a user namespace of its own
  * of them before it looks at anything. */
-pid_t child_start_keeper(const struct supervise_options *o, int sock)
+pid_t child_start_keeper(const struct supervise_options *o, int program, int sock)
 {
     const struct startup *s = o->startup;
     const int fds[] = {sock, s->keeper_config_fd, s->state_images_fd, s->default_image_fd};
@@ -167,7 +171,19 @@ pid_t child_start_keeper(const struct supervise_options *o, int sock)
     if (pid != 0)
         return pid < 0 ? -errno : pid;
     helper_tie(warden);
-    int r = exec_daemon(o, HANDOVER_KEEPER_FLAG, false, fds, n);
+    int r = exec_daemon(o, program, HANDOVER_KEEPER_FLAG, false, fds, n);
     log_error("image keeper cannot be executed: %s", strerror(-r));
+    _exit(1);
+}
+
+pid_t child_start_probe(const struct supervise_options *o, int program, int answer_fd)
+{
+    const int fds[] = {answer_fd, o->startup->control_config_fd};
+    pid_t warden = getpid(), pid = fork();
+    if (pid != 0)
+        return pid < 0 ? -errno : pid;
+    helper_tie(warden);
+    int r = exec_daemon(o, program, HANDOVER_PROBE_FLAG, true, fds, ELEMENTS(fds));
+    dprintf(answer_fd, "it cannot be executed: %s", strerror(-r));
     _exit(1);
 }

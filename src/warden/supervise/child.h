@@ -16,7 +16,9 @@ struct child_control {
 /* The first record on the socket to a new control plane; warden_end is ours. -errno. */
 int child_send_handover(const struct supervise_options *o, const struct child_control *child,
                         int warden_end);
-/* Each: the pid, or -errno. */
-pid_t child_start_control(const struct supervise_options *o, const struct child_control *child);
-pid_t child_start_gateway(const struct supervise_options *o, int sock);
-pid_t child_start_keeper(const struct supervise_options *o, int sock);
+/* Each, of the program at that descriptor: the pid, or -errno. */
+pid_t child_start_control(const struct supervise_options *o, int program,
+                          const struct child_control *child);
+pid_t child_start_gateway(const struct supervise_options *o, int program, int sock);
+pid_t child_start_keeper(const struct supervise_options *o, int program, int sock);
+pid_t child_start_probe(const struct supervise_options *o, int program, int answer_fd);

@@ -1,4 +1,5 @@
-/* Supervision, all in callbacks of the warden's loop.
+/* Supervision, all in callbacks of the warden's loop. Everything is started of the mas-sandboxd
+ * that is installed at that time.
  *
  * First SIGTERM or SIGINT: the control plane is asked to drain, and killed when it takes longer
  * than the grace. Second: it is told to stop now. A control plane that exits with 0 ends the
@@ -27,6 +28,8 @@
 #include "warden/startup.h"
 #include "warden/supervise/child.h"
 #include "warden/supervise/notify.h"
+#include "warden/supervise/program.h"
+#include "warden/supervise/upgrade.h"
 
 #define BACKOFF_FIRST_MS 10
 #define BACKOFF_MAX_MS   5000
@@ -34,6 +37,8 @@
 #define KILL_MARGIN_MS 2000
 /* After the second signal. */
 #define STOP_NOW_MS 2000
+/* For a control plane that is to make way for the next. */
+#define LEAVE_MS 10000
 
 #define GENERATIONS_NAME "generations"
 #define GENERATIONS_MAX  (1ull << 31) /* request ids have room for as many */
@@ -50,6 +55,10 @@ struct supervisor {
     const struct supervise_options *o;
     struct startup *startup;
     struct service control, gateway, keeper;
+    struct program program, first_program; /* what they are started of; first: no descriptor */
+    bool proven;                           /* a control plane of it has been ready */
+    struct upgrade upgrade;
+    uint64_t upgrade_tag; /* of the plan that asked for it; 0: a signal */
     int gateway_socks[2]; /* ours to keep: the next gateway and control plane get them again */
     int keeper_sock;      /* of this control plane's keepers; -1: no images */
     struct watch *keeper_wanted;
@@ -58,12 +67,13 @@ struct supervisor {
     int64_t crashes; /* within the window */
     int signals;
     int ready_fd;
-    struct watch *signal_watch, *ready_watch, *kill_watch;
+    struct watch *signal_watch, *ready_watch, *kill_watch, *leave_watch;
     bool told_ready;
     int code;
 };
 
 static void start_control(void *data);
+static void ask_upgrade(void *data, uint64_t tag);
 static void start_gateway(void *data);
 static void await_keeper(void *data);
 static void end_keeper(struct supervisor *s);
@@ -83,6 +93,17 @@ static int next_backoff(struct service *service)
     return (int)service->backoff_ms;
 }
 
+static void end_service(struct service *service)
+{
+    watch_remove(service->exit);
+    watch_remove(service->again);
+    if (service->pid) {
+        kill(service->pid, SIGKILL);
+        waitpid(service->pid, NULL, 0);
+    }
+    *service = (struct service){0};
+}
+
 /* --- readiness */
 
 static void stop_waiting(struct supervisor *s)
@@ -99,10 +120,49 @@ static void on_ready(int fd, uint32_t events, void *data)
     (void)events;
     bool ready = read(fd, &byte, 1) == 1;
     stop_waiting(s);
+    s->proven |= ready;
     if (!ready || s->told_ready)
         return;
     s->told_ready = true;
     notify_send(s->o->notify_fd, "READY=1");
+}
+
+/* --- the program */
+
+/* Requests that the last gateway did not read were meant for it. */
+static int renew_gateway(struct supervisor *s)
+{
+    end_service(&s->gateway);
+    fd_close(&s->gateway_socks[0]);
+    fd_close(&s->gateway_socks[1]);
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, s->gateway_socks) < 0)
+        return -errno;
+    start_gateway(s);
+    return 0;
+}
+
+/* The installed program, which may be another than before: then the gateway is to be of it, too, so
+ * that both are of one version. */
+static int load_program(struct supervisor *s)
+{
+    struct program now;
+    char why[128];
+    bool again = s->program.fd >= 0;
+    int r = program_open(s->startup, again ? &s->first_program : NULL, &now, why, sizeof(why));
+    if (r < 0) {
+        log_error("the installed %s is not started: %s", s->startup->daemon_name, why);
+        return r;
+    }
+    bool same = again && program_is_same(&now, &s->program);
+    fd_close(&s->program.fd);
+    s->program = now;
+    if (same)
+        return 0;
+    s->proven = false;
+    if (again)
+        return renew_gateway(s);
+    s->first_program.st = now.st;
+    return 0;
 }
 
 /* --- control plane */
@@ -126,9 +186,35 @@ static void log_death(const char *who, pid_t pid, int status)
         log_error("%s failed pid=%d exit_code=%d", who, (int)pid, WEXITSTATUS(status));
 }
 
+static void retry_control(struct supervisor *s)
+{
+    int pause_ms = next_backoff(&s->control);
+    log_info("control plane is started again in_ms=%d", pause_ms);
+    s->control.again = warden_watch_timer(s->o->warden, pause_ms, start_control, s);
+    if (!s->control.again)
+        quit_supervision(s, 1);
+}
+
+/* Sandboxes do not end because a program was installed that cannot serve them: it, or a better one,
+ * is tried for as long as it takes. */
+static bool lives_without_control(const struct supervisor *s)
+{
+    if (!s->told_ready || s->proven || s->startup->line_mode)
+        return false;
+    log_error(
+        "the installed %s cannot take over; sandboxes live on without a control plane until it "
+        "can, or the one of before is installed again",
+        s->startup->daemon_name);
+    return true;
+}
+
 static void restart_control(struct supervisor *s, pid_t pid, int status)
 {
     log_death("control plane", pid, status);
+    if (lives_without_control(s)) {
+        retry_control(s);
+        return;
+    }
     if (WIFEXITED(status) && WEXITSTATUS(status) == CONTROL_EXIT_REFUSED) {
         quit_supervision(s, 1);
         return;
@@ -139,11 +225,7 @@ static void restart_control(struct supervisor *s, pid_t pid, int status)
         quit_supervision(s, 1);
         return;
     }
-    int pause_ms = next_backoff(&s->control);
-    log_info("control plane is started again in_ms=%d", pause_ms);
-    s->control.again = warden_watch_timer(s->o->warden, pause_ms, start_control, s);
-    if (!s->control.again)
-        quit_supervision(s, 1);
+    retry_control(s);
 }
 
 static void on_control_exit(pid_t pid, int status, void *data)
@@ -151,12 +233,19 @@ static void on_control_exit(pid_t pid, int status, void *data)
     struct supervisor *s = data;
     s->control.pid = 0;
     s->control.exit = NULL;
+    watch_remove(s->leave_watch);
+    s->leave_watch = NULL;
     stop_waiting(s);
     end_keeper(s);
+    bool left = WIFEXITED(status) && WEXITSTATUS(status) == CONTROL_EXIT_LEFT;
     bool clean = WIFEXITED(status) && WEXITSTATUS(status) == 0;
     /* Before it had a handler, the signal that asked it to drain is what ended it. */
     clean = clean || (s->signals && WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
-    if (clean) {
+    clean = clean || (s->signals && left);
+    if (left && !s->signals) {
+        log_info("control plane made way for the next pid=%d", (int)pid);
+        start_control(s);
+    } else if (clean) {
         quit_supervision(s, 0);
     } else if (s->signals) {
         log_death("control plane", pid, status);
@@ -210,6 +299,9 @@ static void save_generations(const struct supervisor *s)
 static int try_start_control(struct supervisor *s)
 {
     int plans[2], ready[2];
+    int r = load_program(s);
+    if (r < 0)
+        return r;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, plans) < 0)
         return -errno;
     _cleanup_close_ int control_end = plans[1], warden_end = plans[0];
@@ -228,8 +320,8 @@ static int try_start_control(struct supervisor *s)
         .keeper_sock = keeper_end,
         .ready_fd = ready_write,
     };
-    int r = child_send_handover(s->o, &child, warden_end);
-    pid_t pid = r < 0 ? r : child_start_control(s->o, &child);
+    r = child_send_handover(s->o, &child, warden_end);
+    pid_t pid = r < 0 ? r : child_start_control(s->o, s->program.fd, &child);
     if (pid < 0)
         return pid;
     s->generation++;
@@ -251,7 +343,10 @@ static void start_control(void *data)
     int r = try_start_control(s);
     if (r < 0) {
         log_error("control plane cannot be started: %s", strerror(-r));
-        quit_supervision(s, 1);
+        if (s->told_ready)
+            retry_control(s);
+        else
+            quit_supervision(s, 1);
     }
 }
 
@@ -276,7 +371,7 @@ static void start_gateway(void *data)
 {
     struct supervisor *s = data;
     s->gateway.again = NULL;
-    pid_t pid = child_start_gateway(s->o, s->gateway_socks[0]);
+    pid_t pid = child_start_gateway(s->o, s->program.fd, s->gateway_socks[0]);
     if (pid < 0) {
         log_error("gateway cannot be started: %s", strerror(-pid));
         return;
@@ -316,7 +411,7 @@ static void on_keeper_exit(pid_t pid, int status, void *data)
 
 static void start_keeper(struct supervisor *s)
 {
-    pid_t pid = child_start_keeper(s->o, s->keeper_sock);
+    pid_t pid = child_start_keeper(s->o, s->program.fd, s->keeper_sock);
     if (pid < 0) {
         log_error("image keeper cannot be started: %s", strerror(-pid));
         tell_keeper_gone(s);
@@ -344,6 +439,63 @@ static void await_keeper(void *data)
     s->keeper_wanted = warden_watch(s->o->warden, s->keeper_sock, EPOLLIN, on_keeper_wanted, s);
     if (!s->keeper_wanted)
         log_error("image keeper is not started again");
+}
+
+/* --- another control plane, of the program that is installed now */
+
+static void on_leave_over(void *data)
+{
+    struct supervisor *s = data;
+    s->leave_watch = NULL;
+    if (s->control.pid) {
+        log_warn("control plane did not make way in time; killed pid=%d", (int)s->control.pid);
+        kill(s->control.pid, SIGKILL);
+    }
+}
+
+static void answer_upgrade(struct supervisor *s, uint64_t tag, int error, const char *message)
+{
+    if (error)
+        log_error("not upgraded: %s", message);
+    if (tag)
+        warden_reply_upgrade(s->o->warden, tag, error, message);
+}
+
+static void on_upgrade_answer(void *data, int error, const char *message)
+{
+    struct supervisor *s = data;
+    if (!error && (!s->control.pid || s->signals)) {
+        error = EAGAIN;
+        message = "the control plane is being started or stopped";
+    }
+    answer_upgrade(s, s->upgrade_tag, error, message);
+    if (error)
+        return;
+    log_info("control plane makes way for one of version %s", message);
+    kill(s->control.pid, SIGUSR2);
+    s->leave_watch = warden_watch_timer(s->o->warden, LEAVE_MS, on_leave_over, s);
+}
+
+static void ask_upgrade(void *data, uint64_t tag)
+{
+    struct supervisor *s = data;
+    struct program now = PROGRAM_INIT;
+    char why[128], message[256];
+    if (s->startup->line_mode)
+        return answer_upgrade(s, tag, EOPNOTSUPP, "a daemon on stdin and stdout has one client");
+    if (s->upgrade.pid || s->leave_watch)
+        return answer_upgrade(s, tag, EBUSY, "an upgrade is under way");
+    int r = program_open(s->startup, &s->first_program, &now, why, sizeof(why));
+    if (r == 0) {
+        s->upgrade_tag = tag;
+        r = upgrade_ask(&s->upgrade, s->o, now.fd, on_upgrade_answer, s);
+        snprintf(why, sizeof(why), "%s", strerror(-r));
+    }
+    fd_close(&now.fd);
+    if (r < 0) {
+        snprintf(message, sizeof(message), "the installed %s: %s", s->startup->daemon_name, why);
+        answer_upgrade(s, tag, -r, message);
+    }
 }
 
 /* --- signals */
@@ -374,11 +526,20 @@ static void stop(struct supervisor *s)
     s->kill_watch = warden_watch_timer(s->o->warden, (int)grace_ms, on_grace_over, s);
 }
 
-/* Only the control plane has anything to read again: the policy. */
+/* The control plane reads the policy again; and makes way for one of the installed program where
+ * that is another. */
 static void reload(struct supervisor *s)
 {
-    if (s->control.pid)
-        kill(s->control.pid, SIGHUP);
+    struct program now = PROGRAM_INIT;
+    char why[128];
+    if (!s->control.pid)
+        return;
+    kill(s->control.pid, SIGHUP);
+    if (program_open(s->startup, &s->first_program, &now, why, sizeof(why)) < 0)
+        log_warn("the installed %s is left alone: %s", s->startup->daemon_name, why);
+    else if (!program_is_same(&now, &s->program))
+        ask_upgrade(s, 0);
+    fd_close(&now.fd);
 }
 
 static void on_signal(int fd, uint32_t events, void *data)
@@ -395,23 +556,12 @@ static void on_signal(int fd, uint32_t events, void *data)
 
 /* --- the whole */
 
-static void end(struct service *service)
-{
-    watch_remove(service->exit);
-    watch_remove(service->again);
-    if (service->pid) {
-        kill(service->pid, SIGKILL);
-        waitpid(service->pid, NULL, 0);
-    }
-    *service = (struct service){0};
-}
-
 /* With its control plane: nobody waits for what it does any more. */
 static void end_keeper(struct supervisor *s)
 {
     watch_remove(s->keeper_wanted);
     s->keeper_wanted = NULL;
-    end(&s->keeper);
+    end_service(&s->keeper);
     fd_close(&s->keeper_sock);
 }
 
@@ -420,11 +570,15 @@ static void supervisor_done(struct supervisor *s)
     stop_waiting(s);
     watch_remove(s->signal_watch);
     watch_remove(s->kill_watch);
-    end(&s->control);
-    end(&s->gateway);
+    watch_remove(s->leave_watch);
+    warden_on_upgrade(s->o->warden, NULL, NULL);
+    upgrade_cancel(&s->upgrade);
+    end_service(&s->control);
+    end_service(&s->gateway);
     end_keeper(s);
     fd_close(&s->gateway_socks[0]);
     fd_close(&s->gateway_socks[1]);
+    fd_close(&s->program.fd);
 }
 
 int supervise(const struct supervise_options *options)
@@ -435,13 +589,16 @@ int supervise(const struct supervise_options *options)
                            .window_start_ms = clock_mono_ms(),
                            .gateway_socks = {-1, -1},
                            .keeper_sock = -1,
+                           .program = PROGRAM_INIT,
+                           .upgrade = UPGRADE_INIT,
                            .code = -1};
     load_generations(&s);
     s.signal_watch = warden_watch(options->warden, options->signal_fd, EPOLLIN, on_signal, &s);
     if (!s.signal_watch ||
         socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, s.gateway_socks) < 0) {
         log_error("supervision cannot start: %s", strerror(errno));
-    } else {
+    } else if (load_program(&s) == 0) {
+        warden_on_upgrade(options->warden, ask_upgrade, &s);
         start_gateway(&s);
         start_control(&s);
         if (s.code < 0 && warden_loop(options->warden) < 0)

@@ -1,0 +1,47 @@
+/* sbx upgrade: has the daemon go on with the mas-sandboxd that is installed now. */
+#include <jansson.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/json.h"
+#include "cli/args.h"
+#include "cli/command.h"
+#include "cli/output.h"
+#include "cli/session.h"
+#include "libsbx/sbx.h"
+
+#define POLL_MS 100
+#define WAIT_MS 60000
+
+/* Whether another process than before answers. While there is none, connections wait. */
+static bool has_successor(struct session *s, json_int_t before, json_int_t *ret_pid)
+{
+    struct sbx_error err;
+    _cleanup_json_ json_t *status = NULL;
+    if (session_call(s, "GET", "/v1/status", NULL, &status, &err) < 0)
+        return false;
+    *ret_pid = json_integer_value(json_object_get(status, "pid"));
+    return *ret_pid != before;
+}
+
+int cmd_upgrade(const struct args *a)
+{
+    struct sbx_error err;
+    _cleanup_session_ struct session s = {0};
+    _cleanup_json_ json_t *answer = NULL;
+    json_int_t pid = 0;
+    if (session_open(a, false, &s, &err) < 0 ||
+        session_call(&s, "POST", "/v1/upgrade", NULL, &answer, &err) < 0)
+        return cli_fail(&err);
+    json_int_t before = json_integer_value(json_object_get(answer, "pid"));
+    int waited_ms = 0;
+    for (; waited_ms < WAIT_MS && !has_successor(&s, before, &pid); waited_ms += POLL_MS)
+        usleep(POLL_MS * 1000);
+    if (waited_ms >= WAIT_MS) {
+        fprintf(stderr, "sbx: no control plane has taken over in a minute: see the daemon's log\n");
+        return 1;
+    }
+    printf("version=%s pid=%lld\n", json_string_value(json_object_get(answer, "version")),
+           (long long)pid);
+    return 0;
+}

@@ -1,0 +1,201 @@
+#!/usr/bin/python3
+"""mas-sandboxd is replaced while commands run: another build takes over and nothing is lost, and one that cannot take over
+is refused before anything stops. The daemon runs from a directory of its own, into which other builds are installed."""
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
+from faults import *
+
+BUILD = os.path.dirname(SANDBOXD)
+SBX = os.path.join(BUILD, "sbx")
+NEXT = os.path.join(BUILD, "tests/fault/mas-sandboxd-next")  # version 0.9.9, the same protocol
+OTHER = os.path.join(BUILD, "tests/fault/mas-sandboxd-other")  # another major
+PROGRAMS = ["mas-sandboxd", "mas-warden", "mas-toolrunner", "mas-tool-net"]
+
+
+class Installed:
+    """A daemon whose programs are copies in a directory."""
+
+    def __init__(self, *flags):
+        self.dir = tempfile.mkdtemp(prefix="mas-upgrade-")
+        for name in PROGRAMS:
+            shutil.copy(os.path.join(BUILD, name), self.dir)
+        self.program = os.path.join(self.dir, "mas-sandboxd")
+        self.daemon = Daemon(*flags, command=[self.program])
+
+    def install(self, program, mode=0o755):
+        shutil.copy(program, self.program + ".new")
+        os.chmod(self.program + ".new", mode)
+        os.rename(self.program + ".new", self.program)
+
+    def runs(self):
+        """The number of the file that the control plane is a process of."""
+        return os.stat(f"/proc/{control_pid(self.daemon)}/exe").st_ino
+
+    def is_installed(self):
+        return self.runs() == os.stat(self.program).st_ino
+
+    def __enter__(self):
+        self.daemon.start()
+        return self
+
+    def __exit__(self, *exc):
+        try:
+            self.daemon.__exit__(*exc)
+        finally:
+            shutil.rmtree(self.dir, ignore_errors=True)
+
+
+def upgrade(d):
+    p = subprocess.run([SBX, "upgrade", "-addr", f"http://127.0.0.1:{d.port}"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                       text=True, timeout=PATIENCE_S)
+    return p.returncode, p.stdout + p.stderr
+
+
+def start_lines(d, sb, count):
+    script = f"i=0; while [ $i -lt {count} ]; do echo line $i; i=$((i+1)); sleep 0.01; done; exit 3"
+    return d.post(f"/sandboxes/{sb.id}/exec", {"command": ["sh", "-c", script], "async": True}).json["exec_id"]
+
+
+def expect_lines(d, sb, exec_id, count):
+    """Every byte once, and the command's own exit status."""
+    path = f"{sb.path}/execs/{exec_id}"
+    wait_for(lambda: again(d, "GET", path).json["status"] != "running", "its end")
+    equal((d.get(path).json["status"], d.get(path).json["exit_code"]), ("completed", 3))
+    events = [json.loads(x) for x in d.get(path + "/logs").body.splitlines()]
+    equal([v["seq"] for v in events], list(range(1, len(events) + 1)))
+    equal("".join(v["data"] for v in events if v["type"] == "output"), "".join(f"line {i}\n" for i in range(count)))
+
+
+@test("sbx upgrade: another build takes over, and a running command loses no byte")
+def _():
+    with Installed() as i, i.daemon.sandbox() as sb:
+        d = i.daemon
+        e = start_lines(d, sb, 300)
+        warden = d.get("/v1/status").json["warden_pid"]
+        i.install(NEXT)
+        code, text = upgrade(d)
+        equal(code, 0, text)
+        check("version=0.9.9" in text, text)
+        check(i.is_installed(), "the control plane is not the installed program")
+        equal(d.get("/v1/status").json["warden_pid"], warden)
+        expect_lines(d, sb, e, 300)
+        equal(sb.sh("echo goes on")["stdout"], "goes on\n")
+        check("died" not in d.log_text(), d.log_text())
+
+
+@test("a stream is taken up where it was after an upgrade")
+def _():
+    with Installed() as i, i.daemon.sandbox() as sb:
+        d = i.daemon
+        e = start_lines(d, sb, 200)
+        ws = d.ws(f"/sandboxes/{sb.id}/stream?exec_id={e}")
+        messages = ws.messages()
+        events = [json.loads(next(messages)) for _ in range(3)]
+        i.install(NEXT)
+        equal(upgrade(d)[0], 0)
+        events += [json.loads(m) for m in messages]
+        rest = d.ws(f"/sandboxes/{sb.id}/stream?exec_id={e}&since={events[-1]['seq']}")
+        if events[-1]["type"] != "exit":
+            events += [json.loads(m) for m in rest.messages()]
+        equal([v["seq"] for v in events], list(range(1, len(events) + 1)))
+        equal("".join(v["data"] for v in events if v["type"] == "output"), "".join(f"line {i}\n" for i in range(200)))
+
+
+@test("SIGHUP upgrades where another program is installed, and only there")
+def _():
+    with Installed() as i, i.daemon.sandbox() as sb:
+        d = i.daemon
+        pid = control_pid(d)
+        d.process.send_signal(signal.SIGHUP)
+        equal(sb.sh("echo same")["stdout"], "same\n")
+        equal(control_pid(d), pid)
+        i.install(NEXT)
+        d.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: again(d, "GET", "/v1/status").json["pid"] != pid, "another control plane")
+        check(i.is_installed(), "the control plane is not the installed program")
+        equal(sb.sh("echo goes on")["stdout"], "goes on\n")
+
+
+@test("another protocol is refused by name, and the control plane that runs goes on")
+def _():
+    with Installed() as i, i.daemon.sandbox() as sb:
+        d = i.daemon
+        pid = control_pid(d)
+        i.install(OTHER)
+        a = d.post("/v1/upgrade", None)
+        equal(a.status, 409, a)
+        check("speaks protocol 99." in a.json["error"]["message"], a)
+        equal(control_pid(d), pid)
+        d.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: d.log_text().count("not upgraded") == 2, "the log says so")
+        equal((control_pid(d), sb.sh("echo goes on")["stdout"]), (pid, "goes on\n"))
+
+
+@test("a control plane that dies under another protocol: sandboxes live on until one comes that fits")
+def _():
+    with Installed("--control-restarts", "2") as i, i.daemon.sandbox() as sb:
+        d = i.daemon
+        e = start_lines(d, sb, 100)
+        i.install(OTHER)
+        os.kill(control_pid(d), signal.SIGKILL)
+        wait_for(lambda: d.log_text().count("this mas-sandboxd") > 3, "tries")
+        check("sandboxes live on" in d.log_text(), d.log_text())
+        equal(d.process.poll(), None, "the daemon lives")
+        i.install(NEXT)
+        again(d, "GET", "/v1/status")
+        check(i.is_installed(), "the control plane is not the installed program")
+        expect_lines(d, sb, e, 100)
+
+
+@test("a program that others may write to, of nobody's, or none at all is not started")
+def _():
+    with Installed() as i, i.daemon.sandbox() as sb:
+        d = i.daemon
+        i.install(NEXT, 0o757)
+        a = d.post("/v1/upgrade", None)
+        equal(a.status, 409, a)
+        check("others may write to it" in a.json["error"]["message"], a)
+        if os.geteuid() == 0:
+            i.install(NEXT)
+            os.chown(i.program, 12399, 12399)
+            a = d.post("/v1/upgrade", None)
+            check("belongs to user 12399" in a.json["error"]["message"], a)
+        os.unlink(i.program)
+        a = d.post("/v1/upgrade", None)
+        check("No such file" in a.json["error"]["message"], a)
+        os.kill(control_pid(d), signal.SIGKILL)
+        wait_for(lambda: d.log_text().count("is not started: No such file") > 1, "tries")
+        i.install(NEXT)
+        again(d, "GET", "/v1/status")
+        equal(sb.sh("echo goes on")["stdout"], "goes on\n")
+
+
+@test("a program that is none, or crashes, is refused before anything stops")
+def _():
+    with Installed() as i, i.daemon.sandbox() as sb:
+        pid = control_pid(i.daemon)
+        for program in ("/bin/true", "/bin/false"):
+            i.install(program)
+            a = i.daemon.post("/v1/upgrade", None)
+            equal(a.status, 409, a)
+            check("does not say which protocol it speaks" in a.json["error"]["message"], a)
+        equal((control_pid(i.daemon), sb.sh("echo goes on")["stdout"]), (pid, "goes on\n"))
+
+
+@test("only an admin may ask for it")
+def _():
+    i = Installed("--auth-token", "of-the-operator")
+    i.daemon.token = "of-the-operator"
+    with i:
+        for role, status in (("operator", 403), ("agent", 403), ("admin", 200)):
+            key = i.daemon.post("/v1/keys", {"name": role, "roles": [role]}).json["secret"]
+            a = i.daemon.request("POST", "/v1/upgrade", None, {"Authorization": "Bearer " + key})
+            equal(a.status, status, f"{role}: {a}")
+
+
+main()
