@@ -20,12 +20,16 @@ PROGRAMS = ["mas-sandboxd", "mas-warden", "mas-toolrunner", "mas-tool-net"]
 class Installed:
     """A daemon whose programs are copies in a directory."""
 
-    def __init__(self, *flags):
+    def __init__(self, *flags, user=None):
         self.dir = tempfile.mkdtemp(prefix="mas-upgrade-")
+        os.chmod(self.dir, 0o755)
         for name in PROGRAMS:
             shutil.copy(os.path.join(BUILD, name), self.dir)
         self.program = os.path.join(self.dir, "mas-sandboxd")
-        self.daemon = Daemon(*flags, command=[self.program])
+        become = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "--inh-caps=-all"] if user else []
+        self.daemon = Daemon(*flags, command=become + [self.program])
+        if user:
+            os.chown(self.daemon.dir, user, user)
 
     def install(self, program, mode=0o755):
         shutil.copy(program, self.program + ".new")
@@ -173,6 +177,21 @@ def _():
         i.install(NEXT)
         again(d, "GET", "/v1/status")
         equal(sb.sh("echo goes on")["stdout"], "goes on\n")
+
+
+@test("as an ordinary user, from root's programs")
+def _():
+    if os.geteuid():
+        raise Skip("this is one already")
+    with Installed(user=64996) as i, i.daemon.sandbox() as sb:
+        e = start_lines(i.daemon, sb, 200)
+        i.install(NEXT, 0o757)
+        check("others may write to it" in i.daemon.post("/v1/upgrade", None).json["error"]["message"], "refused")
+        i.install(NEXT)
+        code, text = upgrade(i.daemon)
+        equal(code, 0, text)
+        check(i.is_installed(), "the control plane is not the installed program")
+        expect_lines(i.daemon, sb, e, 200)
 
 
 @test("a program that is none, or crashes, is refused before anything stops")
