@@ -482,6 +482,18 @@ def _():
         equal(os.listdir(dir), [])
 
 
+@test("the most that a request may ask for; of the process runtime, which limits nothing, no limit is held to it")
+def _():
+    with Daemon("--enable-process", "--max-memory-mb", "512") as d:
+        a = d.post("/v1/sandboxes", {"limits": {"memory_mb": 1024}, "accept_weaker": ["memory"]})
+        equal((a.status, a.json["error"]["code"]), (403, "policy_denied"), a)
+        check("ceiling" in a.json["error"]["message"], a)
+        spec = {"runtime": "process", "limits": {"memory_mb": 1024}}
+        equal(d.post("/v1/sandboxes", spec).json["error"]["code"], "unenforceable")
+        a = d.post("/v1/sandboxes", dict(spec, accept_weaker=["memory"]))
+        equal((a.status, a.json["effective"]["memory"]), (201, None), a)
+
+
 @test("as an ordinary user")
 def _():
     if not ROOT:
