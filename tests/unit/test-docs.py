@@ -79,10 +79,21 @@ def _():
 
 @test("source files that documents name exist")
 def _():
-    for doc in ("ARCHITECTURE.md", "HACKING.md", "SECURITY.md"):
+    pages = glob.glob("docs/architecture/*.md", root_dir=ROOT)
+    check(len(pages) > 8, "control: there are pages")
+    for doc in ["ARCHITECTURE.md", "HACKING.md", "SECURITY.md"] + pages:
         for name in re.findall(r"`((?:[\w-]+/)+[\w-]+\.(?:c|h|py|sh|build|in))\b", text(doc)):
             places = [os.path.join(ROOT, prefix, name) for prefix in ("", "src", "src/daemon")]
             check(any(map(os.path.exists, places)), f"{doc}: {name}")
+
+
+@test("a page of the architecture names a file with its folder, and the overview stays one")
+def _():
+    pages = glob.glob("docs/architecture/*.md", root_dir=ROOT)
+    equal([(p, name) for p in pages for name in re.findall(r"`([\w-]+\.[ch])`", text(p))], [])
+    overview = text("ARCHITECTURE.md")
+    check(len(overview.splitlines()) <= 200, "at most 200 lines")
+    equal([p for p in pages if f"]({p})" not in overview], [], "the overview leads to each page")
 
 
 @test("keys in the table of limits exist and have these defaults")
@@ -90,7 +101,7 @@ def _():
     p = subprocess.run([SANDBOXD, "--print-config"], stdout=subprocess.PIPE, timeout=60, text=True,
                        env={"PATH": os.environ["PATH"], "HOME": "/tmp"})
     config = dict(re.findall(r"^(\w+): *(.*)$", p.stdout, re.M))
-    table = text("ARCHITECTURE.md").split("## Limits")[1].split("\n## ")[0]
+    table = text("docs/architecture/limits.md")
     keys = re.findall(r"`(\w+)`", table)
     check(len(keys) > 40, keys)
     equal([k for k in keys if k not in config and k != "max_output_bytes"], [])
@@ -120,6 +131,13 @@ def _():
     macros = set("B BI BR EE EX I IP IR PP RB RI SH SS TH TP TQ br fi nf".split())
     for page in glob.glob(os.path.join(ROOT, "docs/man/*")):
         equal(set(re.findall(r"^[.'](\S*)", text(page), re.M)) - macros, set(), page)
+
+
+@test("documents call the three APIs of others by their names")
+def _():
+    # The MAS tool-call API, the sbx sandbox API and the actions API; letters are for the code.
+    pages = [d for d in documents() if d.endswith(".md") and d != "NEWS.md"]
+    equal([d for d in pages if re.search(r"\bcontract [ABC]\b", text(d), re.I)], [])
 
 
 @test("no document names a place that readers do not have")
