@@ -1,6 +1,6 @@
-/* Every key of the configuration. Help, the man page's check, the parsers of all three sources and
- * the hand-over to the control plane read this table; adding a key is a line here, a member of
- * struct config and a line in the man page. */
+/* Every key of the configuration. Help, mas-sandbox.yaml(5), the example file, the parsers of all three
+ * sources and the hand-over to the control plane are made of this table; adding a key is a line here
+ * and a member of struct config. */
 #include "config/config.h"
 
 #include <assert.h>
@@ -113,11 +113,12 @@ const struct config_key config_keys[] = {
     ENUM(min_isolation, min_isolation, "none", "none|restricted|namespaces|user-space-kernel|virtual-machine",
            "the least isolation that any sandbox may have"),
     PATH(runtime_config, runtime_config, NULL, "configuration file of the runtime, where it takes one"),
-    PATH(policy_file, policy_file, NULL, "the operator's policy (YAML): what may run, what a person is asked about; "
-         "read again when it changes and on SIGHUP"),
+    PATH(policy_file, policy_file, NULL, "the operator's policy (YAML): what may run, what a person is asked about; read again on "
+         "SIGHUP, and when it has changed and rested for a second. A bad file, or one whose own tests fail, refuses the start; later, "
+         "the policy that was loaded stays and the log says so"),
     PATH(state_dir, state_dir, NULL, "state; default /var/lib/mas-sandbox as root, else "
          "$XDG_STATE_HOME/mas-sandbox; line mode: a private temporary one"),
-    PATH(landlock_dir, landlock_dir, "/var/tmp", "where sandboxes of the landlock runtime have their files"),
+    PATH(landlock_dir, landlock_dir, "/var/tmp", "where sandboxes of the landlock runtime have their files; its parents must let any user pass"),
     STRING(user, user, "mas-sandbox", "user the control plane becomes when started as root"),
     PATH(libexec_dir, libexec_dir, NULL, "where mas-toolrunner and mas-tool-net are; default: beside this program"),
     CHOICE(log_level, log_level, "info", "debug|info|warn|error", "least level that is logged"),
@@ -125,7 +126,7 @@ const struct config_key config_keys[] = {
     DURATION(shutdown_grace, shutdown_grace_ms, "30s", 0, DAYS,
              "after SIGTERM, how long running requests may take to finish"),
     INT(control_restarts, control_restarts, "10", 0, 1000,
-        "how often a crashed control plane is started again within control_restart_window"),
+        "how often a crashed control plane is started again within control_restart_window; one that waits for room on a full disk is not counted"),
     DURATION(control_restart_window, control_restart_window_ms, "1m", SECONDS, DAYS, "see control_restarts"),
 
     GROUP("Sandboxes"),
@@ -172,10 +173,11 @@ const struct config_key config_keys[] = {
     DURATION(approval_retention, approvals.keep_ms, "24h", SECONDS, 365 * DAYS, "how long a decided approval is shown"),
     INT(max_pending_approvals, approvals.max_pending, "1000", 1, 100000, "calls that may wait for a person"),
     INT(max_pending_approvals_per_key, approvals.max_pending_per_key, "100", 1, 100000, "and of one key, which never has more than half"),
-    STRING(webhook_url, api.webhook.url, NULL, "http or https URL that is told of every approval and its changes"),
+    STRING(webhook_url, api.webhook.url, NULL, "http or https URL that is told of every approval and its changes. It is called through the "
+           "gateway as the key webhook, which a policy has to allow; addresses that are not public need gateway_allow_private"),
     SECRET(webhook_secret, api.webhook.secret, "signs what is sent there: X-Mas-Signature is HMAC-SHA-256 of "
            "X-Mas-Timestamp, a dot and the body"),
-    INT(webhook_queue, api.webhook.queue_max, "256", 1, 100000, "events that wait to be sent there; what comes then is dropped"),
+    INT(webhook_queue, api.webhook.queue_max, "256", 1, 100000, "events that wait to be sent there; what comes then is dropped, and logged"),
     INT(webhook_tries, api.webhook.tries_max, "4", 1, 16, "how often one is sent until it is taken; a second apart, then two, four and so on"),
     DURATION(webhook_timeout, api.webhook.timeout_ms, "10s", SECONDS, 120 * SECONDS, "what one of them may take"),
 
@@ -250,7 +252,7 @@ const struct config_key config_keys[] = {
     DURATION(mcp_replay_ttl, mcp.replay_ms, "1m", SECONDS, DAYS, "how long a finished stream can be asked for again"),
     DURATION(mcp_keepalive, mcp.keepalive_ms, "15s", 0, HOURS, "between two signs of life of a quiet stream; 0: none"),
     DURATION(mcp_retry, mcp.retry_ms, "1s", 1, HOURS, "for a client to wait before it comes back to a stream"),
-    SIZE(mcp_output_bytes, mcp.output_bytes, "16Ki", 256, MIB, "stdout and stderr each that a tool gives a model"),
+    SIZE(mcp_output_bytes, mcp.output_bytes, "16Ki", 256, MIB, "stdout and stderr each that a tool gives a model, head and tail"),
     SIZE(mcp_transfer_bytes, mcp.transfer_bytes, "2Mi", KIB, GIB, "of a file that goes in or out in one call"),
     DURATION(mcp_command_timeout, mcp.command_timeout_ms, "2m", 0, DAYS,
              "of a command that a tool waits for; 0: as exec_timeout"),
@@ -344,7 +346,7 @@ const struct config_key config_keys[] = {
     SIZE(images_max_layer_bytes, keeper.limits.layer_bytes, "4Gi", MIB, 1024 * TIB, "one layer as it comes, compressed"),
     INT(images_max_ratio, keeper.limits.ratio, "200", 1, 100000, "unpacked to compressed, past the first 64 MiB"),
 
-    GROUP("Contract B"),
+    GROUP("sbx sandbox API"),
     STRING(image, image, NULL, "image of a sandbox that names none; without one, a view of the host's root"),
     CHOICE(volume_mode, api.volume_mode, "emptydir", "emptydir|pvc", "/workspace; pvc needs the kube runtime"),
     CHOICE(cache_mode, api.cache_mode, "emptydir", "emptydir|hostpath|pvc", "/cache; pvc needs the kube runtime"),

@@ -170,25 +170,40 @@ static int parse_time(struct rules_parse *p, const struct node *n, struct rules_
     return 0;
 }
 
+/* clang-format off */
 static const struct {
-    const char *name;
+    struct rules_key key;
     int (*parse)(struct rules_parse *p, const struct node *n, struct rules_case *c);
 } case_keys[] = {
-    {"command", parse_command}, {"argv", parse_argv},
-    {"tool", parse_tool},       {"cwd", parse_cwd},
-    {"runtime", parse_runtime}, {"image", parse_image},
-    {"key", parse_key},         {"rule", parse_expected_rule},
-    {"role", parse_role},       {"capability", parse_capability},
-    {"limits", parse_limits},   {"read", parse_read},
-    {"write", parse_write},     {"host", parse_host},
-    {"time", parse_time},       {"expect", parse_expect},
+    {{"command", "TEXT", "A shell line that is run."}, parse_command},
+    {{"argv", "LIST", "A command by its words, without a shell; instead of command."}, parse_argv},
+    {{"tool", "NAME", "The tool; where it is not said, what fits the other keys: shell, fetch, file.read, file.write or exec."}, parse_tool},
+    {{"cwd", "PATH", "The directory that the command starts in; the workspace where it is not said."}, parse_cwd},
+    {{"runtime", "NAME", "The runtime that is asked for."}, parse_runtime},
+    {{"image", "NAME", "The image of the sandbox; none where it is not said."}, parse_image},
+    {{"key", "NAME", "The caller's key."}, parse_key},
+    {{"rule", "NAME", "The id of the rule that must decide."}, parse_expected_rule},
+    {{"role", "ROLES", "The caller's roles; agent where they are not said."}, parse_role},
+    {{"capability", "CAPABILITIES", "What the tool needs."}, parse_capability},
+    {{"limits", "MAP", "Limits that are asked for."}, parse_limits},
+    {{"read", "PATHS", "Files that the call reads."}, parse_read},
+    {{"write", "PATHS", "Files that the call writes; at most 16 with those that it reads."}, parse_write},
+    {{"host", "HOST", "The host that the call reaches, with or without :port; 443 where it is not said."}, parse_host},
+    {{"time", "TIME", "When the call comes, as 2026-01-05T10:00, in the file's time zone."}, parse_time},
+    {{"expect", "VERDICT", "The verdict that the call must get. Every test has this key."}, parse_expect},
 };
+/* clang-format on */
+
+const struct rules_key *rules_case_key(size_t index)
+{
+    return index < ELEMENTS(case_keys) ? &case_keys[index].key : NULL;
+}
 
 static int parse_member(struct rules_parse *p, const struct node *key, const struct node *value,
                         struct rules_case *c)
 {
     for (size_t i = 0; i < ELEMENTS(case_keys); i++)
-        if (strcmp(case_keys[i].name, key->text) == 0)
+        if (strcmp(case_keys[i].key.name, key->text) == 0)
             return case_keys[i].parse(p, value, c);
     return fail(p, key, "unknown key '%.40s' in a test", key->text);
 }

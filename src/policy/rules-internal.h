@@ -1,6 +1,6 @@
-/* Between the files of the policy: rules.c (rulesets), rules-parse.c and rules-value.c (from YAML),
- * rules-pattern.c (commands), rules-match.c (one rule), rules-decide.c (all of them), rules-case.c
- * (tests in the file). */
+/* Between the files of the policy: rules.c (rulesets), rules-parse.c, rules-rule.c and
+ * rules-value.c (from YAML), rules-pattern.c (commands), rules-match.c (one rule), rules-decide.c
+ * (all of them), rules-case.c (tests in the file). */
 #pragma once
 
 #include "gateway/rule.h"
@@ -87,6 +87,18 @@ struct ruleset {
     size_t n_cases;
 };
 
+/* A key of a policy file, as a row of its parser's tables has it. mas-policy(5) is made of them. */
+struct rules_key {
+    const char *name;
+    const char *value; /* what is written behind it; mas-policy(5) explains words in capitals */
+    const char *help;
+};
+/* By their place in the table; NULL behind the last. */
+const struct rules_key *rules_file_key(size_t index);
+const struct rules_key *rules_rule_key(size_t index);
+const struct rules_key *rules_require_key(size_t index);
+const struct rules_key *rules_case_key(size_t index);
+
 /* rules-parse.c */
 int rules_parse_tree(struct ruleset *rs, const struct node *root, struct error *err);
 /* What else the parsers of cases need from it. */
@@ -94,6 +106,9 @@ struct rules_parse {
     struct ruleset *rs;
     struct error *err;
 };
+/* rules-rule.c */
+int rules_parse_rule(struct rules_parse *p, const struct node *n, struct rules_rule *rule);
+int rules_parse_minutes(const char *text); /* of the day, from "09:30"; -1: it is no such text */
 /* rules-value.c */
 int rules_parse_text(struct rules_parse *p, const struct node *n, size_t max, const char **ret);
 int rules_parse_list(struct rules_parse *p, const struct node *n, char ***ret);

@@ -9,6 +9,9 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
 from masd import *
 
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../../docs"))
+import reference
+
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "../.."))
 PAGES = {"mas-sandboxd": 8, "mas-engine": 8, "mas-oci": 8, "mas-warden": 8, "sbx": 1, "sandbox_agent": 1, "mas-tool-net": 1, "mas-toolrunner": 1,
          "mas-toolrunner-client": 1}
@@ -22,8 +25,11 @@ def text(path):
 
 def man(name, section):
     """A page without its markup; dashes and underscores are one."""
-    page = re.sub(r"\\f.|\\\(..|\\&", " ", text(f"docs/man/{name}.{section}").replace("\\-", "-"))
-    return page.replace("_", "-")
+    return unmarked(text(f"docs/man/{name}.{section}"))
+
+
+def unmarked(page):
+    return re.sub(r"\\f.|\\\(..|\\&", " ", page.replace("\\-", "-")).replace("_", "-")
 
 
 def help_of(name, *args):
@@ -35,7 +41,10 @@ def help_of(name, *args):
 
 
 def seconds(value):
-    """Durations as one number; anything else as it is."""
+    """Numbers, durations and sizes as one number; anything else as it is."""
+    size = re.fullmatch(r"(\d+)(?:([KMGT])i)?", value)
+    if size:
+        return float(int(size[1]) << 10 * (" KMGT".index(size[2] or " ")))
     parts = re.findall(r"([\d.]+)(h|ms|m|s)", value)
     if not parts or "".join(a + b for a, b in parts) != value:
         return value
@@ -55,7 +64,10 @@ def missing_options(help_text, page):
 for program, section in PAGES.items():
     @test(f"{program}({section}) has every option of --help")
     def _(program=program, section=section):
-        equal(missing_options(help_of(program, "--help"), man(program, section)), [])
+        page = man(program, section)
+        if program == "mas-sandboxd":  # its keys have a page of their own
+            page += unmarked(text(os.path.join(BUILD, "docs/mas-sandbox.yaml.5")))
+        equal(missing_options(help_of(program, "--help"), page), [])
 
 
 @test("sbx(1) has every verb and every verb's flags")
@@ -96,20 +108,65 @@ def _():
     equal([p for p in pages if f"]({p})" not in overview], [], "the overview leads to each page")
 
 
-@test("keys in the table of limits exist and have these defaults")
-def _():
+def printed_config():
     p = subprocess.run([SANDBOXD, "--print-config"], stdout=subprocess.PIPE, timeout=60, text=True,
                        env={"PATH": os.environ["PATH"], "HOME": "/tmp"})
-    config = dict(re.findall(r"^(\w+): *(.*)$", p.stdout, re.M))
-    table = text("docs/architecture/limits.md")
-    keys = re.findall(r"`(\w+)`", table)
-    check(len(keys) > 40, keys)
-    equal([k for k in keys if k not in config and k != "max_output_bytes"], [])
-    rows = re.findall(r"^\| [^|]* \| ([\d/ ms]+) \| (`[^|]*`) \|$", table, re.M)
-    for values, names in rows:
-        pairs = zip([v.strip() for v in values.split("/")], re.findall(r"`(\w+)`", names))
-        for value, key in pairs:
-            equal(seconds(config[key].strip('"')), seconds(value), key)
+    return dict(re.findall(r"^(\w+): *(.*)$", p.stdout, re.M))
+
+
+@test("keys in the table of limits exist and have these defaults; all that are numbers are in it")
+def _():
+    config, page = printed_config(), text("docs/architecture/limits.md")
+    rows = dict(re.findall(r"^\| `(\w+)` \| (\S+) \| \S+ to \S+ \| [^|]+ \|$", page, re.M))
+    check(len(rows) > 100, rows)
+    for key, value in rows.items():
+        equal(seconds(config[key].strip('"')), seconds(value), key)
+    numbers = {k for k, v in config.items() if re.fullmatch(r'"?[\d.]+([KMGT]i|ms|[hms])?"?', v)}
+    equal(numbers - set(rows), {"cache_pvc_size"})  # a text for Kubernetes
+    equal([k for k in re.findall(r"`(\w+)`", page) if k not in config and k != "max_output_bytes"], [])
+
+
+def made(form):
+    return reference.FORMS[form](reference.tables(os.path.join(BUILD, "docs/dump-tables")))
+
+
+@test("what is made of the tables is in step with them: ninja -C build reference")
+def _():
+    equal(text("docs/mas-sandboxd.example.yaml").split("\n"), made("example").split("\n"))
+    page = text("docs/architecture/limits.md")
+    equal(page.split(reference.BEGIN)[1].split(reference.END)[0].strip().split("\n"), made("limits").strip().split("\n"))
+    for name, form in (("mas-sandbox.yaml.5", "config"), ("mas-policy.5", "policy")):
+        equal(text(os.path.join(BUILD, "docs", name)).split("\n"), made(form).split("\n"), name)
+
+
+def entries(page):
+    """{the word in bold: what stands below it}"""
+    return dict(re.findall(r"^\.TP\n\.BR? ([^\s:]+).*\n((?:[^.].*\n|\.br\n)+)", page, re.M))
+
+
+@test("mas-sandbox.yaml(5) has every key with its default, its flag and its variable")
+def _():
+    page, config = entries(text(os.path.join(BUILD, "docs/mas-sandbox.yaml.5")).replace("\\-", "-")), printed_config()
+    equal(set(config) - set(page), set())
+    flags = re.findall(r"^  --([\w-]+) \S*\n        (.*)$", help_of("mas-sandboxd", "--help"), re.M)
+    equal(len(flags), len(page))
+    for flag, help_text in flags:
+        entry = page[flag.replace("-", "_")]
+        check(f"Flag: --{flag}. Variable: SANDBOX_{flag.replace('-', '_').upper()}." in entry, entry)
+        default = re.search(r" \(default (.*)\)$", help_text)
+        check(not default or f"; default: {default[1]}." in entry, entry)
+
+
+@test("mas-policy(5) has every key that policies of this tree and docs/policy.md use")
+def _():
+    page = text(os.path.join(BUILD, "docs/mas-policy.5"))
+    documented = set(entries(page))
+    table = text("docs/policy.md").split("## Conditions")[1].split("\n\nChecks")[0]
+    keys = {k for row in re.findall(r"^\| (`[^|]+) \|", table, re.M) for k in re.findall(r"`(\w+)`", row)}
+    for path in glob.glob("docs/policies/*.yaml", root_dir=ROOT):
+        keys |= set(re.findall(r"^(?:  - |    )?(\w+):", text(path), re.M)) - {"tests"} | {"tests"}
+    check(len(keys) > 20, keys)
+    equal(keys - documented, set())
 
 
 @test("the usage guide says the same in both languages: sections, tables and commands")
@@ -129,7 +186,7 @@ def _():
 @test("no line of a man page is lost for beginning with a dot")
 def _():
     macros = set("B BI BR EE EX I IP IR PP RB RI SH SS TH TP TQ br fi nf".split())
-    for page in glob.glob(os.path.join(ROOT, "docs/man/*")):
+    for page in glob.glob(os.path.join(ROOT, "docs/man/*")) + glob.glob(os.path.join(BUILD, "docs/*.5")):
         equal(set(re.findall(r"^[.'](\S*)", text(page), re.M)) - macros, set(), page)
 
 
