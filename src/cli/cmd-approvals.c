@@ -17,12 +17,6 @@
 #define NS_PER_S    1000000000LL
 #define SUMMARY_MAX 60 /* bytes */
 
-struct verb {
-    const char *name;
-    bool has_id;
-    int (*run)(struct session *s, const struct args *a, struct sbx_error *err);
-};
-
 /* What would run, on one line. */
 static char *summary(const json_t *approval)
 {
@@ -42,10 +36,10 @@ static char *summary(const json_t *approval)
     return line;
 }
 
-static int list(struct session *s, const struct args *a, struct sbx_error *err)
+static int approvals_list(const struct args *a, struct session *s, struct sbx_error *err)
 {
     static const char *const titles[] = {"ID", "STATUS", "RISK", "RULE", "EXPIRES", "WHAT"};
-    const char *status = a->text[FLAG_STATUS] ? a->text[FLAG_STATUS] : "pending";
+    const char *status = a->status ? a->status : "pending";
     _cleanup_free_ char *path = strcmp(status, "all") == 0
                                     ? xstrdup("/v1/approvals")
                                     : sbx_path_format("/v1/approvals?status=%s", status);
@@ -55,7 +49,7 @@ static int list(struct session *s, const struct args *a, struct sbx_error *err)
     json_t *item;
     if (session_call(s, "GET", path, NULL, &answer, err) < 0)
         return -1;
-    if (a->on[FLAG_JSON]) {
+    if (a->json) {
         print_json(json_object_get(answer, "approvals"), JSON_INDENT(2));
         return 0;
     }
@@ -70,13 +64,13 @@ static int list(struct session *s, const struct args *a, struct sbx_error *err)
     return 0;
 }
 
-static int show(struct session *s, const struct args *a, struct sbx_error *err)
+static int approvals_show(const struct args *a, struct session *s, struct sbx_error *err)
 {
-    _cleanup_free_ char *path = sbx_path_format("/v1/approvals/%s", a->rest[1]);
+    _cleanup_free_ char *path = sbx_path_format("/v1/approvals/%s", a->rest[0]);
     _cleanup_json_ json_t *answer = NULL;
     if (session_call(s, "GET", path, NULL, &answer, err) < 0)
         return -1;
-    if (a->on[FLAG_JSON])
+    if (a->json)
         print_json(answer, JSON_INDENT(2));
     else
         approval_print(answer);
@@ -100,18 +94,18 @@ static int parse_session(const char *text, json_t **ret, struct sbx_error *err)
 
 static int decide(struct session *s, const struct args *a, const char *verb, struct sbx_error *err)
 {
-    _cleanup_free_ char *base = sbx_path_format("/v1/approvals/%s", a->rest[1]);
+    _cleanup_free_ char *base = sbx_path_format("/v1/approvals/%s", a->rest[0]);
     _cleanup_free_ char *path = xasprintf("%s/%s", base, verb);
     _cleanup_json_ json_t *answer = NULL;
     json_t *session = NULL, *body = json_object();
-    if (a->text[FLAG_SESSION] && parse_session(a->text[FLAG_SESSION], &session, err) < 0) {
+    if (a->session && parse_session(a->session, &session, err) < 0) {
         json_decref(body);
         return -1;
     }
     if (session)
         json_object_set_new(body, "session", session);
-    if (a->text[FLAG_REASON])
-        json_object_set_new(body, "reason", json_message(a->text[FLAG_REASON]));
+    if (a->reason)
+        json_object_set_new(body, "reason", json_message(a->reason));
     if (session_call(s, "POST", path, body, &answer, err) < 0)
         return -1;
     _cleanup_free_ char *status = cell(answer, "status");
@@ -120,12 +114,12 @@ static int decide(struct session *s, const struct args *a, const char *verb, str
     return 0;
 }
 
-static int approve(struct session *s, const struct args *a, struct sbx_error *err)
+static int approvals_approve(const struct args *a, struct session *s, struct sbx_error *err)
 {
     return decide(s, a, "approve", err);
 }
 
-static int reject(struct session *s, const struct args *a, struct sbx_error *err)
+static int approvals_reject(const struct args *a, struct session *s, struct sbx_error *err)
 {
     return decide(s, a, "reject", err);
 }
@@ -146,7 +140,7 @@ static void print_event(const char *text, size_t len, bool as_json)
     fflush(stdout);
 }
 
-static int watch(struct session *s, const struct args *a, struct sbx_error *err)
+static int approvals_watch(const struct args *a, struct session *s, struct sbx_error *err)
 {
     struct sbx_ws_message m;
     enum sbx_ws_result r;
@@ -154,29 +148,63 @@ static int watch(struct session *s, const struct args *a, struct sbx_error *err)
     if (!ws)
         return -1;
     while ((r = sbx_ws_receive(ws, -1, &m, err)) == SBX_WS_MESSAGE && !ferror(stdout))
-        print_event(m.data, m.len, a->on[FLAG_JSON]);
+        print_event(m.data, m.len, a->json);
     sbx_ws_free(ws);
     return r == SBX_WS_FAILED ? -1 : 0;
 }
 
-static const struct verb verbs[] = {{"list", false, list},    {"ls", false, list},
-                                    {"show", true, show},     {"approve", true, approve},
-                                    {"reject", true, reject}, {"watch", false, watch}};
+#define OPTION_REASON OPTION("reason", reason, "TEXT", "Tell the caller why.")
+#define LIST_OPTIONS                                                                               \
+    OPTIONS(OPTIONS_CONNECTION,                                                                    \
+            OPTION("status", status, "NAME",                                                       \
+                   "List what is pending (the default), approved, rejected, expired, used, void "  \
+                   "or all."),                                                                     \
+            OPTION_JSON)
 
-int cmd_approvals(const struct args *a)
-{
-    struct sbx_error err;
-    _cleanup_session_ struct session s = {0};
-    for (size_t i = 0; i < ELEMENTS(verbs); i++) {
-        if (strcmp(verbs[i].name, a->rest[0]) != 0)
-            continue;
-        if (a->n_rest != 1 + verbs[i].has_id)
-            return cli_fail_usage("approvals %s: %s", verbs[i].name,
-                                  verbs[i].has_id ? "ID is missing" : "takes no argument");
-        if (session_open(a, false, &s, &err) < 0 || verbs[i].run(&s, a, &err) < 0)
-            return cli_fail(&err);
-        return 0;
-    }
-    return cli_fail_usage("approvals: '%s' is none of list, show, approve, reject, watch",
-                          a->rest[0]);
-}
+static const struct command approvals_commands[] = {
+    {.name = "approvals list",
+     .summary = "List the calls that wait for a person's approval",
+     .options = LIST_OPTIONS,
+     .run_connected = approvals_list},
+    {.name = "approvals ls",
+     .summary = "Do the same as list",
+     .options = LIST_OPTIONS,
+     .run_connected = approvals_list},
+    {.name = "approvals show",
+     .usage = "ID",
+     .summary = "Print everything that would run",
+     .options = OPTIONS(OPTIONS_CONNECTION, OPTION_JSON),
+     .min_rest = 1,
+     .max_rest = 1,
+     .run_connected = approvals_show},
+    {.name = "approvals approve",
+     .usage = "ID",
+     .summary = "Allow a call",
+     .details = "Needs a key with the role approver that is not the key of the caller. A critical "
+                "call needs two approvers.",
+     .options = OPTIONS(OPTIONS_CONNECTION, OPTION_REASON,
+                        OPTION("session", session, "COUNT,DURATION",
+                               "Allow the same call this many times within this time, for example "
+                               "20,1h. A critical call cannot be allowed this way.")),
+     .min_rest = 1,
+     .max_rest = 1,
+     .run_connected = approvals_approve},
+    {.name = "approvals reject",
+     .usage = "ID",
+     .summary = "Refuse a call",
+     .options = OPTIONS(OPTIONS_CONNECTION, OPTION_REASON),
+     .min_rest = 1,
+     .max_rest = 1,
+     .run_connected = approvals_reject},
+    {.name = "approvals watch",
+     .summary = "Print what is pending and every change, until it is interrupted",
+     .options = OPTIONS(OPTIONS_CONNECTION, OPTION_JSON),
+     .run_connected = approvals_watch},
+    {0}};
+
+const struct command command_approvals = {
+    .name = "approvals",
+    .group = GROUP_HOST,
+    .summary = "Approve or reject the calls that wait for a person",
+    .commands = approvals_commands,
+};

@@ -76,19 +76,19 @@ static int read_daemon(const struct args *a, struct audit_verifier *v, struct sb
 
 static int read_all(const struct args *a, struct result *r, struct sbx_error *err)
 {
-    const char *dir = a->text[FLAG_STATE_DIR];
+    const char *dir = a->state_dir;
     if (dir)
         return audit_offline_verify(dir, &r->v, &r->unchained, err);
-    return a->n_rest > 1 ? read_file(a->rest[1], &r->v, err) : read_daemon(a, &r->v, err);
+    return a->n_rest ? read_file(a->rest[0], &r->v, err) : read_daemon(a, &r->v, err);
 }
 
 static int gather(const struct args *a, struct evidence *e, struct sbx_error *err)
 {
-    if (a->text[FLAG_AUDIT_KEY] && evidence_load_key(e, a->text[FLAG_AUDIT_KEY], err) < 0)
+    if (a->key && evidence_load_key(e, a->key, err) < 0)
         return -1;
-    if (a->text[FLAG_CHECKPOINT] && evidence_load_checkpoints(e, a->text[FLAG_CHECKPOINT], err) < 0)
+    if (a->checkpoint && evidence_load_checkpoints(e, a->checkpoint, err) < 0)
         return -1;
-    if (a->text[FLAG_STATE_DIR] && audit_offline_evidence(a->text[FLAG_STATE_DIR], e, err) < 0)
+    if (a->state_dir && audit_offline_evidence(a->state_dir, e, err) < 0)
         return -1;
     evidence_sort(e);
     return 0;
@@ -255,11 +255,11 @@ static int verify(const struct args *a, struct result *r)
     audit_verifier_know(&r->v, e->known, e->n_known);
     if (read_all(a, r, &err) < 0 || evidence_check(e, &r->v, &err) < 0)
         return cli_fail(&err);
-    bool offline = a->text[FLAG_STATE_DIR] != NULL;
+    bool offline = a->state_dir != NULL;
     bool good = offline ? audit_verify_end(&r->v) : audit_verify_export_end(&r->v);
     if (good)
         find_doubts(r);
-    if (a->on[FLAG_JSON])
+    if (a->json)
         print_as_json(r, good);
     else
         print_text(r, good);
@@ -269,8 +269,8 @@ static int verify(const struct args *a, struct result *r)
 int cmd_audit_verify(const struct args *a)
 {
     struct result r = {0};
-    if (a->n_rest > 2 || (a->n_rest == 2 && a->text[FLAG_STATE_DIR]))
-        return cli_fail_usage("audit verify takes one FILE, -state-dir or -addr");
+    if (a->n_rest && a->state_dir)
+        return cli_fail_usage("audit verify takes FILE or -state-dir, not both");
     int code = verify(a, &r);
     result_done(&r);
     return code;

@@ -31,14 +31,15 @@ static bool add_filters(struct strbuf *path, char *const *filters)
     static const char *const names[] = {"since", "until", "limit",  "from",   "to",
                                         "kind",  "key",   "call",   "action", "sandbox",
                                         "exec",  "tool",  "outcome"};
-    for (; *filters; filters++) {
+    for (; filters && *filters; filters++) {
         size_t len = strcspn(*filters, "="), i = 0;
         while (i < ELEMENTS(names) &&
                (strlen(names[i]) != len || strncmp(names[i], *filters, len) != 0))
             i++;
         if (i == ELEMENTS(names) || !(*filters)[len]) {
-            cli_fail_usage("audit: '%s' is not NAME=VALUE with a known name (see 'sbx help audit')",
-                           *filters);
+            cli_fail_usage(
+                "audit: '%s' is not NAME=VALUE with a known name (see 'sbx help audit query')",
+                *filters);
             return false;
         }
         _cleanup_free_ char *pair = sbx_path_format("&%s=%s", names[i], *filters + len + 1);
@@ -59,13 +60,13 @@ static int print_line(void *data, const char *line, size_t len)
 
 /* --- query */
 
-static int query(const struct args *a)
+static int run_query(const struct args *a)
 {
     struct sbx_error err;
     _cleanup_session_ struct session s = {0};
     _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(PATH_MAX_BYTES);
-    strbuf_puts(&path, a->on[FLAG_FOLLOW] ? "/v1/audit?follow=1" : "/v1/audit?follow=0");
-    if (!add_filters(&path, a->rest + 1))
+    strbuf_puts(&path, a->follow ? "/v1/audit?follow=1" : "/v1/audit?follow=0");
+    if (!add_filters(&path, a->rest))
         return EXIT_USAGE;
     if (session_open(a, false, &s, &err) < 0 ||
         sbx_stream_lines(s.client, "GET", path.data, NULL, print_line, NULL, &err) < 0)
@@ -103,7 +104,7 @@ static void print_lines(struct lines *l)
     fflush(stdout);
 }
 
-static int tail(const struct args *a)
+static int run_tail(const struct args *a)
 {
     struct sbx_error err;
     struct lines l = {0};
@@ -111,7 +112,7 @@ static int tail(const struct args *a)
     _cleanup_strbuf_ struct strbuf newest = STRBUF_INIT(PATH_MAX_BYTES),
                                    next = STRBUF_INIT(PATH_MAX_BYTES);
     strbuf_puts(&newest, "/v1/audit?order=newest");
-    if (!add_filters(&newest, a->rest + 1))
+    if (!add_filters(&newest, a->rest))
         return EXIT_USAGE;
     if (!strstr(newest.data, "&limit="))
         strbuf_puts(&newest, "&limit=" TAIL_RECORDS);
@@ -121,10 +122,10 @@ static int tail(const struct args *a)
     print_lines(&l);
     if (r < 0)
         return cli_fail(&err);
-    if (!a->on[FLAG_FOLLOW])
+    if (!a->follow)
         return 0;
     strbuf_printf(&next, "/v1/audit?follow=1&since=%" PRIu64, l.newest);
-    add_filters(&next, a->rest + 1);
+    add_filters(&next, a->rest);
     r = sbx_stream_lines(s.client, "GET", next.data, NULL, print_line, NULL, &err);
     return r < 0 ? cli_fail(&err) : 0;
 }
@@ -136,9 +137,9 @@ static int export_offline(const struct args *a, uint64_t since)
     struct sbx_error err;
     uint64_t left = 0;
     _cleanup_evidence_ struct evidence e = {0};
-    if ((a->text[FLAG_AUDIT_KEY] && evidence_load_key(&e, a->text[FLAG_AUDIT_KEY], &err) < 0) ||
-        audit_offline_evidence(a->text[FLAG_STATE_DIR], &e, &err) < 0 ||
-        audit_offline_export(a->text[FLAG_STATE_DIR], since, &e, &left, &err) < 0)
+    if ((a->key && evidence_load_key(&e, a->key, &err) < 0) ||
+        audit_offline_evidence(a->state_dir, &e, &err) < 0 ||
+        audit_offline_export(a->state_dir, since, &e, &left, &err) < 0)
         return cli_fail(&err);
     if (left)
         cli_warn("%" PRIu64 " records after the newest checkpoint are not signed, and left out",
@@ -152,17 +153,17 @@ static int print_piece(void *data, const char *piece, size_t len)
     return fwrite(piece, len, 1, stdout) == 1 ? 0 : -1;
 }
 
-static int export_audit(const struct args *a)
+static int run_export(const struct args *a)
 {
     struct sbx_error err;
     char *end = NULL;
     uint64_t since = 0;
     _cleanup_session_ struct session s = {0};
-    if (a->n_rest > 1 && strncmp(a->rest[1], "since=", 6) == 0)
-        since = strtoull(a->rest[1] + 6, &end, 10);
-    if (a->n_rest > 2 || (a->n_rest == 2 && (!end || *end || !a->rest[1][6])))
-        return cli_fail_usage("audit export takes since=N");
-    if (a->text[FLAG_STATE_DIR])
+    if (a->n_rest && strncmp(a->rest[0], "since=", 6) == 0)
+        since = strtoull(a->rest[0] + 6, &end, 10);
+    if (a->n_rest && (!end || *end || !a->rest[0][6]))
+        return cli_fail_usage("audit export takes since=N, not '%s'", a->rest[0]);
+    if (a->state_dir)
         return export_offline(a, since);
     _cleanup_free_ char *path = xasprintf("/v1/audit/export?since=%" PRIu64, since);
     if (session_open(a, false, &s, &err) < 0 ||
@@ -176,52 +177,89 @@ static int export_audit(const struct args *a)
 
 /* --- checkpoint */
 
-static int checkpoint(const struct args *a)
+static int run_checkpoint(const struct args *a, struct session *s, struct sbx_error *err)
 {
-    struct sbx_error err;
-    _cleanup_session_ struct session s = {0};
     _cleanup_json_ json_t *answer = NULL;
-    if (a->n_rest > 1)
-        return cli_fail_usage("audit checkpoint takes no argument");
-    if (session_open(a, false, &s, &err) < 0 ||
-        session_call(&s, "GET", "/v1/audit/checkpoint", NULL, &answer, &err) < 0)
-        return cli_fail(&err);
-    const json_t *shown = a->on[FLAG_JSON] ? answer : json_object_get(answer, "checkpoint");
+    if (session_call(s, "GET", "/v1/audit/checkpoint", NULL, &answer, err) < 0)
+        return -1;
+    const json_t *shown = a->json ? answer : json_object_get(answer, "checkpoint");
     print_json(shown, JSON_COMPACT);
     return 0;
 }
 
 /* --- another signing key */
 
-static int rotate(const struct args *a)
+static int run_rotate(const struct args *a, struct session *s, struct sbx_error *err)
 {
-    struct sbx_error err;
-    _cleanup_session_ struct session s = {0};
     _cleanup_json_ json_t *answer = NULL;
-    if (a->n_rest > 1)
-        return cli_fail_usage("audit rotate takes no argument");
-    if (session_open(a, false, &s, &err) < 0 ||
-        session_call(&s, "POST", "/v1/audit/rotate", NULL, &answer, &err) < 0)
-        return cli_fail(&err);
-    if (a->on[FLAG_JSON])
+    if (session_call(s, "POST", "/v1/audit/rotate", NULL, &answer, err) < 0)
+        return -1;
+    if (a->json)
         print_json(answer, JSON_COMPACT);
     else
         puts(json_string_value(json_object_get(answer, "key")));
     return 0;
 }
 
-static const struct {
-    const char *name;
-    int (*run)(const struct args *a);
-} verbs[] = {
-    {"verify", cmd_audit_verify}, {"export", export_audit}, {"query", query}, {"tail", tail},
-    {"checkpoint", checkpoint},   {"rotate", rotate}};
+#define OPTION_AUDIT_KEY                                                                           \
+    OPTION("key", key, "FILE",                                                                     \
+           "The public key of the daemon's audit, as PEM or as 64 hexadecimal digits.")
+#define OPTION_FOLLOW OPTION("f", follow, NULL, "Wait for further records and print them, too.")
+#define FILTER_DETAILS                                                                             \
+    "Records are printed as lines of JSON, the oldest first. Only those are printed that fit all " \
+    "filters NAME=VALUE. The names are since and until (numbers of records), limit, from and to "  \
+    "(times, as 2026-01-02T03:04:05Z), kind, key, call, action, sandbox, exec, tool and outcome."
 
-int cmd_audit(const struct args *a)
-{
-    for (size_t i = 0; i < ELEMENTS(verbs); i++)
-        if (strcmp(verbs[i].name, a->rest[0]) == 0)
-            return verbs[i].run(a);
-    return cli_fail_usage("audit: verify, export, query, tail, checkpoint or rotate, not '%s'",
-                          a->rest[0]);
-}
+static const struct command audit_commands[] = {
+    {.name = "audit verify",
+     .usage = "[FILE]",
+     .summary = "Prove that no record of the audit was changed, removed or moved",
+     .details =
+         "Reads an export from the daemon, from FILE ('-' is standard input), or with "
+         "-state-dir the database of a daemon that is not running. Says where a record was "
+         "changed, removed or moved, and what could not be proved. Exits with 1 if something "
+         "is wrong. Records that were cut off at the end are found only with -checkpoint.",
+     .options = OPTIONS(OPTIONS_CONNECTION, OPTION_STATE_DIR, OPTION_AUDIT_KEY,
+                        OPTION("checkpoint", checkpoint, "FILE",
+                               "Checkpoints of this audit that were kept elsewhere."),
+                        OPTION_JSON),
+     .max_rest = 1,
+     .run = cmd_audit_verify},
+    {.name = "audit export",
+     .usage = "[since=N]",
+     .summary = "Print the records with all that 'audit verify' needs",
+     .options = OPTIONS(OPTIONS_CONNECTION, OPTION_STATE_DIR, OPTION_AUDIT_KEY),
+     .max_rest = 1,
+     .run = run_export},
+    {.name = "audit query",
+     .usage = "[NAME=VALUE...]",
+     .summary = "Print records of the audit",
+     .details = FILTER_DETAILS,
+     .options = OPTIONS(OPTIONS_CONNECTION, OPTION_FOLLOW),
+     .max_rest = -1,
+     .run = run_query},
+    {.name = "audit tail",
+     .usage = "[NAME=VALUE...]",
+     .summary = "Print the newest ten records of the audit",
+     .details = FILTER_DETAILS,
+     .options = OPTIONS(OPTIONS_CONNECTION, OPTION_FOLLOW),
+     .max_rest = -1,
+     .run = run_tail},
+    {.name = "audit checkpoint",
+     .summary = "Have the newest record signed and print the checkpoint",
+     .details = "Keep the checkpoint where the daemon cannot reach it, for 'audit verify'.",
+     .options = OPTIONS(OPTIONS_CONNECTION, OPTION_JSON),
+     .run_connected = run_checkpoint},
+    {.name = "audit rotate",
+     .summary = "Have a new key sign from now on and print its public part",
+     .details = "The old key signs a statement that names the new key.",
+     .options = OPTIONS(OPTIONS_CONNECTION, OPTION_JSON),
+     .run_connected = run_rotate},
+    {0}};
+
+const struct command command_audit = {
+    .name = "audit",
+    .group = GROUP_HOST,
+    .summary = "Read the audit, and prove that nothing in it was changed",
+    .commands = audit_commands,
+};

@@ -71,7 +71,7 @@ static int copy_out(struct session *s, const struct remote *from, const char *lo
     return transfer_file_out(s, from->id, from->path, target, err);
 }
 
-int cmd_cp(const struct args *a)
+static int run_cp(const struct args *a)
 {
     struct sbx_error err;
     _cleanup_session_ struct session s = {0};
@@ -90,3 +90,19 @@ int cmd_cp(const struct args *a)
         return cli_fail(&err);
     return skipped ? EXIT_LEFT_OUT : 0;
 }
+
+const struct command command_cp = {
+    .name = "cp",
+    .group = GROUP_EVERYDAY,
+    .usage = "FROM TO",
+    .summary = "Copy files and directories into a sandbox or out of it",
+    .details =
+        "One of FROM and TO is a local path, the other is ID:PATH with the id of a sandbox. A "
+        "relative PATH is below /workspace. A directory is copied with everything in it. If "
+        "TO is a directory, the copy goes into it; else the copy is named TO. Nothing is "
+        "written outside of TO, whatever links the sandbox's files contain.",
+    .options = OPTIONS(OPTIONS_CONNECTION, OPTION_APPROVAL),
+    .min_rest = 2,
+    .max_rest = 2,
+    .run = run_cp,
+};

@@ -11,7 +11,7 @@
 #include "cli/spec.h"
 #include "libsbx/sbx.h"
 
-int cmd_create(const struct args *a)
+static int run_create(const struct args *a)
 {
     struct sbx_error err;
     _cleanup_session_ struct session s = {0};
@@ -29,3 +29,35 @@ int cmd_create(const struct args *a)
     sbx_sandbox_done(&sb);
     return 0;
 }
+
+const struct command command_create = {
+    .name = "create",
+    .group = GROUP_SANDBOX,
+    .usage = "[--] [COMMAND [ARGUMENT...]]",
+    .summary = "Create a sandbox and print its id",
+    .details = "Prints id=... namespace=... pod=...; this id is the one that other commands take.",
+    .options =
+        OPTIONS(OPTIONS_CONNECTION,
+                OPTION("id", id, "ID",
+                       "The id to give to the sandbox. By default the daemon makes one up."),
+                OPTION("image", image, "IMAGE",
+                       "Make the sandbox from this image: a name, a reference or a digest."),
+                OPTION("volume", volume, "MODE", "The volume at /workspace: emptydir or pvc."),
+                OPTION("cache-mode", cache_mode, "MODE",
+                       "The volume at /cache: emptydir, hostpath or pvc."),
+                OPTION("cache-pvc-size", cache_pvc_size, "SIZE", "The size of a pvc cache."),
+                OPTION("cache-pvc-storage-class", cache_pvc_storage_class, "CLASS",
+                       "The storage class of a pvc cache."),
+                OPTION("cache-pvc-access-mode", cache_pvc_access_mode, "MODE",
+                       "The access mode of a pvc cache."),
+                OPTION("env", env, "K=V", "Set an environment variable. May be repeated."),
+                OPTION("allow-host", allow_host, "HOST",
+                       "A host that the sandbox may reach. May be repeated."),
+                OPTION("deny-host", deny_host, "HOST",
+                       "A host that the sandbox may not reach. May be repeated."),
+                OPTION("cmd", cmd, "'A B C'",
+                       "The command as one text, which is split at spaces and knows no quotes.")),
+    .max_rest = -1,
+    .rest_is_argv = true,
+    .run = run_create,
+};

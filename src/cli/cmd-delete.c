@@ -7,15 +7,18 @@
 #include "cli/session.h"
 #include "libsbx/sbx.h"
 
-int cmd_delete(const struct args *a)
+static int run_delete(const struct args *a, struct session *s, struct sbx_error *err)
 {
-    struct sbx_error err;
-    _cleanup_session_ struct session s = {0};
-    if (!a->text[FLAG_ID])
-        return cli_fail_usage("delete: -id is missing");
-    if (session_open(a, false, &s, &err) < 0 ||
-        sbx_sandbox_delete(s.client, a->text[FLAG_ID], &err) < 0)
-        return cli_fail(&err);
+    if (sbx_sandbox_delete(s->client, a->id, err) < 0)
+        return -1;
     printf("deleted\n");
     return 0;
 }
+
+const struct command command_delete = {
+    .name = "delete",
+    .group = GROUP_SANDBOX,
+    .summary = "Delete a sandbox and everything in it",
+    .options = OPTIONS(OPTIONS_CONNECTION, OPTION_ID),
+    .run_connected = run_delete,
+};

@@ -150,13 +150,13 @@ static int examine(const struct args *a)
     struct sbx_error err;
     _cleanup_session_ struct session s = {0};
     _cleanup_json_ json_t *status = NULL;
-    if (!a->on[FLAG_JSON])
+    if (!a->json)
         print_host();
     if (session_open(a, true, &s, &err) < 0 ||
         session_call(&s, "GET", "/v1/status", NULL, &status, &err) < 0)
         return cli_fail(&err);
     const json_t *runtimes = json_object_get(status, "runtimes");
-    if (a->on[FLAG_JSON]) {
+    if (a->json) {
         print_json(runtimes, JSON_INDENT(2));
         return 0;
     }
@@ -193,7 +193,18 @@ static int clean(void)
     return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_SBX_FAILED;
 }
 
-int cmd_doctor(const struct args *a)
+static int run_doctor(const struct args *a)
 {
-    return a->on[FLAG_CLEAN] ? clean() : examine(a);
+    return a->clean ? clean() : examine(a);
 }
+
+const struct command command_doctor = {
+    .name = "doctor",
+    .group = GROUP_HOST,
+    .summary = "Report which protections work on this host, and how to get the missing ones",
+    .options = OPTIONS(OPTIONS_CONNECTION,
+                       OPTION("clean", clean, NULL,
+                              "Remove the cgroups and files that killed daemons left behind."),
+                       OPTION("json", json, NULL, "Print what the daemon says as JSON.")),
+    .run = run_doctor,
+};

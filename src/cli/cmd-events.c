@@ -54,10 +54,10 @@ static int print_line(void *data, const char *line, size_t len)
 static int read_events(struct session *s, const struct args *a, struct printer *p,
                        struct sbx_error *err)
 {
-    const char *types = a->text[FLAG_TYPE];
+    const char *types = a->type;
     _cleanup_free_ char *from = p->since ? sbx_path_format("&since=%s", p->since) : xstrdup("");
     _cleanup_free_ char *of = types ? sbx_path_format("&types=%s", types) : xstrdup("");
-    _cleanup_free_ char *path = xasprintf("/v1/events?follow=%d%s%s", a->on[FLAG_FOLLOW], from, of);
+    _cleanup_free_ char *path = xasprintf("/v1/events?follow=%d%s%s", a->follow, from, of);
     return sbx_stream_lines(s->client, "GET", path, NULL, print_line, p, err);
 }
 
@@ -68,19 +68,32 @@ static bool is_broken(const struct printer *p, const struct sbx_error *err)
            (err->http_status == 0 || err->http_status >= 500);
 }
 
-int cmd_events(const struct args *a)
+static int run_events(const struct args *a, struct session *s, struct sbx_error *err)
 {
-    struct sbx_error err;
-    _cleanup_session_ struct session s = {0};
-    struct printer p = {.as_json = a->on[FLAG_JSON],
-                        .since = a->text[FLAG_SINCE] ? xstrdup(a->text[FLAG_SINCE]) : NULL};
-    if (session_open(a, false, &s, &err) < 0)
-        return cli_fail(&err);
-    int r = read_events(&s, a, &p, &err);
-    while (r < 0 && a->on[FLAG_FOLLOW] && is_broken(&p, &err) && p.tries++ < TRIES) {
+    struct printer p = {.as_json = a->json, .since = a->since ? xstrdup(a->since) : NULL};
+    int r = read_events(s, a, &p, err);
+    while (r < 0 && a->follow && is_broken(&p, err) && p.tries++ < TRIES) {
         usleep(WAIT_US);
-        r = read_events(&s, a, &p, &err);
+        r = read_events(s, a, &p, err);
     }
     free(p.since);
-    return r < 0 ? cli_fail(&err) : 0;
+    return r < 0 ? -1 : 0;
 }
+
+const struct command command_events = {
+    .name = "events",
+    .group = GROUP_HOST,
+    .summary = "Print what changes in the daemon",
+    .details =
+        "The changes are those of sandboxes, commands, approvals, images, pools, the policy "
+        "and the daemon itself, as far as your key may see them. Each line has a number, the "
+        "time, the type, the object, its owner and what is known about the change. Numbers "
+        "only rise. A line with 'gap' stands for changes that are no longer kept.",
+    .options = OPTIONS(
+        OPTIONS_CONNECTION, OPTION("since", since, "N", "Begin after the change with this number."),
+        OPTION("f", follow, NULL, "Wait for further changes, also while the daemon is restarted."),
+        OPTION("type", type, "A,B",
+               "Print only these types: exec.ended for one, approval for all of its kind."),
+        OPTION("json", json, NULL, "Print each change as a line of JSON.")),
+    .run_connected = run_events,
+};

@@ -17,16 +17,11 @@ static void print_text(const char *key, const char *value)
     printf("%s=%s\n", key, clean);
 }
 
-int cmd_exec_status(const struct args *a)
+static int run_exec_status(const struct args *a, struct session *s, struct sbx_error *err)
 {
-    struct sbx_error err;
     struct sbx_exec_status st;
-    _cleanup_session_ struct session s = {0};
-    if (!a->text[FLAG_ID] || !a->text[FLAG_EXEC_ID])
-        return cli_fail_usage("exec-status: -id or -exec-id is missing");
-    if (session_open(a, false, &s, &err) < 0 ||
-        sbx_exec_get(s.client, a->text[FLAG_ID], a->text[FLAG_EXEC_ID], &st, &err) < 0)
-        return cli_fail(&err);
+    if (sbx_exec_get(s->client, a->id, a->exec_id, &st, err) < 0)
+        return -1;
     print_text("sandbox_id", st.sandbox_id);
     print_text("exec_id", st.exec_id);
     print_text("status", st.status);
@@ -40,3 +35,11 @@ int cmd_exec_status(const struct args *a)
     sbx_exec_status_done(&st);
     return 0;
 }
+
+const struct command command_exec_status = {
+    .name = "exec-status",
+    .group = GROUP_SANDBOX,
+    .summary = "Show whether an exec is still running, and how it ended",
+    .options = OPTIONS(OPTIONS_CONNECTION, OPTION_ID, OPTION_EXEC_ID),
+    .run_connected = run_exec_status,
+};

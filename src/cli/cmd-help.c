@@ -1,4 +1,4 @@
-/* sbx help: all of it comes from the command and flag tables. */
+/* sbx help: all of it comes from the rows of the commands and their options. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,6 +9,9 @@
 #include "cli/output.h"
 #include "libsbx/sbx.h"
 
+#define LINE_COLUMNS   96
+#define OPTION_COLUMNS 34
+
 static const char *const group_titles[] = {
     [GROUP_EVERYDAY] = "Everyday",
     [GROUP_SANDBOX] = "Sandboxes",
@@ -16,53 +19,102 @@ static const char *const group_titles[] = {
 };
 static_assert(ELEMENTS(group_titles) == _COMMAND_GROUP_MAX, "a title per group");
 
-void help_print_all(void)
+/* Prints words from column `indent` on, where the cursor is, in as many lines as they need. */
+static void print_words(const char *text, size_t indent)
 {
-    printf("Usage: sbx COMMAND [flags] [arguments]\n");
-    for (int g = 0; g < _COMMAND_GROUP_MAX; g++) {
-        printf("\n%s%s%s\n", colour(COLOUR_BOLD), group_titles[g], colour(COLOUR_OFF));
-        for (size_t i = 0; i < n_commands; i++)
-            if (commands[i].group == (enum command_group)g)
-                printf("  %-12s %s\n", commands[i].name, commands[i].summary);
+    size_t column = indent;
+    while (*text) {
+        size_t len = strcspn(text, " ");
+        if (column > indent && column + 1 + len > LINE_COLUMNS) {
+            printf("\n%*s", (int)indent, "");
+            column = indent;
+        }
+        column += (size_t)printf("%s%.*s", column > indent ? " " : "", (int)len, text);
+        text += len + (text[len] == ' ');
     }
-    printf("\nThe daemon is at -addr, else $MAS_SANDBOX_URL, else at your own socket (a daemon "
-           "that was\n"
-           "started with -listen unix:), else at " SBX_DEFAULT_ADDRESS " if root or you run it.\n"
-           "'sbx help COMMAND' says more; exit codes are in sbx(1).\n");
+    putchar('\n');
 }
 
-static void print_flag(const struct flag_entry *f)
+static void print_summary(const struct command *cmd)
+{
+    printf("  %-14s %s\n", command_last_word(cmd), cmd->summary);
+}
+
+void help_print_all(void)
+{
+    printf("Usage: sbx COMMAND [options] [arguments]\n");
+    for (int g = 0; g < _COMMAND_GROUP_MAX; g++) {
+        printf("\n%s%s%s\n", colour(COLOUR_BOLD), group_titles[g], colour(COLOUR_OFF));
+        for (size_t i = 0; commands[i]; i++)
+            if (commands[i]->group == (enum command_group)g)
+                print_summary(commands[i]);
+    }
+    putchar('\n');
+    print_words(
+        "sbx talks to the daemon mas-sandboxd: to the one that -addr names, else to the one "
+        "in $MAS_SANDBOX_URL, else to your own socket (of a daemon that was started with "
+        "-listen unix:), else to " SBX_DEFAULT_ADDRESS " if root or you run the daemon "
+        "there. 'sbx help COMMAND' describes a command, and sbx(1) the exit codes.",
+        0);
+}
+
+static void print_option(const struct command_option *o)
 {
     char left[64];
-    snprintf(left, sizeof(left), "-%s%s%s", f->name, f->value ? " " : "", f->value ? f->value : "");
-    printf("  %-34s %s\n", left, f->help);
+    snprintf(left, sizeof(left), "-%s%s%s", o->name, o->value ? " " : "", o->value ? o->value : "");
+    printf("  %-*s ", OPTION_COLUMNS, left);
+    print_words(o->help, OPTION_COLUMNS + 3);
+}
+
+static void print_usage(const struct command *cmd)
+{
+    printf("Usage: sbx %s%s", cmd->name, cmd->commands ? " COMMAND" : "");
+    for (const struct command_option *o = cmd->options; o && o->name; o++)
+        if (o->required)
+            printf(" -%s %s", o->name, o->value);
+    printf("%s%s%s\n", cmd->commands || cmd->options ? " [options]" : "", cmd->usage ? " " : "",
+           cmd->usage ? cmd->usage : "");
 }
 
 void help_print_command(const struct command *cmd)
 {
-    printf("Usage: sbx %s %s\n\n%c%s.\n", cmd->name, cmd->usage, cmd->summary[0] - 'a' + 'A',
-           cmd->summary + 1);
-    if (cmd->details)
-        printf("\n%s\n", cmd->details);
-    if (!cmd->flags)
-        return;
-    printf("\nFlags (one dash or two):\n");
-    for (int f = 0; f < _FLAG_MAX; f++)
-        if (cmd->flags & (UINT64_C(1) << f))
-            print_flag(flag_find_entry((enum flag)f));
+    print_usage(cmd);
+    printf("\n%s.\n", cmd->summary);
+    if (cmd->details) {
+        putchar('\n');
+        print_words(cmd->details, 0);
+    }
+    if (cmd->commands)
+        printf("\nCommands ('sbx help %s COMMAND' describes one):\n", cmd->name);
+    for (const struct command *c = cmd->commands; c && c->name; c++)
+        print_summary(c);
+    if (cmd->options)
+        printf("\nOptions (with one dash or two):\n");
+    for (const struct command_option *o = cmd->options; o && o->name; o++)
+        print_option(o);
 }
 
-int cmd_help(const struct args *a)
+static int run_help(const struct args *a)
 {
-    if (!a->n_rest) {
+    const struct command *cmd = a->n_rest ? command_find(a->rest[0]) : NULL;
+    if (!a->n_rest)
         help_print_all();
-        return 0;
-    }
-    const struct command *cmd = command_find(a->rest[0]);
-    if (!cmd) {
-        fprintf(stderr, "sbx: no command '%s' (see 'sbx help')\n", a->rest[0]);
-        return EXIT_USAGE;
-    }
-    help_print_command(cmd);
+    else if (!cmd)
+        return command_fail_unknown(NULL, a->rest[0]);
+    else if (a->n_rest == 1)
+        help_print_command(cmd);
+    else if (!(cmd = command_find_sub(cmd, a->rest[1])))
+        return command_fail_unknown(command_find(a->rest[0]), a->rest[1]);
+    else
+        help_print_command(cmd);
     return 0;
 }
+
+const struct command command_help = {
+    .name = "help",
+    .group = GROUP_HOST,
+    .usage = "[COMMAND [SUBCOMMAND]]",
+    .summary = "Describe how a command is used",
+    .max_rest = 2,
+    .run = run_help,
+};

@@ -40,8 +40,8 @@ static char *find_policy(const struct args *a, struct error *err)
     struct config_problems p;
     const char *file = getenv("SANDBOX_CONFIG");
     config_init(&c);
-    if (a->text[FLAG_POLICY])
-        return xstrdup(a->text[FLAG_POLICY]);
+    if (a->policy)
+        return xstrdup(a->policy);
     config_problems_init(&p);
     if (file && *file)
         config_load_file(&c, file, &p);
@@ -126,13 +126,11 @@ static int answer(const struct rules_decision *d)
     return d->verdict == VERDICT_DENY ? block(reason) : 0;
 }
 
-int cmd_hook(const struct args *a)
+static int hook_pre_tool_use(const struct args *a)
 {
     struct error err = {0};
     struct hook_call h = {0};
     struct rules_decision d;
-    if (strcmp(a->rest[0], "pre-tool-use") != 0)
-        return cli_fail_usage("hook: pre-tool-use, not '%s'", a->rest[0]);
     _cleanup_free_ char *path = find_policy(a, &err);
     struct ruleset *rs = path ? ruleset_load(path, &err) : NULL;
     _cleanup_json_ json_t *input = rs ? read_input(&err) : NULL;
@@ -146,3 +144,22 @@ int cmd_hook(const struct args *a)
     ruleset_unref(rs);
     return answer(&d);
 }
+
+static const struct command hook_commands[] = {
+    {.name = "hook pre-tool-use",
+     .summary = "Answer a PreToolUse hook of Claude Code by the policy",
+     .details =
+         "Reads the hook's JSON on standard input and answers allow, ask or deny. Exits with "
+         "2, which blocks the call, if the call is denied or anything is wrong.",
+     .options =
+         OPTIONS(OPTION("policy", policy, "FILE",
+                        "The policy. The default is the one in the daemon's configuration.")),
+     .run = hook_pre_tool_use},
+    {0}};
+
+const struct command command_hook = {
+    .name = "hook",
+    .group = GROUP_HOST,
+    .summary = "Apply the policy to an agent that runs its tools itself",
+    .commands = hook_commands,
+};

@@ -66,7 +66,7 @@ static void print_table(const json_t *answer)
 
 static int print_digest(const struct args *a, json_t *image)
 {
-    if (a->on[FLAG_JSON])
+    if (a->json)
         return print_answer(image);
     _cleanup_free_ char *digest = cell(image, "digest"), *size = size_cell(image);
     printf("sha256:%s (%s)\n", digest, size);
@@ -118,11 +118,11 @@ static int on_line(void *data, const char *line, size_t len)
 static int image_pull(const struct args *a, struct session *s, struct sbx_error *err)
 {
     struct pull p = {0};
-    _cleanup_json_ json_t *body = json_pack("{s:s}", "image", a->rest[1]);
+    _cleanup_json_ json_t *body = json_pack("{s:s}", "image", a->rest[0]);
     _cleanup_free_ char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
     if (!text)
         return cli_set_error(err, "invalid_request", "the image's name is not UTF-8");
-    progress_init(&p.progress, a->on[FLAG_JSON]);
+    progress_init(&p.progress, a->json);
     int r = sbx_stream_lines(s->client, "POST", "/v1/images/pull", text, on_line, &p, err);
     progress_end(&p.progress);
     _cleanup_json_ json_t *done = p.done;
@@ -158,7 +158,7 @@ static long read_tar(void *data, char *buf, size_t size)
 
 static int image_build(const struct args *a, struct session *s, struct sbx_error *err)
 {
-    const char *file = a->rest[2], *format = a->text[FLAG_FORMAT];
+    const char *file = a->rest[1], *format = a->format;
     struct stat st;
     struct sbx_response response = {0};
     _cleanup_close_ int fd =
@@ -167,8 +167,8 @@ static int image_build(const struct args *a, struct session *s, struct sbx_error
         return cli_set_error(err, "invalid_request", "open '%s': %s", file, strerror(errno));
     struct upload u = {.fd = fd, .total = S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0};
     _cleanup_free_ char *path =
-        sbx_path_format("/v1/images/tar?name=%s&format=%s", a->rest[1], format ? format : "auto");
-    progress_init(&u.progress, a->on[FLAG_JSON]);
+        sbx_path_format("/v1/images/tar?name=%s&format=%s", a->rest[0], format ? format : "auto");
+    progress_init(&u.progress, a->json);
     int r = sbx_upload(s->client, "PUT", path, read_tar, &u,
                        S_ISREG(st.st_mode) ? (long long)st.st_size : -1, &response, err);
     progress_end(&u.progress);
@@ -189,7 +189,7 @@ static int image_ls(const struct args *a, struct session *s, struct sbx_error *e
     _cleanup_json_ json_t *answer = NULL;
     if (session_call(s, "GET", "/v1/images", NULL, &answer, err) < 0)
         return -1;
-    if (a->on[FLAG_JSON])
+    if (a->json)
         return print_answer(answer);
     print_table(answer);
     return 0;
@@ -198,7 +198,7 @@ static int image_ls(const struct args *a, struct session *s, struct sbx_error *e
 static int image_inspect(const struct args *a, struct session *s, struct sbx_error *err)
 {
     _cleanup_json_ json_t *answer = NULL;
-    _cleanup_free_ char *path = sbx_path_format("/v1/images?image=%s", a->rest[1]);
+    _cleanup_free_ char *path = sbx_path_format("/v1/images?image=%s", a->rest[0]);
     if (session_call(s, "GET", path, NULL, &answer, err) < 0)
         return -1;
     return print_answer(answer);
@@ -207,12 +207,12 @@ static int image_inspect(const struct args *a, struct session *s, struct sbx_err
 static int image_rm(const struct args *a, struct session *s, struct sbx_error *err)
 {
     _cleanup_json_ json_t *answer = NULL;
-    _cleanup_free_ char *path = sbx_path_format("/v1/images?image=%s", a->rest[1]);
+    _cleanup_free_ char *path = sbx_path_format("/v1/images?image=%s", a->rest[0]);
     if (session_call(s, "DELETE", path, NULL, &answer, err) < 0)
         return -1;
-    if (a->on[FLAG_JSON])
+    if (a->json)
         return print_answer(answer);
-    _cleanup_free_ char *digest = cell(answer, "digest"), *name = printable(a->rest[1]);
+    _cleanup_free_ char *digest = cell(answer, "digest"), *name = printable(a->rest[0]);
     if (json_is_true(json_object_get(answer, "removed")))
         printf("removed sha256:%s\n", digest);
     else
@@ -220,33 +220,59 @@ static int image_rm(const struct args *a, struct session *s, struct sbx_error *e
     return 0;
 }
 
-static const struct verb {
-    const char *name;
-    int arguments;
-    const char *usage;
-    int (*run)(const struct args *a, struct session *s, struct sbx_error *err);
-} verbs[] = {
-    {"pull", 1, "IMAGE", image_pull},
-    {"ls", 0, "", image_ls},
-    {"inspect", 1, "IMAGE", image_inspect},
-    {"rm", 1, "IMAGE", image_rm},
-    {"build-from-tar", 2, "NAME FILE", image_build},
-};
+#define IMAGE_DETAILS                                                                              \
+    "IMAGE is 'default', a name that build-from-tar gave, a digest, a reference "                  \
+    "[registry/]name[:tag][@sha256:digest], or a path that the daemon's images_allow permits: "    \
+    "oci:PATH, docker-archive:PATH, oci-archive:PATH, rootfs-tar:PATH or dir:PATH."
 
-int cmd_image(const struct args *a)
-{
-    struct sbx_error err;
-    const struct verb *v = NULL;
-    for (size_t i = 0; i < ELEMENTS(verbs); i++)
-        if (strcmp(verbs[i].name, a->rest[0]) == 0)
-            v = &verbs[i];
-    if (!v)
-        return cli_fail_usage("image: pull, ls, inspect, rm or build-from-tar, not '%s'",
-                              a->rest[0]);
-    if (a->n_rest != v->arguments + 1)
-        return cli_fail_usage("usage: sbx image %s %s", v->name, v->usage);
-    _cleanup_session_ struct session s = {0};
-    if (session_open(a, false, &s, &err) < 0)
-        return cli_fail(&err);
-    return v->run(a, &s, &err) < 0 ? cli_fail(&err) : 0;
-}
+static const struct command image_commands[] = {
+    {.name = "image pull",
+     .usage = "IMAGE",
+     .summary = "Fetch an image and print its digest",
+     .details = IMAGE_DETAILS,
+     .options = OPTIONS(OPTIONS_CONNECTION, OPTION_JSON),
+     .min_rest = 1,
+     .max_rest = 1,
+     .run_connected = image_pull},
+    {.name = "image ls",
+     .summary = "List the images that the daemon keeps",
+     .options = OPTIONS(OPTIONS_CONNECTION, OPTION_JSON),
+     .run_connected = image_ls},
+    {.name = "image inspect",
+     .usage = "IMAGE",
+     .summary = "Print what is known about an image as JSON",
+     .details = IMAGE_DETAILS,
+     .options = OPTIONS(OPTIONS_CONNECTION, OPTION_JSON),
+     .min_rest = 1,
+     .max_rest = 1,
+     .run_connected = image_inspect},
+    {.name = "image rm",
+     .usage = "IMAGE",
+     .summary = "Remove a name of an image, and the image with its last name",
+     .details = IMAGE_DETAILS,
+     .options = OPTIONS(OPTIONS_CONNECTION, OPTION_JSON),
+     .min_rest = 1,
+     .max_rest = 1,
+     .run_connected = image_rm},
+    {.name = "image build-from-tar",
+     .usage = "NAME FILE",
+     .summary = "Make an image from a tar file",
+     .details =
+         "FILE is the tar of a root file system, or what docker, podman and skopeo save; '-' "
+         "is standard input.",
+     .options = OPTIONS(OPTIONS_CONNECTION,
+                        OPTION("format", format, "NAME",
+                               "The kind of tar: rootfs-tar, docker-archive or oci-archive. By "
+                               "default the daemon finds out."),
+                        OPTION_JSON),
+     .min_rest = 2,
+     .max_rest = 2,
+     .run_connected = image_build},
+    {0}};
+
+const struct command command_image = {
+    .name = "image",
+    .group = GROUP_HOST,
+    .summary = "Fetch, build, list and remove the images that sandboxes are made from",
+    .commands = image_commands,
+};

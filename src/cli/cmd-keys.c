@@ -18,23 +18,6 @@
 
 #define NS_PER_S 1000000000LL
 
-static const struct verb {
-    const char *name;
-    const char *subject; /* what its argument is; NULL: none */
-    enum keys_verb verb;
-} verbs[] = {{"add", "NAME", KEYS_ADD},
-             {"ls", NULL, KEYS_LIST},
-             {"rm", "ID", KEYS_REVOKE},
-             {"rotate", "ID", KEYS_ROTATE}};
-
-static const struct verb *find_verb(const char *name)
-{
-    for (size_t i = 0; i < ELEMENTS(verbs); i++)
-        if (strcmp(verbs[i].name, name) == 0)
-            return &verbs[i];
-    return NULL;
-}
-
 /* --- what add asks for */
 
 static int64_t *find_quota(struct key_quotas *q, const char *name, size_t len)
@@ -72,15 +55,15 @@ static int parse_request(const struct args *a, struct key_request *ret)
 {
     struct error err = {0};
     int64_t ns = 0;
-    const char *expires = a->text[FLAG_EXPIRES];
-    *ret = (struct key_request){.name = a->rest[1], .roles = ROLE_AGENT, .quotas = KEY_QUOTAS_INIT};
-    if (a->text[FLAG_ROLES] && roles_parse(a->text[FLAG_ROLES], &ret->roles, &err) < 0)
+    const char *expires = a->expires;
+    *ret = (struct key_request){.name = a->rest[0], .roles = ROLE_AGENT, .quotas = KEY_QUOTAS_INIT};
+    if (a->roles && roles_parse(a->roles, &ret->roles, &err) < 0)
         return cli_fail_usage("-roles: %s", err.message);
     if (expires && (clock_parse_duration(expires, &ns) < 0 || ns < NS_PER_S))
         return cli_fail_usage("-expires wants a duration of at least 1s, as 720h, not '%s'",
                               expires);
     ret->lifetime_s = ns / NS_PER_S;
-    return parse_quotas(a->list[FLAG_QUOTA], &ret->quotas);
+    return parse_quotas(a->quota, &ret->quotas);
 }
 
 static json_t *request_to_json(const struct key_request *r)
@@ -104,19 +87,19 @@ static json_t *request_to_json(const struct key_request *r)
 
 /* --- asking the daemon */
 
-static int ask(const struct args *a, const struct verb *v, const struct key_request *request,
-               json_t **ret, struct sbx_error *err)
+static int ask_daemon(const struct args *a, enum keys_verb verb, const struct key_request *request,
+                      json_t **ret, struct sbx_error *err)
 {
     _cleanup_session_ struct session s = {0};
-    const char *id = a->rest[1];
+    const char *id = a->n_rest ? a->rest[0] : "";
     if (session_open(a, false, &s, err) < 0)
         return -1;
-    _cleanup_free_ char *path = v->verb == KEYS_REVOKE   ? sbx_path_format("/v1/keys/%s", id)
-                                : v->verb == KEYS_ROTATE ? sbx_path_format("/v1/keys/%s/rotate", id)
-                                                         : xstrdup("/v1/keys");
-    const char *method = v->verb == KEYS_LIST ? "GET" : v->verb == KEYS_REVOKE ? "DELETE" : "POST";
-    json_t *body = v->verb == KEYS_ADD ? request_to_json(request) : NULL;
-    if (v->verb == KEYS_ADD && !body)
+    _cleanup_free_ char *path = verb == KEYS_REVOKE   ? sbx_path_format("/v1/keys/%s", id)
+                                : verb == KEYS_ROTATE ? sbx_path_format("/v1/keys/%s/rotate", id)
+                                                      : xstrdup("/v1/keys");
+    const char *method = verb == KEYS_LIST ? "GET" : verb == KEYS_REVOKE ? "DELETE" : "POST";
+    json_t *body = verb == KEYS_ADD ? request_to_json(request) : NULL;
+    if (verb == KEYS_ADD && !body)
         return cli_set_error(err, "invalid_request", "the name is not UTF-8");
     return session_call(&s, method, path, body, ret, err);
 }
@@ -152,42 +135,104 @@ static void print_table(const json_t *answer)
     table_print(&t);
 }
 
-static void print_answer(const struct verb *v, const json_t *answer)
+static void print_answer(enum keys_verb verb, const json_t *answer)
 {
-    if (v->verb == KEYS_LIST) {
+    if (verb == KEYS_LIST) {
         print_table(answer);
         return;
     }
     _cleanup_free_ char *id = cell(answer, "id"), *secret = cell(answer, "secret");
-    if (v->verb == KEYS_REVOKE)
+    if (verb == KEYS_REVOKE)
         printf("revoked %s\n", id);
     else
         printf("id=%s secret=%s\n", id, secret);
 }
 
-int cmd_keys(const struct args *a)
+static int change_keys(const struct args *a, enum keys_verb verb)
 {
     struct sbx_error err;
     struct key_request request;
-    const char *dir = a->text[FLAG_STATE_DIR];
-    const struct verb *v = find_verb(a->rest[0]);
-    if (!v)
-        return cli_fail_usage("keys: add, ls, rm or rotate, not '%s'", a->rest[0]);
-    if ((a->n_rest == 2) != (v->subject != NULL))
-        return cli_fail_usage(v->subject ? "keys %s: %s is missing" : "keys %s takes no argument",
-                              v->name, v->subject);
-    int code = v->verb == KEYS_ADD ? parse_request(a, &request) : 0;
+    int code = verb == KEYS_ADD ? parse_request(a, &request) : 0;
     if (code)
         return code;
     _cleanup_json_ json_t *answer = NULL;
-    int r = dir ? keys_offline(dir, v->verb, a->rest[1], &request, &answer, &err)
-                : ask(a, v, &request, &answer, &err);
+    int r = a->state_dir ? keys_offline(a->state_dir, verb, a->n_rest ? a->rest[0] : NULL, &request,
+                                        &answer, &err)
+                         : ask_daemon(a, verb, &request, &answer, &err);
     if (r < 0)
         return cli_fail(&err);
-    if (a->on[FLAG_JSON]) {
+    if (a->json)
         print_json(answer, JSON_INDENT(2));
-    } else {
-        print_answer(v, answer);
-    }
+    else
+        print_answer(verb, answer);
     return 0;
 }
+
+static int run_add(const struct args *a)
+{
+    return change_keys(a, KEYS_ADD);
+}
+
+static int run_ls(const struct args *a)
+{
+    return change_keys(a, KEYS_LIST);
+}
+
+static int run_rm(const struct args *a)
+{
+    return change_keys(a, KEYS_REVOKE);
+}
+
+static int run_rotate(const struct args *a)
+{
+    return change_keys(a, KEYS_ROTATE);
+}
+
+static const struct command keys_commands[] = {
+    {.name = "keys add",
+     .usage = "NAME",
+     .summary = "Make a key and print its id and its secret",
+     .details =
+         "The secret is printed once; the daemon keeps only a hash of it. The first key must "
+         "have the role admin. Make it over the daemon's unix socket, with the daemon's "
+         "token, or with -state-dir while the daemon is stopped.",
+     .options = OPTIONS(
+         OPTIONS_CONNECTION, OPTION_STATE_DIR,
+         OPTION("roles", roles, "A,B",
+                "Any of agent, operator, approver, auditor and admin. The default is agent."),
+         OPTION("expires", expires, "DURATION", "End the key after this time, for example 720h."),
+         OPTION("quota", quota, "NAME=N",
+                "Limit max_sandboxes, max_execs or requests_per_minute; 0 means no limit. May be "
+                "repeated."),
+         OPTION_JSON),
+     .min_rest = 1,
+     .max_rest = 1,
+     .run = run_add},
+    {.name = "keys ls",
+     .summary = "List all keys, also those that ended",
+     .options = OPTIONS(OPTIONS_CONNECTION, OPTION_STATE_DIR, OPTION_JSON),
+     .run = run_ls},
+    {.name = "keys rm",
+     .usage = "ID",
+     .summary = "Revoke a key",
+     .details = "Its secret no longer works, and its open requests and streams end at once.",
+     .options = OPTIONS(OPTIONS_CONNECTION, OPTION_STATE_DIR, OPTION_JSON),
+     .min_rest = 1,
+     .max_rest = 1,
+     .run = run_rm},
+    {.name = "keys rotate",
+     .usage = "ID",
+     .summary = "Give a key a new secret and print it",
+     .details = "The old secret no longer works, and its open requests and streams end at once.",
+     .options = OPTIONS(OPTIONS_CONNECTION, OPTION_STATE_DIR, OPTION_JSON),
+     .min_rest = 1,
+     .max_rest = 1,
+     .run = run_rotate},
+    {0}};
+
+const struct command command_keys = {
+    .name = "keys",
+    .group = GROUP_HOST,
+    .summary = "Make, list and revoke the keys of the daemon's users",
+    .commands = keys_commands,
+};

@@ -36,21 +36,27 @@ static int find_newest(struct session *s, const char *id, char **ret, struct sbx
     return 0;
 }
 
-int cmd_logs(const struct args *a)
+static int run_logs(const struct args *a, struct session *s, struct sbx_error *err)
 {
-    struct sbx_error err;
-    _cleanup_session_ struct session s = {0};
-    const char *id = a->text[FLAG_ID];
-    if (!id)
-        return cli_fail_usage("logs: -id is missing");
-    if (session_open(a, false, &s, &err) < 0)
-        return cli_fail(&err);
-    _cleanup_free_ char *exec_id = a->text[FLAG_EXEC_ID] ? xstrdup(a->text[FLAG_EXEC_ID]) : NULL;
-    if (!exec_id && find_newest(&s, id, &exec_id, &err) < 0)
-        return cli_fail(&err);
-    struct event_printer p = {.raw = a->on[FLAG_STREAM_RAW]};
-    if (sbx_exec_logs(s.client, id, exec_id, a->on[FLAG_FOLLOW], -1, event_print, &p, &err) < 0)
-        return cli_fail(&err);
+    _cleanup_free_ char *exec_id = a->exec_id ? xstrdup(a->exec_id) : NULL;
+    if (!exec_id && find_newest(s, a->id, &exec_id, err) < 0)
+        return -1;
+    struct event_printer p = {.raw = a->stream_raw};
+    if (sbx_exec_logs(s->client, a->id, exec_id, a->follow, -1, event_print, &p, err) < 0)
+        return -1;
     /* Showing a failed command's output is no failure. */
     return p.write_errno ? event_exit_code(&p) : 0;
 }
+
+const struct command command_logs = {
+    .name = "logs",
+    .group = GROUP_EVERYDAY,
+    .summary = "Print the output of an exec",
+    .options =
+        OPTIONS(OPTIONS_CONNECTION, OPTION_ID,
+                OPTION("exec-id", exec_id, "E",
+                       "The id of the exec. The default is the newest one of the sandbox."),
+                OPTION("f", follow, NULL, "Go on printing until the exec ends."),
+                OPTION("stream-raw", stream_raw, NULL, "Print each event as a line of JSON.")),
+    .run_connected = run_logs,
+};

@@ -88,32 +88,38 @@ static int list_files(struct session *s, const struct remote *r, const struct ar
                       struct sbx_error *err)
 {
     _cleanup_free_ char *path = sbx_path_format("/v1/sandboxes/%s/files?path=%s&recursive=%s",
-                                                r->id, r->path, a->on[FLAG_RECURSIVE] ? "1" : "0");
+                                                r->id, r->path, a->recursive ? "1" : "0");
     _cleanup_json_ json_t *answer = NULL;
     if (session_call(s, "GET", path, NULL, &answer, err) < 0)
         return -1;
-    if (a->on[FLAG_JSON])
+    if (a->json)
         print_json(json_object_get(answer, "entries"), JSON_INDENT(2));
     else
-        print_files(answer, a->on[FLAG_RECURSIVE]);
+        print_files(answer, a->recursive);
     return 0;
 }
 
-int cmd_ls(const struct args *a)
+static int run_ls(const struct args *a, struct session *s, struct sbx_error *err)
 {
-    struct sbx_error err;
-    _cleanup_session_ struct session s = {0};
-    if (session_open(a, false, &s, &err) < 0)
-        return cli_fail(&err);
     if (!a->n_rest)
-        return list_sandboxes(&s, a->on[FLAG_JSON], &err) < 0 ? cli_fail(&err) : 0;
+        return list_sandboxes(s, a->json, err);
     _cleanup_remote_ struct remote r = {0};
     if (!remote_parse(a->rest[0], &r)) {
         r.id = xstrdup(a->rest[0]);
         r.path = transfer_remote_path("");
         r.relative = true;
     }
-    if (remote_settle(&s, &r, &err) < 0)
-        return cli_fail(&err);
-    return list_files(&s, &r, a, &err) < 0 ? cli_fail(&err) : 0;
+    return remote_settle(s, &r, err) < 0 ? -1 : list_files(s, &r, a, err);
 }
+
+const struct command command_ls = {
+    .name = "ls",
+    .group = GROUP_EVERYDAY,
+    .usage = "[ID[:PATH]]",
+    .summary = "List all sandboxes, or the files in one",
+    .options = OPTIONS(OPTIONS_CONNECTION,
+                       OPTION("r", recursive, NULL, "List what is in directories, too."),
+                       OPTION_JSON, OPTION_APPROVAL),
+    .max_rest = 1,
+    .run_connected = run_ls,
+};

@@ -86,7 +86,7 @@ static int replace(const char *path, const struct strbuf *text, struct sbx_error
 static int find_target(const struct args *a, struct mcp_target *t, char **ret_owned,
                        struct sbx_error *err)
 {
-    const char *addr = a->text[FLAG_ADDR] ? a->text[FLAG_ADDR] : getenv("MAS_SANDBOX_URL");
+    const char *addr = a->addr ? a->addr : getenv("MAS_SANDBOX_URL");
     if (!addr || !*addr) {
         t->command = *ret_owned = sbx_find_daemon(err);
         return t->command ? 0 : -1;
@@ -98,7 +98,7 @@ static int find_target(const struct args *a, struct mcp_target *t, char **ret_ow
     while (n && addr[n - 1] == '/')
         n--;
     t->url = *ret_owned = xasprintf("%.*s/mcp", (int)n, addr);
-    t->token_variable = a->text[FLAG_TOKEN] || getenv(TOKEN_VARIABLE) ? TOKEN_VARIABLE : NULL;
+    t->token_variable = a->token || getenv(TOKEN_VARIABLE) ? TOKEN_VARIABLE : NULL;
     return 0;
 }
 
@@ -106,16 +106,15 @@ static int install(const struct args *a, const struct mcp_client *client,
                    const struct mcp_target *t, struct sbx_error *err)
 {
     _cleanup_strbuf_ struct strbuf before = STRBUF_INIT(FILE_MAX), after = STRBUF_INIT(FILE_MAX);
-    _cleanup_free_ char *named =
-        a->text[FLAG_OUT] ? xstrdup(a->text[FLAG_OUT]) : expand(client->path, err);
+    _cleanup_free_ char *named = a->out ? xstrdup(a->out) : expand(client->path, err);
     _cleanup_free_ char *path = named ? resolve(named) : NULL;
     if (!path)
         return -1;
-    if (!a->on[FLAG_PRINT] && read_file(path, &before, err) < 0)
+    if (!a->print && read_file(path, &before, err) < 0)
         return -1;
     if (client->merge(before.data ? before.data : "", before.len, t, &after, err) < 0)
         return -1;
-    if (a->on[FLAG_PRINT]) {
+    if (a->print) {
         fprintf(stderr, "%s, in %s:\n", client->product, named);
         fwrite(after.data, 1, after.len, stdout);
         return 0;
@@ -129,17 +128,39 @@ static int install(const struct args *a, const struct mcp_client *client,
     return 0;
 }
 
-int cmd_mcp(const struct args *a)
+static int mcp_install(const struct args *a)
 {
     struct sbx_error err;
     struct mcp_target t = {0};
     _cleanup_free_ char *owned = NULL;
-    if (strcmp(a->rest[0], "install") != 0)
-        return cli_fail_usage("mcp: install, not '%s'", a->rest[0]);
-    const struct mcp_client *client = mcp_client_find(a->rest[1]);
+    const struct mcp_client *client = mcp_client_find(a->rest[0]);
     if (!client)
-        return cli_fail_usage("mcp install: claude, cursor, vscode or codex, not '%s'", a->rest[1]);
+        return cli_fail_usage("mcp install: claude, cursor, vscode or codex, not '%s'", a->rest[0]);
     if (find_target(a, &t, &owned, &err) < 0 || install(a, client, &t, &err) < 0)
         return cli_fail(&err);
     return 0;
 }
+
+static const struct command mcp_commands[] = {
+    {.name = "mcp install",
+     .usage = "claude|cursor|vscode|codex",
+     .summary = "Add the MCP server mas-sandbox to the configuration of an agent",
+     .details =
+         "Everything else in that configuration is kept. With -addr or $MAS_SANDBOX_URL the "
+         "agent talks to that daemon, with the key in its $MAS_SANDBOX_TOKEN; else it starts "
+         "a daemon of its own.",
+     .options = OPTIONS(OPTIONS_CONNECTION,
+                        OPTION("print", print, NULL, "Print the entry and change nothing."),
+                        OPTION("out", out, "FILE",
+                               "Write to this file instead of the agent's own configuration.")),
+     .min_rest = 1,
+     .max_rest = 1,
+     .run = mcp_install},
+    {0}};
+
+const struct command command_mcp = {
+    .name = "mcp",
+    .group = GROUP_HOST,
+    .summary = "Let an agent use sandboxes over MCP",
+    .commands = mcp_commands,
+};

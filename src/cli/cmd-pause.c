@@ -7,25 +7,28 @@
 #include "cli/session.h"
 #include "libsbx/sbx.h"
 
-static int pause_or_resume(const struct args *a, bool on)
+static int run_pause(const struct args *a, struct session *s, struct sbx_error *err)
 {
-    struct sbx_error err;
-    _cleanup_session_ struct session s = {0};
-    if (!a->text[FLAG_ID])
-        return cli_fail_usage(on ? "pause: -id is missing" : "resume: -id is missing");
-    if (session_open(a, false, &s, &err) < 0 ||
-        sbx_sandbox_pause(s.client, a->text[FLAG_ID], on, &err) < 0)
-        return cli_fail(&err);
-    puts(on ? "paused" : "resumed");
-    return 0;
+    return sbx_sandbox_pause(s->client, a->id, true, err) < 0 ? -1 : (puts("paused"), 0);
 }
 
-int cmd_pause(const struct args *a)
+static int run_resume(const struct args *a, struct session *s, struct sbx_error *err)
 {
-    return pause_or_resume(a, true);
+    return sbx_sandbox_pause(s->client, a->id, false, err) < 0 ? -1 : (puts("resumed"), 0);
 }
 
-int cmd_resume(const struct args *a)
-{
-    return pause_or_resume(a, false);
-}
+const struct command command_pause = {
+    .name = "pause",
+    .group = GROUP_SANDBOX,
+    .summary = "Stop all processes of a sandbox until it is resumed",
+    .options = OPTIONS(OPTIONS_CONNECTION, OPTION_ID),
+    .run_connected = run_pause,
+};
+
+const struct command command_resume = {
+    .name = "resume",
+    .group = GROUP_SANDBOX,
+    .summary = "Continue the processes of a paused sandbox",
+    .options = OPTIONS(OPTIONS_CONNECTION, OPTION_ID),
+    .run_connected = run_resume,
+};

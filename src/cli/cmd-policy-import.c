@@ -11,6 +11,7 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/strbuf.h"
+#include "cli/args.h"
 #include "cli/cmd-policy.h"
 #include "cli/output.h"
 #include "policy/rules.h"
@@ -259,8 +260,9 @@ static int import_file(struct import *im, const char *path, struct error *err)
     return import_permissions(im, permissions, err);
 }
 
-int policy_import(const char *path)
+int policy_import(const struct args *a)
 {
+    const char *path = a->rest[0];
     struct error err = {0};
     struct import im = {.out = STRBUF_INIT(RULES_FILE_MAX)};
     _cleanup_free_ char *clean = printable(path);

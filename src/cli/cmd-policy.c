@@ -22,7 +22,7 @@ static void print_text(const char *format, const char *text)
     printf(format, clean);
 }
 
-static int fail(const struct error *err)
+static int fail_with(const struct error *err)
 {
     _cleanup_free_ char *clean = printable(err->message);
     cli_warn("%s", clean);
@@ -38,15 +38,15 @@ static const char *verdict_colour(const char *verdict)
 
 /* --- check, test */
 
-static int check(const struct args *a, struct ruleset *rs)
+static int check_rules(const struct args *a, struct ruleset *rs)
 {
-    if (a->on[FLAG_JSON]) {
+    if (a->json) {
         _cleanup_json_ json_t *json = json_pack("{s:s,s:I}", "revision", ruleset_revision(rs),
                                                 "rules", (json_int_t)ruleset_count(rs));
         print_json(json, JSON_INDENT(2));
         return 0;
     }
-    printf("%s: ok, %zu rules, revision %s\n", a->rest[1], ruleset_count(rs), ruleset_revision(rs));
+    printf("%s: ok, %zu rules, revision %s\n", a->rest[0], ruleset_count(rs), ruleset_revision(rs));
     return 0;
 }
 
@@ -63,21 +63,21 @@ static void print_failure(const char *file, const json_t *result)
     print_text("    %s\n", json_member_text(result, "reason"));
 }
 
-static int test(const struct args *a, struct ruleset *rs)
+static int test_rules(const struct args *a, struct ruleset *rs)
 {
     size_t failed = 0, i;
     json_t *result;
     _cleanup_json_ json_t *results = ruleset_test(rs, &failed);
-    if (a->on[FLAG_JSON]) {
+    if (a->json) {
         print_json(results, JSON_INDENT(2));
         return failed ? 1 : 0;
     }
     json_array_foreach(results, i, result)
     {
         if (!json_is_true(json_object_get(result, "passed")))
-            print_failure(a->rest[1], result);
+            print_failure(a->rest[0], result);
     }
-    printf("%s: %zu passed, %zu failed\n", a->rest[1], json_array_size(results) - failed, failed);
+    printf("%s: %zu passed, %zu failed\n", a->rest[0], json_array_size(results) - failed, failed);
     return failed ? 1 : 0;
 }
 
@@ -129,12 +129,12 @@ struct question {
 
 static int ask_host(const struct args *a, struct question *q)
 {
-    if (!a->text[FLAG_HOST])
+    if (!a->host)
         return 0;
-    q->host = xstrdup(a->text[FLAG_HOST]);
+    q->host = xstrdup(a->host);
     q->call.port = 443;
     if (target_cut_port(q->host, &q->call.port) < 0)
-        return cli_fail_usage("-host wants HOST or HOST:PORT, not '%s'", a->text[FLAG_HOST]);
+        return cli_fail_usage("-host wants HOST or HOST:PORT, not '%s'", a->host);
     q->call.host = q->host;
     return 0;
 }
@@ -150,43 +150,43 @@ static void ask_path(struct question *q, const char *path, bool write)
 static int make_question(const struct args *a, struct question *q)
 {
     struct error err = {0};
-    q->who = (struct identity){.roles = ROLE_AGENT, .authenticated = a->text[FLAG_KEY]};
-    snprintf(q->who.name, sizeof(q->who.name), "%s", a->text[FLAG_KEY] ? a->text[FLAG_KEY] : "");
-    if (a->text[FLAG_ROLES] && roles_parse(a->text[FLAG_ROLES], &q->who.roles, &err) < 0)
+    q->who = (struct identity){.roles = ROLE_AGENT, .authenticated = a->key};
+    snprintf(q->who.name, sizeof(q->who.name), "%s", a->key ? a->key : "");
+    if (a->roles && roles_parse(a->roles, &q->who.roles, &err) < 0)
         return cli_fail_usage("-roles: %s", err.message);
-    ask_path(q, a->text[FLAG_PATH], false);
-    ask_path(q, a->text[FLAG_WRITE], true);
+    ask_path(q, a->path, false);
+    ask_path(q, a->write, true);
     int code = ask_host(a, q);
     if (code)
         return code;
-    if (a->text[FLAG_LINE] && a->n_rest > 2)
+    if (a->line && a->n_rest > 1)
         return cli_fail_usage("either -line or a command behind --");
     q->line[0] = (char *)"sh";
     q->line[1] = (char *)"-c";
-    q->line[2] = (char *)a->text[FLAG_LINE];
-    q->call.argv = a->text[FLAG_LINE] ? q->line : a->n_rest > 2 ? a->rest + 2 : NULL;
+    q->line[2] = (char *)a->line;
+    q->call.argv = a->line ? q->line : a->n_rest > 1 ? a->rest + 1 : NULL;
     q->call.who = &q->who;
-    q->call.cwd = a->text[FLAG_CWD] ? a->text[FLAG_CWD] : "/workspace";
-    q->call.runtime = a->text[FLAG_RUNTIME];
-    q->images[0] = (char *)(a->text[FLAG_IMAGE] ? a->text[FLAG_IMAGE] : RULES_NO_IMAGE);
+    q->call.cwd = a->cwd ? a->cwd : "/workspace";
+    q->call.runtime = a->runtime;
+    q->images[0] = (char *)(a->image ? a->image : RULES_NO_IMAGE);
     q->call.image_names = q->images;
     q->call.now_s = (int64_t)time(NULL);
-    q->call.tool = a->text[FLAG_TOOL]    ? a->text[FLAG_TOOL]
-                   : q->call.argv        ? "exec"
-                   : q->host             ? "fetch"
-                   : a->text[FLAG_WRITE] ? "file.write"
-                   : q->call.n_paths     ? "file.read"
-                                         : NULL;
+    q->call.tool = a->tool           ? a->tool
+                   : q->call.argv    ? "exec"
+                   : q->host         ? "fetch"
+                   : a->write        ? "file.write"
+                   : q->call.n_paths ? "file.read"
+                                     : NULL;
     return q->call.tool ? 0 : cli_fail_usage("explain what? A command, -line, -path, -host, -tool");
 }
 
-static int explain(const struct args *a, struct ruleset *rs)
+static int explain_rules(const struct args *a, struct ruleset *rs)
 {
     struct question q = {0};
     int code = make_question(a, &q);
     if (!code) {
         _cleanup_json_ json_t *json = ruleset_explain(rs, &q.call);
-        if (a->on[FLAG_JSON])
+        if (a->json)
             print_json(json, JSON_INDENT(2));
         else
             print_explanation(json);
@@ -195,23 +195,14 @@ static int explain(const struct args *a, struct ruleset *rs)
     return code;
 }
 
-static const struct {
-    const char *name;
-    bool has_more;
-    int (*run)(const struct args *a, struct ruleset *rs);
-} verbs[] = {{"check", false, check}, {"test", false, test}, {"explain", true, explain}};
-
 /* The policy that a running daemon has, and why it does not have the file's newest content. */
-static int show_status(const struct args *a)
+static int policy_status(const struct args *a, struct session *s, struct sbx_error *err)
 {
-    struct sbx_error err;
-    _cleanup_session_ struct session s = {0};
     _cleanup_json_ json_t *status = NULL;
-    if (session_open(a, false, &s, &err) < 0 ||
-        session_call(&s, "GET", "/v1/status", NULL, &status, &err) < 0)
-        return cli_fail(&err);
+    if (session_call(s, "GET", "/v1/status", NULL, &status, err) < 0)
+        return -1;
     const json_t *policy = json_object_get(status, "policy");
-    if (a->on[FLAG_JSON]) {
+    if (a->json) {
         json_dumpf(policy ? policy : json_null(), stdout, JSON_INDENT(2) | JSON_ENCODE_ANY);
         printf("\n");
         return 0;
@@ -230,26 +221,87 @@ static int show_status(const struct args *a)
     return EXIT_SBX_FAILED;
 }
 
-int cmd_policy(const struct args *a)
+static int with_rules(const struct args *a, int (*run)(const struct args *a, struct ruleset *rs))
 {
     struct error err = {0};
-    if (strcmp(a->rest[0], "status") == 0 && a->n_rest == 1)
-        return show_status(a);
-    if (a->n_rest < 2)
-        return cli_fail_usage("policy %s FILE", a->rest[0]);
-    if (strcmp(a->rest[0], "import") == 0)
-        return policy_import(a->rest[1]);
-    for (size_t i = 0; i < ELEMENTS(verbs); i++) {
-        if (strcmp(a->rest[0], verbs[i].name) != 0)
-            continue;
-        if (a->n_rest > 2 && !verbs[i].has_more)
-            return cli_fail_usage("unexpected argument '%s'", a->rest[2]);
-        struct ruleset *rs = ruleset_load(a->rest[1], &err);
-        if (!rs)
-            return fail(&err);
-        int code = verbs[i].run(a, rs);
-        ruleset_unref(rs);
-        return code;
-    }
-    return cli_fail_usage("policy check, test, explain, import or status, not '%s'", a->rest[0]);
+    struct ruleset *rs = ruleset_load(a->rest[0], &err);
+    if (!rs)
+        return fail_with(&err);
+    int code = run(a, rs);
+    ruleset_unref(rs);
+    return code;
 }
+
+static int policy_check(const struct args *a)
+{
+    return with_rules(a, check_rules);
+}
+
+static int policy_test(const struct args *a)
+{
+    return with_rules(a, test_rules);
+}
+
+static int policy_explain(const struct args *a)
+{
+    return with_rules(a, explain_rules);
+}
+
+static const struct command policy_commands[] = {
+    {.name = "policy check",
+     .usage = "FILE",
+     .summary = "Read a policy file and say where it is wrong",
+     .options = OPTIONS(OPTION_JSON),
+     .min_rest = 1,
+     .max_rest = 1,
+     .run = policy_check},
+    {.name = "policy test",
+     .usage = "FILE",
+     .summary = "Run the test cases in a policy file",
+     .options = OPTIONS(OPTION_JSON),
+     .min_rest = 1,
+     .max_rest = 1,
+     .run = policy_test},
+    {.name = "policy explain",
+     .usage = "FILE [-- COMMAND [ARGUMENT...]]",
+     .summary = "Say what a policy would decide about a call, by which rule, and why",
+     .details =
+         "The call is a COMMAND, or what -line, -path, -write, -host or -tool names. Nothing "
+         "is run.",
+     .options = OPTIONS(
+         OPTION("line", line, "LINE", "The call runs this line in a shell."),
+         OPTION("path", path, "PATH", "The call reads this file."),
+         OPTION("write", write, "PATH", "The call writes this file."),
+         OPTION("host", host, "HOST[:PORT]", "The call connects to this host."),
+         OPTION("tool", tool, "TOOL", "The call uses this tool."),
+         OPTION("key", key, "NAME", "The caller's key has this name."),
+         OPTION("roles", roles, "A,B",
+                "The caller has these of the roles agent, operator, approver, auditor and admin. "
+                "The default is agent."),
+         OPTION("cwd", cwd, "DIR", "The call starts in this directory. The default is /workspace."),
+         OPTION("runtime", runtime, "NAME", "The sandbox has this runtime."),
+         OPTION("image", image, "IMAGE", "The sandbox is made from this image."), OPTION_JSON),
+     .min_rest = 1,
+     .max_rest = -1,
+     .run = policy_explain},
+    {.name = "policy import",
+     .usage = "FILE",
+     .summary = "Print a policy made from the permissions in a settings.json of Claude Code",
+     .details = "What could not be translated is said on standard error; the exit code is then 1.",
+     .min_rest = 1,
+     .max_rest = 1,
+     .run = policy_import},
+    {.name = "policy status",
+     .summary = "Show the policy of a running daemon",
+     .details = "If the daemon did not accept the file as it is now, says why and exits with 125.",
+     .options = OPTIONS(OPTIONS_CONNECTION, OPTION_JSON),
+     .run_connected = policy_status},
+    {0}};
+
+const struct command command_policy = {
+    .name = "policy",
+    .group = GROUP_HOST,
+    .summary = "Check, test and explain policy files",
+    .details = "Only 'policy status' needs a daemon.",
+    .commands = policy_commands,
+};

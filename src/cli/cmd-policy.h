@@ -1,6 +1,8 @@
 /* Between the files of sbx policy. */
 #pragma once
 
-/* Prints a policy made of a Claude Code settings file; says on stderr what it could not translate.
+struct args;
+
+/* Prints a policy made of the Claude Code settings file; says on stderr what it could not translate.
  * Returns the exit code. */
-int policy_import(const char *path);
+int policy_import(const struct args *a);

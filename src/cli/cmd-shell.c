@@ -15,15 +15,15 @@ static char *const default_shell[] = {
     (char *)"/bin/sh", (char *)"-c",
     (char *)"command -v bash >/dev/null && exec bash -l; exec sh -l", NULL};
 
-int cmd_shell(const struct args *a)
+static int run_shell(const struct args *a)
 {
     if (!isatty(STDIN_FILENO))
         return cli_fail_usage("shell: standard input is not a terminal (see 'sbx help run')");
     struct sbx_error err;
     _cleanup_session_ struct session s = {0};
-    const char *given = a->text[FLAG_ID];
+    const char *given = a->id;
     _cleanup_free_ char *made = NULL;
-    if (session_open(a, !given && !a->on[FLAG_KEEP], &s, &err) < 0 ||
+    if (session_open(a, !given && !a->keep, &s, &err) < 0 ||
         (!given && oneshot_create(&s, a, &made, &err) < 0))
         return cli_fail(&err);
     int code = 0;
@@ -33,3 +33,17 @@ int cmd_shell(const struct args *a)
         oneshot_end(&s, a, made);
     return r < 0 ? cli_fail(&err) : code;
 }
+
+const struct command command_shell = {
+    .name = "shell",
+    .group = GROUP_EVERYDAY,
+    .usage = "[--] [COMMAND [ARGUMENT...]]",
+    .summary = "Open a terminal in a sandbox",
+    .details = "Without -id the sandbox is a new one, which is deleted at the end unless -keep is "
+               "given. Without a COMMAND a login shell is started.",
+    .options = OPTIONS(OPTIONS_CONNECTION, OPTIONS_ONESHOT,
+                       OPTION("id", id, "ID", "Use this sandbox instead of a new one.")),
+    .max_rest = -1,
+    .rest_is_argv = true,
+    .run = run_shell,
+};

@@ -9,12 +9,11 @@
 #include "cli/session.h"
 #include "libsbx/sbx.h"
 
-static int show_one(struct session *s, const char *id)
+static int show_one(struct session *s, const char *id, struct sbx_error *err)
 {
-    struct sbx_error err;
     struct sbx_sandbox sb;
-    if (sbx_sandbox_get(s->client, id, &sb, &err) < 0)
-        return cli_fail(&err);
+    if (sbx_sandbox_get(s->client, id, &sb, err) < 0)
+        return -1;
     _cleanup_free_ char *name = printable(sb.id);
     _cleanup_free_ char *space = printable(sb.name_space ? sb.name_space : "");
     _cleanup_free_ char *pod = printable(sb.pod_name ? sb.pod_name : "");
@@ -24,13 +23,12 @@ static int show_one(struct session *s, const char *id)
     return 0;
 }
 
-static int show_all(struct session *s)
+static int show_all(struct session *s, struct sbx_error *err)
 {
     static const char *const titles[] = {"ID", "AGE", "STATE", "ALLOCATED", "LAST_EXEC_TIME"};
-    struct sbx_error err;
     _cleanup_json_ json_t *list = NULL;
-    if (session_call(s, "GET", "/sandboxes", NULL, &list, &err) < 0)
-        return cli_fail(&err);
+    if (session_call(s, "GET", "/sandboxes", NULL, &list, err) < 0)
+        return -1;
     struct table t;
     table_init(&t, ELEMENTS(titles), titles);
     size_t i;
@@ -45,11 +43,15 @@ static int show_all(struct session *s)
     return 0;
 }
 
-int cmd_status(const struct args *a)
+static int run_status(const struct args *a, struct session *s, struct sbx_error *err)
 {
-    struct sbx_error err;
-    _cleanup_session_ struct session s = {0};
-    if (session_open(a, false, &s, &err) < 0)
-        return cli_fail(&err);
-    return a->text[FLAG_ID] ? show_one(&s, a->text[FLAG_ID]) : show_all(&s);
+    return a->id ? show_one(s, a->id, err) : show_all(s, err);
 }
+
+const struct command command_status = {
+    .name = "status",
+    .group = GROUP_SANDBOX,
+    .summary = "Show the state of one sandbox, or a table of all",
+    .options = OPTIONS(OPTIONS_CONNECTION, OPTION("id", id, "ID", "Show only this sandbox.")),
+    .run_connected = run_status,
+};

@@ -24,18 +24,16 @@ static bool has_successor(struct session *s, json_int_t before, json_int_t *ret_
     return *ret_pid != before;
 }
 
-int cmd_upgrade(const struct args *a)
+static int run_upgrade(const struct args *a, struct session *s, struct sbx_error *err)
 {
-    struct sbx_error err;
-    _cleanup_session_ struct session s = {0};
     _cleanup_json_ json_t *answer = NULL;
     json_int_t pid = 0;
-    if (session_open(a, false, &s, &err) < 0 ||
-        session_call(&s, "POST", "/v1/upgrade", NULL, &answer, &err) < 0)
-        return cli_fail(&err);
+    (void)a;
+    if (session_call(s, "POST", "/v1/upgrade", NULL, &answer, err) < 0)
+        return -1;
     json_int_t before = json_integer_value(json_object_get(answer, "pid"));
     int waited_ms = 0;
-    for (; waited_ms < WAIT_MS && !has_successor(&s, before, &pid); waited_ms += POLL_MS)
+    for (; waited_ms < WAIT_MS && !has_successor(s, before, &pid); waited_ms += POLL_MS)
         usleep(POLL_MS * 1000);
     if (waited_ms >= WAIT_MS) {
         fprintf(stderr, "sbx: no control plane has taken over in a minute: see the daemon's log\n");
@@ -45,3 +43,13 @@ int cmd_upgrade(const struct args *a)
            (long long)pid);
     return 0;
 }
+
+const struct command command_upgrade = {
+    .name = "upgrade",
+    .group = GROUP_HOST,
+    .summary = "Let the daemon continue with the mas-sandboxd that is installed now",
+    .details = "Sandboxes and the commands in them keep running. Needs the role admin. If the "
+               "installed mas-sandboxd cannot take over, nothing changes and sbx says why.",
+    .options = OPTIONS(OPTIONS_CONNECTION),
+    .run_connected = run_upgrade,
+};

@@ -39,19 +39,19 @@ static void print_findings(const struct validation *v)
 
 static void print_result(const struct args *a, const struct validation *v)
 {
-    if (a->on[FLAG_JSON]) {
+    if (a->json) {
         _cleanup_json_ json_t *o = validation_to_json(v);
         print_json(o, JSON_INDENT(2));
-    } else if (a->on[FLAG_STRIP]) {
+    } else if (a->strip) {
         fwrite(v->sanitized.data ? v->sanitized.data : "", 1, v->sanitized.len, stdout);
-    } else if (a->on[FLAG_SHOW]) {
+    } else if (a->show) {
         fwrite(v->visible.data ? v->visible.data : "", 1, v->visible.len, stdout);
     } else {
         print_findings(v);
     }
 }
 
-int cmd_validate(const struct args *a)
+static int run_validate(const struct args *a)
 {
     const struct validate_limits limits = {TEXT_MAX, TIMEOUT_MS};
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(TEXT_MAX);
@@ -66,5 +66,24 @@ int cmd_validate(const struct args *a)
     print_result(a, &v);
     bool valid = v.valid;
     validation_done(&v);
-    return valid || a->on[FLAG_STRIP] || a->on[FLAG_SHOW] ? 0 : EXIT_INVALID;
+    return valid || a->strip || a->show ? 0 : EXIT_INVALID;
 }
+
+const struct command command_validate = {
+    .name = "validate",
+    .group = GROUP_HOST,
+    .usage = "[FILE]",
+    .summary = "Check a text from outside for instructions that aim at a language model",
+    .details =
+        "Reads FILE or standard input and prints what it found: orders to a model, also hidden "
+        "ones, and characters that are invisible on a screen. Exits with 1 if the threat is "
+        "more than low. This is advice and no protection: an attacker who knows the patterns "
+        "can avoid them. It needs no daemon.",
+    .options =
+        OPTIONS(OPTION_JSON,
+                OPTION("show", show, NULL,
+                       "Print the text with every invisible character written out, as <U+202E>."),
+                OPTION("strip", strip, NULL, "Print the text without its invisible characters.")),
+    .max_rest = 1,
+    .run = run_validate,
+};

@@ -11,7 +11,7 @@
 
 #define ANSWER_TIMEOUT_MS 2000
 
-int cmd_version(const struct args *a)
+static int run_version(const struct args *a)
 {
     struct sbx_error err;
     _cleanup_session_ struct session s = {0};
@@ -25,6 +25,14 @@ int cmd_version(const struct args *a)
         printf("mas-sandboxd %s at %s\n", version, sbx_client_address(s.client));
         return 0;
     }
-    /* Whoever named a daemon wants to hear from it. */
-    return a->text[FLAG_ADDR] ? cli_fail(&err) : 0;
+    /* A daemon that was named and does not answer is a failure. */
+    return a->addr ? cli_fail(&err) : 0;
 }
+
+const struct command command_version = {
+    .name = "version",
+    .group = GROUP_HOST,
+    .summary = "Print the versions of sbx and of the daemon",
+    .options = OPTIONS(OPTIONS_CONNECTION),
+    .run = run_version,
+};

@@ -29,6 +29,78 @@ static const char *unaliased(const char *name)
     return name;
 }
 
+/* Whether the next argument is the value of this option in one of the sub-commands. */
+static bool takes_next(const struct command *verb, const char *arg)
+{
+    const char *name = arg + 1 + (arg[1] == '-');
+    for (const struct command *c = verb->commands; c->name; c++) {
+        const struct command_option *o = option_find(c->options, name, strlen(name));
+        if (o)
+            return o->kind != OPTION_BOOL;
+    }
+    return false;
+}
+
+/* Where the sub-command's name is: options may come before it. The end where there is none. */
+static char **find_sub_name(const struct command *verb, char **argv)
+{
+    for (; *argv && (*argv)[0] == '-'; argv++)
+        if (takes_next(verb, *argv) && argv[1])
+            argv++;
+    return argv;
+}
+
+static bool asks_for_help(char **argv, char *const *end)
+{
+    for (; argv < end; argv++)
+        if (strcmp(unaliased(*argv), "help") == 0)
+            return true;
+    return false;
+}
+
+/* The sub-command that argv names, which is taken out of it. NULL with an exit code if there is
+ * none to run. */
+static const struct command *take_sub(const struct command *verb, char **argv, int *ret_code)
+{
+    char **name = find_sub_name(verb, argv);
+    if (asks_for_help(argv, name)) {
+        help_print_command(verb);
+        *ret_code = 0;
+        return NULL;
+    }
+    *ret_code = EXIT_USAGE;
+    if (!*name) {
+        fprintf(stderr, "sbx %s: a command is missing (see 'sbx help %s')\n", verb->name,
+                verb->name);
+        return NULL;
+    }
+    const struct command *sub = command_find_sub(verb, *name);
+    if (!sub) {
+        *ret_code = command_fail_unknown(verb, *name);
+        return NULL;
+    }
+    for (; *name; name++)
+        name[0] = name[1];
+    *ret_code = 0;
+    return sub;
+}
+
+static int run(const struct command *cmd, char **argv)
+{
+    struct args a;
+    int code = 0;
+    if (cmd->commands && !(cmd = take_sub(cmd, argv, &code)))
+        return code;
+    if (args_parse(cmd, argv, &a) < 0)
+        return EXIT_USAGE;
+    if (a.help)
+        help_print_command(cmd);
+    else
+        code = command_execute(cmd, &a);
+    args_done(&a);
+    return code;
+}
+
 int main(int argc, char **argv)
 {
     /* libarchive converts file names by locale; ours are bytes that are usually UTF-8. */
@@ -40,18 +112,5 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     }
     const struct command *cmd = command_find(unaliased(argv[1]));
-    if (!cmd) {
-        fprintf(stderr, "sbx: no command '%s' (see 'sbx help')\n", argv[1]);
-        return EXIT_USAGE;
-    }
-    struct args a;
-    if (args_parse(cmd, argv + 2, &a) < 0)
-        return EXIT_USAGE;
-    int code = 0;
-    if (a.help)
-        help_print_command(cmd);
-    else
-        code = cmd->run(&a);
-    args_done(&a);
-    return flush_output(code);
+    return cmd ? flush_output(run(cmd, argv + 2)) : command_fail_unknown(NULL, argv[1]);
 }

@@ -25,7 +25,7 @@
 static int copy_files_in(struct session *s, const struct args *a, const json_t *sandbox,
                          const char *id, struct sbx_error *err)
 {
-    for (char **f = a->list[FLAG_FILE]; f && *f; f++) {
+    for (char **f = a->file; f && *f; f++) {
         const char *colon = strrchr(*f, ':');
         if (!colon || colon == *f || !colon[1])
             return cli_set_error(err, "invalid_request", "-file %s: want LOCAL:PATH", *f);
@@ -87,7 +87,7 @@ int oneshot_exec(struct session *s, const struct args *a, const char *id, char *
 void oneshot_end(struct session *s, const struct args *a, const char *id)
 {
     struct sbx_error err;
-    if (a->on[FLAG_KEEP]) {
+    if (a->keep) {
         cli_warn("sandbox %s is kept", id);
         return;
     }

@@ -1,7 +1,25 @@
-/* What 'run' and 'shell' share: a sandbox from flags, and one exec in it joined to our streams. */
+/* What 'run' and 'shell' share: their options, a sandbox made from these, and one exec in it joined
+ * to our streams. Who uses OPTIONS_ONESHOT includes cli/args.h. */
 #pragma once
 
 #include <stdbool.h>
+
+#define OPTIONS_ONESHOT                                                                            \
+    OPTION("runtime", runtime, "NAME",                                                             \
+           "Isolate the sandbox with this runtime; 'sbx doctor' lists them."),                     \
+        OPTION("image", image, "IMAGE",                                                            \
+               "Make the sandbox from this image: a name, a reference or a digest."),              \
+        OPTION("limit", limit, "NAME=N",                                                           \
+               "Limit cpu_cores, memory_mb, disk_mb, max_processes or io_mb_per_s. May be "        \
+               "repeated."),                                                                       \
+        OPTION("accept-weaker", accept_weaker, "NAME",                                             \
+               "Go on without this limit where the host cannot enforce it. May be repeated."),     \
+        OPTION("env", env, "K=V", "Set an environment variable. May be repeated."),                \
+        OPTION("file", file, "LOCAL:PATH",                                                         \
+               "Copy a local file into the sandbox first. May be repeated."),                      \
+        OPTION("cwd", cwd, "DIR", "Start the command in this directory."),                         \
+        OPTION("timeout", timeout, "SECONDS", "End the command after this time."),                 \
+        OPTION("keep", keep, NULL, "Do not delete the sandbox at the end."), OPTION_APPROVAL
 
 struct args;
 struct session;

@@ -47,17 +47,17 @@ static int start_private(struct session *s, struct sbx_error *err)
 static int open_address(const struct args *a, const char *address, struct session *s,
                         struct sbx_error *err)
 {
-    s->client = sbx_client_new(address, a->text[FLAG_TOKEN], err);
+    s->client = sbx_client_new(address, a->token, err);
     if (!s->client)
         return -1;
-    const char *ca = a->text[FLAG_CA_FILE];
+    const char *ca = a->ca_file;
     return ca ? sbx_client_set_ca_file(s->client, ca, err) : 0;
 }
 
 /* A call that is one request can be repeated; for others the daemon waits. */
 static int set_approval(const struct args *a, struct session *s, struct sbx_error *err)
 {
-    const char *wanted = a->text[FLAG_APPROVAL];
+    const char *wanted = a->approval;
     s->wait = !wanted || strcmp(wanted, "wait") == 0;
     if (!wanted || strcmp(wanted, "return") == 0)
         return 0;
@@ -67,7 +67,7 @@ static int set_approval(const struct args *a, struct session *s, struct sbx_erro
 int session_open(const struct args *a, bool may_start, struct session *ret, struct sbx_error *err)
 {
     struct session s = {0};
-    const char *named = a->text[FLAG_ADDR] ? a->text[FLAG_ADDR] : getenv("MAS_SANDBOX_URL");
+    const char *named = a->addr ? a->addr : getenv("MAS_SANDBOX_URL");
     bool is_named = named && *named;
     int r = may_start && !is_named && !answers() ? start_private(&s, err)
                                                  : open_address(a, is_named ? named : "", &s, err);

@@ -119,10 +119,9 @@ static int put_limits(json_t *obj, char *const *items, struct sbx_error *err)
 json_t *spec_sandbox(const struct args *a, struct sbx_error *err)
 {
     _cleanup_json_ json_t *spec = json_object();
-    char *const *weaker = a->list[FLAG_ACCEPT_WEAKER];
-    if (put_text(spec, "runtime", a->text[FLAG_RUNTIME], err) < 0 ||
-        put_text(spec, "image", a->text[FLAG_IMAGE], err) < 0 ||
-        put_limits(spec, a->list[FLAG_LIMIT], err) < 0 ||
+    char *const *weaker = a->accept_weaker;
+    if (put_text(spec, "runtime", a->runtime, err) < 0 ||
+        put_text(spec, "image", a->image, err) < 0 || put_limits(spec, a->limit, err) < 0 ||
         (weaker && put(spec, "accept_weaker", string_array(weaker), err) < 0))
         return NULL;
     return steal_ptr(spec);
@@ -131,13 +130,11 @@ json_t *spec_sandbox(const struct args *a, struct sbx_error *err)
 json_t *spec_exec(const struct args *a, char *const argv[], bool terminal, struct sbx_error *err)
 {
     _cleanup_json_ json_t *req = json_pack("{s:b, s:b}", "async", 1, "open_stdin", 1);
-    if (put(req, "command", string_array(argv), err) < 0 ||
-        put_env(req, a->list[FLAG_ENV], err) < 0 ||
-        put_text(req, "cwd", a->text[FLAG_CWD], err) < 0)
+    if (put(req, "command", string_array(argv), err) < 0 || put_env(req, a->env, err) < 0 ||
+        put_text(req, "cwd", a->cwd, err) < 0)
         return NULL;
-    if (a->number[FLAG_TIMEOUT])
-        json_object_set_new(req, "timeout_ms",
-                            json_integer((json_int_t)a->number[FLAG_TIMEOUT] * 1000));
+    if (a->timeout)
+        json_object_set_new(req, "timeout_ms", json_integer((json_int_t)a->timeout * 1000));
     if (!terminal)
         return steal_ptr(req);
     int rows, cols;
@@ -166,13 +163,11 @@ static char **split_fields(const char *text)
 
 char **spec_command(const struct args *a, struct sbx_error *err)
 {
-    if (a->text[FLAG_CMD] && a->n_rest) {
+    if (a->cmd && a->n_rest) {
         cli_set_error(err, "invalid_request", "-cmd and '-- argv...' say the same: want one");
         return NULL;
     }
-    char **v = a->text[FLAG_CMD] ? split_fields(a->text[FLAG_CMD])
-               : a->n_rest       ? strv_copy(a->rest)
-                                 : NULL;
+    char **v = a->cmd ? split_fields(a->cmd) : a->n_rest ? strv_copy(a->rest) : NULL;
     if (v && v[0])
         return v;
     strv_free(v);
@@ -182,7 +177,7 @@ char **spec_command(const struct args *a, struct sbx_error *err)
 
 static int put_create_command(json_t *spec, const struct args *a, struct sbx_error *err)
 {
-    if (!a->text[FLAG_CMD] && !a->n_rest)
+    if (!a->cmd && !a->n_rest)
         return 0;
     char **command = spec_command(a, err);
     if (!command)
@@ -194,23 +189,22 @@ static int put_create_command(json_t *spec, const struct args *a, struct sbx_err
 
 json_t *spec_contract_create(const struct args *a, struct sbx_error *err)
 {
-    static const struct {
-        enum flag flag;
-        const char *key;
-    } texts[] = {{FLAG_ID, "id"},
-                 {FLAG_IMAGE, "image"},
-                 {FLAG_VOLUME, "volume_mode"},
-                 {FLAG_CACHE_MODE, "cache_mode"},
-                 {FLAG_CACHE_PVC_SIZE, "cache_pvc_size"},
-                 {FLAG_CACHE_PVC_STORAGE_CLASS, "cache_pvc_storage_class"},
-                 {FLAG_CACHE_PVC_ACCESS_MODE, "cache_pvc_access_mode"}};
+    const struct {
+        const char *key, *value;
+    } texts[] = {{"id", a->id},
+                 {"image", a->image},
+                 {"volume_mode", a->volume},
+                 {"cache_mode", a->cache_mode},
+                 {"cache_pvc_size", a->cache_pvc_size},
+                 {"cache_pvc_storage_class", a->cache_pvc_storage_class},
+                 {"cache_pvc_access_mode", a->cache_pvc_access_mode}};
     _cleanup_json_ json_t *spec = json_object();
     for (size_t i = 0; i < ELEMENTS(texts); i++)
-        if (put_text(spec, texts[i].key, a->text[texts[i].flag], err) < 0)
+        if (put_text(spec, texts[i].key, texts[i].value, err) < 0)
             return NULL;
-    if (put_env(spec, a->list[FLAG_ENV], err) < 0 ||
-        put_hosts(spec, "allowed_hosts", a->list[FLAG_ALLOW_HOST], err) < 0 ||
-        put_hosts(spec, "disallowed_hosts", a->list[FLAG_DENY_HOST], err) < 0 ||
+    if (put_env(spec, a->env, err) < 0 ||
+        put_hosts(spec, "allowed_hosts", a->allow_host, err) < 0 ||
+        put_hosts(spec, "disallowed_hosts", a->deny_host, err) < 0 ||
         put_create_command(spec, a, err) < 0)
         return NULL;
     return steal_ptr(spec);

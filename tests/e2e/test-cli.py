@@ -150,6 +150,59 @@ def test_usage(t):
     t.is_(t.sbx("help", addr=False), "help", 0, re.compile(b"^Usage: sbx"))
     for verb in ("run", "cp", "create", "doctor"):
         t.is_(t.sbx("help", verb, addr=False), f"help {verb}", 0, re.compile(b"^Usage: sbx " + verb.encode()))
+    t.is_(t.sbx("imag", addr=False), "a verb that is nearly one", 2, b"", re.compile(b"'imag'; did you mean 'image'"))
+
+
+def test_subcommands(t):
+    t.is_(t.sbx("image", addr=False), "a verb alone", 2, b"", re.compile(b"sbx help image"))
+    t.is_(t.sbx("keys", "lst", addr=False), "a sub-command that is nearly one", 2, b"", re.compile(b"did you mean 'ls'"))
+    for args in (["image", "ls", "-format", "x"], ["image", "-format", "x", "ls"], ["image", "ls", "--nonsense"],
+                 ["keys", "ls", "-roles", "admin"], ["audit", "query", "-checkpoint", "x"], ["policy", "status", "-line", "x"],
+                 ["policy", "check", "-addr", "x", "y"], ["approvals", "list", "-session", "1,1h"], ["mcp", "install", "-json"],
+                 ["hook", "pre-tool-use", "-nonsense"]):
+        p = t.sbx(*args, addr=False)
+        t.is_(p, f"refused by name: {' '.join(args)}", 2, b"", re.compile(rb"there is no option '--?[a-z]+'; (did you mean|there are)"))
+    t.is_(t.sbx("image", "ls", "-jsn", addr=False), "an option that is nearly one", 2, b"", re.compile(b"did you mean '-json'"))
+    t.is_(t.sbx("image", "-json", "ls"), "options may come before the sub-command", 0, re.compile(rb'"images"'))
+    for args in (["help", "image"], ["image", "--help"], ["image", "-h"]):
+        t.is_(t.sbx(*args, addr=False), f"{' '.join(args)} lists the sub-commands", 0,
+              re.compile(rb"(?s)^Usage: sbx image COMMAND.*\n  pull .*\n  build-from-tar "))
+    for args in (["help", "image", "build-from-tar"], ["image", "build-from-tar", "--help"]):
+        p = t.sbx(*args, addr=False)
+        t.ok(p.returncode == 0 and p.stdout.startswith(b"Usage: sbx image build-from-tar [options] NAME FILE\n") and
+             b"-format" in p.stdout, f"{' '.join(args)}: its own options", p)
+    t.ok(b"-format" not in t.sbx("help", "image", "ls", addr=False).stdout, "and no other's")
+    t.is_(t.sbx("help", "image", "frob", addr=False), "help on nothing", 2, b"")
+
+
+def complete(t, *words):
+    """What bash offers for the last word."""
+    script = 'source "$0"; COMP_WORDS=(sbx "$@"); COMP_CWORD=$#; _sbx; printf "%s\\n" "${COMPREPLY[@]}"; complete -p sbx >/dev/null'
+    p = subprocess.run(["bash", "--norc", "-uc", script, f"{t.dir}/completion", *words], capture_output=True, text=True,
+                       timeout=WAIT_S, check=False)
+    return p.stderr or f"exit {p.returncode}" if p.returncode or p.stderr else p.stdout.split()
+
+
+def test_completion(t):
+    for shell in ("bash", "zsh", "fish"):
+        p = t.sbx("completion", shell, addr=False)
+        with open(f"{t.dir}/completion.{shell}", "wb") as f:
+            f.write(p.stdout)
+        t.ok(p.returncode == 0 and all(w in p.stdout for w in (b"image build-from-tar", b"accept-weaker", b"exec-cancel")),
+             f"{shell}: commands and options", p.stderr)
+        if shutil.which(shell):
+            p = subprocess.run([shell, "-n", f"{t.dir}/completion.{shell}"], capture_output=True, check=False, timeout=WAIT_S)
+            t.ok(p.returncode == 0 and not p.stderr, f"{shell} can read it", p.stderr)
+    os.rename(f"{t.dir}/completion.bash", f"{t.dir}/completion")
+    image = ["pull", "ls", "inspect", "rm", "build-from-tar"]
+    for words, want in ((["im"], ["image"]), (["image", ""], image), (["help", "image", ""], image), (["image", "p"], ["pull"]),
+                        (["image", "ls", "-"], ["-addr", "-token", "-ca-file", "-json", "-help"]),
+                        (["image", "ls", "--j"], ["--json"]), (["image", "-addr", "ls", ""], image),
+                        (["image", "build-from-tar", "-f"], ["-format"]), (["image", "ls", "-f"], []),
+                        (["image", "build-from-tar", "-format", ""], []), (["run", "--", "-"], []), (["run", "image", ""], []),
+                        (["run", "-keep", "-lim"], ["-limit"]), (["completion", ""], ["bash", "zsh", "fish"])):
+        got = complete(t, *words)
+        t.ok(got == want, f"bash completes {words}", got)
 
 
 def test_run(t):

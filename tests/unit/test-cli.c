@@ -18,6 +18,7 @@
 #include "base/strbuf.h"
 #include "cli/args.h"
 #include "cli/command.h"
+#include "cli/nearest.h"
 #include "cli/output.h"
 #include "cli/remote.h"
 #include "cli/spec.h"
@@ -40,29 +41,28 @@ static void test_flags(void)
 {
     struct args a;
     char *dashes[] = {"-id", "x", "--exec-id=e", "--addr", "unix:/s", NULL};
-    ok(parse("exec-status", dashes, &a) == 0 && strcmp(a.text[FLAG_ID], "x") == 0 &&
-           strcmp(a.text[FLAG_EXEC_ID], "e") == 0 && strcmp(a.text[FLAG_ADDR], "unix:/s") == 0,
+    ok(parse("exec-status", dashes, &a) == 0 && strcmp(a.id, "x") == 0 &&
+           strcmp(a.exec_id, "e") == 0 && strcmp(a.addr, "unix:/s") == 0,
        "one dash or two, with a space or an =");
     args_done(&a);
-    ok(parse("exec", ARGV("-id", "x", "-sync", "--", "ls", "-l", "--"), &a) == 0 &&
-           a.on[FLAG_SYNC] && a.n_rest == 3 && strcmp(a.rest[1], "-l") == 0 &&
-           strcmp(a.rest[2], "--") == 0,
+    ok(parse("exec", ARGV("-id", "x", "-sync", "--", "ls", "-l", "--"), &a) == 0 && a.sync &&
+           a.n_rest == 3 && strcmp(a.rest[1], "-l") == 0 && strcmp(a.rest[2], "--") == 0,
        "-- ends the flags");
     args_done(&a);
-    ok(parse("run", ARGV("-timeout", "5", "ls", "-timeout", "6"), &a) == 0 &&
-           a.number[FLAG_TIMEOUT] == 5 && a.n_rest == 3,
+    ok(parse("run", ARGV("-timeout", "5", "ls", "-timeout", "6"), &a) == 0 && a.timeout == 5 &&
+           a.n_rest == 3,
        "the command's own flags are its own");
     args_done(&a);
-    ok(parse("exec", ARGV("-id", "x", "-sync=false", "-stream=true", "a"), &a) == 0 &&
-           !a.on[FLAG_SYNC] && a.on[FLAG_STREAM],
+    ok(parse("exec", ARGV("-id", "x", "-sync=false", "-stream=true", "a"), &a) == 0 && !a.sync &&
+           a.stream,
        "booleans with a value");
     args_done(&a);
     ok(parse("cp", ARGV("a", "-token", "t", "b:c"), &a) == 0 && a.n_rest == 2 &&
-           strcmp(a.text[FLAG_TOKEN], "t") == 0,
+           strcmp(a.token, "t") == 0,
        "flags among arguments that are no command");
     args_done(&a);
     ok(parse("run", ARGV("-env", "A=1", "-env", "B=2", "x"), &a) == 0 &&
-           strcmp(a.list[FLAG_ENV][1], "B=2") == 0 && !a.list[FLAG_ENV][2],
+           strcmp(a.env[1], "B=2") == 0 && !a.env[2],
        "lists");
     args_done(&a);
     static char *const bad[][4] = {{"status", "-i", "x"},      {"status", "-exec-id", "x"},
@@ -75,6 +75,70 @@ static void test_flags(void)
         ok(parse(bad[i][0], argv, &a) < 0, "refused: %s %s %s", bad[i][0], bad[i][1],
            bad[i][2] ? bad[i][2] : "");
     }
+}
+
+/* --- the rows of commands */
+
+static void check_row(const struct command *cmd)
+{
+    struct args a;
+    char *unknown[] = {"--nonsense", NULL};
+    bool one_function = !cmd->commands + !cmd->run + !cmd->run_connected == 2;
+    ok(one_function && cmd->summary[strlen(cmd->summary) - 1] != '.', "%s: a whole row", cmd->name);
+    if (cmd->commands)
+        return;
+    ok(args_parse(cmd, unknown, &a) < 0, "%s refuses an option that it does not have", cmd->name);
+    for (const struct command_option *o = cmd->options; o && o->name; o++)
+        if (!o->help || o->help[strlen(o->help) - 1] != '.' ||
+            (o->kind == OPTION_BOOL) != !o->value || (o->required && o->kind != OPTION_TEXT))
+            ok(false, "%s -%s: a whole row", cmd->name, o->name);
+}
+
+/* Completions, and options before a sub-command, rely on it. */
+static void check_same_kind(const struct command *cmd, const struct command *other)
+{
+    for (const struct command_option *o = cmd->options; o && o->name; o++) {
+        const struct command_option *p = option_find(other->options, o->name, strlen(o->name));
+        if (p && p->kind != o->kind)
+            ok(false, "-%s is of one kind in %s and %s", o->name, cmd->name, other->name);
+    }
+}
+
+static void test_rows(void)
+{
+    const struct command *all[100];
+    size_t n = 0;
+    for (size_t i = 0; commands[i]; i++) {
+        all[n++] = commands[i];
+        for (const struct command *c = commands[i]->commands; c && c->name; c++) {
+            all[n++] = c;
+            ok(command_find_sub(commands[i], command_last_word(c)) == c, "%s is found", c->name);
+        }
+    }
+    for (size_t i = 0; i < n; i++) {
+        check_row(all[i]);
+        for (size_t j = 0; j < i; j++)
+            check_same_kind(all[i], all[j]);
+    }
+}
+
+static const char *near(const char *word)
+{
+    struct nearest n = {.word = word};
+    nearest_add(&n, "json");
+    nearest_add(&n, "format");
+    nearest_add(&n, "f");
+    return n.name ? n.name : "none";
+}
+
+static void test_nearest(void)
+{
+    static const char *const pairs[][2] = {
+        {"jsn", "json"},      {"josn", "json"}, {"form", "format"}, {"formats", "format"},
+        {"nonsense", "none"}, {"x", "none"},    {"", "none"}};
+    for (size_t i = 0; i < ELEMENTS(pairs); i++)
+        ok(strcmp(near(pairs[i][0]), pairs[i][1]) == 0, "near '%s' is %s, not %s", pairs[i][0],
+           pairs[i][1], near(pairs[i][0]));
 }
 
 static char *body_of(json_t *(*make)(const struct args *, struct sbx_error *), const char *name,
@@ -339,6 +403,8 @@ int main(void)
     if (!mkdtemp(dir))
         return EXIT_FAILURE;
     test_flags();
+    test_rows();
+    test_nearest();
     test_bodies();
     test_names();
     test_exit_codes();

@@ -73,11 +73,15 @@ for program, section in PAGES.items():
 @test("sbx(1) has every verb and every verb's flags")
 def _():
     page = man("sbx", 1)
-    verbs = re.findall(r"^  ([a-z-]+)  ", help_of("sbx", "--help"), re.M)
+    row = re.compile(r"^  ([a-z][a-z-]*) +[A-Z]", re.M)
+    verbs = row.findall(help_of("sbx", "--help"))
     check(len(verbs) >= 14, verbs)
-    for verb in verbs:
-        check(re.search(rf"(?<![\w-]){verb}(?![\w-])", page), f"{verb} is not in sbx(1)")
-        equal(missing_options(help_of("sbx", "help", verb), page), [], verb)
+    subs = [(verb, sub) for verb in verbs for sub in row.findall(help_of("sbx", "help", verb))]
+    check(("image", "build-from-tar") in subs and ("keys", "add") in subs, subs)
+    for command in [(verb,) for verb in verbs] + subs:
+        name = " ".join(command)
+        check(re.search(rf"(?<![\w-]){name}(?![\w-])", page), f"{name} is not in sbx(1)")
+        equal(missing_options(help_of("sbx", "help", *command), page), [], name)
 
 
 @test("links lead to files")
