@@ -112,11 +112,17 @@ static int parse_request(const json_t *body, struct key_request *ret, struct err
     return r;
 }
 
+/* Whether everybody who reaches the daemon may do anything. */
+static bool is_open(const struct api_request *req)
+{
+    return !keys_any(req->services->keys) && !req->services->config.token;
+}
+
 /* Whoever makes the first key decides who else may do anything. Over TCP that could be any user of
  * this machine; the unix socket is open to the daemon's own user only. */
 static int check_first(const struct api_request *req, unsigned roles, struct error *err)
 {
-    if (keys_any(req->services->keys) || req->services->config.token)
+    if (!is_open(req))
         return 0;
     if (!http_request_is_unix(req->http))
         return error_set(err, ERROR_FORBIDDEN, 0,
@@ -188,12 +194,15 @@ void handle_key_add(struct api_request *req)
         api_fail(req, &err);
         return;
     }
+    bool was_open = is_open(req);
     struct pending *p = pending_new(req, 201);
     const struct key *key = keys_add(req->services->keys, &kr, secret, on_recorded, p, &err);
     if (!key) {
         fail_pending(p, &err);
         return;
     }
+    if (was_open) /* streams that were opened without a key show everything */
+        http_request_drop_others(req->http, "keys are needed now");
     if (record_added(req, key, &err) < 0) {
         api_fail(req, &err);
         return;

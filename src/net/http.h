@@ -87,6 +87,8 @@ void http_server_drain(struct http_server *s, void (*on_drained)(void *data), vo
 /* Ends every connection whose last request has this tag: a WebSocket with 1008 and reason, anything
  * else at once. "" ends none. */
 void http_server_drop(struct http_server *s, const char *tag, const char *reason);
+/* Ends every connection but that of this request, in the same way. */
+void http_request_drop_others(struct http_request *req, const char *reason);
 /* Closes everything now. The server is freed once libuv has closed its handles. */
 void http_server_close(struct http_server *s);
 size_t http_server_connections(const struct http_server *s);

@@ -299,16 +299,29 @@ void http_server_drain(struct http_server *s, void (*on_drained)(void *data), vo
     start_kick(s);
 }
 
+static void drop_conn(struct conn *c, const char *reason)
+{
+    if (c->state == CONN_WS)
+        ws_close(c->ws, 1008, reason);
+    else
+        conn_close(c);
+}
+
 void http_server_drop(struct http_server *s, const char *tag, const char *reason)
 {
     list_for_each(c, &s->conns, struct conn, node)
     {
-        if (!*tag || strcmp(c->tag, tag) != 0)
-            continue;
-        if (c->state == CONN_WS)
-            ws_close(c->ws, 1008, reason);
-        else
-            conn_close(c);
+        if (*tag && strcmp(c->tag, tag) == 0)
+            drop_conn(c, reason);
+    }
+}
+
+void http_request_drop_others(struct http_request *req, const char *reason)
+{
+    list_for_each(c, &req->conn->server->conns, struct conn, node)
+    {
+        if (c != req->conn)
+            drop_conn(c, reason);
     }
 }
 

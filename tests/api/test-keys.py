@@ -381,6 +381,31 @@ def _():
         equal(d.get("/v1/sandboxes/" + sb, headers=auth(a["secret"])).status, 200)
 
 
+@test("what was opened without a key ends when the first one is made")
+def _():
+    path = tempfile.mkdtemp(prefix="mas-keys-")
+    try:
+        with Daemon("-listen", "unix:" + path + "/s") as d, d.sandbox() as sb:
+            shell = sb.exec("cat", open_stdin=True, **{"async": True})["exec_id"]
+            sockets = [d.ws("/v1/events"), d.ws("/v1/approvals/events"), d.ws(f"{sb.path}/execs/{shell}/attach")]
+            streams = []
+            for what in ("events?follow=true", "audit?follow=true", f"sandboxes/{sb.id}/execs/{shell}/logs?follow=true"):
+                streams.append(d.connect())
+                streams[-1].sendall(f"GET /v1/{what} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+                check(b" 200 " in streams[-1].recv(65536), what)
+            out = sbx("keys", "add", "first", "-roles", "admin", "-addr", "unix:" + path + "/s").stdout
+            d.token = dict(x.split("=", 1) for x in out.split())["secret"]
+            for s in sockets:
+                list(s.messages())
+                equal(s.close_code, 1008)
+            for s in streams:
+                while s.recv(65536):
+                    pass
+            equal(d.get("/v1/identity").json["name"], "first", "its maker has the answer")
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
 @test("without keys everybody local may call, but the first key is not made over TCP")
 def _():
     path = tempfile.mkdtemp(prefix="mas-keys-")
