@@ -21,7 +21,6 @@ bool run_ask_wanted(const struct run *run)
 
 void run_ask_cancel(struct run *run)
 {
-    weak_clear(&run->weak);
     approval_watch_remove(&run->watch);
 }
 

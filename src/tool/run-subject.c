@@ -72,9 +72,9 @@ static json_t *stdin_of(const struct exec_spec *s)
 
 static json_t *walls_of(const struct exec_spec *s)
 {
-    json_t *list = json_array();
     if (!s->narrow)
         return json_null();
+    json_t *list = json_array();
     for (size_t i = 0; i < s->n_paths; i++) {
         json_t *o = json_pack("{s:b}", "writable", s->paths[i].writable);
         set_path(o, "path", s->paths[i].path);

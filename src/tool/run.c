@@ -218,6 +218,7 @@ static void run_free(struct run *run)
 {
     if (phases[run->phase].cancel)
         phases[run->phase].cancel(run);
+    weak_clear(&run->weak);
     free(run->grant);
     run_probed_done(&run->probed);
     free_files(run);
