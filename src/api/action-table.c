@@ -1,4 +1,4 @@
-/* Actions as they are kept: in memory, as rows of the store, and as contract C shows them. */
+/* Actions as they are kept: in memory, as rows of the store, and as the actions API shows them. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>

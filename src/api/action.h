@@ -1,5 +1,5 @@
-/* Contract C's actions: submitted, decided by a person where their level or the policy says so, run
- * by the daemon itself in a sandbox, and kept with their result.
+/* the actions API's actions: submitted, decided by a person where their level or the policy says
+ * so, run by the daemon itself in a sandbox, and kept with their result.
  *
  *   pending ── approved ──> executing ──> completed | failed
  *      '── rejected, expired or void ──> rejected          (one that nobody has to approve:

@@ -1,5 +1,5 @@
-/* What waits for a person: listing and deciding. Contract C's actions are approvals too, with the
- * same ids. */
+/* What waits for a person: listing and deciding. the actions API's actions are approvals too, with
+ * the same ids. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -78,7 +78,7 @@ void approval_reply(struct api_request *req, const char *id, const struct approv
         return;
     weak_unref(c->req);
     free(c);
-    /* Contract C knows one answer for what cannot be decided any more. */
+    /* The actions API knows one answer for what cannot be decided any more. */
     if (err.code == ERROR_CONFLICT && req->route->style == STYLE_C)
         err.code = ERROR_NOT_FOUND;
     api_fail(req, &err);

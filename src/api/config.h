@@ -19,7 +19,7 @@ struct api_config {
     char **allowed_origins; /* of web pages */
     char **allowed_hosts;   /* names accepted in Host besides IP literals and localhost */
     bool debug_endpoints;
-    bool async_exec;  /* contract B's default */
+    bool async_exec;  /* the sbx API's default */
     char *skill_root; /* of the host's, for the filesystem skill; NULL: a workspace */
     char *cache_mode, *cache_hostpath, *volume_mode;
     size_t max_body_bytes, max_upload_bytes;

@@ -12,21 +12,21 @@ int api_query_number(const struct api_request *req, const char *name, uint64_t m
  * (the last event it has; 0 without it) is a number. */
 int api_check_stream(const struct api_request *req, uint64_t *ret_since, struct error *err);
 
-/* contract-a.c */
-void handle_a_health(struct api_request *req);
-void handle_a_create(struct api_request *req);
-void handle_a_execute(struct api_request *req);
-void handle_a_destroy(struct api_request *req);
-/* contract-b.c */
-void handle_b_create(struct api_request *req);
-void handle_b_list(struct api_request *req);
-void handle_b_get(struct api_request *req);
-void handle_b_delete(struct api_request *req);
-void handle_b_exec(struct api_request *req);
-void handle_b_exec_status(struct api_request *req);
-void handle_b_exec_cancel(struct api_request *req);
-void handle_b_stream(struct api_request *req);
-void handle_b_ingest(struct api_request *req);
+/* mas.c */
+void handle_mas_health(struct api_request *req);
+void handle_mas_create(struct api_request *req);
+void handle_mas_execute(struct api_request *req);
+void handle_mas_destroy(struct api_request *req);
+/* sbx.c */
+void handle_sbx_create(struct api_request *req);
+void handle_sbx_list(struct api_request *req);
+void handle_sbx_get(struct api_request *req);
+void handle_sbx_delete(struct api_request *req);
+void handle_sbx_exec(struct api_request *req);
+void handle_sbx_exec_status(struct api_request *req);
+void handle_sbx_exec_cancel(struct api_request *req);
+void handle_sbx_stream(struct api_request *req);
+void handle_sbx_ingest(struct api_request *req);
 /* images.c */
 void handle_image_list(struct api_request *req);
 void handle_image_get(struct api_request *req);
@@ -100,15 +100,15 @@ struct approval;
 struct approval_decision;
 void approval_reply(struct api_request *req, const char *id, const struct approval_decision *d,
                     void (*answer)(struct api_request *req, struct approval *a));
-/* contract-c.c */
-void handle_c_root(struct api_request *req);
-void handle_c_status(struct api_request *req);
-void handle_c_submit(struct api_request *req);
-void handle_c_pending(struct api_request *req);
-void handle_c_get(struct api_request *req);
-void handle_c_approve(struct api_request *req);
-/* contract-c-audit.c */
-void handle_c_audit_logs(struct api_request *req);
+/* actions.c */
+void handle_actions_root(struct api_request *req);
+void handle_actions_status(struct api_request *req);
+void handle_actions_submit(struct api_request *req);
+void handle_actions_pending(struct api_request *req);
+void handle_actions_get(struct api_request *req);
+void handle_actions_approve(struct api_request *req);
+/* actions-audit.c */
+void handle_actions_audit_logs(struct api_request *req);
 /* upgrade.c */
 void handle_upgrade(struct api_request *req);
 /* status.c */

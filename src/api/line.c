@@ -55,7 +55,7 @@ static int check_members(const json_t *o, struct error *err)
 {
     _cleanup_strbuf_ struct strbuf ignored = STRBUF_INIT(IGNORED_MAX);
     const struct members_check how = {.ignored = &ignored};
-    int r = members_check(&how, o, body_a_line, "", err);
+    int r = members_check(&how, o, body_mas_line, "", err);
     if (r >= 0 && ignored.len)
         log_warn("members of a request were ignored: %s", ignored.data);
     return r;

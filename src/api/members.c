@@ -18,7 +18,7 @@
 
 #define IGNORED_MAX 1024 /* of the header */
 
-/* --- contract A */
+/* --- the MAS API */
 
 static const struct member *find_tool_args(const json_t *parent, const char *key)
 {
@@ -45,33 +45,33 @@ static const struct member *find_line_args(const json_t *request)
 static const struct member resources[] = {{"cpu"}, {"mem_mb"}, {"disk_mb"}, {"timeout_ms"}, {0}};
 static const struct member tool_of_call[] = {{"name"}, {"args", .find_inner = find_args}, {0}};
 static const struct member trace[] = {{"run_id", MEMBER_TEXT}, {"step_id", MEMBER_TEXT}, {0}};
-const struct member body_a_create[] = {
+const struct member body_mas_create[] = {
     {"sandbox_id"}, POLICY, {"resources", MEMBER_GUARD, resources, NULL}, {0}};
-const struct member body_a_execute[] = {
+const struct member body_mas_execute[] = {
     {"sandbox_id"}, {"tool_call_id"},          {"tool", .inner = tool_of_call},
     POLICY,         {"trace", .inner = trace}, {0}};
-const struct member body_a_destroy[] = {{"sandbox_id"}, {0}};
-const struct member body_a_line[] = {
+const struct member body_mas_destroy[] = {{"sandbox_id"}, {0}};
+const struct member body_mas_line[] = {
     {"id"}, {"tool"}, {"args", .find_inner = find_line_args}, POLICY, {0}};
 
-/* --- contract B */
+/* --- the sbx API */
 
-const struct member body_b_create[] = {{"id"},
-                                       {"image"},
-                                       {"command"},
-                                       {"volume_mode"},
-                                       {"cache_mode"},
-                                       {"cache_pvc_size"},
-                                       {"cache_pvc_storage_class"},
-                                       {"cache_pvc_access_mode"},
-                                       {"env"},
-                                       {"allowed_hosts"},
-                                       {"disallowed_hosts"},
-                                       {0}};
-const struct member body_b_exec[] = {
+const struct member body_sbx_create[] = {{"id"},
+                                         {"image"},
+                                         {"command"},
+                                         {"volume_mode"},
+                                         {"cache_mode"},
+                                         {"cache_pvc_size"},
+                                         {"cache_pvc_storage_class"},
+                                         {"cache_pvc_access_mode"},
+                                         {"env"},
+                                         {"allowed_hosts"},
+                                         {"disallowed_hosts"},
+                                         {0}};
+const struct member body_sbx_exec[] = {
     {"command"}, {"async"}, {"timeout_seconds"}, {"on_output_limit"}, {0}};
 
-/* --- contract C */
+/* --- the actions API */
 
 /* An action's parameters are the arguments of what it runs. */
 static const struct member *find_parameters(const json_t *action)
@@ -93,10 +93,10 @@ static const struct member *find_parameters(const json_t *action)
     return tool ? tool_find(tool)->args : file;
 }
 
-const struct member body_c_validate[] = {{"input"}, {"text"}, {0}};
-const struct member body_c_submit[] = {
+const struct member body_actions_validate[] = {{"input"}, {"text"}, {0}};
+const struct member body_actions_submit[] = {
     {"action_type"}, {"parameters", .find_inner = find_parameters}, {"skill_id"}, {0}};
-const struct member body_c_approve[] = {{"approved"}, {"user_id"}, {"reason"}, {0}};
+const struct member body_actions_approve[] = {{"approved"}, {"user_id"}, {"reason"}, {0}};
 
 /* --- native */
 

@@ -6,9 +6,10 @@
 struct api_request;
 struct error;
 
-extern const struct member body_a_create[], body_a_execute[], body_a_destroy[], body_a_line[];
-extern const struct member body_b_create[], body_b_exec[];
-extern const struct member body_c_validate[], body_c_submit[], body_c_approve[];
+extern const struct member body_mas_create[], body_mas_execute[], body_mas_destroy[],
+    body_mas_line[];
+extern const struct member body_sbx_create[], body_sbx_exec[];
+extern const struct member body_actions_validate[], body_actions_submit[], body_actions_approve[];
 extern const struct member body_run[], body_sandbox[], body_exec[], body_signal[], body_resize[];
 extern const struct member body_mkdir[], body_move[], body_pull[], body_key[], body_decision[];
 extern const struct member body_attach[];
@@ -16,7 +17,8 @@ extern const struct member body_attach[];
 extern const struct member query_stream[], query_list[], query_logs[], query_stdin[],
     query_attach[];
 extern const struct member query_files[], query_read[], query_write[], query_path[];
-extern const struct member query_image[], query_upload[], query_approvals[], query_limit[], query_events[];
+extern const struct member query_image[], query_upload[], query_approvals[], query_limit[],
+    query_events[];
 extern const struct member query_audit[], query_since[];
 
 /* The query and the body of a request against its route's tables. The native API refuses what it

@@ -14,33 +14,33 @@
 #define EX     "/v1/sandboxes/{id}/execs/{exec_id}"
 
 const struct route routes[] = {
-    /* contract A: MAS tool calls */
-    {GET_, "/v1/sandbox/health", STYLE_A, ROUTE_OPEN, handle_a_health, "is it alive"},
-    {POST_, "/v1/sandbox/create", STYLE_A, ROUTE_BODY, handle_a_create, "make a sandbox",
-     ROLE_AGENT, "sandbox", .body = body_a_create},
-    {POST_, "/v1/sandbox/execute", STYLE_A, ROUTE_BODY | ROUTE_EXECUTES, handle_a_execute,
-     "run one tool call", ROLE_AGENT, "intent", .body = body_a_execute},
-    {POST_, "/v1/sandbox/destroy", STYLE_A, ROUTE_BODY, handle_a_destroy, "throw a sandbox away",
-     SEE, "sandbox", .body = body_a_destroy},
+    /* the MAS API: MAS tool calls */
+    {GET_, "/v1/sandbox/health", STYLE_A, ROUTE_OPEN, handle_mas_health, "is it alive"},
+    {POST_, "/v1/sandbox/create", STYLE_A, ROUTE_BODY, handle_mas_create, "make a sandbox",
+     ROLE_AGENT, "sandbox", .body = body_mas_create},
+    {POST_, "/v1/sandbox/execute", STYLE_A, ROUTE_BODY | ROUTE_EXECUTES, handle_mas_execute,
+     "run one tool call", ROLE_AGENT, "intent", .body = body_mas_execute},
+    {POST_, "/v1/sandbox/destroy", STYLE_A, ROUTE_BODY, handle_mas_destroy, "throw a sandbox away",
+     SEE, "sandbox", .body = body_mas_destroy},
 
-    /* contract B: sandboxes and streaming exec */
+    /* the sbx API: sandboxes and streaming exec */
     {GET_, "/healthz", STYLE_B, ROUTE_OPEN, handle_healthz, "is it alive"},
     {GET_, "/metrics", STYLE_B, 0, handle_metrics, "counters as Prometheus reads them",
      ROLE_OPERATOR | ROLE_AUDITOR | ROLE_ADMIN},
-    {POST_, "/sandboxes", STYLE_B, ROUTE_BODY | ROUTE_IDEMPOTENT | ROUTE_EXECUTES, handle_b_create,
-     "make a sandbox", ROLE_AGENT, "sandbox", .body = body_b_create},
-    {GET_, "/sandboxes", STYLE_B, 0, handle_b_list, "all sandboxes, by id", SEE},
-    {GET_, "/sandboxes/{id}", STYLE_B, 0, handle_b_get, "one sandbox", SEE},
-    {DELETE_, "/sandboxes/{id}", STYLE_B, 0, handle_b_delete, "delete a sandbox", SEE, "sandbox"},
-    {POST_, "/sandboxes/{id}/exec", STYLE_B, ROUTE_BODY | ROUTE_EXECUTES, handle_b_exec,
-     "run a command", ROLE_AGENT, "intent", .body = body_b_exec},
-    {GET_, "/sandboxes/{id}/execs/{exec_id}", STYLE_B, 0, handle_b_exec_status,
+    {POST_, "/sandboxes", STYLE_B, ROUTE_BODY | ROUTE_IDEMPOTENT | ROUTE_EXECUTES,
+     handle_sbx_create, "make a sandbox", ROLE_AGENT, "sandbox", .body = body_sbx_create},
+    {GET_, "/sandboxes", STYLE_B, 0, handle_sbx_list, "all sandboxes, by id", SEE},
+    {GET_, "/sandboxes/{id}", STYLE_B, 0, handle_sbx_get, "one sandbox", SEE},
+    {DELETE_, "/sandboxes/{id}", STYLE_B, 0, handle_sbx_delete, "delete a sandbox", SEE, "sandbox"},
+    {POST_, "/sandboxes/{id}/exec", STYLE_B, ROUTE_BODY | ROUTE_EXECUTES, handle_sbx_exec,
+     "run a command", ROLE_AGENT, "intent", .body = body_sbx_exec},
+    {GET_, "/sandboxes/{id}/execs/{exec_id}", STYLE_B, 0, handle_sbx_exec_status,
      "a command's status", SEE},
     {POST_, "/sandboxes/{id}/execs/{exec_id}/cancel", STYLE_B, ROUTE_BODY_OPTIONAL,
-     handle_b_exec_cancel, "end a command", SEE, "steer"},
-    {GET_, "/sandboxes/{id}/stream", STYLE_B, ROUTE_WS, handle_b_stream,
+     handle_sbx_exec_cancel, "end a command", SEE, "steer"},
+    {GET_, "/sandboxes/{id}/stream", STYLE_B, ROUTE_WS, handle_sbx_stream,
      "a command's events over a WebSocket", SEE, .query = query_stream},
-    {GET_, "/sandboxes/{id}/ingest", STYLE_B, ROUTE_WS, handle_b_ingest,
+    {GET_, "/sandboxes/{id}/ingest", STYLE_B, ROUTE_WS, handle_sbx_ingest,
      "events from a sidecar over a WebSocket", ROLE_AGENT},
 
     /* native */
@@ -114,9 +114,9 @@ const struct route routes[] = {
      ROLES_ALL},
     {DELETE_, "/v1/images/{id}", STYLE_NATIVE, 0, handle_image_remove, "remove an image", RUN_IT},
 
-    /* contract C: actions, approval, audit */
+    /* the actions API: actions, approval, audit */
     {POST_, "/api/validate", STYLE_C, ROUTE_BODY, handle_validate, "what a text from outside tries",
-     ROLES_ALL, .body = body_c_validate},
+     ROLES_ALL, .body = body_actions_validate},
     {GET_, "/api/skills", STYLE_C, 0, handle_skill_list, "the skills there are", ROLES_ALL},
     {POST_, "/api/skills/{id}/enable", STYLE_C, ROUTE_BODY_OPTIONAL, handle_skill_enable,
      "let a skill be used", ROLE_OPERATOR | ROLE_ADMIN},
@@ -166,19 +166,21 @@ const struct route routes[] = {
     {POST_, "/v1/upgrade", STYLE_NATIVE, ROUTE_BODY_OPTIONAL, handle_upgrade,
      "go on with the program that is installed now", ROLE_ADMIN},
 
-    /* contract C: actions, approval, audit */
-    {GET_, "/", STYLE_C, ROUTE_OPEN, handle_c_root, "what this is"},
-    {GET_, "/api/status", STYLE_C, 0, handle_c_status, "whether it runs and how much waits",
+    /* the actions API: actions, approval, audit */
+    {GET_, "/", STYLE_C, ROUTE_OPEN, handle_actions_root, "what this is"},
+    {GET_, "/api/status", STYLE_C, 0, handle_actions_status, "whether it runs and how much waits",
      ROLES_ALL},
-    {POST_, "/api/actions", STYLE_C, ROUTE_BODY | ROUTE_EXECUTES, handle_c_submit,
-     "submit an action", ROLE_AGENT, "intent", .body = body_c_submit},
-    {GET_, "/api/actions/pending", STYLE_C, 0, handle_c_pending, "actions that wait for a person",
+    {POST_, "/api/actions", STYLE_C, ROUTE_BODY | ROUTE_EXECUTES, handle_actions_submit,
+     "submit an action", ROLE_AGENT, "intent", .body = body_actions_submit},
+    {GET_, "/api/actions/pending", STYLE_C, 0, handle_actions_pending,
+     "actions that wait for a person", ROLES_ALL},
+    {GET_, "/api/actions/{id}", STYLE_C, 0, handle_actions_get, "one action and its result",
      ROLES_ALL},
-    {GET_, "/api/actions/{id}", STYLE_C, 0, handle_c_get, "one action and its result", ROLES_ALL},
-    {POST_, "/api/actions/{id}/approve", STYLE_C, ROUTE_BODY | ROUTE_EXECUTES, handle_c_approve,
-     "allow or refuse an action", ROLE_APPROVER, "intent", .body = body_c_approve},
-    {GET_, "/api/audit-logs", STYLE_C, 0, handle_c_audit_logs, "the newest records of the audit",
-     ROLE_AUDITOR | ROLE_ADMIN, .query = query_limit},
+    {POST_, "/api/actions/{id}/approve", STYLE_C, ROUTE_BODY | ROUTE_EXECUTES,
+     handle_actions_approve, "allow or refuse an action", ROLE_APPROVER, "intent",
+     .body = body_actions_approve},
+    {GET_, "/api/audit-logs", STYLE_C, 0, handle_actions_audit_logs,
+     "the newest records of the audit", ROLE_AUDITOR | ROLE_ADMIN, .query = query_limit},
 
     /* for protocol test suites */
     {POST_, "/v1/debug/echo", STYLE_NATIVE, ROUTE_RAW | ROUTE_DEBUG, handle_debug_echo,

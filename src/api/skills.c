@@ -1,4 +1,4 @@
-/* Contract C's skills: which there are, and whether each may be used. */
+/* the actions API's skills: which there are, and whether each may be used. */
 #include "api/handlers.h"
 #include "base/alloc.h"
 #include "base/json.h"

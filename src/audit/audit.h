@@ -37,7 +37,7 @@ struct audit_record {
     const char *kind; /* of the table in audit-record.c; another one is refused */
     const struct identity *who;
     const char *call_id;   /* audit_call_id(), the same in all records of a call */
-    const char *action_id; /* approval, action of contract C, idempotency key, ... */
+    const char *action_id; /* approval, action of the actions API, idempotency key, ... */
     const char *sandbox, *exec;
     const char *tool;
     const char *outcome;      /* "allow", "deny", "ask", "ok", "failed", ... */

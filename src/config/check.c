@@ -203,7 +203,7 @@ static void check_limits(const struct config *c, struct config_problems *p)
                      c->cgroup_prefix, WARDEN_PREFIX_MAX);
 }
 
-/* cpu_limit and mem_limit are contract B's names of two of our defaults. */
+/* cpu_limit and mem_limit are the sbx API's names of two of our defaults. */
 static void apply_quantities(struct config *c, struct config_problems *p)
 {
     if (c->cpu_limit_millicores) {

@@ -111,7 +111,7 @@ struct config {
     char *image, *image_pull;
     struct keeper_config keeper;
 
-    /* contract B's cluster settings */
+    /* the sbx API's cluster settings */
     char *cache_pvc_size, *cache_pvc_storage_class, *cache_pvc_access_mode;
     char *warm_control_namespace;
     uint32_t cpu_request_millicores, cpu_limit_millicores;

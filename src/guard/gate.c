@@ -91,7 +91,7 @@ static int check_policies(const struct gate_call *call, struct error *err)
 
 /* --- steps 2 and 3 */
 
-/* What a check found in an action of contract C raises its level: a person looks at it. */
+/* What a check found in an action of the actions API raises its level: a person looks at it. */
 static void weigh_findings(const struct gate_terms *t, const struct findings *f,
                            struct rules_decision *d)
 {

@@ -34,10 +34,10 @@ struct store;
 /* How a call wants to be treated by the gate. Borrowed; zero is the usual way. */
 struct gate_terms {
     const char *approval_id; /* X-Mas-Approval-Id: what was granted for this very call */
-    const char *action_id;   /* contract C's action that this call is; an approval gets its id */
-    bool wait;               /* X-Mas-Approval: wait; else the answer is "pending" */
-    bool ask;                /* a person is asked even where the policy allows */
-    enum risk ask_risk;      /* and the least risk of that */
+    const char *action_id; /* the actions API's action that this call is; an approval gets its id */
+    bool wait;             /* X-Mas-Approval: wait; else the answer is "pending" */
+    bool ask;              /* a person is asked even where the policy allows */
+    enum risk ask_risk;    /* and the least risk of that */
 };
 
 /* All that will run, as far as the rules look at it. Borrowed. */

@@ -1,4 +1,4 @@
-/* A request's own policy (contract A): what one call, or all calls of one sandbox, may do. It only
+/* A request's own policy (the MAS API): what one call, or all calls of one sandbox, may do. It only
  * ever narrows. Keys are taken in any letter case, with or without underscores; null means not set.
  */
 #pragma once

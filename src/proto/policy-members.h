@@ -1,5 +1,6 @@
-/* The members of contract A's policy, for whoever reads one: the daemon, and the runner in a guest.
- * Its Go type has exactly these nine. Keys fit in any letter case, with and without underscores. */
+/* The members of the MAS API's policy, for whoever reads one: the daemon, and the runner in a
+ * guest. Its Go type has exactly these nine. Keys fit in any letter case, with and without
+ * underscores. */
 #pragma once
 
 #include "base/members.h"

@@ -2,7 +2,7 @@
  * before wrote the inner object as a text, "note". They take a row with "noted" and without "note"
  * for one whose policy is lost, and let nothing run in that sandbox, which is why "noted" is still
  * written. Versions before those did not write "noted": there, a sandbox with an alias is one of
- * contract A's and has a policy. */
+ * the MAS API's and has a policy. */
 #include "sandbox/sandbox-policy.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
-/* Skills of contract C: what an agent may have the daemon do by name, one by one enabled or not.
+/* Skills of the actions API: what an agent may have the daemon do by name, one by one enabled or
+ * not.
  *
  * `filesystem` is our own: read, list, write, delete and create_dir below one root. Each operation
  * is code of the runner's (toolrunner/builtin-skill.c) in a sandbox, started by run_start() like
@@ -40,7 +41,7 @@ const char *skill_tool(const char *id);
 int skill_set_enabled(struct skills *s, const char *id, bool enabled,
                       void (*on_done)(void *data, const struct error *err), void *data,
                       struct error *err);
-/* Contract C's list: [{"id","name","enabled"}]. */
+/* the actions API's list: [{"id","name","enabled"}]. */
 json_t *skills_to_json(const struct skills *s);
 
 /* --- the filesystem skill */

@@ -144,7 +144,7 @@ static void answer_broken(struct tool_call *call, struct exec *e)
     call->on_done(call->data, &r);
 }
 
-/* Contract A's codes are the only ones a tool can make us say. */
+/* the MAS API's codes are the only ones a tool can make us say. */
 static const char *known_code(const char *code)
 {
     static const char *const known[] = {"policy_denied", "invalid_request", "tool_failed"};

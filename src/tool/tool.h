@@ -1,4 +1,4 @@
-/* The built-in tools of contract A, and ours: a table, and one way to call any of them. */
+/* The built-in tools of the MAS API, and ours: a table, and one way to call any of them. */
 #pragma once
 
 #include <jansson.h>
@@ -78,7 +78,7 @@ struct tool_result {
     bool ok;
     json_t *result;          /* may be NULL; borrowed from the call */
     const char *approval_id; /* not NULL: a person has to decide about that first */
-    const char *code;        /* contract A's: policy_denied, ... where not ok */
+    const char *code;        /* the MAS API's: policy_denied, ... where not ok */
     const char *message;
     int exit_code;
     struct exec_usage usage;

@@ -1,4 +1,4 @@
-/* The calculator tool of contract A. */
+/* The calculator tool of the MAS API. */
 #include "base/error.h"
 #include "base/strbuf.h"
 #include "toolrunner/builtin-io.h"

@@ -1,4 +1,4 @@
-/* The file_system tool of contract A. The paths a call may touch are also a Landlock domain around
+/* The file_system tool of the MAS API. The paths a call may touch are also a Landlock domain around
  * this process (SPAWN_NARROW); the check here gives the answer its words. */
 #include <dirent.h>
 #include <errno.h>

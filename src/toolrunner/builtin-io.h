@@ -14,7 +14,7 @@ struct strbuf;
 int builtin_read_input(struct strbuf *b);
 /* Prints value and a newline on stdout; returns the exit code 0, or 1 when nobody reads. */
 int builtin_print(const json_t *value);
-/* The failure of a tool (contract A) on stdout; result may be NULL. Returns the exit code 1. */
+/* The failure of a tool (the MAS API) on stdout; result may be NULL. Returns the exit code 1. */
 int builtin_tool_failure(const char *code, const char *message, const json_t *result);
 /* The failure of a file operation on stderr, coded by errnum. Returns the exit code 1. */
 int builtin_failure(int errnum, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

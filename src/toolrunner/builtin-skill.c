@@ -1,4 +1,5 @@
-/* skill-file: one file operation of contract C's filesystem skill, below a root and nowhere else.
+/* skill-file: one file operation of the actions API's filesystem skill, below a root and nowhere
+ * else.
  *
  * The path is walked name by name from the root's descriptor and no name may be a link, so what is
  * checked is what is used: there is no moment in which another process could put a link in between,

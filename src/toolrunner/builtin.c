@@ -1,4 +1,4 @@
-/* The table of builtins. Tools of contract A are builtins too, by the table of tool.c. */
+/* The table of builtins. Tools of the MAS API are builtins too, by the table of tool.c. */
 #include "toolrunner/builtin.h"
 
 #include <stddef.h>

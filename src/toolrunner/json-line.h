@@ -1,4 +1,5 @@
-/* One JSON execute request a line, one response a line (contract A), on a connection of its own. */
+/* One JSON execute request a line, one response a line (the MAS API), on a connection of its own.
+ */
 #pragma once
 
 #include "base/json.h"

@@ -1,4 +1,4 @@
-/* The guest's port (contract A): each connection is either the runner protocol or JSON lines, told
+/* The guest's port (the MAS API): each connection is either the runner protocol or JSON lines, told
  * apart by its first byte. */
 #pragma once
 

@@ -1,4 +1,4 @@
-/* Tools of contract A that the runner brings itself: args in, result out. */
+/* Tools of the MAS API that the runner brings itself: args in, result out. */
 #pragma once
 
 #include "base/json.h"

@@ -79,7 +79,7 @@ void validation_done(struct validation *v);
 
 const char *threat_name(enum threat t);                       /* "none" ... "critical" */
 const char *validate_category_name(enum validate_category c); /* "instruction_override" */
-/* Contract C's answer, and `findings` with places and words. */
+/* the actions API's answer, and `findings` with places and words. */
 json_t *validation_to_json(const struct validation *v);
 
 /* The next code point at text[*pos], *pos moved on; -1 for a byte that is not UTF-8. */

@@ -43,7 +43,7 @@ static json_t *query_to_json(const struct member *table)
 
 static json_t *route_to_json(const struct route *r)
 {
-    static const char *const styles[] = {"native", "contract A", "contract B", "contract C"};
+    static const char *const styles[] = {"native", "the MAS API", "the sbx API", "the actions API"};
     return json_pack(
         "{s:s, s:s, s:s, s:s, s:b, s:b, s:b, s:b, s:b, s:b, s:o, s:s?, s:o, s:o}", "method",
         method_name(r->method), "path", r->path, "summary", r->summary, "style", styles[r->style],

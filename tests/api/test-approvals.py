@@ -209,7 +209,7 @@ def _():
         equal(files(box), [])
 
 
-@test("one-shot runs, contract A, contract B and file writes ask and take grants too")
+@test("one-shot runs, the MAS API, the sbx API and file writes ask and take grants too")
 def _():
     d = daemon()
     a = d.post("/v1/run", {"command": ["touch", "/workspace/x"]})

@@ -69,7 +69,7 @@ def attach(d, path):
     ws.close()
 
 
-# Of these a person's answer makes the call run: tests/api/test-contract-c.py has their records.
+# Of these a person's answer makes the call run: tests/api/test-actions.py has their records.
 ELSEWHERE = {("post", "/api/actions/{id}/approve")}
 # What only reads what the daemon keeps, is refused, or takes what a sidecar says.
 NONE = {("get", "/sandboxes/{id}"), ("get", "/sandboxes/{id}/execs/{exec_id}"), ("get", "/sandboxes/{id}/stream"),

@@ -66,7 +66,7 @@ def decode(value, shape, where="$"):
     return [] if type(value) is shape else [f"{where}: {value!r} is no {shape.__name__}"]
 
 
-# --- contract A
+# --- the MAS API
 
 CODES_A = Words("policy_denied", "invalid_request", "tool_failed", "sandbox_crash", "internal")
 EXECUTED = Struct({"status": Words("ok", "error")},
@@ -86,7 +86,7 @@ TOOLS = {
                           "results": [Struct({"title": str, "url": str, "snippet": str, "source": str})]}, {"error": str}),
 }
 
-# --- contract B
+# --- the sbx API
 
 STATUS_B = Words("running", "canceling", "completed", "failed", "canceled", "timed_out")
 CREATED_B = Struct({"id": str, "namespace": str, "pod_name": str})
@@ -104,7 +104,7 @@ EVENT_B = Struct({"sandbox_id": str, "exec_id": str, "seq": int, "type": Words("
                  {"offset": int, "data_base64": str, "status": str, "signal": int, "error": str})
 ERROR_B = Struct({"error": str}, ours={"approval_id": str})
 
-# --- contract C
+# --- the actions API
 
 TYPE_C = Words("skill_execution", "file_operation", "api_call", "config_change")
 STATUS_C = Words("pending", "approved", "executing", "completed", "failed", "rejected")
@@ -125,7 +125,7 @@ VALID_C = Struct({"is_valid": bool, "threat_level": Words("none", "low", "medium
                   "detected_patterns": [str], "recommendations": [str]}, ours={"findings": [OBJECT], "visible_input": str, "complete": bool})
 ERROR_C = Struct({"detail": str})
 
-ERRORS = {"contract A": ERROR_A, "contract B": ERROR_B, "contract C": ERROR_C}
+ERRORS = {"the MAS API": ERROR_A, "the sbx API": ERROR_B, "the actions API": ERROR_C}
 
 
 # --- a daemon, and what was seen of it

@@ -97,7 +97,7 @@ def _():
     shutil.rmtree(layout.dir)
 
 
-@test("found by name, digest and sha256:digest; contract B's too; unknown ones say what to do")
+@test("found by name, digest and sha256:digest; the sbx API's too; unknown ones say what to do")
 def _():
     d = daemon()
     digest = upload(d, "found", rootfs("found"))["digest"]

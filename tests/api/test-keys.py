@@ -79,7 +79,7 @@ def _():
         equal(d.get("/v1/identity", headers=auth(secret)).json["roles"], [role])
     message = d.get("/v1/keys", headers=auth(keys["agent"])).json["error"]
     equal(message, {"code": "forbidden", "message": "this needs the role admin; key 'role agent' has agent"})
-    check("one of the roles agent, operator, admin" in d.get("/sandboxes", headers=auth(keys["auditor"])).json["error"], "contract B")
+    check("one of the roles agent, operator, admin" in d.get("/sandboxes", headers=auth(keys["auditor"])).json["error"], "the sbx API")
 
 
 @test("every route but the open ones refuses a key without its roles, and nobody")

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Contract A's line protocol: one JSON object a line in, one out, in order, and nothing else."""
+"""the MAS API's line protocol: one JSON object a line in, one out, in order, and nothing else."""
 import glob
 import os
 import re

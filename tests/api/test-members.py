@@ -148,7 +148,7 @@ def _():
 
 @test("the contracts: foreign members and parameters are told in X-Mas-Ignored, also in what is refused later")
 def _():
-    for r in routes("contract A", "contract B", "contract C"):
+    for r in routes("the MAS API", "the sbx API", "the actions API"):
         a = ask(r, query="?a=1&b%2c%0d=2")
         equal(a.headers["X-Mas-Ignored"], "a, b??", f"{r['path']} {a}")
         if not takes_json(r):
@@ -164,7 +164,7 @@ def _():
             if guard not in r["members"]:
                 a = ask(r, {guard: {}})
                 check(a.status == 400 and f"'{guard}'" in str(a.json), f"{r['path']}: {guard}: {a}")
-    a = ask(routes("contract B")[2], {f"x{i}": 1 for i in range(5000)})
+    a = ask(routes("the sbx API")[2], {f"x{i}": 1 for i in range(5000)})
     check(len(a.headers["X-Mas-Ignored"]) <= 1024, len(a.headers["X-Mas-Ignored"]))
 
 

@@ -108,7 +108,7 @@ def _():
             return answered(d, method, path, real + query, body)
         for path in ("/v1/sandbox/health", "/healthz", "/metrics", "/v1/status", "/v1/tools", "/openapi.json", "/v1/sandboxes", "/sandboxes"):
             go("get", path)
-        # contract A
+        # the MAS API
         go("post", "/v1/sandbox/create", {"sandbox_id": "a1", "resources": {"mem_mb": 64}})
         go("post", "/v1/sandbox/create", {"sandbox_id": "a1"})
         go("post", "/v1/sandbox/create", {"sandbox_id": ".."})
@@ -117,7 +117,7 @@ def _():
         go("post", "/v1/sandbox/execute", {})
         go("post", "/v1/sandbox/destroy", {"sandbox_id": "a1"})
         go("post", "/v1/sandbox/destroy", {"sandbox_id": "a1"})
-        # contract B
+        # the sbx API
         go("post", "/sandboxes", {"id": "b1"})
         go("post", "/sandboxes", {"id": "b1"})
         go("post", "/sandboxes", {"image": "x"})

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Contract C's skills: listing, enabling, and the filesystem skill as the daemon runs it."""
+"""the actions API's skills: listing, enabling, and the filesystem skill as the daemon runs it."""
 import os
 import sys
 

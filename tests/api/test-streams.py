@@ -164,7 +164,7 @@ def _():
         equal(a.status, 400, a)
 
 
-@test("SSE: Last-Event-ID resumes and is newer than since=; the contract B route has it too")
+@test("SSE: Last-Event-ID resumes and is newer than since=; the sbx API route has it too")
 def _():
     with daemon().sandbox() as sb:
         ex = start(sb, "echo 1; sleep 0.2; echo 2")
@@ -283,7 +283,7 @@ def _():
         ex = start(sb, "yes; echo never")
         path = f"{sb.path}/execs/{ex}"
         wait_for(lambda: d.get(path).json.get("output_blocked"), "output_blocked")
-        check(d.get(f"/sandboxes/{sb.id}/execs/{ex}").json["output_blocked"], "contract B's status")
+        check(d.get(f"/sandboxes/{sb.id}/execs/{ex}").json["output_blocked"], "the sbx API's status")
         got = []
         reader = threading.Thread(target=lambda: got.extend(ndjson(sb, ex)))
         reader.start()
@@ -327,7 +327,7 @@ def _():
         wait_for(lambda: d.get(f"{sb.path}/execs/{ex}").json.get("output_blocked"), "output_blocked")
         a = d.post(f"/sandboxes/{sb.id}/exec", {"command": ["yes"], "async": True, "on_output_limit": "block"})
         other = a.json["exec_id"]
-        wait_for(lambda: d.get(f"/sandboxes/{sb.id}/execs/{other}").json.get("output_blocked"), "contract B")
+        wait_for(lambda: d.get(f"/sandboxes/{sb.id}/execs/{other}").json.get("output_blocked"), "the sbx API")
         for bad in ("drop", "", 1):
             equal(d.post(sb.path + "/exec", {"command": ["true"], "on_output_limit": bad}).status, 400, bad)
             equal(d.post(f"/sandboxes/{sb.id}/exec", {"command": ["true"], "on_output_limit": bad}).status, 400, bad)

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Contract C's input validation over HTTP and with sbx; tests/unit/test-validate.c has the corpus."""
+"""the actions API's input validation over HTTP and with sbx; tests/unit/test-validate.c has the corpus."""
 import os
 import sys
 
@@ -51,7 +51,7 @@ def _():
         check("context_manipulation:not_fully_checked" in v["detected_patterns"], v["detected_patterns"])
 
 
-@test("bad requests have contract C's errors")
+@test("bad requests have the actions API's errors")
 def _():
     d = shared_daemon()
     for body, status in (({}, 400), ({"input": 5}, 400), ([], 400), ("{", 400), ({"input": "x" * (2 << 20)}, 413)):

@@ -291,7 +291,7 @@ def _(r):
         equal(d.get(f"{f}?path={base}").status, 404)
 
 
-@each("tools of contract A run in it")
+@each("tools of the MAS API run in it")
 def _(r):
     def call(sid, tool, args, **more):
         return r.d.post("/v1/sandbox/execute", dict({"sandbox_id": sid, "tool": {"name": tool, "args": args}}, **more)).json

@@ -75,7 +75,7 @@ static void test_defaults(void)
     ok(c.manager.idle_ttl_ms == 15 * 60000 && c.api.exec_max_timeout_ms == 6 * 3600000 &&
            c.manager.retention_ms == 30 * 60000 && c.manager.create_timeout_ms == 60000 &&
            c.api.exec_timeout_ms == 0,
-       "contract B's durations");
+       "the sbx API's durations");
     ok(c.journal.min_events == 200 && c.api.async_exec && c.api.max_body_bytes == 1 << 20 &&
            c.max_line_bytes == 10 << 20,
        "contract defaults");
@@ -378,7 +378,7 @@ static void test_checks(void)
     config_check(&c, &p);
     ok(p.n_errors == 0 && c.default_limits.memory_bytes == 1 << 30 &&
            c.default_limits.cpu_millicores == 500,
-       "contract B's limits are our defaults (%s)", errors());
+       "the sbx API's limits are our defaults (%s)", errors());
     ok(p.warnings.data && strstr(p.warnings.data, "cpu_request has no effect"),
        "what has no effect is said");
     finish();
@@ -468,8 +468,7 @@ static void test_enums(void)
     yaml("journal_full: block\n");
     ok(c.manager.journal_full == JOURNAL_FULL_BLOCK, "or their commands wait");
     yaml("journal_full: bloc\n");
-    ok(said("'bloc' is not one of truncate|block") &&
-           c.manager.journal_full == JOURNAL_FULL_BLOCK,
+    ok(said("'bloc' is not one of truncate|block") && c.manager.journal_full == JOURNAL_FULL_BLOCK,
        "another word changes nothing");
     finish();
 }

@@ -1,4 +1,4 @@
-/* Contract C: actions that a person approves, as existing clients speak it. */
+/* The actions API: actions that a person approves, as existing clients speak it. */
 #include <string.h>
 
 #include "api/action.h"
@@ -8,14 +8,14 @@
 #include "base/weak.h"
 #include "guard/approval.h"
 
-void handle_c_root(struct api_request *req)
+void handle_actions_root(struct api_request *req)
 {
     api_reply(req, 200,
               json_pack("{s:s, s:s, s:s, s:s}", "name", "mas-sandbox", "version", MAS_VERSION,
                         "status", "running", "security_model", "zero_trust"));
 }
 
-void handle_c_status(struct api_request *req)
+void handle_actions_status(struct api_request *req)
 {
     api_reply(req, 200,
               json_pack("{s:s, s:s, s:I, s:I, s:s}", "status", "running", "version", MAS_VERSION,
@@ -38,7 +38,7 @@ static void on_submitted(void *data, struct action *a, const struct error *err)
         api_reply(req, 200, action_submitted_view(a));
 }
 
-void handle_c_submit(struct api_request *req)
+void handle_actions_submit(struct api_request *req)
 {
     struct error err = {0};
     const char *type = NULL, *skill_id = NULL;
@@ -61,7 +61,7 @@ void handle_c_submit(struct api_request *req)
 
 /* --- looking and deciding */
 
-void handle_c_pending(struct api_request *req)
+void handle_actions_pending(struct api_request *req)
 {
     api_reply(req, 200, actions_pending_view(req->api->actions, req->who));
 }
@@ -71,7 +71,7 @@ static struct action *find(struct api_request *req)
     return api_found(req, actions_find(req->api->actions, req->who, req->params[0]), "action");
 }
 
-void handle_c_get(struct api_request *req)
+void handle_actions_get(struct api_request *req)
 {
     struct action *a = find(req);
     if (a)
@@ -93,7 +93,7 @@ static void answer_decided(struct api_request *req, struct approval *a)
     api_reply(req, 200, o);
 }
 
-void handle_c_approve(struct api_request *req)
+void handle_actions_approve(struct api_request *req)
 {
     struct error err = {0};
     bool approved = false;

@@ -1,4 +1,4 @@
-/* Contract A: MAS tool calls over HTTP and, through the same calls, over lines. */
+/* The MAS API: MAS tool calls over HTTP and, through the same calls, over lines. */
 #include <string.h>
 
 #include "api/handlers.h"
@@ -9,7 +9,7 @@
 
 #define ALIAS_MAX 128
 
-void handle_a_health(struct api_request *req)
+void handle_mas_health(struct api_request *req)
 {
     api_reply(req, 200, json_pack("{s:s, s:s}", "status", "ok", "version", MAS_VERSION));
 }
@@ -97,7 +97,7 @@ static struct sandbox *create_from(struct api_request *req, struct spec *spec, s
                                    alias && *alias ? alias : NULL, own, err);
 }
 
-void handle_a_create(struct api_request *req)
+void handle_mas_create(struct api_request *req)
 {
     struct error err = {0};
     struct spec spec;
@@ -162,7 +162,7 @@ static void on_tool_done(void *data, const struct tool_result *r)
     api_reply(req, 200, o);
 }
 
-/* Contract A answers 200 with the verdict inside, once the request itself could be read. No policy
+/* The MAS API answers 200 with the verdict inside, once the request itself could be read. No policy
  * has denied anything here: a sandbox that does not exist is a fault of the request. */
 static void reply_invalid(struct execute *x, const struct error *err)
 {
@@ -170,7 +170,7 @@ static void reply_invalid(struct execute *x, const struct error *err)
     on_tool_done(x, &r);
 }
 
-void handle_a_execute(struct api_request *req)
+void handle_mas_execute(struct api_request *req)
 {
     struct error err = {0};
     json_t *tool = NULL;
@@ -224,7 +224,7 @@ static json_t *view_destroyed(struct sandbox *sb)
     return json_pack("{s:s}", "status", "ok");
 }
 
-void handle_a_destroy(struct api_request *req)
+void handle_mas_destroy(struct api_request *req)
 {
     struct error err = {0};
     const char *id = NULL;

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Contract B: sandboxes and streaming exec, as its clients speak it."""
+"""The sbx API: sandboxes and streaming exec, as its clients speak it."""
 import os
 import re
 import sys

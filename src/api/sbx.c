@@ -1,4 +1,4 @@
-/* Contract B: sandboxes and streaming exec, as existing clients speak it. */
+/* The sbx API: sandboxes and streaming exec, as existing clients speak it. */
 #include <stdio.h>
 #include <string.h>
 
@@ -171,7 +171,7 @@ static int start_command(struct api_request *req, struct sandbox *sb, struct err
     return run_start(&run, &events, NULL, err) ? 0 : -1;
 }
 
-void handle_b_create(struct api_request *req)
+void handle_sbx_create(struct api_request *req)
 {
     struct error err = {0};
     struct spec spec;
@@ -212,7 +212,7 @@ static json_t *view_row(struct sandbox *sb)
                      "allocated", "true", "last_exec_time", last);
 }
 
-void handle_b_list(struct api_request *req)
+void handle_sbx_list(struct api_request *req)
 {
     struct manager *m = req->services->manager;
     size_t max = manager_counts(m)->sandboxes;
@@ -225,7 +225,7 @@ void handle_b_list(struct api_request *req)
     api_reply(req, 200, list);
 }
 
-void handle_b_get(struct api_request *req)
+void handle_sbx_get(struct api_request *req)
 {
     struct sandbox *sb = api_find_sandbox(req);
     if (!sb)
@@ -241,7 +241,7 @@ static json_t *view_deleted(struct sandbox *sb)
     return json_pack("{s:s}", "status", "deleted");
 }
 
-void handle_b_delete(struct api_request *req)
+void handle_sbx_delete(struct api_request *req)
 {
     struct sandbox *sb = api_find_sandbox(req);
     if (sb)
@@ -259,7 +259,7 @@ static json_t *view_started(struct exec *e, size_t max_output)
 static json_t *view_finished(struct exec *e, size_t max_output)
 {
     json_t *o = view_result(e, max_output);
-    /* Contract B has six words for a status. */
+    /* The sbx API has six words for a status. */
     json_object_set_new(o, "status", json_string(exec_status_name(exec_status(e))));
     /* Its clients take an answer with an exec_id for one of an asynchronous command, and then
      * drop the output. */
@@ -267,7 +267,7 @@ static json_t *view_finished(struct exec *e, size_t max_output)
     return o;
 }
 
-void handle_b_exec(struct api_request *req)
+void handle_sbx_exec(struct api_request *req)
 {
     struct error err = {0};
     const struct services *o = req->services;
@@ -328,7 +328,7 @@ static json_t *view_status(const struct exec *e)
     return o;
 }
 
-void handle_b_exec_status(struct api_request *req)
+void handle_sbx_exec_status(struct api_request *req)
 {
     struct sandbox *sb = api_find_sandbox(req);
     struct exec *e = sb ? api_find_exec(req, sb) : NULL;
@@ -336,7 +336,7 @@ void handle_b_exec_status(struct api_request *req)
         api_reply(req, 200, view_status(e));
 }
 
-void handle_b_exec_cancel(struct api_request *req)
+void handle_sbx_exec_cancel(struct api_request *req)
 {
     struct sandbox *sb = api_find_sandbox(req);
     struct exec *e = sb ? api_find_exec(req, sb) : NULL;
@@ -346,7 +346,7 @@ void handle_b_exec_cancel(struct api_request *req)
 
 /* --- streams */
 
-void handle_b_stream(struct api_request *req)
+void handle_sbx_stream(struct api_request *req)
 {
     struct error err = {0};
     const char *id = http_request_query(req->http, "exec_id");
@@ -367,7 +367,7 @@ void handle_b_stream(struct api_request *req)
     stream_open(req, e, &q, NULL, NULL);
 }
 
-void handle_b_ingest(struct api_request *req)
+void handle_sbx_ingest(struct api_request *req)
 {
     struct error err = {0};
     struct sandbox *sb = api_find_sandbox(req);

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Contract A: MAS tool calls over HTTP, as clients of the source system send them."""
+"""The MAS API: MAS tool calls over HTTP, as clients of the source system send them."""
 import http.server
 import os
 import sys

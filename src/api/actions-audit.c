@@ -1,4 +1,4 @@
-/* Contract C's view of the audit: the newest records, in its own words. */
+/* the actions API's view of the audit: the newest records, in its own words. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -158,7 +158,7 @@ static void on_page(void *data, const struct audit_page *page, const struct erro
     api_reply(req, 200, list);
 }
 
-void handle_c_audit_logs(struct api_request *req)
+void handle_actions_audit_logs(struct api_request *req)
 {
     struct error err = {0};
     uint64_t limit = LIMIT_DEFAULT;

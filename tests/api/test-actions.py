@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Contract C as a person would use it, with curl: submit, see it pending, decide, see the result."""
+"""The actions API as a person would use it, with curl: submit, see it pending, decide, see the result."""
 import os
 import sys
 
