@@ -1,13 +1,13 @@
 /* What the files of the audit share; for no one else.
  *
  *   audit.c             records to the file, and what waits for it
- *   audit-calls.c       intents without an end
- *   audit-batch.c       from the file into the chain, on the store's worker
- *   audit-checkpoint.c  having the chain's head signed
- *   audit-retention.c   dropping old records
- *   audit-recover.c     the start
- *   audit-secret.c      keyed hashes of what may be secret
- *   audit-query.c       reading pages, on a worker
+ *   calls.c       intents without an end
+ *   batch.c       from the file into the chain, on the store's worker
+ *   checkpoint.c  having the chain's head signed
+ *   retention.c   dropping old records
+ *   recover.c     the start
+ *   secret.c      keyed hashes of what may be secret
+ *   query.c       reading pages, on a worker
  */
 #pragma once
 
@@ -67,7 +67,7 @@ struct audit {
     size_t n_owed;
     struct loop_timer owed_timer;
 
-    /* audit-batch.c */
+    /* batch.c */
     struct strbuf queued;   /* lines that are in the file and not in a batch */
     struct audit_head head; /* of what is in the database */
     struct audit_batch batch;
@@ -78,7 +78,7 @@ struct audit {
     struct list waiters; /* struct audit_waiter */
     struct list watches; /* struct audit_watch */
 
-    /* audit-checkpoint.c */
+    /* checkpoint.c */
     struct checkpoint signed_last; /* and stored; seq 0: none */
     bool signing;                  /* from the decision to sign until it is stored */
     struct checkpoint unsaved;
@@ -96,7 +96,7 @@ struct audit {
 /* audit.c: records that tell of the audit itself. */
 void audit_note_text(struct audit *a, const char *kind, const char *outcome, const char *details);
 
-/* audit-calls.c */
+/* calls.c */
 void audit_calls_apply(struct audit *a, int flags, const char *call_id, uint64_t seq);
 /* An intent's action and tool, which the later records of its call then have as well. */
 void audit_calls_name(struct audit *a, const struct audit_record *intent);
@@ -112,7 +112,7 @@ uint64_t audit_calls_lowest(const struct audit *a);
 bool audit_calls_at(const struct audit *a, uint64_t seq, char ret[AUDIT_CALL_ID_SIZE]);
 size_t audit_calls_up_to(const struct audit *a, uint64_t seq, uint64_t *ret, size_t max);
 
-/* audit-batch.c */
+/* batch.c */
 void audit_batch_init(struct audit *a);
 /* False: the database is so far behind that nothing more is taken. */
 bool audit_batch_has_room(const struct audit *a);
@@ -122,18 +122,18 @@ void audit_wait(struct audit *a,
                 struct audit_waiter *w); /* from inside where it is there already */
 void audit_batch_done(struct audit *a);
 
-/* audit-checkpoint.c */
+/* checkpoint.c */
 void audit_checkpoint_init(struct audit *a);
 void audit_checkpoint_consider(struct audit *a); /* after a batch */
 /* Puts on record that the key was rotated with that checkpoint. */
 void audit_note_rotated(struct audit *a, const struct checkpoint *c);
 
-/* audit-retention.c */
+/* retention.c */
 void audit_retention_init(struct audit *a);
 void audit_retention_consider(struct audit *a); /* after a checkpoint */
 
-/* audit-secret.c: the key, made where there is none. */
+/* secret.c: the key, made where there is none. */
 int audit_secret_open(struct audit *a, const char *dir, struct error *err);
 
-/* audit-recover.c */
+/* recover.c */
 int audit_recover(struct audit *a, struct error *err);

@@ -1,7 +1,7 @@
-/* Between the files of the shell reader: shell.c (results and what is left to do), shell-word.c
- * (words), shell-redirect.c (redirections, here-documents), shell-parse.c (grammar), shell-run.c
+/* Between the files of the shell reader: shell.c (results and what is left to do), word.c
+ * (words), redirect.c (redirections, here-documents), parse.c (grammar), run.c
  * (builtins and programs that run texts), options.c, walk.c and table-*.c (what
- * options do), shell-program.c (what only code can tell of a program), shell-env.c (assignments).
+ * options do), program.c (what only code can tell of a program), env.c (assignments).
  */
 #pragma once
 
@@ -77,33 +77,33 @@ struct shell_command *shell_add_inner(struct shell_build *b, size_t outer, size_
 /* The words from `first` on with spaces between; NULL when one of them has a hole. */
 char *shell_join(const struct shell_command *c, size_t first);
 
-/* shell-word.c: 1 a word, 0 none here; sets r->bad. */
+/* word.c: 1 a word, 0 none here; sets r->bad. */
 int shell_read_word(struct shell_reader *r, struct shell_word *ret);
 /* What a text that undergoes expansion (a here-document) runs; fills in holes. */
 void shell_scan_live(struct shell_build *b, const char *text, size_t len, int depth, bool bash);
 /* Reads up to the "))" that ends an arithmetic expression; false when it is none. */
 bool shell_skip_arithmetic(struct shell_reader *r);
 
-/* shell-redirect.c: reads a redirection or here-document, if there is one; blanks. */
+/* redirect.c: reads a redirection or here-document, if there is one; blanks. */
 bool shell_read_redirection(struct shell_reader *r, struct shell_draft *d);
 void shell_skip_blanks(struct shell_reader *r, bool newlines);
 
-/* shell-parse.c: true when it ended at what it should stop at; for STOP_CASE, at esac. */
+/* parse.c: true when it ended at what it should stop at; for STOP_CASE, at esac. */
 bool shell_parse_list(struct shell_reader *r, enum shell_stop stop);
 
-/* shell-run.c, shell-program.c, shell-env.c: by index, because the list may move. */
+/* run.c, program.c, env.c: by index, because the list may move. */
 void shell_look_through(struct shell_build *b, size_t index);
 bool shell_knows_program(const char *name); /* by a row, or otherwise */
 void shell_look_at_program(struct shell_build *b, size_t index);
 void shell_look_at_env(struct shell_build *b, size_t index);
-/* shell-walk.c: the words from `first` on by the row of that name, if there is one; the file that
+/* walk.c: the words from `first` on by the row of that name, if there is one; the file that
  * an option names. */
 struct shell_item;
 struct shell_program;
 void shell_walk_row(struct shell_build *b, size_t index, const char *name, size_t first);
 void shell_add_file(struct shell_build *b, size_t index, const struct shell_program *p,
                     const struct shell_item *item);
-/* shell-program.c: code in the program's own language; false: the module is not known; an operand
+/* program.c: code in the program's own language; false: the module is not known; an operand
  * or the value of an option. */
 void shell_look_at_code(struct shell_command *c, const struct shell_item *item);
 bool shell_look_at_module(struct shell_build *b, size_t index, const struct shell_item *item);

@@ -3,7 +3,7 @@
 
 #include "validate/validate.h"
 
-/* --- validate-table.c: what is looked for */
+/* --- table.c: what is looked for */
 
 enum pattern_flags {
     PATTERN_STRIP = 1,    /* its text has no place in the sanitized form */
@@ -22,7 +22,7 @@ struct pattern {
 extern const struct pattern validate_patterns[];
 extern const size_t validate_n_patterns;
 
-/* --- validate-char.c: code points */
+/* --- char.c: code points */
 
 void validate_put(struct strbuf *b, int32_t cp);
 
@@ -43,7 +43,7 @@ int32_t validate_fold(int32_t cp);
 /* The Latin letter that a letter of another script looks like; 0: none. */
 char validate_look_alike(int32_t cp);
 
-/* --- validate-view.c: a text as a reader sees it */
+/* --- view.c: a text as a reader sees it */
 
 struct view {
     struct strbuf text; /* lower case; runs of space are one */
@@ -54,7 +54,7 @@ struct view {
 void view_make(struct view *v, const char *text, size_t len);
 void view_done(struct view *v);
 
-/* --- validate-decode.c: what a text hides. Appends to out, a line each; how much was decoded. */
+/* --- decode.c: what a text hides. Appends to out, a line each; how much was decoded. */
 enum decoder_flags {
     DECODER_OF_VIEW = 1,   /* reads the view, not the bytes */
     DECODER_SQUEEZED = 2,  /* patterns with PATTERN_SQUEEZED apply, and only they */
@@ -70,7 +70,7 @@ struct decoder {
 extern const struct decoder validate_decoders[];
 extern const size_t validate_n_decoders;
 
-/* --- validate-scan.c */
+/* --- scan.c */
 
 struct scan_state {
     struct validation *result;

@@ -1,7 +1,7 @@
-/* What validation looks for. A pattern sees a view (validate-view.c): lower case, accents gone, one
+/* What validation looks for. A pattern sees a view (view.c): lower case, accents gone, one
  * space or one newline between words. `words` are what no match can do without; patterns are tried
  * near them only. Repetitions are bounded and gaps stay within a sentence, so that a match is never
- * longer than SCAN_MATCH_MAX (validate-scan.c). */
+ * longer than SCAN_MATCH_MAX (scan.c). */
 #include "validate/internal.h"
 
 #define OVERRIDE    VALIDATE_INSTRUCTION_OVERRIDE

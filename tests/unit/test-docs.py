@@ -103,6 +103,14 @@ def _():
             check(any(map(os.path.exists, places)), f"{doc}: {name}")
 
 
+@test("the layout in HACKING has every folder, and no other")
+def _():
+    layout = text("HACKING.md").split("## Layout\n")[1].split("\n## ")[0]
+    named = set(re.findall(r"(?:^    |  )((?:src|tests)/[\w-]+)", layout, re.M))
+    there = {f"{top}/{e.name}" for top in ("src", "tests") for e in os.scandir(os.path.join(ROOT, top)) if e.is_dir()}
+    equal(named, {f for f in there if not f.endswith("__pycache__")})
+
+
 @test("a page of the architecture names a file with its folder, and the overview stays one")
 def _():
     pages = glob.glob("docs/architecture/*.md", root_dir=ROOT)

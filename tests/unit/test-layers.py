@@ -145,6 +145,18 @@ def comments(path):
     return re.sub(r"\n(?: \*)?\s*", " ", "\n".join(found))
 
 
+@test("a file that a comment names exists: beside it or anywhere in src without a folder, else at that path")
+def _():
+    names = {os.path.basename(p) for p in sources()}
+    wrong = []
+    for path in sources():
+        places = (os.path.dirname(path), os.path.join(ROOT, "src"), ROOT)
+        for name in re.findall(r"(?<![\w./<-])([\w/-]{2,}\.(?:[ch]|py))\b", comments(path)):
+            found = name in names or any(os.path.exists(os.path.join(d, name)) for d in places)
+            wrong += [] if found else [f"{os.path.relpath(path, ROOT)}: {name}"]
+    equal(wrong, [])
+
+
 @test("what a comment says that only some files do, no other file does")
 def _():
     for _, folder, pattern, files in CLAIMS:

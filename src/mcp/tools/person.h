@@ -1,9 +1,9 @@
 /* A call that waits for a person: the client is asked where it can ask its user and the answer
  * would count, else the question stays in the approvals' queue and the call waits a while.
  *
- * An answer of the client's user is a decision of the session's key like any other: approvals.h
- * says whether that key may decide. With keys it may not decide about its own calls, so nobody is
- * asked then. */
+ * An answer of the client's user is a decision of the session's key like any other:
+ * guard/approval.h says whether that key may decide. With keys it may not decide about its own
+ * calls, so nobody is asked then. */
 #pragma once
 
 #include "guard/gate.h"

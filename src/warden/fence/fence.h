@@ -5,16 +5,16 @@
  *
  *   Landlock   read and run /usr and a few files; write in the box; signals and abstract sockets
  *              stay inside (ABI 6)
- *   seccomp    the allowlist of all sandboxes, and fence-filter.c: no sockets, no System V objects,
+ *   seccomp    the allowlist of all sandboxes, and filter.c: no sockets, no System V objects,
  *              no hold on other processes
  *   user ids   of their own where the warden may give them: one for the runner, one for commands
  *   cgroups    where the warden has them
  *
- * There is no pid namespace to end them with, so each sandbox has a keeper (fence-keeper.c): a
+ * There is no pid namespace to end them with, so each sandbox has a keeper (keeper.c): a
  * child of the warden's that is the parent of the runner and of all that loses its parent. It ends
  * them when the runner ends, when it is told to, and when the warden is gone. If the keeper itself
  * is killed, the runner dies with it and what is left becomes the warden's, which ends it
- * (fence-stray.c). What outlives both is ended by the next daemon's sweep (fence-dir.c). */
+ * (stray.c). What outlives both is ended by the next daemon's sweep (dir.c). */
 #pragma once
 
 #include <stdbool.h>
@@ -83,11 +83,11 @@ int fence_rules_open_proc(struct fence_host *h);
 /* notify: what concerns attributes of files is not refused but asked of the keeper. */
 int fence_filter_init(struct sock_fprog *p, bool shared_uid, bool notify, struct error *err);
 
-/* fence-notify.c: the listener, or -errno; one question, answered. */
+/* notify.c: the listener, or -errno; one question, answered. */
 int fence_notify_install(const struct sock_fprog *p);
 void fence_notify_serve(int notify_fd, const char *box);
 
-/* fence-dir.c */
+/* dir.c */
 int fence_dir_open(struct fence_host *h, const char *parent);
 int fence_dir_sweep(const char *parent);
 int fence_box_make(const char *path, uid_t uid, gid_t gid);
@@ -96,7 +96,7 @@ int fence_dir_unlock(int parent, const char *name);
 /* max_ms 0: takes as long as it takes. */
 int fence_box_remove(int dir_fd, const char *name, int max_ms);
 
-/* fence-stray.c: SIGKILL to all that the test finds; how many there were. */
+/* stray.c: SIGKILL to all that the test finds; how many there were. */
 struct fence_process {
     pid_t pid, parent;
     char state;

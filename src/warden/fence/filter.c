@@ -1,5 +1,5 @@
-/* What a fenced sandbox may not call beside what no sandbox may (seccomp-table.c): a second filter,
- * for what namespaces keep apart elsewhere. */
+/* What a fenced sandbox may not call beside what no sandbox may (filter/filter-sandbox.c): a second
+ * filter, for what namespaces keep apart elsewhere. */
 #include <errno.h>
 #include <seccomp.h>
 #include <stdlib.h>
