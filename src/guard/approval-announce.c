@@ -36,14 +36,21 @@ void approval_announce(const struct approval *a)
     event_append(a->set->options.events, types[a->state], a->id, a->requester.key, data.data);
 }
 
-void approval_announce_restored(const struct approval *a)
+/* Of one that has ended nothing changes any more but how many of its votes still count. */
+static bool is_same(const struct approval *a, const struct event *last)
 {
     _cleanup_strbuf_ struct strbuf data = STRBUF_INIT(EVENT_DATA_MAX);
+    if (!approval_is_live(a))
+        return last->type == types[a->state];
+    format_data(a, &data);
+    return strcmp(event_data(last), data.data) == 0;
+}
+
+void approval_announce_restored(const struct approval *a)
+{
     const struct event_journal *j = a->set->options.events;
     const struct event *last = event_find_newest(j, event_types_of("approval"), a->id);
-    format_data(a, &data);
     /* Rows have seconds: any moment of that one. */
-    if (last ? strcmp(event_data(last), data.data) != 0
-             : !event_is_before(j, (a->changed_s + 1) * 1000000000LL - 1))
+    if (last ? !is_same(a, last) : !event_is_before(j, (a->changed_s + 1) * 1000000000LL - 1))
         approval_announce(a);
 }

@@ -60,12 +60,12 @@ void sandbox_announce_pause(struct sandbox *sb)
         append_sandbox(sb, sb->paused ? EVENT_SANDBOX_PAUSED : EVENT_SANDBOX_RESUMED, NULL);
 }
 
-/* One that is not ready yet is announced when it is. */
+/* One that is not ready yet is announced when it is. One that is lost was not resumed before. */
 void sandbox_announce_restored(struct sandbox *sb)
 {
     struct event_journal *j = events_of(sb);
     sb->announced = event_is_told(j, EVENT_SANDBOX_CREATED, sb->id, sb->created_ns);
-    if (!j || !sb->announced)
+    if (!j || !sb->announced || sb->state == SANDBOX_CRASHED)
         return;
     const struct event *last = event_find_newest(
         j, event_type_bit(EVENT_SANDBOX_PAUSED) | event_type_bit(EVENT_SANDBOX_RESUMED), sb->id);

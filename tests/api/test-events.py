@@ -335,6 +335,35 @@ def _():
             reader.stopped = True
 
 
+@test("what has ended is not told again when the key of its approver ends")
+def _():
+    with Guarded(POLICY, "-auth-token", TOKEN) as d:
+        d.token = TOKEN
+        agent, approver = ({"headers": auth(d.post("/v1/keys", {"name": r, "roles": [r]}).json["secret"])} for r in ("agent", "approver"))
+        id = d.post("/v1/run", {"command": ["touch", "x"]}, **agent).json["approval_id"]
+        equal(d.post(f"/v1/approvals/{id}/approve", **approver).status, 200)
+        agent["headers"]["X-Mas-Approval-Id"] = id
+        equal(d.post("/v1/run", {"command": ["touch", "x"]}, **agent).status, 200)
+        told = wait_events(d, 0, "approval.used")
+        for key in d.get("/v1/keys").json["keys"]:
+            equal(d.delete("/v1/keys/" + key["id"]).status, 200)
+        d.kill_control()
+        after = wait_events(d, told[-1]["seq"], "daemon.started")
+        equal([e["type"] for e in after if e["id"] == id], [])
+
+
+@test("a paused sandbox that is lost with the daemon has crashed, and was not resumed before")
+def _():
+    with Daemon() as d:
+        sb = d.sandbox()
+        equal(d.post(sb.path + "/pause").status, 200)
+        last = wait_events(d, 0, "sandbox.paused")[-1]["seq"]
+        d.process.kill()
+        d.process.wait()
+        check(d.launch(), d.log_text())
+        equal([e["type"] for e in wait_events(d, last, "sandbox.crashed") if e["id"] == sb.id], ["sandbox.crashed"])
+
+
 @test("a command is two events, however much it prints")
 def _():
     d = daemon()
