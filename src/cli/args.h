@@ -19,11 +19,12 @@ struct args {
         *cache_pvc_access_mode;
     const char *roles, *expires, *state_dir, *key, *checkpoint;
     const char *tool, *line, *path, *write, *host, *policy, *out;
-    const char *reason, *status, *session, *format, *since, *type;
+    const char *reason, *status, *session, *format, *since, *type, *user, *root;
     /* Lists are NULL when not given; their strings are borrowed. */
-    char **env, **allow_host, **deny_host, **limit, **accept_weaker, **file, **quota;
+    char **env, **allow_host, **deny_host, **limit, **accept_weaker, **file, **quota, **skip;
     long timeout; /* seconds; 0 when not given */
-    bool sync, stream, stream_raw, keep, follow, recursive, json, clean, show, strip, print;
+    bool sync, stream, stream_raw, keep, follow, recursive, json, clean, show, strip, print, yes,
+        undo;
 
     char **rest; /* the arguments that are no options, NULL-terminated */
     int n_rest;

@@ -35,13 +35,17 @@ static void print_advice(const char *advice)
 static void print_host(void)
 {
     printf("%sThis host%s\n", colour(COLOUR_BOLD), colour(COLOUR_OFF));
+    bool all = true;
     for (size_t i = 0; i < n_host_checks; i++) {
         char detail[HOST_CHECK_DETAIL] = "";
         bool ok = host_checks[i].look(detail);
         print_row(ok, host_checks[i].name, detail);
         if (!ok)
             print_advice(host_checks[i].advice);
+        all = all && ok;
     }
+    if (!all)
+        printf("  'sbx setup' can do much of this; it shows what before it changes anything.\n");
 }
 
 /* How to get what a runtime cannot enforce. */

@@ -628,6 +628,152 @@ def test_doctor(t):
     t.is_(p, "needs no daemon", 0, re.compile(b"Runtime local"))
 
 
+def tree(root):
+    """Every path below root with its mode and content."""
+    found = {}
+    for top, dirs, files in os.walk(root):
+        for name in dirs + files:
+            path = os.path.join(top, name)
+            st = os.lstat(path)
+            content = os.readlink(path) if os.path.islink(path) else open(path, "rb").read() if name in files else None
+            found[path] = (st.st_mode, content)
+    return found
+
+
+def make_root(t, name):
+    root = f"{t.dir}/{name}"
+    for path, content in (("usr/bin/apt-get", "#!/bin/sh\ntouch /must-not-be-run\n"), ("usr/sbin/dockerd", ""),
+                          ("usr/lib/systemd/systemd", ""), ("etc/subuid", "bob:100000:65536"), ("etc/subgid", "x:5:7\n"),
+                          ("etc/docker/daemon.json", '{"log-driver":"json-file"}\n')):
+        os.makedirs(os.path.dirname(f"{root}/{path}"), exist_ok=True)
+        with open(f"{root}/{path}", "w", encoding="utf-8") as f:
+            f.write(content)
+    os.chmod(f"{root}/etc/subuid", 0o640)
+    os.makedirs(f"{root}/var/lib")
+    return root
+
+
+def read(path):
+    with open(path, encoding="utf-8") as f:
+        return f.read()
+
+
+def test_setup(t):
+    root = make_root(t, "root")
+    before = tree(root)
+
+    def setup(*args):
+        return t.sbx("setup", "-root", root, *args, addr=False)
+    shown = re.compile(rb"(?s)apt-get install uidmap skopeo ca-certificates\n.*left out.*/etc/subuid:\n +alice:165536:65536\n.*alice:100000:65536.*Delegate=.*"
+                       rb"systemctl daemon-reload.*apt-get install runsc.*runtimes.runsc.*config.yaml")
+    t.is_(setup("-user", "alice", "-print"), "-print shows all of it", 0, shown)
+    t.is_(setup("-user", "alice"), "without a terminal it wants -yes, and shows all the same", 2, shown, re.compile(b"-yes"))
+    s = Terminal(t, "setup", "-root", root, "-user", "alice")
+    s.expect(rb"Go on")
+    s.type(b"n\n")
+    t.ok(s.end() == 1 and tree(root) == before, "who says no has nothing changed")
+    t.is_(setup("-user", "alice", "-yes"), "-yes", 0, shown)
+    t.ok(read(f"{root}/etc/subuid") == "bob:100000:65536\nalice:165536:65536\n", "a free range", read(f"{root}/etc/subuid"))
+    t.ok(os.stat(f"{root}/etc/subuid").st_mode & 0o777 == 0o640, "a file keeps its mode")
+    docker = json.loads(read(f"{root}/etc/docker/daemon.json"))
+    t.ok(docker == {"log-driver": "json-file", "runtimes": {"runsc": {
+        "path": "/usr/bin/runsc", "runtimeArgs": ["--network=none", "--host-uds=open"]}}}, "docker's entry", docker)
+    t.ok("Delegate=cpu" in read(f"{root}/etc/systemd/system/user@.service.d/mas-sandbox.conf"), "delegation")
+    p = subprocess.run([f"{BUILD}/mas-sandboxd", "--config", f"{root}/etc/mas-sandbox/config.yaml", "--check-config"],
+                       capture_output=True, env=t.env, check=False, timeout=WAIT_S)
+    t.ok(p.returncode == 0, "the daemon takes the configuration", p)
+    after = tree(root)
+    p = setup("-user", "alice", "-yes", "-skip", "packages", "-skip", "gvisor")
+    t.is_(p, "a second time there is nothing to do", 0, b"There is nothing to do.\n")
+    t.ok(tree(root) == after, "and nothing is done")
+    t.is_(setup("-undo"), "-undo asks as well", 2, re.compile(rb"remove /etc/mas-sandbox/config.yaml"))
+    t.ok(tree(root) == after, "before it does anything")
+    t.is_(setup("-undo", "-yes"), "-undo", 0)
+    t.ok(tree(root) == before, "all is as it was, byte for byte", set(tree(root)) ^ set(before))
+    t.is_(setup("-undo", "-yes"), "-undo twice", 0, b"There is nothing to take back.\n")
+    t.ok(not os.path.exists("/must-not-be-run"), "no program of the root was run")
+
+
+def test_setup_with_others(t):
+    """What others changed meanwhile stays, and links lead nowhere."""
+    root, outside = make_root(t, "shared"), f"{t.dir}/outside"
+    args = ["-root", root, "-yes"]
+    t.is_(t.sbx("setup", *args, "-user", "alice", addr=False), "setup", 0)
+    with open(f"{root}/etc/subuid", "a", encoding="utf-8") as f:
+        f.write("carol:900000:65536\n")
+    with open(f"{root}/etc/mas-sandbox/config.yaml", "a", encoding="utf-8") as f:
+        f.write("require_keys: true\n")
+    docker = json.loads(read(f"{root}/etc/docker/daemon.json"))
+    docker["runtimes"]["kata"] = {"path": "/usr/bin/kata"}
+    with open(f"{root}/etc/docker/daemon.json", "w", encoding="utf-8") as f:
+        json.dump(docker, f)
+    t.is_(t.sbx("setup", *args, "-undo", addr=False), "undo says what it leaves", 0, None, re.compile(rb"config.yaml' was changed"))
+    t.ok(read(f"{root}/etc/subuid") == "bob:100000:65536\ncarol:900000:65536\n", "only our line goes")
+    docker = json.loads(read(f"{root}/etc/docker/daemon.json"))
+    t.ok(docker == {"log-driver": "json-file", "runtimes": {"kata": {"path": "/usr/bin/kata"}}}, "only our member goes", docker)
+    t.ok("require_keys" in read(f"{root}/etc/mas-sandbox/config.yaml"), "a file with another's work stays")
+
+    root = make_root(t, "links")
+    args = ["-root", root, "-yes"]
+    os.mkdir(outside)
+    with open(f"{outside}/subuid", "w", encoding="utf-8") as f:
+        f.write("host:1:1\n")
+    os.remove(f"{root}/etc/subuid")
+    os.symlink(f"{outside}/subuid", f"{root}/etc/subuid")
+    os.symlink(outside, f"{root}/etc/mas-sandbox")
+    seen = tree(outside)
+    p = t.sbx("setup", *args, "-user", "alice", addr=False)
+    t.is_(p, "a file that is a link is left alone", 125, None, re.compile(rb"no ordinary file.*\n.*-undo"))
+    t.is_(t.sbx("setup", *args, "-user", "alice", "-skip", "subids", addr=False), "a directory that leads out", 125, None,
+          re.compile(rb"config.yaml"))
+    t.ok(tree(outside) == seen, "nothing outside of the root was touched", tree(outside))
+    t.is_(t.sbx("setup", *args, "-undo", addr=False), "undo of half a setup", 0)
+    t.ok(json.loads(read(f"{root}/etc/docker/daemon.json")) == {"log-driver": "json-file"}, "takes back what was done")
+    with open(f"{root}/etc/docker/daemon.json", "w", encoding="utf-8") as f:
+        f.write("{ not json")
+    t.is_(t.sbx("setup", *args, addr=False), "a file that is not understood", 125, None, re.compile(rb"daemon.json.*-skip"))
+    t.ok(read(f"{root}/etc/docker/daemon.json") == "{ not json", "is left alone")
+    for bad in (["-skip", "nonsense"], ["-user", "a:b"], ["-root", f"{root}/none"]):
+        t.is_(t.sbx("setup", "-root", root, *bad, addr=False), f"refused: {bad}", 2, b"")
+
+
+def test_setup_host(t):
+    """The host itself, with other directories in the place of its own and no programs but ours."""
+    root, fake = make_root(t, "host"), f"{t.dir}/fake"
+    os.mkdir(fake)
+    for name in ("apt-get", "systemctl"):
+        with open(f"{fake}/{name}", "w", encoding="utf-8") as f:
+            f.write(f'#!/bin/sh\n[ ! -e {t.dir}/broken ] || exit 1\necho "{name} $*" >>{t.dir}/called\n')
+        os.chmod(f"{fake}/{name}", 0o755)
+    with open(f"{root}/etc/passwd", "w", encoding="utf-8") as f:
+        f.write("root:x:0:0::/:/bin/sh\nalice:x:1000:1000::/:/bin/sh\n")
+    before = tree(root)
+
+    def setup(*args):
+        script = (f'set -e; mount --bind {root}/etc /etc; mount --bind {root}/var/lib /var/lib; PATH={fake}; export PATH; '
+                  f'exec {BUILD}/sbx setup "$@"')
+        return subprocess.run(["unshare", "-m", "sh", "-c", script, "sh", "-skip", "gvisor", *args], capture_output=True,
+                              stdin=subprocess.DEVNULL, env=t.env, timeout=WAIT_S, check=False)
+    p = setup("-user", "alice", "-print")
+    if p.returncode and b"sbx" not in p.stderr:
+        t.ok(True, f"skipped: needs mounts # SKIP {p.stderr!r}")
+        return
+    t.ok(not os.path.exists(f"{t.dir}/called") and tree(root) == before, "-print runs nothing")
+    t.is_(setup("-user", "mallory", "-yes"), "a user that does not exist", 2, b"")
+    open(f"{t.dir}/broken", "wb").close()
+    t.is_(setup("-user", "alice", "-yes"), "a package that cannot be installed ends it", 125, None, re.compile(rb"apt-get install failed\n.*-undo"))
+    os.remove(f"{t.dir}/broken")
+    t.ok(read(f"{root}/etc/subuid") == "bob:100000:65536", "before the next change")
+    t.is_(setup("-user", "alice", "-yes"), "on the host", 0)
+    t.is_(setup("-undo", "-yes"), "undo on the host", 0)
+    called = read(f"{t.dir}/called").splitlines()
+    install = [c for c in called if c.startswith("apt-get install -y --no-install-recommends -- ") and "ca-certificates" in c]
+    remove = [c for c in called if c.startswith("apt-get remove -y -- ") and "ca-certificates" in c]
+    t.ok(len(install) == 1 and remove and called.index(install[0]) < called.index(remove[0]), "packages came and went", called)
+    t.ok(not os.path.exists(f"/usr/lib/systemd/systemd") or called.count("systemctl daemon-reload") == 2, "systemd heard of both", called)
+    t.ok(tree(root) == before, "all is as it was", set(tree(root)) ^ set(before))
+
+
 def test_agent(t):
     def agent(**env):
         return subprocess.run([f"{BUILD}/sandbox_agent"], capture_output=True, env={**t.env, **env}, check=False,
