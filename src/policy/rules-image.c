@@ -156,8 +156,7 @@ static bool is_about_images(const struct rules_rule *r, const struct rules_call 
     if (!call->image_digest && names_digest(r->images_except))
         return false;
     return r->has_verdict && r->verdict == VERDICT_DENY && (r->images || r->images_except) &&
-           !r->n_commands && !r->paths && !r->reads && !r->writes && !r->has_hosts &&
-           !r->n_limits && !r->findings && r->severity < 0 && !r->capabilities && !r->runtimes;
+           !r->needs_call;
 }
 
 const char *ruleset_denies_image(const struct ruleset *rs, const struct rules_call *call,

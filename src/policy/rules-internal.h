@@ -37,6 +37,7 @@ struct rules_rule {
     char *id, *reason;
     size_t line;
     bool has_verdict, has_risk;
+    bool needs_call; /* it has conditions on what a call does */
     enum verdict verdict;
     enum risk risk;
     char **keys, **tools, **runtimes, **findings; /* NULL: not asked for */

@@ -322,15 +322,18 @@ static int parse_require(struct rules_parse *p, const struct node *n, struct rul
 static const struct {
     struct rules_key key;
     int (*parse)(struct rules_parse *p, const struct node *n, struct rules_rule *rule);
+    /* It says who asks, when, or for which image. Such a rule can deny an image before there is a
+     * call (rules-image.c); a rule with any other condition waits for the call. */
+    bool is_early;
 } rule_keys[] = {
-    {{"id", "NAME", "The rule's name in answers, approvals and the audit: letters, digits and -_./: only. Every rule has one of its own."}, parse_id},
-    {{"verdict", "VERDICT", "What the rule says of the calls that it matches. A rule has this, or require, or both."}, parse_verdict},
-    {{"risk", "RISK", "How bad such a call may be; medium where it is not said. Approving a critical one takes two people."}, parse_rule_risk},
-    {{"reason", "TEXT", "What the caller and the approver are shown, at most 160 bytes."}, parse_reason},
-    {{"require", "MAP", "What must hold when a matching call runs, with or without a verdict; see below."}, parse_require},
-    {{"key", "PATTERNS", "The name or the id of the caller's key."}, parse_keys},
-    {{"role", "ROLES", "One of the roles of the caller's key."}, parse_roles},
-    {{"tool", "PATTERNS", "The tool's name: exec, shell, code, file.read, and so on; GET /v1/tools lists them."}, parse_tools},
+    {{"id", "NAME", "The rule's name in answers, approvals and the audit: letters, digits and -_./: only. Every rule has one of its own."}, parse_id, true},
+    {{"verdict", "VERDICT", "What the rule says of the calls that it matches. A rule has this, or require, or both."}, parse_verdict, true},
+    {{"risk", "RISK", "How bad such a call may be; medium where it is not said. Approving a critical one takes two people."}, parse_rule_risk, true},
+    {{"reason", "TEXT", "What the caller and the approver are shown, at most 160 bytes."}, parse_reason, true},
+    {{"require", "MAP", "What must hold when a matching call runs, with or without a verdict; see below."}, parse_require, true},
+    {{"key", "PATTERNS", "The name or the id of the caller's key."}, parse_keys, true},
+    {{"role", "ROLES", "One of the roles of the caller's key."}, parse_roles, true},
+    {{"tool", "PATTERNS", "The tool's name: exec, shell, code, file.read, and so on; GET /v1/tools lists them."}, parse_tools, true},
     {{"capability", "CAPABILITIES", "What the tool needs."}, parse_capabilities},
     {{"command", "COMMANDS", "A command of the call: words with spaces between. An allow rule means exactly these words, "
       "any other rule also every other way to write them. \"*\" in an allow rule is every command, known or not."}, parse_commands},
@@ -339,13 +342,13 @@ static const struct {
     {{"write", "PATHS", "A file that is written."}, parse_writes},
     {{"host", "HOSTS", "A host that a URL tool wants to reach: name, *.name, address or network, each with or without :port."}, parse_hosts},
     {{"runtime", "PATTERNS", "The runtime that is asked for."}, parse_runtimes},
-    {{"image", "IMAGES", "What the sandbox's root is made of, by the image's full name or digest; none is the host's programs."}, rules_parse_images},
-    {{"image_except", "IMAGES", "Any image but these."}, rules_parse_images_except},
+    {{"image", "IMAGES", "What the sandbox's root is made of, by the image's full name or digest; none is the host's programs."}, rules_parse_images, true},
+    {{"image_except", "IMAGES", "Any image but these."}, rules_parse_images_except, true},
     {{"limits", "MAP", "Comparisons with limits that are asked for, such as {memory_mb: \">4096\"}; no limit is more than any."}, parse_limit_tests},
     {{"finding", "PATTERNS", "What a check has found in the call's texts, or the check's name for all that it finds."}, parse_findings},
     {{"severity", "RISK", "A finding is at least that bad."}, parse_severity},
-    {{"days", "DAYS", "A day of the week, mon, or some in a row, mon-fri."}, parse_days},
-    {{"hours", "HOURS", "A time of the day, as \"22:00-06:00\", in the file's time zone; at most 16."}, parse_hours},
+    {{"days", "DAYS", "A day of the week, mon, or some in a row, mon-fri."}, parse_days, true},
+    {{"hours", "HOURS", "A time of the day, as \"22:00-06:00\", in the file's time zone; at most 16."}, parse_hours, true},
 };
 /* clang-format on */
 
@@ -363,8 +366,10 @@ static int parse_member(struct rules_parse *p, const struct node *key, const str
                         struct rules_rule *rule)
 {
     for (size_t i = 0; i < ELEMENTS(rule_keys); i++)
-        if (strcmp(rule_keys[i].key.name, key->text) == 0)
+        if (strcmp(rule_keys[i].key.name, key->text) == 0) {
+            rule->needs_call = rule->needs_call || !rule_keys[i].is_early;
             return rule_keys[i].parse(p, value, rule);
+        }
     return fail(p, key, "unknown key '%.40s' in a rule", key->text);
 }
 

@@ -188,8 +188,11 @@ def _():
     check("warden" not in rows.values(), rows)
 
 
+# The flags of a plan by which the rows' functions `takes` choose a kind.
+KIND_FLAGS = {flag for p in sources("warden") for takes in re.findall(r"^static bool \w+_takes\(.*?^}", text(p), re.M | re.S)
+              for flag in re.findall(r"\bPLAN_\w+", takes)}
 # A comparison with what a plan says of its kind; the flags that choose one; a row.
-KIND_QUESTIONS = (r"(?:->|\.|\b)(?:kind|backend|ops)\s*[!=]=\s*(?!WATCH_|NULL)\w", r"\bPLAN_(?:PROCESS|LANDLOCK)\b",
+KIND_QUESTIONS = (r"(?:->|\.|\b)(?:kind|backend|ops)\s*[!=]=\s*(?!WATCH_|NULL)\w", rf"\b(?:{'|'.join(KIND_FLAGS)})\b",
                   r"\boci_backend_is_engine\b", r"\bOCI_[A-Z]+\b", r"&cell_\w+\b", r"switch \([^)]*\b(?:kind|backend)\)")
 
 
@@ -206,6 +209,7 @@ def _():
 @test("no file of the warden names a kind, or asks for one, outside of that kind's folder")
 def _():
     folder = kind_rows()
+    check(len(KIND_FLAGS) > 1, f"control: kinds are chosen by flags: {KIND_FLAGS}")
     wrong = []
     for path in sources("warden"):
         name = os.path.relpath(path, os.path.join(ROOT, "src/warden"))

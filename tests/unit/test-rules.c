@@ -10,6 +10,7 @@
 #include "identity/identity.h"
 #include "policy/policy.h"
 #include "policy/rules-glob.h"
+#include "policy/rules-internal.h"
 #include "policy/rules.h"
 #include "shell/shell.h"
 #include "runtime/runtime.h"
@@ -456,6 +457,59 @@ static void test_images(void)
     ok(!ruleset_denies_image(NULL, &call, &why), "no policy denies no image");
 }
 
+/* A condition of a rule with a value that holds where no call is known, if any does. */
+static const struct {
+    const char *key, *value;
+    bool early; /* an image is denied by it before there is a call */
+} conditions[] = {
+    {"key", "'*'", true},
+    {"role", "agent", true},
+    {"tool", "image", true},
+    {"capability", "[network, file, unsafe]"},
+    {"command", "'*'"},
+    {"path", "'**'"},
+    {"read", "'**'"},
+    {"write", "'**'"},
+    {"host", "a.example"},
+    {"runtime", "'*'"},
+    {"image", "'*'", true},
+    {"image_except", "other", true},
+    {"limits", "{cpu_cores: '>1'}"},
+    {"finding", "'*'"},
+    {"severity", "low"},
+    {"days", "mon-sun", true},
+    {"hours", "'00:00-24:00'", true},
+};
+
+static bool denies_early(const char *key, const char *value)
+{
+    char *names[] = {(char *)"evil.example/x:1", NULL};
+    const char *why, *image = strncmp(key, "image", 5) ? "image: '*', " : "";
+    struct rules_call call = {.who = &who, .tool = "image", .image_names = names};
+    _cleanup_free_ char *text =
+        xasprintf(HEAD "- {id: a, verdict: deny, %s%s: %s}\n", image, key, value);
+    struct ruleset *rs = parse(text);
+    bool denies = ruleset_denies_image(rs, &call, &why);
+    ruleset_unref(rs);
+    return denies;
+}
+
+static void test_early(void)
+{
+    for (size_t i = 0; rules_rule_key(i); i++) {
+        const char *key = rules_rule_key(i)->name;
+        size_t k = 0;
+        while (k < ELEMENTS(conditions) && strcmp(conditions[k].key, key) != 0)
+            k++;
+        if (k == ELEMENTS(conditions))
+            ok(strstr("id verdict risk reason require", key), "%s is no condition", key);
+        else
+            ok(denies_early(key, conditions[k].value) == conditions[k].early,
+               "%s denies an image before there is a call: %s", key,
+               conditions[k].early ? "yes" : "no");
+    }
+}
+
 static void test_time(void)
 {
     static const char p[] = "version: 1\ndefault: ask\ntimezone: '+02:00'\nrules:\n"
@@ -614,6 +668,7 @@ int main(void)
     test_hosts();
     test_findings();
     test_images();
+    test_early();
     test_time();
     test_obligations();
     test_runtime_ranks();
