@@ -63,16 +63,26 @@ static void setup_log(const struct config *c)
     log_setup("mas-sandboxd", level, strcmp(c->log_format, "json") == 0);
 }
 
+static void tell_warden(char byte)
+{
+    if (write(HANDOVER_READY, &byte, 1) < 0)
+        log_warn("cannot tell the warden how far the start is: %s", strerror(errno));
+}
+
 /* Listening sockets are logged by the first that can serve them, with the ports that the kernel
  * chose. */
-static void say_ready(const struct handover *h)
+static void say_dropped(const struct handover *h)
 {
     for (uint32_t i = 0; h->announce && i < h->n_listeners; i++)
         listeners_log(HANDOVER_LISTEN + (int)i);
-    if (write(HANDOVER_READY, "", 1) < 0)
-        log_warn("cannot tell the warden that the drop is done: %s", strerror(errno));
-    close(HANDOVER_READY);
+    tell_warden(READY_DROPPED);
     close(HANDOVER_STATE);
+}
+
+static void say_serves(void)
+{
+    tell_warden(READY_SERVES);
+    close(HANDOVER_READY);
 }
 
 static int run(const struct handover *h, const struct config *c)
@@ -98,6 +108,7 @@ static int run(const struct handover *h, const struct config *c)
         .line_mode = h->line_mode,
         .generation = h->generation,
         .generations_before = h->generations_before,
+        .on_serving = say_serves,
     };
     return control_main(&ctx);
 }
@@ -124,7 +135,7 @@ int control_stage(void)
     }
     log_info("control plane started pid=%d uid=%u generation=%llu", getpid(), (unsigned)getuid(),
              (unsigned long long)h.generation);
-    say_ready(&h);
+    say_dropped(&h);
     int code = run(&h, &c);
     config_done(&c);
     return code;

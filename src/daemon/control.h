@@ -28,6 +28,7 @@ struct control_context {
     bool line_mode;              /* serve stdin and stdout, return at end of input */
     uint64_t generation;         /* 1 for the first control plane of this warden, then 2, ... */
     uint64_t generations_before; /* control planes of earlier wardens of this state directory */
+    void (*on_serving)(void);    /* once, when requests are answered from now on */
 };
 
 /* Serves until told to stop: SIGTERM drains, a second one stops at once (SIGINT never comes here).

@@ -299,6 +299,7 @@ static void on_stop_signal(void *data, int signo)
 {
     struct control *k = data;
     (void)signo;
+    loop_timer_stop(&k->leave_timer); /* the end of all, which has its own grace, comes first */
     if (k->stops++ > 0 || !k->server) {
         delete_all(k);
         return;
@@ -555,6 +556,7 @@ int control_main(struct control_context *ctx)
     }
     log_info("control plane ready listeners=%zu runtime=%s", ctx->n_listeners,
              ctx->config->runtime);
+    ctx->on_serving();
     loop_run(ctx->loop, ctx->config->busy_poll_us, &k.ended);
     line_mode_free(k.line);
     mcp_stdio_free(k.mcp_stdio);

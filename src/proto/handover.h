@@ -31,7 +31,7 @@ enum control_fd {
     HANDOVER_CONFIG,
     HANDOVER_GATEWAY,
     HANDOVER_KEEPER,
-    HANDOVER_READY,  /* write end of a pipe: one byte once the drop is done */
+    HANDOVER_READY,  /* write end of a pipe: READY_DROPPED, then READY_SERVES */
     HANDOVER_STATE,  /* O_PATH of the state subdirectory, to compare with what was mounted */
     HANDOVER_LISTEN, /* first of n_listeners */
 };
@@ -57,6 +57,11 @@ enum keeper_fd {
     KEEPER_DIR,           /* O_PATH of the directory of all images, to compare with the mount */
     KEEPER_DEFAULT_IMAGE, /* the tar that comes with the daemon, where there is one */
 };
+
+/* What a control plane says of itself, a byte each. Only of a program that serves does the warden
+ * believe that it can: its state may be of a version that it does not know. */
+#define READY_DROPPED 'd'
+#define READY_SERVES  's'
 
 /* Exit status of a control plane that has made way for the next one. */
 #define CONTROL_EXIT_LEFT 76

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
 from faults import *
@@ -14,6 +15,7 @@ BUILD = os.path.dirname(SANDBOXD)
 SBX = os.path.join(BUILD, "sbx")
 NEXT = os.path.join(BUILD, "tests/fault/mas-sandboxd-next")  # version 0.9.9, the same protocol
 OTHER = os.path.join(BUILD, "tests/fault/mas-sandboxd-other")  # another major
+MUTE, LEAVES, SLOW = (os.path.join(BUILD, "tests/fault/mas-sandboxd-" + x) for x in ("mute", "leaves", "slow"))  # stub-control.c
 PROGRAMS = ["mas-sandboxd", "mas-warden", "mas-toolrunner", "mas-tool-net"]
 
 
@@ -215,6 +217,100 @@ def _():
             key = i.daemon.post("/v1/keys", {"name": role, "roles": [role]}).json["secret"]
             a = i.daemon.request("POST", "/v1/upgrade", None, {"Authorization": "Bearer " + key})
             equal(a.status, status, f"{role}: {a}")
+
+
+def stage_pids(d, stage):
+    """The processes of the warden's that are in that stage."""
+    with open(f"/proc/{d.process.pid}/task/{d.process.pid}/children") as f:
+        pids = [int(x) for x in f.read().split()]
+    return [pid for pid in pids if stage in command_line(pid)]
+
+
+def command_line(pid):
+    try:
+        with open(f"/proc/{pid}/cmdline") as f:
+            return f.read().split("\0")
+    except OSError:
+        return []
+
+
+@test("a program that knows nothing of the state: sandboxes live on until one comes that does")
+def _():
+    with Installed() as i, i.daemon.sandbox() as sb:
+        d = i.daemon
+        e = start_lines(d, sb, 100)
+        with contextlib.closing(sqlite3.connect(os.path.join(d.state, "control/state.db"), isolation_level=None)) as db:
+            version = db.execute("PRAGMA user_version").fetchone()[0]
+            db.execute("PRAGMA user_version = 999")
+            i.install(NEXT)
+            d.process.send_signal(signal.SIGHUP)
+            wait_for(lambda: d.log_text().count("the database is of version 999") > 1, "tries")
+            equal(d.process.poll(), None, "the daemon lives")
+            db.execute(f"PRAGMA user_version = {version}")
+        again(d, "GET", "/v1/status")
+        check(i.is_installed(), "the control plane is not the installed program")
+        expect_lines(d, sb, e, 100)
+
+
+@test("a control plane that is asked to make way while it starts has not crashed")
+def _():
+    with Installed("--control-restarts", "0") as i, i.daemon.sandbox() as sb:
+        d = i.daemon
+        i.install(SLOW)
+        d.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: "made way" in d.log_text(), "the start of a slow one")
+        i.install(NEXT)
+        d.process.send_signal(signal.SIGHUP)
+        again(d, "GET", "/v1/status")
+        check(i.is_installed(), "the control plane is not the installed program")
+        check("died" not in d.log_text(), d.log_text())
+        equal(sb.sh("echo goes on")["stdout"], "goes on\n")
+
+
+@test("a control plane that says that it made way without being asked has failed, and is started again after a pause")
+def _():
+    with Installed() as i, i.daemon.sandbox() as sb:
+        d = i.daemon
+        i.install(LEAVES)
+        equal(d.post("/v1/upgrade", None).status, 200)
+        wait_for(lambda: d.log_text().count("exit_code=76") > 2, "tries")
+        equal(d.log_text().count("made way"), 1)
+        i.install(NEXT)
+        again(d, "GET", "/v1/status")
+        equal(sb.sh("echo goes on")["stdout"], "goes on\n")
+
+
+@test("an upgrade ends with the control plane that was to make way: the next does not have to")
+def _():
+    with Installed() as i, i.daemon.sandbox() as sb:
+        d = i.daemon
+        i.install(MUTE)
+        d.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: stage_pids(d, "--probe-stage"), "the question")
+        i.install(NEXT)
+        pid = stage_pids(d, "--control-stage")[0]
+        os.kill(pid, signal.SIGKILL)
+        wait_for(lambda: again(d, "GET", "/v1/status").json["pid"] != pid, "another control plane")
+        equal(stage_pids(d, "--probe-stage"), [])
+        check("not upgraded" not in d.log_text(), d.log_text())
+        equal(sb.sh("echo goes on")["stdout"], "goes on\n")
+
+
+@test("a stop during an upgrade is a stop: requests have its grace, and the daemon ends well")
+def _():
+    with Installed() as i:
+        d, sb, answers = i.daemon, i.daemon.sandbox(), []
+        command = ["sh", "-c", "touch started; sleep 4; echo done"]  # longer than one has that makes way
+        request = threading.Thread(target=lambda: answers.append(once(d, "POST", sb.path + "/exec", {"command": command})))
+        request.start()
+        wait_for(lambda: sb.sh("ls")["stdout"] == "started\n", "its start")
+        i.install(NEXT)
+        d.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: "making way" in d.log_text(), "the signal to make way")
+        d.process.terminate()
+        request.join()
+        check(answers[0] and answers[0].json["stdout"] == "done\n", answers)
+        equal(d.process.wait(PATIENCE_S), 0)
 
 
 main()

@@ -56,7 +56,7 @@ struct supervisor {
     struct startup *startup;
     struct service control, gateway, keeper;
     struct program program, first_program; /* what they are started of; first: no descriptor */
-    bool proven;                           /* a control plane of it has been ready */
+    bool proven;                           /* a control plane of it has served requests */
     struct upgrade upgrade;
     uint64_t upgrade_tag; /* of the plan that asked for it; 0: a signal */
     int gateway_socks[2]; /* ours to keep: the next gateway and control plane get them again */
@@ -69,6 +69,7 @@ struct supervisor {
     int ready_fd;
     struct watch *signal_watch, *ready_watch, *kill_watch, *leave_watch;
     bool told_ready;
+    bool leaving; /* the control plane was asked to make way */
     int code;
 };
 
@@ -116,15 +117,17 @@ static void stop_waiting(struct supervisor *s)
 static void on_ready(int fd, uint32_t events, void *data)
 {
     struct supervisor *s = data;
-    char byte;
+    char byte = 0;
     (void)events;
-    bool ready = read(fd, &byte, 1) == 1;
-    stop_waiting(s);
-    s->proven |= ready;
-    if (!ready || s->told_ready)
+    bool read_one = read(fd, &byte, 1) == 1;
+    if (read_one && byte == READY_DROPPED) {
+        if (!s->told_ready)
+            notify_send(s->o->notify_fd, "READY=1");
+        s->told_ready = true;
         return;
-    s->told_ready = true;
-    notify_send(s->o->notify_fd, "READY=1");
+    }
+    s->proven |= read_one && byte == READY_SERVES;
+    stop_waiting(s);
 }
 
 /* --- the program */
@@ -156,7 +159,7 @@ static int load_program(struct supervisor *s)
     bool same = again && program_is_same(&now, &s->program);
     fd_close(&s->program.fd);
     s->program = now;
-    if (same)
+    if (same && s->gateway_socks[0] >= 0) /* without one, the last attempt to renew it failed */
         return 0;
     s->proven = false;
     if (again)
@@ -228,16 +231,31 @@ static void restart_control(struct supervisor *s, pid_t pid, int status)
     retry_control(s);
 }
 
+static void end_leave(struct supervisor *s)
+{
+    watch_remove(s->leave_watch);
+    s->leave_watch = NULL;
+    s->leaving = false;
+}
+
+/* Before it had a handler, the signal that asked it to make way is what ended it. */
+static bool has_left(int status)
+{
+    return (WIFEXITED(status) && WEXITSTATUS(status) == CONTROL_EXIT_LEFT) ||
+           (WIFSIGNALED(status) && WTERMSIG(status) == SIGUSR2);
+}
+
 static void on_control_exit(pid_t pid, int status, void *data)
 {
     struct supervisor *s = data;
     s->control.pid = 0;
     s->control.exit = NULL;
-    watch_remove(s->leave_watch);
-    s->leave_watch = NULL;
+    /* The next one is of the installed program in any case, and is not to make way for it. */
+    upgrade_cancel(&s->upgrade);
+    bool left = s->leaving && has_left(status);
+    end_leave(s);
     stop_waiting(s);
     end_keeper(s);
-    bool left = WIFEXITED(status) && WEXITSTATUS(status) == CONTROL_EXIT_LEFT;
     bool clean = WIFEXITED(status) && WEXITSTATUS(status) == 0;
     /* Before it had a handler, the signal that asked it to drain is what ended it. */
     clean = clean || (s->signals && WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
@@ -472,6 +490,7 @@ static void on_upgrade_answer(void *data, int error, const char *message)
     if (error)
         return;
     log_info("control plane makes way for one of version %s", message);
+    s->leaving = true;
     kill(s->control.pid, SIGUSR2);
     s->leave_watch = warden_watch_timer(s->o->warden, LEAVE_MS, on_leave_over, s);
 }
@@ -483,7 +502,7 @@ static void ask_upgrade(void *data, uint64_t tag)
     char why[128], message[256];
     if (s->startup->line_mode)
         return answer_upgrade(s, tag, EOPNOTSUPP, "a daemon on stdin and stdout has one client");
-    if (s->upgrade.pid || s->leave_watch)
+    if (s->upgrade.pid || s->leaving)
         return answer_upgrade(s, tag, EBUSY, "an upgrade is under way");
     int r = program_open(s->startup, &s->first_program, &now, why, sizeof(why));
     if (r == 0) {
@@ -521,6 +540,8 @@ static void stop(struct supervisor *s)
     int64_t grace_ms =
         s->signals == 1 ? s->startup->shutdown_grace_ms + KILL_MARGIN_MS : STOP_NOW_MS;
     log_info("stopping now=%s", s->signals == 1 ? "no" : "yes");
+    watch_remove(s->leave_watch); /* the grace of a stop is another */
+    s->leave_watch = NULL;
     kill(s->control.pid, SIGTERM);
     watch_remove(s->kill_watch);
     s->kill_watch = warden_watch_timer(s->o->warden, (int)grace_ms, on_grace_over, s);
