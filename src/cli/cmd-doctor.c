@@ -88,9 +88,9 @@ static void print_runtime(const json_t *rt)
 {
     _cleanup_free_ char *name = cell(rt, "name"), *summary = cell(rt, "summary"),
                         *why = cell(rt, "why"), *version = cell(rt, "version");
-    bool ok = json_is_true(json_object_get(rt, "available")), told = strcmp(version, "-") != 0;
+    bool ok = json_is_true(json_object_get(rt, "available")), known = strcmp(version, "-") != 0;
     printf("%sRuntime %s%s%s%s: %s (%s)\n", colour(COLOUR_BOLD), name, colour(COLOUR_OFF),
-           told ? " " : "", told ? version : "", ok ? "available" : "not available", summary);
+           known ? " " : "", known ? version : "", ok ? "available" : "not available", summary);
     if (strcmp(why, "-") != 0)
         printf("  %s\n", why);
     if (!ok)

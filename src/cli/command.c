@@ -8,12 +8,16 @@
 #include "cli/session.h"
 #include "libsbx/sbx.h"
 
+/* clang-format off */
+/* In the order in which help lists them. */
 #define EACH_VERB(verb)                                                                            \
-    verb(run) verb(shell) verb(cp) verb(ls) verb(logs) verb(create) verb(exec) verb(status)        \
-        verb(pause) verb(resume) verb(delete) verb(exec_status) verb(exec_cancel) verb(validate)   \
-            verb(image) verb(keys) verb(policy) verb(audit) verb(mcp) verb(hook) verb(approvals)   \
-                verb(events) verb(doctor) verb(setup) verb(upgrade) verb(completion) verb(version) \
-                    verb(help)
+    verb(run) verb(shell) verb(cp) verb(ls) verb(logs)                                             \
+    verb(create) verb(exec) verb(status) verb(pause) verb(resume) verb(delete)                     \
+    verb(exec_status) verb(exec_cancel)                                                            \
+    verb(validate) verb(image) verb(keys) verb(policy) verb(audit) verb(mcp) verb(hook)            \
+    verb(approvals) verb(events) verb(doctor) verb(setup) verb(upgrade) verb(completion)           \
+    verb(version) verb(help)
+/* clang-format on */
 
 #define DECLARE(verb) extern const struct command command_##verb;
 #define ROW(verb)     &command_##verb,

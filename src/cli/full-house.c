@@ -66,7 +66,7 @@ static const struct pool {
      host_inotify_watches, "raise it, or lower inotify_watches"},
 };
 
-/* -1 where it is not limited, or not told. */
+/* -1 where it is not limited, or the daemon does not say. */
 static int64_t each(const json_t *capacity, const char *member)
 {
     const json_t *n = json_object_get(json_object_get(capacity, "each"), member);

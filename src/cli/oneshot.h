@@ -1,5 +1,5 @@
 /* What 'run' and 'shell' share: their options, a sandbox made from these, and one exec in it joined
- * to our streams. Who uses OPTIONS_ONESHOT includes cli/args.h. */
+ * to our streams. Users of OPTIONS_ONESHOT include cli/args.h. */
 #pragma once
 
 #include <stdbool.h>

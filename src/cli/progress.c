@@ -20,7 +20,7 @@
 #define CLEAR_LINE  "\r\033[K"
 #define MEGABYTES   1e6
 
-/* Ctrl-C: whoever ends in the middle leaves a whole line behind, and ends by the signal. */
+/* Ctrl-C in the middle of a bar: sbx completes the line, and ends by the signal. */
 static void on_interrupt(int sig)
 {
     static const char last[] = CLEAR_LINE "interrupted\n";
