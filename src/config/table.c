@@ -346,7 +346,7 @@ const struct config_key config_keys[] = {
     SIZE(images_max_layer_bytes, keeper.limits.layer_bytes, "4Gi", MIB, 1024 * TIB, "one layer as it comes, compressed"),
     INT(images_max_ratio, keeper.limits.ratio, "200", 1, 100000, "unpacked to compressed, past the first 64 MiB"),
 
-    GROUP("sbx sandbox API"),
+    GROUP("sbx API"),
     STRING(image, image, NULL, "image of a sandbox that names none; without one, a view of the host's root"),
     CHOICE(volume_mode, api.volume_mode, "emptydir", "emptydir|pvc", "/workspace; pvc needs the kube runtime"),
     CHOICE(cache_mode, api.cache_mode, "emptydir", "emptydir|hostpath|pvc", "/cache; pvc needs the kube runtime"),

@@ -219,7 +219,7 @@ def _():
 
 @test("documents call the three APIs of others by their names")
 def _():
-    # The MAS tool-call API, the sbx sandbox API and the actions API; letters are for the code.
+    # The MAS API, the sbx API and the actions API; letters are for the code.
     pages = [d for d in documents() if d.endswith(".md") and d != "NEWS.md"]
     equal([d for d in pages if re.search(r"\bcontract [ABC]\b", text(d), re.I)], [])
 
