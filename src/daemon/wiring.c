@@ -125,8 +125,12 @@ static void on_key_ended(void *data, const char *id)
         http_server_drop(k->server, id, "the key has ended");
     /* One that was rotated lives: its holder may come back for the answer. */
     const struct key *key = keys_find(k->keys, id);
-    if (k->api && (!key || !key_is_live(key)))
+    if (key && key_is_live(key))
+        return;
+    if (k->api)
         api_key_ended(k->api, id);
+    if (k->mcp)
+        mcp_key_ended(k->mcp, id);
 }
 
 static struct manager *make_manager(struct control *k, int journal_dir)

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "guard/gate-internal.h"
+#include "identity/keys.h"
 
 int gate_check_image(struct gate *g, const struct identity *who, char *const *names,
                      const char *digest, struct error *err)
@@ -17,6 +18,10 @@ int gate_check_image(struct gate *g, const struct identity *who, char *const *na
                             .image_names = names,
                             .image_digest = digest,
                             .now_s = clock_real_ns() / 1000000000};
+    if (keys_check_live(g->keys, who, err) < 0) { /* it may have waited for the image for long */
+        audit_call_id(d.call_id);
+        return gate_refuse(g, &call, &d, "key", err->message, err);
+    }
     const char *why = NULL, *rule = ruleset_denies_image(g->ruleset, &rc, &why);
     char reason[400];
     if (!rule)

@@ -132,8 +132,9 @@ int gate_confirm(struct gate *g, const struct gate_call *call, struct gate_decis
 /* Whether the rules have the same verdict and obligations for call as d says. No effect, no record.
  */
 bool gate_agrees(struct gate *g, const struct gate_call *call, const struct gate_decision *d);
-/* Whether a rule denies an image by itself (gate-image.c): recorded, ERROR_DENIED with the rule.
- * names and digest are rules_call's; digest may be NULL while it is not known. */
+/* Whether a rule denies an image by itself (gate-image.c), or the key has ended: recorded,
+ * ERROR_DENIED with the rule. names and digest are rules_call's; digest may be NULL while it is
+ * not known. */
 #define GATE_IMAGE "image" /* the tool's name in that decision */
 int gate_check_image(struct gate *g, const struct identity *who, char *const *names,
                      const char *digest, struct error *err);

@@ -1,6 +1,8 @@
 /* The server object: from catalogs to something that serves, and its end. */
 #include "mcp/mcp.h"
 
+#include <string.h>
+
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -49,6 +51,15 @@ void mcp_drain(struct mcp *m)
 {
     m->draining = true;
     list_for_each(s, &m->all, struct mcp_session, node) streams_drain(s);
+}
+
+void mcp_key_ended(struct mcp *m, const char *key)
+{
+    list_for_each_safe(s, &m->all, struct mcp_session, node)
+    {
+        if (strcmp(s->who.key, key) == 0)
+            session_end(s);
+    }
 }
 
 void mcp_close(struct mcp *m)

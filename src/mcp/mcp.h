@@ -30,6 +30,8 @@ struct mcp_options {
 struct mcp *mcp_new(const struct mcp_options *o, struct error *err);
 /* Ends streams that would wait forever, for a server that drains. New sessions are refused. */
 void mcp_drain(struct mcp *m);
+/* Cancels the calls of a key that does not live any more, and ends its sessions. */
+void mcp_key_ended(struct mcp *m, const char *key);
 /* Cancels every call and ends every session. */
 void mcp_close(struct mcp *m);
 void mcp_free(struct mcp *m); /* after mcp_close() and the end of the loop */

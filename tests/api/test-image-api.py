@@ -336,6 +336,25 @@ def send_and_leave(d, path, body, key=None):
         time.sleep(0.3)  # it waits for its image
 
 
+@test("a key that ends while its image is looked up gets nothing made")
+def _():
+    with Daemon("-auth-token", "t") as d:
+        d.token = "t"
+        upload(d, "small", rootfs("small"))
+        key = d.post("/v1/keys", {"name": "agent", "roles": ["agent"]}).json
+        d.kill_control()  # the new one has looked up no image yet
+        os.kill(d.process.pid, signal.SIGSTOP)  # the warden, which starts the keeper of images
+        try:
+            c = Client(d, headers={"Authorization": "Bearer " + key["secret"]})
+            stream = c.open(rpc("tools/call", {"name": "create_sandbox", "arguments": {"image": "small"}}, 7))
+            equal(d.delete("/v1/keys/" + key["id"]).status, 200)
+            stream.close()
+        finally:
+            os.kill(d.process.pid, signal.SIGCONT)
+        equal(mark(d, "small"), "small", "it is found")
+        equal(d.get("/v1/sandboxes").json["sandboxes"], [])
+
+
 @test("who leaves or cancels while its image is looked up gets nothing made or run; with an idempotency key it runs, once")
 def _():
     with Guarded("version: 1\ndefault: allow\nrules: []\n") as d:

@@ -7,6 +7,7 @@ import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
 from masd import *
+from mcp import Client, rpc
 from routes import route_table
 
 TOKEN = "the-operators-token"
@@ -379,6 +380,25 @@ def _():
         equal(d.get("/v1/identity", headers=auth(a["secret"])).status, 200)
         equal(d.get("/v1/identity", headers=auth(b["secret"])).status, 401)
         equal(d.get("/v1/sandboxes/" + sb, headers=auth(a["secret"])).status, 200)
+
+
+@test("MCP: a rotated key keeps its session, and one that ends takes it along with what it still does")
+def _():
+    with Daemon("-auth-token", TOKEN) as d:
+        d.token = TOKEN
+        key = add(d, "agent", "agent")
+        c = Client(d, headers=auth(key["secret"]))
+        gauges = lambda: [int(x.split()[1]) for x in d.get("/metrics").body.decode().splitlines()
+                          if x.startswith(("sandbox_mcp_sessions ", "sandbox_mcp_requests_running "))]
+        secret = d.post(f"/v1/keys/{key['id']}/rotate").json["secret"]
+        c.headers = auth(secret)
+        check("result" in c.call("list_sandboxes"), "the session goes on")
+        stream = c.open(rpc("tools/call", {"name": "run_command", "arguments": {"command": "sleep 1000"}}, 7))
+        wait_for(lambda: d.get("/v1/status").json["counts"]["execs_running"] == 1, "it runs")
+        equal(gauges(), [1, 1])
+        equal(d.delete("/v1/keys/" + key["id"]).status, 200)
+        stream.close()
+        wait_for(lambda: gauges() == [0, 0], gauges)
 
 
 @test("what was opened without a key ends when the first one is made")
