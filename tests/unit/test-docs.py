@@ -184,12 +184,14 @@ def _():
         check(not default or f"; default: {default[1]}." in entry, entry)
 
 
-@test("mas-policy(5) has every key that policies of this tree and docs/policy.md use")
+@test("mas-policy(5) has every key that policies of this tree and docs/policy.md use, and its conditions are in the latter")
 def _():
     page = text(os.path.join(BUILD, "docs/mas-policy.5"))
     documented = set(entries(page))
     table = text("docs/policy.md").split("## Conditions")[1].split("\n\nChecks")[0]
     keys = {k for row in re.findall(r"^\| (`[^|]+) \|", table, re.M) for k in re.findall(r"`(\w+)`", row)}
+    rule = {k["name"] for k in reference.tables(os.path.join(BUILD, "docs/dump-tables"))["policy"]["rule"]}
+    equal(rule - keys, {"id", "verdict", "risk", "reason", "require"}, "what docs/policy.md's table of conditions lacks")
     for path in glob.glob("docs/policies/*.yaml", root_dir=ROOT):
         keys |= set(re.findall(r"^(?:  - |    )?(\w+):", text(path), re.M)) - {"tests"} | {"tests"}
     check(len(keys) > 20, keys)

@@ -171,6 +171,14 @@ def _():
     equal(said - {where for where, *_ in CLAIMS}, {"docs/architecture/policy-and-gate.md"})  # of run_start(), as run.h
 
 
+@test("each phase of a run is in the table of phases that tool/run.h has, in order")
+def _():
+    header = text(os.path.join(ROOT, "src/tool/run.h"))
+    enum = re.search(r"enum run_phase \{(.*?)\};", header, re.S)[1]
+    phases = re.findall(r"^    RUN_(\w+),", enum, re.M)
+    equal(re.findall(r"^ \*  ([A-Z]+) +\w", header, re.M), [p for p in phases if p != "DONE"])
+
+
 def kind_rows():
     """{member of enum cell_kind: the folder in src/warden where its row is defined}"""
     rows = dict(re.findall(r"\[(CELL_\w+)\] = &(\w+)", text(os.path.join(ROOT, "src/warden/kind.c"))))
