@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Documents against the programs: man pages know every option, links and named files exist."""
 import glob
+import json
 import os
 import re
 import subprocess
@@ -106,6 +107,30 @@ def _():
             if "://" not in target:
                 path = os.path.join(ROOT, os.path.dirname(doc), target)
                 check(os.path.exists(path), f"{doc}: {target}")
+
+
+def installed():
+    """Every file and folder that is installed, by where it is in the tree."""
+    with open(os.path.join(BUILD, "meson-info/intro-installed.json"), encoding="utf-8") as f:
+        return {os.path.relpath(os.path.realpath(source), ROOT): target for source, target in json.load(f).items()}
+
+
+@test("a document that is installed links to what is installed at the same place beside it")
+def _():
+    places = installed()
+
+    def place(path):
+        above = [path, os.path.dirname(path), os.path.dirname(os.path.dirname(path))]
+        return next((os.path.normpath(os.path.join(places[f], os.path.relpath(path, f))) for f in above if f in places), None)
+
+    pages = [d for d in documents() if d.endswith(".md") and place(d)]
+    check(len(pages) > 12, pages)
+    for doc in pages:
+        for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text(doc)):
+            path = os.path.normpath(os.path.join(os.path.dirname(doc), target))
+            if "://" in target or path == "docs/man":  # manual pages have places of their own
+                continue
+            equal(place(path), os.path.normpath(os.path.join(os.path.dirname(place(doc)), target)), f"{doc}: {target}")
 
 
 @test("source files that documents name exist")
