@@ -1,7 +1,7 @@
 # A thin front for Meson. `make demo` shows the main job; `make check` runs every test.
 BUILD ?= build
 
-.PHONY: all demo run check check-containers check-guest check-mcp check-clients check-distros check-audit-full install bench bench-pairs soak fuzz \
+.PHONY: all demo run check check-containers check-guest check-mcp check-clients check-distros check-deb check-audit-full install bench bench-pairs soak fuzz \
     asan clean deps-build deps-test deps-bench deps-containers deps-distros deps-guest deb deps-deb
 
 all: deps-build
@@ -37,6 +37,10 @@ check-containers: deps-containers all
 # The two commands of the README in bare Debian roots, made by debootstrap; DISTROS (bookworm trixie) is a list.
 check-distros: deps-distros
 	@scripts/check-distros.sh $(DISTROS)
+
+# The packages of make deb, used in bare Debian roots: install, run, upgrade, remove, purge.
+check-deb: deps-distros
+	@scripts/check-deb.sh $(DISTROS)
 
 # Every bit, every line and every pair of lines of an exported audit: a minute or two.
 check-audit-full: deps-test all

@@ -28,7 +28,8 @@ struct owed {
 
 /* --- writing */
 
-static int append(struct audit *a, int flags, const char *call_id, struct error *err)
+static int append(struct audit *a, int flags, const char *call_id,
+                  const struct audit_record *record, struct error *err)
 {
     uint64_t seq = a->seq + 1;
     if (!audit_batch_has_room(a))
@@ -42,7 +43,7 @@ static int append(struct audit *a, int flags, const char *call_id, struct error 
         return r;
     fault_point("audit.written");
     a->seq = seq;
-    audit_calls_apply(a, flags, call_id, seq);
+    audit_calls_apply(a, flags, call_id, seq, record);
     audit_batch_queue(a);
     return 0;
 }
@@ -72,7 +73,7 @@ static int write_owed(struct audit *a, struct error *err)
         strbuf_reset(&a->line);
         strbuf_printf(&a->line, "{\"seq\":%llu", (unsigned long long)(a->seq + 1));
         strbuf_append(&a->line, o->rest, o->len);
-        int r = append(a, o->flags, o->call_id, err);
+        int r = append(a, o->flags, o->call_id, NULL, err);
         if (r < 0)
             return r;
         owed_free(a, o);
@@ -86,9 +87,7 @@ int audit_write(struct audit *a, const struct audit_record *r, uint64_t *ret_seq
         return 0;
     int e = write_owed(a, err);
     e = e < 0 ? e : format(a, r, err);
-    e = e < 0 ? e : append(a, audit_kind_flags(r->kind), r->call_id, err);
-    if (e >= 0 && (audit_kind_flags(r->kind) & AUDIT_KIND_OPENS))
-        audit_calls_name(a, r);
+    e = e < 0 ? e : append(a, audit_kind_flags(r->kind), r->call_id, r, err);
     if (e >= 0 && ret_seq)
         *ret_seq = a->seq;
     return e;
@@ -119,7 +118,7 @@ void audit_note(struct audit *a, const struct audit_record *r)
         return;
     }
     size_t len = a->line.len;
-    if (!waits && append(a, audit_kind_flags(r->kind), r->call_id, &err) >= 0)
+    if (!waits && append(a, audit_kind_flags(r->kind), r->call_id, NULL, &err) >= 0)
         return;
     a->line.len = len; /* without the newline */
     if (a->n_owed == OWED_MAX) {
@@ -132,7 +131,7 @@ void audit_note(struct audit *a, const struct audit_record *r)
     if (!a->closing && !loop_timer_active(&a->owed_timer))
         loop_timer_start(&a->owed_timer, OWED_RETRY_MS);
     /* Its end is on its way; a second one would be one too many. */
-    audit_calls_apply(a, audit_kind_flags(r->kind) & AUDIT_KIND_ENDS, r->call_id, 0);
+    audit_calls_apply(a, audit_kind_flags(r->kind) & AUDIT_KIND_ENDS, r->call_id, 0, NULL);
 }
 
 static void on_owed_timer(void *data)

@@ -20,7 +20,25 @@ struct open_call {
     char sandbox[PLAN_ID_SIZE];                   /* the lasting one it was let into, or "" */
 };
 
-void audit_calls_apply(struct audit *a, int flags, const char *call_id, uint64_t seq)
+/* A name that does not fit is left out, never cut. */
+static void copy_name(char *to, size_t size, const char *from, size_t len)
+{
+    if (from && len < size)
+        memcpy(to, from, len);
+}
+
+static void call_set_names(struct open_call *c, const struct audit_record *intent)
+{
+    if (intent->action_id)
+        copy_name(c->action_id, sizeof(c->action_id), intent->action_id, strlen(intent->action_id));
+    if (intent->tool)
+        copy_name(c->tool, sizeof(c->tool), intent->tool, strlen(intent->tool));
+    if (intent->sandbox)
+        copy_name(c->sandbox, sizeof(c->sandbox), intent->sandbox, strlen(intent->sandbox));
+}
+
+void audit_calls_apply(struct audit *a, int flags, const char *call_id, uint64_t seq,
+                       const struct audit_record *intent)
 {
     if (!call_id || !*call_id)
         return;
@@ -28,6 +46,8 @@ void audit_calls_apply(struct audit *a, int flags, const char *call_id, uint64_t
         struct open_call *c = new0(struct open_call);
         c->seq = seq;
         snprintf(c->call_id, sizeof(c->call_id), "%s", call_id);
+        if (intent) /* whose names may be those of the entry that goes below */
+            call_set_names(c, intent);
         list_append(&a->open_in_order, &c->node);
         struct open_call *old = map_put(a->open, call_id, c);
         if (old) {
@@ -40,26 +60,6 @@ void audit_calls_apply(struct audit *a, int flags, const char *call_id, uint64_t
             list_remove(&c->node);
         free(c);
     }
-}
-
-/* A name that does not fit is left out, never cut. */
-static void copy_name(char *to, size_t size, const char *from, size_t len)
-{
-    if (from && len < size)
-        memcpy(to, from, len);
-}
-
-void audit_calls_name(struct audit *a, const struct audit_record *intent)
-{
-    struct open_call *c = intent->call_id ? map_find(a->open, intent->call_id) : NULL;
-    if (!c)
-        return;
-    if (intent->action_id)
-        copy_name(c->action_id, sizeof(c->action_id), intent->action_id, strlen(intent->action_id));
-    if (intent->tool)
-        copy_name(c->tool, sizeof(c->tool), intent->tool, strlen(intent->tool));
-    if (intent->sandbox)
-        copy_name(c->sandbox, sizeof(c->sandbox), intent->sandbox, strlen(intent->sandbox));
 }
 
 struct audit_record audit_calls_complete(const struct audit *a, const struct audit_record *r)
@@ -100,7 +100,7 @@ void audit_calls_read(struct audit *a, const char *line, size_t len, uint64_t se
         memcpy(kind_name, kind.text, kind.text_len);
     int flags = audit_kind_flags(kind_name);
     if (flags > 0)
-        audit_calls_apply(a, flags, call_id, seq);
+        audit_calls_apply(a, flags, call_id, seq, NULL);
     if (flags > 0 && (flags & AUDIT_KIND_OPENS))
         read_names(a, call_id, line, len);
 }

@@ -97,9 +97,10 @@ struct audit {
 void audit_note_text(struct audit *a, const char *kind, const char *outcome, const char *details);
 
 /* calls.c */
-void audit_calls_apply(struct audit *a, int flags, const char *call_id, uint64_t seq);
-/* An intent's action and tool, which the later records of its call then have as well. */
-void audit_calls_name(struct audit *a, const struct audit_record *intent);
+/* A call that a record opens has the action, tool and sandbox of its intent, where there is one,
+ * and the later records of the call have them as well. */
+void audit_calls_apply(struct audit *a, int flags, const char *call_id, uint64_t seq,
+                       const struct audit_record *intent);
 /* The record with the action and tool of its call, where it has none itself. Borrows them. */
 struct audit_record audit_calls_complete(const struct audit *a, const struct audit_record *r);
 /* What audit_calls_apply() does, from a line of the file or the database. */

@@ -156,15 +156,29 @@ static char **take_list(char **cursor, const char *end)
     return NULL;
 }
 
+/* Lists of the first n members are ours; what the record had in the others is of another process.
+ */
+static void free_lists(struct startup *s, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (texts[i].list)
+            free(*(void **)member_at(s, texts[i].at));
+}
+
 static int take_texts(struct startup *s, char *cursor, const char *end)
 {
     for (size_t i = 0; i < ELEMENTS(texts); i++) {
         void *value = texts[i].list ? (void *)take_list(&cursor, end) : next_text(&cursor, end);
-        if (!value)
+        if (!value) {
+            free_lists(s, i);
             return -EPROTO;
+        }
         *(void **)member_at(s, texts[i].at) = texts[i].list || *(char *)value ? value : NULL;
     }
-    return cursor == end ? 0 : -EPROTO;
+    if (cursor == end)
+        return 0;
+    free_lists(s, ELEMENTS(texts));
+    return -EPROTO;
 }
 
 static int check_record(const struct startup *s, size_t len, struct error *err)
@@ -212,4 +226,10 @@ struct startup *startup_take(int fd, struct error *err)
         return NULL;
     }
     return (struct startup *)(void *)strbuf_steal(&b);
+}
+
+void startup_free(struct startup *s)
+{
+    free_lists(s, ELEMENTS(texts));
+    free(s);
 }

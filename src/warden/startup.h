@@ -64,3 +64,5 @@ int startup_seal(const struct startup *s);
 /* In mas-warden: the record, which the caller keeps for as long as the process lives; its
  * descriptors are close-on-exec. NULL with err set. Takes fd. */
 struct startup *startup_take(int fd, struct error *err);
+/* What it holds of a taken record; its descriptors stay open. */
+void startup_free(struct startup *s);

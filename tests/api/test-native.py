@@ -824,7 +824,8 @@ def _():
         equal((n, digest.hexdigest()), (64 * MIB, want))
         with open(f"/proc/{d.get('/v1/status').json['pid']}/status") as f:
             rss = int(re.search(r"VmHWM:\s+(\d+)", f.read()).group(1))
-        check(rss < 100 * 1024, f"the control plane used {rss} KiB")
+        allowed = (400 if SANITIZED else 100) * 1024  # a sanitizer keeps what is freed
+        check(rss < allowed, f"the control plane used {rss} KiB")
 
 
 @test("files: an upload that its client leaves is no file that looks whole; over disk is no_space")

@@ -24,6 +24,7 @@ import traceback
 
 BUILD = os.environ.get("BUILD", os.path.join(os.path.dirname(__file__), "../../build"))
 BUILD = os.path.abspath(BUILD)
+SANITIZED = "-asan" in BUILD  # by `make asan`
 SANDBOXD = os.path.join(BUILD, "mas-sandboxd")
 FIXTURES = os.path.join(BUILD, "mas-sandboxd-fixtures")  # the same, with what MCP's conformance suite asks for
 SBX = os.path.join(BUILD, "sbx")

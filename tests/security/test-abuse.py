@@ -491,6 +491,8 @@ if RUNTIME == "local":
         def _(odd=odd):
             config = "enable_process: true\nblanks: 1\noci_blanks: 0\n"
             odd = list(filter(allowed, odd))
+            if SANITIZED:  # a sanitizer takes terabytes of addresses at its start
+                odd = [o for o in odd if not o.startswith("--data")]
             with Daemon(config=config, command=["prlimit", *odd, "--", SANDBOXD]) as other:
                 print("#", " ".join(runtimes_here(other)))
                 for runtime in runtimes_here(other):

@@ -45,7 +45,7 @@ def needed(program):
     return {library(n) for n in re.findall(r"\(NEEDED\).*\[(.*)\]", out)} - SANITIZERS
 
 
-SANITIZERS = {"libasan", "libubsan", "libm", "libgcc_s"} if "-asan" in BUILD else set()
+SANITIZERS = {"libasan", "libubsan", "libm", "libgcc_s", "libstdc++"} if SANITIZED else set()
 
 
 def is_root(pid):

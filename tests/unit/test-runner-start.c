@@ -65,8 +65,11 @@ static void test_many(struct peer *p)
         wrong[i % n_kinds] += !ended_as(execs[i], &kinds[i % n_kinds]);
     for (size_t i = 0; i < n_kinds; i++)
         ok(!wrong[i], "%s", kinds[i].what);
-    for (size_t i = 0; i < MANY; i++)
+    for (size_t i = 0; i < MANY; i++) {
         peer_forget(p, execs[i]);
+        strbuf_done(&execs[i]->out[0]);
+        strbuf_done(&execs[i]->out[1]);
+    }
     p->n_execs = 0;
 }
 

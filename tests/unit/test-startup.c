@@ -61,6 +61,7 @@ static void test_whole(void)
        "numbers and listeners");
     ok(cloexec(t->state_fd) && cloexec(t->listeners[0].fd), "descriptors go no further");
     ok(fcntl(fd, F_GETFD) < 0, "the record is closed");
+    startup_free(t);
 }
 
 static void refused(const void *data, size_t len, const char *word, const char *what)
