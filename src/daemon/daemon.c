@@ -82,6 +82,8 @@ void daemon_check(const struct config *c, struct config_problems *p)
     uid_t uid;
     gid_t gid;
     check_policy(p, c->policy_file);
+    if (strv_length(c->mounts_allow) > WARDEN_ALLOWED_MAX)
+        config_error(p, "mounts.allow: more than %d directories", WARDEN_ALLOWED_MAX);
     check_rules(p, "gateway_allow_private", c->gateway.allow_private);
     check_rules(p, "allowed_hosts", c->gateway.allow_hosts);
     check_rules(p, "disallowed_hosts", c->gateway.deny_hosts);

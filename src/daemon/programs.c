@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -69,6 +70,25 @@ static int find_needed(int *fd, const char *dir, const char *name, struct error 
                      dir ? dir : "the daemon's directory and " MAS_LIBEXECDIR);
 }
 
+/* Root executes them, and what others may write to is theirs. */
+static int check_writers(const struct programs *p, struct error *err)
+{
+    const struct {
+        int fd;
+        const char *name;
+    } opened[] = {{p->warden, "mas-warden"},
+                  {p->runner, "mas-toolrunner"},
+                  {p->engine, "mas-engine"},
+                  {p->oci, "mas-oci"},
+                  {p->toolnet, "mas-tool-net"}};
+    struct stat st;
+    for (size_t i = 0; i < ELEMENTS(opened); i++)
+        if (opened[i].fd >= 0 && fstat(opened[i].fd, &st) == 0 && st.st_mode & S_IWOTH)
+            return error_set(err, ERROR_INVALID, 0, "%s: others may write to it (mode %03o)",
+                             opened[i].name, (unsigned)st.st_mode & 0777);
+    return 0;
+}
+
 int programs_open(struct programs *p, const char *dir, struct error *err)
 {
     *p = (struct programs)PROGRAMS_INIT;
@@ -89,7 +109,7 @@ int programs_open(struct programs *p, const char *dir, struct error *err)
     p->default_image = find(dir, "default-image.tar");
     if (p->default_image < 0)
         p->default_image = -1;
-    return 0;
+    return check_writers(p, err);
 }
 
 void programs_close(struct programs *p)

@@ -11,8 +11,6 @@
 #include "base/fd.h"
 #include "base/strbuf.h"
 
-#define LIST_MAX 64 /* strings of one list */
-
 /* The strings, in the order in which they follow the record. An empty one stands for NULL, which is
  * what the configuration means by it; a list ends with an empty one. */
 static const struct {
@@ -142,8 +140,8 @@ static char *next_text(char **cursor, const char *end)
 
 static char **take_list(char **cursor, const char *end)
 {
-    char **list = xcalloc(LIST_MAX + 1, sizeof(*list));
-    for (size_t n = 0; n <= LIST_MAX; n++) {
+    char **list = xcalloc(WARDEN_ALLOWED_MAX + 1, sizeof(*list));
+    for (size_t n = 0; n <= WARDEN_ALLOWED_MAX; n++) {
         list[n] = next_text(cursor, end);
         if (list[n] && !*list[n]) {
             list[n] = NULL;

@@ -22,7 +22,6 @@
 
 struct map;
 
-#define WARDEN_ALLOWED_MAX 64 /* host directories in mounts_allow */
 
 enum cell_state {
     CELL_BLANK,      /* never used; waits for its plan; in a list of blank.c's */

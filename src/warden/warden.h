@@ -18,7 +18,8 @@
 struct error;
 struct warden;
 
-#define WARDEN_PREFIX_MAX 24 /* cgroup_prefix; ids and instances follow it in names of 64 */
+#define WARDEN_PREFIX_MAX  24 /* cgroup_prefix; ids and instances follow it in names of 64 */
+#define WARDEN_ALLOWED_MAX 64 /* host directories in mounts_allow */
 
 /* What an operator may set (configuration keys in config/table.c) and is a number: the strings are
  * in struct warden_options, and what others use too. */

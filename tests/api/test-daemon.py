@@ -82,6 +82,18 @@ def _():
         check("SANDBOX_MAX_EXECS: 'x' is not a number" in text, text)
 
 
+@test("as many directories may be mounted as the warden takes, and one more is refused by --check-config")
+def _():
+    with tempfile.TemporaryDirectory() as dir:
+        paths = [os.path.join(dir, str(i)) for i in range(65)]
+        for path in paths:
+            os.mkdir(path)
+        p = daemon("--check-config", env={"SANDBOX_MOUNTS_ALLOW": ",".join(paths)})
+        check(p.returncode == 2 and b"mounts.allow: more than 64 directories" in p.stderr, p)
+        with Daemon(env={"SANDBOX_MOUNTS_ALLOW": ",".join(paths[:64])}) as d:
+            equal(d.get("/healthz").status, 200)
+
+
 @test("--print-config shows what is in effect, without the token")
 def _():
     p = daemon("--print-config", "-auth-token", "hush", "--idle-ttl", "7m",

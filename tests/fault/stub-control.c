@@ -13,8 +13,8 @@ int main(int argc, char **argv)
 {
     const char *stage = argc == 2 ? argv[1] : "";
     if (STUB != MUTE && strcmp(stage, HANDOVER_PROBE_FLAG) == 0)
-        return dprintf(PROBE_ANSWER, PROBE_ANSWER_FORMAT, "0.9.9", PROTOCOL_MAJOR,
-                       PROTOCOL_MINOR) < 0;
+        return dprintf(PROBE_ANSWER, PROBE_ANSWER_FORMAT, "0.9.9", PROTOCOL_MAJOR, PROTOCOL_MINOR) <
+               0;
     if (STUB == LEAVES && strcmp(stage, HANDOVER_CONTROL_FLAG) == 0)
         return CONTROL_EXIT_LEFT;
     for (;;)

@@ -181,6 +181,20 @@ def _():
         equal(sb.sh("echo goes on")["stdout"], "goes on\n")
 
 
+@test("a program of the daemon's that others may write to is not started at all")
+def _():
+    for name in ("mas-warden", "mas-toolrunner", "mas-sandboxd"):
+        i = Installed()
+        os.chmod(os.path.join(i.dir, name), 0o757)
+        try:
+            with i:
+                raise AssertionError(f"{name} was started")
+        except RuntimeError as e:
+            check("others may write to it" in str(e), f"{name}: {e}")
+        finally:
+            i.__exit__()
+
+
 @test("as an ordinary user, from root's programs")
 def _():
     if os.geteuid():
@@ -275,6 +289,19 @@ def _():
         equal(d.post("/v1/upgrade", None).status, 200)
         wait_for(lambda: d.log_text().count("exit_code=76") > 2, "tries")
         equal(d.log_text().count("made way"), 1)
+        i.install(NEXT)
+        again(d, "GET", "/v1/status")
+        equal(sb.sh("echo goes on")["stdout"], "goes on\n")
+
+
+@test("a control plane of a program that does nothing, and does that well, does not end the daemon")
+def _():
+    with Installed() as i, i.daemon.sandbox() as sb:
+        d = i.daemon
+        pid = control_pid(d)
+        i.install("/bin/true")
+        os.kill(pid, signal.SIGKILL)
+        wait_for(lambda: d.log_text().count("control plane failed") > 2, "tries")
         i.install(NEXT)
         again(d, "GET", "/v1/status")
         equal(sb.sh("echo goes on")["stdout"], "goes on\n")

@@ -4,7 +4,8 @@
  * First SIGTERM or SIGINT: the control plane is asked to drain, and killed when it takes longer
  * than the grace. Second: it is told to stop now. A control plane that exits with 0 ends the
  * daemon; one that crashes is started again with growing pauses while the listening sockets stay
- * open, until it has crashed too often. In line mode it is not started again: half-read input
+ * open, until it has crashed too often. One of a newly installed program that has not served
+ * anything ends nothing, however it exits. In line mode it is not started again: half-read input
  * cannot be resumed. */
 #include "warden/supervise/supervise.h"
 
@@ -202,19 +203,16 @@ static void retry_control(struct supervisor *s)
  * is tried for as long as it takes. */
 static bool lives_without_control(const struct supervisor *s)
 {
-    if (!s->told_ready || s->proven || s->startup->line_mode)
-        return false;
-    log_error(
-        "the installed %s cannot take over; sandboxes live on without a control plane until it "
-        "can, or the one of before is installed again",
-        s->startup->daemon_name);
-    return true;
+    return s->told_ready && !s->proven && !s->startup->line_mode;
 }
 
 static void restart_control(struct supervisor *s, pid_t pid, int status)
 {
     log_death("control plane", pid, status);
     if (lives_without_control(s)) {
+        log_error("the installed %s cannot take over; sandboxes live on without a control plane "
+                  "until it can, or the one of before is installed again",
+                  s->startup->daemon_name);
         retry_control(s);
         return;
     }
@@ -256,7 +254,8 @@ static void on_control_exit(pid_t pid, int status, void *data)
     end_leave(s);
     stop_waiting(s);
     end_keeper(s);
-    bool clean = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    bool clean =
+        WIFEXITED(status) && WEXITSTATUS(status) == 0 && (s->signals || !lives_without_control(s));
     /* Before it had a handler, the signal that asked it to drain is what ended it. */
     clean = clean || (s->signals && WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
     clean = clean || (s->signals && left);
