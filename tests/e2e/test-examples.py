@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""What people copy from examples/ runs against a real daemon, and says what is wrong where it cannot."""
+"""What people copy from examples/ runs against a real daemon, and says what is wrong where it cannot; what the README says is
+not there is refused."""
 import os
 import re
 import shutil
@@ -134,6 +135,23 @@ def nginx():
             d.port = behind
             proxy_process.terminate()
             proxy_process.wait()
+
+
+@test("what the README says is not there yet is refused by name")
+def not_there():
+    with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as f:
+        section = f.read().split("## Not there yet\n")[1].split("\n## ")[0]
+    runtimes = re.findall(r"`(\w+)`", section)
+    check(len(runtimes) >= 1 and all(w in section for w in ("snapshot", "file\nwatch", "network for commands")), section)
+    with Daemon() as d:
+        for runtime in runtimes:
+            r = d.post("/v1/sandboxes", {"runtime": runtime})
+            check(r.status >= 400 and runtime in r.json["error"]["message"], (runtime, r.status, r.json))
+        sandbox = d.post("/v1/sandboxes", {}).json["id"]
+        for word, r in (("snapshot", d.post(f"/v1/sandboxes/{sandbox}/snapshot", {})),
+                        ("watch", d.get(f"/v1/sandboxes/{sandbox}/files/watch?path=/workspace")),
+                        ("network", d.post("/v1/sandboxes", {"network": {"mode": "full"}}))):
+            check(r.status >= 400 and word in r.json["error"]["message"], (word, r.status, r.json))
 
 
 main()
