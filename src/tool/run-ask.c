@@ -167,9 +167,14 @@ static void on_asked(void *data, struct approval *a, const struct error *err)
         run->events->on_asked(run->data, run, a);
 }
 
+/* A person may take hours, and an empty sandbox is quickly made again: a one-shot has none
+ * meanwhile. With a grant it keeps the one it has, because another beside it, while it is being
+ * taken apart, might be one too many for its key, and the grant would be used up for nothing. */
 static int ask_person(struct run *run, const json_t *subject, const struct approval_need *need,
                       struct error *err)
 {
+    if (run->one_shot && run->sandbox)
+        run_drop_box(run);
     _cleanup_json_ json_t *shown = run_shown(run);
     struct approval_request r = {.id = run->terms.action_id,
                                  .who = &run->who,

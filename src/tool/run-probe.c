@@ -134,17 +134,14 @@ static int start_probe(struct run *run)
     return run_wait_exec(run, &spec, &ignored) ? RUN_PROBE : run_next(run);
 }
 
-/* A person may take hours, and an empty sandbox is quickly made again: a one-shot has none
- * meanwhile. A lasting one that is being created is waited for, because without the look it would
- * be another subject than the same call a moment later. */
+/* A lasting sandbox that is being created is waited for, because without the look it would be
+ * another subject than the same call a moment later. */
 int run_probe_enter(struct run *run, struct error *err)
 {
     if (!run_ask_wanted(run))
         return run_next(run);
     if (run->left)
         return error_set(err, ERROR_DENIED, 0, "the caller left before a person was asked");
-    if (run->one_shot && run->sandbox)
-        run_drop_box(run);
     run_probed_done(&run->probed); /* of an earlier look */
     bool has_command = !run->spec.builtin && !run->box.tool_net;
     if (run->one_shot || (!has_command && !written_path(run)))

@@ -1152,4 +1152,24 @@ def _():
         check(n > granted_ones > 0 and seen >= 6, f"seed {seed}: {n} calls, {granted_ones} granted, {seen} policies")
 
 
+@test("a grant for a one-shot with files is not used up for want of a second sandbox")
+def _():
+    with Guarded(POLICY, "-auth-token", "t") as d:
+        d.token = "t"
+        agent, approver = (d.post("/v1/keys", {"name": r, "roles": [r], "quotas": {"max_sandboxes": 1}}).json["secret"]
+                           for r in ("agent", "approver"))
+        body = {"command": ["touch", "x"], "files": [{"path": "f", "content": "x"}]}
+        for session in (None, {"count": 2, "ttl_seconds": 600}):
+            headers = {"Authorization": "Bearer " + agent}
+            a = d.post("/v1/run", body, headers=headers)
+            equal(a.status, 202, a)
+            id = a.json["approval_id"]
+            a = d.post(f"/v1/approvals/{id}/approve", {"session": session} if session else {}, headers={"Authorization": "Bearer " + approver})
+            equal(a.status, 200, a)
+            wait_for(lambda: d.get("/v1/status").json["counts"]["sandboxes"] == 0, "the one that was looked into is gone")
+            a = d.post("/v1/run", body, headers=headers if session else dict(headers, **{"X-Mas-Approval-Id": id}))
+            equal(a.status, 200, a)
+            wait_for(lambda: d.get("/v1/status").json["counts"]["sandboxes"] == 0, "it is gone")
+
+
 main()
