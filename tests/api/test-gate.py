@@ -119,7 +119,7 @@ def _():
 
 CLI_EXECUTES = {"run": ["--", "true"], "exec": ["-id", "ID", "-sync", "--", "true"], "cp": ["/etc/hostname", "ID:x"], "ls": ["ID:/"],
                 "create": ["-cmd", "true"], "shell": ["-id", "ID", "--", "true"]}
-CLI_OTHER = {"logs", "pause", "resume", "status", "delete", "exec-status", "exec-cancel", "validate", "keys", "policy", "audit", "mcp", "hook", "approvals", "doctor", "events", "version", "help", "image"}
+CLI_OTHER = {"logs", "pause", "resume", "status", "delete", "exec-status", "exec-cancel", "validate", "keys", "policy", "audit", "mcp", "hook", "approvals", "completion", "doctor", "events", "setup", "upgrade", "version", "help", "image"}
 
 
 @test("every CLI verb that executes")
