@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "cli/args.h"
 #include "cli/command.h"
@@ -12,6 +13,8 @@
 
 #define POLL_MS 100
 #define WAIT_MS 60000
+/* Of one question: a connection that no control plane takes waits for ever. */
+#define CALL_MS 5000
 
 /* Whether another process than before answers. While there is none, connections wait. */
 static bool has_successor(struct session *s, json_int_t before, json_int_t *ret_pid)
@@ -32,12 +35,15 @@ static int run_upgrade(const struct args *a, struct session *s, struct sbx_error
     if (session_call(s, "POST", "/v1/upgrade", NULL, &answer, err) < 0)
         return -1;
     json_int_t before = json_integer_value(json_object_get(answer, "pid"));
-    int waited_ms = 0;
-    for (; waited_ms < WAIT_MS && !has_successor(s, before, &pid); waited_ms += POLL_MS)
+    int64_t deadline = clock_mono_ms() + WAIT_MS;
+    sbx_client_set_timeout(s->client, CALL_MS);
+    while (!has_successor(s, before, &pid)) {
+        if (clock_mono_ms() > deadline) {
+            fprintf(stderr,
+                    "sbx: no control plane has taken over in a minute: see the daemon's log\n");
+            return 1;
+        }
         usleep(POLL_MS * 1000);
-    if (waited_ms >= WAIT_MS) {
-        fprintf(stderr, "sbx: no control plane has taken over in a minute: see the daemon's log\n");
-        return 1;
     }
     printf("version=%s pid=%lld\n", json_string_value(json_object_get(answer, "version")),
            (long long)pid);
