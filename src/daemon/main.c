@@ -1,5 +1,6 @@
 /* mas-sandboxd: options and configuration, then daemon_run(), which becomes mas-warden; or, in the
  * processes that mas-warden starts of it, the stage that a flag names. */
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -105,6 +106,17 @@ static void block_hangup(void)
     sigprocmask(SIG_BLOCK, &set, NULL);
 }
 
+/* A number below 3 that was closed would be a listening socket's or a program's, which the warden's
+ * children take for a standard stream. */
+static int fill_standard_streams(void)
+{
+    int fd;
+    do
+        fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    return fd < 0 ? fd : close(fd);
+}
+
 int main(int argc, char **argv)
 {
     block_hangup();
@@ -117,6 +129,8 @@ int main(int argc, char **argv)
     if (argc == 2 && strcmp(argv[1], HANDOVER_PROBE_FLAG) == 0)
         return handover_probe();
 
+    if (fill_standard_streams() < 0)
+        return EXIT_FAILURE;
     _cleanup_config_ struct config c;
     __attribute__((cleanup(config_problems_done))) struct config_problems p;
     struct config_args args;

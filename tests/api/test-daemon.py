@@ -94,6 +94,12 @@ def _():
             equal(d.get("/healthz").status, 200)
 
 
+@test("a daemon that is started without standard streams serves as any other")
+def _():
+    with Daemon(command=["sh", "-c", 'exec "$0" "$@" <&- >&- 2>&-', SANDBOXD]) as d, d.sandbox() as sb:
+        equal(sb.sh("echo here")["stdout"], "here\n")
+
+
 @test("--print-config shows what is in effect, without the token")
 def _():
     p = daemon("--print-config", "-auth-token", "hush", "--idle-ttl", "7m",
