@@ -1,8 +1,8 @@
 # A thin front for Meson. `make demo` shows the main job; `make check` runs every test.
 BUILD ?= build
 
-.PHONY: all demo run check check-containers check-guest check-mcp check-clients check-distros check-deb check-audit-full install bench bench-pairs soak fuzz \
-    asan clean deps-build deps-test deps-bench deps-containers deps-distros deps-guest deb deps-deb
+.PHONY: all demo run check check-containers check-guest check-mcp check-clients check-egress check-distros check-deb check-audit-full install bench bench-pairs soak fuzz \
+    asan clean deps-build deps-test deps-bench deps-egress deps-containers deps-distros deps-guest deb deps-deb
 
 all: deps-build
 	@scripts/configure.sh $(BUILD)
@@ -24,6 +24,10 @@ check-guest: deps-guest all
 # MCP's own conformance suite, inspector and SDK, from npm.
 check-mcp: deps-test all
 	@scripts/check-mcp.sh $(BUILD)
+
+# What a sandbox with a network reaches and does not, between network namespaces of the test's own; root only.
+check-egress: deps-egress all
+	@scripts/check-egress.sh $(BUILD)
 
 # The MAS library's own example, from the Go module proxy; one skip without Go 1.25 or newer.
 check-clients: deps-test all
@@ -83,6 +87,9 @@ deps-test:
 
 deps-bench:
 	@scripts/install-deps.sh bench
+
+deps-egress:
+	@scripts/install-deps.sh egress
 
 deps-containers:
 	@scripts/install-deps.sh containers

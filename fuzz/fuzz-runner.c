@@ -239,7 +239,7 @@ static void set_up(void)
     snprintf(path, sizeof(path), "/tmp/fuzz-runner-%d.sock", getpid());
     runner_init_state(&r, &config);
     r.null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-    expect(epoll_loop_init(&r.loop) == 0 && gateway_init(&r.gateway, &r, path) == 0);
+    expect(epoll_loop_init(&r.loop) == 0 && gateway_init(&r.gateway, &r, path, 0) == 0);
     r.channel.fd = -1;
     epoll_watch_init(&always, eventfd(1, EFD_CLOEXEC), on_always);
     epoll_watch_set(&r.loop, &always, EPOLLIN);

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what the project needs from Debian's packages, and only what is missing.
-# Usage: install-deps.sh build|test|bench|guest|mcp|containers|distros|deb ...
+# Usage: install-deps.sh build|test|bench|guest|mcp|containers|egress|distros|deb ...
 # Each of the first three includes the ones before it; the others, for `make check-guest` and the like, add to test; deb adds to build.
 # A name "a|b" is the first of these packages that this release of Debian has.
 set -eu
@@ -14,6 +14,7 @@ bench="bubblewrap podman socat ripgrep"
 guest="qemu-system-x86 cpio"
 mcp="npm"
 containers="podman docker.io"
+egress="wget"
 distros="debootstrap"
 deb="debhelper dpkg-dev fakeroot"
 
@@ -26,9 +27,10 @@ for set in "$@"; do
     guest) want="$want $test $guest" ;;
     mcp) want="$want $test $mcp" ;;
     containers) want="$want $test $containers" ;;
+    egress) want="$want $test $egress" ;;
     distros) want="$want $test $distros" ;;
     deb) want="$want $deb" ;;
-    *) echo "install-deps.sh: no package set '$set' (build, test, bench, guest, mcp, containers, distros, deb)" >&2; exit 2 ;;
+    *) echo "install-deps.sh: no package set '$set' (build, test, bench, guest, mcp, containers, egress, distros, deb)" >&2; exit 2 ;;
     esac
 done
 

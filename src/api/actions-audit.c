@@ -38,6 +38,7 @@ static const struct {
     {"grant", "void", "rejected"},
     {"grant", NULL, "approved"},
     {"network", "connected", "completed"},
+    {"network", "summary", "completed"},
     {"network", NULL, "failed"},
     {"login_failure", NULL, "rejected"},
     {"damage", NULL, "failed"},

@@ -108,7 +108,16 @@ const struct member body_actions_approve[] = {{"approved"}, {"user_id"}, {"reaso
 static const struct member limits[] = {{"cpu_cores"},     {"memory_mb"},   {"disk_mb"},
                                        {"max_processes"}, {"io_mb_per_s"}, {0}};
 static const struct member mount[] = {{"source"}, {"target"}, {"read_only"}, {0}};
-static const struct member network[] = {{"mode"}, HIDDEN("enabled"), {0}};
+static const struct member network_host[] = {
+    {"host"}, {"ports"}, HIDDEN("methods"), HIDDEN("paths"), {0}};
+static const struct member network[] = {{"mode"},
+                                        {"allow", MEMBER_LIST, network_host},
+                                        {"deny", MEMBER_LIST, network_host},
+                                        HIDDEN("enabled"),
+                                        HIDDEN("cidrs"),
+                                        HIDDEN("inject"),
+                                        HIDDEN("intercept"),
+                                        {0}};
 static const struct member file[] = {{"path"}, {"content"}, {"content_base64"}, {"mode"}, {0}};
 
 /* The last four are refused in words of their own (spec-json.c). */

@@ -179,7 +179,10 @@ void sandbox_reply_created(struct api_request *req, struct spec *spec, const cha
                            .status = status,
                            .view = view,
                            .begin = begin};
-    int r = image_find_start(&c->image, o->images, o->gate, req->who, req->terms.approval_id,
+    int r = gate_check_network(o->gate, req->who, c->spec.runtime,
+                               c->spec.network ? c->spec.hosts : NULL, &err);
+    if (r >= 0)
+        r = image_find_start(&c->image, o->images, o->gate, req->who, req->terms.approval_id,
                              &c->spec, &err);
     if (r > 0) {
         req->state = c;

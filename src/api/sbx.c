@@ -85,7 +85,7 @@ static char *join(char *const *list)
     return text;
 }
 
-/* With no network, every host is disallowed; an allowed one cannot be given. */
+/* With no allowed host every host is disallowed. Both lists are shown to commands. */
 static int parse_hosts(const json_t *body, struct spec *s, struct error *err)
 {
     _cleanup_strv_ char **allowed = NULL, **disallowed = NULL;
@@ -94,14 +94,21 @@ static int parse_hosts(const json_t *body, struct spec *s, struct error *err)
         r = json_member_strv(body, "disallowed_hosts", 256, &disallowed, err);
     if (r < 0)
         return r;
-    if (allowed && allowed[0])
-        return refuse_member(err, "allowed_hosts",
-                             "a sandbox has no network here, so no host can be "
-                             "allowed");
+    if (allowed && allowed[0]) {
+        _cleanup_free_ char *list = join(allowed);
+        push_env(s, xasprintf("SBX_ALLOWED_HOSTS=%s", list));
+    }
     if (disallowed && disallowed[0]) {
         _cleanup_free_ char *list = join(disallowed);
         push_env(s, xasprintf("SBX_DISALLOWED_HOSTS=%s", list));
     }
+    strv_free(s->hosts);
+    strv_free(s->denied_hosts);
+    s->hosts = steal_ptr(allowed);
+    s->denied_hosts = steal_ptr(disallowed);
+    struct error why = {0};
+    if (spec_json_network(s, &why) < 0)
+        return error_field(err, "allowed_hosts", "allowed_hosts: %s", why.message);
     return 0;
 }
 

@@ -58,8 +58,10 @@ json_t *view_effective(const struct effective *e)
     if (json_is_object(disk))
         json_object_set_new(disk, "charged_to_memory", json_boolean(e->disk_in_memory));
     json_t *network = wall_by(e->by[WALL_NETWORK]);
+    if (e->network_by_name)
+        json_object_set_new(network, "by", json_string("gateway"));
     if (json_is_object(network))
-        json_object_set_new(network, "mode", json_string("none"));
+        json_object_set_new(network, "mode", json_string(e->network_by_name ? "names" : "none"));
     json_object_set_new(o, "network", network);
     json_object_set_new(o, "filesystem", wall_by(e->by[WALL_FILESYSTEM]));
     json_object_set_new(o, "syscalls", wall_by(e->by[WALL_SYSCALLS]));

@@ -218,5 +218,9 @@ size_t child_runner_args(const struct child_order *o, bool shared_uid, const cha
         argv[n++] = "--gateway-socket";
         argv[n++] = ROOT_GATEWAY_SOCKET;
     }
+    if (o->flags & PLAN_PROXY) {
+        argv[n++] = "--proxy-port";
+        argv[n++] = PLAN_PROXY_PORT;
+    }
     return n;
 }

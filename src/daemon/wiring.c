@@ -147,6 +147,7 @@ static struct manager *make_manager(struct control *k, int journal_dir)
         .on_exec_data = k->gate,
         .on_sandbox = audit_on_sandbox,
         .on_connection = audit_on_connection,
+        .on_connections_cut = audit_on_connections_cut,
         .on_record_data = k->audit,
         .gateway_sock = k->ctx->gateway_sock,
         .generation = k->ctx->generations_before + k->ctx->generation,

@@ -10,15 +10,17 @@
 #include "gateway/gateway-proto.h"
 #include "gateway/rule.h"
 
-static int pack_host(struct gateway_request *req, const char *host, struct error *err)
+static int pack_host(struct gateway_request *req, const char *host, uint32_t *count,
+                     struct error *err)
 {
     size_t size = strlen(host) + 1;
-    if (req->n_hosts == GATEWAY_HOSTS_MAX || size > GATEWAY_HOSTS_SIZE - req->hosts_len)
-        return error_field(err, "AllowedHosts", "too many allowed hosts: at most %d and %d bytes",
+    if (req->n_hosts + req->n_denied == GATEWAY_HOSTS_MAX ||
+        size > GATEWAY_HOSTS_SIZE - req->hosts_len)
+        return error_field(err, "AllowedHosts", "too many hosts: at most %d and %d bytes",
                            GATEWAY_HOSTS_MAX, GATEWAY_HOSTS_SIZE);
     memcpy(req->hosts + req->hosts_len, host, size);
     req->hosts_len += (uint32_t)size;
-    req->n_hosts++;
+    (*count)++;
     return 0;
 }
 
@@ -33,19 +35,30 @@ static int check_host(const char *host, struct error *err)
     return 0;
 }
 
+static int pack_list(struct gateway_request *req, char *const *hosts, uint32_t *count,
+                     struct error *err)
+{
+    int r = 0;
+    for (; r >= 0 && hosts && *hosts; hosts++) {
+        r = check_host(*hosts, err);
+        r = r < 0 ? r : pack_host(req, *hosts, count, err);
+    }
+    return r;
+}
+
 static int pack(struct gateway_request *req, const struct gateway_rules *rules, struct error *err)
 {
     *req = (struct gateway_request){.version = GATEWAY_VERSION, .tag = rules->tag};
     if (rules->label)
         strncpy(req->label, rules->label, sizeof(req->label) - 1);
-    if (!rules->hosts || !rules->hosts[0])
+    if (rules->http && (!rules->hosts || !rules->hosts[0]))
+        return error_set(err, ERROR_INTERNAL, 0, "a proxy without a list of hosts");
+    if (rules->http)
+        req->flags |= GATEWAY_HTTP;
+    else if (!rules->hosts || !rules->hosts[0])
         req->flags |= GATEWAY_ANY_HOST;
-    for (char *const *h = rules->hosts; h && *h; h++) {
-        int r = check_host(*h, err);
-        if (r < 0 || (r = pack_host(req, *h, err)) < 0)
-            return r;
-    }
-    return 0;
+    int r = pack_list(req, rules->hosts, &req->n_hosts, err);
+    return r < 0 ? r : pack_list(req, rules->denied, &req->n_denied, err);
 }
 
 static struct rule_list parse_list(char *const *hosts)

@@ -1,13 +1,16 @@
 /* The control plane's side of the gateway: hands it a stream. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct error;
 
 struct gateway_rules {
-    char *const *hosts; /* allowed hosts (rule.h); NULL or empty: every public host */
-    const char *label;  /* whose stream it is: the sandbox's id */
+    char *const *hosts;  /* allowed hosts (rule.h); NULL or empty: every public host */
+    char *const *denied; /* what none of them opens; may be NULL */
+    bool http;           /* the stream is of a sandbox's proxy; needs hosts */
+    const char *label;   /* whose stream it is: the sandbox's id */
     uint64_t tag;
 };
 

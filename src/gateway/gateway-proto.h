@@ -5,7 +5,12 @@
  * stream, where the one who waits for it is.
  *
  * Stream: the client writes "CONNECT host port\n" and reads "OK <ip>\n", after which the stream is
- * the connection, or "ERR <code> <message>\n" and end of file. */
+ * the connection, or "ERR <code> <message>\n" and end of file.
+ *
+ * With GATEWAY_HTTP the client speaks to an HTTP proxy instead (proxy-head.h), and it is a program
+ * in a sandbox. Its answer then follows two lines of the gateway's own, for the control plane,
+ * which keeps them: "CONNECT host port\n" as the gateway has understood it, and the OK or ERR line
+ * of its decision. */
 #pragma once
 
 #include <stddef.h>
@@ -13,15 +18,16 @@
 
 struct target;
 
-#define GATEWAY_VERSION    1
+#define GATEWAY_VERSION    2
 #define GATEWAY_LABEL_SIZE 64   /* whose stream it is, for the log and for fair shares */
-#define GATEWAY_HOSTS_MAX  128  /* allowed hosts in one request */
+#define GATEWAY_HOSTS_MAX  128  /* allowed and denied hosts in one request */
 #define GATEWAY_HOSTS_SIZE 8192 /* all of their text, a NUL after each */
 #define GATEWAY_LINE_MAX   512  /* CONNECT, OK and ERR lines with their newline */
 
 enum gateway_flags {
     GATEWAY_ANY_HOST = 1, /* every public host; needed where the list is empty, so that a zeroed
                              request allows nothing */
+    GATEWAY_HTTP = 2,     /* the client speaks HTTP; never with GATEWAY_ANY_HOST */
 };
 
 struct gateway_request {
@@ -30,7 +36,9 @@ struct gateway_request {
     uint64_t tag; /* chosen by the sender, repeated in the log */
     char label[GATEWAY_LABEL_SIZE];
     uint32_t n_hosts;
+    uint32_t n_denied; /* in hosts behind those: what it may not reach all the same */
     uint32_t hosts_len;
+    uint32_t reserved;
     char hosts[GATEWAY_HOSTS_SIZE];
 };
 

@@ -1,6 +1,6 @@
 /* The gateway's process: confines itself, then turns each datagram of the control plane into a
- * session. It reads nothing of the file system but the resolver's files and CONNECT lines are the
- * only text it parses. */
+ * session. It reads nothing of the file system but the resolver's files; CONNECT lines and
+ * heads of HTTP requests are the only text it parses. */
 #include "gateway/gateway.h"
 
 #include <errno.h>
@@ -42,14 +42,15 @@ static bool label_ok(const char *label)
     return true;
 }
 
-static int parse_hosts(const struct gateway_request *req, struct rule_list *ret)
+static int parse_hosts(const struct gateway_request *req, struct rule_list *hosts,
+                       struct rule_list *denied)
 {
     const char *p = req->hosts, *end = req->hosts + req->hosts_len;
-    for (uint32_t i = 0; i < req->n_hosts; i++) {
+    for (uint32_t i = 0; i < req->n_hosts + req->n_denied; i++) {
         size_t len = strnlen(p, (size_t)(end - p));
         if (p + len == end)
             return -EINVAL;
-        int r = rule_list_add(ret, p);
+        int r = rule_list_add(i < req->n_hosts ? hosts : denied, p);
         if (r < 0)
             return r;
         p += len + 1;
@@ -59,10 +60,11 @@ static int parse_hosts(const struct gateway_request *req, struct rule_list *ret)
 
 static int check_request(const struct gateway_request *req, size_t size)
 {
-    if (size != sizeof(*req) || req->version != GATEWAY_VERSION || req->flags & ~GATEWAY_ANY_HOST)
+    if (size != sizeof(*req) || req->version != GATEWAY_VERSION ||
+        req->flags & ~(GATEWAY_ANY_HOST | GATEWAY_HTTP))
         return -EPROTO;
     if (!label_ok(req->label) || req->n_hosts > GATEWAY_HOSTS_MAX ||
-        req->hosts_len > GATEWAY_HOSTS_SIZE)
+        req->n_denied > GATEWAY_HOSTS_MAX || req->hosts_len > GATEWAY_HOSTS_SIZE)
         return -EPROTO;
     /* A list and "any" contradict each other, and no list without "any" allows nothing. */
     return (req->n_hosts == 0) == !!(req->flags & GATEWAY_ANY_HOST) ? 0 : -EPROTO;
@@ -78,14 +80,16 @@ static bool is_stream_socket(int fd)
 static void on_datagram(struct control *c, const struct gateway_request *req, size_t size, int *fd)
 {
     struct gateway *g = &c->gateway;
-    struct rule_list hosts = {0};
-    if (check_request(req, size) < 0 || parse_hosts(req, &hosts) < 0 || !is_stream_socket(*fd))
+    struct rule_list hosts = {0}, denied = {0};
+    if (check_request(req, size) < 0 || parse_hosts(req, &hosts, &denied) < 0 ||
+        !is_stream_socket(*fd))
         log_warn("gateway dropped a malformed request size=%zu", size);
     else if (g->n_sessions >= g->max_sessions + OVERLOAD_SLACK)
         log_warn("gateway dropped a request sandbox=%s sessions=%zu", req->label, g->n_sessions);
     else
-        session_start(g, req, &hosts, fd_steal(fd));
+        session_start(g, req, &hosts, &denied, fd_steal(fd));
     rule_list_done(&hosts);
+    rule_list_done(&denied);
 }
 
 /* An empty datagram and the end of the socket read the same. */

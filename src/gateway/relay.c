@@ -55,18 +55,34 @@ bool relay_put(struct relay *r, const void *data, size_t len)
     return true;
 }
 
+/* Past the limit the source is read all the same, so that its end is noticed. */
+static ssize_t relay_receive(struct relay *r, int from)
+{
+    char dropped[4096];
+    if (r->bounded && r->limit == 0) {
+        ssize_t n = recv(from, dropped, sizeof(dropped), 0);
+        return n > 0 ? -EAGAIN : n < 0 ? -errno : 0;
+    }
+    make_room(r);
+    size_t end = r->start + r->len, room = RELAY_BUFFER - end;
+    if (r->bounded && r->limit < room)
+        room = (size_t)r->limit;
+    ssize_t n = recv(from, r->data + end, room, 0);
+    if (n > 0 && r->bounded)
+        r->limit -= (uint64_t)n;
+    return n < 0 ? -errno : n;
+}
+
 int relay_fill(struct relay *r, int from)
 {
     if (!relay_wants_read(r))
         return 0;
-    make_room(r);
-    size_t end = r->start + r->len;
-    ssize_t n = recv(from, r->data + end, RELAY_BUFFER - end, 0);
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+    ssize_t n = relay_receive(r, from);
+    if (n == -EAGAIN || n == -EINTR)
         return 0;
     if (n <= 0) {
         r->eof = true;
-        return n < 0 ? -errno : 0;
+        return (int)n;
     }
     r->len += (size_t)n;
     return (int)n;

@@ -15,6 +15,8 @@ struct relay {
     char *data; /* RELAY_BUFFER bytes */
     size_t start, len;
     bool eof, shut;
+    bool bounded; /* no more than limit bytes are taken from the source; what follows is dropped */
+    uint64_t limit;
     uint64_t bytes; /* delivered */
 };
 

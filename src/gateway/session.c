@@ -12,11 +12,14 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/strbuf.h"
+#include "gateway/proxy-head.h"
 #include "gateway/relay.h"
 #include "base/target.h"
 
 /* How long a refused client gets to read its answer before the stream is closed. */
 #define REFUSE_LINGER_MS 5000
+#define HTTP_ESTABLISHED "HTTP/1.1 200 Connection established\r\n\r\n"
 /* Addresses of one name that are tried, one after another. */
 #define ADDRESSES_MAX 4
 /* Lookups of one label that the resolver has at a time. libuv gives lookups half of its threads, in
@@ -37,8 +40,10 @@ struct session {
     enum session_state state;
     uint64_t tag;
     char label[GATEWAY_LABEL_SIZE];
-    struct rule_list hosts;
+    struct rule_list hosts, denied;
     bool any_host;
+    bool http;    /* the client speaks HTTP */
+    bool connect; /* and has asked for a tunnel */
     struct target target;
     struct address addresses[ADDRESSES_MAX];
     size_t n_addresses, current;
@@ -96,6 +101,7 @@ static void session_free(struct session *s)
     fd_close(&s->client_fd);
     close_handle(steal_ptr(s->timer));
     rule_list_done(&s->hosts);
+    rule_list_done(&s->denied);
     relay_done(&s->up);
     relay_done(&s->down);
     list_remove(&s->node);
@@ -120,8 +126,58 @@ static void set_timer(struct session *s, uint64_t ms)
     uv_timer_start(s->timer, on_timeout, ms, 0);
 }
 
-static void __attribute__((format(printf, 3, 4)))
-refuse(struct session *s, enum gateway_code code, const char *fmt, ...)
+/* What the control plane learns of an HTTP client's target; the decision's own line follows. */
+static void put_target_line(struct session *s)
+{
+    char line[GATEWAY_LINE_MAX];
+    int n = snprintf(line, sizeof(line), "CONNECT %s %u\n", *s->target.host ? s->target.host : "?",
+                     s->target.port);
+    relay_put(&s->down, line, (size_t)n);
+}
+
+static int http_status(enum gateway_code code)
+{
+    switch (code) {
+    case GATEWAY_HOST_NOT_ALLOWED:
+    case GATEWAY_ADDRESS_NOT_ALLOWED:
+        return 403;
+    case GATEWAY_TIMEOUT:
+        return 504;
+    case GATEWAY_BAD_REQUEST:
+        return 400;
+    default:
+        return 502;
+    }
+}
+
+static const char *http_reason(int status)
+{
+    switch (status) {
+    case 403:
+        return "Forbidden";
+    case 502:
+        return "Bad Gateway";
+    case 504:
+        return "Gateway Timeout";
+    default:
+        return "Refused";
+    }
+}
+
+static void put_http_refusal(struct session *s, int status, const char *code, const char *message)
+{
+    char body[300], text[600];
+    int len = snprintf(body, sizeof(body), "mas-sandbox proxy: %s: %s\n", code, message);
+    int n = snprintf(text, sizeof(text),
+                     "HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\n"
+                     "Content-Length: %d\r\nConnection: close\r\n\r\n%s",
+                     status, http_reason(status), len, body);
+    relay_put(&s->down, text, (size_t)n);
+}
+
+/* status: of the answer to an HTTP client; 0: what the code means. */
+static void __attribute__((format(printf, 4, 5)))
+refuse_as(struct session *s, enum gateway_code code, int status, const char *fmt, ...)
 {
     char message[200], line[GATEWAY_LINE_MAX];
     va_list ap;
@@ -134,19 +190,30 @@ refuse(struct session *s, enum gateway_code code, const char *fmt, ...)
     abandon_lookup(s);
     close_remote(s);
     int n = snprintf(line, sizeof(line), "ERR %s %s\n", gateway_code_name(code), message);
+    if (s->http)
+        put_target_line(s);
     relay_put(&s->down, line, (size_t)n);
+    if (s->http)
+        put_http_refusal(s, status ? status : http_status(code), gateway_code_name(code), message);
     s->down.eof = true;
+    /* A socket that is closed over unread bytes takes its answer back: what an HTTP client has sent
+     * on is read and dropped until it ends. */
+    s->up.len = 0;
+    s->up.bounded = true;
+    s->up.limit = 0;
     s->state = SESSION_REFUSE;
     set_timer(s, REFUSE_LINGER_MS);
     update_polls(s);
 }
+
+#define refuse(s, code, ...) refuse_as(s, code, 0, __VA_ARGS__)
 
 static void on_timeout(uv_timer_t *timer)
 {
     struct session *s = timer->data;
     switch (s->state) {
     case SESSION_REQUEST:
-        refuse(s, GATEWAY_TIMEOUT, "no CONNECT line in time");
+        refuse_as(s, GATEWAY_TIMEOUT, 408, "no whole request in time");
         break;
     case SESSION_RESOLVE:
         refuse(s, GATEWAY_TIMEOUT, "%s: the name was not resolved in time", s->target.host);
@@ -172,7 +239,11 @@ static void start_relay(struct session *s)
     log_info("gateway connected sandbox=%s tag=%llu host=%s port=%u address=%s", s->label,
              (unsigned long long)s->tag, s->target.host, s->target.port, ip);
     int n = snprintf(line, sizeof(line), "OK %s\n", ip);
+    if (s->http)
+        put_target_line(s);
     relay_put(&s->down, line, (size_t)n);
+    if (s->connect)
+        relay_put(&s->down, HTTP_ESTABLISHED, strlen(HTTP_ESTABLISHED));
     s->state = SESSION_RELAY;
     set_timer(s, s->gateway->idle_timeout_ms);
     update_polls(s);
@@ -278,18 +349,37 @@ static void start_connect(struct session *s)
     connect_next(s, EHOSTUNREACH);
 }
 
+/* Whether an address is this host's own: the kernel then chooses it as the source, too. Connecting
+ * a datagram socket sends nothing. */
+static bool is_own_address(const struct address *a)
+{
+    struct sockaddr_storage sa;
+    struct address source;
+    socklen_t size = address_to_sockaddr(a, 1, &sa);
+    _cleanup_close_ int fd = socket(a->family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || connect(fd, (struct sockaddr *)&sa, size) < 0)
+        return false;
+    size = sizeof(sa);
+    return getsockname(fd, (struct sockaddr *)&sa, &size) == 0 &&
+           address_from_sockaddr((struct sockaddr *)&sa, &source) == 0 &&
+           source.family == a->family && memcmp(source.bytes, a->bytes, address_bits(a) / 8) == 0;
+}
+
 static bool may_connect(const struct session *s, const struct address *a)
 {
     const struct gateway *g = s->gateway;
     return !rule_list_has_address(&g->deny_hosts, &s->target, a) &&
-           rule_check_address(&g->private_hosts, &s->target, a) == GATEWAY_OK;
+           !rule_list_has_address(&s->denied, &s->target, a) &&
+           rule_check_address(&g->private_hosts, &s->target, a) == GATEWAY_OK &&
+           (address_classify(a) != ADDRESS_PUBLIC || !is_own_address(a) ||
+            rule_list_has_address(&g->private_hosts, &s->target, a));
 }
 
 static void refuse_address(struct session *s, enum address_class class)
 {
     if (class == ADDRESS_PUBLIC)
-        refuse(s, GATEWAY_ADDRESS_NOT_ALLOWED, "%s has an address the operator denies",
-               s->target.host);
+        refuse(s, GATEWAY_ADDRESS_NOT_ALLOWED,
+               "%s has an address that is denied or this host's own", s->target.host);
     else
         refuse(s, GATEWAY_ADDRESS_NOT_ALLOWED, "%s is a %s address", s->target.host,
                address_class_name(class));
@@ -386,20 +476,26 @@ static void start_resolve(struct session *s)
     update_polls(s);
 }
 
-static bool may_ask(const struct session *s)
+/* Why the client may not ask for its target, or NULL. */
+static const char *why_not(const struct session *s)
 {
     const struct gateway *g = s->gateway;
-    return rule_check_host(&s->hosts, s->any_host, &s->target) == GATEWAY_OK &&
-           rule_check_host(&g->allow_hosts, g->allow_hosts.n == 0, &s->target) == GATEWAY_OK &&
-           !rule_list_has_host(&g->deny_hosts, &s->target);
+    if (rule_list_has_host(&s->denied, &s->target))
+        return "is denied in this sandbox";
+    if (rule_check_host(&s->hosts, s->any_host, &s->target) != GATEWAY_OK)
+        return "is not an allowed host";
+    if (rule_check_host(&g->allow_hosts, g->allow_hosts.n == 0, &s->target) != GATEWAY_OK ||
+        rule_list_has_host(&g->deny_hosts, &s->target))
+        return "is not an allowed host of this daemon";
+    return NULL;
 }
 
 static void on_target(struct session *s)
 {
     const struct address *a = &s->target.address;
-    if (!may_ask(s))
-        refuse(s, GATEWAY_HOST_NOT_ALLOWED, "%s port %u is not an allowed host", s->target.host,
-               s->target.port);
+    const char *why = why_not(s);
+    if (why)
+        refuse(s, GATEWAY_HOST_NOT_ALLOWED, "%s port %u %s", s->target.host, s->target.port, why);
     else if (!s->target.is_address)
         start_resolve(s);
     else if (!may_connect(s, a))
@@ -437,14 +533,71 @@ static void on_request(uv_poll_t *poll, int status, int events)
     on_target(s);
 }
 
+/* What goes to the server takes the place of what the client wrote. */
+static void replace_head(struct session *s, const struct proxy_head *h, size_t head_len,
+                         struct strbuf *out)
+{
+    size_t body = s->up.len - head_len;
+    if (body > h->body_bytes)
+        body = (size_t)h->body_bytes;
+    strbuf_append(out, s->up.data + s->up.start + head_len, body);
+    s->up.start = s->up.len = 0;
+    relay_put(&s->up, out->data, out->len);
+    s->up.limit = h->body_bytes - body;
+}
+
+static void on_http_head(struct session *s, size_t len)
+{
+    _cleanup_strbuf_ struct strbuf out = STRBUF_INIT(RELAY_BUFFER);
+    struct proxy_head head;
+    const char *why;
+    int status = proxy_head_parse(s->up.data + s->up.start, len, &head, &out, &why);
+    s->target = head.target;
+    if (status) {
+        refuse_as(s, status == 403 ? GATEWAY_HOST_NOT_ALLOWED : GATEWAY_BAD_REQUEST, status, "%s",
+                  why);
+        return;
+    }
+    s->connect = head.connect;
+    if (head.connect) {
+        s->up.start += len;
+        s->up.len -= len;
+        s->up.bounded = false;
+    } else {
+        replace_head(s, &head, len, &out);
+    }
+    on_target(s);
+}
+
+/* The head collects at the start of the upward buffer, as a CONNECT line does. */
+static void on_http_request(uv_poll_t *poll, int status, int events)
+{
+    struct session *s = poll->data;
+    (void)status;
+    (void)events;
+    relay_fill(&s->up, s->client_fd);
+    size_t len = proxy_head_length(s->up.data + s->up.start, s->up.len);
+    if (len)
+        on_http_head(s, len);
+    else if (s->up.eof)
+        session_free(s);
+    else if (s->up.limit == 0)
+        refuse_as(s, GATEWAY_BAD_REQUEST, 431, "the head of a request has at most %d bytes",
+                  PROXY_HEAD_MAX);
+}
+
 static void on_refusal_read(uv_poll_t *poll, int status, int events)
 {
     struct session *s = poll->data;
     (void)status;
     (void)events;
     relay_pump(&s->down, -1, s->client_fd);
-    if (relay_finished(&s->down))
+    if (s->http)
+        relay_fill(&s->up, s->client_fd);
+    if (relay_finished(&s->down) && (!s->http || s->up.eof))
         session_free(s);
+    else
+        update_polls(s);
 }
 
 static void watch(uv_poll_t *poll, bool in, bool out, uv_poll_cb cb)
@@ -462,7 +615,7 @@ static void update_polls(struct session *s)
 {
     switch (s->state) {
     case SESSION_REQUEST:
-        watch(s->client_poll, true, false, on_request);
+        watch(s->client_poll, true, false, s->http ? on_http_request : on_request);
         break;
     case SESSION_RESOLVE:
         watch(s->client_poll, false, false, NULL);
@@ -476,7 +629,7 @@ static void update_polls(struct session *s)
         watch(s->remote_poll, relay_wants_read(&s->down), relay_wants_write(&s->up), on_ready);
         break;
     case SESSION_REFUSE:
-        watch(s->client_poll, false, true, on_refusal_read);
+        watch(s->client_poll, s->http, !relay_finished(&s->down), on_refusal_read);
         break;
     }
 }
@@ -489,7 +642,7 @@ static size_t count_label(const struct gateway *g, const char *label)
 }
 
 void session_start(struct gateway *g, const struct gateway_request *req, struct rule_list *hosts,
-                   int stream_fd)
+                   struct rule_list *denied, int stream_fd)
 {
     size_t of_label = count_label(g, req->label);
     struct session *s = new0(struct session);
@@ -497,10 +650,14 @@ void session_start(struct gateway *g, const struct gateway_request *req, struct 
     memcpy(s->label, req->label, sizeof(s->label));
     s->any_host = req->flags & GATEWAY_ANY_HOST;
     s->hosts = *hosts;
-    *hosts = (struct rule_list){0};
+    s->denied = *denied;
+    *hosts = *denied = (struct rule_list){0};
+    s->http = req->flags & GATEWAY_HTTP;
     s->started_ms = clock_mono_ms();
     relay_init(&s->up);
     relay_init(&s->down);
+    s->up.bounded = s->http;
+    s->up.limit = PROXY_HEAD_MAX;
     list_append(&g->sessions, &s->node);
     g->n_sessions++;
     s->timer = new0(uv_timer_t);
@@ -513,7 +670,7 @@ void session_start(struct gateway *g, const struct gateway_request *req, struct 
     set_timer(s, g->request_timeout_ms);
     update_polls(s);
     if (g->n_sessions > g->max_sessions || of_label >= g->max_sessions_per_label)
-        refuse(s, GATEWAY_CONNECT_FAILED, "too many connections");
+        refuse_as(s, GATEWAY_CONNECT_FAILED, 503, "too many connections");
 }
 
 void session_end_all(struct gateway *g)

@@ -1,4 +1,5 @@
-/* One stream of the gateway: reads the CONNECT line, decides, resolves, connects, relays, ends.
+/* One stream of the gateway: reads the CONNECT line or the head of an HTTP request, decides,
+ * resolves, connects, relays, ends.
  *
  *   REQUEST ──line──▶ RESOLVE ──addresses──▶ CONNECT ──connected──▶ RELAY
  *      └────────────────┴───────────────────────┴──── ERR ──▶ REFUSE ──▶ gone
@@ -24,8 +25,8 @@ struct gateway {
     uint32_t max_sessions, max_sessions_per_label;
 };
 
-/* Takes stream_fd and what is in hosts. A stream over a limit is answered and ended. */
+/* Takes stream_fd and what is in hosts and denied. A stream over a limit is answered and ended. */
 void session_start(struct gateway *g, const struct gateway_request *req, struct rule_list *hosts,
-                   int stream_fd);
+                   struct rule_list *denied, int stream_fd);
 /* Ends all of them, without an answer. */
 void session_end_all(struct gateway *g);

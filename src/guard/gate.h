@@ -138,6 +138,11 @@ bool gate_agrees(struct gate *g, const struct gate_call *call, const struct gate
 #define GATE_IMAGE "image" /* the tool's name in that decision */
 int gate_check_image(struct gate *g, const struct identity *who, char *const *names,
                      const char *digest, struct error *err);
+/* Whether the rules let a sandbox have a network to these hosts (gateway/rule.h), each of them:
+ * a refusal is recorded, ERROR_DENIED with the rule. */
+#define GATE_NETWORK "network" /* the tool's name in that decision */
+int gate_check_network(struct gate *g, const struct identity *who, const char *runtime,
+                       char *const *hosts, struct error *err);
 /* A refusal for a reason found after gate_begin(); sets ERROR_DENIED unless err is set already. */
 int gate_refuse(struct gate *g, const struct gate_call *call, struct gate_decision *d,
                 const char *rule, const char *reason, struct error *err);

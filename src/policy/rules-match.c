@@ -376,6 +376,26 @@ static bool says_any_command(const struct rules_rule *rule)
     return false;
 }
 
+/* What opens many hosts is allowed where a rule has all of them, and denied or asked about where a
+ * rule has any of them. */
+static bool reach_in_rule(const struct rules_rule *rule, const char *reach)
+{
+    struct rule_list l = {0};
+    bool found = false;
+    if (rule_list_add(&l, reach) < 0)
+        return !is_allow(rule);
+    for (size_t i = 0; i < rule->hosts.n && !found; i++) {
+        struct rule both;
+        if (!rule_intersect(&rule->hosts.rules[i], &l.rules[0], &both))
+            continue;
+        _cleanup_free_ char *met = rule_format(&both), *whole = rule_format(&l.rules[0]);
+        free(both.name);
+        found = !is_allow(rule) || strcmp(met, whole) == 0;
+    }
+    rule_list_done(&l);
+    return found;
+}
+
 static enum match match_call(const struct rules_rule *rule, struct rules_look *l)
 {
     enum match m = MATCH_YES;
@@ -383,6 +403,8 @@ static enum match match_call(const struct rules_rule *rule, struct rules_look *l
         return MATCH_NO;
     if (has_paths(rule))
         m = match_call_paths(rule, l);
+    if (rule->has_hosts && l->call->reach)
+        return reach_in_rule(rule, l->call->reach) ? m : MATCH_NO;
     if (rule->has_hosts &&
         !(l->call->host && host_in_rule(rule, l->call->host, strlen(l->call->host), l->call->port)))
         return MATCH_NO;

@@ -66,6 +66,8 @@ struct rules_call {
     size_t n_paths;
     const char *host; /* of a URL tool; NULL for others */
     uint16_t port;
+    /* Of a sandbox's network: a rule of gateway/rule.h with all that it opens. NULL for others. */
+    const char *reach;
     const char *runtime;
     /* What its root is made of: first in full as the caller named it, then what else the image is
      * called; "none" for the host's programs. NULL: nothing that has a root. */

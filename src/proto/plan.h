@@ -74,12 +74,16 @@ enum mechanism {
     _MECHANISM_MAX,
 };
 
+/* Where the proxy is in a sandbox that has a network by name: 127.0.0.1 and this port. */
+#define PLAN_PROXY_PORT "3128"
+
 enum plan_flags {
     PLAN_TOOL_NET = 1,     /* /.mas/gateway.sock and mas-tool-net exist in this sandbox */
     PLAN_TOOL_NOBODY = 2,  /* the tool is 65534 instead of 1000 */
     PLAN_PROCESS = 4,      /* no walls at all; refused unless the operator enabled it */
     PLAN_LANDLOCK = 8,     /* no namespaces: behind Landlock; of PLAN_PROBE too */
-    _PLAN_FLAGS_END = 16,  /* the bit after the last */
+    PLAN_PROXY = 16,       /* the runner listens for the gateway's proxy on the sandbox's loopback */
+    _PLAN_FLAGS_END = 32,  /* the bit after the last */
 };
 
 /* Who builds the sandbox: the warden itself, an OCI runtime that it starts, or a container engine

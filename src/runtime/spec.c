@@ -18,6 +18,7 @@ void spec_done(struct spec *s)
     }
     strv_free(s->env);
     strv_free(s->hosts);
+    strv_free(s->denied_hosts);
     free(s->workdir);
     free(s->image);
     free(s->image_digest);
@@ -39,6 +40,7 @@ void spec_copy(struct spec *dst, const struct spec *src)
     dst->image_workdir = src->image_workdir ? xstrdup(src->image_workdir) : NULL;
     dst->env = strv_copy(src->env);
     dst->hosts = strv_copy(src->hosts);
+    dst->denied_hosts = strv_copy(src->denied_hosts);
     for (size_t i = 0; i < src->n_mounts; i++) {
         dst->mounts[i].source = xstrdup(src->mounts[i].source);
         dst->mounts[i].target = xstrdup(src->mounts[i].target);

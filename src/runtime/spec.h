@@ -34,7 +34,9 @@ struct spec {
     char **image_names;  /* what it is called: in full as asked for, then by others */
     char *image_workdir; /* of the image: where commands start unless workdir says; or NULL */
     bool tool_net;       /* a helper sandbox for mas-tool-net, with a way to the gateway */
-    char **hosts;        /* with tool_net: the hosts it may reach; empty is every public one */
+    bool network;        /* commands reach hosts by name through the proxy; hosts is not empty */
+    char **hosts;        /* that it may reach; with tool_net alone, empty is every public one */
+    char **denied_hosts; /* with network: those that it may not, although hosts names them */
 };
 
 void spec_init(struct spec *s);

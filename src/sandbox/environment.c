@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "proto/plan.h"
 
 static const char *const defaults[] = {
     "PATH=/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin",
@@ -13,6 +14,20 @@ static const char *const defaults[] = {
     "LANG=C.UTF-8",
     "TMPDIR=/tmp",
     "TERM=xterm-256color",
+};
+
+#define PROXY "http://127.0.0.1:" PLAN_PROXY_PORT
+static const char *const proxy[] = {
+    "HTTP_PROXY=" PROXY,
+    "HTTPS_PROXY=" PROXY,
+    "http_proxy=" PROXY,
+    "https_proxy=" PROXY,
+    "ALL_PROXY=" PROXY,
+    "all_proxy=" PROXY,
+    /* What listens inside the sandbox is reached without it. */
+    "NO_PROXY=localhost,127.0.0.1,::1",
+    "no_proxy=localhost,127.0.0.1,::1",
+    "NODE_USE_ENV_PROXY=1",
 };
 
 #define OWN_MAX 3 /* of a sandbox without a root of its own */
@@ -46,12 +61,14 @@ char **environment_build(const struct environment *from)
 {
     _cleanup_free_ char *home = xasprintf("HOME=%s/home", from->box);
     _cleanup_free_ char *tmpdir = xasprintf("TMPDIR=%s/tmp", from->box);
-    size_t max = ELEMENTS(defaults) + OWN_MAX + strv_length(from->image) +
+    size_t max = ELEMENTS(defaults) + ELEMENTS(proxy) + OWN_MAX + strv_length(from->image) +
                  strv_length(from->sandbox) + strv_length(from->call) + 1;
     struct builder b = {.items = xcalloc(max, sizeof(*b.items))};
     size_t n_defaults = ELEMENTS(defaults) - (from->terminal ? 0 : 1);
     for (size_t i = 0; i < n_defaults; i++)
         put(&b, defaults[i]);
+    for (size_t i = 0; from->proxy && i < ELEMENTS(proxy); i++)
+        put(&b, proxy[i]);
     if (*from->box) {
         put(&b, home);
         put(&b, tmpdir);

@@ -1,4 +1,4 @@
-/* The environment of a command: ours, then the image's, the sandbox's and the call's; the last of a
+/* The environment of a command: ours (with where the proxy is), then the image's, the sandbox's and the call's; the last of a
  * name wins. */
 #pragma once
 
@@ -11,6 +11,7 @@ struct environment {
     char *const *whitelist; /* of the sandbox's, the only names that are taken */
     char *const *call;
     bool terminal;
+    bool proxy; /* the sandbox has one: programs are told where */
 };
 
 /* The caller frees with strv_free(). */

@@ -82,6 +82,9 @@ struct sandbox {
     uint64_t next_request;
     unsigned n_unflushed; /* FORGET frames that wait for company */
     struct map *gateway_streams;
+    int64_t records_from_ms; /* the minute of connections that n_records were recorded of */
+    uint32_t n_records;
+    uint64_t n_cut_connected, n_cut_refused; /* since the last summary */
     struct sandbox_policy *policy; /* its own; NULL: none */
     bool started;                  /* the runtime is done; READY waits for its row */
     bool restored;                 /* made by an earlier control plane */

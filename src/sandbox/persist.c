@@ -63,6 +63,10 @@ json_t *persist_spec_format(const struct spec *s)
             json_object_set_new(o, row->member,
                                 json_integer((json_int_t)limit_get(row, &s->limits)));
     }
+    if (s->network)
+        json_object_set_new(o, "network",
+                            json_pack("{s:o, s:o}", "allow", format_strings(s->hosts, SIZE_MAX),
+                                      "deny", format_strings(s->denied_hosts, SIZE_MAX)));
     if (s->image)
         json_object_set_new(
             o, "image",
@@ -126,6 +130,22 @@ static int parse_image(const json_t *obj, struct spec *s, struct error *err)
     return r;
 }
 
+/* A row whose lists cannot be read must not become a sandbox that may reach anything. */
+static int parse_network(const json_t *obj, struct spec *s, struct error *err)
+{
+    json_t *o = NULL;
+    int r = json_member_object(obj, "network", &o, err);
+    if (r <= 0)
+        return r;
+    r = json_member_strv(o, "allow", ARGV_MAX, &s->hosts, err);
+    if (r >= 0)
+        r = json_member_strv(o, "deny", ARGV_MAX, &s->denied_hosts, err);
+    if (r >= 0 && !(s->hosts && s->hosts[0]))
+        r = error_set(err, ERROR_INTERNAL, 0, "a stored spec has a network without hosts");
+    s->network = r >= 0;
+    return r;
+}
+
 int persist_spec_parse(const json_t *obj, struct spec *ret, struct error *err)
 {
     const char *runtime = NULL, *workdir = NULL;
@@ -140,6 +160,8 @@ int persist_spec_parse(const json_t *obj, struct spec *ret, struct error *err)
         r = json_member_strv(obj, "env", ARGV_MAX, &s.env, err);
     if (r >= 0)
         r = parse_image(obj, &s, err);
+    if (r >= 0)
+        r = parse_network(obj, &s, err);
     if (r < 0) {
         spec_done(&s);
         return r;

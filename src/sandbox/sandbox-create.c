@@ -160,6 +160,12 @@ static struct sandbox *create(struct manager *m, const struct spec *spec,
         err->code = ERROR_UNSUPPORTED;
         return NULL;
     }
+    if (spec->network && !ops->has_proxy) {
+        error_field(err, "network", "sandboxes of runtime '%s' have no network: runtime 'local' has",
+                    ops->name);
+        err->code = ERROR_UNSUPPORTED;
+        return NULL;
+    }
     struct sandbox *pooled = NULL;
     int r = check_name(m, id, key, err);
     if (r >= 0 && (name || alias))

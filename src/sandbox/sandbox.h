@@ -64,6 +64,7 @@ struct manager_config {
     uint64_t retention_ms; /* of finished execs */
     uint64_t create_timeout_ms;
     uint32_t drain_grace_ms, kill_grace_ms;
+    uint32_t network_records_per_minute; /* of one sandbox's proxy, one by one */
 };
 
 struct manager_options {
@@ -85,6 +86,9 @@ struct manager_options {
     /* A connection that the command of `call` asked the gateway for, and what it was told. */
     void (*on_connection)(void *data, struct sandbox *sb, const char *call, const char *asked,
                           const char *told);
+    /* Connections of a sandbox's proxy that were over network_records_per_minute. */
+    void (*on_connections_cut)(void *data, struct sandbox *sb, uint64_t connected,
+                               uint64_t refused);
     void *on_record_data;
     struct runtime_host *host;
     int gateway_sock; /* -1: none */

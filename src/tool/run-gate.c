@@ -165,7 +165,8 @@ static int oblige_limits(struct run *run, struct error *err)
 
 static int oblige_network(struct run *run, struct error *err)
 {
-    if (!run->decision.rules.obligations.strip_network || !run->box.tool_net)
+    if (!run->decision.rules.obligations.strip_network ||
+        !(run->box.tool_net || box_of(run)->network))
         return 0;
     return refuse_call(run, err, "a rule takes the network from %s", run->call.tool);
 }

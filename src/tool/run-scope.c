@@ -43,6 +43,24 @@ static int check_concurrency(struct run *run, const struct sandbox_policy *scope
     return gate_refuse(run->gate, &run->call, &run->decision, "request policy", why, err);
 }
 
+/* The network of a sandbox is all of its commands': a call that may use less of it, or none, cannot
+ * run there. One that is made for the call is decided on with the hosts that it is to reach. */
+static int check_box_network(struct run *run, const struct policy *const *policies, size_t n,
+                             struct error *err)
+{
+    const struct spec *box = run->one_shot ? &run->box : sandbox_spec(run->sandbox);
+    if (!box->network || run->spec.builtin)
+        return 0;
+    for (size_t i = 0; i < n; i++)
+        if ((policies[i]->has_network && !policies[i]->network_enabled) ||
+            (policies[i]->allowed_hosts && policies[i]->allowed_hosts[0]))
+            return gate_refuse(run->gate, &run->call, &run->decision, "request policy",
+                               "Network of a policy cannot narrow the network of this sandbox",
+                               err);
+    return run->one_shot ? gate_check_network(run->gate, &run->who, box->runtime, box->hosts, err)
+                         : 0;
+}
+
 /* The policies of a request are borrowed, so they are asked before anything is waited for. */
 int run_scope_begin(struct run *run, const struct gate_call *given,
                     const struct sandbox_policy *scope, struct error *err)
@@ -58,6 +76,7 @@ int run_scope_begin(struct run *run, const struct gate_call *given,
     run->call.policies = policies;
     run->call.n_policies = n;
     int r = gate_begin(run->gate, &run->call, &run->decision, err);
+    r = r < 0 ? r : check_box_network(run, policies, n, err);
     run->call.policies = NULL;
     run->call.n_policies = 0;
     return r < 0 ? r : check_concurrency(run, scope, err);

@@ -2,6 +2,8 @@
 #include "toolrunner/gateway.h"
 
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -22,18 +24,27 @@ struct tunnel {
     struct list link;
     uint32_t stream;
     struct epoll_watch watch;
-    struct ring out; /* from the socket; start is what the peer acknowledged */
-    struct ring in;  /* to the socket */
+    struct epoll_timer linger; /* of a proxy's connection whose program sends no more */
+    struct ring out;           /* from the socket; start is what the peer acknowledged */
+    struct ring in;            /* to the socket */
     uint64_t sent;
     bool open;   /* the control plane took it */
     bool eof;    /* the socket's side sends no more */
     bool closed; /* the socket's side is gone: CLOSE when all is sent */
     bool ending; /* the control plane closed: free when all is written */
+    bool drains; /* all is written to a proxy's client, whose end is waited for */
 };
+
+/* To a program whose connection cannot be carried at all. */
+#define PROXY_ANSWER(why)                                                                          \
+    "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n"    \
+    "mas-sandbox proxy: " why "\n"
+static const char too_many[] = PROXY_ANSWER("too many connections of this sandbox");
+static const char no_gateway[] = PROXY_ANSWER("the network gateway does not answer");
 
 static void gateway_update(struct gateway *g)
 {
-    bool listen = conn_ready(&g->runner->conn) && g->n_tunnels < GATEWAY_TUNNELS_MAX;
+    bool listen = conn_ready(&g->runner->conn) && (g->proxy || g->n_tunnels < GATEWAY_TUNNELS_MAX);
     epoll_watch_set(&g->runner->loop, &g->listener, listen ? EPOLLIN : 0);
 }
 
@@ -41,6 +52,7 @@ static void tunnel_free(struct tunnel *t)
 {
     struct gateway *g = t->gateway;
     epoll_watch_close(&g->runner->loop, &t->watch);
+    epoll_timer_clear(&t->linger);
     ring_done(&t->out);
     ring_done(&t->in);
     list_remove(&t->link);
@@ -91,11 +103,51 @@ static void tunnel_read(struct tunnel *t)
         t->eof = true;
     else if (n < 0 && n != -EAGAIN && n != -ENOBUFS)
         t->eof = t->closed = true;
+    /* The end of a program and the end of what it sends look alike on this kind of socket. */
+    if (n == 0 && t->gateway->proxy)
+        epoll_timer_set_us(&t->gateway->runner->loop, &t->linger, GATEWAY_LINGER_MS * 1000ULL);
+}
+
+static void on_linger_over(struct epoll_timer *timer)
+{
+    struct tunnel *t = container_of(timer, struct tunnel, linger);
+    if (t->drains) {
+        tunnel_free(t);
+        return;
+    }
+    t->closed = true;
+    tunnel_update(t);
+}
+
+/* A connection that is closed over unread bytes takes its answer back, so a proxy's client is told
+ * of the end, and what it still sends is dropped for a moment. */
+static void tunnel_finish(struct tunnel *t)
+{
+    if (!t->gateway->proxy || t->closed || t->drains) {
+        tunnel_free(t);
+        return;
+    }
+    t->drains = true;
+    shutdown(t->watch.fd, SHUT_WR);
+    epoll_watch_set(&t->gateway->runner->loop, &t->watch, EPOLLIN);
+    epoll_timer_set_us(&t->gateway->runner->loop, &t->linger, GATEWAY_DRAIN_MS * 1000ULL);
+}
+
+static void tunnel_drain(struct tunnel *t)
+{
+    char dropped[4096];
+    ssize_t n = recv(t->watch.fd, dropped, sizeof(dropped), MSG_DONTWAIT);
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+        tunnel_free(t);
 }
 
 static void on_tunnel_ready(struct epoll_watch *w, uint32_t ready)
 {
     struct tunnel *t = container_of(w, struct tunnel, watch);
+    if (t->drains) {
+        tunnel_drain(t);
+        return;
+    }
     if (w->events & EPOLLOUT && ready & (EPOLLOUT | EPOLLERR | EPOLLHUP))
         tunnel_write(t);
     if (w->events & EPOLLIN && ready & (EPOLLIN | EPOLLHUP))
@@ -104,9 +156,20 @@ static void on_tunnel_ready(struct epoll_watch *w, uint32_t ready)
     if (ready & EPOLLHUP && (t->eof || !t->open))
         t->closed = true;
     if (t->ending && !ring_used(&t->in))
-        tunnel_free(t);
+        tunnel_finish(t);
     else
         tunnel_update(t);
+}
+
+/* What the program has sent is read first: a socket that is closed over unread bytes takes its
+ * answer back. */
+static void proxy_turn_away(int fd)
+{
+    char request[4096];
+    if (recv(fd, request, sizeof(request), MSG_DONTWAIT) >= 0 || errno == EAGAIN)
+        send(fd, too_many, sizeof(too_many) - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+    shutdown(fd, SHUT_WR);
+    close(fd);
 }
 
 static void on_gateway_ready(struct epoll_watch *w, uint32_t ready)
@@ -119,8 +182,13 @@ static void on_gateway_ready(struct epoll_watch *w, uint32_t ready)
         epoll_timer_set_us(&g->runner->loop, &g->retry, GATEWAY_RETRY_MS * 1000);
         return;
     }
+    if (g->n_tunnels >= GATEWAY_TUNNELS_MAX) {
+        proxy_turn_away(fd);
+        return;
+    }
     struct tunnel *t = new0(struct tunnel);
     t->gateway = g;
+    epoll_timer_init(&t->linger, on_linger_over);
     t->stream = g->next_stream;
     g->next_stream += 2;
     epoll_watch_init(&t->watch, fd, on_tunnel_ready);
@@ -152,14 +220,30 @@ static int gateway_listen(const char *path)
     return fd_steal(&fd);
 }
 
-int gateway_init(struct gateway *g, struct runner *r, const char *path)
+/* The loopback is the sandbox's own: runtimes that share the host's never ask for this. */
+static int proxy_listen(uint16_t port)
 {
-    *g = (struct gateway){.runner = r, .next_stream = FIRST_STREAM};
+    int one = 1;
+    struct sockaddr_in sa = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    _cleanup_close_ int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return -errno;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)); /* of what is accepted, too */
+    if (bind(fd, (struct sockaddr *)&sa, sizeof(sa)) < 0 || listen(fd, BACKLOG) < 0)
+        return -errno;
+    return fd_steal(&fd);
+}
+
+int gateway_init(struct gateway *g, struct runner *r, const char *path, uint16_t port)
+{
+    *g = (struct gateway){.runner = r, .next_stream = FIRST_STREAM, .proxy = !path && port};
     list_init(&g->tunnels);
     epoll_timer_init(&g->retry, on_gateway_retry);
-    int fd = path ? gateway_listen(path) : -1;
+    int fd = path ? gateway_listen(path) : port ? proxy_listen(port) : -1;
     epoll_watch_init(&g->listener, fd, on_gateway_ready);
-    return path && fd < 0 ? fd : 0;
+    return (path || port) && fd < 0 ? fd : 0;
 }
 
 void gateway_on_connect(struct gateway *g)
@@ -206,6 +290,18 @@ bool gateway_pump(struct gateway *g)
     return more;
 }
 
+/* Nothing more comes: it is freed once the program has what there is. */
+static void tunnel_end(struct tunnel *t)
+{
+    t->ending = t->eof = true;
+    ring_done(&t->out);
+    t->sent = t->out.end;
+    if (ring_used(&t->in) && !t->closed)
+        tunnel_update(t);
+    else
+        tunnel_finish(t);
+}
+
 int gateway_on_open_result(struct gateway *g, uint32_t stream, const struct msg_open_result *m)
 {
     struct tunnel *t = tunnel_find(g, stream);
@@ -214,7 +310,9 @@ int gateway_on_open_result(struct gateway *g, uint32_t stream, const struct msg_
     if (t->open)
         return -EPROTO;
     t->open = true;
-    if (m->error)
+    if (m->error && g->proxy && ring_put(&t->in, no_gateway, sizeof(no_gateway) - 1) == 0)
+        tunnel_end(t);
+    else if (m->error)
         tunnel_free(t);
     else
         tunnel_update(t);
@@ -251,11 +349,6 @@ int gateway_on_data_ack(struct gateway *g, uint32_t stream, const struct msg_dat
 void gateway_on_close(struct gateway *g, uint32_t stream)
 {
     struct tunnel *t = tunnel_find(g, stream);
-    if (!t)
-        return;
-    t->ending = t->eof = true;
-    if (ring_used(&t->in) && !t->closed)
-        tunnel_update(t);
-    else
-        tunnel_free(t);
+    if (t)
+        tunnel_end(t);
 }

@@ -1,6 +1,8 @@
-/* Connections from the inside: the runner listens on a unix socket, and each connection becomes a
+/* Connections from the inside: the runner listens on a unix socket, or for the proxy on a port of
+ * the sandbox's loopback, and each connection becomes a
  * stream that the control plane hands to the gateway. Unlike execs they do not outlive a connection
- * of the control plane. CLOSE ends a stream in both directions. */
+ * of the control plane. CLOSE ends a stream in both directions, so a program that only ends its own
+ * side of a proxy's connection gets some seconds for the rest of the answer. */
 #pragma once
 
 #include <stdbool.h>
@@ -15,9 +17,11 @@ struct msg_open_result;
 struct msg_data;
 struct msg_data_ack;
 
-#define GATEWAY_TUNNELS_MAX 32 /* more wait in the socket's backlog */
+#define GATEWAY_TUNNELS_MAX 32 /* more wait in the socket's backlog; the proxy refuses them */
 #define GATEWAY_CHUNK       32768
 #define GATEWAY_RETRY_MS    100
+#define GATEWAY_LINGER_MS   10000
+#define GATEWAY_DRAIN_MS    2000
 
 struct gateway {
     struct runner *runner;
@@ -26,10 +30,11 @@ struct gateway {
     struct list tunnels;
     size_t n_tunnels;
     uint32_t next_stream;
+    bool proxy; /* the listener is a port */
 };
 
-/* path NULL: none. 0 or -errno. */
-int gateway_init(struct gateway *g, struct runner *r, const char *path);
+/* path NULL and port 0: none. 0 or -errno. */
+int gateway_init(struct gateway *g, struct runner *r, const char *path, uint16_t port);
 void gateway_on_connect(struct gateway *g);
 void gateway_on_disconnect(struct gateway *g);
 /* Moves bytes into the connection's buffer; true when more waits for room. */

@@ -25,6 +25,7 @@ static const char usage[] =
     "         --filter-fd N          apply the system call filter in this file first\n"
     "         --filter-file PATH     the same of a file with a name\n"
     "         --gateway-socket PATH  offer the way to the gateway here\n"
+    "         --proxy-port N         offer it on this port of the loopback instead\n"
     "         --help, --version\n";
 
 enum option_id {
@@ -34,6 +35,7 @@ enum option_id {
     OPT_WORKDIR,
     OPT_SHARED_UID,
     OPT_GATEWAY,
+    OPT_PROXY,
     OPT_FD,
     OPT_CHANNEL,
     OPT_PORT,
@@ -54,6 +56,7 @@ static const struct option options[] = {
     {"workdir", required_argument, NULL, OPT_WORKDIR},
     {"shared-uid", no_argument, NULL, OPT_SHARED_UID},
     {"gateway-socket", required_argument, NULL, OPT_GATEWAY},
+    {"proxy-port", required_argument, NULL, OPT_PROXY},
     {"fd", required_argument, NULL, OPT_FD},
     {"channel", required_argument, NULL, OPT_CHANNEL},
     {"port", required_argument, NULL, OPT_PORT},
@@ -107,6 +110,9 @@ static void apply(struct runner_config *c, int id, const char *value)
         break;
     case OPT_GATEWAY:
         c->gateway_socket = value;
+        break;
+    case OPT_PROXY:
+        c->proxy_port = (uint16_t)number(value, UINT16_MAX);
         break;
     case OPT_FD:
         c->conn_fd = (int)number(value, INT_MAX);

@@ -241,7 +241,7 @@ static int runner_open_loop(struct runner *r)
 
 static int runner_open_gateway(struct runner *r)
 {
-    return gateway_init(&r->gateway, r, r->config.gateway_socket);
+    return gateway_init(&r->gateway, r, r->config.gateway_socket, r->config.proxy_port);
 }
 
 static int runner_open_listener(struct runner *r)

@@ -33,6 +33,7 @@ struct runner_config {
     gid_t gid;
     const char *workdir;        /* NULL: the current directory */
     const char *gateway_socket; /* NULL: none */
+    uint16_t proxy_port;        /* in place of a socket with a name: on the loopback; 0: none */
     const char *connect_path;   /* connect here, again and again; NULL: do not */
     const char *unix_path;      /* listen here instead of a vsock port */
     int conn_fd;                /* the first connection, or -1 */

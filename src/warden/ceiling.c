@@ -72,6 +72,12 @@ int ceiling_check(const struct warden *w, const struct plan *p, struct limits *r
         reply->wall = WALL_USERS;
         return -EOPNOTSUPP;
     }
+    if (p->flags & PLAN_PROXY && (!ops->has_proxy || p->flags & PLAN_TOOL_NET)) {
+        snprintf(reply->message, sizeof(reply->message),
+                 "sandboxes of this kind have no network by name");
+        reply->wall = WALL_NETWORK;
+        return -EOPNOTSUPP;
+    }
     if (p->flags & PLAN_TOOL_NET && !w->has_toolnet) {
         snprintf(reply->message, sizeof(reply->message), "this warden has no mas-tool-net");
         reply->wall = WALL_NETWORK;

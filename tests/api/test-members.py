@@ -42,7 +42,7 @@ def objects(members, path=()):
             yield from objects(inner, path + (name,))
 
 
-LISTS = ("mounts", "files")
+LISTS = ("mounts", "files", "allow", "deny")
 
 
 def inside(path, member, value=1):
@@ -208,7 +208,8 @@ def _():
                                ({"Limits": {}}, "Limits", "limits"), ({"limits": {"MemoryMB": 1}}, "limits.MemoryMB", "limits.memory_mb"),
                                ({"mounts": [{"source": "/tmp", "readonly": True}]}, "mounts[0].readonly", "mounts[0].read_only"),
                                ({"files": [{"path": "a", "content": "", "mod": 1}]}, "files[0].mod", "files[0].mode"),
-                               ({"network": {"mode": "none", "allow": []}}, "network.allow", None),
+                               ({"network": {"allow": [], "alow": []}}, "network.alow", "network.allow"),
+                               ({"network": {"deny": [{"host": "a.test", "port": 1}]}}, "network.deny[0].port", "network.deny[0].ports"),
                                ({"environment": {}}, "environment", None), ({"async": True}, "async", None)):
         a = d.post("/v1/run", dict(command=["true"], **body))
         fails(a, field, f"'{field}'", *([f"did you mean '{meant}'?"] if meant else []))

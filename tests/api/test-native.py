@@ -283,7 +283,12 @@ def _():
 def _():
     d = daemon()
     for field, value in (("pool", "x"), ("snapshot", "x"), ("template", "x"), ("approval", True),
-                         ("network", {"mode": "full"}), ("network", True), ("network", "host")):
+                         ("network", {"mode": "full"}), ("network", True), ("network", "host"),
+                         ("network.cidrs", None), ("network.inject", None), ("network.intercept", None)):
+        if value is None:
+            field, value = "network", {field.split(".")[1]: ["x"], "allow": [{"host": "example.com"}]}
+            fail(d.post("/v1/sandboxes", {field: value}), 400, "unsupported", "network." + list(value)[0])
+            continue
         fail(d.post("/v1/sandboxes", {field: value}), 400, "unsupported", field)
     for runtime in ("microvm", "kube", "kata", "nothing"):
         check(d.post("/v1/sandboxes", {"runtime": runtime}).status in (400, 422, 503), runtime)

@@ -121,7 +121,7 @@ def _():
     fail(daemon().post("/sandboxes", {"image": "ubuntu:22.04"}), 404, "images_default_registry")
     for field, value in (("volume_mode", "pvc"), ("cache_mode", "pvc"),
                          ("cache_pvc_size", "5Gi"), ("cache_pvc_storage_class", "x"),
-                         ("cache_pvc_access_mode", "ReadWriteOnce"), ("allowed_hosts", ["example.com"])):
+                         ("cache_pvc_access_mode", "ReadWriteOnce"), ("allowed_hosts", ["a b"])):
         fail(daemon().post("/sandboxes", {field: value}), 400, field)
     with Box(volume_mode="emptydir", cache_mode="emptydir", image="", cache_pvc_size="", allowed_hosts=[]) as b:
         equal(b.sync("echo x > /workspace/a && echo y > /cache/b && cat /workspace/a /cache/b; pwd")["stdout"],

@@ -22,6 +22,7 @@ const struct runtime_ops runtime_local = {
     .summary = "namespaces, Landlock, seccomp and cgroups on the host's kernel",
     .workdir = "/workspace",
     .isolation = ISOLATION_NAMESPACES,
+    .has_proxy = true,
     .kind = &(const struct warden_kind){0},
     .probe = local_probe,
     WARDEN_INSTANCE_OPS,

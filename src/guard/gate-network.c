@@ -1,0 +1,54 @@
+/* Hosts that a sandbox is to reach are decided on before it is made, each as a call of the tool
+ * "network" with the capability of that name. The gateway enforces the list from then on. */
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "guard/gate-internal.h"
+#include "policy/policy.h"
+
+/* A create has nothing that could wait for a person, and a network without one is no obligation
+ * that a list of hosts can keep: both are refusals here. */
+static const char *why_refused(const struct rules_decision *d)
+{
+    if (d->verdict == VERDICT_DENY)
+        return "denied";
+    if (d->verdict == VERDICT_ASK)
+        return "a person would have to be asked, which is not possible for a network";
+    return d->obligations.strip_network ? "a rule takes the network away" : NULL;
+}
+
+static int check_host(struct gate *g, const struct identity *who, const char *runtime,
+                      const char *host, struct error *err)
+{
+    struct gate_call call = {
+        .tool = GATE_NETWORK, .capabilities = CAPABILITY_NETWORK, .who = who, .host = host};
+    struct gate_decision d = {.ruleset = g->ruleset};
+    struct rules_call rc = {.who = who,
+                            .tool = GATE_NETWORK,
+                            .capabilities = CAPABILITY_NETWORK,
+                            .reach = host,
+                            .runtime = runtime,
+                            .now_s = clock_real_ns() / 1000000000};
+    struct rules_decision decision;
+    char rule[64], reason[600];
+    ruleset_decide(g->ruleset, &rc, &decision);
+    const char *why = why_refused(&decision);
+    if (!why)
+        return 0;
+    audit_call_id(d.call_id);
+    snprintf(rule, sizeof(rule), "%s", decision.rule);
+    snprintf(reason, sizeof(reason), "network to %.200s: %s by rule '%s'%s%s", host, why, rule,
+             *decision.reason ? ": " : "", decision.reason);
+    return gate_refuse(g, &call, &d, rule, reason, err);
+}
+
+int gate_check_network(struct gate *g, const struct identity *who, const char *runtime,
+                       char *const *hosts, struct error *err)
+{
+    int r = 0;
+    for (; r >= 0 && hosts && *hosts; hosts++)
+        r = check_host(g, who, runtime, *hosts, err);
+    return r;
+}
