@@ -50,6 +50,8 @@ POLICIES = {name: f"version: 1\ndefault: allow\nrules:\n"
                   f"  - {{id: deny-{name}, verdict: deny, write: /workspace/{name}/**}}\n"
                   f"  - {{id: rest, verdict: allow, command: '*'}}\n" for name in ("one", "two")}
 CONFIG = f"""
+max_idempotency_keys: 400000
+max_idempotency_keys_per_key: 200000
 idle_ttl: 0
 control_restarts: 1000
 control_restart_window: 1s
