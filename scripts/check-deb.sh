@@ -53,7 +53,13 @@ for suite in "$@"; do
     build=$(new_root "$suite")
     for version in one two; do
         [ $version = one ] || sed -i '1s/(\(.*\))/(\1+next)/' "$build/src/debian/changelog"
-        in_root "$build" make deb >"$cache/$suite-deb.log" 2>&1 || { tail -n 30 "$cache/$suite-deb.log"; break; }
+        in_root "$build" make deb >"$cache/$suite-deb.log" 2>&1 || {
+            tail -n 30 "$cache/$suite-deb.log"
+            echo "not ok - $suite: make deb"
+            failed=$((failed + 1))
+            rm -rf --one-file-system "$build"
+            continue 2
+        }
         mkdir -p "$build/$version" && mv "$build"/src/build/deb/*.deb "$build/$version/"
     done
     use=$(new_root "$suite")

@@ -16,7 +16,7 @@ mcp="npm"
 containers="podman docker.io"
 egress="wget"
 distros="debootstrap"
-deb="debhelper dpkg-dev fakeroot"
+deb="build-essential debhelper dpkg-dev fakeroot"
 
 want=$build
 for set in "$@"; do
