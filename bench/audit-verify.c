@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How many records of an export, and of a database, are verified in a second. */
 #include <time.h>
 

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # What the audit costs: exec throughput of two daemons, one with and one without it, in turns; and how
 # many records are verified in a second. ROUNDS (12), SECONDS_A_LOAD (2).
 set -eu

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What everything else is compared with: an HTTP server that runs a program without any sandbox and
  * answers with its exit code and output as JSON. One thread, epoll, keep-alive, posix_spawn(),
  * pipes for stdout and stderr, a pidfd for the end; nothing is checked, logged or kept.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Times several things side by side in one interleaved run, so that a noisy moment hits all of
  * them: compare [-n ITERATIONS] [-r ROUNDS] 'NAME|spawn|PROGRAM ARG…' 'NAME|http|PORT|PATH|BODY' …
  * spawn: fork, exec, wait; rare: the same, twice a round, for what takes long. http: one POST over

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """What idle sandboxes cost, and what their number does to others. Needs root.
 
     density.py BUILD [SANDBOXES]         default 1000

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Keeps CLIENTS requests under way for SECONDS, each on a connection of its own, and prints how
  * many were answered a second, how many with 200, 429 and anything else, and the median and 99th
  * percentile of the latency of the 200s in microseconds. A 429 is asked again after PAUSE_MS.

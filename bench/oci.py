@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Started by oci.sh. Prints NAME, minimum and median in microseconds, as bench-compare does.
 
 By hand means the container runtime's own command on an equal bundle: our own config.json, with its

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Our OCI runtimes against the same programs called by hand, interleaved. Needs root. ROUNDS (10).
 # Usage: bench/oci.sh BUILD
 set -eu

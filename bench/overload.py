@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """What overload does. Needs root.
 
     overload.py BUILD            SECONDS_A_LOAD (3) can be set

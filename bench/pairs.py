@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Two builds against each other, in turns: what a change costs.
 
     pairs.py OLD_BUILD NEW_BUILD      PAIRS (5) and SECONDS_A_LOAD (2) can be set; needs root

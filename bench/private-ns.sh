@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Sourced, with the script's own arguments: goes on in a mount namespace of its own, as root.
 #  - crun refuses the mix of cgroup v1 controllers and a v2 mount: the v2 mount is hidden from the peers.
 #  - runsc gives its standard streams to nobody: the peers get a /dev/null that is not the host's.

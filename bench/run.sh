@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Prints medians, minima and ratios from one interleaved run with peers from packages. Needs root.
 # ROUNDS (10), ITERATIONS (20), SANDBOXES (1000) and SECONDS_A_LOAD (3) can be set; SRT_MODULES is a
 # node_modules directory with @anthropic-ai/sandbox-runtime, where srt is not on PATH.

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # 256 MiB of one command's output through the journal and the binary WebSocket to a reader in C,
 # against the same command piped to cat, in turns. Needs root. ROUNDS (7) can be set.
 set -eu

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The cheapest program there can be: prints a line and ends, without a C library. What is not the
  * program's own cost shows most beside it. */
 #include <sys/syscall.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reads one command's output over the binary WebSocket, checks that no byte is missing, and prints
  * how many bytes came and how many microseconds it took from the request to the exit event.
  *

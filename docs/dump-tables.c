@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Prints the tables that manual pages are made of as JSON: the keys of the configuration, and those
  * of a policy file (docs/reference.py). */
 #include <assert.h>

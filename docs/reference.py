@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """References made of the programs' own tables: reference.py DUMP-TABLES FORM FILE
 
 FORM is config (mas-sandbox.yaml(5)), policy (mas-policy(5)), example (mas-sandboxd.example.yaml), limits (the first part of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The native API with Go's standard library: a command in a sandbox of its own, then a sandbox that lasts with a file, a
 // command whose output is followed while it runs, and its end.
 //

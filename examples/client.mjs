@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The native API with Node's built-in fetch: a command in a sandbox of its own, then a sandbox that lasts with a file, a
 // command whose output is followed while it runs, and its end.
 //   MAS_SANDBOX_URL=http://127.0.0.1:8080 MAS_SANDBOX_TOKEN=... node examples/client.mjs

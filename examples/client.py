@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """The native API with Python's standard library: a command in a sandbox of its own, then a sandbox that lasts with a file, a
 command whose output is followed while it runs, and its end.
 

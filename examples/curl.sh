@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # The native API by hand: a command in a sandbox of its own, then a sandbox that lasts with a file, a command whose output
 # is followed while it runs, and its end.
 #   MAS_SANDBOX_URL=http://127.0.0.1:8080 MAS_SANDBOX_TOKEN=... examples/curl.sh

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An agent in its smallest form: it has one question, turns it into one tool call, and lets a
  * sandbox answer. MAS_SANDBOX_MODE, MAS_SANDBOX_URL, MAS_SANDBOX_TOKEN and MAS_SANDBOXD choose
  * where the call runs (sandbox_agent(1)). Exits 0 only if the answer is right. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A fuzzer does not find sums: tar headers that only lack the right one are given it. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Runs a fuzz target over files and directories: the corpus as an ordinary test, in builds that
  * have no fuzzer. */
 #include <dirent.h>

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Clients that leave at any moment, against real daemons, plain and over TLS, while their keys are revoked.
 
     FUZZ_SECONDS=600 FUZZ_SEED=1 BUILD=build-fuzz fuzz/disconnect.py

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Exports from anywhere: the verifier reads them whole and in pieces, and must come to the same
  * end; records and checkpoints are taken apart as recovery and queries do. Nothing that the fuzzer
  * makes up may pass as genuine, because it has no key. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Request bodies from hostile JSON, as the native API reads them. */
 #include <stdint.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Configuration from hostile text: as YAML, as flags, as variables, as the hand-over. What was
  * accepted must survive both ways out and back. */
 #include <stdint.h>

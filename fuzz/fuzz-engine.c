@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A hostile engine: the broker's questions over a real socket, each answered with the next part of
  * the input (parts end with "\n%%\n"; one that begins like JSON gets a head). The first byte
  * chooses which engine is expected. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* CONNECT lines and host rules. The first line of the input is a rule, the rest a CONNECT line.
  * What was parsed is one spelling of one place: parsing its own text again gives the same. No name
  * that passes is one that a resolver would read as a number. */

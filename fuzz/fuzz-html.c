@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Hostile pages: charset detection and both converters. What comes out is valid UTF-8 within its
  * limit. The first byte chooses the charset. */
 #include <stdint.h>

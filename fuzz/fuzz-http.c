@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Bytes from a hostile client, through the same code as in the daemon: a real server on a real
  * loop, reached over an abstract Unix socket. The first two bytes of an input choose in what pieces
  * the rest is sent; the path of each request chooses what its handler does. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The image library on hostile bytes. The first byte says what they are: layers over one another, a
  * docker-archive, or JSON of a registry. Whatever comes of it, nothing beside the root changes,
  * what is in it is what image.h promises, and all of it can be removed. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* MCP messages from hostile bytes: the JSON-RPC parser, and the schema checker with a schema and a
  * value of the caller's. What was parsed is formatted again, and must be JSON. */
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Plans as the warden reads them: any bytes of a plan's size. What plan_check() and ceiling_check()
  * let through must be what the code behind them relies on: terminated strings, clean paths, limits
  * within the ceiling, no mount over a system directory. */

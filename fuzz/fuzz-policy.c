@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Request policies from hostile JSON: what parses must be checkable without a fault. */
 #include <stdint.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Heads of requests to the proxy. What passes names one target, and the head that goes on to the
  * server has one Host, at most one Content-Length, no Transfer-Encoding, and ends where it ends. */
 #include <stdint.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A policy file, a NUL byte and a shell line: a policy that parses decides about anything, and what
  * is not known is allowed by nothing but a rule for every command. */
 #include <stdint.h>

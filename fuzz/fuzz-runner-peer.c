@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The runner protocol as the control plane reads it (and the other way): frames and the payload of
  * every message. What is parsed must come out of format as the same bytes. */
 #include <errno.h>

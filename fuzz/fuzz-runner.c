@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The runner's end of the protocol against a hostile control plane and hostile tools: frames, raw
  * bytes, ends of commands, output, connections from the inside, in any order. Commands are not run:
  * this file has its own spawn_start(), which only keeps the command's ends of the pipes, and a slot

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What agents and their clients hand to sbx: the first byte says which. 'h' is the JSON of a hook,
  * a digit the configuration of a client, into which our entry is put twice: the second time must
  * change nothing. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Shell lines: whatever is read, what comes out keeps the header's word. */
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The tar reader on hostile archives: whatever it accepts must be what tar.h promises. */
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* URLs. One that passes is read in the same way by libcurl, which sends the request, and its host
  * has one form only: written out and parsed again it is the same. */
 #include <arpa/inet.h>

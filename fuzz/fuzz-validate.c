@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Validation of hostile text: what it writes is UTF-8 that shows, and looking again finds nothing
  * more to strip. */
 #include <stdint.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Sourced by scripts that use bare Debian roots: makes them with debootstrap, once, and runs commands in copies.
 # DISTROS_CACHE keeps them (default /var/cache/mas-sandbox/distros).
 source=$(realpath "$(dirname "$0")/..")

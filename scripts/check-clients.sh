@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Clients of the source systems against the daemon: our own decoder of their contracts in Go, with the exact types that
 # their clients have, and the MAS library itself, unmodified from the Go module proxy, which runs its sandbox example in
 # both of its modes. The library is built into a cache directory (CLIENTS_CACHE) in the versions below: the one of litellm

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # The suites over the OCI runtimes and container engines of this host, with the real programs, images from a
 # real registry, and the runtimes' config.json against the specification's schema. Needs root, and npm for the
 # validator. Ends with one line: N passed, N failed. Usage: check-containers.sh [BUILD]; RUNTIMES="gvisor crun runc"

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Installs the packages of `make deb` in bare Debian roots and uses them: install, start, run, upgrade under a living
 # sandbox, remove, purge; nothing may be left. There is no systemd in such a root: the daemon is started by hand.
 #

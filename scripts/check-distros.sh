@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Runs the README's two commands, `make demo` and `make check`, in bare roots of Debian releases: what they need must
 # come from the project's own files. Each root has apt, make and nothing else of ours.
 #

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # The network of sandboxes: tests/egress, which makes network namespaces of its own and so needs root.
 # Usage: check-egress.sh BUILD
 build=$1

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Boots Debian's own kernel in QEMU, with cgroup version 2 and nothing else running, and runs the
 # suites of tests/guest/guest-init there. It shows what a host whose kernel is newer or whose cgroups
 # are version 1 cannot: that limits hold on version 2, and that a Debian 12 user's kernel has all

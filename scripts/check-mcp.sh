@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # What other people's MCP programs say about the daemon: the protocol's conformance suite, its
 # inspector and its SDK. They and the Node they need come from npm, in the versions of
 # tests/mcp/package.json, into a cache directory (MCP_CACHE). Ends with one line: N passed, N failed.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Builds and runs every test of a build directory, one after another where they need the machine to
 # themselves, else one more at a time than there are processors (JOBS): many wait. Ends with one line: N passed,
 # N failed[, N skipped].

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Makes a build directory unless there is one; what Meson says is shown only when it fails.
 # Usage: configure.sh BUILD [MESON OPTION ...]
 set -u

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Adds up a JUnit report of Meson's: count-tests.py REPORT STATUS
 
 A test program that could not run at all counts as one failure, and a report without a passing test

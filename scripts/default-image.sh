@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Writes a small root file system as a tar, from Debian packages that are installed here; downloads
 # nothing. The same packages give the same bytes.
 # Usage: default-image.sh OUT.tar

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # The main job end to end: tool calls over stdin/stdout and HTTP, a live stream, an escape that fails.
 set -eu -o pipefail
 build=$(cd "$1" && pwd)

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes a C file that holds a text: embed.py INPUT OUTPUT SYMBOL HEADER"""
 import sys
 

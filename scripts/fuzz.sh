@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Builds every fuzz target with clang, ASan and UBSan and runs each for FUZZ_SECONDS (600), two at a
 # time. FUZZ names a subset. Prints what each one did; a crash fails and leaves its input in
 # fuzz/corpus-run.

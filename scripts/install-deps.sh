@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Installs what the project needs from Debian's packages, and only what is missing.
 # Usage: install-deps.sh build|test|bench|guest|mcp|containers|egress|distros|deb ...
 # Each of the first three includes the ones before it; the others, for `make check-guest` and the like, add to test; deb adds to build.

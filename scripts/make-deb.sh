@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Builds the Debian packages of this tree (what git knows, as it is now) into BUILD/deb.
 # Usage: make-deb.sh BUILD
 set -euo pipefail

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Writes the terms of what is compiled into our programs and is not ours, from the packages that it came from.
 # Libraries that are loaded at start are not among it: they come with terms of their own.
 # Usage: third-party.sh OUTPUT

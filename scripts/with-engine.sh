@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Runs a command beside a container engine of its own: private directories and socket, no network, gone
 # afterwards. The command's SANDBOX_* variables let every daemon it starts use the engine. Needs root.
 # Usage: with-engine.sh podman|docker COMMAND...   ENGINE_CONFIG: members of docker's configuration.

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """An agent that works in a sandbox over MCP, with nothing but Python's own library.
 
     agent.py [--plan FILE] [--approve yes|no|ask] -- mas-sandboxd -mcp --policy-file policy.yaml

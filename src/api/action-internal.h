@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of actions share. Only action.c and action-table.c write its status. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From an action's type and parameters to what runs, at which level. */
 #include <assert.h>
 #include <errno.h>

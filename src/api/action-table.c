@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Actions as they are kept: in memory, as rows of the store, and as the actions API shows them. */
 #include <assert.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* the actions API's actions: submitted, decided by a person where their level or the policy says
  * so, run by the daemon itself in a sandbox, and kept with their result.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* the actions API's view of the audit: the newest records, in its own words. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The actions API: actions that a person approves, as existing clients speak it. */
 #include <string.h>
 

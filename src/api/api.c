@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From an HTTP request to its route's handler: who asks, may they, which route, which body. */
 #include "api/api.h"
 

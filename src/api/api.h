@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The HTTP front end: routes over the operations below, three contracts, one error table. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What waits for a person: listing and deciding. the actions API's actions are approvals too, with
  * the same ids. */
 #include <stdlib.h>

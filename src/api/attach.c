@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An interactive terminal (or raw pipes) over one WebSocket. Client to server: binary frames are
  * stdin bytes, text frames are control objects {"type":"resize"|"stdin_close"|"signal",…}. Server
  * to client: binary frames are one stream number byte (1, 2) and output bytes; the last frame is a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The audit as a file that proves itself: header, records, checkpoints and, as the last line, a
  * checkpoint signed for this export. That there was an export is a record, and in it. Pages are
  * made on a worker, each on a connection of its own, and written at the client's pace. */

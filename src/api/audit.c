@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The audit over HTTP: records as lines (NDJSON, or Server-Sent Events), filtered and followed, and
  * the newest checkpoint. Pages are read on a worker and written at the client's pace. */
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who may ask: the token, and that a web page in somebody's browser cannot. */
 #pragma once
 

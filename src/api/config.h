@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What an operator may set of the front end (configuration keys in config/table.c). */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Web pages of other origins that the operator lets call (allowed_origins): what a browser is told.
  *
  * Never with credentials: no cookie or password of the browser's counts here, and such a page has

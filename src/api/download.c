@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Bytes out of a sandbox: a file, or a directory as tar.
  *
  * They go through without being kept. Of a file the runner first writes a line that says how much

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Readers of the journal of changes on the wire: /v1/events, and /v1/approvals/events, which shows
  * each change of an approval with the approval as it is. */
 #include <stdlib.h>

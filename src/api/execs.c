@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Native commands: one-shot runs, execs in a sandbox, and steering them. */
 #include <stdlib.h>
 #include <string.h>

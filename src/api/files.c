@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Files of a sandbox: each operation is one of the runner's built-in tools, run as the tool user.
  *
  * Three shapes: an answer of JSON (list, stat, mkdir, ...), bytes in (write, tar upload) and, in

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the operations on a sandbox's files share (files.c, download.c). */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Idempotency-Key: a repeated request is answered with what the first one got, never done twice. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A request about images that waits for the keeper. */
 #pragma once
 

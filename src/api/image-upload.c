@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A tar that becomes an image: from the request's body through a socket to the keeper's worker, no
  * faster than that takes it. The worker uses it only after it was told that all of it came. */
 #include <errno.h>

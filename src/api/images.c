@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Images: listing, looking at one, fetching, removing. Uploads are in image-upload.c. */
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The api's own state, for the files of this folder. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Keys over the API: list, add, revoke, rotate, and who am I. A secret is in exactly one answer,
  * the one that made it; these routes take no Idempotency-Key, because remembered answers are kept.
  */

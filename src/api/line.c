@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The line protocol: {"id","tool","args","policy"} in,
  * {"id","result","error","exit_code","duration"} out. One call at a time keeps answers in the order
  * of requests. */

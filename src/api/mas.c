@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The MAS API: MAS tool calls over HTTP and, through the same calls, over lines. */
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The members of every body and the parameters of every query. A handler never sees a member that
  * is not here: one that is forgotten does not work at all, so that it cannot be forgotten. A test
  * compares the tables with docs/openapi.json and tries every route. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the bodies and queries of routes may hold (members.c), and the check of both. */
 #pragma once
 

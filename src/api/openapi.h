@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* docs/openapi.json, compiled in. */
 #pragma once
 

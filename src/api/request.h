@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One HTTP request on its way through a route's handler.
  *
  * A handler answers exactly once, now or later, with api_reply(), api_fail() or by taking the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From a request's method and path to a row of the table of routes. */
 #pragma once
 

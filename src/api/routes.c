@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every route there is. docs/openapi.json is checked against this table by a test. */
 #include "api/handlers.h"
 #include "api/members.h"

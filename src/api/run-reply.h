@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Answers that wait for a command, or stream it. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Answers that wait for a sandbox to be ready or gone. */
 #pragma once
 

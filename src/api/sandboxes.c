@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Native sandboxes: create from a spec, get, list, delete, stats. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The sbx API: sandboxes and streaming exec, as existing clients speak it. */
 #include <stdio.h>
 #include <string.h>

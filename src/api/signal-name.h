@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Signals as the API takes them: "TERM", "SIGTERM" or 15. */
 #pragma once
 

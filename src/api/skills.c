@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* the actions API's skills: which there are, and whether each may be used. */
 #include "api/handlers.h"
 #include "base/alloc.h"

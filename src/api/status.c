@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Health, counters, what this host enforces, and the protocol suites' echo. */
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a client says about the stream of events it wants: its form, and where it goes on. */
 #include <stdlib.h>
 #include <string.h>

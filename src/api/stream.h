@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Readers of a journal on the wire: NDJSON and SSE answers and WebSockets. A slow one holds its
  * place in the journal, not bytes in memory.
  *

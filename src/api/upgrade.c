@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* POST /v1/upgrade: a control plane of the mas-sandboxd that is installed now takes over from this
  * one. The warden asks that program first, and has the last word. */
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* POST /api/validate: what a text from outside tries. Long ones wait for a worker. */
 #include <string.h>
 

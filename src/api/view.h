@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Objects as the API shows them. Every function returns a new reference. */
 #pragma once
 

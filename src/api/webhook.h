@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tells a URL of the operator's about approvals: POST with a JSON body, signed with HMAC-SHA-256.
  *
  * The control plane cannot connect anywhere, so a delivery is a call of the tool http_client as the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An answer that goes on for as long as there is something to say: NDJSON or SSE over HTTP, or a
  * WebSocket. What there is to say, and where it goes on, is its owner's; a reader that does not
  * read costs what is queued on its connection.

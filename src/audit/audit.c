@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The loop's side of the audit: a record is formatted and written, and what happened already but
  * could not be written waits. See audit.h. */
 #include "audit/audit.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What happened, in order, so that it can be proved later.
  *
  * A record is one line of JSON with a fixed order of members. audit_write() appends it to a file

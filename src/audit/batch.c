@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From the file into the chain. Lines queue up for some milliseconds and go to the store's worker
  * as one batch: hashed there, inserted in one transaction with the number of the oldest open call.
  * A batch that cannot be written stays queued and is tried again; the file has it meanwhile. */

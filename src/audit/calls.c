@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which calls have an intent and no end. Kept in memory; after a start it is read from the records
  * since the oldest open one, whose number is stored with each batch. */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The hash chain over records, and signatures over its head.
  *
  *   hash(0) = 32 zeros;  hash(n) = SHA-256(hash(n-1) || n || length || bytes),  numbers 8 bytes

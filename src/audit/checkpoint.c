@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Having the chain's head signed.
  *
  * A checkpoint is asked for after so many records or so long. First the file and the database are

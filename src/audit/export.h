@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The audit's tables as an export (verify.h has its form), page by page; and the same tables
  * verified in place. All of it blocks: for a worker, or the command line. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The append-only files that records are written to before anything else happens to them.
  *
  * There are two, used in turn: while one is written to, the records of the other are being chained

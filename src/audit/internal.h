@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of the audit share; for no one else.
  *
  *   audit.c             records to the file, and what waits for it

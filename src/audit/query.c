@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reading pages of records, on a worker and a connection of its own. A page ends at its limit of
  * records, of bytes, or of records looked at, so that a filter which matches nothing ends too; it
  * says where the next one begins. */

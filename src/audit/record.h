@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The canonical form of an audit record: one line of compact JSON, members in a fixed order,
  *
  *   {"seq":N,"time":"...","kind":"...", ... ,"details":{...}}

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The start: what the database has, what the file has beyond it, what the warden has signed, and
  * which calls were left open, put together. Blocks; the loop does not run yet.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Dropping old records, so that what is left can still be proved: only up to a stored checkpoint,
  * which stays as the signed base that the oldest record kept is chained to.
  *

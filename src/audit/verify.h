@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Proving that records are what they were: line by line, in one pass and constant memory.
  *
  * The lines of an export, each ended by a newline:

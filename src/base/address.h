@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What kind of place an IP address is: pure functions, no name lookup, no sockets.
  *
  * Forms of IPv6 that carry an IPv4 address (mapped, NAT64, 6to4, ISATAP) are judged by the address

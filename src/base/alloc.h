@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Small allocations abort when memory is out; anything sized by input goes through a strbuf. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Base64 as RFC 4648 has it: with padding, without line breaks. */
 #pragma once
 

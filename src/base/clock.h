@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Time: monotonic for waits, real for what people read. Durations as Go writes them. */
 #pragma once
 

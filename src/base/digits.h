@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers in text that is not ours, digit by digit. */
 #pragma once
 

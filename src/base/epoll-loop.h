@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One epoll set and a sorted list of timers: the event loop of the runner and of the warden, which
  * cannot afford libuv (the rest runs on src/loop).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What went wrong, in words a user understands, with a stable code.
  *
  * A struct error lives on the caller's stack. It is empty until error_set(); setting it twice keeps

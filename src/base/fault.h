@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Places where a test has the control plane or the warden killed, by name:
  * MAS_FAULT=name[:count[:generation]], or several with commas between them, one for a generation.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Descriptors: close-on-exec at birth, -1 when empty. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Helper processes: copies of a process of ours that do one thing for it and end.
  *
  * A helper that outlived its parent would keep what it copied: listening sockets, locks, keys. So

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See json-format.h. The library's own dumper notes every object it is in in a table of printed
  * addresses, and hands out its text in pieces of a few bytes: several times the work of writing it.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* JSON as text. json_format() (base/json.h) writes a tree; what is written often is written here
  * without making a tree first: values are appended to a buffer in their order.
  *

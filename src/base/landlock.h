@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Landlock by raw system calls and our own constants: the C library has no wrappers, and the
  * headers of distributions lag behind kernels. What the running kernel does not know is left out by
  * its ABI. Nothing here allocates: a child that shares its parent's memory may call it. */

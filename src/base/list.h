@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Intrusive doubly linked list. A node is in at most one list; an unlinked node points to itself.
  */
 #pragma once

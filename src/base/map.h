@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Hash map from strings to pointers. Keys are copied; values are the caller's. Seeded with random
  * bytes, so that a caller who chooses ids cannot choose collisions. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which members a JSON object may have, as a table, and the one check of it.
  *
  * A request that names something we do not know asks for something we will not do: a limit with a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Names that were mistyped, and the ones that were meant. */
 #pragma once
 

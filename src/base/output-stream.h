@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The output streams of a command, by the numbers that they have in messages, journals and answers:
  * those of their descriptors. */
 #pragma once

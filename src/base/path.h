@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Absolute paths as text. Nothing here touches the file system. */
 #pragma once
 

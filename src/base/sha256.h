@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* SHA-256 (FIPS 180-4) for programs that have no crypto library: the runner. Never allocates. */
 #pragma once
 

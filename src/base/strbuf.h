@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A growable byte buffer with a stated maximum.
  *
  * Invariants: data is NULL or NUL-terminated at data[len]; len <= max. An append that would pass

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where a connection goes: one host and one port, parsed strictly. Policies, the gate, the gateway
  * and mas-tool-net all compare hosts in the one form that this makes of them.
  *

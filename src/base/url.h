@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* URLs: what they are made of, and the strict form in which http and https are spoken.
  *
  * Every program that has to know where a URL leads asks here, so that the gate, the tool that

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* UTF-8 as RFC 3629 has it: no overlong forms, no surrogates, at most U+10FFFF. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A reference that does not keep its object alive.
  *
  * A callback that may come after the object has ended carries one instead of a pointer: the object

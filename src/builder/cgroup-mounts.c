@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "builder/cgroup-mounts.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where control groups are mounted, in the caller's mount namespace. */
 #pragma once
 

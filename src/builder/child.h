@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What all processes that build a sandbox share: the descriptors that connect them with the warden,
  * the order that they get, and the steps that are the same for all.
  *

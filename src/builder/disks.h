@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The disks that files are on: limits of throughput are of whole disks. */
 #pragma once
 

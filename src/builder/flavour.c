@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The OCI runtimes that we know how to call. */
 #include "builder/flavour.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How OCI runtimes differ, and where a runner dials that cannot be passed descriptors. */
 #pragma once
 

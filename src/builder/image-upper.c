@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What goes above an image, see image.h. The directory is empty and nobody else's while it is
  * filled, so what is found in it was made here; the image is only looked at, without following its
  * links, but for /etc/passwd and /etc/group, whose links end inside of it at the latest. */

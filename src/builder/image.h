@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What goes above an image, for whoever mounts the two as one.
  *
  * An image is hostile: any path in it may be a link, a file or a device. Nothing is ever mounted on

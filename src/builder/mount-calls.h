@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The mount API of Linux 5.2, for a C library that has no functions for it. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See mount.h. */
 #include "builder/mount.h"
 

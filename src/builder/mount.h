@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Mounts of a sandbox, made by the process that builds it, in a copy of the template root. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The resource limits of a sandbox: every one that the kernel has, with a value of our own, so that
  * none is what the shell or service happened to have that started the daemon. All runtimes use the
  * same table: as calls in a child of the warden's, as JSON for OCI runtimes and engines. */

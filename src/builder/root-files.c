@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Files of the template that tell who is who, see root.h: also what an image's root gets, so they
  * are where a child finds them. */
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Places and files of the template of a sandbox's root (warden/local/root.h). */
 #pragma once
 

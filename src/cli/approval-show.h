@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An approval on a terminal, for the person who decides about it. */
 #pragma once
 

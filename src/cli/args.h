@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Options and arguments of one command. Options are written Go style: one dash or two, "-id X" or
  * "-id=X", boolean ones alone or "=false"; names are never abbreviated, so that a new option cannot
  * change what an old script means. "--" ends them.

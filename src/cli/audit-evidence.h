@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a verification is held against: the public key, and checkpoints that were kept elsewhere. */
 #pragma once
 

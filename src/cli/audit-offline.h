@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The audit in the state directory of a daemon, without the daemon. Nothing in it is changed. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sbx approvals: list, show, approve, reject, watch. */
 #include <stdio.h>
 #include <stdlib.h>

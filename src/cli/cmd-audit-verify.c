@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sbx audit verify: what the records prove, held against a key and against checkpoints that were
  * kept elsewhere; and, as plainly, what they do not prove. */
 #include "cli/cmd-audit.h"

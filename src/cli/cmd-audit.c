@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sbx audit: records as JSON lines, exports that prove themselves, checkpoints. */
 #include "cli/cmd-audit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The verbs of 'sbx audit' that have a file of their own. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sbx completion: scripts that complete sbx's commands and options in a shell, made from the same
  * rows as the help.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sbx cp: files and directories between here and a sandbox. */
 #include <errno.h>
 #include <stdio.h>

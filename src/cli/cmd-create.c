@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sbx create: a sandbox, as POST /sandboxes makes it. */
 #include <stdio.h>
 #include <stdlib.h>

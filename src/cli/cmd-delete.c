@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sbx delete: a sandbox with all that is in it. */
 #include <stdio.h>
 

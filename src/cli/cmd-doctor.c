@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sbx doctor: what this host offers, what each runtime of the daemon makes of it, how to get more;
  * and with -clean, the sweep of what killed daemons left behind. */
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sbx events: what changes in the daemon, as its journal has it. */
 #include <stdio.h>
 #include <string.h>

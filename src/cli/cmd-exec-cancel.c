@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sbx exec-cancel: ends an exec. */
 #include <stdio.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sbx exec-status: how an exec is doing, as key=value lines. */
 #include <stdio.h>
 #include <stdlib.h>

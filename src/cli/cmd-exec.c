@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sbx exec: a command in a sandbox; started, waited for, or streamed. */
 #include <stdio.h>
 #include <string.h>

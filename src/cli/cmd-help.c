@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sbx help: all of it comes from the rows of the commands and their options. */
 #include <assert.h>
 #include <stdio.h>

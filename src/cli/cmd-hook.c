@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sbx hook pre-tool-use: the operator's policy over an agent that runs its tools itself.
  *
  * Reads what Claude Code gives a PreToolUse hook and answers in its form. Whatever goes wrong ends

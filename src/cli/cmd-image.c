@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sbx image: what sandboxes are made of. */
 #include <errno.h>
 #include <fcntl.h>

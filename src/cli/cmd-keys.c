@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sbx keys: add, ls, rm, rotate; over the daemon's API, or in the state directory of one that is
  * not running. */
 #include <stdio.h>

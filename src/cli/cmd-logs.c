@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sbx logs: the output of an exec, from its journal. */
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sbx ls: sandboxes, or files of one. */
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sbx mcp install: makes the daemon known to an MCP client. A key never goes into the file, only
  * the name of the variable that has it. */
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sbx pause, sbx resume: stop all processes of a sandbox where they are, and let them go on. */
 #include <stdio.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sbx policy import: a policy from the `permissions` of a settings.json of Claude Code. Both know
  * allow, ask and deny with the strictest winning. What has no counterpart here is said, on stderr
  * and in the policy, and makes the exit code 1: nothing is dropped in silence. */

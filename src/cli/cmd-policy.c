@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sbx policy: check, test, explain and import policy files, without a daemon. */
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sbx run: one command in a sandbox of its own. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sbx setup: makes the changes to this host that 'sbx doctor' advises, and takes them back.
  *
  * Each step looks at the host and adds the changes that it needs to a plan. The plan is shown

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sbx shell: a terminal in a sandbox. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sbx status: one sandbox, or a table of all. */
 #include <stdio.h>
 

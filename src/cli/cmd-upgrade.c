@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sbx upgrade: has the daemon go on with the mas-sandboxd that is installed now. */
 #include <jansson.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sbx validate: looks at a text, without a daemon. */
 #include <errno.h>
 #include <fcntl.h>

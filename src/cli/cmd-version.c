@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sbx version: ours, and the daemon's if one answers. */
 #include <stdio.h>
 

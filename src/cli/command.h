@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The commands of sbx. Each verb has a file (cmd-<verb>.c) that ends with its row: name, help,
  * options, number of arguments and function. A verb with sub-commands has a row for each of them
  * instead of a function. Parsing, help and the completions of shells come from these rows. */

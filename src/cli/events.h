@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Prints an exec's events: its output as it is, or each event as a line of JSON. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whether this host has what all sandboxes at once may take, each with the daemon's default limits:
  * of what the kernel shares out among everybody and charges to no sandbox, and of memory. */
 #pragma once

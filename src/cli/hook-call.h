@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A tool call of an agent that runs its tools itself, as the policy sees calls of our own. */
 #pragma once
 

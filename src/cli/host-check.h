@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What this host offers for isolation, looked at directly: each check is a row of a table with
  * advice for when it fails. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/keys-offline.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Keys of a daemon that is not running, changed in its state directory. The answers have the shape
  * of the daemon's own. */
 #pragma once

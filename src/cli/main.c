@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sbx: the command line of mas-sandboxd. This file finds the command; cmd-<verb>.c does it. */
 #include <errno.h>
 #include <locale.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Configuration files of MCP clients: where each keeps its servers, and how an entry looks there.
  * Other entries are kept as they are, and a file is replaced in one step or not at all. */
 #pragma once

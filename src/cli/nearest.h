@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which known name was probably meant by a word that is none. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What 'run' and 'shell' share: their options, a sandbox made from these, and one exec in it joined
  * to our streams. Users of OPTIONS_ONESHOT include cli/args.h. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What sbx prints: colours only on a terminal and only without NO_COLOR, names and messages that
  * come from a sandbox or a daemon never with anything that does not show as itself, tables, errors
  * and exit codes. */

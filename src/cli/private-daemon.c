@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/private-daemon.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A mas-sandboxd of our own, for one command: it listens on a socket in a private temporary
  * directory that also holds its state, and both go when it is stopped. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How far something is: a bar that is drawn over itself on a terminal, a line a step elsewhere. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Joins this process's standard streams to a running exec over its attach WebSocket, until the
  * command ends. */
 #pragma once

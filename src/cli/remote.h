@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Names of files in sandboxes: "ID:PATH". */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A command's connection: to the daemon that was named, to the one at the default address, or, for
  * commands that may, to a private daemon that lives as long as the session. */
 #pragma once

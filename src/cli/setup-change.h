@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One thing that 'sbx setup' changes on a host, and how it is taken back. A change is a JSON
  * object, as it stands in the record of what was changed:
  *

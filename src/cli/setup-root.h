@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Files of the host, or of a directory that stands for it. Every path is absolute and resolved with
  * that directory as its root, also where links inside lead elsewhere: setting up a directory never
  * touches a file outside of it. All functions return 0 or -errno. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Signals of a command that has something to clean up: SIGINT, SIGTERM, SIGHUP and SIGWINCH become
  * bytes in a pipe, to be read when it suits. One more of the first three than SIGNALS_TO_QUIT ends
  * sbx at once, whatever it is waiting for. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Request bodies from flags. Each returns a new reference, or NULL with err set. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A file under a name of its own, to be renamed to the one it is for: whatever stands there, a link
  * to elsewhere too, is replaced and never written through. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Trees go as tar streams through a pipe: libarchive wants to drive one end and libcurl the other,
  * so libarchive has a thread of its own. */
 #include "cli/transfer.h"

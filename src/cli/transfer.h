@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Files and directories between here and a sandbox. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The packing half of tree.h. */
 #include <archive.h>
 #include <archive_entry.h>

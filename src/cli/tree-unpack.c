@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The unpacking half of tree.h; its head says what must hold here. */
 #include <archive.h>
 #include <archive_entry.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Local directories as tar streams.
  *
  * What comes out of a sandbox is hostile: tree_unpack() writes below its directory only. It walks

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The two sources that start a process: flags as Go programs take them (-name value, --name=value;
  * a bool needs no value) and SANDBOX_* variables. */
 #include "config/config.h"

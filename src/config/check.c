@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* After the sources: files that hold secrets, and everything that concerns more than one key or
  * what the chosen runtime can do. A setting that would be ignored although it matters is an error
  * that names it. */

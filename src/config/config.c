@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Life of a struct config, its problems, and its ways out: YAML for people, NUL-separated pairs for
  * the control plane, help from the table. */
 #include "config/config.h"

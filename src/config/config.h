@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The daemon's configuration: one table of keys (table.c), three sources in rising order
  * (YAML file, environment, flags), one check.
  *

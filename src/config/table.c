@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every key of the configuration. Help, mas-sandbox.yaml(5), the example file, the parsers of all three
  * sources and the hand-over to the control plane are made of this table; adding a key is a line here
  * and a member of struct config. */

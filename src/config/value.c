@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One value of the configuration: text to member and back, by the key's type. All sources and the
  * defaults go through here, so a value means the same wherever it was written. */
 #include "config/config.h"

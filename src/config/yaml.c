@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The YAML source. libyaml gives events; nested maps flatten into key names ("mounts: {allow: …}"
  * is mounts_allow) until a known key is reached. Anchors, aliases, tags, a second document,
  * duplicate and unknown keys are problems with file and line: nothing in a configuration is

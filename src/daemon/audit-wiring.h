@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The audit of a control plane: opened as the configuration says, signed by the warden. */
 #pragma once
 

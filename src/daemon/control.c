@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From execution to control_main(): take what the warden handed over, give up everything else. */
 #include "daemon/control.h"
 

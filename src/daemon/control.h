@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The control plane: mas-sandboxd, started by the warden to have no privileges.
  *
  * The warden forks, arranges descriptors as proto/handover.h says and executes mas-sandboxd with a

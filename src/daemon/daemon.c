@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Start-up in stages, each of which needs what the next one gives up:
  *
  *   signals      blocked: they wait for the warden

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The daemon's life as the main process: from a checked configuration to its exit status. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the control plane, the gateway and the image keeper can still see: a root of their own with
  * a handful of files in it (drop-root.c), and behind that Landlock, which is all there is when the
  * daemon was not started as root. */

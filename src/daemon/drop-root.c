@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A root of its own for a process that gives up its rights: an empty tmpfs with one directory that
  * may be written and the files that it is shown. */
 #include "daemon/drop.h"

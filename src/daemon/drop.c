@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Giving up rights: identity, process flags and limits, system calls. The file system's part is in
  * drop-files.c. What is left to a control plane that was taken over: its own state directory, the
  * sockets it was given, and plans to a warden that trusts none of them. */

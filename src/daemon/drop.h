@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How the control plane gives up its rights, in stages that are called in this order. Each returns
  * 0 or negative with err set; a caller that meets an error must not go on. Single-threaded. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The gateway's process between execution and gateway_main(). */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The control plane's configuration, on its way over the warden (proto/handover.h). */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How the keeper gives up its rights:
  *
  *   root        a private one: its directory, the programs of /usr, the allowed host directories

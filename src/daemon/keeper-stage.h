@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The image keeper's process between execution and keeper_main(). */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One request at a time: no line is read while another is served. */
 #include "daemon/line-mode.h"
 

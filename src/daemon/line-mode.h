@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The line protocol on stdin and stdout: requests are served one after another, answers come in
  * order, and only answers go to stdout. */
 #pragma once

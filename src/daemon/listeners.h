@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The listening sockets: opened before anything else, held by the warden, inherited by each control
  * plane, so that a restart of it refuses nobody. */
 #pragma once

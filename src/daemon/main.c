@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* mas-sandboxd: options and configuration, then daemon_run(), which becomes mas-warden; or, in the
  * processes that mas-warden starts of it, the stage that a flag names. */
 #include <fcntl.h>

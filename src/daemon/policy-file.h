@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The operator's policy file, as the control plane gets it: it cannot see the path any more, so the
  * warden opens the file anew each time and passes the descriptor; it is read and parsed here.
  *

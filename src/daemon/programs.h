@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The programs the daemon starts, and the image that comes with it, opened before privileges and
  * paths are given up. */
 #pragma once

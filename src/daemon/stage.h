@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the processes share that the warden starts from mas-sandboxd: the control plane, the gateway
  * and the image keeper. The last two are configured by a list of strings in a sealed memory file.
  */

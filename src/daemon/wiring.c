@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the control plane consists of, put together: warden client, sandbox manager, tools, API, and
  * either an HTTP server or the line protocol. Also how it ends: drain, then delete every sandbox.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What both engines are asked, in the version that both sides know. Containers, images and events
  * are docker's API, which podman has too; podman's own is used where docker's cannot say it. */
 #include <errno.h>

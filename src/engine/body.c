@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The parts of a container that both engines are asked for alike, from the tables that the
  * warden's own sandboxes are made of. */
 #include <ctype.h>

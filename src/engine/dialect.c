@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which engine and which of its runtimes a sandbox is for, and whose the container is on the host:
  * the warden's block of ids, unless the engine has others. */
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* docker. The root of its containers is an image with the places that everything else is bound to:
  * the template's directories, the disk, the runner. It has one range of ids for all containers,
  * where its operator gave it one, or none: then the runner is the host's root, with three rights

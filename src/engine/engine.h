@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* mas-engine, the broker between the warden and a container engine: see warden/engine/engine.h for
  * what it is for. One file a step; main.c is the story. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Control groups of a container: what is really written there, and what it uses. Read by ourselves,
  * because an engine's own numbers say what was asked for. */
 #include <errno.h>

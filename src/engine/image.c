@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The image that docker's containers of the host's view start from: the names at the top of the
  * template, and nothing in them. Named by what is in it, so that it is imported once. */
 #include <archive.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Limits of throughput. They are of disks, so it must be known which disks the sandbox's files are
  * on, and each must be in the container's io.max afterwards. Version 2 only: the first throttles
  * direct I/O alone, and the warden then never asks (warden/limits.c). */

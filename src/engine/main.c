@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* mas-engine: started by the warden, for one sandbox or one question. */
 #include <errno.h>
 #include <signal.h>

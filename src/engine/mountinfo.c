@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* /proc/PID/mountinfo: what is mounted in a container, in the kernel's words. */
 #include <stdio.h>
 #include <string.h>

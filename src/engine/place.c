@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What goes into the container is mounted below the sandbox's directory, in the mount namespace of
  * the engine, and taken away again once the container has its own copies: an engine takes paths
  * only, and so the disk can be one file system with one budget and host directories keep the owner

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* podman, by its own API: unlike docker's that takes a root that is mounted already and a map of
  * single ids, so that a container has the warden's block of ids and nothing is copied or chowned.
  */

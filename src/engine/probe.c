@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who the engine is, what it can enforce, and whether it holds containers of nobody's. */
 #include <errno.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The container's first process on the host: found by the engine's word once, then held by pidfd
  * and told from others by its start time. */
 #include <errno.h>

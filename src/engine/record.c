@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What outlives the warden of a sandbox that an engine holds. A record is written beside and
  * renamed; it need not survive a crash of the host, because no container does. Where a record lies
  * is opened before the broker enters the engine's view, in which that may be another place. */

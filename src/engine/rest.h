@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One engine's REST API over its Unix socket: blocking, one request at a time, with a limit on time
  * and size. The engine is trusted with the host, not with our memory: answers are bounded and
  * parsed strictly. */

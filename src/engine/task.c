@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a broker is started for. Whatever fails in a create ends it with a report to the warden,
  * which then has another broker remove what there is. */
 #include <errno.h>

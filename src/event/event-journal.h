@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The journal of changes: events in the order of their numbers, in memory and in the store.
  *
  *   event_append()  numbers it and puts it into memory; costs a copy

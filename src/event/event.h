@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Changes in the daemon, and who may be told of them.
  *
  * An event says that something happened to an object: which one, whose it is, and a few facts. It

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The part of filter.h that a child needs. */
 #include <errno.h>
 #include <linux/seccomp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What processes of ours may do once they face hostile bytes: a second wall behind identity and
  * Landlock. None of them makes or joins a namespace by any of the three calls, starts a program,
  * traces, mounts, or gets at keyrings, modules, bpf, perf or io_uring, because none of these is in

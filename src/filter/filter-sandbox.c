@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a tool in a sandbox may do. Left out on purpose: io_uring, bpf, userfaultfd, perf, keyrings,
  * mounts, modules, kexec, swap, quotas, accounting, setting clocks, port I/O, file handles, joining
  * or making namespaces, reading other processes' memory, kernel log, NUMA page moves of others. */

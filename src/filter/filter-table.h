@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The system calls that a process may make, as data: compiled to BPF by filter.c; that of sandboxes
  * is also written into an OCI config's seccomp section under the same names. What is not in a table
  * answers EPERM; a name this libseccomp does not know for an architecture is skipped. */

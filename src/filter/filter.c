@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A table to BPF, for the machine's own calls and its 32-bit ones; x32 and other
  * architectures get ENOSYS, and so do calls newer than the names we know, because programs probe
  * for those.

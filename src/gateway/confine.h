@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How the gateway gives up what it was born with. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The control plane's side of the gateway: hands it a stream. */
 #pragma once
 

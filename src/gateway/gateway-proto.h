@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What goes over the gateway's two kinds of sockets.
  *
  * Control socket (SOCK_SEQPACKET, control plane → gateway): one struct gateway_request a datagram,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The gateway's process: confines itself, then turns each datagram of the control plane into a
  * session. It reads nothing of the file system but the resolver's files; CONNECT lines and
  * heads of HTTP requests are the only text it parses. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The gateway: the one process that dials out for sandboxes.
  *
  * It has a uid of its own, no state, no privileges and no way to start programs. The control plane

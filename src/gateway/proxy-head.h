@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The head of one request to an HTTP proxy, read strictly.
  *
  * The bytes come from a sandbox, so this is the one place that gives them a meaning: everything

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One direction of a connection: bytes from one socket to another through a bounded buffer.
  *
  * Invariants: len <= RELAY_BUFFER; `eof` is set once the source has ended, `shut` once that end was

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rules as sets: what two of them allow together, and a rule as text again. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who may go where: host rules, and the one decision made of them.
  *
  * A rule is one of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One stream of the gateway: reads the CONNECT line or the head of an HTTP request, decides,
  * resolves, connects, relays, ends.
  *

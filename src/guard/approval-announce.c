@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the journal of changes hears of approvals: their state after each change that is on record,
  * and no more of the call than its tool and rule. */
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who may decide about what waits, and what a decision makes of it. */
 #include <errno.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a grant is worth at the moment of its use: no more than what was decided when it was asked
  * for, under the same policy, for a key that lives, by the votes of keys that still may vote. */
 #include <string.h>

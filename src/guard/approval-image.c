@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The image of a call that a person is asked about. What was shown is what will run: the subject
  * has its digest, the store keeps it as long as the call may still run, and the caller who comes
  * back with the grant gets it whatever its name means by then. */

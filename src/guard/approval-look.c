@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What others may know of an approval, and who may see it. */
 #include <assert.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An approval as its row in the store, and as people see it. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Session approvals: what one approval covers beyond the call it was asked for. Everything of the
  * subject must be the same but the end of argv, so a session in one sandbox, directory, environment
  * and policy says nothing about another. */

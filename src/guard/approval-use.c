@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The use of a grant. It is on record before the call runs; uses of a session that come meanwhile
  * queue up on it and are recorded together. */
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What waits for a person, and what a person allowed.
  *
  *   PENDING ── approved by as many keys as its risk needs ──> APPROVED ── the call runs ──> USED

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The checks that have files of their own; check.c has the table. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The check `validate`: texts of a call (a tool's arguments, a command's words) as validation sees
  * them. A finding is named by its category, so that a rule can say `finding: [tool_hijacking]`; it
  * holds none of the text, because findings go to the audit. */

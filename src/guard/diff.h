@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a write changes, line by line, for whoever has to approve it. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What rules deny by its image alone is refused before it is fetched or a sandbox is made of it;
  * whatever runs is decided on again, with the image it runs in. */
 #include <errno.h>

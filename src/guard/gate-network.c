@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Hosts that a sandbox is to reach are decided on before it is made, each as a call of the tool
  * "network" with the capability of that name. The gateway enforces the list from then on. */
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The operator's policy while the daemon runs: one revision at a time, replaced as a whole. */
 #include <errno.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The one gate. Every way in (HTTP, line protocol, MCP, CLI through them) that makes anything run
  * ends in run_start() (tool/run.c), which asks here and is the only one to do so, in this order:
  *

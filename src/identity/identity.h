@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who asks: the key a request came with, and what its roles allow.
  *
  * An identity is a plain value, copied wherever a call outlives its request. `key` is what owns

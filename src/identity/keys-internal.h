@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Inside of the keys, shared by keys.c, keys-row.c, keys-secret.c and keys-rate.c only. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A key as JSON: its row in the state database, and what the API shows of it. */
 #include <errno.h>
 #include <stdio.h>

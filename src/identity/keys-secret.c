@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Secrets of keys: made from the kernel's randomness, kept only as a hash. */
 #include <openssl/crypto.h>
 #include <openssl/evp.h>

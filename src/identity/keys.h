@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Keys: who may call, with which roles, how much at once.
  *
  * A key is a random secret of 256 bits that its holder sees once, and a row that has only its

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Paths below a directory descriptor, in trees that a stranger has laid out.
  *
  * Nothing here leaves the directory it starts from: relative links that stay below are followed

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Blobs by their digest: nothing of one is used before its size and hash are what was said. */
 #pragma once
 

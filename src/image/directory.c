@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A directory of the host's as an image: a copy, and the digest of a walk over that copy. Whose the
  * files are is not copied: the owners of a host mean nothing in a sandbox, and whoever copies
  * inside a user namespace does not even see them. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What `docker save` and `podman save` write: manifest.json, which names a configuration and layers
  * by their places in the archive. The configuration's hash is the image's identity, and its diff
  * ids hold for every layer.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* SHA-256 over a stream, by OpenSSL: layers are gigabytes, and it knows the processor's own way. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Images: from what a registry, a file or a directory holds to one root file system.
  *
  * Everything read here is hostile: archives, JSON, names, sizes. Nothing is written but below the

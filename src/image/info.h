@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* struct image_info as JSON, and the parts of an image's configuration that end in it. */
 #pragma once
 

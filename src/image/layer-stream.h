@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One compressed file as a bounded stream of its content, hashed on both sides.
  *
  * Exactly one layer of compression is taken off, the one that the first bytes name; what comes out

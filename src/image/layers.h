@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From verified layers to a root file system in the work directory. */
 #pragma once
 

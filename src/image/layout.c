@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Images that are a manifest, a configuration and layers by their digests: OCI layouts, what skopeo
  * writes as "dir:", and what is left of a docker-archive when it is taken apart. */
 #include <errno.h>

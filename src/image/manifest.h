@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the JSON of an image says: which manifest of an index, which configuration, which layers. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tells how far a long piece of work is, now and then, and whether it shall go on. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Names of entries: from what an archive says to a clean path below the root, or a refusal; and the
  * same names in messages. */
 #pragma once

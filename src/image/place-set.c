@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Open addressing over 64-bit hashes. The hash is seeded, so that an archive cannot choose names
  * that meet; should two meet by chance, a whiteout spares one file of its own image. */
 #include "image/place-set.h"

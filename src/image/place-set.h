@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A set of places in a tree: a name in a directory, told apart by the directory's inode. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whiteouts, as the OCI image specification has them: they hide what lower layers left and never
  * what is in their own layer, in whatever order the entries come. */
 #include <dirent.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Making what an entry says at its place. */
 #include <errno.h>
 #include <fcntl.h>

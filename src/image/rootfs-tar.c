@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A whole root file system in one tar. */
 #include <errno.h>
 #include <string.h>

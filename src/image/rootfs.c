@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Counting, finding the directory of an entry, owners and modes. rootfs-make.c makes things,
  * rootfs-hide.c hides them. */
 #include "image/rootfs.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Writing a root file system, one layer at a time.
  *
  * Names are clean paths (name.h). Parents are opened with the kernel's word that they are below the

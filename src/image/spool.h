@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The files of a docker-archive, laid out in the work directory: a tar has no way to the layer that
  * is wanted next, and what is verified there nobody else can change. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is in the store, and what of it has to go. */
 #include <errno.h>
 #include <stdlib.h>

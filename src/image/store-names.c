@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Names of images: a file a name, encoded so that any text is a plain file name. */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Work, commit, find, remove. Names are in store-names.c, lists and garbage in store-list.c. */
 #include "image/store.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The store of unpacked images, on disk as
  *
  *     store/HEX/rootfs/     complete, synced, renamed into place; never changed afterwards

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libarchive's tar reader over a stream: one entry after the other, nothing but tar. */
 #pragma once
 

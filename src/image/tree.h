@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Looking at a root file system that another process has written.
  *
  * The unpacker reads hostile bytes, so the worker believes nothing of what it says about its work.

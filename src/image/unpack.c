@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A layer: entry after entry of a tar archive, each by its kind. */
 #include "image/unpack.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One tar archive as a layer over a root file system; image_unpack_layer() with the parts that its
  * callers here share. */
 #pragma once

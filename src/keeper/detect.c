@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a tar is: a root file system, or an image that a tool saved. */
 #include <archive.h>
 #include <archive_entry.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An image from a registry, by skopeo, into the work directory. What the registry answers is held
  * to what was asked: a pinned digest is the hash of the bytes we were given, and so is the digest
  * that an index names. The blobs are verified when they are unpacked. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Images as the control plane knows them: what a name means, found once and remembered while
  * nothing changes it. All changes go through here, so what is remembered is true. */
 #pragma once

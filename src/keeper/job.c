@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Jobs: one worker each, as many at a time as is allowed, in the order in which they came. Calls
  * for the same image wait for the same job. */
 #include <errno.h>

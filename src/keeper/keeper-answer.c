@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the keeper answers at once, from its store. */
 #include <string.h>
 #include <sys/stat.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The control plane's side of the image keeper: calls and their answers (keeper-proto.h).
  *
  * The keeper is a process that is started by the first call. One that dies takes its calls along:

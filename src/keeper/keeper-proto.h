@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the control plane and the image keeper say to each other: one JSON object a record, over a
  * SOCK_SEQPACKET pair, both ways.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The image keeper: the one process that fetches, unpacks, names and removes images.
  *
  * It is root of a user namespace that maps three ids of the host's which nobody else has, it sees a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A program that a worker starts: unprivileged, watched, with an end. */
 #pragma once
 

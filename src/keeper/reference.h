@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An image's reference: "alpine", "registry.example/team/tools:3", "localhost:5000/x@sha256:HEX".
  */
 #pragma once

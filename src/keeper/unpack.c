@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From a source to an image in the work directory, unpacked by a process whose word is worth
  * nothing (unpacker.h). The worker finds out itself what the image is:
  *

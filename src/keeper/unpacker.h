@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The unpacker: a child of a worker, and the only process that takes an archive's bytes apart.
  *
  * It has three descriptors besides standard input, output and error: what it reads, the one

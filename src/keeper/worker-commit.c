@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The last steps of a job: room in the budget, the rename that makes an image visible, the answer.
  */
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Imports: a caller's tar, spooled to its end before anything looks at it. */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Pulls: from a registry, from a host path below images_allow, or what came with the daemon. */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The end of an image, and of what a worker that was killed left. */
 #include <errno.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A worker: one job in a process of its own. What it does is in worker-pull.c, worker-import.c and
  * worker-remove.c; whatever reads an image is in children of its own (fetch.c, unpack.c). */
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A client: where the daemon is and how to authenticate. Every transfer starts from libsbx_setup(),
  * so that no option of one request leaks into the next. */
 #include "libsbx/internal.h"

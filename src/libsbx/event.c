@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Events of execs, as lines of NDJSON or as WebSocket messages: parsed once here. */
 #include "libsbx/internal.h"
 

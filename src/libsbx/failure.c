@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Errors: from our own checks, from libcurl, and from the daemon's answers in each of its shapes.
  */
 #include "libsbx/internal.h"

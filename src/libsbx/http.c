@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* HTTP requests on libcurl's easy interface. An answer goes to a sink: buffered whole, or handed on
  * piece by piece. An answer that is not 2xx is always buffered, because it holds the error. */
 #include "libsbx/internal.h"

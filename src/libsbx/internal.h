@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of libsbx share. Nothing here is exported: libsbx.map lets only sbx_* out. */
 #pragma once
 

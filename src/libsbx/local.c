@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tool calls without a running daemon: one mas-sandboxd a call, one request line on its stdin, and
  * the last line of its output that parses as a JSON object is the answer. */
 #include "libsbx/internal.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One-shot runs and files, through the /v1 routes. */
 #include "libsbx/internal.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who is at the other end of an address that nobody named.
  *
  * Any user of the machine may listen on a default port or leave a socket in a shared place. Before

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sandboxes and execs through the /sandboxes routes. */
 #include "libsbx/internal.h"
 

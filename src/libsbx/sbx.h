@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libsbx: a client of mas-sandboxd.
  *
  * Functions return 0 on success and -1 on failure with *err filled (err may be NULL). Outputs named

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tool calls over HTTP (POST /v1/sandbox/execute), and the choice between HTTP and a local daemon
  * that MAS_SANDBOX_MODE makes. */
 #include "libsbx/internal.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A tool call taken apart, for the two ways to send one. */
 #pragma once
 

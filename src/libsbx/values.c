@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Values in the daemon's JSON: members by name, and bytes that may be carried as text or base64. */
 #include "libsbx/internal.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* WebSocket client (RFC 6455): libcurl makes the connection (TCP, Unix socket or TLS), the upgrade
  * request is ours, the framing is wslay's. The socket is never blocking: what it does not take
  * stays queued in wslay, and sbx_ws_receive() sends and receives while it waits, so that two sides

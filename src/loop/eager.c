@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A loop that does not fall asleep at once.
  *
  * Waking an idle CPU takes longer than most of what this daemon does for a request, so a loop whose

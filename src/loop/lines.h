@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Lines from a descriptor, one after another.
  *
  * Reading stops while paused, so that a fast writer is held back by its own pipe. Works on pipes,

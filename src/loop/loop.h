@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Running, timers, signals, workers and deferred calls on libuv.
  *
  * The structs are embedded in their owner. libuv keeps a handle until its close callback has run,

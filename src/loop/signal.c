@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* loop_signal: signals as loop callbacks. */
 #include "loop/loop.h"
 

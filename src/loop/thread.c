@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* loop_thread: a queue of blocking work with a thread of its own.
  *
  * libuv's pool has few threads that all its users share, in the order in which they asked. What

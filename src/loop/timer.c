@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* loop_timer: libuv's timers are a heap in the loop, so thousands cost no system call each. */
 #include "loop/loop.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* loop_work: blocking work as plain values on libuv's pool; loop_defer: a call from the loop. */
 #include "loop/loop.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Requests to the client on behalf of a call: sampling, elicitation, roots. They ride on the call's
  * outlet; the answer comes as a message of its own. */
 #include <errno.h>

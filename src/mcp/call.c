@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A request from the moment it is known to be one until its answer is on the outlet. */
 #include <assert.h>
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One request of a client on its way through a handler: a tool's call, the reading of a resource, a
  * prompt.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The catalogs as the server uses them: compiled schemas, lists ready to be sent, lookups. */
 #include <ctype.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What an operator may set of MCP (configuration keys in config/table.c). */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The dispatcher of the revisions with sessions: initialize first, then the methods of a table. */
 #include <stdio.h>
 #include <string.h>

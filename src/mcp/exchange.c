@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The answer to a POST: plain JSON where there is nothing but the answers and they come soon, else
  * a stream of events. */
 #include <stdio.h>

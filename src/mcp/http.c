@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Streamable HTTP: POST brings messages, GET opens a stream, DELETE ends a session. Who may ask,
  * and from which page, the api has checked before. */
 #include <stdio.h>

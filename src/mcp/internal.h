@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Inside of the MCP server, for the files of this folder.
  *
  * A message comes in over a transport (http.c, stdio.c), is taken apart by rpc.c and served by a

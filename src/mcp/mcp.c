@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The server object: from catalogs to something that serves, and its end. */
 #include "mcp/mcp.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The MCP server: catalogs of tools, resources and prompts, offered over Streamable HTTP (routes of
  * the api) or over stdin and stdout.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* prompts/list, prompts/get, and completion of their arguments and of templates' variables. */
 #include <string.h>
 

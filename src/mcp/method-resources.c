@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* resources/list, read, templates/list, subscribe and unsubscribe. */
 #include <string.h>
 

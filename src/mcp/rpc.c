@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* jansson's integers have 64 bits and an id may have more. Before the text is parsed, every id that
  * may be too big is noted beside it, with the message that it is of, and 0 stands in its place. */
 #include "mcp/rpc.h"

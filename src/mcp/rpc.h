@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* JSON-RPC 2.0 as MCP narrows it: from bytes to messages, and the envelopes of what is sent.
  *
  * An id is a string or a whole number of any size, and is kept as the JSON text that is echoed. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A schema is compiled once into a tree of what is checked; checking walks value and tree together
  * and stops at the first thing that is wrong. */
 #include "mcp/schema.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* JSON Schema, the part that tools need: type (one or several), properties, required,
  * additionalProperties (true, false or a schema), enum, const, minimum, maximum, minLength,
  * maxLength, items, minItems, maxItems. title, description, default, examples, $schema and format

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sessions: their table, their ends, and what others may know of them. */
 #include "mcp/session.h"
 

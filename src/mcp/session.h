@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What one client has agreed with the server: revision, capabilities, subscriptions, and whatever a
  * catalog keeps for it.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* MCP on stdin and stdout: a message a line, one session. Nothing else is written to stdout.
  *
  * A reader that does not read is held back by its own pipe: while much is queued no line is read,

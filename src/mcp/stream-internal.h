@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Inside of streams, for stream.c (events, connections, readers that come back) and exchange.c (the
  * answer to a POST until and after it becomes a stream). */
 #pragma once

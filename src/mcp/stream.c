@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory is bounded in four ways: what one stream may have unsent before notifications are left out
  * (queue_bytes), what a session keeps of sent events (replay_bytes) and for how long (replay_ms),
  * and all of it together (buffer_total_bytes). Answers are never left out: their number is bounded

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Server-sent events, and the answer to a POST before it is known whether it will be a stream.
  *
  *   WAITING  ── an HTTP request that may still be answered with plain JSON

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A tool, a resource, a prompt: rows of const tables. What the server lists, validates and calls
  * comes from them alone; a catalog is a set of such tables. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Admission: who may have a connection, and whose goes when there are too many.
  *
  * This is the only place that counts connections. A connection is a stranger's until a request of

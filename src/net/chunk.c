@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Chunked bodies, strictly: CRLF only, no space around a size, extensions only as the RFC writes
  * them, and a bound on all bytes that are not data, so that a sender cannot keep us busy with
  * framing. Trailers must look like fields and are dropped. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Decoder of the chunked transfer coding (RFC 9112 section 7.1). */
 #pragma once
 

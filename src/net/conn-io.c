@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The bytes of a connection: reading into its input buffer and writing, plain or through TLS.
  *
  * Reading stops when the input buffer is full or the state has no use for input, and that is all

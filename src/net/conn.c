@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One connection: an explicit state machine. conn-io.c moves its bytes.
  *
  * States (enum conn_state), each left only in this file or by http_upgrade_ws():

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Inside of the HTTP server, shared by the files of this folder only. conn.c has the theory. */
 #pragma once
 

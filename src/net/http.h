@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* HTTP/1.1 and WebSocket server on libuv.
  *
  * Nothing above this header sees libuv, llhttp, wslay or OpenSSL callbacks. All functions are

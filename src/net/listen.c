@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Turns an address from the configuration into a listening socket. */
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From a scanned head to a request: llhttp takes the bytes apart, then the fields that decide where
  * the body ends and who is meant are checked for having exactly one meaning. Names and values stay
  * in the input buffer, terminated in place. */

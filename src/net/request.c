@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a handler asks of a request, and how its body reaches it. */
 #include <errno.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Answers. A small one is one buffer and, when the socket takes it, one write. */
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Checks the bytes of a request head as they come.
  *
  * llhttp's grammar is wider than RFC 9112's in places where two parsers in a row may disagree about

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* First look at the raw bytes of a request head, before any parser sees them. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The server: listeners, the set of connections, what runs them besides their own I/O, and its end.
  *
  * n_handles counts every libuv handle that points into the server; the server is freed when it was

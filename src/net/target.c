@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Takes a request target apart in the buffer it came in. Decoding only ever shortens, so every part
  * stays where it was. */
 #include "net/target.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Request targets: path, query and authority, decoded in place. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* OpenSSL over memory BIOs: the connection moves the bytes, this file only turns them. */
 #include "net/tls.h"
 

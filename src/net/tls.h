@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* TLS as a pair of byte pipes; the only file that sees OpenSSL's SSL objects is tls.c. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* WebSocket (RFC 6455): the handshake, and wslay's framing over a connection's bytes.
  *
  * wslay checks frames, answers pings, validates UTF-8 and keeps the closing handshake; it reads

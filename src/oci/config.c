@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* config.json of an OCI bundle, from an order. Sizes, ids and paths are the warden's; the tables
  * (capabilities, masked paths, parts of the disk, system calls) are those of its own sandboxes. */
 #include <assert.h>

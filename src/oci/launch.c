@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See launcher.h. Runs as root, in a pid and a mount namespace of its own, and gives up what it can
  * once the container runs. */
 #include "oci/launcher.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sandboxes that an OCI runtime builds: mas-oci, the launcher.
  *
  * Theory of operation. The warden clones a launcher into a pid and a mount namespace of its own, as

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The way of a runner that cannot be passed descriptors: it dials a socket in a directory that is
  * bound into its container, and the launcher passes what it accepts to the warden. The directory is
  * the runner's alone: a tool cannot enter it. */

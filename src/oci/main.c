@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* mas-oci: started by the warden, for one sandbox or one question (proto/oci.h). */
 #include <errno.h>
 #include <fcntl.h>

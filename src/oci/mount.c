@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A launcher's mounts: a bundle below /run of its copy of the template root, a /proc of its own pid
  * namespace, and control groups of one version, because a mix of both trips runtimes. */
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A launcher's child: the OCI runtime's own program, which makes the container and ends. */
 #include <errno.h>
 #include <fcntl.h>

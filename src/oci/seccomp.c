@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The system call table as an OCI seccomp section.
  *
  * An OCI runtime hands this to libseccomp, which knows no order of rules: of two that match, which

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The system call table as the seccomp section of an OCI configuration. */
 #pragma once
 

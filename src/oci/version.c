@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which version of an OCI runtime is there. The program is the host's, but has no business with the
  * host's files, so it is asked by a process without rights; what it prints is bounded and made
  * harmless. */

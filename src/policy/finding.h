@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the checks of a call found: rules match on it, and the person who is asked is shown it. A
  * finding never decides anything by itself. */
 #pragma once

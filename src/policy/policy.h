@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A request's own policy (the MAS API): what one call, or all calls of one sandbox, may do. It only
  * ever narrows. Keys are taken in any letter case, with or without underscores; null means not set.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Cases in a policy file: calls with the verdict that they must get. */
 #include <ctype.h>
 #include <stdio.h>

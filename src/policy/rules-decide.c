@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* All rules against all that a call does. Each thing it does (every command its line could run,
  * every file that the line redirects to or from, and the call itself) gets its own verdict: that of
  * the strictest rule, or `unknown`, or the default. The strictest of them is the call's. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* All places of the pattern that the text so far can have led to are carried along, so that a
  * pattern costs at most its length for each byte of text, whatever is in either. */
 #include "policy/rules-glob.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Patterns against texts that may have holes (shell/shell.h): the answer is no, maybe or yes.
  *
  * In a name '*' is any text. In a path '*' and '?' do not match a slash, '**' matches anything, and

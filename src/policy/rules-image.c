@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Conditions on what a sandbox's root is made of.
  *
  * A call has the names of its image (struct rules_call): first how the caller named it, in full

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Between the files of the policy: rules.c (rulesets), rules-parse.c, rules-rule.c and
  * rules-value.c (from YAML), rules-pattern.c (commands), rules-match.c (one rule), rules-decide.c
  * (all of them), rules-case.c (tests in the file). */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One rule against one thing that a call does. Conditions are all to hold; for an allow rule
  * surely, for any other possibly. */
 #include <string.h>

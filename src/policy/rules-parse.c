@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From the YAML tree to a ruleset: the file's own keys, each with a row in a table. */
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Paths that words of a command name, as text: nothing here looks at a file system, so a link is
  * resolved only where the caller of the policy has done it. */
 #include <string.h>

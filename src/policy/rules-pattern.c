@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Commands as rules write them: words with spaces between, '*' for any words that follow.
  *
  * An allow rule means exactly what it says: the words in their order, nothing before, between or

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One rule of a policy file: its conditions, and what it says. Every key has a row in a table; one
  * that is not there is an error, because a misspelt condition would make a rule wider than it was
  * meant. */

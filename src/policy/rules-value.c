@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Values of a policy file: texts, lists, names of verdicts, risks, roles, capabilities and limits.
  */
 #include <ctype.h>

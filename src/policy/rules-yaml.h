@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* YAML as a tree of maps, lists and texts that remember their place in the file. No anchors,
  * aliases, tags, second documents or duplicate keys; limited in depth and number. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rulesets as values: made from bytes, counted, known by the hash of their bytes. */
 #include "policy/rules.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The operator's policy file: who may do what, decided before anything runs (docs/policy.md).
  *
  * A ruleset is immutable once parsed and counted by references, so that a call keeps the revision

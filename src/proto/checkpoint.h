@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the warden signs of the audit: that record `seq` had the chain hash `head`, and which
  * checkpoint came before. It signs sequence numbers in strictly increasing order, so there is one
  * signature for each at most, and the link to the one before makes every older checkpoint, and with

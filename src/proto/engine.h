@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the warden and a broker of a container engine (mas-engine) say to each other.
  *
  * Channel: SOCK_SEQPACKET, descriptor 4 of the broker. It says "r", gets struct engine_order with

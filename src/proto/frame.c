@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Frames of the runner protocol. Header: u32 payload length, u32 stream, u8 type, u8 flags, two
  * zero bytes; integers little-endian. */
 #include "proto/frame.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The runner protocol: frames over one byte stream per sandbox, whatever carries it.
  *
  * Each side first sends FRAME_PREFACE. Its first byte is not '{', which is how the guest's port

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What mas-warden hands to the processes that it starts from mas-sandboxd: the control plane, the
  * gateway and the image keeper. Each finds its socket and its configuration at the first two
  * descriptors. The configuration is a sealed memory file that the mas-sandboxd of the operator

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The limits of a sandbox: one struct, which specs, plans, rules, reports, the configuration and
  * the store all have, and one table that says of each limit what it is called there, in which unit
  * it is written, and which wall enforces it. A new limit is a member and a row; what treats one

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Payloads of the runner protocol.
  *
  * A message is its fields in the order of the FIELDS lists below, packed; data, where there is

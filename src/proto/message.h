@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Payloads of the runner protocol's frames: one struct a message, with a format and a parse
  * function each. parse functions borrow from the frame, check every length and count, and return
  * -EPROTO on anything odd (trailing bytes included). format functions append a whole frame to out.

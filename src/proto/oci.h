@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the warden and mas-oci say to each other.
  *
  * mas-oci is started for one launcher (a process that builds a sandbox with an OCI runtime and

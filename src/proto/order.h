@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the warden says to a process that builds one sandbox, and how that reports a failure. The
  * processes are children of the warden or of its zygote, the launchers of OCI runtimes (mas-oci)
  * and the brokers of container engines (mas-engine). */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What both ends of the warden's socket agree on: names of walls and mechanisms, and the checks of
  * a plan that need no knowledge of the host. The warden runs plan_check() on every record it
  * receives; its ceiling comes on top (warden/ceiling.c). */

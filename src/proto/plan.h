@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the control plane may ask of the warden: fixed-size binary records over a SOCK_SEQPACKET
  * socketpair, descriptors as SCM_RIGHTS. Never JSON, never a path that the warden has not opened
  * itself, nothing beyond the ceiling it fixed before the control plane existed.

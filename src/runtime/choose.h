@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which runtime a request means: by name, by "oci" and its program, or by how much isolation it
  * wants at least. */
 #pragma once

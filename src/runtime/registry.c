@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every runtime there is. A new one is one line here and a folder beside this file. */
 #include <assert.h>
 #include <string.h>

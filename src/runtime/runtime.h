@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A runtime: one way to start a runner behind walls. Each lives in its own folder and is one row of
  * the array in registry.c, which is asked how strong it is and what it can do.
  *

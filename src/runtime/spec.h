@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a sandbox is asked to be: the same for every runtime.
  *
  * A limit is asked for by the caller (asked), or an operator default (not asked). An asked one is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The control plane's end of the warden's socket: sends plans, matches replies by tag, hands events
  * to whoever holds the sandbox. */
 #pragma once

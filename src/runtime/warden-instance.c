@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sandboxes that the warden builds: turns a spec into a plan and the warden's reply into an
  * effective report. Nothing here has privileges; the mechanisms are in src/warden. */
 #include "runtime/warden-instance.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The part that runtimes built by the warden share. */
 #pragma once
 

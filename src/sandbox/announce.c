@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the journal of changes hears of sandboxes and their commands.
  *
  * A change is appended when it holds, before those who wait for it go on. Where a row says the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a sandbox's runner says, and which file hears it. */
 #include "sandbox/internal.h"
 

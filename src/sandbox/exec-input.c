@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Stdin of an exec: a queue here, a window's worth under way to the runner, and who waits for it to
  * empty. */
 #include "sandbox/internal.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Output of an exec: from the runner into its journal, or into a sink, and acknowledged once it is
  * safe there. */
 #include <errno.h>

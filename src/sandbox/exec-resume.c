@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Execs that an earlier control plane started: what their runner says of them is put together with
  * what is on record. */
 #include <signal.h>

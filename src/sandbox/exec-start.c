@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Starting an exec: limits, its record, SPAWN to the runner, and its row. */
 #include <errno.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Records of execs: references, the tables that know them, and what others may look at. */
 #include <assert.h>
 #include <string.h>

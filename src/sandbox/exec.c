@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The life of an exec: what ends it, who hears of that, and what steers it. Only this file writes
  * its status after the one it is made with, or restored with (persist.c). */
 #include <errno.h>

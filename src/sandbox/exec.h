@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Commands (and the runner's built-in tools) in a sandbox.
  *
  *   RUNNING → COMPLETED | FAILED | TIMED_OUT | CANCELED;  RUNNING → CANCELING → CANCELED

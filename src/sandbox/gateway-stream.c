@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Connections opened from inside a sandbox: each is a stream of the runner protocol on one side and
  * a socketpair whose other end the gateway holds on the other. This file moves bytes between the
  * two; who may be reached is the gateway's decision alone. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Journals on disk: NAME.dat holds the bytes, NAME.idx one struct record an event, in order. The
  * index is NAME.new until all that was in memory is in both. A
  * record is written after its bytes, so a record that is whole and whose bytes are there is an

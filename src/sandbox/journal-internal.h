@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What journal.c and journal-file.c share; for no one else. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reading a journal: events one by one or several as one, and one stream as a whole. */
 #include <errno.h>
 #include <string.h>

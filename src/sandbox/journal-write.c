@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Writing a journal: bytes become events, characters whole, each event's bytes before its record.
  *
  * Where the disk refuses, nothing is lost: the journal stalls. What comes then waits in memory (at

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is kept. In memory: `head` holds the first events, `tail` the newest; once the limit is
  * reached new events only join the tail, and its oldest are dropped. Bytes live at a position in
  * one growing space, which is a buffer first and a file later; dropped ranges are punched out of

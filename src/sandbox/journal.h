@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What an exec printed, in order: an append-only list of events with fixed sequence numbers.
  * Streams, logs and answers are readers of it.
  *

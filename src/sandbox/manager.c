@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The manager of all sandboxes: what it does once a second (idle and retention times, creations
  * that take too long, frames that waited for company), its start and its end. */
 #include "base/alloc.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How much each owner has: sandboxes, and commands that run in them; and how much it may. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Pausing: the runtime stops all processes of a sandbox where they are, its runner included, so
  * whatever would need the runner's answer is refused until it goes on. Time goes on: an idle
  * sandbox is deleted at its TTL, and a command whose timeout passed meanwhile is ended on resume.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sandboxes and execs as rows of the store, and an exec as the tag that its runner keeps. */
 #pragma once
 

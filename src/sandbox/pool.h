@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sandboxes made ahead from the operator's default spec, each given to one caller and to nobody
  * else.
  *

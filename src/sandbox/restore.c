@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The start of a control plane that is not the first: what the store says existed, the warden says
  * lives, and runners say they run, put together again.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sandboxes of one-shot runs that are over.
  *
  * Killing one is a millisecond of the kernel's work (mounts, network, cgroups), which would be in

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The control plane's end of one runner connection: frames in and out, nothing about execs.
  *
  * The runner is not trusted: anything malformed, out of turn or over a limit ends in on_broken,

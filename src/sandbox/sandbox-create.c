@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Making sandboxes: names and limits, then fresh ones, those of the pool, and those that an earlier
  * control plane left. */
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The policy in a row is {"policy": {"policy": {...}, "timeout_ms": N}, "noted": true}. Versions
  * before wrote the inner object as a text, "note". They take a row with "noted" and without "note"
  * for one whose policy is lost, and let nothing run in that sandbox, which is why "noted" is still

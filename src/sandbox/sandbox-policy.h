@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A sandbox's own policy: what the MAS API's create says about every call in it, or for it. It is
  * part of the sandbox from before its first row on and comes back with it, so that a sandbox is
  * never found without what narrows it. tool/run.c enforces it. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The states of a sandbox: how it becomes READY, and every way in which it ends. Only this file
  * writes the state after the one it is made or restored with (sandbox-create.c). */
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sandboxes: their ids, states, owners and ends.
  *
  *   CREATING ── the runtime is building it            delete: stops it, ends in GONE

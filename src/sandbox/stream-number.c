@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "sandbox/stream-number.h"
 
 #define GENERATIONS 0x800u

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers for the commands of one sandbox, as its runner knows them: odd, 32 bits, the upper 11
  * from the control plane's generation, so that those of one control plane do not meet those of
  * another. Both parts come round: after 2^20 commands, and after 2048 generations. From then on a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Variables that are set in a line. Many change what a command means (PATH, LD_PRELOAD, GIT_*,
  * NODE_OPTIONS, ...): such a command is opaque. What is set for a program is harmless only if it is
  * known to be; what stays in the shell, unless it is known not to be. */

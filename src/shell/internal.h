@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Between the files of the shell reader: shell.c (results and what is left to do), word.c
  * (words), redirect.c (redirections, here-documents), parse.c (grammar), run.c
  * (builtins and programs that run texts), options.c, walk.c and table-*.c (what

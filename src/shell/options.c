@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The walk over a command's words by the row of its program: options alone, in bundles,
  * abbreviated, with values glued to them or behind them. It never guesses: where the row does not
  * say what a word is, the item says so. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What programs do with their options, as data, and the one walk over a command's words by it.
  *
  * A row says of a program which options it has: `-abc` are letters that may be bundled, `--word` a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The grammar of shell lines, read laxly: words that only give a line its structure (if, then, do,
  * {,
  * ...) are stepped over, so that what is between them is seen whether or not they fit together. A

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whether leave for how an argv begins can be leave for all of it. A session approval names the
  * first words; what comes behind them may only be arguments of the program that they name, never
  * another command, code, or what chooses between the things the program can do. */

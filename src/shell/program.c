@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a row of options cannot say of a program: whether code in its own language (awk, sed) does
  * more than print, which modules and variables run something. */
 #include <ctype.h>

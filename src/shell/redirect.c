@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Redirections of a shell line, its here-documents, and the blanks between words: a here-document's
  * text starts behind the newline that ends the line it is in. */
 #include <stdint.h>

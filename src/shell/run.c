@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Shells, builtins and programs that run a text or put a command together: what they run is put on
  * the list too. Those that run the words behind their options are rows of table-wrap.c. */
 #include <stdint.h>

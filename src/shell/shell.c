@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Results of the shell reader: the list of commands, and the look at each of them that finds what
  * it runs in turn. Reading fills the list first, because here-documents come after their commands;
  * looking may append to it, and what it appends is looked at as well. */

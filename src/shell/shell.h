@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every simple command that a shell line or an argv could run, found without running anything.
  *
  * POSIX sh and the common parts of bash are read: lists, pipes, groups, subshells, substitutions of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Options of the programs that show, make, move and remove files, and of the shell's own plain
  * builtins. */
 #include "base/alloc.h"

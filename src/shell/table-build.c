@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Options of build systems, test runners and linters. A build runs what the tree says, which leave
  * to run it covers; options that name other code, or tools in place of the usual ones, are more. */
 #include "base/alloc.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Options of interpreters: which hold code, which load some, and which only have values that look
  * like options. */
 #include "base/alloc.h"

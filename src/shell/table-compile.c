@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Options of compilers and of the go and cargo commands. A plugin, a wrapper, a file of further
  * options and a linker's own options can run anything. */
 #include "base/alloc.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Options of git, by subcommand. One that is not here may be an alias for anything. */
 #include "base/alloc.h"
 #include "shell/options.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Options of programs that talk to others or look at the system, and programs that can run others
  * whatever their options are. */
 #include "base/alloc.h"

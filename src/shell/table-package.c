@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Options of package managers. Installing runs code of others, which is for rules to say; options
  * that name another shell, configuration or place are more than that. */
 #include "base/alloc.h"

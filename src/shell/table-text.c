@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Options of the programs that read, search, cut, sort and compare text. */
 #include "base/alloc.h"
 #include "shell/options.h"

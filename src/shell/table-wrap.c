@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Programs and builtins that run another command. One that does nothing else is transparent; one
  * that also changes who runs it, or fetches what it runs, needs leave of its own. */
 #include "base/alloc.h"

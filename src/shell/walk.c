@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A command by the row of its program: which options run others, which files they name, where the
  * command of a wrapper or the script of an interpreter is. Which word says so is kept, so that a
  * rule which names it ("python3 -c *") knows what it allows. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Words of a shell line: quotes, escapes and expansions. What an expansion becomes is a hole in the
  * word; what it runs goes to the list of commands.
  *

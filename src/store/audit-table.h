@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The audit's tables in the state database: records with their chain hash, checkpoints as text, and
  * a few numbers. What they mean is audit/audit.h's. Functions return 0 or -EIO with the reason in
  * the database's message, unless they take an error. */

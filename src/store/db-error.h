@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What SQLite's last failure means to whoever asked. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The state directory: DIR/lock (one daemon at a time), DIR/control (the control plane's, its
  * owner), DIR/images (the image keeper's) and DIR/warden. All ways out work through descriptors,
  * because the warden no longer sees paths. */

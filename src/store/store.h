@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What must outlive the control plane: rows of JSON in SQLite (WAL), written on a thread of its own.
  *
  * One writer: puts and deletes queue up and go to its thread as one transaction, so that many

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the runner's built-in tools answer: data on stdout, and on failure exit 1 with one line of
  * JSON
  * {"code","message"} on stderr. */

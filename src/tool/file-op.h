@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* File operations of a sandbox: which of the runner's built-in tools each one is, with which
  * arguments, and under which name the gate knows it. Every front end runs them from here. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Finds out what the image that a spec names is. That comes before anything is decided or made,
  * because an image brings an environment and a directory to start in.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How a request's policy narrows the sandbox it is for. */
 #include <errno.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A person decides: the subject is made, and a session approval or the grant that the caller named
  * is used, or a person is asked. The approvals' answers come later and cannot be called off, so
  * they carry a weak reference: the run may be abandoned at any time.

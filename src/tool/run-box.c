@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The sandbox that a run is in. A lasting one may still be being created, and is waited for. A
  * one-shot is made when it is needed: once the intent is on record, or before that to look where
  * its paths lead. */

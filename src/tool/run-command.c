@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The last phases: the intent is put on record, files that come with the command are written one by
  * one, and the command is started. */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A request as the gate sees it, and what the gate's rules make of the run. */
 #include <assert.h>
 #include <errno.h>

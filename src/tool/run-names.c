@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What an archive holds, where rules could be about something below the directory that it is
  * unpacked in: the runner tells the names first, and each of them is decided on. Nothing is
  * unpacked through a link, so a name below the directory is the place that is written. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What an intent says of the call beyond its arguments: everything that changes what happens, as
  * names, numbers and hashes, and one hash over all of that. What may be secret (the values of
  * variables, input) is there as a keyed hash, contents of files as a plain one. Lists are cut at a

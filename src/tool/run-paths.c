@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which paths a call reaches: those of the runner's file operations, of the tool file_system, and
  * of files that are written before a command. Here they are as the caller gave them; where they
  * lead is found out inside the sandbox (run-resolve.c). */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a grant says about the code that a command runs: files that are run from sealed copies, and
  * each thing that runs code which only the start finds, as not pinned. The runner looks up the
  * files (run-probe.c); variables, and programs that the command runs in turn, are seen from here.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What became of a call, on record: from the runner's word that it runs, and from wait(). */
 #include <string.h>
 

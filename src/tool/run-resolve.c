@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* File operations are decided on by where they really lead: links inside the sandbox are resolved
  * by the runner first, the rules look at the result as well, and the operation is then held to it
  * by its Landlock domain, whose places are opened without following any link. So a link that

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The policy of the sandbox itself, which holds for everything that runs in it or for it. */
 #include <stdio.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* All that will run, as one JSON object whose canonical bytes an approval is over. Nothing that
  * changes what happens may be missing here: whatever is added to struct exec_spec or struct spec
  * belongs into it. Large inputs are there as hashes; beside the subject, run_shown() has what a

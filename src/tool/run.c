@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The life of a run: which phase follows which, what it is made of, and how it ends. */
 #include "tool/run.h"
 

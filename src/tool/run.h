@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One thing that runs: in a sandbox that is there, or in one made for it and thrown away.
  *
  * This is the only way to start an exec from above: the gate (guard/gate.h) is passed here, and

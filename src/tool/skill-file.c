@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The filesystem skill: from parameters to an operation that runs, and from its output to a result.
  */
 #include <assert.h>

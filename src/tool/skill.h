@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Skills of the actions API: what an agent may have the daemon do by name, one by one enabled or
  * not.
  *

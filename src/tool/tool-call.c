@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One tool call: policies checked and turned into walls, the tool run, its answer made a result. */
 #include <errno.h>
 #include <stdio.h>

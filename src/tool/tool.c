@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The table of tools and how each one's arguments become something to run. */
 #include "tool/tool.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The built-in tools of the MAS API, and ours: a table, and one way to call any of them. */
 #pragma once
 

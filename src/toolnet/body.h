@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Bodies as JSON: text in UTF-8 where it is text, base64 where it is not. */
 #pragma once
 

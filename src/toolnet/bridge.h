@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A place libcurl can connect to, joined to a stream that is connected already.
  *
  * libcurl 7.88 (Debian 12) ignores CURL_SOCKOPT_ALREADY_CONNECTED and connects such a socket again,

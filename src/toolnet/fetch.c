@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fetch: a page as text, markdown or its own source. */
 #include <assert.h>
 #include <errno.h>

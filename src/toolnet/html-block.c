@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Lists, tables and other blocks, as both formats see them.
  *
  * A table is a data table unless it holds what cannot stand in one line of cells (another table, a

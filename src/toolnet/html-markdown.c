@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* HTML as markdown (CommonMark with GitHub's tables). Text is escaped where it would otherwise be
  * read as markup, and no further: the reader is as often a model as a renderer. */
 #include <ctype.h>

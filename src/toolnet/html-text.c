@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* HTML as plain text: structure by line breaks, no markup. Links lose their targets. */
 #include <string.h>
 

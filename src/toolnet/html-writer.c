@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "toolnet/html-writer.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Flows text: collapses white space, keeps line breaks pending until something follows, and puts
  * the prefix of every open quote and list item at the start of each line.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* HTML to plain text or markdown.
  *
  *   html.c           parses (libxml2), walks the tree without recursion, calls a visitor

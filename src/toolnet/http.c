@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* http_client: one request with a caller's method, headers and body; the answer as it came. */
 #include <ctype.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where a tool's request goes: http and https URLs (base/url.h) of bounded length. */
 #pragma once
 

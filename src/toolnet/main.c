@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* mas-tool-net: runs one URL tool. One JSON object on stdin, one on stdout.
  *
  * In:  {"tool":"fetch","args":{...},"limits":{"body_bytes","timeout_ms","redirects"}?,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* web_search: results out of the DuckDuckGo instant answer format, from a configurable endpoint. */
 #include <ctype.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The URL tools of the tool-call contract, as functions from arguments to a result.
  *
  * They run in a sandbox without network or resolver: every connection is a stream to the gateway

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Headers of both directions: what a caller may set, and what an answer's become. */
 #include <ctype.h>
 #include <stdlib.h>

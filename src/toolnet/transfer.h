@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One HTTP exchange with its redirects, over streams of the gateway.
  *
  * Each hop is a connection of its own, so each is checked by the gateway. Only headers that

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Connecting, the handshake, a line out, a line in; each wait ends at the deadline. */
 #include "toolrunner-client/client.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One request to a guest's runner over a hypervisor's vsock socket (Firecracker's, or any that
  * speaks "CONNECT <port>\n" and "OK <port>\n"). */
 #pragma once

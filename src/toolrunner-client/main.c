@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* mas-toolrunner-client: one request on stdin, one response on stdout.
  *
  * Exit codes: 0 the response was printed (whatever it says), 1 it could not be had, 2 usage,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The calculator tool of the MAS API. */
 #include "base/error.h"
 #include "base/strbuf.h"

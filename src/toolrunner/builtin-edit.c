@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fs-edit: replaces one text by another in a file, which must have it exactly once unless all are
  * meant. {"old_text","new_text","replace_all"} on stdin, {"replacements","line","size"} out. One
  * step for the caller, so that nobody's write gets lost between a read and a write. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The file_system tool of the MAS API. The paths a call may touch are also a Landlock domain around
  * this process (SPAWN_NARROW); the check here gives the answer its words. */
 #include <dirent.h>

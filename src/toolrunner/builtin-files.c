@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* File operations of the native API: fs-read, fs-write, fs-list, fs-stat, fs-mkdir, fs-remove and
  * fs-move. They run as the tool's user, who may do all of this with a shell as well: no check here
  * is a wall. Relative paths start at the working directory. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Input, output and failures of builtins. */
 #include "toolrunner/builtin-io.h"
 

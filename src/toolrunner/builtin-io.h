@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What builtins share: one JSON object in, one out, and one shape of failure. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fs-lines PATH FIRST COUNT MAX_BYTES: some lines of a text file. {"text","start_line","end_line",
  * "total_lines","size","truncated","lossy"} out; total_lines is null where counting them all would
  * take too long. */

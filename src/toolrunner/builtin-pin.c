@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pin PATHS ARGV...: which files a command would run that somebody in the sandbox could change,
  * with their hashes. Runs as the tool's user in the command's own directory.
  *

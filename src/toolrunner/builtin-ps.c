@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ps: the processes of the sandbox: the runner, which is our parent, and all that descends from it.
  */
 #include <ctype.h>

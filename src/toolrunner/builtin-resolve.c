@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fs-resolve r|w|l PATH...: where an operation on each path would really happen. r reads what the
  * path leads to, w writes there, l works on a link itself. Answers the path without links and the
  * place that the operation may be held to: what is read, or the directory that is written in; and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fs-search PATH: lines that match, in a file or in all files below a directory. Input {"pattern",
  * "literal","ignore_case","glob","max_matches"}, output {"matches":[{"path","line","text"}],
  * "files_searched","truncated"}. A pattern is a POSIX extended regular expression; files with NUL

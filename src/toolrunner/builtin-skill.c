@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* skill-file: one file operation of the actions API's filesystem skill, below a root and nowhere
  * else.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tar-create PATH, tar-extract PATH, and tar-names: what extracting the archive on stdin would
  * write, told before anything is. */
 #include <errno.h>

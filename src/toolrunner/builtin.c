@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The table of builtins. Tools of the MAS API are builtins too, by the table of tool.c. */
 #include "toolrunner/builtin.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Code of the runner's that runs as a command (SPAWN_BUILTIN): in a forked child, as the tool's
  * user, under the exec's limits. Input is argv and stdin, output is stdout; a failure is exit code
  * 1 with one JSON line. */

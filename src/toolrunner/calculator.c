@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Recursive descent over  sum = product {(+|-) product},  product = unary {(*|/|%) unary},
  * unary = {+|-} (number | '(' sum ')'). */
 #include "toolrunner/calculator.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Arithmetic on doubles: + - * / % ( ) unary + and -, decimals with exponents. */
 #pragma once
 

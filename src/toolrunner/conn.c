@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The byte stream to the control plane. Frames go to dispatch.c; what is to be sent is collected in
  * one buffer and leaves in one write a round, because waking the peer costs more than anything done
  * here. */

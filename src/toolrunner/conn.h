@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The connection to the control plane: bytes in, bytes out, framing. There is at most one; a newer
  * one replaces it. */
 #pragma once

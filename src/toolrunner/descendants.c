@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See descendants.h. Outside of a pid namespace of our own nobody ends a command's background
  * processes but us. Killing a parent makes its children ours, and one that was sent SIGKILL forks
  * no more, so rounds over /proc come to an end unless somebody forks faster than we read; then the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Ending everything that descends from this process, or from one of its commands.
  *
  * There is no control group a command in a sandbox, so each command carries a mark that its

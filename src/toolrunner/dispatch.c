@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What each frame of the control plane does. A frame for a stream that is gone is ignored: the peer
  * may have sent it before it knew. */
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Bytes of execs: pipes or a terminal on one side, frames on the other.
  *
  * Output is read into a ring as large as the window and stays there until acknowledged; a full ring

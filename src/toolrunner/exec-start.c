@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From SPAWN to the first instruction of a command's program, as the control plane is told of it.
  *
  * A start that is not waited for (start.h) is known to have worked once the child has left our

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The exec table and the life of an exec. */
 #include "toolrunner/exec.h"
 

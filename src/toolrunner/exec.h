@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Execs: one command each, from SPAWN to FORGET.
  *
  * States. RUNNING: the process lives; as long as it is `starting` its program is not executed yet

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The warden's system call filter, for a runner that another program started: handed over as a
  * file of instructions. */
 #pragma once

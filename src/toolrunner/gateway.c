@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tunnels: a local socket on one side, a stream of the runner protocol on the other. */
 #include "toolrunner/gateway.h"
 

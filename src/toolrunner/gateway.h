@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Connections from the inside: the runner listens on a unix socket, or for the proxy on a port of
  * the sandbox's loopback, and each connection becomes a
  * stream that the control plane hands to the gateway. Unlike execs they do not outlive a connection

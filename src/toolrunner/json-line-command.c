@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The tools shell and code for JSON lines: start, collect, time out. */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* JSON lines: parsing requests, answering. Two shapes are taken: that of the daemon's line protocol
  * ({"id","tool":"name","args"}) and that of its execute route ({"tool_call_id","tool":{"name",
  * "args"}}); each is answered in kind. Runs in a child as the tool's user. */

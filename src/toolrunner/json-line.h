@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One JSON execute request a line, one response a line (the MAS API), on a connection of its own.
  */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The Landlock domain of a command. Runs in a child that shares the runner's memory, so
  * it allocates nothing. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Only in the build with musl: Debian's static jansson was compiled with glibc's variants of some
  * functions, which musl does not have. The checked ones check, then call the plain ones; the one of
  * a newer C standard differs from the plain one by "0b" numbers only, which JSON does not have. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Lines of a file, one at a time, in a fixed amount of memory. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Listening on vsock (or a unix socket, for tests and for hypervisors that offer one). */
 #include "toolrunner/listen.h"
 

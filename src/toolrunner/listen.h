@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The guest's port (the MAS API): each connection is either the runner protocol or JSON lines, told
  * apart by its first byte. */
 #pragma once

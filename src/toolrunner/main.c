@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* mas-toolrunner: options, then the runner. */
 #include <errno.h>
 #include <fcntl.h>

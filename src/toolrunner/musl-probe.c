@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Compiled at configure time: can musl-gcc make the runner, with the kernel's headers and the
  * static jansson of this system? */
 #include <jansson.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "toolrunner/pin.h"
 
 #include <errno.h>

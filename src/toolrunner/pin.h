@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Files whose content was approved: the program itself, and a script that an interpreter is to run.
  *
  * At the start each one is copied into a sealed memory file while it is hashed; if that is what was

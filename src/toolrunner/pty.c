@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Opening and sizing terminals. The other side is opened through the master (TIOCGPTPEER), so that
  * a path the tool might have put in its place is never looked up. */
 #include "toolrunner/pty.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Terminals of the sandbox's own devpts. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* System calls without the C library: -errno is the result and not a variable, so that a child that
  * shares our memory, and with it our thread's variables, may make them while we go on.
  *

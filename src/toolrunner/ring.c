@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Ring buffer of a stream's unacknowledged bytes. */
 #include "toolrunner/ring.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Bytes of one stream that somebody still has to take, addressed by their offset in the stream.
  *
  * Invariants: start <= end, end - start <= size <= PROTO_WINDOW; size is 0 or a power of two.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Setting up, signals, new connections from the warden, and the end. */
 #include "toolrunner/runner.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The runner as a whole: PID 1 of a sandbox, the helper of the process runtime, or a guest's
  * service.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The child's side of starting a command (spawn.h): what runs between clone() and the program.
  *
  * All of it may run in a child that shares the runner's memory: system calls only, no allocation,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The child's side of starting a command; spawn.c's own. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Starts commands: the runner's side (spawn.h). */
 #include "toolrunner/spawn.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Starting a command: everything between a checked SPAWN and the first instruction of the program.
  *
  * A program is started in a child that shares the runner's memory until execve() (CLONE_VM: no page

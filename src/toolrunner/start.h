@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Commands that are starting: children that the runner does not wait for.
  *
  * From the moment that such a child has the tool's user id, the tool may stop it or starve it. So

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Packing: ustar headers, with a pax header before an entry whose name or size does not fit. */
 #include <errno.h>
 #include <fcntl.h>

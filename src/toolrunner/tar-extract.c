@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Unpacking. Every path is opened by openat2() beneath the root without following symlinks, so the
  * kernel itself refuses the tricks; what exists under an entry's name is unlinked, never written
  * through. */

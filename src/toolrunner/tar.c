@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The tar reader. Every number and name of a header is checked here, so that tar-extract.c deals
  * with sane paths only. */
 #include "toolrunner/tar.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reading tar archives: ustar, GNU long names, pax path, linkpath, size and mtime. Sparse files and
  * everything else are refused by name. Streams: the archive is never in memory.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Running a tool of the runner's as a builtin. */
 #include "toolrunner/tool.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tools of the MAS API that the runner brings itself: args in, result out. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Walks by directory descriptors, so that a name that is swapped for a symlink meanwhile leads
  * nowhere. */
 #include "toolrunner/tree.h"

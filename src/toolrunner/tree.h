@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Directory trees: walking, removing, making. Symlinks are never followed on the way down. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See truncate-filter.h. The program is a table: for each way of the processor to make system calls
  * a block of the same shape, with that way's numbers. Opening for writing is Landlock's to decide,
  * so O_TRUNC is refused only together with an access mode that is not writing: 0, or the 3 that

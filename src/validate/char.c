@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Code points: which of them do not show, and which show as something else. */
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a text hides from a reader and not from a model: encoded, spelled apart, in look-alike
  * digits, in characters without a shape. A decoder appends what it understood, a line each. */
 #include <ctype.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Inside of validation, shared by the validate-*.c files only. */
 #pragma once
 

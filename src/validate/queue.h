@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Validations that wait for a worker.
  *
  * A text takes up to validate_timeout of a thread, and the pool of threads is everybody's. So at

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Patterns over views. One walk over the text looks for the words of all patterns, found by their
  * first two bytes; a pattern is tried in a window around its word. A window is larger than any
  * match, and a word well inside a pattern's last window starts no other, so the work is linear in

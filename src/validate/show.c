@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Characters that do not show: found, shown and stripped. */
 #include <stdio.h>
 #include <string.h>

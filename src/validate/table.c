@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What validation looks for. A pattern sees a view (view.c): lower case, accents gone, one
  * space or one newline between words. `words` are what no match can do without; patterns are tried
  * near them only. Repetitions are bounded and gaps stay within a sentence, so that a match is never

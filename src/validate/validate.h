@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Text that came from outside: does it try to talk to the model instead of being talked about?
  *
  * Advice, not a wall. Whoever knows these patterns can write around them, and a harmless text can

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A text as a reader sees it: what does not show is gone, letters in other shapes are letters, a
  * Cyrillic or Greek letter among Latin ones is the Latin one it looks like. Every byte remembers
  * where it came from. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See blank.h. A blank is in one of the two lists of its kind from its clone until a plan takes it
  * or it ends; only this file changes them. */
 #include "warden/blank.h"

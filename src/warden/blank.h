@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Blanks: processes that are everything a sandbox is but for its order, never used by any.
  *
  * Some are made ahead, as many as a kind wants, so that a plan need not wait for one. Most plans

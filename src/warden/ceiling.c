@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See ceiling.h. */
 #include "warden/ceiling.h"
 

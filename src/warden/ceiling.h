@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a plan may ask for at most: fixed from the operator's configuration before the control plane
  * existed. */
 #pragma once

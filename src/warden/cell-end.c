@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From the exit of a cell's process to nothing left of it. */
 #include "warden/cell-internal.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of cells share with each other and with the kinds: cell.c (what is asked of one),
  * cell-spawn.c (its process), blank.c, cell-start.c (a plan becomes a running sandbox) and
  * cell-end.c. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From nothing to a process of a cell's own. The clone is of a small single-threaded process; what
  * takes long in it (joining the cgroup, mounting) is done by the child, so that the warden goes on
  * serving. */

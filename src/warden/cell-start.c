@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From a plan to a running runner. */
 #include "warden/cell-internal.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See cell.h and the states in state.h. Nothing in cell*.c waits: a create goes on when the child
  * closes its failure pipe (cell-start.c), an end when its pidfd becomes readable (cell-end.c);
  * cgroups are removed by the janitor. */

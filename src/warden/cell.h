@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A cell is the warden's side of one sandbox. Its life: blank, ordered, running, reaped, removed.
  */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The part of cgroup.h that a child needs. */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cgroup version 1: one hierarchy a controller (or a few controllers sharing one). Groups are made
  * at the root of each mount, which in a container is the container's own group. Memory is limited
  * with swap where the kernel accounts it. Block I/O limits of this version do not reach buffered

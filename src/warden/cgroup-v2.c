@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cgroup version 2: one tree. The instance's directory goes below the warden's own group, because
  * that is where a delegation (systemd's Delegate=yes, a container) gives rights and where limits
  * set on us hold for our sandboxes too. A group with processes cannot hand controllers to children,

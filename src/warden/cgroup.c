@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The part of cgroup handling that does not depend on the version; see cgroup.h. */
 #include "warden/cgroup.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Control groups of sandboxes, version 1 or 2, whichever this host lets us use.
  *
  * All groups of one warden live below "<prefix>-<pid>-<start time>" in each hierarchy, so that a

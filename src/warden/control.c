@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See control.h. One record is read per turn of the loop. Records out that do not fit into the
  * socket wait in a bounded queue; a control plane that lets it overflow is cut off, because the
  * warden must never wait for it. */

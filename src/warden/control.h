@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The socket to the control plane: plans in, replies and events out. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Bounded copies of small files from the host into the template root. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A process that removes cgroups for the warden.
  *
  * Making, joining and removing a cgroup can wait for the kernel's global cgroup lock, which

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "warden/kind.h"
 
 const struct cell_ops *const cell_kinds[_CELL_KIND_MAX] = {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The kinds of cells, and what the warden asks of each.
  *
  * A cell is the warden's side of one sandbox. All cells go through the same states (state.h) and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See landlock.h. TCP ports are not restricted: the sandbox has a network namespace of its own.
  * Nothing in /proc can be written: a tool could set its oom_score_adj back to the daemon's, where
  * the daemon lacks the right to forbid that (CAP_SYS_RESOURCE), and outlive its runner and others.

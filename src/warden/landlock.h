@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Landlock as a second wall behind the mount namespace. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is promised of the state directory's file system.
  *
  * The disk of a sandbox that is an image lies beside the daemon's own files, so a sandbox within

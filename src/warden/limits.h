@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From a plan's limits to what enforces them; fails by name where nothing can. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See program.h. */
 #include "warden/program.h"
 

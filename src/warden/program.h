@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Programs of ours that the warden starts beside the control plane: mas-engine and mas-oci. What
  * needs a library, or reads what others wrote, is not in root's own process but in one of these.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The files of the audit's signing key, all of them in the warden's directory.
  *
  *   audit.key          the private key that signs

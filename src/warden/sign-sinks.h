@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where checkpoints go besides the control plane. A sink that fails is logged, not fatal. */
 #pragma once
 

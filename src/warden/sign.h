@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The audit's signing key, and the rule under which it is used.
  *
  * The key is made here and never leaves the warden: in DIR/warden/audit.key, which the control

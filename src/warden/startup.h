@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What mas-sandboxd hands to mas-warden, which it becomes by execution: one sealed memory file with
  * a fixed record and the strings that its pointers stand for, and open descriptors whose numbers
  * are in the record.

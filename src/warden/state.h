@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the warden knows: shared by warden*.c (start, probes and end), control.c (plans and
  * replies), cell*.c and blank.c (lifecycle) and ceiling.c (what a plan may ask). */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See sweep.h. Runs at the start of a warden and for `sbx doctor --clean`. */
 #include "warden/sweep.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Leftovers of wardens that were killed: cgroups and disk images, told from those of living wardens
  * by the pid and start time in their names. Processes and mounts need no sweep: they die with a
  * warden. */

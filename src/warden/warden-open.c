@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the warden takes from the host at its start and keeps as descriptors. The order of
  * warden_open_host() matters: what needs the host's view is opened first, ids before mounts (an
  * ordinary user gets rights over mounts only with a user namespace), the template root last. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every limit of the warden at its default. */
 #include "warden/warden.h"
 

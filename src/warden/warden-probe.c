@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What this host can enforce, as PLAN_PROBE answers it. */
 #include "base/alloc.h"
 #include "warden/state.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Start and end of the warden; see warden.h. What it takes from the host is in warden-open.c. */
 #include "filter/filter-table.h"
 #include "filter/filter.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The warden: builds, holds, limits and reaps local sandboxes.
  *
  * A process calls warden_new() while it is single-threaded and then lives in the warden's own mount

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Descriptors, children and timers on base/epoll-loop.h; see watch.h for the contract. A watch that
  * is removed while callbacks run is kept until the last of them has returned, so that its owner may
  * still remove it again without effect. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The warden's event loop: descriptors, children by pidfd, and one-shot timers on one epoll set.
  *
  * Single-threaded. A callback may add and remove any watch, its own included; a removed watch is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Prints the table of routes as JSON, for the test that compares it with docs/openapi.json. */
 #include <stdio.h>
 

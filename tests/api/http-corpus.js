@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // usage: node http-corpus.js HTTP-ECHO | HOST:PORT
 // Sends each request of http-corpus.json on a connection of its own and compares the statuses that
 // come back; an empty list means that the server rightly waits for more. After a refusal nothing else

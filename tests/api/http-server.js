@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // usage: node http-server.js HTTP-ECHO
 // HTTP behaviour of src/net over real sockets, against tests/unit/http-echo.c. TAP.
 'use strict';

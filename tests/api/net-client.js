@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Raw sockets for the tests of src/net: what is sent is exactly what the test says.
 'use strict';
 const net = require('net');

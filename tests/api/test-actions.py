@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """The actions API as a person would use it, with curl: submit, see it pending, decide, see the result."""
 import os
 import sys

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """What a person approved is what runs, once: every way to make it something else must fail."""
 import os
 import random

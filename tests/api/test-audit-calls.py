@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What is on record of a call is what ran: each route that reads or changes something in a sandbox leaves the kind of
 record that the table of routes names, by the key that asked; with all that changes what happens, and without
 secrets."""

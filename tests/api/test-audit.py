@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """The audit: what is recorded, who may read it, and that every change to it is found."""
 import os
 import sqlite3

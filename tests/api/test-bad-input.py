@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """What bad input gets: a clear error of its own, and a daemon, other sandboxes and a disk as before.
 
 Every test here runs beside a sandbox that must still work afterwards, and leaves the daemon's

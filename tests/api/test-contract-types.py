@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Every answer of the three contracts, decoded as strictly as the strictest client would.
 
 A Go client decodes into a struct: a number with a fraction in an int, or a boolean in a string, makes the whole answer

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Life of the daemon: options, process tree, what the processes are left with, restarts, signals."""
 import fcntl
 import http.server

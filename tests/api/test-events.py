@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """The journal of changes: what is in it, who is told of what, and that its numbers outlive kill -9."""
 import io
 import os

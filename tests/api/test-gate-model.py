@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Random policies about paths, random links and random file operations, against a model that looks at the place where each
 of them happens at the moment when it runs. The directory is the host's, so that the model sees all of it and can change it
 between any two calls. `MODEL_SEED=n MODEL_ROUNDS=n` for another or a longer walk."""

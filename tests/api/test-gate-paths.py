@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Rules about paths are about the place that is read or written: whatever links there are, whenever the call comes,
 whatever the operation does beside what it is called."""
 import io

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """The gate cannot be walked around: every way in, from its own table, meets a policy that denies."""
 import os
 import pty

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """HTTP as the daemon speaks it: pages of other origins, paths, methods, encodings, and what each refusal says."""
 import os
 import sys

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Images over the API: made of tars and host paths, found by name and digest, refused by name, held
 to budgets, roles and what a person approved. Registries are in tests/image/test-registry.py."""
 import gzip

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Policy rules about images: what they deny is neither fetched nor made nor run, by whatever name."""
 import sys
 import os

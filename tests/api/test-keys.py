@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Keys: roles, quotas, invisibility, revocation, the first one, and what is never written down."""
 import os
 import sqlite3

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Objects that end while others still know them: clients that leave, sandboxes that are deleted or
 die in the middle of everything, and limits that must hold across it. Worth most in a build with
 -Db_sanitize=address,undefined, where a use after free ends the control plane with a report."""

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """the MAS API's line protocol: one JSON object a line in, one out, in order, and nothing else."""
 import glob
 import os

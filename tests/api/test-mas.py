@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """The MAS API: MAS tool calls over HTTP, as clients of the source system send them."""
 import http.server
 import os

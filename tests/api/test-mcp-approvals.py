@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """The operator's policy over MCP: what is denied, what a person is asked, in the client or in the queue."""
 import os
 import sys

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """MCP: answers that are streams, readers that go and come back or do not read, what the server asks a
 client, cancelling, and stdin and stdout."""
 import os

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """The sandbox as MCP tools: every tool, what a model is told, limits, cancel, resources, prompt."""
 import base64
 import os

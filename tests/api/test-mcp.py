@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """MCP: what is agreed, what is refused and how it is said, and whose sessions are whose.
 
 The tools are the fixtures of the conformance suite, so that it is the protocol that is tested."""

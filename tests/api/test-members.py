@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Nothing that a caller asks for is left out silently: members and parameters that are not in the tables of the routes are
 refused by name, or told in X-Mas-Ignored where a contract promises to ignore them. Goes over all routes there are."""
 import os

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """The native API under /v1: runs, sandboxes, commands, terminals, files, idempotency."""
 import hashlib
 import io

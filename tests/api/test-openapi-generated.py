@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Calls that are generated from docs/openapi.json, whole and broken ones for every operation: the status is a documented
 one, the body is what its schema says, nothing is a 500 and nothing hangs. SEED and ROUNDS (environment) choose others."""
 import os

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """docs/openapi.json against the table of routes, itself, and what the daemon really answers."""
 import os
 import re

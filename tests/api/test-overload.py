@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Overload: limits answer 429 with Retry-After, one key cannot keep another out, and others go on."""
 import os
 import select

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Pause and resume: by the freezer on every runtime that has it, refused by name elsewhere."""
 import os
 import sys

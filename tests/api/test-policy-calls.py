@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """A policy file in a real daemon: what calls of each kind get, by what the policy sees of them."""
 import os
 import sys

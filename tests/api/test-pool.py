@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Warm pools: sandboxes made ahead, each given to one caller."""
 import os
 import re

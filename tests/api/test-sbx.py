@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """The sbx API: sandboxes and streaming exec, as its clients speak it."""
 import os
 import re

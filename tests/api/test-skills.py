@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """the actions API's skills: listing, enabling, and the filesystem skill as the daemon runs it."""
 import os
 import sys

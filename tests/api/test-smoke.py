@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """The thin slice: one call through every layer."""
 import os
 import subprocess

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Streams of events: NDJSON, SSE, WebSocket text and binary; resuming; limits of the journal."""
 import os
 import sys

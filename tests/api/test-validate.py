@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """the actions API's input validation over HTTP and with sbx; tests/unit/test-validate.c has the corpus."""
 import os
 import sys

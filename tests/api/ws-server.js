@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // usage: node ws-server.js HTTP-ECHO
 // WebSocket behaviour of src/net over real sockets, against tests/unit/http-echo.c. TAP.
 'use strict';

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Clients of the source systems against the daemon: a decoder of the contracts in Go, and the MAS library's own sandbox
 example with a stub of the chat API on loopback as its model.
 Usage: check.py DECODER SANDBOX_AGENT ("": not to be had). Ends with one line: N passed, N failed[, N skipped]."""

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """sbx and sandbox_agent against a real daemon, as TAP.
 
 usage: BUILD=dir test-cli.py [NAME]   (only tests whose name contains NAME)

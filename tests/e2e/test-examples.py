@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """What people copy from examples/ runs against a real daemon, and says what is wrong where it cannot; what the README says is
 not there is refused."""
 import os

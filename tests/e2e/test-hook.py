@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """sbx hook pre-tool-use: the policy's verdict in the hook's form, and everything else blocks."""
 import os
 import sys

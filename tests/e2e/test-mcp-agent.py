@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """The example agent solves its task over MCP, with an approval in the middle; without one it does not."""
 import os
 import sys

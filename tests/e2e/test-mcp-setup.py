@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """sbx mcp install for every client: what is written, what is kept, what is refused."""
 import os
 import sys

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """sbx policy as a person uses it; only status needs a daemon."""
 import glob
 import json

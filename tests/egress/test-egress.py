@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What a sandbox with a network by name can reach, and what it cannot.
 
 The test makes a network namespace for the daemon and one for the servers, with addresses of the public
@@ -254,7 +255,7 @@ def _():
         check(out.startswith("HTTP/1.1 200 OK") and out.endswith("hello\n"), (url, out))
 
 
-@test("programs: curl, wget, git, python and node reach what is allowed")
+@test("programs: curl, wget, git and python reach what is allowed")
 def _():
     with open(f"{directory}/cert.pem") as f:
         ca = f.read()

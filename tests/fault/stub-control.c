@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Stands in for a mas-sandboxd that cannot take over, for test-upgrade.py: what it does, STUB says.
  * MUTE never answers the warden's question. The others answer as one that can take over; as a
  * control plane, LEAVES says at once that it made way, and SLOW never says anything. */

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Everything is killed with -9 right after an answer: what a client was told is true ever after, and an
 id that it saw is known."""
 import contextlib

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """The control plane is killed between decision and start, start and exit, exit and audit: the log never
 claims what did not happen and never lacks what did. A call leaves a mark in its sandbox's file system,
 so that the log can be held against what really ran."""

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What narrows is durable no later than what it narrows: the control plane is killed at every commit of a create
 with a policy, a pause, a key's end and a decision, and before, between and after them. Whatever is there
 afterwards may do no more than what was asked for, and what was answered holds."""

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """The control plane is killed at each step of create, exec, output, exit, forget, delete and commit,
 by name (src/base/fault.h); and the state directory fills up, is read-only, is locked."""
 import datetime

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """The control plane is killed with -9 while commands run: nothing is lost, nothing is doubled."""
 import fcntl
 import os

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """mas-sandboxd is replaced while commands run: another build takes over and nothing is lost, and one that cannot take over
 is refused before anything stops. The daemon runs from a directory of its own, into which other builds are installed."""
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the guest's tests share: the cgroup version 2 tree of a host with nothing else on it."""
 import os
 import sys

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Reads the TAP of the guest's suites out of its serial console, prints it as one, and exits 1 when
 a test failed, a suite ended badly or the guest did not get to its end."""
 import re

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Sandboxes that podman holds, on cgroup version 2: which walls are reported, and that throughput is held."""
 import socket
 import subprocess

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """The daemon as root on cgroup version 2: which walls it reports, and that each one holds."""
 from host import *
 

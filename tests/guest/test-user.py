@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """The daemon as an ordinary user on cgroup version 2, with and without a delegated group."""
 from host import *
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Archives and image layouts made by hand, good and malicious, and the probe that unpacks them."""
 import gzip
 import hashlib

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The image library by hand, for the scripts beside: one call on a store, its result as one line of
  * JSON. image-probe STORE [KEY=VALUE...] KIND [ARGS...]; a key is a limit, "as" a name to give,
  * "cancel" after how many reports of progress to end, "userns" the first of three ids to run with.

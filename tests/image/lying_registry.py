@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A registry of our own on loopback, for what a real one never does: it serves a layout as it is, holds
 a layer back in the middle, or lies as `answer` says."""
 import hashlib

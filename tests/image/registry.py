@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A registry of Debian's docker-registry on loopback, images to push to it, and a slow way there."""
 import ctypes
 import gzip

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The default image: the same bytes twice, small, and a shell that works in it."""
 import os
 import subprocess

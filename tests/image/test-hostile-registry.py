@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Registries and images that lie, through the way every pull goes: refused by name, in bounded time and
 space, with nothing left behind and nothing asked of anybody else."""
 import gzip

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Malicious layers: each is refused with its entry named, or does no harm; nothing outside is touched
 and nothing half-done stays. Over root, an ordinary user and the keeper's user namespace."""
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where images come from: OCI layouts, docker-archives, skopeo's directories, tars and directories;
 whole ones unpack, and what is tampered with is refused with its name."""
 import gzip

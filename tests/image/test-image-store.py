@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The store when things go wrong: killed at any point, a full disk, several at once. An image is there
 as a whole or not at all."""
 import os

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """What `sbx image pull` shows: a bar on a terminal of any width, lines elsewhere, and a clean end when
 somebody presses Ctrl-C in the middle. The registry is a small one of our own."""
 import fcntl

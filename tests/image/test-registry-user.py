@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Images from a real registry for the daemon of an ordinary user, with and without a range of
 subordinate ids: the same pulls, refusals and clean ends as root's."""
 import atexit

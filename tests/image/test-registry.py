@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Images from a real registry: pulled by tag and digest through the daemon, pinned, refused when
 tampered with, never half there, whatever is killed or full in the middle."""
 import atexit

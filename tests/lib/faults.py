@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """For tests in which control planes die: requests that outlive them, and how many there were."""
 from masd import *
 

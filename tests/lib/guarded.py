@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A daemon with a policy file that a test may replace, and its audit."""
 import hashlib
 import signal

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Images put into a daemon's store by hand, as if somebody had unpacked them without looking.
 
     digest = put_image(daemon, small)            # busybox and little else

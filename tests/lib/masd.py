@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A real daemon in a temporary directory, an HTTP and WebSocket client for it, and TAP output.
 
 Tests are scripts: they import this, call `test(name)` as a decorator and end with `main()`. One test

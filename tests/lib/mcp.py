@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An MCP client for tests, over Streamable HTTP and over a daemon's stdin and stdout."""
 import http.client
 import queue

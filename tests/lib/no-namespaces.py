@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Runs a program where the kernel makes no namespaces: in a user namespace with the host's ids, whose
 limits on namespaces are 0 (with --only KIND, on those alone); or, with --filter, where a filter refuses the calls, as container engines'
 own does. no-namespaces.py [--filter | --only KIND] PROGRAM ARG... keeps its pid."""

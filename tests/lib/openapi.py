@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/openapi.json, a checker of values against its schemas, and the table of routes."""
 import json
 import os

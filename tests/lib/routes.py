@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The table of routes as the daemon has it, and a request to each of those that are about a sandbox."""
 import io
 import json

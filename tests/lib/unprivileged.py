@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Daemons of an ordinary user: from a copy of the programs that anybody can read, and, if asked, where
 the kernel makes no namespaces."""
 import atexit

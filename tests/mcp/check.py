@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Runs the conformance suite, the inspector and the SDK against daemons: check.py NODE_MODULES
 
 A step is a function that yields (what, whether it is right, what it said). Output of the programs is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Fixtures that do something more than once before they answer, and fixtures that ask. */
 #include <errno.h>
 #include <string.h>

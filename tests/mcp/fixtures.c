@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What MCP's conformance suite asks of a server under test, and our own tests of the transport:
  * behind a hidden switch, so that no client finds it by chance. */
 #include <stdio.h>

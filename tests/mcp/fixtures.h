@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Fixtures that take time or ask the client (fixtures-ask.c), for the table of fixtures.c. */
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What an agent does in a session, with the official SDK's client: sdk-session.mjs URL, or
 // sdk-session.mjs COMMAND... Prints TAP.
 import { connect, done, http, ok, readers, test, text } from "./sdk.mjs";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The official SDK's client against the fixtures: sdk-transport.mjs URL, or sdk-transport.mjs COMMAND...
 // Prints TAP.
 import { connect, done, http, ok, test, text, types } from "./sdk.mjs";

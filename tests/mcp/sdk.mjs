@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The official SDK's client for our scripts, and TAP: the target is the script's arguments, a URL or a
 // command.
 import { createRequire } from "node:module";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Validates config.json files, one a line on stdin, against the OCI runtime specification's schema.
 // usage: node validate.js NODE_MODULES < LINES        prints TAP
 'use strict';

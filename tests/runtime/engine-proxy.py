@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Stands between a daemon and a container engine and, where it is told to, does what engines should not.
 
     engine-proxy.py SOCKET ENGINE_SOCKET RULES

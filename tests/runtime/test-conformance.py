@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """What every runtime must do alike: one suite over each that works on this host.
 
     test-conformance.py [--image|--user] [RUNTIME] [NAME...]

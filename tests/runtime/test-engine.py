@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Sandboxes that a container engine holds, with the engine and everybody else dying at the wrong time.
 
     test-engine.py podman|docker [NAME...]

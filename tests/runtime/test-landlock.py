@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """The landlock runtime: on hosts without namespaces of six kinds, and what only it does: a keeper for
 each sandbox, boxes, user ids of the host."""
 import glob

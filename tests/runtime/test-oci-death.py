@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """kill -9 in the middle of create, exec and delete on an OCI runtime: of the control plane at each step, of
 the launcher, of everything. What was answered is there, the rest is gone, and nothing is left on the host.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """What is the OCI runtimes' own: names, isolation by level, bundles that leave nothing behind.
 
 MAS_RUNTIME is the one under test: crun, runc or gvisor."""

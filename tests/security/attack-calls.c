@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* System calls by number, in each way the processor has to make them: an argument is a number,
  * s:text, or b:text in a buffer of zeros that 32-bit calls can reach. */
 #include "attack.h"

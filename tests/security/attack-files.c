@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Files, mounts and namespaces. */
 #include "attack.h"
 

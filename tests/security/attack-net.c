@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sockets, and what two sandboxes might share. */
 #include "attack.h"
 

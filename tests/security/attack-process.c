@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The runner and other processes, rights, terminals. */
 #include "attack.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Using things up: each prints how many it got, and holds them for the seconds it is told. */
 #include "attack.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One attempt to get out of a sandbox, or to do harm from inside: attack NAME [ARGUMENT...].
  *
  * Exit 0: the attempt worked, which inside a sandbox is a hole. Exit 1: something refused it, with

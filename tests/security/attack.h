@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the parts of the attack program share; see attack.c. */
 #pragma once
 

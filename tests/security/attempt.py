@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the security tests share: the attack program in and outside of sandboxes.
 
 An attempt is one run of build/tests/security/attack: exit 0 means that it worked. Inside it must be

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is otherwise on the landlock runtime, which has no namespaces, attempt by attempt, and why.
 
 Attempts are made there as everywhere; where the answer differs it is here, and another one fails the

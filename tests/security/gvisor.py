@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is otherwise on gVisor (runsc 20221219), attempt by attempt, and why.
 
 Attempts are made there as everywhere; where its kernel answers otherwise than Linux with our filter,

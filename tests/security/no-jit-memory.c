@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Runs a program on a host whose memory for compiled BPF programs is used up, as soon as a file is
  * there: no-jit-memory FILE PROGRAM ARGUMENT... Each installing of a filter asks a process of ours
  * (seccomp's user notification), which lets it go on, or answers what the kernel answers then. */

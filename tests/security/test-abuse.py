@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Using things up, from inside: what a sandbox may have, and what it must not take from others."""
 import io
 import re

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """An attacker at the API: without the token, from a web page, with names that are paths."""
 from attempt import *
 

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """What is left when parts of the daemon die, and what each part may do while it lives."""
 import random
 import re

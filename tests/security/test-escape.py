@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Attempts to get out of a sandbox, from inside. SECURITY.md says which promise each one tries."""
 import contextlib
 import re

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Sandboxes that are not for callers: a URL tool's helper, a one-shot and a member of the pool. Their ids are known (the
 audit and the log have them) and must be nothing but unknown names on every way in."""
 import http.server

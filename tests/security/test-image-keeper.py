@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """What fetches and unpacks images has no rights over anything but images. P28 of SECURITY.md; what
 archives and manifests try is in tests/image."""
 import hashlib

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Images that mean harm, and what is in them when they are used: test-image-roots RUNNER [--few].
  * Stores are made by hand, as somebody would who unpacks without looking. P27 of SECURITY.md. */
 #include <fcntl.h>

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Sandboxes with an image, over every runtime that is here, by way of the API: what an image brings
 harms nobody, what a sandbox writes is its own. Stores are made by hand. P27 of SECURITY.md;
 test-image-roots.c has more hostile ones, under the warden alone."""

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Host directories in sandboxes: only what the operator listed, and nothing that is hidden in it."""
 import struct
 

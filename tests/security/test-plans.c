@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A taken-over control plane: everything it can send the warden that goes beyond the ceiling, or is
  * no plan at all. Each must be refused, and the warden must live on: test-plans RUNNER. P18 and P26
  * of SECURITY.md. */

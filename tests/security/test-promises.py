@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """SECURITY.md and these tests say the same: every promise is tried where it says, every attempt
 belongs to a promise."""
 import re

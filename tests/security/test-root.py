@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """P22: what runs as root, in lines of code and libraries, held against the table in SECURITY.md. The lines
 are those of the sources that the linker took, by the programs' own debug information."""
 import os

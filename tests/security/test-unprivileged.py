@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """The daemon as an ordinary user, with and without a range of subordinate ids: the walls that are
 there all the same, and the honest word about those that are not."""
 from attempt import *

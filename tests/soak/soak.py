@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Many clients, a control plane that is killed every few seconds and a main process that is killed
 now and then. What each command prints is known, so every byte is checked.
 

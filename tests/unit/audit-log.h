@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A real audit in a temporary directory, signed by the warden's signer, for tests and benchmarks.
  */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What answers for an engine in tests: a thread at a Unix socket, one connection after another, one
  * request each. Answers are bytes, so that they can be anything. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A server on src/net for tests and benchmarks to talk to.
  *
  *   http-echo ADDRESS [CERT KEY]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The other end of test-libsbx.c: an HTTP and WebSocket server that answers in every shape a daemon
 // may, well and badly. It speaks RFC 6455 by hand, so that frames can be cut where they hurt.
 // usage: node libsbx-server.js DIR   (makes DIR/sock and DIR/ca.pem; prints "ready PORT TLSPORT")

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Prints the config.json of every OCI runtime, plain and with all that an order can say: one line
  * each, for a validator. */
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Orders as the warden would send them, for tests of what becomes of them. */
 #pragma once
 

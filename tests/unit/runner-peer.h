@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The control plane's end of the runner protocol, for tests: starts the real runner on a
  * socketpair, sends messages, and keeps what came back per exec. Acknowledges output as told. */
 #pragma once

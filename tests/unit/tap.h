@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* TAP for C tests: ok() a fact, tap_done() at the end of main. Exit 1 when a fact was wrong. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An export of 10,000 records with its signed footer: every single-bit flip, every removal of a
  * line and every swap of two is found.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The audit as a whole: what is written is chained, signed and proved; what a kill, a full disk or
  * a second history does to it is seen. */
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Base64 against RFC 4648's examples, all lengths there and back, and what is none. */
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The builtins on texts: lines of a file, exact replacement, search. Each runs as the runner would
  * run it: in a child, with files for input and output. */
 #include <fcntl.h>

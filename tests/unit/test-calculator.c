@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The calculator: values, number text, and what is refused with which words. */
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Parts of sbx that need no daemon: flags, request bodies, and above all what a hostile archive can
  * do to local files. */
 #include <archive.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Configuration: sources and their order, every value type, problems with places and suggestions,
  * cross-key checks, and both ways out. */
 #include <fcntl.h>

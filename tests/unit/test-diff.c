@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a person is shown of a write, and the hash that pins what runs. */
 #include <openssl/evp.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* base/digits.h, over every byte. */
 #include "base/digits.h"
 

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Documents against the programs: man pages know every option, links and named files exist."""
 import glob
 import json

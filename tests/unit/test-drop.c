@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The control plane's and the gateway's drop: a child gives everything up and then tries what it
  * must not be able to do any more. Each attempt succeeds before the drop, so that it can fail. */
 #include <arpa/inet.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is made of an engine's answers: versions, kinds, ids, processes, ends, and what a sweep
  * takes away. */
 #include <curl/curl.h>

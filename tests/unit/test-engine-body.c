@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What engines are asked for, from an order: both bodies say the same walls in their own words. */
 #include <stdlib.h>
 #include <string.h>

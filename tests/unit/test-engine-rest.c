@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An engine's answers as bytes: whole, cut, endless, and made to do harm. Over a real socket. */
 #include <curl/curl.h>
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* base/epoll-loop.h: which callbacks come, in which order, and which do not. */
 #include "base/epoll-loop.h"
 

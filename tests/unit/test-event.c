@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The journal of changes: who is told of what, numbers that only rise, limits, gaps, and a process
  * that is killed at any moment. */
 #include <signal.h>

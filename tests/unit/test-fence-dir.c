@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Boxes of fenced sandboxes as an ordinary user removes them: directories that their modes close,
  * and links in their places, which may come there between a look and the change of a mode. */
 #include <errno.h>

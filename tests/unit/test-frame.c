@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Frames: round trip, splitting, partial input, and every malformed header refused. */
 #include <errno.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The gateway's decisions, as tables: what is parsed, which address is what, who may go where; and
  * the relay that moves the bytes. */
 #include <errno.h>

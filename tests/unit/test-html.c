@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* HTML to text and markdown: what comes out of what goes in, and that nothing odd breaks it. */
 #include <errno.h>
 #include <string.h>

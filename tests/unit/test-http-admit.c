@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who gets a connection when there are too many, and who is let go: strangers by their address,
  * callers that are known by their tag, Unix sockets from a reserve, slow ones by their pace. Client
  * and server share one loop and one thread. */

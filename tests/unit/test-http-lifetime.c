@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who outlives whom: handlers that answer late, twice, after the client left or never; servers that
  * are closed from inside a callback. Client and server share one loop and one thread; what goes
  * wrong here shows under AddressSanitizer, and as a wrong count of callbacks without it. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The parts of src/net that only look at bytes: head scanner, chunk decoder, targets. Each input is
  * also fed in two pieces split at every place, which must make no difference. */
 #include <errno.h>

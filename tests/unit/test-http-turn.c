@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One connection cannot keep the loop from the others: what it may do in one turn is bounded. The
  * loop is turned by hand here, so that a turn's work can be counted instead of timed. */
 #include <arpa/inet.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The parts of the image library that scripts do not reach one by one: names, the set of places,
  * what is known of an image, progress, and the store through its own interface. tests/image has the
  * archives. */

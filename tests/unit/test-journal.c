@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* src/sandbox/journal*.c: numbers, characters, limits, files, and what is left of them after a
  * process died at any byte. */
 #include <dirent.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Our text of a JSON value against the library's own, which is the specification. */
 #include <stdlib.h>
 #include <string.h>

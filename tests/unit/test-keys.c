@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Keys without a daemon: secrets, rates, rows, rooms and the last admin. */
 #include <errno.h>
 #include <string.h>

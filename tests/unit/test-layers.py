@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """What the folders of src/ include, held against the table in ARCHITECTURE.md; which files write a
 state, against what their headers say; and where the warden names a kind of cell.
 
@@ -7,6 +8,7 @@ include in the wrong direction may well link."""
 import glob
 import os
 import re
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
@@ -230,6 +232,15 @@ def _():
             asked = [] if own in folder.values() else [q for q in KIND_QUESTIONS if re.search(q, line)]
             wrong += [f"{name}:{i}: {line.strip()}"] if named or asked else []
     equal(wrong, [])
+
+
+@test("every source file says its license")
+def _():
+    files = subprocess.run(["git", "-C", ROOT, "ls-files", "*.c", "*.h", "*.py", "*.sh", "*.build"], stdout=subprocess.PIPE,
+                           text=True).stdout.split() or [os.path.relpath(p, ROOT) for p in sources()]
+    check(len(files) > 500, files)
+    equal([f for f in files if "SPDX-License-Identifier: Apache-2.0" not in text(os.path.join(ROOT, f))[:400]
+           and os.path.exists(os.path.join(ROOT, f))], [])
 
 
 main()

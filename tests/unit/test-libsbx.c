@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libsbx against libsbx-server.js, which answers in every shape a daemon may, well and badly.
  * usage: test-libsbx NODE SERVER.js */
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Timers, signals, workers and deferred calls. */
 #include <signal.h>
 #include <time.h>

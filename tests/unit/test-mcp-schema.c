@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The schema words that tools may use: what each takes, what it refuses, and how it says so. */
 #include <string.h>
 

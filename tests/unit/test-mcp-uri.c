@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Addresses of MCP resources: what they name, and what is none. */
 #include <string.h>
 

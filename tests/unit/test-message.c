@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Messages: what is formatted is parsed back; every truncation and trailing byte is refused. */
 #include <errno.h>
 #include <signal.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What an OCI runtime is told: rights, ids, limits and mounts; and that its seccomp section, as
  * libseccomp understands it, decides as the warden's own filter does. */
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* base/path.h and the directories of base/fd.h. */
 #include "base/path.h"
 

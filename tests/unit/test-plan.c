@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* plan_check() and the names: every way a plan can be malformed is refused, with a reason. */
 #include <errno.h>
 #include <string.h>

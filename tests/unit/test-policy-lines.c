@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Shell lines with the verdict that the example policies give them: ["coding-agent", "evasion",
  * "deny", "rm -fr /"] a line. An evasion may expect "never-allow": that it is asked about or denied
  * is what counts. Runs the cases in the policies too. */

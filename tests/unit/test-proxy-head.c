@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Heads of requests to the proxy, as gateway/proxy-head.h reads them. */
 #include <string.h>
 

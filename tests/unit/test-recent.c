@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is kept of execs until the database has it: all that was appended is there at the next open,
  * in order, and nothing that was settled; half an entry and a damaged one end a file. */
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Image references: what they mean, and what is refused before a program sees it. */
 #include "keeper/reference.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Policy files: what is refused and where, what each condition means, which rule wins. */
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A run that used a grant leaves nothing behind, whichever phase it ends in. */
 #include <malloc.h>
 #include <string.h>

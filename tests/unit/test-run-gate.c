@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the gate is shown of a run is all of it: what does not fit is refused, never left out. */
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The runner program: builtins, the gateway socket, the guest's port with its client, and being PID
  * 1 of a real pid namespace. */
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* However many children have ended, the runner collects a bounded number of them in one turn and
  * comes back for the others. */
 #include <signal.h>

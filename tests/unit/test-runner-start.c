@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Starts of commands that the runner does not wait for: many at once, failures, signals to those
  * that have not begun, and programs whose execve() hangs. A file whose lease we hold makes it hang:
  * opening it waits until we give the lease up. */

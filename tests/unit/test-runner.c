@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The runner program itself, over a socketpair: commands, streams, signals, reconnection. */
 #include <fcntl.h>
 #include <stdio.h>

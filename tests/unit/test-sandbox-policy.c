@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A sandbox's own policy comes back from its row as it was, from rows of the versions before, too,
  * and what cannot be read allows nothing. */
 #include <string.h>

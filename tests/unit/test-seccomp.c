@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The system call filter: each refused call is really made, in a child with the filter and, where
  * it is safe, in one without, so that a wrong test shows. */
 #include <errno.h>

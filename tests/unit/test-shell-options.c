@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every option of every row, in each form that its program takes: alone, in bundles, abbreviated,
  * with its value glued to it or behind it, and behind values that look like options. What the row
  * says of it must be seen in all of them. */

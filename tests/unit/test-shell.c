@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a line could run: the commands that are found, what is known of them, and the limits. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The runner's side of the filesystem skill: below the root, no links, no other extensions. */
 #include <errno.h>
 #include <fcntl.h>

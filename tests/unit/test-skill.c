@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Skills: what parameters of the filesystem skill mean, and what enabling keeps. */
 #include <string.h>
 #include <unistd.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The record by which mas-sandboxd becomes mas-warden: what goes in comes out, and what is not of
  * this version, cut short or without its descriptors is refused. */
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The store: what is put from inside on_durable is a change like any other, and no work but its own
  * delays a commit. */
 #include <string.h>

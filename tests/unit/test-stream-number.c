@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Stream numbers: never one that a command has, however many were given before. */
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Unpacking tar archives into a directory: what is good arrives, every trick is refused by name. */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* mas-tool-net and the gateway together, against a real web server on loopback.
  *
  * The pieces are those of production: gateway_main() in a forked child as an ordinary user, the

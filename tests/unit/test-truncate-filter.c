@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The filter that stands in for Landlock's right to truncate, on any kernel. */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What an unpacker that was taken over can say and leave behind: records through its pipe, parts of
  * an archive, a root file system. The real one is spoken for in
  * tests/security/test-image-keeper.py.

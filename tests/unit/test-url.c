@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* base/url.h and base/target.h: one table of the ways to write where a connection goes. */
 #include "base/url.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Validation: a corpus of what it should and should not find, the forms it writes, its limits. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The warden with a real control socket and real sandboxes: test-warden RUNNER. As root, and with
  * --user as an ordinary user; what needs root is then left out. --without-programs: on a host that
  * has no compilers and the like. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* base/weak.h: what a late callback finds. */
 #include "base/weak.h"
 

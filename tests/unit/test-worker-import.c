@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What an import is refused for before anything is stored: each fault by its own name. */
 #include <string.h>
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The web as the URL tools' tests need it, on loopback. Prints its ports as one JSON line.
 // Usage: node toolnet-server.js KEY.pem CERT.pem
 'use strict';

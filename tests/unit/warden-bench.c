@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* warden-bench RUNNER STATE_DIR [N [BLANKS [PAUSE_MS [IMAGE [BACKEND]]]]]: latency of create and of
  * kill-to-exited over N fresh sandboxes with limits, one after the other. A measurement, not a
  * test. */

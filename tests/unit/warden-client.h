@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A control plane small enough for tests and measurements: starts a warden in a child process,
  * sends it plans and speaks to warden-runner. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A runner small enough to test the warden with: PID 1 of the sandbox that runs one shell command
  * per request as the tool's user. Requests and answers on descriptor 3: a 32-bit length, then the
  * command, or the command's output with "exit=N" on its last line. "!pid1 CMD" runs CMD without

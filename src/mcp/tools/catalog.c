@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The table of the sandbox's tools. Descriptions are written for models: what it does, when to use
  * another one, what comes back. */
 #include "mcp/tools/catalog.h"

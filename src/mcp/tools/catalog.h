@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The sandbox as tools, resources and prompts of MCP. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* run_command, run_code and start_command: a command through the same run_start() as over HTTP,
  * with progress while it runs and an end when the client cancels. */
 #include <errno.h>

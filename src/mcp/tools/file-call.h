@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A tool that is one file operation: runs it, cancels it, and hands what it answered to finish. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tools on texts: read_file, write_file, edit_file, list_files, search_files. Each is one of the
  * operations of tool/file-op.h; here are only arguments and answers. */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* read_output: one stream of a command from an offset, waiting for more where asked. */
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a command printed on one stream, from an offset. */
 #pragma once
 

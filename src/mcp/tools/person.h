@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A call that waits for a person: the client is asked where it can ask its user and the answer
  * would count, else the question stays in the approvals' queue and the call waits a while.
  *

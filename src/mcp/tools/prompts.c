@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The prompt that tells a model what its sandbox is: where it may write, what limits it meets, what
  * there is not. */
 #include "api/api.h"

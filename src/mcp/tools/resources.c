@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Files of sandboxes and what commands printed, as resources. Files are read when they are asked
  * for; logs can be watched while the command runs. */
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How tools of the sandbox answer: structured content and a text for models, and errors that say
  * what to do next. Each finishes its call. */
 #pragma once

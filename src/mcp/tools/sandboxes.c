@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* create_sandbox, list_sandboxes, destroy_sandbox, list_runtimes: for models that need more than
  * the sandbox they have. */
 #include <string.h>

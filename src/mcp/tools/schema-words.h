@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Pieces of JSON Schema for the tables of catalog.c. Every piece is a string literal. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* send_input and stop_command: steering what start_command started. */
 #include "api/api.h"
 #include "api/signal-name.h"

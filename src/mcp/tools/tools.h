@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Handlers of the sandbox's tools, by file; catalog.c is their table. */
 #pragma once
 

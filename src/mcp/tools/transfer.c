@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* upload_file and download_file: bytes as base64, in bounded parts. */
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Addresses of resources: sandbox://SANDBOX/file/PATH and sandbox://SANDBOX/exec/ID/STREAM. */
 #pragma once
 

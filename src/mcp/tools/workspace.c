@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "mcp/tools/workspace.h"
 
 #include <stdio.h>

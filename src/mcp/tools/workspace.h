@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a session works in: one sandbox that is made when it is first needed and goes with the
  * session, so that a model need not know of sandboxes; or another one that it chose.
  *

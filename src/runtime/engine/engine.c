@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See engine.h. The engines are the broker's to talk to (src/engine); here they are names and what
  * was found out about them. */
 #include "runtime/engine/engine.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Runtimes that are containers of an engine: podman and docker, with the runtime that the engine
  * uses by itself, or with one that has a kernel of its own. */
 #pragma once

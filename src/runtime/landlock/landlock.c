@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See landlock.h. The mechanism is in the warden (warden/fence/fence.h); here is what it cannot do,
  * which is refused by name or said in `effective`. */
 #include "runtime/landlock/landlock.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The local runtime: a sandbox of namespaces on the host's kernel, on a view of the host's root. */
 #include "runtime/local/local.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Namespaces, Landlock, seccomp and cgroups, built by the warden from a plan. */
 #pragma once
 

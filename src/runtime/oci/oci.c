@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See oci.h. What differs between the runtimes is in builder/flavour.c; here they
  * are names and what was found out about them. */
 #include "runtime/oci/oci.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The process runtime: the runner and its commands as ordinary processes. It enforces nothing, says
  * so, and refuses every limit that was asked for and not given up by name. */
 #include "runtime/process/process.h"

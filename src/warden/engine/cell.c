@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The warden's side of sandboxes that an engine holds: see engine.h for how it works. */
 #include <errno.h>
 #include <fcntl.h>

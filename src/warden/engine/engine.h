@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sandboxes that a container engine (podman, docker) holds.
  *
  * Theory of operation. An engine's socket is as good as root, so neither the control plane nor the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The row of cells that a container engine holds; see engine.h. */
 #include <errno.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Limits of a sandbox that an engine holds. */
 #include <errno.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The end of a sandbox that an engine holds. A broker kills what runs of it, says so, and then has
  * the engine forget it; where the engine does not answer, another one tries later. */
 #include <stdio.h>

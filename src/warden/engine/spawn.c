@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Starts brokers: from a copy of the warden to the program that speaks with an engine. */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where fenced sandboxes keep their files: one directory of the warden's, locked while it lives,
  * with a box for each. The directory is searchable by everybody, because commands have users of
  * their own; the boxes are not. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See fence.h. From fork() to the runner's exec, as child.c does it for namespaces: first what is
  * the same for all, then the order, then rights are given up step by step. */
 #include "warden/fence/fence.h"

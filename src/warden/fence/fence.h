@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sandboxes without namespaces: the landlock runtime.
  *
  * Theory of operation. The runner and its commands are processes of the host's own namespaces, in

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a fenced sandbox may not call beside what no sandbox may (filter/filter-sandbox.c): a second
  * filter, for what namespaces keep apart elsewhere. */
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The row of cells without namespaces; see fence.h. */
 #include <errno.h>
 #include <signal.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where commands are the caller's own user, Landlock does not keep them from changing modes and
  * times of the caller's files anywhere. The kernel then asks the keeper about these calls
  * (seccomp's user notification), which does them itself, for what is in the box alone.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The Landlock rules of a fenced sandbox (fence.h). Commands get less than their runner: of /proc
  * only what tells about the machine, because there is no way to grant a process its own directory
  * and not those of all others. */

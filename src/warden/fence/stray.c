@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Finding and ending processes without a pid namespace to end, by walks over /proc. SIGKILL keeps a
  * process from forking on, and the dead count against the limit on processes until they are reaped;
  * so walks that find nobody alive come to pass. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See child.h. Runs in a copy of the zygote or the warden with full rights over its own new
  * namespaces and none over the host's, and gives those up step by step; every step that fails ends
  * it with a report. */

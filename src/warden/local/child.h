@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What happens between clone() and the runner's exec, in the new process.
  *
  * A child first makes itself a blank: namespaces, ids, cgroup, /proc, everything that is the same

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See disk.h. All of it happens in a helper process, because formatting takes tens of milliseconds.
  * A size is formatted once and kept as a template; each sandbox gets a copy that has no name from
  * the start, on a loop device that clears itself with the last unmount, so a crash leaves nothing.

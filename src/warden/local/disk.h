@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Disks of sandboxes that do not fit into memory: ext4 images on loop devices. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A child's root of an image, see image.h. The blank's root is still there when this begins, with
  * all that every sandbox has mounted in it; what is needed is bound into the new one, by
  * descriptors of directories that were made above the image. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The warden's part of images; see image.h. */
 #include "warden/local/image.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sandboxes whose root is a stored image.
  *
  * Theory of operation. An image lies below the state directory as images/store/<digest>/rootfs, put

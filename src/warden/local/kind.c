@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The row of cells in namespaces of the warden's making; child.h says what their processes do. */
 #include <errno.h>
 #include <sched.h>

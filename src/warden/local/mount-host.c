@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Directories of the host, opened by the warden for a child to attach; see mount.h. */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Owners of mounted host directories and images; see mount_map_owner() in mount.h. The kernel takes
  * a mapping in the form of a user namespace, so one is made for the purpose, with those ids in it.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Mounts of host directories, made by the warden for a child to attach (builder/mount.h). */
 #pragma once
 

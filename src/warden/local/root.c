@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See root.h. Big directories of the host (/usr and what is beside it) are read-only binds; the
  * parts of /etc that programs need are copied, so that they cost no mounts and nothing else of /etc
  * shows. Files that tell who is who are synthetic. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The template of a sandbox's root: built once, copied by every clone of the zygote
  * (zygote.h) or the warden.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* User ids: the warden's own user namespace when it is not root, and each sandbox's block of ids.
  */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The zygote's own side, see zygote.h. Part of the runner's program. */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The warden's side of the zygote, see zygote.h. A request is answered when the clone is done,
  * which the warden waits for as it would for its own. */
 #include "warden/local/zygote.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The zygote: a small process that sandboxes are cloned from.
  *
  * Theory of operation. To clone a process is to copy its memory map, and to execute a program is to

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The row of cells that an OCI runtime builds; see oci.h. */
 #include <errno.h>
 #include <fcntl.h>

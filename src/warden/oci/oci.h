@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sandboxes that an OCI runtime builds, with a launcher: a process that the warden clones into a
  * pid and a mount namespace of its own and that goes on as the program mas-oci (oci/launcher.h). It
  * writes the runtime's configuration, runs it, and stays with the container. */

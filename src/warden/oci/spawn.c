@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How launchers start. */
 #include <errno.h>
 #include <linux/filter.h>

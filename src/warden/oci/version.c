@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See oci.h. */
 #include <stdio.h>
 #include <unistd.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The process runtime's cells: the runner as an ordinary process of an ordinary user, in nothing
  * but a pid namespace, which makes sure that it ends with all its children. */
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A child is forked from the warden, which lives in a mount namespace of its own and, unless
  * started as root, in a user namespace where it is root. The child goes back to the host's view
  * first. The user namespace cannot be left; a nested one, in which the caller is the caller again

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The children of the warden that are not sandboxes, from fork to the execution of mas-sandboxd. */
 #pragma once
 

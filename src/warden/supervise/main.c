@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* mas-warden: what mas-sandboxd becomes once it has read the configuration and opened what must be
  * opened in the host's view, in the same process. It is all that runs as root for as long as the
  * daemon does, so it links little: no loop library, no database, no HTTP, no TLS, no YAML.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Telling a service manager how we are (sd_notify(3)'s protocol). */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The installed mas-sandboxd, of which control plane, gateway and image keeper are started. It is
  * opened by name for each control plane, so that one that replaces it is used from then on. */
 #pragma once

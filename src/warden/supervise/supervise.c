@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Supervision, all in callbacks of the warden's loop. Everything is started of the mas-sandboxd
  * that is installed at that time.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The warden's other duty: it starts the gateway and the control plane, starts them again when they
  * crash, and ends when the control plane ends or a signal says so. */
 #pragma once

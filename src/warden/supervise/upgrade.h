@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Asking an installed mas-sandboxd whether it can take over, before the control plane that runs
  * makes way: it must speak this warden's protocol and understand the configuration. */
 #pragma once

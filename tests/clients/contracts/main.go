@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decodes the answers of the three contracts as their own Go clients do: with encoding/json into structs of exact types.
 // One fraction where a client has an integer makes a whole answer unreadable to it.
 // Usage: contracts BASE_URL. Prints a line per check and ends with exit status 1 when one failed.
