@@ -40,7 +40,7 @@ wait $daemon || true
 apt-get remove -y -qq mas-sandbox mas-sandbox-cli libsbx0 libsbx-dev mas-sandbox-doc >/tmp/log 2>&1 || { cat /tmp/log; exit 1; }
 [ -f /etc/mas-sandbox/config.yaml ] && [ ! -e /usr/sbin/mas-sandboxd ]
 step "removed, the configuration stays"
-apt-get purge -y -qq mas-sandbox mas-sandbox-cli libsbx0 libsbx-dev mas-sandbox-doc >/tmp/log 2>&1 || { cat /tmp/log; exit 1; }
+dpkg --purge mas-sandbox mas-sandbox-cli libsbx0 libsbx-dev mas-sandbox-doc >/tmp/log 2>&1 || { cat /tmp/log; exit 1; }
 find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /tmp -o -path /packages \) -prune -o -print | sort >/tmp/after
 left=$(comm -13 /tmp/before /tmp/after | grep -E 'mas-|sbx|sandbox' || true)
 [ -z "$left" ] || { echo "left behind: $left"; exit 1; }
