@@ -380,6 +380,32 @@ def _():
     equal((r["status"], r["error"]["code"]), ("error", "policy_denied"))
 
 
+REACH = r"""
+import socket, sys
+try:
+    s = socket.create_connection(("127.0.0.1", 3128), 20)
+except OSError as e:
+    sys.exit(f"no proxy: {e.strerror}")
+s.settimeout(30)
+s.sendall(f"CONNECT {sys.argv[1]} HTTP/1.1\r\nHost: {sys.argv[1]}\r\n\r\n".encode())
+print(s.recv(100).split()[1].decode())
+"""
+
+
+@test("P29 a sandbox that may reach every name reaches neither the daemon nor what is inside, and one without a network no proxy")
+def _():
+    with Daemon() as d:
+        a = d.post("/v1/sandboxes", {"network": {"allow": [{"host": "*", "ports": [d.port]}]}})
+        equal((a.status, a.json["effective"]["network"]["mode"]), (201, "names"), a)
+        run = lambda target: d.post(f"/v1/sandboxes/{a.json['id']}/exec", {"command": ["python3", "-c", REACH, target]}).json
+        for host in ("127.0.0.1", "localhost", "LOCALHOST.", "[::1]", "[::ffff:127.0.0.1]", "0.0.0.0", "2130706433", "0x7f.1",
+                     "169.254.169.254", "[fe80::1]", "10.0.0.1"):
+            r = run(f"{host}:{d.port}")
+            check(r["exit_code"] == 0 and r["stdout"].strip() in ("400", "403"), (host, r))
+        r = d.post("/v1/run", {"command": ["python3", "-c", REACH, f"localhost:{d.port}"]}).json
+        check(r["exit_code"] == 1 and "no proxy" in r["stderr"], r)
+
+
 try:
     main()
 finally:

@@ -43,7 +43,7 @@ RETRY_SECONDS = 60
 ARMED_SECONDS = 3              # for the next answer, before the main process is killed without one
 SETTLE_SECONDS = 4             # without a change, before descriptors are counted: the pool is full, helpers have ended
 RSS_GROWTH_KB = 8192
-PREFIX = "mas-sandbox-soak"
+PREFIX = f"mas-sandbox-soak{os.getpid()}-"  # two may run at once
 TOKEN = "soak-token-of-the-operator"
 POLICY_EVERY = (2.0, 6.0)      # seconds between two policies
 # Two policies; each denies writing into another directory of a sandbox.
