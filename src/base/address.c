@@ -101,15 +101,33 @@ static bool is_isatap(const uint8_t *b)
     return (b[8] == 0x00 || b[8] == 0x02) && b[9] == 0x00 && b[10] == 0x5e && b[11] == 0xfe;
 }
 
-static enum address_class classify6(const uint8_t *bytes)
+/* The IPv4 address inside, or NULL. */
+static const uint8_t *find_carried(const uint8_t *bytes)
 {
     for (size_t i = 0; i < ELEMENTS(carriers); i++)
         if (prefix_equal(bytes, carriers[i].net, carriers[i].bits))
-            return classify4(bytes + carriers[i].offset);
+            return bytes + carriers[i].offset;
+    bool public = find_class(ranges6, ELEMENTS(ranges6), bytes) == ADDRESS_PUBLIC;
+    return public && is_isatap(bytes) ? bytes + 12 : NULL;
+}
+
+static enum address_class classify6(const uint8_t *bytes)
+{
+    const uint8_t *carried = find_carried(bytes);
+    if (carried)
+        return classify4(carried);
     enum address_class c = find_class(ranges6, ELEMENTS(ranges6), bytes);
-    if (c == _ADDRESS_CLASS_MAX)
-        return ADDRESS_RESERVED;
-    return c == ADDRESS_PUBLIC && is_isatap(bytes) ? classify4(bytes + 12) : c;
+    return c == _ADDRESS_CLASS_MAX ? ADDRESS_RESERVED : c;
+}
+
+bool address_carried(const struct address *a, struct address *ret)
+{
+    const uint8_t *carried = a->family == AF_INET6 ? find_carried(a->bytes) : NULL;
+    if (!carried)
+        return false;
+    *ret = (struct address){.family = AF_INET};
+    memcpy(ret->bytes, carried, 4);
+    return true;
 }
 
 enum address_class address_classify(const struct address *a)

@@ -32,6 +32,8 @@ struct address {
 
 enum address_class address_classify(const struct address *a);
 const char *address_class_name(enum address_class c);
+/* The IPv4 address that an IPv6 address carries, where it does. */
+bool address_carried(const struct address *a, struct address *ret);
 
 /* Strict: four decimal numbers without leading zeros, or an IPv6 address without brackets or zone.
  * -EINVAL for anything else. */

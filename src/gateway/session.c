@@ -350,23 +350,20 @@ static void start_connect(struct session *s)
     connect_next(s, EHOSTUNREACH);
 }
 
-/* Whether an address is this host's own: the kernel then chooses it as the source, too. Connecting
- * a datagram socket sends nothing. */
+/* Whether an address is this host's own, which a socket can then be bound to; nothing is sent.
+ * Where that cannot be found out, and where the host lets sockets have any address
+ * (net.ipv4.ip_nonlocal_bind), it is taken for one. */
 static bool is_own_address(const struct address *a)
 {
     struct sockaddr_storage sa;
-    struct address source;
-    socklen_t size = address_to_sockaddr(a, 1, &sa);
+    socklen_t size = address_to_sockaddr(a, 0, &sa);
     _cleanup_close_ int fd = socket(a->family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || connect(fd, (struct sockaddr *)&sa, size) < 0)
-        return false;
-    size = sizeof(sa);
-    return getsockname(fd, (struct sockaddr *)&sa, &size) == 0 &&
-           address_from_sockaddr((struct sockaddr *)&sa, &source) == 0 &&
-           source.family == a->family && memcmp(source.bytes, a->bytes, address_bits(a) / 8) == 0;
+    if (fd < 0)
+        return true;
+    return bind(fd, (struct sockaddr *)&sa, size) == 0 || errno != EADDRNOTAVAIL;
 }
 
-static bool may_connect(const struct session *s, const struct address *a)
+static bool is_open_address(const struct session *s, const struct address *a)
 {
     const struct gateway *g = s->gateway;
     return !rule_list_has_address(&g->deny_hosts, &s->target, a) &&
@@ -374,6 +371,14 @@ static bool may_connect(const struct session *s, const struct address *a)
            rule_check_address(&g->private_hosts, &s->target, a) == GATEWAY_OK &&
            (address_classify(a) != ADDRESS_PUBLIC || !is_own_address(a) ||
             rule_list_has_address(&g->private_hosts, &s->target, a));
+}
+
+/* A translator on the way would lead an IPv6 address that carries an IPv4 address there: both have
+ * to be open. */
+static bool may_connect(const struct session *s, const struct address *a)
+{
+    struct address carried;
+    return is_open_address(s, a) && (!address_carried(a, &carried) || is_open_address(s, &carried));
 }
 
 static void refuse_address(struct session *s, enum address_class class)

@@ -30,6 +30,7 @@ HOSTS = """127.0.0.1 localhost
 11.0.0.2 allowed.test www.allowed.test one.wild.test deep.sub.wild.test bad.wild.test wild.test xn--bcher-kva.test far.test
 11.0.0.3 denied.test denied-address.wild.test
 11.0.0.1 self.test
+11.0.0.9 second.test
 127.0.0.1 rebind.test
 169.254.169.254 meta.test
 10.9.9.9 private.test
@@ -160,7 +161,7 @@ server = subprocess.Popen(["unshare", "--net", sys.executable, os.path.abspath(_
 own_net = os.readlink("/proc/self/ns/net")
 while os.readlink(f"/proc/{server.pid}/ns/net") == own_net:
     time.sleep(0.01)
-subprocess.run("ip link set lo up; ip link add veth0 type veth peer name veth1; ip addr add 11.0.0.1/24 dev veth0;"
+subprocess.run("ip link set lo up; ip link add veth0 type veth peer name veth1; ip addr add 11.0.0.1/24 dev veth0; ip addr add 11.0.0.9/24 dev veth0;"
                f"ip link set veth1 netns {server.pid}; ip link set veth0 up; ip route add default via 11.0.0.2",
                shell=True, check=True)
 server.stdin.write("go\n")
@@ -170,7 +171,7 @@ time.sleep(0.3)
 
 ALLOW = [{"host": "allowed.test", "ports": [80, 443, 81]}, {"host": "*.wild.test"}, {"host": "xn--bcher-kva.test", "ports": [80]},
          {"host": "rebind.test"}, {"host": "meta.test"}, {"host": "private.test"}, {"host": "self.test"}, {"host": "127.0.0.1"},
-         {"host": "[::1]"}, {"host": "11.0.0.2", "ports": [8080]}, {"host": "far.test", "ports": [80]}, {"host": "missing.test"}]
+         {"host": "[::1]"}, {"host": "11.0.0.2", "ports": [8080]}, {"host": "far.test", "ports": [80]}, {"host": "missing.test"}, {"host": "second.test"}]
 DENY = [{"host": "bad.wild.test"}, {"host": "11.0.0.3"}, {"host": "one.wild.test", "ports": [8080]}]
 
 daemon = Daemon("--debug-endpoints", config='disallowed_hosts: ["far.test"]\n').start()
@@ -322,7 +323,7 @@ def _():
 def _():
     port = daemon.port
     for authority, why in ((f"127.0.0.1:{port}", "loopback"), (f"[::1]:{port}", "loopback"), (f"rebind.test:{port}", "loopback"),
-                           ("meta.test:80", "metadata"), ("private.test:80", "private"), (f"self.test:{port}", "own")):
+                           ("meta.test:80", "metadata"), ("private.test:80", "private"), (f"self.test:{port}", "own"), (f"second.test:{port}", "own")):
         out = silent(connect, authority)
         equal((status(out), why in out), (403, True), (authority, out))
     for url in (f"http://rebind.test:{port}/healthz", f"http://127.0.0.1:{port}/healthz", f"http://self.test:{port}/healthz"):
