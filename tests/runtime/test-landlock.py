@@ -260,10 +260,11 @@ def keeper_of(sb):
 def _():
     d = ours()
     with d.sandbox(runtime="landlock") as sb:
+        uid = int(sb.sh("id -u")["stdout"])  # and the runner has begun its work
         keeper, runner = keeper_of(sb)
         s = status_of(runner)
         real, effective, saved = map(int, s["Uid"].split()[:3])
-        check(real == saved != effective and effective == int(sb.sh("id -u")["stdout"]), s["Uid"])
+        check(real == saved != effective and effective == uid, s["Uid"])
         for name in ("CapEff", "CapPrm", "CapInh", "CapAmb", "CapBnd"):
             equal(int(s[name], 16), 0, name)
         equal((s["NoNewPrivs"], s["Seccomp"], s["Groups"].strip()), ("1", "2", ""))
