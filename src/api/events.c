@@ -88,7 +88,7 @@ static void send_event(struct event_stream *s, const struct event *e)
     s->asked = e->seq;
 }
 
-/* Whoever follows comes back after a restart, with its number. */
+/* A client that follows connects again after a restart, with the number of its last event. */
 static bool at_end(const struct event_stream *s)
 {
     const struct event_journal *j = s->reader.journal;

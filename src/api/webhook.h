@@ -20,7 +20,7 @@ struct webhook;
 struct webhook_options {
     uv_loop_t *loop;
     struct approvals *approvals;
-    struct event_journal *events; /* NULL: there is nothing to tell */
+    struct event_journal *events; /* NULL in line mode, which sends none */
     const struct tool_options *tool;
     struct webhook_config config;
 };

@@ -46,7 +46,7 @@ void wire_begin_line(const struct wire *w, struct strbuf *line, uint64_t seq, co
 void wire_send_line(struct wire *w, struct strbuf *line);
 /* Others get a turn before the next pump. */
 void wire_defer(struct wire *w);
-/* There is more to say; for whoever hears of that. */
+/* A source calls this when it has more to send. */
 void wire_wake(struct wire *w);
 /* All was said. on_gone comes now, or when the WebSocket has closed. */
 void wire_end(struct wire *w);

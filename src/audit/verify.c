@@ -147,7 +147,7 @@ static bool is_given(const struct audit_verifier *v, const struct audit_key *k)
     return given;
 }
 
-/* NULL: nobody's that is known. */
+/* Returns NULL for a key that is not known. */
 static const struct audit_key *find_signer(const struct audit_verifier *v,
                                            const struct checkpoint *c)
 {

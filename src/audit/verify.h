@@ -13,7 +13,7 @@
  *
  * Every byte of it is checked: a line has one spelling, a record's hash covers its bytes and its
  * place, a checkpoint's signature covers a hash and the checkpoint before. Rows of a database go
- * through the same functions. The first thing that is wrong ends it and is told with its place.
+ * through the same functions. The first fault ends it and is reported with its place.
  *
  * Where the key was rotated or replaced, the header is of version 2 and also names the key that
  * signed first: {"mas_audit":2,...,"key":"<newest>","first_key":"<first>"}. From there every change

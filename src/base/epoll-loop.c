@@ -15,7 +15,7 @@
 struct epoll_batch {
     struct epoll_event events[BATCH_MAX];
     int n, at;
-    struct epoll_batch *outer; /* a callback of which runs the loop; or NULL */
+    struct epoll_batch *outer; /* the batch whose callback runs this one; NULL for the first */
 };
 
 int epoll_loop_init(struct epoll_loop *l)

@@ -10,7 +10,7 @@
 
 #include "base/target.h"
 
-/* Pieces of the text, none of which is checked. */
+/* The parts of the text, as they stand in it: none is checked. */
 struct url_parts {
     size_t scheme_len; /* 0: there is no "://" */
     const char *user;  /* NULL: there is no '@' */

@@ -18,9 +18,9 @@
 #include "base/fd.h"
 #include "builder/root.h"
 
-static void fail(const char *step, int error, int wall) __attribute__((noreturn));
+static void child_fail(const char *step, int error, int wall) __attribute__((noreturn));
 
-static void fail(const char *step, int error, int wall)
+static void child_fail(const char *step, int error, int wall)
 {
     struct child_failure f = {.error = error < 0 ? -error : error, .wall = wall};
     snprintf(f.step, sizeof(f.step), "%s", step);
@@ -36,7 +36,7 @@ void child_report_running(void)
 void child_must(int r, const char *step, int wall)
 {
     if (r < 0)
-        fail(step, r, wall);
+        child_fail(step, r, wall);
 }
 
 /* Moves our three descriptors to fixed numbers. */
@@ -95,7 +95,7 @@ void child_wait_for_byte(const char *step)
     if (n == 0)
         _exit(0); /* the warden is gone */
     if (n < 0)
-        fail(step, errno, -1);
+        child_fail(step, errno, -1);
 }
 
 /* If the warden died just before, its end of the channel is closed already. */
@@ -190,7 +190,7 @@ void child_receive_order(struct child_order *o, struct child_trees *ret)
     if (n == 0)
         _exit(0); /* the warden is gone, or does not need this blank */
     if (n != sizeof(*o))
-        fail("receive the order", n < 0 ? (int)n : EPROTO, -1);
+        child_fail("receive the order", n < 0 ? (int)n : EPROTO, -1);
     if (!o->disk_from_fd && !o->image_from_fd)
         return;
     n = fd_recv_msg(CHILD_CHANNEL_FD, &byte, 1, fds);
@@ -200,7 +200,7 @@ void child_receive_order(struct child_order *o, struct child_trees *ret)
     if (n == 1 && o->image_from_fd)
         ret->image = fds[k++];
     if (k == 0 || fds[k - 1] < 0)
-        fail("receive the disk or the image", n < 0 ? (int)n : EPROTO, WALL_FILESYSTEM);
+        child_fail("receive the disk or the image", n < 0 ? (int)n : EPROTO, WALL_FILESYSTEM);
 }
 
 const char *const child_runner_env[] = {"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/home/sandbox",

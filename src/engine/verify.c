@@ -200,9 +200,10 @@ static int enter_and_limit_ptys(const struct engine *e)
                : 0;
 }
 
-/* What engines have no words for, and the host shares: by a process that can then do nothing else,
- * before anybody is given the runner. */
-static void settle(const struct engine *e, int (*step)(const struct engine *), const char *name)
+/* Does a step for what engines cannot set and the host shares, in a process that ends with the
+ * step, before the runner is handed out. */
+static void run_in_helper(const struct engine *e, int (*step)(const struct engine *),
+                          const char *name)
 {
     int status = 0;
     pid_t pid = helper_fork(NULL, 0);
@@ -226,9 +227,9 @@ void verify(struct engine *e, uint8_t *mechanism)
     check_files(e);
     check_users(e);
     mechanism[WALL_USERS] = (uint8_t)e->users;
-    settle(e, enter_and_limit_ptys, "limit pseudo terminals");
+    run_in_helper(e, enter_and_limit_ptys, "limit pseudo terminals");
     if (mechanism[WALL_USERS] != MECHANISM_UID_HOST)
-        settle(e, enter_and_lower, "lower user limits");
+        run_in_helper(e, enter_and_lower, "lower user limits");
     mechanism[WALL_FILESYSTEM] = mechanism[WALL_NETWORK] = MECHANISM_NAMESPACE;
     mechanism[WALL_SYSCALLS] = MECHANISM_SECCOMP;
 }

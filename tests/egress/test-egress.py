@@ -507,7 +507,7 @@ rules:
             equal(a.status, want, (host, a))
 
 
-@test("the sbx API's lists are the same rules; contract A cannot narrow them per call")
+@test("the sbx API's lists are the same rules; the MAS API cannot narrow them per call")
 def _():
     a = daemon.post("/sandboxes", {"allowed_hosts": ["allowed.test", "*.wild.test"], "disallowed_hosts": ["bad.wild.test"]})
     box = a.json["id"]
