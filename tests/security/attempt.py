@@ -25,6 +25,7 @@ NAMESPACES = ["unshare", "--mount", "--pid", "--fork", "--ipc", "--net", "--uts"
 
 GVISOR = RUNTIME.split("-")[-1] == "gvisor"
 LANDLOCK = RUNTIME == "landlock"
+LOOK_MS = 10000  # a look at command lines in a kernel of its own, on a busy host
 ANSWERS = gvisor.ANSWERS if GVISOR else fenced.ANSWERS if LANDLOCK else {}
 # docker without user namespaces of its own: the runner is the host's root with three rights, the tool has an
 # id of the daemon's range inside, too. `effective` says "host uids".
@@ -194,7 +195,10 @@ def running(sb, marker):
     """Command lines with the marker: on the host, or inside, where the host's kernel knows none of them."""
     if not GVISOR:
         return processes(marker)
-    out = sb.sh("for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline; echo; done 2>/dev/null")["stdout"]
+    look = sb.sh("for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline; echo; done 2>/dev/null", timeout_ms=LOOK_MS)
+    if look["exit_code"] != 0:  # what is looked for may have stopped the one who looks
+        raise OSError(f"the command lines were not read: {look}")
+    out = look["stdout"]
     return [line for line in out.splitlines() if marker in line]
 
 
