@@ -237,7 +237,7 @@ def run():
 
 
 @test("clients that leave at any moment")
-def _():
+def test_clients_that_leave_at_any_moment():
     print(f"# seed {SEED}", flush=True)
     print(f"# {run()} connections in {SECONDS:.0f} s")
 

@@ -74,7 +74,7 @@ def keyed(*flags):
 
 
 @test("what it is, and how much waits")
-def _():
+def test_what_it_is_and_how_much_waits():
     c = Curl(shared_daemon())
     a = c.get("/")
     equal(set(a.json), {"name", "version", "status", "security_model"})
@@ -83,7 +83,7 @@ def _():
 
 
 @test("submit, pending, approve, result: the file is really there")
-def _():
+def test_submit_pending_approve_result_the_file_is_really():
     c = Curl(shared_daemon())
     w = c.submit("file_operation", operation="write", path="notes.txt", content="hello\n")
     equal((w["status"], w["requires_approval"], w["security_level"]), ("pending", True, "high"))
@@ -107,7 +107,7 @@ def _():
 
 
 @test("reject: nothing runs, and it says why")
-def _():
+def test_reject_nothing_runs_and_it_says_why():
     c = Curl(shared_daemon())
     w = c.submit("file_operation", operation="write", path="never.txt", content="x")
     a = c.approve(w, approved=False, reason="not today")
@@ -118,7 +118,7 @@ def _():
 
 
 @test("levels and types are the contract's")
-def _():
+def test_levels_and_types_are_the_contracts():
     c = Curl(shared_daemon())
     for skill, parameters, level in (("calculator", {"expression": "15*8+7"}, "medium"),
                                      ("filesystem", {"operation": "read", "path": "x.txt"}, "high"),
@@ -141,7 +141,7 @@ def _():
 
 
 @test("a skill that runs a command gives back its output")
-def _():
+def test_a_skill_that_runs_a_command_gives_back():
     c = Curl(shared_daemon())
     a = c.submit("skill_execution", skill="system", command="echo out; echo err >&2; exit 3")
     c.approve(a)
@@ -150,7 +150,7 @@ def _():
 
 
 @test("the file skill stays in its root and within its limits")
-def _():
+def test_the_file_skill_stays_in_its_root_and_within():
     c = Curl(shared_daemon())
     for path in ("../etc/passwd", "/etc/passwd", "a/../../x.txt", "/workspace/../etc/x.txt", "", "x.exe"):
         a = c.post("/api/actions", {"action_type": "file_operation", "parameters": {"operation": "read", "path": path}})
@@ -170,7 +170,7 @@ def _():
 
 
 @test("the audit in the contract's words, newest first")
-def _():
+def test_the_audit_in_the_contract_words_newest_first():
     c = Curl(shared_daemon())
     w = c.submit("file_operation", operation="write", path="log.txt", content="x")
     c.approve(w)
@@ -187,7 +187,7 @@ def _():
 
 
 @test("what a check finds raises the level of an action")
-def _():
+def test_what_a_check_finds_raises_the_level_of_an_action():
     c = Curl(shared_daemon())
     a = c.submit("skill_execution", skill="calculator", expression="1")
     equal(a["security_level"], "medium")
@@ -197,7 +197,7 @@ def _():
 
 
 @test("a change of the configuration is applied once two people agreed")
-def _():
+def test_a_change_of_the_configuration_is_applied_once():
     d, k = keyed()
     with d:
         x = k["agent"].submit("config_change", change="disable_skill", skill_id="calculator")
@@ -212,7 +212,7 @@ def _():
 
 
 @test("expiry: nobody decides, it is rejected and never runs")
-def _():
+def test_expiry_nobody_decides_it_is_rejected_and_never():
     with Daemon("--approval-ttl", "1s") as d:
         c = Curl(d)
         w = c.submit("file_operation", operation="write", path="late.txt", content="x")
@@ -222,7 +222,7 @@ def _():
 
 
 @test("keys: who asked may not approve, critical needs two, roles and owners count")
-def _():
+def test_keys_who_asked_may_not_approve_critical_needs():
     d, k = keyed()
     with d:
         w = k["both"].submit("file_operation", operation="write", path="a.txt", content="x")
@@ -247,7 +247,7 @@ def _():
 
 
 @test("a restart between question and answer, and between answer and look")
-def _():
+def test_a_restart_between_question_and_answer():
     d, k = keyed("--debug-endpoints")
     with d:
         w = k["agent"].submit("file_operation", operation="write", path="a.txt", content="kept\n")
@@ -265,7 +265,7 @@ def _():
 
 
 @test("the daemon stopped and started: what waited still waits; its sandbox is gone, and it says so")
-def _():
+def test_the_daemon_stopped_and_started_what_waited_still():
     d, k = keyed()
     with d:
         w = k["agent"].submit("file_operation", operation="write", path="a.txt", content="x")

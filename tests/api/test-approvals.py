@@ -61,7 +61,7 @@ def daemon():
 
 
 @test("asked, shown, approved, run once, and never again")
-def _():
+def test_asked_shown_approved_run_once_and_never_again():
     d = daemon()
     with d.sandbox() as box:
         a = ask(d, box, "touch", "/workspace/x", env={"COLOUR": "red"}, stdin="in")
@@ -90,7 +90,7 @@ def _():
 
 
 @test("anything altered makes the grant void: each byte of it counts")
-def _():
+def test_anything_altered_makes_the_grant_void_each_byte():
     d = daemon()
     base = dict(command=["touch", "/workspace/x"], env={"A": "1"}, stdin="in", cwd="/tmp", timeout_ms=5000)
     changed = [dict(base, command=["touch", "/workspace/y"]), dict(base, command=["touch", "/workspace/x", ""]), dict(base, env={"A": "2"}),
@@ -109,7 +109,7 @@ def _():
 
 
 @test("what runs is what was approved: programs and scripts are pinned, and run from a sealed copy")
-def _():
+def test_what_runs_is_what_was_approved_programs():
     d = daemon()
     script = "#!/bin/sh\necho approved $0 $1\n"
     with d.sandbox() as box:
@@ -147,7 +147,7 @@ def _():
 
 
 @test("while it waits, a file that is swapped right before the start is not run")
-def _():
+def test_while_it_waits_a_file_that_is_swapped_right():
     d = daemon()
     with d.sandbox() as box:
         put = lambda text: equal(d.put(f"{box.path}/files/content?path=/workspace/deploy&mode=755", text.encode()).status, 200)
@@ -179,7 +179,7 @@ def _():
 
 
 @test("in another sandbox, or in one of the same name, it does not run")
-def _():
+def test_in_another_sandbox_or_in_one_of_the_same_name():
     d = daemon()
     with d.sandbox() as one, d.sandbox() as two:
         id = ask(d, one, "touch", "/workspace/x")["approval_id"]
@@ -196,7 +196,7 @@ def _():
 
 
 @test("after a change of the policy it does not run, and what waits is void")
-def _():
+def test_after_a_change_of_the_policy_it_does_not_run():
     with Guarded(POLICY) as d, d.sandbox() as box:
         id = ask(d, box, "touch", "/workspace/x")["approval_id"]
         waiting = ask(d, box, "touch", "/workspace/y")["approval_id"]
@@ -211,7 +211,7 @@ def _():
 
 
 @test("one-shot runs, the MAS API, the sbx API and file writes ask and take grants too")
-def _():
+def test_one_shot_runs_the_mas_api_the_sbx_api_and_file():
     d = daemon()
     a = d.post("/v1/run", {"command": ["touch", "/workspace/x"]})
     equal(a.status, 202)
@@ -247,7 +247,7 @@ def _():
 
 
 @test("wait: the call blocks until a person decides")
-def _():
+def test_wait_the_call_blocks_until_a_person_decides():
     d = daemon()
     for verb, status in (("approve", 200), ("reject", 403)):
         with d.sandbox() as box:
@@ -267,7 +267,7 @@ def _():
 
 
 @test("a question is shown once it can be decided: not before it is on record")
-def _():
+def test_a_question_is_shown_once_it_can_be_decided():
     d = daemon()
     with d.sandbox() as box:
         other = sqlite3.connect(d.state + "/control/state.db", isolation_level=None, timeout=5)
@@ -288,7 +288,7 @@ def _():
 
 
 @test("a client that leaves while it waits: nothing runs, the question stays")
-def _():
+def test_a_client_that_leaves_while_it_waits_nothing_runs():
     d = daemon()
     with d.sandbox() as box:
         s = d.connect()
@@ -305,7 +305,7 @@ def _():
 
 
 @test("a session: the same call, so often, for so long, and nothing else")
-def _():
+def test_a_session_the_same_call_so_often_for_so_long():
     d = daemon()
     with d.sandbox() as box, d.sandbox() as other:
         id = ask(d, box, "touch", "/workspace/a")["approval_id"]
@@ -327,7 +327,7 @@ def _():
 
 
 @test("a session's prefix is no leave for another command behind it, at any use")
-def _():
+def test_a_session_prefix_is_no_leave_for_another_command():
     d = daemon()
     with d.sandbox() as box:
         for argv, prefix in ((["stdbuf", "-o0", "touch", "/workspace/a"], 1), (["timeout", "5", "touch", "/workspace/a"], 3), (["env", "touch", "/workspace/a"], 1)):
@@ -341,7 +341,7 @@ def _():
 
 
 @test("expiry: of the question, and of a grant that nobody uses")
-def _():
+def test_expiry_of_the_question_and_of_a_grant():
     with Guarded(POLICY, "--approval-ttl", "2s") as d, d.sandbox() as box:
         one = ask(d, box, "touch", "/workspace/x")["approval_id"]
         two = ask(d, box, "touch", "/workspace/y")["approval_id"]
@@ -353,7 +353,7 @@ def _():
 
 
 @test("limits: so many may wait")
-def _():
+def test_limits_so_many_may_wait():
     with Guarded(POLICY, "--max-pending-approvals-per-key", "2") as d:
         for i in range(2):
             equal(d.post("/v1/run", {"command": ["touch", str(i)]}).status, 202)
@@ -361,7 +361,7 @@ def _():
 
 
 @test("kill -9 at every step between the question and the end")
-def _():
+def test_kill_9_at_every_step_between_the_question():
     for point in ("approval.recorded", "approval.decided", "approval.using", "run.intent", "run.before-start", "run.start-sent", "exit.told"):
         with Guarded(POLICY, "--debug-endpoints", env={"MAS_FAULT": f"{point}:1"}) as d:
             box = d.sandbox()
@@ -410,7 +410,7 @@ def open_calls(d):
 
 
 @test("a webhook is told, signed, and told again when it was not there")
-def _():
+def test_a_webhook_is_told_signed_and_told_again():
     import hmac
     import http.server
     got = []
@@ -443,7 +443,7 @@ def _():
 
 
 @test("a webhook that takes nothing is tried as often as said, and what does not fit its queue is dropped and logged")
-def _():
+def test_a_webhook_that_takes_nothing_is_tried_as_often():
     import http.server
     got, hold = [], threading.Event()
 
@@ -470,7 +470,7 @@ def _():
 
 
 @test("events for a dashboard, and the command line")
-def _():
+def test_events_for_a_dashboard_and_the_command_line():
     d = daemon()
     ws = d.ws("/v1/approvals/events")
     seen = []
@@ -515,7 +515,7 @@ def deployer(d, box):
 
 
 @test("a session covers what the same rule asks about, at no more risk, and rules that the approver named; never critical")
-def _():
+def test_a_session_covers_what_the_same_rule_asks_about():
     targets = ("staging", "quality", "trial", "canary", "prod")
     risk = {"staging": 1, "quality": 1, "trial": 0, "canary": 2, "prod": 3}
     with Guarded(LEVELS) as d, d.sandbox() as box:
@@ -543,7 +543,7 @@ def clock_of(seconds):
 
 
 @test("a grant is worth nothing where the decision of the moment asks for more: risk, obligations, or a denial by the hour")
-def _():
+def test_a_grant_is_worth_nothing_where_the_decision():
     later = f'hours: "{clock_of(3 * 3600)}-{clock_of(5 * 3600)}"'
     always = '  - {id: all, verdict: allow, command: "*"}\n  - {id: touch, verdict: ask, risk: medium, command: "touch *"}\n'
     changes = {
@@ -612,7 +612,7 @@ def runner_of(d, box):
 
 
 @test("the hour counts until a call starts: after the last use of a session is on record, and after the last look at where its paths lead")
-def _():
+def test_the_hour_counts_until_a_call_starts():
     if os.environ.get("MAS_RUNTIME", "").endswith("gvisor"):
         raise Skip("gVisor's processes cannot be stopped one by one from the host")
     day, night = (f'hours: "{clock_of(a * 3600)}-{clock_of(b * 3600)}"' for a, b in ((-1, 2), (3, 5)))
@@ -668,7 +668,7 @@ def hour_ends(policy, jump_s):
 
 
 @test("a policy that comes while a question, a vote or a use is being recorded ends it: nothing runs under what it denies")
-def _():
+def test_a_policy_that_comes_while_a_question_a_vote():
     deny = "version: 1\ndefault: allow\nrules:\n  - {id: no, verdict: deny, command: 'touch *'}\n"
     body = {"command": ["touch", "/workspace/late"]}
     wait = {"X-Mas-Approval": "wait"}
@@ -710,7 +710,7 @@ def _():
 
 
 @test("a policy that comes, or an hour that ends, while the files of a call are written ends it before its command runs")
-def _():
+def test_a_policy_that_comes_or_an_hour_that_ends():
     if os.environ.get("MAS_RUNTIME", "").endswith("gvisor"):
         raise Skip("gVisor's processes cannot be stopped one by one from the host")
     rules = "version: 1\ndefault: allow\ntimezone: utc\nrules:\n  - {id: no, verdict: deny, command: 'touch *'%s}\n"
@@ -776,7 +776,7 @@ def look(d, id):
 
 
 @test("a vote counts while its key lives: revoked before and after the second vote, and before the use")
-def _():
+def test_a_vote_counts_while_its_key_lives_revoked():
     d, h = keyed(agent="agent", one="approver", two="approver", three="approver")
     try:
         call = lambda target, **more: d.post(d.box.path + "/exec", {"command": ["./deploy", target]}, headers=dict(h["agent"], **more))
@@ -808,7 +808,7 @@ def ignore_drop(call):
 
 
 @test("a call that waits for a sandbox being created does not run when its key has ended by then")
-def _():
+def test_a_call_that_waits_for_a_sandbox_being_created():
     d, h = keyed(agent="agent")
     start = lambda *a: [t := threading.Thread(target=ignore_drop, args=(lambda: d.post(*a, headers=h["agent"]),)), t.start()][0]
     try:
@@ -833,7 +833,7 @@ def _():
 
 
 @test("what an ended key asked for is void, waiting or approved, and its waiting calls never run, in every kind of sandbox")
-def _():
+def test_what_an_ended_key_asked_for_is_void_waiting():
     d, h = keyed(agent="agent", other="agent", boss="approver")
     try:
         lasting = d.post("/v1/sandbox/create", {}, headers=h["agent"]).json["sandbox_id"]
@@ -880,7 +880,7 @@ def _():
 
 
 @test("a session serves calls that come at once, as many as it has, and the others ask")
-def _():
+def test_a_session_serves_calls_that_come_at_once_as_many():
     with Guarded(LEVELS) as d, d.sandbox() as box:
         deployer(d, box)
         for count, calls_at_once in ((12, 12), (5, 12)):
@@ -900,7 +900,7 @@ def _():
 
 
 @test("a clock that is set back revives nothing and stops no expiry, over a restart too")
-def _():
+def test_a_clock_that_is_set_back_revives_nothing():
     with Guarded(POLICY, "--approval-ttl", "6s", "--debug-endpoints", env={"MAS_CLOCK_JUMP": "-7200:2000"}) as d, d.sandbox() as box:
         id = ask(d, box, "touch", "/workspace/x")["approval_id"]
         approve(d, id)
@@ -918,7 +918,7 @@ def _():
 
 
 @test("rows of the version before open: a question, a grant and a session of it go on as they were")
-def _():
+def test_rows_of_the_version_before_open_a_question():
     with Guarded(LEVELS.replace('command: "*/deploy staging*"', 'command: "*/deploy staging*", require: {limits: {timeout_s: 30}}')) as d:
         box = d.sandbox()
         deployer(d, box)
@@ -951,7 +951,7 @@ def pins_of(d, place, *argv, **spec):
 
 
 @test("code that runs is pinned, or listed as not pinned: interpreters, modules, directories, options, variables, commands in turn")
-def _():
+def test_code_that_runs_is_pinned_or_listed_as_not_pinned():
     files_there = {"run": "#!/workspace/interp\n", "interp": "#!/bin/sh\necho $0\n", "byenv": "#!/usr/bin/env tool\n", "lost": "#!/usr/bin/env nosuch\n",
                    "tool": "#!/bin/sh\n", "opt": "#!/usr/bin/python3 -m\n", "s.py": "print(1)\n", "d/__main__.py": "print(2)\n", "s.sh": "echo\n"}
     with Guarded(ASK_ALL) as d, d.sandbox(env={"PYTHONPATH": "/workspace/lib", "PLAIN": "1"}) as box:
@@ -1026,7 +1026,7 @@ def on_terminal(*argv, columns=0):
 
 
 @test("sbx shows all that the digest covers, the unusual first, and nothing that a terminal obeys or hides")
-def _():
+def test_sbx_shows_all_that_the_digest_covers_the_unusual():
     host = tempfile.mkdtemp(prefix="mas-host-")
     atexit.register(shutil.rmtree, host, True)
     with Guarded(ASK_ALL, "--mounts-allow", host) as d:
@@ -1065,7 +1065,7 @@ def _():
 
 
 @test("sbx approvals show is no wider than the terminal, loses nothing, and puts nothing else at the left edge")
-def _():
+def test_sbx_approvals_show_is_no_wider_than_the_terminal():
     with Guarded(ASK_ALL) as d:
         addr = ["-addr", f"http://127.0.0.1:{d.port}"]
         texts = ["word " * 60, "x" * 300, "\u00e4\u4e16" * 80, "a" * 70 + " " * 70 + "status       approved", "end "]
@@ -1089,7 +1089,7 @@ def _():
 
 
 @test("whatever is asked, approved and reloaded at once: each call that ran was allowed, or granted, by the policy of that moment")
-def _():
+def test_whatever_is_asked_approved_and_reloaded_at_once():
     import random
     names = ("a", "b", "c", "d")
     seed = int.from_bytes(os.urandom(4), "big")
@@ -1154,7 +1154,7 @@ def _():
 
 
 @test("a grant for a one-shot with files is not used up for want of a second sandbox")
-def _():
+def test_a_grant_for_a_one_shot_with_files_is_not_used_up():
     with Guarded(POLICY, "-auth-token", "t") as d:
         d.token = "t"
         agent, approver = (d.post("/v1/keys", {"name": r, "roles": [r], "quotas": {"max_sandboxes": 1}}).json["secret"]

@@ -87,7 +87,7 @@ def recorded():
 
 
 @test("each route about a sandbox names its kind of record, or is known to leave none")
-def _():
+def test_each_route_about_a_sandbox_names_its_kind():
     for key, r in routes().items():
         about = key[1].startswith((SB, "/sandboxes/{id}")) or r["executes"]
         if about and key not in NONE:
@@ -99,7 +99,7 @@ def _():
 
 
 @test("each of them leaves it, by the key that asked")
-def _():
+def test_each_of_them_leaves_it_by_the_key_that_asked():
     d = daemon()
     for key in sorted(recorded()):
         want = routes()[key]["record"]
@@ -134,7 +134,7 @@ CHANGES = {"env": {"A": "b"}, "cwd": "/tmp", "timeout_ms": 4321, "stdin": "other
 
 
 @test("whatever changes what runs changes the subject's digest; the same call has the same")
-def _():
+def test_whatever_changes_what_runs_changes_the_subject():
     d = daemon()
 
     def digest(**spec):
@@ -150,7 +150,7 @@ def _():
 
 
 @test("an intent names the parts: directory, variables, input, files, time, limits, mounts")
-def _():
+def test_an_intent_names_the_parts_directory_variables():
     d = daemon()
     before = d.head()
     d.ask("POST", "/v1/run", {**PLAIN, "env": {"PASSWORD": SECRET}, "stdin": SECRET, "cwd": "/tmp", "timeout_ms": 5000,
@@ -163,7 +163,7 @@ def _():
 
 
 @test("an intent of whatever length is whole")
-def _():
+def test_an_intent_of_whatever_length_is_whole():
     d = daemon()
     sb = Sandbox(d, d.ask("POST", "/v1/sandboxes", {}).json)
     before = d.head()
@@ -175,7 +175,7 @@ def _():
 
 
 @test("a sandbox is on record with who made and deleted it, its mounts and limits")
-def _():
+def test_a_sandbox_is_on_record_with_who_made_and_deleted():
     d = daemon()
     before = d.head()
     sb = d.ask("POST", "/v1/sandboxes", {"env": {"PASSWORD": SECRET}, "limits": {"memory_mb": 77}}).json
@@ -192,7 +192,7 @@ def _():
 
 
 @test("input has a hash per request and in all, contents of files a plain one")
-def _():
+def test_input_has_a_hash_per_request_and_in_all_contents():
     d = daemon()
     sb = Sandbox(d, d.ask("POST", "/v1/sandboxes", {}).json)
     command, before = sleeper(d, sb), d.head()
@@ -217,7 +217,7 @@ def _():
 
 
 @test("secrets are in no record, and no plain hash of them is")
-def _():
+def test_secrets_are_in_no_record_and_no_plain_hash():
     d = daemon()
     text = json.dumps(d.records())
     for form in (SECRET, hashlib.sha256(SECRET.encode()).hexdigest(), f"PASSWORD={SECRET}",

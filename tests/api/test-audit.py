@@ -60,7 +60,7 @@ def wrong(path, *more):
 # --- what is recorded
 
 @test("a call is an intent, a start and an end under one id, with hashes of what went in and out")
-def _():
+def test_a_call_is_an_intent_a_start_and_an_end():
     d = daemon()
     d.run("echo", "hello")
     got = records(d, "?order=newest&limit=3")[::-1]
@@ -74,7 +74,7 @@ def _():
 
 
 @test("filters, ranges and limits")
-def _():
+def test_filters_ranges_and_limits():
     d = daemon()
     with d.sandbox() as s:
         s.exec("true")
@@ -92,7 +92,7 @@ def _():
 
 
 @test("what is followed comes as it happens, as lines and as events")
-def _():
+def test_what_is_followed_comes_as_it_happens_as_lines():
     d = daemon()
     for accept, prefix in (("application/x-ndjson", b""), ("text/event-stream", b"data: ")):
         conn = http.client.HTTPConnection("127.0.0.1", d.port, timeout=30)
@@ -140,7 +140,7 @@ class Follower:
 
 
 @test("a follower gets every record, also one that is written while it reads a page")
-def _():
+def test_a_follower_gets_every_record_also():
     d = daemon()
     with d.sandbox() as sb:
         for i in range(20):
@@ -158,7 +158,7 @@ def _():
 
 
 @test("login failures and missing roles are recorded, a flood of them is counted")
-def _():
+def test_login_failures_and_missing_roles_are_recorded():
     with Daemon("-auth-token", TOKEN) as d:
         d.token = TOKEN
         for i in range(100):
@@ -178,7 +178,7 @@ def _():
 
 
 @test("sandboxes, connections and the configuration are on record")
-def _():
+def test_sandboxes_connections_and_the_configuration():
     with Daemon() as d:
         with d.sandbox() as s:
             pass
@@ -200,7 +200,7 @@ def _():
 # --- proofs
 
 @test("an export verifies: from the daemon, a file, standard input")
-def _():
+def test_an_export_verifies_from_the_daemon_a_file():
     d = daemon()
     d.run("true")
     path = export(d)
@@ -214,7 +214,7 @@ def _():
 
 
 @test("changes, removals and moves in an export are found, and the place is told")
-def _():
+def test_changes_removals_and_moves_in_an_export():
     d = daemon()
     d.run("true")
     path = export(d)
@@ -233,7 +233,7 @@ def _():
 
 
 @test("a key and checkpoints from elsewhere")
-def _():
+def test_a_key_and_checkpoints_from_elsewhere():
     d = daemon()
     key, other, kept = (os.path.join(d.dir, x) for x in ("key", "other-key", "kept"))
     d.run("true")
@@ -269,7 +269,7 @@ def offline(change):
 
 
 @test("the state directory of a stopped daemon: untouched it verifies, anything else is found")
-def _():
+def test_the_state_directory_of_a_stopped_daemon():
     p = offline(lambda db: None)
     check(p.returncode == 0 and p.stdout.startswith("genuine"), p.stdout)
     check("who" not in p.stdout, p.stdout)
@@ -291,7 +291,7 @@ def _():
 
 
 @test("a rewritten past with right hashes is found by what was signed")
-def _():
+def test_a_rewritten_past_with_right_hashes_is_found():
     import hashlib
 
     def forge(db):
@@ -308,7 +308,7 @@ def _():
 
 
 @test("an export of a stopped daemon ends in its newest checkpoint")
-def _():
+def test_an_export_of_a_stopped_daemon_ends_in_its_newest():
     with Daemon() as d:
         d.run("true")
         d.stop()
@@ -322,7 +322,7 @@ def _():
 
 
 @test("query and tail")
-def _():
+def test_query_and_tail():
     d = daemon()
     d.run("true")
     lines = sbx("audit", "query", "kind=exited", "limit=1", *address(d)).split("\n")
@@ -336,7 +336,7 @@ def _():
 
 
 @test("checkpoints go to a file from the warden, and a restart goes on with them")
-def _():
+def test_checkpoints_go_to_a_file_from_the_warden():
     kept = tempfile.mktemp(prefix="mas-test-checkpoints-")
     try:
         with Daemon("--audit-checkpoint-file", kept, "--audit-checkpoint-interval", "100ms") as d:
@@ -357,7 +357,7 @@ def _():
 
 
 @test("a signing key that is lost or replaced is on record, and the old public key is kept")
-def _():
+def test_a_signing_key_that_is_lost_or_replaced():
     for lose in (("audit.key",), ("audit.key", "audit.last")):
         with Daemon() as d:
             d.run("true")
@@ -399,7 +399,7 @@ def _():
 
 
 @test("a rotated key: the first one proves everything through the rotation")
-def _():
+def test_a_rotated_key_the_first_one_proves_everything():
     with Daemon("--audit-checkpoint-interval", "50ms") as d:
         place = d.state + "/warden/"
         first = os.path.join(d.dir, "first.pub")
@@ -452,7 +452,7 @@ def _():
 
 
 @test("rotations end where too many earlier keys are kept, and go on when the operator has moved them")
-def _():
+def test_rotations_end_where_too_many_earlier_keys():
     with Daemon() as d:
         d.post("/v1/run", {"command": ["true"]})
         kept = [f"{d.state}/warden/audit.pub.{i:016x}" for i in range(999)]
@@ -469,7 +469,7 @@ def _():
 
 
 @test("who may rotate the key, and where there is none")
-def _():
+def test_who_may_rotate_the_key_and_where_there_is_none():
     with Daemon("-auth-token", TOKEN) as d:
         d.token = TOKEN
         for role, status in ("operator", 200), ("admin", 200), ("auditor", 403), ("agent", 403), ("approver", 403):
@@ -482,7 +482,7 @@ def _():
 
 
 @test("audit: false keeps none, and says so")
-def _():
+def test_audit_false_keeps_none_and_says():
     with Daemon("--audit=false") as d:
         equal(d.run("true")["exit_code"], 0)
         equal(d.get("/v1/audit").status, 400)
@@ -490,7 +490,7 @@ def _():
 
 
 @test("with a full disk nothing runs, and then it does again")
-def _():
+def test_with_a_full_disk_nothing_runs_and_then():
     if os.geteuid() != 0:
         raise Skip("mounting needs root")
     with Daemon() as d:

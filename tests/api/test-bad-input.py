@@ -88,7 +88,7 @@ ROUTES = ("/v1/run", "/v1/sandboxes", "/sandboxes", "/v1/sandbox/execute", "/v1/
 # --- bodies
 
 @harmless("not JSON, truncated JSON, nothing")
-def _():
+def test_not_json_truncated_json_nothing():
     for route in ROUTES:
         for body, word in ((b"hello", "invalid JSON"), (b'{"command":["a"', "invalid JSON"), (b"{", "invalid JSON"),
                            (b"", "empty"), (b"   ", "invalid JSON"), (b"{}{}", "invalid JSON"), (b"{'a':1}", "invalid JSON"),
@@ -99,7 +99,7 @@ def _():
 
 
 @harmless("duplicate keys, bad UTF-8, NUL bytes")
-def _():
+def test_duplicate_keys_bad_utf_8_nul_bytes():
     for route in ROUTES:
         fail(daemon().post(route, b'{"id":"a","id":"b"}'), 400, "duplicate")
         fail(daemon().post(route, b'{"id":"\xff\xfe"}'), 400, "unable to decode")
@@ -111,7 +111,7 @@ def _():
 
 
 @harmless("wrong types and numbers out of range, each by its name")
-def _():
+def test_wrong_types_and_numbers_out_of_range_each():
     for body, field in (({"command": "ls"}, "command"), ({"command": [1]}, "command"), ({"command": {"a": 1}}, "command"),
                         ({"command": ["true"], "env": []}, "env"), ({"command": ["true"], "env": {"A": None}}, "env"),
                         ({"command": ["true"], "timeout_ms": "1"}, "timeout_ms"), ({"command": ["true"], "timeout_ms": 1.5}, "timeout_ms"),
@@ -130,14 +130,14 @@ def _():
 
 
 @harmless("a deeply nested body")
-def _():
+def test_a_deeply_nested_body():
     for n in (200, 5000, 300000):
         fail(daemon().post("/v1/run", "[" * n), 400, "nested")
         fail(daemon().post("/v1/run", '{"a":' * (n // 2)), 400, "nested")
 
 
 @harmless("JSON of very many parts: 413 that names the limit, over every way in")
-def _():
+def test_json_of_very_many_parts_413_that_names_the_limit():
     d = daemon()
     bodies = ({f"m{i}": 1 for i in range(60000)}, {"env": {f"m{i}": "1" for i in range(20000)}}, {"a": [[{"x": 1}]] * 20000},
               {"a": [[]] * 200000})
@@ -150,7 +150,7 @@ def _():
 
 
 @harmless("a body of 100 MiB: 413, said before it is all sent")
-def _():
+def test_a_body_of_100_mib_413_said_before_it_is_all_sent():
     for framing in ("Content-Length: 104857600", "Transfer-Encoding: chunked"):
         s = daemon().connect()
         s.sendall(f"POST /v1/run HTTP/1.1\r\nHost: localhost\r\n{framing}\r\n\r\n".encode())
@@ -183,7 +183,7 @@ def _():
 
 
 @harmless("header bombs")
-def _():
+def test_header_bombs():
     bomb = b"".join(b"X-%d: %s\r\n" % (i, b"a" * 100) for i in range(5000))
     equal(status_of(daemon().raw(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n" + bomb + b"\r\n")), 431)
     equal(status_of(daemon().raw(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * MIB + b"\r\n\r\n")), 431)
@@ -193,7 +193,7 @@ def _():
 
 
 @harmless("slow senders: of headers, of a body, of nothing")
-def _():
+def test_slow_senders_of_headers_of_a_body_of_nothing():
     socks = []
     for start in (b"GET /healthz HT", b"POST /v1/run HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n\r\n{",
                   b"POST /v1/run HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{"):
@@ -230,7 +230,7 @@ def _():
 
 
 @harmless("pipelined garbage")
-def _():
+def test_pipelined_garbage():
     good = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
     out = daemon().raw(good + good + b"\x00\x01garbage\r\n\r\n" + good)
     equal(re.findall(rb"HTTP/1\.1 (\d+)", out), [b"200", b"200", b"400"])
@@ -247,7 +247,7 @@ def _():
 # --- WebSockets
 
 @harmless("a half-open WebSocket is let go")
-def _():
+def test_a_half_open_websocket_is_let_go():
     n = daemon().sandbox()
     e = daemon().post(f"{n.path}/exec", {"command": ["sleep", "300"], "async": True}).json["exec_id"]
     socks = [daemon().ws(f"/sandboxes/{n.id}/stream?exec_id={e}") for _ in range(5)]
@@ -263,7 +263,7 @@ def _():
 
 
 @harmless("handshakes that are none")
-def _():
+def test_handshakes_that_are_none():
     n = neighbour()
     e = daemon().post(f"{n.path}/exec", {"command": ["true"], "async": True}).json["exec_id"]
     base = f"GET /sandboxes/{n.id}/stream?exec_id={e} HTTP/1.1\r\nHost: localhost\r\n"
@@ -275,7 +275,7 @@ def _():
 
 
 @harmless("unmasked, oversized, reserved and broken frames")
-def _():
+def test_unmasked_oversized_reserved_and_broken_frames():
     def closed(raw):
         ws = daemon().ws("/v1/debug/echo")
         equal(ws.status, 101)
@@ -309,7 +309,7 @@ def _():
 # --- names
 
 @harmless("unknown ids and ids with ../ in every place")
-def _():
+def test_unknown_ids_and_ids_with_in_every_place():
     d, n = daemon(), neighbour()
     for bad in ("nope", "sbx-nope", "..", "%2e%2e", "..%2f..%2fetc%2fpasswd", "a%00b", "%ff", "x" * 300):
         for method, path in (("GET", "/sandboxes/{}"), ("DELETE", "/sandboxes/{}"), ("POST", "/sandboxes/{}/exec"),
@@ -328,7 +328,7 @@ def _():
 
 
 @harmless("two creates with one id, at once")
-def _():
+def test_two_creates_with_one_id_at_once():
     for route, body, good in (("/sandboxes", {"id": "twin"}, 200), ("/v1/sandboxes", {"id": "twin"}, 201), ("/v1/sandbox/create", {"sandbox_id": "twin"}, 200)):
         out = []
         threads = [threading.Thread(target=lambda: out.append(daemon().post(route, body).status)) for _ in range(6)]
@@ -341,7 +341,7 @@ def _():
 # --- commands
 
 @harmless("a command that does not exist, is a directory, is not executable, is no program")
-def _():
+def test_a_command_that_does_not_exist_is_a_directory():
     n = neighbour()
     n.sh("printf '#!/no/such/interpreter\\n' > /workspace/script; chmod +x /workspace/script; ln -sf loop /workspace/loop")
     for command, code, words in ((["/nope"], 127, "No such file"), (["nope-in-path"], 127, "No such file"), ([""], 127, ""),
@@ -354,7 +354,7 @@ def _():
 
 
 @harmless("argv and environment over the kernel's limits")
-def _():
+def test_argv_and_environment_over_the_kernel_limits():
     n = neighbour()
     fail(daemon().post(n.path + "/exec", {"command": ["true", "x" * 200000]}), 413, "131071")
     fail(daemon().post(n.path + "/exec", {"command": ["true"] + ["y"] * 70000}), 400, "command")
@@ -366,7 +366,7 @@ def _():
 
 
 @harmless("env with = in a name, or no name, or NUL")
-def _():
+def test_env_with_in_a_name_or_no_name_or_nul():
     for env in ({"A=B": "x"}, {"": "x"}, {"=": "x"}):
         fail(daemon().post("/v1/run", {"command": ["true"], "env": env}), 400, "env")
         fail(daemon().post("/v1/sandboxes", {"env": env}), 400, "env")
@@ -375,7 +375,7 @@ def _():
 
 
 @harmless("exec in a deleted, dying or crashed sandbox; delete while running; cancel twice")
-def _():
+def test_exec_in_a_deleted_dying_or_crashed_sandbox():
     d = daemon()
     sb = d.sandbox()
     e = d.post(sb.path + "/exec", {"command": ["sh", "-c", "trap '' TERM; while :; do sleep 0.05; done"], "async": True}).json["exec_id"]
@@ -397,7 +397,7 @@ def _():
 
 
 @harmless("out of disk and inodes inside: ENOSPC there, nothing elsewhere")
-def _():
+def test_out_of_disk_and_inodes_inside_enospc_there():
     with daemon().sandbox(limits={"disk_mb": 8}) as sb:
         r = sb.sh("cat /dev/zero > /workspace/fill; echo x > /tmp/y && cat /tmp/y; rm /workspace/fill; echo again > /workspace/z; cat /workspace/z")
         check("No space left" in r["stderr"] and r["stdout"].endswith("again\n"), r)
@@ -408,13 +408,13 @@ def _():
 
 
 @harmless("out of file descriptors inside")
-def _():
+def test_out_of_file_descriptors_inside():
     r = neighbour().exec("python3", "-c", "import os, errno\nn = 0\ntry:\n  while True: os.open('/dev/null', 0); n += 1\nexcept OSError as e: print(errno.errorcode[e.errno], n > 100)")
     equal(r["stdout"], "EMFILE True\n")
 
 
 @harmless("out of pids and a fork bomb")
-def _():
+def test_out_of_pids_and_a_fork_bomb():
     with daemon().sandbox(limits={"max_processes": 64}) as sb:
         daemon().post(sb.path + "/exec", {"command": ["bash", "-c", ":(){ :|:& };:"], "async": True})
         time.sleep(0.7)
@@ -427,7 +427,7 @@ def _():
 
 
 @harmless("a memory bomb, of one process and of many")
-def _():
+def test_a_memory_bomb_of_one_process_and_of_many():
     r = daemon().run("python3", "-c", "x = []\nwhile True: x.append(bytearray(1 << 20))", limits={"memory_mb": 64})
     equal(r["status"], "oom_killed", r)
     with daemon().sandbox(limits={"memory_mb": 64}) as sb:
@@ -439,7 +439,7 @@ def _():
 
 
 @harmless("a command that writes 10 GiB")
-def _():
+def test_a_command_that_writes_10_gib():
     d = daemon()
     with d.sandbox() as sb:
         r = sb.exec("head", "-c", "10737418240", "/dev/zero", timeout_ms=4000, max_output_bytes=1000)
@@ -453,7 +453,7 @@ def _():
 
 
 @harmless("a command that ignores SIGTERM")
-def _():
+def test_a_command_that_ignores_sigterm():
     r = with_time(lambda ms: daemon().run("sh", "-c", "trap '' TERM INT HUP; echo on; while :; do sleep 0.05; done", timeout_ms=ms),
                   lambda r: r["stdout"])
     equal((r["status"], r["stdout"]), ("timed_out", "on\n"))
@@ -465,7 +465,7 @@ def _():
 
 
 @harmless("a client that never reads: the command goes on, the connection goes")
-def _():
+def test_a_client_that_never_reads_the_command_goes():
     d = daemon()
     n = d.sandbox()
     e = d.post(n.path + "/exec", {"command": ["sh", "-c", "head -c 30000000 /dev/zero; echo done >&2"], "async": True}).json["exec_id"]
@@ -500,7 +500,7 @@ def _():
 
 
 @harmless("clients that leave at every moment")
-def _():
+def test_clients_that_leave_at_every_moment():
     d, n = daemon(), neighbour()
     body = b'{"command":["sleep","0.3"]}'
     whole = b"POST %s/exec HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s" % (n.path.encode(), len(body), body)
@@ -521,7 +521,7 @@ def _():
 
 
 @test("the daemon is out of descriptors: it says so, and recovers")
-def _():
+def test_the_daemon_is_out_of_descriptors_it_says():
     with Daemon("--blanks", "0", command=["prlimit", "--nofile=160:160", SANDBOXD]) as d:
         socks = []
         for _ in range(400):

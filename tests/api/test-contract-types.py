@@ -175,7 +175,7 @@ def call(route, shape, status=200, body=None, query="", **ids):
 # --- the tests
 
 @test("the decoder itself finds what a client could not read")
-def _():
+def test_the_decoder_itself_finds_what_a_client_could():
     for value, shape in ((0.0, int), (True, int), (1, str), (True, str), (None, str), ("1", int), ({}, [int]), ([1.5], [int]),
                          ({"exec_id": "x", "stdout": "", "stderr": "", "status": "completed"}, DONE_B),
                          ({"status": "ok", "usage": {"mem_mb": 1.2}}, EXECUTED), ({"a": 1}, Struct({"b": int})),
@@ -188,7 +188,7 @@ def execute(tool, args, shape=EXECUTED, **more):
 
 
 @test("A: tool calls that work, each with its own result")
-def _():
+def test_a_tool_calls_that_work_each_with_its_own_result():
     call("GET /v1/sandbox/health", Struct({"status": Words("ok"), "version": str}))
     sb = call("POST /v1/sandbox/create", Struct({"sandbox_id": str, "status": Words("ok")}), body={"policy": None})["sandbox_id"]
     for tool, args in (("calculator", {"expression": "15*8+7"}), ("calculator", {"expression": "1/3"}),
@@ -207,7 +207,7 @@ def _():
 
 
 @test("A: tool calls that fail, are denied, are no calls, or use no sandbox that is there")
-def _():
+def test_a_tool_calls_that_fail_are_denied_are_no_calls():
     for tool, args, more in (("calculator", {"expression": "1/0"}, {}), ("calculator", {}, {}), ("nope", {}, {}),
                              ("calculator", {"expression": "1"}, {"policy": {"AllowedTools": ["x"]}}),
                              ("calculator", {"expression": "1"}, {"sandbox_id": "nope"}),
@@ -222,7 +222,7 @@ def _():
 
 
 @test("A: the line protocol")
-def _():
+def test_a_the_line_protocol():
     state = tempfile.mkdtemp(prefix="mas-test-")
     lines = [{"id": "1", "tool": "calculator", "args": {"expression": "15*8+7"}, "policy": {}}, {"id": "2", "tool": "nope", "args": {}},
              {"id": "3", "tool": "calculator", "args": {"expression": "1/0"}}, {"id": "4"}]
@@ -238,7 +238,7 @@ def _():
 
 
 @test("B: sandboxes, commands in both ways, their status and their events")
-def _():
+def test_b_sandboxes_commands_in_both_ways_their_status():
     d = daemon()
     equal(d.get("/healthz").body.strip(), b"ok")
     equal(d.get("/metrics").status, 200)
@@ -273,7 +273,7 @@ def ended(action):
 
 
 @test("C: actions of every type that end in every way, and the audit of them")
-def _():
+def test_c_actions_of_every_type_that_end_in_every_way():
     call("GET /", ROOT_C)
     call("GET /api/status", STATE_C)
     actions = {}
@@ -310,7 +310,7 @@ def _():
 
 
 @test("C: skills and validation")
-def _():
+def test_c_skills_and_validation():
     call("GET /api/skills", [SKILL_C])
     for verb in ("disable", "enable"):
         call(f"POST /api/skills/{{id}}/{verb}", CHANGED_C, body={}, id="web_search")
@@ -319,7 +319,7 @@ def _():
 
 
 @test("errors are of the contract's own shape, on every route and for every reason")
-def _():
+def test_errors_are_of_the_contract_own_shape():
     d = daemon()
     with Daemon("-auth-token", "t") as locked:
         for r in routes():
@@ -338,7 +338,7 @@ def _():
 
 
 @test("no route of the three contracts is left out")
-def _():
+def test_no_route_of_the_three_contracts_is_left_out():
     if len(sys.argv) > 1:
         return  # one test by its name
     unseen = {(r["method"], r["path"]) for r in routes()} - seen

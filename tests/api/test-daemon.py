@@ -61,7 +61,7 @@ def gone(pid):
 # --- options
 
 @test("--help names every flag, --version the version")
-def _():
+def test_help_names_every_flag_version_the_version():
     p = daemon("--help")
     equal(p.returncode, 0)
     for flag in ("--listen", "--auth-token", "--idle-ttl", "--check-config", "--mounts-allow"):
@@ -70,7 +70,7 @@ def _():
 
 
 @test("--check-config says ok, or every error with its place")
-def _():
+def test_check_config_says_ok_or_every_error():
     p = daemon("--check-config", "-listen", ":8080", "-runtime=local")
     equal((p.returncode, p.stdout), (0, b"ok\n"))
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as f:
@@ -85,7 +85,7 @@ def _():
 
 
 @test("as many directories may be mounted as the warden takes, and one more is refused by --check-config")
-def _():
+def test_as_many_directories_may_be_mounted_as_the_warden():
     with tempfile.TemporaryDirectory() as dir:
         paths = [os.path.join(dir, str(i)) for i in range(65)]
         for path in paths:
@@ -97,13 +97,13 @@ def _():
 
 
 @test("a daemon that is started without standard streams serves as any other")
-def _():
+def test_a_daemon_that_is_started_without_standard():
     with Daemon(command=["sh", "-c", 'exec "$0" "$@" <&- >&- 2>&-', SANDBOXD]) as d, d.sandbox() as sb:
         equal(sb.sh("echo here")["stdout"], "here\n")
 
 
 @test("--print-config shows what is in effect, without the token")
-def _():
+def test_print_config_shows_what_is_in_effect_without():
     p = daemon("--print-config", "-auth-token", "hush", "--idle-ttl", "7m",
                env={"SANDBOX_IDLE_TTL": "6m", "SANDBOX_STREAM_BUFFER": "9"})
     equal(p.returncode, 0)
@@ -113,7 +113,7 @@ def _():
 
 
 @test("what this build cannot do is refused by name")
-def _():
+def test_what_this_build_cannot_do_is_refused_by_name():
     for flags, word in ((["-runtime", "microvm"], "microvm"),
                         (["-image", "ubuntu:22.04", "-images=false"], "image"),
                         (["-stream-mode", "sidecar"], "stream_mode")):
@@ -137,7 +137,7 @@ def heard(d, *addresses):
 
 
 @test(":PORT is loopback of both kinds without a token or keys, and says so; every address with one")
-def _():
+def test_port_is_loopback_of_both_kinds_without_a_token():
     try:
         socket.create_server(("::1", 0), family=socket.AF_INET6).close()
         both = ["127.0.0.1", "::1"]
@@ -161,7 +161,7 @@ def _():
 
 
 @test("beyond loopback needs a token or --insecure")
-def _():
+def test_beyond_loopback_needs_a_token_or_insecure():
     p = daemon("-listen", "0.0.0.0:0")
     equal(p.returncode, 1)
     check(b"auth_token" in p.stderr and b"--insecure" in p.stderr, p.stderr)
@@ -173,7 +173,7 @@ def _():
 
 
 @test("a port or state directory in use is an error that says so")
-def _():
+def test_a_port_or_state_directory_in_use_is_an_error():
     with Daemon() as d:
         p = daemon("-listen", f"127.0.0.1:{d.port}")
         equal(p.returncode, 1)
@@ -185,7 +185,7 @@ def _():
 
 
 @test("what a killed daemon left holds its lock a little longer; the next one waits for it")
-def _():
+def test_what_a_killed_daemon_left_holds_its_lock():
     d = Daemon()
     try:
         os.mkdir(d.dir + "/state", 0o755)
@@ -206,7 +206,7 @@ def _():
 
 
 @test("a daemon that was killed while it made sandboxes is followed by the next at once")
-def _():
+def test_a_daemon_that_was_killed_while_it_made_sandboxes():
     d = Daemon("--blanks", "64").start()
     try:
         for i in range(4):
@@ -233,7 +233,7 @@ def processes_naming(text):
 
 
 @test("a daemon that is killed at any moment of its start leaves no process")
-def _():
+def test_a_daemon_that_is_killed_at_any_moment():
     with tempfile.TemporaryDirectory(prefix="mas-test-") as work:
         os.chmod(work, 0o755)
         for i in range(25):
@@ -248,7 +248,7 @@ def _():
 # --- process tree and rights
 
 @test("control plane and gateway are left with next to nothing")
-def _():
+def test_control_plane_and_gateway_are_left_with_next():
     with Daemon() as d:
         kids = children(d.process.pid)
         control, gateway = status(kids["mas-control"]), status(kids["mas-gateway"])
@@ -269,7 +269,7 @@ def _():
 
 
 @test("a token on the command line does not stay there")
-def _():
+def test_a_token_on_the_command_line_does_not_stay_there():
     with Daemon("-auth-token", "very-secret") as d:
         for pid in [d.process.pid, *children(d.process.pid).values()]:
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a helper that has done its work
@@ -278,7 +278,7 @@ def _():
 
 
 @test("everything dies with the warden")
-def _():
+def test_everything_dies_with_the_warden():
     with Daemon() as d:
         sandbox = d.sandbox()
         d.post(sandbox.path + "/exec", {"command": ["sleep", "1000"], "async": True})
@@ -290,7 +290,7 @@ def _():
 
 
 @test("the operator's lists of hosts reach the gateway")
-def _():
+def test_the_operator_lists_of_hosts_reach_the_gateway():
     server = http.server.HTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     url = f"http://localhost:{server.server_port}/"
@@ -312,7 +312,7 @@ def _():
 # --- restarts
 
 @test("a crashed control plane is started again; callers only wait")
-def _():
+def test_a_crashed_control_plane_is_started_again_callers():
     with Daemon() as d:
         first = control_pid(d)
         for _ in range(3):
@@ -327,7 +327,7 @@ def _():
 
 
 @test("a control plane that keeps crashing ends the daemon")
-def _():
+def test_a_control_plane_that_keeps_crashing_ends():
     with Daemon("--control-restarts", "2") as d:
         for _ in range(3):
             wait_for(lambda: control_pid(d), "a control plane")
@@ -339,7 +339,7 @@ def _():
 
 
 @test("a killed gateway is started again")
-def _():
+def test_a_killed_gateway_is_started_again():
     with Daemon() as d:
         old = children(d.process.pid)["mas-gateway"]
         os.kill(old, signal.SIGKILL)
@@ -358,7 +358,7 @@ def run_in_background(d, *argv):
 
 
 @test("SIGTERM drains: the running request is answered, new ones are refused")
-def _():
+def test_sigterm_drains_the_running_request_is_answered():
     with Daemon() as d:
         thread, result = run_in_background(d, "sh", "-c", "sleep 1; echo done")
         d.process.terminate()
@@ -368,7 +368,7 @@ def _():
 
 
 @test("a second SIGTERM stops at once")
-def _():
+def test_a_second_sigterm_stops_at_once():
     with Daemon() as d:
         thread, _ = run_in_background(d, "sleep", "100")
         began = time.time()
@@ -382,7 +382,7 @@ def _():
 
 
 @test("a drain ends with its grace")
-def _():
+def test_a_drain_ends_with_its_grace():
     with Daemon("--shutdown-grace", "500ms") as d:
         thread, _ = run_in_background(d, "sleep", "100")
         began = time.time()
@@ -393,7 +393,7 @@ def _():
 
 
 @test("SIGHUP is ignored, SIGINT stops like SIGTERM")
-def _():
+def test_sighup_is_ignored_sigint_stops_like_sigterm():
     with Daemon() as d:
         d.process.send_signal(signal.SIGHUP)
         equal(d.get("/healthz").status, 200)
@@ -402,7 +402,7 @@ def _():
 
 
 @test("SIGHUP while it starts waits until somebody reads it")
-def _():
+def test_sighup_while_it_starts_waits_until_somebody():
     with tempfile.TemporaryDirectory() as dir:
         os.mkfifo(dir + "/token")  # it waits for this, early
         p = subprocess.Popen([SANDBOXD, "-auth-token-file", dir + "/token", "--state-dir", dir + "/state", "-listen", f"unix:{dir}/s"],
@@ -423,7 +423,7 @@ def _():
 # --- sockets and files
 
 @test("a unix socket is ours alone and goes away; others' files stay")
-def _():
+def test_a_unix_socket_is_ours_alone_and_goes_away_others():
     with tempfile.TemporaryDirectory() as dir:
         path = dir + "/s"
         with Daemon("-listen", "unix:" + path) as d:
@@ -441,7 +441,7 @@ def _():
 
 
 @test("sockets and readiness of a service manager")
-def _():
+def test_sockets_and_readiness_of_a_service_manager():
     with tempfile.TemporaryDirectory() as dir:
         notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         notify.bind(dir + "/n")
@@ -461,7 +461,7 @@ def _():
 
 
 @test("line mode: stdout is protocol only, ends with the input, leaves nothing")
-def _():
+def test_line_mode_stdout_is_protocol_only_ends():
     call = b'{"id":"a","tool":"calculator","args":{"expression":"1+1"}}\n'
     with tempfile.TemporaryDirectory() as dir:
         p = daemon("--log-level", "debug", stdin=call, env={"TMPDIR": dir})
@@ -475,7 +475,7 @@ def _():
 
 
 @test("line mode: a crash is an error, not silence")
-def _():
+def test_line_mode_a_crash_is_an_error_not_silence():
     with tempfile.TemporaryDirectory() as dir:
         p = subprocess.Popen([SANDBOXD], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                              stderr=subprocess.DEVNULL, env=dict(os.environ, TMPDIR=dir))
@@ -487,7 +487,7 @@ def _():
 
 
 @test("a killed daemon's temporary state is swept by the next")
-def _():
+def test_a_killed_daemon_temporary_state_is_swept():
     with tempfile.TemporaryDirectory() as dir:
         env = dict(os.environ, TMPDIR=dir)
         p = subprocess.Popen([SANDBOXD], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -504,7 +504,7 @@ def _():
 
 
 @test("the most that a request may ask for; of the process runtime, which limits nothing, no limit is held to it")
-def _():
+def test_the_most_that_a_request_may_ask():
     with Daemon("--enable-process", "--max-memory-mb", "512") as d:
         a = d.post("/v1/sandboxes", {"limits": {"memory_mb": 1024}, "accept_weaker": ["memory"]})
         equal((a.status, a.json["error"]["code"]), (403, "policy_denied"), a)
@@ -516,7 +516,7 @@ def _():
 
 
 @test("as an ordinary user")
-def _():
+def test_as_an_ordinary_user():
     if not ROOT:
         raise Skip("this is one already")
     with tempfile.TemporaryDirectory() as dir:

@@ -99,7 +99,7 @@ class Reader(threading.Thread):
 
 
 @test("a sandbox's life and its commands, the same over NDJSON, SSE and WebSocket; one-shots are not told of")
-def _():
+def test_a_sandbox_life_and_its_commands_the_same():
     d = daemon()
     since = newest(d)
     reader = Reader(d, since=since)
@@ -130,7 +130,7 @@ def _():
 
 
 @test("numbers and types: where it goes on, what is chosen, what is refused by name")
-def _():
+def test_numbers_and_types_where_it_goes():
     d = daemon()
     since = newest(d)
     with d.sandbox() as sb:
@@ -157,7 +157,7 @@ def _():
 
 
 @test("what is not kept any more is a gap with the first number that is, and memory stays within the limit")
-def _():
+def test_what_is_not_kept_any_more_is_a_gap():
     with Daemon(config="events_max: 100\n") as d, d.sandbox() as sb:
         slow = d.ws("/v1/events")
         for _ in range(120):
@@ -196,7 +196,7 @@ def is_for(event, role, key):
 
 
 @test("every role is told of what it may know, whoever the owner is, on every way in, and of nothing else")
-def _():
+def test_every_role_is_told_of_what_it_may_know_whoever():
     with Guarded(POLICY, "-auth-token", TOKEN, "--warm-pool-size", "1") as d:
         own = {"headers": auth(TOKEN)}
         keys = {}
@@ -243,7 +243,7 @@ def _():
 
 
 @test("a reader whose key ends is ended, and does not come back")
-def _():
+def test_a_reader_whose_key_ends_is_ended():
     with Daemon("-auth-token", TOKEN) as d:
         k = d.post("/v1/keys", {"name": "short", "roles": ["operator"]}, headers=auth(TOKEN)).json
         reader = Reader(d, headers=auth(k["secret"]))
@@ -290,7 +290,7 @@ FAULTS = ["event.appended:2", "event.written:1", "event.shown:3", "event.appende
 
 
 @test("killed between any two events, a client that comes back sees each once, in order, and misses nothing that is there")
-def _():
+def test_killed_between_any_two_events_a_client():
     for some in (FAULTS[::2], FAULTS[1::2]):
         faults = ",".join(f"{f}:{i + 1}" for i, f in enumerate(some))
         with Daemon("--debug-endpoints", env={"MAS_FAULT": faults}, config="control_restarts: 50\n") as d:
@@ -317,7 +317,7 @@ def _():
 
 
 @test("an approval's changes are told once each over kill -9, and its own route tells the same")
-def _():
+def test_an_approval_changes_are_told_once_each_over_kill():
     for fault in ("approval.recorded:1", "event.appended:3", "approval.decided:1", "approval.recorded:2", "event.written:2"):
         with Guarded(POLICY, "--debug-endpoints", env={"MAS_FAULT": fault}) as d:
             reader = Reader(d, "?types=approval")
@@ -337,7 +337,7 @@ def _():
 
 
 @test("what has ended is not told again when the key of its approver ends")
-def _():
+def test_what_has_ended_is_not_told_again_when_the_key():
     with Guarded(POLICY, "-auth-token", TOKEN) as d:
         d.token = TOKEN
         agent, approver = ({"headers": auth(d.post("/v1/keys", {"name": r, "roles": [r]}).json["secret"])} for r in ("agent", "approver"))
@@ -354,7 +354,7 @@ def _():
 
 
 @test("a paused sandbox that is lost with the daemon has crashed, and was not resumed before")
-def _():
+def test_a_paused_sandbox_that_is_lost_with_the_daemon():
     with Daemon() as d:
         sb = d.sandbox()
         equal(d.post(sb.path + "/pause").status, 200)
@@ -366,7 +366,7 @@ def _():
 
 
 @test("a command is two events, however much it prints")
-def _():
+def test_a_command_is_two_events_however_much_it_prints():
     d = daemon()
     with d.sandbox() as sb:
         wait_for(lambda: any(e["id"] == sb.id for e in read(d)), "its creation")
@@ -376,7 +376,7 @@ def _():
 
 
 @test("sbx events")
-def _():
+def test_sbx_events():
     d = daemon()
     since = newest(d)
     sbx = lambda *a: subprocess.run([SBX, "events", *a, "-addr", f"http://127.0.0.1:{d.port}"], stdout=subprocess.PIPE,

@@ -257,7 +257,7 @@ class Walk:
 
 
 @test(f"what runs is what the policy says of the place, at that moment (seed {SEED})")
-def _():
+def test_what_runs_is_what_the_policy_says_of_the_place():
     rng = random.Random(SEED)
     host = tempfile.mkdtemp(prefix="mas-model-")
     os.chmod(host, 0o777)

@@ -59,7 +59,7 @@ class Shared(Guarded):
 
 
 @test("where a path leads is known however deep it is, and links are counted as the kernel counts them")
-def _():
+def test_where_a_path_leads_is_known_however_deep():
     deep = "/".join(["d"] * 900)
     with Guarded(ALLOW + SECRET) as d, d.sandbox() as sb:
         f = sb.path + "/files"
@@ -81,7 +81,7 @@ def _():
 
 
 @test("while a sandbox is being created: a call waits, and links do not lead around a rule")
-def _():
+def test_while_a_sandbox_is_being_created_a_call_waits():
     with Shared(ALLOW + HOST) as d:
         for i in range(4):
             answers = []
@@ -100,7 +100,7 @@ def _():
 
 
 @test("files of a one-shot are decided on by where they lead, and it is thrown away unwritten")
-def _():
+def test_files_of_a_one_shot_are_decided_on_by_where_they():
     with Shared(ALLOW + HOST) as d:
         run = lambda *paths, **kw: d.post("/v1/run", {"command": ["touch", "/mnt/host/open/ran"], "mounts": d.mounts,
                                                       "files": [{"path": p, "content": "x"} for p in paths]}, **kw)
@@ -131,7 +131,7 @@ def _():
 
 
 @test("a one-shot is made again, smaller, where its files lead to a place that obliges to it")
-def _():
+def test_a_one_shot_is_made_again_smaller_where_its_files():
     small = '  - {id: small, path: "/mnt/host/asked/**", require: {limits: {memory_mb: 64}}}\n'
     with Shared(ALLOW + small) as d:
         run = lambda path: d.post("/v1/run", {"command": ["python3", "-c", "bytearray(300 << 20)"], "mounts": d.mounts, "limits": {"memory_mb": 512},
@@ -142,7 +142,7 @@ def _():
 
 
 @test("a link that is swapped all the time between a place outside of the sandbox's own walls and a denied one")
-def _():
+def test_a_link_that_is_swapped_all_the_time_between():
     swap = "import ctypes\nlibc = ctypes.CDLL(None)\nwhile True:\n    libc.renameat2(-100, b'open/a', -100, b'open/b', 2)\n    libc.usleep(300)"
     with Shared(ALLOW + SECRET) as d:
         path = "/v1/sandboxes/" + d.post("/v1/sandbox/create", {"policy": {"AllowedPaths": ["/workspace"]}}).json["sandbox_id"]
@@ -157,7 +157,7 @@ def _():
 
 
 @test("a file operation whose client left while a person decided never runs, whatever its kind")
-def _():
+def test_a_file_operation_whose_client_left():
     with Shared(ALLOW + '  - {id: asked, verdict: ask, path: "/workspace/asked/**"}\n') as d, d.sandbox() as box:
         at = box.path + "/files"
         operations = [("DELETE", f"{at}?path=asked/x", b""), ("PUT", f"{at}/content?path=asked/x", b"new"), ("PUT", f"{at}/tar?path=asked/t", tar(("x", b"x"))),
@@ -180,7 +180,7 @@ def _():
 
 
 @test("a link that changes while a person decides: the call does not run")
-def _():
+def test_a_link_that_changes_while_a_person_decides():
     with Shared(ALLOW + HOST) as d:
         box = d.sandbox(mounts=d.mounts)
         answers = []
@@ -203,7 +203,7 @@ def _():
 
 
 @test("an upload through a link is approved with all that it writes, with wait and without, files and archives")
-def _():
+def test_an_upload_through_a_link_is_approved():
     with Shared(ALLOW + HOST) as d:
         box = d.sandbox(mounts=d.mounts)
         content, archive = b"one\ntwo\n", tar(("t", b"in it"))
@@ -239,7 +239,7 @@ def _():
 
 
 @test("a path of a command's files starts where the sandbox does, not in the command's directory")
-def _():
+def test_a_path_of_a_command_files_starts():
     with Guarded(ALLOW + SECRET) as d:
         box = d.sandbox()
         body = {"command": ["true"], "cwd": "/tmp", "files": [{"path": "secret/x", "content": "x"}]}
@@ -247,7 +247,7 @@ def _():
 
 
 @test("'..' behind a link goes up from where the link leads")
-def _():
+def test_behind_a_link_goes_up_from_where_the_link_leads():
     with Guarded(ALLOW) as d:
         box = d.sandbox()
         box.sh("mkdir -p secret/inner open; echo s > secret/s; ln -s secret/inner deep")
@@ -262,7 +262,7 @@ def _():
 
 
 @test("a move reads and writes what it moves; what lies below a directory is moved, removed, read and written with it")
-def _():
+def test_a_move_reads_and_writes_what_it_moves_what_lies():
     policy = ALLOW.replace("default: allow", "default: allow\nunknown: deny")
     rules = """  - {id: no-read, verdict: deny, read: "/workspace/p/private/**"}
   - {id: no-write, verdict: deny, write: ["/workspace/p/fixed/**", "/workspace/q/fixed/**"]}
@@ -297,7 +297,7 @@ def _():
 
 
 @test("a rule that asks about a directory does not hide one that denies a name in an archive")
-def _():
+def test_a_rule_that_asks_about_a_directory_does_not_hide():
     policy = ALLOW + """  - {id: asked, verdict: ask, write: "/workspace/d/**"}
   - {id: fixed, verdict: deny, write: "/workspace/d/fixed"}
   - {id: quiet, write: "/workspace/e/x/**", require: {redact: [args]}}
@@ -310,7 +310,7 @@ def _():
 
 
 @test("leave for a directory is leave for all below it only where the rule says so")
-def _():
+def test_leave_for_a_directory_is_leave_for_all_below():
     policy = """version: 1
 default: deny
 rules:
@@ -329,7 +329,7 @@ rules:
 
 
 @test("both decisions hold: the obligations, silence and risk of what is named and of where it leads")
-def _():
+def test_both_decisions_hold_the_obligations_silence():
     policy = ALLOW + """  - {id: quiet, path: "/workspace/alias/**", require: {redact: [args]}}
   - {id: asked-name, verdict: ask, risk: high, write: "/workspace/alias/**"}
   - {id: asked-place, verdict: ask, risk: low, write: "/workspace/place/**"}

@@ -35,7 +35,7 @@ LATER = ("post", "/api/actions/{id}/approve")
 
 
 @test("every route that executes is refused by a policy that denies, and that is on record")
-def _():
+def test_every_route_that_executes_is_refused_by_a_policy():
     d = denied()
     table = {(r["method"], r["path"]) for r in route_table() if r["executes"]} - {LATER}
     check(len(table) > 15, table)
@@ -57,7 +57,7 @@ def _():
 
 
 @test("what does not execute says so: no other route starts anything")
-def _():
+def test_what_does_not_execute_says_so_no_other_route():
     d = denied()
     before = d.get("/v1/status").json["counts"]["execs_total"]
     for r in route_table():
@@ -76,7 +76,7 @@ LINES = {"calculator": {"expression": "1"}, "file_system": {"action": "read", "p
 
 
 @test("every tool, over HTTP and over lines")
-def _():
+def test_every_tool_over_http_and_over_lines():
     d = denied()
     names = [t["name"] for t in d.get("/v1/tools").json["tools"]]
     equal(sorted(names), sorted(LINES), "arguments for each of them")
@@ -101,7 +101,7 @@ MCP_OTHER = {"create_sandbox", "list_sandboxes", "destroy_sandbox", "list_runtim
 
 
 @test("every MCP tool that executes")
-def _():
+def test_every_mcp_tool_that_executes():
     d = denied()
     c = Client(d)
     tools = {t["name"]: t for t in c.ask("tools/list")["result"]["tools"]}
@@ -124,7 +124,7 @@ CLI_OTHER = {"logs", "pause", "resume", "status", "delete", "exec-status", "exec
 
 
 @test("every CLI verb that executes")
-def _():
+def test_every_cli_verb_that_executes():
     d = denied()
     p = subprocess.run([SBX, "--help"], stdout=subprocess.PIPE, text=True)
     verbs = {line.split()[0] for line in p.stdout.splitlines() if line.startswith("  ")}
@@ -145,7 +145,7 @@ def _():
 # --- the policy file itself
 
 @test("a bad file refuses the start and says where")
-def _():
+def test_a_bad_file_refuses_the_start_and_says():
     d = Guarded("version: 1\ndefault: perhaps\n")
     try:
         d.start()
@@ -157,7 +157,7 @@ def _():
 
 
 @test("hot reload: by change, by signal, by request; a bad file keeps the old one and says so")
-def _():
+def test_hot_reload_by_change_by_signal_by_request_a_bad():
     with Guarded(ALLOW) as d:
         equal(d.run("echo", "a")["stdout"], "a\n")
         write(d.policy, DENY)
@@ -186,7 +186,7 @@ def _():
 
 
 @test("a file of root's own that the control plane could not read")
-def _():
+def test_a_file_of_root_own_that_the_control_plane_could():
     if os.geteuid() != 0:
         raise Skip("needs root")
     d = Guarded(ALLOW)
@@ -199,7 +199,7 @@ def _():
 
 
 @test("obligations: limits are capped, a weaker runtime is refused, the network is taken away")
-def _():
+def test_obligations_limits_are_capped_a_weaker_runtime():
     policy = ALLOW + """  - id: small
     require: {limits: {memory_mb: 64, timeout_s: 2}}
     tool: exec
@@ -221,7 +221,7 @@ def _():
 
 
 @test("obligations: a runtime is as strong as the daemon says it is, whatever it is called")
-def _():
+def test_obligations_a_runtime_is_as_strong_as_the_daemon():
     with Guarded(ALLOW + "  - {id: wall, require: {runtime: landlock}, tool: exec}\n") as d:
         equal(d.run("echo", "in")["stdout"], "in\n")
         runtimes = {r["name"]: r for r in d.get("/v1/status").json["runtimes"]}
@@ -235,7 +235,7 @@ def _():
 
 
 @test("obligations: every limit that a rule can name is enforced in a one-shot and refused in a sandbox that has more")
-def _():
+def test_obligations_every_limit_that_a_rule_can_name():
     few = "import resource; print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])"
     fill = "dd if=/dev/zero of=big bs=1M count=40 2>&1 | tail -n 1; wc -c < big"
     forks = "for i in $(seq 60); do sleep 5 & done 2>&1; wait"
@@ -260,7 +260,7 @@ def _():
 
 
 @test("a policy file that is being written is not a policy, and one whose own tests fail is none")
-def _():
+def test_a_policy_file_that_is_being_written():
     whole = ALLOW + "  - {id: secret, verdict: deny, command: \"cat *\"}\n"
     with Guarded(whole) as d:
         denied = lambda: d.post("/v1/run", {"command": ["cat", "/dev/null"]}).status
@@ -301,7 +301,7 @@ def _():
 
 
 @test("paths are decided on as they resolve: a link is no way around a rule")
-def _():
+def test_paths_are_decided_on_as_they_resolve_a_link():
     policy = ALLOW + """  - {id: secrets, verdict: deny, path: "/workspace/secret/**"}
   - {id: asked, verdict: ask, write: "/workspace/asked/**"}
 """
@@ -341,7 +341,7 @@ def _():
 
 
 @test("the order of a call's records, and a call that could not start")
-def _():
+def test_the_order_of_a_call_records_and_a_call():
     with Guarded(ALLOW) as d:
         d.run("sh", "-c", "echo out; exit 3")
         d.post("/v1/run", {"command": ["/nope"]})

@@ -33,7 +33,7 @@ def cors(headers):
 
 
 @test("a page of an allowed origin: its browser asks first, and hears the path's methods")
-def _():
+def test_a_page_of_an_allowed_origin_its_browser_asks():
     ask = {"Origin": PAGE, "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}
     d.token = None
     a = d.request("OPTIONS", "/v1/sandboxes", headers=ask)
@@ -56,7 +56,7 @@ def _():
 
 
 @test("it can read answers, refusals too, and must bring a key")
-def _():
+def test_it_can_read_answers_refusals_too_and_must_bring():
     for token, status in ((TOKEN, 200), (None, 401), ("wrong", 401)):
         d.token = token
         a = d.get("/v1/status", headers={"Origin": PAGE})
@@ -75,7 +75,7 @@ def _():
 
 
 @test("two Origin or Authorization headers are refused, whichever comes first")
-def _():
+def test_two_origin_or_authorization_headers_are_refused():
     ours = f"http://127.0.0.1:{d.port}"
     for one, two in ((ours, "https://evil.example"), ("https://evil.example", ours), (ours, ours)):
         status, _, body = raw(f"GET /v1/status HTTP/1.1\r\n{HOST}{AUTH}Origin: {one}\r\nOrigin: {two}\r\n\r\n")
@@ -85,7 +85,7 @@ def _():
 
 
 @test("where pages may call, every answer says that it depends on the Origin; elsewhere none does")
-def _():
+def test_where_pages_may_call_every_answer_says():
     for headers in ({}, {"Origin": PAGE}, {"Origin": "https://evil.example"}, {"Origin": f"http://127.0.0.1:{d.port}"}):
         for method, path in (("GET", "/v1/status"), ("GET", "/nothing"), ("PUT", "/v1/run"), ("GET", "/healthz"), ("OPTIONS", "*")):
             equal(d.request(method, path, headers=headers).headers.get_all("Vary"), ["Origin"], (method, path, headers))
@@ -94,7 +94,7 @@ def _():
 
 
 @test("OPTIONS * is about the server: 204 with its methods, also without a key")
-def _():
+def test_options_is_about_the_server_204_with_its_methods():
     for token in (TOKEN, None):
         d.token = token
         a = d.request("OPTIONS", "*")
@@ -107,7 +107,7 @@ def _():
 # --- answers and paths
 
 @test("every answer says that its type is not to be guessed")
-def _():
+def test_every_answer_says_that_its_type():
     for a in (d.get("/v1/status"), d.get("/nothing"), d.get("/metrics"), d.post("/v1/run", {"command": ["true"]}),
               d.request("GET", "/", headers={"Host": "evil.example"})):
         equal(a.headers["X-Content-Type-Options"], "nosniff", a)
@@ -115,7 +115,7 @@ def _():
 
 
 @test("an escaped slash is part of a name, not of the path")
-def _():
+def test_an_escaped_slash_is_part_of_a_name():
     with d.sandbox() as sb:
         equal(d.get(f"/v1/sandboxes%2F{sb.id}").status, 404)
         equal(d.get(f"/v1%2fsandboxes/{sb.id}").status, 404)
@@ -128,7 +128,7 @@ def _():
 
 
 @test("405 names the methods in Allow; a slash at the end is a 404 that says so")
-def _():
+def test_405_names_the_methods_in_allow_a_slash():
     for method, path, allow in (("PUT", "/v1/sandboxes", "GET, HEAD, POST"), ("POST", "/v1/status", "GET, HEAD"),
                                 ("GET", "/v1/run", "POST"), ("PATCH", "/mcp", None), ("GET", "/api/actions", "POST"),
                                 ("POST", "/sandboxes/x", "GET, HEAD, DELETE")):
@@ -142,7 +142,7 @@ def _():
 
 
 @test("a body with a Content-Encoding is 415, whoever reads it")
-def _():
+def test_a_body_with_a_content_encoding_is_415_whoever():
     for path in ("/v1/run", "/v1/sandboxes", "/v1/sandbox/execute", "/mcp"):
         a = d.request("POST", path, b"\x1f\x8b\x08\x00", headers={"Content-Encoding": "gzip"})
         equal(a.status, 415, path)
@@ -154,7 +154,7 @@ def _():
 # --- clients of other habits
 
 @test("a client that ends its side after the body is answered; one that leaves is not waited for")
-def _():
+def test_a_client_that_ends_its_side_after_the_body():
     body = json.dumps({"command": ["sh", "-c", "sleep 0.3; echo done"]})
     s = socket.create_connection(("127.0.0.1", d.port))
     s.sendall(f"POST /v1/run HTTP/1.1\r\n{HOST}{AUTH}Content-Length: {len(body)}\r\n\r\n{body}".encode())
@@ -174,7 +174,7 @@ def _():
 
 
 @test("HTTP/1.0 needs no Host")
-def _():
+def test_http_1_0_needs_no_host():
     equal(raw("GET /healthz HTTP/1.0\r\n\r\n")[0], 200)
     equal(raw(f"GET /v1/status HTTP/1.0\r\n{AUTH}\r\n")[0], 200)
     equal(raw("GET /healthz HTTP/1.0\r\nHost: evil.example\r\n\r\n")[0], 403, "but one that it has must be ours")
@@ -182,7 +182,7 @@ def _():
 
 
 @test("each refusal of a head says what is wrong")
-def _():
+def test_each_refusal_of_a_head_says_what_is_wrong():
     for head, status, words in (
             ("BREW / HTTP/1.1\r\nHost: x\r\n\r\n", 501, "method"),
             ("GET / HTTP/1.1\r\nHost: x\r\n" + "A: b\r\n" * 101 + "\r\n", 431, "100 header fields"),

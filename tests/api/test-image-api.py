@@ -80,7 +80,7 @@ def docker_save(data):
 
 
 @test("tars of every kind are told apart, become images and run")
-def _():
+def test_tars_of_every_kind_are_told_apart_become_images():
     d = daemon()
     upload(d, "plain", rootfs("plain"))
     equal(mark(d, "plain"), "plain")
@@ -99,7 +99,7 @@ def _():
 
 
 @test("found by name, digest and sha256:digest; the sbx API's too; unknown ones say what to do")
-def _():
+def test_found_by_name_digest_and_sha256_digest_the_sbx():
     d = daemon()
     digest = upload(d, "found", rootfs("found"))["digest"]
     for text in ("found", digest, "sha256:" + digest):
@@ -120,7 +120,7 @@ def _():
 
 
 @test("a name moves, goes, and takes the image along when it was the last")
-def _():
+def test_a_name_moves_goes_and_takes_the_image_along():
     d = daemon()
     one, two = rootfs("one"), rootfs("two")
     first = upload(d, "moving", one)["digest"]
@@ -138,7 +138,7 @@ def _():
 
 
 @test("what is no image is refused, and nothing of it stays")
-def _():
+def test_what_is_no_image_is_refused_and_nothing():
     d = daemon()
     before = d.get("/v1/images").json
     fail(d.put("/v1/images/tar?name=x", b"no tar at all" * 100), 400)
@@ -163,7 +163,7 @@ def _():
 
 
 @test("a caller who leaves in the middle of an upload leaves nothing")
-def _():
+def test_a_caller_who_leaves_in_the_middle_of_an_upload():
     d = daemon()
     data = rootfs("half")
     s = d.connect()
@@ -176,7 +176,7 @@ def _():
 
 
 @test("host paths: only below images_allow, never through a link out of it")
-def _():
+def test_host_paths_only_below_images_allow_never_through():
     d = daemon()
     layout = Layout(rootfs("oci"))
     shutil.copytree(layout.dir, ALLOWED + "/layout", dirs_exist_ok=True)
@@ -204,7 +204,7 @@ def _():
 
 
 @test("roles: an agent uses and sees images; an operator or admin fetches, makes and removes them")
-def _():
+def test_roles_an_agent_uses_and_sees_images_an_operator():
     with Daemon("-auth-token", "t") as d:
         def headers(role):
             k = d.post("/v1/keys", {"name": role, "roles": [role]}, headers={"Authorization": "Bearer t"}).json
@@ -247,7 +247,7 @@ def use(d, id, image):
 
 
 @test("an approval is for the image that was shown: that one runs, wherever its name has gone")
-def _():
+def test_an_approval_is_for_the_image_that_was_shown():
     with Guarded(ASK) as d:
         digest = upload(d, "ask", rootfs("approved"))["digest"]
         other = upload(d, "other", rootfs("other"))["digest"]
@@ -274,7 +274,7 @@ def _():
 
 
 @test("what waits for a person is held: not removed by name, by digest or for room")
-def _():
+def test_what_waits_for_a_person_is_held_not_removed():
     size = len(rootfs("x"))
     with Guarded(ASK, "-images-max-bytes", str(size * 2 + (1 << 20))) as d:  # files count in blocks
         digest = upload(d, "held", rootfs("held"))["digest"]
@@ -300,7 +300,7 @@ def _():
 
 
 @test("an approved image that is gone all the same is named, and nothing else runs instead")
-def _():
+def test_an_approved_image_that_is_gone_all_the_same():
     with Guarded(ASK) as d:
         digest = upload(d, "gone", rootfs("gone"))["digest"]
         id = ask(d, "gone")
@@ -313,7 +313,7 @@ def _():
 
 
 @test("who waits for the decision gets the image that was shown")
-def _():
+def test_who_waits_for_the_decision_gets_the_image():
     with Guarded(ASK) as d:
         upload(d, "wait", rootfs("shown"))
         answers = []
@@ -338,7 +338,7 @@ def send_and_leave(d, path, body, key=None):
 
 
 @test("a key that ends while its image is looked up gets nothing made")
-def _():
+def test_a_key_that_ends_while_its_image_is_looked_up():
     with Daemon("-auth-token", "t") as d:
         d.token = "t"
         upload(d, "small", rootfs("small"))
@@ -357,7 +357,7 @@ def _():
 
 
 @test("who leaves or cancels while its image is looked up gets nothing made or run; with an idempotency key it runs, once")
-def _():
+def test_who_leaves_or_cancels_while_its_image_is_looked():
     with Guarded("version: 1\ndefault: allow\nrules: []\n") as d:
         upload(d, "small", rootfs("small"))
         once = {"image": "small", "command": ["/bin/sh", "-c", "cat /etc/mark"]}
@@ -381,7 +381,7 @@ def _():
 
 
 @test("a pooled sandbox is given to who wants its image, by whatever name, and to nobody else")
-def _():
+def test_a_pooled_sandbox_is_given_to_who_wants_its_image():
     d = Daemon("-image", "rootfs-tar:" + ALLOWED + "/pool.tar", "-images-allow", ALLOWED, "-warm-pool-size", "2")
     with open(ALLOWED + "/pool.tar", "wb") as f:
         f.write(rootfs("pool"))
@@ -403,7 +403,7 @@ def _():
 
 
 @test("the default image comes with the daemon")
-def _():
+def test_the_default_image_comes_with_the_daemon():
     if not os.path.exists(os.path.join(BUILD, "default-image.tar")):
         raise Skip("this build has none")
     with Daemon() as d:
@@ -413,7 +413,7 @@ def _():
 
 
 @test("a newer default image replaces the older one, but not what somebody gave that name")
-def _():
+def test_a_newer_default_image_replaces_the_older():
     with tempfile.TemporaryDirectory(prefix="mas-libexec-") as dir:
         os.chmod(dir, 0o755)
         for name in ("mas-warden", "mas-toolrunner", "mas-tool-net"):
@@ -445,7 +445,7 @@ def _():
 
 
 @test("no process until it is asked for anything, none when nothing is; without images, none at all")
-def _():
+def test_no_process_until_it_is_asked_for_anything_none():
     def keepers(d):
         return [p for p in below(d.process.pid) if b"--keeper-stage" in command_line(p)]
 
@@ -464,7 +464,7 @@ def _():
 
 
 @test("removed while sandboxes are made of it: in use, or not there, or about to go; never half of it")
-def _():
+def test_removed_while_sandboxes_are_made_of_it_in_use():
     d = daemon()
     data = rootfs("racing")
     for _ in range(10):
@@ -485,7 +485,7 @@ def _():
 
 
 @test("where the kernel makes no namespaces: the reason and a way out, to every caller")
-def _():
+def test_where_the_kernel_makes_no_namespaces_the_reason():
     from unprivileged import UserDaemon
     with UserDaemon("-runtime", "landlock") as d:
         for _ in range(3):

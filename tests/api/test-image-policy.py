@@ -35,7 +35,7 @@ def denied(a, rule):
 
 
 @test("every image but some: denied before anything is asked of a registry, whoever asks for it how")
-def _():
+def test_every_image_but_some_denied_before_anything():
     with Guarded(ONLY_OURS, "-images-registries", "*") as d:
         for image in ("evil.example/x", "docker://evil.example/x:1", "Evil.Example/x", "docker.io/x",
                       "registry.internal.evil.example/x", "registry.internal:5000/x", "dir:/etc",
@@ -51,7 +51,7 @@ def _():
 
 
 @test("names of the store: by name and digest, also for a sandbox that was there before the rule")
-def _():
+def test_names_of_the_store_by_name_and_digest_also():
     with Guarded(HEAD + "  - {id: x, verdict: ask, command: nothing}\n") as d:
         upload(d, "good", "good")
         bad = upload(d, "bad", "bad")["digest"]
@@ -78,7 +78,7 @@ def _():
 
 
 @test("what is made here cannot take the name of what a registry has")
-def _():
+def test_what_is_made_here_cannot_take_the_name():
     with Guarded(ONLY_OURS) as d:
         for name in ("registry.internal/tools:1", "Registry.Internal/x", "localhost/x", "none", "oci:x"):
             a = upload(d, name, "evil", status=400)
@@ -87,7 +87,7 @@ def _():
 
 
 @test("ask and allow, with the image in the question; the host's programs by the name 'none'")
-def _():
+def test_ask_and_allow_with_the_image_in_the_question():
     policy = ("version: 1\ndefault: deny\nrules:\n  - {id: tools, verdict: allow, image: good}\n"
               "  - {id: new, verdict: ask, image: 'new*'}\n")
     with Guarded(policy) as d:
@@ -105,7 +105,7 @@ def _():
 
 
 @test("a sandbox that waited for its image is on record as made by the key that asked")
-def _():
+def test_a_sandbox_that_waited_for_its_image_is_on_record():
     token = {"Authorization": "Bearer the-operators-token"}
     with Guarded(HEAD + "  - {id: x, verdict: ask, command: nothing}\n", "-auth-token", "the-operators-token") as d:
         data = tar({"bin/sh": PROGRAM})
@@ -119,7 +119,7 @@ def _():
 
 
 @test("agents over MCP get the same answer")
-def _():
+def test_agents_over_mcp_get_the_same_answer():
     with Guarded(ONLY_OURS, "-images-registries", "*") as d:
         upload(d, "bad", "bad")
         c = Client(d)

@@ -37,7 +37,7 @@ def sbx(*argv, check_code=True, **kw):
 
 
 @test("a key is shown once, works, and its secret is nowhere in the daemon's files")
-def _():
+def test_a_key_is_shown_once_works_and_its_secret():
     d = daemon()
     k = add(d, "shown once", "agent")
     check(k["secret"].startswith("mas_") and len(k["secret"]) == 68, k)
@@ -58,7 +58,7 @@ def _():
 
 
 @test("nobody, and wrong, ended or mistyped keys get 401")
-def _():
+def test_nobody_and_wrong_ended_or_mistyped_keys_get_401():
     d = daemon()
     k = add(d, "mistyped", "agent")["secret"]
     for wrong in (None, "", "mas_", k[:-1], k + "0", k.upper(), "mas_" + "0" * 64, " " + k[:10]):
@@ -68,7 +68,7 @@ def _():
 
 
 @test("each role may do its own and gets 403 naming what else needs")
-def _():
+def test_each_role_may_do_its_own_and_gets_403_naming():
     d = daemon()
     keys = {r: add(d, "role " + r, r)["secret"] for r in ("agent", "operator", "approver", "auditor", "admin")}
     run = {"command": ["echo", "x"]}
@@ -85,7 +85,7 @@ def _():
 
 
 @test("every route but the open ones refuses a key without its roles, and nobody")
-def _():
+def test_every_route_but_the_open_ones_refuses_a_key():
     d = daemon()
     keys = {r: add(d, "table " + r, r)["secret"] for r in ("agent", "operator", "approver", "auditor", "admin")}
     for r in route_table():
@@ -99,7 +99,7 @@ def _():
 
 
 @test("what one key has does not exist for another; operators and admins see it")
-def _():
+def test_what_one_key_has_does_not_exist_for_another():
     d = daemon()
     a, b = add(d, "alice", "agent")["secret"], add(d, "bob", "agent")["secret"]
     op = add(d, "operator", "operator")["secret"]
@@ -136,7 +136,7 @@ def _():
 
 
 @test("an Idempotency-Key of one key is not another's")
-def _():
+def test_an_idempotency_key_of_one_key_is_not_anothers():
     d = daemon()
     a, b = add(d, "idem a", "agent")["secret"], add(d, "idem b", "agent")["secret"]
     go = lambda k: d.post("/v1/sandboxes", {}, headers=dict(auth(k), **{"Idempotency-Key": "same"}))
@@ -146,7 +146,7 @@ def _():
 
 
 @test("an API key has a share of the idempotency keys and of the texts that wait")
-def _():
+def test_an_api_key_has_a_share_of_the_idempotency_keys():
     config = ("max_idempotency_keys: 6\nmax_idempotency_keys_per_key: 2\n"
               "validate_queue: 4\nvalidate_queue_per_key: 1\n")
     with Daemon("-auth-token", TOKEN, config=config) as d:
@@ -173,7 +173,7 @@ def _():
 
 
 @test("one API key cannot shut out another, whatever the shares are set to")
-def _():
+def test_one_api_key_cannot_shut_out_another():
     policy = os.path.join(tempfile.mkdtemp(prefix="mas-policy-"), "policy.yaml")
     with open(policy, "w") as f:
         f.write("version: 1\ndefault: ask\nrules: []\n")
@@ -192,7 +192,7 @@ def _():
 
 
 @test("work under an Idempotency-Key stops when its API key ends, and goes on when that is rotated")
-def _():
+def test_work_under_an_idempotency_key_stops_when_its_api():
     d = daemon()
     for end, want in (("DELETE", 0), ("POST", 1)):
         k = add(d, f"idem {end}", "agent")
@@ -214,7 +214,7 @@ def _():
 
 
 @test("quotas: sandboxes and commands at once are 429, and come back")
-def _():
+def test_quotas_sandboxes_and_commands_at_once_are_429():
     d = daemon()
     k = auth(add(d, "small", "agent", quotas={"max_sandboxes": 2, "max_execs": 1})["secret"])
     ids = [d.post("/v1/sandboxes", {}, headers=k).json["id"] for _ in range(2)]
@@ -235,7 +235,7 @@ def _():
 
 
 @test("requests a minute: 429 with how long to wait, per key")
-def _():
+def test_requests_a_minute_429_with_how_long_to_wait_per():
     d = daemon()
     k = auth(add(d, "hasty", "agent", quotas={"requests_per_minute": 5})["secret"])
     got = [d.get("/v1/identity", headers=k) for _ in range(7)]
@@ -246,7 +246,7 @@ def _():
 
 
 @test("revoking ends the key at once: requests, streams and WebSockets")
-def _():
+def test_revoking_ends_the_key_at_once_requests_streams():
     d = daemon()
     key = add(d, "to be revoked", "agent")
     k = auth(key["secret"])
@@ -282,7 +282,7 @@ def _():
 
 
 @test("rotating ends the old secret, not the key; who rotates its own gets the answer")
-def _():
+def test_rotating_ends_the_old_secret_not_the_key():
     d = daemon()
     key = add(d, "rotated", "agent", "admin")
     old = auth(key["secret"])
@@ -296,7 +296,7 @@ def _():
 
 
 @test("an expired key ends by itself, with what is open in its name")
-def _():
+def test_an_expired_key_ends_by_itself_with_what_is_open():
     d = daemon()
     for seconds in (1, 5, 20):  # enough for it to be used in time
         k = auth(add(d, f"short-{seconds}", "agent", expires_in_s=seconds)["secret"])
@@ -311,7 +311,7 @@ def _():
 
 
 @test("a clock that is set back does not bring an expired key to life, nor let one live longer, over a restart too")
-def _():
+def test_a_clock_that_is_set_back_does_not_bring():
     with Daemon("--auth-token", TOKEN, "--debug-endpoints", env={"MAS_CLOCK_JUMP": "-7200:3000"}) as d:
         d.token = TOKEN
         key = add(d, "short", "agent", expires_in_s=5)
@@ -328,7 +328,7 @@ def _():
 
 
 @test("the audit has every change of a key by its id, never the secret")
-def _():
+def test_the_audit_has_every_change_of_a_key_by_its_id():
     d = daemon()
     key = add(d, "audited", "agent")
     new = d.post(f"/v1/keys/{key['id']}/rotate", headers=auth(TOKEN)).json["secret"]
@@ -345,7 +345,7 @@ def _():
 
 
 @test("what a revoked key asked for is void with it, and cannot be approved any more")
-def _():
+def test_what_a_revoked_key_asked_for_is_void():
     d = daemon()
     key, approver = add(d, "gone soon", "agent"), auth(add(d, "decides", "approver")["secret"])
     a = d.post("/api/actions", {"action_type": "file_operation", "parameters": {"operation": "write", "path": "a.txt", "content": "x"}},
@@ -359,7 +359,7 @@ def _():
 
 
 @test("what a key may not be called or have is refused")
-def _():
+def test_what_a_key_may_not_be_called_or_have_is_refused():
     d = daemon()
     bad = [{}, {"name": "x"}, {"name": "", "roles": ["agent"]}, {"name": "x" * 65, "roles": ["agent"]}, {"name": "a\nb", "roles": ["agent"]},
            {"name": "token", "roles": ["agent"]}, {"name": "x", "roles": []}, {"name": "x", "roles": ["root"]}, {"name": "x", "roles": "agent"},
@@ -372,7 +372,7 @@ def _():
 
 
 @test("keys survive a restart, revoked ones too")
-def _():
+def test_keys_survive_a_restart_revoked_ones_too():
     with Daemon("-auth-token", TOKEN) as d:
         a, b = add(d, "stays", "agent"), add(d, "goes", "agent")
         d.delete("/v1/keys/" + b["id"], headers=auth(TOKEN))
@@ -384,7 +384,7 @@ def _():
 
 
 @test("MCP: a rotated key keeps its session, and one that ends takes it along with what it still does")
-def _():
+def test_mcp_a_rotated_key_keeps_its_session():
     with Daemon("-auth-token", TOKEN) as d:
         d.token = TOKEN
         key = add(d, "agent", "agent")
@@ -403,7 +403,7 @@ def _():
 
 
 @test("what was opened without a key ends when the first one is made")
-def _():
+def test_what_was_opened_without_a_key_ends():
     path = tempfile.mkdtemp(prefix="mas-keys-")
     try:
         with Daemon("-listen", "unix:" + path + "/s") as d, d.sandbox() as sb:
@@ -428,7 +428,7 @@ def _():
 
 
 @test("without keys everybody local may call, but the first key is not made over TCP")
-def _():
+def test_without_keys_everybody_local_may_call():
     path = tempfile.mkdtemp(prefix="mas-keys-")
     sock = os.path.join(path, "s")
     try:
@@ -463,7 +463,7 @@ def re_row(table, *cells):
 
 
 @test("keys made while the daemon is stopped: before its first start and after")
-def _():
+def test_keys_made_while_the_daemon_is_stopped():
     d = Daemon("--require-keys", "--listen", "0.0.0.0:0")
     state = os.path.join(d.dir, "state")
     try:
@@ -486,7 +486,7 @@ def _():
 
 
 @test("a daemon that once had keys never becomes open; a row that cannot be read stops the start")
-def _():
+def test_a_daemon_that_once_had_keys_never_becomes_open():
     d = Daemon()
     state = os.path.join(d.dir, "state")
     try:
@@ -509,7 +509,7 @@ def _():
 
 
 @test("beyond loopback: a token, require_keys or insecure")
-def _():
+def test_beyond_loopback_a_token_require_keys_or_insecure():
     for flags, starts in (([], False), (["--require-keys"], True), (["-auth-token", TOKEN], True)):
         d = Daemon("-listen", "0.0.0.0:0", *flags)
         try:

@@ -95,7 +95,7 @@ def execute_a(d, sandbox_id, tool, args, **kw):
 
 
 @test("a client of a one-shot's stream leaves after the command has ended")
-def _():
+def test_a_client_of_a_one_shot_stream_leaves():
     with Daemon() as d, Steady(d):
         s = send_request(d, "POST", "/v1/run",
                          {"command": ["sh", "-c", "yes | head -c 40000000"], "stream": True})
@@ -107,7 +107,7 @@ def _():
 
 
 @test("a one-shot's sandbox dies with output on its way")
-def _():
+def test_a_one_shot_sandbox_dies_with_output_on_its_way():
     with Daemon() as d, Steady(d) as pid:
         for _ in range(5):
             answers = []
@@ -128,7 +128,7 @@ def _():
 
 
 @test("a sandbox is deleted under a tool call that runs in a helper")
-def _():
+def test_a_sandbox_is_deleted_under_a_tool_call_that_runs():
     with Daemon() as d, Steady(d):
         for i in range(5):
             name = create_a(d, {"Network": {"Enabled": True}})
@@ -141,7 +141,7 @@ def _():
 
 
 @test("a command that cannot be encoded is refused, not forgotten")
-def _():
+def test_a_command_that_cannot_be_encoded_is_refused():
     d = shared_daemon()
     with d.sandbox() as sb, Steady(d):
         a = d.post(sb.path + "/exec", {"command": ["true"] * 65536})
@@ -155,14 +155,14 @@ def _():
 
 
 @test("many bad lines at once are answered one by one")
-def _():
+def test_many_bad_lines_at_once_are_answered():
     p = subprocess.run([SANDBOXD], input=b"x\n" * 60000, capture_output=True, timeout=120)
     equal(p.returncode, 0, p.stderr[-500:])
     equal(len(p.stdout.splitlines()), 60000, "answers")
 
 
 @test("a download whose client left ends")
-def _():
+def test_a_download_whose_client_left_ends():
     d = shared_daemon()
     with d.sandbox() as sb, Steady(d):
         sb.sh("truncate -s 200G big; mkfifo fifo")
@@ -174,7 +174,7 @@ def _():
 
 
 @test("an upload whose client left before its sandbox was ready ends")
-def _():
+def test_an_upload_whose_client_left_before_its_sandbox():
     with Daemon() as d, Steady(d) as pid:
         for i in range(5):
             os.kill(pid, signal.SIGSTOP)
@@ -189,7 +189,7 @@ def _():
 
 
 @test("two clients write to one command's stdin, and both come to an end")
-def _():
+def test_two_clients_write_to_one_command_stdin_and_both():
     d = shared_daemon()
     with d.sandbox() as sb, Steady(d):
         a = sb.exec("sh", "-c", "sleep 1; wc -c", **{"async": True, "open_stdin": True})
@@ -208,7 +208,7 @@ def _():
 
 
 @test("a client of a terminal that only makes mistakes and never reads is held back")
-def _():
+def test_a_client_of_a_terminal_that_only_makes_mistakes():
     # A sanitizer keeps freed memory for a while: not here, where memory is measured.
     with Daemon(env={"ASAN_OPTIONS": "quarantine_size_mb=1"}) as d, d.sandbox() as sb, Steady(d) as pid:
         a = sb.exec("sleep", "1000", **{"async": True, "open_stdin": True})
@@ -231,7 +231,7 @@ def _():
 
 
 @test("how a command failed survives a restart, whatever bytes its name has")
-def _():
+def test_how_a_command_failed_survives_a_restart():
     with Daemon() as d, d.sandbox() as sb:
         sb.exec("a" * 99 + "\u00e9" * 4)
         before = d.get(sb.path + "/execs").json["execs"][0]
@@ -243,7 +243,7 @@ def _():
 
 
 @test("MaxConcurrent counts calls whose client has left")
-def _():
+def test_maxconcurrent_counts_calls_whose_client_has_left():
     d = shared_daemon()
     name = create_a(d, {"MaxConcurrent": 1})
     with Steady(d):
@@ -262,7 +262,7 @@ def _():
 
 
 @test("a sandbox's own policy holds for every way in")
-def _():
+def test_a_sandbox_own_policy_holds_for_every_way():
     d = shared_daemon()
     name = create_a(d, {"AllowedTools": ["calculator"]})
     path = "/v1/sandboxes/" + name
@@ -275,7 +275,7 @@ def _():
 
 
 @test("a sandbox's paths and time hold for every way in")
-def _():
+def test_a_sandbox_paths_and_time_hold_for_every_way():
     d = shared_daemon()
     name = create_a(d, {"AllowedPaths": ["/tmp/a"], "Timeout": "2s"})
     path = "/v1/sandboxes/" + name
@@ -289,7 +289,7 @@ def _():
 
 
 @test("an idempotency key expires whatever else is under way")
-def _():
+def test_an_idempotency_key_expires_whatever_else():
     with Daemon("--exec-status-retention", "1s") as d, Steady(d):
         def run(key, *argv):
             return d.post("/v1/run", {"command": list(argv)}, headers={"Idempotency-Key": key})
@@ -382,7 +382,7 @@ def abuse(d, seed, end, problems):
 
 
 @test("every kind of request is broken off at random, from eight sides")
-def _():
+def test_every_kind_of_request_is_broken_off_at_random():
     seconds = int(os.environ.get("STRESS_SECONDS", "20"))
     with Daemon() as d, Steady(d) as pid:
         problems = []

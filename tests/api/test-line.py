@@ -32,7 +32,7 @@ def shell(number, command, **more):
 
 
 @test("an answer has the members of the contract, empty ones left out")
-def _():
+def test_an_answer_has_the_members_of_the_contract_empty():
     (a, b, c), _ = lines([calc(1, "15*8+7"), {"id": "x", "tool": "nothing", "args": {}}, shell(2, "exit 7")])
     equal(set(a), {"id", "result", "exit_code", "duration"})
     equal((a["id"], a["result"], a["exit_code"]), ("c1", {"expression": "15*8+7", "result": 127}, 0))
@@ -44,20 +44,20 @@ def _():
 
 
 @test("a duration grows with the call")
-def _():
+def test_a_duration_grows_with_the_call():
     (a,), _ = lines([shell(1, "sleep 1.2")])
     check(re.fullmatch(r"1\.\d+s", a["duration"]), a)
 
 
 @test("answers come in request order, a slow one first")
-def _():
+def test_answers_come_in_request_order_a_slow_one_first():
     out, _ = lines([shell(1, "sleep 0.5; echo slow"), calc(2), shell(3, "echo three"), calc(4)])
     equal([o["id"] for o in out], ["s1", "c2", "s3", "c4"])
     equal(out[0]["result"]["stdout"], "slow\n")
 
 
 @test("bad lines are answered and the next line is served")
-def _():
+def test_bad_lines_are_answered_and_the_next_line():
     bad = ["not json\n", "{\n", "[]\n", "null\n", '{"id":1,"tool":"calculator"}\n', '{"id":"t"}\n',
            '{"id":"a","id":"b","tool":"calculator"}\n', '{"id":"p","tool":"calculator","policy":3}\n',
            '{"id":"n","tool":"calculator","args":{"expression":"\\u0000"}}\n', "[" * 5000 + "\n"]
@@ -73,25 +73,25 @@ def _():
 
 
 @test("bytes that are no UTF-8, NUL bytes and carriage returns")
-def _():
+def test_bytes_that_are_no_utf_8_nul_bytes_and_carriage():
     ok = json.dumps(calc(1)).encode()
     out, _ = lines(b'{"id":"\xff","tool":"calculator"}\n' + b"\0\n" + ok + b"\r\n" + b"\n  \n" + ok + b"\n")
     equal([o["exit_code"] for o in out], [1, 1, 0, 0])
 
 
 @test("a last line without its end is served")
-def _():
+def test_a_last_line_without_its_end_is_served():
     out, _ = lines(json.dumps(calc(1)).encode())
     equal(out[0]["result"]["result"], 2)
 
 
 @test("no input: no output, exit 0")
-def _():
+def test_no_input_no_output_exit_0():
     equal(lines(b"")[0], [])
 
 
 @test("a line of 10 MiB is served, a longer one is answered and skipped")
-def _():
+def test_a_line_of_10_mib_is_served_a_longer():
     def padded(n):
         base = json.dumps(calc(1, pad="")).encode()
         return base[:-2] + b"x" * (n - len(base)) + b'"}'
@@ -103,7 +103,7 @@ def _():
 
 
 @test("content of 9 MiB goes into a file and back")
-def _():
+def test_content_of_9_mib_goes_into_a_file_and_back():
     text = "y" * (9 * MIB)
     policy = {"AllowedPaths": ["/workspace"]}
     out, _ = lines([{"id": "w", "tool": "file_system", "policy": policy,
@@ -112,7 +112,7 @@ def _():
 
 
 @test("only protocol lines on stdout; no line of the log parses as an answer")
-def _():
+def test_only_protocol_lines_on_stdout_no_line_of_the_log():
     _, log = lines([calc(1), "oops\n", shell(2, "echo '{\"id\":\"fake\"}' >&2")], "--log-level", "debug")
     check(log, "no log at all")
     for line in log.splitlines():
@@ -124,14 +124,14 @@ def _():
 
 
 @test("a JSON log line is not taken for an answer")
-def _():
+def test_a_json_log_line_is_not_taken_for_an_answer():
     _, log = lines([calc(1)], "--log-format", "json")
     for line in log.splitlines():
         check(not {"id", "exit_code", "duration"} & set(json.loads(line)), line)
 
 
 @test("the policy is enforced here as over HTTP")
-def _():
+def test_the_policy_is_enforced_here_as_over_http():
     out, _ = lines([calc(1, policy={"AllowedTools": ["fetch"]}),
                     {"id": "2", "tool": "fetch", "args": {"url": "http://example.com/"}},
                     {"id": "3", "tool": "file_system", "args": {"action": "list", "path": "/"}},
@@ -143,13 +143,13 @@ def _():
 
 
 @test("each line is its own sandbox")
-def _():
+def test_each_line_is_its_own_sandbox():
     out, _ = lines([shell(1, "echo x > /workspace/f"), shell(2, "ls /workspace")])
     equal(out[1]["result"]["stdout"], "")
 
 
 @test("the state directory is private, temporary and gone afterwards; no processes stay")
-def _():
+def test_the_state_directory_is_private_temporary():
     place = tempfile.mkdtemp(prefix="mas-test-line-")
     os.chmod(place, 0o755)
     try:
@@ -183,7 +183,7 @@ def descendants(pid):
 
 
 @test("--state-dir is used and kept")
-def _():
+def test_state_dir_is_used_and_kept():
     place = tempfile.mkdtemp(prefix="mas-test-line-")
     try:
         lines([calc(1)], "--state-dir", os.path.join(place, "state"))
@@ -193,7 +193,7 @@ def _():
 
 
 @test("input from a file, output to a file")
-def _():
+def test_input_from_a_file_output_to_a_file():
     with tempfile.TemporaryDirectory() as place:
         with open(place + "/in", "w") as f:
             f.write((json.dumps(calc(1)) + "\n") * 20)
@@ -204,7 +204,7 @@ def _():
 
 
 @test("a client that goes away ends the daemon")
-def _():
+def test_a_client_that_goes_away_ends_the_daemon():
     p = subprocess.Popen([SANDBOXD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     p.stdin.write((json.dumps(shell(1, "echo 1")) + "\n").encode())
     p.stdin.flush()
@@ -216,7 +216,7 @@ def _():
 
 
 @test("a client that does not read is held back, not lost")
-def _():
+def test_a_client_that_does_not_read_is_held_back():
     p = subprocess.Popen([SANDBOXD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     p.stdin.write("".join(json.dumps(shell(i, "head -c 300000 /dev/zero | tr '\\0' x")) + "\n" for i in range(8)).encode())
     p.stdin.close()
@@ -227,7 +227,7 @@ def _():
 
 
 @test("SIGTERM ends a waiting daemon with 0")
-def _():
+def test_sigterm_ends_a_waiting_daemon_with_0():
     p = subprocess.Popen([SANDBOXD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     p.stdin.write((json.dumps(calc(1)) + "\n").encode())
     p.stdin.flush()

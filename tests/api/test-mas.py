@@ -136,7 +136,7 @@ FILES = {"AllowedPaths": ["/workspace"]}
 # --- endpoints
 
 @test("health answers status and version, without a token too")
-def _():
+def test_health_answers_status_and_version_without():
     a = daemon().get("/v1/sandbox/health")
     equal((a.status, a.json["status"], set(a.json)), (200, "ok", {"status", "version"}))
     with Daemon("-auth-token", "secret") as d:
@@ -144,7 +144,7 @@ def _():
 
 
 @test("execute without a sandbox: one-shot, gone afterwards")
-def _():
+def test_execute_without_a_sandbox_one_shot_gone():
     before = daemon().get("/v1/status").json["counts"]["sandboxes"]
     v = execute("calculator", {"expression": "15*8+7"}, trace={"run_id": "r", "step_id": "s"})
     equal(v["result"], {"expression": "15*8+7", "result": 127})
@@ -155,13 +155,13 @@ def _():
 
 
 @test("tool_call_id is left out when none was sent")
-def _():
+def test_tool_call_id_is_left_out_when_none_was_sent():
     a = daemon().post("/v1/sandbox/execute", {"tool": {"name": "calculator", "args": {"expression": "1"}}})
     check("tool_call_id" not in a.json, a)
 
 
 @test("create, execute with the caller's own id, destroy; destroying twice")
-def _():
+def test_create_execute_with_the_caller_own_id_destroy():
     equal(create("Run:1/x".replace("/", "_")), "Run:1_x")
     sh("echo kept > /workspace/f", sandbox="Run:1_x")
     equal(sh("cat /workspace/f", sandbox="Run:1_x"), "kept\n")
@@ -172,7 +172,7 @@ def _():
 
 
 @test("an alias is 1 to 128 printable bytes, and unique")
-def _():
+def test_an_alias_is_1_to_128_printable_bytes_and_unique():
     create("a" * 128)
     equal(daemon().post("/v1/sandbox/create", {"sandbox_id": "a" * 128}).status, 409)
     destroy("a" * 128)
@@ -182,7 +182,7 @@ def _():
 
 
 @test("no word is both a sandbox's id and a caller's own name for another one")
-def _():
+def test_no_word_is_both_a_sandbox_id_and_a_caller_own():
     d = daemon()
     sid = create()
     equal(d.post("/v1/sandbox/create", {"sandbox_id": sid, "policy": {"AllowedTools": ["calculator"]}}).status, 409)
@@ -194,7 +194,7 @@ def _():
 
 
 @test("a sandbox without an id gets one, and is known to the other contracts")
-def _():
+def test_a_sandbox_without_an_id_gets_one_and_is_known():
     sid = create(policy={}, resources={"cpu": 1, "mem_mb": 64, "disk_mb": 16, "timeout_ms": 5000})
     check(sid.startswith("sbx-"), sid)
     effective = daemon().get("/v1/sandboxes/" + sid).json["effective"]
@@ -204,19 +204,19 @@ def _():
 
 
 @test("resources.timeout_ms ends calls in that sandbox")
-def _():
+def test_resources_timeout_ms_ends_calls_in_that_sandbox():
     sid = create(resources={"timeout_ms": 300})
     refused("tool_failed", "timed out", "shell", {"command": "sleep 5"}, sandbox=sid)
     destroy(sid)
 
 
 @test("resources of 0 mean not set")
-def _():
+def test_resources_of_0_mean_not_set():
     destroy(create(resources={"cpu": 0, "mem_mb": 0, "disk_mb": 0, "timeout_ms": 0}))
 
 
 @test("bad requests get 400 with words, wrong methods 405, unknown paths 404")
-def _():
+def test_bad_requests_get_400_with_words_wrong_methods():
     d = daemon()
     for path in ("create", "execute", "destroy"):
         p = "/v1/sandbox/" + path
@@ -237,22 +237,22 @@ def _():
 
 
 @test("unknown members outside the policy are ignored")
-def _():
+def test_unknown_members_outside_the_policy_are_ignored():
     equal(ok("calculator", {"expression": "2", "colour": "red"}, new_member=[1])["result"], 2)
 
 
 @test("unknown tool: 200 with tool not found")
-def _():
+def test_unknown_tool_200_with_tool_not_found():
     equal(refused("invalid_request", "", "nothing")["error"]["message"], "tool not found")
 
 
 @test("args that are no object are refused in the answer")
-def _():
+def test_args_that_are_no_object_are_refused():
     refused("invalid_request", "args", "calculator", ["x"])
 
 
 @test("a body of 1 MiB is taken, one byte more gets 413 that the client sees")
-def _():
+def test_a_body_of_1_mib_is_taken_one_byte_more_gets_413():
     d = daemon()
     head = '{"tool":{"name":"calculator","args":{"expression":"1"}},"pad":"'
     def padded(n):
@@ -264,7 +264,7 @@ def _():
 
 
 @test("authentication: every form that clients use, and nothing else")
-def _():
+def test_authentication_every_form_that_clients_use():
     with Daemon("-auth-token", "s3cret") as d:
         body = {"tool": {"name": "calculator", "args": {"expression": "1"}}}
         def status(**headers):
@@ -287,7 +287,7 @@ def _():
 # --- policy
 
 @test("policy keys in CamelCase, snake_case and any letter case")
-def _():
+def test_policy_keys_in_camelcase_snake_case_and_any():
     for key in ("AllowedTools", "allowed_tools", "ALLOWEDTOOLS", "allowedTools", "Allowed_Tools"):
         equal(refused("policy_denied", "", "calculator", {"expression": "1"}, {key: ["fetch"]})["error"]["message"],
               "tool not allowed", key)
@@ -298,7 +298,7 @@ def _():
 
 
 @test("null lists and empty lists mean not set")
-def _():
+def test_null_lists_and_empty_lists_mean_not_set():
     policy = {"AllowedTools": None, "AllowedCaps": None, "AllowedPaths": None, "EnvWhitelist": None,
               "Network": {"Enabled": False, "AllowedHosts": None}, "Timeout": 0, "MemoryLimit": 0,
               "MaxConcurrent": 0, "Workdir": ""}
@@ -309,7 +309,7 @@ def _():
 
 
 @test("a policy given twice, or of wrong types, is a 400")
-def _():
+def test_a_policy_given_twice_or_of_wrong_types_is_a_400():
     for policy in ({"AllowedTools": ["x"], "allowed_tools": ["y"]}, {"AllowedTools": "x"}, {"AllowedTools": [1]},
                    {"Timeout": "soon"}, {"Timeout": -1}, {"MemoryLimit": "1"}, {"Network": True},
                    {"Network": {"Enabled": "yes"}}, {"MaxConcurrent": -1}, {"Workdir": 1}):
@@ -318,7 +318,7 @@ def _():
 
 
 @test("AllowedCaps: every capability of the tool must be in it, a tool without one is denied")
-def _():
+def test_allowedcaps_every_capability_of_the_tool_must():
     refused("policy_denied", "capability not allowed", "calculator", {"expression": "1"}, {"AllowedCaps": ["file"]})
     refused("policy_denied", "capability not allowed", "shell", {"command": "true"}, {"AllowedCaps": ["file", "network"]})
     refused("policy_denied", "capability not allowed", "file_system", {"action": "list", "path": "/workspace"},
@@ -329,7 +329,7 @@ def _():
 
 
 @test("network is off unless a policy turns it on")
-def _():
+def test_network_is_off_unless_a_policy_turns():
     for policy in (None, {}, {"Network": {"Enabled": False}}, {"Network": {}}):
         for tool, args in (("http_client", {"method": "GET", "url": url("/hello")}),
                            ("fetch", {"url": url("/hello")}), ("web_search", {"query": "x"})):
@@ -337,7 +337,7 @@ def _():
 
 
 @test("AllowedHosts: checked on the URL and on every redirect")
-def _():
+def test_allowedhosts_checked_on_the_url():
     policy = {"Network": {"Enabled": True, "AllowedHosts": ["127.0.0.1"]}}
     get = {"method": "GET", "url": url("/hello")}
     ok("http_client", get, policy)
@@ -356,7 +356,7 @@ def _():
 
 
 @test("a call's AllowedHosts narrow the sandbox's, they never widen them")
-def _():
+def test_a_call_allowedhosts_narrow_the_sandboxs_they():
     sid = create(policy={"Network": {"Enabled": True, "AllowedHosts": ["127.0.0.1"]}})
     wide = {"Network": {"Enabled": True, "AllowedHosts": ["127.0.0.1", "localhost"]}}
     refused("policy_denied", "host not allowed", "fetch", {"url": f"http://localhost:{web_port()}/hello"}, wide, sandbox=sid)
@@ -369,7 +369,7 @@ def _():
 
 
 @test("private addresses need the operator's word")
-def _():
+def test_private_addresses_need_the_operator_word():
     with Daemon() as d:
         for name in ("127.0.0.1", "localhost", "[::1]", "0.0.0.0", "2130706433", "0x7f.1", "[::ffff:127.0.0.1]"):
             v = execute("fetch", {"url": f"http://{name}:{web_port()}/hello", "format": "text"}, NET, d=d)
@@ -378,7 +378,7 @@ def _():
 
 
 @test("file_system needs a path inside AllowedPaths or Workdir; both empty is path not allowed")
-def _():
+def test_file_system_needs_a_path_inside_allowedpaths():
     for policy in (None, {}, {"AllowedPaths": None, "Workdir": ""}, {"AllowedPaths": []}, {"AllowedPaths": ["/tmp"]}):
         for action in ("read", "list", "write", "delete"):
             equal(refused("policy_denied", "", "file_system", {"action": action, "path": "/workspace/x", "content": ""},
@@ -389,7 +389,7 @@ def _():
 
 
 @test("a symlink in the sandbox that leads out of AllowedPaths is path not allowed")
-def _():
+def test_a_symlink_in_the_sandbox_that_leads_out():
     sid = create()
     sh("mkdir /workspace/in /workspace/out; echo no > /workspace/out/f; ln -s ../out /workspace/in/dir;"
        "ln -s /workspace/out/f /workspace/in/file; ln -s /workspace/out/new /workspace/in/nowhere;"
@@ -407,7 +407,7 @@ def _():
 
 
 @test("AllowedPaths narrow what a shell command can open")
-def _():
+def test_allowedpaths_narrow_what_a_shell_command():
     sid = create()
     sh("mkdir -p /workspace/in /workspace/out; echo a > /workspace/in/a; echo b > /workspace/out/b;"
        "ln -s ../out /workspace/in/dir", sandbox=sid)
@@ -425,7 +425,7 @@ def _():
 
 
 @test("a MemoryLimit that no machine has is refused by its name, in a call and in a create")
-def _():
+def test_a_memorylimit_that_no_machine_has_is_refused():
     most = 1 << 44
     for n in (most + 1, 2**63 - 1):
         for path, body in (("execute", {"tool": {"name": "calculator", "args": {"expression": "1"}}}), ("create", {})):
@@ -436,7 +436,7 @@ def _():
 
 
 @test("more allowed paths than can be held to are refused, not left out")
-def _():
+def test_more_allowed_paths_than_can_be_held():
     many = {"AllowedPaths": ["/workspace"] * 30}
     create("paths", policy=many)
     refused("invalid_request", "meet in over 512 paths", "shell", {"command": "true"}, many, sandbox="paths")
@@ -445,7 +445,7 @@ def _():
 
 
 @test("a sandbox's AllowedPaths hold for every call, and a call cannot widen them")
-def _():
+def test_a_sandbox_allowedpaths_hold_for_every_call():
     sid = create(policy={"AllowedPaths": ["/workspace/in"], "Workdir": "/workspace"})
     destroy(sid)
     sid = create(policy={"AllowedPaths": ["/tmp"]})
@@ -457,7 +457,7 @@ def _():
 
 
 @test("a host path outside mounts.allow is policy_denied by that key's name")
-def _():
+def test_a_host_path_outside_mounts_allow_is_policy():
     refused("policy_denied", "mounts.allow", "shell", {"command": "pwd"}, {"Workdir": "/root"})
     equal(sh("ls -A /root; true", {"AllowedPaths": ["/root"]}), "", "the host's /root")
     a = daemon().post("/v1/sandbox/create", {"policy": {"Workdir": "/var/lib"}})
@@ -465,7 +465,7 @@ def _():
 
 
 @test("a host Workdir under mounts.allow is bound and is where tools work")
-def _():
+def test_a_host_workdir_under_mounts_allow_is_bound():
     host = tempfile.mkdtemp(prefix="mas-test-mount-")
     os.chmod(host, 0o777)
     try:
@@ -485,7 +485,7 @@ def _():
 
 
 @test("Workdir is where commands start")
-def _():
+def test_workdir_is_where_commands_start():
     equal(sh("pwd", {"Workdir": "/tmp"}), "/tmp\n")
     sid = create(policy={"Workdir": "/home/sandbox"})
     equal(sh("pwd", sandbox=sid), "/home/sandbox\n")
@@ -493,7 +493,7 @@ def _():
 
 
 @test("Timeout in nanoseconds and as a duration")
-def _():
+def test_timeout_in_nanoseconds_and_as_a_duration():
     for timeout in (300_000_000, "300ms", "0.3s"):
         start = time.time()
         v = refused("tool_failed", "timed out", "shell", {"command": "sleep 200"}, {"Timeout": timeout})
@@ -506,7 +506,7 @@ def _():
 
 
 @test("MemoryLimit is enforced by the sandbox")
-def _():
+def test_memorylimit_is_enforced_by_the_sandbox():
     hog = {"language": "python", "code": "x = bytearray(200 << 20); print(len(x))"}
     v = refused("tool_failed", "out of memory", "code", hog, {"MemoryLimit": 64 * MIB})
     if daemon().get("/v1/status").json["runtimes"][0]["enforces"]["memory"] == "cgroup v1":
@@ -521,7 +521,7 @@ def _():
 
 
 @test("MaxConcurrent calls at once, the next is denied")
-def _():
+def test_maxconcurrent_calls_at_once_the_next_is_denied():
     sid = create(policy={"MaxConcurrent": 1})
     done = []
     t = threading.Thread(target=lambda: done.append(sh("trap 'echo slow; exit 0' USR1; echo up; while :; do sleep 0.05; done", sandbox=sid)))
@@ -539,7 +539,7 @@ def _():
 
 
 @test("EnvWhitelist: only listed variables reach a tool")
-def _():
+def test_envwhitelist_only_listed_variables_reach_a_tool():
     for key in ("EnvWhitelist", "env_whitelist"):
         env = sh("env", {key: ["KEPT"]})
         check("KEPT=1" in env and "HIDDEN" not in env, env)
@@ -556,14 +556,14 @@ def _():
 
 
 @test("nothing of the daemon's own environment reaches a tool")
-def _():
+def test_nothing_of_the_daemon_own_environment_reaches():
     check("SANDBOX_ENV" not in sh("env") and "BUILD=" not in sh("env"), "leaked")
 
 
 # --- tools
 
 @test("calculator")
-def _():
+def test_calculator():
     def calc(e):
         r = ok("calculator", {"expression": e})
         equal(set(r), {"expression", "result"})
@@ -581,7 +581,7 @@ def _():
 
 
 @test("file_system: write, append, read, list, delete, with exact shapes")
-def _():
+def test_file_system_write_append_read_list_delete():
     sid = create(policy=FILES)
     def fs(**args):
         return ok("file_system", args, sandbox=sid)
@@ -615,7 +615,7 @@ def _():
 
 
 @test("file_system: 10 MiB is the limit")
-def _():
+def test_file_system_10_mib_is_the_limit():
     sid = create(policy=FILES)
     sh("head -c 10485761 /dev/zero > /workspace/big; head -c 10485760 /dev/zero | tr '\\0' x > /workspace/fits", sandbox=sid)
     refused("tool_failed", "10 MiB", "file_system", {"action": "read", "path": "/workspace/big"}, sandbox=sid)
@@ -626,7 +626,7 @@ def _():
 
 
 @test("file_system: bytes that are no text, pipes and devices")
-def _():
+def test_file_system_bytes_that_are_no_text_pipes():
     sid = create(policy=FILES)
     sh("printf '\\377\\0x' > /workspace/b; mkfifo /workspace/p", sandbox=sid)
     equal(ok("file_system", {"action": "read", "path": "/workspace/b"}, sandbox=sid)["content"], "\ufffd\0x")
@@ -636,7 +636,7 @@ def _():
 
 
 @test("http_client: exact shape, methods, headers, body")
-def _():
+def test_http_client_exact_shape_methods_headers_body():
     r = ok("http_client", {"method": "POST", "url": url("/post"), "headers": {"X-Test": "yes"}, "body": "data"}, NET)
     equal(set(r), {"success", "status_code", "status", "headers", "body", "size", "duration"})
     equal((r["success"], r["status_code"]), (True, 201))
@@ -651,7 +651,7 @@ def _():
 
 
 @test("http_client: limits, timeouts and failures say what happened")
-def _():
+def test_http_client_limits_timeouts_and_failures_say():
     v = execute("http_client", {"method": "GET", "url": url("/big")}, NET)
     check(len(v["result"]["body"]) <= 5 * MIB, "over 5 MiB of body")
     start = time.time()
@@ -668,7 +668,7 @@ def _():
 
 
 @test("fetch: text, markdown and html, exact shape")
-def _():
+def test_fetch_text_markdown_and_html_exact_shape():
     def fetch(fmt):
         r = ok("fetch", {"url": url("/page"), "format": fmt}, NET)
         equal(set(r), {"success", "content", "url", "format", "size", "truncated"})
@@ -683,7 +683,7 @@ def _():
 
 
 @test("web_search: exact shape from the configured endpoint")
-def _():
+def test_web_search_exact_shape_from_the_configured():
     r = ok("web_search", {"query": "mas", "max_results": 5}, NET)
     check({"success", "query", "results", "total", "message"} >= set(r), set(r))
     equal((r["success"], r["query"], r["total"]), (True, "mas", len(r["results"])))
@@ -694,7 +694,7 @@ def _():
 
 
 @test("shell: command or argv, its exit code is the call's")
-def _():
+def test_shell_command_or_argv_its_exit_code_is_the_calls():
     equal(ok("shell", {"command": "echo $((1+1)); echo e >&2"}), {"stdout": "2\n", "stderr": "e\n", "exit_code": 0})
     equal(ok("shell", {"argv": ["printf", "%s|", "a b", "$HOME"]})["stdout"], "a b|$HOME|")
     v = refused("tool_failed", "exit status 3", "shell", {"command": "echo why >&2; exit 3"})
@@ -706,7 +706,7 @@ def _():
 
 
 @test("code: python, javascript, bash; long code too")
-def _():
+def test_code_python_javascript_bash_long_code_too():
     equal(ok("code", {"language": "python", "code": "print(6*7)"})["stdout"], "42\n")
     equal(ok("code", {"language": "javascript", "code": "console.log([1,2].map(x => x * 2).join())"})["stdout"], "2,4\n")
     equal(ok("code", {"language": "bash", "code": "a=(x y); echo ${#a[@]}"})["stdout"], "2\n")
@@ -717,7 +717,7 @@ def _():
 
 
 @test("a tool's output over the limit is cut, and says so")
-def _():
+def test_a_tool_output_over_the_limit_is_cut_and_says():
     r = ok("shell", {"command": "head -c 20000000 /dev/zero | tr '\\0' x"})
     check(r["truncated"] and len(r["stdout"]) < 17 * MIB and "omitted" in r["stdout"], len(r["stdout"]))
 
@@ -748,7 +748,7 @@ def init_of(marker):
 
 
 @test("a sandbox that dies under a call is sandbox_crash")
-def _():
+def test_a_sandbox_that_dies_under_a_call_is_sandbox():
     sid = create()
     result = in_background(execute, "shell", {"command": "sleep 200.0421"}, sandbox=sid)
     os.kill(init_of("200.0421"), signal.SIGKILL)
@@ -762,7 +762,7 @@ def _():
 
 
 @test("a sandbox that is destroyed under a call answers it")
-def _():
+def test_a_sandbox_that_is_destroyed_under_a_call_answers():
     sid = create()
     result = in_background(execute, "shell", {"command": "sleep 200.0422"}, sandbox=sid)
     init_of("200.0422")
@@ -773,7 +773,7 @@ def _():
 
 
 @test("calls at once to one sandbox and to many")
-def _():
+def test_calls_at_once_to_one_sandbox_and_to_many():
     sid = create()
     out = [None] * 12
     def call(i):

@@ -36,7 +36,7 @@ def memory(pid):
 # --- streams
 
 @test("a quick answer is JSON, a slow one a stream that begins with an id to come back with")
-def _():
+def test_a_quick_answer_is_json_a_slow_one_a_stream():
     c = Client(daemon())
     s = c.open(call("test_simple_text"))
     equal((s.status, s.type), (200, "application/json"))
@@ -51,7 +51,7 @@ def _():
 
 
 @test("progress and logs come before the answer, as far as they were asked for")
-def _():
+def test_progress_and_logs_come_before_the_answer_as_far():
     c = Client(daemon())
     for token in ("t", 7):
         got = list(c.open(call("test_tool_with_progress", token=token)).messages())
@@ -64,7 +64,7 @@ def _():
 
 
 @test("a reader that left in the middle comes back for exactly the rest, more than once")
-def _():
+def test_a_reader_that_left_in_the_middle_comes_back():
     c = Client(daemon())
     s = c.open(call("test_tool_with_logging"))
     events = s.events()
@@ -81,7 +81,7 @@ def _():
 
 
 @test("a tool may send its client away, the answer waits")
-def _():
+def test_a_tool_may_send_its_client_away_the_answer_waits():
     c = Client(daemon())
     s = c.open(call("test_reconnection"))
     equal([e[2] for e in s.events()], [None])
@@ -89,7 +89,7 @@ def _():
 
 
 @test("ids of no stream, of other sessions and of finished ones are refused")
-def _():
+def test_ids_of_no_stream_of_other_sessions():
     with Daemon(*FLAGS, "--mcp-replay-ttl", "1s", command=[FIXTURES]) as d:
         c, other = Client(d), Client(d)
         s = c.open(call("test_sleep", ms=150))
@@ -102,7 +102,7 @@ def _():
 
 
 @test("what belongs to no call goes to the stream of a GET")
-def _():
+def test_what_belongs_to_no_call_goes_to_the_stream():
     c = Client(daemon())
     s = c.listen()
     equal((s.status, s.type), (200, "text/event-stream"))
@@ -131,7 +131,7 @@ def _():
 
 
 @test("a quiet stream shows that it lives")
-def _():
+def test_a_quiet_stream_shows_that_it_lives():
     with Daemon(*FLAGS, "--mcp-keepalive", "1s", command=[FIXTURES]) as d:
         s = Client(d).listen()
         lines = [s.response.readline() for _ in range(6)]
@@ -141,7 +141,7 @@ def _():
 # --- cancelling, and ends
 
 @test("a cancelled call stops, has no answer, and its id is free")
-def _():
+def test_a_cancelled_call_stops_has_no_answer_and_its_id():
     c = Client(daemon())
     for id in (5, "five", 123456789012345678901234567890):
         s = c.open(call("test_sleep", id=id, ms=600000))
@@ -152,7 +152,7 @@ def _():
 
 
 @test("a client that loses its connection has not cancelled, one that ends its session has")
-def _():
+def test_a_client_that_loses_its_connection():
     c = Client(daemon())
     s = c.open(call("test_sleep", ms=400))
     priming = next(s.events())
@@ -165,7 +165,7 @@ def _():
 
 
 @test("SIGTERM does not wait for readers, and not for long for calls")
-def _():
+def test_sigterm_does_not_wait_for_readers():
     d = Daemon(*FLAGS, "--shutdown-grace", "1s", command=[FIXTURES]).start()
     try:
         c = Client(d)
@@ -179,7 +179,7 @@ def _():
 
 
 @test("a new control plane knows no session, and says so")
-def _():
+def test_a_new_control_plane_knows_no_session_and_says():
     with Daemon(*FLAGS, command=[FIXTURES]) as d:
         c = Client(d)
         os.kill(control_pid(d), signal.SIGKILL)
@@ -200,7 +200,7 @@ def answer(c, message, **what):
 
 
 @test("sampling and elicitation: asked on the call's stream, answered by a message")
-def _():
+def test_sampling_and_elicitation_asked_on_the_call():
     c = Client(daemon(), sampling={}, elicitation={})
     messages = c.open(call("test_sampling", prompt="why?")).messages()
     asked = next(messages)
@@ -216,7 +216,7 @@ def _():
 
 
 @test("a client that refuses, answers nonsense, cannot, or does not answer")
-def _():
+def test_a_client_that_refuses_answers_nonsense_cannot():
     with Daemon(*FLAGS, "--mcp-client-timeout", "1s", command=[FIXTURES]) as d:
         c = Client(d, sampling={})
         for reply, word in (({"error": {"code": -1, "message": "no, thanks"}}, "no, thanks"),
@@ -236,7 +236,7 @@ def _():
 
 
 @test("cancelling a call takes back what it asked")
-def _():
+def test_cancelling_a_call_takes_back_what_it_asked():
     c = Client(daemon(), sampling={})
     messages = c.open(call("test_sampling", prompt="?")).messages()
     asked = next(messages)
@@ -248,7 +248,7 @@ def _():
 # --- slow readers
 
 @test("readers that do not read cost a bounded amount, and nobody else waits for them")
-def _():
+def test_readers_that_do_not_read_cost_a_bounded_amount():
     with Daemon(*FLAGS, "--mcp-queue-bytes", "64Ki", "--mcp-buffer-total-bytes", "8Mi", "--max-write-queue", "64Ki",
                 "--write-timeout", "2s", "--mcp-replay-ttl", "1s", command=[FIXTURES]) as d:
         pid = control_pid(d)
@@ -275,7 +275,7 @@ def _():
 
 
 @test("a session keeps no more sent events than it may")
-def _():
+def test_a_session_keeps_no_more_sent_events():
     with Daemon(*FLAGS, "--mcp-replay-bytes", "64Ki", command=[FIXTURES]) as d:
         c = Client(d)
         streams = []
@@ -291,7 +291,7 @@ def _():
 # --- stdin and stdout
 
 @test("stdio: the same protocol, nothing else on stdout, and its own end")
-def _():
+def test_stdio_the_same_protocol_nothing_else_on_stdout():
     with Stdio(sampling={}) as io:
         equal(io.hello["protocolVersion"], NEWEST)
         io.send(call("test_tool_with_progress", id="p", token=1))
@@ -313,7 +313,7 @@ def _():
 
 
 @test("stdio: initialize comes first, batches only where there are any, long lines are refused")
-def _():
+def test_stdio_initialize_comes_first_batches():
     with Stdio("--mcp-max-message-bytes", "4Ki", revision=None) as io:
         for message, want in ((rpc("tools/list", id=1), -32600), ([rpc("ping", id=1)], -32600), (rpc("nope", id=1), -32601)):
             io.send(message)
@@ -331,7 +331,7 @@ def _():
 
 
 @test("stdio: SIGTERM ends it, and so does a reader that went away")
-def _():
+def test_stdio_sigterm_ends_it_and_so_does_a_reader():
     with Stdio() as io:
         io.send(call("test_sleep", ms=600000))
         io.p.terminate()
@@ -346,7 +346,7 @@ def _():
 
 
 @test("stdio: a client that is gone altogether is not waited for, whatever runs")
-def _():
+def test_stdio_a_client_that_is_gone_altogether():
     p = subprocess.Popen([FIXTURES, "-mcp", "--shutdown-grace", "1h"], stdin=subprocess.PIPE,
                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     for message in (hello(), call("test_sleep", id="long", ms=600000), rpc("ping", id=2)):
@@ -362,7 +362,7 @@ def _():
 
 
 @test("stdio: a reader that does not read holds up its own input, and gets everything")
-def _():
+def test_stdio_a_reader_that_does_not_read_holds_up():
     p = subprocess.Popen([FIXTURES, "-mcp", "--mcp-queue-bytes", "64Ki"], stdin=subprocess.PIPE,
                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     n = 300

@@ -39,7 +39,7 @@ def corpus():
 # --- what is agreed
 
 @test("every revision is taken as asked for, an unknown one becomes the newest")
-def _():
+def test_every_revision_is_taken_as_asked_for_an_unknown():
     for revision in REVISIONS:
         equal(Client(daemon(), revision).hello["protocolVersion"], revision)
     for revision in ("2099-01-01", "1.0", ""):
@@ -47,7 +47,7 @@ def _():
 
 
 @test("initialize says what there is")
-def _():
+def test_initialize_says_what_there():
     h = Client(daemon()).hello
     equal(h["serverInfo"]["name"], "mas-sandbox")
     for name in ("tools", "resources", "prompts", "logging", "completions"):
@@ -56,7 +56,7 @@ def _():
 
 
 @test("an initialize that is wrong makes no session")
-def _():
+def test_an_initialize_that_is_wrong_makes_no_session():
     for params in (None, {}, {"protocolVersion": 1, "capabilities": {}, "clientInfo": {}},
                    {"protocolVersion": NEWEST, "clientInfo": {}},
                    {"protocolVersion": NEWEST, "capabilities": [], "clientInfo": {}},
@@ -67,7 +67,7 @@ def _():
 
 
 @test("session ids are visible ASCII, long, and never the same")
-def _():
+def test_session_ids_are_visible_ascii_long_and_never():
     ids = [Client(daemon()).id for _ in range(20)]
     equal(len(set(ids)), 20)
     for i in ids:
@@ -77,7 +77,7 @@ def _():
 # --- ids
 
 @test("ids are echoed exactly, whatever their size")
-def _():
+def test_ids_are_echoed_exactly_whatever_their_size():
     c = Client(daemon())
     for id in ("0", "-1", "9223372036854775807", "-9223372036854775808", "9223372036854775808",
                "123456789012345678901234567890", "-" + "9" * 500, '""', '"x"', '"\\u0000"', '"\\ud83d\\ude00"',
@@ -93,7 +93,7 @@ def _():
 
 
 @test("no id can pass for another, whatever else the text has")
-def _():
+def test_no_id_can_pass_for_another_whatever_else():
     big = "99999999999999999999"
     for odd in ("\ue000", "\ue000" + big, "\ue000}", "0", big):
         c = Client(daemon(), revision="2025-03-26")
@@ -107,7 +107,7 @@ def _():
 
 
 @test("a refusal has the id of what it refuses")
-def _():
+def test_a_refusal_has_the_id_of_what_it_refuses():
     c = Client(daemon())
     again = c.post(json.dumps(dict(hello(), id="again")))
     equal((again.status, again.json["id"]), (400, "again"), again)
@@ -120,7 +120,7 @@ def _():
 
 
 @test("what is no id is refused")
-def _():
+def test_what_is_no_id_is_refused():
     c = Client(daemon())
     for id in ("null", "1.5", "1e3", "true", "[]", "{}", '"' + "z" * 2000 + '"', "9" * 2000):
         a = c.post('{"jsonrpc":"2.0","id":%s,"method":"ping"}' % id)
@@ -129,7 +129,7 @@ def _():
 
 
 @test("an id that is under way is not taken twice, and is free afterwards")
-def _():
+def test_an_id_that_is_under_way_is_not_taken_twice():
     c = Client(daemon())
     s = c.open(rpc("tools/call", {"name": "test_sleep", "arguments": {"ms": 700}}, "same"))
     equal(code(c.post(rpc("ping", id="same"))), -32600)
@@ -140,7 +140,7 @@ def _():
 # --- JSON
 
 @test("the JSON corpus: y is taken, n is refused, i is either")
-def _():
+def test_the_json_corpus_y_is_taken_n_is_refused_i():
     c = Client(daemon())
     seen = {"y": 0, "n": 0, "i": 0}
     for kind, name, data in corpus():
@@ -157,7 +157,7 @@ def _():
 
 
 @test("the JSON corpus on stdin: the same, a line each")
-def _():
+def test_the_json_corpus_on_stdin_the_same_a_line_each():
     with Stdio() as io:
         for kind, name, data in corpus():
             if b"\n" in data or not data.strip(b" \t\r"):
@@ -174,7 +174,7 @@ def _():
 # --- JSON-RPC
 
 @test("malformed JSON-RPC gets a code and 400")
-def _():
+def test_malformed_json_rpc_gets_a_code_and_400():
     c = Client(daemon())
     for body, want in (
             ("", -32700), ("{", -32700), ("nul", -32700), ('{"a":1}x', -32700), (b"\xff\xfe", -32700),
@@ -193,7 +193,7 @@ def _():
 
 
 @test("unknown methods, tools, prompts, resources and levels are named")
-def _():
+def test_unknown_methods_tools_prompts_resources():
     c = Client(daemon())
     for method, params, want, word in (
             ("nope", None, -32601, "nope"), ("tools", {}, -32601, "tools"), ("", {}, -32601, "method"),
@@ -222,7 +222,7 @@ def _():
 
 
 @test("wrong arguments: a model reads what to do in the newest revision, a client before")
-def _():
+def test_wrong_arguments_a_model_reads():
     new, old = Client(daemon()), Client(daemon(), "2025-06-18")
     for arguments, word in (({}, "lacks 'text'"), ({"text": 1}, "'arguments.text' must be a string"),
                             ({"text": "x", "more": 1}, "no member 'more'; it takes: text"),
@@ -237,7 +237,7 @@ def _():
 
 
 @test("notifications are taken in silence, wrong ones too")
-def _():
+def test_notifications_are_taken_in_silence_wrong_ones():
     c = Client(daemon())
     for n in (rpc("notifications/initialized"), rpc("notifications/none"), rpc("notifications/cancelled"),
               rpc("notifications/cancelled", {"requestId": 7}), rpc("notifications/cancelled", {"requestId": {}}),
@@ -248,7 +248,7 @@ def _():
 
 
 @test("batches: in the one revision that has them")
-def _():
+def test_batches_in_the_one_revision_that_has_them():
     batch = [rpc("ping", id=1), rpc("notifications/none"), rpc("nope", id=2), {"jsonrpc": "2.0"},
              rpc("tools/call", {"name": "test_sleep", "arguments": {"ms": 50}}, 3)]
     for revision in REVISIONS:
@@ -272,7 +272,7 @@ def _():
 # --- HTTP
 
 @test("what HTTP refuses")
-def _():
+def test_what_http_refuses():
     d, c = daemon(), Client(daemon())
     ping = rpc("ping", id=1)
     for headers, want in (({"Accept": None}, 406), ({"Accept": "application/json"}, 406),
@@ -300,7 +300,7 @@ def _():
 
 
 @test("without a session, with one that is none, with one that was")
-def _():
+def test_without_a_session_with_one_that_is_none():
     d = daemon()
     for body in (rpc("ping", id=1), rpc("notifications/initialized")):
         equal(mcp_post(d, body).status, 400)
@@ -317,7 +317,7 @@ def _():
 
 
 @test("a session is its key's: for any other it does not exist")
-def _():
+def test_a_session_is_its_keys_for_any_other():
     d = shared_daemon("--blanks", "0", "-auth-token", TOKEN, command=[FIXTURES])
     bearer = lambda secret: {"Authorization": "Bearer " + secret}
     keys = [d.post("/v1/keys", {"name": f"agent {i}", "roles": ["agent"]}, headers=bearer(TOKEN)).json["secret"]
@@ -342,7 +342,7 @@ def _():
 # --- limits
 
 @test("1,000 sessions at once, each with a state of its own")
-def _():
+def test_1_000_sessions_at_once_each_with_a_state():
     with Daemon("--blanks", "0", "--mcp-max-sessions", "1000", command=[FIXTURES]) as d:
         conn = http.client.HTTPConnection("127.0.0.1", d.port, timeout=60)
 
@@ -377,7 +377,7 @@ def _():
 
 
 @test("limits of a key, of a session, of a list, and an idle session's end")
-def _():
+def test_limits_of_a_key_of_a_session_of_a_list():
     flags = ("--mcp-max-sessions-per-key", "3", "--mcp-max-calls", "2", "--mcp-page-size", "5", "--mcp-session-ttl", "1s", "--mcp-stream-after", "10ms",
              "--mcp-max-subscriptions", "1", "--mcp-max-answer-bytes", "64Ki", "--mcp-max-message-bytes", "4Ki")
     with Daemon("--blanks", "0", *flags, command=[FIXTURES]) as d:
@@ -413,7 +413,7 @@ def _():
 
 
 @test("the daemon itself has none of the suite's tools")
-def _():
+def test_the_daemon_itself_has_none_of_the_suite_tools():
     for program, has in ((FIXTURES, True), (SANDBOXD, False)):
         with open(program, "rb") as f:
             equal(b"test://static-text" in f.read(), has, program)

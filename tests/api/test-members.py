@@ -66,7 +66,7 @@ def fails(a, field, *words):
 # --- all routes
 
 @test("the tables are those of docs/openapi.json")
-def _():
+def test_the_tables_are_those_of_docs_openapi_json():
     with open(os.path.join(os.path.dirname(__file__), "../../docs/openapi.json")) as f:
         document = json.load(f)
 
@@ -104,7 +104,7 @@ def _():
 
 
 @test("native: an unknown member is refused with its whole path, in every object of every route")
-def _():
+def test_native_an_unknown_member_is_refused():
     n = 0
     for r in routes("native"):
         if not takes_json(r) or is_refused(r):
@@ -117,7 +117,7 @@ def _():
 
 
 @test("native: a mistyped member is answered with the one that was meant")
-def _():
+def test_native_a_mistyped_member_is_answered():
     for r in routes("native"):
         for path, members in objects(r["members"]):
             for name in members:
@@ -131,7 +131,7 @@ def _():
 
 
 @test("native: an unknown parameter, one that comes twice and a switch that is neither are refused")
-def _():
+def test_native_an_unknown_parameter_one_that_comes_twice():
     for r in routes("native"):
         if is_refused(r):
             continue
@@ -148,7 +148,7 @@ def _():
 
 
 @test("the contracts: foreign members and parameters are told in X-Mas-Ignored, also in what is refused later")
-def _():
+def test_the_contracts_foreign_members_and_parameters():
     for r in routes("the MAS API", "the sbx API", "the actions API"):
         a = ask(r, query="?a=1&b%2c%0d=2")
         equal(a.headers["X-Mas-Ignored"], "a, b??", f"{r['path']} {a}")
@@ -170,7 +170,7 @@ def _():
 
 
 @test("a member that is an object or a list of them is nothing else, whatever it would mean")
-def _():
+def test_a_member_that_is_an_object_or_a_list_of_them():
     for r in routes():
         for path, members in objects(r["members"]):
             if not path or is_refused(r) or path == ("network",):  # that may be "none": see test-native
@@ -182,7 +182,7 @@ def _():
 
 
 @test("A: what is only carried along has its type, too")
-def _():
+def test_a_what_is_only_carried_along_has_its_type_too():
     for trace in ({"run_id": 5}, {"step_id": ["s"]}, {"run_id": "r", "step_id": False}):
         fails(execute(trace=trace), "trace." + [k for k, v in trace.items() if v != "r"][0], "must be a string")
     equal(execute(trace={"run_id": "r", "step_id": None}).json["status"], "ok")
@@ -190,7 +190,7 @@ def _():
 
 
 @test("C: of two names of one text, one is taken, and none without a look")
-def _():
+def test_c_of_two_names_of_one_text_one_is_taken_and_none():
     d = shared_daemon("--debug-endpoints")
     for body, field in (({"input": "x", "text": "y"}, "text"), ({"input": "x", "text": 5}, "text"), ({"input": 5, "text": "y"}, "input")):
         a = d.post("/api/validate", body)
@@ -202,7 +202,7 @@ def _():
 # --- what once ran unrestricted
 
 @test("native: limits, isolation, timeouts, mounts, files and network with a slip of the finger do not run")
-def _():
+def test_native_limits_isolation_timeouts_mounts_files():
     d = shared_daemon("--debug-endpoints")
     for body, field, meant in (({"limits": {"memory_mbb": 64}}, "limits.memory_mbb", "limits.memory_mb"),
                                ({"min_isolaton": "vm"}, "min_isolaton", "min_isolation"), ({"timeout": 1}, "timeout", "timeout_ms"),
@@ -225,7 +225,7 @@ def execute(policy=None, **more):
 
 
 @test("A: a policy has nine members, in any letter case, and no tenth")
-def _():
+def test_a_a_policy_has_nine_members_in_any_letter_case():
     full = {"AllowedTools": ["calculator"], "AllowedCaps": None, "Workdir": "", "AllowedPaths": None, "EnvWhitelist": None,
             "Network": {"Enabled": False, "AllowedHosts": None}, "Timeout": 0, "MemoryLimit": 0, "MaxConcurrent": 0}
     for write in (lambda k: k, str.lower, str.upper, lambda k: re.sub("(?<!^)(?=[A-Z])", "_", k).lower()):
@@ -244,7 +244,7 @@ def _():
 
 
 @test("A and C: a tool's arguments that it does not know are told")
-def _():
+def test_a_and_c_a_tool_arguments_that_it_does_not_know():
     a = shared_daemon("--debug-endpoints").post("/v1/sandbox/execute", {"tool": {"name": "calculator", "args": {"expression": "1", "precision": 2}},
                                                                      "trace": {"run_id": "r", "x": 1}})
     equal((a.json["status"], a.headers["X-Mas-Ignored"]), ("ok", "tool.args.precision, trace.x"))
@@ -255,7 +255,7 @@ def _():
 
 
 @test("the line protocol: refused in a policy, else told in the log")
-def _():
+def test_the_line_protocol_refused_in_a_policy_else_told():
     work = tempfile.mkdtemp(prefix="mas-test-")
     call = {"id": "1", "tool": "calculator", "args": {"expression": "1", "digits": 3}, "extra": 1}
     try:
@@ -270,7 +270,7 @@ def _():
 
 
 @test("MCP: every tool's arguments are a closed list")
-def _():
+def test_mcp_every_tool_arguments_are_a_closed_list():
     d = shared_daemon("--debug-endpoints")
 
     def rpc(method, params, **headers):
@@ -286,7 +286,7 @@ def _():
 
 
 @test("a switch that is false is off: stdin?close=false")
-def _():
+def test_a_switch_that_is_false_is_off_stdin_close_false():
     d = shared_daemon("--debug-endpoints")
     with d.sandbox() as sb:
         e = sb.exec("cat", open_stdin=True, **{"async": True})["exec_id"]
@@ -299,7 +299,7 @@ def _():
 # --- numbers and words
 
 @test("whole numbers may be written with an exponent; others are no whole numbers")
-def _():
+def test_whole_numbers_may_be_written_with_an_exponent():
     d = shared_daemon("--debug-endpoints")
     for n in ("1e3", "1000", "1000.0", "10E2"):
         equal(d.post("/v1/run", '{"command":["true"],"timeout_ms":%s,"limits":{"max_processes":%s}}' % (n, n)).status, 200, n)
@@ -311,7 +311,7 @@ def _():
 
 
 @test("messages name the whole path, and nothing of the library's")
-def _():
+def test_messages_name_the_whole_path_and_nothing():
     d = shared_daemon("--debug-endpoints")
     a = d.post("/v1/run", {"command": ["true"], "limits": {"memory_mb": 1e9}})
     fails(a, "limits.memory_mb", "'limits.memory_mb' must be from 1 to 16777216")

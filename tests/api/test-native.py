@@ -63,7 +63,7 @@ def empty_stdin():
 
 
 @test("run: a command, every member of the answer")
-def _():
+def test_run_a_command_every_member_of_the_answer():
     r = daemon().run("sh", "-c", "echo out; echo err >&2; exit 3")
     equal((r["stdout"], r["stderr"], r["exit_code"], r["status"]), ("out\n", "err\n", 3, "completed"))
     check(r["duration_ms"] > 0 and r["usage"]["max_rss_kb"] > 0, r)
@@ -72,7 +72,7 @@ def _():
 
 
 @test("run: python, javascript and bash")
-def _():
+def test_run_python_javascript_and_bash():
     for language, code, want in (("python", "import sys; print(sys.version_info[0])", "3\n"),
                                  ("javascript", "console.log(1 + 1)", "2\n"),
                                  ("bash", "x=(a b c); echo ${x[2]}", "c\n")):
@@ -87,7 +87,7 @@ def _():
 
 
 @test("run: a command that cannot start names its directory, or the limit that was hit")
-def _():
+def test_run_a_command_that_cannot_start_names():
     d = daemon()
     for cwd, why in (("/nowhere/at/all", "No such file"), ("/etc/passwd", "Not a directory"), ("/workspace/closed", "Permission denied")):
         with d.sandbox() as sb:
@@ -102,7 +102,7 @@ def _():
 
 
 @test("run: files with text, bytes, mode and directories")
-def _():
+def test_run_files_with_text_bytes_mode_and_directories():
     r = daemon().run("sh", "-c", "cat /workspace/d/e/a.txt; od -An -tx1 b.bin; ./run; stat -c %a run; wc -c < /tmp/big",
                      files=[{"path": "/workspace/d/e/a.txt", "content": "text é\n"},
                             {"path": "b.bin", "content_base64": base64.b64encode(b"\0\xff\n").decode()},
@@ -118,7 +118,7 @@ def _():
 
 
 @test("run: stdin, env, cwd, workdir")
-def _():
+def test_run_stdin_env_cwd_workdir():
     equal(daemon().run("cat", stdin="héllo\n")["stdout"], "héllo\n")
     equal(daemon().run("wc", "-c", stdin="x" * 900000)["stdout"].strip(), "900000")
     equal(daemon().run("cat")["stdout"], "", "stdin is empty by default")
@@ -131,7 +131,7 @@ def _():
 
 
 @test("run: limits are enforced and named")
-def _():
+def test_run_limits_are_enforced_and_named():
     d = daemon()
     r = d.run("python3", "-c", "x = bytearray(300 << 20)", limits={"memory_mb": 64})
     equal((r["status"], r["exit_code"], r["signal"]), ("oom_killed", 137, 9), r)
@@ -148,7 +148,7 @@ def _():
 
 
 @test("run: timeout_ms")
-def _():
+def test_run_timeout_ms():
     started = time.time()
     r = with_time(lambda ms: daemon().run("sh", "-c", "echo before; sleep 300", timeout_ms=ms), lambda r: r["stdout"])
     equal((r["status"], r["stdout"]), ("timed_out", "before\n"), r)
@@ -160,7 +160,7 @@ def _():
 
 
 @test("run: max_output_bytes keeps head and tail and says so")
-def _():
+def test_run_max_output_bytes_keeps_head_and_tail():
     r = daemon().run("sh", "-c", "seq 1 100000; echo fine >&2", max_output_bytes=1000)
     equal((r["truncated"], r["stderr"]), (True, "fine\n"))
     whole = len("".join(f"{i}\n" for i in range(1, 100001)))
@@ -174,14 +174,14 @@ def _():
 
 
 @test("run: binary output comes as text and as base64")
-def _():
+def test_run_binary_output_comes_as_text_and_as_base64():
     r = daemon().run("printf", "a\\377\\000b")
     equal((r["stdout"], base64.b64decode(r["stdout_base64"])), ("a\ufffd\0b", b"a\xff\0b"))
     check("stderr_base64" not in r, r)
 
 
 @test("run: NDJSON stream, by member and by Accept")
-def _():
+def test_run_ndjson_stream_by_member_and_by_accept():
     d = daemon()
     for body, headers in (({"stream": True}, {}), ({}, {"Accept": "application/x-ndjson"})):
         a = d.post("/v1/run", dict({"command": ["sh", "-c", "echo 1; echo 2 >&2; exit 6"]}, **body), headers=headers)
@@ -192,7 +192,7 @@ def _():
 
 
 @test("run: the stream is live, and the sandbox goes with a client that leaves")
-def _():
+def test_run_the_stream_is_live_and_the_sandbox_goes():
     d = daemon()
     s = d.connect()
     body = json.dumps({"command": ["sh", "-c", "echo first; sleep 30"], "stream": True}).encode()
@@ -206,7 +206,7 @@ def _():
 
 
 @test("run: a client that leaves a sync run ends it")
-def _():
+def test_run_a_client_that_leaves_a_sync_run_ends():
     d = daemon()
     before = d.get("/v1/status").json["counts"]["execs_running"]
     s = d.connect()
@@ -218,7 +218,7 @@ def _():
 
 
 @test("run: exit codes of signals, of what cannot be run, of background children")
-def _():
+def test_run_exit_codes_of_signals_of_what_cannot_be_run():
     d = daemon()
     for n, name in ((9, "KILL"), (15, "TERM"), (11, "SEGV")):
         r = d.run("sh", "-c", f"kill -{name} $$")
@@ -238,7 +238,7 @@ def _():
 # --- sandboxes
 
 @test("sandboxes: create, get, list, delete")
-def _():
+def test_sandboxes_create_get_list_delete():
     d = daemon()
     a = d.post("/v1/sandboxes", {"id": "mine", "env": {"A": "1"}})
     equal((a.status, a.json["id"], a.json["state"], a.json["runtime"]), (201, "sbx-mine", "ready", "local"))
@@ -254,7 +254,7 @@ def _():
 
 
 @test("sandboxes: the effective report says what enforces each limit")
-def _():
+def test_sandboxes_the_effective_report_says():
     with daemon().sandbox(limits={"cpu_cores": 0.5, "memory_mb": 128, "disk_mb": 32, "max_processes": 50}) as sb:
         e = sb.created["effective"]
         equal((e["memory"]["limit_mb"], e["cpu"]["limit_cores"], e["disk"]["limit_mb"], e["processes"]["limit"]), (128, 0.5, 32, 50))
@@ -266,7 +266,7 @@ def _():
 
 
 @test("sandboxes: an unenforceable limit fails by name unless weaker is accepted")
-def _():
+def test_sandboxes_an_unenforceable_limit_fails_by_name():
     d = daemon()
     a = d.post("/v1/sandboxes", {"limits": {"io_mb_per_s": 10}})
     if a.status == 201:
@@ -281,7 +281,7 @@ def _():
 
 
 @test("sandboxes: what this version lacks is refused by name")
-def _():
+def test_sandboxes_what_this_version_lacks_is_refused():
     d = daemon()
     for field, value in (("pool", "x"), ("snapshot", "x"), ("template", "x"), ("approval", True),
                          ("network", {"mode": "full"}), ("network", True), ("network", "host"),
@@ -301,7 +301,7 @@ def _():
 
 
 @test("sandboxes: mounts need the operator's allowlist")
-def _():
+def test_sandboxes_mounts_need_the_operator_allowlist():
     host = tempfile.mkdtemp(prefix="mas-test-mount-")
     os.chmod(host, 0o755)
     try:
@@ -322,7 +322,7 @@ def _():
 
 
 @test("sandboxes: pages by cursor, each sandbox once")
-def _():
+def test_sandboxes_pages_by_cursor_each_sandbox_once():
     d = daemon()
     made = [d.sandbox(id=f"page-{i}") for i in range(7)]
     try:
@@ -345,7 +345,7 @@ def _():
 
 
 @test("sandboxes: state stays between commands; two of them share nothing")
-def _():
+def test_sandboxes_state_stays_between_commands_two():
     with daemon().sandbox() as a, daemon().sandbox() as b:
         a.sh("echo a > /workspace/f; echo a > /tmp/f; nohup sleep 100 >/dev/null 2>&1 &")
         equal(a.sh("cat /workspace/f /tmp/f")["stdout"], "a\na\n")
@@ -353,7 +353,7 @@ def _():
 
 
 @test("sandboxes: stats")
-def _():
+def test_sandboxes_stats():
     with daemon().sandbox() as sb:
         path = start(sb, "sleep", "20")
         s = daemon().get(sb.path + "/stats").json
@@ -364,7 +364,7 @@ def _():
 # --- commands
 
 @test("exec: a list that is cut says so; so many may wait to be accepted")
-def _():
+def test_exec_a_list_that_is_cut_says_so_so_many_may_wait():
     with Daemon("--max-exec-list", "2", "--connection-backlog", "7") as d, d.sandbox() as sb:
         for word in ("one", "two"):
             sb.exec("echo", word)
@@ -377,7 +377,7 @@ def _():
 
 
 @test("exec: stdin, cwd, env over the sandbox's, timeout, list")
-def _():
+def test_exec_stdin_cwd_env_over_the_sandboxs_timeout():
     with daemon().sandbox(env={"A": "sandbox", "B": "kept"}) as sb:
         r = sb.sh("cat; pwd; echo $A $B", stdin="in\n", cwd="/tmp", env={"A": "exec"})
         equal(r["stdout"], "in\n/tmp\nexec kept\n")
@@ -391,7 +391,7 @@ def _():
 
 
 @test("exec: write to stdin and close it")
-def _():
+def test_exec_write_to_stdin_and_close():
     with daemon().sandbox() as sb:
         path = start(sb, "cat", open_stdin=True)
         equal(daemon().post(path + "/stdin", b"one\n").status, 200)
@@ -410,7 +410,7 @@ def _():
 
 
 @test("exec: signals by name and number")
-def _():
+def test_exec_signals_by_name_and_number():
     with daemon().sandbox() as sb:
         path = start(sb, "sh", "-c", "trap 'echo usr1' USR1; echo up; while :; do sleep 0.05; done")
         wait_for(lambda: "up" in output(path), "it is up")
@@ -427,7 +427,7 @@ def _():
 
 
 @test("exec: cancel ends the whole process group")
-def _():
+def test_exec_cancel_ends_the_whole_process_group():
     with daemon().sandbox() as sb:
         path = start(sb, "sh", "-c", "sleep 77 & sleep 77; wait")
         wait_for(lambda: sb.sh("pgrep -c sleep")["stdout"] == "2\n", "both run")
@@ -437,7 +437,7 @@ def _():
 
 
 @test("exec: the end of a command is the end of what left its session, and of nothing else")
-def _():
+def test_exec_the_end_of_a_command_is_the_end():
     away = "setsid sh -c 'sleep 78 & setsid sleep 78 & setsid sleep 78' & "
     with daemon().sandbox() as sb:
         neighbour = start(sb, "sh", "-c", "setsid sleep 79 & sleep 79")
@@ -461,7 +461,7 @@ def _():
 
 
 @test("exec: logs, since, follow")
-def _():
+def test_exec_logs_since_follow():
     with daemon().sandbox() as sb:
         path = start(sb, "sh", "-c", "echo a; sleep 0.6; echo b")
         wait_for(lambda: output(path) == "a\n", "first output")
@@ -473,7 +473,7 @@ def _():
 
 
 @test("exec: a terminal through attach: echo, resize, exit")
-def _():
+def test_exec_a_terminal_through_attach_echo_resize_exit():
     with daemon().sandbox() as sb:
         path = start(sb, "sh", pty=True, rows=30, cols=100)
         ws = daemon().ws(path + "/attach")
@@ -514,7 +514,7 @@ def _():
 
 
 @test("attach: pipes keep stdout and stderr apart; stdin_close, signal, errors")
-def _():
+def test_attach_pipes_keep_stdout_and_stderr_apart_stdin():
     with daemon().sandbox() as sb:
         path = start(sb, "sh", "-c", "trap 'echo got; exit 5' USR1; cat; echo e >&2; while :; do sleep 0.05; done", open_stdin=True)
         ws = daemon().ws(path + "/attach")
@@ -543,7 +543,7 @@ def _():
 
 
 @test("attach: two terminals on one command, one leaves")
-def _():
+def test_attach_two_terminals_on_one_command_one_leaves():
     with daemon().sandbox() as sb:
         path = start(sb, "sh", "-c", "read x; echo got $x", pty=True)
         a, b = daemon().ws(path + "/attach"), daemon().ws(path + "/attach")
@@ -555,7 +555,7 @@ def _():
 
 
 @test("processes of a sandbox")
-def _():
+def test_processes_of_a_sandbox():
     with daemon().sandbox() as sb:
         start(sb, "sleep", "55")
         def names():
@@ -566,7 +566,7 @@ def _():
 
 
 @test("exec: many at once, and the limit on them")
-def _():
+def test_exec_many_at_once_and_the_limit_on_them():
     with daemon().sandbox() as sb:
         out = [None] * 20
         def run(i):
@@ -585,7 +585,7 @@ def _():
 
 
 @test("max_sandboxes is a limit by name")
-def _():
+def test_max_sandboxes_is_a_limit_by_name():
     with Daemon("--max-sandboxes", "2") as d:
         with d.sandbox(), d.sandbox():
             fail(d.post("/v1/sandboxes", {}), 429, "limit_exceeded", words="max_sandboxes")
@@ -595,7 +595,7 @@ def _():
 # --- files
 
 @test("files: write, read, stat, list, mkdir, move, remove")
-def _():
+def test_files_write_read_stat_list_mkdir_move_remove():
     with daemon().sandbox() as sb:
         d, f = sb.daemon, sb.path + "/files"
         equal(d.post(f + "/mkdir", {"path": "/workspace/a/b", "parents": True}).status, 200)
@@ -624,7 +624,7 @@ def _():
 
 
 @test("files: errors say what and which")
-def _():
+def test_files_errors_say():
     with daemon().sandbox() as sb:
         d, f = sb.daemon, sb.path + "/files"
         fail(d.get(f), 400, "invalid_request", "path")
@@ -655,7 +655,7 @@ def _():
 
 
 @test("files: odd names")
-def _():
+def test_files_odd_names():
     with daemon().sandbox() as sb:
         for name in ("a b", "é", "100%", "a+b", "x&y=z", "q?r", "#h", "new\nline", "-rf", "a" * 255):
             import urllib.parse
@@ -668,7 +668,7 @@ def _():
 
 
 @test("files: what cannot be removed is known before anything is touched")
-def _():
+def test_files_what_cannot_be_removed_is_known():
     with daemon().sandbox() as sb:
         d, f = sb.daemon, sb.path + "/files"
         sb.sh("mkdir -p d/e keep locked/in; touch d/e/x keep/y locked/in/z; chmod 555 locked/in; cp -r d copy")
@@ -694,7 +694,7 @@ def _():
 
 
 @test("files: the tool file_system does not empty what it cannot remove")
-def _():
+def test_files_the_tool_file_system_does_not_empty():
     d = daemon()
     equal(d.post("/v1/sandbox/create", {"sandbox_id": "empties"}).status, 200)
 
@@ -710,7 +710,7 @@ def _():
 
 
 @test("files: a directory is downloaded whole or not at all, and a listing tells what it could not read")
-def _():
+def test_files_a_directory_is_downloaded_whole():
     with daemon().sandbox() as sb:
         d, f = sb.daemon, sb.path + "/files"
         sb.sh("mkdir -p d/closed; touch d/a d/closed/b d/z; chmod 000 d/z")
@@ -725,7 +725,7 @@ def _():
 
 
 @test("files: long paths, devices and names that are not UTF-8 have their own answers")
-def _():
+def test_files_long_paths_devices_and_names():
     with daemon().sandbox() as sb:
         d, f = sb.daemon, sb.path + "/files"
         for n in (4093, 4094, 4095, 4096, 4097, 9000):
@@ -751,7 +751,7 @@ def _():
 
 
 @test("files: a length, an ETag, ranges and conditions")
-def _():
+def test_files_a_length_an_etag_ranges_and_conditions():
     with daemon().sandbox() as sb:
         d, path = sb.daemon, sb.path + "/files/content?path=r"
         content = bytes(range(256)) * 1000
@@ -800,7 +800,7 @@ def _():
 
 
 @test("files: 64 MiB up and down without keeping them")
-def _():
+def test_files_64_mib_up_and_down_without_keeping_them():
     with daemon().sandbox(limits={"disk_mb": 200}) as sb:
         d = sb.daemon
         block = os.urandom(MIB)
@@ -835,7 +835,7 @@ def _():
 
 
 @test("files: an upload that its client leaves is no file that looks whole; over disk is no_space")
-def _():
+def test_files_an_upload_that_its_client_leaves():
     with daemon().sandbox(limits={"disk_mb": 16}) as sb:
         d = sb.daemon
         s = d.connect()
@@ -854,7 +854,7 @@ def _():
 
 
 @test("files: tar up and down")
-def _():
+def test_files_tar_up_and_down():
     with daemon().sandbox() as sb:
         d = sb.daemon
         buffer = io.BytesIO()
@@ -880,7 +880,7 @@ def _():
 
 
 @test("files: a tar cannot write outside its directory, and garbage is an error")
-def _():
+def test_files_a_tar_cannot_write_outside_its_directory():
     with daemon().sandbox() as sb:
         d = sb.daemon
         def tar(*members):
@@ -910,7 +910,7 @@ def buffer_cut(data):
 # --- idempotency
 
 @test("idempotency: the same key and body is the same answer, run once")
-def _():
+def test_idempotency_the_same_key_and_body_is_the_same():
     d = daemon()
     with d.sandbox() as sb:
         pass
@@ -933,7 +933,7 @@ def _():
 
 
 @test("idempotency: where no answers are remembered, a key is refused or told")
-def _():
+def test_idempotency_where_no_answers_are_remembered():
     h = {"Idempotency-Key": "twice"}
     with daemon().sandbox() as sb:
         d = sb.daemon
@@ -946,7 +946,7 @@ def _():
 
 
 @test("idempotency: at once, and when the first client left")
-def _():
+def test_idempotency_at_once_and_when_the_first_client():
     d = daemon()
     before = d.get("/v1/status").json["counts"]["execs_total"]
     body, out = {"command": ["sh", "-c", "sleep 0.5; cat /proc/sys/kernel/random/uuid"]}, []
@@ -968,7 +968,7 @@ def _():
 # --- the rest
 
 @test("status: versions, pids, counts, runtimes and what they enforce")
-def _():
+def test_status_versions_pids_counts_runtimes():
     s = daemon().get("/v1/status").json
     check(s["pid"] > 1 and s["warden_pid"] > 1 and s["version"] and s["status"] == "ok", s)
     local = next(r for r in s["runtimes"] if r["name"] == "local")
@@ -979,14 +979,14 @@ def _():
 
 
 @test("tools are listed with their capabilities")
-def _():
+def test_tools_are_listed_with_their_capabilities():
     t = {x["name"]: x["capabilities"] for x in daemon().get("/v1/tools").json["tools"]}
     equal(t, {"calculator": [], "file_system": ["file"], "http_client": ["network"], "fetch": ["network"],
               "web_search": ["network"], "shell": ["unsafe"], "code": ["unsafe"]})
 
 
 @test("native errors have one shape")
-def _():
+def test_native_errors_have_one_shape():
     d = daemon()
     fail(d.get("/v1/nothing"), 404, "not_found")
     fail(d.put("/v1/run", "{}"), 405, "method_not_allowed")
@@ -998,7 +998,7 @@ def _():
 
 
 @test("Host and Origin: a web page cannot drive the daemon")
-def _():
+def test_host_and_origin_a_web_page_cannot_drive():
     d = daemon()
     for host in ("evil.example", "evil.example:80", "127.0.0.1.evil.example"):
         fail(d.get("/v1/status", headers={"Host": host}), 403, "forbidden")
@@ -1011,7 +1011,7 @@ def _():
 
 
 @test("exec: a command that stops reading its input goes on, and so does its sandbox")
-def _():
+def test_exec_a_command_that_stops_reading_its_input_goes():
     d = daemon()
     with d.sandbox() as sb:
         for i in range(60):

@@ -184,7 +184,7 @@ LEFT_OUT = {("get", "/v1/audit"), ("post", "/v1/images/pull"), ("put", "/v1/imag
 
 
 @test(f"every operation, whole and broken calls, seed {SEED}")
-def _():
+def test_every_operation_whole_and_broken_calls_seed():
     print(f"# SEED={SEED} ROUNDS={ROUNDS}")
     bad, n = [], 0
     with Daemon("-auth-token", "t0ken", "--debug-endpoints") as d:

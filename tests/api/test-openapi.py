@@ -10,7 +10,7 @@ from masd import *
 from openapi import *
 
 @test("every route is documented, and nothing else is")
-def _():
+def test_every_route_is_documented_and_nothing_else():
     table = {(r["method"], r["path"]) for r in routes()}
     written = {(m, p) for m, p, _ in operations()}
     equal(len(table), len(routes()), "a route is twice in the table")
@@ -19,7 +19,7 @@ def _():
 
 
 @test("summaries, tags, tokens, bodies and parameters are those of the table")
-def _():
+def test_summaries_tags_tokens_bodies_and_parameters():
     for r in routes():
         op = document()["paths"][r["path"]][r["method"]]
         where = f"{r['method']} {r['path']}"
@@ -36,13 +36,13 @@ def _():
 
 
 @test("every route but the open ones names the roles that may use it")
-def _():
+def test_every_route_but_the_open_ones_names_the_roles():
     for r in routes():
         equal(r["roles"] == [], r["open"], f"{r['method']} {r['path']}")
 
 
 @test("every operation documents what its route can answer before and beside its handler")
-def _():
+def test_every_operation_documents_what_its_route():
     for r in routes():
         want = set()
         if not r["open"]:
@@ -60,7 +60,7 @@ def _():
 
 
 @test("references resolve, operation ids are unique, every schema is used")
-def _():
+def test_references_resolve_operation_ids_are_unique():
     seen = set()
     def walk(node):
         if isinstance(node, dict):
@@ -81,7 +81,7 @@ def _():
 
 
 @test("examples are what their schemas say")
-def _():
+def test_examples_are_what_their_schemas_say():
     n = 0
     for name, schema in document()["components"]["schemas"].items():
         for example in schema.get("examples", []):
@@ -91,7 +91,7 @@ def _():
 
 
 @test("a schema can refuse: the checker is not a yes-man")
-def _():
+def test_a_schema_can_refuse_the_checker_is_not_a_yes_man():
     check(problems({"status": "maybe"}, resolve("#/components/schemas/StatusOk")), "a wrong enum passed")
     check(problems({}, resolve("#/components/schemas/Move")), "a missing member passed")
     check(problems({"ok": True, "more": 1}, resolve("#/components/schemas/Ok")), "an undocumented member passed")
@@ -99,7 +99,7 @@ def _():
 
 
 @test("what the daemon answers is what the document says")
-def _():
+def test_what_the_daemon_answers_is_what_the_document():
     with Daemon("--debug-endpoints") as d:
         equal(d.get("/openapi.json").json, document())
         def go(method, path, body=None, query="", **ids):
@@ -185,7 +185,7 @@ def _():
 
 
 @test("errors before a route is found are documented shapes too")
-def _():
+def test_errors_before_a_route_is_found_are_documented():
     with Daemon("-auth-token", "t0ken") as d:
         answered(d, "post", "/v1/run", "/v1/run", {"command": ["true"]})
         answered(d, "get", "/sandboxes", "/sandboxes")
@@ -194,7 +194,7 @@ def _():
 
 
 @test("keys answer what the document says")
-def _():
+def test_keys_answer_what_the_document_says():
     with Daemon("-auth-token", "t0ken") as d:
         d.token = "t0ken"
         key = answered(d, "post", "/v1/keys", "/v1/keys", {"name": "k", "roles": ["agent"], "quotas": {"max_execs": 1}, "expires_in_s": 60}).json["id"]

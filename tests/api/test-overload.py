@@ -38,7 +38,7 @@ def until_refused(ask, most):
 
 
 @test("commands: one key takes most of the limit, another still gets its share, room comes back")
-def _():
+def test_commands_one_key_takes_most_of_the_limit_another():
     with Daemon("-auth-token", TOKEN, config="max_execs: 16\nkey_reserve_percent: 25\n") as d:
         greedy, modest = key(d, "greedy"), key(d, "modest")
         boxes = {}
@@ -57,7 +57,7 @@ def _():
 
 
 @test("sandboxes: the same")
-def _():
+def test_sandboxes_the_same():
     with Daemon("-auth-token", TOKEN, config="max_sandboxes: 12\nkey_reserve_percent: 25\n") as d:
         greedy, modest = key(d, "greedy"), key(d, "modest")
         n, a = until_refused(lambda: d.post("/v1/sandboxes", {}, headers=greedy), 13)
@@ -75,7 +75,7 @@ def from_address(d, address, method, path, body=None, headers={}):
 
 
 @test("callers without keys are told apart by their addresses")
-def _():
+def test_callers_without_keys_are_told_apart():
     with Daemon(config="max_sandboxes: 12\nmax_execs: 16\nkey_reserve_percent: 25\n") as d:
         n, a = until_refused(lambda: from_address(d, "127.0.0.2", "POST", "/v1/sandboxes", {}), 13)
         equal(n, 9, "granted to the first")
@@ -118,7 +118,7 @@ def has_one(d, address):
 
 
 @test("an address whose call waited for an image is counted like any other")
-def _():
+def test_an_address_whose_call_waited_for_an_image():
     with Daemon(config=ONE_EACH) as d:
         equal(d.put("/v1/images/tar?name=small", tar({"bin/sh": busybox()})).status, 200)
         ways = (("/v1/sandboxes", {"image": "small"}), ("/sandboxes", {"id": "b", "image": "small"}))
@@ -137,7 +137,7 @@ def _():
 
 
 @test("an address whose call waited for a person is counted like any other")
-def _():
+def test_an_address_whose_call_waited_for_a_person():
     policy = "version: 1\ndefault: allow\nrules:\n  - {id: s, verdict: ask, command: 'sleep *'}\n"
     with Guarded(policy, config=ONE_EACH) as d:
         wait = {"X-Mas-Approval": "wait"}
@@ -151,7 +151,7 @@ def _():
 
 
 @test("without keys the whole limit is there for whoever asks")
-def _():
+def test_without_keys_the_whole_limit_is_there():
     with Daemon(config="max_execs: 8\n") as d, d.sandbox() as sb:
         n, a = until_refused(lambda: d.post(sb.path + "/exec", {"command": ["sleep", "60"], "async": True}), 9)
         equal(n, 8)
@@ -159,7 +159,7 @@ def _():
 
 
 @test("idempotency keys and unread input: over their limits a 429 names the key")
-def _():
+def test_idempotency_keys_and_unread_input():
     with Daemon(config="max_idempotency_keys: 2\nmax_stdin_queue: 4Ki\n") as d, d.sandbox() as sb:
         answers = [d.post("/v1/sandboxes", {}, headers={"Idempotency-Key": f"k{i}"}) for i in range(3)]
         equal([a.status for a in answers], [201, 201, 429], answers)
@@ -186,7 +186,7 @@ def idle_connection(d, pid):
 
 
 @test("a control plane that stood still reads what came meanwhile before it calls a client silent")
-def _():
+def test_a_control_plane_that_stood_still_reads_what_came():
     with Daemon(config=f"idle_timeout: {IDLE_S}s\n") as d:
         sb, pid = d.sandbox(), control_pid(d)
         c = idle_connection(d, pid)
@@ -211,7 +211,7 @@ def anonymous_mib(pid):
 
 
 @test("the memory that slow readers took goes back when they leave")
-def _():
+def test_the_memory_that_slow_readers_took_goes_back():
     if SANITIZED:
         raise Skip("a sanitizer gives memory back when it likes")
     with Daemon() as d, d.sandbox() as sb:
@@ -235,7 +235,7 @@ def _():
 
 
 @test("a fork bomb, a flood and idle WebSockets in one sandbox: another one works")
-def _():
+def test_a_fork_bomb_a_flood_and_idle_websockets():
     with Daemon() as d, d.sandbox() as bad, d.sandbox() as good:
         d.post(bad.path + "/exec", {"command": ["sh", "-c", "f() { f | f & }; f; sleep 30"], "async": True})
         flood = d.post(bad.path + "/exec", {"command": ["yes"], "async": True})

@@ -35,7 +35,7 @@ def paused(sb, verb="pause"):
 
 
 @test("a paused sandbox stands still, says so, takes nothing, and goes on where it was")
-def _():
+def test_a_paused_sandbox_stands_still_says_so_takes():
     with daemon().sandbox(runtime=RUNTIME) as sb:
         path = counter(sb)
         equal(paused(sb)["state"], "paused")
@@ -53,7 +53,7 @@ def _():
 
 
 @test("a paused sandbox can be deleted, with all that is in it")
-def _():
+def test_a_paused_sandbox_can_be_deleted():
     sb = daemon().sandbox(runtime=RUNTIME)
     counter(sb)
     paused(sb)
@@ -64,7 +64,7 @@ def _():
 
 
 @test("a timeout that passed during a pause is acted on at its end")
-def _():
+def test_a_timeout_that_passed_during_a_pause_is_acted():
     with daemon().sandbox(runtime=RUNTIME) as sb:
         for ms in (700 if not SLOW else 2000, 7000, 30000):  # enough for the pause to come in time
             began = time.time()
@@ -81,7 +81,7 @@ def _():
 
 
 @test("a pause outlives the control plane, and so does what was running")
-def _():
+def test_a_pause_outlives_the_control_plane():
     with Daemon("--cgroup-prefix", f"mas-pause2-{os.getpid()}") as d, d.sandbox(runtime=RUNTIME) as sb:
         path = counter(sb)
         paused(sb)
@@ -95,7 +95,7 @@ def _():
 
 
 @test("an idle sandbox's TTL goes on while it is paused")
-def _():
+def test_an_idle_sandbox_ttl_goes_on_while_it_is_paused():
     with Daemon("--idle-ttl", "1s", "--cgroup-prefix", f"mas-pause3-{os.getpid()}") as d:
         sb = d.sandbox(runtime=RUNTIME)
         paused(sb)
@@ -103,7 +103,7 @@ def _():
 
 
 @test("the runtimes say whether they can; one that cannot refuses by name")
-def _():
+def test_the_runtimes_say_whether_they():
     d = daemon()
     said = {r["name"]: r["pause"] for r in d.get("/v1/status").json["runtimes"]}
     check(said[RUNTIME] is True and said["process"] is False, said)
@@ -116,7 +116,7 @@ def _():
 
 
 @test("sbx pause and resume")
-def _():
+def test_sbx_pause_and_resume():
     d = daemon()
     with d.sandbox(runtime=RUNTIME) as sb:
         for verb, word, state in (("pause", "paused", "paused"), ("resume", "resumed", "ready")):

@@ -28,7 +28,7 @@ def run(*argv, **spec):
 
 
 @test("commands, by what their lines would run")
-def _():
+def test_commands_by_what_their_lines_would_run():
     equal(run("echo", "hi"), "ran")
     equal(run("sh", "-c", "ls; echo hi"), "ran")
     equal(run("sh", "-c", "ls; rm -fr /"), "deny")
@@ -40,7 +40,7 @@ def _():
 
 
 @test("what is too long for any kernel is refused before anybody is asked, and before a rule is tried")
-def _():
+def test_what_is_too_long_for_any_kernel_is_refused():
     for argv in (["sh", "-c", "env " * 225000], ["x" * 140000], ["$x", "y" * 131072]):
         a = daemon().post("/v1/run", {"command": argv})
         equal((a.status, a.json["error"]["code"]), (413, "too_large"), a)
@@ -50,7 +50,7 @@ def _():
 
 
 @test("variables that change what a command means, of the call and of its sandbox")
-def _():
+def test_variables_that_change_what_a_command_means():
     equal(run("ls", env={"COLUMNS": "80"}), "ran")
     equal(run("ls", env={"PATH": "/tmp/evil"}), "ask")
     equal(run("ls", env={"LD_PRELOAD": "/tmp/x.so"}), "ask")
@@ -59,7 +59,7 @@ def _():
 
 
 @test("tools")
-def _():
+def test_tools():
     equal(tool("calculator", expression="1+2"), "ran")
     equal(tool("shell", command="git status"), "ran")
     equal(tool("shell", command="bash -c 'sudo ls'"), "deny")

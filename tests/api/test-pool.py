@@ -21,7 +21,7 @@ def wait_ready(d, n):
 
 
 @test("creates and runs come from the pool, which fills again")
-def _():
+def test_creates_and_runs_come_from_the_pool_which_fills():
     with Daemon("--warm-pool-size", "3") as d:
         wait_ready(d, 3)
         equal(d.get("/sandboxes").json, [], "pooled ones are nobody's")
@@ -37,7 +37,7 @@ def _():
 
 
 @test("no two callers ever get the same one, and none that was used comes back")
-def _():
+def test_no_two_callers_ever_get_the_same_one_and_none():
     with Daemon("--warm-pool-size", "4") as d:
         for i in range(30):
             r = d.run("sh", "-c", "ls -A /workspace /tmp; touch /workspace/mark /tmp/mark")
@@ -46,7 +46,7 @@ def _():
 
 
 @test("what cannot be applied afterwards is made fresh, and enforced")
-def _():
+def test_what_cannot_be_applied_afterwards_is_made_fresh():
     with Daemon("--warm-pool-size", "2") as d:
         wait_ready(d, 2)
         sb = d.sandbox(limits={"memory_mb": 100})
@@ -60,7 +60,7 @@ def _():
 
 
 @test("a claimed sandbox lives through kill -9 of the control plane, pooled ones are made anew")
-def _():
+def test_a_claimed_sandbox_lives_through_kill_9():
     with Daemon("--warm-pool-size", "2") as d:
         wait_ready(d, 2)
         sb = d.sandbox(id="kept")
@@ -72,7 +72,7 @@ def _():
 
 
 @test("autosize follows demand between min and max")
-def _():
+def test_autosize_follows_demand_between_min_and_max():
     with Daemon("--warm-pool-autosize", "--warm-pool-min", "1", "--warm-pool-max", "3") as d:
         wait_ready(d, 1)
         for _ in range(6):
@@ -81,7 +81,7 @@ def _():
 
 
 @test("a pooled sandbox that dies is replaced; stopping leaves nothing")
-def _():
+def test_a_pooled_sandbox_that_dies_is_replaced_stopping():
     d = Daemon("--warm-pool-size", "2", "--blanks", "0").start()
     try:
         wait_ready(d, 2)
@@ -111,7 +111,7 @@ SPECS = ({}, {"limits": {"memory_mb": 512}}, {"limits": {"memory_mb": 100}}, {"l
 
 
 @test("whether it was armed ahead shows in nothing: not in the report, and not inside")
-def _():
+def test_whether_it_was_armed_ahead_shows_in_nothing():
     with Daemon("--blanks", "8") as ahead, Daemon("--blanks", "0") as none:
         for spec in SPECS:
             time.sleep(0.1)  # for blanks to be armed again
@@ -123,7 +123,7 @@ def _():
 
 
 @test("no two of them share a namespace")
-def _():
+def test_no_two_of_them_share_a_namespace():
     with Daemon("--blanks", "4") as d:
         seen = set()
         kinds = ("user", "pid", "mnt", "net", "ipc", "uts", "cgroup")
@@ -139,7 +139,7 @@ def count(d):
 
 
 @test("sandboxes of one-shot runs are gone soon after a burst, also when it does not end")
-def _():
+def test_sandboxes_of_one_shot_runs_are_gone_soon():
     with Daemon() as d:
         for _ in range(50):
             d.run("true")
@@ -153,7 +153,7 @@ def _():
 
 
 @test("a one-shot that leaves somebody behind ends with its answer")
-def _():
+def test_a_one_shot_that_leaves_somebody_behind_ends():
     with Daemon() as d:
         for _ in range(3):
             d.run("true")
@@ -162,7 +162,7 @@ def _():
 
 
 @test("where room is scarce nothing waits to be deleted")
-def _():
+def test_where_room_is_scarce_nothing_waits_to_be_deleted():
     with Daemon("--max-sandboxes", "2") as d:
         for _ in range(10):
             d.run("true")

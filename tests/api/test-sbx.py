@@ -83,13 +83,13 @@ def text(events, stream=None):
 # --- sandboxes
 
 @test("healthz")
-def _():
+def test_healthz():
     a = daemon().get("/healthz")
     equal((a.status, a.body), (200, b"ok"))
 
 
 @test("create: a given id becomes sbx-<id>, namespace and id are one")
-def _():
+def test_create_a_given_id_becomes_sbx_id_namespace():
     a = daemon().post("/sandboxes", {"id": "my-box"})
     equal((a.status, a.json), (200, {"id": "sbx-my-box", "namespace": "sbx-my-box", "pod_name": "sandbox"}))
     equal(daemon().get("/sandboxes/sbx-my-box").json,
@@ -102,14 +102,14 @@ def _():
 
 
 @test("create: without an id, or with an empty one, one is made")
-def _():
+def test_create_without_an_id_or_with_an_empty():
     a, b = create(), create(id="")
     check(re.fullmatch(r"sbx-[a-z0-9]([-a-z0-9]*[a-z0-9])?", a) and a != b, (a, b))
     delete(a), delete(b)
 
 
 @test("ids are DNS-1123 labels of at most 63")
-def _():
+def test_ids_are_dns_1123_labels_of_at_most_63():
     for good in ("a", "0", "a-b", "a--b", "a" * 63):
         delete(create(id=good))
     for bad in ("A", "-a", "a-", "a_b", "a.b", "a/b", "../x", "a" * 64, "é", "a b", "a\nb", "a\0b"):
@@ -118,7 +118,7 @@ def _():
 
 
 @test("fields that only a cluster can mean are refused by name; local ones work")
-def _():
+def test_fields_that_only_a_cluster_can_mean_are_refused():
     fail(daemon().post("/sandboxes", {"image": "ubuntu:22.04"}), 404, "images_default_registry")
     for field, value in (("volume_mode", "pvc"), ("cache_mode", "pvc"),
                          ("cache_pvc_size", "5Gi"), ("cache_pvc_storage_class", "x"),
@@ -130,7 +130,7 @@ def _():
 
 
 @test("cache_mode hostpath shares a host directory the operator allowed, and only then")
-def _():
+def test_cache_mode_hostpath_shares_a_host_directory():
     host = tempfile.mkdtemp(prefix="mas-test-cache-")
     os.chmod(host, 0o777)
     try:
@@ -145,7 +145,7 @@ def _():
 
 
 @test("env of the request reaches commands; hosts lists as SBX_*_HOSTS")
-def _():
+def test_env_of_the_request_reaches_commands_hosts_lists():
     with Box(env={"A": "1", "B": "x y=z"}, disallowed_hosts=["bad.example", "worse.example"]) as b:
         env = b.sync("env")["stdout"]
         check("A=1\n" in env and "B=x y=z\n" in env, env)
@@ -155,13 +155,13 @@ def _():
 
 
 @test("a sandbox's own command runs in it")
-def _():
+def test_a_sandbox_own_command_runs():
     with Box(command=["sh", "-c", "echo from-start > /workspace/f; sleep infinity"]) as b:
         wait_for(lambda: b.sync("cat /workspace/f")["stdout"] == "from-start\n", "its command ran")
 
 
 @test("the list is sorted by id, with all fields")
-def _():
+def test_the_list_is_sorted_by_id_with_all_fields():
     ids = [create(id=n) for n in ("zz", "aa", "mm")]
     with_exec = ids[1]
     daemon().post(f"/sandboxes/{with_exec}/exec", {"command": ["true"], "async": False})
@@ -182,7 +182,7 @@ def _():
 
 
 @test("errors are {error} with their status, whatever the route")
-def _():
+def test_errors_are_with_their_status_whatever_the_route():
     d = daemon()
     with Box() as b:
         for method, path, status in (("GET", "/sandboxes/nope", 404), ("DELETE", "/sandboxes/nope", 404),
@@ -202,7 +202,7 @@ def _():
 # --- exec
 
 @test("exec is async by default")
-def _():
+def test_exec_is_async_by_default():
     with Box() as b:
         a = b.d.post(b.path + "/exec", {"command": ["true"]})
         equal((a.status, set(a.json)), (200, {"exec_id", "status"}))
@@ -210,7 +210,7 @@ def _():
 
 
 @test("sync exec: output, status and exit code")
-def _():
+def test_sync_exec_output_status_and_exit_code():
     with Box() as b:
         r = b.sync("echo out; echo err >&2; exit 5")
         equal((r["stdout"], r["stderr"], r["status"], r["exit_code"]), ("out\n", "err\n", "completed", 5))
@@ -222,7 +222,7 @@ def _():
 
 
 @test("status of an exec, field by field, while it runs and afterwards")
-def _():
+def test_status_of_an_exec_field_by_field_while_it_runs():
     with Box() as b:
         e = b.start("sleep 0.4; exit 3", timeout_seconds=60)
         s = b.status(e)
@@ -236,7 +236,7 @@ def _():
 
 
 @test("failed, timed_out and canceled")
-def _():
+def test_failed_timed_out_and_canceled():
     with Box() as b:
         s = b.until(b.start("kill -SEGV $$"), "failed")
         equal(s["exit_code"], 139)
@@ -252,7 +252,7 @@ def _():
 
 
 @test("cancel: 409 while canceling and when terminal")
-def _():
+def test_cancel_409_while_canceling_and_when_terminal():
     with Box() as b:
         e = b.start("trap '' TERM; echo on; while :; do sleep 0.1; done")
         wait_for(lambda: "on" in b.d.get(f"/v1/sandboxes/{b.id}/execs/{e}/logs").body.decode(), "the trap is set")
@@ -267,7 +267,7 @@ def _():
 
 
 @test("a background child that holds the output open does not hold back the exit")
-def _():
+def test_a_background_child_that_holds_the_output_open():
     with Box() as b:
         start = time.time()
         r = b.sync("sleep 300 & echo done")
@@ -276,7 +276,7 @@ def _():
 
 
 @test("SANDBOX_USE_ASYNC_EXEC and SANDBOX_ASYNC_EXEC")
-def _():
+def test_sandbox_use_async_exec_and_sandbox_async_exec():
     for name in ("SANDBOX_USE_ASYNC_EXEC", "SANDBOX_ASYNC_EXEC"):
         with Daemon(env={name: "false"}) as d:
             with Box(d) as b:
@@ -287,7 +287,7 @@ def _():
 # --- streams
 
 @test("a stream: start, output, exit, in seq order with every field")
-def _():
+def test_a_stream_start_output_exit_in_seq_order():
     with Box() as b:
         e = b.start("echo one; sleep 0.2; echo two >&2; sleep 0.2; exit 4")
         events = b.stream(e).events()
@@ -301,7 +301,7 @@ def _():
 
 
 @test("a stream is live: output comes while the command runs")
-def _():
+def test_a_stream_is_live_output_comes_while_the_command():
     with Box() as b:
         e = b.start("echo first; sleep 1.5; echo last")
         ws = b.stream(e)
@@ -315,7 +315,7 @@ def _():
 
 
 @test("a late subscriber gets the whole journal; since=SEQ the rest of it")
-def _():
+def test_a_late_subscriber_gets_the_whole_journal_since():
     with Box() as b:
         e = b.start("for i in $(seq 300); do echo line $i; sleep 0.001; done")
         early = b.stream(e)
@@ -332,7 +332,7 @@ def _():
 
 
 @test("two subscribers and one that joins in the middle see the same")
-def _():
+def test_two_subscribers_and_one_that_joins_in_the_middle():
     with Box() as b:
         e = b.start("for i in $(seq 20); do echo $i; sleep 0.05; done")
         out = [None] * 3
@@ -348,7 +348,7 @@ def _():
 
 
 @test("exit comes after all output, however much there was")
-def _():
+def test_exit_comes_after_all_output_however_much_there():
     with Box() as b:
         e = b.start("head -c 3000000 /dev/zero | tr '\\0' x; echo end >&2")
         events = b.stream(e).events()
@@ -356,7 +356,7 @@ def _():
 
 
 @test("binary bytes and split UTF-8 are valid JSON text, and the bytes can be had")
-def _():
+def test_binary_bytes_and_split_utf_8_are_valid_json_text():
     with Box() as b:
         e = b.start("printf 'a\\377\\0b'; sleep 0.2; printf '\\303'; sleep 0.2; printf '\\244 \\360\\237'; sleep 0.2; printf '\\230\\200'")
         events = b.stream(e).events()
@@ -367,7 +367,7 @@ def _():
 
 
 @test("an unfinished UTF-8 sequence at the end is not lost")
-def _():
+def test_an_unfinished_utf_8_sequence_at_the_end():
     with Box() as b:
         e = b.start("printf 'x\\303'")
         out = [v for v in b.stream(e).events() if v["type"] == "output"]
@@ -375,7 +375,7 @@ def _():
 
 
 @test("over the journal's limit: an explicit cut, SANDBOX_STREAM_BUFFER newest events kept")
-def _():
+def test_over_the_journal_limit_an_explicit_cut_sandbox():
     with Daemon("--journal-exec-bytes", "64Ki", env={"SANDBOX_STREAM_BUFFER": "20"}) as d:
         with Box(d) as b:
             e = b.start("i=0; while [ $i -lt 60 ]; do i=$((i+1)); printf '%05d' $i; head -c 8000 /dev/zero | tr '\\0' x; sleep 0.01; done")
@@ -395,7 +395,7 @@ def _():
 
 
 @test("stream: missing or unknown exec_id, no upgrade, wrong sandbox")
-def _():
+def test_stream_missing_or_unknown_exec_id_no_upgrade():
     with Box() as b, Box() as other:
         e = b.start("sleep 0.1")
         fail(b.d.get(f"{b.path}/stream"), 400, "exec_id")
@@ -410,14 +410,14 @@ def _():
 
 
 @test("ingest is 409 where a runner exists")
-def _():
+def test_ingest_is_409_where_a_runner_exists():
     with Box() as b:
         fail(b.d.get(b.path + "/ingest"), 409)
         equal(b.d.ws(b.path + "/ingest").status, 409)
 
 
 @test("a client that leaves a stream does not end the command")
-def _():
+def test_a_client_that_leaves_a_stream_does_not_end():
     with Box() as b:
         e = b.start("for i in 1 2 3 4 5; do echo $i; sleep 0.1; done; exit 9")
         ws = b.stream(e)
@@ -429,7 +429,7 @@ def _():
 # --- around it
 
 @test("X-Request-Id is echoed, or made")
-def _():
+def test_x_request_id_is_echoed_or_made():
     d = daemon()
     equal(d.get("/healthz", headers={"X-Request-Id": "abc-123"}).headers["X-Request-Id"], "abc-123")
     equal(d.get("/sandboxes/nope", headers={"X-Request-Id": "abc-123"}).headers["X-Request-Id"], "abc-123")
@@ -439,7 +439,7 @@ def _():
 
 
 @test("metrics: Prometheus text whose counters move")
-def _():
+def test_metrics_prometheus_text_whose_counters_move():
     def read():
         a = daemon().get("/metrics")
         check(a.status == 200 and a.headers["Content-Type"].startswith("text/plain"), a.headers)
@@ -466,7 +466,7 @@ def _():
 
 
 @test("delete in every state: while creating, while commands run, twice at once, after a crash")
-def _():
+def test_delete_in_every_state_while_creating():
     d = daemon()
     t = threading.Thread(target=lambda: d.post("/sandboxes", {"id": "race"}))
     t.start()
@@ -488,7 +488,7 @@ def _():
 
 
 @test("a sync exec whose sandbox is deleted is answered")
-def _():
+def test_a_sync_exec_whose_sandbox_is_deleted_is_answered():
     b = Box().__enter__()
     out = []
     t = threading.Thread(target=lambda: out.append(b.d.post(b.path + "/exec", {"command": ["sleep", "30"], "async": False})))
@@ -501,7 +501,7 @@ def _():
 
 
 @test("deleting frees the name at once")
-def _():
+def test_deleting_frees_the_name_at_once():
     for _ in range(5):
         delete(create(id="again"))
 
@@ -509,7 +509,7 @@ def _():
 # --- configuration
 
 @test("configuration: a variable wins over the file, a flag over both")
-def _():
+def test_configuration_a_variable_wins_over_the_file():
     yaml = "idle_ttl: 1h\nuse_async_exec: false\nenv:\n  FROM: file\n  ONLY_FILE: '1'\n"
     with Daemon(config=yaml, env={"SANDBOX_ENV_FROM": "variable"}) as d:
         with Box(d) as b:
@@ -531,7 +531,7 @@ def _():
 
 
 @test("SANDBOX_EXEC_TIMEOUT and SANDBOX_EXEC_MAX_TIMEOUT")
-def _():
+def test_sandbox_exec_timeout_and_sandbox_exec_max():
     with Daemon(env={"SANDBOX_EXEC_TIMEOUT": "1s", "SANDBOX_EXEC_MAX_TIMEOUT": "1m"}) as d:
         with Box(d) as b:
             equal(b.sync("sleep 20")["status"], "timed_out")
@@ -540,7 +540,7 @@ def _():
 
 
 @test("idle sandboxes go after SANDBOX_IDLE_TTL; running commands and open streams keep them")
-def _():
+def test_idle_sandboxes_go_after_sandbox_idle_ttl_running():
     with Daemon(env={"SANDBOX_IDLE_TTL": "1500ms"}) as d:
         idle, busy, watched = create(d, id="idle"), Box(d, id="busy").__enter__(), Box(d, id="watched").__enter__()
         until_told = "until [ -e /workspace/go ]; do sleep 0.1; done"
@@ -561,7 +561,7 @@ def _():
 
 
 @test("finished execs are kept for SANDBOX_EXEC_STATUS_RETENTION")
-def _():
+def test_finished_execs_are_kept_for_sandbox_exec_status():
     with Daemon(env={"SANDBOX_EXEC_STATUS_RETENTION": "1s"}) as d:
         with Box(d) as b:
             e = b.start("true")
@@ -571,7 +571,7 @@ def _():
 
 
 @test("a sandbox made here is known to the other contracts, and the other way round")
-def _():
+def test_a_sandbox_made_here_is_known_to_the_other():
     d = daemon()
     with Box(id="shared") as b:
         v = d.post("/v1/sandbox/execute", {"sandbox_id": "sbx-shared", "tool": {"name": "shell", "args": {"command": "echo a > /workspace/f"}}})

@@ -13,7 +13,7 @@ def enabled(d, skill="filesystem", **kw):
 
 
 @test("skills are listed, disabled and enabled, and stay so over a restart")
-def _():
+def test_skills_are_listed_disabled_and_enabled_and_stay():
     with Daemon() as d:
         listed = d.get("/api/skills").json
         check({"filesystem", "system", "calculator"} <= {s["id"] for s in listed}, listed)
@@ -30,7 +30,7 @@ def _():
 
 
 @test("only operators and admins enable and disable")
-def _():
+def test_only_operators_and_admins_enable_and_disable():
     with Daemon("-auth-token", "t0ken") as d:
         d.token = "t0ken"
         keys = {r: {"Authorization": "Bearer " + d.post("/v1/keys", {"name": r, "roles": [r]}).json["secret"]}
@@ -41,7 +41,7 @@ def _():
 
 
 @test("skill_root must be an allowed directory")
-def _():
+def test_skill_root_must_be_an_allowed_directory():
     path = tempfile.mkdtemp(prefix="mas-skill-")
     try:
         for flags, word in ((["--skill-root", path], "mounts.allow"),
@@ -75,7 +75,7 @@ def done(a):
 
 
 @test("every operation really happens, in a sandbox of the key's own")
-def _():
+def test_every_operation_really_happens_in_a_sandbox():
     d = shared_daemon("--max-body-bytes", "16Mi")
     equal(done(act(d, "create_dir", "some/dir"))["created"], True)
     equal(done(act(d, "write", "some/dir/a.md", content="caf\u00e9\n", skill=True))["bytes_written"], 6)
@@ -93,7 +93,7 @@ def _():
 
 
 @test("1 MiB is read, 10 MiB are written, and no byte more")
-def _():
+def test_1_mib_is_read_10_mib_are_written_and_no_byte():
     d = shared_daemon("--max-body-bytes", "16Mi")
     done(act(d, "write", "big.txt", content="x" * (1 << 20)))
     equal(len(done(act(d, "read", "big.txt"))["content"]), 1 << 20)
@@ -106,7 +106,7 @@ def _():
 
 
 @test("a host directory as root: what is in it, and nothing through it")
-def _():
+def test_a_host_directory_as_root():
     allowed = tempfile.mkdtemp(prefix="mas-skill-")
     root, secret = os.path.join(allowed, "root"), os.path.join(allowed, "secret.txt")
     os.mkdir(root)
@@ -148,7 +148,7 @@ def _():
 
 
 @test("a disabled skill does nothing, also when it was disabled after it was asked for")
-def _():
+def test_a_disabled_skill_does_nothing_also():
     with Daemon() as d:
         a = d.post("/api/actions", {"action_type": "file_operation", "parameters": {"operation": "write", "path": "a.txt", "content": "x"}}).json
         d.post("/api/skills/filesystem/disable")
@@ -164,7 +164,7 @@ def _():
 
 
 @test("a skill is disabled by whichever name, and on every way that leads to it")
-def _():
+def test_a_skill_is_disabled_by_whichever_name():
     url, shell = {"url": "http://127.0.0.1:1/", "method": "GET"}, {"command": "true"}
     ways = {"shell": [("skill_execution", "shell", shell), ("skill_execution", "system", shell)],
             "http_client": [("skill_execution", "http_client", url), ("api_call", None, url)],
@@ -188,7 +188,7 @@ def _():
 
 
 @test("each operation is in the audit")
-def _():
+def test_each_operation_is_in_the_audit():
     with Daemon() as d:
         done(act(d, "write", "a.txt", content="audited"))
         done(act(d, "read", "a.txt"))

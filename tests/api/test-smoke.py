@@ -10,7 +10,7 @@ from masd import *
 
 
 @test("line protocol answers in order")
-def _():
+def test_line_protocol_answers_in_order():
     lines = ('{"id":"1","tool":"calculator","args":{"expression":"15*8+7"}}\n'
              'not json\n'
              '{"id":"3","tool":"shell","args":{"command":"exit 3"}}\n')
@@ -25,7 +25,7 @@ def _():
 
 
 @test("run, exec and stream")
-def _():
+def test_run_exec_and_stream():
     with Daemon() as d:
         r = d.run("echo", "hi")
         equal((r["stdout"], r["exit_code"], r["status"]), ("hi\n", 0, "completed"))

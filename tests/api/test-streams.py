@@ -108,7 +108,7 @@ FORMS = {"ndjson": ndjson, "sse": sse, "ws": ws_text, "binary": binary}
 
 
 @test("all four forms carry the same events, bytes and offsets; exit is last")
-def _():
+def test_all_four_forms_carry_the_same_events_bytes():
     with daemon().sandbox() as sb:
         ex = start(sb, "printf 'a\\377b'; sleep 0.2; printf 'ä😀' >&2; sleep 0.2; printf end; exit 3")
         want = [("start", None), ("output", b"a\xffb"), ("output", "ä😀".encode()), ("output", b"end"), ("exit", None)]
@@ -122,7 +122,7 @@ def _():
 
 
 @test("since= resumes after any event, in every form")
-def _():
+def test_since_resumes_after_any_event_in_every_form():
     with daemon().sandbox() as sb:
         ex = start(sb, "for i in 1 2 3; do echo $i; sleep 0.1; done; sleep 0.1; echo 4")
         for name, read in FORMS.items():
@@ -134,7 +134,7 @@ def _():
 
 
 @test("byte offsets resume exactly, also inside a character, in every form")
-def _():
+def test_byte_offsets_resume_exactly_also_inside():
     text = "aä€😀z".encode()
     with daemon().sandbox() as sb:
         ex = start(sb, f"printf '{text.decode()}'; sleep 0.1; printf tail; sleep 0.1; printf 12345 >&2")
@@ -154,7 +154,7 @@ def _():
 
 
 @test("offsets that make no sense are refused; so is a mixture with since=")
-def _():
+def test_offsets_that_make_no_sense_are_refused():
     with daemon().sandbox() as sb:
         ex = start(sb, "true")
         for query in ("&stdout_offset=-1", "&stderr_offset=x", "&since=1&stdout_offset=1", "&since=y"):
@@ -166,7 +166,7 @@ def _():
 
 
 @test("SSE: Last-Event-ID resumes and is newer than since=; the sbx API route has it too")
-def _():
+def test_sse_last_event_id_resumes_and_is_newer():
     with daemon().sandbox() as sb:
         ex = start(sb, "echo 1; sleep 0.2; echo 2")
         whole = sse(sb, ex)
@@ -182,7 +182,7 @@ def _():
 
 
 @test("SSE: a quiet stream gets a comment before 20 seconds are over")
-def _():
+def test_sse_a_quiet_stream_gets_a_comment_before_20():
     with daemon().sandbox() as sb:
         ex = start(sb, "sleep 100")
         s = daemon().connect()
@@ -198,7 +198,7 @@ def _():
 
 
 @test("the binary subprotocol is chosen only where it is offered, and said so")
-def _():
+def test_the_binary_subprotocol_is_chosen():
     with daemon().sandbox() as sb:
         ex = start(sb, "echo hi")
         check("sec-websocket-protocol: mas.binary.v1" in open_binary(sb, ex, offer="x, mas.binary.v1").head.lower(), "accepted")
@@ -208,7 +208,7 @@ def _():
 
 
 @test("binary: 24 MiB arrive exactly, in few messages, and resume by seq and by offset")
-def _():
+def test_binary_24_mib_arrive_exactly_in_few_messages():
     with daemon().sandbox() as sb:
         n = 24 * MIB
         ex = start(sb, f"yes 0123456789abcde | head -c {n}")
@@ -225,7 +225,7 @@ def _():
 
 
 @test("a reader that never reads slows neither the command nor another reader, and costs little")
-def _():
+def test_a_reader_that_never_reads_slows_neither():
     d = daemon()
     with d.sandbox() as sb:
         pid = d.get("/v1/status").json["pid"]
@@ -257,7 +257,7 @@ def _():
 
 
 @test("over the limit, truncate: the command ends, head and tail are there, offsets show the gap")
-def _():
+def test_over_the_limit_truncate_the_command_ends_head():
     with small_journals("truncate").sandbox() as sb:
         n = 2 * MIB
         ex = start(sb, f"yes | head -c {n}; echo; echo last")
@@ -278,7 +278,7 @@ def _():
 
 
 @test("over the limit, block: the command waits, the stream and its status say so, cancel ends it")
-def _():
+def test_over_the_limit_block_the_command_waits():
     d = small_journals("block")
     with d.sandbox() as sb:
         ex = start(sb, "yes; echo never")
@@ -303,7 +303,7 @@ def _():
 
 
 @test("block: a sandbox with a blocked command can be deleted; a timeout ends one")
-def _():
+def test_block_a_sandbox_with_a_blocked_command():
     d = small_journals("block")
     with d.sandbox() as sb:
         r = sb.sh("yes", timeout_ms=1500)
@@ -315,7 +315,7 @@ def _():
 
 
 @test("on_output_limit of a request goes before the configuration; others are refused")
-def _():
+def test_on_output_limit_of_a_request_goes():
     d = small_journals("block")
     with d.sandbox() as sb:
         ex = start(sb, f"yes | head -c {MIB}", on_output_limit="truncate")
@@ -335,7 +335,7 @@ def _():
 
 
 @test("the limit of a sandbox holds for all its commands together")
-def _():
+def test_the_limit_of_a_sandbox_holds():
     d = small_journals("truncate")
     with d.sandbox() as sb:
         for _ in range(12):
@@ -348,7 +348,7 @@ def _():
 
 
 @test("block: what ends gives its room to a command that waits for the sandbox's limit")
-def _():
+def test_block_what_ends_gives_its_room_to_a_command():
     with Daemon("--kill-grace", "1s", config="""
 journal_exec_bytes: 4Mi
 journal_sandbox_bytes: 2Mi
@@ -364,7 +364,7 @@ exec_status_retention: 2s
 
 
 @test("binary: offsets resume over kill -9 of the control plane without a lost or doubled byte")
-def _():
+def test_binary_offsets_resume_over_kill_9_of_the_control():
     with Daemon() as d, d.sandbox() as sb:
         ex = start(sb, "for i in $(seq 30); do seq -f '%06g' 2000; sleep 0.05; done")
         got, done = b"", False
@@ -387,7 +387,7 @@ def _():
 
 
 @test("block outlives the control plane: still blocked, every byte there, cancel ends it")
-def _():
+def test_block_outlives_the_control_plane_still_blocked():
     with Daemon("--kill-grace", "1s", config="journal_exec_bytes: 256Ki\njournal_full: block") as d, d.sandbox() as sb:
         ex = start(sb, "seq 1000000000")
         path = f"{sb.path}/execs/{ex}"

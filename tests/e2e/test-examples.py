@@ -33,7 +33,7 @@ def run_client(d, name, token):
 
 for client, program in CLIENTS.items():
     @test(f"{client} runs a command, follows another, and leaves nothing")
-    def _(client=client, program=program):
+    def test_runs_a_command_follows_another_and_leaves(client=client, program=program):
         if not shutil.which(program[0]):
             raise Skip(f"{program[0]} is not installed")
         with Daemon("--auth-token", TOKEN) as d:

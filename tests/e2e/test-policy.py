@@ -30,7 +30,7 @@ def write(name, text):
 
 
 @test("every example is right and passes its tests")
-def _():
+def test_every_example_is_right_and_passes_its_tests():
     for path in glob.glob(os.path.join(ROOT, "docs/policies/*.yaml")):
         code, out, err = sbx("check", path)
         equal((code, err), (0, ""), path)
@@ -41,7 +41,7 @@ def _():
 
 
 @test("status tells which policy a daemon has, and why it did not take the file as it is now")
-def _():
+def test_status_tells_which_policy_a_daemon_has_and_why():
     good = "version: 1\ndefault: allow\nrules: []\n"
     path = write("live.yaml", good)
     os.chmod(DIR, 0o755)
@@ -57,7 +57,7 @@ def _():
 
 
 @test("check says where a file is wrong")
-def _():
+def test_check_says_where_a_file_is_wrong():
     path = write("bad.yaml", "version: 1\ndefault: ask\nrules:\n  - id: a\n    verdict: nope\n")
     equal(sbx("check", path), (2, "", f"sbx: {path}:5:14: one of allow, ask and deny is expected\n"))
     code, _, err = sbx("check", os.path.join(DIR, "none"))
@@ -67,7 +67,7 @@ def _():
 
 
 @test("a test that fails is shown, with what decided")
-def _():
+def test_a_test_that_fails_is_shown_with_what_decided():
     path = write("t.yaml", "version: 1\ndefault: ask\nrules:\n"
                            "  - {id: no, verdict: deny, command: rm *}\n"
                            "tests:\n  - {command: rm x, expect: allow}\n  - {command: ls, expect: ask}\n"
@@ -81,7 +81,7 @@ def _():
 
 
 @test("explain a line, a command, a file, a host and a tool")
-def _():
+def test_explain_a_line_a_command_a_file_a_host():
     code, out, err = sbx("explain", AGENT, "-line", "git status; rm -fr /")
     equal((code, err), (0, ""))
     check(out.startswith("deny by wipe, risk critical\n"), out)
@@ -110,7 +110,7 @@ def _():
 
 
 @test("hostile bytes of a line do not reach the terminal")
-def _():
+def test_hostile_bytes_of_a_line_do_not_reach():
     _, out, _ = sbx("explain", AGENT, "-line", "ls '\x1b]0;x\x07'")
     check("\x1b" not in out and "\x07" not in out, repr(out))
 
@@ -135,7 +135,7 @@ def imported(settings):
 
 
 @test("permissions of Claude Code become a policy that decides the same")
-def _():
+def test_permissions_of_claude_code_become_a_policy():
     code, path, err = imported(SETTINGS)
     equal((code, err), (0, ""))
     equal(sbx("check", path)[0], 0)
@@ -153,7 +153,7 @@ def _():
 
 
 @test("what cannot be translated is said, and left as a comment")
-def _():
+def test_what_cannot_be_translated_is_said_and_left():
     code, path, err = imported({"permissions": {
         "deny": ["mcp__github__push", "Bash(a && b)", "Task(x)", "Read(../x)", "Bash(x", "WebFetch(y)"],
         "allow": ["Bash(ls:*)", "WebFetch(domain:a b)"],

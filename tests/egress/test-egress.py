@@ -241,7 +241,7 @@ def status(text):
 # --- what is allowed
 
 @test("effective says by whom, and the environment where")
-def _():
+def test_effective_says_by_whom_and_the_environment():
     equal(created.json["effective"]["network"], {"by": "gateway", "mode": "names"})
     out = run("sh", "-c", "echo $HTTP_PROXY $https_proxy $NO_PROXY")["stdout"]
     equal(out, "http://127.0.0.1:3128 http://127.0.0.1:3128 localhost,127.0.0.1,::1\n")
@@ -249,7 +249,7 @@ def _():
 
 
 @test("allowed names answer, however they are written")
-def _():
+def test_allowed_names_answer_however_they_are_written():
     for url in ("http://allowed.test/", "http://ALLOWED.test/", "http://allowed.test./", "http://allowed.test:80/a?b=c",
                 "http://one.wild.test/", "http://deep.sub.wild.test/", "http://xn--bcher-kva.test/", "http://11.0.0.2:8080/"):
         out = get(url)
@@ -257,7 +257,7 @@ def _():
 
 
 @test("programs: curl, wget, git and python reach what is allowed")
-def _():
+def test_programs_curl_wget_git_and_python_reach():
     with open(f"{directory}/cert.pem") as f:
         ca = f.read()
     run("sh", "-c", "cat > /tmp/ca.pem", stdin=ca)
@@ -278,7 +278,7 @@ def _():
 
 
 @test("programs: a denied host fails clearly, and nothing leaves")
-def _():
+def test_programs_a_denied_host_fails_clearly_and_nothing():
     a = silent(run, "curl", "-sS", "-m", "20", "http://denied.test/")
     check("host_not_allowed" in a["stdout"], a)
     a = silent(run, "curl", "-sS", "-m", "20", "https://denied.test/")
@@ -292,7 +292,7 @@ def _():
 
 
 @test("a large answer and a large body come whole")
-def _():
+def test_a_large_answer_and_a_large_body_come_whole():
     if shutil.which("curl"):
         a = run("sh", "-c", "curl -sS http://allowed.test/big | wc -c")
         equal(a["stdout"].strip(), str(8 << 20), a)
@@ -305,7 +305,7 @@ def _():
 # --- what is not
 
 @test("denied by name, port or address: 403, and no packet")
-def _():
+def test_denied_by_name_port_or_address_403_and_no_packet():
     for url, why in (("http://denied.test/", "is not an allowed host"), ("http://wild.test/", "not an allowed host"),
                      ("http://www.allowed.test/", "not an allowed host"), ("http://allowed.test:25/", "not an allowed host"),
                      ("http://bad.wild.test/", "is denied in this sandbox"), ("http://BAD.wild.test./", "is denied in this sandbox"),
@@ -320,7 +320,7 @@ def _():
 
 
 @test("names and addresses that lead inside are closed, also when they are allowed")
-def _():
+def test_names_and_addresses_that_lead_inside_are_closed():
     port = daemon.port
     for authority, why in ((f"127.0.0.1:{port}", "loopback"), (f"[::1]:{port}", "loopback"), (f"rebind.test:{port}", "loopback"),
                            ("meta.test:80", "metadata"), ("private.test:80", "private"), (f"self.test:{port}", "own"), (f"second.test:{port}", "own")):
@@ -331,7 +331,7 @@ def _():
 
 
 @test("other spellings of an address are that address, or none")
-def _():
+def test_other_spellings_of_an_address_are_that_address():
     for host in ("2130706433", "0x7f000001", "0177.0.0.1", "127.1", "0x7f.1", "017700000001", "127.0.0.01"):
         check(status(silent(connect, f"{host}:80")) in (400, 403), host)
     for host in ("[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[::ffff:11.0.0.3]", "[64:ff9b::7f00:1]", "[::]", "0.0.0.0", "255.255.255.255",
@@ -342,21 +342,21 @@ def _():
 
 
 @test("a redirect elsewhere is another request, and denied")
-def _():
+def test_a_redirect_elsewhere_is_another_request():
     out = run("curl", "-sSL", "-m", "20", "http://allowed.test/to-denied")
     check("host_not_allowed" in out["stdout"], out)
     check(not any("11.0.0.3" in str(e) for e in log_events()), "a packet for the denied server")
 
 
 @test("what cannot be reached says so")
-def _():
+def test_what_cannot_be_reached_says():
     equal(status(connect("allowed.test:81")), 502)
     out = connect("missing.test:80")
     check(status(out) in (502, 504), out)
 
 
 @test("requests that two readers could read differently are refused")
-def _():
+def test_requests_that_two_readers_could_read_differently():
     good = b"GET http://allowed.test/ HTTP/1.1\r\n"
     for request, want in ((good + b"Host: denied.test\r\n\r\n", 400), (good + b"\r\n", 400),
                           (good + b"Host: allowed.test\r\nHost: allowed.test\r\n\r\n", 400),
@@ -390,7 +390,7 @@ def _():
 
 
 @test("one request a connection; what hides behind it is dropped, and so are headers of the connection")
-def _():
+def test_one_request_a_connection_what_hides_behind():
     before = len(log_events())
     out = raw(b"POST http://allowed.test/one HTTP/1.1\r\nHost: allowed.test\r\nContent-Length: 3\r\nConnection: keep-alive, X-Hop\r\n"
               b"X-Hop: 1\r\nProxy-Authorization: secret\r\nProxy-Connection: keep-alive\r\nUpgrade: h2c\r\nX-Kept: 2\r\n\r\n"
@@ -405,7 +405,7 @@ def _():
 
 
 @test("without the proxy nothing goes anywhere, and at once")
-def _():
+def test_without_the_proxy_nothing_goes_anywhere():
     code = ("import socket,errno\n"
             "def t(kind,proto,to):\n"
             "    try:\n"
@@ -425,7 +425,7 @@ def _():
 
 
 @test("a sandbox without a network has no proxy")
-def _():
+def test_a_sandbox_without_a_network_has_no_proxy():
     for network in (None, "none", False, {"mode": "none"}, {"allow": []}, {"deny": [{"host": "a.test"}]}):
         body = {"command": ["sh", "-c", "echo \"[$HTTP_PROXY]\"; python3 -c \"import socket;socket.create_connection(('127.0.0.1',3128),5)\""]}
         if network is not None:
@@ -435,7 +435,7 @@ def _():
 
 
 @test("two sandboxes have two lists, and a one-shot has its own")
-def _():
+def test_two_sandboxes_have_two_lists_and_a_one_shot():
     a = daemon.post("/v1/run", {"command": ["curl", "-sS", "http://denied.test/"], "network": {"allow": [{"host": "denied.test"}]}})
     equal(a.json["stdout"], "hello\n", a)
     a = daemon.post("/v1/run", {"command": ["curl", "-sS", "http://allowed.test/"], "network": {"allow": [{"host": "denied.test"}]}})
@@ -443,7 +443,7 @@ def _():
 
 
 @test("what this version does not do is refused by name")
-def _():
+def test_what_this_version_does_not_do_is_refused_by_name():
     host = {"host": "a.test"}
     for network, word in (({"allow": [dict(host, methods=["GET"])]}, "methods"), ({"allow": [dict(host, paths=["/"])]}, "paths"),
                           ({"allow": [host], "cidrs": ["11.0.0.0/8"]}, "cidrs"), ({"allow": [host], "inject": ["x"]}, "inject"),
@@ -462,7 +462,7 @@ def _():
 
 
 @test("the policy decides on every host that a network names, also by a pattern")
-def _():
+def test_the_policy_decides_on_every_host_that_a_network():
     policy = """version: 1
 default: allow
 rules:
@@ -508,7 +508,7 @@ rules:
 
 
 @test("the sbx API's lists are the same rules; the MAS API cannot narrow them per call")
-def _():
+def test_the_sbx_api_lists_are_the_same_rules_the_mas_api():
     a = daemon.post("/sandboxes", {"allowed_hosts": ["allowed.test", "*.wild.test"], "disallowed_hosts": ["bad.wild.test"]})
     box = a.json["id"]
     equal(status(get("http://allowed.test/", box)), 200)
@@ -519,7 +519,7 @@ def _():
 
 
 @test("after the death of the control plane and of the gateway the network is there again")
-def _():
+def test_after_the_death_of_the_control_plane():
     equal(status(get("http://allowed.test/")), 200)
     for name in ("mas-gateway", "mas-control"):
         pids = [p for p in os.listdir("/proc") if p.isdigit() and comm(p) == name and os.readlink(f"/proc/{p}/ns/net") == own_net]
@@ -539,7 +539,7 @@ def _():
 
 
 @test("too many connections are refused and do not hang; they are given back")
-def _():
+def test_too_many_connections_are_refused_and_do_not_hang():
     code = ("import socket\n"
             "all=[]\n"
             "for i in range(60):\n"
@@ -561,7 +561,7 @@ def _():
 
 
 @test("decisions are in the audit, with the target and without the path")
-def _():
+def test_decisions_are_in_the_audit_with_the_target():
     box = daemon.post("/v1/sandboxes", {"network": {"allow": [{"host": "allowed.test"}]}}).json["id"]
     get("http://allowed.test/secret-path?token=1", box)
     get("http://denied.test/secret-path", box)

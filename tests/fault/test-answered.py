@@ -171,7 +171,7 @@ def check_seen(d, s, what):
 
 
 @test("whatever was answered before kill -9 of everything is known afterwards, with the same bytes")
-def _():
+def test_whatever_was_answered_before_kill_9():
     if os.environ.get("MAS_RUNTIME", "").split("-")[0] in ("podman", "docker"):
         raise Skip("their containers outlive the daemon")
     d = Daemon().start()
@@ -200,7 +200,7 @@ def _():
 
 
 @test("what was kept of a start does not undo an end that the database has")
-def _():
+def test_what_was_kept_of_a_start_does_not_undo_an_end():
     d = Daemon().start()
     try:
         sb = d.sandbox()

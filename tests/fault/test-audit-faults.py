@@ -70,13 +70,13 @@ def killed_in_sandbox(fault):
 
 
 @test("before the intent is written: nothing ran, nothing is claimed")
-def _():
+def test_before_the_intent_is_written_nothing_ran_nothing():
     marks, kinds, _ = killed_in_sandbox(f"audit.before-write:{INTENT}")
     equal((marks, kinds), (0, []))
 
 
 @test("after the intent, before the start: nothing ran, and the call is settled as interrupted")
-def _():
+def test_after_the_intent_before_the_start_nothing_ran():
     for fault in (f"audit.written:{INTENT}", "exec.before-spawn:1"):
         marks, kinds, records = killed_in_sandbox(fault)
         equal((marks, kinds), (0, ["intent", "interrupted"]), fault)
@@ -85,7 +85,7 @@ def _():
 
 
 @test("after the start, before the exit: it goes on, and its end is recorded once, as it was")
-def _():
+def test_after_the_start_before_the_exit_it_goes():
     for fault in ("exec.spawned:1", f"audit.before-write:{STARTED}", f"audit.written:{STARTED}"):
         marks, kinds, records = killed_in_sandbox(fault)
         equal(marks, 1, fault)
@@ -96,7 +96,7 @@ def _():
 
 
 @test("after the exit, before and after its record: it is there, once")
-def _():
+def test_after_the_exit_before_and_after_its_record():
     for fault in ("exit.received:1", f"audit.before-write:{EXITED}", f"audit.written:{EXITED}", "exit.told:1",
                   "exit.before-row:1"):
         marks, kinds, records = killed_in_sandbox(fault)
@@ -106,7 +106,7 @@ def _():
 
 
 @test("a one-shot that dies with the control plane is interrupted, whenever that was")
-def _():
+def test_a_one_shot_that_dies_with_the_control_plane():
     for fault, started in ((f"audit.written:{ONE_SHOT_INTENT}", False), ("exec.spawned:1", None),
                            (f"audit.written:{ONE_SHOT_STARTED}", True)):
         with Daemon("--debug-endpoints", env={"MAS_FAULT": fault}) as d:
@@ -139,7 +139,7 @@ def patch_memory(pid, old, new):
 
 
 @test("a runner that names another sandbox's call does not end it")
-def _():
+def test_a_runner_that_names_another_sandbox_call():
     if os.getuid():
         print("# skipped: only root may change a runner's memory")
         return
@@ -167,7 +167,7 @@ def _():
 
 
 @test("killed while chaining, signing and storing a checkpoint: the chain goes on and can be proved")
-def _():
+def test_killed_while_chaining_signing_and_storing():
     for fault in ("audit.chain:1", "audit.chain:2", "audit.signed:1", "audit.checkpoint-saved:1"):
         with Daemon("--debug-endpoints", "--audit-checkpoint-interval", "50ms", env={"MAS_FAULT": fault}) as d:
             for _ in range(3):
@@ -194,7 +194,7 @@ def keep_key(d):
 
 
 @test("the warden is killed between any two writes of a rotation: one key is valid, and proved by the old one")
-def _():
+def test_the_warden_is_killed_between_any_two_writes():
     for fault, rotated in (("sign.next-made", False), ("sign.old-kept", False), ("sign.rotation-decided", True),
                            ("sign.key-moved", True), ("sign.public-saved", True)):
         with Daemon("--debug-endpoints", env={"MAS_FAULT": fault + ":1:0"}) as d:
@@ -215,7 +215,7 @@ def _():
 
 
 @test("the control plane is killed while a key is rotated: it is on record, and can be proved")
-def _():
+def test_the_control_plane_is_killed_while_a_key():
     for fault in ("audit.signed", "audit.checkpoint-saved", "audit.rotation-told"):
         with Daemon("--debug-endpoints", "--audit-checkpoint-interval", "0", "--audit-checkpoint-records", "0",
                     env={"MAS_FAULT": fault}) as d:
@@ -228,7 +228,7 @@ def _():
 
 
 @test("killed again and again under load: every answer has its records")
-def _():
+def test_killed_again_and_again_under_load_every_answer():
     with Daemon("--debug-endpoints", "--audit-checkpoint-interval", "20ms", "--control-restarts", "100") as d:
         s = d.sandbox()
         answered = 0

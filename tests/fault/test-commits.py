@@ -48,7 +48,7 @@ def check_narrow(d, name, what):
 
 
 @test("a sandbox with a policy never comes back without it, killed at any step and commit of its create")
-def _():
+def test_a_sandbox_with_a_policy_never_comes_back_without():
     for fault in commits(1, 2) + ["create.before-plan", "create.plan-sent", "create.started", "create.answered"]:
         with armed(fault) as d:
             a = asked(d, "POST", "/v1/sandbox/create", {"sandbox_id": "mine", "policy": {"AllowedTools": ["calculator"]}})
@@ -98,7 +98,7 @@ ROWS = {
 
 
 @test("a row without what narrows it fails closed; a whole one of the version before opens")
-def _():
+def test_a_row_without_what_narrows_it_fails_closed():
     for what, (change, want) in ROWS.items():
         with Daemon() as d:
             a = d.post("/v1/sandbox/create", {"sandbox_id": "mine", "policy": {"AllowedTools": ["calculator"]}})
@@ -119,7 +119,7 @@ def _():
 
 
 @test("a sandbox that has no policy runs everything after a restart, also one of the version before")
-def _():
+def test_a_sandbox_that_has_no_policy_runs_everything():
     for change in (lambda row: None, remove("noted")):
         with Daemon() as d, d.sandbox() as sb:
             edit_row(d, change)
@@ -148,7 +148,7 @@ def check_stands(d, sb, what):
 
 
 @test("killed at any step of a pause or a resume: it says whether it stands still, and resume lets it go on")
-def _():
+def test_killed_at_any_step_of_a_pause_or_a_resume():
     for verb in ("pause", "resume"):
         n = 2 if verb == "pause" else 3  # a create is one commit, so is a pause
         for fault in commits(n, n) + ["pause.wish-written", "pause.frozen"] * (verb == "pause") + \
@@ -167,7 +167,7 @@ def _():
 
 
 @test("resume lets go on what is believed to run")
-def _():
+def test_resume_lets_go_on_what_is_believed_to_run():
     with Daemon("--cgroup-prefix", f"mas-commits-{os.getpid()}") as d, d.sandbox() as sb:
         for _ in range(2):
             a = d.post(sb.path + "/resume")
@@ -189,7 +189,7 @@ def accepted(d, secret):
 
 
 @test("a key whose end was answered has ended, killed at any commit; what was not answered is one of the two")
-def _():
+def test_a_key_whose_end_was_answered_has_ended_killed():
     for fault in commits(2, 2):
         for verb in ("revoke", "rotate"):
             with armed(fault, "-auth-token", TOKEN) as d:
@@ -209,7 +209,7 @@ def _():
 
 
 @test("a revocation that could not be recorded is recorded later, and outlives a restart")
-def _():
+def test_a_revocation_that_could_not_be_recorded():
     with Daemon("-auth-token", TOKEN) as d:
         key = d.post("/v1/keys", {"name": "k", "roles": ["agent"]}, headers=ADMIN).json
         other = sqlite3.connect(d.state + "/control/state.db", isolation_level=None, timeout=5)
@@ -235,7 +235,7 @@ rules:
 
 
 @test("killed at any commit of a decision: a rejection that was answered stays one, and none becomes a grant")
-def _():
+def test_killed_at_any_commit_of_a_decision_a_rejection():
     for fault in commits(3, 3):  # after the sandbox's and the question's
         with Guarded(POLICY, "--debug-endpoints", env={"MAS_FAULT": fault}) as d:
             sb = d.sandbox()

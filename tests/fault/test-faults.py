@@ -73,7 +73,7 @@ def check_nothing_left(d):
 # --- kill -9, step by step
 
 @test("create: killed at each step; what was answered exists, the rest does not stand in the way")
-def _():
+def test_create_killed_at_each_step_what_was_answered():
     for fault in ("create.before-row", "create.before-plan", "create.plan-sent", "create.started",
                   "create.before-answer", "create.answered", "commit.begin", "commit.before", "commit.done"):
         with armed(fault) as d:
@@ -91,7 +91,7 @@ def _():
 
 
 @test("create with a key: repeated after a kill at each step there is one sandbox")
-def _():
+def test_create_with_a_key_repeated_after_a_kill_at_each():
     for path, status in (("/v1/sandboxes", 201), ("/sandboxes", 200)):
         for fault in ("create.before-plan", "create.plan-sent", "create.before-answer", "commit.done"):
             with armed(fault) as d:
@@ -141,7 +141,7 @@ def run_async(fault):
 
 def async_test(title, *faults):
     @test(title)
-    def _():
+    def test_each_of_the_faults():
         for fault in faults:
             try:
                 run_async(fault)
@@ -159,7 +159,7 @@ async_test("exit and forget: killed at each step", "exit.received", "exit.journa
 
 
 @test("sync exec: an answered id is known, whichever step of its end the control plane dies at")
-def _():
+def test_sync_exec_an_answered_id_is_known_whichever_step():
     for fault in ("exit.kept", "exit.before-row", "commit.begin:2", "commit.before:2", "commit.done:2", "forget.before",
                   "forget.sent"):
         with armed(fault) as d:
@@ -173,7 +173,7 @@ def _():
 
 
 @test("a reader of a finished command's output: killed while it moves to files")
-def _():
+def test_a_reader_of_a_finished_command_output_killed():
     for fault in ("journal.files-made", "journal.bytes-moved", "journal.moved"):
         with armed(fault) as d:
             sandbox = d.sandbox().id
@@ -186,7 +186,7 @@ def _():
 
 
 @test("delete: killed at each step; once answered it stays deleted, and it can be repeated")
-def _():
+def test_delete_killed_at_each_step_once_answered():
     for fault in ("delete.begin", "delete.before-kill", "delete.before-row", "delete.gone",
                   "delete.answered", "commit.begin:3", "commit.before:3", "commit.done:3"):
         with armed(fault) as d:
@@ -204,7 +204,7 @@ def _():
 
 
 @test("a deletion is answered once it is on record")
-def _():
+def test_a_deletion_is_answered_once_it_is_on_record():
     with Daemon() as d:
         sandbox = d.sandbox().id
         other = sqlite3.connect(d.state + "/control/state.db", isolation_level=None, timeout=5)
@@ -224,7 +224,7 @@ def _():
 
 
 @test("restore: killed in the middle of it, and again")
-def _():
+def test_restore_killed_in_the_middle_of_it_and_again():
     for fault in ("restore.rows-read:1:2", "restore.done:1:2"):
         with armed(fault) as d:
             sandbox = d.sandbox().id
@@ -236,7 +236,7 @@ def _():
 
 
 @test("a sandbox that died, and its commands, say why after a restart too")
-def _():
+def test_a_sandbox_that_died_and_its_commands_say_why():
     with Daemon() as d, d.sandbox() as sb:
         marker = f"100.{d.port}"
         running = d.post(sb.path + "/exec", {"command": ["sleep", marker], "async": True}).json["exec_id"]
@@ -292,7 +292,7 @@ def kill_runner(d, marker):
 
 
 @test("a finished command is forgotten after its retention, whatever was restarted in between")
-def _():
+def test_a_finished_command_is_forgotten():
     with Daemon(config="exec_status_retention: 3s\n") as d, d.sandbox() as sb:
         done = sb.sh("echo out")["exec_id"]
         for _ in range(3):
@@ -303,7 +303,7 @@ def _():
 
 
 @test("input that died with the control plane: the command is ended, it does not take half for all")
-def _():
+def test_input_that_died_with_the_control_plane():
     with Daemon() as d, d.sandbox() as sb:
         for size, whole in ((900000, False), (50000, True)):
             a = d.post(sb.path + "/exec", {"command": ["sh", "-c", "until [ -e go ]; do sleep 0.05; done; wc -c"],
@@ -324,7 +324,7 @@ def _():
 
 
 @test("a canceled command is canceled after a restart")
-def _():
+def test_a_canceled_command_is_canceled_after_a_restart():
     with Daemon(config="kill_grace: 1s\n") as d:
         sb = d.sandbox()
         a = d.post(sb.path + "/exec", {"command": ["sh", "-c", "trap '' TERM; echo up; while :; do sleep 1; done"],
@@ -362,7 +362,7 @@ def fill(d):
 
 
 @test("full disk: the daemon lives, refuses what it cannot record, and works again when there is room")
-def _():
+def test_full_disk_the_daemon_lives_refuses():
     d = mounted("3m")
     try:
         d.start()
@@ -400,7 +400,7 @@ def _():
 
 
 @test("full disk under a command that prints: it waits, and no byte is missing when there is room again")
-def _():
+def test_full_disk_under_a_command_that_prints_it_waits():
     d = mounted("6m")
     try:
         d.start()
@@ -469,7 +469,7 @@ def has_ended_on_record(d, exec_id):
 
 
 @test("what a full disk cut off is cut off after a restart too, with the disk full or not")
-def _():
+def test_what_a_full_disk_cut_off_is_cut_off():
     for full_at_restart in (False, True):
         d = mounted("6m")
         try:
@@ -504,7 +504,7 @@ def _():
 
 
 @test("the wall clock jumps: timeouts, idle times, retention and idempotency keys do not")
-def _():
+def test_the_wall_clock_jumps_timeouts_idle_times():
     for jump in (7200, -7200):
         with Daemon("--debug-endpoints", "--idle-ttl", "60s", env={"MAS_CLOCK_JUMP": f"{jump}:1500"}) as d:
             began = time.time()
@@ -541,7 +541,7 @@ def send(pids, signo):
 
 
 @test("a runner that keeps no timeout is given up")
-def _():
+def test_a_runner_that_keeps_no_timeout_is_given_up():
     with Daemon("--debug-endpoints", config="kill_grace: 100ms\n") as d:
         sb = d.sandbox()
         mark = f"60.{os.getpid()}"
@@ -562,7 +562,7 @@ def _():
 
 
 @test("a read-only state directory: it does not start and says why")
-def _():
+def test_a_read_only_state_directory_it_does_not_start():
     d = mounted("3m")
     try:
         subprocess.run(["mount", "-o", "remount,ro", d.dir + "/state"], check=True)
@@ -578,7 +578,7 @@ def _():
 
 
 @test("the database is locked by another process for a while: answers wait, nothing is lost")
-def _():
+def test_the_database_is_locked_by_another_process():
     with Daemon() as d, d.sandbox() as sb:
         other = sqlite3.connect(d.state + "/control/state.db", isolation_level=None, timeout=5)
         other.execute("BEGIN IMMEDIATE")
@@ -600,7 +600,7 @@ def _():
 
 
 @test("the database stays locked: creates are refused in bounded time, and it recovers")
-def _():
+def test_the_database_stays_locked_creates_are_refused():
     with Daemon() as d, d.sandbox() as sb:
         other = sqlite3.connect(d.state + "/control/state.db", isolation_level=None, timeout=5)
         other.execute("BEGIN IMMEDIATE")
@@ -613,7 +613,7 @@ def _():
 
 
 @test("a grant that is void stays so where that cannot be recorded, and is recorded later")
-def _():
+def test_a_grant_that_is_void_stays_so_where_that_cannot():
     with Guarded("version: 1\ndefault: allow\nrules:\n  - {id: touch, verdict: ask, command: 'touch *'}\n") as d, d.sandbox() as sb:
         call = {"command": ["touch", "/workspace/x"]}
         id = d.post(sb.path + "/exec", call).json["approval_id"]
@@ -639,7 +639,7 @@ def _():
 
 
 @test("a session's count and the end of a key hold over kill -9 between any two commits of votes, uses and revocations")
-def _():
+def test_a_session_count_and_the_end_of_a_key_hold():
     token = "t" * 32
     policy = "version: 1\ndefault: allow\nrules:\n  - {id: touch, verdict: ask, risk: medium, command: 'touch *'}\n"
     for point in [f"{p}:{n}" for n in (5, 7, 9) for p in ("commit.before", "commit.done")] + ["approval.recorded:4", "approval.using:1"]:
@@ -678,7 +678,7 @@ def _():
 
 
 @test("a fault is armed only with --debug-endpoints")
-def _():
+def test_a_fault_is_armed_only_with_debug_endpoints():
     with Daemon(env={"MAS_FAULT": "create.before-row"}) as d:
         check_works(d)
         equal(generations(d), 1)

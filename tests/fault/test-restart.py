@@ -35,7 +35,7 @@ def output(events):
 
 
 @test("a sandbox, its files and its finished execs are there after kill -9 of the control plane")
-def _():
+def test_a_sandbox_its_files_and_its_finished_execs():
     with Daemon() as d, d.sandbox(env={"A": "b"}) as sb:
         sb.sh("echo kept > file; exec sleep 1000 & echo started")
         done = sb.sh("echo out; echo err >&2; exit 7")
@@ -65,7 +65,7 @@ def parent_of(command):
 
 
 @test("what was sent to a runner that had no time to read it is not lost with the sender")
-def _():
+def test_what_was_sent_to_a_runner_that_had_no_time():
     if os.environ.get("MAS_RUNTIME", "").endswith("gvisor"):
         raise Skip("gVisor's processes cannot be stopped one by one from the host")
     with Daemon() as d, d.sandbox() as sb:
@@ -103,7 +103,7 @@ def held(path, text):
 
 
 @test("commands whose execve() hangs meanwhile start, or fail, when they can")
-def _():
+def test_commands_whose_execve_hangs_meanwhile_start():
     if os.environ.get("MAS_RUNTIME"):
         raise Skip("one runtime is enough")
     signal.signal(signal.SIGIO, lambda *_: None)  # the kernel asks for the lease
@@ -136,7 +136,7 @@ def _():
 
 
 @test("a running command goes on: every byte once, the same events, exit last")
-def _():
+def test_a_running_command_goes_on_every_byte_once():
     with Daemon("--control-restarts", "100") as d, d.sandbox() as sb:
         count = 200
         e = start(d, sb, f"i=0; while [ $i -lt {count} ]; do echo line $i; i=$((i+1)); sleep 0.02; done; exit 3")
@@ -159,7 +159,7 @@ def _():
 
 
 @test("a command that ended in between is reported with its own exit status")
-def _():
+def test_a_command_that_ended_in_between_is_reported():
     with Daemon() as d, d.sandbox() as sb:
         e = start(d, sb, "sleep 0.5; echo late; exit 9")
         pid = control_pid(d)
@@ -173,7 +173,7 @@ def _():
 
 
 @test("much output through several restarts, none lost")
-def _():
+def test_much_output_through_several_restarts_none_lost():
     with Daemon() as d, d.sandbox() as sb:
         e = start(d, sb, "i=0; while [ $i -lt 400 ]; do head -c 20000 /dev/zero | tr '\\0' x; echo; "
                          "i=$((i+1)); sleep 0.005; done")
@@ -188,7 +188,7 @@ def _():
 
 
 @test("policy, alias and one-shots: what comes back and what does not")
-def _():
+def test_policy_alias_and_one_shots_what_comes_back():
     with Daemon() as d:
         a = d.post("/v1/sandbox/create", {"sandbox_id": "mine", "policy": {"AllowedTools": ["calculator"]}})
         equal(a.status, 200, a)
@@ -217,7 +217,7 @@ def processes():
 
 
 @test("an idempotency key gets its first answer after a restart, and another request is refused")
-def _():
+def test_an_idempotency_key_gets_its_first_answer():
     with Daemon() as d:
         key = {"Idempotency-Key": "k1"}
         first = d.post("/v1/sandboxes", {}, headers=key)
@@ -234,7 +234,7 @@ def _():
 
 
 @test("idempotency keys of before a restart expire each at its own time, in whatever order they are read")
-def _():
+def test_idempotency_keys_of_before_a_restart_expire_each():
     with Daemon() as d:
         run = lambda key: d.post("/v1/run", {"command": ["true"]}, headers={"Idempotency-Key": key})
         equal([run(key).status for key in "abc"], [200] * 3)
@@ -247,7 +247,7 @@ def _():
 
 
 @test("idempotency keys that expired while nothing ran take no place of those that did not, and are removed")
-def _():
+def test_idempotency_keys_that_expired_while_nothing_ran():
     with Daemon(config="max_idempotency_keys: 4\n") as d:
         run = lambda key: d.post("/v1/run", {"command": ["true"]}, headers={"Idempotency-Key": key})
         equal(run("z").status, 200)
@@ -287,7 +287,7 @@ def adopted_after_death():
 
 
 @test("after the warden's death nothing runs, and the next daemon reports what is lost")
-def _():
+def test_after_the_warden_death_nothing_runs_and_the_next():
     if os.environ.get("MAS_RUNTIME", "").split("-")[0] in ("podman", "docker"):
         return adopted_after_death()
     d = Daemon().start()
@@ -313,7 +313,7 @@ def _():
 
 
 @test("a damaged database stops the start, says what to do, and is left as it was")
-def _():
+def test_a_damaged_database_stops_the_start_says():
     d = Daemon().start()
     try:
         d.stop()

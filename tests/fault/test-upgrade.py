@@ -79,7 +79,7 @@ def expect_lines(d, sb, exec_id, count):
 
 
 @test("sbx upgrade: another build takes over, and a running command loses no byte")
-def _():
+def test_sbx_upgrade_another_build_takes():
     with Installed() as i, i.daemon.sandbox() as sb:
         d = i.daemon
         e = start_lines(d, sb, 300)
@@ -96,7 +96,7 @@ def _():
 
 
 @test("a stream is taken up where it was after an upgrade")
-def _():
+def test_a_stream_is_taken_up():
     with Installed() as i, i.daemon.sandbox() as sb:
         d = i.daemon
         e = start_lines(d, sb, 200)
@@ -114,7 +114,7 @@ def _():
 
 
 @test("SIGHUP upgrades where another program is installed, and only there")
-def _():
+def test_sighup_upgrades_where_another_program():
     with Installed() as i, i.daemon.sandbox() as sb:
         d = i.daemon
         pid = control_pid(d)
@@ -129,7 +129,7 @@ def _():
 
 
 @test("another protocol is refused by name, and the control plane that runs goes on")
-def _():
+def test_another_protocol_is_refused_by_name():
     with Installed() as i, i.daemon.sandbox() as sb:
         d = i.daemon
         pid = control_pid(d)
@@ -144,7 +144,7 @@ def _():
 
 
 @test("a control plane that dies under another protocol: sandboxes live on until one comes that fits")
-def _():
+def test_a_control_plane_that_dies_under_another_protocol():
     with Installed("--control-restarts", "2") as i, i.daemon.sandbox() as sb:
         d = i.daemon
         e = start_lines(d, sb, 100)
@@ -160,7 +160,7 @@ def _():
 
 
 @test("a program that others may write to, of nobody's, or none at all is not started")
-def _():
+def test_a_program_that_others_may_write_to_of_nobodys():
     with Installed() as i, i.daemon.sandbox() as sb:
         d = i.daemon
         i.install(NEXT, 0o757)
@@ -183,7 +183,7 @@ def _():
 
 
 @test("a program of the daemon's that others may write to is not started at all")
-def _():
+def test_a_program_of_the_daemon_that_others_may_write():
     for name in ("mas-warden", "mas-toolrunner", "mas-sandboxd"):
         i = Installed()
         os.chmod(os.path.join(i.dir, name), 0o757)
@@ -197,7 +197,7 @@ def _():
 
 
 @test("as an ordinary user, from root's programs")
-def _():
+def test_as_an_ordinary_user_from_root_programs():
     if os.geteuid():
         raise Skip("this is one already")
     with Installed(user=64996) as i, i.daemon.sandbox() as sb:
@@ -212,7 +212,7 @@ def _():
 
 
 @test("a program that is none, or crashes, is refused before anything stops")
-def _():
+def test_a_program_that_is_none_or_crashes_is_refused():
     with Installed() as i, i.daemon.sandbox() as sb:
         pid = control_pid(i.daemon)
         for program in ("/bin/true", "/bin/false"):
@@ -224,7 +224,7 @@ def _():
 
 
 @test("only an admin may ask for it")
-def _():
+def test_only_an_admin_may_ask():
     i = Installed("--auth-token", "of-the-operator")
     i.daemon.token = "of-the-operator"
     with i:
@@ -250,7 +250,7 @@ def command_line(pid):
 
 
 @test("a program that knows nothing of the state: sandboxes live on until one comes that does")
-def _():
+def test_a_program_that_knows_nothing_of_the_state():
     with Installed() as i, i.daemon.sandbox() as sb:
         d = i.daemon
         e = start_lines(d, sb, 100)
@@ -268,7 +268,7 @@ def _():
 
 
 @test("a control plane that is asked to make way while it starts has not crashed")
-def _():
+def test_a_control_plane_that_is_asked_to_make_way():
     with Installed("--control-restarts", "0") as i, i.daemon.sandbox() as sb:
         d = i.daemon
         i.install(SLOW)
@@ -283,7 +283,7 @@ def _():
 
 
 @test("a control plane that says that it made way without being asked has failed, and is started again after a pause")
-def _():
+def test_a_control_plane_that_says_that_it_made_way():
     with Installed() as i, i.daemon.sandbox() as sb:
         d = i.daemon
         i.install(LEAVES)
@@ -296,7 +296,7 @@ def _():
 
 
 @test("a control plane of a program that does nothing, and does that well, does not end the daemon")
-def _():
+def test_a_control_plane_of_a_program_that_does_nothing():
     with Installed() as i, i.daemon.sandbox() as sb:
         d = i.daemon
         pid = control_pid(d)
@@ -309,7 +309,7 @@ def _():
 
 
 @test("an upgrade ends with the control plane that was to make way: the next does not have to")
-def _():
+def test_an_upgrade_ends_with_the_control_plane():
     with Installed() as i, i.daemon.sandbox() as sb:
         d = i.daemon
         i.install(MUTE)
@@ -325,7 +325,7 @@ def _():
 
 
 @test("a stop during an upgrade is a stop: requests have its grace, and the daemon ends well")
-def _():
+def test_a_stop_during_an_upgrade_is_a_stop_requests_have():
     with Installed() as i:
         d, sb, answers = i.daemon, i.daemon.sandbox(), []
         command = ["sh", "-c", "touch started; sleep 4; echo done"]  # longer than one has that makes way

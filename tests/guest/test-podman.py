@@ -35,7 +35,7 @@ wait_for(lambda: [r for r in d.get("/v1/status").json["runtimes"] if r["name"] =
 
 
 @test("podman: io_mb_per_s holds for what reaches the disk, and every limit names cgroup v2")
-def _():
+def test_podman_io_mb_per_s_holds_for_what_reaches():
     a = d.request("POST", "/v1/sandboxes", {"runtime": "podman", "limits": {
         "memory_mb": 64, "disk_mb": 64, "cpu_cores": 0.9, "max_processes": 40, "io_mb_per_s": 1}}, timeout=240)
     equal(a.status, 201, a)
@@ -58,7 +58,7 @@ def _():
 
 
 @test("podman: io_mb_per_s is refused by name for a host directory that is on no disk")
-def _():
+def test_podman_io_mb_per_s_is_refused_by_name_for_a_host():
     refused_create(d, "io", runtime="podman", limits={"io_mb_per_s": 1},
                    mounts=[{"source": "/srv/over", "target": "/mnt/over"}])
 

@@ -7,7 +7,7 @@ d = shared_daemon()
 
 
 @test("effective names cgroup v2 for memory, cpu, processes and io")
-def _():
+def test_effective_names_cgroup_v2_for_memory_cpu():
     report = effective(d, limits={"memory_mb": 128, "cpu_cores": 0.5, "max_processes": 50,
                                   "io_mb_per_s": 20})
     equal(by(report, "memory", "cpu", "processes", "io"), ["cgroup v2"] * 4)
@@ -15,7 +15,7 @@ def _():
 
 
 @test("Landlock is used as far as this kernel has it")
-def _():
+def test_landlock_is_used_as_far_as_this_kernel():
     report = effective(d)
     release = tuple(int(n) for n in os.uname().release.split("-")[0].split(".")[:2])
     if release == (6, 1):
@@ -25,7 +25,7 @@ def _():
 
 
 @test("the limits are in the group's files")
-def _():
+def test_the_limits_are_in_the_group_files():
     with d.sandbox(limits={"memory_mb": 96, "cpu_cores": 0.25, "max_processes": 33}) as sb:
         group = group_of(sb)
         equal(read(group, "memory.max"), str(96 << 20))
@@ -35,7 +35,7 @@ def _():
 
 
 @test("over the memory limit a command ends as oom_killed, and the sandbox goes on")
-def _():
+def test_over_the_memory_limit_a_command_ends_as_oom():
     with d.sandbox(limits={"memory_mb": 64}) as sb:
         put_attack(sb)
         equal(sb.exec(INSIDE, "take-memory", "16")["exit_code"], 0, "control: what fits")
@@ -46,7 +46,7 @@ def _():
 
 
 @test("swap does not stretch the memory limit")
-def _():
+def test_swap_does_not_stretch_the_memory_limit():
     with open("/proc/swaps") as f:
         check(len(f.readlines()) > 1, "control: the host has swap")
     with d.sandbox(limits={"memory_mb": 64}) as sb:
@@ -59,7 +59,7 @@ def _():
 
 
 @test("a fork bomb stays below the limit, and the sandbox goes on")
-def _():
+def test_a_fork_bomb_stays_below_the_limit():
     with d.sandbox(limits={"max_processes": 24}) as sb:
         put_attack(sb)
         group = group_of(sb)
@@ -71,7 +71,7 @@ def _():
 
 
 @test("the processor's share holds by the kernel's own count")
-def _():
+def test_the_processor_share_holds_by_the_kernel_own():
     with d.sandbox(limits={"cpu_cores": 0.2}) as sb:
         put_attack(sb)
         group = group_of(sb)
@@ -84,7 +84,7 @@ def _():
 
 
 @test("io_mb_per_s holds for what reaches the disk, also through an image")
-def _():
+def test_io_mb_per_s_holds_for_what_reaches_the_disk_also():
     with d.sandbox(limits={"memory_mb": 32, "disk_mb": 64, "io_mb_per_s": 1}) as sb:
         equal(by(sb.created["effective"], "disk", "io"), ["loop image", "cgroup v2"])
         group = group_of(sb)
@@ -97,7 +97,7 @@ def _():
 
 
 @test("io_mb_per_s is refused by name where no block device is")
-def _():
+def test_io_mb_per_s_is_refused_by_name_where_no_block():
     script = ("mount -t tmpfs t /srv && mkdir /srv/up /srv/work && mount -t overlay o -o "
               "lowerdir=/usr,upperdir=/srv/up,workdir=/srv/work /usr && exec \"$@\"")
     command = ["unshare", "--mount", "/bin/sh", "-c", script, "sh", SANDBOXD]
@@ -108,7 +108,7 @@ def _():
 
 
 @test("io_mb_per_s is refused by name for a host directory that is on no disk")
-def _():
+def test_io_mb_per_s_is_refused_by_name_for_a_host():
     for path in ("/srv/up", "/srv/work", "/srv/over"):
         os.makedirs(path, exist_ok=True)
     subprocess.run(["mount", "-t", "overlay", "o", "-o",
@@ -122,7 +122,7 @@ def _():
 
 
 @test("delete leaves no cgroup, mount, loop device or process")
-def _():
+def test_delete_leaves_no_cgroup_mount_loop_device():
     def left():
         with open("/proc/self/mountinfo") as f:
             mounts = len(f.readlines())
@@ -143,7 +143,7 @@ def _():
 
 
 @test("a stopped daemon leaves no cgroup")
-def _():
+def test_a_stopped_daemon_leaves_no_cgroup():
     before = groups()
     with Daemon() as other:
         other.sandbox()
@@ -152,7 +152,7 @@ def _():
 
 
 @test("a killed daemon leaves no process and no cgroup")
-def _():
+def test_a_killed_daemon_leaves_no_process_and_no_cgroup():
     before = groups()
     other = Daemon().start()
     sb = other.sandbox(limits={"memory_mb": 32, "disk_mb": 64})
@@ -167,7 +167,7 @@ def _():
 
 
 @test("what is left even so goes with the next start")
-def _():
+def test_what_is_left_even_so_goes_with_the_next_start():
     before = groups()
     left = make_group(f"{PREFIX}-4194304-1/s1")
     make_group(f"{PREFIX}-4194304-1-self")
@@ -181,7 +181,7 @@ def _():
 
 
 @test("in a group of its own, as a service has it, the service's limits hold for sandboxes too")
-def _():
+def test_in_a_group_of_its_own_as_a_service():
     service = make_group("service")
     with daemon_in(service) as other:
         with other.sandbox(limits={"memory_mb": 64}) as sb:
@@ -197,7 +197,7 @@ def _():
 
 
 @test("a call's AllowedPaths keep it from emptying other files, which Landlock cannot before 6.2")
-def _():
+def test_a_call_allowedpaths_keep_it_from_emptying_other():
     def call(code, **policy):
         a = d.post("/v1/sandbox/execute", {
             "tool_call_id": "1", "sandbox_id": sid, "policy": policy,
@@ -221,7 +221,7 @@ def _():
 
 
 @test("commands, files and the built-in tools work on this kernel")
-def _():
+def test_commands_files_and_the_built_in_tools_work():
     with d.sandbox() as sb:
         r = sb.sh("echo out; echo err >&2; exit 3")
         equal((r["stdout"], r["stderr"], r["exit_code"]), ("out\n", "err\n", 3))

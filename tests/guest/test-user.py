@@ -7,7 +7,7 @@ LIMITS = {"memory_mb": 64, "cpu_cores": 0.5, "max_processes": 40}
 
 
 @test("without delegation limits are refused by name, and processes are limited otherwise")
-def _():
+def test_without_delegation_limits_are_refused_by_name():
     with daemon_in(make_group("plain"), user=USER) as d:
         refused_create(d, "memory", limits={"memory_mb": 64})
         refused_create(d, "cpu", limits={"cpu_cores": 0.5})
@@ -18,7 +18,7 @@ def _():
 
 
 @test("without delegation the process limit holds")
-def _():
+def test_without_delegation_the_process_limit_holds():
     with daemon_in(make_group("plain"), user=USER) as d, d.sandbox(limits={"max_processes": 20}) as sb:
         put_attack(sb)
         r = sb.exec(INSIDE, "take-processes", "100")
@@ -26,7 +26,7 @@ def _():
 
 
 @test("with a delegated group memory, cpu and processes are enforced, and effective says so")
-def _():
+def test_with_a_delegated_group_memory_cpu_and_processes():
     group = make_group("delegated", owner=USER)
     with daemon_in(group, user=USER) as d:
         with d.sandbox(limits=LIMITS) as sb:
@@ -46,7 +46,7 @@ def _():
 
 
 @test("a delegated group can be used again, also after a daemon was killed in it")
-def _():
+def test_a_delegated_group_can_be_used_again_also():
     group = make_group("delegated", owner=USER)
     d = daemon_in(group, user=USER).start()
     d.sandbox(limits=LIMITS)
@@ -60,7 +60,7 @@ def _():
 
 
 @test("a controller that was not delegated is refused by name, the others are used")
-def _():
+def test_a_controller_that_was_not_delegated_is_refused():
     group = make_group("part/user", controllers="memory pids", owner=USER)
     with daemon_in(group, user=USER) as d:
         refused_create(d, "cpu", limits={"cpu_cores": 0.5})
@@ -69,7 +69,7 @@ def _():
 
 
 @test("a group with somebody else's process in it is left alone")
-def _():
+def test_a_group_with_somebody_else_process_in_it_is_left():
     group = make_group("shared", owner=USER)
     other = subprocess.Popen(["sleep", "600"])
     try:
@@ -84,7 +84,7 @@ def _():
 
 
 @test("subordinate ids separate runner and tool; without them effective says so")
-def _():
+def test_subordinate_ids_separate_runner_and_tool_without():
     with daemon_in(make_group("plain"), user=USER) as d:
         equal(effective(d)["uid_separation"], True)
     with daemon_in(make_group("plain"), user=STRANGER) as d:
@@ -100,7 +100,7 @@ def _():
 
 
 @test("attempts to get out fail as they do for root")
-def _():
+def test_attempts_to_get_out_fail_as_they_do_for_root():
     with daemon_in(make_group("plain"), user=USER) as d, d.sandbox() as sb:
         put_attack(sb)
         for attempt in (("mount", "none", "/tmp", "tmpfs"), ("unshare", 0x10000000),

@@ -12,7 +12,7 @@ SCRIPT = os.path.join(os.path.dirname(__file__), "../../scripts/default-image.sh
 
 
 @test("the same packages give the same bytes, under 32 MiB, without setuid; programs run in it")
-def _():
+def test_the_same_packages_give_the_same_bytes_under_32():
     with Place() as p:
         for name in ("one.tar", "two.tar"):
             subprocess.run([SCRIPT, p.path(name)], check=True)

@@ -97,7 +97,7 @@ def changed(**manifest):
 
 
 @test("the good one works, so that the others fail for what is wrong with them")
-def _():
+def test_the_good_one_works_so_that_the_others_fail():
     global liar
     liar = Liar(GOOD)
     d = daemon()
@@ -107,7 +107,7 @@ def _():
 
 
 @test("layers that are elsewhere: no address of an image's choice is asked")
-def _():
+def test_layers_that_are_elsewhere_no_address_of_an_image():
     url = f"http://{other.host}/latest/meta-data"
     for kind in (OCI + "layer.v1.tar+gzip", OCI + "layer.nondistributable.v1.tar+gzip",
                  DOCKER + "image.rootfs.foreign.diff.tar.gzip"):
@@ -124,7 +124,7 @@ def _():
 
 
 @test("redirections to files are not followed; what others answer is no image, and is not shown")
-def _():
+def test_redirections_to_files_are_not_followed():
     def redirect(to, kinds):
         def answer(h, kind, ref):
             return kind in kinds and not send(h, b"", "text/plain", 307, headers=[("Location", to)])
@@ -138,7 +138,7 @@ def _():
 
 
 @test("giant answers end, and are not kept: manifests, blobs, headers")
-def _():
+def test_giant_answers_end_and_are_not_kept_manifests():
     def endless(wanted):
         def answer(h, kind, ref):
             if kind != wanted:
@@ -163,7 +163,7 @@ def _():
 
 
 @test("slower than images_pull_timeout: ended, whatever trickles")
-def _():
+def test_slower_than_images_pull_timeout_ended():
     def trickle(h, kind, ref):
         h.send_response(200)
         h.send_header("Content-Type", OCI_MANIFEST)
@@ -188,7 +188,7 @@ def _():
 
 
 @test("digests: of manifests, of blobs, and those that are paths")
-def _():
+def test_digests_of_manifests_of_blobs_and_those():
     image = Liar(GOOD)
     refused(image, ref="x@sha256:" + "1" * 64)
     image = Liar(GOOD)
@@ -202,7 +202,7 @@ def _():
 
 
 @test("sizes that lie: smaller, larger, negative, beyond any limit")
-def _():
+def test_sizes_that_lie_smaller_larger_negative_beyond():
     for size in (len(GOOD) - 1, len(GOOD) + 1, 0, -1, 1 << 62, 1 << 70, "12", None):
         image = Liar(GOOD)
         image.manifest["layers"][0]["size"] = size
@@ -214,7 +214,7 @@ def _():
 
 
 @test("media types that are something else, and manifests that are no manifests")
-def _():
+def test_media_types_that_are_something_else():
     for kind in ("application/vnd.docker.distribution.manifest.v1+json", "application/vnd.oci.empty.v1+json"):
         image = Liar(GOOD)
         image.media_type = image.manifest["mediaType"] = kind
@@ -235,7 +235,7 @@ def _():
 
 
 @test("bombs: a small layer that unpacks to more than images_max_unpacked_bytes, whatever packs it")
-def _():
+def test_bombs_a_small_layer_that_unpacks_to_more():
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w") as t:
         info = tarfile.TarInfo("zeros")

@@ -145,7 +145,7 @@ def repeated(tar, n):
 
 
 @harmless("a file over a link replaces the link")
-def _(p, root=None):
+def test_a_file_over_a_link_replaces_the_link(p, root=None):
     if root is None:
         return Tar().link("f", p.outside + "/secret").add("f", data="mine")
     equal(open(root + "/f").read(), "mine")
@@ -153,14 +153,14 @@ def _(p, root=None):
 
 
 @harmless("a directory over a link replaces the link")
-def _(p, root=None):
+def test_a_directory_over_a_link_replaces_the_link(p, root=None):
     if root is None:
         return Tar().link("d", p.outside).dir("d", mode=0o777).add("d/secret", data="mine")
     equal(open(root + "/d/secret").read(), "mine")
 
 
 @harmless("a file over a directory, a directory over a file")
-def _(p, root=None):
+def test_a_file_over_a_directory_a_directory_over_a_file(p, root=None):
     if root is None:
         return (Tar().add("x/y/z", data="1").link("x/l", p.outside).add("x", data="file")
                 .add("f", data="2").dir("f").add("f/g", data="3"))
@@ -169,28 +169,28 @@ def _(p, root=None):
 
 
 @harmless("duplicate entries: the last counts")
-def _(p, root=None):
+def test_duplicate_entries_the_last_counts(p, root=None):
     if root is None:
         return Tar().add("f", data="one", mode=0o600).add("f", data="two").add("g", "1", link="f").add("f", data="three")
     equal((open(root + "/f").read(), open(root + "/g").read()), ("three", "two"))
 
 
 @harmless("a hard link to a link is the link")
-def _(p, root=None):
+def test_a_hard_link_to_a_link_is_the_link(p, root=None):
     if root is None:
         return Tar().link("l", p.outside + "/secret").add("h", "1", link="l")
     equal(os.readlink(root + "/h"), p.outside + "/secret")
 
 
 @harmless("a hard link onto itself")
-def _(p, root=None):
+def test_a_hard_link_onto_itself(p, root=None):
     if root is None:
         return Tar().add("f", data="x").add("f", "1", link="f").add("g", "1", link="./f")
     equal(open(root + "/g").read(), "x")
 
 
 @harmless("setuid, setgid and sticky files")
-def _(p, root=None):
+def test_setuid_setgid_and_sticky_files(p, root=None):
     if root is None:
         return Tar().add("su", mode=0o6755).add("st", mode=0o1644).dir("sg", mode=0o2775).dir("tmp", mode=0o1777)
     modes = [os.lstat(f"{root}/{n}").st_mode & 0o7777 for n in ("su", "st", "sg", "tmp")]
@@ -198,7 +198,7 @@ def _(p, root=None):
 
 
 @harmless("extended attributes: only user.* that nothing obeys")
-def _(p, root=None):
+def test_extended_attributes_only_user_that_nothing_obeys(p, root=None):
     if root is None:
         pax = {f"SCHILY.xattr.{k}": v for k, v in (
             ("user.kept", "v"), ("user.overlay.redirect", "/etc"), ("user.overlay.opaque", "y"),
@@ -211,7 +211,7 @@ def _(p, root=None):
 
 
 @harmless("devices below /dev, fifos and sockets are left out")
-def _(p, root=None):
+def test_devices_below_dev_fifos_and_sockets_are_left_out(p, root=None):
     if root is None:
         return Tar().dir("dev").add("dev/null", "3").add("dev/sda", "4").add("run/pipe", "6").add("ok", data="x")
     equal(sorted(os.listdir(root)), ["dev", "ok"])
@@ -219,7 +219,7 @@ def _(p, root=None):
 
 
 @harmless("links inside are followed, as bin -> usr/bin is")
-def _(p, root=None):
+def test_links_inside_are_followed_as_bin_usr_bin(p, root=None):
     if root is None:
         return (Tar().dir("usr/bin").link("bin", "usr/bin").add("bin/tool", data="x").link("a", "usr/../usr")
                 .add("a/deep/er", data="y").link("usr/up", "../usr/bin").add("usr/up/other", data="z"))
@@ -228,7 +228,7 @@ def _(p, root=None):
 
 
 @harmless("depth through links is counted as it is")
-def _(p, root=None):
+def test_depth_through_links_is_counted(p, root=None):
     if root is None:
         return Tar().dir("d/" * 100).link("short", "d/" * 99 + "d").add("short/a/b/c", data="x")
     check(os.path.isfile(root + "/" + "d/" * 100 + "a/b/c"), "it is where the link leads")
@@ -240,7 +240,7 @@ simple("deeper through a link than allowed", "short", "images_max_depth",
 
 
 @harmless("names of any bytes")
-def _(p, root=None):
+def test_names_of_any_bytes(p, root=None):
     if root is None:
         return (Tar().add("a", pax={"path": "caf\u00e9/\u65e5\u672c"}, data="utf").add(b"lat\xe9n", data="latin")
                 .add("nl\n\\x", data="nl"))
@@ -250,7 +250,7 @@ def _(p, root=None):
 
 
 @harmless("times that no file system has, modes of nothing, owners of any number")
-def _(p, root=None):
+def test_times_that_no_file_system_has_modes_of_nothing(p, root=None):
     if root is None:
         return (Tar().add("t", mtime=1 << 62, mode=0, uid=0xffffffff, gid=1 << 40).dir("closed", mode=0)
                 .add("closed/in", data="x").add("u", uid=1000, gid=1000).add("n", uid=65534, gid=65534)
@@ -262,7 +262,7 @@ def _(p, root=None):
 
 
 @harmless("a sparse file with little in it")
-def _(p, root=None):
+def test_a_sparse_file_with_little(p, root=None):
     if root is None:
         return Tar().raw(header("holes", "S", sparse=1 << 20)).add("after", data="x")
     equal(os.lstat(root + "/holes").st_size, 1 << 20)
@@ -270,14 +270,14 @@ def _(p, root=None):
 
 
 @harmless("a root of mode 0700 is everybody's")
-def _(p, root=None):
+def test_a_root_of_mode_0700_is_everybodys(p, root=None):
     if root is None:
         return Tar().dir("./", mode=0o700).add("f")
     equal(os.lstat(root).st_mode & 0o777, 0o755)
 
 
 @harmless("an empty archive")
-def _(p, root=None):
+def test_an_empty_archive(p, root=None):
     if root is None:
         return Tar()
     equal(os.listdir(root), [])
@@ -309,13 +309,13 @@ def run_harmless(who, make):
 
 for _name, _make, _entry, _why, _limits in REFUSED:
     @test(f"refused: {_name}")
-    def _(make=_make, entry=_entry, why=_why, limits=_limits):
+    def test_refused(make=_make, entry=_entry, why=_why, limits=_limits):
         for who in everybody():
             run_refused(who, make, entry, why, limits)
 
 for _name, _make in HARMLESS:
     @test(f"harmless: {_name}")
-    def _(make=_make):
+    def test_harmless(make=_make):
         for who in everybody():
             run_harmless(who, make)
 
@@ -328,7 +328,7 @@ def bomb(packer):
 
 for _packer in ("gzip", "zstd", "xz"):
     @test(f"a bomb: {_packer} of 4 GiB of zeros")
-    def _(packer=_packer):
+    def test_a_bomb_of_4_gib_of_zeros(packer=_packer):
         data = bomb(packer)
         with Place() as p:
             code, said = p.run("rootfs-tar", p.file("bomb.tar", data))
@@ -338,7 +338,7 @@ for _packer in ("gzip", "zstd", "xz"):
 
 
 @test("a bomb: compression in compression is not taken off twice")
-def _():
+def test_a_bomb_compression_in_compression_is_not_taken():
     inner = PACKERS["gzip"](Tar().add("f", data="x").bytes())
     for outer in ("gzip", "zstd", "xz"):
         with Place() as p:
@@ -352,7 +352,7 @@ def _():
 
 
 @test("a bomb: ten million entries are stopped at the limit")
-def _():
+def test_a_bomb_ten_million_entries_are_stopped():
     with Place() as p:
         process = p.start("files=20000", "rootfs-tar", "-", stdin=subprocess.PIPE)
         sent = 0
@@ -372,7 +372,7 @@ def _():
 
 
 @test("a bomb: headers without entries, for ever")
-def _():
+def test_a_bomb_headers_without_entries_for_ever():
     with Place() as p:
         process = p.start("rootfs-tar", "-", stdin=subprocess.PIPE)
         block = (header("g", "g", size=512) + b"12 comment=x\n".ljust(512, b"\0")) * 1000
@@ -390,7 +390,7 @@ def _():
 
 
 @test("layers: what an upper one can do to a lower one's links")
-def _():
+def test_layers_what_an_upper_one_can_do_to_a_lower():
     with Place() as p:
         lower = p.file("lower", Tar().link("door", p.outside).dir("etc").bytes())
         for number, upper in enumerate((Tar().add("door/secret", data="x"), Tar().add("door/.wh.secret"),
@@ -408,7 +408,7 @@ def _():
 
 
 @test("random bytes in good archives: an error or a tree, never a crash, nothing outside")
-def _():
+def test_random_bytes_in_good_archives_an_error_or_a_tree():
     chance = random.Random(int(os.environ.get("SEED", "7")))
     with Place("userns" if "userns" in everybody() else "root") as p:
         good = (Tar().dir("d", 0o755).add("d/f", data="x" * 700).link("l", p.outside).add("h", "1", link="d/f")

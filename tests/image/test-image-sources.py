@@ -45,7 +45,7 @@ for _packer in PACKERS:
         continue
 
     @test(f"layout: {_packer}, whiteouts and configuration")
-    def _(packer=_packer):
+    def test_layout_whiteouts_and_configuration(packer=_packer):
         with Place() as p:
             layout = Layout([LOWER, UPPER], packer, CONFIG)
             digest = layout.finish()["digest"][7:]
@@ -60,7 +60,7 @@ for _packer in PACKERS:
 
 
 @test("layout: nested indexes, the manifest for this machine")
-def _():
+def test_layout_nested_indexes_the_manifest():
     with Place() as p:
         layout = Layout([LOWER])
         mine = layout.finish()
@@ -84,13 +84,13 @@ def _():
 
 
 @test("layout: for another machine")
-def _():
+def test_layout_for_another_machine():
     with Place() as p:
         bad(p, "layout", Layout([LOWER], arch="mips").write(p.path("l")), says=["linux/mips"], error="unsupported")
 
 
 @test("layout: an index in itself is not followed for ever")
-def _():
+def test_layout_an_index_in_itself_is_not_followed():
     with Place() as p:
         layout = Layout([LOWER])
         kind = "application/vnd.oci.image.index.v1+json"
@@ -114,7 +114,7 @@ def tamper(path, at=-20):
 
 
 @test("layout: tampered layer, configuration, manifest: each is named, nothing is unpacked")
-def _():
+def test_layout_tampered_layer_configuration_manifest():
     for which in ("layer", "config", "manifest"):
         with Place() as p:
             layout = Layout([LOWER, UPPER])
@@ -127,7 +127,7 @@ def _():
 
 
 @test("layout: a layer that is changed after it was verified")
-def _():
+def test_layout_a_layer_that_is_changed():
     evil = Tar().dir("etc").add("etc/a", data="other").bytes()
     same = gzip.compress(LOWER, 1, mtime=5)
     for data, words in ((gzip.compress(evil), "digest"), (same, "digest"), (b"", "layer 1")):
@@ -139,7 +139,7 @@ def _():
 
 
 @test("layout: a blob that is cut, missing, a link, a fifo, a directory")
-def _():
+def test_layout_a_blob_that_is_cut_missing_a_link_a_fifo():
     def cut(path):
         os.truncate(path, os.path.getsize(path) - 1)
 
@@ -166,7 +166,7 @@ def _():
 
 
 @test("layout: a tar that is not what the configuration says")
-def _():
+def test_layout_a_tar_that_is_not_what_the_configuration():
     with Place() as p:
         layout = Layout([LOWER])
         layout.config["rootfs"]["diff_ids"] = ["sha256:" + sha(UPPER)]
@@ -178,7 +178,7 @@ def _():
 
 
 @test("layout: a malicious layer is named with its number and entry")
-def _():
+def test_layout_a_malicious_layer_is_named():
     with Place() as p:
         evil = Tar().link("door", p.outside).add("door/secret", data="x").bytes()
         bad(p, "layout", Layout([LOWER, evil]).write(p.path("l")), says=["layer 2", "door/secret"])
@@ -186,7 +186,7 @@ def _():
 
 
 @test("layout: limits hold over all layers together")
-def _():
+def test_layout_limits_hold_over_all_layers_together():
     layers = [Tar().add(f"f{i}", data=bytes(30000)).bytes() for i in range(4)]
     for limit, words in (("bytes=100000", "images_max_unpacked_bytes"), ("files=3", "images_max_files")):
         with Place() as p:
@@ -199,7 +199,7 @@ def _():
 
 
 @test("layout: kinds that are none of ours are refused by name")
-def _():
+def test_layout_kinds_that_are_none_of_ours_are_refused():
     with Place() as p:
         layout = Layout([LOWER])
         layout.manifest["layers"][0]["mediaType"] = "application/vnd.oci.image.layer.v1.tar+gzip+encrypted"
@@ -215,7 +215,7 @@ def _():
 
 
 @test("layout: JSON that is none, too deep, too large, or of other types")
-def _():
+def test_layout_json_that_is_none_too_deep_too_large():
     deep = b'{"a":' * 100 + b"1" + b"}" * 100
     cases = [(b"", "empty"), (b"[]", "object"), (deep, "nested"), (b'{"manifests":{}}', "manifests"),
              (b'{"manifests":[1]}', "descriptor"), (b'{"manifests":[{"digest":1}]}', "digest"),
@@ -238,7 +238,7 @@ def _():
 
 
 @test("layout: configuration values that no process could have")
-def _():
+def test_layout_configuration_values_that_no_process():
     for config, words in (({"Env": ["novalue"]}, "novalue"), ({"Env": "A=b"}, "Env"), ({"Env": [1]}, "Env"),
                           ({"WorkingDir": 5}, "WorkingDir"), ({"Cmd": ["x"] * 5000}, "Cmd")):
         with Place() as p:
@@ -249,7 +249,7 @@ def _():
 
 
 @test("documents of two kinds at once: one digest would be two images")
-def _():
+def test_documents_of_two_kinds_at_once_one_digest_would():
     for change in (lambda l: l.manifest.update(rootfs={}), lambda l: l.manifest.update(manifests=[]),
                    lambda l: l.config.update(layers=[]), lambda l: l.config.update(schemaVersion=2)):
         with Place() as p:
@@ -268,7 +268,7 @@ def _():
 
 
 @test("skopeo's directory: the digest is the manifest's as it is")
-def _():
+def test_skopeo_directory_the_digest_is_the_manifest():
     with Place() as p:
         layout = Layout([LOWER, UPPER])
         manifest = layout.finish()
@@ -314,7 +314,7 @@ def docker_archive(layers, config=None, style="old", change=None, order=None):
 
 
 @test("docker-archive: old and new, packed and not, the manifest first or last")
-def _():
+def test_docker_archive_old_and_new_packed():
     for style in ("old", "new"):
         for packer in PACKERS.values():
             with Place() as p:
@@ -325,7 +325,7 @@ def _():
 
 
 @test("docker-archive: layers that are links to others, and packed layers")
-def _():
+def test_docker_archive_layers_that_are_links_to_others():
     def same(files, names, config):
         files[names[1]] = "../" + names[0]
 
@@ -341,7 +341,7 @@ def _():
 
 
 @test("docker-archive: tampered, missing, doubled, leading out")
-def _():
+def test_docker_archive_tampered_missing_doubled_leading():
     def layer(files, names, config):
         files[names[1]] = files[names[1]].replace(b"upper", b"UPPER")
 
@@ -379,7 +379,7 @@ def _():
 
 
 @test("docker-archive: one of several, by its tag")
-def _():
+def test_docker_archive_one_of_several_by_its_tag():
     def several(files, names, config):
         one = json.loads(files["manifest.json"])[0]
         files["manifest.json"] = json.dumps([one, dict(one, RepoTags=["b:2"], Layers=["x"])]).encode()
@@ -406,7 +406,7 @@ def fill(path):
 
 
 @test("directory: a copy that follows nothing, the same digest twice")
-def _():
+def test_directory_a_copy_that_follows_nothing_the_same():
     for who in everybody():
         with Place(who) as p:
             fill(p.path("one"))
@@ -424,7 +424,7 @@ def _():
 
 
 @test("directory: limits, and devices outside of /dev")
-def _():
+def test_directory_limits_and_devices_outside_of_dev():
     with Place() as p:
         fill(p.path("one"))
         bad(p, "files=3", "dir", p.path("one"), says=["images_max_files"], error="too_large")
@@ -442,7 +442,7 @@ def _():
 
 
 @test("whiteouts: lower layers only, in any order, and what is opaque once")
-def _():
+def test_whiteouts_lower_layers_only_in_any_order():
     cases = [
         # what is in the same layer stays, before and after the marker
         (Tar().dir("d").add("d/new").add("d/.wh..wh..opq").add("d/newer"), ["d", "d/new", "d/newer", "e", "e/x"]),
@@ -469,7 +469,7 @@ def _():
 
 
 @test("real archives: what tar itself writes comes out the same")
-def _():
+def test_real_archives_what_tar_itself_writes_comes_out():
     with Place() as p:
         fill(p.path("src"))
         with open(p.path("src/sparse"), "wb") as f:

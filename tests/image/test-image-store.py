@@ -26,7 +26,7 @@ def whole(p):
 
 
 @test("kill -9 at every step of a commit")
-def _():
+def test_kill_9_at_every_step_of_a_commit():
     for step, there in (("probe.unpacked", 0), ("image.before-sync", 0), ("image.before-rename", 0),
                         ("image.after-rename", 1)):
         with Place() as p:
@@ -40,7 +40,7 @@ def _():
 
 
 @test("kill -9 in the middle of a removal")
-def _():
+def test_kill_9_in_the_middle_of_a_removal():
     with Place() as p:
         digest = p.run("as=name", "rootfs-tar", p.file("t", SMALL))[1]["digest"]
         equal(p.run("rm", digest, env={"MAS_FAULT": "image.removed"})[0], -signal.SIGKILL)
@@ -51,7 +51,7 @@ def _():
 
 
 @test("kill -9 in the middle of unpacking: nothing is visible, all is swept")
-def _():
+def test_kill_9_in_the_middle_of_unpacking_nothing():
     for who in everybody():
         with Place(who) as p:
             process = p.start("rootfs-tar", "-", stdin=subprocess.PIPE)
@@ -69,7 +69,7 @@ def _():
 
 
 @test("a full disk in the middle leaves the cache whole")
-def _():
+def test_a_full_disk_in_the_middle_leaves_the_cache_whole():
     if os.geteuid() != 0:
         raise Skip("needs root to mount a small tmpfs")
     for who in everybody():
@@ -97,7 +97,7 @@ def _():
 
 
 @test("work that is ended from outside leaves nothing")
-def _():
+def test_work_that_is_ended_from_outside_leaves_nothing():
     with Place() as p:
         layout = Layout([SMALL, SMALL]).write(p.path("l"))
         for report in range(1, 5):
@@ -108,7 +108,7 @@ def _():
 
 
 @test("several at once: one image, no leftovers")
-def _():
+def test_several_at_once_one_image_no_leftovers():
     with Place() as p:
         path = p.file("t", SMALL)
         running = [p.start("as=same", "rootfs-tar", path) for _ in range(6)]
@@ -120,7 +120,7 @@ def _():
 
 
 @test("garbage: the least recently used first, what is used never")
-def _():
+def test_garbage_the_least_recently_used_first():
     with Place() as p:
         digests = []
         for i in range(4):
@@ -141,7 +141,7 @@ def _():
 
 
 @test("a digest that is named in a path's place is no digest")
-def _():
+def test_a_digest_that_is_named_in_a_path_place():
     with Place() as p:
         digest = p.run("rootfs-tar", p.file("t", SMALL))[1]["digest"]
         for text in ("../outside", "..", "", digest + "/rootfs", digest.upper(), digest[:-1], "sha256:" + digest):
@@ -160,7 +160,7 @@ def _():
 
 
 @test("512 directories deep with 600 descriptors: unpacked, whited out, copied, removed")
-def _():
+def test_512_directories_deep_with_600_descriptors():
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     deep = Tar().dir("etc").add("etc/a", data="content").add("d/" * 500 + "f", data="x").bytes()
     layout = Layout([deep, Tar().add("d/.wh..wh..opq").bytes()])
@@ -181,7 +181,7 @@ def _():
 
 
 @test("a last use is the image's alone: time passes, nothing else changes")
-def _():
+def test_a_last_use_is_the_image_alone_time_passes():
     with Place() as p:
         digest = p.run("rootfs-tar", p.file("t", SMALL))[1]["digest"]
         before = snapshot(p.rootfs(digest))

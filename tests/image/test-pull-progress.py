@@ -94,7 +94,7 @@ def screen(output):
 
 for columns in (40, 200):
     @test(f"a terminal of {columns} columns: one line that changes and goes, then the digest")
-    def _(columns=columns):
+    def test_a_terminal_of_columns_one_line_that_changes(columns=columns):
         d = daemon()
         forget(d)
         registry.hold = True
@@ -110,7 +110,7 @@ for columns in (40, 200):
 
 
 @test("no terminal: a line a step on stderr, nothing to redraw; the digest alone on stdout")
-def _():
+def test_no_terminal_a_line_a_step_on_stderr_nothing():
     d = daemon()
     forget(d)
     p = subprocess.run(argv(d), stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60, check=True)
@@ -122,7 +122,7 @@ def _():
 
 
 @test("Ctrl-C in the middle: the pull ends with it, the line is whole, and nothing of the image is there")
-def _():
+def test_ctrl_c_in_the_middle_the_pull_ends():
     d = daemon()
     forget(d)
     registry.hold = True

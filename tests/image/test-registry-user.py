@@ -80,7 +80,7 @@ def greet(d, image):
 
 for name, uid in (("with subordinate ids", make_user()), ("without", STRANGER)):
     @test(f"pulled with credentials, by tag and digest, run, and removed ({name})")
-    def _(uid=uid):
+    def test_pulled_with_credentials_by_tag_and_digest_run(uid=uid):
         with UserImages(uid) as d:
             equal(d.pull(REF).json["digest"], small.digest)
             equal(greet(d, REF), "hello\n/srv\n")
@@ -94,7 +94,7 @@ for name, uid in (("with subordinate ids", make_user()), ("without", STRANGER)):
             wait_for(lambda: os.listdir(d.state + "/images/store") == [] and d.tmp() == [], "an empty store")
 
     @test(f"tampered with, or killed in the middle: refused, nothing stays, the next try works ({name})")
-    def _(uid=uid):
+    def test_tampered_with_or_killed_in_the_middle_refused(uid=uid):
         with UserImages(uid) as d:
             a = d.pull(BROKEN)
             check(a.status >= 400 and "igest" in a.json["error"]["message"], a)

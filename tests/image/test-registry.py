@@ -98,7 +98,7 @@ def pull_slowly(d, proxy):
 
 
 @test("by tag and by digest: fetched, verified, run; env and workdir are the image's")
-def _():
+def test_by_tag_and_by_digest_fetched_verified_run_env():
     with Images() as d:
         r = d.pull(BASE_REF)
         equal((r.status, r.json["digest"], r.json["names"]), (200, base.digest, [BASE_REF]))
@@ -115,7 +115,7 @@ def _():
 
 
 @test("a create fetches what is missing, as image_pull says")
-def _():
+def test_a_create_fetches_what_is_missing_as_image_pull():
     for policy, works in (("missing", True), ("never", False)):
         with Images("-image-pull", policy) as d:
             r = d.post("/v1/run", {"command": ["/bin/sh", "-c", "echo $GREETING"], "image": BASE_REF}, timeout=60)
@@ -130,7 +130,7 @@ def _():
 
 
 @test("a registry that is down does not keep a daemon with image_pull: always from starting again")
-def _():
+def test_a_registry_that_is_down_does_not_keep_a_daemon():
     proxy = Proxy(registry.port)
     d = Images("-image", f"{proxy.host}/base:1", "-image-pull", "always", hosts=[proxy.host])
     with d:
@@ -142,7 +142,7 @@ def _():
 
 
 @test("a create that fetches is on record; whoever repeats it after leaving finds what it made")
-def _():
+def test_a_create_that_fetches_is_on_record_whoever():
     proxy = Proxy(registry.port, SLOW)
     with Images(hosts=[proxy.host]) as d:
         body = json.dumps({"image": f"{proxy.host}/big:1"}).encode()
@@ -161,7 +161,7 @@ def _():
 
 
 @test("progress comes as lines and as events, and ends with the image")
-def _():
+def test_progress_comes_as_lines_and_as_events_and_ends():
     with Images() as d:
         lines = [json.loads(x) for x in d.pull(BIG_REF, headers=NDJSON).body.splitlines()]
         steps = [x["progress"]["step"] for x in lines[:-1]]
@@ -175,7 +175,7 @@ def _():
 
 
 @test("a digest that is not the image's, and an index, are held to what was asked")
-def _():
+def test_a_digest_that_is_not_the_images_and_an_index():
     layout = Layout(tar({"bin/x": b"x"}), index=True)
     ref = registry.push(layout, "multi:1", "--all")
     with Images() as d:
@@ -188,7 +188,7 @@ def _():
 
 
 @test("credentials: the operator's file is used, and nobody else gets to see it")
-def _():
+def test_credentials_the_operator_file_is_used_and_nobody():
     private = Registry("user", "pass-word")
     ref = private.push(base, "base:1")
     auth = os.path.join(work, "auth.json")
@@ -209,7 +209,7 @@ def _():
 
 
 @test("a layer that was tampered with is refused, and nothing of it stays")
-def _():
+def test_a_layer_that_was_tampered_with_is_refused():
     layout = Layout(BASE, tar({"opt/x": os.urandom(100000)}))
     ref = registry.push(layout, "tampered:1")
     path = registry.blob(layout.layers[1]["digest"][7:])
@@ -229,7 +229,7 @@ def _():
 
 
 @test("killed in the middle: never half an image, and the next try works")
-def _():
+def test_killed_in_the_middle_never_half_an_image():
     proxy = Proxy(registry.port, SLOW)
     ref = f"{proxy.host}/big:1"
     with Images(hosts=[proxy.host]) as d:
@@ -264,7 +264,7 @@ def _():
 
 
 @test("a caller who leaves ends the pull; two who ask for the same share it")
-def _():
+def test_a_caller_who_leaves_ends_the_pull_two_who_ask():
     proxy = Proxy(registry.port, SLOW)
     with Images(hosts=[proxy.host]) as d:
         body = json.dumps({"image": f"{proxy.host}/big:1"}).encode()
@@ -284,7 +284,7 @@ def _():
 
 
 @test("a full disk in the middle leaves the cache whole")
-def _():
+def test_a_full_disk_in_the_middle_leaves_the_cache_whole():
     mount = os.path.join(work, "small")
     os.mkdir(mount)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=60m", "small", mount], check=True)
@@ -310,7 +310,7 @@ def _():
 
 
 @test("one in use is not removed; the least recently used makes room, never one in use")
-def _():
+def test_one_in_use_is_not_removed_the_least_recently():
     def noise(n):
         layout = Layout(BASE, tar({"opt/x": os.urandom(n)}))
         return layout, registry.push(layout, f"noise{n}:1")
@@ -339,7 +339,7 @@ def _():
 
 
 @test("names, images and what sandboxes were made of outlive the control plane and the daemon")
-def _():
+def test_names_images_and_what_sandboxes_were_made():
     with Images() as d:
         d.pull(BASE_REF)
         with d.sandbox(image=BASE_REF, id="lasting") as sb:
@@ -356,7 +356,7 @@ def _():
 
 
 @test("registries that are not listed are not even asked; TLS is not optional where it is not said")
-def _():
+def test_registries_that_are_not_listed_are_not_even():
     proxy = Proxy(registry.port)
     with Images() as d:
         r = d.pull(f"{proxy.host}/base:1")

@@ -499,6 +499,7 @@ def main():
     failed = 0
     signal.signal(signal.SIGTERM, lambda *a: sys.exit(1))
     for number, (name, fn) in enumerate(chosen, 1):
+        begin = time.monotonic()
         try:
             fn()
             print(f"ok {number} - {name}", flush=True)
@@ -519,6 +520,8 @@ def main():
                     d.start()
             if not isinstance(sys.exc_info()[1], Exception):
                 raise
+        if time.monotonic() - begin >= 1:  # for scripts/count-tests.py
+            print(f"# took {time.monotonic() - begin:.1f} s: {name}", flush=True)
     failed += end_daemons(len(chosen) + 1)
     print(f"1..{len(chosen)}", flush=True)
     sys.exit(1 if failed else 0)

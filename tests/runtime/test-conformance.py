@@ -136,7 +136,7 @@ def gone(pids):
 # --- commands
 
 @each("a sandbox is ready when its create answers, and says what holds")
-def _(r):
+def test_a_sandbox_is_ready_when_its_create_answers(r):
     with r.sandbox() as sb:
         equal((sb.created["state"], sb.created["runtime"]), ("ready", r.name))
         e = sb.created["effective"]
@@ -150,7 +150,7 @@ def _(r):
 
 
 @each("exit codes, both streams, signals as 128+n")
-def _(r):
+def test_exit_codes_both_streams_signals_as_128_n(r):
     with r.sandbox() as sb:
         v = sb.sh("echo out; echo err >&2; exit 7")
         equal((v["stdout"], v["stderr"], v["exit_code"], v["status"]), ("out\n", "err\n", 7, "completed"))
@@ -163,7 +163,7 @@ def _(r):
 
 
 @each("every byte of 8 MiB of output, in order, and exit after it")
-def _(r):
+def test_every_byte_of_8_mib_of_output_in_order_and_exit(r):
     with r.sandbox() as sb:
         path = start(sb, "python3", "-c", "import sys\nfor i in range(1 << 20): sys.stdout.write('%07d\\n' % i)")
         ended(sb, path, 30)
@@ -175,7 +175,7 @@ def _(r):
 
 
 @each("stdin: given, empty, written piece by piece, unread")
-def _(r):
+def test_stdin_given_empty_written_piece_by_piece_unread(r):
     with r.sandbox() as sb:
         equal(sb.exec("cat", stdin="given\n")["stdout"], "given\n")
         equal(sb.exec("cat")["stdout"], "")
@@ -190,7 +190,7 @@ def _(r):
 
 
 @each("environment and working directory")
-def _(r):
+def test_environment_and_working_directory(r):
     with r.sandbox(env={"A": "1", "B": "2"}) as sb:
         v = sb.sh("echo $A $B $C; cd /; pwd", env={"B": "3", "C": "4"})
         equal(v["stdout"], "1 3 4\n/\n")
@@ -201,7 +201,7 @@ def _(r):
 
 
 @each("a timeout and a cancel end what ignores SIGTERM, and its children")
-def _(r):
+def test_a_timeout_and_a_cancel_end_what_ignores_sigterm(r):
     with r.sandbox() as sb:
         mark = f"300.{os.getpid()}1"
         v = sb.sh(f"trap '' TERM; sleep {mark} & while :; do sleep 0.05; done", timeout_ms=300)
@@ -214,7 +214,7 @@ def _(r):
 
 
 @each("a background child does not hold back the exit, and lives on")
-def _(r):
+def test_a_background_child_does_not_hold_back_the_exit(r):
     with r.sandbox() as sb:
         started = time.time()
         v = sb.sh("sleep 300 & echo $!")
@@ -227,7 +227,7 @@ def _(r):
 
 
 @each("a terminal: size, echo, interrupt")
-def _(r):
+def test_a_terminal_size_echo_interrupt(r):
     with r.sandbox() as sb:
         path = start(sb, "sh", "-c", "stty size; trap 'echo INT; exit 3' INT; read x; echo got $x; while :; do sleep 0.05; done", pty=True, rows=33, cols=77)
         ws = sb.daemon.ws(path + "/attach")
@@ -254,7 +254,7 @@ def _(r):
 
 
 @each("twenty commands at once")
-def _(r):
+def test_twenty_commands_at_once(r):
     with r.sandbox() as sb:
         out = [None] * 20
         def run(i):
@@ -266,7 +266,7 @@ def _(r):
 
 
 @each("threads, and programs that start programs")
-def _(r):
+def test_threads_and_programs_that_start_programs(r):
     with r.sandbox() as sb:
         v = sb.exec("python3", "-c", "import subprocess, threading\nt = threading.Thread(target=print, args=('thread',))\n"
                     "t.start(); t.join(); print(subprocess.run(['true']).returncode)")
@@ -276,7 +276,7 @@ def _(r):
 # --- files and tools
 
 @each("files: write, read, list, move, remove, tar")
-def _(r):
+def test_files_write_read_list_move_remove_tar(r):
     with r.sandbox() as sb:
         d, f = sb.daemon, sb.path + "/files"
         base = sb.sh("mktemp -d")["stdout"].strip()
@@ -293,7 +293,7 @@ def _(r):
 
 
 @each("tools of the MAS API run in it")
-def _(r):
+def test_tools_of_the_mas_api_run(r):
     def call(sid, tool, args, **more):
         return r.d.post("/v1/sandbox/execute", dict({"sandbox_id": sid, "tool": {"name": tool, "args": args}}, **more)).json
     with r.sandbox() as sb:
@@ -316,7 +316,7 @@ def _(r):
 # --- the end of it
 
 @each("deleting ends everything in it, whatever it does")
-def _(r):
+def test_deleting_ends_everything(r):
     mark = f"400.{os.getpid()}"
     sb = r.sandbox()
     start(sb, "sh", "-c", f"trap '' TERM INT HUP; (setsid sleep {mark} &) ; while :; do sleep 0.05; done")
@@ -330,7 +330,7 @@ def _(r):
 
 
 @each("one that dies by itself is a crash that says so, and can be deleted")
-def _(r):
+def test_one_that_dies_by_itself_is_a_crash_that_says(r):
     mark = f"500.{os.getpid()}"
     sb = r.sandbox()
     path = start(sb, "sleep", mark)
@@ -355,7 +355,7 @@ def _(r):
 
 
 @each("one sandbox's files are not another's")
-def _(r):
+def test_one_sandbox_files_are_not_anothers(r):
     if not r.enforces["filesystem"]:
         raise Skip("not enforced by this runtime")
     with r.sandbox() as a, r.sandbox() as b:
@@ -364,7 +364,7 @@ def _(r):
 
 
 @each("one-shot runs leave nothing")
-def _(r):
+def test_one_shot_runs_leave_nothing(r):
     before = r.d.get("/v1/status").json["counts"]["sandboxes"]
     for _ in range(5):
         v = r.d.run("sh", "-c", "echo x > f; cat f", runtime=r.name)
@@ -373,7 +373,7 @@ def _(r):
 
 
 @each("stats")
-def _(r):
+def test_stats(r):
     with r.sandbox() as sb:
         a = r.d.get(sb.path + "/stats")
         check(a.status in (200, 409), a)
@@ -384,7 +384,7 @@ def _(r):
 # --- walls
 
 @each("a limit is enforced, or the create fails by its name, or weaker was accepted")
-def _(r):
+def test_a_limit_is_enforced_or_the_create_fails(r):
     for wall, limits in (("memory", {"memory_mb": 64}), ("cpu", {"cpu_cores": 0.5}), ("processes", {"max_processes": 20}),
                          ("disk", {"disk_mb": 16}), ("io", {"io_mb_per_s": 50})):
         a = r.d.post("/v1/sandboxes", {"runtime": r.name, "limits": limits})
@@ -399,7 +399,7 @@ def _(r):
 
 
 @each("memory, where enforced, is")
-def _(r):
+def test_memory_where_enforced(r):
     if not r.enforces["memory"]:
         raise Skip("not enforced by this runtime")
     with r.sandbox(limits={"memory_mb": 64}) as sb:
@@ -413,7 +413,7 @@ def _(r):
 
 
 @each("processes and disk, where enforced, are")
-def _(r):
+def test_processes_and_disk_where_enforced(r):
     e = r.enforces
     if not e["processes"] or not e["disk"]:
         raise Skip("not enforced by this runtime")
@@ -425,7 +425,7 @@ def _(r):
 
 
 @each("filesystem, network and users, where enforced, are")
-def _(r):
+def test_filesystem_network_and_users_where_enforced(r):
     e = r.enforces
     if not (e["filesystem"] and e["network"] and e["users"]):
         raise Skip("not enforced by this runtime")
@@ -452,7 +452,7 @@ def _(r):
 
 
 @each("nothing is left when the daemon stops")
-def _(r):
+def test_nothing_is_left_when_the_daemon_stops(r):
     mark = f"700.{os.getpid()}"
     d = Daemon("--cgroup-prefix", f"mas-left-{os.getpid()}", runtime=r.name).start()
     mounts = host_mounts(d)

@@ -143,7 +143,7 @@ def alive(pid):
 
 
 @test("what the engine was asked for is what the kernel holds, and what effective says")
-def _():
+def test_what_the_engine_was_asked_for_is_what_the_kernel():
     null = os.stat("/dev/null").st_uid
     with daemon() as d:
         sb = d.sandbox(runtime=NAME, limits={"memory_mb": 96, "cpu_cores": 0.5, "max_processes": 40, "disk_mb": 32})
@@ -167,7 +167,7 @@ def _():
 
 
 @test("a kernel of its own is one, or there is no sandbox")
-def _():
+def test_a_kernel_of_its_own_is_one_or_there():
     with daemon() as d:
         a = d.post("/v1/sandboxes", {"runtime": NAME + "-gvisor"})
         # By what the engine says of itself, or, while it has not said it yet, by what it did.
@@ -184,7 +184,7 @@ def shims():
 
 
 @test("a container that docker forgets in the middle of its start leaves no process")
-def _():
+def test_a_container_that_docker_forgets_in_the_middle():
     if NAME != "docker":
         raise Skip("podman has no shims")
     with daemon() as d:
@@ -200,7 +200,7 @@ def _():
 
 
 @test("a broker that is killed is replaced; the command goes on and the pause works")
-def _():
+def test_a_broker_that_is_killed_is_replaced_the_command():
     with daemon() as d:
         sb = d.sandbox(runtime=NAME)
         path = exec_async(sb, "for i in 1 2 3 4 5 6; do echo line $i; sleep 0.5; done")
@@ -220,7 +220,7 @@ def _():
 
 
 @test("kill -9 of the control plane in create, exec and delete: adopted or removed, never leaked")
-def _():
+def test_kill_9_of_the_control_plane_in_create_exec():
     with daemon() as d:
         kept = d.sandbox(runtime=NAME)
         path = exec_async(kept, "sleep 4; echo kept")
@@ -244,7 +244,7 @@ def _():
 
 
 @test("kill -9 of the whole daemon: what is known is adopted, what is not is removed")
-def _():
+def test_kill_9_of_the_whole_daemon_what_is_known():
     d = daemon().start()
     try:
         sb = d.sandbox(runtime=NAME)
@@ -293,7 +293,7 @@ def quiet(d, method, path, body=None):
 
 
 @test("an orderly stop ends all containers")
-def _():
+def test_an_orderly_stop_ends_all_containers():
     d = daemon().start()
     try:
         sb = d.sandbox(runtime=NAME)
@@ -307,7 +307,7 @@ def _():
 
 
 @test("an engine that dies and comes back: sandboxes go on, creates wait, deletes are made good")
-def _():
+def test_an_engine_that_dies_and_comes_back_sandboxes_go():
     with daemon("--engine-timeout", "10s") as d:
         sb, gone = d.sandbox(runtime=NAME), d.sandbox(runtime=NAME)
         [c] = engine.containers(**{"mas-sandbox.id": gone.id})
@@ -345,7 +345,7 @@ def _():
 
 
 @test("containers with our label and without a record are removed; those of others stay")
-def _():
+def test_containers_with_our_label_and_without_a_record():
     d = daemon().start()
     try:
         sb = d.sandbox(runtime=NAME)
@@ -385,7 +385,7 @@ def another(name):
 
 
 @test("a container that is renamed is still ours, and another one of its old name is not")
-def _():
+def test_a_container_that_is_renamed_is_still_ours():
     with daemon() as d:
         sb = d.sandbox(runtime=NAME)
         c = container_of(sb)
@@ -404,7 +404,7 @@ def _():
 
 
 @test("one that somebody else pauses goes on when it is let, and is deleted all the same")
-def _():
+def test_one_that_somebody_else_pauses_goes():
     with daemon() as d:
         sb = d.sandbox(runtime=NAME)
         path, c = exec_async(sb, "sleep 1; echo through"), container_of(sb)
@@ -471,7 +471,7 @@ TRICKS = [  # what, of which request; all of them with MAS_ALL
 
 
 @test("an engine that loses, cuts or mixes up its answers in a create: an error, and nothing is left")
-def _():
+def test_an_engine_that_loses_cuts_or_mixes_up():
     with Proxy() as proxy, Daemon("--engines", NAME, f"--{NAME}-socket", proxy.path, "--engine-timeout", "3s",
                                   "--kill-grace", "1s", runtime=NAME) as d:
         sb = patiently(d)
@@ -490,7 +490,7 @@ def _():
 
 
 @test("an engine that hangs holds up neither commands nor a delete, and a pause is an error")
-def _():
+def test_an_engine_that_hangs_holds_up_neither_commands():
     with Proxy() as proxy, Daemon("--engines", NAME, f"--{NAME}-socket", proxy.path, "--engine-timeout", "3s",
                                   "--kill-grace", "1s", runtime=NAME) as d:
         sb = patiently(d)
@@ -517,7 +517,7 @@ def nothing_mounted(d, what):
 
 
 @test("an end in the middle of a create leaves nothing mounted, whether the engine answers or not")
-def _():
+def test_an_end_in_the_middle_of_a_create_leaves_nothing():
     with Proxy() as proxy, Daemon("--engines", NAME, f"--{NAME}-socket", proxy.path, "--shutdown-grace", "1s",
                                   runtime=NAME) as d:
         cut_create(d, proxy)
@@ -596,7 +596,7 @@ def endless(c):
 
 
 @test("a socket that is missing, hangs or talks nonsense is said, and harms nobody")
-def _():
+def test_a_socket_that_is_missing_hangs_or_talks_nonsense():
     for name, handle, status in GARBAGE:
         server, path = fake(handle)
         with Daemon("--engines", NAME, f"--{NAME}-socket", path, "--engine-timeout", "1s") as d:

@@ -105,7 +105,7 @@ def on_each_host(name):
 
 
 @on_each_host("the daemon starts, says what is missing, and refuses it by name")
-def _(how, separate):
+def test_the_daemon_starts_says_what_is_missing(how, separate):
     with how() as d:
         s = d.get("/v1/status").json
         check(not s["namespaces"]["available"] and s["namespaces"]["why"], s["namespaces"])
@@ -123,7 +123,7 @@ def _(how, separate):
 
 
 @on_each_host("sandboxes work, and are behind their walls")
-def _(how, separate):
+def test_sandboxes_work_and_are_behind_their_walls(how, separate):
     with how() as d, d.sandbox(runtime="landlock") as sb, d.sandbox(runtime="landlock") as other:
         e = sb.created["effective"]
         equal(e["uid_separation"], separate)
@@ -148,7 +148,7 @@ def _(how, separate):
 
 
 @on_each_host("what it cannot enforce is refused by name, or given up")
-def _(how, separate):
+def test_what_it_cannot_enforce_is_refused_by_name(how, separate):
     with how() as d:
         for wall, limits in (("disk", {"disk_mb": 16}), ("io", {"io_mb_per_s": 5}), ("memory", {"memory_mb": 64}), ("processes", {"max_processes": 9})):
             a = d.post("/v1/sandboxes", {"runtime": "landlock", "limits": limits})
@@ -163,7 +163,7 @@ def _(how, separate):
 
 
 @on_each_host("a delete, a dead control plane, a dead warden")
-def _(how, separate):
+def test_a_delete_a_dead_control_plane_a_dead_warden(how, separate):
     d = how().start()
     try:
         mark = f"51.{os.getpid()}"
@@ -221,7 +221,7 @@ print(oct(os.stat("own").st_mode & 0o777), int(os.stat("own").st_mtime), oct(os.
 
 
 @test("a user where the kernel makes none: attributes of files are changed in the box, and nowhere else")
-def _():
+def test_a_user_where_the_kernel_makes_none_attributes():
     with user_daemon() as d, d.sandbox(runtime="landlock") as sb:
         path = os.path.join(d.dir, "of-the-caller")
         with open(path, "w") as f:
@@ -257,7 +257,7 @@ def keeper_of(sb):
 
 
 @test("the runner has no rights, half the commands' user, and is out of their reach")
-def _():
+def test_the_runner_has_no_rights_half_the_commands_user():
     d = ours()
     with d.sandbox(runtime="landlock") as sb:
         uid = int(sb.sh("id -u")["stdout"])  # and the runner has begun its work
@@ -280,7 +280,7 @@ def _():
 
 
 @test("a killed keeper: its sandbox crashes, and nothing of it is left")
-def _():
+def test_a_killed_keeper_its_sandbox_crashes_and_nothing():
     d = ours()
     sb = d.sandbox(runtime="landlock")
     pids = in_background(sb, f"52.{os.getpid()}")
@@ -293,7 +293,7 @@ def _():
 
 
 @test("warden and keeper killed at once: the next start ends and removes what is left")
-def _():
+def test_warden_and_keeper_killed_at_once_the_next_start():
     d = make().start()
     try:
         sb = d.sandbox(runtime="landlock")
@@ -312,7 +312,7 @@ def _():
 
 
 @test("a paused one and a killed warden: nothing is left")
-def _():
+def test_a_paused_one_and_a_killed_warden_nothing_is_left():
     d = make().start()
     try:
         sb = d.sandbox(runtime="landlock")
@@ -329,7 +329,7 @@ def _():
 
 
 @test("pause and resume")
-def _():
+def test_pause_and_resume():
     d = ours()
     with d.sandbox(runtime="landlock") as sb:
         if not next(r for r in d.get("/v1/status").json["runtimes"] if r["name"] == "landlock")["pause"]:
@@ -345,7 +345,7 @@ def _():
 
 
 @test("a fork bomb and processes that ignore every signal end with the delete")
-def _():
+def test_a_fork_bomb_and_processes_that_ignore():
     d = ours()
     sb = d.sandbox(runtime="landlock", limits={"max_processes": 64})
     d.post(sb.path + "/exec", {"command": ["python3", "-c", "import os, signal, sys\nfor s in range(1, 65):\n    try: signal.signal(s, signal.SIG_IGN)\n"
@@ -359,7 +359,7 @@ def _():
 
 
 @test("a box is removed, however deep, and whatever its modes")
-def _():
+def test_a_box_is_removed_however_deep():
     def removed(d):
         sb = d.sandbox(runtime="landlock")
         r = sb.exec("python3", "-c", "import os\nfor i in range(1500):\n    os.mkdir('d'); os.chdir('d')\n    if i % 100 == 0: open('f', 'w').close()\n")
@@ -375,7 +375,7 @@ def _():
 
 
 @test("no two sandboxes share a user, also of two daemons with one range")
-def _():
+def test_no_two_sandboxes_share_a_user_also_of_two():
     with make() as a, make() as b:
         made = [d.sandbox(runtime="landlock") for d in (a, b, a, b)]
         uids = [sb.sh("id -u; id -g; id -G")["stdout"].split() for sb in made]
@@ -384,7 +384,7 @@ def _():
 
 
 @test("sockets in the file system, shared memory, queues: not to be had")
-def _():
+def test_sockets_in_the_file_system_shared_memory_queues():
     d = ours()
     server = socket.socket(socket.AF_UNIX)
     path = os.path.join(d.dir, "host.sock")
@@ -410,7 +410,7 @@ def _():
 
 
 @test("ps shows the sandbox's processes and no others")
-def _():
+def test_ps_shows_the_sandbox_processes_and_no_others():
     d = ours()
     with d.sandbox(runtime="landlock") as sb:
         pids = in_background(sb, f"56.{os.getpid()}")
@@ -422,7 +422,7 @@ def _():
 
 
 @test("isolation: restricted is more than none and less than namespaces")
-def _():
+def test_isolation_restricted_is_more_than_none_and_less():
     d = ours()
     a = d.post("/v1/sandboxes", {"runtime": "landlock", "min_isolation": "namespaces"})
     check(a.status == 422 and "restricted" in a.json["error"]["message"], a)
@@ -433,7 +433,7 @@ def _():
 
 
 @test("programs that people use work in it")
-def _():
+def test_programs_that_people_use_work():
     with ours().sandbox(runtime="landlock") as sb:
         for script, want in (("bash -c 'cat <(echo substituted)'", "substituted\n"), ("python3 -c 'import ssl, sqlite3, subprocess; print(subprocess.check_output([\"echo\", \"sub\"]).decode())'", "sub\n\n"),
                              ("perl -e 'print \"perl\\n\"'", "perl\n"), ("echo a | tee f | wc -c; cmp f f && tar c f | tar t", "2\nf\n"),

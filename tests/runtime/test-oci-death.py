@@ -93,7 +93,7 @@ def next_fault(d, number):
 
 
 @test("create: kill -9 of the control plane at each step")
-def _():
+def test_create_kill_9_of_the_control_plane_at_each_step():
     with faults(CREATE) as d:
         host = Host(d)
         for number, name in enumerate(CREATE, 1):
@@ -108,7 +108,7 @@ def _():
 
 
 @test("exec: kill -9 of the control plane at each step")
-def _():
+def test_exec_kill_9_of_the_control_plane_at_each_step():
     with faults(EXEC) as d:
         host = Host(d)
         for number, name in enumerate(EXEC, 1):
@@ -129,7 +129,7 @@ def _():
 
 
 @test("delete: kill -9 of the control plane at each step")
-def _():
+def test_delete_kill_9_of_the_control_plane_at_each_step():
     with faults(DELETE) as d:
         host = Host(d)
         for number, name in enumerate(DELETE, 1):
@@ -158,7 +158,7 @@ def end_all(pids):
 
 
 @test("kill -9 of the launcher during create, exec and delete: a failure that is told, and nothing left")
-def _():
+def test_kill_9_of_the_launcher_during_create_exec():
     with Daemon(*FLAGS, runtime=RUNTIME) as d:
         host = Host(d)
         for delay in (0, 0.01, 0.05):
@@ -190,7 +190,7 @@ def _():
 
 
 @test("kill -9 of everything during create, exec and delete: gone at once, and the next start sweeps")
-def _():
+def test_kill_9_of_everything_during_create_exec():
     for name, act in (("create", lambda d, sb: once(d, "POST", "/v1/sandboxes", {})),
                       ("exec", lambda d, sb: once(d, "POST", sb.path + "/exec", {"command": ["sleep", "100"]})),
                       ("delete", lambda d, sb: once(d, "DELETE", sb.path))):

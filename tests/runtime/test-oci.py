@@ -31,7 +31,7 @@ def programs(warden):
 
 
 @test("by its own name, by oci with oci_runtime, and by the operator's choice")
-def _():
+def test_by_its_own_name_by_oci_with_oci_runtime():
     d = daemon()
     for spec in ({"runtime": RUNTIME}, {"runtime": "oci", "oci_runtime": PROGRAM}):
         with d.sandbox(**spec) as sb:
@@ -43,7 +43,7 @@ def _():
 
 
 @test("what is wrong is refused by name")
-def _():
+def test_what_is_wrong_is_refused_by_name():
     d = daemon()
     for spec, words in (({"runtime": "oci", "oci_runtime": "nothing"}, "nothing"), ({"runtime": "local", "oci_runtime": "crun"}, "oci_runtime"),
                         ({"min_isolation": "much"}, "much"), ({"runtime": "oci", "oci_runtime": 7}, "oci_runtime")):
@@ -57,7 +57,7 @@ def _():
 
 
 @test("by how much isolation it wants")
-def _():
+def test_by_how_much_isolation_it_wants():
     d = daemon()
     levels = {r["name"]: r["isolation"] for r in d.get("/v1/status").json["runtimes"]}
     equal((levels["local"], levels["crun"], levels["gvisor"], levels["kata"]),
@@ -80,7 +80,7 @@ def _():
 
 
 @test("the runner is the container's init: an exec starts no other program of the runtime's")
-def _():
+def test_the_runner_is_the_container_init_an_exec_starts():
     with Daemon("--cgroup-prefix", PREFIX + "-init", "--blanks", "0", "--oci-blanks", "0") as d, d.sandbox(runtime=RUNTIME) as sb:
         warden = d.get("/v1/status").json["warden_pid"]
 
@@ -93,7 +93,7 @@ def _():
 
 
 @test("host directories: read-only everywhere; to write to, where files keep their owners")
-def _():
+def test_host_directories_read_only_everywhere_to_write():
     with tempfile.TemporaryDirectory(prefix="mas-oci-") as host:
         os.chmod(host, 0o755)
         with open(host + "/file", "w") as f:
@@ -109,7 +109,7 @@ def _():
 
 
 @test("a deleted one leaves no process and no control group")
-def _():
+def test_a_deleted_one_leaves_no_process_and_no_control():
     with Daemon("--cgroup-prefix", PREFIX + "-gone", "--blanks", "0", "--oci-blanks", "0") as d:
         warden = d.get("/v1/status").json["warden_pid"]
         before = set(below(warden))
@@ -123,7 +123,7 @@ def _():
 
 
 @test("kill -9 of the warden, while sandboxes run and are made: nothing is left, and the next start sweeps")
-def _():
+def test_kill_9_of_the_warden_while_sandboxes_run():
     prefix = PREFIX + "-dead"
     d = Daemon("--cgroup-prefix", prefix, "--blanks", "2").start()
     d.sandbox(runtime=RUNTIME).sh("sleep 1000 & echo on")
@@ -157,7 +157,7 @@ def state(pid):
 
 
 @test("kill -9 of the control plane during a create: the half-made one is ended, not forgotten")
-def _():
+def test_kill_9_of_the_control_plane_during_a_create():
     with Daemon("--cgroup-prefix", PREFIX + "-half", "--blanks", "0") as d:
         warden = d.get("/v1/status").json["warden_pid"]
         for delay in (0.005, 0.03, 0.1):
@@ -173,7 +173,7 @@ def _():
 
 
 @test("its version is known, and what it can enforce")
-def _():
+def test_its_version_is_known_and_what_it_can_enforce():
     d = daemon()
 
     def report():
@@ -188,7 +188,7 @@ def _():
 
 
 @test("pause under load: nothing moves, all goes on; and a paused one that is busy can be deleted")
-def _():
+def test_pause_under_load_nothing_moves_all_goes():
     d = daemon()
     sb = d.sandbox(runtime=RUNTIME, limits={"max_processes": 100})
     spin = "i=0; while :; do i=$((i+1)); case $i in *000) echo $i;; esac; done"
@@ -252,7 +252,7 @@ def create_fails(d, *words):
 
 
 @fake_test("a runtime that hangs: the create ends at its time, and says so")
-def _():
+def test_a_runtime_that_hangs_the_create_ends_at_its_time():
     with with_fake("sleep 1000 & sleep 1000\n", "--create-ready-timeout", "2s") as d:
         begin = time.time()
         create_fails(d, "time")
@@ -262,7 +262,7 @@ def _():
 
 
 @fake_test("a runtime that prints garbage, much of it, and fails")
-def _():
+def test_a_runtime_that_prints_garbage_much():
     garbage = "head -c 3000000 /dev/urandom; printf '\\033[31m\\000\\377'\n"
     log = 'while [ $# -gt 0 ]; do [ "$1" = --log ] && head -c 300000 /dev/urandom > "$2"; shift; done\n'
     with with_fake(f"case $1 in --version) printf 'fake \\033[1mv\\377\\n';; esac\n{log}{garbage}exit 9\n") as d:
@@ -272,7 +272,7 @@ def _():
 
 
 @fake_test("a runtime whose version is a long line: cut, and harmless")
-def _():
+def test_a_runtime_whose_version_is_a_long_line_cut():
     with with_fake("printf 'x version 1.\\0337\\377'; head -c 20000 /dev/zero | tr '\\0' z\n") as d:
         wait_for(lambda: "version" in reported(d), "it was asked")
         version = reported(d)["version"]
@@ -280,7 +280,7 @@ def _():
 
 
 @fake_test("a runtime that says that all is well, and made nothing")
-def _():
+def test_a_runtime_that_says_that_all_is_well_and_made():
     for script in ("exit 0\n", 'while [ $# -gt 0 ]; do [ "$1" = --pid-file ] && echo 1 > "$2"; shift; done\n',
                    'while [ $# -gt 0 ]; do [ "$1" = --pid-file ] && echo 99999 > "$2"; shift; done\n'):
         with with_fake(script, "--create-ready-timeout", "5s") as d:

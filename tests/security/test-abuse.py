@@ -91,7 +91,7 @@ class Meanwhile:
 # --- P14: a sandbox's own limits
 
 @test("P14 processes: no more than the limit")
-def _():
+def test_p14_processes_no_more_than_the_limit():
     with limited(max_processes=30) as sb:
         n, error = taken(sb, "take-processes", 1000)
         check(10 <= n <= 30 and error == "EAGAIN", (n, error))
@@ -101,7 +101,7 @@ def _():
 
 
 @test("P14 a fork bomb: others go on, and its end is the end of all of it")
-def _():
+def test_p14_a_fork_bomb_others_go_on_and_its_end():
     sb = limited(max_processes=60, cpu_cores=1)
     with Meanwhile() as m:
         start(sb, attack(sb), "fork-bomb", MARK)
@@ -113,7 +113,7 @@ def _():
 
 
 @test("P14 a memory bomb: killed, and named as such")
-def _():
+def test_p14_a_memory_bomb_killed_and_named_as_such():
     with limited(memory_mb=64) as sb:
         with Meanwhile() as m:
             r = sb.exec(attack(sb), "take-memory", "400")
@@ -124,7 +124,7 @@ def _():
 
 
 @test("P14 memory of no process counts: System V segments")
-def _():
+def test_p14_memory_of_no_process_counts_system_v():
     with limited(memory_mb=64) as sb:
         r = sb.exec(attack(sb), "take-shared", "400")
         if GVISOR:
@@ -134,7 +134,7 @@ def _():
 
 
 @test("P14 memory of no process counts: files of memory")
-def _():
+def test_p14_memory_of_no_process_counts_files_of_memory():
     with limited(memory_mb=64) as sb:
         r = sb.exec("python3", "-c", "import os\nf=os.memfd_create('x')\n"
                     "for i in range(400): os.write(f, b'x' * (1 << 20))\nprint('all')")
@@ -143,7 +143,7 @@ def _():
 
 
 @test("P14 memory of no process counts: sockets that nobody reads")
-def _():
+def test_p14_memory_of_no_process_counts_sockets():
     control = int(works("take-sockets", 30).split()[1])
     with limited(memory_mb=64) as sb:
         r = sb.exec(attack(sb), "take-sockets", "30")
@@ -164,7 +164,7 @@ def has_no_disk():
 
 
 @test("P14 disk: full at its limit")
-def _():
+def test_p14_disk_full_at_its_limit():
     if has_no_disk():
         with d.sandbox(limits={"disk_mb": 16}, accept_weaker=["disk"]) as sb:
             equal(sb.created["effective"]["disk"], None)
@@ -179,7 +179,7 @@ def _():
 
 
 @test("P14 disk: /workspace, /tmp, /dev/shm, /home and /var/tmp share one budget")
-def _():
+def test_p14_disk_workspace_tmp_dev_shm_home_and_var_tmp():
     if has_no_disk():
         return
     with limited(disk_mb=16) as sb:
@@ -190,7 +190,7 @@ def _():
 
 
 @test("P14 disk: no hiding in /dev, /run or /.mas")
-def _():
+def test_p14_disk_no_hiding_in_dev_run_or_mas():
     with (d.sandbox() if LANDLOCK else limited(disk_mb=16)) as sb:
         r = sb.sh("for p in / /dev /run /.mas /.mas/run /.mas/disk /mnt /var /etc /root /opt; do"
                   " head -c 1M /dev/zero > $p/x && echo $p; done 2>/dev/null")
@@ -198,7 +198,7 @@ def _():
 
 
 @test("P14 inodes: files run out before the host notices")
-def _():
+def test_p14_inodes_files_run_out_before_the_host_notices():
     with d.sandbox() as sb:
         put_attack(sb)
         n, error = taken(sb, "take-files", 100000)
@@ -209,13 +209,13 @@ def _():
 
 
 @test("P14 open files: no more than the limit")
-def _():
+def test_p14_open_files_no_more_than_the_limit():
     n, error = taken(neighbour, "take-fds", 100000)
     check(4000 <= n <= 4096 and error == "EMFILE", (n, error))
 
 
 @test("P14 cpu: no more than the share")
-def _():
+def test_p14_cpu_no_more_than_the_share():
     def share(sb):
         before = d.get(sb.path + "/stats").json["cpu_ms"]
         r = sb.exec(attack(sb), "spin", "2")
@@ -232,7 +232,7 @@ def _():
 
 
 @test("P14 cpu: a hog in one sandbox, and the others answer")
-def _():
+def test_p14_cpu_a_hog_in_one_sandbox_and_the_others():
     with limited() as sb, Meanwhile() as m:
         for _ in range(8):
             start(sb, attack(sb), "spin", 2)
@@ -241,14 +241,14 @@ def _():
 
 
 @test("P14 time: a command that ignores SIGTERM ends at its time")
-def _():
+def test_p14_time_a_command_that_ignores_sigterm_ends():
     r = neighbour.sh("trap '' TERM INT HUP; while :; do sleep 1; done", timeout_ms=500)
     equal(r["status"], "timed_out")
     check(r["duration_ms"] < 60000, r)
 
 
 @test("P14 output: a flood is cut, and the daemon does not grow")
-def _():
+def test_p14_output_a_flood_is_cut_and_the_daemon():
     def resident():
         pid = d.get("/v1/status").json["pid"]
         with open(f"/proc/{pid}/statm") as f:
@@ -264,7 +264,7 @@ def _():
 
 
 @test("P14 processes that leave their session and parent end with the sandbox")
-def _():
+def test_p14_processes_that_leave_their_session():
     sb = limited()
     sb.sh("(setsid sh -c 'trap \"\" HUP TERM; sleep %s' &) >/dev/null 2>&1 </dev/null &" % MARK)
     wait_for(lambda: running(sb, f"sleep {MARK}"), "control: it runs")
@@ -275,7 +275,7 @@ def _():
 # --- P15: pools of the whole host
 
 @test("P15 inotify instances")
-def _():
+def test_p15_inotify_instances():
     with limited() as sb:
         exec_id = start(sb, attack(sb), "take-inotify", 100000, 30)
         error, there = on_landlock("there is no inotify: it would tell of any directory", ("ENOSYS", (0, "ENOSYS")), ("EMFILE", (10, "all")))
@@ -296,7 +296,7 @@ def descriptors(pid):
 
 
 @test("P15 inotify watches")
-def _():
+def test_p15_inotify_watches():
     with limited() as sb:
         n, error = taken(sb, "take-watches", 60000)
         if on_gvisor("its watches are memory of its own kernel, and none of the host's", True, False):
@@ -310,7 +310,7 @@ def _():
 
 
 @test("P15 contexts of asynchronous I/O")
-def _():
+def test_p15_contexts_of_asynchronous_i_o():
     works("take-aio", 4)
     with limited() as sb:
         many = on_gvisor("a context is a mapping of its own kernel's, which are slow to make, and none of the host's",
@@ -321,7 +321,7 @@ def _():
 
 
 @test("P15 compiled programs: filters on sockets, and of the tool's own")
-def _():
+def test_p15_compiled_programs_filters_on_sockets():
     works("take-programs", 4)
     works("take-filters", 4)
     if GVISOR:  # programs of its own kernel's, which interprets them
@@ -332,7 +332,7 @@ def _():
 
 
 @test("P15 without the host's memory for compiled programs a create says so, and works when there is some")
-def _():
+def test_p15_without_the_host_memory_for_compiled():
     if RUNTIME not in ("local", "landlock", "crun", "runc"):
         print("# its own kernel, or an engine's, installs the filter")
         return
@@ -361,7 +361,7 @@ def terminals_of_host():
 
 
 @test("P15 pseudo terminals")
-def _():
+def test_p15_pseudo_terminals():
     before = terminals_of_host()
     with limited() as sb:
         exec_id = start(sb, attack(sb), "take-ptys", 100000, 30)
@@ -376,7 +376,7 @@ def _():
 
 
 @test("P15 processes and memory of one sandbox leave the others theirs")
-def _():
+def test_p15_processes_and_memory_of_one_sandbox_leave():
     with limited(max_processes=200) as sb:
         exec_id = start(sb, attack(sb), "take-processes", MARK, 30)
         wait_for(lambda: "processes" in logs(sb, exec_id), "the attack has taken what it can")
@@ -386,7 +386,7 @@ def _():
 
 
 @test("P15 commands of one sandbox")
-def _():
+def test_p15_commands_of_one_sandbox():
     with limited(max_processes=1000) as sb:
         answers = [d.post(sb.path + "/exec", {"command": ["sleep", MARK], "async": True})
                    for _ in range(300)]
@@ -399,7 +399,7 @@ def _():
 # --- P21: never silently weaker
 
 @test("P21 a limit that cannot be enforced fails the create by name")
-def _():
+def test_p21_a_limit_that_cannot_be_enforced_fails():
     enforces = d.get("/v1/status").json["runtimes"][0]["enforces"]
     if enforces["io"] is None:
         a = d.post("/v1/sandboxes", {"limits": {"io_mb_per_s": 1}})
@@ -412,7 +412,7 @@ def _():
 
 
 @test("P21 what this version has not is refused by name, not ignored")
-def _():
+def test_p21_what_this_version_has_not_is_refused_by_name():
     for field, value in (("network", "host"), ("network", {"enabled": True}), ("image", "debian:12"),
                          ("snapshot", "x"), ("pool", "x")):
         a = d.post("/v1/sandboxes", {field: value})
@@ -420,7 +420,7 @@ def _():
 
 
 @test("P21 the effective report is what the kernel says")
-def _():
+def test_p21_the_effective_report_is_what_the_kernel_says():
     if LANDLOCK:
         with limited(memory_mb=96, max_processes=50, cpu_cores=0.5) as sb:
             e = sb.created["effective"]
@@ -489,7 +489,7 @@ def runtimes_here(other):
 if RUNTIME == "local":
     for name, odd in ODD_LIMITS.items():
         @test(f"P9 limits of the shell that starts the daemon ({name}) reach no sandbox, of any runtime")
-        def _(odd=odd):
+        def test_p9_limits_of_the_shell_that_starts_the_daemon(odd=odd):
             config = "enable_process: true\nblanks: 1\noci_blanks: 0\n"
             odd = list(filter(allowed, odd))
             if SANITIZED:  # a sanitizer takes terabytes of addresses at its start
@@ -538,7 +538,7 @@ def create_until_refused(other, limits, most):
 if RUNTIME == "local":
     for fstype in ("ext4", "tmpfs"):
         @test(f"P14 disks on a full state directory ({fstype}): refused by name, and what was promised is there")
-        def _(fstype=fstype):
+        def test_p14_disks_on_a_full_state_directory_refused(fstype=fstype):
             with SmallState(400, fstype, config="state_reserve_mb: 100\nblanks: 1\n") as other:
                 made, refusal = create_until_refused(other, {"memory_mb": 64, "disk_mb": 100}, 8)
                 check(refusal, "more was promised than there is")
@@ -570,7 +570,7 @@ def put_until_answered(other, path, body):
 
 if RUNTIME == "local":
     @test("P14 an image that would take the state directory's reserve: refused by name, and others run")
-    def _():
+    def test_p14_an_image_that_would_take_the_state_directory():
         body = io.BytesIO()
         with tarfile.open(fileobj=body, mode="w") as tar:
             info = tarfile.TarInfo("big")
@@ -592,7 +592,7 @@ def set_suid_dumpable(value):
 
 if RUNTIME == "local" and os.access(SUID_DUMPABLE, os.W_OK):
     @test("P5 where the host opens memory on a change of users (fs.suid_dumpable), the runner's stays closed")
-    def _():
+    def test_p5_where_the_host_opens_memory_on_a_change():
         with open(SUID_DUMPABLE) as f:
             before = f.read().strip()
         set_suid_dumpable("1")

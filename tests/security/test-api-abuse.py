@@ -22,7 +22,7 @@ def without_token(method, path, **headers):
 
 
 @test("P20 every route but health needs the token")
-def _():
+def test_p20_every_route_but_health_needs_the_token():
     for method, path in ROUTES:
         equal(without_token(method, path).status, 401, f"{method} {path}")
     for path in OPEN:
@@ -31,7 +31,7 @@ def _():
 
 
 @test("P20 every route of the OpenAPI document needs the token")
-def _():
+def test_p20_every_route_of_the_openapi_document_needs():
     doc = d.get("/openapi.json").json
     for path, methods in doc["paths"].items():
         url = path.replace("{id}", "sbx-none").replace("{exec_id}", "ex-none")
@@ -43,7 +43,7 @@ def _():
 
 
 @test("P20 wrong tokens: short, long, prefix, other case, other scheme, twice")
-def _():
+def test_p20_wrong_tokens_short_long_prefix_other_case():
     for value in ("", "Bearer", "Bearer ", "Bearer x", "Bearer " + TOKEN[:-1], "Bearer " + TOKEN + "x",
                   "Bearer " + TOKEN.upper(), "Basic " + TOKEN, TOKEN, "Bearer " + TOKEN + "\t"):
         status = without_token("GET", "/v1/status", Authorization=value).status
@@ -54,7 +54,7 @@ def _():
 
 
 @test("P20 a WebSocket needs the token too")
-def _():
+def test_p20_a_websocket_needs_the_token_too():
     saved, d.token = d.token, None
     try:
         equal(d.ws("/sandboxes/sbx-x/stream?exec_id=x").status, 401)
@@ -63,7 +63,7 @@ def _():
 
 
 @test("P20 a web page of another origin")
-def _():
+def test_p20_a_web_page_of_another_origin():
     for origin in ("http://evil.example", "null", f"http://127.0.0.1:{d.port + 1}",
                    "http://localhost.evil.example", f"http://127.0.0.1:{d.port}.evil.example"):
         a = d.get("/v1/status", headers={"Origin": origin})
@@ -80,7 +80,7 @@ def stranger(daemon, data):
 
 
 @test("P20 strangers who only wait keep neither TCP callers nor the Unix socket out")
-def _():
+def test_p20_strangers_who_only_wait_keep_neither_tcp():
     trickle = b"POST /sandboxes HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\n{"
     with tempfile.TemporaryDirectory() as place, \
             Daemon("-auth-token", TOKEN, "-listen", f"unix:{place}/s", config="max_connections: 40\n") as one:
@@ -105,7 +105,7 @@ def _():
 
 
 @test("P20 a flood of refusals ends, and callers with the token go on")
-def _():
+def test_p20_a_flood_of_refusals_ends_and_callers():
     ask = b"GET /v1/status HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
     with Daemon("-auth-token", TOKEN, config="refusals_per_minute: 100\n") as one:
         one.token = TOKEN
@@ -122,7 +122,7 @@ def _():
 
 
 @test("P20 a key has its share of connections")
-def _():
+def test_p20_a_key_has_its_share_of_connections():
     with Daemon("-auth-token", TOKEN, config="max_connections: 20\nkey_connections_percent: 25\n") as one:
         one.token = TOKEN
         secret = one.post("/v1/keys", {"name": "many", "roles": ["agent"]}).json["secret"]
@@ -136,7 +136,7 @@ def _():
 
 
 @test("P20 a name that was rebound to this address: Host")
-def _():
+def test_p20_a_name_that_was_rebound_to_this_address_host():
     for host in ("evil.example", f"evil.example:{d.port}", "localhost.evil.example",
                  "127.0.0.1.evil.example", ""):
         out = d.raw(f"GET /v1/status HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {TOKEN}\r\n"
@@ -145,7 +145,7 @@ def _():
 
 
 @test("P20 ids that are paths")
-def _():
+def test_p20_ids_that_are_paths():
     for name in ("../../etc/passwd", "..%2f..%2fetc", "%2e%2e", "sbx-..", "sbx-x%00", ".", "%2f",
                  "sbx-%0d%0aX: y", "x" * 300):
         for path in (f"/v1/sandboxes/{name}", f"/sandboxes/{name}", f"/v1/sandboxes/{name}/files"):
@@ -158,7 +158,7 @@ def _():
 
 
 @test("P20 files: names that climb end inside the sandbox")
-def _():
+def test_p20_files_names_that_climb_end_inside():
     with d.sandbox() as sb:
         host = os.path.join(d.dir, "host-file")
         with open(host, "w") as f:
@@ -173,7 +173,7 @@ def _():
 
 
 @test("P20 tar upload: entries that climb, links, devices and owners")
-def _():
+def test_p20_tar_upload_entries_that_climb_links_devices():
     import io
     import tarfile
 
@@ -202,7 +202,7 @@ def _():
 
 
 @test("P20 no runtime without walls unless the operator enabled it")
-def _():
+def test_p20_no_runtime_without_walls_unless_the_operator():
     for body in ({"runtime": "process"}, {"runtime": "process", "accept_weaker": ["filesystem"]},
                  {"runtime": "none"}, {"runtime": "../local"}):
         a = d.post("/v1/sandboxes", body)
@@ -212,7 +212,7 @@ def _():
 
 
 @test("P20 environment and arguments cannot be smuggled")
-def _():
+def test_p20_environment_and_arguments_cannot_be_smuggled():
     for env in ({"A=B": "x"}, {"": "x"}, {"A": "x\0y"}, {"A\nB": "x"}, {"A": 1}):
         a = d.post("/v1/run", {"command": ["env"], "env": env})
         check(a.status == 400 or (a.status == 200 and env == {"A\nB": "x"}), f"{env}: {a}")
@@ -221,7 +221,7 @@ def _():
 
 
 @test("P20 a token is not shown by logs, status, metrics or processes in a sandbox")
-def _():
+def test_p20_a_token_is_not_shown_by_logs_status_metrics():
     with d.sandbox() as sb:
         text = sb.sh("cat /proc/*/cmdline /proc/*/environ 2>/dev/null | tr '\\0' ' '")["stdout"]
         check(TOKEN not in text, "processes")
@@ -232,7 +232,7 @@ def _():
 
 
 @test("P20 no listening beyond loopback without a token")
-def _():
+def test_p20_no_listening_beyond_loopback_without_a_token():
     for address in ("0.0.0.0:0", "[::]:0"):  # a bare :PORT is loopback: tests/api/test-daemon.py
         p = subprocess.run([SANDBOXD, "-listen", address, "--state-dir", d.dir + "/other"],
                            stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=60)
@@ -240,7 +240,7 @@ def _():
 
 
 @test("P20 the line protocol has the same walls")
-def _():
+def test_p20_the_line_protocol_has_the_same_walls():
     lines = [{"id": "1", "tool": "shell", "args": {"command": "cat /etc/shadow; id -u"}},
              {"id": "2", "tool": "file_system", "args": {"action": "read", "path": "/etc/shadow"},
               "policy": {"AllowedPaths": ["/etc"]}},
@@ -257,7 +257,7 @@ def _():
 
 
 @test("P20 a live stream holds what the command wrote, and nothing of the daemon's memory")
-def _():
+def test_p20_a_live_stream_holds_what_the_command_wrote():
     script = ("for i in $(seq 150); do printf 'out %d\\n' $i; printf 'err %d\\n' $i >&2;"
               " [ $((i % 10)) = 0 ] && sleep 0.01; done; true")
     want = {"stdout": "".join(f"out {i}\n" for i in range(1, 151)),
@@ -288,7 +288,7 @@ def add_key(name, *roles):
 
 
 @test("P23 an agent's key cannot make itself more than it is")
-def _():
+def test_p23_an_agent_key_cannot_make_itself_more():
     k, row = add_key("climber", "agent")
     for method, path, body in (("POST", "/v1/keys", {"name": "x", "roles": ["admin"]}), ("GET", "/v1/keys", None),
                                ("DELETE", "/v1/keys/" + row["id"], None), ("POST", f"/v1/keys/{row['id']}/rotate", {})):
@@ -302,7 +302,7 @@ def _():
 
 
 @test("P23 an agent's key does not reach another's sandbox, by any name")
-def _():
+def test_p23_an_agent_key_does_not_reach_another_sandbox():
     mine, _ = add_key("owner", "agent")
     other, row = add_key("intruder", "agent")
     sb = d.post("/v1/sandboxes", {"id": "private"}, headers=mine).json["id"]
@@ -315,7 +315,7 @@ def _():
 
 
 @test("P25 nobody approves their own action, and a grant is nobody else's")
-def _():
+def test_p25_nobody_approves_their_own_action_and_a_grant():
     asker, _ = add_key("asker", "agent,approver")
     thief, _ = add_key("thief", "agent")
     person, _ = add_key("person", "approver")
@@ -332,7 +332,7 @@ def _():
 
 
 @test("P24 the skill filesystem does not leave its root")
-def _():
+def test_p24_the_skill_filesystem_does_not_leave_its_root():
     sb = d.post("/v1/sandboxes", {}).json["id"]
     d.post(f"/v1/sandboxes/{sb}/exec", {"command": ["sh", "-c", "cd /workspace && ln -s /etc/passwd l.txt && ln -s / r && ln -s /tmp t"
                                                     " && echo in > in.txt && ln -s in.txt in-link.txt"]})
@@ -355,7 +355,7 @@ def _():
 
 
 @test("P17 URL tools do not reach loopback, private, link-local or metadata addresses")
-def _():
+def test_p17_url_tools_do_not_reach_loopback_private_link():
     for url in (f"http://127.0.0.1:{d.port}/healthz", f"http://localhost:{d.port}/healthz",
                 f"http://[::1]:{d.port}/", f"http://[::ffff:127.0.0.1]:{d.port}/healthz",
                 f"http://0.0.0.0:{d.port}/healthz", f"http://2130706433:{d.port}/healthz",
@@ -366,7 +366,7 @@ def _():
 
 
 @test("P17 URL tools take only http and https")
-def _():
+def test_p17_url_tools_take_only_http_and_https():
     for url in ("file:///etc/passwd", "gopher://127.0.0.1/", "dict://127.0.0.1:1/", "ftp://x/",
                 "unix:///x", "http:///x"):
         r = fetch(url)
@@ -374,7 +374,7 @@ def _():
 
 
 @test("P17 a policy without network has none")
-def _():
+def test_p17_a_policy_without_network_has_none():
     r = d.post("/v1/sandbox/execute", {"tool": {"name": "fetch", "args": {"url": "http://x.example/"}},
                                        "policy": {"Network": {"Enabled": False}}}).json
     equal((r["status"], r["error"]["code"]), ("error", "policy_denied"))
@@ -393,7 +393,7 @@ print(s.recv(100).split()[1].decode())
 
 
 @test("P29 a sandbox that may reach every name reaches neither the daemon nor what is inside, and one without a network no proxy")
-def _():
+def test_p29_a_sandbox_that_may_reach_every_name_reaches():
     with Daemon() as d:
         a = d.post("/v1/sandboxes", {"network": {"allow": [{"host": "*", "ports": [d.port]}]}})
         equal((a.status, a.json["effective"]["network"]["mode"]), (201, "names"), a)

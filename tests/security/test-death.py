@@ -63,7 +63,7 @@ def start(sb, *argv):
 
 
 @test("P19 a deleted sandbox leaves no process, mount, cgroup, loop device or file")
-def _():
+def test_p19_a_deleted_sandbox_leaves_no_process_mount():
     with Daemon(config=CONFIG) as d:
         shared = f"/dev/shm/mas-{os.getpid()}"
 
@@ -81,7 +81,7 @@ def _():
 
 
 @test("P19 kill -9 of the warden: every process of every sandbox is gone at once")
-def _():
+def test_p19_kill_9_of_the_warden_every_process():
     d = Daemon(config=CONFIG)
     mounts_before = host_mounts(d)
     d.start()
@@ -172,7 +172,7 @@ def kill_amid_creates(round_nr, shared):
 
 
 @test("P19 kill -9 of the warden at any moment of creates: nothing listens, no copy of it is left")
-def _():
+def test_p19_kill_9_of_the_warden_at_any_moment():
     shared = tempfile.mkdtemp(prefix="mas-shared-")
     os.chown(shared, 4321, 4321)  # the owner is mapped, root's would not be
     seed = int(os.environ.get("MAS_DEATH_SEED", time.time_ns() % 1000000))
@@ -187,7 +187,7 @@ def _():
 
 if RUNTIME == "local":
     @test("P19 no process but the warden has the audit's key in its memory")
-    def _():
+    def test_p19_no_process_but_the_warden_has_the_audit_key():
         with Daemon(config=CONFIG) as d, d.sandbox():
             with open(os.path.join(d.state, "warden/audit.key")) as f:
                 pem = "".join(line for line in f if "-" not in line)
@@ -198,7 +198,7 @@ if RUNTIME == "local":
 
 
 @test("P19 kill -9 of the control plane: the sandboxes' processes gain nothing")
-def _():
+def test_p19_kill_9_of_the_control_plane_the_sandboxes():
     with Daemon(config=CONFIG) as d:
         sb = d.sandbox()
         start(sb, "sleep", MARK)
@@ -229,7 +229,7 @@ def _():
 
 
 @test("P19 kill -9 of a runner: its sandbox is over, the others are not")
-def _():
+def test_p19_kill_9_of_a_runner_its_sandbox():
     with Daemon(config=CONFIG) as d:
         a, b = d.sandbox(), d.sandbox()
         start(a, "sleep", MARK)
@@ -279,7 +279,7 @@ def zygote_of(warden):
 
 
 @test("P19 a daemon that starts sweeps nothing of one that lives in another pid namespace")
-def _():
+def test_p19_a_daemon_that_starts_sweeps_nothing():
     elsewhere = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child", SANDBOXD]
     with Daemon(config=CONFIG, command=elsewhere) as far, far.sandbox() as sb:
         with Daemon(config=CONFIG) as near:
@@ -293,7 +293,7 @@ def _():
 
 
 @test("P19 kill -9 of the zygote: no sandbox ends, and new ones are made")
-def _():
+def test_p19_kill_9_of_the_zygote_no_sandbox_ends_and_new():
     with Daemon(config=CONFIG) as d, d.sandbox() as sb:
         warden = d.get("/v1/status").json["warden_pid"]
         zygote = zygote_of(warden)
@@ -317,7 +317,7 @@ def secrets_of(pid):
 
 if RUNTIME == "local":
     @test("P5 no two runners have the same secrets, though none of them was executed")
-    def _():
+    def test_p5_no_two_runners_have_the_same_secrets_though():
         with Daemon(config=CONFIG) as d, d.sandbox(), d.sandbox():
             warden = d.get("/v1/status").json["warden_pid"]
             runners = [p for p in below(warden) if "mas-toolrunner --pid1" in command_of(p)]
@@ -327,7 +327,7 @@ if RUNTIME == "local":
 
 
 @test("P22 the control plane has no rights: user, capabilities, root, descriptors")
-def _():
+def test_p22_the_control_plane_has_no_rights_user():
     with Daemon(config=CONFIG) as d:
         pid = d.get("/v1/status").json["pid"]
         s = status_of(pid)
@@ -350,7 +350,7 @@ def _():
 
 
 @test("P22 the control plane cannot touch warden, gateway or runners")
-def _():
+def test_p22_the_control_plane_cannot_touch_warden():
     with Daemon(config=CONFIG) as d, d.sandbox() as sb:
         start(sb, "sleep", MARK)
         state = d.get("/v1/status").json
@@ -367,7 +367,7 @@ def _():
 
 
 @test("P22 the gateway has no rights either, and another user")
-def _():
+def test_p22_the_gateway_has_no_rights_either_and_another():
     with Daemon(config=CONFIG) as d:
         state = d.get("/v1/status").json
         children = subprocess.run(["pgrep", "-P", str(state["warden_pid"]), "-x", "mas-gateway"],

@@ -37,7 +37,7 @@ def attempt(name, *args, errors=None, control=works, **how):
     made.add(name)
 
     @test(name)
-    def _():
+    def test_attempt():
         if control:
             control(*control_args, **how)
         there, reason = ANSWERS.get(name, (None, None))
@@ -71,7 +71,7 @@ attempt("P1 mapped files of the runner: /proc/1/map_files", "list", f"/proc/{RUN
 
 
 @test("P1 the host's directories are not there")
-def _():
+def test_p1_the_host_directories_are_not_there():
     for path in ("/root", "/home", "/var", "/boot", "/srv", "/opt", "/mnt", "/run", "/sys"):
         seen = sb.sh(f"find {path} -mindepth 1 -maxdepth 1 -printf '%f\\n'")["stdout"].split()
         allowed = {"/home": ["sandbox"], "/var": ["run", "tmp"]}.get(path, []) if not LANDLOCK else []
@@ -87,7 +87,7 @@ def _():
 
 
 @test("P1 no name, user or address of the host")
-def _():
+def test_p1_no_name_user_or_address_of_the_host():
     text = sb.sh("hostname; cat /etc/passwd /etc/group /etc/hosts; cat /proc/net/dev /proc/net/route"
                  " /proc/net/unix; getent passwd")["stdout"]
     shown = on_landlock(fenced.SHARED, True, os.uname().nodename == "sandbox")
@@ -98,7 +98,7 @@ def _():
 
 
 @test("P1 the daemon's environment is not a command's")
-def _():
+def test_p1_the_daemon_environment_is_not_a_commands():
     text = sb.sh("env; tr '\\0' '\\n' < /proc/self/environ; cat /proc/*/environ")["stdout"]
     check("do-not-show" not in text and "MAS_SECRET" not in text, text)
     # Not even our own processes keep it: it is the operator's, and may hold tokens of all kinds.
@@ -163,7 +163,7 @@ for path in ("/proc/kcore", "/proc/keys", "/proc/timer_list", "/proc/kmsg", "/pr
 
 
 @test("P4 no addresses of the kernel: /proc/kallsyms")
-def _():
+def test_p4_no_addresses_of_the_kernel_proc_kallsyms():
     out = sb.sh("head -n 200 /proc/kallsyms | cut -d' ' -f1 | sort -u")["stdout"].split()
     check(all(int(a, 16) == 0 for a in out), out[:5])
 
@@ -213,18 +213,18 @@ attempt("P5 make the runner the first to die: oom_score_adj", "write", f"/proc/{
 
 
 @test("P5 children that the runner never started do not confuse it")
-def _():
+def test_p5_children_that_the_runner_never_started():
     equal(inside(sb, "clone-parent", 50)[0], 0)
     equal(sb.sh("echo still here; exit 3")["exit_code"], 3)
 
 
 @test("P5 a command that makes the runner its tracer has not ended for that")
-def _():
+def test_p5_a_command_that_makes_the_runner_its_tracer():
     equal(inside(sb, "trace-me")[0], on_gvisor("nobody has the runner for a tracer", 1, 0))
 
 
 @test("P5 a command cannot keep its death from the runner")
-def _():
+def test_p5_a_command_cannot_keep_its_death():
     if on_gvisor("the dead do not say who traces them, so that the whole sandbox ends", True, False):
         return
     with d.sandbox() as other:
@@ -240,7 +240,7 @@ def _():
 
 
 @test("P5 a command's own streams are its own: it may open them again, and nobody else's")
-def _():
+def test_p5_a_command_own_streams_are_its_own_it_may_open():
     r = sb.sh("echo out > /dev/stdout; echo err > /dev/stderr")
     pipes = on_gvisor("its pipes have no modes, and belong to the runner", "Permission denied", None)
     if pipes:
@@ -256,12 +256,12 @@ def _():
 
 
 @test("P5 the runner's helpers: what serves an upload cannot be looked into")
-def _():
+def test_p5_the_runner_helpers_what_serves_an_upload():
     spy_on_helper(sb)
 
 
 @test("P5 what a runtime shares is what it says")
-def _():
+def test_p5_what_a_runtime_shares_is_what_it_says():
     if not LANDLOCK:
         return equal(sb.created["effective"].get("shares", []), [], "what any other shares")
     said = " ".join(sb.created["effective"]["shares"])
@@ -273,7 +273,7 @@ def _():
 
 
 @test("P5 stopping every process does not stop the sandbox's end")
-def _():
+def test_p5_stopping_every_process_does_not_stop():
     before = set(left(d, "attack stop-all"))
     with d.sandbox() as other:
         put_attack(other)
@@ -289,7 +289,7 @@ def _():
 
 
 @test("P5 stopping every child that the runner starts does not stop the runner")
-def _():
+def test_p5_stopping_every_child_that_the_runner_starts():
     def started(spec):
         a = d.post(f"/sandboxes/{other.id}/exec", dict(spec, **{"async": True, "timeout": 3}))
         return a.status, a.body
@@ -321,7 +321,7 @@ PORT = 40404
 
 
 @test("P6 the neighbour has left what is looked for")
-def _():
+def test_p6_the_neighbour_has_left_what_is_looked():
     if LANDLOCK:  # nothing can be left where anybody might look
         d.post(f"/sandboxes/{with_neighbour.id}/exec",
                {"command": [attack(with_neighbour), "take-fds", "1", "3000", "attack leave"], "async": True})
@@ -348,7 +348,7 @@ attempt("P6 the neighbour by loopback", "connect", "127.0.0.1", PORT, errors="EC
 
 
 @test("P6 the neighbour's processes: neither seen nor signalled")
-def _():
+def test_p6_the_neighbour_processes_neither_seen():
     if not LANDLOCK:  # where a command does not see its own, either
         check("attack leave" in with_neighbour.sh("cat /proc/*/cmdline | tr '\\0' ' '")["stdout"],
               "control: it is seen in its own sandbox")
@@ -362,7 +362,7 @@ def _():
 
 
 @test("P6 the neighbour's files")
-def _():
+def test_p6_the_neighbour_files():
     places = [tmpdir(with_neighbour), workdir(with_neighbour), "/dev/shm"]
     with_neighbour.sh("; ".join(f"echo secret > {p}/secret" for p in places))
     equal(sb.sh("cat " + " ".join(p + "/secret" for p in places) + " 2>/dev/null")["stdout"], "")
@@ -392,7 +392,7 @@ def users_of_kernels():
 
 
 @test("P6 two sandboxes have no host user in common")
-def _():
+def test_p6_two_sandboxes_have_no_host_user_in_common():
     if GVISOR:
         return users_of_kernels()
     if LANDLOCK:  # they are the host's users themselves
@@ -411,7 +411,7 @@ def _():
 
 
 @test("P6 the daemon's own port and the host's abstract sockets")
-def _():
+def test_p6_the_daemon_own_port_and_the_host_abstract():
     works("connect", "127.0.0.1", d.port)
     refused(sb, "connect", "127.0.0.1", d.port, errors=on_landlock(fenced.SOCKETS, "EBADF", "ECONNREFUSED"))
     server = socket.socket(socket.AF_UNIX)
@@ -449,7 +449,7 @@ attempt("P7 take loopback down", "lo-down", errors="EPERM", private=True)
 
 
 @test("P7 netlink route reads, and what is allowed works")
-def _():
+def test_p7_netlink_route_reads_and_what_is_allowed_works():
     if LANDLOCK:
         for family, kind in ((1, 1), (1, 2), (2, 1), (10, 1), (16, 3)):
             refused(sb, "socket", family, kind, 0, errors="EPERM")
@@ -486,7 +486,7 @@ def is_device(path):
 
 
 @test("P8 only the harmless devices exist")
-def _():
+def test_p8_only_the_harmless_devices_exist():
     if LANDLOCK:  # the host's directory, which cannot be listed: each is tried
         for name in os.listdir("/dev"):
             path = "/dev/" + name
@@ -521,7 +521,7 @@ attempt("P9 be killed after the daemon", "write", "/proc/self/oom_score_adj", "-
 
 
 @test("P9 be killed together with the daemon, not before it")
-def _():
+def test_p9_be_killed_together_with_the_daemon():
     with open("/proc/self/status") as f:
         rights = int(re.search(r"CapEff:\s*(\w+)", f.read())[1], 16)
     if not rights >> 24 & 1 and not LANDLOCK and not sb.created["effective"]["landlock"]:
@@ -540,7 +540,7 @@ def status_of_command():
 
 
 @test("P9 no_new_privs, an empty bounding set but for the runner's, a filter")
-def _():
+def test_p9_no_new_privs_an_empty_bounding_set():
     status = status_of_command() if LANDLOCK else sb.sh("cat /proc/self/status")["stdout"]
     bounding = on_landlock("its runner has no rights either", "CapBnd:\t0000000000000000", "CapBnd:\t00000000000000e0")
     lines = ["CapEff:\t0000000000000000", "CapPrm:\t0000000000000000", "CapInh:\t0000000000000000", bounding]
@@ -551,7 +551,7 @@ def _():
 
 
 @test("P9 programs of the host that are set-user-ID stay powerless")
-def _():
+def test_p9_programs_of_the_host_that_are_set_user_id():
     with open("/proc/self/status") as f:
         check("CapEff:\t0000000000000000" not in f.read(), "control: outside, root has rights")
     r = sb.sh("for p in su mount umount passwd newgrp chsh; do command -v $p; done;"
@@ -574,7 +574,7 @@ attempt("P10 join its own: setns", "setns", "/proc/self/ns/uts", errors="EPERM")
 
 if GVISOR:
     @test("P10 in a user namespace of its own it has no more rights over the sandbox")
-    def _():
+    def test_p10_in_a_user_namespace_of_its_own():
         out = sb.exec("python3", "-c", gvisor.IN_USER_NAMESPACE)["stdout"].splitlines()
         equal(out[0], "uid 0", "control: it has the namespace")
         equal([line for line in out[1:] if not line.endswith(" refused")], [])
@@ -649,7 +649,7 @@ attempt("P12 TIOCLINUX", "pty-ioctl", 0x541c, errors="EPERM", control=reaches_ke
 
 
 @test("P12 a terminal of the API is its own: no typing, no other's")
-def _():
+def test_p12_a_terminal_of_the_api_is_its_own_no_typing():
     error = on_gvisor("its /dev/tty can be opened, and no more", "EIO", "EPERM")
     said = terminal(sb, attack(sb), "tty-ioctl", "0x5412")
     check("refused " + error in said, said)
@@ -668,7 +668,7 @@ attempt("P13 a release agent", "write", "/sys/fs/cgroup/memory/release_agent", "
 
 
 @test("P13 the cgroup's place on the host does not show")
-def _():
+def test_p13_the_cgroup_place_on_the_host_does_not_show():
     lines = sb.sh("cat /proc/self/cgroup")["stdout"].splitlines()
     some = on_gvisor("it has no control groups", False, True) and on_landlock("it cannot be read at all", False, True)
     check(bool(lines) == some and all(line.endswith(":/") for line in lines), lines)
@@ -677,7 +677,7 @@ def _():
 # --- P17: the way to the gateway
 
 @test("P17 no gateway for commands, not even beside URL tools")
-def _():
+def test_p17_no_gateway_for_commands_not_even_beside_url():
     policy = {"Network": {"Enabled": True}}
     created = d.post("/v1/sandbox/create", {"policy": policy}).json["sandbox_id"]
     r = d.post("/v1/sandbox/execute", {
@@ -689,7 +689,7 @@ def _():
 
 
 @test("P17 no gateway where the network was not asked for")
-def _():
+def test_p17_no_gateway_where_the_network_was_not_asked():
     if LANDLOCK:  # there is no such place, and no socket to go there with
         refused(sb, "connect-path", "/.mas/gateway.sock", errors="EBADF")
         check(not os.path.exists("/.mas"), "there is one on this host")
@@ -701,12 +701,12 @@ def _():
 
 
 @test("what is said of other runtimes is said of attempts that are made")
-def _():
+def test_what_is_said_of_other_runtimes_is_said():
     equal((set(gvisor.ANSWERS) | set(fenced.ANSWERS)) - made, set())
 
 
 @test("P5 after all this the runner is the same and well")
-def _():
+def test_p5_after_all_this_the_runner_is_the_same():
     equal(sb.sh("echo fine; exit 5")["exit_code"], 5)
     equal(d.get(sb.path).json["state"], "ready")
 

@@ -104,7 +104,7 @@ REFUSED = {SB + "/snapshot", SB + "/files/watch"}  # by name, whatever the id
 
 
 @test("P17 every route with a sandbox's id: 404, as for a name that nobody has")
-def _():
+def test_p17_every_route_with_a_sandbox_id_404():
     d = hidden()
     table = [r for r in route_table() if "/sandboxes/{id}" in r["path"]]
     check(len(table) > 25, "the table is here")
@@ -125,7 +125,7 @@ def _():
 
 
 @test("P17 the contracts that name a sandbox in a body")
-def _():
+def test_p17_the_contracts_that_name_a_sandbox_in_a_body():
     d = hidden()
     for what, (sandbox, _) in d.ids.items():
         for path, body in (("/v1/sandbox/execute", {"tool": {"name": "shell", "args": {"command": "ls /.mas"}}}),
@@ -145,7 +145,7 @@ MCP = {"run_command": {"command": "true"}, "run_code": {"language": "python", "c
 
 
 @test("P17 every MCP tool with a sandbox, and its resources")
-def _():
+def test_p17_every_mcp_tool_with_a_sandbox():
     d = hidden()
     c = Client(d)
     tools = {t["name"] for t in c.ask("tools/list")["result"]["tools"] if "sandbox" in t["inputSchema"].get("properties", {})}
@@ -163,7 +163,7 @@ def _():
 
 
 @test("P17 control: they are alive, at work and untouched by all that")
-def _():
+def test_p17_control_they_are_alive_at_work_and_untouched():
     d = hidden()
     equal(select.select([c.sock for c in d.calls], [], [], 0)[0], [], "no call has been answered")
     equal(d.pooled()[0], d.ids["member of the pool"][0])

@@ -54,7 +54,7 @@ def inside(pid, uid, *argv):
 
 
 @test("P28 the keeper is nobody on the host: an id of its own, a user namespace, few rights in it")
-def _():
+def test_p28_the_keeper_is_nobody_on_the_host_an_id():
     s = status(find("--keeper-stage"))
     equal(set(s["Uid"].split() + s["Gid"].split()), {str(KEEPER)})
     equal((s["NoNewPrivs"], s["Seccomp"], s["Groups"].strip()), ("1", "2", ""))
@@ -68,7 +68,7 @@ def _():
 
 
 @test("P28 the keeper sees programs and its own directory, and nothing else of the host")
-def _():
+def test_p28_the_keeper_sees_programs_and_its_own():
     pid = find("--keeper-stage")
     check(subprocess.run(["cat", "/etc/shadow"], stdout=subprocess.DEVNULL).returncode == 0, "the control")
     equal(set(os.listdir(f"/proc/{pid}/root")) - {"lib64"}, {"dev", "etc", "images", "lib", "usr"})
@@ -79,7 +79,7 @@ def _():
 
 
 @test("P28 the keeper has no directory open that is not in its root")
-def _():
+def test_p28_the_keeper_has_no_directory_open():
     def foreign(pid):
         with open(f"/proc/{pid}/mountinfo") as f:
             own = {line.split()[0] for line in f}
@@ -95,7 +95,7 @@ def _():
 
 
 @test("P28 what speaks to registries may not even look at the store")
-def _():
+def test_p28_what_speaks_to_registries_may_not_even_look():
     thread = threading.Thread(target=d.post, args=("/v1/images/pull", {"image": REGISTRY + "/x"}), daemon=True)
     thread.start()
     wait_for(lambda: find("skopeo"), "the fetching program")
@@ -123,7 +123,7 @@ exec sleep 1000
 
 
 @test("P28 what speaks to registries leaves no process behind")
-def _():
+def test_p28_what_speaks_to_registries_leaves_no_process():
     mark = str(200000000 + os.getpid())
     top = tempfile.mkdtemp(prefix="mas-fake-")
     for name in ("upper", "upper/bin", "work"):
@@ -147,7 +147,7 @@ def _():
 
 
 @test("P28 an archive that reaches out is refused by name, and nothing outside is touched")
-def _():
+def test_p28_an_archive_that_reaches_out_is_refused():
     mark = "/tmp/mas-keeper-was-here"
     for name, link in (("a", "/tmp"), ("a", "../../../../../../tmp")):
         out = io.BytesIO()
@@ -240,7 +240,7 @@ TREE = many_files()
 
 
 @test("P28 the unpacker has its source, its directory and a pipe, and no way to write to its source")
-def _():
+def test_p28_the_unpacker_has_its_source_its_directory():
     u = Unpacker(TREE)
     for fd, at in u.fds.items():
         own = at.startswith("pipe:") or at.endswith("/upload") or "/image" in at.split("/tmp/")[-1]
@@ -253,7 +253,7 @@ def _():
 
 
 @test("P28 the unpacker cannot say which digest, size or environment its image has")
-def _():
+def test_p28_the_unpacker_cannot_say_which_digest_size():
     chosen = "0123456789abcdef" * 4
     line = json.dumps({"info": {"digest": chosen, "size_bytes": 1, "files": 1, "skipped": 0,
                                 "env": ["LD_PRELOAD=/evil.so"], "workdir": "", "user": "", "cmd": [], "layers": []}})
@@ -270,7 +270,7 @@ def _():
 
 
 @test("P28 the worker refuses what the unpacker could leave in a root file system and no image may hold")
-def _():
+def test_p28_the_worker_refuses_what_the_unpacker_could():
     def setuid(u):
         u.file("rootfs/su", mode=0o4755)
 

@@ -34,7 +34,7 @@ def sandbox(runtime, digest=IMAGE, daemon=d, **spec):
 
 
 @each("P27 the root is the image's, the tool is its user 1000, and the walls are reported as ever")
-def _(runtime):
+def test_p27_the_root_is_the_images_the_tool_is_its_user(runtime):
     with sandbox(runtime) as sb:
         equal(sb.sh("id -u; id -un; cat /etc/marker; stat -c %u /app /bin/sh; test -e /usr/bin/python3 || echo none")["stdout"],
               "1000\nsandbox\nimage\n1000\n0\nnone\n")
@@ -45,7 +45,7 @@ def _(runtime):
 
 
 @each("P27 two sandboxes share an image and see nothing of each other; the image does not change")
-def _(runtime):
+def test_p27_two_sandboxes_share_an_image_and_see_nothing(runtime):
     before = hash_of(rootfs_of(d, IMAGE))
     with sandbox(runtime) as one, sandbox(runtime) as two:
         equal(one.sh("echo mine > /app/file; echo new > /app/new; rm -r /app/dir; cat /app/file; ls /app")["stdout"],
@@ -57,7 +57,7 @@ def _(runtime):
 
 
 @each("P27 nothing is gained by set-user-id programs, and root's files are root's")
-def _(runtime):
+def test_p27_nothing_is_gained_by_set_user_id_programs(runtime):
     equal(os.stat(rootfs_of(d, IMAGE) + "/bin/suid").st_mode & 0o7777, 0o6755, "control: it is set-user-id")
     with sandbox(runtime) as sb:
         # busybox takes its applet's name from argv[0], so a shell calls it by other names
@@ -69,7 +69,7 @@ def _(runtime):
 
 
 @each("P27 what goes above an image is in the disk's budget")
-def _(runtime):
+def test_p27_what_goes_above_an_image_is_in_the_disk(runtime):
     with sandbox(runtime, limits={"disk_mb": 16}) as sb:
         v = sb.sh("dd if=/dev/zero of=/app/big bs=1M count=64 2>&1; stat -c %s /app/big")
         check("No space" in v["stdout"], v)
@@ -96,7 +96,7 @@ SEEN = "1000\ncat\nw\nw\nw\nw\nw\nw\n1\n0\nsealed\n"
 
 
 @each("P27 hostile places in an image are hidden, not followed")
-def _(runtime):
+def test_p27_hostile_places_in_an_image_are_hidden(runtime):
     host = {p: os.stat(p).st_mtime_ns for p in ("/etc", "/tmp", "/home", "/")}
     for number, (name, change) in enumerate(HOSTILE.items(), 1):
         digest = digest_of(small, number)
@@ -110,7 +110,7 @@ def _(runtime):
 
 
 @each("P27 a mount goes where the image has a directory or nothing, and nowhere else")
-def _(runtime):
+def test_p27_a_mount_goes_where_the_image_has_a_directory(runtime):
     def spec(target):
         return [{"source": ALLOWED + "/sub", "target": target, "read_only": True}]
     for target in ("/data", "/opt/deep/in", "/app/dir", "/workspace/in"):
@@ -122,7 +122,7 @@ def _(runtime):
 
 
 @each("P27 an image that is moved away or removed harms nobody")
-def _(runtime):
+def test_p27_an_image_that_is_moved_away_or_removed_harms(runtime):
     digest = put_image(d, small, number=100 + RUNTIMES.index(runtime))
     top = os.path.dirname(rootfs_of(d, digest))
     with sandbox(runtime, digest) as sb:
@@ -138,7 +138,7 @@ def _(runtime):
 
 
 @each("P27 one-shots, twenty at once, each with the image as it is")
-def _(runtime):
+def test_p27_one_shots_twenty_at_once_each_with_the_image(runtime):
     n = 4 if runtime == "gvisor" else 20
     out = [None] * n
 
@@ -151,7 +151,7 @@ def _(runtime):
 
 
 @each("P27 a sandbox with an image outlives its control plane")
-def _(runtime):
+def test_p27_a_sandbox_with_an_image_outlives_its_control(runtime):
     with sandbox(runtime) as sb:
         sb.sh("echo kept > /app/file")
         d.kill_control()
@@ -175,7 +175,7 @@ def daemon_with(*flags, number=0, **info):
 
 
 @test("P27 pooled sandboxes with an image are each given to one caller, as the image is")
-def _():
+def test_p27_pooled_sandboxes_with_an_image_are_each():
     with daemon_with("--warm-pool-size", "3") as p:
         wait_for(lambda: metric(p, "sandbox_warm_pool_ready") == 3, "they are ready")
         seen = [p.run("sh", "-c", "cat /app/file; echo used > /app/file; cat /etc/marker")["stdout"] for _ in range(3)]
@@ -191,7 +191,7 @@ def _():
 
 
 @test("P27 an image says where commands start and with what in their environment, and no more")
-def _():
+def test_p27_an_image_says_where_commands_start():
     with daemon_with(env=["PATH=/bin", "LANG=C", "HOME=/root", "A=image"], workdir="/app", user="0", cmd=["/bin/false"]) as p:
         with p.sandbox(env={"B": "spec"}) as sb:
             equal(sb.sh("pwd; id -u; echo $A $B $PATH $HOME")["stdout"], "/app\n1000\nimage spec /bin /home/sandbox\n")
@@ -200,7 +200,7 @@ def _():
 
 
 @test("P27 the tools of the daemon work where an image is the default")
-def _():
+def test_p27_the_tools_of_the_daemon_work_where_an_image():
     with daemon_with() as p:
         def call(tool, args, **more):
             return p.post("/v1/sandbox/execute", dict({"tool": {"name": tool, "args": args}}, **more)).json
@@ -212,7 +212,7 @@ def _():
 
 
 @each("P27 the default image, unpacked by the daemon itself")
-def _(runtime):
+def test_p27_the_default_image_unpacked_by_the_daemon(runtime):
     a = d.post("/v1/run", {"runtime": runtime, "image": "default", "command": ["sh", "-c", "id -un; echo x > /workspace/x && cat /workspace/x;"
                            "awk 'BEGIN { print 6 * 7 }'; touch /usr/bin/x /etc/x 2>/dev/null || echo held; bash -c 'echo $BASH'"]})
     if a.status == 404:
@@ -221,14 +221,14 @@ def _(runtime):
 
 
 @test("P27 an image that is not there is refused by its name")
-def _():
+def test_p27_an_image_that_is_not_there_is_refused():
     for runtime in RUNTIMES:
         a = d.post("/v1/sandboxes", {"runtime": runtime, "image": "sha256:" + "7" * 64})
         check(400 <= a.status < 500 and "7" * 64 in a.json["error"]["message"], a)
 
 
 @test("P27 no mount, loop device or file is left")
-def _():
+def test_p27_no_mount_loop_device_or_file_is_left():
     def mounts():
         with open("/proc/self/mounts") as f:
             return [line for line in f if d.state in line]

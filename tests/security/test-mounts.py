@@ -51,7 +51,7 @@ def mounted(source=project, target="/workspace/in", read_only=False):
 
 
 @test("P16 a listed directory is there (the control of what follows)")
-def _():
+def test_p16_a_listed_directory_is_there_the_control():
     with mounted() as sb:
         equal(sb.sh("cat /workspace/in/file")["stdout"], "of the project")
         if on_gvisor("who serves its files has ids that owner maps do not know: to write to, they are refused", True, False):
@@ -62,25 +62,25 @@ def _():
 
 
 @test("P16 a directory that is not listed")
-def _():
+def test_p16_a_directory_that_is_not_listed():
     for path in (HOST + "/other", HOST, "/", "/etc", "/root", "/proc", project + "x"):
         refuse(path, code="policy_denied", word="mounts.allow")
 
 
 @test("P16 up from a listed directory: ..")
-def _():
+def test_p16_up_from_a_listed_directory():
     for path in ("/..", "/../other", "/sub/../../other", "/./../other", "//..//other"):
         refuse(project + path)
 
 
 @test("P16 a symlink in a listed directory, as the source")
-def _():
+def test_p16_a_symlink_in_a_listed_directory():
     for path in ("/etc-link", "/other-link", "/etc-link/ssl", "/secret-link"):
         refuse(project + path)
 
 
 @test("P16 a symlink in a listed directory, followed from inside")
-def _():
+def test_p16_a_symlink_in_a_listed_directory_followed():
     with mounted() as sb:
         for link in ("other-link/secret", "secret-link"):
             works("read", f"{project}/{link}")
@@ -88,7 +88,7 @@ def _():
 
 
 @test("P16 a directory that becomes a symlink after it was checked")
-def _():
+def test_p16_a_directory_that_becomes_a_symlink():
     for _ in range(5):
         path = project + "/swap"
         os.mkdir(path)
@@ -103,14 +103,14 @@ def _():
 
 
 @test("P16 a target over the system's directories")
-def _():
+def test_p16_a_target_over_the_system_directories():
     for target in ("/usr", "/usr/bin", "/etc", "/etc/ssl", "/proc", "/proc/1", "/dev", "/dev/shm",
                    "/.mas", "/.mas/run", "/sys", "/run", "/", "/workspace/../usr", "/bin"):
         refuse(project, target)
 
 
 @test("P16 a target over a parent of the disk's places, which it would hide")
-def _():
+def test_p16_a_target_over_a_parent_of_the_disk_places():
     with d.sandbox() as sb:
         places = [line.split()[1] for line in sb.sh("cat /proc/mounts")["stdout"].splitlines()]
     parents = {p for place in places for p in [os.path.dirname(place)] if p not in ("/", "/proc", "/dev")}
@@ -120,12 +120,12 @@ def _():
 
 
 @test("P16 a target that runs through a link of the system's")
-def _():
+def test_p16_a_target_that_runs_through_a_link():
     refuse(project, "/var/run/x")
 
 
 @test("P9 a set-user-ID program in a listed directory")
-def _():
+def test_p9_a_set_user_id_program_in_a_listed_directory():
     shutil.copy(ATTACK, project + "/suid")
     os.chown(project + "/suid", 0, 0)
     os.chmod(project + "/suid", 0o4755)
@@ -138,7 +138,7 @@ def _():
 
 
 @test("P9 a program with file capabilities in a listed directory")
-def _():
+def test_p9_a_program_with_file_capabilities_in_a_listed():
     path = project + "/capable"
     shutil.copy(ATTACK, path)
     os.chmod(path, 0o755)
@@ -153,7 +153,7 @@ def _():
 
 
 @test("P8 a device node in a listed directory")
-def _():
+def test_p8_a_device_node_in_a_listed_directory():
     path = project + "/zero"
     os.mknod(path, 0o666 | 0o020000, os.makedev(1, 5))
     os.chmod(path, 0o666)
@@ -165,7 +165,7 @@ def _():
 
 
 @test("P16 read-only is read-only")
-def _():
+def test_p16_read_only_is_read():
     with mounted(read_only=True) as sb:
         refused(sb, "create", "/workspace/in/new", errors="EROFS EACCES")
         refused(sb, "write", "/workspace/in/file", "x", errors="EROFS EACCES")
@@ -176,7 +176,7 @@ def _():
 
 
 @test("P16 root's files in a listed directory stay root's")
-def _():
+def test_p16_root_files_in_a_listed_directory_stay_roots():
     with mounted() as sb:
         refused(sb, "read", "/workspace/in/private-of-root", errors="EACCES EPERM")
     with mounted(HOST + "/roots") as sb:
@@ -186,7 +186,7 @@ def _():
 
 
 @test("P16 what is mounted below a listed directory does not come along")
-def _():
+def test_p16_what_is_mounted_below_a_listed_directory():
     p = subprocess.run(["mount", "-t", "tmpfs", "mas-below", project + "/empty"])
     equal(p.returncode, 0, "mount")
     try:
@@ -206,7 +206,7 @@ def refused_whole(answer, secret):
 
 
 @test("P16 policies: file_system keeps to its paths, whatever links say")
-def _():
+def test_p16_policies_file_system_keeps_to_its_paths():
     with d.sandbox() as sb:
         sb.sh("mkdir /workspace/ok; ln -s /etc/passwd /workspace/ok/link; ln -s / /workspace/ok/root;"
               " echo fine > /workspace/ok/file")
@@ -226,7 +226,7 @@ def _():
 
 
 @test("P16 policies: a command cannot leave the paths of its call")
-def _():
+def test_p16_policies_a_command_cannot_leave_the_paths():
     with d.sandbox() as sb:
         sb.sh("mkdir /workspace/in /workspace/out; echo secret > /workspace/out/secret;"
               " ln -s /workspace/out/secret /workspace/in/link")
@@ -247,7 +247,7 @@ def _():
 
 
 @test("P16 policies: a command cannot borrow another process's view")
-def _():
+def test_p16_policies_a_command_cannot_borrow_another():
     with d.sandbox() as sb:
         put_attack(sb, "/workspace/in/attack")
         sb.sh("mkdir -p /workspace/out; echo secret > /workspace/out/secret")

@@ -29,7 +29,7 @@ def attempts():
 
 
 @test("every promise is tried in each file that it names")
-def _():
+def test_every_promise_is_tried_in_each_file():
     tried = attempts()
     for number, body in promises().items():
         files = re.findall(r"`(test-[a-z-]+\.(?:py|c))`", body.split("*Tried by*")[1])
@@ -39,14 +39,14 @@ def _():
 
 
 @test("every attempt belongs to a promise")
-def _():
+def test_every_attempt_belongs_to_a_promise():
     known = set(promises())
     for file, numbers in attempts().items():
         equal(set(numbers) - known, set(), file)
 
 
 @test("every file that SECURITY.md names exists")
-def _():
+def test_every_file_that_security_md_names_exists():
     with open(os.path.join(ROOT, "SECURITY.md")) as f:
         text = f.read()
     for path in re.findall(r"`((?:src|tests|fuzz)/[\w./*-]+)`", text):

@@ -72,7 +72,7 @@ def mapped(pid):
 
 
 @test("P22 programs that run as root have no more lines than SECURITY.md says")
-def _():
+def test_p22_programs_that_run_as_root_have_no_more_lines():
     rows = table()
     check(rows, "there is a table")
     over = []
@@ -87,14 +87,14 @@ def _():
 
 
 @test("P22 programs that run as root are linked with the libraries that SECURITY.md names")
-def _():
+def test_p22_programs_that_run_as_root_are_linked():
     for program, (_, libraries) in table().items():
         print(f"# {program}: {', '.join(sorted(needed(program))) or 'static'}")
         equal(sorted(needed(program) - libraries), [], program)
 
 
 @test("P22 of a running daemon, only these programs are root, and they have mapped nothing else")
-def _():
+def test_p22_of_a_running_daemon_only_these_programs():
     if os.geteuid():
         raise Skip("the daemon is not root here")
     rows = table()

@@ -55,7 +55,7 @@ def each(name):
 
 
 @each("P21 the report says what is missing")
-def _(kind, d, sb):
+def test_p21_the_report_says_what_is_missing(kind, d, sb):
     with open(f"/proc/{d.process.pid}/status") as f:
         check(f"Uid:\t{kind.uid}\t{kind.uid}" in f.read(), "control: the daemon is that user's")
     e = sb.created["effective"]
@@ -67,7 +67,7 @@ def _(kind, d, sb):
 
 
 @each("P21 limits that need a cgroup are refused by name")
-def _(kind, d, sb):
+def test_p21_limits_that_need_a_cgroup_are_refused(kind, d, sb):
     for limits, word in (({"memory_mb": 64}, "memory"), ({"cpu_cores": 0.5}, "cpu"),
                          ({"io_mb_per_s": 1}, "io")):
         a = d.post("/v1/sandboxes", {"limits": limits})
@@ -77,7 +77,7 @@ def _(kind, d, sb):
 
 
 @each("P6 no id of the host but the caller's is mapped")
-def _(kind, d, sb):
+def test_p6_no_id_of_the_host_but_the_caller_is_mapped(kind, d, sb):
     lines = [line.split() for line in sb.sh("cat /proc/self/uid_map")["stdout"].splitlines()]
     outer = [int(x[1]) for x in lines]
     if kind.separate:
@@ -121,7 +121,7 @@ attempt("P12 type into a terminal", "pty-ioctl", 0x5412, errors="EPERM")
 
 
 @each("P27 an image: shared, never changed, its owners nobody's or the tool's, what is ours in it sealed")
-def _(kind, d, sb):
+def test_p27_an_image_shared_never_changed_its_owners(kind, d, sb):
     digest = put_image(d, small, ids={0: kind.uid, 1000: kind.uid, 65534: kind.uid},
                        change=lambda root: os.symlink("/etc", root + "/workspace"))
     before = hash_of(rootfs_of(d, digest))
@@ -142,7 +142,7 @@ def _(kind, d, sb):
 
 
 @each("P5 signals do not end or stop the runner")
-def _(kind, d, sb):
+def test_p5_signals_do_not_end_or_stop_the_runner(kind, d, sb):
     for number in (9, 19, 15, 11, 10, 1, 2):
         inside(sb, "kill", 1, number)
         inside(sb, "pidfd-kill", 1, number)
@@ -150,12 +150,12 @@ def _(kind, d, sb):
 
 
 @each("P5 the runner's helpers cannot be looked into")
-def _(kind, d, sb):
+def test_p5_the_runner_helpers_cannot_be_looked(kind, d, sb):
     spy_on_helper(sb)
 
 
 @each("P5 limits of the runner: refused, or to the sandbox's own harm only")
-def _(kind, d, sb):
+def test_p5_limits_of_the_runner_refused(kind, d, sb):
     if kind.separate:
         refused(sb, "prlimit", 1, errors="EPERM")
         return
@@ -170,7 +170,7 @@ def _(kind, d, sb):
 
 
 @each("P6 the neighbour's processes, files and sockets")
-def _(kind, d, sb):
+def test_p6_the_neighbour_processes_files_and_sockets(kind, d, sb):
     d.post(kind.other.path + "/exec", {"command": [INSIDE, "leave", "40404", "600"], "async": True})
     wait_for(lambda: inside(kind.other, "connect", "127.0.0.1", 40404)[0] == 0, "control: it is there")
     equal(inside(kind.other, "find-shm")[0], 0, "control: memory")
@@ -183,7 +183,7 @@ def _(kind, d, sb):
 
 
 @each("P6 the caller's own processes: neither seen nor signalled")
-def _(kind, d, sb):
+def test_p6_the_caller_own_processes_neither_seen(kind, d, sb):
     victim = subprocess.Popen(["setpriv", f"--reuid={kind.uid}", f"--regid={kind.uid}",
                                "--clear-groups", "sleep", "577215"])
     try:
@@ -198,7 +198,7 @@ def _(kind, d, sb):
 
 
 @each("P1 the caller's own files: not there")
-def _(kind, d, sb):
+def test_p1_the_caller_own_files_not_there(kind, d, sb):
     path = os.path.join(d.dir, "own")
     with open(path, "w") as f:
         f.write("the caller's")
@@ -209,7 +209,7 @@ def _(kind, d, sb):
 
 
 @each("P14 processes and disk are limited without cgroups")
-def _(kind, d, sb):
+def test_p14_processes_and_disk_are_limited_without(kind, d, sb):
     with d.sandbox(limits={"max_processes": 20}) as small:
         put_attack(small)
         out = inside(small, "take-processes", 200)[1].split()
@@ -220,7 +220,7 @@ def _(kind, d, sb):
 
 
 @each("P15 inotify instances of one sandbox leave the caller theirs")
-def _(kind, d, sb):
+def test_p15_inotify_instances_of_one_sandbox_leave(kind, d, sb):
     with d.sandbox() as greedy:
         put_attack(greedy)
         d.post(greedy.path + "/exec", {"command": [INSIDE, "take-inotify", "100000", "20"],
@@ -234,7 +234,7 @@ MARK = f"{299000000 + os.getpid()}"  # other suites may run at the same time
 
 
 @each("P19 kill -9 of the warden ends every process")
-def _(kind, d, sb):
+def test_p19_kill_9_of_the_warden_ends_every_process(kind, d, sb):
     sb.sh("(setsid sleep %s &) >/dev/null 2>&1 </dev/null" % MARK)
     wait_for(lambda: processes(f"sleep {MARK}"), "control: it runs")
     os.kill(d.get("/v1/status").json["warden_pid"], signal.SIGKILL)

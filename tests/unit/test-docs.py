@@ -65,7 +65,7 @@ def missing_options(help_text, page):
 
 for program, section in PAGES.items():
     @test(f"{program}({section}) has every option of --help")
-    def _(program=program, section=section):
+    def test_has_every_option_of_help(program=program, section=section):
         page = man(program, section)
         if program == "mas-sandboxd":  # its keys have a page of their own
             page += unmarked(text(os.path.join(BUILD, "docs/mas-sandbox.yaml.5")))
@@ -81,7 +81,7 @@ def sbx_commands():
 
 
 @test("documents name only commands of sbx that there are")
-def _():
+def test_documents_name_only_commands_of_sbx_that_there():
     known, seen = sbx_commands(), 0
     for doc in documents() + ["debian/config.yaml"]:
         for verb, sub in re.findall(r"(?:`|^ +(?:\$ )?|\$\()sbx ([a-z][a-z-]*)(?: ([a-z][a-z-]*))?", text(doc), re.M):
@@ -92,7 +92,7 @@ def _():
 
 
 @test("sbx(1) has every verb and every verb's flags")
-def _():
+def test_sbx_1_has_every_verb_and_every_verb_flags():
     page = man("sbx", 1)
     known = sbx_commands()
     for command in [(verb,) for verb in known] + [(verb, sub) for verb in known for sub in known[verb]]:
@@ -102,7 +102,7 @@ def _():
 
 
 @test("links lead to files")
-def _():
+def test_links_lead_to_files():
     for doc in documents():
         for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text(doc) if doc.endswith(".md") else ""):
             if "://" not in target:
@@ -117,7 +117,7 @@ def installed():
 
 
 @test("a document that is installed links to what is installed at the same place beside it")
-def _():
+def test_a_document_that_is_installed_links():
     places = installed()
 
     def place(path):
@@ -135,7 +135,7 @@ def _():
 
 
 @test("source files that documents name exist")
-def _():
+def test_source_files_that_documents_name_exist():
     pages = glob.glob("docs/architecture/*.md", root_dir=ROOT)
     check(len(pages) > 8, "control: there are pages")
     for doc in ["ARCHITECTURE.md", "HACKING.md", "SECURITY.md"] + pages:
@@ -145,7 +145,7 @@ def _():
 
 
 @test("the layout in HACKING has every folder, and no other")
-def _():
+def test_the_layout_in_hacking_has_every_folder():
     layout = text("HACKING.md").split("## Layout\n")[1].split("\n## ")[0]
     named = set(re.findall(r"(?:^    |  )((?:src|tests)/[\w-]+)", layout, re.M))
     there = {f"{top}/{e.name}" for top in ("src", "tests") for e in os.scandir(os.path.join(ROOT, top)) if e.is_dir()}
@@ -153,7 +153,7 @@ def _():
 
 
 @test("a page of the architecture names a file with its folder, and the overview stays one")
-def _():
+def test_a_page_of_the_architecture_names_a_file():
     pages = glob.glob("docs/architecture/*.md", root_dir=ROOT)
     equal([(p, name) for p in pages for name in re.findall(r"`([\w-]+\.[ch])`", text(p))], [])
     overview = text("ARCHITECTURE.md")
@@ -168,7 +168,7 @@ def printed_config():
 
 
 @test("keys in the table of limits exist and have these defaults; all that are numbers are in it")
-def _():
+def test_keys_in_the_table_of_limits_exist_and_have_these():
     config, page = printed_config(), text("docs/architecture/limits.md")
     rows = dict(re.findall(r"^\| `(\w+)` \| (\S+) \| \S+ to \S+ \| [^|]+ \|$", page, re.M))
     check(len(rows) > 100, rows)
@@ -184,7 +184,7 @@ def made(form):
 
 
 @test("what is made of the tables is in step with them: ninja -C build reference")
-def _():
+def test_what_is_made_of_the_tables_is_in_step_with_them():
     equal(text("docs/mas-sandboxd.example.yaml").split("\n"), made("example").split("\n"))
     page = text("docs/architecture/limits.md")
     equal(page.split(reference.BEGIN)[1].split(reference.END)[0].strip().split("\n"), made("limits").strip().split("\n"))
@@ -198,7 +198,7 @@ def entries(page):
 
 
 @test("mas-sandbox.yaml(5) has every key with its default, its flag and its variable")
-def _():
+def test_mas_sandbox_yaml_5_has_every_key():
     page, config = entries(text(os.path.join(BUILD, "docs/mas-sandbox.yaml.5")).replace("\\-", "-")), printed_config()
     equal(set(config) - set(page), set())
     flags = re.findall(r"^  --([\w-]+) \S*\n        (.*)$", help_of("mas-sandboxd", "--help"), re.M)
@@ -211,7 +211,7 @@ def _():
 
 
 @test("mas-policy(5) has every key that policies of this tree and docs/policy.md use, and its conditions are in the latter")
-def _():
+def test_mas_policy_5_has_every_key_that_policies():
     page = text(os.path.join(BUILD, "docs/mas-policy.5"))
     documented = set(entries(page))
     table = text("docs/policy.md").split("## Conditions")[1].split("\n\nChecks")[0]
@@ -225,7 +225,7 @@ def _():
 
 
 @test("the usage guide says the same in both languages: sections, tables and commands")
-def _():
+def test_the_usage_guide_says_the_same_in_both_languages():
     def shape(doc):
         body = text(doc)
         blocks = re.findall(r"^```\n(.*?)^```$", body, re.M | re.S)
@@ -239,21 +239,21 @@ def _():
 
 
 @test("no line of a man page is lost for beginning with a dot")
-def _():
+def test_no_line_of_a_man_page_is_lost_for_beginning():
     macros = set("B BI BR EE EX I IP IR PP RB RI SH SS TH TP TQ br fi nf".split())
     for page in glob.glob(os.path.join(ROOT, "docs/man/*")) + glob.glob(os.path.join(BUILD, "docs/*.5")):
         equal(set(re.findall(r"^[.'](\S*)", text(page), re.M)) - macros, set(), page)
 
 
 @test("documents call the three APIs of others by their names")
-def _():
+def test_documents_call_the_three_apis_of_others():
     # The MAS API, the sbx API and the actions API; letters are for the code.
     pages = [d for d in documents() if d.endswith(".md") and d != "NEWS.md"]
     equal([d for d in pages if re.search(r"\bcontract [ABC]\b", text(d), re.I)], [])
 
 
 @test("no document names a place that readers do not have")
-def _():
+def test_no_document_names_a_place_that_readers():
     hosts = r"docker\.io|ghcr\.io|quay\.io|gcr\.io|registry\.[\w-]+\.\w|pypi\.org|crates\.io|npmjs"
     for doc in documents():
         for pattern in (r"/work\b(?!space)", hosts):

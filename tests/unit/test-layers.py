@@ -92,7 +92,7 @@ def table():
 
 
 @test("every folder has a row, and every word of a row is a folder, a header or a library")
-def _():
+def test_every_folder_has_a_row_and_every_word_of_a_row():
     rows = table()
     equal(sorted(rows), sorted(FOLDERS))
     known = lambda w: w in FOLDERS or w in LIBRARIES or os.path.exists(os.path.join(ROOT, "src", w))
@@ -101,7 +101,7 @@ def _():
 
 
 @test("a folder includes what its row names, and nothing else")
-def _():
+def test_a_folder_includes_what_its_row_names_and_nothing():
     rows = table()
     wrong = [f"{path} includes {used}, and the row of '{folder}' does not name it"
              for folder, uses in included().items() for used, path in sorted(uses.items())
@@ -110,7 +110,7 @@ def _():
 
 
 @test("a row names what its folder includes, and nothing else")
-def _():
+def test_a_row_names_what_its_folder_includes_and_nothing():
     graph = included()
     idle = [f"'{folder}' names {w}" for folder, uses in table().items() for w in uses
             if not any(names(w, used) for used in graph[folder])]
@@ -118,7 +118,7 @@ def _():
 
 
 @test("a folder uses those above it only")
-def _():
+def test_a_folder_uses_those_above():
     above = set()
     for folder, uses in table().items():
         equal([w for w in uses if w not in LIBRARIES and w.split("/")[0] not in above], [], folder)
@@ -134,7 +134,7 @@ ROWS = {"engine/podman.c", "engine/docker.c", "proto/plan.h"}
 
 
 @test("no file but a row's own asks which engine or OCI runtime it is")
-def _():
+def test_no_file_but_a_row_own_asks_which_engine_or_oci():
     found = [f"{os.path.relpath(p, ROOT)}: {line.strip()}" for p in sources()
              if os.path.relpath(p, os.path.join(ROOT, "src")) not in ROWS
              for line in text(p).splitlines() if re.search(COMPARISON, line)]
@@ -148,7 +148,7 @@ def comments(path):
 
 
 @test("a file that a comment names exists: beside it or anywhere in src without a folder, else at that path")
-def _():
+def test_a_file_that_a_comment_names_exists_beside():
     names = {os.path.basename(p) for p in sources()}
     wrong = []
     for path in sources():
@@ -160,21 +160,21 @@ def _():
 
 
 @test("what a comment says that only some files do, no other file does")
-def _():
+def test_what_a_comment_says_that_only_some_files():
     for _, folder, pattern, files in CLAIMS:
         found = {os.path.relpath(p, os.path.join(ROOT, "src")) for p in sources(folder) if re.search(pattern, text(p))}
         equal(found, set(files.split()), f"{folder}: {pattern}")
 
 
 @test("a comment that says so is held to it")
-def _():
+def test_a_comment_that_says_so_is_held():
     documents = glob.glob(os.path.join(ROOT, "*.md")) + glob.glob(os.path.join(ROOT, "docs/**/*.md"), recursive=True)
     said = {os.path.relpath(p, ROOT) for p in sources() + documents if CLAIM.search(comments(p))}
     equal(said - {where for where, *_ in CLAIMS}, {"docs/architecture/policy-and-gate.md"})  # of run_start(), as run.h
 
 
 @test("each phase of a run is in the table of phases that tool/run.h has, in order")
-def _():
+def test_each_phase_of_a_run_is_in_the_table_of_phases():
     header = text(os.path.join(ROOT, "src/tool/run.h"))
     enum = re.search(r"enum run_phase \{(.*?)\};", header, re.S)[1]
     phases = re.findall(r"^    RUN_(\w+),", enum, re.M)
@@ -190,7 +190,7 @@ def kind_rows():
 
 
 @test("every kind of cell has a row, in a folder of its own")
-def _():
+def test_every_kind_of_cell_has_a_row_in_a_folder():
     enum = re.search(r"enum cell_kind \{(.*?)\};", text(os.path.join(ROOT, "src/warden/kind.h")), re.S)[1]
     rows = kind_rows()
     equal(sorted(re.findall(r"^    (CELL_\w+),", enum, re.M)), sorted(rows))
@@ -207,7 +207,7 @@ KIND_QUESTIONS = (r"(?:->|\.|\b)(?:kind|backend|ops)\s*[!=]=\s*(?!WATCH_|NULL)\w
 
 
 @test("no file of the warden includes a header of a kind from outside of that kind's folder")
-def _():
+def test_no_file_of_the_warden_includes_a_header():
     # Files in local/ are also mechanisms that several kinds use: mounts, disks, ids, images.
     kinds = set(kind_rows().values()) - {"local"}
     wrong = [f"{os.path.relpath(path, ROOT)} includes warden/{header}" for path in sources("warden")
@@ -217,7 +217,7 @@ def _():
 
 
 @test("no file of the warden names a kind, or asks for one, outside of that kind's folder")
-def _():
+def test_no_file_of_the_warden_names_a_kind_or_asks():
     folder = kind_rows()
     check(len(KIND_FLAGS) > 1, f"control: kinds are chosen by flags: {KIND_FLAGS}")
     wrong = []
@@ -235,7 +235,7 @@ def _():
 
 
 @test("every source file says its license")
-def _():
+def test_every_source_file_says_its_license():
     files = subprocess.run(["git", "-C", ROOT, "ls-files", "*.c", "*.h", "*.py", "*.sh", "*.build"], stdout=subprocess.PIPE,
                            text=True).stdout.split() or [os.path.relpath(p, ROOT) for p in sources()]
     check(len(files) > 500, files)
