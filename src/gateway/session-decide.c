@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The decision, and the only place where rules are asked.
+ *
+ * It has two halves. session_decide() is asked once the target is known and before anything leaves
+ * the host, not even a lookup of the name: what judges a host, a port, a method or a path, hands a
+ * connection to another process, or waits for a person, belongs there. session_may_connect() is
+ * asked about each address that the name has led to; the connection goes to one that it has
+ * allowed and to no other. */
+#include "gateway/session-internal.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+
+#include "base/fd.h"
+
+/* Whether an address is this host's own, which a socket can then be bound to; nothing is sent.
+ * Where that cannot be found out, and where the host lets sockets have any address
+ * (net.ipv4.ip_nonlocal_bind), it is taken for one. */
+static bool is_own_address(const struct address *a)
+{
+    struct sockaddr_storage sa;
+    socklen_t size = address_to_sockaddr(a, 0, &sa);
+    _cleanup_close_ int fd = socket(a->family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return true;
+    return bind(fd, (struct sockaddr *)&sa, size) == 0 || errno != EADDRNOTAVAIL;
+}
+
+static bool is_open_address(const struct session *s, const struct address *a)
+{
+    const struct gateway *g = s->gateway;
+    return !rule_list_has_address(&g->deny_hosts, &s->target, a) &&
+           !rule_list_has_address(&s->denied, &s->target, a) &&
+           rule_check_address(&g->private_hosts, &s->target, a) == GATEWAY_OK &&
+           (address_classify(a) != ADDRESS_PUBLIC || !is_own_address(a) ||
+            rule_list_has_address(&g->private_hosts, &s->target, a));
+}
+
+/* A translator on the way would lead an IPv6 address that carries an IPv4 address there: both have
+ * to be open. */
+bool session_may_connect(const struct session *s, const struct address *a)
+{
+    struct address carried;
+    return is_open_address(s, a) && (!address_carried(a, &carried) || is_open_address(s, &carried));
+}
+
+void session_refuse_address(struct session *s, enum address_class class)
+{
+    if (class == ADDRESS_PUBLIC)
+        session_refuse(s, GATEWAY_ADDRESS_NOT_ALLOWED,
+                       "%s has an address that is denied or this host's own", s->target.host);
+    else
+        session_refuse(s, GATEWAY_ADDRESS_NOT_ALLOWED, "%s is a %s address", s->target.host,
+                       address_class_name(class));
+}
+
+/* Why the client may not ask for its target, or NULL. */
+static const char *why_not(const struct session *s)
+{
+    const struct gateway *g = s->gateway;
+    if (rule_list_has_host(&s->denied, &s->target))
+        return "is denied in this sandbox";
+    if (rule_check_host(&s->hosts, s->any_host, &s->target) != GATEWAY_OK)
+        return "is not an allowed host";
+    if (rule_check_host(&g->allow_hosts, g->allow_hosts.n == 0, &s->target) != GATEWAY_OK ||
+        rule_list_has_host(&g->deny_hosts, &s->target))
+        return "is not an allowed host of this daemon";
+    return NULL;
+}
+
+void session_decide(struct session *s)
+{
+    const struct address *a = &s->target.address;
+    const char *why = why_not(s);
+    if (why)
+        session_refuse(s, GATEWAY_HOST_NOT_ALLOWED, "%s port %u %s", s->target.host, s->target.port,
+                       why);
+    else if (!s->target.is_address)
+        session_start_resolve(s);
+    else if (!session_may_connect(s, a))
+        session_refuse_address(s, address_classify(a));
+    else {
+        s->addresses[s->n_addresses++] = *a;
+        session_start_connect(s);
+    }
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of a session share. Each has one part of its way:
+ *
+ *   session.c          birth, end, its one timer, what it waits for
+ *   session-request.c  what the client asks for (a line, or the head of an HTTP request)
+ *   session-decide.c   whether it may: the one place where rules are asked
+ *   session-resolve.c  the name's addresses
+ *   session-connect.c  the connection to one of them
+ *   session-relay.c    the bytes in both directions
+ *   session-answer.c   what the client and the control plane are told
+ */
+#pragma once
+
+#include "base/address.h"
+#include "base/target.h"
+#include "gateway/relay.h"
+#include "gateway/session.h"
+
+struct lookup;
+
+/* Addresses of one name that are tried, one after another. */
+#define ADDRESSES_MAX 4
+
+enum session_state {
+    SESSION_REQUEST, /* waits for the whole request, which collects in up */
+    SESSION_RESOLVE, /* the name is with the resolver, or waits for that; nothing is read */
+    SESSION_CONNECT, /* a connect to addresses[current] is under way */
+    SESSION_RELAY,
+    SESSION_REFUSE, /* the answer is in down; waits for it to be read */
+};
+
+struct session {
+    struct list node;
+    struct gateway *gateway;
+    enum session_state state;
+    uint64_t tag;
+    char label[GATEWAY_LABEL_SIZE];
+    struct rule_list hosts, denied;
+    bool any_host;
+    bool http;    /* the client speaks HTTP */
+    bool connect; /* and has asked for a tunnel */
+    struct target target;
+    struct address addresses[ADDRESSES_MAX];
+    size_t n_addresses, current;
+    int client_fd, remote_fd;
+    uv_poll_t *client_poll, *remote_poll; /* freed by their close callbacks */
+    uv_timer_t *timer;
+    struct lookup *lookup; /* NULL while it waits for its label's turn */
+    struct relay up, down; /* client to remote, remote to client */
+    int64_t started_ms, connect_deadline_ms;
+};
+
+/* session.c */
+void session_free(struct session *s);
+/* The end of one that was connected, with a line in the log. */
+void session_end_connected(struct session *s, const char *why);
+void session_close_remote(struct session *s);
+void session_set_timer(struct session *s, uint64_t ms);
+/* A handle for fd, which waits for nothing yet. 0 or libuv's error. */
+int session_watch(struct session *s, int fd, uv_poll_t **ret);
+/* Waits for what the state, and what is in the buffers, needs next. */
+void session_update_polls(struct session *s);
+
+/* session-request.c: the client has sent something. */
+void session_on_line(uv_poll_t *poll, int status, int events);
+void session_on_head(uv_poll_t *poll, int status, int events);
+
+/* session-decide.c */
+/* s->target is known: refuses it, or goes on to the resolver or the connection. */
+void session_decide(struct session *s);
+/* May this session connect to that address? */
+bool session_may_connect(const struct session *s, const struct address *a);
+void session_refuse_address(struct session *s, enum address_class class);
+
+/* session-resolve.c */
+void session_start_resolve(struct session *s);
+void session_abandon_lookup(struct session *s);
+
+/* session-connect.c */
+void session_start_connect(struct session *s);
+void session_on_connected(uv_poll_t *poll, int status, int events);
+/* The address that was tried has failed with that errno. */
+void session_connect_next(struct session *s, int error);
+
+/* session-relay.c */
+void session_start_relay(struct session *s);
+void session_on_relay(uv_poll_t *poll, int status, int events);
+
+/* session-answer.c */
+/* status: of the answer to an HTTP client; 0: what the code means. */
+void session_refuse_as(struct session *s, enum gateway_code code, int status, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+#define session_refuse(s, code, ...) session_refuse_as(s, code, 0, __VA_ARGS__)
+/* The decision was yes, and the connection is there. */
+void session_answer_connected(struct session *s, const char *ip);
+void session_on_refusal_read(uv_poll_t *poll, int status, int events);

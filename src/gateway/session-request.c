@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the client asks for: a CONNECT line, or the head of a request to an HTTP proxy. The bytes
+ * collect at the start of the upward buffer; what follows them is the first of the data. */
+#include "gateway/session-internal.h"
+
+#include <string.h>
+
+#include "base/strbuf.h"
+#include "gateway/proxy-head.h"
+
+void session_on_line(uv_poll_t *poll, int status, int events)
+{
+    struct session *s = poll->data;
+    (void)status;
+    (void)events;
+    relay_fill(&s->up, s->client_fd);
+    char *line = s->up.data + s->up.start;
+    char *end = memchr(line, '\n', s->up.len);
+    size_t len = end ? (size_t)(end - line) : s->up.len;
+    if (!end && s->up.eof) {
+        session_free(s);
+        return;
+    }
+    if (!end && len < GATEWAY_LINE_MAX)
+        return;
+    struct target target;
+    if (!end || len >= GATEWAY_LINE_MAX || gateway_parse_connect(line, len, &target) < 0) {
+        session_refuse(s, GATEWAY_BAD_REQUEST, "expected: CONNECT host port");
+        return;
+    }
+    s->target = target;
+    s->up.start += len + 1;
+    s->up.len -= len + 1;
+    session_decide(s);
+}
+
+/* What goes to the server takes the place of what the client wrote. */
+static void replace_head(struct session *s, const struct proxy_head *h, size_t head_len,
+                         struct strbuf *out)
+{
+    size_t body = s->up.len - head_len;
+    if (body > h->body_bytes)
+        body = (size_t)h->body_bytes;
+    strbuf_append(out, s->up.data + s->up.start + head_len, body);
+    s->up.start = s->up.len = 0;
+    relay_put(&s->up, out->data, out->len);
+    s->up.limit = h->body_bytes - body;
+}
+
+static void on_http_head(struct session *s, size_t len)
+{
+    _cleanup_strbuf_ struct strbuf out = STRBUF_INIT(RELAY_BUFFER);
+    struct proxy_head head;
+    const char *why;
+    int status = proxy_head_parse(s->up.data + s->up.start, len, &head, &out, &why);
+    s->target = head.target;
+    if (status) {
+        session_refuse_as(s, status == 403 ? GATEWAY_HOST_NOT_ALLOWED : GATEWAY_BAD_REQUEST, status,
+                          "%s", why);
+        return;
+    }
+    s->connect = head.connect;
+    if (head.connect) {
+        s->up.start += len;
+        s->up.len -= len;
+        s->up.bounded = false;
+    } else {
+        replace_head(s, &head, len, &out);
+    }
+    session_decide(s);
+}
+
+void session_on_head(uv_poll_t *poll, int status, int events)
+{
+    struct session *s = poll->data;
+    (void)status;
+    (void)events;
+    relay_fill(&s->up, s->client_fd);
+    size_t len = proxy_head_length(s->up.data + s->up.start, s->up.len);
+    if (len)
+        on_http_head(s, len);
+    else if (s->up.eof)
+        session_free(s);
+    else if (s->up.limit == 0)
+        session_refuse_as(s, GATEWAY_BAD_REQUEST, 431, "the head of a request has at most %d bytes",
+                          PROXY_HEAD_MAX);
+}
