@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/json.h"
 #include "sandbox/sandbox-policy.h"
+#include "tool/network.h"
 
 #define ALIAS_MAX 128
 
@@ -89,11 +90,16 @@ static struct sandbox *create_from(struct api_request *req, struct spec *spec, s
         r = parse_resources(req->body, spec, &own->timeout_ms, err);
     if (r >= 0)
         r = tool_narrow_spec(spec, &own->policy, req->services->tool.mounts_allow, err);
+    const struct policy *policies[] = {&own->policy};
+    struct sandbox_maker by;
+    if (r >= 0)
+        r = network_from_policies(spec, policies, 1, err);
+    if (r >= 0)
+        r = network_admit(req->services->gate, req->who, spec, &by, err);
     if (r < 0) {
         sandbox_policy_free(own);
         return NULL;
     }
-    struct sandbox_maker by = {req->owner, req->who->address};
     return sandbox_create_narrowed(req->services->manager, spec, &by,
                                    alias && *alias ? alias : NULL, own, err);
 }

@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "base/weak.h"
 #include "tool/image-find.h"
+#include "tool/network.h"
 #include "tool/run.h"
 
 #define LIST_LIMIT_DEFAULT 100
@@ -135,9 +136,11 @@ static void create_from(struct creation *c)
 {
     struct api_request *req = c->req;
     struct error err = {0};
-    struct sandbox_maker by = {req->owner, req->who->address};
+    struct sandbox_maker by;
     struct sandbox *sb =
-        sandbox_create(req->services->manager, &c->spec, &by, c->name, NULL, false, &err);
+        network_admit(req->services->gate, req->who, &c->spec, &by, &err) < 0
+            ? NULL
+            : sandbox_create(req->services->manager, &c->spec, &by, c->name, NULL, false, &err);
     if (sb && c->begin && c->begin(req, sb, &err) < 0) {
         sandbox_delete(sb, NULL);
         sb = NULL;

@@ -111,6 +111,27 @@ char **gateway_hosts_intersect(char *const *a, char *const *b)
     return both;
 }
 
+static bool is_covered(const struct rule_list *wide, const char *text)
+{
+    struct rule_list one = {0};
+    bool covered = false;
+    if (rule_list_add(&one, text) >= 0)
+        for (size_t i = 0; i < wide->n && !covered; i++)
+            covered = rule_covers(&wide->rules[i], &one.rules[0]);
+    rule_list_done(&one);
+    return covered;
+}
+
+bool gateway_hosts_cover(char *const *wide, char *const *narrow)
+{
+    bool covered = true;
+    struct rule_list list = wide ? parse_list(wide) : (struct rule_list){0};
+    for (; covered && narrow && *narrow; narrow++)
+        covered = is_covered(&list, *narrow);
+    rule_list_done(&list);
+    return covered;
+}
+
 int gateway_rules_check(const struct gateway_rules *rules, struct error *err)
 {
     _cleanup_free_ struct gateway_request *req = new0(struct gateway_request);

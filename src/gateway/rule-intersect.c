@@ -13,7 +13,7 @@ static bool ends_with(const char *text, const char *suffix)
 }
 
 /* Is every host of b one of a? Ports apart. */
-static bool covers(const struct rule *a, const struct rule *b)
+static bool covers_host(const struct rule *a, const struct rule *b)
 {
     if (a->kind == RULE_ANY)
         return true;
@@ -27,13 +27,18 @@ static bool covers(const struct rule *a, const struct rule *b)
     return ends_with(b->name, a->name);
 }
 
+bool rule_covers(const struct rule *a, const struct rule *b)
+{
+    return covers_host(a, b) && (!a->port || a->port == b->port);
+}
+
 bool rule_intersect(const struct rule *a, const struct rule *b, struct rule *ret)
 {
     if (a->port && b->port && a->port != b->port)
         return false;
-    if (!covers(a, b) && !covers(b, a))
+    if (!covers_host(a, b) && !covers_host(b, a))
         return false;
-    *ret = covers(a, b) ? *b : *a;
+    *ret = covers_host(a, b) ? *b : *a;
     ret->name = ret->name ? xstrdup(ret->name) : NULL;
     ret->port = a->port ? a->port : b->port;
     return true;

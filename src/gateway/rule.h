@@ -50,6 +50,9 @@ char *rule_format(const struct rule *rule);
 /* What both rules allow, as one rule. False when that is nothing. The caller frees ret->name. */
 bool rule_intersect(const struct rule *a, const struct rule *b, struct rule *ret);
 
+/* Does a allow everything that b allows? */
+bool rule_covers(const struct rule *a, const struct rule *b);
+
 /* Is the target named by one of the rules? */
 bool rule_list_has_host(const struct rule_list *l, const struct target *t);
 /* Is the address in one of the rules' networks, at the target's port? */

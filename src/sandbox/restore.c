@@ -86,7 +86,7 @@ static void restore_sandbox(void *data, const char *key, const char *body, size_
         return;
     }
     _cleanup_free_ struct warden_alive *alive = map_remove(r->alive, row.runtime_id);
-    struct sandbox_maker by = {row.owner, row.caller};
+    struct sandbox_maker by = {.key = row.owner, .address = row.caller};
     struct sandbox *sb = sandbox_restore(r->manager, &row.spec, &by, key, row.runtime_id, row.alias,
                                          row.policy, row.failure, row.created_ns, alive != NULL);
     spec_done(&row.spec);

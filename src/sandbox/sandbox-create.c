@@ -102,7 +102,7 @@ struct sandbox *sandbox_create_pooled(struct manager *m, const struct spec *spec
     random_id(id + 4, RANDOM_ID_LEN);
     if (check_admission(m, id, NULL, err) < 0)
         return NULL;
-    struct sandbox *sb = sandbox_new(m, spec, &(struct sandbox_maker){"", ""}, id);
+    struct sandbox *sb = sandbox_new(m, spec, &(struct sandbox_maker){.key = "", .address = ""}, id);
     sb->ops = runtime_find(spec->runtime);
     sb->hidden = sb->pooled = true;
     if (!sb->ops) {
@@ -165,6 +165,10 @@ static struct sandbox *create(struct manager *m, const struct spec *spec,
         error_field(err, "network", "sandboxes of runtime '%s' have no network: runtime 'local' has",
                     ops->name);
         err->code = ERROR_UNSUPPORTED;
+        return NULL;
+    }
+    if (spec->network && !by->network_admitted) {
+        error_set(err, ERROR_INTERNAL, 0, "nothing has decided on the hosts of this network");
         return NULL;
     }
     struct sandbox *pooled = NULL;

@@ -141,6 +141,7 @@ void sandbox_waiter_cancel(struct sandbox_waiter *w); /* legal at any time, also
 struct sandbox_maker {
     const char *key;     /* "": none */
     const char *address; /* "": not known, or this machine's own */
+    bool network_admitted; /* the gate allowed the spec's network; set by tool/network.c alone */
 };
 
 /* name: the part after `sbx-`, or NULL for a random one. alias: the caller's own name, or NULL. The

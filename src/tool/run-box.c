@@ -6,6 +6,8 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "sandbox/sandbox.h"
+#include "tool/network.h"
 #include "tool/run-internal.h"
 
 #define SHORT_RUN_US  100000 /* and little work in that time: too little to have written much */
@@ -33,7 +35,9 @@ void run_cancel_ready(struct run *run)
 
 static int make_box(struct run *run, struct error *err)
 {
-    struct sandbox_maker by = {run->who.key, run->who.address};
+    struct sandbox_maker by;
+    if (network_admit(run->gate, &run->who, &run->box, &by, err) < 0)
+        return -EACCES;
     struct sandbox *sb = sandbox_create(run->manager, &run->box, &by, NULL, NULL, true, err);
     if (!sb)
         return -EINVAL;

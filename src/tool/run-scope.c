@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "sandbox/sandbox-policy.h"
+#include "tool/network.h"
 #include "tool/run-internal.h"
 
 static void narrow_time(struct exec_spec *spec, uint64_t limit_ms)
@@ -53,8 +54,7 @@ static int check_box_network(struct run *run, const struct policy *const *polici
     if (!box->network || run->spec.builtin)
         return 0;
     for (size_t i = 0; i < n; i++)
-        if ((policies[i]->has_network && !policies[i]->network_enabled) ||
-            (policies[i]->allowed_hosts && policies[i]->allowed_hosts[0]))
+        if (!network_is_within(box, policies[i]))
             return gate_refuse(run->gate, &run->call, &run->decision, "request policy",
                                "Network of a policy cannot narrow the network of this sandbox",
                                err);

@@ -210,7 +210,7 @@ struct sandbox *skill_sandbox(const struct skill_options *o, const struct identi
     }
     if (sb)
         return sb;
-    struct sandbox_maker by = {who->key, who->address};
+    struct sandbox_maker by = {.key = who->key, .address = who->address};
     if (make)
         return sandbox_create(o->manager, o->default_spec, &by, NULL, SANDBOX_SKILL_ALIAS, false,
                               err);

@@ -13,6 +13,7 @@
 #include "base/strbuf.h"
 #include "gateway/gateway-client.h"
 #include "sandbox/sandbox-policy.h"
+#include "tool/network.h"
 #include "tool/run.h"
 #include "tool/tool.h"
 
@@ -307,6 +308,7 @@ static void set_hosts(struct preparation *p, const struct tool_request *req)
     char *const *scope = own ? own->policy.allowed_hosts : NULL;
     char *const *call = req->policy ? req->policy->allowed_hosts : NULL;
     p->spec.tool_net = true;
+    p->spec.network = false;
     spec_set_image(&p->spec, NULL, NULL, NULL, NULL, NULL);
     strv_free(p->spec.hosts);
     p->spec.hosts = gateway_hosts_intersect(scope, call);
@@ -332,9 +334,12 @@ static int prepare(const struct tool_options *o, const struct tool *tool,
     p->exec_paths = xcalloc(n, sizeof(*p->exec_paths));
     for (size_t i = 0; i < n; i++)
         p->exec_paths[i] = (struct exec_path){true, p->paths[i]};
+    const struct policy *policies[] = {own ? &own->policy : NULL, req->policy};
     if (tool->place == TOOL_IN_HELPER)
         set_hosts(p, req);
-    return prepare_input(o, tool, args, p, err);
+    else if (!req->sandbox && tool->place == TOOL_AS_COMMAND)
+        r = network_from_policies(&p->spec, policies, ELEMENTS(policies), err);
+    return r < 0 ? r : prepare_input(o, tool, args, p, err);
 }
 
 static void preparation_done(struct preparation *p)

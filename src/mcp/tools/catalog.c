@@ -75,6 +75,33 @@ static const char written_schema[] =
                                                                     "Why it died.") "," BOOLEAN("current",   \
                                                                                                 "Calls that name no sandbox work in it.")
 
+/* clang-format off: it breaks lines inside of words here. */
+#define NETWORK_HOST                                                                               \
+    OBJECT(STRING("host", "A name, *.domain or address.") ","                                      \
+           LIST("ports", "{\"type\":\"integer\",\"minimum\":1,\"maximum\":65535}",               \
+                "Without them: every port."),                                                      \
+           "\"host\"")
+#define NETWORK                                                                                    \
+    "\"network\":{\"type\":\"object\",\"properties\":{"                                              \
+    LIST("allow", NETWORK_HOST, "Hosts that its commands may reach.") ","                          \
+    LIST("deny", NETWORK_HOST, "Hosts that they may not, although allow names them.")              \
+    "},\"additionalProperties\":false,\"description\":\"Without it there is no network. The policy " \
+    "decides on every host.\"}"
+#define CREATE_ARGUMENTS                                                                           \
+    TYPED("name", "string", "\"minLength\":1,\"maxLength\":63,",                                   \
+          "Part of its id: a-z, 0-9 and -.") ","                                                   \
+    STRING("runtime", "What isolates it; list_runtimes shows which there are.") ","                \
+    STRING("image", "What its root is made of: a name, reference or digest. Without one, the "     \
+                    "host's programs.") ","                                                        \
+    NUMBER("cpu_cores", "0.01", "1024", "CPU limit.") ","                                          \
+    NUMBER("memory_mb", "1", "16777216", "Memory limit.") ","                                      \
+    NUMBER("disk_mb", "1", "16777216", "Disk limit.") ","                                          \
+    INTEGER("max_processes", "1", "4194304", "Process limit.") ","                                 \
+    STRINGS("env", "Environment of all its commands.") ","                                         \
+    NETWORK ","                                                                                    \
+    BOOLEAN("make_current", "Default true.")
+/* clang-format on */
+
 static const struct mcp_tool tools_table[] = {
     {
         .name = "run_command",
@@ -405,38 +432,11 @@ static const struct mcp_tool tools_table[] = {
         .name = "create_sandbox",
         .title = "Create a sandbox",
         .description =
-            "Makes another sandbox, with a runtime, image or limits of its own. Rarely needed: the "
-            "session already has one. Calls that name no sandbox work in the new one from then "
+            "Makes another sandbox, with a runtime, image, limits or network of its own. Rarely "
+            "needed: the session already has one. Calls that name no sandbox work in the new one from then "
             "on, unless make_current is false. It outlives the session until destroy_sandbox, or "
             "until it has been idle for long.",
-        .input_schema = OBJECT(
-            TYPED("name", "string", "\"minLength\":1,\"maxLength\":63,", "Part of its id: a-z, 0-9 and -.") "," STRING("runtime", "What isolates it; list_runtimes shows which there are.") "," STRING("image", "What its root is made of: a name, reference or digest. Without one, the host's programs.") "," NUMBER(
-                "cpu_cores", "0.01", "1024",
-                "CPU limit.") "," NUMBER("memory_mb", "1", "16777216",
-                                         "Memory limit.") "," NUMBER("disk_mb", "1", "16777216",
-                                                                     "Disk limit.") "," INTEGER("ma"
-                                                                                                "x_"
-                                                                                                "pr"
-                                                                                                "oc"
-                                                                                                "es"
-                                                                                                "se"
-                                                                                                "s",
-                                                                                                "1",
-                                                                                                "41"
-                                                                                                "94"
-                                                                                                "30"
-                                                                                                "4",
-                                                                                                "Pr"
-                                                                                                "oc"
-                                                                                                "es"
-                                                                                                "s "
-                                                                                                "li"
-                                                                                                "mi"
-                                                                                                "t"
-                                                                                                ".") "," STRINGS("env",
-                                                                                                                 "Environment of all its commands.") "," BOOLEAN("make_current",
-                                                                                                                                                                 "Default true."),
-            ""),
+        .input_schema = OBJECT(CREATE_ARGUMENTS, ""),
         .output_schema = OBJECT(SANDBOX_SHOWN
                                 ",\"effective\":{\"type\":\"object\",\"description\":\"Every limit "
                                 "and wall with what enforces it.\"}",

@@ -15,6 +15,7 @@
 #include "mcp/tools/tools.h"
 #include "mcp/tools/workspace.h"
 #include "tool/image-find.h"
+#include "tool/network.h"
 
 #define LIST_MAX 200
 
@@ -93,7 +94,7 @@ static void finish_create(struct mcp_call *call, struct sandbox *sb)
 static json_t *make_body(const json_t *args)
 {
     static const char *const limits[] = {"cpu_cores", "memory_mb", "disk_mb", "max_processes"};
-    static const char *const same[] = {"runtime", "image", "env"};
+    static const char *const same[] = {"runtime", "image", "env", "network"};
     json_t *body = json_object(), *limit = json_object();
     for (size_t i = 0; i < ELEMENTS(same); i++)
         if (json_object_get(args, same[i]))
@@ -131,12 +132,14 @@ static void create_from(struct creation *c, const struct error *failed)
     struct mcp_call *call = c->call;
     const char *name = json_string_value(json_object_get(mcp_call_arguments(call), "name"));
     const struct identity *who = mcp_call_identity(call);
-    struct sandbox_maker by = {who->key, who->address};
+    const struct services *o = mcp_call_services(call);
+    struct sandbox_maker by;
     struct error err = {0};
     mcp_call_on_cancel(call, NULL);
-    struct sandbox *sb = failed ? NULL
-                                : sandbox_create(mcp_call_services(call)->manager, &c->spec, &by,
-                                                 name, NULL, false, &err);
+    struct sandbox *sb =
+        failed || network_admit(o->gate, who, &c->spec, &by, &err) < 0
+            ? NULL
+            : sandbox_create(o->manager, &c->spec, &by, name, NULL, false, &err);
     if (sb)
         sandbox_wait_ready(sb, wait_with(call, sb, finish_create));
     else

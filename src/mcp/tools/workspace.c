@@ -210,7 +210,7 @@ static struct sandbox *make_own(struct workspace *ws, struct error *err)
     random_id(random, NAME_RANDOM);
     snprintf(name, sizeof(name), "mcp-%s", random);
     const struct identity *who = mcp_session_identity(ws->session);
-    struct sandbox_maker by = {who->key, who->address};
+    struct sandbox_maker by = {.key = who->key, .address = who->address};
     struct sandbox *sb = sandbox_create(o->manager, o->default_spec, &by, name, NULL, false, err);
     if (sb)
         slot_take(&ws->own, sb);

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tool/network.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "gateway/gateway-client.h"
+#include "guard/gate.h"
+#include "policy/policy.h"
+#include "runtime/runtime.h"
+#include "sandbox/sandbox.h"
+
+int network_admit(struct gate *gate, const struct identity *who, const struct spec *spec,
+                  struct sandbox_maker *ret, struct error *err)
+{
+    int r = spec->network ? gate_check_network(gate, who, spec->runtime, spec->hosts, err) : 0;
+    if (r < 0)
+        return r;
+    *ret = (struct sandbox_maker){
+        .key = who->key, .address = who->address, .network_admitted = spec->network};
+    return 0;
+}
+
+static bool has_hosts(const struct policy *p)
+{
+    return p->allowed_hosts && p->allowed_hosts[0];
+}
+
+int network_from_policies(struct spec *spec, const struct policy *const *policies, size_t n,
+                          struct error *err)
+{
+    const struct runtime_ops *runtime = runtime_find(spec->runtime);
+    char **hosts = NULL;
+    bool enabled = runtime && runtime->has_proxy;
+    for (size_t i = 0; i < n && enabled; i++) {
+        if (!policies[i] || !policies[i]->has_network)
+            continue;
+        char **both = gateway_hosts_intersect(hosts, policies[i]->allowed_hosts);
+        strv_free(hosts);
+        hosts = both;
+        enabled = policies[i]->network_enabled;
+    }
+    strv_free(spec->hosts);
+    spec->hosts = enabled ? steal_ptr(hosts) : NULL;
+    spec->network = spec->hosts && spec->hosts[0];
+    strv_free(hosts);
+    return spec->network
+               ? gateway_rules_check(
+                     &(struct gateway_rules){.hosts = spec->hosts, .http = true}, err)
+               : 0;
+}
+
+bool network_is_within(const struct spec *spec, const struct policy *policy)
+{
+    if (policy->has_network && !policy->network_enabled)
+        return false;
+    return !has_hosts(policy) || gateway_hosts_cover(policy->allowed_hosts, spec->hosts);
+}
