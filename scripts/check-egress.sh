@@ -1,30 +1,54 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The network of sandboxes: the scripts of tests/egress, which make network namespaces of their own and so need root.
-# Usage: check-egress.sh BUILD
-build=$1
-here=$(cd "$(dirname "$0")/.." && pwd)
-output=$(mktemp) || exit 1
-trap 'rm -f "$output"' EXIT
-passed=0 failed=0 skipped=0
-for script in "$here"/tests/egress/test-*.py; do
-    BUILD=$build /usr/bin/python3 "$script" >"$output" 2>&1
+# The network of sandboxes: every script of tests/egress, over several runtimes. They make network namespaces of their own
+# and so need root. Ends with one line: N passed, N failed. Usage: check-egress.sh BUILD; RUNTIMES is a list (local),
+# EGRESS a list of scripts (test-*.py); JOBS: scripts at a time.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+
+# One script over one runtime: its TAP goes to a file, what failed is shown.
+if [ "$1" = --one ]; then
+    output=$2 runtime=$3 script=$4
+    export MAS_RUNTIME="$runtime"
+    set -- /usr/bin/python3 "tests/egress/$script"
+    case $runtime in
+    podman* | docker*) set -- scripts/with-engine.sh "${runtime%%-*}" "$@" ;;
+    esac
+    began=$(date +%s)
+    "$@" >"$output" 2>"$output.errors" </dev/null
     status=$?
-    cat "$output"
-    if [ "$status" -eq 77 ]; then
-        skipped=$((skipped + 1))
-        continue
-    fi
-    good=$(grep -c '^ok ' "$output")
-    bad=$(grep -c '^not ok ' "$output")
-    # It ended badly, or without any case, and no case failed: something went wrong that it does not count.
-    [ "$bad" -gt 0 ] || { [ "$status" -eq 0 ] && [ "$good" -gt 0 ]; } || bad=1
-    passed=$((passed + good))
-    failed=$((failed + bad))
-done
-if [ "$passed" -eq 0 ] && [ "$failed" -eq 0 ]; then
-    echo "0 passed, 0 failed, $skipped skipped"
+    echo "# $(($(date +%s) - began)) s: $runtime: $script"
+    case $status in
+    0) grep -q '^ok' "$output" || echo "not ok - $script over $runtime has no cases" >>"$output" ;;
+    77) echo "ok - $script over $runtime # SKIP $(sed -n 's/.*# SKIP //p' "$output")" >"$output" ;;
+    # It ended badly without a case that failed: something went wrong that it does not count.
+    *) grep -q '^not ok' "$output" || { tail -n 30 "$output.errors" | sed 's/^/# /' && echo "not ok - $script over $runtime"; } >>"$output" ;;
+    esac
+    grep -A 30 '^not ok' "$output"
     exit 0
 fi
-echo "$passed passed, $failed failed"
-[ "$failed" -eq 0 ]
+
+BUILD=$1
+export BUILD
+outputs=$(mktemp -d) || exit 1
+trap 'rm -rf "$outputs"' EXIT
+scripts=${EGRESS:-$(cd tests/egress && echo test-*.py)}
+for runtime in ${RUNTIMES:-local}; do
+    for script in $scripts; do
+        echo "$outputs/$runtime.$script" "$runtime" "$script"
+    done
+done >"$outputs/list"
+xargs -P "${JOBS:-$(nproc)}" -n 3 scripts/check-egress.sh --one <"$outputs/list"
+cat "$outputs"/*.py >"$outputs/all" 2>/dev/null
+# A script that has left nothing to read has not run.
+while read -r output runtime script; do
+    [ -s "$output" ] || echo "not ok - $script over $runtime did not run" | tee -a "$outputs/all"
+done <"$outputs/list"
+skipped=$(grep -c '^ok .*# SKIP ' "$outputs/all")
+passed=$(($(grep -c '^ok ' "$outputs/all") - skipped))
+failed=$(grep -c '^not ok' "$outputs/all")
+grep '^ok .*# SKIP ' "$outputs/all" | sed 's/^ok [0-9]* *- /skipped: /'
+line="$passed passed, $failed failed"
+[ "$skipped" = 0 ] || line="$line, $skipped skipped"
+echo "$line"
+[ "$failed" = 0 ] && [ $((passed + skipped)) -gt 0 ]

@@ -15,7 +15,7 @@ bench="bubblewrap podman socat ripgrep"
 guest="qemu-system-x86 cpio"
 mcp="npm"
 containers="podman docker.io"
-egress="wget"
+egress="wget npm python3-pip python3-requests netcat-openbsd nginx-light|nginx dnsmasq-base openssh-client openssh-server"
 distros="debootstrap"
 deb="build-essential debhelper dpkg-dev fakeroot"
 
@@ -35,7 +35,10 @@ for set in "$@"; do
     esac
 done
 
-installed() { dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q 'ok installed'; }
+# Names of all that is installed, and of what it stands for: a nodejs from elsewhere may bring npm, and refuse Debian's.
+names=$(dpkg-query -W -f='${db:Status-Status} ${Package},${Provides}\n' | sed -n 's/^installed //p' | sed 's/([^)]*)//g' |
+    tr -d ' ' | tr ',' '\n')
+installed() { echo "$names" | grep -qxF "$1"; }
 
 # Prints the package of the names a|b|c that is installed or, where none is, the first that can be.
 choose() {
@@ -59,7 +62,8 @@ if [ "$(id -u)" != 0 ]; then
     echo "install-deps.sh: not root, and these packages are missing:$missing" >&2
     exit 1
 fi
-export DEBIAN_FRONTEND=noninteractive
+# The tests start the servers that they need themselves: none is started by its package where runlevels are asked for.
+export DEBIAN_FRONTEND=noninteractive RUNLEVEL=1
 apt-get update -qq
 # Which of several names there is may only be known now.
 packages=

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cases of what a sandbox reaches and what it does not, over the runtime of MAS_RUNTIME.
+
+    @allowed("http", "an allowed name answers")      # something must have come over the wire
+    @denied("http", "a denied name is refused")      # nothing may have, not even a lookup
+    @denied("http", "a name that leads inside is refused", lookups=["meta.test"])      # but lookups of these names
+
+The first word is the class of the probe: how it tries. A class with a denied case and without an allowed one that has
+passed fails the script, because a probe that never arrives anywhere shows nothing. A case is given a Net, on which it calls
+what it tries. What has been looked at cannot be forgotten: the capture is the harness's, not the case's.
+"""
+import base64
+import json
+import os
+import sys
+
+import capture
+import masd
+import world as w
+from masd import check, equal
+
+RUNTIME = os.environ.get("MAS_RUNTIME", "local")
+PROXY = ("127.0.0.1", 3128)
+OWN_KERNEL = RUNTIME.endswith("gvisor")  # whose errors may be others
+
+# Sends requests to the proxy, one connection each, and prints a JSON list of the answers.
+ASK = """import base64,json,socket,sys
+out=[]
+for item in json.load(sys.stdin):
+    got=b''
+    try:
+        s=socket.create_connection(('127.0.0.1',3128),20); s.settimeout(25)
+        s.sendall(base64.b64decode(item))
+        while True:
+            more=s.recv(65536)
+            if not more: break
+            got+=more
+            if len(got)>1<<20: break
+    except OSError as e:
+        if not got: got=('error: %s'%e).encode()
+    out.append(got.decode('latin1'))
+json.dump(out,sys.stdout)
+"""
+
+
+def status(answer):
+    """The status of an answer of HTTP, or the text where it is none."""
+    return int(answer.split(" ")[1]) if answer.startswith("HTTP/1.1 ") else answer
+
+
+class Net:
+    """A daemon between the namespaces and one sandbox of it, and ways to try things there."""
+
+    def __init__(self, world, network, *flags, config=None, **spec):
+        self.world = world
+        self.capture = capture.Capture(world)
+        self.daemon = masd.Daemon(*flags, config=config).start()
+        self.box = self.sandbox(network, **spec)
+        self.late = None  # the denied case before this one
+        self.controls = set()  # probes that have arrived
+
+    def sandbox(self, network, **spec):
+        return self.daemon.sandbox(network=network, **spec)
+
+    def run(self, *argv, box=None, **more):
+        """A command in the sandbox: its answer, with exit_code, stdout and stderr."""
+        more.setdefault("timeout_ms", 60000)
+        return (box or self.box).exec(*argv, **more)
+
+    def python(self, code, *args, **more):
+        return self.run("/usr/bin/python3", "-c", code, *args, **more)
+
+    def ask(self, *requests, box=None):
+        """Bytes to the proxy, one connection for each request: the list of answers."""
+        a = self.python(ASK, box=box, stdin=json.dumps([base64.b64encode(r).decode() for r in requests]))
+        equal(a["exit_code"], 0, a)
+        return json.loads(a["stdout"])
+
+    def get(self, *urls, box=None):
+        """Absolute-form requests: the list of answers."""
+        return self.ask(*(b"GET %s HTTP/1.1\r\nHost: %s\r\n\r\n" % (u.encode("latin1"), u.split("/")[2].encode("latin1")) for u in urls), box=box)
+
+    def connect(self, *authorities, box=None):
+        return self.ask(*(b"CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n" % (a.encode("latin1"), a.encode("latin1")) for a in authorities), box=box)
+
+    def put(self, path, text, mode="600", box=None):
+        """A file in the sandbox."""
+        a = self.run("sh", "-c", f'mkdir -p "$(dirname "$0")" && cat >"$0" && chmod {mode} "$0"', path, stdin=text, box=box)
+        equal(a["exit_code"], 0, a)
+
+    def begin(self):
+        late, before = self.capture.mark(), self.late
+        self.late = None
+        check(not (before and late), f"packets that came after '{before}': {late}")
+
+
+_net = None
+_probes = {}
+
+
+def use(net):
+    """The Net that the cases of this script are given."""
+    global _net
+    _net = net
+    return net
+
+
+def allowed(probe, title):
+    def add(fn):
+        @masd.test(title)
+        def run_allowed():
+            _net.begin()
+            fn(_net)
+            check(_net.capture.seen(), "nothing came over the wire")
+            _net.controls.add(probe)
+        return fn
+    return add
+
+
+def denied(probe, title, lookups=()):
+    _probes.setdefault(probe, title)
+
+    def add(fn):
+        @masd.test(title)
+        def run_denied():
+            _net.begin()
+            fn(_net)
+            equal([line for line in _net.capture.seen() if line not in [f"dns {name}" for name in lookups]], [], "came over the wire")
+            _net.late = title
+        return fn
+    return add
+
+
+def main():
+    """Runs them all. The last case is that every probe of a denied one has arrived somewhere when it was allowed to."""
+    if not sys.argv[1:]:
+        @masd.test("every way that was denied has been seen to arrive when it was allowed")
+        def every_probe_has_a_control():
+            equal(sorted(set(_probes) - _net.controls), [], "probes that have never arrived")
+    masd.main()
