@@ -19,6 +19,7 @@ EXAMPLES = {
     "libexec_dir": "/usr/libexec/mas-sandbox", "mounts_allow": "[/srv/projects]", "env": "{LANG: C.UTF-8}",
     "webhook_url": "https://example.com/approvals", "allowed_hosts": '[example.com, "*.example.org"]',
     "disallowed_hosts": "[internal.example.org]", "gateway_allow_private": "[10.1.2.3]", "skill_root": "/srv/agents",
+    "secrets": '{openai: "file:/etc/mas-sandbox/openai.key api.openai.com Authorization: Bearer {}"}', "secret_hosts": "[api.example.com]",
 }
 
 CONFIG_HEAD = r'''.TH MAS\-SANDBOX.YAML 5 "" "mas\-sandbox" "File formats"
@@ -40,7 +41,9 @@ and by a flag
 A list is comma\-separated in variables and flags, and a flag may be repeated.
 A list of a higher source replaces that of a lower one, while
 .B env
-is merged by name.
+and
+.B secrets
+are merged by name.
 In the file, nested maps join their names:
 .B "mounts: {allow: [/srv]}"
 is

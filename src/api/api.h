@@ -19,6 +19,7 @@ struct gate;
 struct identity;
 struct http_request;
 struct keys;
+struct secrets;
 struct images;
 struct skills;
 
@@ -44,6 +45,7 @@ struct services {
     /* Per sandbox. */
     uint32_t inotify_instances, inotify_watches;
     struct keys *keys; /* NULL: none */
+    struct secrets *secrets;
     struct skills *skills;
     size_t max_output_bytes; /* of each stream in one answer */
     pid_t warden_pid;

@@ -73,6 +73,10 @@ void handle_key_add(struct api_request *req);
 void handle_key_revoke(struct api_request *req);
 void handle_key_rotate(struct api_request *req);
 void handle_identity(struct api_request *req);
+/* secrets.c */
+void handle_secret_list(struct api_request *req);
+void handle_secret_put(struct api_request *req);
+void handle_secret_remove(struct api_request *req);
 /* audit.c */
 bool audit_is_on(struct api_request *req); /* false after answering that it is not */
 void handle_audit(struct api_request *req);

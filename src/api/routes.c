@@ -135,6 +135,14 @@ const struct route routes[] = {
     {POST_, "/v1/keys/{id}/rotate", STYLE_NATIVE, ROUTE_BODY_OPTIONAL, handle_key_rotate,
      "give a key another secret", ROLE_ADMIN},
 
+    /* secrets */
+    {GET_, "/v1/secrets", STYLE_NATIVE, 0, handle_secret_list,
+     "names and hosts of the secrets that the caller may name", ROLE_AGENT},
+    {PUT_, "/v1/secrets/{id}", STYLE_NATIVE, ROUTE_BODY, handle_secret_put,
+     "keep a secret of the caller's own, sealed", ROLE_AGENT, .body = body_secret},
+    {DELETE_, "/v1/secrets/{id}", STYLE_NATIVE, 0, handle_secret_remove,
+     "forget a secret of the caller's own", ROLE_AGENT},
+
     /* audit */
     {GET_, "/v1/audit", STYLE_NATIVE, 0, handle_audit, "records of the audit as NDJSON or SSE",
      ROLE_AUDITOR | ROLE_ADMIN, .query = query_audit},

@@ -34,6 +34,7 @@ static const struct {
     {"config_change", 0},
     {"policy_change", 0},
     {"key_change", 0},
+    {"secret_change", 0},
     {"image", 0}, /* fetched, imported or removed */
     {"start", 0}, /* of a control plane */
     {"stop", 0},

@@ -26,6 +26,7 @@
 #include "proto/limit.h"
 #include "runtime/runtime.h"
 #include "sandbox/sandbox.h"
+#include "secret/secrets.h"
 #include "warden/warden.h"
 
 struct error;
@@ -82,6 +83,7 @@ struct config {
     char **env; /* "NAME=value" */
     struct gateway_config gateway;
     char *web_search_endpoint;
+    struct secrets_config secrets;
 
     /* requests */
     size_t max_line_bytes;
@@ -141,6 +143,7 @@ enum config_type {
 enum config_key_flags {
     KEY_SECRET = 1,   /* never printed */
     KEY_INTERNAL = 2, /* not a setting: carried by config_serialize() only */
+    KEY_ANY_NAME = 4, /* of a map: its names are not those of variables */
 };
 
 struct config_key {

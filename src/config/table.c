@@ -64,6 +64,11 @@
     {                                                                                              \
         .name = #n, .type = kind, TYPED(m, char **), .help = text                                  \
     }
+#define INTERNAL_LIST(n, m)                                                                        \
+    {                                                                                              \
+        .name = #n, .type = CONFIG_LIST, TYPED(m, char **), .flags = KEY_SECRET | KEY_INTERNAL,    \
+        .help = ""                                                                                 \
+    }
 #define GROUP(title)                                                                               \
     {                                                                                              \
         .group = title                                                                             \
@@ -200,6 +205,12 @@ const struct config_key config_keys[] = {
     INT(gateway_max_connections_per_sandbox, gateway.max_connections_per_label, "32", 1, 100000, "connections of one sandbox"),
     INT(network_records_per_minute, manager.network_records_per_minute, "20", 1, 100000,
         "connections of one sandbox's proxy that the audit has one by one; the others are one summary"),
+    {.name = "secrets", .type = CONFIG_MAP, .flags = KEY_ANY_NAME, TYPED(secrets.pairs, char **),
+     .help = "secrets that requests of sandboxes are given on their way, NAME: \"FROM HOST[,HOST...] HEADER\"; FROM is file:PATH, env:VARIABLE "
+             "or credential:NAME (systemd), a host a name or *.domain with an optional port (443), HEADER a line with {} where the secret goes"},
+    LIST(CONFIG_LIST, secret_hosts, secrets.hosts, "hosts (names, *.domain, with an optional port) that keys may keep secrets of their own for; without one, none"),
+    INTERNAL_LIST(secrets_sealed, secrets.sealed),
+    INTERNAL(secrets_public_key, secrets.public_key),
     STRING(web_search_endpoint, web_search_endpoint, "https://api.duckduckgo.com/", "the URL that the tool web_search asks"),
 
     GROUP("Requests"),

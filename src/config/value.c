@@ -269,7 +269,7 @@ static int check_item(const struct config_key *key, const char *item, const stru
     const char *equals = strchr(item, '=');
     if (!equals)
         return refuse(why, "'%s' is not NAME=value", item);
-    if (!is_env_name(item, (size_t)(equals - item)))
+    if (!(key->flags & KEY_ANY_NAME) && !is_env_name(item, (size_t)(equals - item)))
         return refuse(why, "'%.*s' is not a variable's name", (int)(equals - item), item);
     return 0;
 }

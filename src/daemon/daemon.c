@@ -5,6 +5,7 @@
  *   listeners    while we may bind and see paths
  *   programs     opened, because the warden's root does not have them
  *   state        made, locked, given to the control plane's user
+ *   secrets      read and sealed, so that nothing after this stage can open them
  *   stdin/stdout set aside: only the control plane of line mode ever has them
  *   warden       all of it becomes a record (warden/startup.h), and this process mas-warden
  *
@@ -33,6 +34,8 @@
 #include "daemon/programs.h"
 #include "gateway/rule.h"
 #include "policy/rules.h"
+#include "secret/seal-key.h"
+#include "secret/source.h"
 #include "store/state-dir.h"
 #include "warden/startup.h"
 
@@ -40,7 +43,7 @@
 #define LINE_FD_MIN      16 /* out of the way of anything that expects low numbers */
 
 struct daemon {
-    const struct config *config;
+    struct config *config;
     struct listeners listeners;
     struct programs programs;
     struct state_dir state;
@@ -66,6 +69,17 @@ static void check_policy(struct config_problems *p, const char *path)
     ruleset_unref(rs);
 }
 
+static void check_secrets(struct config_problems *p, const struct secrets_config *c)
+{
+    struct error err = {0};
+    struct pair_host host;
+    if (source_check_all(c->pairs, &err) < 0)
+        config_error(p, "secrets: %s", err.message);
+    for (char **h = c->hosts; h && *h; h++)
+        if (pair_parse_host(*h, &host) < 0)
+            config_error(p, "secret_hosts: '%s' is not a host name or *.domain", *h);
+}
+
 static int find_user(const struct config *c, uid_t *ret_uid, gid_t *ret_gid)
 {
     const struct passwd *pw = getpwnam(c->user);
@@ -88,6 +102,7 @@ void daemon_check(const struct config *c, struct config_problems *p)
     check_rules(p, "gateway_allow_private", c->gateway.allow_private);
     check_rules(p, "allowed_hosts", c->gateway.allow_hosts);
     check_rules(p, "disallowed_hosts", c->gateway.deny_hosts);
+    check_secrets(p, &c->secrets);
     int r = find_user(c, &uid, &gid);
     if (r == -EPERM)
         config_error(p, "user: '%s' is root", c->user);
@@ -128,6 +143,25 @@ static int stage_state(struct daemon *d, struct error *err)
     if (r >= 0 && d->config->images)
         r = state_dir_make_images(&d->state, DROP_KEEPER_UID, err);
     return r;
+}
+
+/* The configuration that goes on has the operator's secrets as seals, which only the warden has the
+ * key of. */
+static int stage_secrets(struct daemon *d, struct error *err)
+{
+    struct secrets_config *s = &d->config->secrets;
+    uint8_t private_key[SEAL_KEY_SIZE], public_key[SEAL_KEY_SIZE];
+    char hex[2 * SEAL_KEY_SIZE + 1];
+    int r = seal_key_open(d->state.warden_path, private_key, err);
+    if (r < 0)
+        return r;
+    r = seal_public_key(private_key, public_key);
+    explicit_bzero(private_key, sizeof(private_key));
+    if (r < 0)
+        return error_set(err, ERROR_INTERNAL, -r, "the warden's key");
+    hex_format(public_key, sizeof(public_key), hex);
+    s->public_key = xstrdup(hex);
+    return s->pairs ? source_seal_all(s->pairs, public_key, &s->sealed, err) : 0;
 }
 
 /* What is written to stdout by mistake goes nowhere. */
@@ -274,13 +308,15 @@ static int start(struct daemon *d, struct error *err)
     if (r == 0)
         r = stage_state(d, err);
     if (r == 0)
+        r = stage_secrets(d, err);
+    if (r == 0)
         r = stage_standard_streams(d, err);
     if (r == 0)
         r = stage_warden(d, err);
     return r < 0 ? r : become_warden(&d->startup, d->programs.warden, err);
 }
 
-int daemon_run(const struct config *c)
+int daemon_run(struct config *c)
 {
     static struct daemon d = {.programs = PROGRAMS_INIT, .state = STATE_DIR_INIT};
     struct error err = {0};

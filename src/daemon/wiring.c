@@ -37,6 +37,7 @@
 #include "runtime/choose.h"
 #include "runtime/warden-client.h"
 #include "sandbox/sandbox.h"
+#include "secret/secrets.h"
 #include "store/store.h"
 #include "tool/run.h"
 #include "tool/skill.h"
@@ -55,6 +56,7 @@ struct control {
     struct store *store;
     struct event_journal *events; /* NULL in line mode */
     struct keys *keys; /* NULL in line mode */
+    struct secrets *secrets;
     struct skills *skills;
     struct images *images; /* NULL: switched off */
     struct audit *audit;
@@ -97,6 +99,13 @@ static int open_keys(struct control *k, struct error *err)
         return 0;
     k->keys = keys_open(&o, err);
     return k->keys ? 0 : -1;
+}
+
+static int open_secrets(struct control *k, struct error *err)
+{
+    struct secrets_options o = {.config = k->ctx->config->secrets, .store = k->store};
+    k->secrets = secrets_open(&o, err);
+    return k->secrets ? 0 : -1;
 }
 
 /* Before anything is restored, because that is compared with it. */
@@ -195,6 +204,7 @@ static struct api *make_api(struct control *k)
         .inotify_instances = c->warden.user_limits.inotify_instances,
         .inotify_watches = c->warden.user_limits.inotify_watches,
         .keys = k->keys,
+        .secrets = k->secrets,
         .skills = k->skills,
         .max_output_bytes = OUTPUT_MAX_BYTES,
         .warden_pid = k->ctx->warden_pid,
@@ -517,7 +527,8 @@ static int control_init(struct control *k, struct error *err)
     /* A call over lines ends with its process: nothing of it is there to come back to. */
     if (!ctx->line_mode && !(k->store = store_open(ctx->state_path, ctx->loop, err)))
         return -1;
-    if (open_events(k, err) < 0 || open_keys(k, err) < 0 || !(k->skills = skills_new(k->store, err)) ||
+    if (open_events(k, err) < 0 || open_keys(k, err) < 0 || open_secrets(k, err) < 0 ||
+        !(k->skills = skills_new(k->store, err)) ||
         audit_wire(k->ctx, k->warden, k->store, &k->audit, err) < 0 || make_gate(k, err) < 0)
         return -1;
     open_images(k);
@@ -571,6 +582,7 @@ int control_main(struct control_context *ctx)
     store_close(k.store);
     manager_free(k.manager);
     keys_free(k.keys);
+    secrets_free(k.secrets);
     skills_free(k.skills);
     api_free(k.api);
     gate_free(k.gate);

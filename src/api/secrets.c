@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Secrets of callers over the API: list, put, delete. A value goes in and never comes out; it is
+ * sealed in the turn that reads it. These routes take no Idempotency-Key, because a put can be
+ * repeated as it is. */
+#include <string.h>
+
+#include "api/handlers.h"
+#include "audit/audit.h"
+#include "base/alloc.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/weak.h"
+#include "secret/secrets.h"
+
+#define HEADER_DEFAULT "Authorization: Bearer {}"
+
+struct pending {
+    struct weak *req;
+    json_t *answer;
+};
+
+static void on_secret_durable(void *data, const struct error *err)
+{
+    struct pending *p = data;
+    struct api_request *req = weak_unref(p->req);
+    if (req && err)
+        api_fail(req, err);
+    else if (req)
+        api_reply(req, 200, json_incref(p->answer));
+    json_decref(p->answer);
+    free(p);
+}
+
+static void fail_pending(struct pending *p, const struct error *err)
+{
+    struct api_request *req = weak_unref(p->req);
+    free(p);
+    if (req)
+        api_fail(req, err);
+}
+
+/* What the parser keeps of the value goes as soon as the pair has it. */
+static void wipe_value(json_t *body)
+{
+    json_t *value = json_object_get(body, "value");
+    char *text = (char *)(uintptr_t)json_string_value(value);
+    if (text)
+        explicit_bzero(text, json_string_length(value));
+    json_object_del(body, "value");
+}
+
+static int parse_secret(json_t *body, struct pair *p, struct error *err)
+{
+    _cleanup_strv_ char **hosts = NULL;
+    const char *value = NULL, *header = HEADER_DEFAULT;
+    int r = json_member_strv(body, "hosts", PAIR_HOSTS_MAX, &hosts, err);
+    if (r == 0 || (r > 0 && !*hosts))
+        return error_field(err, "hosts", "'hosts' must name the hosts that the secret is for");
+    r = r < 0 ? r : json_member_string(body, "header", &header, err);
+    r = r < 0 ? r : json_member_string(body, "value", &value, err);
+    if (r == 0)
+        return error_field(err, "value", "'value' is missing");
+    r = r < 0 ? r : pair_set_header(p, header, err);
+    for (char **h = hosts; r >= 0 && *h; h++)
+        r = pair_add_host(p, *h, err);
+    return r < 0 ? r : pair_set_value(p, value, strlen(value), err);
+}
+
+/* err NULL: it has happened already, and must not get lost. */
+static int record_change(struct api_request *req, const char *outcome, const struct pair *p,
+                         struct error *err)
+{
+    json_t *hosts = json_array();
+    char host[PAIR_HOST_SIZE];
+    for (size_t i = 0; p && i < p->n_hosts; i++) {
+        pair_format_host(&p->hosts[i], host);
+        json_array_append_new(hosts, json_string(host));
+    }
+    _cleanup_json_ json_t *details =
+        json_pack("{s:s, s:o}", "name", req->params[0], "hosts", hosts);
+    struct audit_record r = {
+        .kind = "secret_change", .who = req->who, .outcome = outcome, .details = details};
+    if (err)
+        return audit_write(req->services->audit, &r, NULL, err);
+    audit_note(req->services->audit, &r);
+    return 0;
+}
+
+void handle_secret_list(struct api_request *req)
+{
+    api_reply(req, 200,
+              json_pack("{s:o}", "secrets", secrets_to_json(req->services->secrets, req->owner)));
+}
+
+/* On record before it is kept: a secret that cannot be told of is none. */
+static int put_secret(struct api_request *req, const struct pair *pair, struct error *err)
+{
+    struct secrets *s = req->services->secrets;
+    int r = secrets_check_put(s, req->owner, req->params[0], pair, err);
+    r = r < 0 ? r : record_change(req, "put", pair, err);
+    if (r < 0)
+        return r;
+    struct pending *p = new0(struct pending);
+    _cleanup_free_ char *owner = xstrdup(req->owner), *name = xstrdup(req->params[0]);
+    p->req = api_later(req);
+    if (secrets_put(s, owner, name, pair, on_secret_durable, p, err) < 0) {
+        fail_pending(p, err);
+        return 0;
+    }
+    log_info("secret put name=%s by=%s", name, owner);
+    p->answer = secret_to_json(secrets_find(s, owner, name));
+    return 0;
+}
+
+void handle_secret_put(struct api_request *req)
+{
+    struct error err = {0};
+    struct pair pair = {0};
+    int r = parse_secret(req->body, &pair, &err);
+    wipe_value(req->body);
+    r = r < 0 ? r : put_secret(req, &pair, &err);
+    pair_done(&pair);
+    if (r < 0)
+        api_fail(req, &err);
+}
+
+void handle_secret_remove(struct api_request *req)
+{
+    struct error err = {0};
+    struct pending *p = new0(struct pending);
+    p->req = api_later(req);
+    p->answer = json_pack("{s:s, s:b}", "name", req->params[0], "deleted", 1);
+    if (secrets_remove(req->services->secrets, req->owner, req->params[0], on_secret_durable, p,
+                       &err) < 0) {
+        json_decref(p->answer);
+        fail_pending(p, &err);
+        return;
+    }
+    record_change(req, "deleted", NULL, NULL); /* what narrows waits for nothing */
+    log_info("secret deleted name=%s by=%s", req->params[0], req->owner);
+}

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "secret/secrets.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/base64.h"
+#include "base/digits.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/list.h"
+#include "base/strbuf.h"
+#include "secret/source.h"
+
+#define ROW_MAX (4 * SECRET_SEALED_MAX)
+
+struct entry {
+    struct list node;
+    struct secret secret;
+};
+
+struct secrets {
+    struct store *store;
+    struct list all; /* the operator's first, then in the order they came */
+    struct pair_host *allowed;
+    size_t n_allowed;
+    bool has_key;
+    uint8_t public_key[SEAL_KEY_SIZE];
+    void (*on_changed)(void *data, const char *owner, const char *name);
+    void *changed_data;
+};
+
+/* --- one secret */
+
+char *secret_seal(const struct pair *p, const uint8_t public_key[SEAL_KEY_SIZE])
+{
+    struct strbuf text = STRBUF_INIT(PAIR_TEXT_MAX);
+    _cleanup_free_ uint8_t *sealed = NULL;
+    int r = pair_format(p, &text);
+    if (r >= 0) {
+        sealed = xcalloc(1, text.len + SEAL_OVERHEAD);
+        r = seal_close(public_key, text.data, text.len, sealed);
+    }
+    char *out = r < 0 ? NULL : base64_encode(sealed, text.len + SEAL_OVERHEAD, NULL);
+    explicit_bzero(text.data, text.len);
+    strbuf_done(&text);
+    return out;
+}
+
+static void entry_free(struct entry *e)
+{
+    list_remove(&e->node);
+    free(e->secret.name);
+    free(e->secret.owner);
+    pair_done(&e->secret.pair);
+    free(e->secret.sealed);
+    free(e);
+}
+
+static struct entry *entry_new(struct secrets *s, const char *owner, const char *name)
+{
+    struct entry *e = new0(struct entry);
+    e->secret.name = xstrdup(name);
+    e->secret.owner = owner ? xstrdup(owner) : NULL;
+    list_append(&s->all, &e->node);
+    return e;
+}
+
+static int entry_set_sealed(struct entry *e, const char *base64, struct error *err)
+{
+    char *data = NULL;
+    size_t len = 0;
+    int r = base64_decode(base64, strlen(base64), &data, &len);
+    if (r < 0 || len <= SEAL_OVERHEAD || len > SECRET_SEALED_MAX) {
+        free(data);
+        return error_set(err, ERROR_INVALID, 0, "the secret '%s' is not sealed", e->secret.name);
+    }
+    free(e->secret.sealed);
+    e->secret.sealed = (uint8_t *)data;
+    e->secret.sealed_len = len;
+    return 0;
+}
+
+/* owner NULL: the operator's. */
+static bool is_owned_by(const struct secret *s, const char *owner)
+{
+    return owner && s->owner ? strcmp(s->owner, owner) == 0 : owner == s->owner;
+}
+
+static struct entry *find_entry(const struct secrets *s, const char *owner, const char *name)
+{
+    list_for_each(e, &s->all, struct entry, node)
+    {
+        if (strcmp(e->secret.name, name) == 0 && is_owned_by(&e->secret, owner))
+            return e;
+    }
+    return NULL;
+}
+
+const struct secret *secrets_find(const struct secrets *s, const char *owner, const char *name)
+{
+    const struct entry *e = find_entry(s, NULL, name);
+    e = e ? e : find_entry(s, owner, name);
+    return e ? &e->secret : NULL;
+}
+
+/* --- as JSON */
+
+static json_t *hosts_to_json(const struct pair *p)
+{
+    json_t *list = json_array();
+    char host[PAIR_HOST_SIZE];
+    for (size_t i = 0; i < p->n_hosts; i++) {
+        pair_format_host(&p->hosts[i], host);
+        json_array_append_new(list, json_string(host));
+    }
+    return list;
+}
+
+json_t *secret_to_json(const struct secret *s)
+{
+    return json_pack("{s:s, s:o, s:b}", "name", s->name, "hosts", hosts_to_json(&s->pair), "own",
+                     s->owner != NULL);
+}
+
+json_t *secrets_to_json(const struct secrets *s, const char *owner)
+{
+    json_t *list = json_array();
+    list_for_each(e, &s->all, struct entry, node)
+    {
+        if (!e->secret.owner || is_owned_by(&e->secret, owner))
+            json_array_append_new(list, secret_to_json(&e->secret));
+    }
+    return list;
+}
+
+/* --- rows */
+
+/* Owners have no spaces in them, and names of secrets neither. */
+static char *row_key(const struct secret *s)
+{
+    return xasprintf("%s %s", s->owner, s->name);
+}
+
+static char *row_format(const struct secret *s)
+{
+    struct strbuf b = STRBUF_INIT(ROW_MAX);
+    _cleanup_free_ char *sealed = base64_encode(s->sealed, s->sealed_len, NULL);
+    _cleanup_json_ json_t *row =
+        json_pack("{s:o, s:s}", "hosts", hosts_to_json(&s->pair), "sealed", sealed);
+    json_format(row, &b);
+    return strbuf_steal(&b);
+}
+
+static int row_parse(struct entry *e, const char *body, size_t len, struct error *err)
+{
+    _cleanup_json_ json_t *row = json_parse_object(body, len, err);
+    _cleanup_strv_ char **hosts = NULL;
+    const char *sealed = NULL;
+    int r = row ? json_member_strv(row, "hosts", PAIR_HOSTS_MAX, &hosts, err) : -EINVAL;
+    r = r < 0 ? r : json_member_string(row, "sealed", &sealed, err);
+    for (char **h = hosts; r >= 0 && h && *h; h++)
+        r = pair_add_host(&e->secret.pair, *h, err);
+    return r < 0 ? r : entry_set_sealed(e, sealed ? sealed : "", err);
+}
+
+struct loading {
+    struct secrets *secrets;
+    struct error *err;
+    bool failed;
+};
+
+static void load_row(void *data, const char *key, const char *body, size_t len)
+{
+    struct loading *l = data;
+    const char *space = strchr(key, ' ');
+    if (l->failed)
+        return;
+    _cleanup_free_ char *owner = xstrndup(key, space ? (size_t)(space - key) : 0);
+    struct entry *e = entry_new(l->secrets, owner, space ? space + 1 : key);
+    if (row_parse(e, body, len, l->err) >= 0)
+        return;
+    error_prefix(l->err, "secret '%.100s' in the state database", key);
+    l->failed = true;
+}
+
+/* --- opening */
+
+static int add_operators(struct secrets *s, const struct secrets_config *c, struct error *err)
+{
+    char **sealed = c->sealed;
+    int r = 0;
+    for (char **item = c->pairs; r >= 0 && item && *item; item++, sealed++) {
+        size_t len = strcspn(*item, "=") + 1;
+        if (!sealed || !*sealed || strncmp(*sealed, *item, len) != 0)
+            return error_set(err, ERROR_INTERNAL, 0, "a secret was not handed over");
+        _cleanup_free_ char *name = xstrndup(*item, len - 1);
+        struct entry *e = entry_new(s, NULL, name);
+        r = source_read_hosts(*item, &e->secret.pair, err);
+        r = r < 0 ? r : entry_set_sealed(e, *sealed + len, err);
+    }
+    return r;
+}
+
+static int read_allowed(struct secrets *s, char *const *hosts, struct error *err)
+{
+    s->allowed = xcalloc(strv_length(hosts) + 1, sizeof(*s->allowed));
+    for (; hosts && *hosts; hosts++)
+        if (pair_parse_host(*hosts, &s->allowed[s->n_allowed++]) < 0)
+            return error_set(err, ERROR_INVALID, 0, "secret_hosts: '%s' is not a host", *hosts);
+    return 0;
+}
+
+static int read_public_key(struct secrets *s, const char *hex, struct error *err)
+{
+    if (!hex)
+        return 0;
+    s->has_key = strlen(hex) == 2 * SEAL_KEY_SIZE;
+    for (size_t i = 0; s->has_key && i < SEAL_KEY_SIZE; i++) {
+        int high = hex_value(hex[2 * i]), low = hex_value(hex[2 * i + 1]);
+        s->has_key = high >= 0 && low >= 0;
+        s->public_key[i] = (uint8_t)(high << 4 | low);
+    }
+    return s->has_key ? 0 : error_set(err, ERROR_INTERNAL, 0, "the warden's key is not one");
+}
+
+struct secrets *secrets_open(const struct secrets_options *o, struct error *err)
+{
+    struct secrets *s = new0(struct secrets);
+    struct loading l = {.secrets = s, .err = err};
+    s->store = o->store;
+    list_init(&s->all);
+    int r = read_public_key(s, o->config.public_key, err);
+    r = r < 0 ? r : read_allowed(s, o->config.hosts, err);
+    r = r < 0 ? r : add_operators(s, &o->config, err);
+    if (r >= 0 && s->store)
+        r = store_load(s->store, STORE_SECRET, load_row, &l, err);
+    if (r >= 0 && !l.failed)
+        return s;
+    secrets_free(s);
+    return NULL;
+}
+
+void secrets_free(struct secrets *s)
+{
+    if (!s)
+        return;
+    list_for_each_safe(e, &s->all, struct entry, node) entry_free(e);
+    free(s->allowed);
+    free(s);
+}
+
+/* --- changes */
+
+void secrets_on_changed(struct secrets *s,
+                        void (*on_changed)(void *data, const char *owner, const char *name),
+                        void *data)
+{
+    s->on_changed = on_changed;
+    s->changed_data = data;
+}
+
+static void tell_changed(struct secrets *s, const char *owner, const char *name)
+{
+    if (s->on_changed)
+        s->on_changed(s->changed_data, owner, name);
+}
+
+static bool is_allowed(const struct secrets *s, const struct pair_host *h)
+{
+    for (size_t i = 0; i < s->n_allowed; i++)
+        if (pair_host_covers(&s->allowed[i], h))
+            return true;
+    return false;
+}
+
+int secrets_check_put(const struct secrets *s, const char *owner, const char *name,
+                      const struct pair *p, struct error *err)
+{
+    size_t n = 0;
+    if (!s->store || !s->has_key)
+        return error_set(err, ERROR_UNSUPPORTED, 0,
+                         "this daemon keeps no state, so it has no "
+                         "secrets of keys");
+    if (pair_check_name(name, err) < 0)
+        return -EINVAL;
+    if (find_entry(s, NULL, name))
+        return error_set(err, ERROR_CONFLICT, 0, "'%s' is a secret of the operator's", name);
+    for (size_t i = 0; i < p->n_hosts; i++) {
+        char host[PAIR_HOST_SIZE];
+        pair_format_host(&p->hosts[i], host);
+        if (!is_allowed(s, &p->hosts[i]))
+            return error_set(err, ERROR_DENIED, 0,
+                             "the operator allows no secret for '%s' (secret_hosts)", host);
+    }
+    list_for_each(e, &s->all, struct entry, node) n += is_owned_by(&e->secret, owner);
+    if (n >= SECRETS_PER_OWNER_MAX && !find_entry(s, owner, name))
+        return error_set(err, ERROR_LIMIT, 0, "a key has at most %d secrets",
+                         SECRETS_PER_OWNER_MAX);
+    return 0;
+}
+
+int secrets_put(struct secrets *s, const char *owner, const char *name, const struct pair *p,
+                store_done_fn on_durable, void *data, struct error *err)
+{
+    int r = secrets_check_put(s, owner, name, p, err);
+    if (r < 0)
+        return r;
+    _cleanup_free_ char *sealed = secret_seal(p, s->public_key);
+    if (!sealed)
+        return error_set(err, ERROR_INTERNAL, 0, "seal the secret");
+    struct entry *e = find_entry(s, owner, name);
+    bool replaced = e;
+    if (!e)
+        e = entry_new(s, owner, name);
+    memcpy(e->secret.pair.hosts, p->hosts, sizeof(p->hosts));
+    e->secret.pair.n_hosts = p->n_hosts;
+    r = entry_set_sealed(e, sealed, err);
+    if (r < 0)
+        return r;
+    _cleanup_free_ char *key = row_key(&e->secret), *row = row_format(&e->secret);
+    store_put(s->store, STORE_SECRET, key, row, strlen(row), on_durable, data);
+    if (replaced)
+        tell_changed(s, owner, name);
+    return 0;
+}
+
+int secrets_remove(struct secrets *s, const char *owner, const char *name, store_done_fn on_durable,
+                   void *data, struct error *err)
+{
+    struct entry *e = find_entry(s, owner, name);
+    if (!e)
+        return error_set(err, ERROR_NOT_FOUND, 0, "no secret '%s' of yours", name);
+    _cleanup_free_ char *key = row_key(&e->secret), *copy = xstrdup(e->secret.name);
+    entry_free(e);
+    store_delete(s->store, STORE_SECRET, key, on_durable, data);
+    tell_changed(s, owner, copy);
+    return 0;
+}

@@ -1,0 +1,143 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Secrets: what the operator configures, what a key keeps, who sees what, and where no value ever is."""
+import os
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
+from masd import *
+
+TOKEN = "the-operators-token"
+VALUE = "sk-operators-0123456789abcdef"
+OWN = "own-fedcba9876543210-secret"
+
+
+def auth(secret):
+    return {"Authorization": "Bearer " + secret}
+
+
+def secret_file(text=VALUE + "\n"):
+    f = tempfile.NamedTemporaryFile("w", prefix="mas-secret-", suffix=".key")
+    f.write(text)
+    f.flush()
+    return f
+
+
+FILE = secret_file()
+
+
+def daemon():
+    return shared_daemon("-auth-token", TOKEN, "--debug-endpoints",
+                         "-secrets", f"openai=file:{FILE.name} api.openai.example Authorization: Bearer {{}}",
+                         "-secrets", "other=env:MAS_TEST_SECRET *.other.example:8443 X-Key: {}",
+                         "-secret-hosts", "*.allowed.example,exact.example",
+                         env={"MAS_TEST_SECRET": VALUE})
+
+
+def add(d, name):
+    a = d.post("/v1/keys", {"name": name, "roles": ["agent"]}, headers=auth(TOKEN))
+    equal(a.status, 201, a)
+    return a.json["secret"]
+
+
+def put(d, key, name, **body):
+    return d.put(f"/v1/secrets/{name}", json.dumps(body), headers=dict(auth(key), **{"Content-Type": "application/json"}))
+
+
+def processes_of(d):
+    return [d.process.pid, *below(d.process.pid)]
+
+
+@test("the list has names and hosts, of the operator's and of the caller's own")
+def _():
+    d = daemon()
+    one, two = add(d, "one"), add(d, "two")
+    a = put(d, one, "mine", value=OWN, hosts=["Api.Allowed.example."], header="X-Token: {}")
+    equal((a.status, a.json), (200, {"name": "mine", "hosts": ["api.allowed.example"], "own": True}), a)
+    operators = [{"name": "openai", "hosts": ["api.openai.example"], "own": False},
+                 {"name": "other", "hosts": ["*.other.example:8443"], "own": False}]
+    equal(d.get("/v1/secrets", headers=auth(one)).json["secrets"], operators + [a.json])
+    equal(d.get("/v1/secrets", headers=auth(two)).json["secrets"], operators)
+    equal(d.get("/v1/secrets/mine", headers=auth(one)).status, 405, "write-only")
+    equal(d.delete("/v1/secrets/mine", headers=auth(two)).status, 404, "another key's does not exist")
+    equal(put(d, two, "mine", value="x", hosts=["exact.example"]).status, 200)
+    equal(d.delete("/v1/secrets/mine", headers=auth(one)).json, {"name": "mine", "deleted": True})
+    equal(len(d.get("/v1/secrets", headers=auth(two)).json["secrets"]), 3, "the other key's stays")
+    equal(d.delete("/v1/secrets/mine", headers=auth(one)).status, 404)
+    equal(d.delete("/v1/secrets/openai", headers=auth(one)).status, 404, "the operator's is not a caller's to delete")
+
+
+@test("a key's secret is for hosts of secret_hosts only, and never takes an operator's name")
+def _():
+    d = daemon()
+    key = add(d, "bounded")
+    for hosts in (["api.openai.example"], ["allowed.example"], ["x.allowed.example:8443"], ["exact.example", "evil.example"],
+                  ["*.exact.example"], ["*.other.example"]):
+        a = put(d, key, "s", value="v", hosts=hosts)
+        equal(a.status, 403, (hosts, a))
+        check("secret_hosts" in a.body.decode(), a)
+    equal(put(d, key, "openai", value="v", hosts=["exact.example"]).status, 409)
+    for body, field in (({"value": "v"}, "hosts"), ({"value": "v", "hosts": []}, "hosts"), ({"hosts": ["exact.example"]}, "value"),
+                        ({"value": "", "hosts": ["exact.example"]}, "value"), ({"value": "a\r\nB: c", "hosts": ["exact.example"]}, "value"),
+                        ({"value": "v" * 8193, "hosts": ["exact.example"]}, "value"),
+                        ({"value": "v", "hosts": ["127.0.0.1"]}, "hosts"), ({"value": "v", "hosts": ["*"]}, "hosts"), ({"value": "v", "hosts": ["*.example"]}, "hosts"),
+                        ({"value": "v", "hosts": ["exact.example"], "header": "Host: {}"}, "header"),
+                        ({"value": "v", "hosts": ["exact.example"], "header": "X: y"}, "header"),
+                        ({"value": "v", "hosts": ["exact.example"], "port": 1}, "port")):
+        a = put(d, key, "s", **body)
+        equal(a.status, 400, (body, a))
+        check(field in a.body.decode(), a)
+    for name in ("Upper", "a%20b", ".x", "x" * 65):
+        equal(put(d, key, name, value="v", hosts=["exact.example"]).status, 400, name)
+    equal(d.get("/v1/secrets", headers=auth(key)).json["secrets"][2:], [], "nothing of it was kept")
+
+
+@test("no value is in an answer, the log, the audit, a file of the state, a command line or an environment")
+def _():
+    d = daemon()
+    key = add(d, "searched")
+    equal(put(d, key, "mine", value=OWN, hosts=["exact.example"]).status, 200)
+    put(d, key, "mine", value=OWN, hosts=["evil.example"])
+    d.get("/v1/status", headers=auth(TOKEN))
+    hidden = [VALUE.encode(), OWN.encode()]
+    seen = [d.get(p, headers=auth(TOKEN)).body for p in ("/v1/status", "/v1/secrets", "/v1/audit", "/metrics")]
+    check(b"secret_change" in seen[2], "the audit has the change")
+    seen.append(d.log_text().encode())
+    for root, _, files in os.walk(d.dir):
+        for name in files:
+            with open(os.path.join(root, name), "rb") as f:
+                seen.append(f.read())
+    for pid in processes_of(d):
+        for name in ("cmdline", "environ"):
+            with contextlib.suppress(OSError), open(f"/proc/{pid}/{name}", "rb") as f:
+                seen.append(f.read())
+    for data in seen:
+        for value in hidden:
+            check(value not in data, f"a value is in {data[:200]}")
+
+
+@test("a key's secrets are there after kill -9 of the control plane, still sealed")
+def _():
+    d = daemon()
+    key = add(d, "kept")
+    equal(put(d, key, "mine", value=OWN, hosts=["exact.example"]).status, 200)
+    d.kill_control(headers=auth(TOKEN))
+    names = [s["name"] for s in d.get("/v1/secrets", headers=auth(key)).json["secrets"]]
+    equal(names, ["openai", "other", "mine"])
+
+
+@test("a configuration that cannot be meant is refused with the secret's name")
+def _():
+    for item, words in (("a=file:/nowhere/at/all h.example X: {}", "/nowhere/at/all"), ("a=env:MAS_NOT_SET h.example X: {}", "MAS_NOT_SET"),
+                        ("a=credential:x h.example X: {}", "credential"), ("a=plain h.example X: {}", "plain"),
+                        (f"a=file:{FILE.name} 10.0.0.1 X: {{}}", "10.0.0.1"), (f"a=file:{FILE.name} h.example Host: {{}}", "Host"),
+                        (f"a=file:{FILE.name} h.example", "expected"), (f"A=file:{FILE.name} h.example X: {{}}", "name")):
+        p = subprocess.run([SANDBOXD, "--check", "-secrets", item], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
+        equal(p.returncode, 2, p)
+        check("secrets" in p.stderr and words in p.stderr, p.stderr)
+        check(VALUE not in p.stderr, p.stderr)
+
+
+if __name__ == "__main__":
+    main()
