@@ -27,6 +27,7 @@ static const struct {
     [ERROR_TOOL_FAILED] = {"tool_failed", 422, 1},
     [ERROR_LIMIT] = {"limit_exceeded", 429, 121},
     [ERROR_CRASH] = {"sandbox_crash", 502, 120},
+    [ERROR_BAD_GATEWAY] = {"bad_gateway", 502, 120},
     [ERROR_TIMEOUT] = {"timeout", 504, 124},
     [ERROR_NO_SPACE] = {"no_space", 507, 121},
     [ERROR_UNAVAILABLE] = {"unavailable", 503, 121},

@@ -23,6 +23,7 @@ enum error_code {
     ERROR_TOOL_FAILED,
     ERROR_LIMIT, /* over a quota or admission limit; may work later */
     ERROR_CRASH, /* the sandbox died under the call */
+    ERROR_BAD_GATEWAY, /* a server inside a sandbox is not there, or does not keep to HTTP */
     ERROR_TIMEOUT,
     ERROR_NO_SPACE,
     ERROR_UNAVAILABLE,

@@ -10,9 +10,9 @@
 
 static bool frame_type_known(uint8_t type)
 {
-    return (type >= MSG_HELLO && type <= MSG_OPEN_RESULT) ||
-           (type >= MSG_DATA && type <= MSG_CLOSE) ||
-           (type >= MSG_HELLO_OK && type <= MSG_DRAINING);
+    return (type >= MSG_HELLO && type <= MSG_CONNECT) ||
+           (type >= MSG_DATA && type <= MSG_DATA_END) ||
+           (type >= MSG_HELLO_OK && type <= MSG_CONNECTED);
 }
 
 int frame_parse(const uint8_t *data, size_t len, struct frame *ret)

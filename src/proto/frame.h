@@ -7,8 +7,8 @@
  * the next frame of the same type and stream (only MSG_SPAWN may be; at most PROTO_SPAWN_MAX bytes
  * together).
  *
- * Stream ids: odd ones are chosen by the control plane (execs), even ones by the runner (openings
- * from the inside). An id is never reused in a sandbox's life.
+ * Stream ids: odd ones are chosen by the control plane (execs, connections to a port inside), even
+ * ones by the runner (openings from the inside). An id is never reused in a sandbox's life.
  *
  * Flow control and loss: every byte of a stream has an offset. A sender keeps bytes until they are
  * acknowledged and has at most the window unacknowledged. The control plane acknowledges output
@@ -48,10 +48,12 @@ enum msg_type {
     MSG_ACK,
     MSG_FORGET,
     MSG_OPEN_RESULT,
-    /* either way, on a stream opened from the inside */
+    MSG_CONNECT,
+    /* either way, on a stream opened from the inside or by CONNECT */
     MSG_DATA = 32,
     MSG_DATA_ACK,
     MSG_CLOSE,
+    MSG_DATA_END, /* of CONNECT's streams: the sender has no more, the other way stays open */
     /* runner → control plane */
     MSG_HELLO_OK = 64,
     MSG_STATE,
@@ -65,6 +67,7 @@ enum msg_type {
     /* A command has ended but its output is held back by the window: whoever does not acknowledge
      * to make it wait has no reason left. */
     MSG_DRAINING,
+    MSG_CONNECTED,
 };
 
 struct frame {

@@ -154,6 +154,9 @@ static int emit(struct strbuf *out, uint8_t type, uint32_t stream, const struct 
 #define OPEN_RESULT_FIELDS(F) F(i32, error)
 #define DATA_FIELDS(F)        F(u64, offset)
 #define DATA_ACK_FIELDS(F)    F(u64, offset)
+#define DATA_END_FIELDS(F)    F(u64, offset)
+#define CONNECT_FIELDS(F)     F(u16, port)
+#define CONNECTED_FIELDS(F)   F(i32, error)
 #define HELLO_OK_FIELDS(F)    F(u32, version) F(u64, generation) F(u32, n_execs)
 #define STATE_FIELDS(F)                                                                            \
     F(u64, request_id)                                                                             \
@@ -217,7 +220,9 @@ DEFINE_FIXED(ack, ACK)
 DEFINE_FIXED(open_result, OPEN_RESULT)
 DEFINE_BYTES(data, DATA)
 DEFINE_FIXED(data_ack, DATA_ACK)
-DEFINE_FIXED(hello_ok, HELLO_OK)
+DEFINE_FIXED(data_end, DATA_END)
+DEFINE_FIXED(connect, CONNECT)
+DEFINE_FIXED(connected, CONNECTED)
 DEFINE_FIXED(started, STARTED)
 DEFINE_BYTES(output, OUTPUT)
 
@@ -230,6 +235,31 @@ void msg_output_head(uint8_t out[MSG_OUTPUT_HEAD], uint32_t stream, const struct
 DEFINE_FIXED(exit, EXIT)
 DEFINE_FIXED(stdin_ack, STDIN_ACK)
 DEFINE_FIXED(open, OPEN)
+
+/* Features are left out where there are none, as a runner from before them does. */
+int msg_hello_ok_format(struct strbuf *out, uint32_t stream, const struct msg_hello_ok *m)
+{
+    struct writer w = {.len = 0};
+    HELLO_OK_FIELDS(PUT)
+    if (m->features)
+        put_u32(&w, m->features);
+    return emit(out, MSG_HELLO_OK, stream, &w, NULL, 0);
+}
+
+int msg_hello_ok_parse(const uint8_t *payload, size_t len, struct msg_hello_ok *ret)
+{
+    struct reader r = {payload, payload + len, false};
+    struct msg_hello_ok m = {.features = 0};
+    HELLO_OK_FIELDS(GET)
+    if (r.p != r.end) {
+        m.features = get_u32(&r);
+        r.bad |= !m.features;
+    }
+    if (get_end(&r) < 0)
+        return -EPROTO;
+    *ret = m;
+    return 0;
+}
 
 int msg_spawn_failed_format(struct strbuf *out, uint32_t stream, const struct msg_spawn_failed *m)
 {

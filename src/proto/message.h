@@ -79,6 +79,9 @@ struct msg_ack {
 struct msg_open_result {
     int32_t error; /* 0 or an errno */
 };
+struct msg_connect {
+    uint16_t port; /* on the sandbox's loopback */
+};
 struct msg_data {
     uint64_t offset;
     const uint8_t *data;
@@ -87,12 +90,19 @@ struct msg_data {
 struct msg_data_ack {
     uint64_t offset;
 };
+struct msg_data_end {
+    uint64_t offset; /* of the end: so many bytes there were */
+};
 
 struct msg_hello_ok {
     uint32_t version;
     uint64_t generation;
-    uint32_t n_execs; /* so many STATE frames follow */
+    uint32_t n_execs;  /* so many STATE frames follow */
+    uint32_t features; /* enum runner_features; a runner from before there were any sends none */
 };
+/* What a runner can do that one which was started by an older release cannot: the control plane
+ * may be newer than the runners of living sandboxes. */
+enum runner_features { RUNNER_CONNECTS = 1 };
 struct msg_state {
     uint64_t request_id;
     uint32_t pid;
@@ -137,6 +147,9 @@ struct msg_open {
     uint8_t kind; /* OPEN_GATEWAY */
 };
 enum open_kind { OPEN_GATEWAY = 1 };
+struct msg_connected {
+    int32_t error; /* 0 or an errno; EACCES: the port is one of the runner's own listeners */
+};
 
 #define PROTO_MESSAGES(X)                                                                          \
     X(hello, HELLO)                                                                                \
@@ -148,7 +161,9 @@ enum open_kind { OPEN_GATEWAY = 1 };
     X(ack, ACK)                                                                                    \
     X(open_result, OPEN_RESULT)                                                                    \
     X(data, DATA)                                                                                  \
+    X(connect, CONNECT)                                                                            \
     X(data_ack, DATA_ACK)                                                                          \
+    X(data_end, DATA_END)                                                                          \
     X(hello_ok, HELLO_OK)                                                                          \
     X(state, STATE)                                                                                \
     X(started, STARTED)                                                                            \
@@ -156,7 +171,8 @@ enum open_kind { OPEN_GATEWAY = 1 };
     X(output, OUTPUT)                                                                              \
     X(exit, EXIT)                                                                                  \
     X(stdin_ack, STDIN_ACK)                                                                        \
-    X(open, OPEN)
+    X(open, OPEN)                                                                                  \
+    X(connected, CONNECTED)
 
 #define PROTO_DECLARE(name, TYPE)                                                                  \
     int msg_##name##_format(struct strbuf *out, uint32_t stream, const struct msg_##name *m);      \

@@ -39,14 +39,19 @@ static bool stream_is_taken(void *data, uint32_t number)
         if (e->stream == number && (!exec_is_done(e) || e->forget_due))
             return true;
     }
-    return false;
+    return port_stream_is_taken(sb, number);
+}
+
+uint32_t sandbox_take_stream(struct sandbox *sb)
+{
+    return stream_numbers_take(&sb->streams, stream_is_taken, sb);
 }
 
 static struct exec *exec_new(struct sandbox *sb, const struct exec_spec *spec)
 {
     const struct manager_options *o = &sb->manager->options;
     struct exec *e = exec_alloc(sb);
-    e->stream = stream_numbers_take(&sb->streams, stream_is_taken, sb);
+    e->stream = sandbox_take_stream(sb);
     e->request_id = sb->next_request++;
     e->hidden = spec->hidden;
     e->pty = spec->pty;

@@ -83,6 +83,8 @@ struct sandbox {
     uint64_t next_request;
     unsigned n_unflushed; /* FORGET frames that wait for company */
     struct map *gateway_streams;
+    struct list port_streams; /* struct port_stream */
+    size_t n_port_streams;
     int64_t records_from_ms; /* the minute of connections that n_records were recorded of */
     uint32_t n_records;
     uint64_t n_cut_connected, n_cut_refused; /* since the last summary */
@@ -244,6 +246,20 @@ void sandbox_write_row(struct sandbox *sb);
 
 /* manager.c: sends what waits for the runner. */
 void sandbox_flush(struct sandbox *sb);
+
+/* exec-start.c: a number for a stream that the control plane opens. */
+uint32_t sandbox_take_stream(struct sandbox *sb);
+
+/* port-stream.c. Negative: the runner broke the protocol. */
+#define PORT_IS_OURS "port %u of sandbox %s is a listener of its own runner, which is not for callers"
+bool port_stream_is_taken(const struct sandbox *sb, uint32_t id);
+int port_stream_on_connected(struct sandbox *sb, uint32_t stream, const struct msg_connected *m);
+int port_stream_on_data(struct sandbox *sb, uint32_t stream, const struct msg_data *m);
+int port_stream_on_ack(struct sandbox *sb, uint32_t stream, const struct msg_data_ack *m);
+int port_stream_on_end(struct sandbox *sb, uint32_t stream, const struct msg_data_end *m);
+void port_stream_on_close(struct sandbox *sb, uint32_t stream);
+void port_streams_resume(struct sandbox *sb); /* its runner has said what it can do */
+void port_streams_free(struct sandbox *sb, const char *why);
 
 /* gateway-stream.c */
 void gateway_stream_open(struct sandbox *sb, uint32_t stream, const struct msg_open *m);

@@ -25,6 +25,7 @@ struct runner {
     size_t sent; /* of out */
     uint64_t generation;
     bool greeted, hello_done;
+    uint32_t features;
     uint32_t n_states; /* STATE frames still to come */
     bool broken, closing;
     bool polling_write;
@@ -64,6 +65,11 @@ void runner_close(struct runner *r)
 struct strbuf *runner_out(struct runner *r)
 {
     return &r->out;
+}
+
+uint32_t runner_features(const struct runner *r)
+{
+    return r->features;
 }
 
 size_t runner_backlog(const struct runner *r)
@@ -124,6 +130,7 @@ static int handle_hello(struct runner *r, const struct frame *f)
         return -EPROTO;
     r->hello_done = true;
     r->n_states = m.n_execs;
+    r->features = m.features;
     if (!r->n_states)
         r->events->on_resumed(r->data);
     return 0;
@@ -172,7 +179,11 @@ static int handle_frame(struct runner *r, const struct frame *f)
     case MSG_DATA:
         HANDLE(data, return e->on_data(r->data, f->stream, &m))
     case MSG_DATA_ACK:
-        HANDLE(data_ack, e->on_data_ack(r->data, f->stream, &m))
+        HANDLE(data_ack, return e->on_data_ack(r->data, f->stream, &m))
+    case MSG_DATA_END:
+        HANDLE(data_end, return e->on_data_end(r->data, f->stream, &m))
+    case MSG_CONNECTED:
+        HANDLE(connected, return e->on_connected(r->data, f->stream, &m))
     case MSG_STATE:
         return handle_state(r, f);
     case MSG_DRAINING:

@@ -26,7 +26,9 @@ struct runner_events {
     void (*on_stdin_ack)(void *data, uint32_t stream, const struct msg_stdin_ack *m);
     void (*on_open)(void *data, uint32_t stream, const struct msg_open *m);
     int (*on_data)(void *data, uint32_t stream, const struct msg_data *m);
-    void (*on_data_ack)(void *data, uint32_t stream, const struct msg_data_ack *m);
+    int (*on_data_ack)(void *data, uint32_t stream, const struct msg_data_ack *m);
+    int (*on_data_end)(void *data, uint32_t stream, const struct msg_data_end *m);
+    int (*on_connected)(void *data, uint32_t stream, const struct msg_connected *m);
     void (*on_close)(void *data, uint32_t stream);
     void (*on_broken)(void *data, const char *why);
 };
@@ -36,6 +38,8 @@ struct runner_events {
 struct runner *runner_new(uv_loop_t *loop, int fd, uint64_t generation,
                           const struct runner_events *events, void *data);
 void runner_close(struct runner *r); /* NULL is fine; no event comes afterwards */
+/* What it can do (enum runner_features); 0 until on_resumed. */
+uint32_t runner_features(const struct runner *r);
 /* Where msg_*_format() appends; runner_flush() sends it. */
 struct strbuf *runner_out(struct runner *r);
 void runner_flush(struct runner *r);

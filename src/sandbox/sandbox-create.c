@@ -77,6 +77,7 @@ static struct sandbox *sandbox_new(struct manager *m, const struct spec *spec,
     snprintf(sb->runtime_id, sizeof(sb->runtime_id), "%s", id);
     list_init(&sb->execs);
     list_init(&sb->running);
+    list_init(&sb->port_streams);
     return sb;
 }
 

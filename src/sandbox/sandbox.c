@@ -85,6 +85,7 @@ static void crash_when_settled(struct sandbox *sb)
     report_state(sb);
     record_crash(sb);
     gateway_streams_free(sb);
+    port_streams_free(sb, "it has crashed");
     exec_fail_all(sb, EXEC_FAILED, true, why);
     sandbox_update_idle(sb);
     if (sb->pooled)
@@ -192,6 +193,7 @@ void sandbox_delete(struct sandbox *sb, struct sandbox_waiter *w)
     retirement_remove(sb);
     runner_close(steal_ptr(sb->runner));
     gateway_streams_free(sb);
+    port_streams_free(sb, "it was deleted");
     exec_fail_all(sb, EXEC_CANCELED, false, "the sandbox was deleted");
     error_set(&err, ERROR_CONFLICT, 0, "sandbox %s was deleted while it was created", sb->id);
     sandbox_wake(&sb->waiters_ready, sb, &err);

@@ -42,6 +42,7 @@ void conn_drop(struct runner *r)
     conn_init(c);
     exec_on_disconnect(r);
     gateway_on_disconnect(&r->gateway);
+    ports_on_disconnect(&r->ports);
 }
 
 void conn_queued(struct conn *c, int result)
@@ -194,7 +195,8 @@ void conn_pump(struct runner *r)
     while (more && open && !c->broken) {
         bool execs = conn_ready(c) && exec_pump(r);
         bool tunnels = conn_ready(c) && gateway_pump(&r->gateway);
-        more = execs || tunnels;
+        bool links = conn_ready(c) && ports_pump(&r->ports);
+        more = execs || tunnels || links;
         open = !c->urgent || conn_write(c);
     }
     if (c->broken) {

@@ -20,7 +20,7 @@ static int on_hello(struct runner *r, const struct frame *f)
     r->conn.hello_seen = true;
     uint32_t known = exec_count_known(r);
     conn_send(&r->conn, hello_ok, 0, .version = PROTO_VERSION, .generation = m.generation,
-              .n_execs = known);
+              .n_execs = known, .features = RUNNER_CONNECTS);
     r->conn.greeting = !known;
     exec_resume(r);
     gateway_on_connect(&r->gateway);
@@ -81,23 +81,31 @@ static int on_forget(struct runner *r, const struct frame *f)
     return 0;
 }
 
-#define TUNNEL_HANDLER(name)                                                                       \
+/* Streams of connections: those from the inside have even numbers, those to it odd ones. */
+#define STREAM_HANDLER(name, to_inside, from_inside)                                               \
     static int on_##name(struct runner *r, const struct frame *f)                                  \
     {                                                                                              \
         struct msg_##name m;                                                                       \
         if (msg_##name##_parse(f->payload, f->length, &m) < 0)                                     \
             return -EPROTO;                                                                        \
-        return gateway_on_##name(&r->gateway, f->stream, &m);                                      \
+        return f->stream & 1 ? to_inside : from_inside;                                            \
     }
-TUNNEL_HANDLER(open_result)
-TUNNEL_HANDLER(data)
-TUNNEL_HANDLER(data_ack)
+STREAM_HANDLER(open_result, -EPROTO, gateway_on_open_result(&r->gateway, f->stream, &m))
+STREAM_HANDLER(connect, ports_on_connect(&r->ports, f->stream, &m), -EPROTO)
+STREAM_HANDLER(data, ports_on_data(&r->ports, f->stream, &m),
+               gateway_on_data(&r->gateway, f->stream, &m))
+STREAM_HANDLER(data_ack, ports_on_data_ack(&r->ports, f->stream, &m),
+               gateway_on_data_ack(&r->gateway, f->stream, &m))
+STREAM_HANDLER(data_end, ports_on_data_end(&r->ports, f->stream, &m), -EPROTO)
 
 static int on_close(struct runner *r, const struct frame *f)
 {
     if (f->length)
         return -EPROTO;
-    gateway_on_close(&r->gateway, f->stream);
+    if (f->stream & 1)
+        ports_on_close(&r->ports, f->stream);
+    else
+        gateway_on_close(&r->gateway, f->stream);
     return 0;
 }
 
@@ -115,9 +123,11 @@ static const struct handler {
     {MSG_ACK, on_ack, "ACK malformed or past the end"},
     {MSG_FORGET, on_forget, "malformed FORGET"},
     {MSG_OPEN_RESULT, on_open_result, "malformed OPEN_RESULT"},
+    {MSG_CONNECT, on_connect, "CONNECT malformed, or with a number that is taken"},
     {MSG_DATA, on_data, "DATA malformed, with a gap or past its window"},
     {MSG_DATA_ACK, on_data_ack, "DATA_ACK malformed or past the end"},
     {MSG_CLOSE, on_close, "malformed CLOSE"},
+    {MSG_DATA_END, on_data_end, "DATA_END malformed, or not at the end"},
 };
 
 int dispatch_frame(struct runner *r, const struct frame *f, const char **ret_why)

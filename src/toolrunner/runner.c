@@ -263,6 +263,7 @@ void runner_init_state(struct runner *r, const struct runner_config *config)
     list_init(&r->sinks);
     epoll_timer_init(&r->shutdown, on_shutdown_over);
     conn_init(&r->conn);
+    ports_init(&r->ports, r);
     epoll_watch_init(&r->channel, -1, on_channel_ready);
     epoll_watch_init(&r->listener.watch, -1, NULL);
     runner_set_identity(r);

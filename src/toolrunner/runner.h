@@ -4,7 +4,7 @@
  *
  * Theory of operation. One thread, one epoll set. Three kinds of input: frames of the control plane
  * (conn.c, dispatch.c), bytes and ends of commands (exec.c, exec-io.c), connections from the inside
- * (gateway.c). State belongs to execs, never to a connection: frames are made from state, so a lost
+ * (gateway.c) and to it (port.c). State belongs to execs, never to a connection: frames are made from state, so a lost
  * connection loses nothing and the next one starts with a full account (exec_resume()).
  *
  * Tools are hostile: they run as another user (or in a Landlock domain) with no descriptor of ours,
@@ -21,6 +21,7 @@
 #include "toolrunner/dial.h"
 #include "toolrunner/gateway.h"
 #include "toolrunner/listen.h"
+#include "toolrunner/port.h"
 #include "toolrunner/spawn.h"
 
 #define RUNNER_SHUTDOWN_GRACE_MS 2000 /* SIGTERM to the commands, then the end */
@@ -55,6 +56,7 @@ struct runner {
     struct list sinks;   /* pipes that outlived their exec's end */
     size_t n_sinks;
     struct gateway gateway;
+    struct ports ports;
     struct listener listener;
     struct dialer dialer;
     struct epoll_watch signals, channel;

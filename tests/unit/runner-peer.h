@@ -42,8 +42,11 @@ struct peer_exec {
 struct peer_tunnel {
     uint32_t stream;
     struct strbuf in;
-    bool closed;
+    bool closed, held; /* held: what comes is not acknowledged */
     uint64_t acked;
+    /* of a connection to a port inside */
+    bool answered, ended;
+    int error;
 };
 
 struct peer {
@@ -155,6 +158,8 @@ static inline void peer_on_tunnel(struct peer *p, const struct frame *f)
     struct peer_tunnel *t = peer_tunnel(p, f->stream);
     struct msg_data d;
     struct msg_data_ack a;
+    struct msg_data_end end;
+    struct msg_connected c;
     if (f->type == MSG_OPEN) {
         assert(p->n_tunnels < PEER_TUNNELS);
         t = &p->tunnels[p->n_tunnels++];
@@ -164,12 +169,20 @@ static inline void peer_on_tunnel(struct peer *p, const struct frame *f)
         if (d.offset != t->in.len)
             p->gap = true;
         strbuf_append(&t->in, d.data, d.len);
+        if (t->held)
+            return;
         msg_data_ack_format(&p->out, t->stream, &(struct msg_data_ack){t->in.len});
         peer_flush(p);
     } else if (f->type == MSG_DATA_ACK && t && !msg_data_ack_parse(f->payload, f->length, &a)) {
         t->acked = a.offset;
     } else if (f->type == MSG_CLOSE && t) {
         t->closed = true;
+    } else if (f->type == MSG_CONNECTED && t && !msg_connected_parse(f->payload, f->length, &c)) {
+        t->answered = true;
+        t->error = c.error;
+    } else if (f->type == MSG_DATA_END && t && !msg_data_end_parse(f->payload, f->length, &end)) {
+        t->ended = true;
+        p->gap |= end.offset != t->in.len;
     }
 }
 
@@ -215,7 +228,7 @@ static inline void peer_on_frame(struct peer *p, const struct frame *f)
         p->goodbye = true;
         snprintf(p->goodbye_text, sizeof(p->goodbye_text), "%.*s", (int)f->length, f->payload);
     } else if (f->type == MSG_OPEN || f->type == MSG_DATA || f->type == MSG_DATA_ACK ||
-               f->type == MSG_CLOSE) {
+               f->type == MSG_CLOSE || f->type == MSG_CONNECTED || f->type == MSG_DATA_END) {
         peer_on_tunnel(p, f);
     } else {
         peer_on_exec(p, f);

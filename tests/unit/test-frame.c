@@ -79,8 +79,8 @@ int main(void)
     ok(parse_header(FRAME_PAYLOAD_MAX + 1, MSG_HELLO, 0, 0) == -EPROTO, "too long");
     ok(parse_header(0xffffffff, MSG_HELLO, 0, 0) == -EPROTO, "far too long");
     ok(parse_header(4, 0, 0, 0) == -EPROTO, "type 0");
-    ok(parse_header(4, MSG_OPEN_RESULT + 1, 0, 0) == -EPROTO, "type between the groups");
-    ok(parse_header(4, MSG_DRAINING + 1, 0, 0) == -EPROTO, "type past the end");
+    ok(parse_header(4, MSG_CONNECT + 1, 0, 0) == -EPROTO, "type between the groups");
+    ok(parse_header(4, MSG_CONNECTED + 1, 0, 0) == -EPROTO, "type past the end");
     ok(parse_header(4, MSG_SPAWN, FRAME_MORE, 0) == FRAME_HEADER_SIZE + 4, "SPAWN may go on");
     ok(parse_header(4, MSG_STDIN, FRAME_MORE, 0) == -EPROTO, "STDIN may not");
     ok(parse_header(4, MSG_SPAWN, 2, 0) == -EPROTO, "unknown flag");

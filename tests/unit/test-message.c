@@ -47,6 +47,12 @@ static void test_fixed(void)
     ok(ROUND_TRIP(state, STATE, &t, &t2) && t2.request_id == 1 && t2.pid == 2 && t2.started == 1 &&
            t2.exited == 0 && t2.stdin_received == 3 && t2.acked[1] == 5 && t2.end[0] == 6,
        "state");
+    struct msg_connect c = {8080}, c2;
+    ok(ROUND_TRIP(connect, CONNECT, &c, &c2) && c2.port == 8080, "connect");
+    struct msg_connected d = {ECONNREFUSED}, d2;
+    ok(ROUND_TRIP(connected, CONNECTED, &d, &d2) && d2.error == ECONNREFUSED, "connected");
+    struct msg_data_end n = {1ull << 33}, n2;
+    ok(ROUND_TRIP(data_end, DATA_END, &n, &n2) && n2.offset == 1ull << 33, "data_end");
     struct msg_spawn_failed f = {3, ENOENT, "exec"}, f2;
     _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(4096);
     struct frame frame;
@@ -93,6 +99,28 @@ static void test_refused(void)
     text[14] = 0;
     ok(msg_spawn_failed_parse(text, 16, &f) == -EPROTO, "bytes after the string");
     ok(msg_spawn_failed_parse(text, 15, &f) == 0 && !strcmp(f.stage, "xy"), "string");
+}
+
+/* A runner from before there were features says none. */
+static void test_features(void)
+{
+    _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(4096);
+    struct msg_hello_ok m = {PROTO_VERSION, 7, 2, 0}, got;
+    struct frame f;
+    ok(msg_hello_ok_format(&b, 0, &m) == 0 &&
+           frame_parse((uint8_t *)b.data, b.len, &f) == (int)b.len && f.length == 16 &&
+           msg_hello_ok_parse(f.payload, f.length, &got) == 0 && got.features == 0,
+       "hello_ok without features is as it always was");
+    strbuf_reset(&b);
+    m.features = RUNNER_CONNECTS;
+    ok(msg_hello_ok_format(&b, 0, &m) == 0 &&
+           frame_parse((uint8_t *)b.data, b.len, &f) == (int)b.len &&
+           msg_hello_ok_parse(f.payload, f.length, &got) == 0 && got.features == RUNNER_CONNECTS &&
+           got.n_execs == 2,
+       "and with them");
+    uint8_t zero[20] = {0};
+    ok(msg_hello_ok_parse(zero, 20, &got) == -EPROTO, "features that are none are not sent");
+    ok(msg_hello_ok_parse(zero, 18, &got) == -EPROTO, "half of them is refused");
 }
 
 static struct msg_spawn spawn_example(void)
@@ -168,6 +196,7 @@ int main(void)
     test_fixed();
     test_bytes();
     test_refused();
+    test_features();
     test_spawn();
     test_spawn_limits();
     return tap_done();
