@@ -30,7 +30,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     _cleanup_strbuf_ struct strbuf out = STRBUF_INIT(4 * PROXY_HEAD_MAX);
     struct proxy_head head;
     const char *why = NULL;
-    size_t len = proxy_head_length(text, size);
+    size_t len = http_head_length(text, size);
     expect(len <= size);
     if (len == 0 || len > PROXY_HEAD_MAX)
         return 0;
@@ -42,7 +42,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (head.connect)
         expect(out.len == 0);
     else
-        expect(proxy_head_length(out.data, out.len) == out.len && strlen(out.data) == out.len &&
+        expect(http_head_length(out.data, out.len) == out.len && strlen(out.data) == out.len &&
                count_lines(out.data, "\r\nHost:") == 1 &&
                count_lines(out.data, "\r\nContent-Length:") <= 1 &&
                count_lines(out.data, "\r\nTransfer-Encoding:") == 0 &&

@@ -76,7 +76,7 @@ void session_on_head(uv_poll_t *poll, int status, int events)
     (void)status;
     (void)events;
     relay_fill(&s->up, s->client_fd);
-    size_t len = proxy_head_length(s->up.data + s->up.start, s->up.len);
+    size_t len = http_head_length(s->up.data + s->up.start, s->up.len);
     if (len)
         on_http_head(s, len);
     else if (s->up.eof)

@@ -64,7 +64,7 @@ int main(void)
                "case %zu goes to %s: '%s'", i, h.target.host, out.data ? out.data : "");
         strbuf_done(&out);
     }
-    ok(proxy_head_length("a\r\n\r\nb", 6) == 5, "a head ends with its empty line");
-    ok(proxy_head_length("a\r\n\r", 4) == 0, "and not before");
+    ok(http_head_length("a\r\n\r\nb", 6) == 5, "a head ends with its empty line");
+    ok(http_head_length("a\r\n\r", 4) == 0, "and not before");
     tap_done();
 }
