@@ -2,7 +2,7 @@
 # A thin front for Meson. `make demo` shows the main job; `make check` runs every test.
 BUILD ?= build
 
-.PHONY: all demo run check check-containers check-guest check-mcp check-clients check-egress check-distros check-deb check-audit-full install bench bench-pairs soak fuzz \
+.PHONY: all demo run check check-containers check-guest check-mcp check-clients check-egress check-egress-full check-distros check-deb check-audit-full install bench bench-pairs soak fuzz \
     asan clean deps-build deps-test deps-bench deps-egress deps-containers deps-distros deps-guest deb deps-deb
 
 all: deps-build
@@ -29,6 +29,10 @@ check-mcp: deps-test all
 # What a sandbox with a network reaches and does not, between network namespaces of the test's own; root only.
 check-egress: deps-egress all
 	@scripts/check-egress.sh $(BUILD)
+
+# The same over every runtime.
+check-egress-full: deps-egress deps-containers all
+	@RUNTIMES="local crun runc gvisor podman docker docker-gvisor" scripts/check-egress.sh $(BUILD)
 
 # The MAS library's own example, from the Go module proxy; one skip without Go 1.25 or newer.
 check-clients: deps-test all

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # The network of sandboxes: every script of tests/egress, over several runtimes. They make network namespaces of their own
-# and so need root. Ends with one line: N passed, N failed. Usage: check-egress.sh BUILD; RUNTIMES is a list (local),
+# and so need root. Ends with one line: N passed, N failed. Usage: check-egress.sh BUILD; RUNTIMES is a list (local crun),
 # EGRESS a list of scripts (test-*.py); JOBS: scripts at a time.
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -12,7 +12,8 @@ if [ "$1" = --one ]; then
     export MAS_RUNTIME="$runtime"
     set -- /usr/bin/python3 "tests/egress/$script"
     case $runtime in
-    podman* | docker*) set -- scripts/with-engine.sh "${runtime%%-*}" "$@" ;;
+    # Engines of one kind share locks: not two at once.
+    podman* | docker*) set -- flock "${output%/*}/${runtime%%-*}.lock" scripts/with-engine.sh "${runtime%%-*}" "$@" ;;
     esac
     began=$(date +%s)
     "$@" >"$output" 2>"$output.errors" </dev/null
@@ -33,7 +34,7 @@ export BUILD
 outputs=$(mktemp -d) || exit 1
 trap 'rm -rf "$outputs"' EXIT
 scripts=${EGRESS:-$(cd tests/egress && echo test-*.py)}
-for runtime in ${RUNTIMES:-local}; do
+for runtime in ${RUNTIMES:-local crun}; do
     for script in $scripts; do
         echo "$outputs/$runtime.$script" "$runtime" "$script"
     done

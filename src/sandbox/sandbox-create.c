@@ -163,7 +163,8 @@ static struct sandbox *create(struct manager *m, const struct spec *spec,
         return NULL;
     }
     if (spec->network && !ops->has_proxy) {
-        error_field(err, "network", "sandboxes of runtime '%s' have no network: runtime 'local' has",
+        error_field(err, "network",
+                    "sandboxes of runtime '%s' cannot have a network: those of 'local' can",
                     ops->name);
         err->code = ERROR_UNSUPPORTED;
         return NULL;

@@ -420,7 +420,7 @@ def test_without_the_proxy_nothing_goes_anywhere():
             "except OSError as e: print('no name')\n")
     a = silent(run, "env", "-u", "HTTP_PROXY", "python3", "-c", code)
     lines = a["stdout"].split()
-    equal(lines[:2], ["ENETUNREACH", "ENETUNREACH"], a)
+    check(lines[:2] in (["ENETUNREACH"] * 2, ["EHOSTUNREACH"] * 2), a)  # the latter is gVisor's
     check("sent" not in a["stdout"] and a["stdout"].endswith("no name\n"), a)
 
 
@@ -456,7 +456,7 @@ def test_what_this_version_does_not_do_is_refused_by_name():
                     {"allow": ["a.test"]}, {"allow": [host], "mode": "none"}, {"allow": [host] * 129}, {"mode": "names"}):
         a = daemon.post("/v1/sandboxes", {"network": network})
         equal(a.status, 400, (network, a))
-    for runtime in ("process", "landlock", "crun", "runc", "gvisor", "podman"):
+    for runtime in ("process", "landlock", "kata"):  # the host's loopback, or never tried
         a = daemon.post("/v1/sandboxes", {"runtime": runtime, "network": {"allow": [host]}})
         equal((a.status, a.json["error"]["code"]), (400, "unsupported"), (runtime, a))
 

@@ -9,10 +9,12 @@ request; a name counts once for all:
     hang     no answer, ever
     lose     the engine does it, and nobody hears of it
     cut      the engine does it; half of its answer arrives
+    route    the engine does it, and the container of the path has a network before anybody hears of it
     PATH     the answer is that of GET PATH"""
 import json
 import re
 import socket
+import subprocess
 import sys
 import threading
 
@@ -56,6 +58,14 @@ def rule_for(line):
     return None
 
 
+def give_route(line):
+    container = re.search("/containers/([^/?]*)/", line)[1]
+    answer = ask(f"GET /v1.41/containers/{container}/json HTTP/1.1\r\nHost: e".encode())
+    pid = re.search(rb'"Pid": ?(\d+)', answer)[1].decode()
+    subprocess.run(["nsenter", "-t", pid, "-n", "ip", "-batch", "-"], check=True, text=True,
+                   input="link add out0 type veth peer name out1\naddr add 11.1.1.1/24 dev out0\nlink set out0 up\nlink set out1 up\n")
+
+
 def serve(c):
     with c:
         request = request_of(c)
@@ -68,6 +78,8 @@ def serve(c):
             return
         answer = ask(f"GET {todo} HTTP/1.1\r\nHost: e".encode() if todo and todo[0] == "/" else request[0],
                      b"" if todo and todo[0] == "/" else request[1])
+        if todo == "route":
+            give_route(line)
         if todo != "lose":
             c.sendall(answer[:len(answer) // 2] if todo == "cut" else answer)
 

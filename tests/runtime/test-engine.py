@@ -489,6 +489,18 @@ def test_an_engine_that_loses_cuts_or_mixes_up():
         engine.request("DELETE", f"/containers/{other}?force=1")
 
 
+@test("an engine that gives a container a network makes no sandbox")
+def test_an_engine_that_gives_a_network_makes_no_sandbox():
+    with Proxy() as proxy, Daemon("--engines", NAME, f"--{NAME}-socket", proxy.path, "--kill-grace", "1s", runtime=NAME) as d:
+        sb = d.sandbox(runtime=NAME)
+        equal(sb.sh("echo through")["stdout"], "through\n", "control: it works without one")
+        equal(sb.delete().status, 200)
+        proxy.set(("route", f"^POST.*{ONE}start", "route", 1))
+        a = d.request("POST", "/v1/sandboxes", {"runtime": NAME}, timeout=60)
+        check(a.status >= 400 and "no route" in a.json["error"]["message"], a)
+        clean(d)
+
+
 @test("an engine that hangs holds up neither commands nor a delete, and a pause is an error")
 def test_an_engine_that_hangs_holds_up_neither_commands():
     with Proxy() as proxy, Daemon("--engines", NAME, f"--{NAME}-socket", proxy.path, "--engine-timeout", "3s",

@@ -66,6 +66,7 @@ static void oci_probe(const struct runtime_ops *ops, const struct runtime_host *
         .summary = text,                                                                           \
         .workdir = "/workspace",                                                                   \
         .isolation = level,                                                                        \
+        .has_proxy = level < ISOLATION_VIRTUAL_MACHINE, /* where it was never tried */             \
         .kind = &(const struct warden_kind){.backend = which, ##__VA_ARGS__},                      \
         .probe = oci_probe,                                                                        \
         .check = oci_check,                                                                        \

@@ -49,6 +49,7 @@ const struct cell_ops cell_engine = {
     .is_ending = engine_is_ending,
     .close_host = engines_close,
     .needs_namespaces = true,
+    .has_proxy = true,
     .takes = engine_takes,
     .check = engine_check,
     .is_removing = engine_is_removing,

@@ -180,6 +180,7 @@ const struct cell_ops cell_oci = {
     .start_host = oci_start_host,
     .close_host = oci_close_host,
     .needs_namespaces = true,
+    .has_proxy = true,
     .takes = oci_takes,
     .check = oci_check,
     .features = oci_features,
