@@ -130,17 +130,32 @@ static bool plan_is_plain(const struct spawn_plan *p)
            !(p->msg->flags & (SPAWN_NARROW | SPAWN_PINNED)) && !p->identity->shared_uid;
 }
 
-static pid_t spawn_leaving(struct spawn_plan *p, struct start_slot *slot, struct spawn_plan *copy)
+#ifndef __GLIBC__
+/* What musl's clone() is made of. From version 1.2.5 on, clone() itself refuses a word for the
+ * kernel to clear, which a thread of musl's would need for itself; our child is none. */
+int __clone(int (*fn)(void *), void *stack, int flags, void *data, ...);
+#endif
+
+/* The pid, or -errno. */
+static pid_t clone_with_word(struct start_slot *slot, struct spawn_plan *copy)
 {
     int *word = start_slot_word(slot);
+    void *stack = start_slot_stack(slot);
+#ifndef __GLIBC__
+    return __clone(spawn_child_main, stack, LEAVE_FLAGS, copy, word, NULL, word);
+#else
+    pid_t pid = clone(spawn_child_main, stack, LEAVE_FLAGS, copy, word, NULL, word);
+    return pid < 0 ? -errno : pid;
+#endif
+}
+
+static pid_t spawn_leaving(struct spawn_plan *p, struct start_slot *slot, struct spawn_plan *copy)
+{
     p->stage = copy->stage = "fork";
-    pid_t pid =
-        clone(spawn_child_main, start_slot_stack(slot), LEAVE_FLAGS, copy, word, NULL, word);
-    if (pid >= 0)
-        return pid;
-    int error = errno;
-    start_slot_give(slot);
-    return -error;
+    pid_t pid = clone_with_word(slot, copy);
+    if (pid < 0)
+        start_slot_give(slot);
+    return pid;
 }
 
 /* --- copies */
