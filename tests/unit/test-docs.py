@@ -55,7 +55,8 @@ def seconds(value):
 
 def documents():
     found = glob.glob("*.md", root_dir=ROOT) + glob.glob("docs/**/*", root_dir=ROOT, recursive=True)
-    return [f for f in sorted(found) if os.path.isfile(os.path.join(ROOT, f))] + ["LICENSE"]
+    return [f for f in sorted(found)
+            if os.path.isfile(os.path.join(ROOT, f)) and "__pycache__" not in f] + ["LICENSE"]
 
 
 def missing_options(help_text, page):
