@@ -151,8 +151,7 @@ static void turn(void)
     conn_pump(&r);
     expect(r.n_execs <= PROTO_EXECS_MAX && r.gateway.n_tunnels <= GATEWAY_TUNNELS_MAX &&
            r.ports.n_links <= PORT_LINKS_MAX);
-    list_for_each(e, &r.execs, struct exec, link)
-    {
+    list_for_each(e, &r.execs, struct exec, link) {
         expect(!e->starting || e->state == EXEC_RUNNING);
         if (e->forgotten)
             continue; /* its output was dropped, and nothing of it is sent any more */

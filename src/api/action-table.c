@@ -65,8 +65,7 @@ static void make_room(struct actions *s)
     struct store *store = s->api->services.store;
     if (s->n < KEPT_MAX)
         return;
-    list_for_each(a, &s->all, struct action, node)
-    {
+    list_for_each(a, &s->all, struct action, node) {
         if (!action_is_finished(a))
             continue;
         if (store)
@@ -228,8 +227,7 @@ json_t *action_submitted_view(const struct action *a)
 json_t *actions_pending_view(struct actions *s, const struct identity *who)
 {
     json_t *list = json_array();
-    list_for_each(a, &s->all, struct action, node)
-    {
+    list_for_each(a, &s->all, struct action, node) {
         if (a->status != STATUS_PENDING || !sees(who, a))
             continue;
         json_array_append_new(

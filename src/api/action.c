@@ -346,7 +346,8 @@ struct actions *actions_new(struct api *api)
     if (api->services.store &&
         store_load(api->services.store, STORE_ACTION, action_load_row, s, &err) < 0)
         log_error("actions cannot be read: %s", err.message);
-    list_for_each_safe(a, &s->all, struct action, node) resume(a);
+    list_for_each_safe(a, &s->all, struct action, node)
+        resume(a);
     approvals_watch(gate_approvals(api->services.gate), &s->watch);
     return s;
 }

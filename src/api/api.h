@@ -36,7 +36,7 @@ struct services {
                           void *done_data);
     void *reload_data;
     struct event_journal *events; /* NULL: none */
-    struct images *images; /* NULL: there are none */
+    struct images *images;        /* NULL: there are none */
     uint64_t images_max_upload_bytes;
     struct store *store; /* NULL: nothing survives */
     struct runtime_host *host;

@@ -302,7 +302,8 @@ static void sort_loaded(struct idempotency_table *t)
 {
     size_t n = 0;
     _cleanup_free_ struct idempotency **all = xcalloc(map_count(t->entries) + 1, sizeof(*all));
-    list_for_each(e, &t->order, struct idempotency, node) all[n++] = e;
+    list_for_each(e, &t->order, struct idempotency, node)
+        all[n++] = e;
     qsort(all, n, sizeof(*all), by_expiry);
     for (size_t i = 0; i < n; i++) {
         list_remove(&all[i]->node);
@@ -417,8 +418,7 @@ static void entry_stop(struct idempotency *e)
 
 void idempotency_key_ended(struct idempotency_table *t, const char *owner)
 {
-    list_for_each_safe(e, &t->running, struct idempotency, node)
-    {
+    list_for_each_safe(e, &t->running, struct idempotency, node) {
         if (e->req && strcmp(e->share->owner, owner) == 0)
             entry_stop(e);
     }

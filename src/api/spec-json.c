@@ -83,8 +83,7 @@ static int parse_limit(const json_t *limits, const struct limit *row, struct spe
 static int parse_limits_in(const json_t *limits, struct spec *s, struct error *err)
 {
     int r = 0;
-    limit_for_each(row)
-    {
+    limit_for_each(row) {
         if (r >= 0 && row->max)
             r = parse_limit(limits, row, s, err);
     }

@@ -50,8 +50,7 @@ json_t *view_effective(const struct effective *e)
 {
     json_t *o = json_object();
     json_object_set_new(o, "runtime", json_string(e->runtime));
-    limit_for_each(row)
-    {
+    limit_for_each(row) {
         if (row->report)
             json_object_set_new(o, wall_name((enum wall)row->wall), limit_by(e, row));
     }

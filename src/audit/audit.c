@@ -154,7 +154,8 @@ void audit_note_text(struct audit *a, const char *kind, const char *outcome, con
 
 static void destroy(struct audit *a)
 {
-    list_for_each_safe(o, &a->owed, struct owed, node) owed_free(a, o);
+    list_for_each_safe(o, &a->owed, struct owed, node)
+        owed_free(a, o);
     audit_calls_free(a);
     audit_batch_done(a);
     audit_file_close(&a->file);

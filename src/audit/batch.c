@@ -94,8 +94,7 @@ static void wake_waiters(struct audit *a)
 {
     struct list due;
     list_init(&due);
-    list_for_each_safe(w, &a->waiters, struct audit_waiter, node)
-    {
+    list_for_each_safe(w, &a->waiters, struct audit_waiter, node) {
         if (w->seq > a->head.seq && !a->failures)
             continue;
         list_remove(&w->node);
@@ -110,7 +109,8 @@ static void wake_waiters(struct audit *a)
 
 static void tell_watches(struct audit *a)
 {
-    list_for_each_safe(w, &a->watches, struct audit_watch, node) w->on_records(w);
+    list_for_each_safe(w, &a->watches, struct audit_watch, node)
+        w->on_records(w);
 }
 
 /* Back to the front of the queue; the database has told the log why. */

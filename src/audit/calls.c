@@ -127,8 +127,7 @@ uint64_t audit_calls_lowest(const struct audit *a)
 size_t audit_calls_up_to(const struct audit *a, uint64_t seq, uint64_t *ret, size_t max)
 {
     size_t n = 0;
-    list_for_each(c, &a->open_in_order, struct open_call, node)
-    {
+    list_for_each(c, &a->open_in_order, struct open_call, node) {
         if (c->seq > seq || n == max)
             break;
         ret[n++] = c->seq;
@@ -138,8 +137,7 @@ size_t audit_calls_up_to(const struct audit *a, uint64_t seq, uint64_t *ret, siz
 
 bool audit_calls_at(const struct audit *a, uint64_t seq, char ret[AUDIT_CALL_ID_SIZE])
 {
-    list_for_each(c, &a->open_in_order, struct open_call, node)
-    {
+    list_for_each(c, &a->open_in_order, struct open_call, node) {
         if (c->seq != seq)
             continue;
         memcpy(ret, c->call_id, AUDIT_CALL_ID_SIZE);
@@ -150,8 +148,7 @@ bool audit_calls_at(const struct audit *a, uint64_t seq, char ret[AUDIT_CALL_ID_
 
 void audit_calls_free(struct audit *a)
 {
-    list_for_each_safe(c, &a->open_in_order, struct open_call, node)
-    {
+    list_for_each_safe(c, &a->open_in_order, struct open_call, node) {
         list_remove(&c->node);
         free(c);
     }
@@ -163,8 +160,7 @@ void audit_settle(struct audit *a, bool (*lives)(void *data, const char *call_id
     if (!a)
         return;
     size_t n = 0;
-    list_for_each_safe(c, &a->open_in_order, struct open_call, node)
-    {
+    list_for_each_safe(c, &a->open_in_order, struct open_call, node) {
         if (c->seq > a->recovered_seq || lives(data, c->call_id))
             continue;
         char call_id[AUDIT_CALL_ID_SIZE];

@@ -116,8 +116,7 @@ static void end_calls(struct audit *a, const struct checkpoint *got, const char 
 {
     struct list all;
     list_init(&all);
-    list_for_each_safe(c, &a->checkpoint_calls, struct checkpoint_call, node)
-    {
+    list_for_each_safe(c, &a->checkpoint_calls, struct checkpoint_call, node) {
         bool fits = !got || (c->waiter.seq <= got->seq &&
                              (c->purpose == CHECKPOINT_PERIODIC || c->purpose == got->purpose));
         if (!fits)
@@ -280,8 +279,7 @@ static void pump(struct audit *a)
     struct checkpoint_call *own = NULL; /* who needs a signature of its own */
     if (a->signing || list_empty(&a->checkpoint_calls))
         return;
-    list_for_each(c, &a->checkpoint_calls, struct checkpoint_call, node)
-    {
+    list_for_each(c, &a->checkpoint_calls, struct checkpoint_call, node) {
         if (c->purpose > purpose) {
             purpose = c->purpose;
             own = c;

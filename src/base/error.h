@@ -21,8 +21,8 @@ enum error_code {
     ERROR_UNSUPPORTED,   /* refused by name: this build or host does not do it */
     ERROR_UNENFORCEABLE, /* an asked-for limit or right cannot be enforced here */
     ERROR_TOOL_FAILED,
-    ERROR_LIMIT, /* over a quota or admission limit; may work later */
-    ERROR_CRASH, /* the sandbox died under the call */
+    ERROR_LIMIT,       /* over a quota or admission limit; may work later */
+    ERROR_CRASH,       /* the sandbox died under the call */
     ERROR_BAD_GATEWAY, /* a server inside a sandbox is not there, or does not keep to HTTP */
     ERROR_TIMEOUT,
     ERROR_NO_SPACE,

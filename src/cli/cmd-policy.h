@@ -4,6 +4,6 @@
 
 struct args;
 
-/* Prints a policy made of the Claude Code settings file; says on stderr what it could not translate.
- * Returns the exit code. */
+/* Prints a policy made of the Claude Code settings file; says on stderr what it could not
+ * translate. Returns the exit code. */
 int policy_import(const struct args *a);

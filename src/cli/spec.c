@@ -88,8 +88,7 @@ static json_t *limit_value(const char *text, bool fraction)
 static int put_limit(json_t *limits, const char *item, struct sbx_error *err)
 {
     size_t len = strcspn(item, "=");
-    limit_for_each(row)
-    {
+    limit_for_each(row) {
         if (!row->max || strlen(row->name) != len || strncmp(row->name, item, len) != 0)
             continue;
         bool fraction = row == &limit_table[LIMIT_CPU]; /* of megabytes only whole ones */

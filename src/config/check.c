@@ -88,8 +88,7 @@ static void make_absolute(char **path, struct config_problems *p)
 
 static void check_paths(struct config *c, struct config_problems *p)
 {
-    config_for_each_key(k)
-    {
+    config_for_each_key(k) {
         if (k->type == CONFIG_PATH)
             make_absolute((char **)(void *)((char *)c + k->offset), p);
         else if (k->type == CONFIG_PATHS)
@@ -167,8 +166,7 @@ static void check_ceiling(struct config_problems *p, const char *key, double val
 
 static const char *key_name_at(size_t offset)
 {
-    config_for_each_key(k)
-    {
+    config_for_each_key(k) {
         if (k->offset == offset)
             return k->name;
     }
@@ -185,8 +183,7 @@ static void check_limit(const struct config *c, const struct limit *row, struct 
 
 static void check_limits(const struct config *c, struct config_problems *p)
 {
-    limit_for_each(row)
-    {
+    limit_for_each(row) {
         check_limit(c, row, p);
     }
     check_ceiling(p, "exec_timeout", (double)c->api.exec_timeout_ms, "exec_max_timeout",

@@ -59,8 +59,7 @@ void config_warn(struct config_problems *p, const char *fmt, ...)
 void config_init(struct config *c)
 {
     *c = (struct config){0};
-    config_for_each_key(k)
-    {
+    config_for_each_key(k) {
         char why[128];
         if (!k->fallback)
             continue;
@@ -72,7 +71,8 @@ void config_init(struct config *c)
 
 void config_done(struct config *c)
 {
-    config_for_each_key(k) config_value_done(c, k);
+    config_for_each_key(k)
+        config_value_done(c, k);
 }
 
 /* --- for people */
@@ -143,8 +143,7 @@ static int print_scalar(const struct config *c, const struct config_key *k, stru
 
 int config_print(const struct config *c, struct strbuf *out)
 {
-    config_for_each_key(k)
-    {
+    config_for_each_key(k) {
         if (k->flags & KEY_INTERNAL)
             continue;
         int r;
@@ -247,8 +246,7 @@ static int put_text(void *data, const char *name, const char *value)
 
 int config_serialize(const struct config *c, struct strbuf *out)
 {
-    config_for_each_key(k)
-    {
+    config_for_each_key(k) {
         int r = put_key(c, k, put_text, out);
         if (r < 0)
             return r;
@@ -285,8 +283,7 @@ static int put_item(void *data, const char *name, const char *value)
 
 void config_list_part(const struct config *c, size_t offset, size_t size, char ***list)
 {
-    config_for_each_key(k)
-    {
+    config_for_each_key(k) {
         if (k->offset >= offset && k->offset < offset + size)
             put_key(c, k, put_item, list);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every key of the configuration. Help, mas-sandbox.yaml(5), the example file, the parsers of all three
- * sources and the hand-over to the control plane are made of this table; adding a key is a line here
- * and a member of struct config. */
+/* Every key of the configuration. Help, mas-sandbox.yaml(5), the example file, the parsers of all
+ * three sources and the hand-over to the control plane are made of this table; adding a key is a
+ * line here and a member of struct config. */
 #include "config/config.h"
 
 #include <assert.h>
@@ -42,7 +42,7 @@
 /* The member is an enum whose values are the choices in their order, from 0 on. */
 #define ENUM(n, m, dflt, all, text)                                                                \
     {                                                                                              \
-        .name = #n, .type = CONFIG_ENUM, TYPED(m, unsigned), .unit = 1, .fallback = dflt,           \
+        .name = #n, .type = CONFIG_ENUM, TYPED(m, unsigned), .unit = 1, .fallback = dflt,          \
         .choices = all, .help = text                                                               \
     }
 #define NUMBER(kind, n, m, one, dflt, lo, hi, text)                                                \

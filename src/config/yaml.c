@@ -217,8 +217,9 @@ static void report_unknown(struct reader *r, size_t line, const char *name)
 static bool is_prefix(const char *name)
 {
     size_t len = strlen(name);
-    config_for_each_key(k) if (!(k->flags & KEY_INTERNAL) && strncmp(k->name, name, len) == 0 &&
-                               k->name[len] == '_') return true;
+    config_for_each_key(k)
+        if (!(k->flags & KEY_INTERNAL) && strncmp(k->name, name, len) == 0 && k->name[len] == '_')
+            return true;
     return false;
 }
 

@@ -160,8 +160,8 @@ void audit_on_connection(void *data, struct sandbox *sb, const char *call, const
 
 void audit_on_connections_cut(void *data, struct sandbox *sb, uint64_t connected, uint64_t refused)
 {
-    _cleanup_json_ json_t *details = json_pack("{s:I, s:I}", "connected", (json_int_t)connected,
-                                               "refused", (json_int_t)refused);
+    _cleanup_json_ json_t *details =
+        json_pack("{s:I, s:I}", "connected", (json_int_t)connected, "refused", (json_int_t)refused);
     struct audit_record r = {
         .kind = "network", .sandbox = sandbox_id(sb), .outcome = "summary", .details = details};
     audit_note(data, &r);

@@ -19,7 +19,7 @@ struct programs {
 #define PROGRAMS_INIT                                                                              \
     {                                                                                              \
         .self_dir = -1, .runner = -1, .toolnet = -1, .default_image = -1, .engine = -1,            \
-        .warden = -1, .oci = -1                                                                     \
+        .warden = -1, .oci = -1                                                                    \
     }
 
 /* dir: where to look; NULL: beside this program, then in the libexec directory it was built for. */

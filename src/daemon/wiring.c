@@ -55,7 +55,7 @@ struct control {
     struct spec default_spec;
     struct store *store;
     struct event_journal *events; /* NULL in line mode */
-    struct keys *keys; /* NULL in line mode */
+    struct keys *keys;            /* NULL in line mode */
     struct secrets *secrets;
     struct skills *skills;
     struct images *images; /* NULL: switched off */

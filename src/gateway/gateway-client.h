@@ -23,8 +23,8 @@ struct gateway_rules {
  * or one has an entry that is no rule, the result allows less, down to GATEWAY_HOST_NONE alone. The
  * caller frees with strv_free(). */
 char **gateway_hosts_intersect(char *const *a, char *const *b);
-/* Does `wide` allow every host that `narrow` allows? Empty lists allow nothing here. What is no rule
- * is not covered. */
+/* Does `wide` allow every host that `narrow` allows? Empty lists allow nothing here. What is no
+ * rule is not covered. */
 bool gateway_hosts_cover(char *const *wide, char *const *narrow);
 /* Checks rules without sending anything: names the first host that is not a rule. */
 int gateway_rules_check(const struct gateway_rules *rules, struct error *err);

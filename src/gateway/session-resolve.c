@@ -56,7 +56,8 @@ static void choose_addresses(struct session *s, const struct addrinfo *list)
 static size_t count_lookups(const struct gateway *g, const char *label)
 {
     size_t n = 0;
-    list_for_each(l, &g->lookups, struct lookup, node) n += !label || strcmp(l->label, label) == 0;
+    list_for_each(l, &g->lookups, struct lookup, node)
+        n += !label || strcmp(l->label, label) == 0;
     return n;
 }
 
@@ -65,8 +66,7 @@ static void start_lookup(struct session *s);
 /* A thread of the label's share is free: the one of its sessions that waits longest has it. */
 static void start_waiting(struct gateway *g, const char *label)
 {
-    list_for_each(s, &g->sessions, struct session, node)
-    {
+    list_for_each(s, &g->sessions, struct session, node) {
         if (s->state != SESSION_RESOLVE || s->lookup || strcmp(s->label, label) != 0)
             continue;
         start_lookup(s);

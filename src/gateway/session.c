@@ -135,7 +135,8 @@ void session_update_polls(struct session *s)
 static size_t count_label(const struct gateway *g, const char *label)
 {
     size_t n = 0;
-    list_for_each(s, &g->sessions, struct session, node) n += strcmp(s->label, label) == 0;
+    list_for_each(s, &g->sessions, struct session, node)
+        n += strcmp(s->label, label) == 0;
     return n;
 }
 
@@ -173,5 +174,6 @@ void session_start(struct gateway *g, const struct gateway_request *req, struct 
 
 void session_end_all(struct gateway *g)
 {
-    list_for_each_safe(s, &g->sessions, struct session, node) session_free(s);
+    list_for_each_safe(s, &g->sessions, struct session, node)
+        session_free(s);
 }

@@ -28,8 +28,7 @@ static bool is_one_shot(const struct approval *a)
 void approvals_for_each_image(const struct approvals *s, void (*cb)(void *arg, const char *digest),
                               void *arg)
 {
-    list_for_each(a, &s->all, struct approval, node)
-    {
+    list_for_each(a, &s->all, struct approval, node) {
         /* One whose use is being recorded is about to run. */
         bool may_run = a->busy || a->state == APPROVAL_PENDING || a->state == APPROVAL_APPROVED;
         const char *digest = may_run && is_one_shot(a) ? digest_of(a) : NULL;

@@ -27,8 +27,7 @@ size_t approvals_list(struct approvals *s, const struct identity *who, int state
                       struct approval **ret, size_t max)
 {
     size_t n = 0;
-    list_for_each(a, &s->all, struct approval, node)
-    {
+    list_for_each(a, &s->all, struct approval, node) {
         if (n < max && (state < 0 || (int)a->state == state) && sees(who, a))
             ret[n++] = a;
     }

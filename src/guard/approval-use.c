@@ -185,8 +185,7 @@ struct approval *approvals_find_session(struct approvals *s, const struct identi
     struct error ignored = {0};
     if (need->risk == RISK_CRITICAL)
         return NULL;
-    list_for_each(a, &s->all, struct approval, node)
-    {
+    list_for_each(a, &s->all, struct approval, node) {
         error_clear(&ignored);
         if (a->session_left > a->n_uses && strcmp(a->requester.key, who->key) == 0 &&
             (!a->busy || is_in_use(a)) && check_usable(a, &ignored) >= 0 && covers(a, subject) &&

@@ -138,7 +138,8 @@ static void look_after(struct approval *a)
 
 void approvals_check_all(struct approvals *s)
 {
-    list_for_each(a, &s->all, struct approval, node) look_after(a);
+    list_for_each(a, &s->all, struct approval, node)
+        look_after(a);
 }
 
 static void follow_up(struct approval *a)
@@ -271,8 +272,7 @@ static void on_tick(void *data)
 {
     struct approvals *s = data;
     int64_t now = approval_now_s();
-    list_for_each_safe(a, &s->all, struct approval, node)
-    {
+    list_for_each_safe(a, &s->all, struct approval, node) {
         if (a->busy)
             continue;
         if (a->unwritten)
@@ -359,8 +359,8 @@ static int check_room(const struct approvals *s, const struct identity *who, str
     size_t half = (s->options.config.max_pending + 1) / 2;
     if (*who->key && share > half) /* whatever is set, one key cannot shut out all others */
         share = half;
-    list_for_each(a, &s->all, struct approval, node) mine +=
-        a->state == APPROVAL_PENDING && strcmp(a->requester.key, who->key) == 0;
+    list_for_each(a, &s->all, struct approval, node)
+        mine += a->state == APPROVAL_PENDING && strcmp(a->requester.key, who->key) == 0;
     if (s->n_pending >= s->options.config.max_pending)
         return error_set(err, ERROR_LIMIT, 0,
                          "%zu calls wait for approval already "

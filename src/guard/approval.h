@@ -67,10 +67,10 @@ struct approvals_config {
 
 struct approvals_options {
     uv_loop_t *loop;
-    struct store *store; /* NULL: they end with the process */
+    struct store *store;          /* NULL: they end with the process */
     struct event_journal *events; /* changes are told there; NULL: nowhere */
-    struct gate *gate;   /* for records and the revision of the policy */
-    struct keys *keys;   /* NULL: there are none */
+    struct gate *gate;            /* for records and the revision of the policy */
+    struct keys *keys;            /* NULL: there are none */
     struct approvals_config config;
 };
 

@@ -45,8 +45,7 @@ bool key_is_live(const struct key *key)
 static void insert(struct keys *k, struct key_entry *e)
 {
     struct list *before = &k->all;
-    list_for_each(other, &k->all, struct key_entry, node)
-    {
+    list_for_each(other, &k->all, struct key_entry, node) {
         if (other->key.created_ns <= e->key.created_ns)
             continue;
         before = &other->node;
@@ -103,14 +102,13 @@ static void write_again(struct keys *k, struct key_entry *e);
 static void schedule_expiry(struct keys *k)
 {
     int64_t now = clock_seen_ns(), next = INT64_MAX;
-    list_for_each(e, &k->all, struct key_entry, node)
-    {
+    list_for_each(e, &k->all, struct key_entry, node) {
         if (e->unwritten)
             next = now + WRITE_AGAIN_MS * 1000000LL;
     }
-    list_for_each(e, &k->all, struct key_entry,
-                  node) if (e->key.expires_ns && !e->told && !e->key.revoked_ns &&
-                            e->key.expires_ns < next) next = e->key.expires_ns;
+    list_for_each(e, &k->all, struct key_entry, node)
+        if (e->key.expires_ns && !e->told && !e->key.revoked_ns && e->key.expires_ns < next)
+            next = e->key.expires_ns;
     if (next == INT64_MAX) {
         loop_timer_stop(&k->expiry);
         return;
@@ -122,8 +120,7 @@ static void schedule_expiry(struct keys *k)
 static void on_expiry(void *data)
 {
     struct keys *k = data;
-    list_for_each(e, &k->all, struct key_entry, node)
-    {
+    list_for_each(e, &k->all, struct key_entry, node) {
         if (e->unwritten)
             write_again(k, e);
         if (e->told || key_is_live(&e->key))
@@ -314,8 +311,7 @@ static int make_room(struct keys *k, struct error *err)
 {
     if (map_count(k->by_id) < k->options.config.max)
         return 0;
-    list_for_each(e, &k->all, struct key_entry, node)
-    {
+    list_for_each(e, &k->all, struct key_entry, node) {
         if (key_is_live(&e->key))
             continue;
         store_delete(k->options.store, STORE_KEY, e->key.id, NULL, NULL);
@@ -331,12 +327,10 @@ static int check_request(const struct keys *k, const struct key_request *req, st
     int r = key_name_check(req->name, err);
     if (r < 0)
         return r;
-    list_for_each(e, &k->all, struct key_entry,
-                  node) if (key_is_live(&e->key) &&
-                            strcmp(e->key.name, req->name) ==
-                                0) return error_set(err, ERROR_CONFLICT, 0,
-                                                    "key %s has the name '%s' already", e->key.id,
-                                                    req->name);
+    list_for_each(e, &k->all, struct key_entry, node)
+        if (key_is_live(&e->key) && strcmp(e->key.name, req->name) == 0)
+            return error_set(err, ERROR_CONFLICT, 0, "key %s has the name '%s' already", e->key.id,
+                             req->name);
     if (!req->roles || (req->roles & ~(unsigned)ROLES_ALL))
         return error_field(err, "roles", "a key needs at least one role");
     if (req->lifetime_s < 0 || req->lifetime_s > LIFETIME_MAX)
@@ -382,9 +376,9 @@ static bool is_last_admin(const struct keys *k, const struct key_entry *e)
 {
     if (!(e->key.roles & ROLE_ADMIN))
         return false;
-    list_for_each(other, &k->all, struct key_entry,
-                  node) if (other != e && (other->key.roles & ROLE_ADMIN) &&
-                            key_is_live(&other->key)) return false;
+    list_for_each(other, &k->all, struct key_entry, node)
+        if (other != e && (other->key.roles & ROLE_ADMIN) && key_is_live(&other->key))
+            return false;
     return true;
 }
 

@@ -109,8 +109,7 @@ void image_removal_end(struct image_removal *r)
 
 static bool is_going(const struct images *im, const char *digest)
 {
-    list_for_each(r, &im->removals, struct image_removal, node)
-    {
+    list_for_each(r, &im->removals, struct image_removal, node) {
         if (strcmp(r->digest, digest) == 0)
             return true;
     }

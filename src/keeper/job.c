@@ -20,8 +20,7 @@
 
 struct job *job_find(struct keeper *k, int64_t id)
 {
-    list_for_each(j, &k->jobs, struct job, node)
-    {
+    list_for_each(j, &k->jobs, struct job, node) {
         for (size_t i = 0; i < j->n_waiters; i++)
             if (j->waiters[i] == id)
                 return j;
@@ -61,8 +60,7 @@ static void run_worker(struct job *j, pid_t keeper, int out, int in)
     sigprocmask(SIG_SETMASK, &none, NULL);
     close(k->sock);
     close(k->dir_fd);
-    list_for_each(other, &k->jobs, struct job, node)
-    {
+    list_for_each(other, &k->jobs, struct job, node) {
         fd_close(&other->out);
         fd_close(&other->in);
         if (other != j)
@@ -149,8 +147,7 @@ static void start_next(struct keeper *k)
     struct job *waiting = NULL;
     if (k->n_running >= k->o->config.jobs)
         return;
-    list_for_each(j, &k->jobs, struct job, node)
-    {
+    list_for_each(j, &k->jobs, struct job, node) {
         if (!j->pid && !waiting)
             waiting = j;
     }
@@ -176,8 +173,7 @@ static struct job *job_new(struct keeper *k, json_t *request, const char *op)
 
 static bool join(struct keeper *k, const json_t *request, int64_t id, const char *op)
 {
-    list_for_each(j, &k->jobs, struct job, node)
-    {
+    list_for_each(j, &k->jobs, struct job, node) {
         if (strcmp(op, "pull") != 0 || strcmp(j->op, op) != 0 || j->told || !j->n_waiters ||
             j->n_waiters == KEEPER_WAITERS_MAX ||
             strcmp(json_member_text(j->request, "image"), json_member_text(request, "image")) !=
@@ -229,8 +225,7 @@ void job_end_for_room(struct keeper *k)
               "the image does not fit: the file system of state_dir is down to its reserve of %llu "
               "MB (state_reserve_mb)",
               (unsigned long long)k->o->reserve_bytes >> 20);
-    list_for_each(j, &k->jobs, struct job, node)
-    {
+    list_for_each(j, &k->jobs, struct job, node) {
         bool adds = strcmp(j->op, "pull") == 0 || strcmp(j->op, "import") == 0;
         if (!adds || !j->pid || j->exited || j->told)
             continue;
@@ -333,8 +328,7 @@ void job_reaped(struct keeper *k, pid_t pid, int status)
 {
     struct job *found = NULL;
     struct error err = {0};
-    list_for_each(j, &k->jobs, struct job, node)
-    {
+    list_for_each(j, &k->jobs, struct job, node) {
         if (j->pid == pid)
             found = j;
     }

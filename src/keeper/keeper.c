@@ -148,8 +148,7 @@ static size_t fill_polls(struct keeper *k, struct pollfd *polls, struct job **jo
     size_t n = FIXED_FDS;
     polls[0] = (struct pollfd){.fd = k->sock, .events = POLLIN};
     polls[1] = (struct pollfd){.fd = k->signal_fd, .events = POLLIN};
-    list_for_each(j, &k->jobs, struct job, node)
-    {
+    list_for_each(j, &k->jobs, struct job, node) {
         if (j->out < 0)
             continue;
         jobs[n] = j;

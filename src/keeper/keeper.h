@@ -35,10 +35,10 @@ struct keeper_config {
 
 struct keeper_options {
     struct keeper_config config;
-    const char *dir;       /* the directory of all images, as it is seen here */
-    const char *allow_dir; /* where config.allow is seen: allow_dir/0, allow_dir/1, ... */
-    int default_fd; /* the tar of the image that comes with the daemon; -1: there is none */
-    bool own_ids;   /* 1000 and 65534 are mapped */
+    const char *dir;        /* the directory of all images, as it is seen here */
+    const char *allow_dir;  /* where config.allow is seen: allow_dir/0, allow_dir/1, ... */
+    int default_fd;         /* the tar of the image that comes with the daemon; -1: there is none */
+    bool own_ids;           /* 1000 and 65534 are mapped */
     uint64_t reserve_bytes; /* of the file system: a job that would take it ends */
 };
 

@@ -44,7 +44,8 @@ static bool can_ask(const struct mcp_session *s, const char *method)
 static size_t count(const struct list *asks)
 {
     size_t n = 0;
-    list_for_each(a, asks, struct ask, node) n++;
+    list_for_each(a, asks, struct ask, node)
+        n++;
     return n;
 }
 
@@ -84,10 +85,8 @@ static void ask_settle(struct mcp_call *call, struct ask *a, const json_t *resul
 
 static struct ask *find(struct mcp_session *s, const char *id, struct mcp_call **ret_call)
 {
-    list_for_each(call, &s->calls, struct mcp_call, node)
-    {
-        list_for_each(a, &call->asks, struct ask, node)
-        {
+    list_for_each(call, &s->calls, struct mcp_call, node) {
+        list_for_each(a, &call->asks, struct ask, node) {
             if (strcmp(a->id, id) == 0) {
                 *ret_call = call;
                 return a;
@@ -149,10 +148,8 @@ void mcp_call_unask(struct mcp_call *call)
 
 static struct ask *find_late(struct mcp_session *s, int64_t now_ms, struct mcp_call **ret_call)
 {
-    list_for_each(call, &s->calls, struct mcp_call, node)
-    {
-        list_for_each(a, &call->asks, struct ask, node)
-        {
+    list_for_each(call, &s->calls, struct mcp_call, node) {
+        list_for_each(a, &call->asks, struct ask, node) {
             if (a->until_ms <= now_ms) {
                 *ret_call = call;
                 return a;

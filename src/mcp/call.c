@@ -84,8 +84,9 @@ struct mcp_call *call_new(struct mcp_session *s, struct outlet *o, char *id, con
 
 struct mcp_call *call_find(struct mcp_session *s, const char *id)
 {
-    list_for_each(call, &s->calls, struct mcp_call,
-                  node) if (strcmp(call->id, id) == 0) return call;
+    list_for_each(call, &s->calls, struct mcp_call, node)
+        if (strcmp(call->id, id) == 0)
+            return call;
     return NULL;
 }
 

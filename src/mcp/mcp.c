@@ -15,8 +15,7 @@ static void on_tick(void *data)
 {
     struct mcp *m = data;
     int64_t now = clock_mono_ms();
-    list_for_each_safe(s, &m->all, struct mcp_session, node)
-    {
+    list_for_each_safe(s, &m->all, struct mcp_session, node) {
         session_ref(s);
         asks_expire(s, now);
         streams_tick(s, now);
@@ -51,13 +50,13 @@ struct mcp *mcp_new(const struct mcp_options *o, struct error *err)
 void mcp_drain(struct mcp *m)
 {
     m->draining = true;
-    list_for_each(s, &m->all, struct mcp_session, node) streams_drain(s);
+    list_for_each(s, &m->all, struct mcp_session, node)
+        streams_drain(s);
 }
 
 void mcp_key_ended(struct mcp *m, const char *key)
 {
-    list_for_each_safe(s, &m->all, struct mcp_session, node)
-    {
+    list_for_each_safe(s, &m->all, struct mcp_session, node) {
         if (strcmp(s->who.key, key) == 0)
             session_end(s);
     }

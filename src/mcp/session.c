@@ -46,7 +46,8 @@ int mcp_revision_parse(const char *name, enum mcp_revision *ret)
 static size_t count_of_owner(const struct mcp *m, const char *owner)
 {
     size_t n = 0;
-    list_for_each(s, &m->all, struct mcp_session, node) n += strcmp(s->who.key, owner) == 0;
+    list_for_each(s, &m->all, struct mcp_session, node)
+        n += strcmp(s->who.key, owner) == 0;
     return n;
 }
 
@@ -132,8 +133,7 @@ void session_end(struct mcp_session *s)
     /* A cancelled call stays in the list until its handler has finished it: each is told once. */
     for (bool again = true; again;) {
         again = false;
-        list_for_each(call, &s->calls, struct mcp_call, node)
-        {
+        list_for_each(call, &s->calls, struct mcp_call, node) {
             if (!call->cancelled) {
                 call_cancel(call);
                 again = true;

@@ -29,7 +29,8 @@ static void event_drop(struct stream *st, struct event *e)
 void stream_free(struct outlet *o)
 {
     struct stream *st = container_of(o, struct stream, outlet);
-    list_for_each_safe(e, &st->events, struct event, node) event_drop(st, e);
+    list_for_each_safe(e, &st->events, struct event, node)
+        event_drop(st, e);
     strbuf_done(&st->collected);
     free(st);
 }
@@ -37,7 +38,8 @@ void stream_free(struct outlet *o)
 /* Out of its session's list; calls may still hold it. */
 void stream_forget(struct stream *st)
 {
-    list_for_each_safe(e, &st->events, struct event, node) event_drop(st, e);
+    list_for_each_safe(e, &st->events, struct event, node)
+        event_drop(st, e);
     list_remove(&st->node);
     list_remove(&st->waiting);
     st->session = NULL;
@@ -100,8 +102,7 @@ static void write_raw(struct stream *st, const char *text, size_t len)
 void stream_pump(struct stream *st)
 {
     outlet_ref(&st->outlet);
-    list_for_each(e, &st->events, struct event, node)
-    {
+    list_for_each(e, &st->events, struct event, node) {
         if (!st->http || st->blocked)
             break;
         if (e->sent)
@@ -118,10 +119,8 @@ void stream_pump(struct stream *st)
 /* Makes room by forgetting what a reader had already, oldest first. */
 static void evict(struct mcp_session *s, size_t allowed)
 {
-    list_for_each_safe(st, &s->streams, struct stream, node)
-    {
-        list_for_each_safe(e, &st->events, struct event, node)
-        {
+    list_for_each_safe(st, &s->streams, struct stream, node) {
+        list_for_each_safe(e, &st->events, struct event, node) {
             if (s->buffered <= allowed)
                 return;
             if (e->sent)
@@ -154,8 +153,7 @@ bool stream_has_room(struct stream *st, size_t len)
     if (m->buffered + len <= m->o.config.buffer_total_bytes)
         return true;
     evict(st->session, 0);
-    list_for_each(s, &m->all, struct mcp_session, node)
-    {
+    list_for_each(s, &m->all, struct mcp_session, node) {
         if (m->buffered + len <= m->o.config.buffer_total_bytes)
             return true;
         evict(s, 0);
@@ -183,7 +181,9 @@ void stream_prime(struct stream *st)
     uint64_t next = st->next_seq;
     if (st->session->revision < MCP_2025_11_25)
         return; /* their clients take it for a message */
-    list_for_each(e, &st->events, struct event, node) if (!e->sent && e->seq < next) next = e->seq;
+    list_for_each(e, &st->events, struct event, node)
+        if (!e->sent && e->seq < next)
+            next = e->seq;
     int n = snprintf(text, sizeof(text), "id: %llu-%llu\nretry: %llu\ndata:\n\n",
                      (unsigned long long)st->number, (unsigned long long)next - 1,
                      (unsigned long long)st->mcp->o.config.retry_ms);
@@ -216,7 +216,9 @@ struct stream *stream_new(struct mcp_session *s, uint64_t number, const struct o
 
 static struct stream *stream_find(struct mcp_session *s, uint64_t number)
 {
-    list_for_each(st, &s->streams, struct stream, node) if (st->number == number) return st;
+    list_for_each(st, &s->streams, struct stream, node)
+        if (st->number == number)
+            return st;
     return NULL;
 }
 
@@ -268,8 +270,7 @@ void stream_resume(struct mcp_session *s, struct http_request *http, const char 
     uint64_t seq;
     struct stream *st = find_event(s, event_id, &seq);
     stream_end_connection(st);
-    list_for_each(e, &st->events, struct event, node)
-    {
+    list_for_each(e, &st->events, struct event, node) {
         if (e->sent && e->seq > seq) {
             e->sent = false;
             st->unsent += e->len;
@@ -284,7 +285,9 @@ void stream_resume(struct mcp_session *s, struct http_request *http, const char 
 
 bool streams_attached(const struct mcp_session *s)
 {
-    list_for_each(st, &s->streams, struct stream, node) if (st->http) return true;
+    list_for_each(st, &s->streams, struct stream, node)
+        if (st->http)
+            return true;
     return false;
 }
 
@@ -312,8 +315,7 @@ void streams_drain(struct mcp_session *s)
 /* A comment now and then shows proxies that the stream lives, and us that the reader does. */
 void streams_tick(struct mcp_session *s, int64_t now_ms)
 {
-    list_for_each_safe(st, &s->streams, struct stream, node)
-    {
+    list_for_each_safe(st, &s->streams, struct stream, node) {
         if (st->state == STREAM_DONE && !st->http &&
             now_ms - st->done_ms >= (int64_t)st->mcp->o.config.replay_ms) {
             stream_forget(st);

@@ -247,8 +247,7 @@ static void evict(struct conn *c)
 /* Lists are in the order in which connections came. */
 static bool evict_of_peer(struct peer *p)
 {
-    list_for_each(c, &p->strangers, struct conn, stranger_of_peer)
-    {
+    list_for_each(c, &p->strangers, struct conn, stranger_of_peer) {
         if (is_incomplete(c)) {
             evict(c);
             return true;
@@ -259,15 +258,13 @@ static bool evict_of_peer(struct peer *p)
 
 static bool evict_any(struct http_server *s, bool unix_too)
 {
-    list_for_each(c, &s->strangers, struct conn, stranger)
-    {
+    list_for_each(c, &s->strangers, struct conn, stranger) {
         if ((unix_too || !c->is_unix) && is_incomplete(c)) {
             evict(c);
             return true;
         }
     }
-    list_for_each(c, &s->conns, struct conn, node)
-    {
+    list_for_each(c, &s->conns, struct conn, node) {
         if ((unix_too || !c->is_unix) && is_incomplete(c)) {
             evict(c);
             return true;

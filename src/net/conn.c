@@ -21,9 +21,10 @@
  * feet. on_abort and on_close are called from there too, never from inside an API function. Every
  * API function on a CLOSING connection does nothing.
  *
- * Control flow: handlers get input from within conn_process() and never otherwise. It never nests: a
- * change made from inside one (an answer, a resume) is seen by its loop, and one made from outside
- * puts the connection on the server's ready list (conn_advance()), handled by the loop's next turn.
+ * Control flow: handlers get input from within conn_process() and never otherwise. It never nests:
+ * a change made from inside one (an answer, a resume) is seen by its loop, and one made from
+ * outside puts the connection on the server's ready list (conn_advance()), handled by the loop's
+ * next turn.
  *
  * No connection keeps the loop from the others: what it may do in one turn is bounded in requests,
  * bytes and time (conn_turn_over()). One that has more to do stops reading and goes to the end of

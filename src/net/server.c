@@ -127,8 +127,10 @@ static void on_tick(uv_timer_t *t)
     uint64_t now = uv_now(s->o.loop);
     if (stood_still(s, now))
         return;
-    list_for_each(c, &s->conns, struct conn, node) conn_tick(c, now);
-    list_for_each(c, &s->refused, struct conn, node) conn_tick(c, now);
+    list_for_each(c, &s->conns, struct conn, node)
+        conn_tick(c, now);
+    list_for_each(c, &s->refused, struct conn, node)
+        conn_tick(c, now);
     keep_spare(s);
     give_back_memory(s);
     stop_tick_if_idle(s);
@@ -277,8 +279,7 @@ static void on_listener_closed(uv_handle_t *handle)
 
 static void close_listeners(struct http_server *s)
 {
-    list_for_each(l, &s->listeners, struct listener, node)
-    {
+    list_for_each(l, &s->listeners, struct listener, node) {
         if (!uv_is_closing(&l->h.handle))
             uv_close(&l->h.handle, on_listener_closed);
     }
@@ -290,8 +291,7 @@ void http_server_drain(struct http_server *s, void (*on_drained)(void *data), vo
     s->on_drained = on_drained;
     s->drained_data = data;
     close_listeners(s);
-    list_for_each(c, &s->conns, struct conn, node)
-    {
+    list_for_each(c, &s->conns, struct conn, node) {
         if (c->state == CONN_HEAD && c->in_pos == c->in_len)
             conn_linger(c, false);
         else if (c->state == CONN_WS)
@@ -310,8 +310,7 @@ static void drop_conn(struct conn *c, const char *reason)
 
 void http_server_drop(struct http_server *s, const char *tag, const char *reason)
 {
-    list_for_each(c, &s->conns, struct conn, node)
-    {
+    list_for_each(c, &s->conns, struct conn, node) {
         if (*tag && strcmp(c->tag, tag) == 0)
             drop_conn(c, reason);
     }
@@ -319,8 +318,7 @@ void http_server_drop(struct http_server *s, const char *tag, const char *reason
 
 void http_request_drop_others(struct http_request *req, const char *reason)
 {
-    list_for_each(c, &req->conn->server->conns, struct conn, node)
-    {
+    list_for_each(c, &req->conn->server->conns, struct conn, node) {
         if (c != req->conn)
             drop_conn(c, reason);
     }
@@ -332,8 +330,10 @@ void http_server_close(struct http_server *s)
         return;
     s->closing = true;
     close_listeners(s);
-    list_for_each(c, &s->conns, struct conn, node) conn_close(c);
-    list_for_each(c, &s->refused, struct conn, node) conn_close(c);
+    list_for_each(c, &s->conns, struct conn, node)
+        conn_close(c);
+    list_for_each(c, &s->refused, struct conn, node)
+        conn_close(c);
     uv_close((uv_handle_t *)&s->tick, on_own_closed);
     uv_close((uv_handle_t *)&s->kick, on_own_closed);
 }

@@ -12,8 +12,7 @@
 #define NEARLY 1e-6
 
 #define ROW(m)                                                                                     \
-    .member = #m, .offset = offsetof(struct limits, m),                                            \
-    .size = sizeof(((struct limits *)NULL)->m)
+    .member = #m, .offset = offsetof(struct limits, m), .size = sizeof(((struct limits *)NULL)->m)
 
 /* clang-format off */
 const struct limit limit_table[] = {
@@ -72,8 +71,7 @@ double limit_in_unit(const struct limit *row, uint64_t value)
 
 uint64_t limits_of_wall(const struct limits *l, int wall)
 {
-    limit_for_each(row)
-    {
+    limit_for_each(row) {
         if (row->wall == wall)
             return limit_get(row, l);
     }
@@ -82,8 +80,7 @@ uint64_t limits_of_wall(const struct limits *l, int wall)
 
 void limits_drop_wall(struct limits *l, int wall)
 {
-    limit_for_each(row)
-    {
+    limit_for_each(row) {
         if (row->wall == wall)
             limit_set(row, l, 0);
     }

@@ -16,28 +16,28 @@
 #include "proto/limit.h"
 
 #define PLAN_VERSION    PROTOCOL_MAJOR /* in every record */
-#define PLAN_ID_SIZE    72  /* canonical sandbox id with NUL: [a-z0-9-], starts with a letter */
+#define PLAN_ID_SIZE    72 /* canonical sandbox id with NUL: [a-z0-9-], starts with a letter */
 #define PLAN_PATH_SIZE  256
 #define PLAN_MOUNTS_MAX 8
-#define PLAN_PTYS_MAX   64  /* per sandbox; the host has 4096 (kernel.pty.max) for everybody */
-#define PLAN_IMAGE_SIZE 65  /* a SHA-256 in lower-case hexadecimal, with NUL */
+#define PLAN_PTYS_MAX   64 /* per sandbox; the host has 4096 (kernel.pty.max) for everybody */
+#define PLAN_IMAGE_SIZE 65 /* a SHA-256 in lower-case hexadecimal, with NUL */
 
 enum plan_op {
     PLAN_CREATE = 1, /* reply carries the runner connection as fds[0] */
     PLAN_KILL,       /* ends everything in it; the EXITED event follows; unknown id: -ENOENT */
     PLAN_CONNECT,    /* a fresh runner connection for this control-plane generation: fds[0] */
     PLAN_STATS,
-    PLAN_LIST,       /* one EVENT_ALIVE per sandbox, then the reply */
+    PLAN_LIST, /* one EVENT_ALIVE per sandbox, then the reply */
     PLAN_FREEZE,
     PLAN_THAW,
-    PLAN_PROBE,      /* what this host can enforce: reply.mechanism, reply.features; of an OCI
-                        runtime also its version, or error: reply.message, "" while not known */
-    PLAN_POLICY,     /* the operator's policy file as it is now, open for reading: fds[0] */
-    PLAN_SIGN,       /* a checkpoint of the audit: reply.checkpoint; seq 0: the newest there is.
-                        Of purpose CHECKPOINT_ROTATE: and another key from here on */
-    PLAN_UPGRADE,    /* a control plane of the installed mas-sandboxd in place of this one. 0 once
-                        that program says that it fits, with its version: reply.message. The signal
-                        to leave (SIGUSR2) follows */
+    PLAN_PROBE,   /* what this host can enforce: reply.mechanism, reply.features; of an OCI
+                     runtime also its version, or error: reply.message, "" while not known */
+    PLAN_POLICY,  /* the operator's policy file as it is now, open for reading: fds[0] */
+    PLAN_SIGN,    /* a checkpoint of the audit: reply.checkpoint; seq 0: the newest there is.
+                     Of purpose CHECKPOINT_ROTATE: and another key from here on */
+    PLAN_UPGRADE, /* a control plane of the installed mas-sandboxd in place of this one. 0 once
+                     that program says that it fits, with its version: reply.message. The signal
+                     to leave (SIGUSR2) follows */
     _PLAN_OP_MAX,
 };
 
@@ -62,8 +62,8 @@ enum mechanism {
     MECHANISM_CGROUP_V1,
     MECHANISM_CGROUP_V2,
     MECHANISM_RLIMIT,
-    MECHANISM_TMPFS,      /* charged to memory */
-    MECHANISM_LOOP,       /* ext4 image on a loop device */
+    MECHANISM_TMPFS, /* charged to memory */
+    MECHANISM_LOOP,  /* ext4 image on a loop device */
     MECHANISM_NAMESPACE,
     MECHANISM_SECCOMP,
     MECHANISM_LANDLOCK,
@@ -79,12 +79,12 @@ enum mechanism {
 #define PLAN_PROXY_PORT "3128"
 
 enum plan_flags {
-    PLAN_TOOL_NET = 1,     /* /.mas/gateway.sock and mas-tool-net exist in this sandbox */
-    PLAN_TOOL_NOBODY = 2,  /* the tool is 65534 instead of 1000 */
-    PLAN_PROCESS = 4,      /* no walls at all; refused unless the operator enabled it */
-    PLAN_LANDLOCK = 8,     /* no namespaces: behind Landlock; of PLAN_PROBE too */
-    PLAN_PROXY = 16,       /* the runner listens for the gateway's proxy on the sandbox's loopback */
-    _PLAN_FLAGS_END = 32,  /* the bit after the last */
+    PLAN_TOOL_NET = 1,    /* /.mas/gateway.sock and mas-tool-net exist in this sandbox */
+    PLAN_TOOL_NOBODY = 2, /* the tool is 65534 instead of 1000 */
+    PLAN_PROCESS = 4,     /* no walls at all; refused unless the operator enabled it */
+    PLAN_LANDLOCK = 8,    /* no namespaces: behind Landlock; of PLAN_PROBE too */
+    PLAN_PROXY = 16,      /* the runner listens for the gateway's proxy on the sandbox's loopback */
+    _PLAN_FLAGS_END = 32, /* the bit after the last */
 };
 
 /* Who builds the sandbox: the warden itself, an OCI runtime that it starts, or a container engine
@@ -106,10 +106,10 @@ static inline bool oci_backend_is_engine(uint32_t b)
 }
 
 struct plan_mount {
-    int32_t allow_index;           /* into the warden's list of allowed host directories */
+    int32_t allow_index; /* into the warden's list of allowed host directories */
     uint32_t read_only;
-    char subpath[PLAN_PATH_SIZE];  /* below it, "" for itself; resolved without symlinks */
-    char target[PLAN_PATH_SIZE];   /* absolute path inside */
+    char subpath[PLAN_PATH_SIZE]; /* below it, "" for itself; resolved without symlinks */
+    char target[PLAN_PATH_SIZE];  /* absolute path inside */
 };
 
 /* Of PLAN_SIGN. A sequence number is signed once, and after it only greater ones. */
@@ -131,7 +131,7 @@ struct plan {
     uint32_t flags;
     uint32_t n_mounts;
     uint32_t backend; /* enum oci_backend */
-    uint32_t inner;   /* enum oci_backend: the runtime that an engine is to use; 0: its own choice */
+    uint32_t inner; /* enum oci_backend: the runtime that an engine is to use; 0: its own choice */
     struct limits limits;
     uint8_t weaker[16];
     char hostname[64];
@@ -160,23 +160,23 @@ enum host_features {
 
 struct plan_reply {
     uint32_t version;
-    uint32_t event;     /* EVENT_NONE for the reply to a plan */
+    uint32_t event; /* EVENT_NONE for the reply to a plan */
     uint64_t tag;
     char id[PLAN_ID_SIZE];
-    int32_t error;      /* 0 or an errno */
-    int32_t wall;       /* the wall that could not be built, or -1 */
-    char message[256];  /* with error: which step failed */
-    int32_t pid;        /* PID 1 of the sandbox as the warden sees it */
-    uint32_t backend;   /* of PLAN_PROBE and EVENT_PROBED */
-    uint32_t frozen;    /* it stands still: it was frozen, and not let go on since */
+    int32_t error;     /* 0 or an errno */
+    int32_t wall;      /* the wall that could not be built, or -1 */
+    char message[256]; /* with error: which step failed */
+    int32_t pid;       /* PID 1 of the sandbox as the warden sees it */
+    uint32_t backend;  /* of PLAN_PROBE and EVENT_PROBED */
+    uint32_t frozen;   /* it stands still: it was frozen, and not let go on since */
     int32_t wait_status;
     uint64_t memory_bytes, memory_peak_bytes, cpu_us, processes, oom_kills, disk_used_bytes;
     uint32_t features;
     uint32_t landlock_abi;
-    uint8_t mechanism[16];  /* per wall, enum mechanism */
-    char box[PLAN_PATH_SIZE]; /* without namespaces: its own directory on the host; else "" */
-    struct checkpoint checkpoint;            /* of PLAN_SIGN */
-    uint8_t audit_key[CHECKPOINT_KEY_SIZE];  /* public, with it */
+    uint8_t mechanism[16];        /* per wall, enum mechanism */
+    char box[PLAN_PATH_SIZE];     /* without namespaces: its own directory on the host; else "" */
+    struct checkpoint checkpoint; /* of PLAN_SIGN */
+    uint8_t audit_key[CHECKPOINT_KEY_SIZE]; /* public, with it */
 };
 
 /* "memory", "cpu", ... as the API spells them. */

@@ -104,8 +104,7 @@ static void dispatch_event(struct warden_client *c, const struct plan_reply *rep
 
 static void dispatch_reply(struct warden_client *c, const struct plan_reply *reply, int fd)
 {
-    list_for_each(p, &c->pending, struct pending, node)
-    {
+    list_for_each(p, &c->pending, struct pending, node) {
         if (p->tag != reply->tag)
             continue;
         request_finish(p, reply, fd);
@@ -149,8 +148,7 @@ static int send_plan(struct warden_client *c, const struct plan *plan)
 
 static void flush_unsent(struct warden_client *c)
 {
-    list_for_each(p, &c->pending, struct pending, node)
-    {
+    list_for_each(p, &c->pending, struct pending, node) {
         if (!p->unsent)
             continue;
         if (send_plan(c, p->unsent) == -EAGAIN)

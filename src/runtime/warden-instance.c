@@ -100,8 +100,7 @@ void warden_effective_fill(struct effective *e, const char *runtime, const struc
     if (!s)
         return;
     e->network_by_name = s->network;
-    limit_for_each(row)
-    {
+    limit_for_each(row) {
         if (row->wall >= 0 && e->by[row->wall])
             limit_set(row, &e->limits, limit_get(row, &s->limits));
     }

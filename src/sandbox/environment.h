@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The environment of a command: ours (with where the proxy is), then the image's, the sandbox's and the call's; the last of a
- * name wins. */
+/* The environment of a command: ours (with where the proxy is), then the image's, the sandbox's and
+ * the call's; the last of a name wins. */
 #pragma once
 
 #include <stdbool.h>

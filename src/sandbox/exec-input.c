@@ -7,7 +7,8 @@
 
 void exec_tell_drained(struct exec *e)
 {
-    list_for_each(w, &e->drains, struct exec_drain, node) w->on_drain(w);
+    list_for_each(w, &e->drains, struct exec_drain, node)
+        w->on_drain(w);
 }
 
 void exec_pump_stdin(struct exec *e)

@@ -24,8 +24,7 @@ static void send_position(struct exec *e)
  */
 static bool id_is_elsewhere(const struct sandbox *sb, const char *id)
 {
-    list_for_each(other, &sb->manager->all, struct sandbox, node)
-    {
+    list_for_each(other, &sb->manager->all, struct sandbox, node) {
         if (other != sb && map_find(other->execs_by_id, id))
             return true;
     }
@@ -109,8 +108,7 @@ void exec_on_state(void *data, uint32_t stream, const struct msg_state *m)
 
 static struct exec *find_unresumed(struct sandbox *sb)
 {
-    list_for_each(e, &sb->running, struct exec, phase_node)
-    {
+    list_for_each(e, &sb->running, struct exec, phase_node) {
         if (e->restored && !e->resumed)
             return e;
     }

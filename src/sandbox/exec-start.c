@@ -34,8 +34,7 @@ static void exec_make_id(struct exec *e)
 static bool stream_is_taken(void *data, uint32_t number)
 {
     const struct sandbox *sb = data;
-    list_for_each(e, &sb->execs, struct exec, node)
-    {
+    list_for_each(e, &sb->execs, struct exec, node) {
         if (e->stream == number && (!exec_is_done(e) || e->forget_due))
             return true;
     }

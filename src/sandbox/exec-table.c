@@ -111,8 +111,7 @@ void exec_make_room(struct sandbox *sb)
 {
     if (sb->n_execs <= sb->manager->options.config.max_execs_per_sandbox)
         return;
-    list_for_each(e, &sb->execs, struct exec, node)
-    {
+    list_for_each(e, &sb->execs, struct exec, node) {
         if (!exec_is_done(e))
             continue;
         exec_forget(e);
@@ -122,8 +121,7 @@ void exec_make_room(struct sandbox *sb)
 
 struct exec *exec_find_running(struct sandbox *sb, uint32_t stream)
 {
-    list_for_each(e, &sb->running, struct exec, phase_node)
-    {
+    list_for_each(e, &sb->running, struct exec, phase_node) {
         if (e->stream == stream && !e->awaiting_stats)
             return e;
     }
@@ -142,8 +140,7 @@ struct exec *exec_find(struct sandbox *sb, const char *id)
 size_t exec_list(struct sandbox *sb, struct exec **ret, size_t max)
 {
     size_t n = 0;
-    list_for_each(e, &sb->execs, struct exec, node)
-    {
+    list_for_each(e, &sb->execs, struct exec, node) {
         if (e->hidden || n >= max)
             continue;
         exec_keep(e);
@@ -241,10 +238,8 @@ uint32_t exec_pid(const struct exec *e)
 
 bool manager_runs_call(const struct manager *m, const char *call)
 {
-    list_for_each(sb, &m->all, struct sandbox, node)
-    {
-        list_for_each(e, &sb->running, struct exec, phase_node)
-        {
+    list_for_each(sb, &m->all, struct sandbox, node) {
+        list_for_each(e, &sb->running, struct exec, phase_node) {
             if (strcmp(e->call, call) == 0)
                 return true;
         }

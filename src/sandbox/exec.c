@@ -60,8 +60,7 @@ void exec_retry_rows(struct manager *m)
     if (!m->rows_due)
         return;
     m->rows_due = false;
-    list_for_each(e, &m->finished, struct exec, phase_node)
-    {
+    list_for_each(e, &m->finished, struct exec, phase_node) {
         if (e->row_due)
             persist_exec(exec_ref(e), on_end_written, e);
         e->row_due = false;

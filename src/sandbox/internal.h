@@ -88,16 +88,16 @@ struct sandbox {
     int64_t records_from_ms; /* the minute of connections that n_records were recorded of */
     uint32_t n_records;
     uint64_t n_cut_connected, n_cut_refused; /* since the last summary */
-    struct sandbox_policy *policy; /* its own; NULL: none */
-    bool started;                  /* the runtime is done; READY waits for its row */
-    bool restored;                 /* made by an earlier control plane */
-    bool resumed;                  /* and its runner has said what it remembers */
-    bool announced;                /* the journal of changes has it */
-    bool crash_untold;             /* it was found dead, and its row does not say so */
-    bool paused;                   /* its processes are frozen */
-    bool pausing;                  /* the runtime is at it */
-    bool pause_wished;             /* and is to freeze it */
-    bool pooled;                   /* the pool's: READY, hidden, nobody's yet */
+    struct sandbox_policy *policy;           /* its own; NULL: none */
+    bool started;                            /* the runtime is done; READY waits for its row */
+    bool restored;                           /* made by an earlier control plane */
+    bool resumed;                            /* and its runner has said what it remembers */
+    bool announced;                          /* the journal of changes has it */
+    bool crash_untold;                       /* it was found dead, and its row does not say so */
+    bool paused;                             /* its processes are frozen */
+    bool pausing;                            /* the runtime is at it */
+    bool pause_wished;                       /* and is to freeze it */
+    bool pooled;                             /* the pool's: READY, hidden, nobody's yet */
     struct list pool_node;
     char runtime_id[PLAN_ID_SIZE]; /* what the runtime calls it; a claimed one has another id */
     int rows_pending;              /* writes of its row under way */
@@ -251,7 +251,8 @@ void sandbox_flush(struct sandbox *sb);
 uint32_t sandbox_take_stream(struct sandbox *sb);
 
 /* port-stream.c. Negative: the runner broke the protocol. */
-#define PORT_IS_OURS "port %u of sandbox %s is a listener of its own runner, which is not for callers"
+#define PORT_IS_OURS                                                                               \
+    "port %u of sandbox %s is a listener of its own runner, which is not for callers"
 bool port_stream_is_taken(const struct sandbox *sb, uint32_t id);
 int port_stream_on_connected(struct sandbox *sb, uint32_t stream, const struct msg_connected *m);
 int port_stream_on_data(struct sandbox *sb, uint32_t stream, const struct msg_data *m);

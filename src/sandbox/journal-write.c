@@ -126,7 +126,8 @@ static void check_blocked(struct journal *j)
 
 static void notify(struct journal *j)
 {
-    list_for_each_safe(r, &j->readers, struct journal_reader, node) r->on_ready(r);
+    list_for_each_safe(r, &j->readers, struct journal_reader, node)
+        r->on_ready(r);
     j->fresh = NULL;
 }
 

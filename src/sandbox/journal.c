@@ -117,8 +117,7 @@ void journal_release(struct journal *j)
 
 static void wake_blocked(struct journal_options *o)
 {
-    list_for_each_safe(j, &o->blocked, struct journal, blocked_node)
-    {
+    list_for_each_safe(j, &o->blocked, struct journal, blocked_node) {
         if (journal_over_limit(j))
             continue;
         list_remove(&j->blocked_node);

@@ -46,8 +46,7 @@ static bool may_be_late(const struct exec *e)
 static void expire_overdue(struct manager *m)
 {
     int64_t now = clock_mono_ms();
-    list_for_each_safe(e, &m->timed, struct exec, timed_node)
-    {
+    list_for_each_safe(e, &m->timed, struct exec, timed_node) {
         int64_t least = now + exec_late_ms(m);
         if (may_be_late(e) && e->overdue_ms < least)
             e->overdue_ms = least;
@@ -65,8 +64,7 @@ static void expire_creating(struct manager *m)
     int64_t limit = clock_mono_ms() - (int64_t)m->options.config.create_timeout_ms;
     if (!m->counts.creating)
         return;
-    list_for_each_safe(sb, &m->all, struct sandbox, node)
-    {
+    list_for_each_safe(sb, &m->all, struct sandbox, node) {
         struct error err = {0};
         if (sb->state != SANDBOX_CREATING || sb->created_ms > limit || sb->paused)
             continue;
@@ -167,13 +165,13 @@ void manager_close(struct manager *m, void (*on_closed)(void *data), void *data)
         return;
     }
     /* A deletion that ends at once takes itself, and nothing else, out of the list. */
-    list_for_each_safe(sb, &m->all, struct sandbox, node) sandbox_delete(sb, NULL);
+    list_for_each_safe(sb, &m->all, struct sandbox, node)
+        sandbox_delete(sb, NULL);
 }
 
 bool manager_is_resuming(const struct manager *m)
 {
-    list_for_each(sb, &m->all, struct sandbox, node)
-    {
+    list_for_each(sb, &m->all, struct sandbox, node) {
         bool lives = sb->state == SANDBOX_CREATING || sb->state == SANDBOX_READY;
         if (sb->restored && lives && sb->instance && !sb->resumed && !sb->paused)
             return true;

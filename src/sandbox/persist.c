@@ -58,8 +58,7 @@ json_t *persist_spec_format(const struct spec *s)
         json_pack("{s:s, s:o, s:o, s:o, s:o, s:s?}", "runtime", s->runtime, "asked",
                   format_flags(s->asked), "weaker", format_flags(s->accept_weaker), "mounts",
                   mounts, "env", format_strings(s->env, SIZE_MAX), "workdir", s->workdir);
-    limit_for_each(row)
-    {
+    limit_for_each(row) {
         if (row->name)
             json_object_set_new(o, row->member,
                                 json_integer((json_int_t)limit_get(row, &s->limits)));
@@ -169,8 +168,7 @@ int persist_spec_parse(const json_t *obj, struct spec *ret, struct error *err)
     }
     s.runtime = xstrdup(runtime);
     s.workdir = workdir ? xstrdup(workdir) : NULL;
-    limit_for_each(row)
-    {
+    limit_for_each(row) {
         if (row->name)
             limit_set(row, &s.limits, number(obj, row->member));
     }

@@ -29,8 +29,7 @@ struct port_stream {
 
 static struct port_stream *find_stream(struct sandbox *sb, uint32_t id)
 {
-    list_for_each(s, &sb->port_streams, struct port_stream, node)
-    {
+    list_for_each(s, &sb->port_streams, struct port_stream, node) {
         if (s->id == id)
             return s;
     }
@@ -301,8 +300,7 @@ void port_streams_resume(struct sandbox *sb)
     error_set(&err, ERROR_UNSUPPORTED, 0,
               "sandbox %s was made by an older release, whose runner does not connect to ports",
               sb->id);
-    list_for_each_safe(s, &sb->port_streams, struct port_stream, node)
-    {
+    list_for_each_safe(s, &sb->port_streams, struct port_stream, node) {
         if (can && !s->asked)
             stream_ask(s);
         else if (!can)

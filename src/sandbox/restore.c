@@ -239,8 +239,7 @@ static int load_execs(struct restoring *r, struct error *err)
 static bool keep_journal(void *data, const char *name)
 {
     struct manager *m = data;
-    list_for_each(sb, &m->all, struct sandbox, node)
-    {
+    list_for_each(sb, &m->all, struct sandbox, node) {
         /* A runner may remember an exec whose row was never written. */
         if (map_find(sb->execs_by_id, name) || sb->state == SANDBOX_CREATING)
             return true;
@@ -251,8 +250,7 @@ static bool keep_journal(void *data, const char *name)
 /* What was running in a sandbox that is gone. */
 static void fail_lost(struct manager *m)
 {
-    list_for_each(sb, &m->all, struct sandbox, node)
-    {
+    list_for_each(sb, &m->all, struct sandbox, node) {
         if (sb->state != SANDBOX_CRASHED)
             continue;
         if (sb->crash_untold) {
@@ -295,10 +293,12 @@ static int compare_forget(const void *a, const void *b)
 static void sort_finished(struct manager *m)
 {
     size_t n = 0;
-    list_for_each(e, &m->finished, struct exec, phase_node) n++;
+    list_for_each(e, &m->finished, struct exec, phase_node)
+        n++;
     struct exec **all = xcalloc(n + 1, sizeof(struct exec *));
     n = 0;
-    list_for_each(e, &m->finished, struct exec, phase_node) all[n++] = e;
+    list_for_each(e, &m->finished, struct exec, phase_node)
+        all[n++] = e;
     qsort(all, n, sizeof(*all), compare_forget);
     list_init(&m->finished);
     for (size_t i = 0; i < n; i++)

@@ -103,7 +103,8 @@ struct sandbox *sandbox_create_pooled(struct manager *m, const struct spec *spec
     random_id(id + 4, RANDOM_ID_LEN);
     if (check_admission(m, id, NULL, err) < 0)
         return NULL;
-    struct sandbox *sb = sandbox_new(m, spec, &(struct sandbox_maker){.key = "", .address = ""}, id);
+    struct sandbox *sb =
+        sandbox_new(m, spec, &(struct sandbox_maker){.key = "", .address = ""}, id);
     sb->ops = runtime_find(spec->runtime);
     sb->hidden = sb->pooled = true;
     if (!sb->ops) {

@@ -119,8 +119,7 @@ size_t sandbox_list(struct manager *m, const char *owner, const char *after, str
 {
     size_t n = 0;
     struct sandbox **all = xcalloc(m->counts.sandboxes + 1, sizeof(*all));
-    list_for_each(sb, &m->all, struct sandbox, node)
-    {
+    list_for_each(sb, &m->all, struct sandbox, node) {
         if (sb->hidden || (*owner && strcmp(sb->owner, owner) != 0))
             continue;
         if (!after || strcmp(sb->id, after) > 0)
@@ -217,8 +216,7 @@ void sandbox_stats(struct sandbox *sb, void (*cb)(void *data, const struct runti
 void manager_for_each_image(const struct manager *m, void (*cb)(void *arg, const char *digest),
                             void *arg)
 {
-    list_for_each(sb, &m->all, struct sandbox, node)
-    {
+    list_for_each(sb, &m->all, struct sandbox, node) {
         if (sb->spec.image_digest && sb->state != SANDBOX_CRASHED)
             cb(arg, sb->spec.image_digest);
     }
@@ -231,8 +229,7 @@ struct manager_storage manager_storage(const struct manager *m)
     struct statfs fs;
     if (fstatfs(o->dir_fd, &fs) == 0)
         storage.free_bytes = (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize;
-    list_for_each(sb, &m->all, struct sandbox, node)
-    {
+    list_for_each(sb, &m->all, struct sandbox, node) {
         const struct effective *e = &sb->effective;
         if (e->by[WALL_DISK] && !e->disk_in_memory)
             storage.promised_bytes += e->limits.disk_bytes;

@@ -71,7 +71,7 @@ struct manager_config {
 struct manager_options {
     struct manager_config config;
     uv_loop_t *loop;
-    struct store *store; /* NULL: nothing survives */
+    struct store *store;          /* NULL: nothing survives */
     struct event_journal *events; /* changes are told there; NULL: nowhere */
     /* Optional. Every exec with a call (exec_spec.call), before anybody else hears of it. */
     void (*on_exec)(void *data, struct exec *e, enum exec_event event);
@@ -139,8 +139,8 @@ void sandbox_waiter_cancel(struct sandbox_waiter *w); /* legal at any time, also
  * by the caller's network address, so that one of them cannot keep the others out. Both are
  * copied. */
 struct sandbox_maker {
-    const char *key;     /* "": none */
-    const char *address; /* "": not known, or this machine's own */
+    const char *key;       /* "": none */
+    const char *address;   /* "": not known, or this machine's own */
     bool network_admitted; /* the gate allowed the spec's network; set by tool/network.c alone */
 };
 

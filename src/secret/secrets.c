@@ -91,8 +91,7 @@ static bool is_owned_by(const struct secret *s, const char *owner)
 
 static struct entry *find_entry(const struct secrets *s, const char *owner, const char *name)
 {
-    list_for_each(e, &s->all, struct entry, node)
-    {
+    list_for_each(e, &s->all, struct entry, node) {
         if (strcmp(e->secret.name, name) == 0 && is_owned_by(&e->secret, owner))
             return e;
     }
@@ -128,8 +127,7 @@ json_t *secret_to_json(const struct secret *s)
 json_t *secrets_to_json(const struct secrets *s, const char *owner)
 {
     json_t *list = json_array();
-    list_for_each(e, &s->all, struct entry, node)
-    {
+    list_for_each(e, &s->all, struct entry, node) {
         if (!e->secret.owner || is_owned_by(&e->secret, owner))
             json_array_append_new(list, secret_to_json(&e->secret));
     }
@@ -247,7 +245,8 @@ void secrets_free(struct secrets *s)
 {
     if (!s)
         return;
-    list_for_each_safe(e, &s->all, struct entry, node) entry_free(e);
+    list_for_each_safe(e, &s->all, struct entry, node)
+        entry_free(e);
     free(s->allowed);
     free(s);
 }
@@ -295,7 +294,8 @@ int secrets_check_put(const struct secrets *s, const char *owner, const char *na
             return error_set(err, ERROR_DENIED, 0,
                              "the operator allows no secret for '%s' (secret_hosts)", host);
     }
-    list_for_each(e, &s->all, struct entry, node) n += is_owned_by(&e->secret, owner);
+    list_for_each(e, &s->all, struct entry, node)
+        n += is_owned_by(&e->secret, owner);
     if (n >= SECRETS_PER_OWNER_MAX && !find_entry(s, owner, name))
         return error_set(err, ERROR_LIMIT, 0, "a key has at most %d secrets",
                          SECRETS_PER_OWNER_MAX);

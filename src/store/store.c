@@ -204,8 +204,7 @@ static int apply_change(struct store *s, const struct change *c)
  * come does not depend on what a test does. */
 static bool batch_has_rows(const struct store *s)
 {
-    list_for_each(c, &s->writing, struct change, node)
-    {
+    list_for_each(c, &s->writing, struct change, node) {
         if (!c->apply && c->table != STORE_EVENT)
             return true;
     }
@@ -227,8 +226,7 @@ static void write_batch(void *data)
     COMMIT_POINT("commit.begin");
     if (exec_sql(s, "BEGIN IMMEDIATE", &s->err) < 0)
         return;
-    list_for_each(c, &s->writing, struct change, node)
-    {
+    list_for_each(c, &s->writing, struct change, node) {
         if (apply_change(s, c) >= 0)
             continue;
         db_error(s, &s->err, "write");

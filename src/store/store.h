@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What must outlive the control plane: rows of JSON in SQLite (WAL), written on a thread of its own.
+/* What must outlive the control plane: rows of JSON in SQLite (WAL), written on a thread of its
+ * own.
  *
  * One writer: puts and deletes queue up and go to its thread as one transaction, so that many
  * requests share one commit. Reading happens only at start, before the loop runs. A database that
@@ -22,8 +23,8 @@ enum store_table {
     STORE_SKILL,
     STORE_APPROVAL,
     STORE_ACTION,
-    STORE_CLOCK, /* the largest time seen, for what expires by the wall clock */
-    STORE_EVENT, /* the journal of changes, some events a row (event/event-journal.c) */
+    STORE_CLOCK,  /* the largest time seen, for what expires by the wall clock */
+    STORE_EVENT,  /* the journal of changes, some events a row (event/event-journal.c) */
     STORE_SECRET, /* sealed secrets of keys (secret/secrets.c) */
     _STORE_TABLE_MAX,
 };
@@ -52,8 +53,8 @@ void store_on_batch(struct store *s, void (*fn)(void *data), void *data);
 /* There is a batch soon, because fn has something to put. */
 void store_want_batch(struct store *s);
 
-/* Calls fn for every row by its key, blocking; for use at start. Waits for a batch that is being written. fn
- * must not call the store. */
+/* Calls fn for every row by its key, blocking; for use at start. Waits for a batch that is being
+ * written. fn must not call the store. */
 int store_load(struct store *s, enum store_table table,
                void (*fn)(void *data, const char *key, const char *body, size_t len), void *data,
                struct error *err);

@@ -16,7 +16,7 @@
 #include "runtime/spec.h"
 
 static void announce_image(struct event_journal *events, const char *outcome, const char *image,
-                     const char *digest)
+                           const char *digest)
 {
     static const struct {
         const char *outcome;

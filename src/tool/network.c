@@ -43,10 +43,9 @@ int network_from_policies(struct spec *spec, const struct policy *const *policie
     spec->hosts = enabled ? steal_ptr(hosts) : NULL;
     spec->network = spec->hosts && spec->hosts[0];
     strv_free(hosts);
-    return spec->network
-               ? gateway_rules_check(
-                     &(struct gateway_rules){.hosts = spec->hosts, .http = true}, err)
-               : 0;
+    return spec->network ? gateway_rules_check(
+                               &(struct gateway_rules){.hosts = spec->hosts, .http = true}, err)
+                         : 0;
 }
 
 bool network_is_within(const struct spec *spec, const struct policy *policy)

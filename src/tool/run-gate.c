@@ -154,8 +154,7 @@ static int oblige_limit(struct run *run, const struct limit *row, struct error *
 static int oblige_limits(struct run *run, struct error *err)
 {
     int r = 0;
-    limit_for_each(row)
-    {
+    limit_for_each(row) {
         r = r < 0 ? r : oblige_limit(run, row, err);
     }
     uint64_t timeout_ms = clock_ms_up(run->decision.rules.obligations.caps.timeout_ns);

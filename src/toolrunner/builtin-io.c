@@ -33,8 +33,8 @@ static const struct {
     {EXDEV, "forbidden"},        {ENXIO, "invalid_request"},
     {ENODEV, "invalid_request"}, {EOPNOTSUPP, "invalid_request"},
     {ESPIPE, "invalid_request"}, {EMLINK, "conflict"},
-    {ENOMEM, "limit_exceeded"},           {EMFILE, "limit_exceeded"},
-    {ENFILE, "limit_exceeded"},           {EAGAIN, "limit_exceeded"},
+    {ENOMEM, "limit_exceeded"},  {EMFILE, "limit_exceeded"},
+    {ENFILE, "limit_exceeded"},  {EAGAIN, "limit_exceeded"},
 };
 
 int builtin_read_input(struct strbuf *b)

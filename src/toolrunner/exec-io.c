@@ -174,7 +174,8 @@ void exec_io_sink(struct exec *e)
 
 void exec_free_sinks(struct runner *r)
 {
-    list_for_each_safe(s, &r->sinks, struct sink, link) sink_free(s);
+    list_for_each_safe(s, &r->sinks, struct sink, link)
+        sink_free(s);
 }
 
 int exec_ack(struct exec *e, const struct msg_ack *m)

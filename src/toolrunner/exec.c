@@ -19,8 +19,7 @@
 
 struct exec *exec_find(struct runner *r, uint32_t stream)
 {
-    list_for_each(e, &r->execs, struct exec, link)
-    {
+    list_for_each(e, &r->execs, struct exec, link) {
         if (e->stream == stream && !e->forgotten)
             return e;
     }
@@ -29,8 +28,7 @@ struct exec *exec_find(struct runner *r, uint32_t stream)
 
 struct exec *exec_find_request(struct runner *r, uint64_t request_id)
 {
-    list_for_each(e, &r->execs, struct exec, link)
-    {
+    list_for_each(e, &r->execs, struct exec, link) {
         if (e->request_id == request_id && !e->forgotten)
             return e;
     }
@@ -40,7 +38,8 @@ struct exec *exec_find_request(struct runner *r, uint64_t request_id)
 uint32_t exec_count_known(const struct runner *r)
 {
     uint32_t n = 0;
-    list_for_each(e, &r->execs, const struct exec, link) n += !e->forgotten;
+    list_for_each(e, &r->execs, const struct exec, link)
+        n += !e->forgotten;
     return n;
 }
 
@@ -63,7 +62,8 @@ void exec_free(struct exec *e)
 
 void exec_free_all(struct runner *r)
 {
-    list_for_each_safe(e, &r->execs, struct exec, link) exec_free(e);
+    list_for_each_safe(e, &r->execs, struct exec, link)
+        exec_free(e);
 }
 
 /* The group's id stays taken while anybody is in it, so this reaches nobody else; once it is empty
@@ -211,8 +211,7 @@ static uint64_t timeval_us(struct timeval t)
 void exec_on_exit(struct runner *r, pid_t pid, int status, const struct rusage *usage)
 {
     struct exec *e = NULL;
-    list_for_each(each, &r->execs, struct exec, link)
-    {
+    list_for_each(each, &r->execs, struct exec, link) {
         if (each->pid == pid && each->state == EXEC_RUNNING) {
             e = each;
             break;
@@ -302,13 +301,11 @@ static void exec_rewind(struct exec *e)
 
 void exec_resume(struct runner *r)
 {
-    list_for_each(e, &r->execs, struct exec, link)
-    {
+    list_for_each(e, &r->execs, struct exec, link) {
         if (!e->forgotten)
             exec_send_state(e);
     }
-    list_for_each(e, &r->execs, struct exec, link)
-    {
+    list_for_each(e, &r->execs, struct exec, link) {
         if (!e->forgotten)
             exec_rewind(e);
     }
@@ -322,8 +319,7 @@ void exec_on_disconnect(struct runner *r)
 
 bool exec_any_running(const struct runner *r)
 {
-    list_for_each(e, &r->execs, const struct exec, link)
-    {
+    list_for_each(e, &r->execs, const struct exec, link) {
         if (e->state == EXEC_RUNNING)
             return true;
     }
@@ -332,8 +328,7 @@ bool exec_any_running(const struct runner *r)
 
 void exec_signal_all(struct runner *r, int signo)
 {
-    list_for_each(e, &r->execs, struct exec, link)
-    {
+    list_for_each(e, &r->execs, struct exec, link) {
         if (e->state == EXEC_RUNNING)
             exec_kill_group(e, signo);
     }

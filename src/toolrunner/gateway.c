@@ -64,8 +64,7 @@ static void tunnel_free(struct tunnel *t)
 
 static struct tunnel *tunnel_find(struct gateway *g, uint32_t stream)
 {
-    list_for_each(t, &g->tunnels, struct tunnel, link)
-    {
+    list_for_each(t, &g->tunnels, struct tunnel, link) {
         if (t->stream == stream)
             return t;
     }
@@ -254,7 +253,8 @@ void gateway_on_connect(struct gateway *g)
 
 void gateway_on_disconnect(struct gateway *g)
 {
-    list_for_each_safe(t, &g->tunnels, struct tunnel, link) tunnel_free(t);
+    list_for_each_safe(t, &g->tunnels, struct tunnel, link)
+        tunnel_free(t);
     gateway_update(g);
 }
 
@@ -277,8 +277,7 @@ bool gateway_pump(struct gateway *g)
 {
     struct conn *c = &g->runner->conn;
     bool more = false;
-    list_for_each_safe(t, &g->tunnels, struct tunnel, link)
-    {
+    list_for_each_safe(t, &g->tunnels, struct tunnel, link) {
         if (!conn_has_room(c))
             return true;
         bool left = tunnel_send(t);

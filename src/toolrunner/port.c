@@ -45,8 +45,7 @@ static void link_free(struct port_link *l)
 
 static struct port_link *link_find(const struct ports *p, uint32_t stream)
 {
-    list_for_each(l, &p->links, struct port_link, link)
-    {
+    list_for_each(l, &p->links, struct port_link, link) {
         if (l->stream == stream)
             return l;
     }
@@ -191,7 +190,8 @@ void ports_init(struct ports *p, struct runner *r)
 
 void ports_on_disconnect(struct ports *p)
 {
-    list_for_each_safe(l, &p->links, struct port_link, link) link_free(l);
+    list_for_each_safe(l, &p->links, struct port_link, link)
+        link_free(l);
 }
 
 /* --- to the control plane */
@@ -232,8 +232,7 @@ bool ports_pump(struct ports *p)
 {
     struct conn *c = &p->runner->conn;
     bool more = false;
-    list_for_each_safe(l, &p->links, struct port_link, link)
-    {
+    list_for_each_safe(l, &p->links, struct port_link, link) {
         if (!conn_has_room(c))
             return true;
         bool left = link_send(l);

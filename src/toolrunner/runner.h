@@ -4,8 +4,9 @@
  *
  * Theory of operation. One thread, one epoll set. Three kinds of input: frames of the control plane
  * (conn.c, dispatch.c), bytes and ends of commands (exec.c, exec-io.c), connections from the inside
- * (gateway.c) and to it (port.c). State belongs to execs, never to a connection: frames are made from state, so a lost
- * connection loses nothing and the next one starts with a full account (exec_resume()).
+ * (gateway.c) and to it (port.c). State belongs to execs, never to a connection: frames are made
+ * from state, so a lost connection loses nothing and the next one starts with a full account
+ * (exec_resume()).
  *
  * Tools are hostile: they run as another user (or in a Landlock domain) with no descriptor of ours,
  * and what they can send us is bytes in a pipe, which are carried and never looked at. JSON and tar

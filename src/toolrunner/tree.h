@@ -23,7 +23,8 @@ struct tree_entry {
 int tree_walk(const char *path, bool recursive, size_t max,
               int (*visit)(const struct tree_entry *e, void *arg), void *arg);
 /* Removes path and all below it. 0 or -errno. What cannot go is found before anything is touched:
- * "." and ".." (-EINVAL), the working directory and mount points (-EBUSY), and what permissions keep
+ * "." and ".." (-EINVAL), the working directory and mount points (-EBUSY), and what permissions
+ * keep
  * (-EACCES, -EPERM). */
 int tree_remove(const char *path);
 /* Whether the last part of path is a name, so that something can be made or removed there. */

@@ -118,8 +118,7 @@ static void start_next(struct validate_queue *q)
 
 static struct validate_caller *caller_find(struct validate_queue *q, const char *name)
 {
-    list_for_each(c, &q->callers, struct validate_caller, node)
-    {
+    list_for_each(c, &q->callers, struct validate_caller, node) {
         if (strcmp(c->name, name) == 0)
             return c;
     }

@@ -173,8 +173,10 @@ void blanks_kill_all(struct warden *w)
 {
     w->ending = true;
     for (int kind = 0; kind < _CELL_KIND_MAX; kind++) {
-        list_for_each(s, &w->blanks[kind].plain, struct cell, link) cell_kill(s);
-        list_for_each(s, &w->blanks[kind].armed, struct cell, link) cell_kill(s);
+        list_for_each(s, &w->blanks[kind].plain, struct cell, link)
+            cell_kill(s);
+        list_for_each(s, &w->blanks[kind].armed, struct cell, link)
+            cell_kill(s);
     }
 }
 
@@ -207,8 +209,7 @@ static bool is_usual(const struct warden *w, const struct plan *p, const struct 
 /* One that is ready, or else the one that has been at it longest. */
 static struct cell *choose_plain(struct list *plain)
 {
-    list_for_each(s, plain, struct cell, link)
-    {
+    list_for_each(s, plain, struct cell, link) {
         if (s->ready)
             return s;
     }

@@ -15,8 +15,7 @@ static int check_limits(const struct warden *w, const struct plan *p, struct lim
                         struct plan_reply *reply)
 {
     struct limits limits = p->limits;
-    limit_for_each(row)
-    {
+    limit_for_each(row) {
         uint64_t asked = limit_get(row, &limits), most = limit_get(row, &w->options.ceiling);
         if (most && asked > most) {
             snprintf(reply->message, sizeof(reply->message), "%s %llu is over the ceiling of %llu",

@@ -53,8 +53,7 @@ static void send_exited(struct cell *s)
 
 void cell_flush_exited(struct warden *w)
 {
-    list_for_each_safe(s, &w->exited, struct cell, link)
-    {
+    list_for_each_safe(s, &w->exited, struct cell, link) {
         if (!control_is_attached(w))
             return;
         list_remove(&s->link);
@@ -156,8 +155,7 @@ void cell_end_all(struct warden *w)
     end = clock_mono_ms() + END_REMOVALS_MS; /* what is left is the next warden's */
     while (kinds_are_ending(w, false) && clock_mono_ms() < end)
         watcher_once(w->watcher, END_TURN_MS);
-    list_for_each_safe(s, &w->exited, struct cell, link)
-    {
+    list_for_each_safe(s, &w->exited, struct cell, link) {
         list_remove(&s->link);
         free(s);
     }

@@ -49,7 +49,8 @@ void control_detach(struct warden *w)
     watch_remove(w->control_watch);
     w->control_watch = NULL;
     fd_close(&w->control_fd);
-    list_for_each_safe(o, &w->outgoing, struct outgoing, link) outgoing_free(w, o);
+    list_for_each_safe(o, &w->outgoing, struct outgoing, link)
+        outgoing_free(w, o);
     w->control_blocked = false;
     cell_abandon_creates(w);
 }

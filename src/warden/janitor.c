@@ -48,8 +48,7 @@ static void keep_only(const struct cgroup_root *root, int sock)
 
 static void try_chores(struct list *chores)
 {
-    list_for_each_safe(c, chores, struct chore, link)
-    {
+    list_for_each_safe(c, chores, struct chore, link) {
         if (cgroup_remove(&c->cgroup) < 0 && ++c->tries < JANITOR_TRIES)
             continue;
         list_remove(&c->link);

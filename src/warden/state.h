@@ -23,7 +23,6 @@
 
 struct map;
 
-
 enum cell_state {
     CELL_BLANK,      /* never used; waits for its plan; in a list of blank.c's */
     CELL_WAITING,    /* has a plan, but is not quite a blank yet; in warden.by_id */
@@ -104,7 +103,7 @@ struct warden {
     char no_namespaces[192]; /* why there are none here; "": there are */
     bool blanks_known;       /* whether blanks can be made at all */
     bool has_toolnet;
-    bool tmpfs_attributes; /* a tmpfs has user attributes: since Linux 6.6 */
+    bool tmpfs_attributes;                        /* a tmpfs has user attributes: since Linux 6.6 */
     void (*on_upgrade)(void *data, uint64_t tag); /* NULL: nothing can be upgraded */
     void *upgrade_data;
     struct map *by_id;

@@ -41,15 +41,15 @@ struct warden_config {
 
 struct warden_options {
     struct warden_config config;
-    const char *state_dir;       /* disk images; made 0700 when absent */
-    const char *store_dir;       /* images/store of sandboxes is below it; NULL: below state_dir */
-    char *const *mounts_allow;   /* NULL-terminated host directories; plan_mount.allow_index */
-    const char *fence_dir;       /* where sandboxes without namespaces have their files */
-    const char *policy_file;     /* handed out open for reading (PLAN_POLICY); NULL: none */
-    const char *cgroup_prefix;   /* names of our cgroups start with it */
+    const char *state_dir;     /* disk images; made 0700 when absent */
+    const char *store_dir;     /* images/store of sandboxes is below it; NULL: below state_dir */
+    char *const *mounts_allow; /* NULL-terminated host directories; plan_mount.allow_index */
+    const char *fence_dir;     /* where sandboxes without namespaces have their files */
+    const char *policy_file;   /* handed out open for reading (PLAN_POLICY); NULL: none */
+    const char *cgroup_prefix; /* names of our cgroups start with it */
     uint32_t max_sandboxes;
-    struct limits usual;   /* what most plans ask for (blank.h); all 0: not known */
-    struct limits ceiling; /* 0: no ceiling */
+    struct limits usual;         /* what most plans ask for (blank.h); all 0: not known */
+    struct limits ceiling;       /* 0: no ceiling */
     uint64_t disk_default_bytes; /* where a plan does not limit the disk */
     uint32_t open_files_default;
     uint32_t create_timeout_ms; /* from plan to running runner */

@@ -60,7 +60,8 @@ static void watch_free(struct watch *watch)
 
 static void free_list(struct list *head)
 {
-    list_for_each_safe(watch, head, struct watch, link) watch_free(watch);
+    list_for_each_safe(watch, head, struct watch, link)
+        watch_free(watch);
 }
 
 void watcher_free(struct watcher *w)
@@ -126,8 +127,7 @@ struct watch *watcher_add_fd(struct watcher *w, int fd, uint32_t epoll_events, w
 
 bool watcher_has_child(const struct watcher *w, pid_t pid)
 {
-    list_for_each(watch, &w->live, struct watch, link)
-    {
+    list_for_each(watch, &w->live, struct watch, link) {
         if (watch->pid == pid)
             return true;
     }

@@ -547,8 +547,7 @@ static void test_table(void)
     _cleanup_strbuf_ struct strbuf help = STRBUF_INIT(1 << 20);
     ok(config_print_help(&help) == 0, "help");
     bool all = true, unique = true;
-    config_for_each_key(k)
-    {
+    config_for_each_key(k) {
         char flag[80];
         snprintf(flag, sizeof(flag), "--%s", k->name);
         for (char *s = flag; *s; s++)
@@ -567,8 +566,7 @@ static void test_example(const char *example_path)
 {
     _cleanup_strbuf_ struct strbuf example = STRBUF_INIT(1 << 20);
     ok(fd_read_file_at(AT_FDCWD, example_path, &example) == 0, "read %s", example_path);
-    config_for_each_key(k)
-    {
+    config_for_each_key(k) {
         if (k->flags & KEY_INTERNAL)
             continue;
         char line[80];

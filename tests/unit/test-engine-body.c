@@ -18,7 +18,10 @@ static char root[] = "/tmp/mas-engine-body-XXXXXX";
 
 static struct engine engine_new(uint32_t backend)
 {
-    struct engine e = {.pidfd = -1, .runner_id = 100000, .tool_id = 101000, .tool_inside = 1000,
+    struct engine e = {.pidfd = -1,
+                       .runner_id = 100000,
+                       .tool_id = 101000,
+                       .tool_inside = 1000,
                        .base = "mas-sandbox/host:1"};
     struct child_order *c = &e.order.child;
     e.order.backend = backend;

@@ -140,8 +140,7 @@ static void test_numbers(void)
 static void test_limits(void)
 {
     struct limits l = {0};
-    limit_for_each(row)
-    {
+    limit_for_each(row) {
         uint64_t wrong = 0;
         for (uint64_t n = 0; n < 100000; n++) {
             uint64_t back = limit_from_unit(row, limit_in_unit(row, n));

@@ -119,8 +119,8 @@ int main(int argc, char **argv)
     size_t first = bytes_after_runs(loop), second = bytes_after_runs(loop);
     ok(n_asked == 1 && strstr(last.message, "no runtime"), "one question, then grants: %s",
        last.message);
-    ok(second < first + RUNS, "%zu bytes after so many runs, and %zu after as many again",
-       first, second);
+    ok(second < first + RUNS, "%zu bytes after so many runs, and %zu after as many again", first,
+       second);
     gate_free(gate);
     return tap_done();
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""What holds for the whole tree, whatever its files do: names of tests, and what scripts of the Makefile print."""
+"""What holds for the whole tree, whatever its files do: format, names of tests, what scripts of the Makefile print."""
 import glob
 import os
 import re
@@ -33,6 +33,15 @@ def test_every_test_function_has_a_name():
     scripts = glob.glob("tests/**/*.py", root_dir=ROOT, recursive=True)
     check(len(scripts) > 50, "there are scripts")
     equal([s for s in scripts if re.search(r"^\s*def _+\(", read(s), re.M)], [], "scripts with functions without names")
+
+
+@test("C sources are formatted by .clang-format, where version 14 is installed")
+def test_sources_are_formatted():
+    p = subprocess.run([os.path.join(ROOT, "scripts/format.sh"), "check"], stdout=subprocess.PIPE,
+                       stderr=subprocess.STDOUT, text=True, timeout=300)
+    if p.returncode == 77:
+        raise Skip(p.stdout.strip())
+    equal((p.returncode, p.stdout), (0, ""), "format.sh check")
 
 
 def count_tests(suites, status=0):

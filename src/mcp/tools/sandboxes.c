@@ -136,10 +136,9 @@ static void create_from(struct creation *c, const struct error *failed)
     struct sandbox_maker by;
     struct error err = {0};
     mcp_call_on_cancel(call, NULL);
-    struct sandbox *sb =
-        failed || network_admit(o->gate, who, &c->spec, &by, &err) < 0
-            ? NULL
-            : sandbox_create(o->manager, &c->spec, &by, name, NULL, false, &err);
+    struct sandbox *sb = failed || network_admit(o->gate, who, &c->spec, &by, &err) < 0
+                             ? NULL
+                             : sandbox_create(o->manager, &c->spec, &by, name, NULL, false, &err);
     if (sb)
         sandbox_wait_ready(sb, wait_with(call, sb, finish_create));
     else

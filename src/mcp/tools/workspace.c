@@ -115,7 +115,9 @@ static void on_watch_done(struct exec_waiter *waiter, struct exec *e)
 
 static struct watch *watch_find(struct workspace *ws, const struct exec *e)
 {
-    list_for_each(w, &ws->watches, struct watch, node) if (w->exec == e) return w;
+    list_for_each(w, &ws->watches, struct watch, node)
+        if (w->exec == e)
+            return w;
     return NULL;
 }
 
