@@ -154,6 +154,11 @@ static const struct syscall_rule rules[] = {
 /* For the tables without the first rules. */
 static const char *const nesting[] = {"prctl", "seccomp", NULL};
 
+const char *const filter_building[] = {
+    "clone3",      "mount", "move_mount", "pivot_root", "prctl",   "prlimit64", "seccomp",
+    "sethostname", "setns", "setrlimit",  "umount2",    "unshare", NULL,
+};
+
 const struct syscall_table filter_sandbox = {
     .allowed = {allowed}, .rules = rules, .n_rules = N_RULES - 1, .compat = true};
 const struct syscall_table filter_sandbox_nesting = {.allowed = {allowed, nesting},

@@ -101,6 +101,9 @@ extern const struct syscall_table filter_sandbox;
 /* The same where the runner still narrows a tool by a filter of its own (landlock_needs_filter()),
  * which then refuses further ones. */
 extern const struct syscall_table filter_sandbox_nesting;
+/* Names of the calls that the zygote and its clones make until they are sandboxes, and that the
+ * table of sandboxes refuses or looks into. NULL-terminated. */
+extern const char *const filter_building[];
 extern const struct syscall_table filter_keeper;   /* the image keeper and the programs it starts */
 extern const struct syscall_table filter_control;  /* the control plane */
 extern const struct syscall_table filter_gateway;  /* what dials out */

@@ -53,6 +53,7 @@ struct code {
     struct sock_filter *insns;
     size_t n;
     const struct syscall_table *table;
+    enum filter_part part;
     bool overflow;
     size_t leaves[LEAVES_MAX]; /* the nearest place of each verdict; 0: none yet */
 };
@@ -181,13 +182,29 @@ static unsigned fill_verdicts(const struct syscall_table *t, uint32_t arch,
     return last;
 }
 
+/* Building is done with the machine's own calls, so those of the other architecture are all in the
+ * shared part. */
+static void take_part(enum filter_part part, uint32_t arch, int verdicts[NUMBERS_MAX])
+{
+    bool building[NUMBERS_MAX] = {false};
+    for (const char *const *name = filter_building; *name; name++) {
+        int nr = arch == seccomp_arch_native() ? number_of(arch, *name) : -1;
+        if (nr >= 0)
+            building[nr] = true;
+    }
+    for (int nr = 0; nr < NUMBERS_MAX; nr++)
+        if (building[nr] == (part == FILTER_SHARED))
+            verdicts[nr] = VERDICT_ALLOW;
+}
+
 /* Numbers that mean nothing join the refusals before them, which makes fewer ranges. */
-static size_t fill_ranges(const struct syscall_table *t, uint32_t arch,
-                          struct range ranges[NUMBERS_MAX + 1])
+static size_t fill_ranges(const struct code *c, uint32_t arch, struct range ranges[NUMBERS_MAX + 1])
 {
     int verdicts[NUMBERS_MAX];
-    unsigned last = fill_verdicts(t, arch, verdicts);
+    unsigned last = fill_verdicts(c->table, arch, verdicts);
     size_t n = 0;
+    if (c->part != FILTER_WHOLE)
+        take_part(c->part, arch, verdicts);
     for (unsigned nr = 0; nr <= last; nr++) {
         int v = verdicts[nr];
         int before = n ? ranges[n - 1].verdict : VERDICT_ENOSYS;
@@ -196,14 +213,14 @@ static size_t fill_ranges(const struct syscall_table *t, uint32_t arch,
         if (n == 0 || v != before)
             ranges[n++] = (struct range){nr, v};
     }
-    ranges[n++] = (struct range){last + 1, VERDICT_ENOSYS};
+    ranges[n++] = (struct range){last + 1, c->part == FILTER_OWN ? VERDICT_ALLOW : VERDICT_ENOSYS};
     return n;
 }
 
 static size_t emit_arch(struct code *c, uint32_t arch)
 {
     struct range ranges[NUMBERS_MAX + 1];
-    size_t n = fill_ranges(c->table, arch, ranges);
+    size_t n = fill_ranges(c, arch, ranges);
     size_t begin = emit_tree(c, ranges, n);
     if (begin != c->n) /* a single leaf */
         emit(c, BPF_JMP | BPF_JA, 0, 0, (uint32_t)(c->n - begin));
@@ -216,7 +233,7 @@ static void emit_all(struct code *c, uint32_t native, uint32_t compat)
 {
     size_t other = compat ? emit_arch(c, compat) : 0;
     emit_arch(c, native);
-    emit_return(c, ENOSYS);
+    emit_return(c, c->part == FILTER_OWN ? 0 : ENOSYS);
     if (compat) {
         emit(c, BPF_JMP | BPF_JA, 0, 0, (uint32_t)(c->n - other));
         emit(c, BPF_JMP | BPF_JEQ | BPF_K, 0, 1, compat);
@@ -230,14 +247,15 @@ const struct syscall_table *filter_for_sandboxes(void)
     return landlock_needs_filter(landlock_abi()) ? &filter_sandbox_nesting : &filter_sandbox;
 }
 
-int filter_compile(const struct syscall_table *t, struct sock_fprog *ret, struct error *err)
+int filter_compile_part(const struct syscall_table *t, enum filter_part part,
+                        struct sock_fprog *ret, struct error *err)
 {
     uint32_t native = seccomp_arch_native();
-    uint32_t compat = !t->compat                    ? 0
-                      : native == SCMP_ARCH_X86_64  ? SCMP_ARCH_X86
-                      : native == SCMP_ARCH_AARCH64 ? SCMP_ARCH_ARM
-                                                    : 0;
-    struct code c = {.insns = xcalloc(BPF_MAXINSNS, sizeof(*c.insns)), .table = t};
+    uint32_t compat = !t->compat || part == FILTER_OWN ? 0
+                      : native == SCMP_ARCH_X86_64     ? SCMP_ARCH_X86
+                      : native == SCMP_ARCH_AARCH64    ? SCMP_ARCH_ARM
+                                                       : 0;
+    struct code c = {.insns = xcalloc(BPF_MAXINSNS, sizeof(*c.insns)), .table = t, .part = part};
     assert(VERDICT_RULES + t->n_rules <= LEAVES_MAX);
     emit_all(&c, native, compat);
     if (c.overflow) {
@@ -247,6 +265,11 @@ int filter_compile(const struct syscall_table *t, struct sock_fprog *ret, struct
     memmove(c.insns, c.insns + BPF_MAXINSNS - c.n, c.n * sizeof(*c.insns));
     *ret = (struct sock_fprog){.len = (unsigned short)c.n, .filter = c.insns};
     return 0;
+}
+
+int filter_compile(const struct syscall_table *t, struct sock_fprog *ret, struct error *err)
+{
+    return filter_compile_part(t, FILTER_WHOLE, ret, err);
 }
 
 void filter_done(struct sock_fprog *p)

@@ -11,6 +11,14 @@ struct syscall_table;
 /* The table of sandboxes, as this kernel needs it. */
 const struct syscall_table *filter_for_sandboxes(void);
 int filter_compile(const struct syscall_table *t, struct sock_fprog *ret, struct error *err);
+/* The same in two programs, of which both together are the table: what a process allows that has on
+ * both is what filter_compile()'s program allows. The shared one, which is nearly all of it, leaves
+ * out what a process calls on its way to be a sandbox (filter_building): it is put on once, by the
+ * zygote, and every clone inherits it, where to install the whole would have the kernel translate
+ * it again for each. The own one is about those calls only, and comes last. */
+enum filter_part { FILTER_WHOLE, FILTER_SHARED, FILTER_OWN };
+int filter_compile_part(const struct syscall_table *t, enum filter_part part,
+                        struct sock_fprog *ret, struct error *err);
 void filter_done(struct sock_fprog *p);
 /* Applies it to the calling process, for good. no_new_privs must be set. 0 or -errno. */
 int filter_install(const struct sock_fprog *p);

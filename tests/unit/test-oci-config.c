@@ -21,6 +21,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "tests/unit/oci-order.h"
+#include "tests/unit/bpf-run.h"
 #include "tests/unit/tap.h"
 #include "filter/filter-table.h"
 #include "filter/filter.h"
@@ -193,50 +194,11 @@ static int compile(struct sock_fprog *ret)
     return n > 0 && n < (ssize_t)sizeof(code) ? 0 : -1;
 }
 
-/* As the kernel does it, for the instructions that filters are made of. */
-static uint32_t run(const struct sock_fprog *p, const struct seccomp_data *data)
-{
-    uint32_t a = 0;
-    for (size_t pc = 0; pc < p->len; pc++) {
-        const struct sock_filter *f = &p->filter[pc];
-        bool yes;
-        switch (f->code) {
-        case BPF_LD | BPF_W | BPF_ABS:
-            memcpy(&a, (const char *)data + f->k, sizeof(a));
-            continue;
-        case BPF_ALU | BPF_AND | BPF_K:
-            a &= f->k;
-            continue;
-        case BPF_JMP | BPF_JA:
-            pc += f->k;
-            continue;
-        case BPF_RET | BPF_K:
-            return f->k;
-        case BPF_JMP | BPF_JEQ | BPF_K:
-            yes = a == f->k;
-            break;
-        case BPF_JMP | BPF_JGE | BPF_K:
-            yes = a >= f->k;
-            break;
-        case BPF_JMP | BPF_JGT | BPF_K:
-            yes = a > f->k;
-            break;
-        case BPF_JMP | BPF_JSET | BPF_K:
-            yes = a & f->k;
-            break;
-        default:
-            return 0xdead0000u | f->code;
-        }
-        pc += yes ? f->jt : f->jf;
-    }
-    return 0xdeadbeef;
-}
-
 static bool same(const struct sock_fprog *x, const struct sock_fprog *y, int nr, uint64_t a0,
                  uint64_t a1, uint64_t a2)
 {
     struct seccomp_data d = {.nr = nr, .arch = seccomp_arch_native(), .args = {a0, a1, a2}};
-    uint32_t r = run(x, &d), s = run(y, &d);
+    uint32_t r = bpf_run(x, &d), s = bpf_run(y, &d);
     if (r != s)
         printf("# call %d(%llx, %llx, %llx): %x, and ours %x\n", nr, (unsigned long long)a0,
                (unsigned long long)a1, (unsigned long long)a2, r, s);

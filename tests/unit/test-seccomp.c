@@ -2,6 +2,7 @@
 /* The system call filter: each refused call is really made, in a child with the filter and, where
  * it is safe, in one without, so that a wrong test shows. */
 #include <errno.h>
+#include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/netlink.h>
 #include <linux/seccomp.h>
@@ -21,23 +22,30 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "tests/unit/bpf-run.h"
 #include "tests/unit/tap.h"
 #include "filter/filter-table.h"
 #include "filter/filter.h"
 
 #define X32_BIT 0x40000000
 
-static struct sock_fprog program;
+/* The whole, and the two parts that must be the same together. */
+static struct sock_fprog program, shared, own;
+
+enum install { OPEN, WHOLE, PARTS };
 
 typedef long (*attempt_fn)(void);
 
 /* The errno an attempt ends with in a child, 0 for success. */
-static int outcome(attempt_fn attempt, bool filtered)
+static int outcome(attempt_fn attempt, enum install install)
 {
     pid_t pid = fork();
     if (pid == 0) {
-        if (filtered &&
-            (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || filter_install(&program) < 0))
+        if (install != OPEN && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+            _exit(200);
+        if (install == WHOLE && filter_install(&program) < 0)
+            _exit(200);
+        if (install == PARTS && (filter_install(&shared) < 0 || filter_install(&own) < 0))
             _exit(200);
         errno = 0;
         _exit(attempt() < 0 ? errno : 0);
@@ -425,29 +433,80 @@ static void test_unconditional(void)
     table.n_rules = ELEMENTS(rules);
     ok(filter_compile(&table, &program, &err) == 0, "rules without conditions compile");
     for (size_t i = 0; i < ELEMENTS(rules); i++) {
-        int got = outcome(attempts[i], true);
+        int got = outcome(attempts[i], WHOLE);
         ok(got == rules[i].error, "%s: %s", rules[i].name, got ? strerror(got) : "allowed");
     }
     filter_done(&program);
+}
+
+/* The kernel takes the most restrictive answer, and these have no others than ALLOW and ERRNO. */
+static uint32_t answer_of_parts(const struct seccomp_data *d)
+{
+    uint32_t first = bpf_run(&shared, d);
+    return first == SECCOMP_RET_ALLOW ? bpf_run(&own, d) : first;
+}
+
+/* Every number, also those that no call has, of both architectures, of x32 and of a stranger. */
+static void test_parts(const struct syscall_table *table, const char *what)
+{
+    static const uint32_t archs[] = {AUDIT_ARCH_X86_64, AUDIT_ARCH_I386, AUDIT_ARCH_AARCH64,
+                                     AUDIT_ARCH_ARM, AUDIT_ARCH_S390X};
+    static const uint64_t values[] = {0,
+                                      1,
+                                      4,
+                                      8,
+                                      PR_SET_SECCOMP,
+                                      SECCOMP_MODE_FILTER,
+                                      CLONE_NEWNET,
+                                      CLONE_FILES,
+                                      0xffffffff00000000ul};
+    struct error err = {0};
+    unsigned differ = 0;
+    ok(filter_compile(table, &program, &err) == 0 &&
+           filter_compile_part(table, FILTER_SHARED, &shared, &err) == 0 &&
+           filter_compile_part(table, FILTER_OWN, &own, &err) == 0,
+       "%s: the table compiles, whole and in parts", what);
+    for (size_t a = 0; a < ELEMENTS(archs); a++)
+        for (int i = 0; i < 2 * 1100; i++)
+            for (size_t k = 0; k < ELEMENTS(values) * ELEMENTS(values); k++) {
+                struct seccomp_data d = {
+                    .nr = i < 1100 ? i : (i - 1100) | X32_BIT,
+                    .arch = archs[a],
+                    .args = {values[k % ELEMENTS(values)], values[k / ELEMENTS(values)], 0}};
+                differ += bpf_run(&program, &d) != answer_of_parts(&d);
+            }
+    ok(differ == 0, "%s: both parts together answer as the whole", what);
+    ok(own.len < 100, "%s: what each sandbox adds is short: %d instructions", what, own.len);
+    filter_done(&program);
+    filter_done(&shared);
+    filter_done(&own);
 }
 
 int main(void)
 {
     struct error err = {0};
     test_unconditional();
+    test_parts(&filter_sandbox_nesting, "with filters inside");
+    test_parts(&filter_sandbox, "without");
+    ok(filter_compile_part(&filter_sandbox, FILTER_SHARED, &shared, &err) == 0 &&
+           filter_compile_part(&filter_sandbox, FILTER_OWN, &own, &err) == 0,
+       "the parts compile");
     ok(filter_compile(&filter_sandbox, &program, &err) == 0, "the table compiles");
     printf("# %d instructions\n", program.len);
     ok(program.len > 100 && program.len < 1000, "to a program of moderate size");
     try_set_core();
     for (size_t i = 0; i < ELEMENTS(cases); i++) {
-        int got = outcome(cases[i].attempt, true);
+        int got = outcome(cases[i].attempt, WHOLE);
         ok(got == cases[i].filtered, "%s: %s", cases[i].what, got ? strerror(got) : "allowed");
+        ok(outcome(cases[i].attempt, PARTS) == got, "and the same in two parts");
         if (cases[i].open == -1)
             continue;
-        int open = outcome(cases[i].attempt, false);
+        int open = outcome(cases[i].attempt, OPEN);
         ok(cases[i].open == -2 ? open != got : open == cases[i].open, "without the filter: %s",
            open ? strerror(open) : "allowed");
     }
     filter_done(&program);
+    filter_done(&shared);
+    filter_done(&own);
     return tap_done();
 }

@@ -88,7 +88,8 @@ static void become_blank(const struct child_template *t, int *seat)
     child_must(child_die_with_warden(), "tie to the warden", -1);
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     umask(022);
-    child_must(child_raise_loopback(), "loopback", WALL_NETWORK);
+    if (!t->from_zygote) /* which has given it a network (network.h) */
+        child_must(child_raise_loopback(), "loopback", WALL_NETWORK);
     child_must(mount_proc(), "mount /proc", WALL_FILESYSTEM);
     int user_limits =
         child_open_user_limits(); /* soon they are read-only for all who look them up */

@@ -20,6 +20,8 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "builder/rlimits.h"
+#include "filter/filter.h"
+#include "warden/local/network.h"
 #include "warden/local/zygote.h"
 
 #define AT_RANDOM_BYTES 16 /* at that address, as the kernel promises */
@@ -61,6 +63,8 @@ static void settle(void)
     int r = rlimits_apply_fixed();
     if (r < 0)
         die("set limits", -r);
+    if ((r = network_init()) < 0)
+        die("open its network", -r);
 }
 
 static size_t title_size(size_t argc, const char *const *argv)
@@ -113,9 +117,18 @@ static void __attribute__((no_stack_protector)) become_runner(size_t argc, const
     _exit(program.run((int)argc, (char **)argv));
 }
 
-static void receive_setup(struct server *z)
+/* One of the two parts of the system call filter, in the one place that there is for them. */
+static struct sock_fprog receive_filter(void)
 {
     static struct sock_filter code[BPF_MAXINSNS];
+    ssize_t n = recv(ZYGOTE_SOCKET_FD, code, sizeof(code), 0);
+    if (n <= 0 || n % (ssize_t)sizeof(*code))
+        die("receive the filter", n < 0 ? errno : EPROTO);
+    return (struct sock_fprog){.len = (unsigned short)((size_t)n / sizeof(*code)), .filter = code};
+}
+
+static void receive_setup(struct server *z)
+{
     struct zygote_setup setup;
     int fds[FD_PASS_MAX];
     size_t next = 0;
@@ -124,11 +137,11 @@ static void receive_setup(struct server *z)
         die("receive the setup", n < 0 ? (int)-n : EPROTO);
     for (int i = 0; i < _CGROUP_MAX; i++)
         z->cgroups.fd[i] = setup.has[i] ? fds[next++] : -1;
-    n = recv(ZYGOTE_SOCKET_FD, code, sizeof(code), 0);
-    if (n <= 0 || n % (ssize_t)sizeof(*code))
-        die("receive the filter", n < 0 ? errno : EPROTO);
-    z->seccomp =
-        (struct sock_fprog){.len = (unsigned short)((size_t)n / sizeof(*code)), .filter = code};
+    struct sock_fprog shared = receive_filter();
+    int r = filter_install(&shared); /* which takes the rights that the zygote has */
+    if (r < 0)
+        die("put on the system call filter", -r);
+    z->seccomp = receive_filter();
     z->template = setup.template;
     z->template.seccomp = &z->seccomp;
     z->template.from_zygote = true;
@@ -147,20 +160,27 @@ become_child(const struct server *z, const struct zygote_request *q, const int *
     child_main(&z->template, &cg, fds[0], fds[1], fds[2]);
 }
 
+/* The network is entered before, so that it belongs to the warden's user namespace and not to the
+ * sandbox's (network.h). */
 static pid_t clone_one(const struct server *z, const struct zygote_request *q, const int *fds)
 {
     struct clone_args args = {
-        .flags = CLONE_PARENT | CLONE_NEWPID | CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET |
-                 CLONE_NEWIPC | CLONE_NEWUTS,
+        .flags =
+            CLONE_PARENT | CLONE_NEWPID | CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS,
     };
     if (q->into_cgroup) {
         args.flags |= CLONE_INTO_CGROUP;
-        args.cgroup = (uint64_t)fds[3];
+        args.cgroup = (uint64_t)fds[ZYGOTE_CGROUP];
     }
-    pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
-    if (pid == 0)
+    int r = network_enter(q->with_network ? fds[ZYGOTE_CGROUP + q->into_cgroup] : -1);
+    pid_t pid = r < 0 ? r : (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+    if (r == 0 && pid == 0)
         become_child(z, q, fds);
-    return pid < 0 ? -errno : pid;
+    if (r == 0 && pid < 0)
+        pid = -errno;
+    if ((r = network_leave()) < 0)
+        die("leave a sandbox's network", -r);
+    return pid;
 }
 
 static bool serve(const struct server *z)

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/error.h"
 #include "base/fd.h"
 #include "base/helper.h"
 #include "base/log.h"
@@ -41,6 +42,17 @@ static void zygote_exec(int sock)
     _exit(127);
 }
 
+static int send_filter(int sock, enum filter_part part)
+{
+    struct sock_fprog p;
+    struct error err = {0};
+    if (filter_compile_part(filter_for_sandboxes(), part, &p, &err) < 0)
+        return -EINVAL;
+    ssize_t r = fd_send_msg(sock, p.filter, p.len * sizeof(*p.filter), NULL, 0);
+    filter_done(&p);
+    return r < 0 ? (int)r : 0;
+}
+
 static int send_setup(const struct warden *w)
 {
     struct zygote_setup setup = {.template = w->child_template};
@@ -53,11 +65,9 @@ static int send_setup(const struct warden *w)
             fds[n++] = w->cgroups.fd[i];
     }
     int sock = zygote_of(w)->sock;
-    ssize_t r = fd_send_msg(sock, &setup, sizeof(setup), fds, n);
-    if (r >= 0)
-        r = fd_send_msg(sock, w->seccomp.filter, w->seccomp.len * sizeof(*w->seccomp.filter), NULL,
-                        0);
-    return r < 0 ? (int)r : 0;
+    int r = (int)fd_send_msg(sock, &setup, sizeof(setup), fds, n);
+    r = r < 0 ? r : send_filter(sock, FILTER_SHARED);
+    return r < 0 ? r : send_filter(sock, FILTER_OWN);
 }
 
 static void on_zygote_exit(pid_t pid, int wait_status, void *data)
@@ -112,6 +122,8 @@ void zygote_stop(struct warden *w)
     if (!z)
         return;
     fd_close(&z->sock);
+    while (z->n_networks)
+        close(z->networks[--z->n_networks]);
     watch_remove(z->watch);
     if (z->pid > 0) {
         kill(z->pid, SIGKILL);
@@ -124,6 +136,15 @@ void zygote_stop(struct warden *w)
 bool zygote_is_there(const struct warden *w)
 {
     return zygote_of(w) && zygote_of(w)->sock >= 0;
+}
+
+void zygote_take_network(struct warden *w, int fd)
+{
+    struct zygote *z = zygote_of(w);
+    if (z && z->n_networks < ZYGOTE_NETWORKS_MAX)
+        z->networks[z->n_networks++] = fd;
+    else
+        close(fd);
 }
 
 static pid_t receive_reply(struct zygote *z)
@@ -144,12 +165,18 @@ static pid_t receive_reply(struct zygote *z)
 pid_t zygote_clone(struct warden *w, const struct cgroup *cg, int cgroup_fd, const int ends[3])
 {
     struct zygote *z = zygote_of(w);
-    struct zygote_request q = {.into_cgroup = cgroup_fd >= 0};
-    int fds[4] = {ends[0], ends[1], ends[2], cgroup_fd};
+    struct zygote_request q = {.into_cgroup = cgroup_fd >= 0, .with_network = z->n_networks > 0};
+    int fds[ZYGOTE_CGROUP + 2] = {ends[0], ends[1], ends[2]};
+    size_t n_fds = ZYGOTE_CGROUP;
+    _cleanup_close_ int network = q.with_network ? z->networks[--z->n_networks] : -1;
     memcpy(q.cgroup, cg->name, sizeof(q.cgroup));
-    if (!q.into_cgroup)
+    if (q.into_cgroup)
+        fds[n_fds++] = cgroup_fd;
+    else
         memcpy(q.in, cg->in, sizeof(q.in));
-    ssize_t n = fd_send_msg(z->sock, &q, sizeof(q), fds, q.into_cgroup ? 4 : 3);
+    if (q.with_network)
+        fds[n_fds++] = network;
+    ssize_t n = fd_send_msg(z->sock, &q, sizeof(q), fds, n_fds);
     pid_t pid = n < 0 ? -ESRCH : receive_reply(z);
     if (pid != -ESRCH)
         return pid;

@@ -4,11 +4,11 @@
  * Theory of operation. To clone a process is to copy its memory map, and to execute a program is to
  * throw that copy away. The warden has some hundred mappings of libraries that no sandbox needs. So
  * it executes, once, the runner's own program from the template root, with --zygote: static, a few
- * mappings, the warden's rights and mount namespace, no descriptors but a socket and the
- * directories of control groups. Asked for a blank, it clones one into new namespaces, as a child
- * of the warden (CLONE_PARENT), which reaps it and which it dies with. From there on the clone goes
- * through child.c like any other, but for the end: it has the runner's code already, so it calls
- * that instead of executing it (zygote-main.c).
+ * mappings, the warden's rights and mount namespace, no descriptors but a socket, its own
+ * network namespace and the directories of control groups. Asked for a blank, it clones one into
+ * new namespaces, as a child of the warden (CLONE_PARENT), which reaps it and which it dies with.
+ * From there on the clone goes through child.c like any other, but for the end: it has the runner's
+ * code already, so it calls that instead of executing it (zygote-main.c).
  *
  * What a sandbox gets of the zygote's memory is constants and what the warden told it at the start:
  * the system call filter and numbers from the configuration. It never serves a sandbox and never
@@ -31,18 +31,22 @@ struct warden;
  */
 #define ZYGOTE_PADDING "----------------------------------------"
 
-/* The first message; with the directories of control groups that has[] counts, in that order. The
- * second is the system call filter. */
+/* The first message; with the directories of control groups that has[] counts, in that order. Then
+ * follow the two parts of the system call filter: the zygote's, which all clones inherit, and what
+ * each adds (filter.h). */
 struct zygote_setup {
     struct child_template template; /* without its pointers */
     bool has[_CGROUP_MAX];
 };
 
-/* Comes with the child's ends: stream, channel, failures, and the group to clone into, if any. */
+/* Comes with the child's ends: stream, channel, failures; then the group to clone into and a used
+ * network namespace, if any. */
+#define ZYGOTE_CGROUP 3
 struct zygote_request {
     char cgroup[CGROUP_NAME_SIZE];
     bool in[_CGROUP_MAX]; /* groups that the child makes and joins */
     bool into_cgroup;
+    bool with_network;
 };
 
 struct zygote_reply {
@@ -50,11 +54,14 @@ struct zygote_reply {
 };
 
 /* In the warden. */
+#define ZYGOTE_NETWORKS_MAX 64
 struct zygote {
     int sock; /* -1: there is none */
     pid_t pid;
     struct watch *watch;
-    bool served; /* since it was started */
+    bool served;                       /* since it was started */
+    int networks[ZYGOTE_NETWORKS_MAX]; /* of sandboxes that have ended */
+    size_t n_networks;
 };
 /* Functions of the row of local cells, see struct cell_ops. A start that fails is logged, and then
  * there is none. */
@@ -64,6 +71,9 @@ bool zygote_is_there(const struct warden *w);
 /* The pid of a new child of the caller, -ESRCH when the zygote is gone, or -errno of the clone.
  * ends: stream, channel, failures. cgroup_fd: to clone into, or -1. */
 pid_t zygote_clone(struct warden *w, const struct cgroup *cg, int cgroup_fd, const int ends[3]);
+/* Takes the network namespace of a sandbox that is gone, for a later one if it is as new
+ * (network.h). */
+void zygote_take_network(struct warden *w, int fd);
 
 /* In the zygote. Ends with the warden. run: what main() does with the arguments of a runner. */
 void zygote_main(int argc, char **argv, int (*run)(int argc, char **argv))
