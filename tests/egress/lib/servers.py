@@ -85,14 +85,20 @@ def dns_name(name):
     return b"".join(bytes([len(part)]) + part.encode() for part in name.split(".")) + b"\0"
 
 
-def dns_records(answer, kind):
+def dns_records(owner, answer, kind, names):
+    """The records of an answer, as bytes. A name that stands for another one comes with the other's addresses."""
     if isinstance(answer, str):
-        return [(5, dns_name(answer.split()[1]))]
+        other = answer.split()[1]
+        return [dns_record(owner, 5, dns_name(other))] + dns_records(dns_name(other), names[other], kind, names)
     family = {1: socket.AF_INET, 28: socket.AF_INET6}.get(kind)
-    return [(kind, socket.inet_pton(family, a)) for a in answer if (":" in a) == (kind == 28)] if family else []
+    return [dns_record(owner, kind, socket.inet_pton(family, a)) for a in answer if (":" in a) == (kind == 28)] if family else []
 
 
-def serve_tricks(tricks):
+def dns_record(owner, kind, value):
+    return owner + struct.pack("!HHIH", kind, 1, 0, len(value)) + value
+
+
+def serve_tricks(tricks, names):
     """Answers of a name change with each lookup; A and AAAA of one lookup are counted apart."""
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sock.bind((TRICKS, 53))
@@ -105,12 +111,10 @@ def serve_tricks(tricks):
         answer = answers[min(turn, len(answers) - 1)] if answers else []
         if answer == "silent":
             continue
-        records = dns_records(answer, kind)
+        records = dns_records(b"\xc0\x0c", answer, kind, names)
         flags = 0x8580 if answers else 0x8583
         out = data[:2] + struct.pack("!HHHHH", flags, 1, len(records), 0, 0) + data[12:end]
-        for of, value in records:
-            out += b"\xc0\x0c" + struct.pack("!HHIH", of, 1, 0, len(value)) + value
-        sock.sendto(out, peer)
+        sock.sendto(out + b"".join(records), peer)
 
 
 # --- recorders
@@ -241,7 +245,7 @@ def main(d):
     for family in (socket.AF_INET, socket.AF_INET6):
         for port in (8000, 25):
             threading.Thread(target=serve_recorder, args=(family, port, log), daemon=True).start()
-    threading.Thread(target=serve_tricks, args=(wish["tricks"],), daemon=True).start()
+    threading.Thread(target=serve_tricks, args=(wish["tricks"], wish["names"]), daemon=True).start()
     threading.Thread(target=serve_sink, args=(f"{d}/sink",), daemon=True).start()
     errors = open(f"{d}/errors", "a")
     programs = [["nginx", "-c", f"{d}/nginx.conf"], ["dnsmasq", f"--conf-file={d}/dnsmasq.conf"],

@@ -79,7 +79,7 @@ class World:
         with open(f"{self.dir}/world.json", "w") as f:
             json.dump({"names": dict(NAMES, **(names or {})), "tricks": tricks or {}, "locations": locations}, f)
         self._cover("/etc/hosts", "127.0.0.1 localhost\n::1 localhost\n")
-        self._cover("/etc/resolv.conf", f"nameserver {DNS}\noptions timeout:2 attempts:1\n")
+        self._cover("/etc/resolv.conf", f"nameserver {DNS}\noptions timeout:1 attempts:1\n")
         self.outer = subprocess.Popen(["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", sys.executable, f"{HERE}/servers.py",
                                        self.dir], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         atexit.register(self._end)
