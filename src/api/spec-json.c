@@ -266,7 +266,7 @@ int spec_json_network(struct spec *s, struct error *err)
     if (!s->network)
         return 0;
     return gateway_rules_check(
-        &(struct gateway_rules){.hosts = s->hosts, .denied = s->denied_hosts, .http = true}, err);
+        &(struct gateway_rules){.hosts = s->hosts, .denied = s->denied_hosts, .proxy = true}, err);
 }
 
 static int parse_network(const json_t *body, struct spec *s, struct error *err)

@@ -52,10 +52,10 @@ static int pack(struct gateway_request *req, const struct gateway_rules *rules, 
     *req = (struct gateway_request){.version = GATEWAY_VERSION, .tag = rules->tag};
     if (rules->label)
         strncpy(req->label, rules->label, sizeof(req->label) - 1);
-    if (rules->http && (!rules->hosts || !rules->hosts[0]))
+    if (rules->proxy && (!rules->hosts || !rules->hosts[0]))
         return error_set(err, ERROR_INTERNAL, 0, "a proxy without a list of hosts");
-    if (rules->http)
-        req->flags |= GATEWAY_HTTP;
+    if (rules->proxy)
+        req->flags |= GATEWAY_PROXY | (rules->socket ? GATEWAY_SOCKET : 0);
     else if (!rules->hosts || !rules->hosts[0])
         req->flags |= GATEWAY_ANY_HOST;
     int r = pack_list(req, rules->hosts, &req->n_hosts, err);
@@ -138,14 +138,15 @@ int gateway_rules_check(const struct gateway_rules *rules, struct error *err)
     return pack(req, rules, err);
 }
 
-int gateway_open(int gateway_sock, const struct gateway_rules *rules, int stream_fd,
+int gateway_open(int gateway_sock, const struct gateway_rules *rules, int stream_fd, int report_fd,
                  struct error *err)
 {
     _cleanup_free_ struct gateway_request *req = new0(struct gateway_request);
     int r = pack(req, rules, err);
     if (r < 0)
         return r;
-    ssize_t n = fd_send_msg(gateway_sock, req, sizeof(*req), &stream_fd, 1);
+    const int fds[] = {stream_fd, report_fd};
+    ssize_t n = fd_send_msg(gateway_sock, req, sizeof(*req), fds, report_fd >= 0 ? 2 : 1);
     if (n < 0)
         return error_set(err, ERROR_UNAVAILABLE, (int)-n, "the network gateway does not answer");
     return 0;

@@ -10,7 +10,8 @@ struct error;
 struct gateway_rules {
     char *const *hosts;  /* allowed hosts (rule.h); NULL or empty: every public host */
     char *const *denied; /* what none of them opens; may be NULL */
-    bool http;           /* the stream is of a sandbox's proxy; needs hosts */
+    bool proxy;          /* the stream is of a sandbox's proxy; needs hosts */
+    bool socket;         /* and is the program's own connection, passed out */
     const char *label;   /* whose stream it is: the sandbox's id */
     uint64_t tag;
 };
@@ -28,7 +29,8 @@ char **gateway_hosts_intersect(char *const *a, char *const *b);
 bool gateway_hosts_cover(char *const *wide, char *const *narrow);
 /* Checks rules without sending anything: names the first host that is not a rule. */
 int gateway_rules_check(const struct gateway_rules *rules, struct error *err);
-/* Sends one request with stream_fd, which stays the caller's to close. Does not wait: the decision
- * is answered on the stream. ERROR_UNAVAILABLE when the gateway is gone or its queue is full. */
-int gateway_open(int gateway_sock, const struct gateway_rules *rules, int stream_fd,
+/* Sends one request with stream_fd and report_fd (or -1), which stay the caller's to close. Does
+ * not wait: the decision is answered on the stream and told on the report. ERROR_UNAVAILABLE when
+ * the gateway is gone or its queue is full. */
+int gateway_open(int gateway_sock, const struct gateway_rules *rules, int stream_fd, int report_fd,
                  struct error *err);

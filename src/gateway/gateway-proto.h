@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What goes over the gateway's two kinds of sockets.
+/* What goes over the gateway's three kinds of sockets.
  *
- * Control socket (SOCK_SEQPACKET, control plane → gateway): one struct gateway_request a datagram,
- * with one SOCK_STREAM descriptor as SCM_RIGHTS. Nothing comes back on it: the answer goes to the
- * stream, where the one who waits for it is.
+ * Control socket (SOCK_SEQPACKET, control plane → gateway): one struct gateway_request per
+ * datagram, with one or two descriptors as SCM_RIGHTS: the client's stream, and a report. Nothing
+ * comes back on it.
  *
  * Stream: the client writes "CONNECT host port\n" and reads "OK <ip>\n", after which the stream is
- * the connection, or "ERR <code> <message>\n" and end of file.
+ * the connection, or "ERR <code> <message>\n" and end of file. With GATEWAY_PROXY the client is a
+ * program in a sandbox that speaks to a proxy instead (proxy-head.h). The stream is then one end of
+ * a socket pair of the control plane's, or with GATEWAY_SOCKET the program's connection itself.
  *
- * With GATEWAY_HTTP the client speaks to an HTTP proxy instead (proxy-head.h), and it is a program
- * in a sandbox. Its answer then follows two lines of the gateway's own, for the control plane,
- * which keeps them: "CONNECT host port\n" as the gateway has understood it, and the OK or ERR line
- * of its decision. */
+ * Report (one end of a socket pair of the control plane's): what the gateway says about the
+ * connection, in lines: "CONNECT host port\n" as it has understood the client, and the OK or ERR
+ * line of its decision. It ends with the connection. The connection ends with it, too: the control
+ * plane closes its end to revoke a connection, and when it dies none goes on unaccounted for. */
 #pragma once
 
 #include <stddef.h>
@@ -19,7 +21,7 @@
 
 struct target;
 
-#define GATEWAY_VERSION    2
+#define GATEWAY_VERSION    3
 #define GATEWAY_LABEL_SIZE 64   /* whose stream it is, for the log and for fair shares */
 #define GATEWAY_HOSTS_MAX  128  /* allowed and denied hosts in one request */
 #define GATEWAY_HOSTS_SIZE 8192 /* all of their text, a NUL after each */
@@ -28,7 +30,9 @@ struct target;
 enum gateway_flags {
     GATEWAY_ANY_HOST = 1, /* every public host; needed where the list is empty, so that a zeroed
                              request allows nothing */
-    GATEWAY_HTTP = 2,     /* the client speaks HTTP; never with GATEWAY_ANY_HOST */
+    GATEWAY_PROXY = 2,    /* the client speaks to a proxy; never with GATEWAY_ANY_HOST */
+    GATEWAY_SOCKET = 4,   /* the stream came out of a sandbox (client-socket.h) */
+    _GATEWAY_FLAGS_ALL = 7,
 };
 
 struct gateway_request {

@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "gateway/client-socket.h"
 #include "gateway/confine.h"
 #include "gateway/gateway-proto.h"
 #include "gateway/rule.h"
@@ -22,7 +23,7 @@
 
 /* Sessions beyond the limit that are only told so, before datagrams are dropped unanswered. */
 #define OVERLOAD_SLACK 64
-/* Descriptors beside the two of each session: the loop's, the resolver's, stderr. */
+/* Descriptors beside the three of each session: the loop's, the resolver's, stderr. */
 #define SPARE_DESCRIPTORS 128
 #define RESOLVER_THREADS  "16"
 
@@ -61,8 +62,9 @@ static int parse_hosts(const struct gateway_request *req, struct rule_list *host
 
 static int check_request(const struct gateway_request *req, size_t size)
 {
-    if (size != sizeof(*req) || req->version != GATEWAY_VERSION ||
-        req->flags & ~(GATEWAY_ANY_HOST | GATEWAY_HTTP))
+    if (size != sizeof(*req) || req->version != GATEWAY_VERSION || req->flags & ~_GATEWAY_FLAGS_ALL)
+        return -EPROTO;
+    if (req->flags & GATEWAY_SOCKET && !(req->flags & GATEWAY_PROXY))
         return -EPROTO;
     if (!label_ok(req->label) || req->n_hosts > GATEWAY_HOSTS_MAX ||
         req->n_denied > GATEWAY_HOSTS_MAX || req->hosts_len > GATEWAY_HOSTS_SIZE)
@@ -71,24 +73,27 @@ static int check_request(const struct gateway_request *req, size_t size)
     return (req->n_hosts == 0) == !!(req->flags & GATEWAY_ANY_HOST) ? 0 : -EPROTO;
 }
 
-static bool is_stream_socket(int fd)
+/* What a sandbox has passed out is looked at closely; a socket pair is of the control plane. */
+static bool is_client(int fd, uint32_t flags)
 {
+    if (flags & GATEWAY_SOCKET)
+        return client_socket_check(fd) == 0;
     int type = 0;
     socklen_t size = sizeof(type);
     return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_STREAM;
 }
 
-static void on_datagram(struct control *c, const struct gateway_request *req, size_t size, int *fd)
+static void on_datagram(struct control *c, const struct gateway_request *req, size_t size, int *fds)
 {
     struct gateway *g = &c->gateway;
     struct rule_list hosts = {0}, denied = {0};
     if (check_request(req, size) < 0 || parse_hosts(req, &hosts, &denied) < 0 ||
-        !is_stream_socket(*fd))
+        !is_client(fds[0], req->flags))
         log_warn("gateway dropped a malformed request size=%zu", size);
     else if (g->n_sessions >= g->max_sessions + OVERLOAD_SLACK)
         log_warn("gateway dropped a request sandbox=%s sessions=%zu", req->label, g->n_sessions);
     else
-        session_start(g, req, &hosts, &denied, fd_steal(fd));
+        session_start(g, req, &hosts, &denied, fd_steal(&fds[0]), fd_steal(&fds[1]));
     rule_list_done(&hosts);
     rule_list_done(&denied);
 }
@@ -120,7 +125,8 @@ static void on_control(uv_poll_t *poll, int status, int events)
         return;
     }
     if (fds[0] >= 0)
-        on_datagram(c, &req, (size_t)n, &fds[0]);
+        on_datagram(c, &req, (size_t)n, fds);
+    client_socket_close(&fds[0]);
     for (size_t i = 0; i < FD_PASS_MAX; i++)
         fd_close(&fds[i]);
 }
@@ -170,7 +176,7 @@ static void set_resolver(void)
 
 static void raise_descriptors(const struct gateway *g)
 {
-    rlim_t want = 2 * ((rlim_t)g->max_sessions + OVERLOAD_SLACK) + SPARE_DESCRIPTORS;
+    rlim_t want = 3 * ((rlim_t)g->max_sessions + OVERLOAD_SLACK) + SPARE_DESCRIPTORS;
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
         return;

@@ -10,14 +10,35 @@
 /* Fills of one buffer before other connections get their turn. */
 #define RELAY_ROUNDS 8
 
+/* The buffer that was given back last: most bytes leave at once, and the next relay needs one. */
+static _Thread_local char *spare;
+
 void relay_init(struct relay *r)
 {
-    *r = (struct relay){.data = xcalloc(1, RELAY_BUFFER)};
+    *r = (struct relay){0};
+}
+
+static void take_buffer(struct relay *r)
+{
+    if (r->data)
+        return;
+    r->data = spare ? spare : xcalloc(1, RELAY_BUFFER);
+    spare = NULL;
+}
+
+static void give_buffer_back(struct relay *r)
+{
+    if (spare)
+        free(r->data);
+    else
+        spare = r->data;
+    r->data = NULL;
+    r->start = r->len = 0;
 }
 
 void relay_done(struct relay *r)
 {
-    free(r->data);
+    give_buffer_back(r);
     *r = (struct relay){0};
 }
 
@@ -38,6 +59,7 @@ bool relay_finished(const struct relay *r)
 
 static void make_room(struct relay *r)
 {
+    take_buffer(r);
     if (r->len == 0)
         r->start = 0;
     if (r->start && r->start + r->len == RELAY_BUFFER) {
@@ -61,14 +83,14 @@ static ssize_t relay_receive(struct relay *r, int from)
 {
     char dropped[4096];
     if (r->bounded && r->limit == 0) {
-        ssize_t n = recv(from, dropped, sizeof(dropped), 0);
+        ssize_t n = recv(from, dropped, sizeof(dropped), MSG_DONTWAIT);
         return n > 0 ? -EAGAIN : n < 0 ? -errno : 0;
     }
     make_room(r);
     size_t end = r->start + r->len, room = RELAY_BUFFER - end;
     if (r->bounded && r->limit < room)
         room = (size_t)r->limit;
-    ssize_t n = recv(from, r->data + end, room, 0);
+    ssize_t n = recv(from, r->data + end, room, MSG_DONTWAIT);
     if (n > 0 && r->bounded)
         r->limit -= (uint64_t)n;
     return n < 0 ? -errno : n;
@@ -93,7 +115,7 @@ static ssize_t drain(struct relay *r, int to)
 {
     if (!relay_wants_write(r))
         return 0;
-    ssize_t n = send(to, r->data + r->start, r->len, MSG_NOSIGNAL);
+    ssize_t n = send(to, r->data + r->start, r->len, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return 0;
     if (n < 0) {
@@ -116,6 +138,8 @@ void relay_pump(struct relay *r, int from, int to)
         if (in <= 0 && out <= 0)
             break;
     }
+    if (r->len == 0)
+        give_buffer_back(r);
     if (r->eof && r->len == 0 && !r->shut) {
         shutdown(to, SHUT_WR);
         r->shut = true;

@@ -3,7 +3,8 @@
  *
  * Invariants: len <= RELAY_BUFFER; `eof` is set once the source has ended, `shut` once that end was
  * passed on (or the sink went away, which drops what is buffered). Reading stops while the buffer
- * is full, so a slow sink slows its source and nothing else. */
+ * is full, so a slow sink slows its source and nothing else. A relay that waits for bytes has no
+ * buffer, so that idle connections cost next to nothing. */
 #pragma once
 
 #include <stdbool.h>
@@ -13,7 +14,7 @@
 #define RELAY_BUFFER 65536
 
 struct relay {
-    char *data; /* RELAY_BUFFER bytes */
+    char *data; /* RELAY_BUFFER bytes; NULL after a pump that left nothing in it */
     size_t start, len;
     bool eof, shut;
     bool bounded; /* no more than limit bytes are taken from the source; what follows is dropped */
@@ -23,7 +24,7 @@ struct relay {
 
 void relay_init(struct relay *r);
 void relay_done(struct relay *r);
-/* Moves what can be moved without waiting. Both descriptors are non-blocking sockets. */
+/* Moves what can be moved without waiting, whatever the sockets' own mode. */
 void relay_pump(struct relay *r, int from, int to);
 /* Appends bytes that did not come from the source: false when they do not fit. */
 bool relay_put(struct relay *r, const void *data, size_t len);

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "base/log.h"
 
@@ -13,13 +14,15 @@
 #define REFUSE_LINGER_MS 5000
 #define HTTP_ESTABLISHED "HTTP/1.1 200 Connection established\r\n\r\n"
 
-/* What the control plane learns of an HTTP client's target; the decision's own line follows. */
-static void put_target_line(struct session *s)
+/* To the control plane: what the client wants, and the line of the decision. The few lines of a
+ * connection always fit into the socket; a control plane that is gone ends the session anyway. */
+static void report_decision(struct session *s, const char *decision)
 {
-    char line[GATEWAY_LINE_MAX];
-    int n = snprintf(line, sizeof(line), "CONNECT %s %u\n", *s->target.host ? s->target.host : "?",
-                     s->target.port);
-    relay_put(&s->down, line, (size_t)n);
+    char lines[2 * GATEWAY_LINE_MAX];
+    int n = snprintf(lines, sizeof(lines), "CONNECT %s %u\n%s",
+                     *s->target.host ? s->target.host : "?", s->target.port, decision);
+    if (s->report_fd >= 0)
+        send(s->report_fd, lines, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 static int http_status(enum gateway_code code)
@@ -75,14 +78,14 @@ void session_refuse_as(struct session *s, enum gateway_code code, int status, co
     session_abandon_lookup(s);
     session_close_remote(s);
     int n = snprintf(line, sizeof(line), "ERR %s %s\n", gateway_code_name(code), message);
-    if (s->http)
-        put_target_line(s);
-    relay_put(&s->down, line, (size_t)n);
-    if (s->http)
+    report_decision(s, line);
+    if (s->proxy)
         put_http_refusal(s, status ? status : http_status(code), gateway_code_name(code), message);
+    else
+        relay_put(&s->down, line, (size_t)n);
     s->down.eof = true;
-    /* A socket that is closed over unread bytes takes its answer back: what an HTTP client has sent
-     * on is read and dropped until it ends. */
+    /* A socket that is closed over unread bytes takes its answer back: what a proxy's client has
+     * sent on is read and dropped until it ends. */
     s->up.len = 0;
     s->up.bounded = true;
     s->up.limit = 0;
@@ -95,9 +98,9 @@ void session_answer_connected(struct session *s, const char *ip)
 {
     char line[GATEWAY_LINE_MAX];
     int n = snprintf(line, sizeof(line), "OK %s\n", ip);
-    if (s->http)
-        put_target_line(s);
-    relay_put(&s->down, line, (size_t)n);
+    report_decision(s, line);
+    if (!s->proxy)
+        relay_put(&s->down, line, (size_t)n);
     if (s->connect)
         relay_put(&s->down, HTTP_ESTABLISHED, strlen(HTTP_ESTABLISHED));
 }
@@ -108,9 +111,9 @@ void session_on_refusal_read(uv_poll_t *poll, int status, int events)
     (void)status;
     (void)events;
     relay_pump(&s->down, -1, s->client_fd);
-    if (s->http)
+    if (s->proxy)
         relay_fill(&s->up, s->client_fd);
-    if (relay_finished(&s->down) && (!s->http || s->up.eof))
+    if (relay_finished(&s->down) && (!s->proxy || s->up.eof))
         session_free(s);
     else
         session_update_polls(s);

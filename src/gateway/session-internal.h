@@ -37,13 +37,13 @@ struct session {
     char label[GATEWAY_LABEL_SIZE];
     struct rule_list hosts, denied;
     bool any_host;
-    bool http;    /* the client speaks HTTP */
+    bool proxy;   /* the client speaks to a proxy */
     bool connect; /* and has asked for a tunnel */
     struct target target;
     struct address addresses[ADDRESSES_MAX];
     size_t n_addresses, current;
-    int client_fd, remote_fd;
-    uv_poll_t *client_poll, *remote_poll; /* freed by their close callbacks */
+    int client_fd, remote_fd, report_fd; /* report_fd: -1 where nobody asks for one */
+    uv_poll_t *client_poll, *remote_poll, *report_poll; /* freed by their close callbacks */
     uv_timer_t *timer;
     struct lookup *lookup; /* NULL while it waits for its label's turn */
     struct relay up, down; /* client to remote, remote to client */

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "gateway/client-socket.h"
 #include "gateway/proxy-head.h"
 
 static void on_handle_closed(uv_handle_t *handle)
@@ -33,7 +34,9 @@ void session_free(struct session *s)
     session_abandon_lookup(s);
     session_close_remote(s);
     close_handle(steal_ptr(s->client_poll));
-    fd_close(&s->client_fd);
+    client_socket_close(&s->client_fd);
+    close_handle(steal_ptr(s->report_poll));
+    fd_close(&s->report_fd);
     close_handle(steal_ptr(s->timer));
     rule_list_done(&s->hosts);
     rule_list_done(&s->denied);
@@ -111,7 +114,7 @@ void session_update_polls(struct session *s)
 {
     switch (s->state) {
     case SESSION_REQUEST:
-        watch(s->client_poll, true, false, s->http ? session_on_head : session_on_line);
+        watch(s->client_poll, true, false, s->proxy ? session_on_head : session_on_line);
         break;
     case SESSION_RESOLVE:
         watch(s->client_poll, false, false, NULL);
@@ -127,7 +130,7 @@ void session_update_polls(struct session *s)
               session_on_relay);
         break;
     case SESSION_REFUSE:
-        watch(s->client_poll, s->http, !relay_finished(&s->down), session_on_refusal_read);
+        watch(s->client_poll, s->proxy, !relay_finished(&s->down), session_on_refusal_read);
         break;
     }
 }
@@ -140,29 +143,52 @@ static size_t count_label(const struct gateway *g, const char *label)
     return n;
 }
 
+/* The control plane never writes to a report: that it can be read means that its end is closed. */
+static void on_revoked(uv_poll_t *poll, int status, int events)
+{
+    (void)status;
+    (void)events;
+    session_end_connected(poll->data, "revoked");
+}
+
+static int watch_client(struct session *s)
+{
+    int r = fd_set_nonblock(s->client_fd, true); /* which libuv wants; nothing relies on it */
+    r = r < 0 ? r : session_watch(s, s->client_fd, &s->client_poll);
+    if (r < 0 || s->report_fd < 0)
+        return r;
+    r = session_watch(s, s->report_fd, &s->report_poll);
+    watch(s->report_poll, true, false, on_revoked);
+    return r;
+}
+
 void session_start(struct gateway *g, const struct gateway_request *req, struct rule_list *hosts,
-                   struct rule_list *denied, int stream_fd)
+                   struct rule_list *denied, int stream_fd, int report_fd)
 {
     size_t of_label = count_label(g, req->label);
     struct session *s = new0(struct session);
-    *s = (struct session){.gateway = g, .tag = req->tag, .client_fd = stream_fd, .remote_fd = -1};
+    *s = (struct session){.gateway = g,
+                          .tag = req->tag,
+                          .client_fd = stream_fd,
+                          .remote_fd = -1,
+                          .report_fd = report_fd};
     memcpy(s->label, req->label, sizeof(s->label));
     s->any_host = req->flags & GATEWAY_ANY_HOST;
     s->hosts = *hosts;
     s->denied = *denied;
     *hosts = *denied = (struct rule_list){0};
-    s->http = req->flags & GATEWAY_HTTP;
+    s->proxy = req->flags & GATEWAY_PROXY;
     s->started_ms = clock_mono_ms();
     relay_init(&s->up);
     relay_init(&s->down);
-    s->up.bounded = s->http;
+    s->up.bounded = s->proxy;
     s->up.limit = PROXY_HEAD_MAX;
     list_append(&g->sessions, &s->node);
     g->n_sessions++;
     s->timer = new0(uv_timer_t);
     uv_timer_init(&g->loop, s->timer);
     s->timer->data = s;
-    if (fd_set_nonblock(stream_fd, true) < 0 || session_watch(s, stream_fd, &s->client_poll) < 0) {
+    if (watch_client(s) < 0) {
         session_end_connected(s, "unusable stream");
         return;
     }

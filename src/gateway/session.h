@@ -26,8 +26,9 @@ struct gateway {
     uint32_t max_sessions, max_sessions_per_label;
 };
 
-/* Takes stream_fd and what is in hosts and denied. A stream over a limit is answered and ended. */
+/* Takes stream_fd, report_fd (or -1), and what is in hosts and denied. A stream over a limit is
+ * answered and ended. */
 void session_start(struct gateway *g, const struct gateway_request *req, struct rule_list *hosts,
-                   struct rule_list *denied, int stream_fd);
+                   struct rule_list *denied, int stream_fd, int report_fd);
 /* Ends all of them, without an answer. */
 void session_end_all(struct gateway *g);

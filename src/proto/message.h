@@ -144,9 +144,13 @@ struct msg_stdin_ack {
     uint8_t closed;  /* the command no longer reads */
 };
 struct msg_open {
-    uint8_t kind; /* OPEN_GATEWAY */
+    uint8_t kind; /* enum open_kind */
 };
-enum open_kind { OPEN_GATEWAY = 1 };
+enum open_kind {
+    OPEN_GATEWAY = 1, /* bytes follow as DATA */
+    OPEN_SOCKET = 2,  /* the program's socket comes with the frame as SCM_RIGHTS; OPEN_RESULT is the
+                         last frame of the stream */
+};
 struct msg_connected {
     int32_t error; /* 0 or an errno; EACCES: the port is one of the runner's own listeners */
 };

@@ -85,6 +85,8 @@ struct sandbox {
     struct map *gateway_streams;
     struct list port_streams; /* struct port_stream */
     size_t n_port_streams;
+    struct list gateway_reports; /* one per connection that the gateway has */
+    size_t n_gateway_reports;
     int64_t records_from_ms; /* the minute of connections that n_records were recorded of */
     uint32_t n_records;
     uint64_t n_cut_connected, n_cut_refused; /* since the last summary */
@@ -262,6 +264,12 @@ void port_stream_on_close(struct sandbox *sb, uint32_t stream);
 void port_streams_resume(struct sandbox *sb); /* its runner has said what it can do */
 void port_streams_free(struct sandbox *sb, const char *why);
 
+/* gateway-report.c */
+/* Hands the gateway a client of this sandbox, with the sandbox's rules. The descriptor stays the
+ * caller's to close. socket: it came out of the sandbox. 0 or -errno. */
+int gateway_report_open(struct sandbox *sb, uint32_t stream, int client_fd, bool socket);
+/* Ends all connections that the gateway has of it. */
+void gateway_reports_free(struct sandbox *sb);
 /* gateway-stream.c */
 void gateway_stream_open(struct sandbox *sb, uint32_t stream, const struct msg_open *m);
 int gateway_stream_data(struct sandbox *sb, uint32_t stream, const struct msg_data *m);

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/fd.h"
 #include "base/strbuf.h"
+#include "gateway/client-socket.h"
 
 #define RUNNER_READ_BYTES (1024 * 1024)
 #define RUNNER_OUT_MAX    (64 * 1024 * 1024)
@@ -29,6 +30,8 @@ struct runner {
     uint32_t n_states; /* STATE frames still to come */
     bool broken, closing;
     bool polling_write;
+    bool takes_sockets;
+    int socket; /* came with what was read last; -1: none, or it was taken */
 };
 
 /* All connections are read on one thread into one buffer, so that an idle one costs nothing. */
@@ -49,6 +52,7 @@ static void on_closed(uv_handle_t *h)
 {
     struct runner *r = h->data;
     fd_close(&r->fd);
+    client_socket_close(&r->socket);
     strbuf_done(&r->in);
     strbuf_done(&r->out);
     free(r);
@@ -270,11 +274,48 @@ static void take_bytes(struct runner *r, size_t len)
         break_connection(r, "the runner broke the protocol");
         return;
     }
+    if (r->socket >= 0) {
+        client_socket_close(&r->socket);
+        break_connection(r, "the runner passed a descriptor without a use");
+        return;
+    }
     strbuf_reset(&r->in);
     if ((size_t)used < len)
         strbuf_append(&r->in, read_buffer + used, len - (size_t)used);
     else
         strbuf_done(&r->in);
+}
+
+void runner_accept_sockets(struct runner *r)
+{
+    r->takes_sockets = true;
+}
+
+int runner_take_socket(struct runner *r)
+{
+    return fd_steal(&r->socket);
+}
+
+/* Room for one descriptor: the kernel closes what comes beside it, and what this process has no
+ * room for. The kernel does not read on past the message that a descriptor came with, so it belongs
+ * to one of the frames that are read now. */
+static ssize_t read_with_socket(struct runner *r, void *buffer, size_t size)
+{
+    union {
+        char bytes[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr align;
+    } control;
+    struct iovec iov = {buffer, size};
+    struct msghdr msg = {.msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = control.bytes,
+                         .msg_controllen = CMSG_LEN(sizeof(int))};
+    ssize_t n = recvmsg(r->fd, &msg, MSG_CMSG_CLOEXEC);
+    struct cmsghdr *c = n >= 0 ? CMSG_FIRSTHDR(&msg) : NULL;
+    if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
+        c->cmsg_len == CMSG_LEN(sizeof(int)))
+        memcpy(&r->socket, CMSG_DATA(c), sizeof(int));
+    return n;
 }
 
 static void on_poll(uv_poll_t *poll, int status, int events)
@@ -291,7 +332,8 @@ static void on_poll(uv_poll_t *poll, int status, int events)
     size_t kept = r->in.len;
     if (kept)
         memcpy(read_buffer, r->in.data, kept);
-    ssize_t n = read(r->fd, read_buffer + kept, RUNNER_READ_BYTES);
+    ssize_t n = r->takes_sockets ? read_with_socket(r, read_buffer + kept, RUNNER_READ_BYTES)
+                                 : read(r->fd, read_buffer + kept, RUNNER_READ_BYTES);
     if (n > 0)
         take_bytes(r, kept + (size_t)n);
     else if (n == 0 || (errno != EAGAIN && errno != EINTR))
@@ -303,6 +345,7 @@ struct runner *runner_new(uv_loop_t *loop, int fd, uint64_t generation,
 {
     struct runner *r = new0(struct runner);
     r->fd = fd;
+    r->socket = -1;
     r->events = events;
     r->data = data;
     r->generation = generation;

@@ -43,5 +43,11 @@ uint32_t runner_features(const struct runner *r);
 /* Where msg_*_format() appends; runner_flush() sends it. */
 struct strbuf *runner_out(struct runner *r);
 void runner_flush(struct runner *r);
+/* OPEN frames of this runner may come with a socket; without this call the kernel drops what does.
+ */
+void runner_accept_sockets(struct runner *r);
+/* In on_open: the descriptor that came with the frame, which is the caller's then, or -1. It can be
+ * anything: the caller has to look. One that nobody takes ends in on_broken. */
+int runner_take_socket(struct runner *r);
 /* Bytes that the socket has not taken yet. */
 size_t runner_backlog(const struct runner *r);

@@ -308,6 +308,8 @@ static void on_runtime_started(void *data, int runner_fd, const struct effective
     sb->started = true;
     sb->runner =
         runner_new(m->options.loop, runner_fd, m->options.generation, &exec_runner_events, sb);
+    if (sb->spec.network)
+        runner_accept_sockets(sb->runner);
     sandbox_ready_when_settled(sb);
 }
 

@@ -44,7 +44,7 @@ int network_from_policies(struct spec *spec, const struct policy *const *policie
     spec->network = spec->hosts && spec->hosts[0];
     strv_free(hosts);
     return spec->network ? gateway_rules_check(
-                               &(struct gateway_rules){.hosts = spec->hosts, .http = true}, err)
+                               &(struct gateway_rules){.hosts = spec->hosts, .proxy = true}, err)
                          : 0;
 }
 

@@ -78,6 +78,31 @@ static bool conn_write(struct conn *c)
     return true;
 }
 
+int conn_send_socket(struct conn *c, const void *frame, size_t len, int fd)
+{
+    union {
+        char bytes[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr align;
+    } control = {0};
+    struct iovec iov = {(void *)(uintptr_t)frame, len};
+    struct msghdr msg = {.msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = control.bytes,
+                         .msg_controllen = sizeof(control.bytes)};
+    if (!conn_ready(c) || c->clogged || c->broken || (c->out.len && !conn_write(c)))
+        return -EAGAIN;
+    struct cmsghdr *head = CMSG_FIRSTHDR(&msg);
+    *head = (struct cmsghdr){
+        .cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+    memcpy(CMSG_DATA(head), &fd, sizeof(int));
+    ssize_t n = sendmsg(c->watch.fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n < 0)
+        return -errno;
+    if ((size_t)n < len)
+        conn_queued(c, strbuf_append(&c->out, (const char *)frame + n, len - (size_t)n));
+    return 0;
+}
+
 /* The frames of one sendmsg(): each a head and one or two stretches of the ring. */
 struct batch {
     uint8_t heads[CONN_BATCH][MSG_OUTPUT_HEAD];

@@ -38,6 +38,9 @@ void conn_init(struct conn *c);
 /* Takes fd. data are bytes that were read from it already. */
 void conn_adopt(struct runner *r, int fd, const void *data, size_t len);
 void conn_drop(struct runner *r);
+/* A whole frame with a descriptor, past what is queued: that has to be sent first, because a
+ * descriptor belongs to the bytes that it is sent with. 0, or -errno and nothing was sent. */
+int conn_send_socket(struct conn *c, const void *frame, size_t len, int fd);
 /* GOODBYE with the reason, then drop. */
 void conn_fail(struct runner *r, const char *why);
 /* Moves what commands and tunnels have to say into out, and out to the peer. */

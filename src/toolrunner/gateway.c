@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tunnels: a local socket on one side, a stream of the runner protocol on the other. */
+/* Tunnels: a local socket on one side, a stream of the runner protocol on the other. A proxy's
+ * connections are passed out whole where that works, and are tunnels only where it does not. */
 #include "toolrunner/gateway.h"
 
 #include <errno.h>
@@ -14,6 +15,7 @@
 
 #include "base/alloc.h"
 #include "base/fd.h"
+#include "base/strbuf.h"
 #include "toolrunner/ring.h"
 #include "toolrunner/runner.h"
 
@@ -29,6 +31,7 @@ struct tunnel {
     struct ring out;           /* from the socket; start is what the peer acknowledged */
     struct ring in;            /* to the socket */
     uint64_t sent;
+    bool passed; /* the socket went with OPEN: OPEN_RESULT says whether it is ours no more */
     bool open;   /* the control plane took it */
     bool eof;    /* the socket's side sends no more */
     bool closed; /* the socket's side is gone: CLOSE when all is sent */
@@ -172,6 +175,36 @@ static void proxy_turn_away(int fd)
     close(fd);
 }
 
+static void tunnel_open_frames(struct tunnel *t)
+{
+    struct gateway *g = t->gateway;
+    t->stream = g->next_stream;
+    g->next_stream += 2;
+    conn_send(&g->runner->conn, open, t->stream, .kind = OPEN_GATEWAY);
+    tunnel_update(t);
+}
+
+/* A kernel that is not the control plane's (gVisor, a guest) takes no descriptors. A connection
+ * that is clogged at the moment is not waited for. Either way there are the frames. */
+static bool tunnel_pass(struct tunnel *t)
+{
+    struct gateway *g = t->gateway;
+    _cleanup_strbuf_ struct strbuf frame = STRBUF_INIT(FRAME_HEADER_SIZE + 64);
+    struct msg_open m = {.kind = OPEN_SOCKET};
+    if (!g->proxy || g->stays)
+        return false;
+    msg_open_format(&frame, g->next_stream, &m);
+    int r = conn_send_socket(&g->runner->conn, frame.data, frame.len, t->watch.fd);
+    if (r < 0) {
+        g->stays = r != -EAGAIN && r != -ETOOMANYREFS && r != -ENOBUFS;
+        return false;
+    }
+    t->stream = g->next_stream;
+    g->next_stream += 2;
+    t->passed = true;
+    return true;
+}
+
 static void on_gateway_ready(struct epoll_watch *w, uint32_t ready)
 {
     struct gateway *g = container_of(w, struct gateway, listener);
@@ -189,13 +222,11 @@ static void on_gateway_ready(struct epoll_watch *w, uint32_t ready)
     struct tunnel *t = new0(struct tunnel);
     t->gateway = g;
     epoll_timer_init(&t->linger, on_linger_over);
-    t->stream = g->next_stream;
-    g->next_stream += 2;
     epoll_watch_init(&t->watch, fd, on_tunnel_ready);
     list_append(&g->tunnels, &t->link);
     g->n_tunnels++;
-    conn_send(&g->runner->conn, open, t->stream, .kind = OPEN_GATEWAY);
-    tunnel_update(t);
+    if (!tunnel_pass(t))
+        tunnel_open_frames(t);
     gateway_update(g);
 }
 
@@ -248,6 +279,7 @@ int gateway_init(struct gateway *g, struct runner *r, const char *path, uint16_t
 
 void gateway_on_connect(struct gateway *g)
 {
+    g->stays = false; /* it may be another kind of connection than the last */
     gateway_update(g);
 }
 
@@ -309,8 +341,16 @@ int gateway_on_open_result(struct gateway *g, uint32_t stream, const struct msg_
         return 0;
     if (t->open)
         return -EPROTO;
+    if (t->passed && m->error == EPERM) { /* an older control plane, which does not know the kind */
+        t->passed = false;
+        g->stays = true;
+        tunnel_open_frames(t);
+        return 0;
+    }
     t->open = true;
-    if (m->error && g->proxy && ring_put(&t->in, no_gateway, sizeof(no_gateway) - 1) == 0)
+    if (t->passed && !m->error)
+        tunnel_free(t);
+    else if (m->error && g->proxy && ring_put(&t->in, no_gateway, sizeof(no_gateway) - 1) == 0)
         tunnel_end(t);
     else if (m->error)
         tunnel_free(t);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Connections from the inside: the runner listens on a unix socket, or for the proxy on a port of
- * the sandbox's loopback, and each connection becomes a
- * stream that the control plane hands to the gateway. Unlike execs they do not outlive a connection
- * of the control plane. CLOSE ends a stream in both directions, so a program that only ends its own
- * side of a proxy's connection gets some seconds for the rest of the answer. */
+ * the sandbox's loopback. A proxy's connection is passed out as it is: the control plane hands the
+ * socket to the gateway and the runner closes its own copy. Where the two do not share a kernel,
+ * and for the unix socket, each connection becomes a stream that the control plane hands to the
+ * gateway. Neither outlives a connection of the control plane. CLOSE ends a stream in both
+ * directions, so a program that only ends its own side of a proxy's connection gets some seconds
+ * for the rest of the answer. */
 #pragma once
 
 #include <stdbool.h>
@@ -32,6 +34,7 @@ struct gateway {
     size_t n_tunnels;
     uint32_t next_stream;
     bool proxy; /* the listener is a port */
+    bool stays; /* sockets cannot be passed over this connection */
 };
 
 /* path NULL and port 0: none. 0 or -errno. */

@@ -545,7 +545,7 @@ static int open_session(struct gateway *g, const char *label, const char *line)
     struct gateway_request req = {.version = GATEWAY_VERSION, .flags = GATEWAY_ANY_HOST};
     snprintf(req.label, sizeof(req.label), "%s", label);
     pair_open(fds);
-    session_start(g, &req, &none, &none, fds[0]);
+    session_start(g, &req, &none, &none, fds[0], -1);
     ok(write(fds[1], line, strlen(line)) > 0, "%s asks", label);
     return fds[1];
 }

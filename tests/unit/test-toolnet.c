@@ -275,7 +275,7 @@ static void *accept_loop(void *data)
         if (fd < 0)
             return NULL;
         struct gateway_rules rules = {.hosts = allowed_hosts, .label = "sbx-test", .tag = 7};
-        if (gateway_open(gateway_sock, &rules, fd, &err) < 0)
+        if (gateway_open(gateway_sock, &rules, fd, -1, &err) < 0)
             printf("# gateway_open: %s\n", err.message);
         close(fd);
     }
@@ -648,7 +648,7 @@ static int open_stream(const char *label)
     struct gateway_rules rules = {.label = label};
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
         die("socketpair");
-    if (gateway_open(gateway_sock, &rules, pair[1], &err) < 0)
+    if (gateway_open(gateway_sock, &rules, pair[1], -1, &err) < 0)
         die(err.message);
     close(pair[1]);
     return pair[0];

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A socket that came out of a sandbox.
+ *
+ * Whoever passes a descriptor keeps a copy of it if it wants to, and chooses what it is. So a
+ * receiver first makes sure that it is what it can only be, a connected TCP socket, and then never
+ * relies on anything that the copy can change: the socket's O_NONBLOCK is not trusted (relay.c
+ * reads and writes with MSG_DONTWAIT; splice() has no such flag for sockets), and neither is
+ * SO_LINGER, by which close() would wait. */
+#pragma once
+
+/* 0 where fd is a connected TCP socket over IPv4, else -errno: nothing that is no socket, no unix
+ * socket, none that listens, none that is still to be connected. */
+int client_socket_check(int fd);
+/* Closes it without waiting for what was not read. */
+void client_socket_close(int *fd);

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the gateway says about the connections of a sandbox (gateway/gateway-proto.h), and the hand
+ * by which they are held: a connection ends when its report is closed, so none outlives its sandbox
+ * or this process, whoever has the descriptors. */
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "gateway/gateway-client.h"
+#include "gateway/gateway-proto.h"
+#include "sandbox/internal.h"
+
+#define REPORTS_MAX 64 /* connections of one sandbox; the gateway's own limit is below it */
+
+struct gateway_report {
+    struct sandbox *sandbox;
+    struct list node;
+    int fd;
+    uv_poll_t poll;
+    char line[GATEWAY_LINE_MAX];
+    size_t len;
+    char asked[GATEWAY_LINE_MAX]; /* the first line */
+};
+
+/* The connections that were only counted. Those of a minute are told with the first of a later one,
+ * or when the sandbox's connections end. */
+static void record_cut(struct sandbox *sb)
+{
+    const struct manager_options *o = &sb->manager->options;
+    if (o->on_connections_cut && (sb->n_cut_connected || sb->n_cut_refused))
+        o->on_connections_cut(o->on_record_data, sb, sb->n_cut_connected, sb->n_cut_refused);
+    sb->n_cut_connected = sb->n_cut_refused = 0;
+}
+
+/* A loop of connects must not fill the audit: true while the minute has room for one more record.
+ */
+static bool has_record_room(struct sandbox *sb, const char *told)
+{
+    int64_t now = clock_mono_ms();
+    if (!sb->records_from_ms || now - sb->records_from_ms >= 60000) {
+        record_cut(sb);
+        sb->records_from_ms = now;
+        sb->n_records = 0;
+    }
+    if (sb->n_records < sb->manager->options.config.network_records_per_minute) {
+        sb->n_records++;
+        return true;
+    }
+    if (strncmp(told, "OK ", 3) == 0)
+        sb->n_cut_connected++;
+    else
+        sb->n_cut_refused++;
+    return false;
+}
+
+static void record_decision(struct gateway_report *r, const char *told)
+{
+    struct sandbox *sb = r->sandbox;
+    const struct manager_options *o = &sb->manager->options;
+    if (!o->on_connection || (sb->spec.network && !has_record_room(sb, told)))
+        return;
+    const char *call = list_empty(&sb->running)
+                           ? ""
+                           : container_of(sb->running.next, struct exec, phase_node)->call;
+    o->on_connection(o->on_record_data, sb, call, r->asked, told);
+}
+
+static void on_line(struct gateway_report *r)
+{
+    r->line[r->len] = 0;
+    r->len = 0;
+    if (!*r->asked)
+        strcpy(r->asked, r->line);
+    else
+        record_decision(r, r->line);
+}
+
+/* Bytes, 0 at the end, or -errno. */
+static ssize_t read_report(struct gateway_report *r)
+{
+    char buffer[2 * GATEWAY_LINE_MAX];
+    ssize_t n = recv(r->fd, buffer, sizeof(buffer), MSG_DONTWAIT);
+    for (ssize_t i = 0; i < n; i++) {
+        if (buffer[i] == '\n')
+            on_line(r);
+        else if (r->len < sizeof(r->line) - 1)
+            r->line[r->len++] = buffer[i] ? buffer[i] : ' ';
+    }
+    return n < 0 ? -errno : n;
+}
+
+static void on_handle_closed(uv_handle_t *h)
+{
+    struct gateway_report *r = h->data;
+    fd_close(&r->fd);
+    free(r);
+}
+
+static void report_end(struct gateway_report *r)
+{
+    list_remove(&r->node);
+    r->sandbox->n_gateway_reports--;
+    uv_close((uv_handle_t *)&r->poll, on_handle_closed);
+}
+
+static void on_report(uv_poll_t *poll, int status, int events)
+{
+    struct gateway_report *r = poll->data;
+    (void)status;
+    (void)events;
+    ssize_t n = read_report(r);
+    if (n == 0 || (n < 0 && n != -EAGAIN && n != -EINTR))
+        report_end(r);
+}
+
+static void report_start(struct sandbox *sb, int fd)
+{
+    struct gateway_report *r = new0(struct gateway_report);
+    r->sandbox = sb;
+    r->fd = fd;
+    r->poll.data = r;
+    list_append(&sb->gateway_reports, &r->node);
+    sb->n_gateway_reports++;
+    uv_poll_init(sb->manager->options.loop, &r->poll, fd);
+    r->poll.data = r;
+    uv_poll_start(&r->poll, UV_READABLE, on_report);
+}
+
+int gateway_report_open(struct sandbox *sb, uint32_t stream, int client_fd, bool socket)
+{
+    int pair[2];
+    struct error err = {0};
+    if (sb->n_gateway_reports >= REPORTS_MAX)
+        return -EMFILE;
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
+        return -errno;
+    struct gateway_rules rules = {.hosts = sb->spec.hosts,
+                                  .denied = sb->spec.denied_hosts,
+                                  .proxy = sb->spec.network,
+                                  .socket = socket,
+                                  .label = sb->id,
+                                  .tag = stream};
+    int r = gateway_open(sb->manager->options.gateway_sock, &rules, client_fd, pair[1], &err);
+    fd_close(&pair[1]);
+    if (r < 0) {
+        log_warn("gateway refused a stream id=%s: %s", sb->id, err.message);
+        fd_close(&pair[0]);
+        return r;
+    }
+    report_start(sb, pair[0]);
+    return 0;
+}
+
+/* The gateway reports before it answers: what ended together with the sandbox is still recorded. */
+void gateway_reports_free(struct sandbox *sb)
+{
+    list_for_each_safe(r, &sb->gateway_reports, struct gateway_report, node) {
+        read_report(r);
+        report_end(r);
+    }
+    record_cut(sb);
+}
