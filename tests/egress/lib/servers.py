@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 
+from files import make_files
 from world import ALLOWED, DNS, OUTER, TRICKS, add_addresses, ip
 
 NGINX = """user root;
@@ -49,6 +50,7 @@ http {{
         location = /to-self {{ return 302 http://self.test/; }}
         location = /to-file {{ return 302 file:///etc/passwd; }}
         location = /up {{ proxy_pass http://unix:{dir}/sink; proxy_request_buffering off; }}
+        location /npm/ {{ default_type application/json; }}
         {locations}
     }}
 }}
@@ -178,14 +180,14 @@ def serve_sink(path):
 
 # --- programs
 
-def make_certificates(d):
+def make_certificates(d, names):
     def openssl(*args):
         subprocess.run(["openssl", *args], check=True, stderr=subprocess.DEVNULL)
     openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", "/CN=test CA",
             "-addext", "keyUsage=critical,keyCertSign", "-keyout", f"{d}/ca.key", "-out", f"{d}/ca.pem")
     openssl("req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=allowed.test",
             "-keyout", f"{d}/key.pem", "-out", f"{d}/request.pem")
-    write(f"{d}/extensions", f"subjectAltName=DNS:*.test,DNS:*.wild.test,DNS:www.allowed.test,IP:{ALLOWED}\n")
+    write(f"{d}/extensions", "subjectAltName=" + ",".join([f"DNS:{name}" for name in names] + [f"IP:{ALLOWED}"]) + "\n")
     openssl("x509", "-req", "-in", f"{d}/request.pem", "-CA", f"{d}/ca.pem", "-CAkey", f"{d}/ca.key", "-CAcreateserial", "-days", "2",
             "-extfile", f"{d}/extensions", "-out", f"{d}/cert.pem")
 
@@ -198,12 +200,6 @@ def make_ssh(d):
     write(f"{d}/sshd.conf", SSHD.format(dir=d))
     shutil.rmtree("/run/sshd", True)
     os.makedirs("/run/sshd", 0o755)
-
-
-def make_files(d):
-    os.makedirs(f"{d}/www", exist_ok=True)
-    with open(f"{d}/www/big", "wb") as f:
-        f.truncate(8 << 20)
 
 
 def make_dns(d, names):
@@ -230,9 +226,9 @@ def main(d):
     add_addresses("veth1", OUTER)
     with open(f"{d}/world.json") as f:
         wish = json.load(f)
-    make_certificates(d)
+    make_certificates(d, wish["names"])
     make_ssh(d)
-    make_files(d)
+    make_files(f"{d}/www")
     make_dns(d, wish["names"])
     write(f"{d}/nginx.conf", NGINX.format(dir=d, locations=wish["locations"]))
     lock, out = threading.Lock(), open(f"{d}/recorded", "a")
