@@ -109,13 +109,14 @@ const struct member body_actions_approve[] = {{"approved"}, {"user_id"}, {"reaso
 static const struct member limits[] = {{"cpu_cores"},     {"memory_mb"},   {"disk_mb"},
                                        {"max_processes"}, {"io_mb_per_s"}, {0}};
 static const struct member mount[] = {{"source"}, {"target"}, {"read_only"}, {0}};
-static const struct member network_host[] = {
-    {"host"}, {"ports"}, HIDDEN("methods"), HIDDEN("paths"), {0}};
+static const struct member network_rule[] = {{"host"},      {"cidr"},  {"ports"}, {"protocol"},
+                                             {"methods"},   {"paths"}, {"name"},  HIDDEN("ask"),
+                                             HIDDEN("for"), {0}};
 static const struct member network[] = {{"mode"},
-                                        {"allow", MEMBER_LIST, network_host},
-                                        {"deny", MEMBER_LIST, network_host},
+                                        {"allow", MEMBER_LIST, network_rule},
+                                        {"deny", MEMBER_LIST, network_rule},
+                                        {"cidrs"},
                                         HIDDEN("enabled"),
-                                        HIDDEN("cidrs"),
                                         HIDDEN("inject"),
                                         HIDDEN("intercept"),
                                         {0}};

@@ -4,9 +4,11 @@
 #include <string.h>
 
 #include "api/handlers.h"
+#include "api/network-json.h"
 #include "api/run-reply.h"
 #include "api/sandbox-reply.h"
 #include "api/spec-json.h"
+#include "gateway/gateway-client.h"
 #include "api/stream.h"
 #include "api/view.h"
 #include "base/alloc.h"
@@ -86,6 +88,14 @@ static char *join(char *const *list)
     return text;
 }
 
+/* Lists of this API are hosts, without the attributes that rules of the native one may have. */
+static int check_plain_hosts(struct spec *s, struct error *err)
+{
+    int r = gateway_hosts_check(s->hosts, err);
+    r = r < 0 ? r : gateway_hosts_check(s->denied_hosts, err);
+    return r < 0 ? r : network_json_check(s, err);
+}
+
 /* With no allowed host every host is disallowed. Both lists are shown to commands. */
 static int parse_hosts(const json_t *body, struct spec *s, struct error *err)
 {
@@ -108,7 +118,7 @@ static int parse_hosts(const json_t *body, struct spec *s, struct error *err)
     s->hosts = steal_ptr(allowed);
     s->denied_hosts = steal_ptr(disallowed);
     struct error why = {0};
-    if (spec_json_network(s, &why) < 0)
+    if (check_plain_hosts(s, &why) < 0)
         return error_field(err, "allowed_hosts", "allowed_hosts: %s", why.message);
     return 0;
 }

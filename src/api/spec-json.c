@@ -4,20 +4,18 @@
 #include <errno.h>
 #include <string.h>
 
+#include "api/network-json.h"
 #include "base/alloc.h"
 #include "base/base64.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/path.h"
-#include "gateway/gateway-client.h"
 #include "keeper/images.h"
 #include "runtime/choose.h"
 
-#define ENV_MAX           1024
-#define ARGV_MAX          65536
-#define FILES_MAX         256
-#define NETWORK_HOSTS_MAX 128
-#define NETWORK_PORTS_MAX 16
+#define ENV_MAX   1024
+#define ARGV_MAX  65536
+#define FILES_MAX 256
 
 /* --- environment */
 
@@ -154,144 +152,6 @@ static int parse_mounts(const json_t *body, struct spec *s, struct error *err)
     return 0;
 }
 
-/* --- network */
-
-static int refuse_network(struct error *err, const char *field, const char *why)
-{
-    error_field(err, field, "%s", why);
-    err->code = ERROR_UNSUPPORTED;
-    return -EINVAL;
-}
-
-/* Members that narrow or change what the others mean, and that nothing enforces yet. */
-static int check_absent(const json_t *o, const char *const *names, struct error *err)
-{
-    for (; *names; names++) {
-        const json_t *v = json_object_get(o, *names);
-        if (v && !json_is_null(v))
-            return refuse_network(err, *names, "this is not supported by this version");
-    }
-    return 0;
-}
-
-/* One rule of gateway/rule.h into the list at *hosts, which has room. */
-static int add_host(char ***hosts, size_t *n, const char *host, json_int_t port, struct error *err)
-{
-    char *rule = port ? xasprintf("%s:%u", host, (unsigned)port) : xstrdup(host);
-    char *const list[] = {rule, NULL};
-    int r = gateway_rules_check(&(struct gateway_rules){.hosts = list}, err);
-    if (r < 0) {
-        free(rule);
-        return error_field(err, "host", "'%.100s' is not a host, *.domain or address", host);
-    }
-    (*hosts)[(*n)++] = rule;
-    return 0;
-}
-
-/* A name without brackets may not bring its port along, and a network is not a host. */
-static int check_host_text(const char *host, struct error *err)
-{
-    const char *end = host && *host == '[' ? strchr(host, ']') : NULL;
-    if (!host)
-        return error_field(err, "host", "'host' is missing");
-    if (strchr(host, '/'))
-        return refuse_network(err, "host", "networks are not supported by this version");
-    if (end ? end[1] : strchr(host, ':') != NULL)
-        return error_field(err, "host", "ports are in 'ports', and an IPv6 address in brackets");
-    return 0;
-}
-
-static int parse_host(const json_t *item, char ***hosts, size_t *n, struct error *err)
-{
-    static const char *const later[] = {"methods", "paths", NULL};
-    const char *host = NULL;
-    json_t *ports = NULL, *port;
-    size_t i;
-    int r = check_absent(item, later, err);
-    r = r < 0 ? r : json_member_string(item, "host", &host, err);
-    r = r < 0 ? r : check_host_text(host, err);
-    r = r < 0 ? r : json_member_array(item, "ports", &ports, err);
-    if (r < 0)
-        return r;
-    if (!ports || json_array_size(ports) > NETWORK_PORTS_MAX)
-        return ports ? error_field(err, "ports", "more than %d ports", NETWORK_PORTS_MAX)
-                     : add_host(hosts, n, host, 0, err);
-    if (json_array_size(ports) == 0)
-        return error_field(err, "ports", "'ports' is empty");
-    json_array_foreach(ports, i, port)
-    {
-        json_int_t v = json_integer_value(port);
-        if (v < 1 || v > 65535)
-            return error_field(err, "ports", "a port is a number from 1 to 65535");
-        r = r < 0 ? r : add_host(hosts, n, host, v, err);
-    }
-    return r;
-}
-
-static int parse_hosts(const json_t *o, const char *key, char ***ret, struct error *err)
-{
-    json_t *list = NULL, *item;
-    size_t i, n = 0;
-    int r = json_member_array(o, key, &list, err);
-    if (r <= 0)
-        return r;
-    if (json_array_size(list) > NETWORK_HOSTS_MAX)
-        return error_field(err, key, "more than %d hosts", NETWORK_HOSTS_MAX);
-    strv_free(*ret);
-    *ret = xcalloc(json_array_size(list) * NETWORK_PORTS_MAX + 1, sizeof(char *));
-    json_array_foreach(list, i, item)
-    {
-        if (!json_is_object(item))
-            return error_field(err, key, "each of '%s' must be an object", key);
-        r = error_within(err, parse_host(item, ret, &n, err), "%s[%zu]", key, i);
-        if (r < 0)
-            return r;
-    }
-    return 0;
-}
-
-/* A list of allowed hosts is a network; without one there is none, whatever is denied. */
-static int parse_network_lists(const json_t *o, struct spec *s, struct error *err)
-{
-    static const char *const later[] = {"cidrs", "inject", "intercept", NULL};
-    int r = check_absent(o, later, err);
-    r = r < 0 ? r : parse_hosts(o, "allow", &s->hosts, err);
-    r = r < 0 ? r : parse_hosts(o, "deny", &s->denied_hosts, err);
-    return r < 0 ? r : spec_json_network(s, err);
-}
-
-int spec_json_network(struct spec *s, struct error *err)
-{
-    s->network = s->hosts && s->hosts[0];
-    if (!s->network)
-        return 0;
-    return gateway_rules_check(
-        &(struct gateway_rules){.hosts = s->hosts, .denied = s->denied_hosts, .proxy = true}, err);
-}
-
-static int parse_network(const json_t *body, struct spec *s, struct error *err)
-{
-    const json_t *v = json_object_get(body, "network");
-    const json_t *o = json_is_object(v) ? v : NULL;
-    const json_t *mode = json_object_get(o, "mode");
-    bool lists = json_object_get(o, "allow") || json_object_get(o, "deny");
-    if (o)
-        v = mode ? mode : json_object_get(o, "enabled");
-    bool named = json_is_string(v) && strcmp(json_string_value(v), "names") == 0;
-    bool none =
-        json_is_false(v) || (json_is_string(v) && strcmp(json_string_value(v), "none") == 0);
-    if (!o && (!v || json_is_null(v) || none))
-        return 0;
-    if (!o || (v && !json_is_null(v) && !none && !named))
-        return refuse_network(err, "network",
-                              "'network' can be \"none\", or an object with the hosts to 'allow'");
-    if (none && lists)
-        return error_field(err, "network", "'network' is none and names hosts");
-    if (named && !json_object_get(o, "allow"))
-        return error_field(err, "network", "'network' by names needs 'allow'");
-    return error_within(err, parse_network_lists(o, s, err), "network");
-}
-
 /* Members that other versions have: refused by name, never ignored. */
 static int check_refused(const json_t *body, struct error *err)
 {
@@ -373,7 +233,7 @@ int spec_json_parse(const json_t *body, const struct services *o, struct spec *r
     if (r >= 0)
         r = parse_mounts(body, &s, err);
     if (r >= 0)
-        r = parse_network(body, &s, err);
+        r = network_json_parse(body, &s, err);
     if (r < 0) {
         spec_done(&s);
         return r;

@@ -13,8 +13,6 @@ struct identity;
 /* A native sandbox spec over the operator's defaults. ret is filled on success only. */
 int spec_json_parse(const json_t *body, const struct services *o, struct spec *ret,
                     struct error *err);
-/* Whether the hosts that a spec has got are ones; it has a network where there are any. */
-int spec_json_network(struct spec *s, struct error *err);
 /* "image": sets it, still to be found. */
 int spec_json_image(const json_t *body, struct spec *s, struct error *err);
 /* An object of strings as KEY=VALUE; names are checked. NULL or null gives NULL. */

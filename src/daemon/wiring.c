@@ -39,6 +39,7 @@
 #include "sandbox/sandbox.h"
 #include "secret/secrets.h"
 #include "store/store.h"
+#include "tool/network.h"
 #include "tool/run.h"
 #include "tool/skill.h"
 
@@ -155,6 +156,7 @@ static struct manager *make_manager(struct control *k, int journal_dir)
         .on_input = run_on_input,
         .is_call_of = run_is_call_of,
         .on_exec_data = k->gate,
+        .find_denied_hosts = network_denied_hosts,
         .on_sandbox = audit_on_sandbox,
         .on_connection = audit_on_connection,
         .on_connections_cut = audit_on_connections_cut,

@@ -25,10 +25,10 @@ static int pack_host(struct gateway_request *req, const char *host, uint32_t *co
     return 0;
 }
 
-static int check_host(const char *host, struct error *err)
+static int check_host(const char *host, bool full, struct error *err)
 {
     struct rule_list l = {0};
-    int r = rule_list_add(&l, host);
+    int r = full ? rule_list_add_full(&l, host) : rule_list_add(&l, host);
     rule_list_done(&l);
     if (r < 0)
         return error_field(err, "AllowedHosts",
@@ -36,12 +36,20 @@ static int check_host(const char *host, struct error *err)
     return 0;
 }
 
+int gateway_hosts_check(char *const *hosts, struct error *err)
+{
+    int r = 0;
+    for (; r >= 0 && hosts && *hosts; hosts++)
+        r = check_host(*hosts, false, err);
+    return r;
+}
+
 static int pack_list(struct gateway_request *req, char *const *hosts, uint32_t *count,
                      struct error *err)
 {
     int r = 0;
     for (; r >= 0 && hosts && *hosts; hosts++) {
-        r = check_host(*hosts, err);
+        r = check_host(*hosts, true, err);
         r = r < 0 ? r : pack_host(req, *hosts, count, err);
     }
     return r;
@@ -66,7 +74,7 @@ static struct rule_list parse_list(char *const *hosts)
 {
     struct rule_list l = {0};
     for (; *hosts; hosts++)
-        rule_list_add(&l, *hosts);
+        rule_list_add_full(&l, *hosts);
     return l;
 }
 
@@ -90,7 +98,7 @@ static char **intersect(const struct rule_list *a, const struct rule_list *b)
             if (!rule_intersect(&a->rules[i], &b->rules[k], &both))
                 continue;
             add_once(out, &n, rule_format(&both));
-            free(both.name);
+            rule_done(&both);
         }
     if (n == 0)
         out[n++] = xstrdup(GATEWAY_HOST_NONE);
@@ -115,7 +123,7 @@ static bool is_covered(const struct rule_list *wide, const char *text)
 {
     struct rule_list one = {0};
     bool covered = false;
-    if (rule_list_add(&one, text) >= 0)
+    if (rule_list_add_full(&one, text) >= 0)
         for (size_t i = 0; i < wide->n && !covered; i++)
             covered = rule_covers(&wide->rules[i], &one.rules[0]);
     rule_list_done(&one);

@@ -27,6 +27,8 @@ char **gateway_hosts_intersect(char *const *a, char *const *b);
 /* Does `wide` allow every host that `narrow` allows? Empty lists allow nothing here. What is no
  * rule is not covered. */
 bool gateway_hosts_cover(char *const *wide, char *const *narrow);
+/* Names the first host that is not a rule without attributes. NULL is fine. */
+int gateway_hosts_check(char *const *hosts, struct error *err);
 /* Checks rules without sending anything: names the first host that is not a rule. */
 int gateway_rules_check(const struct gateway_rules *rules, struct error *err);
 /* Sends one request with stream_fd and report_fd (or -1), which stay the caller's to close. Does

@@ -26,6 +26,8 @@ struct target;
 #define GATEWAY_HOSTS_MAX  128  /* allowed and denied hosts in one request */
 #define GATEWAY_HOSTS_SIZE 8192 /* all of their text, a NUL after each */
 #define GATEWAY_LINE_MAX   512  /* CONNECT, OK and ERR lines with their newline */
+#define GATEWAY_RULE_SIZE                                                                          \
+    160 /* what a rule is called in records: its name, or as much of its text */
 
 enum gateway_flags {
     GATEWAY_ANY_HOST = 1, /* every public host; needed where the list is empty, so that a zeroed

@@ -52,7 +52,7 @@ static int parse_hosts(const struct gateway_request *req, struct rule_list *host
         size_t len = strnlen(p, (size_t)(end - p));
         if (p + len == end)
             return -EINVAL;
-        int r = rule_list_add(i < req->n_hosts ? hosts : denied, p);
+        int r = rule_list_add_full(i < req->n_hosts ? hosts : denied, p);
         if (r < 0)
             return r;
         p += len + 1;

@@ -124,6 +124,10 @@ static int read_absolute(struct http_head *r, struct proxy_head *ret, struct str
     if (url.has_user || strchr(url.rest, '#'))
         return http_head_refuse(r, 400, "a URL with a user or a fragment is no target");
     ret->target = url.target;
+    ret->method = r->method.at;
+    ret->method_len = r->method.len;
+    ret->path = r->target.at + (url.rest - text);
+    ret->path_len = strlen(url.rest);
     int status = check_host_header(r, &ret->target, false);
     status = status ? status : read_body_length(r, &length, &ret->body_bytes);
     if (!status)

@@ -21,8 +21,10 @@ struct strbuf;
 
 struct proxy_head {
     struct target target;
-    bool connect;        /* CONNECT: bytes follow in both directions */
-    uint64_t body_bytes; /* of the other methods: what follows the head, and no more */
+    bool connect;              /* CONNECT: bytes follow in both directions */
+    uint64_t body_bytes;       /* of the other methods: what follows the head, and no more */
+    const char *method, *path; /* of those, borrowed from the head; the path with its query */
+    size_t method_len, path_len;
 };
 
 /* Reads a whole head. 0, or the HTTP status of a refusal with its reason in words. Unless it is a

@@ -29,7 +29,7 @@ static bool covers_host(const struct rule *a, const struct rule *b)
 
 bool rule_covers(const struct rule *a, const struct rule *b)
 {
-    return covers_host(a, b) && (!a->port || a->port == b->port);
+    return covers_host(a, b) && (!a->port || a->port == b->port) && rule_attributes_cover(a, b);
 }
 
 bool rule_intersect(const struct rule *a, const struct rule *b, struct rule *ret)
@@ -38,10 +38,16 @@ bool rule_intersect(const struct rule *a, const struct rule *b, struct rule *ret
         return false;
     if (!covers_host(a, b) && !covers_host(b, a))
         return false;
-    *ret = covers_host(a, b) ? *b : *a;
-    ret->name = ret->name ? xstrdup(ret->name) : NULL;
-    ret->port = a->port ? a->port : b->port;
-    return true;
+    const struct rule *host = covers_host(a, b) ? b : a;
+    *ret = (struct rule){.kind = host->kind,
+                         .name = host->name ? xstrdup(host->name) : NULL,
+                         .network = host->network,
+                         .bits = host->bits,
+                         .port = a->port ? a->port : b->port};
+    if (rule_attributes_intersect(a, b, ret))
+        return true;
+    rule_done(ret);
+    return false;
 }
 
 static char *format_host(const struct rule *rule)
@@ -59,7 +65,7 @@ static char *format_host(const struct rule *rule)
     return xasprintf("%s%s/%zu%s", open, text, rule->bits, close);
 }
 
-char *rule_format(const struct rule *rule)
+char *rule_format_host(const struct rule *rule)
 {
     char *host = format_host(rule);
     if (!rule->port)
@@ -67,4 +73,9 @@ char *rule_format(const struct rule *rule)
     char *both = xasprintf("%s:%u", host, rule->port);
     free(host);
     return both;
+}
+
+char *rule_format(const struct rule *rule)
+{
+    return rule_format_attributes(rule, rule_format_host(rule));
 }

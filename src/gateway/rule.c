@@ -8,11 +8,21 @@
 #include "base/alloc.h"
 
 #define RULE_TEXT_MAX (TARGET_HOST_MAX + 16)
+#define RULE_FULL_MAX 4096 /* with attributes */
+
+void rule_done(struct rule *rule)
+{
+    free(rule->name);
+    free(rule->id);
+    strv_free(rule->methods);
+    strv_free(rule->paths);
+    *rule = (struct rule){0};
+}
 
 void rule_list_done(struct rule_list *l)
 {
     for (size_t i = 0; i < l->n; i++)
-        free(l->rules[i].name);
+        rule_done(&l->rules[i]);
     free(l->rules);
     *l = (struct rule_list){0};
 }
@@ -85,14 +95,24 @@ static int rule_parse(char *text, struct rule *ret)
 
 int rule_list_add(struct rule_list *l, const char *text)
 {
+    return strchr(text, ' ') ? -EINVAL : rule_list_add_full(l, text);
+}
+
+int rule_list_add_full(struct rule_list *l, const char *text)
+{
     struct rule rule;
-    char copy[RULE_TEXT_MAX + 1];
-    if (!*text || strlen(text) > RULE_TEXT_MAX)
+    size_t host_len = strcspn(text, " ");
+    if (host_len == 0 || host_len > RULE_TEXT_MAX || strlen(text) > RULE_FULL_MAX)
         return -EINVAL;
-    strcpy(copy, text);
+    _cleanup_free_ char *copy = xstrdup(text);
+    copy[host_len] = 0;
     int r = rule_parse(copy, &rule);
-    if (r < 0)
+    if (r >= 0 && text[host_len])
+        r = rule_parse_attributes(copy + host_len + 1, &rule);
+    if (r < 0) {
+        rule_done(&rule);
         return r;
+    }
     l->rules = xrealloc(l->rules, (l->n + 1) * sizeof(*l->rules));
     l->rules[l->n++] = rule;
     return 0;
@@ -144,6 +164,37 @@ bool rule_list_has_address(const struct rule_list *l, const struct target *t,
             return true;
     }
     return false;
+}
+
+static bool denies(const struct rule *rule, const struct rule_request *q, const struct address *a)
+{
+    bool here = matches_host(rule, q->target) ||
+                (a && rule->kind == RULE_NETWORK && port_matches(rule, q->target) &&
+                 address_in_prefix(a, &rule->network, rule->bits));
+    return here && rule_fits_http(rule, q) != RULE_FITS_NOT;
+}
+
+const struct rule *rule_list_find_denial(const struct rule_list *l, const struct rule_request *q,
+                                         const struct address *a)
+{
+    for (size_t i = 0; i < l->n; i++)
+        if (denies(&l->rules[i], q, a))
+            return &l->rules[i];
+    return NULL;
+}
+
+const struct rule *rule_list_find_allowance(const struct rule_list *l, const struct rule_request *q)
+{
+    const struct rule *asking = NULL;
+    for (size_t i = 0; i < l->n; i++) {
+        const struct rule *rule = &l->rules[i];
+        if (!matches_host(rule, q->target) || rule_fits_http(rule, q) != RULE_FITS)
+            continue;
+        if (!rule->ask)
+            return rule;
+        asking = asking ? asking : rule;
+    }
+    return asking;
 }
 
 enum gateway_code rule_check_host(const struct rule_list *hosts, bool any, const struct target *t)

@@ -9,6 +9,16 @@
  *   10.0.0.0/8, fd00::/8   every address of a network
  * with an optional ":port" (an IPv6 address or network then needs brackets: "[fd00::/8]:443").
  *
+ * Rules of a sandbox's network may go on with attributes, a space before each:
+ *   http                   only requests that the gateway reads, which is plain HTTP
+ *   methods=GET,HEAD       of such a request; means http
+ *   path=/v1/ path=/a/     of such a request, "*" at the end is anything; means http; any number
+ *   ask                    a person decides about each host and port
+ *   until=1700000000       seconds since 1970; the control plane takes the rule away then
+ *   name=updates           what records call it
+ * What a tunnel carries is hidden: a rule about HTTP never allows one, and if it denies, it denies
+ * that too.
+ *
  * Several lists decide. `hosts` comes with each stream and names what its sandbox may ask for; it
  * never opens a private address. `private_hosts` is the operator's and names what may be reached
  * although it is not public. A name there opens loopback and private addresses that the name
@@ -33,7 +43,19 @@ struct rule {
     char *name; /* RULE_NAME; RULE_SUFFIX: with its leading dot */
     struct address network;
     size_t bits;
-    uint16_t port; /* 0: any */
+    uint16_t port;  /* 0: any */
+    bool http;      /* only requests that the gateway reads */
+    char **methods; /* of such a request, in capital letters; NULL: any */
+    char **paths;   /* of such a request (rule-http.c); NULL: any */
+    bool ask;
+    int64_t until_s; /* 0: for good */
+    char *id;        /* what records call it; NULL: its text */
+};
+
+/* What a client asks for. */
+struct rule_request {
+    const struct target *target;
+    const char *method, *path; /* of a request that the gateway reads; NULL: a tunnel */
 };
 
 struct rule_list {
@@ -42,16 +64,46 @@ struct rule_list {
 };
 
 void rule_list_done(struct rule_list *l);
-/* Adds one rule; -EINVAL for text that is none. */
+/* Adds one rule without attributes; -EINVAL for text that is none. */
 int rule_list_add(struct rule_list *l, const char *text);
+/* Adds one rule that may have attributes; -EINVAL. */
+int rule_list_add_full(struct rule_list *l, const char *text);
+void rule_done(struct rule *rule);
 
-/* The text of a rule, which rule_list_add() takes. The caller frees. */
+/* The text of a rule, which rule_list_add_full() takes. The caller frees. */
 char *rule_format(const struct rule *rule);
-/* What both rules allow, as one rule. False when that is nothing. The caller frees ret->name. */
+/* The same without its attributes. The caller frees. */
+char *rule_format_host(const struct rule *rule);
+/* What both rules allow, as one rule without a name. False when that is nothing. The caller calls
+ * rule_done(ret). */
 bool rule_intersect(const struct rule *a, const struct rule *b, struct rule *ret);
 
 /* Does a allow everything that b allows? */
 bool rule_covers(const struct rule *a, const struct rule *b);
+
+/* The rule that denies the request, or one of its addresses with a; NULL: none. A rule that might
+ * if more were known of the request denies it. a may be NULL. */
+const struct rule *rule_list_find_denial(const struct rule_list *l, const struct rule_request *q,
+                                         const struct address *a);
+/* The rule that allows the request; one that does not ask goes before one that does. NULL: none. */
+const struct rule *rule_list_find_allowance(const struct rule_list *l,
+                                            const struct rule_request *q);
+
+/* rule-http.c: methods, paths and the other attributes. */
+/* Reads what follows the host of a rule, each attribute with a space before it. -EINVAL. */
+int rule_parse_attributes(char *text, struct rule *rule);
+/* Appends them to the text of a host, which it takes. */
+char *rule_format_attributes(const struct rule *rule, char *host);
+bool rule_attributes_cover(const struct rule *a, const struct rule *b);
+/* What both ask for, into ret. False when nothing is left. */
+bool rule_attributes_intersect(const struct rule *a, const struct rule *b, struct rule *ret);
+/* Whether the attributes fit the request: yes, no, or not known, because it is a tunnel or because
+ * its path can be read in several ways. */
+enum rule_fit { RULE_FITS_NOT, RULE_FITS_PERHAPS, RULE_FITS };
+enum rule_fit rule_fits_http(const struct rule *rule, const struct rule_request *q);
+/* One path of a rule, and one method. */
+bool rule_path_ok(const char *path);
+bool rule_method_ok(const char *method);
 
 /* Is the target named by one of the rules? */
 bool rule_list_has_host(const struct rule_list *l, const struct target *t);

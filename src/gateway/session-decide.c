@@ -9,8 +9,10 @@
 #include "gateway/session-internal.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <sys/socket.h>
 
+#include "base/alloc.h"
 #include "base/fd.h"
 
 /* Whether an address is this host's own, which a socket can then be bound to; nothing is sent.
@@ -26,11 +28,17 @@ static bool is_own_address(const struct address *a)
     return bind(fd, (struct sockaddr *)&sa, size) == 0 || errno != EADDRNOTAVAIL;
 }
 
+static struct rule_request request_of(const struct session *s)
+{
+    return (struct rule_request){.target = &s->target, .method = s->method, .path = s->path};
+}
+
 static bool is_open_address(const struct session *s, const struct address *a)
 {
     const struct gateway *g = s->gateway;
-    return !rule_list_has_address(&g->deny_hosts, &s->target, a) &&
-           !rule_list_has_address(&s->denied, &s->target, a) &&
+    struct rule_request q = request_of(s);
+    return !rule_list_find_denial(&g->deny_hosts, &q, a) &&
+           !rule_list_find_denial(&s->denied, &q, a) &&
            rule_check_address(&g->private_hosts, &s->target, a) == GATEWAY_OK &&
            (address_classify(a) != ADDRESS_PUBLIC || !is_own_address(a) ||
             rule_list_has_address(&g->private_hosts, &s->target, a));
@@ -54,16 +62,36 @@ void session_refuse_address(struct session *s, enum address_class class)
                        address_class_name(class));
 }
 
+static void keep_rule(struct session *s, const struct rule *rule)
+{
+    _cleanup_free_ char *text = rule->id ? xstrdup(rule->id) : rule_format(rule);
+    snprintf(s->rule, sizeof(s->rule), "%s", text);
+}
+
+/* A rule about methods or paths does not help a tunnel, whose client should learn why. */
+static const char *why_nothing_allows(const struct session *s)
+{
+    return !s->method && rule_list_has_host(&s->hosts, &s->target)
+               ? "is allowed for requests that can be read, and a tunnel is none"
+           : rule_list_has_host(&s->hosts, &s->target) ? "is not allowed with this method or path"
+                                                       : "is not an allowed host";
+}
+
 /* Why the client may not ask for its target, or NULL. */
-static const char *why_not(const struct session *s)
+static const char *why_not(struct session *s)
 {
     const struct gateway *g = s->gateway;
-    if (rule_list_has_host(&s->denied, &s->target))
+    struct rule_request q = request_of(s);
+    const struct rule *denial = rule_list_find_denial(&s->denied, &q, NULL);
+    const struct rule *allowance = s->any_host ? NULL : rule_list_find_allowance(&s->hosts, &q);
+    if (denial || allowance)
+        keep_rule(s, denial ? denial : allowance);
+    if (denial)
         return "is denied in this sandbox";
-    if (rule_check_host(&s->hosts, s->any_host, &s->target) != GATEWAY_OK)
-        return "is not an allowed host";
+    if (!s->any_host && !allowance)
+        return why_nothing_allows(s);
     if (rule_check_host(&g->allow_hosts, g->allow_hosts.n == 0, &s->target) != GATEWAY_OK ||
-        rule_list_has_host(&g->deny_hosts, &s->target))
+        rule_list_find_denial(&g->deny_hosts, &q, NULL))
         return "is not an allowed host of this daemon";
     return NULL;
 }

@@ -40,6 +40,8 @@ struct session {
     bool proxy;   /* the client speaks to a proxy */
     bool connect; /* and has asked for a tunnel */
     struct target target;
+    char *method, *path;          /* of a request that is read; NULL: a tunnel */
+    char rule[GATEWAY_RULE_SIZE]; /* which decided; "": none did */
     struct address addresses[ADDRESSES_MAX];
     size_t n_addresses, current;
     int client_fd, remote_fd, report_fd; /* report_fd: -1 where nobody asks for one */

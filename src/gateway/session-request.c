@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/strbuf.h"
 #include "gateway/proxy-head.h"
 
@@ -65,6 +66,8 @@ static void on_http_head(struct session *s, size_t len)
         s->up.len -= len;
         s->up.bounded = false;
     } else {
+        s->method = xstrndup(head.method, head.method_len);
+        s->path = xstrndup(head.path, head.path_len);
         replace_head(s, &head, len, &out);
     }
     session_decide(s);

@@ -38,6 +38,8 @@ void session_free(struct session *s)
     close_handle(steal_ptr(s->report_poll));
     fd_close(&s->report_fd);
     close_handle(steal_ptr(s->timer));
+    free(s->method);
+    free(s->path);
     rule_list_done(&s->hosts);
     rule_list_done(&s->denied);
     relay_done(&s->up);

@@ -3,10 +3,13 @@
  * "network" with the capability of that name. The gateway enforces the list from then on. */
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "guard/gate-internal.h"
+#include "identity/keys.h"
 #include "policy/policy.h"
 
 /* A create has nothing that could wait for a person, and a network without one is no obligation
@@ -20,9 +23,13 @@ static const char *why_refused(const struct rules_decision *d)
     return d->obligations.strip_network ? "a rule takes the network away" : NULL;
 }
 
+/* rule: of the sandbox's network. The policy decides on its host and port, whatever else narrows
+ * it.
+ */
 static int check_host(struct gate *g, const struct identity *who, const char *runtime,
-                      const char *host, struct error *err)
+                      const char *rule_text, struct error *err)
 {
+    _cleanup_free_ char *host = xstrndup(rule_text, strcspn(rule_text, " "));
     struct gate_call call = {
         .tool = GATE_NETWORK, .capabilities = CAPABILITY_NETWORK, .who = who, .host = host};
     struct gate_decision d = {.ruleset = g->ruleset};
@@ -52,4 +59,31 @@ int gate_check_network(struct gate *g, const struct identity *who, const char *r
     for (; r >= 0 && hosts && *hosts; hosts++)
         r = check_host(g, who, runtime, *hosts, err);
     return r;
+}
+
+/* Whoever owns the sandbox, with the roles of this moment. */
+static struct identity find_owner(const struct gate *g, const char *owner)
+{
+    const struct key *key = keys_find(g->keys, owner);
+    if (strcmp(owner, IDENTITY_TOKEN) == 0)
+        return identity_token;
+    if (strcmp(owner, IDENTITY_WEBHOOK) == 0)
+        return identity_webhook;
+    struct identity who =
+        *owner ? (struct identity){.roles = key ? key->roles : ROLE_AGENT} : identity_local;
+    snprintf(who.key, sizeof(who.key), "%s", owner);
+    snprintf(who.name, sizeof(who.name), "%s", key ? key->name : "");
+    return who;
+}
+
+char **gate_denied_hosts(const struct gate *g, const char *owner, const char *runtime,
+                         const char *tool)
+{
+    struct identity who = find_owner(g, owner);
+    struct rules_call call = {.who = &who,
+                              .tool = tool,
+                              .capabilities = CAPABILITY_NETWORK,
+                              .runtime = runtime,
+                              .now_s = clock_real_ns() / 1000000000};
+    return ruleset_denied_hosts(g->ruleset, &call);
 }

@@ -144,6 +144,12 @@ int gate_check_image(struct gate *g, const struct identity *who, char *const *na
 #define GATE_NETWORK "network" /* the tool's name in that decision */
 int gate_check_network(struct gate *g, const struct identity *who, const char *runtime,
                        char *const *hosts, struct error *err);
+/* The hosts that rules of this moment deny to what a sandbox of the key `owner` connects to, also
+ * by the addresses that its names lead to. tool: GATE_NETWORK, or GATE_URL for what is not known
+ * further. The caller frees with strv_free(). */
+#define GATE_URL "url"
+char **gate_denied_hosts(const struct gate *g, const char *owner, const char *runtime,
+                         const char *tool);
 /* A refusal for a reason found after gate_begin(); sets ERROR_DENIED unless err is set already. */
 int gate_refuse(struct gate *g, const struct gate_call *call, struct gate_decision *d,
                 const char *rule, const char *reason, struct error *err);

@@ -390,7 +390,7 @@ static bool reach_in_rule(const struct rules_rule *rule, const char *reach)
         if (!rule_intersect(&rule->hosts.rules[i], &l.rules[0], &both))
             continue;
         _cleanup_free_ char *met = rule_format(&both), *whole = rule_format(&l.rules[0]);
-        free(both.name);
+        rule_done(&both);
         found = !is_allow(rule) || strcmp(met, whole) == 0;
     }
     rule_list_done(&l);

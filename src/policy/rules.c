@@ -112,7 +112,7 @@ json_t *rules_obligations_to_json(const struct rules_obligations *o)
 
 /* --- life */
 
-static void rule_done(struct rules_rule *r)
+static void rules_rule_done(struct rules_rule *r)
 {
     free(r->id);
     free(r->reason);
@@ -143,7 +143,7 @@ void ruleset_unref(struct ruleset *rs)
     if (!rs || --rs->refs > 0)
         return;
     for (size_t i = 0; i < rs->n_rules; i++)
-        rule_done(&rs->rules[i]);
+        rules_rule_done(&rs->rules[i]);
     for (size_t i = 0; i < rs->n_cases; i++)
         rules_case_done(&rs->cases[i]);
     free(rs->rules);

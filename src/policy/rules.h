@@ -115,6 +115,9 @@ void ruleset_decide(const struct ruleset *rs, const struct rules_call *call,
  * the rule says about that, or NULL. */
 const char *ruleset_denies_image(const struct ruleset *rs, const struct rules_call *call,
                                  const char **ret_reason);
+/* The hosts (gateway/rule.h) that rules deny to a call of the tool "network" such as this one,
+ * whose reach is not looked at. The caller frees with strv_free(). */
+char **ruleset_denied_hosts(const struct ruleset *rs, const struct rules_call *call);
 /* The same decision with all that led to it, as a new JSON object: verdict, risk, rule, reason,
  * would, revision, obligations, and a list of the commands that were seen with each one's rule. */
 json_t *ruleset_explain(const struct ruleset *rs, const struct rules_call *call);

@@ -138,8 +138,9 @@ int gateway_report_open(struct sandbox *sb, uint32_t stream, int client_fd, bool
         return -EMFILE;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
         return -errno;
+    _cleanup_strv_ char **denied = sandbox_denied_hosts(sb);
     struct gateway_rules rules = {.hosts = sb->spec.hosts,
-                                  .denied = sb->spec.denied_hosts,
+                                  .denied = denied,
                                   .proxy = sb->spec.network,
                                   .socket = socket,
                                   .label = sb->id,

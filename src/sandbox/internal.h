@@ -227,6 +227,10 @@ struct sandbox *sandbox_restore(struct manager *m, const struct spec *spec,
                                 struct sandbox_policy *policy, const char *failure,
                                 int64_t created_ns, bool alive);
 
+/* network.c */
+/* What its connections must not reach now, by its spec and by the policy. The caller frees. */
+char **sandbox_denied_hosts(const struct sandbox *sb);
+
 /* owner.c */
 void sandbox_keep_actor(struct sandbox *sb);
 

@@ -91,6 +91,10 @@ struct manager_options {
     void (*on_connections_cut)(void *data, struct sandbox *sb, uint64_t connected,
                                uint64_t refused);
     void *on_record_data;
+    /* Optional, with on_exec_data. Hosts that a connection of this sandbox must not reach beyond
+     * those that its spec denies (gateway/rule.h), asked for each one. The caller frees with
+     * strv_free(). */
+    char **(*find_denied_hosts)(void *data, const struct sandbox *sb);
     struct runtime_host *host;
     int gateway_sock; /* -1: none */
     uint64_t generation;

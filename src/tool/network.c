@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tool/network.h"
 
+#include <errno.h>
+
 #include "base/alloc.h"
 #include "base/error.h"
 #include "gateway/gateway-client.h"
@@ -43,9 +45,9 @@ int network_from_policies(struct spec *spec, const struct policy *const *policie
     spec->hosts = enabled ? steal_ptr(hosts) : NULL;
     spec->network = spec->hosts && spec->hosts[0];
     strv_free(hosts);
-    return spec->network ? gateway_rules_check(
-                               &(struct gateway_rules){.hosts = spec->hosts, .proxy = true}, err)
-                         : 0;
+    if (!spec->network || gateway_hosts_check(spec->hosts, err) < 0)
+        return spec->network ? -EINVAL : 0;
+    return gateway_rules_check(&(struct gateway_rules){.hosts = spec->hosts, .proxy = true}, err);
 }
 
 bool network_is_within(const struct spec *spec, const struct policy *policy)
@@ -53,4 +55,11 @@ bool network_is_within(const struct spec *spec, const struct policy *policy)
     if (policy->has_network && !policy->network_enabled)
         return false;
     return !has_hosts(policy) || gateway_hosts_cover(policy->allowed_hosts, spec->hosts);
+}
+
+char **network_denied_hosts(void *gate, const struct sandbox *sb)
+{
+    const struct spec *spec = sandbox_spec(sb);
+    return gate_denied_hosts(gate, sandbox_owner(sb), spec->runtime,
+                             spec->network ? GATE_NETWORK : GATE_URL);
 }

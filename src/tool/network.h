@@ -13,6 +13,7 @@ struct error;
 struct gate;
 struct identity;
 struct policy;
+struct sandbox;
 struct sandbox_maker;
 struct spec;
 
@@ -26,6 +27,9 @@ int network_admit(struct gate *gate, const struct identity *who, const struct sp
  * the runtime has no network by name, spec stays without one. */
 int network_from_policies(struct spec *spec, const struct policy *const *policies, size_t n,
                           struct error *err);
+
+/* For struct manager_options, with the gate as data: what the policy of the moment denies. */
+char **network_denied_hosts(void *gate, const struct sandbox *sb);
 
 /* Does the policy allow a command everything that the spec's network opens? */
 bool network_is_within(const struct spec *spec, const struct policy *policy);

@@ -285,7 +285,7 @@ def test_sandboxes_what_this_version_lacks_is_refused():
     d = daemon()
     for field, value in (("pool", "x"), ("snapshot", "x"), ("template", "x"), ("approval", True),
                          ("network", {"mode": "full"}), ("network", True), ("network", "host"),
-                         ("network.cidrs", None), ("network.inject", None), ("network.intercept", None)):
+                         ("network.inject", None), ("network.intercept", None)):
         if value is None:
             field, value = "network", {field.split(".")[1]: ["x"], "allow": [{"host": "example.com"}]}
             fail(d.post("/v1/sandboxes", {field: value}), 400, "unsupported", "network." + list(value)[0])

@@ -184,4 +184,73 @@ def test_mas_policies_name_the_hosts():
         equal(mas_result(d.post("/v1/sandbox/execute", {"sandbox_id": box, "tool": shell("two.test")})), "403")
 
 
+# --- what a rule can say
+
+@test("a rule about methods and paths lets through what fits, and nothing of it in a tunnel")
+def test_methods_and_paths_of_plain_http():
+    allow = [{"host": "one.test", "ports": [80], "methods": ["GET", "HEAD"], "paths": ["/v1/*", "/"]}]
+    deny = [{"host": "*.test", "ports": [80], "paths": ["/v1/admin/*"]}]
+    with Daemon(config=OPEN) as d:
+        box = d.post("/v1/sandboxes", {"network": {"allow": allow, "deny": deny}}).json["id"]
+        for url, options, want in (("/", (), "200"), ("/?q=1", (), "200"), ("/v1/x", (), "200"), ("/v1/x", ("-I",), "200"), ("/v1/%78", (), "200"),
+                                   ("/v1/a%20b", (), "200")):
+            before = len(seen)
+            equal(status(d, box, "http://one.test" + url, *options), want, (url, options))
+            equal(len(seen), before + 1, url)
+        for url, options in (("/v2", ()), ("/v1", ()), ("/v1/x", ("-X", "POST")), ("/v1/x", ("-X", "get")), ("/v1/admin/x", ()),
+                             ("/v1/../v2", ("--path-as-is",)), ("/v1/%2e%2e/v2", ("--path-as-is",)), ("/v1//x", ("--path-as-is",)),
+                             ("/v1/%61dmin/x", ("--path-as-is",)), ("/v1/..%2fv2", ("--path-as-is",)), ("/v1/x;y", ()), ("/", ("-p",))):
+            out = silent(run, d, box, *fetch("http://one.test" + url), *options)
+            check(out["stdout"] in ("403", "000") and (options != ("-p",) or "403" in out["stderr"]), (url, options, out))
+
+
+@test("a rule that only https could make use of is refused by name, as is what a network by name cannot know")
+def test_rules_that_need_more_are_refused():
+    with Daemon(config=OPEN) as d:
+        for rule, word in (({"host": "one.test", "methods": ["GET"]}, "ports"), ({"host": "one.test", "ports": [80, 443], "paths": ["/"]}, "ports"),
+                           ({"host": "one.test", "ports": [443], "protocol": "http"}, "ports"), ({"host": "one.test", "protocol": "udp"}, "protocol"),
+                           ({"cidr": "11.0.0.0/8", "methods": ["GET"]}, "ports")):
+            for key in ("allow", "deny"):
+                a = d.post("/v1/sandboxes", {"network": {key: [rule]}})
+                equal((a.status, a.json["error"]["code"], a.json["error"]["field"]), (400, "unsupported", f"network.{key}[0].{word}"), (rule, a))
+        for rule in ({"host": "one.test", "cidr": "11.0.0.0/8"}, {"cidr": "11.0.0.1"}, {"cidr": "11.0.0.0/33"}, {"cidr": "[fd00::/8]"}, {"host": "fd00::/8"},
+                     {"host": "one.test", "ports": [80], "methods": []}, {"host": "one.test", "ports": [80], "methods": ["get"]},
+                     {"host": "one.test", "ports": [80], "methods": ["GET X"]}, {"host": "one.test", "ports": [80], "paths": ["x"]},
+                     {"host": "one.test", "ports": [80], "paths": ["/a/../b"]}, {"host": "one.test", "ports": [80], "paths": ["/a b"]},
+                     {"host": "one.test", "name": "a b"}, {"host": "one.test", "name": ""}, {"host": "one.test", "name": "x" * 65},
+                     {"host": "one.test ask"}, {"host": "one.test name=x"}):
+            a = d.post("/v1/sandboxes", {"network": {"allow": [rule]}})
+            equal(a.status, 400, (rule, a))
+        for body in ({"allowed_hosts": ["one.test ask"]}, {"allowed_hosts": ["one.test"], "disallowed_hosts": ["a.test http"]}):
+            equal(d.post("/sandboxes", body).status, 400, body)
+
+
+@test("a network opens the addresses in it and no name; denied, it closes every name that leads there")
+def test_cidrs_are_of_addresses():
+    with Daemon(config=OPEN) as d:
+        box = d.post("/v1/sandboxes", {"network": {"cidrs": ["127.0.0.0/30", "fd00::/8"]}}).json["id"]
+        equal(status(d, box, "http://127.0.0.2/"), "200")
+        equal(status(d, box, "http://127.0.0.2:8080/"), "200")
+        equal(status(d, box, "http://[::ffff:127.0.0.2]/"), "200")
+        for url in ("http://one.test/", "http://127.0.0.9/", "http://[::ffff:127.0.0.9]/", "http://[fd00::1]/"):
+            equal(silent(status, d, box, url), "403", url)
+        box = d.post("/v1/sandboxes", {"network": {"allow": [{"host": "*.test"}, {"cidr": "127.0.0.0/24", "ports": [80]}], "deny": [{"cidr": "127.0.0.3/32"}]}}).json["id"]
+        equal(status(d, box, "http://one.test/"), "200")
+        equal(status(d, box, "http://127.0.0.2/"), "200")
+        for url in ("http://other.test/", "http://127.0.0.3/", "http://127.0.0.2:8080/"):
+            equal(silent(status, d, box, url), "403", url)
+
+
+@test("the policy's rules about addresses hold for what a name leads to, and a new policy for sandboxes that are there")
+def test_the_policy_of_the_moment_closes_hosts():
+    rule = "version: 1\ndefault: allow\nrules:\n  - id: closed\n    verdict: deny\n    tool: network\n    host: [\"%s\"]\n"
+    with Guarded(rule % "127.0.0.3", config=OPEN) as d:
+        box = d.post("/v1/sandboxes", {"network": {"allow": [{"host": "one.test"}, {"host": "other.test"}]}}).json["id"]
+        equal(status(d, box, "http://one.test/"), "200")
+        equal(silent(status, d, box, "http://other.test/"), "403")
+        d.replace(rule % "one.test")
+        equal(status(d, box, "http://other.test/"), "200")
+        equal(silent(status, d, box, "http://one.test/"), "403")
+
+
 main()

@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/network-json.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "api/view.h"
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "gateway/gateway-client.h"
+#include "gateway/rule.h"
+#include "runtime/spec.h"
+
+#define NETWORK_HOSTS_MAX 128
+#define NETWORK_PORTS_MAX 16
+#define NETWORK_WORDS_MAX 32
+#define HTTPS_PORT        443
+
+static int refuse_unsupported(struct error *err, const char *field, const char *why)
+{
+    error_field(err, field, "%s", why);
+    err->code = ERROR_UNSUPPORTED;
+    return -EINVAL;
+}
+
+/* Members that narrow or change what the others mean, and that nothing enforces yet. */
+static int check_absent(const json_t *o, const char *const *names, struct error *err)
+{
+    for (; *names; names++) {
+        const json_t *v = json_object_get(o, *names);
+        if (v && !json_is_null(v))
+            return refuse_unsupported(err, *names, "this is not supported by this version");
+    }
+    return 0;
+}
+
+/* --- one rule */
+
+/* Texts that grow. */
+struct texts {
+    char **list;
+    size_t n;
+};
+
+static void texts_add(struct texts *t, char *text)
+{
+    t->list = xrealloc(t->list, (t->n + 2) * sizeof(*t->list));
+    t->list[t->n++] = text;
+    t->list[t->n] = NULL;
+}
+
+/* A name without brackets may not bring its port along, and a network is not a host. */
+static int check_host_text(const char *host, struct error *err)
+{
+    const char *end = *host == '[' ? strchr(host, ']') : NULL;
+    if (strpbrk(host, "/ "))
+        return error_field(err, "host", "'%.100s' is not a host; networks are in 'cidr'", host);
+    if (end ? end[1] : strchr(host, ':') != NULL)
+        return error_field(err, "host", "ports are in 'ports', and an IPv6 address in brackets");
+    return 0;
+}
+
+static int parse_place(const json_t *item, const char **ret, char **ret_owned, struct error *err)
+{
+    const char *host = NULL, *cidr = NULL;
+    int r = json_member_string(item, "host", &host, err);
+    r = r < 0 ? r : json_member_string(item, "cidr", &cidr, err);
+    if (r < 0)
+        return r;
+    if (!host == !cidr)
+        return error_field(err, "host", "a rule has either 'host' or 'cidr'");
+    if (cidr && (!strchr(cidr, '/') || strpbrk(cidr, " []")))
+        return error_field(err, "cidr", "'%.100s' is not a network such as 192.0.2.0/24", cidr);
+    if (host)
+        r = check_host_text(host, err);
+    *ret_owned = cidr && strchr(cidr, ':') ? xasprintf("[%s]", cidr) : NULL;
+    *ret = *ret_owned ? *ret_owned : host ? host : cidr;
+    return r;
+}
+
+static char *append(char *text, const char *before, const char *more)
+{
+    char *both = xasprintf("%s%s%s", text, before, more);
+    free(text);
+    return both;
+}
+
+/* Appends the list of words under key to *text, each after its separator. */
+static int append_words(const json_t *item, const char *key, bool (*good)(const char *),
+                        const char *first, const char *others, char **text, struct error *err)
+{
+    _cleanup_strv_ char **words = NULL;
+    int r = json_member_strv(item, key, NETWORK_WORDS_MAX, &words, err);
+    if (r < 0 || !words)
+        return r;
+    if (!words[0])
+        return error_field(err, key, "'%s' is empty", key);
+    for (char **w = words; *w; w++) {
+        if (!good(*w))
+            return error_field(err, key, "'%.100s' is none of '%s'", *w, key);
+        *text = append(*text, w == words ? first : others, *w);
+    }
+    return 1;
+}
+
+static int append_protocol(const json_t *item, char **text, struct error *err)
+{
+    const char *protocol = NULL;
+    int r = json_member_string(item, "protocol", &protocol, err);
+    if (r < 0 || !protocol || strcmp(protocol, "tcp") == 0)
+        return r;
+    if (strcmp(protocol, "http") != 0)
+        return refuse_unsupported(err, "protocol",
+                                  "a network by name knows \"tcp\", and \"http\" for requests "
+                                  "that the gateway reads");
+    *text = append(*text, " ", "http");
+    return 1;
+}
+
+static int append_name(const json_t *item, char **text, struct error *err)
+{
+    const char *name = NULL;
+    int r = json_member_string(item, "name", &name, err);
+    if (r >= 0 && name && (!*name || strchr(name, ' ')))
+        return error_field(err, "name", "'name' is 1 to 64 letters, digits, '-', '_' and '.'");
+    if (r >= 0 && name)
+        *text = append(*text, " name=", name);
+    return r;
+}
+
+/* What follows the host. *ret_read: the rule is about requests that have to be read. */
+static int format_attributes(const json_t *item, char **text, bool *ret_read, struct error *err)
+{
+    int http = append_protocol(item, text, err), methods = 0, paths = 0, r = http;
+    if (r >= 0)
+        r = methods = append_words(item, "methods", rule_method_ok, " methods=", ",", text, err);
+    if (r >= 0)
+        r = paths = append_words(item, "paths", rule_path_ok, " path=", " path=", text, err);
+    if (r >= 0)
+        r = append_name(item, text, err);
+    *ret_read = http > 0 || methods > 0 || paths > 0;
+    return r;
+}
+
+static int add_rule(struct texts *t, const char *place, json_int_t port, const char *attributes,
+                    struct error *err)
+{
+    struct rule_list l = {0};
+    char *text = port ? xasprintf("%s:%u%s", place, (unsigned)port, attributes)
+                      : xasprintf("%s%s", place, attributes);
+    int r = rule_list_add_full(&l, text);
+    rule_list_done(&l);
+    if (r < 0) {
+        free(text);
+        return error_field(err, *place && strchr(place, '/') ? "cidr" : "host",
+                           "'%.100s' is not a host, *.domain, address or network, or the rule's "
+                           "'name' is none",
+                           place);
+    }
+    texts_add(t, text);
+    return 0;
+}
+
+/* Method and path of what goes through a tunnel cannot be seen, so a rule about them that a caller
+ * might take for one about https is refused. */
+static int check_readable(const json_t *ports, struct error *err)
+{
+    const json_t *port;
+    size_t i;
+    static const char why[] = "methods, paths and protocol \"http\" are of plain HTTP only: name "
+                              "its ports (80), and not 443; looking into https ('intercept') is "
+                              "not supported by this version";
+    if (!ports)
+        return refuse_unsupported(err, "ports", why);
+    json_array_foreach((json_t *)ports, i, port)
+    {
+        if (json_integer_value(port) == HTTPS_PORT)
+            return refuse_unsupported(err, "ports", why);
+    }
+    return 0;
+}
+
+static int add_ports(struct texts *t, const char *place, json_t *ports, const char *attributes,
+                     struct error *err)
+{
+    json_t *port;
+    size_t i;
+    int r = 0;
+    if (!ports)
+        return add_rule(t, place, 0, attributes, err);
+    if (json_array_size(ports) == 0 || json_array_size(ports) > NETWORK_PORTS_MAX)
+        return error_field(err, "ports", "'ports' has 1 to %d ports", NETWORK_PORTS_MAX);
+    json_array_foreach(ports, i, port)
+    {
+        json_int_t v = json_integer_value(port);
+        if (v < 1 || v > 65535)
+            return error_field(err, "ports", "a port is a number from 1 to 65535");
+        r = r < 0 ? r : add_rule(t, place, v, attributes, err);
+    }
+    return r;
+}
+
+static int parse_rule(const json_t *item, struct texts *t, struct error *err)
+{
+    static const char *const later[] = {"ask", "for", NULL};
+    _cleanup_free_ char *owned = NULL, *attributes = xstrdup("");
+    const char *place = NULL;
+    json_t *ports = NULL;
+    bool read = false;
+    int r = check_absent(item, later, err);
+    r = r < 0 ? r : parse_place(item, &place, &owned, err);
+    r = r < 0 ? r : json_member_array(item, "ports", &ports, err);
+    r = r < 0 ? r : format_attributes(item, &attributes, &read, err);
+    if (r >= 0 && read)
+        r = check_readable(ports, err);
+    return r < 0 ? r : add_ports(t, place, ports, attributes, err);
+}
+
+/* --- lists */
+
+int network_json_rules(const json_t *o, const char *key, char ***ret, struct error *err)
+{
+    json_t *list = NULL, *item;
+    size_t i;
+    struct texts t = {0};
+    int r = json_member_array(o, key, &list, err);
+    if (r <= 0)
+        return r;
+    if (json_array_size(list) > NETWORK_HOSTS_MAX)
+        return error_field(err, key, "more than %d rules", NETWORK_HOSTS_MAX);
+    json_array_foreach(list, i, item)
+    {
+        r = json_is_object(item) ? error_within(err, parse_rule(item, &t, err), "%s[%zu]", key, i)
+                                 : error_field(err, key, "each of '%s' must be an object", key);
+        if (r < 0) {
+            strv_free(t.list);
+            return r;
+        }
+    }
+    strv_free(*ret);
+    *ret = t.list ? t.list : xcalloc(1, sizeof(char *));
+    return 0;
+}
+
+/* "cidrs" is short for rules with a 'cidr' and nothing else. */
+static int parse_cidrs(const json_t *o, char ***hosts, struct error *err)
+{
+    _cleanup_strv_ char **cidrs = NULL;
+    struct texts t = {*hosts, strv_length(*hosts)};
+    int r = json_member_strv(o, "cidrs", NETWORK_HOSTS_MAX, &cidrs, err);
+    for (char **c = cidrs; r >= 0 && c && *c; c++) {
+        _cleanup_json_ json_t *rule = json_pack("{s:s}", "cidr", *c);
+        r = error_within(err, parse_rule(rule, &t, err), "cidrs[%zu]", (size_t)(c - cidrs));
+    }
+    *hosts = t.list;
+    return r;
+}
+
+int network_json_check(struct spec *s, struct error *err)
+{
+    s->network = s->hosts && s->hosts[0];
+    if (!s->network)
+        return 0;
+    return gateway_rules_check(
+        &(struct gateway_rules){.hosts = s->hosts, .denied = s->denied_hosts, .proxy = true}, err);
+}
+
+/* Rules that allow something are a network; without one there is none, whatever is denied. */
+static int parse_lists(const json_t *o, struct spec *s, struct error *err)
+{
+    static const char *const later[] = {"inject", "intercept", NULL};
+    int r = check_absent(o, later, err);
+    r = r < 0 ? r : network_json_rules(o, "allow", &s->hosts, err);
+    r = r < 0 ? r : parse_cidrs(o, &s->hosts, err);
+    r = r < 0 ? r : network_json_rules(o, "deny", &s->denied_hosts, err);
+    return r < 0 ? r : network_json_check(s, err);
+}
+
+int network_json_parse(const json_t *body, struct spec *s, struct error *err)
+{
+    const json_t *v = json_object_get(body, "network");
+    const json_t *o = json_is_object(v) ? v : NULL;
+    const json_t *mode = json_object_get(o, "mode");
+    bool lists =
+        json_object_get(o, "allow") || json_object_get(o, "deny") || json_object_get(o, "cidrs");
+    if (o)
+        v = mode ? mode : json_object_get(o, "enabled");
+    bool named = json_is_string(v) && strcmp(json_string_value(v), "names") == 0;
+    bool none =
+        json_is_false(v) || (json_is_string(v) && strcmp(json_string_value(v), "none") == 0);
+    if (!o && (!v || json_is_null(v) || none))
+        return 0;
+    if (!o || (v && !json_is_null(v) && !none && !named))
+        return refuse_unsupported(
+            err, "network", "'network' can be \"none\", or an object with the hosts to 'allow'");
+    if (none && lists)
+        return error_field(err, "network", "'network' is none and names hosts");
+    if (named && !json_object_get(o, "allow") && !json_object_get(o, "cidrs"))
+        return error_field(err, "network", "'network' by names needs 'allow' or 'cidrs'");
+    return error_within(err, parse_lists(o, s, err), "network");
+}
+
+/* --- back */
+
+static json_t *view_words(char *const *words)
+{
+    json_t *list = json_array();
+    for (; *words; words++)
+        json_array_append_new(list, json_string(*words));
+    return list;
+}
+
+static json_t *view_rule(const struct rule *rule)
+{
+    struct rule place = *rule;
+    place.port = 0;
+    bool network = rule->kind == RULE_NETWORK && rule->bits != address_bits(&rule->network);
+    _cleanup_free_ char *text = rule_format_host(&place);
+    size_t len = strlen(text);
+    bool bracketed = network && *text == '[';
+    json_t *o = json_object();
+    json_object_set_new(o, network ? "cidr" : "host",
+                        json_stringn(text + bracketed, len - 2 * bracketed));
+    if (rule->port)
+        json_object_set_new(o, "ports", json_pack("[i]", rule->port));
+    if (rule->http && !rule->methods && !rule->paths)
+        json_object_set_new(o, "protocol", json_string("http"));
+    if (rule->methods)
+        json_object_set_new(o, "methods", view_words(rule->methods));
+    if (rule->paths)
+        json_object_set_new(o, "paths", view_words(rule->paths));
+    if (rule->ask)
+        json_object_set_new(o, "ask", json_true());
+    if (rule->id)
+        json_object_set_new(o, "name", json_string(rule->id));
+    if (rule->until_s)
+        json_object_set_new(o, "expires_at", view_time(rule->until_s * 1000000000));
+    return o;
+}
+
+static json_t *view_rules(char *const *texts)
+{
+    json_t *list = json_array();
+    struct rule_list l = {0};
+    for (; texts && *texts; texts++)
+        rule_list_add_full(&l, *texts);
+    for (size_t i = 0; i < l.n; i++)
+        json_array_append_new(list, view_rule(&l.rules[i]));
+    rule_list_done(&l);
+    return list;
+}
+
+json_t *network_json_view(const struct spec *s)
+{
+    return json_pack("{s:s, s:o, s:o}", "mode", s->network ? "names" : "none", "allow",
+                     view_rules(s->network ? s->hosts : NULL), "deny", view_rules(s->denied_hosts));
+}
