@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Images over the API: made of tars and host paths, found by name and digest, refused by name, held
 to budgets, roles and what a person approved. Registries are in tests/image/test-registry.py."""
+import atexit
 import gzip
 import io
 import os
@@ -30,6 +31,7 @@ def rootfs(mark, **more):
 ALLOWED = tempfile.mkdtemp(prefix="mas-allowed-")
 OUTSIDE = tempfile.mkdtemp(prefix="mas-outside-")
 for path in (ALLOWED, OUTSIDE):
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
     os.chmod(path, 0o755)
     atexit.register(shutil.rmtree, path, True)
 

@@ -3,6 +3,7 @@
 """Sandboxes with an image, over every runtime that is here, by way of the API: what an image brings
 harms nobody, what a sandbox writes is its own. Stores are made by hand. P27 of SECURITY.md;
 test-image-roots.c has more hostile ones, under the warden alone."""
+import atexit
 import threading
 
 from attempt import *
@@ -12,6 +13,7 @@ busybox()
 
 ALLOWED = tempfile.mkdtemp(prefix="mas-allowed-")
 os.chmod(ALLOWED, 0o755)
+atexit.register(shutil.rmtree, ALLOWED, ignore_errors=True)
 os.mkdir(ALLOWED + "/sub")
 with open(ALLOWED + "/sub/file", "w") as f:
     f.write("allowed\n")

@@ -66,9 +66,12 @@ def descendants(pid):
 
 
 def mapped(pid):
+    """Libraries in its memory, without those that another one of them asks for: what libcrypto is made of differs."""
     with open(f"/proc/{pid}/maps") as f:
         files = {line.split(maxsplit=5)[5].strip() for line in f if "/" in line}
-    return {library(f) for f in files if ".so" in f} - SANITIZERS
+    files = {f for f in files if ".so" in f}
+    brought = set().union(*(needed(f) for f in files))
+    return {library(f) for f in files} - (brought - needed(f"/proc/{pid}/exe")) - SANITIZERS
 
 
 @test("P22 programs that run as root have no more lines than SECURITY.md says")
