@@ -78,16 +78,15 @@ int mount_proc_masks(void)
     int r = 0;
     for (size_t i = 0; r == 0 && mount_proc_masked[i]; i++)
         r = mask(mount_proc_masked[i]);
-    for (size_t i = 0; r == 0 && mount_proc_read_only[i]; i++) {
-        const char *path = mount_proc_read_only[i];
-        if (mount(path, path, NULL, MS_BIND, NULL) < 0)
-            r = errno == ENOENT ? 0 : -errno;
-        else if (mount(NULL, path, NULL,
-                       MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC,
-                       NULL) < 0)
-            r = -errno;
-    }
     return r;
+}
+
+int mount_proc_seal(void)
+{
+    return mount(NULL, "/proc", NULL,
+                 MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0
+               ? -errno
+               : 0;
 }
 
 int mount_devpts(void)

@@ -18,11 +18,14 @@ bool mount_target_ok(const char *target);
 #define MOUNT_TEXT_NOW(number) #number
 #define MOUNT_PTYS_MAX         MOUNT_TEXT(PLAN_PTYS_MAX)
 
-/* What of /proc a sandbox does not see, and does not write. NULL-terminated. */
+/* What of /proc a sandbox does not see, and does not write. NULL-terminated. Sandboxes that the
+ * warden builds itself write nothing at all there, by one mount that is read-only instead of one
+ * for each of these. */
 extern const char *const mount_proc_masked[], *const mount_proc_read_only[];
 
 int mount_proc(void);
 int mount_proc_masks(void);
+int mount_proc_seal(void);
 int mount_devpts(void);
 
 /* The sandbox's disk: one file system, parts of it bound to each writable place. A blank starts

@@ -201,14 +201,14 @@ attempt("P5 slow the runner down: ioprio_set", "sys", 251, 1, RUNNER, 0x6000, er
 attempt("P5 slow the runner down: sched_setaffinity", "sys", 203, RUNNER, 8, "b:\x01", errors="EPERM",
         control_args=("sys", 203, VICTIM.pid, 8, "b:\x01"))
 attempt("P5 slow the runner down: timer slack", "write", f"/proc/{RUNNER}/timerslack_ns", "1000000000",
-        errors="EPERM EACCES", control=None)
+        errors="EPERM EACCES EROFS", control=None)
 attempt("P5 a descriptor that was left open", "leaked-fds", errors="EBADF", control=None)
 attempt("P5 write to the runner's connection: /proc/1/fd/3", "write", f"/proc/{RUNNER}/fd/3", "x",
         errors="EACCES EPERM", control=None)
 attempt("P5 the kernel comparing pointers: kcmp", "sys", NR["kcmp"], RUNNER, RUNNER, 0, 0, 0, errors="EPERM",
         control=works, control_args=("sys", NR["kcmp"], os.getpid(), os.getpid(), 0, 0, 0))
 attempt("P5 make the runner the first to die: oom_score_adj", "write", f"/proc/{RUNNER}/oom_score_adj",
-        "1000", errors="EACCES EPERM",
+        "1000", errors="EACCES EPERM EROFS",
         control_args=("write", f"/proc/{VICTIM.pid}/oom_score_adj", "1000"))
 
 
@@ -515,9 +515,9 @@ attempt("P9 a better nice value", "nice", -5, errors="EACCES EPERM")
 attempt("P9 more open files than allowed", "raise-rlimit", 7, errors="EPERM", control=None)
 attempt("P9 core dumps", "core", errors="EPERM")
 attempt("P9 be spared by the OOM killer", "write", "/proc/self/oom_score_adj", "-1000",
-        errors="EACCES EPERM", control=None)
+        errors="EACCES EPERM EROFS", control=None)
 attempt("P9 be killed after the daemon", "write", "/proc/self/oom_score_adj", "-1",
-        errors="EACCES EPERM", control=None)
+        errors="EACCES EPERM EROFS", control=None)
 
 
 @test("P9 be killed together with the daemon, not before it")
@@ -527,7 +527,7 @@ def test_p9_be_killed_together_with_the_daemon():
     if not rights >> 24 & 1 and not LANDLOCK and not sb.created["effective"]["landlock"]:
         raise Skip("no Landlock around it, and root has no CAP_SYS_RESOURCE here to raise the least value")
     works("write", "/proc/self/oom_score_adj", "0")
-    refused(sb, "write", "/proc/self/oom_score_adj", "0", errors="EACCES EPERM")
+    refused(sb, "write", "/proc/self/oom_score_adj", "0", errors="EACCES EPERM EROFS")
 
 
 def status_of_command():

@@ -91,8 +91,7 @@ static void become_blank(const struct child_template *t, int *seat)
     if (!t->from_zygote) /* which has given it a network (network.h) */
         child_must(child_raise_loopback(), "loopback", WALL_NETWORK);
     child_must(mount_proc(), "mount /proc", WALL_FILESYSTEM);
-    int user_limits =
-        child_open_user_limits(); /* soon they are read-only for all who look them up */
+    int user_limits = child_open_user_limits();
     child_must(user_limits, "open user limits", WALL_USERS);
     child_must(child_write_user_limits(&t->user_limits, user_limits), "lower user limits",
                WALL_USERS);
@@ -109,6 +108,7 @@ static void become_blank(const struct child_template *t, int *seat)
     child_must(negative_errno(unshare(CLONE_NEWCGROUP)), "cgroup namespace", -1);
     child_must(child_forbid_cgroup_namespaces(user_limits), "lower user limits", WALL_USERS);
     fd_close(&user_limits);
+    child_must(mount_proc_seal(), "seal /proc", WALL_FILESYSTEM);
 }
 
 static int open_landlock(const struct child_template *t)
