@@ -6,7 +6,8 @@
 #include "sandbox/owner.h"
 
 #define RETIRED_MAX        32 /* beyond which the oldest go, quiet or not */
-#define RETIRED_BATCH      8  /* together: the kernel takes several networks apart at one price */
+#define RETIRED_BATCH      8  /* together, when it is quiet */
+#define RETIRED_BUSY       2  /* together, beside requests, which all of them delay */
 #define RETIRED_AGE_MS     250
 #define RETIRED_QUIET_MS   10
 #define RETIRED_MEASURE_MS 5
@@ -26,8 +27,10 @@ static void on_timer(void *data)
         return;
     int64_t now = clock_mono_ms();
     const struct sandbox *oldest = container_of(r->list.next, struct sandbox, retired_node);
-    if (now - r->busy_ms >= RETIRED_QUIET_MS || now - oldest->retired_ms >= RETIRED_AGE_MS)
+    if (now - r->busy_ms >= RETIRED_QUIET_MS)
         delete_oldest(m, RETIRED_BATCH);
+    else if (now - oldest->retired_ms >= RETIRED_AGE_MS)
+        delete_oldest(m, RETIRED_BUSY);
     if (!list_empty(&r->list))
         loop_timer_start(&r->timer, RETIRED_MEASURE_MS);
 }
@@ -77,7 +80,7 @@ void sandbox_retire(struct sandbox *sb)
     sb->retired_ms = clock_mono_ms();
     list_append(&r->list, &sb->retired_node);
     if (++r->count > RETIRED_MAX)
-        delete_oldest(m, RETIRED_BATCH);
+        delete_oldest(m, 1);
     if (!loop_timer_active(&r->timer))
         loop_timer_start(&r->timer, RETIRED_QUIET_MS);
 }

@@ -16,7 +16,7 @@
 #include "warden/limits.h"
 
 #define REFILL_QUIET_MS      20 /* since the last create, so that a burst is not slowed by it */
-#define REFILL_DELAY_MS      3  /* when few are left, the burst must pay for its own */
+#define REFILL_PAUSE_MS      3  /* between two that no create has just asked for */
 #define REFILL_AFTER_FAIL_MS 1000
 #define START_BLANKS         4 /* that a start waits for */
 #define SETTLE_MAX_MS        2000
@@ -108,7 +108,7 @@ static void on_refill_timer(void *data)
         if (!missing_blanks(w, kind))
             continue;
         if (add_blank(w, kind))
-            plan_refill(w, REFILL_DELAY_MS);
+            plan_refill(w, REFILL_PAUSE_MS);
         return;
     }
 }
@@ -126,15 +126,18 @@ static void plan_refill(struct warden *w, int delay_ms)
 
 void blanks_plan_refill(struct warden *w)
 {
-    bool few = false;
+    bool few = false, none = false;
     for (int kind = 0; kind < _CELL_KIND_MAX; kind++) {
         unsigned wanted = wanted_blanks(w, kind), missing = missing_blanks(w, kind);
         few = few || (missing && wanted - missing <= wanted / FEW_PART);
+        none = none || (missing && wanted == missing);
     }
-    if (few && w->refill_few && w->refill_timer)
+    if (none && w->refill_timer)
         return; /* creates that follow each other closely would put it off for ever */
-    w->refill_few = few;
-    plan_refill(w, few ? REFILL_DELAY_MS : REFILL_QUIET_MS);
+    /* When few are left, each create has one made in its place at once, so that a burst that goes
+     * on pays for its own evenly. When none is left, creates make their own, and others made beside
+     * them would only be in their way. */
+    plan_refill(w, none ? REFILL_PAUSE_MS : few ? 0 : REFILL_QUIET_MS);
 }
 
 void blanks_fill(struct warden *w)
@@ -143,7 +146,7 @@ void blanks_fill(struct warden *w)
         for (int i = 0; i < START_BLANKS && missing_blanks(w, kind); i++)
             if (!add_blank(w, kind))
                 return;
-    plan_refill(w, REFILL_DELAY_MS);
+    plan_refill(w, REFILL_PAUSE_MS);
 }
 
 /* --- the first, and the last */

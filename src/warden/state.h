@@ -117,7 +117,6 @@ struct warden {
     struct limits usual_limits;
     uint64_t next_serial;
     struct watch *refill_timer;
-    bool refill_few; /* it was set because few are left */
 };
 
 /* All that is found by host paths, and the move into the template root (warden-open.c). */
