@@ -16,6 +16,7 @@ static const char *const code_names[] = {
     [GATEWAY_CONNECT_FAILED] = "connect_failed",
     [GATEWAY_TIMEOUT] = "timeout",
     [GATEWAY_BAD_REQUEST] = "bad_request",
+    [GATEWAY_NAME_MISMATCH] = "name_mismatch",
 };
 static_assert(ELEMENTS(code_names) == _GATEWAY_CODE_MAX, "a name per code");
 

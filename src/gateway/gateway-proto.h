@@ -12,7 +12,8 @@
  *
  * Report (one end of a socket pair of the control plane's): what the gateway says about the
  * connection, in lines: "CONNECT host port\n" as it has understood the client, and the OK or ERR
- * line of its decision. It ends with the connection. The connection ends with it, too: the control
+ * line of its decision; another ERR line where a tunnel is cut afterwards. It ends with the
+ * connection. The connection ends with it, too: the control
  * plane closes its end to revoke a connection, and when it dies none goes on unaccounted for. */
 #pragma once
 
@@ -57,6 +58,7 @@ enum gateway_code {
     GATEWAY_CONNECT_FAILED,
     GATEWAY_TIMEOUT,
     GATEWAY_BAD_REQUEST,
+    GATEWAY_NAME_MISMATCH, /* TLS in a tunnel asks for another name than the tunnel */
     _GATEWAY_CODE_MAX,
 };
 

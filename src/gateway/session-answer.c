@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a client and the control plane are told: the two lines of the decision, and the answer of an
- * HTTP proxy. */
+/* What a client and the control plane are told: the two lines of the decision, and the answer of a
+ * proxy in its client's language. */
 #include "gateway/session-internal.h"
 
 #include <stdarg.h>
@@ -9,18 +9,23 @@
 #include <sys/socket.h>
 
 #include "base/log.h"
+#include "gateway/socks.h"
 
 /* How long a refused client gets to read its answer before the stream is closed. */
 #define REFUSE_LINGER_MS 5000
-#define HTTP_ESTABLISHED "HTTP/1.1 200 Connection established\r\n\r\n"
+/* A fatal alert of TLS: what a client of a tunnel that is cut because of its name understands. */
+#define ALERT_UNRECOGNIZED_NAME "\x15\x03\x01\x00\x02\x02\x70"
+#define HTTP_ESTABLISHED        "HTTP/1.1 200 Connection established\r\n\r\n"
 
 /* To the control plane: what the client wants, and the line of the decision. The few lines of a
  * connection always fit into the socket; a control plane that is gone ends the session anyway. */
 static void report_decision(struct session *s, const char *decision)
 {
     char lines[2 * GATEWAY_LINE_MAX];
-    int n = snprintf(lines, sizeof(lines), "CONNECT %s %u\n%s",
-                     *s->target.host ? s->target.host : "?", s->target.port, decision);
+    int n = s->state == SESSION_RELAY
+                ? snprintf(lines, sizeof(lines), "%s", decision)
+                : snprintf(lines, sizeof(lines), "CONNECT %s %u\n%s",
+                           *s->target.host ? s->target.host : "?", s->target.port, decision);
     if (s->report_fd >= 0)
         send(s->report_fd, lines, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
@@ -65,6 +70,51 @@ static void put_http_refusal(struct session *s, int status, const char *code, co
     relay_put(&s->down, text, (size_t)n);
 }
 
+static enum socks_reply socks_code(const struct session *s, enum gateway_code code)
+{
+    switch (code) {
+    case GATEWAY_HOST_NOT_ALLOWED:
+    case GATEWAY_ADDRESS_NOT_ALLOWED:
+        return SOCKS_NOT_ALLOWED;
+    case GATEWAY_RESOLVE_FAILED:
+        return SOCKS_HOST_UNREACHABLE;
+    case GATEWAY_CONNECT_FAILED:
+        return SOCKS_REFUSED;
+    case GATEWAY_TIMEOUT:
+        return SOCKS_TIMED_OUT;
+    default:
+        return s->socks_reply ? (enum socks_reply)s->socks_reply : SOCKS_FAILED;
+    }
+}
+
+/* SOCKS has a number and no words: why is in the gateway's log and in the report. */
+static void put_socks_reply(struct session *s, enum socks_reply code)
+{
+    uint8_t reply[SOCKS_REPLY_SIZE];
+    socks_format_reply(code, reply);
+    relay_put(&s->down, reply, sizeof(reply));
+}
+
+void session_answer_greeting(struct session *s, uint8_t method)
+{
+    const uint8_t answer[] = {SOCKS_VERSION, method};
+    s->greeted = true;
+    send(s->client_fd, answer, sizeof(answer), MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+static void put_refusal(struct session *s, enum gateway_code code, int status, const char *message)
+{
+    const char *name = gateway_code_name(code);
+    if (s->state == SESSION_RELAY)
+        relay_put(&s->down, ALERT_UNRECOGNIZED_NAME, sizeof(ALERT_UNRECOGNIZED_NAME) - 1);
+    else if (s->socks && !s->greeted)
+        session_answer_greeting(s, SOCKS_NO_METHOD);
+    else if (s->socks)
+        put_socks_reply(s, status == 503 ? SOCKS_FAILED : socks_code(s, code));
+    else
+        put_http_refusal(s, status ? status : http_status(code), name, message);
+}
+
 void session_refuse_as(struct session *s, enum gateway_code code, int status, const char *fmt, ...)
 {
     char message[200], line[GATEWAY_LINE_MAX];
@@ -80,7 +130,7 @@ void session_refuse_as(struct session *s, enum gateway_code code, int status, co
     int n = snprintf(line, sizeof(line), "ERR %s %s\n", gateway_code_name(code), message);
     report_decision(s, line);
     if (s->proxy)
-        put_http_refusal(s, status ? status : http_status(code), gateway_code_name(code), message);
+        put_refusal(s, code, status, message);
     else
         relay_put(&s->down, line, (size_t)n);
     s->down.eof = true;
@@ -101,7 +151,9 @@ void session_answer_connected(struct session *s, const char *ip)
     report_decision(s, line);
     if (!s->proxy)
         relay_put(&s->down, line, (size_t)n);
-    if (s->connect)
+    if (s->tunnel && s->socks)
+        put_socks_reply(s, SOCKS_OK);
+    else if (s->tunnel)
         relay_put(&s->down, HTTP_ESTABLISHED, strlen(HTTP_ESTABLISHED));
 }
 

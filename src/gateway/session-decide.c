@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "base/alloc.h"
@@ -93,6 +94,21 @@ static const char *why_not(struct session *s)
     if (rule_check_host(&g->allow_hosts, g->allow_hosts.n == 0, &s->target) != GATEWAY_OK ||
         rule_list_find_denial(&g->deny_hosts, &q, NULL))
         return "is not an allowed host of this daemon";
+    return NULL;
+}
+
+/* A tunnel to a name is for that name; one to an address is for any that is not denied. */
+const char *session_why_not_name(const struct session *s, const char *name)
+{
+    struct target named = {.port = s->target.port};
+    if (target_parse_host(name, strlen(name), &named) < 0)
+        return "the name that TLS asks for is none";
+    if (!s->target.is_address)
+        return strcmp(named.host, s->target.host) == 0 ? NULL : "TLS asks for another name";
+    struct rule_request q = {.target = &named};
+    if (rule_list_find_denial(&s->denied, &q, NULL) ||
+        rule_list_find_denial(&s->gateway->deny_hosts, &q, NULL))
+        return "TLS asks for a name that is denied";
     return NULL;
 }
 

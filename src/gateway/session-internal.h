@@ -37,8 +37,12 @@ struct session {
     char label[GATEWAY_LABEL_SIZE];
     struct rule_list hosts, denied;
     bool any_host;
-    bool proxy;   /* the client speaks to a proxy */
-    bool connect; /* and has asked for a tunnel */
+    bool proxy;          /* the client speaks to a proxy: HTTP, unless */
+    bool socks;          /* its first byte was that of SOCKS, and */
+    bool greeted;        /* it was told to go on */
+    bool tunnel;         /* it has asked for bytes in both directions, and not for a document */
+    uint8_t socks_reply; /* enum socks_reply of a request that is none */
+    bool unnamed; /* what it sends first is held back until it is known whether that is TLS */
     struct target target;
     char *method, *path;          /* of a request that is read; NULL: a tunnel */
     char rule[GATEWAY_RULE_SIZE]; /* which decided; "": none did */
@@ -65,7 +69,7 @@ void session_update_polls(struct session *s);
 
 /* session-request.c: the client has sent something. */
 void session_on_line(uv_poll_t *poll, int status, int events);
-void session_on_head(uv_poll_t *poll, int status, int events);
+void session_on_proxy(uv_poll_t *poll, int status, int events);
 
 /* session-decide.c */
 /* s->target is known: refuses it, or goes on to the resolver or the connection. */
@@ -73,6 +77,8 @@ void session_decide(struct session *s);
 /* May this session connect to that address? */
 bool session_may_connect(const struct session *s, const struct address *a);
 void session_refuse_address(struct session *s, enum address_class class);
+/* Why a tunnel may not speak TLS to that name, or NULL. */
+const char *session_why_not_name(const struct session *s, const char *name);
 
 /* session-resolve.c */
 void session_start_resolve(struct session *s);
@@ -93,6 +99,8 @@ void session_on_relay(uv_poll_t *poll, int status, int events);
 void session_refuse_as(struct session *s, enum gateway_code code, int status, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 #define session_refuse(s, code, ...) session_refuse_as(s, code, 0, __VA_ARGS__)
+/* A client of SOCKS is told to go on, or that it cannot. */
+void session_answer_greeting(struct session *s, uint8_t method);
 /* The decision was yes, and the connection is there. */
 void session_answer_connected(struct session *s, const char *ip);
 void session_on_refusal_read(uv_poll_t *poll, int status, int events);

@@ -6,6 +6,29 @@
 #include <netinet/tcp.h>
 
 #include "base/log.h"
+#include "gateway/client-hello.h"
+
+/* A client that begins to speak TLS names a server once more. What it sends is held back until that
+ * name is there, and cut off where it is another than the tunnel's. False: it was. */
+static bool look_at_name(struct session *s)
+{
+    char name[SERVER_NAME_SIZE];
+    const char *why = NULL;
+    const uint8_t *data = (const uint8_t *)s->up.data + s->up.start;
+    bool tls = s->up.len && data[0] == CLIENT_HELLO_TLS;
+    enum client_hello hello = tls ? client_hello_parse(data, s->up.len, name) : HELLO_NO_NAME;
+    if (hello == HELLO_BAD || (hello == HELLO_MORE && s->up.eof))
+        why = "a TLS client whose first message cannot be read";
+    else if (hello == HELLO_NAME)
+        why = session_why_not_name(s, name);
+    if (why) {
+        session_refuse(s, GATEWAY_NAME_MISMATCH, "%s port %u: %s", s->target.host, s->target.port,
+                       why);
+        return false;
+    }
+    s->unnamed = hello == HELLO_MORE || (s->up.len == 0 && !s->up.eof);
+    return true;
+}
 
 void session_start_relay(struct session *s)
 {
@@ -17,8 +40,11 @@ void session_start_relay(struct session *s)
              (unsigned long long)s->tag, s->target.host, s->target.port, ip);
     session_answer_connected(s, ip);
     s->state = SESSION_RELAY;
+    s->unnamed = s->proxy && s->tunnel;
     session_set_timer(s, s->gateway->idle_timeout_ms);
-    session_update_polls(s);
+    /* What came right behind the request is here already, and no event will tell of it. */
+    if (!s->unnamed || s->up.len == 0 || look_at_name(s))
+        session_update_polls(s);
 }
 
 void session_on_relay(uv_poll_t *poll, int status, int events)
@@ -26,7 +52,13 @@ void session_on_relay(uv_poll_t *poll, int status, int events)
     struct session *s = poll->data;
     (void)status;
     (void)events;
-    relay_pump(&s->up, s->client_fd, s->remote_fd);
+    if (s->unnamed) {
+        relay_fill(&s->up, s->client_fd);
+        if (!look_at_name(s))
+            return;
+    }
+    if (!s->unnamed)
+        relay_pump(&s->up, s->client_fd, s->remote_fd);
     relay_pump(&s->down, s->remote_fd, s->client_fd);
     session_set_timer(s, s->gateway->idle_timeout_ms);
     if (relay_finished(&s->up) && relay_finished(&s->down))

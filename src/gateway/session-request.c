@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the client asks for: a CONNECT line, or the head of a request to an HTTP proxy. The bytes
- * collect at the start of the upward buffer; what follows them is the first of the data. */
+/* What the client asks for: a CONNECT line, the head of a request to an HTTP proxy, or SOCKS. The
+ * bytes collect at the start of the upward buffer; what follows them is the first of the data. */
 #include "gateway/session-internal.h"
 
 #include <string.h>
@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/strbuf.h"
 #include "gateway/proxy-head.h"
+#include "gateway/socks.h"
 
 void session_on_line(uv_poll_t *poll, int status, int events)
 {
@@ -60,7 +61,7 @@ static void on_http_head(struct session *s, size_t len)
                           "%s", why);
         return;
     }
-    s->connect = head.connect;
+    s->tunnel = head.connect;
     if (head.connect) {
         s->up.start += len;
         s->up.len -= len;
@@ -73,12 +74,8 @@ static void on_http_head(struct session *s, size_t len)
     session_decide(s);
 }
 
-void session_on_head(uv_poll_t *poll, int status, int events)
+static void on_head(struct session *s)
 {
-    struct session *s = poll->data;
-    (void)status;
-    (void)events;
-    relay_fill(&s->up, s->client_fd);
     size_t len = http_head_length(s->up.data + s->up.start, s->up.len);
     if (len)
         on_http_head(s, len);
@@ -87,4 +84,67 @@ void session_on_head(uv_poll_t *poll, int status, int events)
     else if (s->up.limit == 0)
         session_refuse_as(s, GATEWAY_BAD_REQUEST, 431, "the head of a request has at most %d bytes",
                           PROXY_HEAD_MAX);
+}
+
+static void drop_read(struct session *s, size_t n)
+{
+    s->up.start += n;
+    s->up.len -= n;
+}
+
+/* False where there is nothing to go on with. */
+static bool take_greeting(struct session *s)
+{
+    const uint8_t *data = (const uint8_t *)s->up.data + s->up.start;
+    ssize_t n = socks_parse_greeting(data, s->up.len);
+    if (n < 0) {
+        session_refuse(s, GATEWAY_BAD_REQUEST, "SOCKS goes without authentication here");
+        return false;
+    }
+    if (n == 0)
+        return false;
+    drop_read(s, (size_t)n);
+    session_answer_greeting(s, 0);
+    return true;
+}
+
+static void take_socks_request(struct session *s)
+{
+    const uint8_t *data = (const uint8_t *)s->up.data + s->up.start;
+    enum socks_reply reply;
+    struct target target;
+    const char *why;
+    ssize_t n = socks_parse_request(data, s->up.len, &target, &reply, &why);
+    if (n == 0)
+        return;
+    s->target = target;
+    s->tunnel = true;
+    if (n < 0) {
+        s->socks_reply = reply;
+        session_refuse(s,
+                       reply == SOCKS_NOT_ALLOWED ? GATEWAY_HOST_NOT_ALLOWED : GATEWAY_BAD_REQUEST,
+                       "%s", why);
+        return;
+    }
+    drop_read(s, (size_t)n);
+    s->up.bounded = false;
+    session_decide(s);
+}
+
+void session_on_proxy(uv_poll_t *poll, int status, int events)
+{
+    struct session *s = poll->data;
+    (void)status;
+    (void)events;
+    relay_fill(&s->up, s->client_fd);
+    if (s->up.len && !s->greeted)
+        s->socks = s->up.data[s->up.start] == SOCKS_VERSION;
+    if (!s->socks) {
+        on_head(s);
+        return;
+    }
+    if (s->greeted || take_greeting(s))
+        take_socks_request(s);
+    if (s->state == SESSION_REQUEST && s->up.eof)
+        session_free(s);
 }

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -11,6 +12,7 @@
 #include "base/log.h"
 #include "gateway/client-socket.h"
 #include "gateway/proxy-head.h"
+#include "gateway/socks.h"
 
 static void on_handle_closed(uv_handle_t *handle)
 {
@@ -116,7 +118,7 @@ void session_update_polls(struct session *s)
 {
     switch (s->state) {
     case SESSION_REQUEST:
-        watch(s->client_poll, true, false, s->proxy ? session_on_head : session_on_line);
+        watch(s->client_poll, true, false, s->proxy ? session_on_proxy : session_on_line);
         break;
     case SESSION_RESOLVE:
         watch(s->client_poll, false, false, NULL);
@@ -128,7 +130,7 @@ void session_update_polls(struct session *s)
     case SESSION_RELAY:
         watch(s->client_poll, relay_wants_read(&s->up), relay_wants_write(&s->down),
               session_on_relay);
-        watch(s->remote_poll, relay_wants_read(&s->down), relay_wants_write(&s->up),
+        watch(s->remote_poll, relay_wants_read(&s->down), relay_wants_write(&s->up) && !s->unnamed,
               session_on_relay);
         break;
     case SESSION_REFUSE:
@@ -151,6 +153,14 @@ static void on_revoked(uv_poll_t *poll, int status, int events)
     (void)status;
     (void)events;
     session_end_connected(poll->data, "revoked");
+}
+
+/* A client that is refused before it was read is answered in its own language, if it has begun. */
+static void peek_protocol(struct session *s)
+{
+    uint8_t first;
+    s->socks = s->proxy && recv(s->client_fd, &first, 1, MSG_PEEK | MSG_DONTWAIT) == 1 &&
+               first == SOCKS_VERSION;
 }
 
 static int watch_client(struct session *s)
@@ -196,6 +206,7 @@ void session_start(struct gateway *g, const struct gateway_request *req, struct 
     }
     session_set_timer(s, g->request_timeout_ms);
     session_update_polls(s);
+    peek_protocol(s);
     if (g->n_sessions > g->max_sessions || of_label >= g->max_sessions_per_label)
         session_refuse_as(s, GATEWAY_CONNECT_FAILED, 503, "too many connections");
 }

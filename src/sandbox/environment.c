@@ -23,6 +23,9 @@ static const char *const proxy[] = {
     "HTTPS_PROXY=" PROXY,
     "http_proxy=" PROXY,
     "https_proxy=" PROXY,
+    /* The port speaks SOCKS as well. It is not named here: what asks for HTTP has its own variable,
+     * and clients like Python's httpx refuse to start at all where this one is SOCKS and they lack
+     * a library for it. */
     "ALL_PROXY=" PROXY,
     "all_proxy=" PROXY,
     /* What listens inside the sandbox is reached without it. */

@@ -137,6 +137,102 @@ def test_a_reader_that_stops():
     box.delete()
 
 
+# One connection to the proxy by SOCKS: the methods, what else is sent at once, and then a request; prints what came as hex.
+SOCKS = """import socket,sys
+s=socket.create_connection(('127.0.0.1',3128),20); s.settimeout(25)
+parts=[bytes.fromhex(a) for a in sys.argv[1:]]
+out=[]
+for part in parts:
+    s.sendall(part)
+    try: out.append(s.recv(65536).hex())
+    except OSError as e: out.append(type(e).__name__)
+print(' '.join(out))
+"""
+
+
+def socks(*parts):
+    return net.python(SOCKS, *(p.hex() for p in parts))["stdout"].split()
+
+
+def by_name(host, port, command=1, version=5):
+    return bytes([version, command, 0, 3, len(host)]) + host + port.to_bytes(2, "big")
+
+
+@test("SOCKS: names and addresses that are allowed are reached on the same port")
+def test_socks_allowed():
+    request = b"GET / HTTP/1.1\r\nHost: allowed.test\r\nConnection: close\r\n\r\n"
+    out = socks(b"\5\1\0", by_name(b"ALLOWED.test.", 80), request)
+    equal(out[:2], ["0500", "05000001" + "00" * 6], out)
+    check(bytes.fromhex(out[2]).startswith(b"HTTP/1.1 200"), out)
+    out = socks(b"\5\2\0\2" + by_name(b"allowed.test", 80) + request)  # all at once
+    check(out[0].startswith("0500"), out)
+    for url in ("http://allowed.test/", "https://allowed.test/"):
+        net.put("/tmp/ca.pem", open(net.world.ca).read())
+        a = net.run("curl", "-sS", "-m", "20", "--cacert", "/tmp/ca.pem", "-x", "socks5h://127.0.0.1:3128", url)
+        equal((a["exit_code"], a["stdout"]), (0, "hello\n"), (url, a))
+
+
+@test("SOCKS: what is not allowed or not spoken gets the reply that says so")
+def test_socks_refused():
+    for part, reply in ((by_name(b"denied.test", 80), 2), (by_name(b"allowed.test", 81), 2), (by_name(b"127.1", 80), 2),
+                        (b"\5\1\0\1" + bytes([127, 0, 0, 1, 0, 80]), 2), (b"\5\1\0\4" + bytes(15) + b"\1\0\120", 2),
+                        (by_name(b"allowed.test", 80, command=2), 7), (by_name(b"allowed.test", 80, command=3), 7),
+                        (b"\5\1\0\2" + bytes(6), 8), (by_name(b"a\0b", 80), 1), (by_name(b"allowed.test", 0), 1)):
+        out = socks(b"\5\1\0", part)
+        equal(out, ["0500", f"05{reply:02x}0001" + "00" * 6], part)
+    equal(socks(b"\5\1\2"), ["05ff"])
+    a = net.run("curl", "-sS", "-m", "20", "-x", "socks5h://127.0.0.1:3128", "http://denied.test/")
+    check(a["exit_code"] == 97 and "denied.test" in a["stderr"], a)
+
+
+@test("a name inside TLS that is not the tunnel's is cut off before it leaves, with a reason and a record")
+def test_the_name_inside_tls():
+    net.put("/tmp/ca.pem", open(net.world.ca).read())
+    curl = ["curl", "-sS", "-m", "20", "--cacert", "/tmp/ca.pem"]
+    before = len(net.world.requests())
+    a = net.run(*curl, "--connect-to", "other.test:443:allowed.test:443", "https://other.test/")
+    check(a["exit_code"] == 35 and "unrecognized name" in a["stderr"], a)
+    a = net.run(*curl, "-x", "socks5h://127.0.0.1:3128", "--connect-to", "other.test:443:allowed.test:443", "https://other.test/")
+    check(a["exit_code"] == 35 and "unrecognized name" in a["stderr"], a)
+    equal(len(net.world.requests()), before, "requests that came")
+    for url in ("https://allowed.test/", "https://ALLOWED.test/"):
+        equal(net.run(*curl, url)["stdout"], "hello\n", url)
+    equal(net.world.requests()[-1]["sni"].lower(), "allowed.test")
+    box = net.sandbox({"allow": [{"host": w.ALLOWED, "ports": [443]}], "deny": [{"host": "bad.wild.test"}]})
+    net.put("/tmp/ca.pem", open(net.world.ca).read(), box=box)
+    for host, want in (("one.wild.test", 0), ("bad.wild.test", 35)):
+        a = net.run(*curl, "--connect-to", f"{host}:443:{w.ALLOWED}:443", f"https://{host}/", box=box)
+        equal(a["exit_code"], want, (host, a))
+    box.delete()
+    wait_for(lambda: "ERR name_mismatch allowed.test port 443" in net.daemon.get("/v1/audit?kind=network&limit=1000").body.decode(), "it is recorded")
+
+
+@test("a TLS client that comes in pieces is compared like any other, and what is no TLS passes")
+def test_the_name_in_pieces():
+    code = TUNNEL + ("import ssl\n"
+                     "def hello(name):\n"
+                     "    o=ssl.MemoryBIO(); c=ssl.create_default_context(); c.check_hostname=False\n"
+                     "    t=c.wrap_bio(ssl.MemoryBIO(),o,server_hostname=name)\n"
+                     "    try: t.do_handshake()\n"
+                     "    except ssl.SSLError: pass\n"
+                     "    return o.read()\n"
+                     "def records(data,size):\n"
+                     "    body=data[5:]\n"
+                     "    return b''.join(data[:3]+len(body[i:i+size]).to_bytes(2,'big')+body[i:i+size] for i in range(0,len(body),size))\n"
+                     "for name in ('allowed.test','other.test'):\n"
+                     "    for data in (hello(name), records(hello(name),10)):\n"
+                     "        s,h=tunnel(b'allowed.test:443')\n"
+                     "        for i in range(0,len(data),64):\n"
+                     "            try: s.sendall(data[i:i+64])\n"
+                     "            except OSError: break\n"
+                     "            time.sleep(0.001)\n"
+                     "        try: print(name, s.recv(3).hex())\n"
+                     "        except OSError: print(name, 'reset')\n"
+                     "s,h=tunnel(b'allowed.test:22'); print(s.recv(4).decode())\n")
+    lines = net.python(code)["stdout"].split("\n")
+    equal(lines, ["allowed.test 160303"] * 2 + ["other.test 150301"] * 2 + ["SSH-", ""])
+
+
 @test("connections end with their sandbox, at both ends")
 def test_connections_end_with_their_sandbox():
     gateway = processes("mas-gateway")[0]
