@@ -77,6 +77,8 @@ enum mechanism {
 
 /* Where the proxy is in a sandbox that has a network by name: 127.0.0.1 and this port. */
 #define PLAN_PROXY_PORT "3128"
+/* What a node there loads, so that its fetch() uses the proxy. */
+#define PLAN_NODE_PROXY "/.mas/node-proxy.js"
 
 enum plan_flags {
     PLAN_TOOL_NET = 1,    /* /.mas/gateway.sock and mas-tool-net exist in this sandbox */

@@ -31,7 +31,9 @@ static const char *const proxy[] = {
     /* What listens inside the sandbox is reached without it. */
     "NO_PROXY=localhost,127.0.0.1,::1",
     "no_proxy=localhost,127.0.0.1,::1",
+    /* Node from 24.5 on; others load what does the same. */
     "NODE_USE_ENV_PROXY=1",
+    "NODE_OPTIONS=--require=" PLAN_NODE_PROXY,
 };
 
 #define OWN_MAX 3 /* of a sandbox without a root of its own */

@@ -10,6 +10,7 @@
 #include "base/fault.h"
 #include "base/random.h"
 #include "loop/loop.h"
+#include "proto/plan.h"
 #include "sandbox/environment.h"
 #include "sandbox/internal.h"
 #include "sandbox/owner.h"
@@ -97,9 +98,12 @@ static int send_spawn(struct exec *e, const struct exec_spec *spec, struct error
                                .proxy = sb->spec.network};
     _cleanup_strv_ char **env = environment_build(&from);
     _cleanup_free_ char *tag = persist_wants_exec(e) ? persist_exec_tag(e) : NULL;
-    struct spawn_path *paths = xcalloc(spec->n_paths, sizeof(*paths));
+    struct spawn_path *paths = xcalloc(spec->n_paths + 1, sizeof(*paths));
+    size_t n_paths = spec->n_paths;
     for (size_t i = 0; i < spec->n_paths; i++)
         paths[i] = (struct spawn_path){spec->paths[i].writable, spec->paths[i].path};
+    if (spec->narrow && from.proxy) /* NODE_OPTIONS names it, and node does not start without */
+        paths[n_paths++] = (struct spawn_path){false, PLAN_NODE_PROXY};
     struct msg_spawn m = {
         .request_id = e->request_id,
         .flags = (e->stdin_open ? SPAWN_STDIN : 0) | (spec->pty ? SPAWN_PTY : 0) |
@@ -117,7 +121,7 @@ static int send_spawn(struct exec *e, const struct exec_spec *spec, struct error
         .cwd = spec->cwd ? spec->cwd : "",
         .tag = tag,
         .paths = paths,
-        .n_paths = spec->n_paths,
+        .n_paths = n_paths,
     };
     int r = msg_spawn_format(runner_out(sb->runner), e->stream, &m);
     free(paths);

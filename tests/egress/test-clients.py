@@ -8,7 +8,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 import world as w  # noqa: E402
-from cases import RUNTIME, Net, allowed, denied, main, use  # noqa: E402
+from cases import OWN_KERNEL, RUNTIME, Net, allowed, denied, main, use  # noqa: E402
 from masd import Skip, check, equal  # noqa: E402
 
 net = use(Net(w.World(), {"allow": [{"host": "allowed.test", "ports": [80, 443, 22]}]}))
@@ -32,6 +32,7 @@ GET = {
     "python": (["/usr/bin/python3", "-c", URLLIB], "/", "hello\n"),
     "requests": (["/usr/bin/python3", "-c", REQUESTS], "/", "hello\n"),
     "git": (["git", "ls-remote", "--heads"], "/git/one.git", "refs/heads/main\n"),
+    "node": (["node", "-e", FETCH], "/", "hello\n"),
     "pip": (["/usr/bin/python3", "-m", "pip", "download", "-q", "--no-cache-dir", "--disable-pip-version-check", "--no-deps", "--retries", "0",
              "--timeout", "20", "--trusted-host", "allowed.test", "-d", "/tmp/wheels", "tiny", "--index-url"], "/pip/", ""),
     "npm": (["sh", "-c", "rm -rf /tmp/npm* && npm install --no-audit --no-fund --fetch-retries 0 --cache /tmp/npm-cache --prefix /tmp/npm tiny "
@@ -76,6 +77,16 @@ for program, (argv, path, want) in GET.items():
 def test_git_clones(n):
     a = n.run("sh", "-c", "rm -rf /tmp/one && git clone -q http://allowed.test/git/one.git /tmp/one && cat /tmp/one/file")
     equal((a["exit_code"], a["stdout"]), (0, "from the server\n"), a)
+
+
+@allowed("node", "node starts and fetches where a call may use few paths only")
+def test_node_where_few_paths_are_open(n):
+    if OWN_KERNEL:
+        raise Skip("paths of a call need Landlock")
+    a = n.daemon.post("/v1/sandbox/execute", {"sandbox_id": n.box.id, "policy": {"AllowedPaths": ["/workspace"]},
+                                              "tool": {"id": "c", "name": "shell", "args": {"argv": ["node", "-e", FETCH, "http://allowed.test/"]}}})
+    equal(a.status, 200, a)
+    check("hello" in a.body.decode(), a)
 
 
 @allowed("ssh", "ssh reaches an allowed host through the proxy")

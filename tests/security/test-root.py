@@ -23,10 +23,11 @@ def table():
 
 
 def sources(program):
-    """The C files below src that the program was linked of."""
+    """The C files below src that the program was linked of. One that the build wrote holds a text and no code."""
     info = subprocess.run(["readelf", "--debug-dump=info", "--dwarf-depth=1", os.path.join(BUILD, program)],
                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True).stdout
-    return {f for f in re.findall(r"DW_AT_name +:.*?(src/[\w/.-]+\.c)$", info, re.M)}
+    files = re.findall(r"DW_AT_name +:.*?(src/[\w/.-]+\.c)$", info, re.M)
+    return {f for f in files if not os.path.exists(os.path.join(BUILD, f))}
 
 
 def code_lines(path):

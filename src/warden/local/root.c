@@ -18,7 +18,9 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "proto/plan.h"
 #include "warden/copy.h"
+#include "warden/local/node-proxy.h"
 
 #define ROOT_TMPFS_OPTIONS "size=96m,nr_inodes=32k,mode=0755"
 
@@ -199,6 +201,7 @@ static int populate(int root_fd, const struct root_options *o, struct error *err
         r = symlinkat(links[i].target, root_fd, links[i].name) < 0 ? -errno : 0;
     for (size_t i = 0; r == 0 && i < n_root_files; i++)
         r = add_file(root_fd, root_files[i].name, root_files[i].text);
+    r = r < 0 ? r : add_file(root_fd, PLAN_NODE_PROXY + 1, node_proxy_js);
     r = r < 0 ? r : populate_etc(root_fd);
     if (r < 0)
         return error_set(err, ERROR_UNAVAILABLE, -r, "fill '/etc' of the template root");
