@@ -56,6 +56,7 @@ class Capture:
         self.flows = set()
         self.count = 0
         self.lines = []
+        self.payload = {}  # bytes that TCP carried since the last mark, by address and port
 
     def _transport(self, proto, source, to, data):
         """A line, or None for a packet of a connection that is known."""
@@ -64,6 +65,7 @@ class Capture:
         if proto == 6 and len(data) >= 14:
             sport, port = struct.unpack("!HH", data[:4])
             flow = (source, sport, to, port)
+            self.payload[to, port] = self.payload.get((to, port), 0) + len(data) - (data[12] >> 4) * 4
             if data[13] & 0x12 == 0x02:
                 new = flow not in self.flows
                 self.flows.add(flow)
@@ -124,7 +126,7 @@ class Capture:
     def mark(self):
         """Forgets what came so far, and returns it."""
         self._drain()
-        lines, self.lines = self.lines, []
+        lines, self.lines, self.payload = self.lines, [], {}
         return lines
 
     def seen(self):
