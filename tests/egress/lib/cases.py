@@ -89,6 +89,18 @@ class Net:
         a = self.run("sh", "-c", f'mkdir -p "$(dirname "$0")" && cat >"$0" && chmod {mode} "$0"', path, stdin=text, box=box)
         equal(a["exit_code"], 0, a)
 
+    def processes(self, name):
+        """Of the daemons in this namespace, by the name that ps shows."""
+        found = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/comm") as f:
+                    if f.read().strip() == name and os.readlink(f"/proc/{pid}/ns/net") == os.readlink("/proc/self/ns/net"):
+                        found.append(int(pid))
+            except OSError:  # it has ended
+                pass
+        return found
+
     def begin(self):
         late, before = self.capture.mark(), self.late
         self.late = None
