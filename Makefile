@@ -32,7 +32,7 @@ check-egress: deps-egress all
 
 # The same over every runtime.
 check-egress-full: deps-egress deps-containers all
-	@RUNTIMES="local crun runc gvisor podman docker docker-gvisor" scripts/check-egress.sh $(BUILD)
+	@MAS_EGRESS_FULL=1 RUNTIMES="local crun runc gvisor podman docker docker-gvisor" scripts/check-egress.sh $(BUILD)
 
 # The MAS library's own example, from the Go module proxy; one skip without Go 1.25 or newer.
 check-clients: deps-test all

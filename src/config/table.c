@@ -201,7 +201,7 @@ const struct config_key config_keys[] = {
     DURATION(gateway_resolve_timeout, gateway.resolve_timeout_ms, "10s", 1, HOURS, "how long looking up a name may take"),
     DURATION(gateway_connect_timeout, gateway.connect_timeout_ms, "10s", 1, HOURS, "how long connecting may take, all addresses of a name together"),
     DURATION(gateway_idle_timeout, gateway.idle_timeout_ms, "150s", 1, DAYS, "a connection without a byte in either direction ends after this"),
-    INT(gateway_max_connections, gateway.max_connections, "256", 1, 100000, "connections of all sandboxes"),
+    INT(gateway_max_connections, gateway.max_connections, "512", 1, 100000, "connections of all sandboxes; those of one key leave as many free"),
     INT(gateway_max_connections_per_sandbox, gateway.max_connections_per_label, "32", 1, 100000, "connections of one sandbox"),
     INT(network_records_per_minute, manager.network_records_per_minute, "20", 1, 100000,
         "connections of one sandbox's proxy that the audit has one by one; the others are one summary"),

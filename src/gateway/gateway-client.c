@@ -55,9 +55,19 @@ static int pack_list(struct gateway_request *req, char *const *hosts, uint32_t *
     return r;
 }
 
+/* FNV-1a. Keys of one number would share what is one key's, which is all that it is used for. */
+static uint64_t number_of(const char *owner)
+{
+    uint64_t hash = 0xcbf29ce484222325;
+    for (; owner && *owner; owner++)
+        hash = (hash ^ (unsigned char)*owner) * 0x100000001b3;
+    return hash;
+}
+
 static int pack(struct gateway_request *req, const struct gateway_rules *rules, struct error *err)
 {
-    *req = (struct gateway_request){.version = GATEWAY_VERSION, .tag = rules->tag};
+    *req = (struct gateway_request){
+        .version = GATEWAY_VERSION, .tag = rules->tag, .owner = number_of(rules->owner)};
     if (rules->label)
         strncpy(req->label, rules->label, sizeof(req->label) - 1);
     if (rules->proxy && (!rules->hosts || !rules->hosts[0]))

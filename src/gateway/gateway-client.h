@@ -13,6 +13,7 @@ struct gateway_rules {
     bool proxy;          /* the stream is of a sandbox's proxy; needs hosts */
     bool socket;         /* and is the program's own connection, passed out */
     const char *label;   /* whose stream it is: the sandbox's id */
+    const char *owner;   /* the key that the sandbox belongs to; NULL or "": none */
     uint64_t tag;
 };
 

@@ -22,7 +22,7 @@
 
 struct target;
 
-#define GATEWAY_VERSION    3
+#define GATEWAY_VERSION    4
 #define GATEWAY_LABEL_SIZE 64   /* whose stream it is, for the log and for fair shares */
 #define GATEWAY_HOSTS_MAX  128  /* allowed and denied hosts in one request */
 #define GATEWAY_HOSTS_SIZE 8192 /* all of their text, a NUL after each */
@@ -41,7 +41,8 @@ enum gateway_flags {
 struct gateway_request {
     uint32_t version;
     uint32_t flags;
-    uint64_t tag; /* chosen by the sender, repeated in the log */
+    uint64_t tag;   /* chosen by the sender, repeated in the log */
+    uint64_t owner; /* a number for the key whose sandbox it is, for fair shares */
     char label[GATEWAY_LABEL_SIZE];
     uint32_t n_hosts;
     uint32_t n_denied; /* in hosts behind those: what it may not reach all the same */

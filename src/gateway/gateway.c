@@ -21,7 +21,7 @@
 #include "gateway/rule.h"
 #include "gateway/session.h"
 
-/* Sessions beyond the limit that are only told so, before datagrams are dropped unanswered. */
+/* Sessions beyond the limit that are only told so. */
 #define OVERLOAD_SLACK 64
 /* Descriptors beside the three of each session: the loop's, the resolver's, stderr. */
 #define SPARE_DESCRIPTORS 128
@@ -90,8 +90,6 @@ static void on_datagram(struct control *c, const struct gateway_request *req, si
     if (check_request(req, size) < 0 || parse_hosts(req, &hosts, &denied) < 0 ||
         !is_client(fds[0], req->flags))
         log_warn("gateway dropped a malformed request size=%zu", size);
-    else if (g->n_sessions >= g->max_sessions + OVERLOAD_SLACK)
-        log_warn("gateway dropped a request sandbox=%s sessions=%zu", req->label, g->n_sessions);
     else
         session_start(g, req, &hosts, &denied, fd_steal(&fds[0]), fd_steal(&fds[1]));
     rule_list_done(&hosts);

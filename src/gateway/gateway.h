@@ -15,7 +15,7 @@
 #define GATEWAY_RESOLVE_TIMEOUT_MS  10000
 #define GATEWAY_CONNECT_TIMEOUT_MS  10000  /* for all addresses of a name together */
 #define GATEWAY_IDLE_TIMEOUT_MS     150000 /* no byte either way; longer than any tool may take */
-#define GATEWAY_CONNECTIONS_MAX     256
+#define GATEWAY_CONNECTIONS_MAX     512
 #define GATEWAY_CONNECTIONS_PER_MAX 32 /* of one label */
 
 /* What an operator may set (configuration keys in config/table.c). */

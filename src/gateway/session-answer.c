@@ -13,6 +13,8 @@
 
 /* How long a refused client gets to read its answer before the stream is closed. */
 #define REFUSE_LINGER_MS 5000
+/* Clients that get it; with more, the answer is sent and the stream closed, read or not. */
+#define REFUSING_MAX 64
 /* A fatal alert of TLS: what a client of a tunnel that is cut because of its name understands. */
 #define ALERT_UNRECOGNIZED_NAME "\x15\x03\x01\x00\x02\x02\x70"
 #define HTTP_ESTABLISHED        "HTTP/1.1 200 Connection established\r\n\r\n"
@@ -122,9 +124,10 @@ void session_refuse_as(struct session *s, enum gateway_code code, int status, co
     va_start(ap, fmt);
     vsnprintf(message, sizeof(message), fmt, ap);
     va_end(ap);
-    log_info("gateway refused sandbox=%s tag=%llu host=%s port=%u code=%s why=\"%s\"", s->label,
-             (unsigned long long)s->tag, s->target.host, s->target.port, gateway_code_name(code),
-             message);
+    if (session_may_log(s))
+        log_info("gateway refused sandbox=%s tag=%llu host=%s port=%u code=%s why=\"%s\"", s->label,
+                 (unsigned long long)s->tag, s->target.host, s->target.port,
+                 gateway_code_name(code), message);
     session_abandon_lookup(s);
     session_close_remote(s);
     int n = snprintf(line, sizeof(line), "ERR %s %s\n", gateway_code_name(code), message);
@@ -140,7 +143,12 @@ void session_refuse_as(struct session *s, enum gateway_code code, int status, co
     s->up.bounded = true;
     s->up.limit = 0;
     s->state = SESSION_REFUSE;
-    session_set_timer(s, REFUSE_LINGER_MS);
+    s->gateway->n_sessions--;
+    s->gateway->n_refusing++;
+    relay_pump(&s->down, -1, s->client_fd);
+    /* The caller still has the session, so it ends in a later turn of the loop in any case. */
+    bool at_once = s->gateway->n_refusing > REFUSING_MAX || (relay_finished(&s->down) && !s->proxy);
+    session_set_timer(s, at_once ? 0 : REFUSE_LINGER_MS);
     session_update_polls(s);
 }
 

@@ -6,6 +6,7 @@
  *   session-decide.c   whether it may: the one place where rules are asked
  *   session-resolve.c  the name's addresses
  *   session-connect.c  the connection to one of them
+ *   session-share.c    what one sandbox or key may have of what all share
  *   session-relay.c    the bytes in both directions
  *   session-answer.c   what the client and the control plane are told
  */
@@ -16,7 +17,14 @@
 #include "gateway/relay.h"
 #include "gateway/session.h"
 
-struct lookup;
+/* A name in the resolver; outlives a session that does not wait for it. */
+struct lookup {
+    uv_getaddrinfo_t req;
+    struct list node;
+    struct session *session; /* or NULL */
+    char label[GATEWAY_LABEL_SIZE];
+    uint64_t owner;
+};
 
 /* Addresses of one name that are tried, one after another. */
 #define ADDRESSES_MAX 4
@@ -35,6 +43,7 @@ struct session {
     enum session_state state;
     uint64_t tag;
     char label[GATEWAY_LABEL_SIZE];
+    uint64_t owner;
     struct rule_list hosts, denied;
     bool any_host;
     bool proxy;          /* the client speaks to a proxy: HTTP, unless */
@@ -51,7 +60,7 @@ struct session {
     int client_fd, remote_fd, report_fd; /* report_fd: -1 where nobody asks for one */
     uv_poll_t *client_poll, *remote_poll, *report_poll; /* freed by their close callbacks */
     uv_timer_t *timer;
-    struct lookup *lookup; /* NULL while it waits for its label's turn */
+    struct lookup *lookup; /* NULL while it waits for its turn */
     struct relay up, down; /* client to remote, remote to client */
     int64_t started_ms, connect_deadline_ms;
 };
@@ -83,6 +92,14 @@ const char *session_why_not_name(const struct session *s, const char *name);
 /* session-resolve.c */
 void session_start_resolve(struct session *s);
 void session_abandon_lookup(struct session *s);
+
+/* session-share.c */
+/* Why there is no room for this one, which is in the list already, or NULL. */
+const char *session_share_refusal(const struct session *mine);
+/* May its name go to the resolver now? */
+bool session_share_lookup(const struct session *mine);
+/* May one more line about it be logged? */
+bool session_may_log(const struct session *s);
 
 /* session-connect.c */
 void session_start_connect(struct session *s);

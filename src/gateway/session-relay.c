@@ -36,8 +36,9 @@ void session_start_relay(struct session *s)
     int one = 1;
     setsockopt(s->remote_fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     address_format(&s->addresses[s->current], ip);
-    log_info("gateway connected sandbox=%s tag=%llu host=%s port=%u address=%s", s->label,
-             (unsigned long long)s->tag, s->target.host, s->target.port, ip);
+    if (session_may_log(s))
+        log_info("gateway connected sandbox=%s tag=%llu host=%s port=%u address=%s", s->label,
+                 (unsigned long long)s->tag, s->target.host, s->target.port, ip);
     session_answer_connected(s, ip);
     s->state = SESSION_RELAY;
     s->unnamed = s->proxy && s->tunnel;

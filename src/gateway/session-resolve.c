@@ -9,18 +9,6 @@
 
 #include "base/alloc.h"
 
-/* Lookups of one label that the resolver has at a time. libuv gives lookups half of its threads, in
- * the order of asking, so that a label with many slow names would otherwise hold them all. */
-#define LOOKUPS_PER_LABEL 2
-
-/* A name in the resolver; outlives a session that does not wait for it. */
-struct lookup {
-    uv_getaddrinfo_t req;
-    struct list node;
-    struct session *session; /* or NULL */
-    char label[GATEWAY_LABEL_SIZE];
-};
-
 /* A lookup cannot be taken back once a thread has it: it is left to end alone (on_resolved). */
 void session_abandon_lookup(struct session *s)
 {
@@ -52,26 +40,32 @@ static void choose_addresses(struct session *s, const struct addrinfo *list)
         session_refuse(s, GATEWAY_RESOLVE_FAILED, "%s: no address", s->target.host);
 }
 
-/* Those of one label, or with NULL all of them. */
-static size_t count_lookups(const struct gateway *g, const char *label)
+static void start_lookup(struct session *s);
+
+static size_t count_lookups(const struct gateway *g, uint64_t owner)
 {
     size_t n = 0;
     list_for_each(l, &g->lookups, struct lookup, node)
-        n += !label || strcmp(l->label, label) == 0;
+        n += l->owner == owner;
     return n;
 }
 
-static void start_lookup(struct session *s);
-
-/* A thread of the label's share is free: the one of its sessions that waits longest has it. */
-static void start_waiting(struct gateway *g, const char *label)
+/* The session whose turn it is: of the owner who has least of the resolver, the one that has waited
+ * longest. NULL: none may go on. */
+static struct session *find_waiting(struct gateway *g)
 {
+    struct session *next = NULL;
+    size_t least = 0;
     list_for_each(s, &g->sessions, struct session, node) {
-        if (s->state != SESSION_RESOLVE || s->lookup || strcmp(s->label, label) != 0)
+        if (s->state != SESSION_RESOLVE || s->lookup || !session_share_lookup(s))
             continue;
-        start_lookup(s);
-        return;
+        size_t n = count_lookups(g, s->owner);
+        if (next && n >= least)
+            continue;
+        next = s;
+        least = n;
     }
+    return next;
 }
 
 static void on_resolved(uv_getaddrinfo_t *req, int status, struct addrinfo *list)
@@ -79,8 +73,6 @@ static void on_resolved(uv_getaddrinfo_t *req, int status, struct addrinfo *list
     struct lookup *l = container_of(req, struct lookup, req);
     struct gateway *g = container_of(req->loop, struct gateway, loop);
     struct session *s = l->session;
-    char label[GATEWAY_LABEL_SIZE];
-    memcpy(label, l->label, sizeof(label));
     list_remove(&l->node);
     free(l);
     if (s) {
@@ -92,7 +84,8 @@ static void on_resolved(uv_getaddrinfo_t *req, int status, struct addrinfo *list
                            uv_strerror(status));
     }
     uv_freeaddrinfo(list);
-    start_waiting(g, label);
+    for (struct session *next; (next = find_waiting(g));)
+        start_lookup(next);
 }
 
 static void start_lookup(struct session *s)
@@ -108,6 +101,7 @@ static void start_lookup(struct session *s)
     }
     l->session = s;
     memcpy(l->label, s->label, sizeof(l->label));
+    l->owner = s->owner;
     list_append(&g->lookups, &l->node);
     s->lookup = l;
 }
@@ -116,9 +110,7 @@ void session_start_resolve(struct session *s)
 {
     s->state = SESSION_RESOLVE;
     session_set_timer(s, s->gateway->resolve_timeout_ms);
-    if (count_lookups(s->gateway, NULL) >= s->gateway->max_sessions)
-        session_refuse(s, GATEWAY_RESOLVE_FAILED, "%s: the resolver is busy", s->target.host);
-    else if (count_lookups(s->gateway, s->label) < LOOKUPS_PER_LABEL)
+    if (session_share_lookup(s))
         start_lookup(s);
     session_update_polls(s);
 }

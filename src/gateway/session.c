@@ -47,17 +47,21 @@ void session_free(struct session *s)
     relay_done(&s->up);
     relay_done(&s->down);
     list_remove(&s->node);
-    s->gateway->n_sessions--;
+    if (s->state == SESSION_REFUSE)
+        s->gateway->n_refusing--;
+    else
+        s->gateway->n_sessions--;
     free(s);
 }
 
 void session_end_connected(struct session *s, const char *why)
 {
-    log_info("gateway closed sandbox=%s tag=%llu host=%s port=%u sent=%llu received=%llu "
-             "duration_ms=%lld reason=%s",
-             s->label, (unsigned long long)s->tag, s->target.host, s->target.port,
-             (unsigned long long)s->up.bytes, (unsigned long long)s->down.bytes,
-             (long long)(clock_mono_ms() - s->started_ms), why);
+    if (session_may_log(s))
+        log_info("gateway closed sandbox=%s tag=%llu host=%s port=%u sent=%llu received=%llu "
+                 "duration_ms=%lld reason=%s",
+                 s->label, (unsigned long long)s->tag, s->target.host, s->target.port,
+                 (unsigned long long)s->up.bytes, (unsigned long long)s->down.bytes,
+                 (long long)(clock_mono_ms() - s->started_ms), why);
     session_free(s);
 }
 
@@ -139,14 +143,6 @@ void session_update_polls(struct session *s)
     }
 }
 
-static size_t count_label(const struct gateway *g, const char *label)
-{
-    size_t n = 0;
-    list_for_each(s, &g->sessions, struct session, node)
-        n += strcmp(s->label, label) == 0;
-    return n;
-}
-
 /* The control plane never writes to a report: that it can be read means that its end is closed. */
 static void on_revoked(uv_poll_t *poll, int status, int events)
 {
@@ -177,7 +173,6 @@ static int watch_client(struct session *s)
 void session_start(struct gateway *g, const struct gateway_request *req, struct rule_list *hosts,
                    struct rule_list *denied, int stream_fd, int report_fd)
 {
-    size_t of_label = count_label(g, req->label);
     struct session *s = new0(struct session);
     *s = (struct session){.gateway = g,
                           .tag = req->tag,
@@ -185,6 +180,7 @@ void session_start(struct gateway *g, const struct gateway_request *req, struct 
                           .remote_fd = -1,
                           .report_fd = report_fd};
     memcpy(s->label, req->label, sizeof(s->label));
+    s->owner = req->owner;
     s->any_host = req->flags & GATEWAY_ANY_HOST;
     s->hosts = *hosts;
     s->denied = *denied;
@@ -206,9 +202,11 @@ void session_start(struct gateway *g, const struct gateway_request *req, struct 
     }
     session_set_timer(s, g->request_timeout_ms);
     session_update_polls(s);
-    peek_protocol(s);
-    if (g->n_sessions > g->max_sessions || of_label >= g->max_sessions_per_label)
-        session_refuse_as(s, GATEWAY_CONNECT_FAILED, 503, "too many connections");
+    const char *why = session_share_refusal(s);
+    if (why) {
+        peek_protocol(s);
+        session_refuse_as(s, GATEWAY_CONNECT_FAILED, 503, "%s", why);
+    }
 }
 
 void session_end_all(struct gateway *g)

@@ -15,15 +15,25 @@
 #include "gateway/gateway-proto.h"
 #include "gateway/rule.h"
 
+#define GATEWAY_LOG_SHARES 64
+
+/* The lines of some labels in the log. */
+struct gateway_log_share {
+    int64_t from_ms;
+    uint32_t n;
+};
+
 /* What all sessions share. */
 struct gateway {
     uv_loop_t loop;
     struct list sessions;
-    size_t n_sessions;
+    size_t n_sessions,
+        n_refusing;      /* those that are only told of their refusal are not of the first */
     struct list lookups; /* in the resolver, those of ended sessions included */
     struct rule_list private_hosts, allow_hosts, deny_hosts;
     uint32_t request_timeout_ms, resolve_timeout_ms, connect_timeout_ms, idle_timeout_ms;
     uint32_t max_sessions, max_sessions_per_label;
+    struct gateway_log_share log_shares[GATEWAY_LOG_SHARES];
 };
 
 /* Takes stream_fd, report_fd (or -1), and what is in hosts and denied. A stream over a limit is

@@ -130,6 +130,17 @@ static void report_start(struct sandbox *sb, int fd)
     uv_poll_start(&r->poll, UV_READABLE, on_report);
 }
 
+/* A flood of connections is no flood of lines. */
+static void warn_of_refusal(const struct sandbox *sb, const char *why)
+{
+    static int64_t last_ms;
+    int64_t now = clock_mono_ms();
+    if (last_ms && now - last_ms < 1000)
+        return;
+    last_ms = now;
+    log_warn("gateway refused a stream id=%s: %s", sb->id, why);
+}
+
 int gateway_report_open(struct sandbox *sb, uint32_t stream, int client_fd, bool socket)
 {
     int pair[2];
@@ -144,11 +155,12 @@ int gateway_report_open(struct sandbox *sb, uint32_t stream, int client_fd, bool
                                   .proxy = sb->spec.network,
                                   .socket = socket,
                                   .label = sb->id,
+                                  .owner = sb->owner,
                                   .tag = stream};
     int r = gateway_open(sb->manager->options.gateway_sock, &rules, client_fd, pair[1], &err);
     fd_close(&pair[1]);
     if (r < 0) {
-        log_warn("gateway refused a stream id=%s: %s", sb->id, err.message);
+        warn_of_refusal(sb, err.message);
         fd_close(&pair[0]);
         return r;
     }

@@ -20,7 +20,7 @@
 #include "toolrunner/runner.h"
 
 #define FIRST_STREAM 2 /* even: chosen by the runner */
-#define BACKLOG      64
+#define BACKLOG      512 /* what is beyond it waits a second for its next try */
 
 struct tunnel {
     struct gateway *gateway;

@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """How a connection is carried: who has its descriptors, how it ends, and what is left when processes die."""
+import json
 import os
 import re
 import signal
 import sys
+import threading
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 import world as w  # noqa: E402
@@ -242,6 +245,75 @@ def test_connections_end_with_their_sandbox():
     check(len(sockets(gateway)) >= before + 10, "the gateway has their sockets")
     box.delete()
     wait_for(lambda: len(sockets(gateway)) <= before, "the gateway has closed all of them")
+
+
+FLOOD_SIZE, ROUNDS = 1500, 7 if os.environ.get("MAS_EGRESS_FULL") else 1
+
+# So many connections as fast as they can be made, all kept for a moment; prints how each ended: 200, 503, or an end.
+FLOOD = """import collections,json,resource,select,socket,sys
+n,keep=int(sys.argv[1]),200
+resource.setrlimit(resource.RLIMIT_NOFILE,(min(1024,resource.getrlimit(resource.RLIMIT_NOFILE)[1]),)*2)
+ends=collections.Counter(); held=collections.deque()
+def end(s):
+    s.settimeout(30)
+    try: got=s.recv(200)
+    except socket.timeout: got=b'x hang'
+    except OSError: got=b'x end'
+    ends[(got.split(b' ')+[b'end'])[1 if got else -1].decode()]+=1
+    s.close()
+for i in range(n):
+    s=socket.socket(); s.settimeout(30)
+    try:
+        s.connect(('127.0.0.1',3128)); s.sendall(b'CONNECT allowed.test:80 HTTP/1.1\\r\\nHost: allowed.test:80\\r\\n\\r\\n')
+    except OSError as e:
+        ends['end']+=1; s.close(); continue
+    held.append(s)
+    if len(held)>keep: end(held.popleft())
+while held: end(held.popleft())
+print(json.dumps(ends))
+"""
+
+
+@test("a flood of connections gets errors, its limit holds, and others are served meanwhile")
+def test_a_flood():
+    flooder = net.sandbox({"allow": [{"host": "allowed.test"}]})
+    gateway = processes("mas-gateway")
+
+    def resident():
+        with open(f"/proc/{gateway[0]}/status") as f:
+            return int(re.search(r"VmRSS:\s+(\d+)", f.read())[1])
+    before, ends = resident(), {}
+
+    def run_flood():
+        for _ in range(ROUNDS):
+            out = net.python(FLOOD, str(FLOOD_SIZE), box=flooder, timeout_ms=55000)["stdout"]
+            for how, n in json.loads(out).items():
+                ends[how] = ends.get(how, 0) + n
+    flood = threading.Thread(target=run_flood)
+    flood.start()
+    served = 0
+    while flood.is_alive() or not served:
+        equal([status(a) for a in net.get("http://allowed.test/", "http://denied.test/")], [200, 403])
+        served += 1
+    flood.join()
+    check(ends.get("200", 0) >= 32 and ends.get("hang", 0) == 0 and sum(ends.values()) == ROUNDS * FLOOD_SIZE, ends)
+    equal(processes("mas-gateway"), gateway, "it is the same process")
+    check(resident() - before < 16 << 10, f"the gateway has grown by {resident() - before} KiB")
+    wait_for(lambda: status(net.get("http://allowed.test/", box=flooder)[0]) == 200, "the flooder itself is served again")
+    flooder.delete()
+
+
+@test("a gateway that stands still for a while loses nothing that it was asked")
+def test_a_slow_gateway():
+    pid = processes("mas-gateway")[0]
+    os.kill(pid, signal.SIGSTOP)
+    answers = []
+    asks = threading.Thread(target=lambda: answers.extend(net.get("http://allowed.test/", "http://denied.test/")))
+    asks.start()
+    time.sleep(0.5)
+    os.kill(pid, signal.SIGCONT)
+    asks.join()
+    equal([status(a) for a in answers], [200, 403])
 
 
 @test("the death of the gateway or of the control plane ends open connections, and the next one works")

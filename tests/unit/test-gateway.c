@@ -538,11 +538,14 @@ int getaddrinfo(const char *name, const char *service, const struct addrinfo *hi
     return EAI_NONAME;
 }
 
+static uint64_t next_owner;
+
 static int open_session(struct gateway *g, const char *label, const char *line)
 {
     int fds[2];
     struct rule_list none = {0};
-    struct gateway_request req = {.version = GATEWAY_VERSION, .flags = GATEWAY_ANY_HOST};
+    struct gateway_request req = {
+        .version = GATEWAY_VERSION, .flags = GATEWAY_ANY_HOST, .owner = next_owner};
     snprintf(req.label, sizeof(req.label), "%s", label);
     pair_open(fds);
     session_start(g, &req, &none, &none, fds[0], -1);
@@ -564,6 +567,66 @@ static void read_answer(struct gateway *g, int fd, bool *late, char *out, size_t
     out[n > 0 ? n : 0] = 0;
 }
 
+static void gateway_start(struct gateway *g)
+{
+    list_init(&g->sessions);
+    list_init(&g->lookups);
+    uv_loop_init(&g->loop);
+}
+
+static void gateway_stop(struct gateway *g)
+{
+    session_end_all(g);
+    uv_run(&g->loop, UV_RUN_DEFAULT);
+    uv_loop_close(&g->loop);
+}
+
+/* Sessions of that owner, each of a sandbox of its own, that were let in of so many that tried. */
+static int open_many(struct gateway *g, uint64_t owner, int n, int *fds)
+{
+    char label[32], answer[GATEWAY_LINE_MAX];
+    int good = 0;
+    next_owner = owner;
+    for (int i = 0; i < n; i++) {
+        snprintf(label, sizeof(label), "box-%llu-%d", (unsigned long long)owner, i);
+        fds[i] = open_session(g, label, "CONNECT slow");
+        uv_run(&g->loop, UV_RUN_NOWAIT);
+        ssize_t len = recv(fds[i], answer, sizeof(answer) - 1, MSG_DONTWAIT);
+        answer[len > 0 ? len : 0] = 0;
+        good += len < 0;
+        if (len >= 0 && !strstr(answer, "ERR connect_failed too many connections of this key"))
+            ok(false, "a refusal says why: '%s'", answer);
+    }
+    next_owner = 0;
+    return good;
+}
+
+static void test_session_share(void)
+{
+    struct gateway g = {
+        .request_timeout_ms = 60000, .max_sessions = 64, .max_sessions_per_label = 8};
+    int one[80], two[80], three[80];
+    gateway_start(&g);
+    int a = open_many(&g, 1, 80, one), b = open_many(&g, 2, 80, two),
+        c = open_many(&g, 3, 80, three);
+    ok(a == 32 && b == 16 && c == 8, "each key leaves as much as it has: %d %d %d", a, b, c);
+    ok(g.n_sessions == 56, "what was refused is not counted: %zu", g.n_sessions);
+    for (int i = 0; i < 80; i++) {
+        close(one[i]);
+        close(two[i]);
+    }
+    for (int i = 0; i < 100 && g.n_sessions > 8; i++)
+        uv_run(&g.loop, UV_RUN_NOWAIT);
+    ok(g.n_sessions == 8, "and what ends is free again: %zu", g.n_sessions);
+    a = open_many(&g, 1, 80, one);
+    ok(a == 28, "for whoever comes next: %d", a);
+    for (int i = 0; i < 80; i++) {
+        close(one[i]);
+        close(three[i]);
+    }
+    gateway_stop(&g);
+}
+
 static void test_resolver_share(void)
 {
     struct gateway g = {.request_timeout_ms = 60000,
@@ -582,15 +645,21 @@ static void test_resolver_share(void)
     uv_timer_init(&g.loop, &patience);
     patience.data = &late;
     uv_timer_start(&patience, on_patience, 20000, 0);
-    for (int i = 0; i < GREEDY; i++)
-        fds[i] = open_session(&g, "greedy", "CONNECT slow.example 80\n");
-    while (n_slow < 2)
+    next_owner = 1;
+    for (int i = 0; i < GREEDY; i++) {
+        char label[16];
+        snprintf(label, sizeof(label), "greedy-%d", i % 10);
+        fds[i] = open_session(&g, label, "CONNECT slow.example 80\n");
+    }
+    while (n_slow < 4)
         uv_run(&g.loop, UV_RUN_NOWAIT);
+    next_owner = 2;
     int other = open_session(&g, "other", "CONNECT quick.example 80\n");
     read_answer(&g, other, &late, answer, sizeof(answer));
     ok(strstr(answer, "ERR resolve_failed quick.example"),
-       "one label's slow names do not hold up another: '%s'", answer);
-    ok(n_slow == 2, "a label has two threads (%d)", n_slow);
+       "one key's slow names do not hold up another's, however many sandboxes it has: '%s'",
+       answer);
+    ok(n_slow == 4, "a key alone has half of the threads (%d)", n_slow);
     uv_sem_post(&release);
     for (int i = 0; i < GREEDY; i++) {
         read_answer(&g, fds[i], &late, answer, sizeof(answer));
@@ -607,6 +676,7 @@ static void test_resolver_share(void)
 int main(void)
 {
     test_resolver_share();
+    test_session_share();
     test_addresses();
     test_lines();
     test_host_rules();
