@@ -40,6 +40,7 @@ static const struct {
     {"grant", NULL, "approved"},
     {"network", "connected", "completed"},
     {"network", "summary", "completed"},
+    {"network", "entered", "completed"},
     {"network", NULL, "failed"},
     {"login_failure", NULL, "rejected"},
     {"damage", NULL, "failed"},

@@ -11,6 +11,7 @@
 #include "api/idempotency.h"
 #include "api/internal.h"
 #include "api/members.h"
+#include "api/ports.h"
 #include "api/request.h"
 #include "api/route.h"
 #include "api/webhook.h"
@@ -349,16 +350,9 @@ static const char *find_holder(const struct api_request *req)
     return *key ? key : req->who->address;
 }
 
-static int check_access(struct api_request *req, struct error *err)
+static int check_caller(struct api_request *req, const char *page, struct error *err)
 {
-    cors_put_vary(req->services, req->http);
-    int r = auth_check_source(req->services, req->http, err);
-    const char *page = r < 0 ? NULL : cors_find_page(req->services, req->http);
-    if (page)
-        cors_put_headers(req->http, page);
-    if (r < 0 || (req->route->flags & ROUTE_OPEN))
-        return r;
-    r = auth_identify(req->services, req->http, &req->identity, err);
+    int r = auth_identify(req->services, req->http, &req->identity, err);
     if (r < 0)
         return r;
     set_address(&req->identity, http_request_address(req->http));
@@ -371,6 +365,16 @@ static int check_access(struct api_request *req, struct error *err)
                          *req->who->key ? "this key" : "this address");
     r = keys_admit(req->services->keys, req->who->key, &req->retry_after_s, err);
     return r < 0 ? r : auth_check_role(req->who, req->route->roles, err);
+}
+
+static int check_access(struct api_request *req, struct error *err)
+{
+    cors_put_vary(req->services, req->http);
+    int r = auth_check_source(req->services, req->http, err);
+    const char *page = r < 0 ? NULL : cors_find_page(req->services, req->http);
+    if (page)
+        cors_put_headers(req->http, page);
+    return r < 0 || (req->route->flags & ROUTE_OPEN) ? r : check_caller(req, page, err);
 }
 
 /* A caller who has shown no key gets so many refusals and no more. */
@@ -415,6 +419,35 @@ static void reject_unrouted(struct api_request *req, unsigned methods)
     request_refuse(req, &err);
 }
 
+/* A host of a sandbox's own has no route, and no page of the API's either. */
+static void serve_host(struct api_request *req)
+{
+    struct error err = {0};
+    req->route = &ports_host_route;
+    if (ports_check_origin(req, &err) >= 0 && check_caller(req, NULL, &err) >= 0) {
+        ports_serve_host(req);
+        return;
+    }
+    access_audit_refused(&req->api->access, req, &err);
+    request_refuse(req, &err);
+}
+
+/* Bodies and queries of the API's own routes; what is for a server inside a sandbox is not read. */
+static void serve_route(struct api_request *req)
+{
+    struct http_request *http = req->http;
+    struct error err = {0};
+    if (req->route->flags & (ROUTE_BODY | ROUTE_BODY_OPTIONAL)) {
+        http_request_on_abort(http, on_abort, req);
+        http_request_read_body(http, req->services->config.max_body_bytes, on_body,
+                               on_body_too_large);
+    } else if (!(req->route->flags & ROUTE_PORT) && api_check_members(req, &err) < 0) {
+        api_fail(req, &err);
+    } else {
+        call_handler(req);
+    }
+}
+
 void api_on_request(struct http_request *http, void *data)
 {
     struct api *api = data;
@@ -431,6 +464,10 @@ void api_on_request(struct http_request *http, void *data)
     http_request_set_data(http, req);
     api->requests++;
     set_request_id(req);
+    if (ports_owns_host(req)) {
+        serve_host(req);
+        return;
+    }
     route_find(req, params, lengths, &methods);
     bool found = req->route;
     if (!found)
@@ -448,13 +485,5 @@ void api_on_request(struct http_request *http, void *data)
         req->params[i] = xstrndup(params[i], lengths[i]);
         http_decode_segment(req->params[i]);
     }
-    if (req->route->flags & (ROUTE_BODY | ROUTE_BODY_OPTIONAL)) {
-        http_request_on_abort(http, on_abort, req);
-        http_request_read_body(http, api->services.config.max_body_bytes, on_body,
-                               on_body_too_large);
-    } else if (api_check_members(req, &err) < 0) {
-        api_fail(req, &err);
-    } else {
-        call_handler(req);
-    }
+    serve_route(req);
 }

@@ -48,7 +48,7 @@ static bool host_is_ours(const struct services *o, const char *host)
     return false;
 }
 
-static bool origin_is_ours(const struct services *o, const char *origin, const char *host)
+bool auth_origin_is_ours(const struct services *o, const char *origin, const char *host)
 {
     for (char *const *a = o->config.allowed_origins; a && *a; a++)
         if (strcasecmp(*a, origin) == 0)
@@ -65,7 +65,7 @@ int auth_check_source(const struct services *o, struct http_request *http, struc
     if (!http_request_is_unix(http) && host && !host_is_ours(o, host))
         return error_set(err, ERROR_FORBIDDEN, 0,
                          "Host '%.100s' is not a name of this daemon (allowed_hosts_header)", host);
-    if (origin && !origin_is_ours(o, origin, host))
+    if (origin && !auth_origin_is_ours(o, origin, host))
         return error_set(err, ERROR_FORBIDDEN, 0,
                          "Origin '%.100s' is not allowed (allowed_origins)", origin);
     return 0;
@@ -88,6 +88,20 @@ static const char *find_secret(struct http_request *http)
     if (!header || strncasecmp(header, "bearer ", 7) != 0)
         return http_request_header(http, "X-Sandbox-Token");
     return header + 7 + strspn(header + 7, " ");
+}
+
+bool auth_authorization_is_ours(const struct services *o, struct http_request *http)
+{
+    const char *header = http_request_header(http, "Authorization");
+    if (!header)
+        return false;
+    /* Keys say what they are, in whatever scheme a client has put them. */
+    if (strstr(header, KEY_SECRET_PREFIX))
+        return true;
+    const char *secret = strchr(header, ' ');
+    return secret && o->config.token &&
+           (token_equal(secret + strspn(secret, " "), o->config.token) ||
+            strstr(header, o->config.token));
 }
 
 bool auth_is_needed(const struct services *o)

@@ -12,6 +12,11 @@ struct identity;
 /* Host must name this machine (an IP literal, localhost, or an allowed name), so that a page which
  * rebinds its own name to us is refused; Origin, where sent, must be ours or allowed. */
 int auth_check_source(const struct services *o, struct http_request *http, struct error *err);
+/* Whether a page of that origin may call the host. */
+bool auth_origin_is_ours(const struct services *o, const char *origin, const char *host);
+/* Whether its Authorization is a credential of ours, right or wrong, which no server behind us may
+ * see. */
+bool auth_authorization_is_ours(const struct services *o, struct http_request *http);
 /* Whether everybody has to say who they are. */
 bool auth_is_needed(const struct services *o);
 /* Who sent it: Bearer or X-Sandbox-Token, compared in constant time. ERROR_UNAUTHORIZED for nobody

@@ -19,6 +19,8 @@ struct api_config {
     bool require_keys;      /* every call needs a key or the token, even while there is no key */
     char **allowed_origins; /* of web pages */
     char **allowed_hosts;   /* names accepted in Host besides IP literals and localhost */
+    char *ports_domain;     /* below which ports of sandboxes have hosts of their own; NULL: none */
+    uint64_t port_answer_timeout_ms;
     bool debug_endpoints;
     bool async_exec;  /* the sbx API's default */
     char *skill_root; /* of the host's, for the filesystem skill; NULL: a workspace */

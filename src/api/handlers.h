@@ -35,6 +35,9 @@ void handle_image_pull(struct api_request *req);
 void handle_image_remove(struct api_request *req);
 /* image-upload.c */
 void handle_image_upload(struct api_request *req);
+/* ports.c */
+void handle_port(struct api_request *req);
+void handle_port_forward(struct api_request *req);
 /* sandboxes.c */
 void handle_sandbox_create(struct api_request *req);
 void handle_sandbox_list(struct api_request *req);

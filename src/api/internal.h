@@ -11,6 +11,14 @@ struct webhook;
 struct idempotency_table;
 struct validate_queue;
 
+/* A caller's use of a port that is on record (ports.c). */
+#define PORT_ACCESS_MAX 128
+#define PORT_ACCESS_KEY 160
+struct port_access {
+    char key[PORT_ACCESS_KEY];
+    int64_t at_ms; /* 0: none */
+};
+
 struct api {
     struct services services;
     struct idempotency_table *idempotency;
@@ -19,6 +27,7 @@ struct api {
     struct webhook *webhook; /* or NULL */
     struct api_extension more;
     struct access_audit access;
+    struct port_access port_access[PORT_ACCESS_MAX];
     uint64_t requests;
     uint64_t replies[6]; /* by the status' first digit */
     uint64_t websockets;

@@ -61,6 +61,7 @@ enum route_flags {
     ROUTE_EXECUTES = 32,     /* makes something run: passes the gate in run_start() */
     ROUTE_IDEMPOTENT = 64,   /* takes Idempotency-Key */
     ROUTE_DEBUG = 128,       /* only with debug_endpoints */
+    ROUTE_PORT = 256, /* any method, query and body: what comes is for a server inside a sandbox */
 };
 
 enum route_style { STYLE_NATIVE, STYLE_A, STYLE_B, STYLE_C, STYLE_RPC };

@@ -7,6 +7,8 @@
 #include "api/internal.h"
 #include "base/alloc.h"
 
+#define ROUTE_TAIL "{path}" /* at the end of a pattern: all that is left */
+
 /* Matches one path against a pattern; parameters are borrowed parts of path. */
 static bool match(const char *pattern, const char *path, const char *params[API_PARAMS_MAX],
                   size_t lengths[API_PARAMS_MAX])
@@ -19,7 +21,10 @@ static bool match(const char *pattern, const char *path, const char *params[API_
             continue;
         }
         size_t len = strcspn(path, "/");
-        if (len == 0)
+        bool tail = strcmp(pattern, ROUTE_TAIL) == 0; /* with its slashes, and perhaps empty */
+        if (tail)
+            len = strlen(path);
+        else if (len == 0)
             return false;
         params[n] = path;
         lengths[n++] = len;
@@ -45,6 +50,8 @@ static const struct route *find_in(struct api *api, const struct route *table, s
             params[k] = NULL;
         if (!match(r->path, path, params, lengths))
             continue;
+        if (r->flags & ROUTE_PORT)
+            return r;
         if (r->method == method && !!(r->flags & ROUTE_WS) == http_request_wants_ws(http))
             return r;
         if (r->method == method && (r->flags & ROUTE_WS))

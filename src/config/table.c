@@ -96,6 +96,8 @@ const struct config_key config_keys[] = {
     BOOL(require_keys, api.require_keys, "false", "every call needs a key or the token, even while there is no key"),
     BOOL(insecure, insecure, "false", "allow listening beyond loopback without a token or require_keys"),
     LIST(CONFIG_LIST, allowed_origins, api.allowed_origins, "origins of web pages that may call (scheme://host[:port]); such a page must bring a key or token"),
+    STRING(ports_domain, api.ports_domain, NULL, "domain below which servers in sandboxes have hosts of their own: {port}-{id}.DOMAIN"),
+    DURATION(port_answer_timeout, api.port_answer_timeout_ms, "5m", 1 * SECONDS, 24 * HOURS, "how long a server in a sandbox may take for the head of its answer"),
     LIST(CONFIG_LIST, allowed_hosts_header, api.allowed_hosts,
          "names accepted in the Host header beside loopback names and the listen addresses"),
     BOOL(enable_process, enable_process, "false",

@@ -34,6 +34,7 @@
 #include "daemon/programs.h"
 #include "gateway/rule.h"
 #include "policy/rules.h"
+#include "port/host.h"
 #include "secret/seal-key.h"
 #include "secret/source.h"
 #include "store/state-dir.h"
@@ -80,6 +81,23 @@ static void check_secrets(struct config_problems *p, const struct secrets_config
             config_error(p, "secret_hosts: '%s' is not a host name or *.domain", *h);
 }
 
+/* A name of the API's below the domain would never be reached: such a Host is a sandbox's. */
+static void check_ports_domain(struct config_problems *p, const struct config *c)
+{
+    uint16_t port;
+    char id[PORT_HOST_ID_SIZE];
+    const char *domain = c->api.ports_domain;
+    if (domain && port_domain_check(domain) < 0)
+        config_error(p, "ports_domain: '%s' is not a domain in lower case, as ports.example.com",
+                     domain);
+    for (char **h = c->api.allowed_hosts; h && *h; h++)
+        if (port_host_parse(*h, domain, &port, id) != 0)
+            config_error(p,
+                         "allowed_hosts_header: '%s' is below ports_domain, which is for "
+                         "sandboxes",
+                         *h);
+}
+
 static int find_user(const struct config *c, uid_t *ret_uid, gid_t *ret_gid)
 {
     const struct passwd *pw = getpwnam(c->user);
@@ -100,6 +118,7 @@ void daemon_check(const struct config *c, struct config_problems *p)
     if (strv_length(c->mounts_allow) > WARDEN_ALLOWED_MAX)
         config_error(p, "mounts.allow: more than %d directories", WARDEN_ALLOWED_MAX);
     check_rules(p, "gateway_allow_private", c->gateway.allow_private);
+    check_ports_domain(p, c);
     check_rules(p, "allowed_hosts", c->gateway.allow_hosts);
     check_rules(p, "disallowed_hosts", c->gateway.deny_hosts);
     check_secrets(p, &c->secrets);

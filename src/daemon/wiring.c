@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "api/api.h"
+#include "api/ports.h"
 #include "api/request.h"
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -252,6 +253,7 @@ static int make_server(struct control *k, struct error *err)
                              .data = k->api,
                              .config = c->http,
                              .format_error = api_format_error,
+                             .takes_encoded = ports_take_encoded,
                              .error_type = "application/json"};
     k->server = http_server_new(&o, err);
     if (!k->server)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The one gate. Every way in (HTTP, line protocol, MCP, CLI through them) that makes anything run
- * ends in run_start() (tool/run.c), which asks here and is the only one to do so, in this order:
+ * ends in run_start() (tool/run.c), which asks here and is the only one to do so, in this order
+ * (gate-port.c asks the first three about ports, where nothing runs that does not run already):
  *
  *   1. request policies   the sandbox's and the call's own; they only narrow
  *   2. checks             named steps (check.h) that yield findings
@@ -150,6 +151,12 @@ int gate_check_network(struct gate *g, const struct identity *who, const char *r
 #define GATE_URL "url"
 char **gate_denied_hosts(const struct gate *g, const char *owner, const char *runtime,
                          const char *tool);
+/* Whether a port of a sandbox may be reached (GATE_PORT), or a token for its ports be made
+ * (GATE_PORT_TOKEN): about has the tool, who asks, the sandbox with its runtime, image and limits,
+ * and its own policy. A refusal is recorded, ERROR_DENIED with the rule. */
+#define GATE_PORT       "port"
+#define GATE_PORT_TOKEN "port.token"
+int gate_check_port(struct gate *g, const struct gate_call *about, struct error *err);
 /* A refusal for a reason found after gate_begin(); sets ERROR_DENIED unless err is set already. */
 int gate_refuse(struct gate *g, const struct gate_call *call, struct gate_decision *d,
                 const char *rule, const char *reason, struct error *err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One connection: an explicit state machine. conn-io.c moves its bytes.
  *
- * States (enum conn_state), each left only in this file or by http_upgrade_ws():
+ * States (enum conn_state), each left only in this file or by http_upgrade_*():
  *
  *   HEAD     collects a request head. With the head complete it is parsed and the handler is
  * called:
@@ -12,6 +12,7 @@
  *            -> LINGER when the answer said close. After an early answer the rest of the body is
  *            thrown away up to max_discard_bytes.
  *   WS       ws.c reads and writes; it asks for LINGER when the closing handshake is over.
+ *   TUNNEL   tunnel.c passes bytes on as they are; its handler asks for LINGER.
  *   LINGER   the last bytes are queued, then our side is shut down. Where the client may still be
  *            sending, its bytes are read and dropped for a while: closing at once would make the
  *            kernel send a reset that could destroy the answer before the client has read it.
@@ -54,6 +55,7 @@ struct conn *conn_new(struct http_server *s, bool is_unix)
     list_init(&c->stranger);
     list_init(&c->stranger_of_peer);
     strbuf_init(&c->headers, RESPONSE_HEADERS_MAX);
+    strbuf_init(&c->target, s->o.config.max_header_bytes);
     return c;
 }
 
@@ -61,6 +63,7 @@ static void conn_free(struct conn *c)
 {
     strbuf_done(&c->headers);
     strbuf_done(&c->body);
+    strbuf_done(&c->target);
     tls_free(c->tls);
     free(c->in);
     free(c);
@@ -75,6 +78,8 @@ static void on_closed(uv_handle_t *handle)
     struct http_request *req = &c->req;
     if (c->ws)
         ws_gone(c->ws);
+    else if (c->tunnel)
+        tunnel_gone(c->tunnel);
     else if (req->on_abort && req->answer != ANSWER_DONE)
         req->on_abort(req, req->abort_data);
     server_conn_gone(c);
@@ -265,6 +270,8 @@ static bool step(struct conn *c)
     case CONN_WS:
         ws_input(c);
         return c->state == CONN_LINGER;
+    case CONN_TUNNEL:
+        return tunnel_input(c);
     case CONN_LINGER:
         step_linger(c);
         return false;
@@ -349,7 +356,8 @@ void conn_process(struct conn *c)
         server_yield(c->server, c);
     else if (c->eof && c->state == CONN_HEAD)
         conn_linger(c, false); /* earlier answers may still be queued */
-    else if (c->eof && c->state != CONN_LINGER && !may_answer_after_end(c))
+    else if (c->eof && c->state != CONN_LINGER && !tunnel_holds_input(c) &&
+             !may_answer_after_end(c))
         conn_close(c);
     conn_update_reading(c);
 }
@@ -379,6 +387,8 @@ void conn_drained(struct conn *c)
     struct http_request *req = &c->req;
     if (c->state == CONN_WS) {
         ws_drained(c);
+    } else if (c->state == CONN_TUNNEL) {
+        tunnel_drained(c);
     } else if (c->state == CONN_BUSY && req->want_drain) {
         req->want_drain = false;
         if (req->on_drain)
@@ -466,6 +476,8 @@ void conn_tick(struct conn *c, uint64_t now)
         break;
     case CONN_WS:
         ws_tick(c->ws, now);
+        break;
+    case CONN_TUNNEL: /* silence is its own, and the kernel looks for clients that are gone */
         break;
     case CONN_LINGER:
         if (c->shutdown_done &&

@@ -35,6 +35,7 @@ enum conn_state {
     CONN_HEAD,    /* waits for a request head; idle while no byte of it has come */
     CONN_BUSY,    /* one request is running: its answer or its body is not complete */
     CONN_WS,      /* handed over to ws.c */
+    CONN_TUNNEL,  /* handed over to tunnel.c */
     CONN_LINGER,  /* last answer queued; what still comes is thrown away */
     CONN_CLOSING, /* uv_close() called; freed when libuv says so */
 };
@@ -50,6 +51,7 @@ struct http_request {
     void *data;
     enum http_method method;
     bool http10, keep_alive, expect_continue, upgrade;
+    size_t target_path; /* where the path begins in conn->target */
 
     enum body_framing framing;
     enum body_mode mode;
@@ -96,6 +98,7 @@ struct conn {
     struct list ready;                      /* server->ready or server->late */
     struct tls *tls;
     struct ws *ws;
+    struct http_tunnel *tunnel;
     enum conn_state state;
     char tag[HTTP_TAG_SIZE];
     char address[INET6_ADDRSTRLEN]; /* of the peer */
@@ -127,6 +130,7 @@ struct conn {
     uv_shutdown_t shutdown;
 
     struct strbuf headers; /* of the answer being made */
+    struct strbuf target;  /* of the request, as it came */
     struct strbuf body;    /* of BODY_BUFFER, when it does not come in one piece */
     struct http_request req;
 };
@@ -222,3 +226,11 @@ void ws_drained(struct conn *c);
 void ws_tick(struct ws *ws, uint64_t now);
 void ws_heard(struct ws *ws);
 void ws_gone(struct ws *ws);
+/* Checks a handshake and answers 101; negative after refusing it, or when it is too late. */
+int ws_accept(struct http_request *req, const char *subprotocol);
+
+/* tunnel.c: whether anything was taken; whether something that came still is to be. */
+bool tunnel_input(struct conn *c);
+bool tunnel_holds_input(const struct conn *c);
+void tunnel_drained(struct conn *c);
+void tunnel_gone(struct http_tunnel *t);

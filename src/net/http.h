@@ -25,6 +25,7 @@ struct error;
 struct http_server;
 struct http_request;
 struct ws;
+struct http_tunnel;
 
 /* The underscore keeps them apart from the parser's own names. */
 enum http_method {
@@ -70,6 +71,9 @@ struct http_options {
      * writes at most size bytes to out and returns how many. NULL: a line of plain text. */
     size_t (*format_error)(int status, const char *message, char *out, size_t size);
     const char *error_type; /* content type of what format_error writes */
+    /* Whether a body with a Content-Encoding is for a handler that passes it on as it is; all
+     * others are refused with 415. NULL: none is. */
+    bool (*takes_encoded)(struct http_request *req, void *data);
 };
 
 /* Defaults for everything but loop, on_request and data. */
@@ -88,6 +92,8 @@ void http_server_drain(struct http_server *s, void (*on_drained)(void *data), vo
 /* Ends every connection whose last request has this tag: a WebSocket with 1008 and reason, anything
  * else at once. "" ends none. */
 void http_server_drop(struct http_server *s, const char *tag, const char *reason);
+/* The same on the server of a request. */
+void http_request_drop_tag(struct http_request *req, const char *tag, const char *reason);
 /* Ends every connection but that of this request, in the same way. */
 void http_request_drop_others(struct http_request *req, const char *reason);
 /* Closes everything now. The server is freed once libuv has closed its handles. */
@@ -101,16 +107,25 @@ const char *http_request_method_name(const struct http_request *req);
  * as they are: they are no separator, and http_decode_segment() is for what lies between those. */
 const char *http_request_path(const struct http_request *req);
 void http_decode_segment(char *segment); /* in place */
+/* Path and query as they came, for whoever passes them on; begins with '/', or is "*". */
+const char *http_request_target(const struct http_request *req);
 /* A decoded query parameter, or NULL. */
 const char *http_request_query(const struct http_request *req, const char *name);
 /* The name of the parameter at a place from 0 on, and its value; NULL: there are no more. */
 const char *http_request_query_at(const struct http_request *req, size_t at,
                                   const char **ret_value);
 const char *http_request_header(const struct http_request *req, const char *name); /* or NULL */
+/* The name of the header field at a place from 0 on, and its value; NULL: there are no more. */
+const char *http_request_header_at(const struct http_request *req, size_t at,
+                                   const char **ret_value);
+bool http_request_is_tls(const struct http_request *req);
 bool http_request_is_unix(const struct http_request *req); /* came over a Unix socket */
 /* The caller's numeric address, without its port; "" where it has none (a Unix socket). */
 const char *http_request_address(const struct http_request *req);
 bool http_request_wants_ws(const struct http_request *req); /* asks for a WebSocket upgrade */
+/* The Sec-WebSocket-Accept that answers it; false where it asks for no WebSocket, or wrongly. */
+#define HTTP_WS_ACCEPT_SIZE 32
+bool http_request_ws_accept(const struct http_request *req, char ret[HTTP_WS_ACCEPT_SIZE]);
 /* The caller is known, and the connection serves the tag from now on (http_server_drop()); it is
  * cut at HTTP_TAG_SIZE - 1. "" is a caller who is not counted. -EUSERS when the tag has its share
  * of connections already: this answer will be the connection's last. */
@@ -133,6 +148,8 @@ void http_request_read_body(struct http_request *req, size_t max,
                             void (*on_too_large)(struct http_request *));
 /* The length the client announced, or -1 for none or chunked. */
 int64_t http_request_content_length(const struct http_request *req);
+/* Whether there is one, or may be: it is not known to be empty. */
+bool http_request_has_body(const struct http_request *req);
 /* stream: on_chunk as bytes come, len 0 at the end. pause/resume stop and start reading. */
 void http_request_stream_body(struct http_request *req,
                               void (*on_chunk)(struct http_request *, const char *data,
@@ -182,3 +199,22 @@ size_t ws_queued(const struct ws *ws);
 void ws_close(struct ws *ws, uint16_t code, const char *reason);
 void ws_pause(struct ws *ws);
 void ws_resume(struct ws *ws);
+
+/* --- a connection whose bytes are passed on as they are, after a WebSocket handshake. */
+struct http_tunnel_handlers {
+    void (*on_data)(struct http_tunnel *t, const char *data,
+                    size_t len);             /* valid during the call */
+    void (*on_drain)(struct http_tunnel *t); /* after a write said false and the queue emptied */
+    void (*on_close)(
+        struct http_tunnel *t); /* once, whoever closed; t is invalid when it returns */
+};
+/* As http_upgrade_ws(): the client's handshake is checked and answered here. */
+struct http_tunnel *http_upgrade_tunnel(struct http_request *req, const char *subprotocol,
+                                        const struct http_tunnel_handlers *handlers, void *data);
+void *http_tunnel_data(const struct http_tunnel *t);
+/* False when the queue is over max_write_queue (the data is still taken). */
+bool http_tunnel_write(struct http_tunnel *t, const char *data, size_t len);
+void http_tunnel_pause(struct http_tunnel *t);
+void http_tunnel_resume(struct http_tunnel *t);
+/* Closes after what is queued. */
+void http_tunnel_end(struct http_tunnel *t);

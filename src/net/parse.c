@@ -8,6 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/url.h"
 #include "net/conn.h"
 
 #define CONTENT_LENGTH_MAX (UINT64_C(1) << 62)
@@ -271,7 +272,8 @@ static int check_request(struct http_request *req, const struct request_target *
     if (f.n_origin > 1 || f.n_secret > 1)
         return 400;
     *ret_message = "a body with a Content-Encoding is not taken: send it as it is";
-    if (f.encoded)
+    const struct http_options *o = &req->conn->server->o;
+    if (f.encoded && !(o->takes_encoded && o->takes_encoded(req, o->data)))
         return 415;
     if (f.expect && !req->http10) {
         *ret_message = "the only expectation here is 100-continue";
@@ -314,6 +316,27 @@ static int refused_status(const struct head *h, llhttp_errno_t e, const char **r
     return 400;
 }
 
+/* As it came, before it is decoded in place: a head's length bounds it. */
+static void keep_target(struct http_request *req, const char *target, size_t len)
+{
+    struct strbuf *b = &req->conn->target;
+    strbuf_reset(b);
+    strbuf_append(b, target, len);
+    char *fragment = strchr(b->data, '#');
+    if (fragment)
+        *fragment = 0;
+    if (*target == '/' || *target == '*')
+        return;
+    struct url_parts p;
+    url_split(b->data, &p);
+    req->target_path = (size_t)(p.rest - b->data);
+    if (*p.rest == '/' || !req->target_path)
+        return;
+    /* "http://host" and "http://host?x" mean its root. The scheme before it leaves the room. */
+    req->target_path--;
+    b->data[req->target_path] = '/';
+}
+
 int parse_head(struct conn *c, size_t start, size_t len, const char **ret_message)
 {
     struct http_request *req = &c->req;
@@ -345,6 +368,7 @@ int parse_head(struct conn *c, size_t start, size_t len, const char **ret_messag
     req->http10 = parser.http_minor == 0;
 
     struct request_target target;
+    keep_target(req, h.target, h.target_len);
     *ret_message = "malformed request target";
     if (request_target_parse(h.target, h.target_len, &target, req->query, HTTP_QUERY_MAX) < 0)
         return 400;

@@ -22,6 +22,31 @@ const char *http_request_path(const struct http_request *req)
     return req->path;
 }
 
+/* Without the authority of an absolute target and without a fragment, which clients do not send. */
+const char *http_request_target(const struct http_request *req)
+{
+    return req->conn->target.data + req->target_path;
+}
+
+bool http_request_has_body(const struct http_request *req)
+{
+    return req->framing != FRAMING_NONE;
+}
+
+bool http_request_is_tls(const struct http_request *req)
+{
+    return req->conn->tls;
+}
+
+const char *http_request_header_at(const struct http_request *req, size_t at,
+                                   const char **ret_value)
+{
+    if (at >= req->n_fields)
+        return NULL;
+    *ret_value = req->fields[at].value;
+    return req->fields[at].name;
+}
+
 const char *http_request_query(const struct http_request *req, const char *name)
 {
     for (size_t i = 0; i < req->n_query; i++)

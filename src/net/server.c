@@ -296,6 +296,8 @@ void http_server_drain(struct http_server *s, void (*on_drained)(void *data), vo
             conn_linger(c, false);
         else if (c->state == CONN_WS)
             ws_close(c->ws, 1001, "the server is going away");
+        else if (c->state == CONN_TUNNEL)
+            conn_close(c);
     }
     start_kick(s);
 }
@@ -314,6 +316,11 @@ void http_server_drop(struct http_server *s, const char *tag, const char *reason
         if (*tag && strcmp(c->tag, tag) == 0)
             drop_conn(c, reason);
     }
+}
+
+void http_request_drop_tag(struct http_request *req, const char *tag, const char *reason)
+{
+    http_server_drop(req->conn->server, tag, reason);
 }
 
 void http_request_drop_others(struct http_request *req, const char *reason)

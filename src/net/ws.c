@@ -56,7 +56,7 @@ static bool valid_key(const char *key)
            !strcmp(key + WS_KEY_LENGTH - 2, "==");
 }
 
-static void accept_value(const char *key, char out[32])
+static void accept_value(const char *key, char out[HTTP_WS_ACCEPT_SIZE])
 {
     char text[WS_KEY_LENGTH + sizeof(ws_guid)];
     unsigned char digest[EVP_MAX_MD_SIZE];
@@ -87,7 +87,7 @@ static void send_accept(struct http_request *req, const char *subprotocol)
 {
     struct conn *c = req->conn;
     struct strbuf *out = &c->server->out;
-    char value[32];
+    char value[HTTP_WS_ACCEPT_SIZE];
     accept_value(http_request_header(req, "Sec-WebSocket-Key"), value);
     if (subprotocol)
         http_response_header(req, "Sec-WebSocket-Protocol", subprotocol);
@@ -460,8 +460,7 @@ static struct ws *ws_new(struct conn *c, const struct ws_handlers *handlers, voi
     return ws;
 }
 
-struct ws *http_upgrade_ws(struct http_request *req, const char *subprotocol,
-                           const struct ws_handlers *handlers, void *data)
+int ws_accept(struct http_request *req, const char *subprotocol)
 {
     struct conn *c = req->conn;
     const char *message;
@@ -470,13 +469,31 @@ struct ws *http_upgrade_ws(struct http_request *req, const char *subprotocol,
     if (status) {
         if (status > 0)
             response_refuse(req, status, message);
-        return NULL;
+        return -1;
     }
     send_accept(req, subprotocol);
     if (c->state == CONN_CLOSING)
-        return NULL;
+        return -1;
     req->answer = ANSWER_DONE;
     req->on_abort = NULL;
+    return 0;
+}
+
+bool http_request_ws_accept(const struct http_request *req, char ret[HTTP_WS_ACCEPT_SIZE])
+{
+    const char *key = http_request_header(req, "Sec-WebSocket-Key");
+    if (!http_request_wants_ws(req) || !valid_key(key))
+        return false;
+    accept_value(key, ret);
+    return true;
+}
+
+struct ws *http_upgrade_ws(struct http_request *req, const char *subprotocol,
+                           const struct ws_handlers *handlers, void *data)
+{
+    struct conn *c = req->conn;
+    if (ws_accept(req, subprotocol) < 0)
+        return NULL;
     c->ws = ws_new(c, handlers, data);
     c->state = CONN_WS;
     c->in_base = 0;

@@ -71,7 +71,8 @@ def attach(d, path):
 
 
 # Of these a person's answer makes the call run: tests/api/test-actions.py has their records.
-ELSEWHERE = {("post", "/api/actions/{id}/approve")}
+# and tests/api/test-ports.py has that of a WebSocket to a port.
+ELSEWHERE = {("post", "/api/actions/{id}/approve"), ("get", SB + "/forward/{port}")}
 # What only reads what the daemon keeps, is refused, or takes what a sidecar says.
 NONE = {("get", "/sandboxes/{id}"), ("get", "/sandboxes/{id}/execs/{exec_id}"), ("get", "/sandboxes/{id}/stream"),
         ("get", "/sandboxes/{id}/ingest"), ("get", SB), ("get", SB + "/stats"), ("post", SB + "/snapshot"),

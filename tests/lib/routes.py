@@ -55,6 +55,6 @@ REQUESTS = {
 def request_to(method, path, sandbox, exec_id):
     """(path with its query, body) of a request to a route about that sandbox and command."""
     def fill(text):
-        return text.replace("{id}", sandbox).replace("{exec_id}", exec_id)
+        return text.replace("{id}", sandbox).replace("{exec_id}", exec_id).replace("{port}", "8080").replace("{path}", "")
     query, body = REQUESTS.get((method, path), ("", None))
     return fill(path + query), json.loads(fill(json.dumps(body))) if isinstance(body, dict) else body
