@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Installs what the project needs from Debian's packages, and only what is missing.
-# Usage: install-deps.sh build|test|bench|guest|mcp|containers|egress|distros|deb ...
-# Each of the first three includes the ones before it; the others, for `make check-guest` and the like, add to test; deb adds to build.
+# Usage: install-deps.sh build|test|bench|guest|mcp|containers|egress|distros|tidy|coverage|image|deb ...
+# Each of the first three includes the ones before it; the others, for `make check-guest` and the like, add to test; image and deb add to build.
 # A name "a|b" is the first of these packages that this release of Debian has.
 set -eu
 
@@ -17,6 +17,9 @@ mcp="npm"
 containers="podman docker.io"
 egress="wget npm python3-pip python3-requests netcat-openbsd nginx-light|nginx dnsmasq-base openssh-client openssh-server"
 distros="debootstrap"
+tidy="clang-tidy"
+coverage="gcovr"
+image="base-files base-passwd binutils ca-certificates crun diffutils login passwd"
 deb="build-essential debhelper dpkg-dev fakeroot"
 
 want=$build
@@ -30,8 +33,11 @@ for set in "$@"; do
     containers) want="$want $test $containers" ;;
     egress) want="$want $test $egress" ;;
     distros) want="$want $test $distros" ;;
+    tidy) want="$want $test $tidy" ;;
+    coverage) want="$want $test $coverage" ;;
+    image) want="$want $image" ;;
     deb) want="$want $deb" ;;
-    *) echo "install-deps.sh: no package set '$set' (build, test, bench, guest, mcp, containers, egress, distros, deb)" >&2; exit 2 ;;
+    *) echo "install-deps.sh: no package set '$set' (build, test, bench, guest, mcp, containers, egress, distros, tidy, coverage, image, deb)" >&2; exit 2 ;;
     esac
 done
 

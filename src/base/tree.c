@@ -17,7 +17,7 @@ static void remove_at(int parent, const char *name, int depth)
     if (unlinkat(parent, name, 0) == 0 || errno == ENOENT)
         return;
     _cleanup_close_ int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    DIR *dir = fd >= 0 && depth < REMOVE_DEPTH ? fdopendir(dup(fd)) : NULL;
+    DIR *dir = fd >= 0 && depth < REMOVE_DEPTH ? fdopendir(fcntl(fd, F_DUPFD_CLOEXEC, 0)) : NULL;
     for (struct dirent *e; dir && (e = readdir(dir));)
         if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
             remove_at(fd, e->d_name, depth + 1);

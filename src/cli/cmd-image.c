@@ -162,8 +162,8 @@ static int image_build(const struct args *a, struct session *s, struct sbx_error
     const char *file = a->rest[1], *format = a->format;
     struct stat st;
     struct sbx_response response = {0};
-    _cleanup_close_ int fd =
-        strcmp(file, "-") == 0 ? dup(STDIN_FILENO) : open(file, O_RDONLY | O_CLOEXEC);
+    _cleanup_close_ int fd = strcmp(file, "-") == 0 ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
+                                                    : open(file, O_RDONLY | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) < 0)
         return cli_set_error(err, "invalid_request", "open '%s': %s", file, strerror(errno));
     struct upload u = {.fd = fd, .total = S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0};

@@ -60,7 +60,8 @@ static int make_own_dir(struct private_daemon *d, struct sbx_error *err)
 static void become_daemon(const struct private_daemon *d, const char *path, pid_t parent)
 {
     _cleanup_free_ char *log = xasprintf("%s/log", d->dir);
-    int null = open("/dev/null", O_RDWR), out = open(log, O_WRONLY | O_CREAT | O_APPEND, 0600);
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC),
+        out = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     if (null < 0 || out < 0)
         _exit(EXIT_SBX_FAILED);
     dup2(null, STDIN_FILENO);

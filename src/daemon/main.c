@@ -113,7 +113,7 @@ static int fill_standard_streams(void)
 {
     int fd;
     do
-        fd = open("/dev/null", O_RDWR);
+        fd = open("/dev/null", O_RDWR); /* NOLINT(android-cloexec-open): children keep it */
     while (fd >= 0 && fd <= STDERR_FILENO);
     return fd < 0 ? fd : close(fd);
 }

@@ -262,7 +262,7 @@ static int do_list(const struct place *p)
     _cleanup_close_ int fd = enter(p->dir, p->name, false);
     if (fd < 0)
         return fail(p, -fd);
-    _cleanup_strv_ char **names = read_names(dup(fd), &n);
+    _cleanup_strv_ char **names = read_names(fcntl(fd, F_DUPFD_CLOEXEC, 0), &n);
     if (!names)
         return fail(p, errno);
     json_t *entries = json_array();

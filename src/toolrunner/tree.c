@@ -19,7 +19,6 @@
 #include "base/fd.h"
 #include "base/strbuf.h"
 
-#define DIR_FLAGS      (O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)
 #define NAMES_MAX      (1u << 20) /* of one directory */
 #define PATH_BYTES_MAX 65536
 
@@ -36,10 +35,15 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
+static int open_dir(int parent_fd, const char *name)
+{
+    return openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+}
+
 /* All names but "." and "..", sorted. */
 static int read_names(int dir_fd, char ***ret)
 {
-    int fd = openat(dir_fd, ".", DIR_FLAGS);
+    int fd = open_dir(dir_fd, ".");
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     if (!dir) {
         int saved = errno;
@@ -66,7 +70,7 @@ static int walk_dir(struct walk *w, int dir_fd, int depth);
 
 static int walk_into(struct walk *w, int dir_fd, const char *name, int depth)
 {
-    _cleanup_close_ int fd = openat(dir_fd, name, DIR_FLAGS);
+    _cleanup_close_ int fd = open_dir(dir_fd, name);
     if (fd < 0)
         return errno == ENOENT || errno == ENOTDIR || errno == EACCES || errno == ELOOP ? 0
                                                                                         : -errno;
@@ -130,7 +134,7 @@ static int remove_at(int dir_fd, const char *name, int depth)
     int saved = errno;
     if (depth > TREE_DEPTH_MAX)
         return -ENAMETOOLONG;
-    _cleanup_close_ int fd = openat(dir_fd, name, DIR_FLAGS);
+    _cleanup_close_ int fd = open_dir(dir_fd, name);
     if (fd < 0)
         return errno == ENOTDIR ? -saved : -errno;
     int r = read_names(fd, &names);
@@ -163,7 +167,7 @@ static bool is_mount(int dir_fd, const char *name)
 static bool is_empty(int dir_fd, const char *name)
 {
     _cleanup_strv_ char **names = NULL;
-    _cleanup_close_ int fd = openat(dir_fd, name, DIR_FLAGS);
+    _cleanup_close_ int fd = open_dir(dir_fd, name);
     return fd >= 0 && read_names(fd, &names) >= 0 && !names[0];
 }
 
