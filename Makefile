@@ -2,8 +2,8 @@
 # A thin front for Meson. `make demo` shows the main job; `make check` runs every test.
 BUILD ?= build
 
-.PHONY: all demo run check check-containers check-guest check-mcp check-clients check-egress check-egress-full check-distros check-deb check-audit-full install bench bench-pairs soak fuzz \
-    asan clean deps-build deps-test deps-bench deps-egress deps-containers deps-distros deps-guest deb deps-deb
+.PHONY: all demo run format format-check tidy coverage image check check-containers check-guest check-mcp check-clients check-egress check-egress-full check-distros check-deb check-audit-full install bench bench-pairs soak fuzz \
+    asan clean deps-build deps-test deps-bench deps-egress deps-containers deps-distros deps-guest deb deps-deb deps-image deps-tidy deps-coverage
 
 all: deps-build
 	@scripts/configure.sh $(BUILD)
@@ -14,6 +14,21 @@ demo: all
 
 run: all
 	@$(BUILD)/mas-sandboxd -listen 127.0.0.1:8080
+
+# C sources by .clang-format, with version 14, whose details the tree has.
+format:
+	@scripts/format.sh write
+
+format-check:
+	@scripts/format.sh check
+
+# clang-tidy with the short list of .clang-tidy over src; a minute.
+tidy: deps-tidy all
+	@scripts/tidy.sh $(BUILD)
+
+# Which share of the lines of src the tests of make check (or SUITES="unit api") reach, per folder; build-coverage.
+coverage: deps-coverage
+	@scripts/coverage.sh
 
 check: deps-test all
 	@scripts/check.sh $(BUILD)
@@ -47,8 +62,8 @@ check-containers: deps-containers all
 check-distros: deps-distros
 	@scripts/check-distros.sh $(DISTROS)
 
-# The packages of make deb, used in bare Debian roots: install, run, upgrade, remove, purge.
-check-deb: deps-distros
+# The packages of make deb, used in bare Debian roots and under systemd in QEMU: install, run, upgrade, remove, purge.
+check-deb: deps-distros deps-guest
 	@scripts/check-deb.sh $(DISTROS)
 
 # Every bit, every line and every pair of lines of an exported audit: a minute or two.
@@ -58,6 +73,10 @@ check-audit-full: deps-test all
 # Debian packages of this tree, in BUILD/deb.
 deb: deps-deb
 	@scripts/make-deb.sh $(BUILD)
+
+# A container image of the daemon, BUILD/mas-sandbox-oci.tar, made without an engine.
+image: deps-image all
+	@scripts/make-image.sh $(BUILD)
 
 install: all
 	@meson install -C $(BUILD)
@@ -82,7 +101,7 @@ asan: deps-test
 	@scripts/check.sh build-asan
 
 clean:
-	rm -rf $(BUILD) build-asan build-fuzz
+	rm -rf $(BUILD) build-asan build-coverage build-fuzz
 
 deps-build:
 	@scripts/install-deps.sh build
@@ -101,6 +120,15 @@ deps-containers:
 
 deps-distros:
 	@scripts/install-deps.sh distros
+
+deps-tidy:
+	@scripts/install-deps.sh tidy
+
+deps-coverage:
+	@scripts/install-deps.sh coverage
+
+deps-image:
+	@scripts/install-deps.sh image
 
 deps-deb:
 	@scripts/install-deps.sh deb

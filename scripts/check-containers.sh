@@ -117,6 +117,7 @@ suites=0
 # shellcheck disable=SC2086
 put_on_lists() {
     over_engines ${ENGINES-podman docker}
+    run /usr/bin/python3 tests/runtime/test-daemon-image.py
     run /usr/bin/python3 tests/image/test-registry.py
     run /usr/bin/python3 tests/image/test-registry-user.py
     run /usr/bin/python3 tests/image/test-pull-progress.py

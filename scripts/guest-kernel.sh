@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+# Sourced by scripts that boot Debian's own kernel in QEMU: the kernel, an initramfs that finds a disk, and the boot.
+# They set source (the tree), work (a directory, where the kernel is kept) and seconds (the most that a guest may take).
+
+# The guest's clock is this processor's, but the guest cannot measure its speed: it would wait for
+# ever for the emulated timer it compares with.
+tsc_khz=$(awk '/^cpu MHz/ { printf "%d", $4 * 1000; exit }' /proc/cpuinfo)
+modules="virtio virtio_ring virtio_mmio virtio_blk loop overlay vsock"
+
+# The newest kernel that linux-image-cloud-amd64 stands for, unpacked in $work/kernel-VERSION.
+fetch_kernel() {
+    local package
+    package=$(apt-cache depends linux-image-cloud-amd64 | sed -n 's/ *Depends: //p') || true
+    if [ -z "$package" ]; then
+        echo "$(basename "$0"): apt knows no linux-image-cloud-amd64; apt-get update may help" >&2
+        exit 1
+    fi
+    kernel=$work/kernel-${package#linux-image-}
+    [ -d "$kernel" ] && return
+    local download
+    download=$(mktemp -d)
+    (cd "$download" && apt-get download -qq -o APT::Sandbox::User=root "$package")
+    rm -rf "$work"/kernel-* && mkdir -p "$kernel.new"
+    dpkg-deb -x "$download"/*.deb "$kernel.new"
+    rm -rf "$download"
+    mv "$kernel.new" "$kernel"
+}
+
+make_initramfs() {
+    local tree=$work/initramfs m
+    rm -rf "$tree" && mkdir -p "$tree"/{bin,dev,modules,root}
+    cp /bin/busybox "$tree/bin/busybox"
+    install -m 755 "$source/tests/guest/init" "$tree/init"
+    for m in $modules; do
+        find "$kernel/lib/modules" -name "$m.ko" -exec cp {} "$tree/modules/" \;
+    done
+    echo "$modules" >"$tree/modules/order"
+    (cd "$tree" && find . | cpio -o -H newc --quiet) >"$work/initramfs.cpio"
+}
+
+# Boots $work/root.img to its end and prints its console. $1: words for the kernel, $2: a disk beside it, in $work.
+boot_guest() {
+    local line="console=ttyS0 quiet reboot=t panic=-1 tsc_early_khz=${tsc_khz:-2000000} $1" second=()
+    [ -z "${2:-}" ] || second=(-drive "id=second,file=$work/$2,format=raw,if=none,cache=unsafe" -device virtio-blk-device,drive=second)
+    timeout "$seconds" nice -n 10 qemu-system-x86_64 -M microvm -accel tcg -cpu qemu64 -m 1024 \
+        -smp 1 -nodefaults -no-user-config -nographic -no-reboot -serial stdio \
+        -kernel "$(echo "$kernel"/boot/vmlinuz-*)" -initrd "$work/initramfs.cpio" -append "$line" \
+        -drive "id=root,file=$work/root.img,format=raw,if=none,cache=unsafe" \
+        -device virtio-blk-device,drive=root "${second[@]}" </dev/null
+}
