@@ -192,7 +192,7 @@ void action_load_row(void *data, const char *key, const char *body, size_t len)
 
 /* --- looking */
 
-static bool sees(const struct identity *who, const struct action *a)
+static bool sees_action(const struct identity *who, const struct action *a)
 {
     return identity_has(who, ROLE_APPROVER | ROLE_AUDITOR) || identity_sees(who, a->who.key);
 }
@@ -200,7 +200,7 @@ static bool sees(const struct identity *who, const struct action *a)
 struct action *actions_find(struct actions *s, const struct identity *who, const char *id)
 {
     struct action *a = map_find(s->by_id, id);
-    return a && sees(who, a) ? a : NULL;
+    return a && sees_action(who, a) ? a : NULL;
 }
 
 size_t actions_pending(const struct actions *s)
@@ -228,7 +228,7 @@ json_t *actions_pending_view(struct actions *s, const struct identity *who)
 {
     json_t *list = json_array();
     list_for_each(a, &s->all, struct action, node) {
-        if (a->status != STATUS_PENDING || !sees(who, a))
+        if (a->status != STATUS_PENDING || !sees_action(who, a))
             continue;
         json_array_append_new(
             list, json_pack("{s:s, s:s, s:s?, s:s, s:O, s:o}", "id", a->id, "action_type", a->type,

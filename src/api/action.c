@@ -135,7 +135,7 @@ static int files_sandbox(struct action *a, bool make, struct sandbox **ret, stru
     return *ret ? 0 : -1;
 }
 
-static void hold(struct action *a, struct sandbox *sb)
+static void hold_sandbox(struct action *a, struct sandbox *sb)
 {
     if (a->held)
         return;
@@ -188,7 +188,7 @@ static void execute(struct action *a, bool granted)
         return;
     }
     if (sb)
-        hold(a, sb);
+        hold_sandbox(a, sb);
     action_set_status(a, STATUS_EXECUTING);
     bool settled =
         a->plan.kind == ACTION_FILE ? start_file(a, sb, &terms) : start_tool(a, sb, &terms);
@@ -316,7 +316,7 @@ void actions_submit(struct actions *s, const struct identity *who, const char *t
         execute(a, false);
 }
 
-static void resume(struct action *a)
+static void resume_action(struct action *a)
 {
     struct approval *approval = approvals_find(gate_approvals(action_gate(a)), &a->who, a->id);
     if (action_is_finished(a))
@@ -331,7 +331,7 @@ static void resume(struct action *a)
     }
     struct sandbox *sb;
     if (files_sandbox(a, false, &sb, NULL) >= 0 && sb)
-        hold(a, sb);
+        hold_sandbox(a, sb);
     action_settle(a, approval_state(approval), approval_reason(approval));
 }
 
@@ -347,7 +347,7 @@ struct actions *actions_new(struct api *api)
         store_load(api->services.store, STORE_ACTION, action_load_row, s, &err) < 0)
         log_error("actions cannot be read: %s", err.message);
     list_for_each_safe(a, &s->all, struct action, node)
-        resume(a);
+        resume_action(a);
     approvals_watch(gate_approvals(api->services.gate), &s->watch);
     return s;
 }

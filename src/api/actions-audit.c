@@ -121,7 +121,7 @@ static json_t *details_of(const json_t *record)
     return o;
 }
 
-static json_t *entry(struct actions *actions, const json_t *record)
+static json_t *format_entry(struct actions *actions, const json_t *record)
 {
     const char *id = json_string_value(json_object_get(record, "action"));
     _cleanup_json_ json_t *action = actions_describe(actions, id);
@@ -155,7 +155,7 @@ static void on_page(void *data, const struct audit_page *page, const struct erro
         size_t n = strcspn(p, "\n");
         _cleanup_json_ json_t *record = json_parse_object(p, n, &bad);
         if (record)
-            json_array_append_new(list, entry(req->api->actions, record));
+            json_array_append_new(list, format_entry(req->api->actions, record));
         p += n + 1;
     }
     api_reply(req, 200, list);

@@ -67,14 +67,14 @@ void handle_actions_pending(struct api_request *req)
     api_reply(req, 200, actions_pending_view(req->api->actions, req->who));
 }
 
-static struct action *find(struct api_request *req)
+static struct action *find_action(struct api_request *req)
 {
     return api_found(req, actions_find(req->api->actions, req->who, req->params[0]), "action");
 }
 
 void handle_actions_get(struct api_request *req)
 {
-    struct action *a = find(req);
+    struct action *a = find_action(req);
     if (a)
         api_reply(req, 200, action_view(a));
 }
@@ -111,6 +111,6 @@ void handle_actions_approve(struct api_request *req)
         return;
     }
     d.approve = approved;
-    if (find(req))
+    if (find_action(req))
         approval_reply(req, req->params[0], &d, answer_decided);
 }

@@ -40,14 +40,14 @@ void handle_approval_list(struct api_request *req)
     api_reply(req, 200, json_pack("{s:o}", "approvals", list));
 }
 
-static struct approval *find(struct api_request *req)
+static struct approval *find_approval(struct api_request *req)
 {
     return api_found(req, approvals_find(approvals_of(req), req->who, req->params[0]), "approval");
 }
 
 void handle_approval_get(struct api_request *req)
 {
-    struct approval *a = find(req);
+    struct approval *a = find_approval(req);
     if (a)
         api_reply(req, 200, approval_view(a, true));
 }
@@ -112,7 +112,7 @@ static int parse_session(const json_t *body, struct approval_session *s, char **
     return error_within(err, r, "session");
 }
 
-static void decide(struct api_request *req, bool approve)
+static void decide_approval(struct api_request *req, bool approve)
 {
     struct error err = {0};
     struct approval_session session = {0};
@@ -137,12 +137,12 @@ static void decide(struct api_request *req, bool approve)
 
 void handle_approval_approve(struct api_request *req)
 {
-    decide(req, true);
+    decide_approval(req, true);
 }
 
 void handle_approval_reject(struct api_request *req)
 {
-    decide(req, false);
+    decide_approval(req, false);
 }
 
 /* --- the policy */

@@ -56,7 +56,7 @@ static bool send_event(struct attach *a, const struct journal_event *ev)
     return ws_send(a->ws, false, a->frame.data, a->frame.len);
 }
 
-static void pump(struct attach *a)
+static void pump_output(struct attach *a)
 {
     struct journal *j = exec_journal(a->exec);
     struct journal_event ev;
@@ -75,12 +75,12 @@ static void pump(struct attach *a)
 
 static void on_ready(struct journal_reader *r)
 {
-    pump(container_of(r, struct attach, reader));
+    pump_output(container_of(r, struct attach, reader));
 }
 
 /* --- from the client */
 
-static int note(struct attach *a, const char *what, json_t *details, struct error *err)
+static int note_attach(struct attach *a, const char *what, json_t *details, struct error *err)
 {
     return run_record_steer(a->audit, a->exec, &a->who, what, details, err);
 }
@@ -98,9 +98,9 @@ static int control(struct attach *a, const char *text, size_t len, struct error 
         if (json_member_int(o, "rows", 1, 10000, &rows, err) < 0 ||
             json_member_int(o, "cols", 1, 10000, &cols, err) < 0)
             return -1;
-        if (note(a, "resize",
-                 json_pack("{s:I, s:I}", "rows", (json_int_t)rows, "cols", (json_int_t)cols),
-                 err) < 0)
+        if (note_attach(a, "resize",
+                        json_pack("{s:I, s:I}", "rows", (json_int_t)rows, "cols", (json_int_t)cols),
+                        err) < 0)
             return -1;
         return exec_resize(a->exec, (uint16_t)rows, (uint16_t)cols, err);
     }
@@ -109,7 +109,7 @@ static int control(struct attach *a, const char *text, size_t len, struct error 
     if (strcmp(type, "signal") == 0) {
         int signo;
         int r = signal_parse(json_object_get(o, "signal"), &signo, err);
-        r = r < 0 ? r : note(a, "signal", json_pack("{s:i}", "signal", signo), err);
+        r = r < 0 ? r : note_attach(a, "signal", json_pack("{s:i}", "signal", signo), err);
         return r < 0 ? r : exec_signal(a->exec, signo, err);
     }
     return error_field(err, "type", "'%.40s' is none of resize, stdin_close, signal", type);
@@ -129,7 +129,7 @@ static void send_error(struct attach *a, const struct error *err)
 }
 
 /* Held back while the command does not read, and while the client does not read its errors. */
-static void resume(struct attach *a)
+static void resume_attach(struct attach *a)
 {
     if (!a->finished && !a->full && exec_stdin_queued(a->exec) <= ATTACH_STDIN_MAX)
         ws_resume(a->ws);
@@ -137,7 +137,7 @@ static void resume(struct attach *a)
 
 static void on_stdin_drain(struct exec_drain *w)
 {
-    resume(container_of(w, struct attach, drain));
+    resume_attach(container_of(w, struct attach, drain));
 }
 
 static void on_message(struct ws *ws, bool binary, const char *data, size_t len)
@@ -159,8 +159,8 @@ static void on_drain(struct ws *ws)
 {
     struct attach *a = ws_data(ws);
     a->full = false;
-    pump(a);
-    resume(a);
+    pump_output(a);
+    resume_attach(a);
 }
 
 static void on_close(struct ws *ws)
@@ -200,5 +200,5 @@ void handle_attach(struct api_request *req)
     a->drain.on_drain = on_stdin_drain;
     exec_watch_stdin(e, &a->drain);
     journal_subscribe(exec_journal(e), &a->reader);
-    pump(a);
+    pump_output(a);
 }

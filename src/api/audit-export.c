@@ -89,7 +89,7 @@ static void write_footer(struct export_job *j)
     job_free(j);
 }
 
-static void fail(struct export_job *j)
+static void export_fail(struct export_job *j)
 {
     struct http_request *http = j->http;
     http_request_on_abort(http, NULL, NULL);
@@ -106,7 +106,7 @@ static void on_page(void *data)
     if (!j->http) {
         job_free(j);
     } else if (error_is_set(&j->err)) {
-        fail(j);
+        export_fail(j);
     } else {
         j->full = !http_write(j->http, j->page.data ? j->page.data : "", j->page.len);
         if (!j->more)

@@ -42,7 +42,7 @@ static void download_free(struct download *d)
     free(d);
 }
 
-static void acknowledge(struct download *d)
+static void acknowledge_output(struct download *d)
 {
     for (uint8_t s = OUTPUT_STDOUT; s <= OUTPUT_STDERR; s++) {
         size_t n = d->pending[output_index(s)];
@@ -57,7 +57,7 @@ static void on_download_drain(struct http_request *http, void *data)
     struct download *d = data;
     (void)http;
     d->full = false;
-    acknowledge(d);
+    acknowledge_output(d);
 }
 
 /* The client left: the tool is ended, what it still prints is dropped, on_download_done frees. */
@@ -245,7 +245,7 @@ static void on_download_output(void *data, uint8_t stream, const char *bytes, si
     else
         pass_on(d, bytes, len);
     if (!d->full)
-        acknowledge(d);
+        acknowledge_output(d);
 }
 
 static void on_download_started(void *data, struct run *run, struct exec *e)

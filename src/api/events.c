@@ -96,7 +96,7 @@ static bool at_end(const struct event_stream *s)
            (!s->follow && !s->wire.deferred && s->reader.next > event_journal_last(j));
 }
 
-static void pump(struct wire *w)
+static void pump_events(struct wire *w)
 {
     struct event_stream *s = container_of(w, struct event_stream, wire);
     const struct event *e;
@@ -136,7 +136,7 @@ static int parse_query(const struct api_request *req, struct event_stream *s, st
 
 void handle_events(struct api_request *req)
 {
-    static const struct wire_ops ops = {pump, on_gone};
+    static const struct wire_ops ops = {pump_events, on_gone};
     struct error err = {0};
     struct event_stream *s = stream_new(req, &ops);
     if (parse_query(req, s, &err) < 0) {

@@ -104,7 +104,7 @@ static void expire(struct idempotency_table *t)
     }
 }
 
-static void replay(struct api_request *req, const struct idempotency *e)
+static void replay_answer(struct api_request *req, const struct idempotency *e)
 {
     if (req->http)
         http_response_header(req->http, "Idempotency-Replayed", "true");
@@ -188,8 +188,8 @@ static int check_share(const struct idempotency_table *t, const char *owner, str
     return 0;
 }
 
-static int check(struct idempotency_table *t, const struct idempotency *e, const char *owner,
-                 const char *key, const unsigned char digest[32], struct error *err)
+static int check_key(struct idempotency_table *t, const struct idempotency *e, const char *owner,
+                     const char *key, const unsigned char digest[32], struct error *err)
 {
     if (strlen(key) > KEY_MAX)
         return error_set(err, ERROR_INVALID, 0, "Idempotency-Key is over %d bytes", KEY_MAX);
@@ -217,7 +217,7 @@ bool idempotency_begin(struct idempotency_table *t, struct api_request *req, con
     _cleanup_free_ char *key = xasprintf("%s\n%s\n%s", req->owner, req->route->path, given);
     EVP_Digest(body, len, digest, NULL, EVP_sha256(), NULL);
     struct idempotency *e = map_find(t->entries, key);
-    if (check(t, e, req->owner, given, digest, &err) < 0) {
+    if (check_key(t, e, req->owner, given, digest, &err) < 0) {
         api_fail(req, &err);
         return false;
     }
@@ -227,7 +227,7 @@ bool idempotency_begin(struct idempotency_table *t, struct api_request *req, con
         return true;
     }
     if (e->done)
-        replay(req, e);
+        replay_answer(req, e);
     else
         wait_for(e, req);
     return false;
@@ -368,7 +368,7 @@ static void on_recorded(void *data, const struct error *err)
         list_remove(&w->node);
         free(w);
         req->on_abort = NULL;
-        replay(req, e);
+        replay_answer(req, e);
     }
     f.answer(f.req, e->status, e->body, e->len);
     /* Not remembered: the next try is a new one. */

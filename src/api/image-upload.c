@@ -50,7 +50,7 @@ static void end_upload(struct image_upload *u)
 
 static void on_writable(uv_poll_t *poll, int status, int events);
 
-static void push(struct image_upload *u)
+static void push_upload(struct image_upload *u)
 {
     struct http_request *http = u->call->req->http;
     while (u->queue.len) {
@@ -76,7 +76,7 @@ static void on_writable(uv_poll_t *poll, int status, int events)
     (void)events;
     if (status < 0)
         strbuf_reset(&u->queue);
-    push(u);
+    push_upload(u);
 }
 
 static void on_chunk(struct http_request *http, const char *data, size_t len)
@@ -90,10 +90,10 @@ static void on_chunk(struct http_request *http, const char *data, size_t len)
     u->ended = len == 0;
     if (len && strbuf_append(&u->queue, data, len) < 0)
         u->bytes = UINT64_MAX; /* paused readers do not get here; the worker would refuse it */
-    push(u);
+    push_upload(u);
 }
 
-static int check(const struct api_request *req, const char *name, struct error *err)
+static int check_upload(const struct api_request *req, const char *name, struct error *err)
 {
     int64_t length = http_request_content_length(req->http);
     if (!name || !*name)
@@ -130,7 +130,7 @@ void handle_image_upload(struct api_request *req)
     const char *name = http_request_query(req->http, "name");
     const char *format = http_request_query(req->http, "format");
     int pair[2];
-    int r = check(req, name, &err);
+    int r = check_upload(req, name, &err);
     if (r >= 0 && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
         r = error_set(&err, ERROR_LIMIT, errno, "open a socket");
     if (r < 0) {

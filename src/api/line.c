@@ -24,8 +24,8 @@ struct line_call {
     struct policy policy;
 };
 
-static void answer(struct line_call *c, json_t *result, const char *message, int exit_code,
-                   int64_t duration_ns)
+static void answer_call(struct line_call *c, json_t *result, const char *message, int exit_code,
+                        int64_t duration_ns)
 {
     char duration[CLOCK_DURATION_SIZE];
     _cleanup_strbuf_ struct strbuf b = STRBUF_INIT(LINE_OUT_MAX);
@@ -48,7 +48,8 @@ static void answer(struct line_call *c, json_t *result, const char *message, int
 static void on_done(void *data, const struct tool_result *r)
 {
     struct line_call *c = data;
-    answer(c, r->result, r->ok ? NULL : r->message, r->exit_code, clock_mono_ns() - c->started_ns);
+    answer_call(c, r->result, r->ok ? NULL : r->message, r->exit_code,
+                clock_mono_ns() - c->started_ns);
 }
 
 /* An answer has no place for what was ignored, so the log tells it. */
@@ -62,7 +63,8 @@ static int check_members(const json_t *o, struct error *err)
     return r;
 }
 
-static int parse(struct line_call *c, const json_t *o, const char **ret_tool, struct error *err)
+static int parse_call(struct line_call *c, const json_t *o, const char **ret_tool,
+                      struct error *err)
 {
     const char *id = NULL;
     int r = json_member_string(o, "id", &id, err);
@@ -89,9 +91,9 @@ void api_line(struct api *api, const char *line, size_t len,
     c->data = data;
     c->started_ns = clock_mono_ns();
     _cleanup_json_ json_t *o = json_parse_object(line, len, &err);
-    if (!o || parse(c, o, &tool, &err) < 0) {
+    if (!o || parse_call(c, o, &tool, &err) < 0) {
         error_prefix(&err, "invalid request");
-        answer(c, NULL, err.message, 1, 0);
+        answer_call(c, NULL, err.message, 1, 0);
         return;
     }
     struct tool_request req = {.who = &identity_local,

@@ -74,7 +74,7 @@ static void push_env(struct spec *s, char *entry)
     s->env[n + 1] = NULL;
 }
 
-static char *join(char *const *list)
+static char *join_words(char *const *list)
 {
     size_t len = 1;
     for (char *const *i = list; *i; i++)
@@ -106,11 +106,11 @@ static int parse_hosts(const json_t *body, struct spec *s, struct error *err)
     if (r < 0)
         return r;
     if (allowed && allowed[0]) {
-        _cleanup_free_ char *list = join(allowed);
+        _cleanup_free_ char *list = join_words(allowed);
         push_env(s, xasprintf("SBX_ALLOWED_HOSTS=%s", list));
     }
     if (disallowed && disallowed[0]) {
-        _cleanup_free_ char *list = join(disallowed);
+        _cleanup_free_ char *list = join_words(disallowed);
         push_env(s, xasprintf("SBX_DISALLOWED_HOSTS=%s", list));
     }
     strv_free(s->hosts);

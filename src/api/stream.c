@@ -84,7 +84,7 @@ static bool at_end(struct stream *s)
     return (journal_ended(j) || !s->follow) && s->reader.next_seq > journal_last_seq(j);
 }
 
-static void pump(struct wire *w)
+static void pump_events(struct wire *w)
 {
     struct stream *s = container_of(w, struct stream, wire);
     struct journal_event ev;
@@ -127,7 +127,7 @@ static void on_ready(struct journal_reader *r)
 void stream_open(struct api_request *req, struct exec *e, const struct stream_query *q,
                  void (*on_end)(void *data, bool client_left), void *data)
 {
-    static const struct wire_ops ops = {pump, on_gone};
+    static const struct wire_ops ops = {pump_events, on_gone};
     struct stream *s = new0(struct stream);
     s->wire.kind = q->kind;
     s->wire.loop = req->services->loop;

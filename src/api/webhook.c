@@ -43,7 +43,7 @@ struct webhook {
     struct policy policy; /* network, and only to that host */
 };
 
-static void deliver(struct webhook *w);
+static void deliver_webhook(struct webhook *w);
 
 static void delivery_free(struct webhook *w, struct delivery *d)
 {
@@ -56,7 +56,8 @@ static void delivery_free(struct webhook *w, struct delivery *d)
 /* --- one delivery */
 
 /* Over the time, a dot and the body, so that an old one cannot be sent again as a new one. */
-static void sign(const char *secret, const char *time, const char *body, char out[HEX_LENGTH + 8])
+static void sign_body(const char *secret, const char *time, const char *body,
+                      char out[HEX_LENGTH + 8])
 {
     unsigned char mac[EVP_MAX_MD_SIZE];
     unsigned len = 0;
@@ -73,7 +74,7 @@ static json_t *make_args(const struct webhook *w, const struct delivery *d)
     snprintf(time, sizeof(time), "%lld", (long long)(clock_real_ns() / 1000000000));
     snprintf(event, sizeof(event), "approval.%s", d->type);
     snprintf(timeout, sizeof(timeout), "%llums", (unsigned long long)w->options.config.timeout_ms);
-    sign(w->options.config.secret ? w->options.config.secret : "", time, d->body, signature);
+    sign_body(w->options.config.secret ? w->options.config.secret : "", time, d->body, signature);
     json_t *headers =
         json_pack("{s:s, s:s, s:s, s:s}", "Content-Type", "application/json", "X-Mas-Event", event,
                   "X-Mas-Delivery", d->id, "X-Mas-Timestamp", time);
@@ -91,7 +92,7 @@ static void on_done(void *data, const struct tool_result *r)
     w->busy = false;
     if (r->ok && status >= 200 && status < 300) {
         delivery_free(w, d);
-        deliver(w);
+        deliver_webhook(w);
         return;
     }
     if (++d->tries < w->options.config.tries_max && !r->approval_id) {
@@ -101,10 +102,10 @@ static void on_done(void *data, const struct tool_result *r)
     log_warn("webhook: %s was not delivered: status=%lld %s", d->id, (long long)status,
              r->message ? r->message : "");
     delivery_free(w, d);
-    deliver(w);
+    deliver_webhook(w);
 }
 
-static void deliver(struct webhook *w)
+static void deliver_webhook(struct webhook *w)
 {
     if (w->busy || list_empty(&w->queue) || loop_timer_active(&w->retry))
         return;
@@ -118,14 +119,14 @@ static void deliver(struct webhook *w)
 
 static void on_retry(void *data)
 {
-    deliver(data);
+    deliver_webhook(data);
 }
 
 /* --- what there is to tell */
 
 static void on_start(void *data)
 {
-    deliver(data);
+    deliver_webhook(data);
 }
 
 static void queue_delivery(struct webhook *w, const struct approval *a, const char *state)

@@ -49,7 +49,7 @@ static int append(struct audit *a, int flags, const char *call_id,
     return 0;
 }
 
-static int format(struct audit *a, const struct audit_record *r, struct error *err)
+static int format_record(struct audit *a, const struct audit_record *r, struct error *err)
 {
     int e = audit_record_format(r, a->seq + 1, clock_real_ns(), &a->line);
     if (e == -EINVAL)
@@ -87,7 +87,7 @@ int audit_write(struct audit *a, const struct audit_record *r, uint64_t *ret_seq
     if (!a)
         return 0;
     int e = write_owed(a, err);
-    e = e < 0 ? e : format(a, r, err);
+    e = e < 0 ? e : format_record(a, r, err);
     e = e < 0 ? e : append(a, audit_kind_flags(r->kind), r->call_id, r, err);
     if (e >= 0 && ret_seq)
         *ret_seq = a->seq;
@@ -114,7 +114,7 @@ void audit_note(struct audit *a, const struct audit_record *r)
         return;
     bool waits = write_owed(a, &err) < 0;
     struct audit_record whole = audit_calls_complete(a, r);
-    if (format(a, &whole, &err) < 0) {
+    if (format_record(a, &whole, &err) < 0) {
         log_error("audit: %s", err.message);
         return;
     }
@@ -205,7 +205,7 @@ struct audit *audit_open(const char *dir, struct store *store, const struct audi
 }
 
 /* Until every record is in the database, or it does not take them. */
-static void drain(struct audit *a)
+static void drain_batch(struct audit *a)
 {
     while (a->chaining || a->jobs || (a->queued.len && !a->failures)) {
         audit_batch_start(a);
@@ -222,7 +222,7 @@ void audit_close(struct audit *a)
     a->failures = 0;
     if (write_owed(a, &err) < 0)
         log_error("audit: %zu records are lost: %s", a->n_owed, err.message);
-    drain(a);
+    drain_batch(a);
     close_timers(a);
     uv_run(a->loop, UV_RUN_NOWAIT);
 }

@@ -18,7 +18,7 @@ struct audit_hasher {
     EVP_MD_CTX *fresh, *work;
 };
 
-static void must(bool ok)
+static void require_crypto(bool ok)
 {
     if (!ok)
         abort();
@@ -29,7 +29,7 @@ struct audit_hasher *audit_hasher_new(void)
     struct audit_hasher *h = new0(struct audit_hasher);
     h->fresh = EVP_MD_CTX_new();
     h->work = EVP_MD_CTX_new();
-    must(h->fresh && h->work && EVP_DigestInit_ex(h->fresh, EVP_sha256(), NULL));
+    require_crypto(h->fresh && h->work && EVP_DigestInit_ex(h->fresh, EVP_sha256(), NULL));
     return h;
 }
 
@@ -56,17 +56,18 @@ void audit_hash(struct audit_hasher *h, const uint8_t prev[CHECKPOINT_HASH_SIZE]
     memcpy(head, prev, CHECKPOINT_HASH_SIZE);
     put_u64(head + CHECKPOINT_HASH_SIZE, seq);
     put_u64(head + CHECKPOINT_HASH_SIZE + 8, len + more_len);
-    must(EVP_MD_CTX_copy_ex(h->work, h->fresh) && EVP_DigestUpdate(h->work, head, sizeof(head)) &&
-         EVP_DigestUpdate(h->work, line, len) &&
-         (!more_len || EVP_DigestUpdate(h->work, more, more_len)) &&
-         EVP_DigestFinal_ex(h->work, ret, NULL));
+    require_crypto(EVP_MD_CTX_copy_ex(h->work, h->fresh) &&
+                   EVP_DigestUpdate(h->work, head, sizeof(head)) &&
+                   EVP_DigestUpdate(h->work, line, len) &&
+                   (!more_len || EVP_DigestUpdate(h->work, more, more_len)) &&
+                   EVP_DigestFinal_ex(h->work, ret, NULL));
 }
 
 void audit_hash_checkpoint(const struct checkpoint *c, uint8_t ret[CHECKPOINT_HASH_SIZE])
 {
     uint8_t statement[CHECKPOINT_STATEMENT_SIZE];
     size_t len = checkpoint_statement(c, statement);
-    must(EVP_Digest(statement, len, ret, NULL, EVP_sha256(), NULL));
+    require_crypto(EVP_Digest(statement, len, ret, NULL, EVP_sha256(), NULL));
 }
 
 static void format_digest(const uint8_t hash[CHECKPOINT_HASH_SIZE], char out[AUDIT_DIGEST_SIZE])
@@ -91,10 +92,10 @@ static void hash_short(char *const *argv, const void *data, size_t len,
 static void hash_argv(char *const *argv, uint8_t ret[CHECKPOINT_HASH_SIZE])
 {
     EVP_MD_CTX *ctx = EVP_MD_CTX_new();
-    must(ctx && EVP_DigestInit_ex(ctx, EVP_sha256(), NULL));
+    require_crypto(ctx && EVP_DigestInit_ex(ctx, EVP_sha256(), NULL));
     for (; argv && *argv; argv++)
-        must(EVP_DigestUpdate(ctx, *argv, strlen(*argv) + 1));
-    must(EVP_DigestFinal_ex(ctx, ret, NULL));
+        require_crypto(EVP_DigestUpdate(ctx, *argv, strlen(*argv) + 1));
+    require_crypto(EVP_DigestFinal_ex(ctx, ret, NULL));
     EVP_MD_CTX_free(ctx);
 }
 
@@ -104,7 +105,7 @@ void audit_digest(const void *data, size_t len, char out[AUDIT_DIGEST_SIZE])
     if (len <= SHORT_BYTES)
         hash_short(NULL, data, len, hash);
     else
-        must(EVP_Digest(data, len, hash, NULL, EVP_sha256(), NULL));
+        require_crypto(EVP_Digest(data, len, hash, NULL, EVP_sha256(), NULL));
     format_digest(hash, out);
 }
 
@@ -154,7 +155,7 @@ void audit_key_free(struct audit_key *k)
 void audit_key_public(const struct audit_key *k, uint8_t ret[CHECKPOINT_KEY_SIZE])
 {
     size_t len = CHECKPOINT_KEY_SIZE;
-    must(EVP_PKEY_get_raw_public_key(k->pkey, ret, &len) == 1);
+    require_crypto(EVP_PKEY_get_raw_public_key(k->pkey, ret, &len) == 1);
 }
 
 bool audit_key_is(const struct audit_key *k, const uint8_t public_key[CHECKPOINT_KEY_SIZE])
@@ -166,13 +167,13 @@ bool audit_key_is(const struct audit_key *k, const uint8_t public_key[CHECKPOINT
     return memcmp(own, public_key, sizeof(own)) == 0;
 }
 
-static bool verifies(const struct audit_key *k, const struct checkpoint *c,
-                     const uint8_t signature[CHECKPOINT_SIGNATURE_SIZE])
+static bool signature_verifies(const struct audit_key *k, const struct checkpoint *c,
+                               const uint8_t signature[CHECKPOINT_SIGNATURE_SIZE])
 {
     uint8_t statement[CHECKPOINT_STATEMENT_SIZE];
     size_t len = checkpoint_statement(c, statement);
     EVP_MD_CTX *ctx = EVP_MD_CTX_new();
-    must(ctx != NULL);
+    require_crypto(ctx != NULL);
     bool good = EVP_DigestVerifyInit(ctx, NULL, NULL, NULL, k->pkey) == 1 &&
                 EVP_DigestVerify(ctx, signature, CHECKPOINT_SIGNATURE_SIZE, statement, len) == 1;
     EVP_MD_CTX_free(ctx);
@@ -181,13 +182,13 @@ static bool verifies(const struct audit_key *k, const struct checkpoint *c,
 
 bool audit_key_verifies(const struct audit_key *k, const struct checkpoint *c)
 {
-    return verifies(k, c, c->signature);
+    return signature_verifies(k, c, c->signature);
 }
 
 bool audit_key_takes_over(const struct audit_key *k, const struct checkpoint *c)
 {
     return checkpoint_changes_key(c) && audit_key_is(k, c->new_key) &&
-           verifies(k, c, c->new_signature);
+           signature_verifies(k, c, c->new_signature);
 }
 
 /* --- records with their hash */

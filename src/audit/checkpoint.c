@@ -32,7 +32,7 @@ struct checkpoint_call {
     void *data;
 };
 
-static void pump(struct audit *a);
+static void pump_checkpoints(struct audit *a);
 static void save(struct audit *a);
 
 /* --- syncing, on a worker */
@@ -205,7 +205,7 @@ static void on_saved(void *data, const struct error *err)
     end_calls(a, &a->signed_last, NULL);
     if (a->closing)
         return;
-    pump(a);
+    pump_checkpoints(a);
     audit_retention_consider(a);
     audit_checkpoint_consider(a);
 }
@@ -247,7 +247,7 @@ static void on_synced_to_sign(struct audit *a, int result)
                    a->unsaved.head, on_signed, a);
 }
 
-static void sign(struct audit *a, enum checkpoint_purpose purpose)
+static void sign_checkpoint(struct audit *a, enum checkpoint_purpose purpose)
 {
     a->signing = true;
     if (a->key_replaced)
@@ -273,7 +273,7 @@ static void move_head(struct audit *a, struct checkpoint_call *c)
     audit_wait(a, &c->waiter);
 }
 
-static void pump(struct audit *a)
+static void pump_checkpoints(struct audit *a)
 {
     enum checkpoint_purpose purpose = CHECKPOINT_PERIODIC;
     struct checkpoint_call *own = NULL; /* who needs a signature of its own */
@@ -288,7 +288,7 @@ static void pump(struct audit *a)
     if (!a->signer.sign)
         end_calls(a, NULL, "this daemon has no signer");
     else if (a->head.seq > a->signed_last.seq)
-        sign(a, purpose);
+        sign_checkpoint(a, purpose);
     else if (own)
         move_head(a, own);
     else if (a->head.seq)
@@ -305,7 +305,7 @@ static void on_call_chained(struct audit_waiter *w)
     if (w->seq > a->head.seq)
         call_end(c, NULL, "the database does not take records");
     else
-        pump(a);
+        pump_checkpoints(a);
 }
 
 void audit_checkpoint_now(struct audit *a, enum checkpoint_purpose purpose, audit_checkpoint_fn fn,
@@ -325,7 +325,7 @@ void audit_checkpoint_consider(struct audit *a)
     if (!a->signer.sign || a->signing || a->head.seq <= a->signed_last.seq)
         return;
     if (o->checkpoint_records && a->head.seq - a->signed_last.seq >= o->checkpoint_records)
-        sign(a, CHECKPOINT_PERIODIC);
+        sign_checkpoint(a, CHECKPOINT_PERIODIC);
     else if (o->checkpoint_ms && !loop_timer_active(&a->checkpoint_timer))
         loop_timer_start(&a->checkpoint_timer, o->checkpoint_ms);
 }
@@ -336,7 +336,7 @@ static void on_checkpoint_timer(void *data)
     if (a->signing)
         save(a); /* signed, and could not be stored */
     else if (a->head.seq > a->signed_last.seq)
-        sign(a, CHECKPOINT_PERIODIC);
+        sign_checkpoint(a, CHECKPOINT_PERIODIC);
 }
 
 const uint8_t *audit_public_key(const struct audit *a)

@@ -86,7 +86,7 @@ struct audit_stream {
     uint64_t bytes;
 };
 
-static void must(bool good)
+static void require_crypto(bool good)
 {
     if (!good)
         abort();
@@ -97,9 +97,9 @@ void audit_stream_add(struct audit_stream **s, const void *data, size_t len)
     if (!*s) {
         *s = new0(struct audit_stream);
         (*s)->ctx = EVP_MD_CTX_new();
-        must((*s)->ctx && EVP_DigestInit_ex((*s)->ctx, EVP_sha256(), NULL));
+        require_crypto((*s)->ctx && EVP_DigestInit_ex((*s)->ctx, EVP_sha256(), NULL));
     }
-    must(EVP_DigestUpdate((*s)->ctx, data, len));
+    require_crypto(EVP_DigestUpdate((*s)->ctx, data, len));
     (*s)->bytes += len;
 }
 
@@ -111,7 +111,7 @@ uint64_t audit_stream_end(struct audit_stream *s, char out[AUDIT_DIGEST_SIZE])
         return 0;
     }
     uint64_t bytes = s->bytes;
-    must(EVP_DigestFinal_ex(s->ctx, hash, NULL));
+    require_crypto(EVP_DigestFinal_ex(s->ctx, hash, NULL));
     memcpy(out, "sha256:", 7);
     hex_format(hash, sizeof(hash), out + 7);
     EVP_MD_CTX_free(s->ctx);

@@ -42,8 +42,8 @@ const char *error_errno_text(int errnum)
     return strerror(errnum);
 }
 
-static void fill(struct error *err, enum error_code code, int errnum, const char *field,
-                 const char *fmt, va_list ap)
+static void fill_error(struct error *err, enum error_code code, int errnum, const char *field,
+                       const char *fmt, va_list ap)
 {
     if (!err || err->code != ERROR_NONE)
         return;
@@ -60,7 +60,7 @@ int error_set(struct error *err, enum error_code code, int errnum, const char *f
 {
     va_list ap;
     va_start(ap, fmt);
-    fill(err, code, errnum, "", fmt, ap);
+    fill_error(err, code, errnum, "", fmt, ap);
     va_end(ap);
     return errnum ? -errnum : -EINVAL;
 }
@@ -69,7 +69,7 @@ int error_field(struct error *err, const char *field, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    fill(err, ERROR_INVALID, 0, field, fmt, ap);
+    fill_error(err, ERROR_INVALID, 0, field, fmt, ap);
     va_end(ap);
     return -EINVAL;
 }

@@ -45,8 +45,8 @@ static int check_shape(const char *data, size_t len, size_t parts_max, struct er
     return 0;
 }
 
-static json_t *parse(const char *data, size_t len, size_t flags, size_t parts_max,
-                     struct error *err)
+static json_t *parse_text(const char *data, size_t len, size_t flags, size_t parts_max,
+                          struct error *err)
 {
     json_error_t je;
     if (len == 0) {
@@ -71,23 +71,23 @@ static json_t *parse(const char *data, size_t len, size_t flags, size_t parts_ma
 
 json_t *json_parse(const char *data, size_t len, struct error *err)
 {
-    return parse(data, len, JSON_REJECT_DUPLICATES, SIZE_MAX, err);
+    return parse_text(data, len, JSON_REJECT_DUPLICATES, SIZE_MAX, err);
 }
 
 json_t *json_parse_any(const char *data, size_t len, struct error *err)
 {
-    return parse(data, len, JSON_ALLOW_NUL, SIZE_MAX, err);
+    return parse_text(data, len, JSON_ALLOW_NUL, SIZE_MAX, err);
 }
 
 json_t *json_parse_message(const char *data, size_t len, struct error *err)
 {
-    return parse(data, len, JSON_ALLOW_NUL, JSON_PARTS_MAX, err);
+    return parse_text(data, len, JSON_ALLOW_NUL, JSON_PARTS_MAX, err);
 }
 
 static json_t *parse_object(const char *data, size_t len, size_t flags, size_t parts_max,
                             struct error *err)
 {
-    json_t *value = parse(data, len, flags | JSON_REJECT_DUPLICATES, parts_max, err);
+    json_t *value = parse_text(data, len, flags | JSON_REJECT_DUPLICATES, parts_max, err);
     if (value && !json_is_object(value)) {
         error_set(err, ERROR_INVALID, 0, "invalid JSON: an object is expected");
         json_decref(value);
@@ -111,7 +111,7 @@ json_t *json_parse_answer(const char *data, size_t len, struct error *err)
     return parse_object(data, len, JSON_ALLOW_NUL, SIZE_MAX, err);
 }
 
-static json_t *member(const json_t *obj, const char *key)
+static json_t *find_member(const json_t *obj, const char *key)
 {
     json_t *v = json_object_get(obj, key);
     return json_is_null(v) ? NULL : v;
@@ -119,7 +119,7 @@ static json_t *member(const json_t *obj, const char *key)
 
 int json_member_string(const json_t *obj, const char *key, const char **ret, struct error *err)
 {
-    json_t *v = member(obj, key);
+    json_t *v = find_member(obj, key);
     if (!v)
         return 0;
     if (!json_is_string(v))
@@ -153,7 +153,7 @@ const char *json_member_text(const json_t *obj, const char *key)
 int json_member_int(const json_t *obj, const char *key, int64_t min, int64_t max, int64_t *ret,
                     struct error *err)
 {
-    json_t *v = member(obj, key);
+    json_t *v = find_member(obj, key);
     if (!v)
         return 0;
     int64_t n;
@@ -170,7 +170,7 @@ int json_member_int(const json_t *obj, const char *key, int64_t min, int64_t max
 int json_member_number(const json_t *obj, const char *key, double min, double max, double *ret,
                        struct error *err)
 {
-    json_t *v = member(obj, key);
+    json_t *v = find_member(obj, key);
     if (!v)
         return 0;
     if (!json_is_number(v))
@@ -184,7 +184,7 @@ int json_member_number(const json_t *obj, const char *key, double min, double ma
 
 int json_member_bool(const json_t *obj, const char *key, bool *ret, struct error *err)
 {
-    json_t *v = member(obj, key);
+    json_t *v = find_member(obj, key);
     if (!v)
         return 0;
     if (!json_is_boolean(v))
@@ -195,7 +195,7 @@ int json_member_bool(const json_t *obj, const char *key, bool *ret, struct error
 
 int json_member_object(const json_t *obj, const char *key, json_t **ret, struct error *err)
 {
-    json_t *v = member(obj, key);
+    json_t *v = find_member(obj, key);
     if (!v)
         return 0;
     if (!json_is_object(v))
@@ -206,7 +206,7 @@ int json_member_object(const json_t *obj, const char *key, json_t **ret, struct 
 
 int json_member_array(const json_t *obj, const char *key, json_t **ret, struct error *err)
 {
-    json_t *v = member(obj, key);
+    json_t *v = find_member(obj, key);
     if (!v)
         return 0;
     if (!json_is_array(v))

@@ -61,7 +61,7 @@ static size_t find_slot(const struct map *m, const char *key, uint64_t hash)
     return i;
 }
 
-static void grow(struct map *m)
+static void grow_map(struct map *m)
 {
     struct slot *old = m->slots;
     size_t old_size = m->size;
@@ -81,7 +81,7 @@ void *map_find(const struct map *m, const char *key)
 void *map_put(struct map *m, const char *key, void *value)
 {
     if ((m->count + 1) * 4 > m->size * 3)
-        grow(m);
+        grow_map(m);
     uint64_t hash = hash_key(m, key);
     struct slot *s = &m->slots[find_slot(m, key, hash)];
     void *old = s->value;

@@ -35,7 +35,7 @@ static bool is_same(const char *a, const char *b, bool any_case)
     return strcmp(fold_a, fold_b) == 0;
 }
 
-static const struct member *find(const struct member *table, const char *name, bool any_case)
+static const struct member *find_member(const struct member *table, const char *name, bool any_case)
 {
     for (; table->name; table++)
         if (is_same(table->name, name, any_case))
@@ -45,7 +45,7 @@ static const struct member *find(const struct member *table, const char *name, b
 
 const struct member *members_find(const struct member *table, const char *name)
 {
-    return find(table, name, false);
+    return find_member(table, name, false);
 }
 
 const char *members_suggest(const struct member *table, const char *written)
@@ -147,7 +147,7 @@ int members_check(const struct members_check *how, const json_t *object, const s
     json_t *value;
     json_object_foreach((json_t *)object, name, value)
     {
-        const struct member *m = find(table, name, how->any_case);
+        const struct member *m = find_member(table, name, how->any_case);
         if (!m && (!how->ignored || how->guarded || (!*path && is_guard_word(name))))
             return refuse_member(table, path, name, err);
         if (!m) {

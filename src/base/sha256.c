@@ -16,12 +16,12 @@ static const uint32_t k[64] = {
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2,
 };
 
-static uint32_t rotate(uint32_t x, unsigned n)
+static uint32_t rotate_right(uint32_t x, unsigned n)
 {
     return x >> n | x << (32 - n);
 }
 
-static void expand(uint32_t w[64], const uint8_t block[64])
+static void expand_block(uint32_t w[64], const uint8_t block[64])
 {
     for (int i = 0; i < 16; i++) {
         memcpy(&w[i], block + 4 * i, 4);
@@ -29,22 +29,23 @@ static void expand(uint32_t w[64], const uint8_t block[64])
     }
     for (int i = 16; i < 64; i++) {
         uint32_t a = w[i - 15], b = w[i - 2];
-        w[i] = w[i - 16] + (rotate(a, 7) ^ rotate(a, 18) ^ a >> 3) + w[i - 7] +
-               (rotate(b, 17) ^ rotate(b, 19) ^ b >> 10);
+        w[i] = w[i - 16] + (rotate_right(a, 7) ^ rotate_right(a, 18) ^ a >> 3) + w[i - 7] +
+               (rotate_right(b, 17) ^ rotate_right(b, 19) ^ b >> 10);
     }
 }
 
 static void transform(uint32_t state[8], const uint8_t block[64])
 {
     uint32_t w[64], v[8];
-    expand(w, block);
+    expand_block(w, block);
     memcpy(v, state, sizeof(v));
     for (int i = 0; i < 64; i++) {
         uint32_t e = v[4], a = v[0];
         uint32_t choose = (e & v[5]) ^ (~e & v[6]);
         uint32_t majority = (a & v[1]) ^ (a & v[2]) ^ (v[1] & v[2]);
-        uint32_t t1 = v[7] + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + choose + k[i] + w[i];
-        uint32_t t2 = (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + majority;
+        uint32_t t1 = v[7] + (rotate_right(e, 6) ^ rotate_right(e, 11) ^ rotate_right(e, 25)) +
+                      choose + k[i] + w[i];
+        uint32_t t2 = (rotate_right(a, 2) ^ rotate_right(a, 13) ^ rotate_right(a, 22)) + majority;
         memmove(v + 1, v, 7 * sizeof(v[0]));
         v[4] += t1;
         v[0] = t1 + t2;

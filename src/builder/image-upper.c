@@ -27,10 +27,10 @@
 /* Places of ours that are no part of the disk. */
 static const char *const places[] = {"/proc", "/sys", "/dev", "/.mas", "/etc"};
 
-static int fail(struct image_upper *u, int r, const char *fmt, ...)
+static int upper_fail(struct image_upper *u, int r, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-static int fail(struct image_upper *u, int r, const char *fmt, ...)
+static int upper_fail(struct image_upper *u, int r, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
@@ -108,8 +108,8 @@ static int make_target(struct image_upper *u, int lower_fd, int upper_fd, const 
                                               : 0;
         int next = r < 0 ? r : open_dir(at, name);
         if (next < 0)
-            return fail(u, in_the_way < 0 ? in_the_way : next,
-                        "mount target '%.90s': '%s' of the image is in the way", path, name);
+            return upper_fail(u, in_the_way < 0 ? in_the_way : next,
+                              "mount target '%.90s': '%s' of the image is in the way", path, name);
         fd_close(&at);
         at = next;
     }
@@ -125,7 +125,7 @@ static int make_places(struct image_upper *u, int lower_fd, int upper_fd)
     for (size_t i = 0; r == 0 && i < n_disk_parts; i++)
         r = make_place(u, upper_fd, disk_parts[i].target);
     if (r < 0)
-        return fail(u, r, "make directories above the image");
+        return upper_fail(u, r, "make directories above the image");
     for (size_t i = 0; r == 0 && i < u->n_targets; i++)
         if (!mount_find_part(u->targets[i], &rest))
             r = make_target(u, lower_fd, upper_fd, u->targets[i]);
@@ -203,7 +203,7 @@ static int fill_etc(struct image_upper *u, int lower_fd, int upper_fd)
                            "sandbox:x:1000:1000:sandbox:/home/sandbox:/bin/sh\n");
     r = r < 0 ? r : add_who_is_who(u, lower_fd, upper_fd, "etc/group", "sandbox:x:1000:\n");
     r = r < 0 ? r : write_file(u, upper_fd, "etc/hosts", hosts, strlen(hosts));
-    return r < 0 ? fail(u, r, "write /etc above the image") : 0;
+    return r < 0 ? upper_fail(u, r, "write /etc above the image") : 0;
 }
 
 int image_upper_fill(struct image_upper *u, int lower_fd, int upper_fd)

@@ -27,7 +27,7 @@ static void list_append(char ***list, char *item)
     (*list)[n + 1] = NULL;
 }
 
-static int complain(const struct command *cmd, const char *problem, const char *what)
+static int complain_usage(const struct command *cmd, const char *problem, const char *what)
 {
     fprintf(stderr, "sbx %s: %s '%s' (see 'sbx help %s')\n", cmd->name, problem, what, cmd->name);
     return -1;
@@ -58,7 +58,7 @@ static int set_bool(const struct command *cmd, bool *member, const char *value)
     else if (strcmp(value, "false") == 0 || strcmp(value, "0") == 0)
         *member = false;
     else
-        return complain(cmd, "want true or false, not", value);
+        return complain_usage(cmd, "want true or false, not", value);
     return 0;
 }
 
@@ -68,7 +68,7 @@ static int set_number(const struct command *cmd, long *member, const char *value
     errno = 0;
     *member = strtol(value, &end, 10);
     if (errno || end == value || *end || *member < 0 || *member > INT32_MAX)
-        return complain(cmd, "not a number:", value);
+        return complain_usage(cmd, "not a number:", value);
     return 0;
 }
 
@@ -89,7 +89,7 @@ static int parse_option(char *arg, char ***next, struct args *a)
     if (o->kind == OPTION_BOOL)
         return set_bool(a->command, member, value);
     if (!value && !(value = **next))
-        return complain(a->command, "no value for", arg);
+        return complain_usage(a->command, "no value for", arg);
     if (value == **next)
         (*next)++;
     if (o->kind == OPTION_NUMBER)
@@ -115,7 +115,7 @@ static int check_complete(const struct args *a)
         return -1;
     }
     if (cmd->max_rest >= 0 && a->n_rest > cmd->max_rest)
-        return complain(cmd, "unexpected argument", a->rest[cmd->max_rest]);
+        return complain_usage(cmd, "unexpected argument", a->rest[cmd->max_rest]);
     return 0;
 }
 

@@ -78,7 +78,7 @@ int evidence_load_key(struct evidence *e, const char *path, struct sbx_error *er
 
 /* --- checkpoints */
 
-static void add(struct evidence *e, const struct checkpoint *c)
+static void add_checkpoint(struct evidence *e, const struct checkpoint *c)
 {
     e->known = xrealloc(e->known, (e->n_known + 1) * sizeof(*e->known));
     e->known[e->n_known++] = *c;
@@ -108,7 +108,7 @@ int evidence_load_checkpoints(struct evidence *e, const char *path, struct sbx_e
         const char *end = memchr(b.data + at, '\n', b.len - at);
         size_t len = end ? (size_t)(end - (b.data + at)) : b.len - at;
         if (find_in_line(b.data + at, len, &c))
-            add(e, &c);
+            add_checkpoint(e, &c);
         at += len + 1;
     }
     if (e->n_known == before)
@@ -132,17 +132,18 @@ int evidence_load_last(struct evidence *e, const char *path, struct sbx_error *e
             newest = found;
     }
     if (newest.seq)
-        add(e, &newest);
+        add_checkpoint(e, &newest);
     return 0;
 }
 
-static int compare(const void *a, const void *b)
+static int compare_checkpoints(const void *a, const void *b)
 {
     uint64_t x = ((const struct checkpoint *)a)->seq, y = ((const struct checkpoint *)b)->seq;
     return x < y ? -1 : x > y;
 }
 
-static bool verifies(const uint8_t public_key[CHECKPOINT_KEY_SIZE], const struct checkpoint *c)
+static bool checkpoint_verifies(const uint8_t public_key[CHECKPOINT_KEY_SIZE],
+                                const struct checkpoint *c)
 {
     struct audit_key *key = audit_key_new(public_key);
     bool good = key && (audit_key_verifies(key, c) || audit_key_takes_over(key, c));
@@ -153,18 +154,18 @@ static bool verifies(const uint8_t public_key[CHECKPOINT_KEY_SIZE], const struct
 static bool is_signed(const struct evidence *e, const struct audit_verifier *v,
                       const struct checkpoint *c)
 {
-    bool good = verifies(e->key, c);
+    bool good = checkpoint_verifies(e->key, c);
     for (size_t i = 0; !good && i < e->n_others; i++)
-        good = verifies(e->others[i], c);
+        good = checkpoint_verifies(e->others[i], c);
     for (size_t i = 0; !good && i < v->n_segments; i++)
-        good = verifies(v->segments[i].key, c);
+        good = checkpoint_verifies(v->segments[i].key, c);
     return good;
 }
 
 void evidence_sort(struct evidence *e)
 {
     if (e->n_known)
-        qsort(e->known, e->n_known, sizeof(*e->known), compare);
+        qsort(e->known, e->n_known, sizeof(*e->known), compare_checkpoints);
 }
 
 /* Before the base there is nothing to hold it against, and where something in the audit was wrong

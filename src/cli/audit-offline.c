@@ -84,7 +84,7 @@ int audit_offline_verify(const char *state_dir, struct audit_verifier *v, size_t
 
 /* --- export */
 
-static int print(struct strbuf *b, struct error *err)
+static int print_text(struct strbuf *b, struct error *err)
 {
     if (b->len && fwrite(b->data, b->len, 1, stdout) != 1)
         return error_set(err, ERROR_NO_SPACE, errno, "standard output cannot be written");
@@ -107,7 +107,7 @@ static int export_rows(struct sqlite3 *db, uint64_t since, const struct evidence
                                    err);
     for (int more = 1; r >= 0 && more > 0;) {
         r = more = audit_export_page(db, &since, newest.seq, PAGE_BYTES, &b, err);
-        r = r < 0 ? r : print(&b, err);
+        r = r < 0 ? r : print_text(&b, err);
     }
     r = r < 0 ? r : audit_newest_record(db, &head, err);
     if (r < 0)

@@ -93,7 +93,8 @@ static int parse_session(const char *text, json_t **ret, struct sbx_error *err)
     return 0;
 }
 
-static int decide(struct session *s, const struct args *a, const char *verb, struct sbx_error *err)
+static int decide_approval(struct session *s, const struct args *a, const char *verb,
+                           struct sbx_error *err)
 {
     _cleanup_free_ char *base = sbx_path_format("/v1/approvals/%s", a->rest[0]);
     _cleanup_free_ char *path = xasprintf("%s/%s", base, verb);
@@ -117,12 +118,12 @@ static int decide(struct session *s, const struct args *a, const char *verb, str
 
 static int approvals_approve(const struct args *a, struct session *s, struct sbx_error *err)
 {
-    return decide(s, a, "approve", err);
+    return decide_approval(s, a, "approve", err);
 }
 
 static int approvals_reject(const struct args *a, struct session *s, struct sbx_error *err)
 {
-    return decide(s, a, "reject", err);
+    return decide_approval(s, a, "reject", err);
 }
 
 /* --- watch */

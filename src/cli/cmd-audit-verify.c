@@ -83,7 +83,7 @@ static int read_all(const struct args *a, struct result *r, struct sbx_error *er
     return a->n_rest ? read_file(a->rest[0], &r->v, err) : read_daemon(a, &r->v, err);
 }
 
-static int gather(const struct args *a, struct evidence *e, struct sbx_error *err)
+static int gather_evidence(const struct args *a, struct evidence *e, struct sbx_error *err)
 {
     if (a->key && evidence_load_key(e, a->key, err) < 0)
         return -1;
@@ -248,7 +248,7 @@ static int verify(const struct args *a, struct result *r)
 {
     struct sbx_error err;
     struct evidence *e = &r->evidence;
-    if (gather(a, e, &err) < 0)
+    if (gather_evidence(a, e, &err) < 0)
         return cli_fail(&err);
     audit_verifier_init(&r->v, e->has_key ? e->key : NULL);
     for (size_t i = 0; i < e->n_others; i++)

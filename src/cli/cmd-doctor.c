@@ -180,7 +180,7 @@ static int examine(const struct args *a)
 }
 
 /* The daemon knows its own names; it sweeps what belongs to no living daemon, and says what. */
-static int clean(void)
+static int clean_host(void)
 {
     struct sbx_error err;
     _cleanup_free_ char *path = sbx_find_daemon(&err);
@@ -200,7 +200,7 @@ static int clean(void)
 
 static int run_doctor(const struct args *a)
 {
-    return a->clean ? clean() : examine(a);
+    return a->clean ? clean_host() : examine(a);
 }
 
 const struct command command_doctor = {

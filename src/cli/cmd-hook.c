@@ -85,7 +85,8 @@ static bool needs_sandbox(const struct rules_obligations *o)
            memcmp(&o->caps, &none, sizeof(none)) != 0;
 }
 
-static void decide(const struct ruleset *rs, const struct hook_call *h, struct rules_decision *ret)
+static void decide_call(const struct ruleset *rs, const struct hook_call *h,
+                        struct rules_decision *ret)
 {
     static const struct identity who = {.key = "hook", .name = "hook", .roles = ROLE_AGENT};
     struct findings found;
@@ -112,7 +113,7 @@ static void decide(const struct ruleset *rs, const struct hook_call *h, struct r
     }
 }
 
-static int answer(const struct rules_decision *d)
+static int answer_agent(const struct rules_decision *d)
 {
     char reason[512];
     snprintf(reason, sizeof(reason), "policy rule '%s'%s%s", d->rule, *d->reason ? ": " : "",
@@ -140,10 +141,10 @@ static int hook_pre_tool_use(const struct args *a)
         ruleset_unref(rs);
         return block(*err.message ? err.message : "the policy cannot be read");
     }
-    decide(rs, &h, &d);
+    decide_call(rs, &h, &d);
     hook_call_done(&h);
     ruleset_unref(rs);
-    return answer(&d);
+    return answer_agent(&d);
 }
 
 static const struct command hook_commands[] = {

@@ -20,7 +20,7 @@
 #define FILE_MAX       (4 * 1024 * 1024)
 #define TOKEN_VARIABLE "MAS_SANDBOX_TOKEN"
 
-static char *expand(const char *path, struct sbx_error *err)
+static char *expand_path(const char *path, struct sbx_error *err)
 {
     const char *home = getenv("HOME");
     if (strncmp(path, "~/", 2) != 0)
@@ -32,7 +32,7 @@ static char *expand(const char *path, struct sbx_error *err)
 }
 
 /* Through a link, to the file it names: the link stays. */
-static char *resolve(const char *path)
+static char *resolve_path(const char *path)
 {
     char *real = realpath(path, NULL);
     return real ? real : xstrdup(path);
@@ -64,7 +64,7 @@ static int write_temp(int fd, const struct strbuf *text, mode_t mode)
 }
 
 /* All or nothing, with the mode it had. */
-static int replace(const char *path, const struct strbuf *text, struct sbx_error *err)
+static int replace_file(const char *path, const struct strbuf *text, struct sbx_error *err)
 {
     struct stat st;
     _cleanup_free_ char *temp = xasprintf("%s.sbx-XXXXXX", path);
@@ -107,8 +107,8 @@ static int install(const struct args *a, const struct mcp_client *client,
                    const struct mcp_target *t, struct sbx_error *err)
 {
     _cleanup_strbuf_ struct strbuf before = STRBUF_INIT(FILE_MAX), after = STRBUF_INIT(FILE_MAX);
-    _cleanup_free_ char *named = a->out ? xstrdup(a->out) : expand(client->path, err);
-    _cleanup_free_ char *path = named ? resolve(named) : NULL;
+    _cleanup_free_ char *named = a->out ? xstrdup(a->out) : expand_path(client->path, err);
+    _cleanup_free_ char *path = named ? resolve_path(named) : NULL;
     if (!path)
         return -1;
     if (!a->print && read_file(path, &before, err) < 0)
@@ -120,7 +120,7 @@ static int install(const struct args *a, const struct mcp_client *client,
         fwrite(after.data, 1, after.len, stdout);
         return 0;
     }
-    if (replace(path, &after, err) < 0)
+    if (replace_file(path, &after, err) < 0)
         return -1;
     printf("%s: %s is in %s\n", client->product, MCP_SERVER_NAME, path);
     if (t->token_variable)

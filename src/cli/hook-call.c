@@ -64,7 +64,7 @@ static int set_url(struct hook_call *h, const json_t *input, struct error *err)
 }
 
 /* Where a path leads through links; of one that is not there yet, its directory. NULL: nowhere. */
-static char *resolve(const char *path)
+static char *resolve_path(const char *path)
 {
     char real[PATH_MAX];
     if (realpath(path, real))
@@ -90,7 +90,7 @@ static int set_file(struct hook_call *h, size_t row, const json_t *input, struct
         return error_field(err, "cwd", "a relative path, and 'cwd' is missing");
     char *whole = own(h, *path == '/' ? xstrdup(path) : xasprintf("%s/%s", h->call.cwd, path));
     h->paths[h->call.n_paths++] = (struct rules_path){whole, known[row].write};
-    char *real = resolve(whole);
+    char *real = resolve_path(whole);
     if (real && strcmp(own(h, real), whole) != 0)
         h->paths[h->call.n_paths++] = (struct rules_path){real, known[row].write};
     return 0;

@@ -86,7 +86,7 @@ static const struct command *take_sub(const struct command *verb, char **argv, i
     return sub;
 }
 
-static int run(const struct command *cmd, char **argv)
+static int run_command(const struct command *cmd, char **argv)
 {
     struct args a;
     int code = 0;
@@ -113,5 +113,5 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     }
     const struct command *cmd = command_find(unaliased(argv[1]));
-    return cmd ? flush_output(run(cmd, argv + 2)) : command_fail_unknown(NULL, argv[1]);
+    return cmd ? flush_output(run_command(cmd, argv + 2)) : command_fail_unknown(NULL, argv[1]);
 }

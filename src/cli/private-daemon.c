@@ -79,7 +79,7 @@ static void become_daemon(const struct private_daemon *d, const char *path, pid_
 }
 
 /* The log's last line says why it ended. */
-static void explain(const struct private_daemon *d, const char *path, struct sbx_error *err)
+static void explain_start(const struct private_daemon *d, const char *path, struct sbx_error *err)
 {
     _cleanup_strbuf_ struct strbuf log = STRBUF_INIT(LOG_MAX);
     _cleanup_free_ char *file = xasprintf("%s/log", d->dir);
@@ -112,7 +112,7 @@ static int wait_ready(struct private_daemon *d, const char *path, struct sbx_err
             break;
         }
         if (has_ended(d) || clock_mono_ms() > deadline) {
-            explain(d, path, err);
+            explain_start(d, path, err);
             break;
         }
         poll(NULL, 0, START_STEP_MS);

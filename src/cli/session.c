@@ -113,8 +113,8 @@ static int await_approval(struct session *s, const char *id, struct sbx_error *e
     }
 }
 
-static int call(struct session *s, const char *method, const char *path, const char *body,
-                struct sbx_response *ret, struct sbx_error *err)
+static int call_daemon(struct session *s, const char *method, const char *path, const char *body,
+                       struct sbx_response *ret, struct sbx_error *err)
 {
     int r = sbx_call(s->client, method, path, body, ret, err);
     if (r == 0 || !s->wait || strcmp(err->code, "pending_approval") != 0)
@@ -134,7 +134,7 @@ int session_call(struct session *s, const char *method, const char *path, json_t
     _cleanup_free_ char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
     json_decref(body);
     struct sbx_response r;
-    if (call(s, method, path, text, &r, err) < 0)
+    if (call_daemon(s, method, path, text, &r, err) < 0)
         return -1;
     json_error_t e;
     json_t *root = ret ? json_loadb(r.body, r.body_len, JSON_ALLOW_NUL, &e) : NULL;

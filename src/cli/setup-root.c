@@ -59,7 +59,7 @@ int setup_root_read(const struct setup_root *root, const char *path, struct strb
     return fd < 0 ? fd : fd_read_all(fd, b);
 }
 
-static int fill(int fd, const char *text, const struct stat *was, mode_t mode)
+static int fill_file(int fd, const char *text, const struct stat *was, mode_t mode)
 {
     if (was && fchown(fd, was->st_uid, was->st_gid) < 0)
         return -errno;
@@ -83,7 +83,7 @@ int setup_root_write(const struct setup_root *root, const char *path, const char
     _cleanup_close_ int fd = temp_create(dir, temp);
     if (fd < 0)
         return fd;
-    int r = fill(fd, text, there ? &st : NULL, mode);
+    int r = fill_file(fd, text, there ? &st : NULL, mode);
     if (r == 0 && renameat(dir, temp, dir, name) < 0)
         r = -errno;
     if (r < 0)

@@ -16,7 +16,7 @@
 #include "proto/limit.h"
 
 /* Sets obj[key] = value and takes value; NULL, which is what jansson makes of bad UTF-8, fails. */
-static int put(json_t *obj, const char *key, json_t *value, struct sbx_error *err)
+static int put_member(json_t *obj, const char *key, json_t *value, struct sbx_error *err)
 {
     if (json_object_set_new(obj, key, value) < 0)
         return cli_set_error(err, "invalid_request", "%s: not UTF-8", key);
@@ -25,7 +25,7 @@ static int put(json_t *obj, const char *key, json_t *value, struct sbx_error *er
 
 static int put_text(json_t *obj, const char *key, const char *text, struct sbx_error *err)
 {
-    return text ? put(obj, key, json_string(text), err) : 0;
+    return text ? put_member(obj, key, json_string(text), err) : 0;
 }
 
 static json_t *string_array(char *const *v)
@@ -50,7 +50,7 @@ static int put_env(json_t *obj, char *const *vars, struct sbx_error *err)
         if (!eq || eq == *vars)
             return cli_set_error(err, "invalid_request", "-env %s: want K=V", *vars);
         _cleanup_free_ char *name = xstrndup(*vars, (size_t)(eq - *vars));
-        if (put(env, name, json_string(eq + 1), err) < 0)
+        if (put_member(env, name, json_string(eq + 1), err) < 0)
             return -1;
     }
     return 0;
@@ -122,7 +122,7 @@ json_t *spec_sandbox(const struct args *a, struct sbx_error *err)
     char *const *weaker = a->accept_weaker;
     if (put_text(spec, "runtime", a->runtime, err) < 0 ||
         put_text(spec, "image", a->image, err) < 0 || put_limits(spec, a->limit, err) < 0 ||
-        (weaker && put(spec, "accept_weaker", string_array(weaker), err) < 0))
+        (weaker && put_member(spec, "accept_weaker", string_array(weaker), err) < 0))
         return NULL;
     return steal_ptr(spec);
 }
@@ -130,7 +130,7 @@ json_t *spec_sandbox(const struct args *a, struct sbx_error *err)
 json_t *spec_exec(const struct args *a, char *const argv[], bool terminal, struct sbx_error *err)
 {
     _cleanup_json_ json_t *req = json_pack("{s:b, s:b}", "async", 1, "open_stdin", 1);
-    if (put(req, "command", string_array(argv), err) < 0 || put_env(req, a->env, err) < 0 ||
+    if (put_member(req, "command", string_array(argv), err) < 0 || put_env(req, a->env, err) < 0 ||
         put_text(req, "cwd", a->cwd, err) < 0)
         return NULL;
     if (a->timeout)
@@ -182,7 +182,7 @@ static int put_create_command(json_t *spec, const struct args *a, struct sbx_err
     char **command = spec_command(a, err);
     if (!command)
         return -1;
-    int r = put(spec, "command", string_array(command), err);
+    int r = put_member(spec, "command", string_array(command), err);
     strv_free(command);
     return r;
 }

@@ -201,7 +201,7 @@ struct tree_job {
 };
 
 /* What follows an archive's end mark is padding; reading it lets the sender finish. */
-static void drain(int fd)
+static void drain_pipe(int fd)
 {
     char buf[4096];
     while (read(fd, buf, sizeof(buf)) > 0)
@@ -214,7 +214,7 @@ static void *tree_thread(void *opaque)
     j->result = j->unpack ? tree_unpack(j->archive_fd, j->dir, &j->skipped, &j->err)
                           : tree_pack(j->dir, j->archive_fd, &j->skipped, &j->err);
     if (j->unpack && j->result == 0)
-        drain(j->archive_fd);
+        drain_pipe(j->archive_fd);
     fd_close(&j->archive_fd);
     return NULL;
 }

@@ -30,7 +30,7 @@ void config_problems_done(struct config_problems *p)
 }
 
 /* A line each, whatever the input holds. Past the buffer's end the count still tells. */
-static void note(struct strbuf *b, const char *fmt, va_list ap)
+static void note_problem(struct strbuf *b, const char *fmt, va_list ap)
 {
     char line[768];
     vsnprintf(line, sizeof(line), fmt, ap);
@@ -43,7 +43,7 @@ void config_error(struct config_problems *p, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    note(&p->errors, fmt, ap);
+    note_problem(&p->errors, fmt, ap);
     va_end(ap);
     p->n_errors++;
 }
@@ -52,7 +52,7 @@ void config_warn(struct config_problems *p, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    note(&p->warnings, fmt, ap);
+    note_problem(&p->warnings, fmt, ap);
     va_end(ap);
 }
 

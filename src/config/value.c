@@ -23,10 +23,10 @@ struct why {
     size_t size;
 };
 
-static int refuse(const struct why *why, const char *fmt, ...)
+static int refuse_value(const struct why *why, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-static int refuse(const struct why *why, const char *fmt, ...)
+static int refuse_value(const struct why *why, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
@@ -35,7 +35,7 @@ static int refuse(const struct why *why, const char *fmt, ...)
     return -EINVAL;
 }
 
-static void *member(const struct config *c, const struct config_key *key)
+static void *member_of(const struct config *c, const struct config_key *key)
 {
     return (char *)(uintptr_t)c + key->offset;
 }
@@ -48,18 +48,18 @@ bool config_value_is_list(const struct config_key *key)
 char **config_value_items(const struct config *c, const struct config_key *key)
 {
     assert(config_value_is_list(key));
-    return *(char ***)member(c, key);
+    return *(char ***)member_of(c, key);
 }
 
 void config_value_done(struct config *c, const struct config_key *key)
 {
     if (config_value_is_list(key)) {
-        char ***v = member(c, key);
+        char ***v = member_of(c, key);
         strv_free(*v);
         *v = NULL;
     } else if (key->type == CONFIG_STRING || key->type == CONFIG_PATH ||
                key->type == CONFIG_CHOICE) {
-        char **s = member(c, key);
+        char **s = member_of(c, key);
         free(*s);
         *s = NULL;
     }
@@ -75,7 +75,7 @@ static int parse_bool(const char *text, bool *ret, const struct why *why)
             return 0;
         }
     }
-    return refuse(why, "'%s' is not true or false", text);
+    return refuse_value(why, "'%s' is not true or false", text);
 }
 
 static int parse_digits(const char *text, const char **ret_end, int64_t *ret, const struct why *why)
@@ -84,9 +84,9 @@ static int parse_digits(const char *text, const char **ret_end, int64_t *ret, co
     errno = 0;
     long long v = strtoll(text, &end, 10);
     if (end == text || isspace((unsigned char)*text) || *text == '+')
-        return refuse(why, "'%s' is not a number", text);
+        return refuse_value(why, "'%s' is not a number", text);
     if (errno == ERANGE)
-        return refuse(why, "'%s' is too large", text);
+        return refuse_value(why, "'%s' is too large", text);
     *ret_end = end;
     *ret = v;
     return 0;
@@ -97,7 +97,7 @@ static int parse_int(const char *text, int64_t *ret, const struct why *why)
     const char *end;
     int r = parse_digits(text, &end, ret, why);
     if (r == 0 && *end)
-        return refuse(why, "'%s' is not a whole number", text);
+        return refuse_value(why, "'%s' is not a whole number", text);
     return r;
 }
 
@@ -115,9 +115,9 @@ static int parse_size(const char *text, int64_t *ret, const struct why *why)
     if (unit && strcmp(end + 1, "") != 0 && strcmp(end + 1, "i") != 0 && strcmp(end + 1, "iB") != 0)
         unit = NULL;
     if (*end && !unit)
-        return refuse(why, "'%s' is not a size such as 65536, 64Ki or 1Gi", text);
+        return refuse_value(why, "'%s' is not a size such as 65536, 64Ki or 1Gi", text);
     if (v < 0 || v > INT64_MAX >> shift)
-        return refuse(why, "'%s' is out of range", text);
+        return refuse_value(why, "'%s' is out of range", text);
     *ret = v << shift;
     return 0;
 }
@@ -127,11 +127,11 @@ static int parse_duration(const char *text, int64_t *ret_ms, const struct why *w
     int64_t ns;
     int r = clock_parse_duration(text, &ns);
     if (r == -ERANGE)
-        return refuse(why, "'%s' is too long", text);
+        return refuse_value(why, "'%s' is too long", text);
     if (r < 0)
-        return refuse(why, "'%s' is not a duration such as 30s, 15m or 1h30m", text);
+        return refuse_value(why, "'%s' is not a duration such as 30s, 15m or 1h30m", text);
     if (ns > 0 && ns < NS_PER_MS)
-        return refuse(why, "'%s' is below a millisecond", text);
+        return refuse_value(why, "'%s' is below a millisecond", text);
     *ret_ms = ns / NS_PER_MS;
     return 0;
 }
@@ -142,10 +142,10 @@ static int parse_cores(const char *text, int64_t *ret_millicores, const struct w
     double v = strtod(text, &end);
     bool milli = end != text && strcmp(end, "m") == 0;
     if (end == text || (*end && !milli) || !isfinite(v) || !isdigit((unsigned char)*text))
-        return refuse(why, "'%s' is not a number of cores such as 2, 0.5 or 500m", text);
+        return refuse_value(why, "'%s' is not a number of cores such as 2, 0.5 or 500m", text);
     v = milli ? v : v * 1000;
     if (v > 0 && v < 1)
-        return refuse(why, "'%s' is below a thousandth of a core", text);
+        return refuse_value(why, "'%s' is below a thousandth of a core", text);
     *ret_millicores = v < (double)INT64_MAX ? llround(v) : INT64_MAX;
     return 0;
 }
@@ -187,13 +187,13 @@ static int check_range(const struct config_key *key, const char *text, double v,
     char lo[CLOCK_DURATION_SIZE], hi[CLOCK_DURATION_SIZE];
     format_limit(key, key->min, lo);
     format_limit(key, key->max, hi);
-    return refuse(why, "%s is not within %s and %s", text, lo, hi);
+    return refuse_value(why, "%s is not within %s and %s", text, lo, hi);
 }
 
 /* The table holds the range within what the member's type can hold. */
 static int64_t read_number(const struct config *c, const struct config_key *key)
 {
-    const void *m = member(c, key);
+    const void *m = member_of(c, key);
     return (key->size == sizeof(uint32_t) ? (int64_t) * (const uint32_t *)m : *(const int64_t *)m) /
            key->unit;
 }
@@ -201,9 +201,9 @@ static int64_t read_number(const struct config *c, const struct config_key *key)
 static void write_number(struct config *c, const struct config_key *key, int64_t v)
 {
     if (key->size == sizeof(uint32_t))
-        *(uint32_t *)member(c, key) = (uint32_t)(v * key->unit);
+        *(uint32_t *)member_of(c, key) = (uint32_t)(v * key->unit);
     else
-        *(int64_t *)member(c, key) = v * key->unit;
+        *(int64_t *)member_of(c, key) = v * key->unit;
 }
 
 static int set_number(struct config *c, const struct config_key *key, const char *text,
@@ -231,7 +231,7 @@ static int set_enum(struct config *c, const struct config_key *key, const char *
 {
     int at = find_choice(key->choices, text);
     if (at < 0)
-        return refuse(why, "'%s' is not one of %s", text, key->choices);
+        return refuse_value(why, "'%s' is not one of %s", text, key->choices);
     write_number(c, key, at);
     return 0;
 }
@@ -240,11 +240,11 @@ static int set_string(struct config *c, const struct config_key *key, const char
                       const struct why *why)
 {
     if (key->type == CONFIG_CHOICE && find_choice(key->choices, text) < 0)
-        return refuse(why, "'%s' is not one of %s", text, key->choices);
+        return refuse_value(why, "'%s' is not one of %s", text, key->choices);
     if (!*text && (key->type == CONFIG_PATH || key->fallback))
-        return refuse(why, "the value is empty");
+        return refuse_value(why, "the value is empty");
     config_value_done(c, key);
-    char **s = member(c, key);
+    char **s = member_of(c, key);
     *s = *text ? xstrdup(text) : NULL;
     return 0;
 }
@@ -263,14 +263,14 @@ static bool is_env_name(const char *item, size_t len)
 static int check_item(const struct config_key *key, const char *item, const struct why *why)
 {
     if (!*item)
-        return refuse(why, "an item is empty");
+        return refuse_value(why, "an item is empty");
     if (key->type != CONFIG_MAP)
         return 0;
     const char *equals = strchr(item, '=');
     if (!equals)
-        return refuse(why, "'%s' is not NAME=value", item);
+        return refuse_value(why, "'%s' is not NAME=value", item);
     if (!(key->flags & KEY_ANY_NAME) && !is_env_name(item, (size_t)(equals - item)))
-        return refuse(why, "'%.*s' is not a variable's name", (int)(equals - item), item);
+        return refuse_value(why, "'%.*s' is not a variable's name", (int)(equals - item), item);
     return 0;
 }
 
@@ -301,9 +301,9 @@ static int add_item(struct config *c, const struct config_key *key, enum config_
     size_t index = (size_t)(key - config_keys);
     if (key->type != CONFIG_MAP && c->origin[index] != origin)
         config_value_done(c, key);
-    char ***v = member(c, key);
+    char ***v = member_of(c, key);
     if (strv_length(*v) >= CONFIG_LIST_MAX)
-        return refuse(why, "more than %d items", CONFIG_LIST_MAX);
+        return refuse_value(why, "more than %d items", CONFIG_LIST_MAX);
     put_item(v, key, item);
     c->origin[index] = (uint8_t)origin;
     return 0;
@@ -337,7 +337,7 @@ static int set_scalar(struct config *c, const struct config_key *key, const char
     case CONFIG_ENUM:
         return set_enum(c, key, text, why);
     case CONFIG_BOOL:
-        return parse_bool(text, member(c, key), why);
+        return parse_bool(text, member_of(c, key), why);
     default:
         return set_string(c, key, text, why);
     }
@@ -346,12 +346,12 @@ static int set_scalar(struct config *c, const struct config_key *key, const char
 static int check_text(const struct config_key *key, const char *text, const struct why *why)
 {
     if (strlen(text) > CONFIG_VALUE_MAX)
-        return refuse(why, "longer than %d bytes", CONFIG_VALUE_MAX);
+        return refuse_value(why, "longer than %d bytes", CONFIG_VALUE_MAX);
     if (key->flags & KEY_INTERNAL)
         return 0;
     for (const char *p = text; *p; p++)
         if ((unsigned char)*p < 0x20 || *p == 0x7f)
-            return refuse(why, "holds a control character");
+            return refuse_value(why, "holds a control character");
     return 0;
 }
 
@@ -385,7 +385,7 @@ int config_value_add(struct config *c, const struct config_key *key, enum config
 
 int config_value_format(const struct config *c, const struct config_key *key, struct strbuf *out)
 {
-    const void *m = member(c, key);
+    const void *m = member_of(c, key);
     char duration[CLOCK_DURATION_SIZE];
     switch (key->type) {
     case CONFIG_INT:

@@ -59,7 +59,7 @@ static const char *tag_of(const yaml_event_t *ev)
 }
 
 /* False when there is nothing more to read: bad YAML, or a feature that is refused. */
-static bool next(struct reader *r, yaml_event_t *ev)
+static bool next_event(struct reader *r, yaml_event_t *ev)
 {
     if (r->failed)
         return false;
@@ -99,7 +99,7 @@ static void skip_rest(struct reader *r, yaml_event_type_t start)
 {
     int depth = start == YAML_SEQUENCE_START_EVENT || start == YAML_MAPPING_START_EVENT;
     yaml_event_t ev;
-    while (depth > 0 && next(r, &ev)) {
+    while (depth > 0 && next_event(r, &ev)) {
         depth += ev.type == YAML_SEQUENCE_START_EVENT || ev.type == YAML_MAPPING_START_EVENT;
         depth -= ev.type == YAML_SEQUENCE_END_EVENT || ev.type == YAML_MAPPING_END_EVENT;
         yaml_event_delete(&ev);
@@ -126,7 +126,7 @@ static void set_scalar(struct reader *r, const struct config_key *key, const yam
 static void read_sequence(struct reader *r, const struct config_key *key)
 {
     yaml_event_t ev;
-    while (next(r, &ev)) {
+    while (next_event(r, &ev)) {
         yaml_event_type_t type = ev.type;
         if (type == YAML_SCALAR_EVENT)
             set_scalar(r, key, &ev, true);
@@ -144,7 +144,7 @@ static void read_sequence(struct reader *r, const struct config_key *key)
 static void read_pair(struct reader *r, const struct config_key *key, const char *name)
 {
     yaml_event_t ev;
-    if (!next(r, &ev))
+    if (!next_event(r, &ev))
         return;
     yaml_event_type_t type = ev.type;
     const char *text = type == YAML_SCALAR_EVENT ? scalar_text(r, &ev) : NULL;
@@ -163,7 +163,7 @@ static void read_pair(struct reader *r, const struct config_key *key, const char
 static void read_map(struct reader *r, const struct config_key *key)
 {
     yaml_event_t ev;
-    while (next(r, &ev)) {
+    while (next_event(r, &ev)) {
         if (ev.type == YAML_SCALAR_EVENT && scalar_text(r, &ev)) {
             _cleanup_free_ char *name = xstrdup((const char *)ev.data.scalar.value);
             yaml_event_delete(&ev);
@@ -229,7 +229,7 @@ static void read_member(struct reader *r, const char *name, size_t line, int dep
     if (key && (key->flags & KEY_INTERNAL))
         key = NULL;
     yaml_event_t ev;
-    if (!next(r, &ev))
+    if (!next_event(r, &ev))
         return;
     yaml_event_type_t type = ev.type;
     bool nested = type == YAML_MAPPING_START_EVENT && is_prefix(name);
@@ -247,7 +247,7 @@ static void read_member(struct reader *r, const char *name, size_t line, int dep
 static void read_mapping(struct reader *r, const char *prefix, int depth)
 {
     yaml_event_t ev;
-    while (next(r, &ev)) {
+    while (next_event(r, &ev)) {
         char name[YAML_NAME_MAX];
         size_t line = line_of(&ev);
         bool end = ev.type == YAML_MAPPING_END_EVENT;
@@ -269,7 +269,7 @@ static void read_document(struct reader *r)
 {
     yaml_event_t ev;
     int documents = 0;
-    while (next(r, &ev)) {
+    while (next_event(r, &ev)) {
         yaml_event_type_t type = ev.type;
         size_t line = line_of(&ev);
         bool empty = type == YAML_SCALAR_EVENT && is_null(&ev);

@@ -41,8 +41,9 @@ static void on_reply(void *data, const struct plan_reply *reply, int fd)
     free(r);
 }
 
-static void sign(void *data, enum checkpoint_purpose purpose, uint64_t seq,
-                 const uint8_t head[CHECKPOINT_HASH_SIZE], audit_signed_fn done, void *done_data)
+static void sign_checkpoint(void *data, enum checkpoint_purpose purpose, uint64_t seq,
+                            const uint8_t head[CHECKPOINT_HASH_SIZE], audit_signed_fn done,
+                            void *done_data)
 {
     struct request *r = new0(struct request);
     struct plan plan = {.op = PLAN_SIGN, .sign = {.purpose = purpose, .seq = seq}};
@@ -89,7 +90,7 @@ int audit_wire(const struct control_context *ctx, struct warden_client *warden, 
 {
     const struct config *c = ctx->config;
     struct plan_reply newest;
-    struct audit_signer signer = {.sign = sign, .data = warden};
+    struct audit_signer signer = {.sign = sign_checkpoint, .data = warden};
     *ret = NULL;
     if (!c->use_audit || !store)
         return 0;

@@ -34,7 +34,7 @@ static uint64_t open_files(const struct config *c)
 }
 
 /* The stages in order: what needs rights comes before they go. */
-static int drop(struct handover *h, const struct config *c, struct error *err)
+static int drop_rights(struct handover *h, const struct config *c, struct error *err)
 {
     int r = drop_limits(open_files(c), err);
     if (r == 0 && h->privileged && !h->own_root) {
@@ -86,7 +86,7 @@ static void say_serves(void)
     close(HANDOVER_READY);
 }
 
-static int run(const struct handover *h, const struct config *c)
+static int run_control_plane(const struct handover *h, const struct config *c)
 {
     int listeners[HANDOVER_LISTENERS_MAX];
     for (size_t i = 0; i < h->n_listeners; i++)
@@ -130,14 +130,14 @@ int control_stage(void)
         fault_arm(getenv("MAS_FAULT"), h.generation);
         clock_arm_jump(getenv("MAS_CLOCK_JUMP"));
     }
-    if (drop(&h, &c, &err) < 0) {
+    if (drop_rights(&h, &c, &err) < 0) {
         log_error("control plane cannot give up its privileges: %s", err.message);
         return CONTROL_EXIT_REFUSED;
     }
     log_info("control plane started pid=%d uid=%u generation=%llu", getpid(), (unsigned)getuid(),
              (unsigned long long)h.generation);
     say_dropped(&h);
-    int code = run(&h, &c);
+    int code = run_control_plane(&h, &c);
     config_done(&c);
     return code;
 }

@@ -317,7 +317,7 @@ static int become_warden(const struct startup *s, int program, struct error *err
     return error_set(err, ERROR_INTERNAL, errno, "execute mas-warden");
 }
 
-static int start(struct daemon *d, struct error *err)
+static int start_daemon(struct daemon *d, struct error *err)
 {
     int r = stage_signals(err);
     if (r == 0)
@@ -341,7 +341,7 @@ int daemon_run(struct config *c)
     struct error err = {0};
     d.config = c;
     startup_init(&d.startup);
-    start(&d, &err);
+    start_daemon(&d, &err);
     log_error("cannot start: %s", err.message);
     listeners_close(&d.listeners);
     state_dir_close(&d.state);

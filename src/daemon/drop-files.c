@@ -42,8 +42,8 @@ int drop_root(const char *state_path, int state_fd, struct error *err)
      LANDLOCK_MAKE_DIR | LANDLOCK_MAKE_REG | LANDLOCK_REFER | LANDLOCK_TRUNCATE)
 
 /* 0 also when there is no such file. */
-static int allow(int ruleset, const struct landlock_rights *refused, const char *path,
-                 uint64_t rights)
+static int allow_path(int ruleset, const struct landlock_rights *refused, const char *path,
+                      uint64_t rights)
 {
     _cleanup_close_ int fd = open(path, O_PATH | O_CLOEXEC);
     if (fd < 0)
@@ -80,10 +80,10 @@ static int restrict_view(const struct drop_view *v, uint64_t state_rights, bool 
     if (r == 0)
         return 0;
     if (r > 0)
-        r = allow(ruleset, &refused, v->state_target, state_rights);
+        r = allow_path(ruleset, &refused, v->state_target, state_rights);
     for (size_t i = 0; r == 0 && i < v->n_kept; i++)
-        r = allow(ruleset, &refused, v->kept[i].target ? v->kept[i].target : v->kept[i].path,
-                  kept_rights(&v->kept[i]));
+        r = allow_path(ruleset, &refused, v->kept[i].target ? v->kept[i].target : v->kept[i].path,
+                       kept_rights(&v->kept[i]));
     if (r == 0)
         r = landlock_restrict(ruleset);
     return r < 0 ? error_set(err, ERROR_INTERNAL, -r, "landlock") : 0;
@@ -116,7 +116,7 @@ int drop_gateway_files(struct error *err)
         return 0;
     r = r < 0 ? r : 0;
     for (size_t i = 0; r == 0 && i < ELEMENTS(lookup); i++)
-        r = allow(ruleset, &refused, lookup[i], FS_READ);
+        r = allow_path(ruleset, &refused, lookup[i], FS_READ);
     if (r == 0)
         r = landlock_restrict(ruleset);
     return r < 0 ? error_set(err, ERROR_INTERNAL, -r, "landlock") : 0;

@@ -32,7 +32,7 @@ int gateway_stage_seal(bool privileged, const struct config *c)
 
 /* What gateway_main() leaves: it changes the uid itself when root, and stops writing and execution.
  */
-static int drop(bool caller, struct error *err)
+static int drop_rights(bool caller, struct error *err)
 {
     /* Root goes with the uid; a caller's namespace would leave capabilities. */
     int r = caller ? drop_identity(false, 0, 0, err) : drop_bounding_set(0, err);
@@ -60,7 +60,7 @@ int gateway_stage(void)
         log_error("gateway: %s", err.message);
         return 1;
     }
-    if (drop(strcmp(list[AT_RIGHTS], AS_CALLER) == 0, &err) < 0) {
+    if (drop_rights(strcmp(list[AT_RIGHTS], AS_CALLER) == 0, &err) < 0) {
         log_error("gateway cannot give up its privileges: %s", err.message);
         return 1;
     }

@@ -37,7 +37,7 @@ struct listener {
     ino_t ino;
 };
 
-static struct listener *add(struct listeners *l, int fd)
+static struct listener *add_listener(struct listeners *l, int fd)
 {
     l->all = xrealloc(l->all, (l->n + 1) * sizeof(*l->all));
     l->fds = xrealloc(l->fds, (l->n + 1) * sizeof(*l->fds));
@@ -123,7 +123,7 @@ static int open_address(struct listeners *l, const struct config *c, const char 
     int fd = http_listen_open(address, c->http.listen_backlog, &loopback, err);
     if (fd < 0)
         return fd;
-    struct listener *listener = add(l, fd);
+    struct listener *listener = add_listener(l, fd);
     if (strncmp(address, UNIX_PREFIX, strlen(UNIX_PREFIX)) == 0)
         remember_file(listener, address + strlen(UNIX_PREFIX));
     return refuse_open_door(c, address, loopback, err);
@@ -173,7 +173,7 @@ static int take_systemd(struct listeners *l, const struct config *c, struct erro
         if (fd_set_cloexec(fd, true) < 0 || fd_set_nonblock(fd, true) < 0 ||
             getsockname(fd, (struct sockaddr *)&a, &len) < 0)
             return error_set(err, ERROR_INVALID, errno, "socket %d of LISTEN_FDS", fd);
-        add(l, fd);
+        add_listener(l, fd);
         format_address(fd, text);
         int r = refuse_open_door(c, text, is_loopback(&a), err);
         if (r < 0)

@@ -37,8 +37,8 @@ static void print_lines(const char *what, const struct strbuf *lines)
 }
 
 /* The file first, though a flag may name it; then variables, then flags. */
-static void load(struct config *c, const struct config_args *args, int argc, char **argv,
-                 struct config_problems *p)
+static void load_config(struct config *c, const struct config_args *args, int argc, char **argv,
+                        struct config_problems *p)
 {
     const char *path = args->config_path ? args->config_path : getenv("SANDBOX_CONFIG");
     if (path && *path)
@@ -75,7 +75,7 @@ static void setup_log(const struct config *c)
     log_setup("mas-sandboxd", level, strcmp(c->log_format, "json") == 0);
 }
 
-static int run(struct config *c, const struct config_args *args, struct config_problems *p)
+static int run_daemon(struct config *c, const struct config_args *args, struct config_problems *p)
 {
     print_lines("", &p->errors);
     if (args->mode != MODE_RUN || p->n_errors)
@@ -144,7 +144,7 @@ int main(int argc, char **argv)
         puts("mas-sandboxd " MAS_VERSION);
         return EXIT_SUCCESS;
     }
-    load(&c, &args, argc, argv, &p);
+    load_config(&c, &args, argc, argv, &p);
     config_args_hide(argc, argv);
-    return run(&c, &args, &p);
+    return run_daemon(&c, &args, &p);
 }

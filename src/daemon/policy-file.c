@@ -59,7 +59,7 @@ static char *kept_path(const struct policy_file *f, const char *suffix)
 
 /* One that is not the newest must not be there for the next control plane; without any, that one
  * refuses to start on a bad file, which is the safe side. */
-static void keep(const struct policy_file *f, const struct strbuf *text)
+static void keep_copy(const struct policy_file *f, const struct strbuf *text)
 {
     _cleanup_free_ char *path = kept_path(f, ""), *temp = kept_path(f, ".new");
     _cleanup_close_ int fd = open(temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -82,8 +82,8 @@ static bool has_settled(struct policy_file *f, const struct stat *st, const stru
 }
 
 /* Takes fd. settled: the file is meant as it is; otherwise it must be the same at two looks. */
-static int load(struct policy_file *f, int fd, bool settled, const struct identity *who,
-                struct error *err)
+static int load_policy(struct policy_file *f, int fd, bool settled, const struct identity *who,
+                       struct error *err)
 {
     _cleanup_close_ int owned = fd;
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(RULES_FILE_MAX + 65536);
@@ -101,7 +101,7 @@ static int load(struct policy_file *f, int fd, bool settled, const struct identi
     r = gate_load_policy(f->options.gate, f->options.name, text.data ? text.data : "", text.len,
                          who, err);
     if (r > 0)
-        keep(f, &text);
+        keep_copy(f, &text);
     return r;
 }
 
@@ -128,14 +128,14 @@ static void on_reply(void *data, const struct plan_reply *reply, int fd)
     else if (!q->forced && fstat(fd, &st) == 0 && same_file(&st, &q->file->seen))
         fd_close(&fd);
     else
-        changed = load(q->file, fd, q->forced, q->has_who ? &q->who : NULL, &err) > 0;
+        changed = load_policy(q->file, fd, q->forced, q->has_who ? &q->who : NULL, &err) > 0;
     if (q->done)
         q->done(q->data, changed, error_is_set(&err) ? &err : NULL);
     free(q);
 }
 
-static void ask(struct policy_file *f, const struct identity *who, bool forced, policy_file_fn done,
-                void *data)
+static void ask_warden(struct policy_file *f, const struct identity *who, bool forced,
+                       policy_file_fn done, void *data)
 {
     struct plan plan = {.op = PLAN_POLICY};
     struct request *q = new0(struct request);
@@ -152,7 +152,7 @@ static void on_look(void *data)
 {
     struct policy_file *f = data;
     if (!f->looking)
-        ask(f, NULL, false, NULL, NULL);
+        ask_warden(f, NULL, false, NULL, NULL);
 }
 
 void policy_file_reload(struct policy_file *f, const struct identity *who, policy_file_fn done,
@@ -160,7 +160,7 @@ void policy_file_reload(struct policy_file *f, const struct identity *who, polic
 {
     struct error err = {0};
     if (f->options.name) {
-        ask(f, who, true, done, data);
+        ask_warden(f, who, true, done, data);
         return;
     }
     error_set(&err, ERROR_CONFLICT, 0, "no policy_file is configured");
@@ -175,7 +175,7 @@ static int load_kept(struct policy_file *f)
     struct error err = {0};
     _cleanup_free_ char *path = kept_path(f, "");
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    int r = fd < 0 ? -errno : load(f, fd, true, NULL, &err);
+    int r = fd < 0 ? -errno : load_policy(f, fd, true, NULL, &err);
     if (r < 0 && r != -ENOENT)
         log_error("the policy that was kept cannot be used: %s",
                   error_is_set(&err) ? err.message : strerror(-r));
@@ -191,7 +191,7 @@ static int load_first(struct policy_file *f, struct error *err)
         return 0;
     int fd = warden_client_policy(f->options.warden, err);
     if (fd >= 0)
-        return load(f, fd, true, NULL, err);
+        return load_policy(f, fd, true, NULL, err);
     error_prefix(err, "%s", f->options.name);
     return -EINVAL;
 }

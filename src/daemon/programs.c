@@ -51,7 +51,7 @@ static int find_self(struct programs *p, struct error *err)
     return 0;
 }
 
-static int find(const char *dir, const char *name)
+static int find_program(const char *dir, const char *name)
 {
     char own[PATH_MAX];
     if (dir)
@@ -64,7 +64,7 @@ static int find(const char *dir, const char *name)
 
 static int find_needed(int *fd, const char *dir, const char *name, struct error *err)
 {
-    *fd = find(dir, name);
+    *fd = find_program(dir, name);
     if (*fd >= 0)
         return 0;
     return error_set(err, ERROR_INVALID, -*fd, "%s (looked in %s; set libexec_dir)", name,
@@ -98,16 +98,16 @@ int programs_open(struct programs *p, const char *dir, struct error *err)
     r = r < 0 ? r : find_needed(&p->warden, dir, "mas-warden", err);
     if (r < 0)
         return r;
-    p->engine = find(dir, "mas-engine"); /* asked for only by those who name an engine */
+    p->engine = find_program(dir, "mas-engine"); /* asked for only by those who name an engine */
     p->engine = p->engine < 0 ? -1 : p->engine;
-    p->oci = find(dir, "mas-oci"); /* likewise those who name an OCI runtime */
+    p->oci = find_program(dir, "mas-oci"); /* likewise those who name an OCI runtime */
     p->oci = p->oci < 0 ? -1 : p->oci;
-    p->toolnet = find(dir, "mas-tool-net");
+    p->toolnet = find_program(dir, "mas-tool-net");
     if (p->toolnet < 0) {
         log_warn("mas-tool-net is not there; URL tools will fail: %s", strerror(-p->toolnet));
         p->toolnet = -1;
     }
-    p->default_image = find(dir, "default-image.tar");
+    p->default_image = find_program(dir, "default-image.tar");
     if (p->default_image < 0)
         p->default_image = -1;
     return check_writers(p, err);

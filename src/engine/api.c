@@ -21,9 +21,10 @@
 #define WARNINGS_MAX        8
 #define CONTAINER_ID_DIGITS 64
 
-static int refuse(struct engine *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static int refuse_answer(struct engine *e, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
 
-static int refuse(struct engine *e, const char *fmt, ...)
+static int refuse_answer(struct engine *e, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
@@ -51,14 +52,14 @@ static int negotiate(struct engine *e, const json_t *version)
 {
     int major, minor, least_major = API_MAJOR, least_minor = 0;
     if (parse_version(json_member_text(version, "ApiVersion"), &major, &minor) < 0)
-        return refuse(e, "what answers at %s names no API version", e->rest.socket);
+        return refuse_answer(e, "what answers at %s names no API version", e->rest.socket);
     parse_version(json_member_text(version, "MinAPIVersion"), &least_major, &least_minor);
     if (major != API_MAJOR || minor < API_MINOR_LEAST)
-        return refuse(e, "API %d.%d is too old: at least %d.%d is needed", major, minor, API_MAJOR,
-                      API_MINOR_LEAST);
+        return refuse_answer(e, "API %d.%d is too old: at least %d.%d is needed", major, minor,
+                             API_MAJOR, API_MINOR_LEAST);
     if (least_major > API_MAJOR || least_minor > API_MINOR_KNOWN)
-        return refuse(e, "API %d.%d at least is more than is known here (%d.%d)", least_major,
-                      least_minor, API_MAJOR, API_MINOR_KNOWN);
+        return refuse_answer(e, "API %d.%d at least is more than is known here (%d.%d)",
+                             least_major, least_minor, API_MAJOR, API_MINOR_KNOWN);
     if (minor > API_MINOR_KNOWN)
         minor = API_MINOR_KNOWN;
     snprintf(e->api, sizeof(e->api), "/v%d.%d", API_MAJOR, minor);
@@ -82,13 +83,14 @@ static int check_kind(struct engine *e, const json_t *version)
     const json_t *component = NULL;
     const struct engine_dialect *d = engine_dialect_find(version, &component);
     if (!d)
-        return refuse(e, "what answers at %s is no engine that is known here", e->rest.socket);
+        return refuse_answer(e, "what answers at %s is no engine that is known here",
+                             e->rest.socket);
     if (d != engine_dialect(e))
-        return refuse(e, "the engine at %s is %s", e->rest.socket, engine_dialect_name(d));
+        return refuse_answer(e, "the engine at %s is %s", e->rest.socket, engine_dialect_name(d));
     const char *own = json_member_text(json_object_get(component, "Details"), "APIVersion");
     return knows_libpod(e, own) ? 0
-                                : refuse(e, "%s %.20s is too old: at least %d.0 is needed",
-                                         engine_dialect_name(d), own, d->libpod_least);
+                                : refuse_answer(e, "%s %.20s is too old: at least %d.0 is needed",
+                                                engine_dialect_name(d), own, d->libpod_least);
 }
 
 /* What podman's /version takes is longer than all else: it runs programs. The head of this says as
@@ -116,7 +118,8 @@ int api_ask_version(struct engine *e)
     if (status < 0)
         return status;
     if (status != 200 || !json_is_object(version))
-        return refuse(e, "what answers at %s is no engine: status %d", e->rest.socket, status);
+        return refuse_answer(e, "what answers at %s is no engine: status %d", e->rest.socket,
+                             status);
     snprintf(e->version, sizeof(e->version), "%.63s", json_member_text(version, "Version"));
     for (char *p = e->version; *p; p++)
         if (*p <= ' ' || *p > '~' || *p == '"')
@@ -125,8 +128,8 @@ int api_ask_version(struct engine *e)
     return r < 0 ? r : negotiate(e, version);
 }
 
-static int call(struct engine *e, const char *method, const json_t *body, json_t **ret,
-                const char *fmt, va_list ap)
+static int call_engine(struct engine *e, const char *method, const json_t *body, json_t **ret,
+                       const char *fmt, va_list ap)
 {
     char path[PATH_MAX_BYTES], *at = path;
     size_t left = sizeof(path);
@@ -144,7 +147,7 @@ int api_get(struct engine *e, json_t **ret, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    int status = call(e, "GET", NULL, ret, fmt, ap);
+    int status = call_engine(e, "GET", NULL, ret, fmt, ap);
     va_end(ap);
     return status;
 }
@@ -153,7 +156,7 @@ int api_post(struct engine *e, const json_t *body, json_t **ret, const char *fmt
 {
     va_list ap;
     va_start(ap, fmt);
-    int status = call(e, "POST", body, ret, fmt, ap);
+    int status = call_engine(e, "POST", body, ret, fmt, ap);
     va_end(ap);
     return status;
 }
@@ -164,7 +167,7 @@ static int api_delete(struct engine *e, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    int status = call(e, "DELETE", NULL, NULL, fmt, ap);
+    int status = call_engine(e, "DELETE", NULL, NULL, fmt, ap);
     va_end(ap);
     return status;
 }
@@ -202,7 +205,7 @@ int api_inspect(struct engine *e, json_t **ret)
     if (status != 200)
         return status == 404 ? -ENOENT : status < 0 ? status : -EIO;
     if (!is_ours(e, *ret)) {
-        refuse(e, "the container that it names %.40s is another's", container_ref(e));
+        refuse_answer(e, "the container that it names %.40s is another's", container_ref(e));
         json_decref(*ret);
         *ret = NULL;
         return -ENOENT;
@@ -235,7 +238,7 @@ int api_create(struct engine *e, const json_t *body)
     if (r < 0)
         return r;
     if (!api_is_id(json_member_text(answer, "Id")))
-        return refuse(e, "it does not say which container it made");
+        return refuse_answer(e, "it does not say which container it made");
     snprintf(e->mark.container, sizeof(e->mark.container), "%s", json_member_text(answer, "Id"));
     log_warnings(answer);
     return 0;

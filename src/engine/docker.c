@@ -131,7 +131,7 @@ static void add_view(json_t *list, const struct engine *e)
     add_mount(list, "/etc/group", source, true);
 }
 
-static json_t *mounts(const struct engine *e)
+static json_t *format_mounts(const struct engine *e)
 {
     const struct engine_order *o = &e->order;
     json_t *list = json_array();
@@ -191,12 +191,13 @@ static void set_limits(json_t *h, const struct engine *e)
 
 static json_t *host_config(const struct engine *e)
 {
-    json_t *h = json_pack(
-        "{s:s, s:s, s:s, s:[s], s:o, s:b, s:o, s:o, s:o, s:i, s:{s:s}, s:{s:s}}", "NetworkMode",
-        "none", "IpcMode", "none", "CgroupnsMode", "private", "CapDrop", "ALL", "CapAdd",
-        body_strings(child_runner_caps), "ReadonlyRootfs", 1, "Mounts", mounts(e), "MaskedPaths",
-        body_masked(), "ReadonlyPaths", body_strings(mount_proc_read_only), "OomScoreAdj",
-        atoi(CHILD_OOM_ADJ), "RestartPolicy", "Name", "no", "LogConfig", "Type", "none");
+    json_t *h =
+        json_pack("{s:s, s:s, s:s, s:[s], s:o, s:b, s:o, s:o, s:o, s:i, s:{s:s}, s:{s:s}}",
+                  "NetworkMode", "none", "IpcMode", "none", "CgroupnsMode", "private", "CapDrop",
+                  "ALL", "CapAdd", body_strings(child_runner_caps), "ReadonlyRootfs", 1, "Mounts",
+                  format_mounts(e), "MaskedPaths", body_masked(), "ReadonlyPaths",
+                  body_strings(mount_proc_read_only), "OomScoreAdj", atoi(CHILD_OOM_ADJ),
+                  "RestartPolicy", "Name", "no", "LogConfig", "Type", "none");
     json_t *opt = security();
     if (!opt) {
         json_decref(h);

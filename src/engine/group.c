@@ -67,7 +67,7 @@ static bool find_group(pid_t pid, const char *controller, char ret[GROUP_PATH_SI
 }
 
 /* A number; UINT64_MAX for "max", -1 and what is not there. key: on a line of its own. */
-static uint64_t number(const char *group, const char *file, const char *key)
+static uint64_t read_number(const char *group, const char *file, const char *key)
 {
     char path[GROUP_PATH_SIZE + 64];
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(GROUP_TEXT_MAX);
@@ -100,21 +100,21 @@ static void read_v1(pid_t pid, struct group_numbers *ret)
     char g[GROUP_PATH_SIZE];
     if (find_group(pid, "memory", g)) {
         ret->by = MECHANISM_CGROUP_V1;
-        ret->memory_limit = number(g, "memory.limit_in_bytes", NULL);
-        ret->swap_limit = number(g, "memory.memsw.limit_in_bytes", NULL);
-        ret->memory = usage(number(g, "memory.usage_in_bytes", NULL));
-        ret->memory_peak = usage(number(g, "memory.max_usage_in_bytes", NULL));
-        ret->oom_kills = usage(number(g, "memory.oom_control", "oom_kill"));
+        ret->memory_limit = read_number(g, "memory.limit_in_bytes", NULL);
+        ret->swap_limit = read_number(g, "memory.memsw.limit_in_bytes", NULL);
+        ret->memory = usage(read_number(g, "memory.usage_in_bytes", NULL));
+        ret->memory_peak = usage(read_number(g, "memory.max_usage_in_bytes", NULL));
+        ret->oom_kills = usage(read_number(g, "memory.oom_control", "oom_kill"));
     }
     if (find_group(pid, "cpu", g))
-        ret->cpu_millicores =
-            millicores(number(g, "cpu.cfs_quota_us", NULL), number(g, "cpu.cfs_period_us", NULL));
+        ret->cpu_millicores = millicores(read_number(g, "cpu.cfs_quota_us", NULL),
+                                         read_number(g, "cpu.cfs_period_us", NULL));
     if (find_group(pid, "cpuacct", g))
-        ret->cpu_us = usage(number(g, "cpuacct.usage", NULL)) / 1000;
+        ret->cpu_us = usage(read_number(g, "cpuacct.usage", NULL)) / 1000;
     if (find_group(pid, "pids", g)) {
         ret->by = MECHANISM_CGROUP_V1;
-        ret->pids_limit = number(g, "pids.max", NULL);
-        ret->pids = usage(number(g, "pids.current", NULL));
+        ret->pids_limit = read_number(g, "pids.max", NULL);
+        ret->pids = usage(read_number(g, "pids.current", NULL));
     }
 }
 
@@ -132,18 +132,18 @@ static uint64_t cpu_max(const char *group)
 
 static void read_v2(const char *g, struct group_numbers *ret)
 {
-    uint64_t swap = number(g, "memory.swap.max", NULL);
+    uint64_t swap = read_number(g, "memory.swap.max", NULL);
     ret->by = MECHANISM_CGROUP_V2;
-    ret->memory_limit = number(g, "memory.max", NULL);
+    ret->memory_limit = read_number(g, "memory.max", NULL);
     ret->swap_limit =
         swap == UINT64_MAX || ret->memory_limit == UINT64_MAX ? swap : ret->memory_limit + swap;
-    ret->memory = usage(number(g, "memory.current", NULL));
-    ret->memory_peak = usage(number(g, "memory.peak", NULL));
-    ret->oom_kills = usage(number(g, "memory.events", "oom_kill"));
+    ret->memory = usage(read_number(g, "memory.current", NULL));
+    ret->memory_peak = usage(read_number(g, "memory.peak", NULL));
+    ret->oom_kills = usage(read_number(g, "memory.events", "oom_kill"));
     ret->cpu_millicores = cpu_max(g);
-    ret->cpu_us = usage(number(g, "cpu.stat", "usage_usec"));
-    ret->pids_limit = number(g, "pids.max", NULL);
-    ret->pids = usage(number(g, "pids.current", NULL));
+    ret->cpu_us = usage(read_number(g, "cpu.stat", "usage_usec"));
+    ret->pids_limit = read_number(g, "pids.max", NULL);
+    ret->pids = usage(read_number(g, "pids.current", NULL));
 }
 
 void group_read(pid_t pid, struct group_numbers *ret)

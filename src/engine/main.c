@@ -53,7 +53,7 @@ static void receive_order(struct engine_order *o, struct child_trees *t)
     receive_trees(o, t);
 }
 
-static void prepare(struct engine *e)
+static void prepare_engine(struct engine *e)
 {
     const struct engine_order *o = &e->order;
     e->pidfd = -1;
@@ -68,7 +68,7 @@ static const char usage[] = "usage: mas-engine [--help|--version]\n"
                             "Started by mas-sandboxd, a process a container; of no use by hand.\n";
 
 /* By hand, or by somebody who is not the warden. */
-static int explain(int argc, char **argv)
+static int explain_usage(int argc, char **argv)
 {
     if (argc == 2 && strcmp(argv[1], "--version") == 0) {
         puts("mas-engine " MAS_VERSION);
@@ -83,7 +83,7 @@ int main(int argc, char **argv)
 {
     struct stat st;
     if (argc > 1 || fstat(CHILD_CHANNEL_FD, &st) < 0 || !S_ISSOCK(st.st_mode))
-        return explain(argc, argv);
+        return explain_usage(argc, argv);
     static struct engine e;
     struct child_trees trees;
     log_setup("mas-engine", LOG_INFO, false);
@@ -92,7 +92,7 @@ int main(int argc, char **argv)
     child_must(child_die_with_warden(), "tie to the warden", -1);
     receive_order(&e.order, &trees);
     child_must(record_open(&e), "open the records", -1);
-    prepare(&e);
+    prepare_engine(&e);
     switch (e.order.task) {
     case ENGINE_CREATE:
         child_must(record_create(&e), "write a record", -1);

@@ -20,7 +20,7 @@ static int add_mount(json_t *list, const char *target, const char *source, const
                         "source", source, "options", "bind", mode, "nosuid", "nodev", "rprivate"));
 }
 
-static json_t *mounts(const struct engine *e)
+static json_t *format_mounts(const struct engine *e)
 {
     const struct engine_order *o = &e->order;
     json_t *list = json_array();
@@ -66,13 +66,13 @@ static json_t *id_map(const struct engine *e)
     return a;
 }
 
-static json_t *rlimit(const char *type, uint64_t value)
+static json_t *format_rlimit(const char *type, uint64_t value)
 {
     return json_pack("{s:s, s:I, s:I}", "type", type, "hard", (json_int_t)value, "soft",
                      (json_int_t)value);
 }
 
-static json_t *resources(const struct engine *e)
+static json_t *format_resources(const struct engine *e)
 {
     const struct limits *l = &e->order.child.limits;
     json_t *r = json_object();
@@ -156,8 +156,8 @@ static json_t *podman_body(const struct engine *e)
     json_t *b = json_pack("{s:s, s:s, s:o, s:o, s:s, s:s, s:s, s:o, s:o, s:o, s:o}", "name",
                           e->name, "rootfs", root, "command", body_strings(argv), "env",
                           environment(), "user", "0:0", "work_dir", "/", "hostname", c->hostname,
-                          "labels", body_labels(e), "mounts", mounts(e), "resource_limits",
-                          resources(e), "r_limits", body_rlimits(e, rlimit));
+                          "labels", body_labels(e), "mounts", format_mounts(e), "resource_limits",
+                          format_resources(e), "r_limits", body_rlimits(e, format_rlimit));
     set_security(b, e);
     set_bare(b);
     if (engine_runtime(e))

@@ -77,7 +77,7 @@ static size_t on_read(char *data, size_t size, size_t n, void *userdata)
 }
 
 /* What it is about, for somebody who reads it in an error. */
-static int fail(struct rest *r, CURLcode code)
+static int rest_fail(struct rest *r, CURLcode code)
 {
     switch (code) {
     case CURLE_COULDNT_CONNECT:
@@ -148,7 +148,7 @@ static CURL *handle_new(struct rest *r, const char *url, struct strbuf *answer)
 }
 
 /* A stream of objects, as an import answers, is taken for its first line. */
-static int parse(struct rest *r, const struct strbuf *text, long status, json_t **ret)
+static int parse_answer(struct rest *r, const struct strbuf *text, long status, json_t **ret)
 {
     struct error err = {0};
     _cleanup_json_ json_t *answer = NULL;
@@ -174,8 +174,8 @@ static int parse(struct rest *r, const struct strbuf *text, long status, json_t 
 }
 
 /* Takes the handle and the headers. */
-static int perform(struct rest *r, CURL *c, struct curl_slist *headers, struct strbuf *answer,
-                   json_t **ret)
+static int perform_request(struct rest *r, CURL *c, struct curl_slist *headers,
+                           struct strbuf *answer, json_t **ret)
 {
     long status = 0;
     curl_easy_setopt(c, CURLOPT_HTTPHEADER, headers);
@@ -186,12 +186,12 @@ static int perform(struct rest *r, CURL *c, struct curl_slist *headers, struct s
     if (code == CURLE_OK && !r->head_ended) /* which is no error to curl */
         code = CURLE_PARTIAL_FILE;
     if (code != CURLE_OK)
-        return fail(r, code);
+        return rest_fail(r, code);
     if (status < 100 || status > 599) {
         snprintf(r->why, sizeof(r->why), "status %ld at %s", status, r->socket);
         return -EPROTO;
     }
-    return parse(r, answer, status, ret);
+    return parse_answer(r, answer, status, ret);
 }
 
 int rest_call(struct rest *r, const char *method, const char *path, const json_t *body,
@@ -219,7 +219,7 @@ int rest_call(struct rest *r, const char *method, const char *path, const json_t
     }
     curl_easy_setopt(c, CURLOPT_CUSTOMREQUEST, method);
     curl_easy_setopt(c, CURLOPT_TIMEOUT_MS, (long)r->timeout_ms);
-    return perform(r, c, headers, &answer, ret);
+    return perform_request(r, c, headers, &answer, ret);
 }
 
 int rest_upload(struct rest *r, const char *path, int fd, json_t **ret)
@@ -242,5 +242,5 @@ int rest_upload(struct rest *r, const char *path, int fd, json_t **ret)
     curl_easy_setopt(c, CURLOPT_READDATA, &fd);
     curl_easy_setopt(c, CURLOPT_LOW_SPEED_LIMIT, 1L);
     curl_easy_setopt(c, CURLOPT_LOW_SPEED_TIME, (long)STALLED_S);
-    return perform(r, c, headers, &answer, ret);
+    return perform_request(r, c, headers, &answer, ret);
 }

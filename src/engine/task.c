@@ -77,7 +77,7 @@ static int pass_connection(const struct engine *e, int listen_fd)
 
 /* --- create */
 
-static void must(const struct engine *e, int r, const char *step)
+static void require_step(const struct engine *e, int r, const char *step)
 {
     char text[160];
     snprintf(text, sizeof(text), "%s: %s: %s", oci_backend_name((enum oci_backend)e->order.backend),
@@ -97,7 +97,7 @@ static void wait_for_runner(struct engine *e, int listen_fd)
         n = poll(p, 2, (int)e->order.start_timeout_ms);
     while (n < 0 && errno == EINTR);
     e->rest.why[0] = 0;
-    must(e, n == 0 ? -ETIMEDOUT : p[1].revents ? -ECHILD : 0, step);
+    require_step(e, n == 0 ? -ETIMEDOUT : p[1].revents ? -ECHILD : 0, step);
 }
 
 static bool null_is_roots(void)
@@ -124,24 +124,24 @@ static int start_container(struct engine *e)
 static void create_container(struct engine *e)
 {
     const struct engine_dialect *d = engine_dialect(e);
-    must(e, d->prepare ? d->prepare(e) : 0, "import an image");
+    require_step(e, d->prepare ? d->prepare(e) : 0, "import an image");
     _cleanup_json_ json_t *body = d->body(e);
-    must(e, body ? 0 : -EINVAL, "say what is wanted");
-    must(e, api_create(e, body), "create a container");
-    must(e, start_container(e), "start a container");
+    require_step(e, body ? 0 : -EINVAL, "say what is wanted");
+    require_step(e, api_create(e, body), "create a container");
+    require_step(e, start_container(e), "start a container");
 }
 
 void task_create(struct engine *e, int view_fd, const struct child_trees *trees)
 {
     struct engine_message ready = {.kind = ENGINE_READY};
-    must(e, engine_find_users(e), "find out whose ids it has");
+    require_step(e, engine_find_users(e), "find out whose ids it has");
     /* Their owners are the warden's block of ids, which a range of docker's own does not know. */
     bool foreign =
         e->users == MECHANISM_UID_ENGINE && (e->order.child.n_mounts || trees->image >= 0);
     child_must(foreign ? -EOPNOTSUPP : 0, "docker's userns-remap allows no mounts and images here",
                WALL_FILESYSTEM);
     io_find(e, view_fd, trees);
-    must(e, place_enter(e), "enter the engine's view");
+    require_step(e, place_enter(e), "enter the engine's view");
     child_must(place_disk(e, trees->disk), "mount the disk", WALL_DISK);
     child_must(place_root(e, view_fd), "mount the root", WALL_FILESYSTEM);
     place_image(e, trees->image);
@@ -150,7 +150,7 @@ void task_create(struct engine *e, int view_fd, const struct child_trees *trees)
     int listen_fd = task_listen(e);
     child_must(listen_fd, "listen for the runner", -1);
     create_container(e);
-    must(e, process_find(e), "find the container");
+    require_step(e, process_find(e), "find the container");
     wait_for_runner(e, listen_fd);
     verify(e, ready.mechanism);
     place_clear(e);
@@ -311,7 +311,7 @@ static int find_late(struct engine *e)
     }
 }
 
-static int forget(struct engine *e)
+static int forget_container(struct engine *e)
 {
     int r = api_connect(e);
     if (r < 0)
@@ -353,7 +353,7 @@ int task_remove(struct engine *e)
     if (r == 0 && e->order.mark.pid)
         send_message(&m, -1);
     clear_places(e);
-    r = r < 0 ? r : forget(e);
+    r = r < 0 ? r : forget_container(e);
     if (r == 0)
         record_remove(e);
     return r;

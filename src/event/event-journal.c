@@ -62,7 +62,7 @@ static size_t event_size(const struct event *e)
 
 /* --- what is kept */
 
-static void grow(struct event_journal *j)
+static void grow_journal(struct event_journal *j)
 {
     size_t n = j->n_ring * 2;
     struct event **ring = xcalloc(n, sizeof(*ring));
@@ -113,10 +113,10 @@ static void keep_limits(struct event_journal *j)
         j->sent = j->first;
 }
 
-static void enter(struct event_journal *j, struct event *e)
+static void enter_event(struct event_journal *j, struct event *e)
 {
     if (j->next - j->first == j->n_ring)
-        grow(j);
+        grow_journal(j);
     j->ring[j->next++ & (j->n_ring - 1)] = e;
     j->bytes += event_size(e) + EVENT_COST;
     keep_limits(j);
@@ -257,7 +257,7 @@ void event_append(struct event_journal *j, enum event_type type, const char *id,
     memcpy(e->text + e->owner, owner, owner_len);
     if (data_len)
         memcpy(e->text + e->data, data, data_len);
-    enter(j, e);
+    enter_event(j, e);
     j->bytes_unsent += event_size(e);
     if (!comes_often(type))
         make_due(j);
@@ -432,7 +432,7 @@ static void load_segment(void *data, const char *key, const char *body, size_t l
         if (j->first == j->next)
             j->first = j->next = e->seq;
         s->last = e->seq;
-        enter(j, e);
+        enter_event(j, e);
     }
     if (s->last < s->first)
         log_error("a row of the journal of changes cannot be read key=%s", key);

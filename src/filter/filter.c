@@ -58,7 +58,7 @@ struct code {
     size_t leaves[LEAVES_MAX]; /* the nearest place of each verdict; 0: none yet */
 };
 
-static void emit(struct code *c, uint16_t op, uint8_t jt, uint8_t jf, uint32_t k)
+static void emit_instruction(struct code *c, uint16_t op, uint8_t jt, uint8_t jf, uint32_t k)
 {
     if (c->n == BPF_MAXINSNS)
         c->overflow = true;
@@ -69,7 +69,7 @@ static void emit(struct code *c, uint16_t op, uint8_t jt, uint8_t jf, uint32_t k
 static void emit_return(struct code *c, int error)
 {
     uint32_t refusal = SECCOMP_RET_ERRNO | (error == SYSCALL_PRETEND ? 0 : (uint32_t)error);
-    emit(c, BPF_RET | BPF_K, 0, 0, error ? refusal : SECCOMP_RET_ALLOW);
+    emit_instruction(c, BPF_RET | BPF_K, 0, 0, error ? refusal : SECCOMP_RET_ALLOW);
 }
 
 static bool is_conditional(const struct syscall_rule *r)
@@ -86,12 +86,13 @@ static void emit_rule(struct code *c, const struct syscall_rule *r)
     emit_return(c, r->error);
     while (n-- > 0) {
         const struct syscall_arg *a = &r->args[n];
-        emit(c, BPF_JMP | BPF_JEQ | BPF_K, 0, (uint8_t)(c->n - next), (uint32_t)a->value);
+        emit_instruction(c, BPF_JMP | BPF_JEQ | BPF_K, 0, (uint8_t)(c->n - next),
+                         (uint32_t)a->value);
         if (a->compare == COMPARE_MASKED_EQUAL)
-            emit(c, BPF_ALU | BPF_AND | BPF_K, 0, 0, (uint32_t)a->mask);
-        emit(c, BPF_LD | BPF_W | BPF_ABS, 0, 0,
-             (uint32_t)(offsetof(struct seccomp_data, args) + 8 * a->index +
-                        (a->compare == COMPARE_HIGH_EQUAL ? 4 : 0)));
+            emit_instruction(c, BPF_ALU | BPF_AND | BPF_K, 0, 0, (uint32_t)a->mask);
+        emit_instruction(c, BPF_LD | BPF_W | BPF_ABS, 0, 0,
+                         (uint32_t)(offsetof(struct seccomp_data, args) + 8 * a->index +
+                                    (a->compare == COMPARE_HIGH_EQUAL ? 4 : 0)));
     }
 }
 
@@ -140,11 +141,11 @@ static size_t emit_tree(struct code *c, const struct range *ranges, size_t n)
     right = right ? right : place_leaf(c, ranges[middle].verdict);
     left = left ? left : place_leaf(c, ranges[0].verdict);
     if (c->n - right > JUMP_MAX) {
-        emit(c, BPF_JMP | BPF_JA, 0, 0, (uint32_t)(c->n - right));
+        emit_instruction(c, BPF_JMP | BPF_JA, 0, 0, (uint32_t)(c->n - right));
         right = c->n;
     }
-    emit(c, BPF_JMP | BPF_JGE | BPF_K, (uint8_t)(c->n - right), (uint8_t)(c->n - left),
-         ranges[middle].first);
+    emit_instruction(c, BPF_JMP | BPF_JGE | BPF_K, (uint8_t)(c->n - right), (uint8_t)(c->n - left),
+                     ranges[middle].first);
     return c->n;
 }
 
@@ -223,8 +224,8 @@ static size_t emit_arch(struct code *c, uint32_t arch)
     size_t n = fill_ranges(c, arch, ranges);
     size_t begin = emit_tree(c, ranges, n);
     if (begin != c->n) /* a single leaf */
-        emit(c, BPF_JMP | BPF_JA, 0, 0, (uint32_t)(c->n - begin));
-    emit(c, BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, nr));
+        emit_instruction(c, BPF_JMP | BPF_JA, 0, 0, (uint32_t)(c->n - begin));
+    emit_instruction(c, BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, nr));
     return c->n;
 }
 
@@ -235,11 +236,11 @@ static void emit_all(struct code *c, uint32_t native, uint32_t compat)
     emit_arch(c, native);
     emit_return(c, c->part == FILTER_OWN ? 0 : ENOSYS);
     if (compat) {
-        emit(c, BPF_JMP | BPF_JA, 0, 0, (uint32_t)(c->n - other));
-        emit(c, BPF_JMP | BPF_JEQ | BPF_K, 0, 1, compat);
+        emit_instruction(c, BPF_JMP | BPF_JA, 0, 0, (uint32_t)(c->n - other));
+        emit_instruction(c, BPF_JMP | BPF_JEQ | BPF_K, 0, 1, compat);
     }
-    emit(c, BPF_JMP | BPF_JEQ | BPF_K, compat ? 3 : 1, 0, native);
-    emit(c, BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, arch));
+    emit_instruction(c, BPF_JMP | BPF_JEQ | BPF_K, compat ? 3 : 1, 0, native);
+    emit_instruction(c, BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, arch));
 }
 
 const struct syscall_table *filter_for_sandboxes(void)

@@ -11,7 +11,7 @@ static const char *const state_names[] = {"pending", "approved", "rejected",
                                           "expired", "used",     "void"};
 static_assert(ELEMENTS(state_names) == _APPROVAL_STATE_MAX, "a name per state");
 
-static bool sees(const struct identity *who, const struct approval *a)
+static bool sees_approval(const struct identity *who, const struct approval *a)
 {
     return !a->unasked && (identity_has(who, ROLE_APPROVER | ROLE_AUDITOR) ||
                            identity_sees(who, a->requester.key));
@@ -20,7 +20,7 @@ static bool sees(const struct identity *who, const struct approval *a)
 struct approval *approvals_find(struct approvals *s, const struct identity *who, const char *id)
 {
     struct approval *a = map_find(s->by_id, id);
-    return a && sees(who, a) ? a : NULL;
+    return a && sees_approval(who, a) ? a : NULL;
 }
 
 size_t approvals_list(struct approvals *s, const struct identity *who, int state,
@@ -28,7 +28,7 @@ size_t approvals_list(struct approvals *s, const struct identity *who, int state
 {
     size_t n = 0;
     list_for_each(a, &s->all, struct approval, node) {
-        if (n < max && (state < 0 || (int)a->state == state) && sees(who, a))
+        if (n < max && (state < 0 || (int)a->state == state) && sees_approval(who, a))
             ret[n++] = a;
     }
     return n;

@@ -48,7 +48,7 @@ void approval_free(struct approval *a)
 
 /* --- the row */
 
-static json_t *strings(char *const *v)
+static json_t *format_strings(char *const *v)
 {
     json_t *list = json_array();
     for (; v && *v; v++)
@@ -76,9 +76,9 @@ json_t *approval_to_row(const struct approval *a)
     if (a->session_left) {
         json_object_set_new(o, "session_left", json_integer(a->session_left));
         if (a->session_prefix)
-            json_object_set_new(o, "session_prefix", strings(a->session_prefix));
+            json_object_set_new(o, "session_prefix", format_strings(a->session_prefix));
         if (a->session_rules)
-            json_object_set_new(o, "session_rules", strings(a->session_rules));
+            json_object_set_new(o, "session_rules", format_strings(a->session_rules));
     }
     return o;
 }
@@ -200,7 +200,7 @@ json_t *approval_view(const struct approval *a, bool full)
     if (a->session_left) {
         json_object_set_new(o, "session_calls_left", json_integer(a->session_left));
         if (a->session_rules)
-            json_object_set_new(o, "session_rules", strings(a->session_rules));
+            json_object_set_new(o, "session_rules", format_strings(a->session_rules));
     }
     if (!full)
         return o;

@@ -95,7 +95,7 @@ bool approval_is_live(const struct approval *a)
     return a->state == APPROVAL_PENDING || a->state == APPROVAL_APPROVED;
 }
 
-static void drop(struct approval *a)
+static void drop_approval(struct approval *a)
 {
     approval_set_state(a, APPROVAL_VOID);
     map_remove(a->set->by_id, a->id);
@@ -160,7 +160,7 @@ static void fail_change(const struct change *c, const struct error *err)
     if (c->fn)
         c->fn(c->data, NULL, &copy);
     if (c->is_new)
-        return drop(a);
+        return drop_approval(a);
     if (approval_is_live(a) || a->unwritten)
         return follow_up(a);
     log_error("approval id=%s is %s, which is not recorded yet: %s", a->id,
@@ -254,7 +254,7 @@ static void remove_row(struct approval *a)
 {
     if (a->set->options.store)
         store_delete(a->set->options.store, STORE_APPROVAL, a->id, NULL, NULL);
-    drop(a);
+    drop_approval(a);
 }
 
 void approval_end(struct approval *a, enum approval_state state, const char *why)
@@ -292,7 +292,7 @@ static void on_tick(void *data)
         keep_time(s);
 }
 
-static void enter(struct approvals *s, struct approval *a)
+static void enter_approval(struct approvals *s, struct approval *a)
 {
     a->set = s;
     list_append(&s->all, &a->node);
@@ -310,7 +310,7 @@ static void load_row(void *data, const char *key, const char *body, size_t len)
     struct approval *a = row ? approval_from_row(key, row, &err) : NULL;
     if (a) {
         clock_seen_raise(a->changed_s * NS_PER_S);
-        enter(s, a);
+        enter_approval(s, a);
         approval_announce_restored(a);
     } else {
         log_error("stored approval cannot be read id=%s: %s", key, err.message);
@@ -415,7 +415,7 @@ int approvals_ask(struct approvals *s, const struct approval_request *r, approva
         return e;
     }
     a->unasked = true;
-    enter(s, a);
+    enter_approval(s, a);
     approval_write(a, APPROVAL_PENDING, 0, true, fn, data);
     return 0;
 }

@@ -21,7 +21,7 @@ struct side {
     size_t n;
 };
 
-static void split(const char *text, size_t len, struct side *ret)
+static void split_lines(const char *text, size_t len, struct side *ret)
 {
     size_t room = 16;
     ret->n = 0;
@@ -43,7 +43,7 @@ static bool same(const struct line *a, const struct line *b)
     return a->len == b->len && memcmp(a->text, b->text, a->len) == 0;
 }
 
-static int put(struct strbuf *out, char mark, const struct line *l)
+static int put_line(struct strbuf *out, char mark, const struct line *l)
 {
     int r = strbuf_append(out, &mark, 1);
     if (r >= 0)
@@ -55,7 +55,7 @@ static int put_all(struct strbuf *out, char mark, const struct line *l, size_t n
 {
     int r = 0;
     for (size_t i = 0; r >= 0 && i < n; i++)
-        r = put(out, mark, &l[i]);
+        r = put_line(out, mark, &l[i]);
     return r;
 }
 
@@ -78,12 +78,12 @@ static int put_middle(struct strbuf *out, const struct line *a, size_t n, const 
     size_t i = 0, j = 0;
     while (r >= 0 && (i < n || j < m)) {
         if (i < n && j < m && same(&a[i], &b[j])) {
-            r = put(out, ' ', &a[i]);
+            r = put_line(out, ' ', &a[i]);
             i++, j++;
         } else if (i < n && (j == m || AT(i + 1, j) >= AT(i, j + 1))) {
-            r = put(out, '-', &a[i++]);
+            r = put_line(out, '-', &a[i++]);
         } else {
-            r = put(out, '+', &b[j++]);
+            r = put_line(out, '+', &b[j++]);
         }
     }
 #undef AT
@@ -95,8 +95,8 @@ int diff_lines(const char *before, size_t before_len, const char *after, size_t 
                struct strbuf *out)
 {
     struct side a, b;
-    split(before, before_len, &a);
-    split(after, after_len, &b);
+    split_lines(before, before_len, &a);
+    split_lines(after, after_len, &b);
     size_t head = 0, tail = 0;
     while (head < a.n && head < b.n && same(&a.lines[head], &b.lines[head]))
         head++;

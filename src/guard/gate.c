@@ -139,7 +139,7 @@ char **gate_asked_env(const struct gate *g, char *const *env, char *const *image
     return asked;
 }
 
-static void decide(struct gate *g, const struct gate_call *call, struct gate_decision *d)
+static void decide_call(struct gate *g, const struct gate_call *call, struct gate_decision *d)
 {
     checks_run(call, &d->findings);
     d->at_s = clock_real_ns() / 1000000000;
@@ -298,7 +298,7 @@ int gate_decide(struct gate *g, const struct gate_call *call, struct gate_decisi
     enum verdict before = d->rules.verdict;
     gate_decision_done(d);
     memset(&d->rules, 0, sizeof(d->rules));
-    decide(g, call, d);
+    decide_call(g, call, d);
     if (keys_check_live(g->keys, call->who, err) < 0)
         return gate_refuse(g, call, d, "key", err->message, err);
     return d->rules.verdict == before ? 0 : record_verdict(g, call, d, err);
@@ -307,7 +307,7 @@ int gate_decide(struct gate *g, const struct gate_call *call, struct gate_decisi
 bool gate_agrees(struct gate *g, const struct gate_call *call, const struct gate_decision *d)
 {
     struct gate_decision now = {0};
-    decide(g, call, &now);
+    decide_call(g, call, &now);
     _cleanup_json_ json_t *before = rules_obligations_to_json(&d->rules.obligations);
     _cleanup_json_ json_t *after = rules_obligations_to_json(&now.rules.obligations);
     gate_decision_done(&now);
@@ -356,8 +356,8 @@ int gate_intent(struct gate *g, const struct gate_call *call, const struct gate_
     return e;
 }
 
-static void note(struct gate *g, const char *kind, const char *call_id, const char *sandbox,
-                 const char *exec, const char *outcome, const char *details)
+static void note_record(struct gate *g, const char *kind, const char *call_id, const char *sandbox,
+                        const char *exec, const char *outcome, const char *details)
 {
     struct audit_record r = {.kind = kind,
                              .call_id = call_id,
@@ -371,13 +371,13 @@ static void note(struct gate *g, const char *kind, const char *call_id, const ch
 void gate_note_started(struct gate *g, const char *call_id, const char *sandbox, const char *exec,
                        const char *outcome, const char *details)
 {
-    note(g, "started", call_id, sandbox, exec, outcome, details);
+    note_record(g, "started", call_id, sandbox, exec, outcome, details);
 }
 
 void gate_note_ended(struct gate *g, const char *call_id, const char *sandbox, const char *exec,
                      const char *outcome, const char *details)
 {
-    note(g, exec ? "exited" : "done", call_id, sandbox, exec, outcome, details);
+    note_record(g, exec ? "exited" : "done", call_id, sandbox, exec, outcome, details);
 }
 
 int gate_record(struct gate *g, const char *kind, const struct identity *who, const char *action_id,

@@ -287,8 +287,8 @@ static void on_recorded(void *data, const struct error *err)
         c.on_done(c.data, err);
 }
 
-static void record(struct keys *k, const struct key_entry *e, bool added, keys_done_fn on_done,
-                   void *data)
+static void record_change(struct keys *k, const struct key_entry *e, bool added,
+                          keys_done_fn on_done, void *data)
 {
     struct change *c = new0(struct change);
     *c = (struct change){.keys = k, .added = added, .on_done = on_done, .data = data};
@@ -303,7 +303,7 @@ static void record(struct keys *k, const struct key_entry *e, bool added, keys_d
 static void write_again(struct keys *k, struct key_entry *e)
 {
     e->unwritten = false;
-    record(k, e, false, NULL, NULL);
+    record_change(k, e, false, NULL, NULL);
 }
 
 /* Makes room by dropping the oldest row of a key that has ended. */
@@ -356,7 +356,7 @@ const struct key *keys_add(struct keys *k, const struct key_request *req,
     key_secret_make(ret_secret);
     key_secret_hash(ret_secret, e->digest);
     insert(k, e);
-    record(k, e, true, on_done, data);
+    record_change(k, e, true, on_done, data);
     return &e->key;
 }
 
@@ -393,7 +393,7 @@ int keys_revoke(struct keys *k, const char *id, bool keep_admin, keys_done_fn on
                          "%s is the last key with the role admin: add another one first", id);
     e->key.revoked_ns = clock_real_ns();
     e->told = true;
-    record(k, e, false, on_done, data);
+    record_change(k, e, false, on_done, data);
     tell_ended(k, e);
     return 0;
 }
@@ -408,7 +408,7 @@ int keys_rotate(struct keys *k, const char *id, char ret_secret[KEY_SECRET_SIZE]
     key_secret_make(ret_secret);
     key_secret_hash(ret_secret, e->digest);
     map_put(k->by_digest, e->digest, e);
-    record(k, e, false, on_done, data);
+    record_change(k, e, false, on_done, data);
     tell_ended(k, e);
     return 0;
 }

@@ -34,7 +34,7 @@ struct copier {
 
 static int copy_dir(struct copier *c, int dir_fd, unsigned depth, struct error *err);
 
-static int fail(struct copier *c, int errnum, struct error *err)
+static int copy_fail(struct copier *c, int errnum, struct error *err)
 {
     return rootfs_fail(c->path, errnum, err);
 }
@@ -72,11 +72,11 @@ static int copy_content(struct copier *c, int from, int to, struct error *err)
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return fail(c, errno, err);
+            return copy_fail(c, errno, err);
         r = rootfs_count_bytes(&c->root, (uint64_t)n, err);
         int w = r < 0 ? 0 : fd_write_all(to, c->chunk, (size_t)n);
         if (w < 0)
-            r = fail(c, -w, err);
+            r = copy_fail(c, -w, err);
         if (r == 0)
             r = meter_add(&c->meter, (uint64_t)n, err);
     }
@@ -89,7 +89,7 @@ static int copy_file(struct copier *c, int at, const char *base, struct error *e
     _cleanup_close_ int from =
         openat(at, base, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (from < 0 || fstat(from, &st) < 0)
-        return fail(c, errno, err);
+        return copy_fail(c, errno, err);
     if (!S_ISREG(st.st_mode))
         return error_set(err, ERROR_CONFLICT, 0, "it changed while it was copied");
     _cleanup_close_ int to = rootfs_make_file(&c->root, c->path, err);
@@ -123,7 +123,7 @@ static int copy_link(struct copier *c, int at, const char *base, const struct st
     const struct rootfs_meta m = meta_of(st);
     ssize_t n = readlinkat(at, base, target, sizeof(target));
     if (n < 0 || n >= (ssize_t)sizeof(target))
-        return fail(c, n < 0 ? errno : ENAMETOOLONG, err);
+        return copy_fail(c, n < 0 ? errno : ENAMETOOLONG, err);
     target[n] = 0;
     return rootfs_make_symlink(&c->root, c->path, target, &m, err);
 }
@@ -135,7 +135,7 @@ static int copy_subdir(struct copier *c, int at, const char *base, unsigned dept
     struct stat st;
     _cleanup_close_ int from = openat(at, base, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (from < 0 || fstat(from, &st) < 0)
-        return fail(c, errno, err);
+        return copy_fail(c, errno, err);
     _cleanup_close_ int to = rootfs_make_dir(&c->root, c->path, err);
     if (to < 0)
         return to;
@@ -156,7 +156,7 @@ static int copy_entry(struct copier *c, int at, const char *base, unsigned depth
     if (r < 0)
         return r;
     if (fstatat(at, base, &st, AT_SYMLINK_NOFOLLOW) < 0)
-        return fail(c, errno, err);
+        return copy_fail(c, errno, err);
     switch (st.st_mode & S_IFMT) {
     case S_IFREG:
         return copy_name(c, at, base, &st, err);
@@ -178,14 +178,14 @@ static int copy_dir(struct copier *c, int dir_fd, unsigned depth, struct error *
     _cleanup_strv_ char **names = NULL;
     size_t count = 0, len = strlen(c->path);
     if (depth > c->root.limits->depth)
-        return fail(c, ENAMETOOLONG, err);
+        return copy_fail(c, ENAMETOOLONG, err);
     int r = tree_names(dir_fd, c->root.limits->files, &names, &count);
     if (r < 0)
-        return fail(c, -r, err);
+        return copy_fail(c, -r, err);
     for (size_t i = 0; r == 0 && i < count; i++) {
         if (len + strlen(names[i]) + 2 > sizeof(c->path) ||
             len + strlen(names[i]) + 1 > c->root.limits->path_bytes)
-            return fail(c, ENAMETOOLONG, err);
+            return copy_fail(c, ENAMETOOLONG, err);
         snprintf(c->path + len, sizeof(c->path) - len, "%s%s", len ? "/" : "", names[i]);
         r = copy_entry(c, dir_fd, names[i], depth, err);
         if (r < 0)

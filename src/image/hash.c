@@ -8,7 +8,7 @@
 #include "base/sha256.h"
 
 /* A library that cannot hash is a broken machine; guessing on would be worse than stopping. */
-static void must(int good)
+static void require_crypto(int good)
 {
     if (good != 1)
         abort();
@@ -17,18 +17,18 @@ static void must(int good)
 void hash_init(struct hash *h)
 {
     h->ctx = EVP_MD_CTX_new();
-    must(h->ctx && EVP_DigestInit_ex(h->ctx, EVP_sha256(), NULL) == 1);
+    require_crypto(h->ctx && EVP_DigestInit_ex(h->ctx, EVP_sha256(), NULL) == 1);
 }
 
 void hash_update(struct hash *h, const void *data, size_t len)
 {
-    must(EVP_DigestUpdate(h->ctx, data, len));
+    require_crypto(EVP_DigestUpdate(h->ctx, data, len));
 }
 
 void hash_final(struct hash *h, char ret[IMAGE_DIGEST_SIZE])
 {
     uint8_t digest[SHA256_SIZE];
-    must(EVP_DigestFinal_ex(h->ctx, digest, NULL));
+    require_crypto(EVP_DigestFinal_ex(h->ctx, digest, NULL));
     sha256_hex(digest, ret);
     hash_done(h);
 }

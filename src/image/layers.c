@@ -65,8 +65,8 @@ int layers_verify(struct layers *l, struct meter *m, struct error *err)
     return 0;
 }
 
-static int compare(const char *want, const char *got, const char *what, size_t number,
-                   struct error *err)
+static int compare_digests(const char *want, const char *got, const char *what, size_t number,
+                           struct error *err)
 {
     if (!*want || !strcmp(want, got))
         return 0;
@@ -89,8 +89,8 @@ static int unpack_one(struct layers *l, size_t i, int rootfs, struct meter *m,
         error_prefix(err, "layer %zu", i + 1);
         return r;
     }
-    r = compare(layer->digest, got.digest, "digest", i + 1, err);
-    return r < 0 ? r : compare(layer->diff_id, got.diff_id, "diff id", i + 1, err);
+    r = compare_digests(layer->digest, got.digest, "digest", i + 1, err);
+    return r < 0 ? r : compare_digests(layer->diff_id, got.diff_id, "diff id", i + 1, err);
 }
 
 int layers_unpack(struct layers *l, int work_fd, struct meter *m, struct image_info *info,

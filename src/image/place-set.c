@@ -42,7 +42,7 @@ static size_t slot_of(const struct place_set *s, uint64_t h)
     return i;
 }
 
-static void grow(struct place_set *s)
+static void grow_set(struct place_set *s)
 {
     struct place_set bigger = *s;
     bigger.size = s->size ? s->size * 2 : FIRST_SIZE;
@@ -59,7 +59,7 @@ static void grow(struct place_set *s)
 void place_set_add(struct place_set *s, ino_t dir, const char *name)
 {
     if (s->count * 2 >= s->size)
-        grow(s);
+        grow_set(s);
     uint64_t h = hash_place(s, dir, name);
     size_t i = slot_of(s, h);
     s->count += s->slots[i] == 0;

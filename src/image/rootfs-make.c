@@ -12,7 +12,7 @@
 
 #define DIR_BYTES 4096u
 
-static int remember(struct rootfs *r, int parent, const char *base)
+static int remember_place(struct rootfs *r, int parent, const char *base)
 {
     struct stat st;
     if (fstat(parent, &st) < 0)
@@ -31,7 +31,7 @@ static int clear_place(struct rootfs *r, const char *name, const char **ret_base
         return parent;
     int bad = below_remove(parent, *ret_base);
     if (bad == 0)
-        bad = remember(r, parent, *ret_base);
+        bad = remember_place(r, parent, *ret_base);
     return bad < 0 ? rootfs_fail(name, -bad, err) : fd_steal(&parent);
 }
 
@@ -65,7 +65,7 @@ int rootfs_make_dir(struct rootfs *r, const char *name, struct error *err)
     if (bad == 0 && rootfs_count_bytes(r, DIR_BYTES, err) < 0)
         return -EFBIG;
     if (bad >= 0)
-        bad = remember(r, parent, base);
+        bad = remember_place(r, parent, base);
     if (bad < 0)
         return rootfs_fail(name, -bad, err);
     int fd = openat(parent, base, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -145,6 +145,6 @@ int rootfs_make_hardlink(struct rootfs *r, const char *name, const char *target,
             bad = -errno;
     }
     if (bad == 0)
-        bad = remember(r, parent, base);
+        bad = remember_place(r, parent, base);
     return bad < 0 ? rootfs_fail(name, -bad, err) : 0;
 }

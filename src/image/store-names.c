@@ -37,7 +37,7 @@ static int encode(const char *name, char out[IMAGE_NAME_MAX + 1], struct error *
 }
 
 /* NULL for what encode() never made. */
-static char *decode(const char *file)
+static char *decode_name(const char *file)
 {
     char *out = xcalloc(strlen(file) + 1, 1);
     size_t len = 0;
@@ -131,7 +131,7 @@ static int collect_if_leads(void *arg, const char *file)
     char digest[IMAGE_DIGEST_SIZE];
     char *name = NULL;
     if (read_name(q->s, file, digest) == 0 && !strcmp(digest, q->digest))
-        name = decode(file);
+        name = decode_name(file);
     if (name) {
         q->found = xrealloc(q->found, (q->count + 2) * sizeof(*q->found));
         q->found[q->count++] = name;

@@ -31,7 +31,7 @@ static la_ssize_t read_stream(struct archive *a, void *arg, const void **ret)
     return n < 0 ? ARCHIVE_FATAL : n;
 }
 
-static int failed(struct tar_source *t, struct error *err)
+static int tar_failed(struct tar_source *t, struct error *err)
 {
     if (error_is_set(err))
         return -EBADMSG;
@@ -57,7 +57,7 @@ int tar_source_open(struct layer_stream *s, struct tar_source **ret, struct erro
         archive_read_support_format_empty(t->a) != ARCHIVE_OK ||
         archive_read_append_filter(t->a, ARCHIVE_FILTER_NONE) != ARCHIVE_OK ||
         archive_read_open(t->a, t, NULL, read_stream, NULL) != ARCHIVE_OK) {
-        int r = failed(t, err);
+        int r = tar_failed(t, err);
         tar_source_free(t);
         return r;
     }
@@ -85,7 +85,7 @@ int tar_source_next(struct tar_source *t, struct archive_entry **ret, const char
     t->err = err;
     layer_stream_allow(t->stream, 0);
     if (t->in_entry && archive_read_data_skip(t->a) == ARCHIVE_FATAL)
-        return failed(t, err);
+        return tar_failed(t, err);
     t->in_entry = true;
     layer_stream_allow(t->stream, HEADER_BYTES_MAX);
     int r = archive_read_next_header(t->a, ret);
@@ -94,7 +94,7 @@ int tar_source_next(struct tar_source *t, struct archive_entry **ret, const char
         return 0;
     /* A warning is about a name in no character set; it is then what the bytes are. */
     if (r != ARCHIVE_OK && r != ARCHIVE_WARN)
-        return failed(t, err);
+        return tar_failed(t, err);
     *ret_name = archive_entry_pathname(*ret);
     if (!*ret_name)
         return error_set(err, ERROR_INVALID, EBADMSG, "an entry has no readable name");
@@ -110,7 +110,7 @@ int tar_source_read(struct tar_source *t, const void **data, size_t *len, uint64
     if (r == ARCHIVE_EOF)
         return 0;
     if (r != ARCHIVE_OK)
-        return failed(t, err);
+        return tar_failed(t, err);
     *offset = (uint64_t)at;
     return 1;
 }

@@ -35,7 +35,7 @@ static bool has_mark(const char *path, const char *mark)
 }
 
 /* `docker save` of today writes an OCI layout with a manifest.json in it: that one comes first. */
-static enum unpack_kind look(struct archive *a)
+static enum unpack_kind look_inside(struct archive *a)
 {
     struct archive_entry *entry;
     bool layout = false;
@@ -57,7 +57,7 @@ int detect_archive(int fd, enum unpack_kind *ret, struct error *err)
     archive_read_support_filter_all(a);
     int r = archive_read_open_fd(a, fd, BLOCK_BYTES);
     if (r == ARCHIVE_OK)
-        *ret = look(a);
+        *ret = look_inside(a);
     else
         error_set(err, ERROR_INVALID, 0, "this is not a tar: %s", archive_error_string(a));
     archive_read_free(a);

@@ -72,7 +72,7 @@ static const struct {
     {"access to the resource is denied", ERROR_DENIED},
 };
 
-static int failed(const struct fetch *f, struct program *p, struct error *err)
+static int fetch_failed(const struct fetch *f, struct program *p, struct error *err)
 {
     char text[COMPLAINT_SHOWN];
     enum error_code code = ERROR_UNAVAILABLE;
@@ -109,7 +109,7 @@ static int run_skopeo(struct fetch *f, struct program *p, char **argv, struct er
     strbuf_init(&p->err, COMPLAINT_MAX);
     int r = program_run(f->worker, p, err);
     if (r > 0)
-        r = failed(f, p, err);
+        r = fetch_failed(f, p, err);
     p->env = NULL;
     return r;
 }
@@ -169,7 +169,7 @@ static bool is_ours(const json_t *entry)
     return os && arch && strcmp(os, "linux") == 0 && strcmp(arch, own_architecture()) == 0;
 }
 
-static int choose(const json_t *entries, char ret[IMAGE_DIGEST_SIZE], struct error *err)
+static int choose_platform(const json_t *entries, char ret[IMAGE_DIGEST_SIZE], struct error *err)
 {
     size_t i;
     json_t *entry;
@@ -267,7 +267,7 @@ static int read_manifest(struct fetch *f, const char *digest, bool index_is_fine
     if (!index_is_fine)
         return error_set(err, ERROR_UNSUPPORTED, 0, "an index of the registry names an index");
     char chosen[IMAGE_DIGEST_SIZE];
-    r = choose(entries, chosen, err);
+    r = choose_platform(entries, chosen, err);
     return r < 0 ? r : read_manifest(f, chosen, false, ret_digest, err);
 }
 

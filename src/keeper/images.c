@@ -85,7 +85,7 @@ static struct known *parse_found(const json_t *o, struct error *err)
     return k;
 }
 
-static void remember(struct images *im, const char *image, struct known *k)
+static void remember_image(struct images *im, const char *image, struct known *k)
 {
     if (map_count(im->known) >= KNOWN_MAX)
         images_forget(im);
@@ -147,7 +147,7 @@ static void on_resolved(void *data, json_t *result, const struct error *failed)
         k->found.fetched = json_is_true(json_object_get(result, "fetched"));
         if (k->found.fetched)
             images_forget(im); /* what is remembered may have one name more */
-        remember(im, image, k);
+        remember_image(im, image, k);
     }
     w->on_found(w, k ? &k->found : NULL, k ? NULL : failed ? failed : &err);
 }

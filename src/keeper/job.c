@@ -171,7 +171,7 @@ static struct job *job_new(struct keeper *k, json_t *request, const char *op)
     return j;
 }
 
-static bool join(struct keeper *k, const json_t *request, int64_t id, const char *op)
+static bool join_job(struct keeper *k, const json_t *request, int64_t id, const char *op)
 {
     list_for_each(j, &k->jobs, struct job, node) {
         if (strcmp(op, "pull") != 0 || strcmp(j->op, op) != 0 || j->told || !j->n_waiters ||
@@ -190,7 +190,7 @@ static bool join(struct keeper *k, const json_t *request, int64_t id, const char
 void job_start(struct keeper *k, json_t *request, int64_t id, const char *op, int *upload)
 {
     struct error err = {0};
-    if (join(k, request, id, op))
+    if (join_job(k, request, id, op))
         return;
     if (k->n_jobs >= KEEPER_QUEUE_MAX) {
         error_set(&err, ERROR_LIMIT, 0, "%d image jobs wait already", KEEPER_QUEUE_MAX);

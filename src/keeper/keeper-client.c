@@ -75,7 +75,7 @@ int keeper_call_tell(struct keeper_call *call, json_t *record)
     return send_record(call->client, record, -1, NULL);
 }
 
-static void forget(struct keeper_call *call)
+static void forget_call(struct keeper_call *call)
 {
     map_remove(call->client->calls, call->key);
     free(call);
@@ -86,7 +86,7 @@ void keeper_call_cancel(struct keeper_call *call)
     if (!call)
         return;
     keeper_call_tell(call, json_pack("{s:s}", "op", "cancel"));
-    forget(call);
+    forget_call(call);
 }
 
 /* --- in */
@@ -95,7 +95,7 @@ static void call_finish(struct keeper_call *call, json_t *result, const struct e
 {
     const struct keeper_handlers *handlers = call->handlers;
     void *data = call->data;
-    forget(call);
+    forget_call(call);
     handlers->on_done(data, result, err);
 }
 

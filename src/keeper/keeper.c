@@ -97,7 +97,7 @@ static bool serve_more(struct keeper *k, const json_t *request, int64_t id, cons
     return cancel || end || evict;
 }
 
-static void serve(struct keeper *k, const char *data, size_t len, int *fd)
+static void serve_request(struct keeper *k, const char *data, size_t len, int *fd)
 {
     struct error err = {0};
     _cleanup_json_ json_t *request = json_parse_object(data, len, &err);
@@ -119,14 +119,14 @@ static bool read_record(struct keeper *k)
         return true;
     if (n <= 0)
         return false;
-    serve(k, data, (size_t)n, &fds[0]);
+    serve_request(k, data, (size_t)n, &fds[0]);
     for (size_t i = 0; i < FD_PASS_MAX; i++)
         fd_close(&fds[i]);
     k->idle_since_ms = clock_mono_ms();
     return true;
 }
 
-static void reap(struct keeper *k)
+static void reap_workers(struct keeper *k)
 {
     struct signalfd_siginfo info;
     int status;
@@ -177,7 +177,7 @@ static bool turn(struct keeper *k, struct pollfd *polls, struct job **jobs)
         if (polls[i].revents)
             job_read(jobs[i]);
     if (r > 0 && polls[1].revents)
-        reap(k);
+        reap_workers(k);
     if (!has_room(k))
         job_end_for_room(k);
     if (r > 0 && polls[0].revents)

@@ -54,8 +54,8 @@ static int limit(const struct worker *w)
     return 0;
 }
 
-static int allow(int ruleset, const struct landlock_rights *refused, const char *path,
-                 uint64_t rights)
+static int allow_path(int ruleset, const struct landlock_rights *refused, const char *path,
+                      uint64_t rights)
 {
     _cleanup_close_ int fd = path ? open(path, O_PATH | O_CLOEXEC) : -1;
     return fd < 0 ? 0 : landlock_ruleset_allow(ruleset, fd, rights & refused->fs);
@@ -69,15 +69,15 @@ static int restrict_files(const struct program *p)
     struct landlock_rights refused = landlock_known(abi);
     refused.net = 0;
     _cleanup_close_ int ruleset = landlock_ruleset_open(abi, &refused);
-    int r = ruleset < 0 ? ruleset : allow(ruleset, &refused, p->dir, FS_OWN);
+    int r = ruleset < 0 ? ruleset : allow_path(ruleset, &refused, p->dir, FS_OWN);
     for (size_t i = 0; r == 0 && i < ELEMENTS(shown); i++)
-        r = allow(ruleset, &refused, shown[i], FS_READ | LANDLOCK_EXECUTE);
+        r = allow_path(ruleset, &refused, shown[i], FS_READ | LANDLOCK_EXECUTE);
     if (r == 0)
-        r = allow(ruleset, &refused, "/dev/null", LANDLOCK_READ_FILE | LANDLOCK_WRITE_FILE);
+        r = allow_path(ruleset, &refused, "/dev/null", LANDLOCK_READ_FILE | LANDLOCK_WRITE_FILE);
     if (r == 0)
-        r = allow(ruleset, &refused, "/dev/urandom", LANDLOCK_READ_FILE);
+        r = allow_path(ruleset, &refused, "/dev/urandom", LANDLOCK_READ_FILE);
     if (r == 0)
-        r = allow(ruleset, &refused, p->readable, LANDLOCK_READ_FILE);
+        r = allow_path(ruleset, &refused, p->readable, LANDLOCK_READ_FILE);
     return r == 0 ? landlock_restrict(ruleset) : r;
 }
 
@@ -106,7 +106,8 @@ static int forbid_children(void)
     return r;
 }
 
-static void child(const struct worker *w, const struct program *p, pid_t parent, int out, int err)
+static void become_program(const struct worker *w, const struct program *p, pid_t parent, int out,
+                           int err)
 {
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (chdir(p->dir) < 0 || become_nobody(w) < 0 || limit(w) < 0)
@@ -140,7 +141,7 @@ static void keep_tail(struct strbuf *b, const char *data, size_t len)
     strbuf_append(b, data, len);
 }
 
-static int drain(int *fd, struct strbuf *b, bool tail)
+static int drain_pipe(int *fd, struct strbuf *b, bool tail)
 {
     char chunk[16384];
     ssize_t n = read(*fd, chunk, sizeof(chunk));
@@ -163,11 +164,11 @@ static int watch_until_closed(struct worker *w, struct program *p, int *out, int
         struct pollfd polls[] = {{.fd = *out, .events = POLLIN}, {.fd = *err_fd, .events = POLLIN}};
         if (poll(polls, ELEMENTS(polls), TICK_MS) < 0 && errno != EINTR)
             return error_set(err, ERROR_INTERNAL, errno, "poll");
-        if (polls[0].revents && drain(out, &p->out, false) < 0)
+        if (polls[0].revents && drain_pipe(out, &p->out, false) < 0)
             return error_set(err, ERROR_TOO_LARGE, 0, "%s answers with more than %zu bytes",
                              p->argv[0], p->out.max);
         if (polls[1].revents)
-            drain(err_fd, &p->err, true);
+            drain_pipe(err_fd, &p->err, true);
         if (clock_mono_ms() > w->deadline_ms)
             return error_set(err, ERROR_TIMEOUT, 0,
                              "the image was not fetched in %u s (images_pull_timeout)",
@@ -206,7 +207,7 @@ int program_run(struct worker *w, struct program *p, struct error *err)
     }
     pid_t parent = getpid(), pid = fork();
     if (pid == 0)
-        child(w, p, parent, out[1], complaints[1]);
+        become_program(w, p, parent, out[1], complaints[1]);
     int fork_errno = errno;
     close(out[1]);
     close(complaints[1]);

@@ -90,7 +90,7 @@ static int take_tag(char *text, struct reference *r)
 }
 
 /* One name for one image: registries do not tell cases apart, and one of them has short names. */
-static void normalize(struct reference *r)
+static void normalize_reference(struct reference *r)
 {
     for (char *c = r->registry; *c; c++)
         *c = *c >= 'A' && *c <= 'Z' ? (char)(*c - 'A' + 'a') : *c;
@@ -113,7 +113,7 @@ static int take_name(const char *text, const char *fallback, struct reference *r
         r->registry = xstrdup(fallback ? fallback : "none");
         r->repository = xstrdup(text);
     }
-    normalize(r);
+    normalize_reference(r);
     return registry_is_good(r->registry) && repository_is_good(r->repository) ? 0 : -EINVAL;
 }
 

@@ -57,7 +57,7 @@ static int refuse_files(const struct unpacker_task *t)
     return r == 0 ? landlock_restrict(ruleset) : r;
 }
 
-static int confine(const struct unpacker_task *t, struct error *err)
+static int confine_unpacker(const struct unpacker_task *t, struct error *err)
 {
     int r = limit_memory();
     if (r == 0)
@@ -119,14 +119,14 @@ static int unpack(const struct unpacker_task *t, const struct image_options *o, 
     return r;
 }
 
-static void child(const struct worker *w, const struct unpacker_task *t, int out)
+static void become_unpacker(const struct worker *w, const struct unpacker_task *t, int out)
 {
     struct error err = {0};
     struct unpacker_record result = {.type = UNPACKER_RESULT, .kind = t->kind};
     const struct image_options o = {
         .limits = w->o->config.limits, .on_progress = on_progress, .arg = &out};
     prctl(PR_SET_NAME, "mas-image-unpk", 0, 0, 0);
-    int r = confine(t, &err);
+    int r = confine_unpacker(t, &err);
     if (r >= 0)
         r = t->take_apart ? take_apart(t, &o, &result.kind, &err)
                           : unpack(t, &o, &result.skipped, &err);
@@ -225,7 +225,7 @@ int unpacker_run(struct worker *w, const struct unpacker_task *t, struct unpacke
     const int keep[] = {t->source, t->target, out[1]};
     pid_t pid = helper_fork(keep, ELEMENTS(keep));
     if (pid == 0)
-        child(w, t, out[1]);
+        become_unpacker(w, t, out[1]);
     close(out[1]);
     _cleanup_close_ int fd = out[0];
     if (pid < 0)

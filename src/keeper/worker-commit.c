@@ -33,7 +33,7 @@ static bool is_kept(void *arg, const char *digest)
     return keep->now_ns - info.last_use_ns < KEEPER_GC_GRACE_MS * 1000000LL;
 }
 
-static int evict(struct worker *w, const json_t *answer, struct error *err)
+static int evict_images(struct worker *w, const json_t *answer, struct error *err)
 {
     struct keep keep = {json_object_get(answer, "keep"), clock_real_ns(), w->store};
     uint64_t max = (uint64_t)json_integer_value(json_object_get(answer, "max_bytes"));
@@ -65,7 +65,7 @@ static int make_room(struct worker *w, const struct image_info *info, struct err
     _cleanup_json_ json_t *answer = worker_ask(w);
     if (!answer)
         return error_set(err, ERROR_TIMEOUT, 0, "nobody said what may be removed for the image");
-    return json_object_get(answer, "go") ? 0 : evict(w, answer, err);
+    return json_object_get(answer, "go") ? 0 : evict_images(w, answer, err);
 }
 
 static size_t env_bytes(const struct image_info *info)

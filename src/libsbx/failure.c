@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static void fill(struct sbx_error *err, const char *code, int status, const char *message)
+static void fill_error(struct sbx_error *err, const char *code, int status, const char *message)
 {
     if (!err)
         return;
@@ -24,7 +24,7 @@ int libsbx_fail(struct sbx_error *err, const char *code, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(message, sizeof(message), fmt, ap);
     va_end(ap);
-    fill(err, code, 0, message);
+    fill_error(err, code, 0, message);
     return -1;
 }
 
@@ -76,7 +76,7 @@ int libsbx_fail_http(struct sbx_error *err, int status, const char *body, size_t
         snprintf(text, sizeof(text), "%s: %s", field, message);
     else
         snprintf(text, sizeof(text), "%s", message);
-    fill(err, code ? code : code_of_status(status), status, text);
+    fill_error(err, code ? code : code_of_status(status), status, text);
     if (err && approval)
         snprintf(err->approval_id, sizeof(err->approval_id), "%s", approval);
     return -1;

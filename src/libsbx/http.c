@@ -88,7 +88,8 @@ static void set_body(struct transfer *t)
         curl_easy_setopt(h, CURLOPT_CUSTOMREQUEST, t->method);
 }
 
-static int explain(struct transfer *t, CURLcode code, const char *detail, struct sbx_error *err)
+static int explain_transfer(struct transfer *t, CURLcode code, const char *detail,
+                            struct sbx_error *err)
 {
     if (t->too_long)
         return libsbx_fail(err, "too_large", "the daemon's answer is over %u MiB",
@@ -99,7 +100,7 @@ static int explain(struct transfer *t, CURLcode code, const char *detail, struct
 }
 
 /* Runs it. On success t->status is set, and t->buffer holds what was not handed to write. */
-static int perform(struct transfer *t, struct sbx_error *err)
+static int perform_transfer(struct transfer *t, struct sbx_error *err)
 {
     CURL *h = t->c->curl;
     char detail[CURL_ERROR_SIZE];
@@ -121,7 +122,7 @@ static int perform(struct transfer *t, struct sbx_error *err)
     /* A daemon that refuses an upload may stop reading it; its answer says more than the cut. */
     if (code == CURLE_SEND_ERROR && t->status >= 400)
         return 0;
-    return code == CURLE_OK ? 0 : explain(t, code, detail, err);
+    return code == CURLE_OK ? 0 : explain_transfer(t, code, detail, err);
 }
 
 static int fail_unless_ok(struct transfer *t, struct sbx_error *err)
@@ -151,7 +152,7 @@ int sbx_request(struct sbx_client *c, const char *method, const char *path, cons
                          .path = path,
                          .body = body,
                          .buffer = STRBUF_INIT(SBX_RESPONSE_MAX)};
-    int r = perform(&t, err);
+    int r = perform_transfer(&t, err);
     if (r == 0)
         take_response(&t, ret);
     strbuf_done(&t.buffer);
@@ -185,7 +186,7 @@ int sbx_upload(struct sbx_client *c, const char *method, const char *path, sbx_r
                          .size = size,
                          .unlimited = true,
                          .buffer = STRBUF_INIT(SBX_RESPONSE_MAX)};
-    int r = perform(&t, err);
+    int r = perform_transfer(&t, err);
     if (r == 0)
         r = fail_unless_ok(&t, err);
     if (r == 0 && ret)
@@ -206,7 +207,7 @@ static int stream(struct sbx_client *c, const char *method, const char *path, co
                          .write = write,
                          .write_data = data,
                          .buffer = STRBUF_INIT(ERROR_BODY_MAX)};
-    int r = perform(&t, err);
+    int r = perform_transfer(&t, err);
     if (r == 0)
         r = fail_unless_ok(&t, err);
     strbuf_done(&t.buffer);

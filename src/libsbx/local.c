@@ -68,7 +68,7 @@ char *sbx_find_daemon(struct sbx_error *err)
 
 /* Starts the daemon with both ends of its talk on one socket: a write to a dead daemon is then an
  * error (MSG_NOSIGNAL), not a signal. */
-static int start(const char *daemon, int *ret_fd, pid_t *ret_pid, struct sbx_error *err)
+static int start_daemon(const char *daemon, int *ret_fd, pid_t *ret_pid, struct sbx_error *err)
 {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
@@ -170,7 +170,7 @@ static int converse(const char *daemon, const char *line, struct strbuf *out, in
 {
     _cleanup_close_ int fd = -1;
     pid_t pid;
-    if (start(daemon, &fd, &pid, err) < 0)
+    if (start_daemon(daemon, &fd, &pid, err) < 0)
         return -1;
     int r = talk(fd, line, strlen(line), out, err);
     if (r < 0)

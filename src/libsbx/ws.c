@@ -355,7 +355,7 @@ size_t sbx_ws_queued(const struct sbx_ws *ws)
     return wslay_event_get_queued_msg_length(ws->wslay);
 }
 
-static int flush(struct sbx_ws *ws, struct sbx_error *err)
+static int flush_output(struct sbx_ws *ws, struct sbx_error *err)
 {
     if (wslay_event_want_write(ws->wslay) && wslay_event_send(ws->wslay) != 0)
         return libsbx_fail(err, "unavailable", "%s: the connection broke", ws->address);
@@ -368,7 +368,7 @@ int sbx_ws_send(struct sbx_ws *ws, int binary, const void *data, size_t len, str
         .opcode = binary ? WSLAY_BINARY_FRAME : WSLAY_TEXT_FRAME, .msg = data, .msg_length = len};
     if (wslay_event_queue_msg(ws->wslay, &m) != 0)
         return libsbx_fail(err, "unavailable", "%s: the connection is closing", ws->address);
-    return flush(ws, err);
+    return flush_output(ws, err);
 }
 
 static bool take_message(struct sbx_ws *ws, struct sbx_ws_message *ret)
@@ -412,7 +412,7 @@ enum sbx_ws_result sbx_ws_receive(struct sbx_ws *ws, int timeout_ms, struct sbx_
         bool failed = ws->ended || read_some(ws) < 0;
         if (ws->first)
             continue;
-        if (!failed && flush(ws, NULL) < 0) {
+        if (!failed && flush_output(ws, NULL) < 0) {
             failed = true;
             /* It stopped reading; what it said before may have come only now. */
             read_some(ws);

@@ -19,7 +19,7 @@ struct lines {
     struct strbuf in;
     size_t max_line;
     bool paused;
-    bool serving;  /* inside serve(): what a handler starts does not nest */
+    bool serving;  /* inside serve_lines(): what a handler starts does not nest */
     bool skipping; /* inside a line that was too long */
     bool eof, ended;
     const struct lines_handlers *handlers;
@@ -29,7 +29,7 @@ struct lines {
 static void on_readable(uv_poll_t *poll, int status, int events);
 static void on_idle(uv_idle_t *idle);
 
-static void watch(struct lines *l, bool on)
+static void watch_input(struct lines *l, bool on)
 {
     if (l->polls && on)
         uv_poll_start(&l->poll, UV_READABLE | UV_DISCONNECT, on_readable);
@@ -75,7 +75,7 @@ static bool take_line(struct lines *l)
     return true;
 }
 
-static void serve(struct lines *l)
+static void serve_lines(struct lines *l)
 {
     if (l->serving)
         return;
@@ -90,7 +90,7 @@ static void serve(struct lines *l)
         l->handlers->on_end(l->data);
         return;
     }
-    watch(l, !l->paused && !l->eof);
+    watch_input(l, !l->paused && !l->eof);
 }
 
 static void read_input(struct lines *l)
@@ -102,8 +102,8 @@ static void read_input(struct lines *l)
     else if (n == 0 || (errno != EAGAIN && errno != EINTR))
         l->eof = true;
     if (l->eof)
-        watch(l, false);
-    serve(l);
+        watch_input(l, false);
+    serve_lines(l);
 }
 
 static void on_readable(uv_poll_t *poll, int status, int events)
@@ -131,20 +131,20 @@ struct lines *lines_start(uv_loop_t *loop, int fd, size_t max_line,
     l->idle.data = l;
     l->polls = uv_poll_init(loop, &l->poll, fd) == 0;
     l->poll.data = l;
-    watch(l, true);
+    watch_input(l, true);
     return l;
 }
 
 void lines_pause(struct lines *l)
 {
     l->paused = true;
-    watch(l, false);
+    watch_input(l, false);
 }
 
 void lines_resume(struct lines *l)
 {
     l->paused = false;
-    serve(l);
+    serve_lines(l);
 }
 
 void lines_free(struct lines *l)

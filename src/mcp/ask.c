@@ -41,7 +41,7 @@ static bool can_ask(const struct mcp_session *s, const char *method)
     return false;
 }
 
-static size_t count(const struct list *asks)
+static size_t count_asks(const struct list *asks)
 {
     size_t n = 0;
     list_for_each(a, asks, struct ask, node)
@@ -59,7 +59,7 @@ int mcp_call_ask(struct mcp_call *call, const char *method, json_t *params,
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(ASK_MAX);
     if (!can_ask(s, method))
         return -ENOTSUP;
-    if (call->cancelled || s->deaf || count(&call->asks) >= ASKS_MAX)
+    if (call->cancelled || s->deaf || count_asks(&call->asks) >= ASKS_MAX)
         return -EBUSY;
     struct ask *a = new0(struct ask);
     snprintf(a->id, sizeof(a->id), "%llu", (unsigned long long)++s->next_ask);
@@ -83,7 +83,7 @@ static void ask_settle(struct mcp_call *call, struct ask *a, const json_t *resul
     free(a);
 }
 
-static struct ask *find(struct mcp_session *s, const char *id, struct mcp_call **ret_call)
+static struct ask *find_ask(struct mcp_session *s, const char *id, struct mcp_call **ret_call)
 {
     list_for_each(call, &s->calls, struct mcp_call, node) {
         list_for_each(a, &call->asks, struct ask, node) {
@@ -101,7 +101,7 @@ void asks_answer(struct mcp_session *s, const struct rpc_message *m)
 {
     struct error err = {0};
     struct mcp_call *call = NULL;
-    struct ask *a = find(s, m->id, &call);
+    struct ask *a = find_ask(s, m->id, &call);
     if (!a)
         return;
     const char *message = json_string_value(json_object_get(m->error, "message"));

@@ -121,7 +121,7 @@ static void call_end(struct mcp_call *call, const char *text, size_t len)
     session_unref(s);
 }
 
-static void fail(struct mcp_call *call, int code, const char *message)
+static void call_fail(struct mcp_call *call, int code, const char *message)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(NOTIFICATION_MAX);
     rpc_format_error(&text, call->id, code, message);
@@ -135,7 +135,7 @@ void mcp_call_fail_rpc(struct mcp_call *call, int code, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(message, sizeof(message), fmt, ap);
     va_end(ap);
-    fail(call, code, message);
+    call_fail(call, code, message);
 }
 
 /* A result that breaks the promise of its tool's schema is our bug, and clients refuse it. */
@@ -157,10 +157,10 @@ void mcp_call_finish(struct mcp_call *call, json_t *result)
         STRBUF_INIT(call->session->mcp->o.config.max_answer_bytes);
     if (check_output(call, taken, &err) < 0) {
         log_error("mcp: the result of %s is wrong: %s", call->tool->tool->name, err.message);
-        fail(call, RPC_INTERNAL_ERROR, "the tool's result does not match its output schema");
+        call_fail(call, RPC_INTERNAL_ERROR, "the tool's result does not match its output schema");
     } else if (rpc_format_result(&text, call->id, taken) < 0) {
-        fail(call, RPC_INTERNAL_ERROR,
-             "the answer is too large (mcp_max_answer_bytes): ask for less at a time");
+        call_fail(call, RPC_INTERNAL_ERROR,
+                  "the answer is too large (mcp_max_answer_bytes): ask for less at a time");
     } else {
         call_end(call, text.data, text.len);
     }

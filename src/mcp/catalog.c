@@ -27,7 +27,7 @@ static void set_text(json_t *o, const char *name, const char *text)
         json_object_set_new(o, name, json_string(text));
 }
 
-static json_t *annotations(const struct mcp_tool *t)
+static json_t *format_annotations(const struct mcp_tool *t)
 {
     json_t *o =
         json_pack("{s:b, s:b, s:b, s:b}", "readOnlyHint", !!(t->flags & MCP_READ_ONLY),
@@ -70,7 +70,7 @@ static int load_tool(struct mcp *m, const struct mcp_tool *t, struct error *err)
                         &e->input, err);
     if (r == 0 && t->output_schema)
         r = load_schema(t->output_schema, true, listed, "outputSchema", &e->output, err);
-    json_object_set_new(listed, "annotations", annotations(t));
+    json_object_set_new(listed, "annotations", format_annotations(t));
     return r;
 }
 

@@ -98,7 +98,7 @@ void stream_dispatched(struct stream *st)
     }
 }
 
-static void collect(struct stream *st, const char *text, size_t len)
+static void collect_message(struct stream *st, const char *text, size_t len)
 {
     if (st->n_collected++)
         strbuf_append(&st->collected, ",", 1);
@@ -137,7 +137,7 @@ static void on_answer(struct outlet *o, const char *text, size_t len)
     if (st->expected > 0)
         st->expected--;
     if (text && st->session && st->state == STREAM_WAITING)
-        collect(st, text, len);
+        collect_message(st, text, len);
     else if (text && st->session && stream_has_room(st, len))
         stream_push(st, text, len);
     else if (text && st->session)

@@ -91,7 +91,7 @@ static bool never_full(const struct outlet *o)
     return false;
 }
 
-static void keep(struct outlet *o)
+static void keep_outlet(struct outlet *o)
 {
     (void)o;
 }
@@ -101,7 +101,7 @@ static void accept_silently(struct api_request *req, struct mcp_session *s,
                             const struct rpc_text *t)
 {
     static const struct outlet_ops nowhere_ops = {
-        .send = drop_message, .answer = drop_message, .is_full = never_full, .free = keep};
+        .send = drop_message, .answer = drop_message, .is_full = never_full, .free = keep_outlet};
     struct outlet nowhere = {&nowhere_ops, 1};
     dispatch_text(s, &nowhere, t);
     api_reply_text(req, 202, JSON_TYPE, "", 0);

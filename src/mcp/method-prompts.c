@@ -89,7 +89,7 @@ static bool parse_completion(const struct mcp_call *call, struct completion *c)
 }
 
 /* Whether what is to be completed exists. */
-static bool complete(struct mcp_session *s, const struct completion *c, json_t *values)
+static bool complete_argument(struct mcp_session *s, const struct completion *c, json_t *values)
 {
     if (strcmp(c->type, "ref/prompt") == 0) {
         const struct mcp_prompt *p = catalog_find_prompt(s->mcp, c->name);
@@ -113,7 +113,7 @@ void method_complete(struct mcp_call *call)
         return;
     }
     json_t *values = json_array();
-    if (!complete(call->session, &c, values)) {
+    if (!complete_argument(call->session, &c, values)) {
         json_decref(values);
         mcp_call_fail_rpc(call, RPC_INVALID_PARAMS, "there is no '%.100s' to complete", c.name);
         return;

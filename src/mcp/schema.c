@@ -72,7 +72,7 @@ void schema_free(struct schema *s)
 
 /* --- compiling */
 
-static struct schema *compile(const json_t *json, unsigned depth, struct error *err);
+static struct schema *compile_schema(const json_t *json, unsigned depth, struct error *err);
 
 static unsigned type_find(const char *name)
 {
@@ -115,7 +115,7 @@ static int compile_properties(struct schema *s, const json_t *v, unsigned depth,
         return error_set(err, ERROR_INVALID, 0, "schema: 'properties' is not an object");
     json_object_foreach((json_t *)v, name, one)
     {
-        struct schema *sub = compile(one, depth + 1, err);
+        struct schema *sub = compile_schema(one, depth + 1, err);
         if (!sub)
             return -1;
         property_get(s, name)->schema = sub;
@@ -144,7 +144,7 @@ static int compile_additional(struct schema *s, const json_t *v, unsigned depth,
     s->closed = json_is_false(v);
     if (json_is_boolean(v))
         return 0;
-    s->additional = compile(v, depth + 1, err);
+    s->additional = compile_schema(v, depth + 1, err);
     return s->additional ? 0 : -1;
 }
 
@@ -168,7 +168,7 @@ static int compile_const(struct schema *s, const json_t *v, unsigned depth, stru
 
 static int compile_items(struct schema *s, const json_t *v, unsigned depth, struct error *err)
 {
-    s->items = compile(v, depth + 1, err);
+    s->items = compile_schema(v, depth + 1, err);
     return s->items ? 0 : -1;
 }
 
@@ -237,7 +237,7 @@ static int compile_word(struct schema *s, const char *name, const json_t *v, uns
     return error_set(err, ERROR_INVALID, 0, "schema: '%.40s' is not a word that is checked", name);
 }
 
-static struct schema *compile(const json_t *json, unsigned depth, struct error *err)
+static struct schema *compile_schema(const json_t *json, unsigned depth, struct error *err)
 {
     const char *name;
     json_t *v;
@@ -262,7 +262,7 @@ static struct schema *compile(const json_t *json, unsigned depth, struct error *
 
 struct schema *schema_compile(const json_t *json, struct error *err)
 {
-    return compile(json, 0, err);
+    return compile_schema(json, 0, err);
 }
 
 /* --- checking */

@@ -36,7 +36,7 @@ struct mcp_stdio {
 
 /* --- writing */
 
-static void flush(struct mcp_stdio *io);
+static void flush_output(struct mcp_stdio *io);
 
 static void check_end(struct mcp_stdio *io);
 
@@ -47,7 +47,7 @@ static void on_output(uv_poll_t *poll, int status, int events)
     if (io->broken)
         check_end(io);
     else
-        flush(io);
+        flush_output(io);
 }
 
 /* While there is something to write, and from the end of the input on: then the reader may leave.
@@ -95,7 +95,7 @@ static void hold_input(struct mcp_stdio *io)
         lines_resume(io->lines);
 }
 
-static void flush(struct mcp_stdio *io)
+static void flush_output(struct mcp_stdio *io)
 {
     while (io->queue.len && !io->broken) {
         ssize_t n = write(STDOUT_FILENO, io->queue.data, io->queue.len);
@@ -125,7 +125,7 @@ static void write_message(struct mcp_stdio *io, const char *text, size_t len)
         io->broken = true;
     }
     if (idle || io->broken)
-        flush(io);
+        flush_output(io);
     else
         hold_input(io);
 }
@@ -150,13 +150,13 @@ static bool is_full(const struct outlet *o)
     return io->ended || io->queue.len > io->mcp->o.config.queue_bytes;
 }
 
-static void keep(struct outlet *o)
+static void keep_outlet(struct outlet *o)
 {
     (void)o;
 }
 
 static const struct outlet_ops stdio_ops = {
-    .send = on_send, .answer = on_answer, .is_full = is_full, .free = keep};
+    .send = on_send, .answer = on_answer, .is_full = is_full, .free = keep_outlet};
 
 /* --- a batch: its answers are one array */
 

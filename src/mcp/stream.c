@@ -117,7 +117,7 @@ void stream_pump(struct stream *st)
 }
 
 /* Makes room by forgetting what a reader had already, oldest first. */
-static void evict(struct mcp_session *s, size_t allowed)
+static void evict_events(struct mcp_session *s, size_t allowed)
 {
     list_for_each_safe(st, &s->streams, struct stream, node) {
         list_for_each_safe(e, &st->events, struct event, node) {
@@ -152,11 +152,11 @@ bool stream_has_room(struct stream *st, size_t len)
     struct mcp *m = st->mcp;
     if (m->buffered + len <= m->o.config.buffer_total_bytes)
         return true;
-    evict(st->session, 0);
+    evict_events(st->session, 0);
     list_for_each(s, &m->all, struct mcp_session, node) {
         if (m->buffered + len <= m->o.config.buffer_total_bytes)
             return true;
-        evict(s, 0);
+        evict_events(s, 0);
     }
     return m->buffered + len <= m->o.config.buffer_total_bytes;
 }
@@ -165,7 +165,8 @@ void stream_push(struct stream *st, const char *data, size_t len)
 {
     struct mcp_session *s = st->session;
     if (s->buffered + len > s->mcp->o.config.replay_bytes)
-        evict(s, s->mcp->o.config.replay_bytes > len ? s->mcp->o.config.replay_bytes - len : 0);
+        evict_events(s,
+                     s->mcp->o.config.replay_bytes > len ? s->mcp->o.config.replay_bytes - len : 0);
     struct event *e = event_new(st, data, len);
     list_append(&st->events, &e->node);
     st->unsent += e->len;

@@ -85,7 +85,7 @@ static void name_peer(struct conn *c, char name[INET6_ADDRSTRLEN])
     memcpy(name, c->address, INET6_ADDRSTRLEN);
 }
 
-static void refill(struct http_server *s, struct peer *p)
+static void refill_tokens(struct http_server *s, struct peer *p)
 {
     uint64_t now = uv_now(s->o.loop);
     double most = (double)s->o.config.refusals_per_minute;
@@ -128,7 +128,7 @@ static void leave_peer(struct http_server *s, struct peer *p)
 {
     if (--p->n_conns)
         return;
-    refill(s, p);
+    refill_tokens(s, p);
     if (p->refusals >= (double)s->o.config.refusals_per_minute) {
         forget_peer(s, p);
         return;
@@ -182,7 +182,7 @@ void admit_gone(struct conn *c)
         leave_peer(s, steal_ptr(c->peer));
 }
 
-static void count(struct conn *c)
+static void count_conn(struct conn *c)
 {
     struct http_server *s = c->server;
     c->counted = true;
@@ -232,7 +232,7 @@ static bool is_incomplete(const struct conn *c)
     }
 }
 
-static void evict(struct conn *c)
+static void evict_conn(struct conn *c)
 {
     static const char why[] = "there are too many connections, and this one was slow";
     put_aside(c);
@@ -249,7 +249,7 @@ static bool evict_of_peer(struct peer *p)
 {
     list_for_each(c, &p->strangers, struct conn, stranger_of_peer) {
         if (is_incomplete(c)) {
-            evict(c);
+            evict_conn(c);
             return true;
         }
     }
@@ -260,13 +260,13 @@ static bool evict_any(struct http_server *s, bool unix_too)
 {
     list_for_each(c, &s->strangers, struct conn, stranger) {
         if ((unix_too || !c->is_unix) && is_incomplete(c)) {
-            evict(c);
+            evict_conn(c);
             return true;
         }
     }
     list_for_each(c, &s->conns, struct conn, node) {
         if ((unix_too || !c->is_unix) && is_incomplete(c)) {
-            evict(c);
+            evict_conn(c);
             return true;
         }
     }
@@ -304,7 +304,7 @@ bool admit_conn(struct conn *c, const char **ret_why)
         c->peer = *name ? take_peer(s, name) : NULL;
     }
     if (has_room(c, ret_why)) {
-        count(c);
+        count_conn(c);
         return true;
     }
     put_aside(c);
@@ -346,7 +346,7 @@ bool http_request_refusal(struct http_request *req)
     struct conn *c = req->conn;
     if (c->admitted || !c->peer || !c->server->o.config.refusals_per_minute)
         return true;
-    refill(c->server, c->peer);
+    refill_tokens(c->server, c->peer);
     if (c->peer->refusals < 1) {
         req->close = true;
         return false;

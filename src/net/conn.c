@@ -188,7 +188,7 @@ static void finish_request(struct conn *c)
         conn_linger(c, false);
 }
 
-static const char *refusal(int status)
+static const char *refusal_text(int status)
 {
     return status == 505 ? "this server speaks HTTP/1.0 and HTTP/1.1" : "malformed request head";
 }
@@ -205,7 +205,7 @@ static bool step_head(struct conn *c)
     }
     ssize_t n = scan_head(&c->scan, c->in + c->in_pos, avail);
     if (n < 0) {
-        conn_refuse(c, (int)-n, refusal((int)-n));
+        conn_refuse(c, (int)-n, refusal_text((int)-n));
         return true;
     }
     if ((n ? (size_t)n : avail) > o->max_header_bytes) {
@@ -260,7 +260,7 @@ static void step_linger(struct conn *c)
         conn_close(c);
 }
 
-static bool step(struct conn *c)
+static bool step_conn(struct conn *c)
 {
     switch (c->state) {
     case CONN_HEAD:
@@ -310,7 +310,7 @@ static void run_steps(struct conn *c)
         if (c->tls && !c->eof)
             conn_pull_tls(c);
         c->processing = true;
-        while (step(c))
+        while (step_conn(c))
             ;
         c->processing = false;
     } while (c->tls && !c->eof && conn_wants_input(c) && conn_pull_tls(c));

@@ -121,7 +121,7 @@ static int parse_port(const char *text, uint16_t *ret)
 }
 
 /* Splits "host:port" and "[v6]:port". */
-static int split(const char *address, char host[256], uint16_t *ret_port, struct error *err)
+static int split_address(const char *address, char host[256], uint16_t *ret_port, struct error *err)
 {
     const char *colon = strrchr(address, ':');
     const char *start = address;
@@ -189,7 +189,7 @@ static int bind_address(const char *address, bool *ret_loopback, struct error *e
     }
     char host[256];
     uint16_t port = 0;
-    int r = split(address, host, &port, err);
+    int r = split_address(address, host, &port, err);
     if (r < 0)
         return r;
     if (*host)

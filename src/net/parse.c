@@ -153,7 +153,7 @@ static bool gather_codings(struct facts *f, const char *value)
     }
 }
 
-static bool gather(struct http_request *req, struct facts *f)
+static bool gather_facts(struct http_request *req, struct facts *f)
 {
     for (size_t i = 0; i < req->n_fields; i++) {
         struct http_field *h = &req->fields[i];
@@ -260,7 +260,7 @@ static int check_request(struct http_request *req, const struct request_target *
 {
     struct facts f = {0};
     *ret_message = "unknown transfer coding";
-    if (!gather(req, &f))
+    if (!gather_facts(req, &f))
         return 400;
     int status = check_framing(req, &f, ret_message);
     if (status)

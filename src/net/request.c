@@ -196,7 +196,7 @@ static void too_large(struct http_request *req)
         response_error(req, 413, "the body is too large");
 }
 
-static void deliver(struct http_request *req, const char *data, size_t len)
+static void deliver_body(struct http_request *req, const char *data, size_t len)
 {
     struct conn *c = req->conn;
     switch (req->mode) {
@@ -245,7 +245,7 @@ static bool pump_length(struct conn *c)
     if (req->mode == BODY_BUFFER && n == req->content_length)
         deliver_whole(req, data, n);
     else
-        deliver(req, data, n);
+        deliver_body(req, data, n);
     return true;
 }
 
@@ -270,7 +270,7 @@ static bool pump_chunked(struct conn *c)
     req->body_got += (size_t)n;
     req->body_done = req->chunk.done;
     if (len)
-        deliver(req, piece, len);
+        deliver_body(req, piece, len);
     return true;
 }
 

@@ -21,7 +21,7 @@ static bool is_kept(int c)
 /* Undoes %XX, and + in a query, in a NUL-terminated string. In a path an escaped slash is no
  * separator, so it stays escaped until the path has been taken apart, and so does the percent sign.
  */
-static int decode(char *s, bool query)
+static int decode_percent(char *s, bool query)
 {
     char *out = s;
     for (; *s; s++) {
@@ -58,7 +58,7 @@ static int parse_query(char *query, struct http_field *fields, size_t max, size_
         char *value = eq ? eq + 1 : p + strlen(p);
         if (eq)
             *eq = 0;
-        if (decode(p, true) < 0 || decode(value, true) < 0)
+        if (decode_percent(p, true) < 0 || decode_percent(value, true) < 0)
             return -EINVAL;
         fields[n++] = (struct http_field){p, value};
     }
@@ -106,7 +106,7 @@ int request_target_parse(char *target, size_t len, struct request_target *ret,
             return -EINVAL;
     }
     ret->path = *path ? path : root;
-    return decode(path, false);
+    return decode_percent(path, false);
 }
 
 void http_decode_segment(char *segment)

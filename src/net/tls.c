@@ -52,7 +52,7 @@ static int on_alpn(SSL *ssl, const unsigned char **out, unsigned char *outlen,
     return SSL_TLSEXT_ERR_OK;
 }
 
-static int fail(struct error *err, const char *what)
+static int tls_fail(struct error *err, const char *what)
 {
     char text[160] = "";
     unsigned long code = ERR_peek_last_error();
@@ -69,13 +69,13 @@ static int use_certificates(SSL_CTX *ctx, const char *pem, struct error *err)
     X509 *cert = bio ? PEM_read_bio_X509_AUX(bio, NULL, NULL, NULL) : NULL;
     int r = 0;
     if (!cert || SSL_CTX_use_certificate(ctx, cert) != 1)
-        r = fail(err, "TLS certificate");
+        r = tls_fail(err, "TLS certificate");
     X509_free(cert);
     X509 *next;
     while (!r && (next = PEM_read_bio_X509(bio, NULL, NULL, NULL))) {
         if (SSL_CTX_add0_chain_cert(ctx, next) != 1) {
             X509_free(next);
-            r = fail(err, "TLS certificate chain");
+            r = tls_fail(err, "TLS certificate chain");
         }
     }
     ERR_clear_error(); /* the end of the PEM text counts as an error */
@@ -90,9 +90,9 @@ static int use_key(SSL_CTX *ctx, const char *pem, struct error *err)
     EVP_PKEY *key = bio ? PEM_read_bio_PrivateKey(bio, NULL, NULL, no_passphrase) : NULL;
     int r = 0;
     if (!key || SSL_CTX_use_PrivateKey(ctx, key) != 1)
-        r = fail(err, "TLS key");
+        r = tls_fail(err, "TLS key");
     else if (SSL_CTX_check_private_key(ctx) != 1)
-        r = fail(err, "TLS key does not belong to the certificate");
+        r = tls_fail(err, "TLS key does not belong to the certificate");
     EVP_PKEY_free(key);
     BIO_free(bio);
     return r;
@@ -103,7 +103,7 @@ struct tls_context *tls_context_new(const char *cert_pem, const char *key_pem, s
     struct tls_context *t = new0(struct tls_context);
     t->ctx = SSL_CTX_new(TLS_server_method());
     if (!t->ctx) {
-        fail(err, "TLS");
+        tls_fail(err, "TLS");
         goto fail;
     }
     SSL_CTX_set_min_proto_version(t->ctx, TLS1_2_VERSION);

@@ -7,8 +7,9 @@
 #include "base/alloc.h"
 #include "net/conn.h"
 
-#define TUNNEL_PROBE_S 60 /* of silence, after which the kernel looks whether the client is there  \
-                           */
+#define TUNNEL_PROBE_S                                                                             \
+    60 /* of silence, after which the kernel looks whether the client is there                     \
+        */
 
 struct http_tunnel {
     struct conn *conn;

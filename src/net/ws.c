@@ -171,7 +171,7 @@ static void on_frame_start(wslay_event_context_ptr ctx,
         ws->violation = WSLAY_CODE_PROTOCOL_ERROR;
 }
 
-static void hold(struct ws *ws, bool binary)
+static void hold_message(struct ws *ws, bool binary)
 {
     struct held *h = xrealloc(NULL, sizeof(*h) + ws->message.len + 1);
     h->len = ws->message.len;
@@ -186,7 +186,7 @@ static void take_message(struct ws *ws, bool binary)
 {
     const char *data = ws->message.data ? ws->message.data : "";
     if (ws->paused || !list_empty(&ws->held))
-        hold(ws, binary);
+        hold_message(ws, binary);
     else if (ws->handlers.on_message)
         ws->handlers.on_message(ws, binary, data, ws->message.len);
 }
@@ -220,7 +220,7 @@ static void deliver_held(struct ws *ws)
 
 /* --- sending */
 
-static void flush(struct ws *ws)
+static void flush_output(struct ws *ws)
 {
     if (!alive(ws))
         return;
@@ -248,7 +248,7 @@ static void finish_if_closed(struct ws *ws)
 
 /* Says why and closes without waiting for the peer's part of the handshake. wslay would close
  * without a code after a frame header it cannot read. */
-static void fail(struct ws *ws)
+static void ws_fail(struct ws *ws)
 {
     const unsigned char frame[] = {0x80 | WSLAY_CONNECTION_CLOSE, 2,
                                    (unsigned char)(ws->violation >> 8),
@@ -267,10 +267,10 @@ void ws_input(struct conn *c)
         !ws->violation)
         ws->violation = WSLAY_CODE_PROTOCOL_ERROR;
     if (alive(ws) && ws->violation) {
-        fail(ws);
+        ws_fail(ws);
         return;
     }
-    flush(ws);
+    flush_output(ws);
     finish_if_closed(ws);
 }
 
@@ -317,7 +317,7 @@ bool ws_send_parts(struct ws *ws, bool binary, const void *head, size_t head_len
         wslay_event_get_close_sent(ws->ctx))
         return true;
     if (wslay_event_want_write(ws->ctx))
-        flush(ws);
+        flush_output(ws);
     if (!alive(ws))
         return true;
     size_t n = frame_header(header, opcode, head_len + len);
@@ -351,7 +351,7 @@ void ws_close(struct ws *ws, uint16_t code, const char *reason)
     ws->closing_at = uv_now(ws->conn->server->o.loop);
     wslay_event_queue_close(ws->ctx, code, (const uint8_t *)reason,
                             len > WS_REASON_MAX ? WS_REASON_MAX : len);
-    flush(ws);
+    flush_output(ws);
     conn_advance(ws->conn);
 }
 
@@ -418,7 +418,7 @@ void ws_tick(struct ws *ws, uint64_t now)
     ws->ping_at = now;
     struct wslay_event_msg ping = {.opcode = WSLAY_PING};
     wslay_event_queue_msg(ws->ctx, &ping);
-    flush(ws);
+    flush_output(ws);
 }
 
 /* Called by the connection when libuv has closed it. */

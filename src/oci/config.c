@@ -25,7 +25,7 @@
 #define BLKIO_WEIGHT    500
 #define SOFT_NPROC      65536 /* where a control group counts processes */
 
-static json_t *strings(const char *const *list)
+static json_t *format_strings(const char *const *list)
 {
     json_t *a = json_array();
     for (; *list; list++)
@@ -35,14 +35,14 @@ static json_t *strings(const char *const *list)
 
 static json_t *capabilities(void)
 {
-    json_t *caps = strings(child_runner_caps);
+    json_t *caps = format_strings(child_runner_caps);
     json_t *c = json_pack("{s:O, s:O, s:O, s:[], s:[]}", "bounding", caps, "effective", caps,
                           "permitted", caps, "inheritable", "ambient");
     json_decref(caps);
     return c;
 }
 
-static json_t *rlimit(const char *type, uint64_t soft, uint64_t hard)
+static json_t *format_rlimit(const char *type, uint64_t soft, uint64_t hard)
 {
     return json_pack("{s:s, s:I, s:I}", "type", type, "soft", (json_int_t)soft, "hard",
                      (json_int_t)hard);
@@ -63,7 +63,7 @@ static json_t *rlimits(const struct child_order *o)
             continue;
         if (value && value < own.rlim_max)
             own.rlim_cur = own.rlim_max = value;
-        json_array_append_new(list, rlimit(row->name, own.rlim_cur, own.rlim_max));
+        json_array_append_new(list, format_rlimit(row->name, own.rlim_cur, own.rlim_max));
     }
     return list;
 }
@@ -83,9 +83,9 @@ static json_t *process(const struct oci_config *c)
     }
     return json_pack("{s:b, s:{s:i, s:i}, s:o, s:o, s:s, s:o, s:b, s:o, s:i}", "terminal", 0,
                      "user", "uid", SANDBOX_RUNNER_ID, "gid", SANDBOX_RUNNER_ID, "args",
-                     strings(argv), "env", strings(child_runner_env), "cwd", "/", "capabilities",
-                     capabilities(), "noNewPrivileges", 1, "rlimits", rlimits(c->order),
-                     "oomScoreAdj", atoi(CHILD_OOM_ADJ));
+                     format_strings(argv), "env", format_strings(child_runner_env), "cwd", "/",
+                     "capabilities", capabilities(), "noNewPrivileges", 1, "rlimits",
+                     rlimits(c->order), "oomScoreAdj", atoi(CHILD_OOM_ADJ));
 }
 
 static void add_mount(json_t *list, const char *target, const char *type, const char *source,
@@ -120,7 +120,7 @@ static void add_system_mounts(json_t *list, const struct oci_config *c)
               "nosuid,noexec,newinstance,ptmxmode=0666,mode=0600,max=" MOUNT_PTYS_MAX);
 }
 
-static json_t *mounts(const struct oci_config *c)
+static json_t *format_mounts(const struct oci_config *c)
 {
     const struct child_order *o = c->order;
     json_t *list = json_array();
@@ -181,7 +181,7 @@ static json_t *cpu(uint32_t millicores)
 }
 
 /* Only what the warden's own group enforces too: a runtime must not fail for want of more. */
-static json_t *resources(const struct oci_config *c)
+static json_t *format_resources(const struct oci_config *c)
 {
     const struct limits *l = &c->order->limits;
     json_t *r = json_pack("{s:[{s:b, s:s}]}", "devices", "allow", 0, "access", "rwm");
@@ -200,18 +200,18 @@ static json_t *resources(const struct oci_config *c)
 
 static json_t *linux_section(const struct oci_config *c)
 {
-    json_t *l =
-        json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "uidMappings", mappings(c), "gidMappings",
-                  mappings(c), "namespaces", namespaces(), "resources", resources(c), "maskedPaths",
-                  strings(mount_proc_masked), "readonlyPaths", strings(mount_proc_read_only),
-                  "seccomp", oci_seccomp_new(oci_flavour(c->backend)->takes_filter));
+    json_t *l = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "uidMappings", mappings(c),
+                          "gidMappings", mappings(c), "namespaces", namespaces(), "resources",
+                          format_resources(c), "maskedPaths", format_strings(mount_proc_masked),
+                          "readonlyPaths", format_strings(mount_proc_read_only), "seccomp",
+                          oci_seccomp_new(oci_flavour(c->backend)->takes_filter));
     if (c->cgroup)
         json_object_set_new(l, "cgroupsPath", json_string(c->cgroup));
     return l;
 }
 
 /* crun's: what compiling the section takes (40 ms measured) is longer than all else it does. */
-static json_t *annotations(const struct sock_fprog *filter)
+static json_t *format_annotations(const struct sock_fprog *filter)
 {
     _cleanup_free_ char *text =
         base64_encode(filter->filter, filter->len * sizeof(*filter->filter), NULL);
@@ -236,12 +236,12 @@ json_t *oci_config_new(const struct oci_config *c)
 {
     if (!is_sayable(c->order))
         return NULL;
-    json_t *config =
-        json_pack("{s:s, s:o, s:{s:s, s:b}, s:s, s:o, s:o}", "ociVersion", OCI_VERSION, "process",
-                  process(c), "root", "path", c->rootfs, "readonly", !c->order->image_from_fd,
-                  "hostname", c->order->hostname, "mounts", mounts(c), "linux", linux_section(c));
+    json_t *config = json_pack("{s:s, s:o, s:{s:s, s:b}, s:s, s:o, s:o}", "ociVersion", OCI_VERSION,
+                               "process", process(c), "root", "path", c->rootfs, "readonly",
+                               !c->order->image_from_fd, "hostname", c->order->hostname, "mounts",
+                               format_mounts(c), "linux", linux_section(c));
     assert(config); /* all of it is ours */
     if (c->filter)
-        json_object_set_new(config, "annotations", annotations(c->filter));
+        json_object_set_new(config, "annotations", format_annotations(c->filter));
     return config;
 }

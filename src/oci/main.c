@@ -45,7 +45,7 @@ static const char usage[] = "usage: mas-oci [--help|--version]\n"
                             "use by hand.\n";
 
 /* By hand, or by somebody who is not the warden. */
-static int explain(int argc, char **argv)
+static int explain_usage(int argc, char **argv)
 {
     if (argc == 2 && strcmp(argv[1], "--version") == 0) {
         puts("mas-oci " MAS_VERSION);
@@ -62,7 +62,7 @@ int main(int argc, char **argv)
     static struct launcher launcher;
     struct stat st;
     if (argc > 1 || fstat(CHILD_CHANNEL_FD, &st) < 0 || !S_ISSOCK(st.st_mode))
-        return explain(argc, argv);
+        return explain_usage(argc, argv);
     log_setup("mas-oci", LOG_INFO, false);
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     fcntl(CHILD_FAILURE_FD, F_SETFD, FD_CLOEXEC);

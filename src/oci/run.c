@@ -158,7 +158,7 @@ static bool try_platform(const struct launcher *l, unsigned platform, int listen
     return false;
 }
 
-static void complain(enum oci_backend b)
+static void complain_backend(enum oci_backend b)
 {
     char complaint[128], step[160];
     read_complaint(complaint, sizeof(complaint));
@@ -218,6 +218,6 @@ void oci_run(struct launcher *l, int listen_fd, struct oci_run *ret)
     if (!launcher_flavour(l)->own_kernel)
         child_must(try_filter(&l->filter), "seccomp", WALL_SYSCALLS);
     if (!try_all(l, listen_fd, ret))
-        complain((enum oci_backend)l->order.backend);
+        complain_backend((enum oci_backend)l->order.backend);
     fd_close(&l->run_fd);
 }

@@ -27,7 +27,7 @@ static bool is_catch_all(const struct syscall_rule *r)
     return !r->error && r->args[0].compare == COMPARE_MASKED_EQUAL && r->args[0].mask == 0;
 }
 
-static json_t *compare(unsigned index, const char *op, uint64_t value, uint64_t value_two)
+static json_t *compare_argument(unsigned index, const char *op, uint64_t value, uint64_t value_two)
 {
     return json_pack("{s:i, s:I, s:I, s:s}", "index", (int)index, "value", (json_int_t)value,
                      "valueTwo", (json_int_t)value_two, "op", op);
@@ -35,14 +35,14 @@ static json_t *compare(unsigned index, const char *op, uint64_t value, uint64_t 
 
 static json_t *masked(unsigned index, uint32_t mask, uint32_t value)
 {
-    return compare(index, "SCMP_CMP_MASKED_EQ", mask, value);
+    return compare_argument(index, "SCMP_CMP_MASKED_EQ", mask, value);
 }
 
 /* Both halves of a pointer are one comparison here. */
 static json_t *whole(const struct syscall_arg *low, const struct syscall_arg *high, bool equal)
 {
     uint64_t value = (high->value << 32) | low->value;
-    return compare(low->index, equal ? "SCMP_CMP_EQ" : "SCMP_CMP_NE", value, 0);
+    return compare_argument(low->index, equal ? "SCMP_CMP_EQ" : "SCMP_CMP_NE", value, 0);
 }
 
 static json_t *args_of(const struct syscall_rule *r)

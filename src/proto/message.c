@@ -128,8 +128,8 @@ static int get_end(const struct reader *r)
     return r->bad || r->p != r->end ? -EPROTO : 0;
 }
 
-static int emit(struct strbuf *out, uint8_t type, uint32_t stream, const struct writer *w,
-                const void *data, size_t len)
+static int emit_frame(struct strbuf *out, uint8_t type, uint32_t stream, const struct writer *w,
+                      const void *data, size_t len)
 {
     size_t total = w->len + len;
     if (total > FRAME_PAYLOAD_MAX)
@@ -181,7 +181,7 @@ static int emit(struct strbuf *out, uint8_t type, uint32_t stream, const struct 
     int msg_##name##_format(struct strbuf *out, uint32_t stream, const struct msg_##name *m)       \
     {                                                                                              \
         struct writer w = {.len = 0};                                                              \
-        TYPE##_FIELDS(PUT) return emit(out, MSG_##TYPE, stream, &w, NULL, 0);                      \
+        TYPE##_FIELDS(PUT) return emit_frame(out, MSG_##TYPE, stream, &w, NULL, 0);                \
     }                                                                                              \
     int msg_##name##_parse(const uint8_t *payload, size_t len, struct msg_##name *ret)             \
     {                                                                                              \
@@ -197,7 +197,7 @@ static int emit(struct strbuf *out, uint8_t type, uint32_t stream, const struct 
     int msg_##name##_format(struct strbuf *out, uint32_t stream, const struct msg_##name *m)       \
     {                                                                                              \
         struct writer w = {.len = 0};                                                              \
-        TYPE##_FIELDS(PUT) return emit(out, MSG_##TYPE, stream, &w, m->data, m->len);              \
+        TYPE##_FIELDS(PUT) return emit_frame(out, MSG_##TYPE, stream, &w, m->data, m->len);        \
     }                                                                                              \
     int msg_##name##_parse(const uint8_t *payload, size_t len, struct msg_##name *ret)             \
     {                                                                                              \
@@ -243,7 +243,7 @@ int msg_hello_ok_format(struct strbuf *out, uint32_t stream, const struct msg_he
     HELLO_OK_FIELDS(PUT)
     if (m->features)
         put_u32(&w, m->features);
-    return emit(out, MSG_HELLO_OK, stream, &w, NULL, 0);
+    return emit_frame(out, MSG_HELLO_OK, stream, &w, NULL, 0);
 }
 
 int msg_hello_ok_parse(const uint8_t *payload, size_t len, struct msg_hello_ok *ret)
@@ -266,7 +266,7 @@ int msg_spawn_failed_format(struct strbuf *out, uint32_t stream, const struct ms
     struct writer w = {.len = 0};
     put_u64(&w, m->request_id);
     put_i32(&w, m->error);
-    return emit(out, MSG_SPAWN_FAILED, stream, &w, m->stage, strlen(m->stage) + 1);
+    return emit_frame(out, MSG_SPAWN_FAILED, stream, &w, m->stage, strlen(m->stage) + 1);
 }
 
 int msg_spawn_failed_parse(const uint8_t *payload, size_t len, struct msg_spawn_failed *ret)
@@ -287,7 +287,7 @@ int msg_state_format(struct strbuf *out, uint32_t stream, const struct msg_state
     const char *tag = m->tag ? m->tag : "";
     struct writer w = {.len = 0};
     STATE_FIELDS(PUT)
-    return emit(out, MSG_STATE, stream, &w, tag, strlen(tag) + 1);
+    return emit_frame(out, MSG_STATE, stream, &w, tag, strlen(tag) + 1);
 }
 
 int msg_state_parse(const uint8_t *payload, size_t len, struct msg_state *ret)

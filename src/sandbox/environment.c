@@ -43,7 +43,7 @@ struct builder {
     size_t count;
 };
 
-static void put(struct builder *b, const char *entry)
+static void put_entry(struct builder *b, const char *entry)
 {
     size_t key = strcspn(entry, "=") + 1;
     for (size_t i = 0; i < b->count; i++)
@@ -72,21 +72,21 @@ char **environment_build(const struct environment *from)
     struct builder b = {.items = xcalloc(max, sizeof(*b.items))};
     size_t n_defaults = ELEMENTS(defaults) - (from->terminal ? 0 : 1);
     for (size_t i = 0; i < n_defaults; i++)
-        put(&b, defaults[i]);
+        put_entry(&b, defaults[i]);
     for (size_t i = 0; from->proxy && i < ELEMENTS(proxy); i++)
-        put(&b, proxy[i]);
+        put_entry(&b, proxy[i]);
     if (*from->box) {
-        put(&b, home);
-        put(&b, tmpdir);
-        put(&b, "GIT_CONFIG_NOSYSTEM=1"); /* what is in /etc, and may not be read, stops it */
+        put_entry(&b, home);
+        put_entry(&b, tmpdir);
+        put_entry(&b, "GIT_CONFIG_NOSYSTEM=1"); /* what is in /etc, and may not be read, stops it */
     }
     for (char *const *e = from->image; e && *e; e++)
-        put(&b, *e);
+        put_entry(&b, *e);
     for (char *const *e = from->sandbox; e && *e; e++)
         if (is_listed(from->whitelist, *e))
-            put(&b, *e);
+            put_entry(&b, *e);
     for (char *const *e = from->call; e && *e; e++)
-        put(&b, *e);
+        put_entry(&b, *e);
     char **env = strv_copy((char *const *)b.items);
     free(b.items);
     return env;

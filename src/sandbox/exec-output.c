@@ -9,7 +9,7 @@
 
 #define ACK_BYTES (PROTO_WINDOW / 4) /* output unacknowledged before an ACK goes out */
 
-static void acknowledge(struct exec *e, uint8_t which, uint64_t offset)
+static void acknowledge_output(struct exec *e, uint8_t which, uint64_t offset)
 {
     if (offset < e->acked[output_index(which)] + ACK_BYTES || !e->sandbox->runner)
         return;
@@ -53,7 +53,7 @@ int exec_on_output(void *data, uint32_t stream, const struct msg_output *m)
     journal_append(e->journal, m->which, (const char *)m->data, m->len);
     fault_point("output.appended");
     if (!journal_blocked(e->journal))
-        acknowledge(e, m->which, journal_durable_end(e->journal, m->which));
+        acknowledge_output(e, m->which, journal_durable_end(e->journal, m->which));
     return 0;
 }
 
@@ -62,7 +62,7 @@ static void on_journal_room(void *data)
 {
     struct exec *e = data;
     for (uint8_t s = OUTPUT_STDOUT; s <= OUTPUT_STDERR && !exec_is_done(e); s++)
-        acknowledge(e, s, journal_durable_end(e->journal, s));
+        acknowledge_output(e, s, journal_durable_end(e->journal, s));
 }
 
 void exec_watch_journal(struct exec *e)
@@ -74,7 +74,7 @@ void exec_sink_done(struct exec *e, uint8_t stream, size_t bytes)
 {
     e->consumed[output_index(stream)] += bytes;
     if (!exec_is_done(e))
-        acknowledge(e, stream, e->consumed[output_index(stream)]);
+        acknowledge_output(e, stream, e->consumed[output_index(stream)]);
 }
 
 void exec_sink_detach(struct exec *e)

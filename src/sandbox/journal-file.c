@@ -260,7 +260,8 @@ static bool is_half_gap(const struct record *rec, size_t n)
 }
 
 /* Replays records until the first that does not fit; returns how many did. */
-static size_t replay(struct journal *j, const struct record *records, size_t n, uint64_t n_bytes)
+static size_t replay_records(struct journal *j, const struct record *records, size_t n,
+                             uint64_t n_bytes)
 {
     size_t i = 0;
     j->restoring = true;
@@ -305,7 +306,7 @@ static bool restore_files(struct journal *j)
     bool good = pread(index, records, n * sizeof(*records), 0) == (ssize_t)(n * sizeof(*records));
     if (good) {
         j->fd = fd_steal(&data);
-        n = replay(j, records, n, data_size);
+        n = replay_records(j, records, n, data_size);
         off_t end = (off_t)(n * sizeof(*records));
         good = ftruncate(index, end) == 0;
         j->n_indexed = n;
@@ -330,7 +331,7 @@ static void restore_snapshot(struct journal *j, const void *snapshot, size_t len
     struct record *records = xcalloc(h.n_records, sizeof(*records));
     memcpy(records, (const char *)snapshot + sizeof(h), index);
     strbuf_append(&j->memory, (const char *)snapshot + sizeof(h) + index, h.n_bytes);
-    replay(j, records, h.n_records, h.n_bytes);
+    replay_records(j, records, h.n_records, h.n_bytes);
     j->end_pos = j->memory.len; /* bytes of what was dropped stay where they are */
     free(records);
 }
@@ -347,7 +348,7 @@ static void restore_owed(struct journal *j, const void *snapshot, size_t len)
         h.n_bytes != j->n_indexed)
         return;
     memcpy(j->owed, (const char *)snapshot + sizeof(h), size);
-    j->n_owed = replay(j, j->owed, h.n_records, j->end_pos);
+    j->n_owed = replay_records(j, j->owed, h.n_records, j->end_pos);
     j->gave_up = true;
     journal_pay(j);
 }

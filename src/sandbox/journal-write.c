@@ -65,7 +65,7 @@ static int place_events(struct journal *j, struct record *recs, size_t n, const 
 
 /* An event without bytes. The last one is known even where it cannot be written: the exec's row has
  * it too. */
-static int push(struct journal *j, enum journal_type type)
+static int push_event(struct journal *j, enum journal_type type)
 {
     struct record rec = {.pos = j->end_pos, .time_ns = clock_real_ns(), .type = (uint8_t)type};
     int r = place_events(j, &rec, 1, NULL, 0);
@@ -120,7 +120,7 @@ static void check_blocked(struct journal *j)
     if (!j->block || j->ended || journal_blocked(j) || !journal_over_limit(j))
         return;
     if (!j->said_blocked)
-        j->said_blocked = push(j, JOURNAL_BLOCKED) >= 0;
+        j->said_blocked = push_event(j, JOURNAL_BLOCKED) >= 0;
     list_append(&j->options->blocked, &j->blocked_node);
 }
 
@@ -133,7 +133,7 @@ static void notify(struct journal *j)
 
 void journal_start(struct journal *j)
 {
-    push(j, JOURNAL_START);
+    push_event(j, JOURNAL_START);
     notify(j);
 }
 
@@ -291,7 +291,7 @@ static void push_end(struct journal *j)
     }
     journal_settle(j);
     list_remove(&j->blocked_node);
-    push(j, JOURNAL_EXIT);
+    push_event(j, JOURNAL_EXIT);
 }
 
 void journal_write_end(struct journal *j)

@@ -102,7 +102,7 @@ static void parse_mounts(const json_t *obj, struct spec *s)
     }
 }
 
-static uint64_t number(const json_t *obj, const char *key)
+static uint64_t member_number(const json_t *obj, const char *key)
 {
     json_int_t n = json_integer_value(json_object_get(obj, key));
     return n > 0 ? (uint64_t)n : 0;
@@ -170,7 +170,7 @@ int persist_spec_parse(const json_t *obj, struct spec *ret, struct error *err)
     s.workdir = workdir ? xstrdup(workdir) : NULL;
     limit_for_each(row) {
         if (row->name)
-            limit_set(row, &s.limits, number(obj, row->member));
+            limit_set(row, &s.limits, member_number(obj, row->member));
     }
     parse_flags(obj, "asked", s.asked);
     parse_flags(obj, "weaker", s.accept_weaker);
@@ -353,17 +353,17 @@ void persist_exec_remove(struct exec *e)
 static void parse_result(const json_t *o, struct exec_result *r)
 {
     const char *error = json_string_value(json_object_get(o, "error"));
-    uint64_t status = number(o, "status");
+    uint64_t status = member_number(o, "status");
     r->status = status < _EXEC_STATUS_MAX ? (enum exec_status)status : EXEC_FAILED;
     r->has_exit_code = json_is_true(json_object_get(o, "has_exit_code"));
-    r->exit_code = (int)number(o, "exit_code");
-    r->signo = (int)number(o, "signo");
+    r->exit_code = (int)member_number(o, "exit_code");
+    r->signo = (int)member_number(o, "signo");
     r->oom_killed = json_is_true(json_object_get(o, "oom_killed"));
     r->pipe_held = json_is_true(json_object_get(o, "pipe_held"));
     r->crashed = json_is_true(json_object_get(o, "crashed"));
-    r->spawn_errno = (int)number(o, "spawn_errno");
-    r->usage = (struct exec_usage){number(o, "user_us"), number(o, "system_us"),
-                                   number(o, "max_rss_kb"), number(o, "wall_us")};
+    r->spawn_errno = (int)member_number(o, "spawn_errno");
+    r->usage = (struct exec_usage){member_number(o, "user_us"), member_number(o, "system_us"),
+                                   member_number(o, "max_rss_kb"), member_number(o, "wall_us")};
     snprintf(r->error, sizeof(r->error), "%s", error ? error : "");
 }
 
@@ -393,10 +393,10 @@ int persist_exec_parse(const json_t *obj, struct exec *e, struct error *err)
     e->block_output = json_is_true(json_object_get(obj, "block"));
     e->stdin_open = json_is_true(json_object_get(obj, "stdin"));
     e->stdin_whole = json_is_integer(json_object_get(obj, "stdin_bytes"));
-    e->stdin_given = number(obj, "stdin_bytes");
-    e->timeout_ms = number(obj, "timeout_ms");
-    e->started_ns = (int64_t)number(obj, "started_ns");
-    e->finished_ns = (int64_t)number(obj, "finished_ns");
+    e->stdin_given = member_number(obj, "stdin_bytes");
+    e->timeout_ms = member_number(obj, "timeout_ms");
+    e->started_ns = (int64_t)member_number(obj, "started_ns");
+    e->finished_ns = (int64_t)member_number(obj, "finished_ns");
     if (result)
         parse_result(result, &e->result);
     else if (json_is_true(json_object_get(obj, "canceling")))

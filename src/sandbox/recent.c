@@ -119,7 +119,7 @@ static void load_part(struct recent *r, unsigned i, const char *data, recent_ent
     take_back(p);
 }
 
-static int load(struct recent *r, recent_entry_fn fn, void *arg, struct error *err)
+static int load_entries(struct recent *r, recent_entry_fn fn, void *arg, struct error *err)
 {
     char *data[2] = {NULL, NULL};
     size_t len[2] = {r->parts[0].size, r->parts[1].size};
@@ -248,7 +248,7 @@ struct recent *recent_open(int dir_fd, recent_entry_fn fn, void *data, struct er
     if (e >= 0)
         e = open_part(r, dir_fd, 1, err);
     if (e >= 0)
-        e = load(r, fn, data, err);
+        e = load_entries(r, fn, data, err);
     if (e >= 0)
         return r;
     recent_free(r);

@@ -217,7 +217,7 @@ static int deliver_gathered(struct runner *r, struct gathered *g)
 }
 
 /* 1: it has joined those before it, or is the first; 0: it is no output; negative: malformed. */
-static int gather(struct runner *r, struct gathered *g, const struct frame *f)
+static int gather_frame(struct runner *r, struct gathered *g, const struct frame *f)
 {
     struct msg_output m;
     if (f->type != MSG_OUTPUT || !f->stream || f->flags || !r->hello_done)
@@ -255,7 +255,7 @@ static ssize_t handle_bytes(struct runner *r, uint8_t *data, size_t len)
         int n = frame_parse(data + used, len - used, &f);
         if (n == 0)
             break;
-        int joined = n < 0 ? n : gather(r, &g, &f);
+        int joined = n < 0 ? n : gather_frame(r, &g, &f);
         if (joined < 0 || (joined == 0 && (deliver_gathered(r, &g) < 0 ||
                                            (!r->closing && handle_frame(r, &f) < 0))))
             return -EPROTO;

@@ -191,7 +191,7 @@ static void classify_name(struct shell_command *c)
         c->kind = SHELL_NAME_KNOWN;
 }
 
-static void look(struct shell_build *b, size_t index)
+static void look_at(struct shell_build *b, size_t index)
 {
     struct shell_command *c = &b->out->commands[index];
     shell_look_at_env(b, index);
@@ -316,7 +316,7 @@ static void settle_commands(struct shell_build *b)
 static void look_at_all(struct shell_build *b)
 {
     for (size_t i = 0; i < b->out->n_commands; i++)
-        look(b, i);
+        look_at(b, i);
     settle_commands(b);
 }
 

@@ -226,7 +226,7 @@ static void read_line(struct look *l)
         shell_nested(l->b, copy, strlen(copy), command_of(l)->depth + 1, false);
 }
 
-static void conclude(struct look *l)
+static void conclude_look(struct look *l)
 {
     struct shell_command *c = command_of(l);
     if (l->p->flags & PROGRAM_OPAQUE)
@@ -293,7 +293,7 @@ static void walk_row(struct shell_build *b, size_t index, const struct shell_pro
         if (l.script || (l.code && (p->flags & PROGRAM_SCRIPT)))
             break;
     }
-    conclude(&l);
+    conclude_look(&l);
 }
 
 void shell_walk_row(struct shell_build *b, size_t index, const char *name, size_t first)

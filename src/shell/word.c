@@ -17,7 +17,7 @@ struct word_state {
     bool brace, list; /* saw an unquoted '{', then a ',' or ".." */
 };
 
-static void put(struct word_state *st, char c)
+static void put_char(struct word_state *st, char c)
 {
     /* A control byte is nothing that a person wrote: not known, so that none looks like a hole. */
     if (((unsigned char)c < 0x20 && c != '\t' && c != '\n') || c == 0x7f) {
@@ -52,7 +52,7 @@ static void read_single(struct shell_reader *r, struct word_state *st)
     }
     note_quoted(r, start, (size_t)(end - start));
     for (const char *p = start; p < end; p++)
-        put(st, *p);
+        put_char(st, *p);
     st->w->quoted = true;
     r->pos = (size_t)(end + 1 - r->s);
 }
@@ -76,12 +76,12 @@ static unsigned long read_number(struct shell_reader *r, int base, int digits)
 static void put_utf8(struct word_state *st, unsigned long v)
 {
     if (v < 0x80) {
-        put(st, (char)v);
+        put_char(st, (char)v);
     } else if (v < 0x800) {
-        put(st, (char)(0xc0 | v >> 6));
-        put(st, (char)(0x80 | (v & 0x3f)));
+        put_char(st, (char)(0xc0 | v >> 6));
+        put_char(st, (char)(0x80 | (v & 0x3f)));
     } else { /* longer ones are not ASCII either: one byte is enough to say so */
-        put(st, (char)0xef);
+        put_char(st, (char)0xef);
     }
 }
 
@@ -92,14 +92,14 @@ static void read_ansi_escape(struct shell_reader *r, struct word_state *st)
     int c = shell_peek(r, 0);
     const char *found = c > 0 ? strchr(from, c) : NULL;
     if (c >= '0' && c <= '7') {
-        put(st, (char)read_number(r, 8, 3));
+        put_char(st, (char)read_number(r, 8, 3));
         return;
     }
     r->pos++;
     if (found)
-        put(st, to[found - from]);
+        put_char(st, to[found - from]);
     else if (c == 'x')
-        put(st, (char)read_number(r, 16, 2));
+        put_char(st, (char)read_number(r, 16, 2));
     else if (c == 'u' || c == 'U')
         put_utf8(st, read_number(r, 16, c == 'u' ? 4 : 8));
     else
@@ -118,7 +118,7 @@ static void read_ansi(struct shell_reader *r, struct word_state *st)
         else if (r->s[r->pos++] == '\\')
             read_ansi_escape(r, st);
         else
-            put(st, r->s[r->pos - 1]);
+            put_char(st, r->s[r->pos - 1]);
     }
     r->pos++;
     st->w->quoted = st->w->doubt = true;
@@ -273,7 +273,7 @@ static bool put_here_document(const struct shell_reader *r, struct word_state *s
     while (len > 0 && c->here[len - 1] == '\n')
         len--;
     for (size_t i = 0; i < len; i++)
-        put(st, c->here[i]);
+        put_char(st, c->here[i]);
     return true;
 }
 
@@ -317,7 +317,7 @@ static void read_dollar(struct shell_reader *r, struct word_state *st, bool quot
         r->pos += 2;
     } else {
         r->pos++;
-        put(st, '$');
+        put_char(st, '$');
         return;
     }
     put_hole(st, SHELL_ANY, quoted);
@@ -331,9 +331,9 @@ static void read_double_escape(struct shell_reader *r, struct word_state *st)
         return;
     }
     if (next != '\n' && !strchr("$`\"\\", next))
-        put(st, '\\');
+        put_char(st, '\\');
     if (next != '\n')
-        put(st, (char)next);
+        put_char(st, (char)next);
     r->pos += 2;
 }
 
@@ -354,7 +354,7 @@ static void read_double(struct shell_reader *r, struct word_state *st)
         else if (c == '`')
             read_backquoted(r, st, true);
         else
-            put(st, r->s[r->pos++]);
+            put_char(st, r->s[r->pos++]);
     }
     r->depth--;
     if (!r->bad && memchr(r->s + start, '\\', r->pos - start))
@@ -376,7 +376,7 @@ static void read_bracket(struct shell_reader *r, struct word_state *st)
     }
     for (size_t i = r->pos + 1; i < r->len && !strchr(" \t\n;&|", r->s[i]); i++)
         st->mess |= r->s[i] == ']';
-    put(st, '[');
+    put_char(st, '[');
     r->pos++;
 }
 
@@ -428,7 +428,7 @@ static void read_plain(struct shell_reader *r, struct word_state *st)
     } else {
         if (c == '=')
             note_assignment(st);
-        put(st, r->s[r->pos++]);
+        put_char(st, r->s[r->pos++]);
     }
 }
 
@@ -450,7 +450,7 @@ static bool read_part(struct shell_reader *r, struct word_state *st)
         r->bad = true;
     } else if (c == '\\') {
         st->w->quoted = true;
-        put(st, r->s[r->pos + 1]);
+        put_char(st, r->s[r->pos + 1]);
         r->pos += 2;
     } else if (c == '\'') {
         read_single(r, st);

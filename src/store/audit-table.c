@@ -59,8 +59,8 @@ void audit_insert_end(struct audit_insert *i)
 }
 
 /* One statement with a number and a text or number. */
-static int run(sqlite3 *db, const char *sql, void (*bind)(sqlite3_stmt *stmt, const void *args),
-               const void *args)
+static int run_statement(sqlite3 *db, const char *sql,
+                         void (*bind)(sqlite3_stmt *stmt, const void *args), const void *args)
 {
     sqlite3_stmt *stmt;
     if (sqlite3_prepare_v2(db, sql, -1, &stmt, NULL) != SQLITE_OK)
@@ -86,8 +86,8 @@ static void bind_checkpoint(sqlite3_stmt *stmt, const void *args)
 int audit_table_put_checkpoint(sqlite3 *db, uint64_t seq, const char *text)
 {
     struct checkpoint_args args = {seq, text};
-    return run(db, "INSERT OR REPLACE INTO audit_checkpoint VALUES (?1, ?2)", bind_checkpoint,
-               &args);
+    return run_statement(db, "INSERT OR REPLACE INTO audit_checkpoint VALUES (?1, ?2)",
+                         bind_checkpoint, &args);
 }
 
 struct number_args {
@@ -105,16 +105,17 @@ static void bind_number(sqlite3_stmt *stmt, const void *args)
 int audit_table_put_number(sqlite3 *db, const char *name, int64_t value)
 {
     struct number_args args = {name, value};
-    return run(db, "INSERT OR REPLACE INTO audit_number VALUES (?1, ?2)", bind_number, &args);
+    return run_statement(db, "INSERT OR REPLACE INTO audit_number VALUES (?1, ?2)", bind_number,
+                         &args);
 }
 
 int audit_table_add_number(sqlite3 *db, const char *name, int64_t delta)
 {
     struct number_args args = {name, delta};
-    return run(db,
-               "INSERT INTO audit_number VALUES (?1, ?2)"
-               " ON CONFLICT (name) DO UPDATE SET value = value + excluded.value",
-               bind_number, &args);
+    return run_statement(db,
+                         "INSERT INTO audit_number VALUES (?1, ?2)"
+                         " ON CONFLICT (name) DO UPDATE SET value = value + excluded.value",
+                         bind_number, &args);
 }
 
 struct drop_args {
@@ -132,13 +133,14 @@ static void bind_drop(sqlite3_stmt *stmt, const void *args)
 int audit_table_drop(sqlite3 *db, uint64_t seq, uint32_t max)
 {
     struct drop_args args = {seq, max};
-    int r = run(db,
-                "DELETE FROM audit WHERE seq IN (SELECT seq FROM audit WHERE seq <= ?1"
-                " ORDER BY seq LIMIT ?2)",
-                bind_drop, &args);
+    int r = run_statement(db,
+                          "DELETE FROM audit WHERE seq IN (SELECT seq FROM audit WHERE seq <= ?1"
+                          " ORDER BY seq LIMIT ?2)",
+                          bind_drop, &args);
     return r < 0
                ? r
-               : run(db,
+               : run_statement(
+                     db,
                      "DELETE FROM audit_checkpoint WHERE seq IN (SELECT seq FROM"
                      " audit_checkpoint WHERE seq < ?1 AND substr(body, 1, 16) <> " KEY_CHANGE_START
                      " ORDER BY seq LIMIT ?2)",

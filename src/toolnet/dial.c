@@ -60,7 +60,7 @@ static int read_line(int fd, int64_t deadline_ms, char line[GATEWAY_LINE_MAX])
 }
 
 /* "ERR code message" */
-static int refusal(char *line, char detail[DIAL_DETAIL_SIZE], struct error *err)
+static int read_refusal(char *line, char detail[DIAL_DETAIL_SIZE], struct error *err)
 {
     char *name = line + strlen("ERR ");
     char *message = strchr(name, ' ');
@@ -100,7 +100,7 @@ int dial_open(const char *socket_path, const char *host, uint16_t port, int64_t 
     if (r < 0)
         return error_set(err, ERROR_TOOL_FAILED, -r, "the network gateway does not answer");
     if (strncmp(line, "ERR ", 4) == 0)
-        return refusal(line, detail, err);
+        return read_refusal(line, detail, err);
     if (strncmp(line, "OK ", 3) != 0)
         return error_set(err, ERROR_TOOL_FAILED, EPROTO, "the network gateway");
     return fd_steal(&fd);

@@ -128,8 +128,8 @@ static json_t *format_result(const struct transfer_response *res, const struct p
     return out;
 }
 
-static int run(const struct toolnet *net, const struct transfer_request *req,
-               enum fetch_format format, json_t **ret, struct error *err)
+static int run_transfer(const struct toolnet *net, const struct transfer_request *req,
+                        enum fetch_format format, json_t **ret, struct error *err)
 {
     struct transfer_response res = {0};
     struct page page = {0};
@@ -157,7 +157,7 @@ int toolnet_fetch(const struct toolnet *net, const json_t *args, json_t **ret, s
         (r = args_timeout(net, args, &req.timeout_ms, err)) < 0)
         return r;
     transfer_add_header(&req, "Accept", ACCEPT, NULL);
-    r = run(net, &req, format, ret, err);
+    r = run_transfer(net, &req, format, ret, err);
     transfer_request_done(&req);
     return r;
 }

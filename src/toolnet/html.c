@@ -186,8 +186,8 @@ void html_words(const struct html_visitor *v, struct html_state *s, const char *
 }
 
 /* Opens a node; true when its children are to be walked before it is closed. */
-static bool visit(const struct html_visitor *v, struct html_state *s, const xmlNode *n,
-                  size_t depth)
+static bool visit_node(const struct html_visitor *v, struct html_state *s, const xmlNode *n,
+                       size_t depth)
 {
     if (n->type == XML_TEXT_NODE && n->content)
         html_words(v, s, (const char *)n->content);
@@ -204,7 +204,7 @@ static void walk(const struct html_visitor *v, struct html_state *s, const xmlNo
     size_t depth = 0;
     const xmlNode *n = root;
     while (n && !s->w.full) {
-        if (visit(v, s, n, depth)) {
+        if (visit_node(v, s, n, depth)) {
             n = n->children;
             depth++;
             continue;
@@ -235,7 +235,7 @@ static void on_start_element(void *data, const xmlChar *name, const xmlChar **at
 }
 
 /* NULL when there is no memory. *ret_cut: the document goes on where a limit was reached. */
-static htmlDocPtr parse(const char *data, int len, bool *ret_cut)
+static htmlDocPtr parse_document(const char *data, int len, bool *ret_cut)
 {
     /* HUGE is not set: the parser's own limits on depth and text stay in force. */
     int options = HTML_PARSE_RECOVER | HTML_PARSE_NOERROR | HTML_PARSE_NOWARNING |
@@ -264,7 +264,7 @@ int html_convert(const char *data, size_t len, const char *base_url, enum html_f
     writer_init(&s.w, out);
     if (len > INT_MAX)
         return -EFBIG;
-    htmlDocPtr doc = parse(data, (int)len, &cut);
+    htmlDocPtr doc = parse_document(data, (int)len, &cut);
     const xmlNode *root = doc ? xmlDocGetRootElement(doc) : NULL;
     if (root)
         walk(visitors[format], &s, root);

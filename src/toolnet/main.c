@@ -70,7 +70,7 @@ static const char *from_env(const char *name, const char *fallback)
     return value && *value ? value : fallback;
 }
 
-static int run(const json_t *request, json_t **ret, struct error *err)
+static int run_request(const json_t *request, json_t **ret, struct error *err)
 {
     struct toolnet net = {
         .gateway_socket = from_env("MAS_GATEWAY_SOCKET", TOOLNET_GATEWAY_SOCKET),
@@ -106,7 +106,7 @@ static json_t *format_failure(const struct error *err, json_t *result)
     return out;
 }
 
-static int print(const json_t *value)
+static int print_json(const json_t *value)
 {
     _cleanup_strbuf_ struct strbuf out = STRBUF_INIT(OUTPUT_MAX);
     if (json_format(value, &out) < 0 || strbuf_puts(&out, "\n") < 0)
@@ -137,9 +137,9 @@ int main(int argc, char **argv)
     if (r == 0)
         request = json_parse_object(in.data, in.len, &err);
     if (request)
-        r = run(request, &result, &err);
+        r = run_request(request, &result, &err);
     bool failed = !request || r < 0;
     if (failed)
         failure = format_failure(&err, result);
-    return print(failed ? failure : result) < 0 || failed;
+    return print_json(failed ? failure : result) < 0 || failed;
 }

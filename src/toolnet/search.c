@@ -142,8 +142,8 @@ static char *search_url(const struct toolnet *net, const char *query)
     return url;
 }
 
-static int ask(const struct toolnet *net, struct search *s, struct transfer_response *res,
-               struct error *err)
+static int ask_engine(const struct toolnet *net, struct search *s, struct transfer_response *res,
+                      struct error *err)
 {
     _cleanup_free_ char *url = search_url(net, s->query);
     if (!url)
@@ -177,7 +177,7 @@ int toolnet_web_search(const struct toolnet *net, const json_t *args, json_t **r
     if (r < 0)
         return r;
     s.results = json_array();
-    r = ask(net, &s, &res, err);
+    r = ask_engine(net, &s, &res, err);
     _cleanup_free_ char *failure = r < 0 ? transfer_failure_text(&res, err) : NULL;
     *ret = format_result(&s, failure);
     json_decref(s.results);

@@ -105,7 +105,7 @@ static bool can_change(int fd, struct stat *ret)
     return fd >= 0 && fstat(fd, ret) == 0 && fstatvfs(fd, &fs) == 0 && !(fs.f_flag & ST_RDONLY);
 }
 
-static json_t *entry(json_t *list, size_t arg, const char *path, const char *not_pinned)
+static json_t *add_entry(json_t *list, size_t arg, const char *path, const char *not_pinned)
 {
     bool lossy;
     json_t *pin = json_pack("{s:i, s:o}", "arg", (int)arg, "path",
@@ -127,10 +127,10 @@ static void add_file(json_t *list, size_t arg, const char *path, const char *why
     if (!can_change(fd, &st) || !S_ISREG(st.st_mode))
         return;
     int r = hash_file(fd, &bytes, hex);
-    json_t *pin = entry(list, arg, realpath(path, real) ? real : path,
-                        r == -EFBIG ? "too large"
-                        : r < 0     ? "unreadable"
-                                    : why);
+    json_t *pin = add_entry(list, arg, realpath(path, real) ? real : path,
+                            r == -EFBIG ? "too large"
+                            : r < 0     ? "unreadable"
+                                        : why);
     if (r < 0)
         return;
     json_object_set_new(pin, "sha256", json_string(hex));
@@ -176,7 +176,7 @@ static void follow_shebang(json_t *list, const char *paths, const char *program,
             char *name = strncmp(arg, "-S", 2) == 0 ? arg + 2 + strspn(arg + 2, " \t") : arg;
             name[strcspn(name, " \t")] = 0;
             if (!find_program(paths, name, found)) {
-                entry(list, 0, name, "the interpreter of a script: looked up when it runs");
+                add_entry(list, 0, name, "the interpreter of a script: looked up when it runs");
                 *last = 0;
                 return;
             }
@@ -184,7 +184,8 @@ static void follow_shebang(json_t *list, const char *paths, const char *program,
             add_file(list, 0, word,
                      "the interpreter of a script: compared, run from its own place");
         } else if (*arg && arg[0] == '-' && find_interpreter(word)) {
-            entry(list, 0, arg, "an option of the interpreter: what it makes run is not pinned");
+            add_entry(list, 0, arg,
+                      "an option of the interpreter: what it makes run is not pinned");
         }
         memmove(last, word, strlen(word) + 1);
     }
@@ -203,7 +204,7 @@ static void add_script(json_t *list, size_t arg, const char *path)
     struct stat st;
     _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (can_change(fd, &st) && S_ISDIR(st.st_mode))
-        entry(list, arg, path, "a directory: the code in it is looked up when it runs");
+        add_entry(list, arg, path, "a directory: the code in it is looked up when it runs");
     else
         add_file(list, arg, path, NULL);
 }
@@ -216,8 +217,8 @@ static void add_arguments(json_t *list, char **command, const struct interpreter
         if (script && command[i][0] == '-' && is_quiet(in, command[i]))
             continue;
         if (script && command[i][0] == '-') {
-            entry(list, i, command[i],
-                  "an option of the interpreter: what it makes run is not pinned");
+            add_entry(list, i, command[i],
+                      "an option of the interpreter: what it makes run is not pinned");
             script = command[i][1] == '-';
         } else if (script) {
             add_script(list, i, command[i]);
@@ -245,7 +246,7 @@ int builtin_pin(int argc, char **argv)
     const char *reads = *reader ? reader : command[0];
     const struct interpreter *in = find_interpreter(reads);
     if (in && in->libraries)
-        entry(list, 0, reads, "an interpreter: libraries and files that it reads at its start");
+        add_entry(list, 0, reads, "an interpreter: libraries and files that it reads at its start");
     add_arguments(list, command, find_interpreter(command[0]));
     return builtin_print(o);
 }

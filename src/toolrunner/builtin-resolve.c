@@ -87,7 +87,7 @@ static int walk_step(struct walk *w, bool follow)
 
 /* Components that are missing stay as they are named: what would be made. Each step shortens the
  * rest or follows a link, so that it ends. */
-static int resolve(const char *path, bool follow, char out[PATH_MAX])
+static int resolve_path(const char *path, bool follow, char out[PATH_MAX])
 {
     struct walk w = {.place = "/"};
     if (!*path || strlen(path) >= PATH_MAX)
@@ -129,7 +129,7 @@ int builtin_fs_resolve(int argc, char **argv)
     _cleanup_json_ json_t *o = json_pack("{s:o}", "paths", list);
     for (int i = 2; i < argc; i++) {
         bool lossy[2];
-        int r = resolve(argv[i], argv[1][0] != 'l', path);
+        int r = resolve_path(argv[i], argv[1][0] != 'l', path);
         if (r < 0)
             return builtin_failure(-r, "%s", argv[i]);
         find_anchor(path, argv[1][0] != 'r', anchor);

@@ -53,7 +53,7 @@ static int parse_search(const json_t *input, struct search *s, struct error *err
     return r;
 }
 
-static int compile(struct search *s, struct error *err)
+static int compile_pattern(struct search *s, struct error *err)
 {
     char why[200];
     if (s->literal)
@@ -109,7 +109,7 @@ static bool is_wanted(const struct search *s, const struct tree_entry *e)
     return fnmatch(s->glob, strchr(s->glob, '/') ? below + (*below == '/') : e->name, 0) == 0;
 }
 
-static int visit(const struct tree_entry *e, void *arg)
+static int visit_file(const struct tree_entry *e, void *arg)
 {
     struct search *s = arg;
     if (!is_wanted(s, e))
@@ -127,7 +127,7 @@ static int search_path(struct search *s, const char *path)
     if (stat(path, &st) < 0)
         return -errno;
     if (S_ISDIR(st.st_mode))
-        return tree_walk(path, true, SEARCH_ENTRIES_MAX, visit, s);
+        return tree_walk(path, true, SEARCH_ENTRIES_MAX, visit_file, s);
     if (!S_ISREG(st.st_mode))
         return -EINVAL;
     _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
@@ -158,7 +158,7 @@ int builtin_fs_search(int argc, char **argv)
     if (builtin_read_input(&text) < 0)
         return builtin_failure_code("too_large", "the pattern is too large");
     _cleanup_json_ json_t *input = json_parse_object(text.data ? text.data : "", text.len, &err);
-    if (!input || parse_search(input, &s, &err) < 0 || compile(&s, &err) < 0)
+    if (!input || parse_search(input, &s, &err) < 0 || compile_pattern(&s, &err) < 0)
         return builtin_failure_code("invalid_request", "%s", err.message);
     return run_search(&s, argv[1]);
 }

@@ -39,7 +39,7 @@ static bool is_plain(const char *name)
 }
 
 /* One step down; with make, a directory that is not there is made. */
-static int enter(int dir, const char *name, bool make)
+static int enter_place(int dir, const char *name, bool make)
 {
     if (make)
         return fd_enter_dir_at(dir, name, 0755);
@@ -62,7 +62,7 @@ static int find_place(struct place *p, const char *root, const char *path, bool 
         if (!is_plain(name) || strlen(name) > NAME_MAX)
             return -EINVAL;
         if (strcmp(p->name, ".") != 0) {
-            int next = enter(p->dir, p->name, make);
+            int next = enter_place(p->dir, p->name, make);
             if (next < 0)
                 return next;
             close(p->dir);
@@ -93,7 +93,7 @@ static int check_file(const struct place *p)
     return 0;
 }
 
-static int fail(const struct place *p, int errnum)
+static int place_fail(const struct place *p, int errnum)
 {
     if (errnum == ELOOP)
         return builtin_failure_code("forbidden", "'%s': links are not followed", p->path);
@@ -125,7 +125,7 @@ static char *read_whole(const struct place *p, int fd, size_t *ret_len)
     }
     free(data);
     if (n < 0)
-        fail(p, (int)-n);
+        place_fail(p, (int)-n);
     else
         builtin_failure_code("too_large", "'%s': over %zu bytes", p->path, p->max_bytes);
     return NULL;
@@ -142,9 +142,9 @@ static int do_read(const struct place *p)
     _cleanup_close_ int fd =
         openat(p->dir, p->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) < 0)
-        return fail(p, errno);
+        return place_fail(p, errno);
     if (S_ISDIR(st.st_mode))
-        return fail(p, EISDIR);
+        return place_fail(p, EISDIR);
     if (!S_ISREG(st.st_mode))
         return builtin_failure_code("invalid_request", "'%s': not a regular file", p->path);
     _cleanup_free_ char *data = read_whole(p, fd, &len);
@@ -152,7 +152,7 @@ static int do_read(const struct place *p)
 }
 
 /* Readers see the old content or the new. */
-static int replace(const struct place *p, const char *data, size_t len)
+static int replace_file(const struct place *p, const char *data, size_t len)
 {
     char temp[64];
     struct stat st;
@@ -180,9 +180,9 @@ static int do_write(const struct place *p)
     _cleanup_free_ char *data = read_whole(p, 0, &len);
     if (!data)
         return 1;
-    int r = replace(p, data, len);
+    int r = replace_file(p, data, len);
     if (r < 0)
-        return fail(p, -r);
+        return place_fail(p, -r);
     _cleanup_json_ json_t *o = json_pack("{s:I}", "bytes_written", (json_int_t)len);
     return builtin_print(o);
 }
@@ -193,12 +193,12 @@ static int do_delete(const struct place *p)
     if (!is_plain(p->name))
         return builtin_failure_code("forbidden", "the root itself is not deleted");
     if (fstatat(p->dir, p->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-        return fail(p, errno);
+        return place_fail(p, errno);
     bool dir = S_ISDIR(st.st_mode);
     if (!dir && check_file(p))
         return 1;
     if (unlinkat(p->dir, p->name, dir ? AT_REMOVEDIR : 0) < 0)
-        return fail(p, errno);
+        return place_fail(p, errno);
     _cleanup_json_ json_t *o = json_pack("{s:b}", "deleted", 1);
     return builtin_print(o);
 }
@@ -208,10 +208,10 @@ static int do_create_dir(const struct place *p)
     bool made = is_plain(p->name) && mkdirat(p->dir, p->name, 0755) == 0;
     int errnum = errno;
     if (!made && is_plain(p->name) && errnum != EEXIST)
-        return fail(p, errnum);
-    int fd = enter(p->dir, p->name, false);
+        return place_fail(p, errnum);
+    int fd = enter_place(p->dir, p->name, false);
     if (fd < 0)
-        return fail(p, -fd);
+        return place_fail(p, -fd);
     close(fd);
     _cleanup_json_ json_t *o = json_pack("{s:b}", "created", made);
     return builtin_print(o);
@@ -259,12 +259,12 @@ static int do_list(const struct place *p)
 {
     struct stat st;
     size_t n = 0;
-    _cleanup_close_ int fd = enter(p->dir, p->name, false);
+    _cleanup_close_ int fd = enter_place(p->dir, p->name, false);
     if (fd < 0)
-        return fail(p, -fd);
+        return place_fail(p, -fd);
     _cleanup_strv_ char **names = read_names(fcntl(fd, F_DUPFD_CLOEXEC, 0), &n);
     if (!names)
-        return fail(p, errno);
+        return place_fail(p, errno);
     json_t *entries = json_array();
     _cleanup_json_ json_t *o =
         json_pack("{s:o, s:b}", "entries", entries, "truncated", n == LIST_MAX);
@@ -297,7 +297,7 @@ int builtin_skill_file(int argc, char **argv)
         if (strcmp(operations[i].name, argv[1]) != 0)
             continue;
         int r = find_place(&p, argv[2], argv[3], operations[i].makes_parents);
-        int code = r < 0 ? fail(&p, -r) : operations[i].run(&p);
+        int code = r < 0 ? place_fail(&p, -r) : operations[i].run(&p);
         fd_close(&p.dir);
         return code;
     }

@@ -21,13 +21,13 @@ struct parser {
 
 static int parse_sum(struct parser *s, double *ret);
 
-static int fail(struct parser *s, const char *text)
+static int parser_fail(struct parser *s, const char *text)
 {
     snprintf(s->why, s->why_size, "%s at position %zu", text, (size_t)(s->p - s->start) + 1);
     return -EINVAL;
 }
 
-static char peek(struct parser *s)
+static char peek_char(struct parser *s)
 {
     while (*s->p == ' ' || *s->p == '\t' || *s->p == '\n' || *s->p == '\r')
         s->p++;
@@ -52,7 +52,7 @@ static int parse_number(struct parser *s, double *ret)
         end = after;
     }
     if (!digits)
-        return fail(s, *s->p ? "unexpected character" : "unexpected end of expression");
+        return parser_fail(s, *s->p ? "unexpected character" : "unexpected end of expression");
     if (*end == 'e' || *end == 'E') {
         const char *sign = end + 1 + (end[1] == '+' || end[1] == '-');
         if (isdigit((unsigned char)*sign))
@@ -61,7 +61,7 @@ static int parse_number(struct parser *s, double *ret)
     char text[NUMBER_LENGTH_MAX + 1];
     size_t len = (size_t)(end - s->p);
     if (len > NUMBER_LENGTH_MAX)
-        return fail(s, "number too long");
+        return parser_fail(s, "number too long");
     memcpy(text, s->p, len);
     text[len] = 0;
     *ret = strtod(text, NULL);
@@ -71,11 +71,11 @@ static int parse_number(struct parser *s, double *ret)
 
 static int parse_unary(struct parser *s, double *ret)
 {
-    char c = peek(s);
+    char c = peek_char(s);
     if (c != '+' && c != '-' && c != '(')
         return parse_number(s, ret);
     if (++s->depth > CALCULATOR_DEPTH_MAX)
-        return fail(s, "expression nested too deeply");
+        return parser_fail(s, "expression nested too deeply");
     s->p++;
     int r = c == '(' ? parse_sum(s, ret) : parse_unary(s, ret);
     s->depth--;
@@ -85,13 +85,13 @@ static int parse_unary(struct parser *s, double *ret)
         *ret = -*ret;
     if (c != '(')
         return 0;
-    if (peek(s) != ')')
-        return fail(s, "missing closing parenthesis");
+    if (peek_char(s) != ')')
+        return parser_fail(s, "missing closing parenthesis");
     s->p++;
     return 0;
 }
 
-static int apply(struct parser *s, char op, double *left, double right)
+static int apply_operator(struct parser *s, char op, double *left, double right)
 {
     if ((op == '/' || op == '%') && right == 0) {
         snprintf(s->why, s->why_size, "division by zero");
@@ -110,14 +110,14 @@ static int parse_product(struct parser *s, double *ret)
 {
     int r = parse_unary(s, ret);
     while (r >= 0) {
-        char op = peek(s);
+        char op = peek_char(s);
         if (op != '*' && op != '/' && op != '%')
             return 0;
         double right;
         s->p++;
         r = parse_unary(s, &right);
         if (r >= 0)
-            r = apply(s, op, ret, right);
+            r = apply_operator(s, op, ret, right);
     }
     return r;
 }
@@ -126,7 +126,7 @@ static int parse_sum(struct parser *s, double *ret)
 {
     int r = parse_product(s, ret);
     while (r >= 0) {
-        char op = peek(s);
+        char op = peek_char(s);
         if (op != '+' && op != '-')
             return 0;
         double right;
@@ -149,8 +149,8 @@ int calculator_evaluate(const char *expression, double *ret, char *why, size_t w
     int r = parse_sum(&s, &value);
     if (r < 0)
         return r;
-    if (peek(&s))
-        return fail(&s, "unexpected character");
+    if (peek_char(&s))
+        return parser_fail(&s, "unexpected character");
     if (!isfinite(value)) {
         snprintf(why, why_size, "result out of range");
         return -EINVAL;

@@ -19,7 +19,7 @@
 #include "toolrunner/ring.h"
 #include "toolrunner/runner.h"
 
-#define FIRST_STREAM 2 /* even: chosen by the runner */
+#define FIRST_STREAM 2   /* even: chosen by the runner */
 #define BACKLOG      512 /* what is beyond it waits a second for its next try */
 
 struct tunnel {

@@ -15,7 +15,7 @@ struct line_reader *line_reader_new(int fd)
 }
 
 /* More bytes in the chunk: 1, 0 at the end, or -errno. */
-static int refill(struct line_reader *r)
+static int refill_buffer(struct line_reader *r)
 {
     ssize_t n;
     do
@@ -28,7 +28,7 @@ static int refill(struct line_reader *r)
     return n > 0;
 }
 
-static void keep(struct line_reader *r, const char *data, size_t n)
+static void keep_rest(struct line_reader *r, const char *data, size_t n)
 {
     size_t room = LINE_READER_MAX - r->line_len;
     if (n > room) {
@@ -46,7 +46,7 @@ int line_reader_next(struct line_reader *r)
     r->cut = r->no_break = false;
     for (;;) {
         if (r->pos == r->len) {
-            int more = refill(r);
+            int more = refill_buffer(r);
             if (more < 0)
                 return more;
             if (!more) {
@@ -57,7 +57,7 @@ int line_reader_next(struct line_reader *r)
         any = true;
         const char *from = r->chunk + r->pos, *end = memchr(from, '\n', r->len - r->pos);
         size_t n = end ? (size_t)(end - from) : r->len - r->pos;
-        keep(r, from, n);
+        keep_rest(r, from, n);
         r->pos += n + (end ? 1 : 0);
         if (end)
             break;

@@ -78,7 +78,7 @@ static void __attribute__((noreturn)) die_usage(const char *problem)
     exit(2);
 }
 
-static long number(const char *text, long max)
+static long parse_number(const char *text, long max)
 {
     char *end;
     errno = 0;
@@ -88,7 +88,7 @@ static long number(const char *text, long max)
     return v;
 }
 
-static void apply(struct runner_config *c, int id, const char *value)
+static void apply_option(struct runner_config *c, int id, const char *value)
 {
     switch (id) {
     case OPT_PID1:
@@ -97,11 +97,11 @@ static void apply(struct runner_config *c, int id, const char *value)
         c->channel_fd = 4;
         break;
     case OPT_UID:
-        c->uid = (uid_t)number(value, UINT_MAX - 1);
+        c->uid = (uid_t)parse_number(value, UINT_MAX - 1);
         c->switch_user = true;
         break;
     case OPT_GID:
-        c->gid = (gid_t)number(value, UINT_MAX - 1);
+        c->gid = (gid_t)parse_number(value, UINT_MAX - 1);
         break;
     case OPT_WORKDIR:
         c->workdir = value;
@@ -113,29 +113,29 @@ static void apply(struct runner_config *c, int id, const char *value)
         c->gateway_socket = value;
         break;
     case OPT_PROXY:
-        c->proxy_port = (uint16_t)number(value, UINT16_MAX);
+        c->proxy_port = (uint16_t)parse_number(value, UINT16_MAX);
         break;
     case OPT_FD:
-        c->conn_fd = (int)number(value, INT_MAX);
+        c->conn_fd = (int)parse_number(value, INT_MAX);
         break;
     case OPT_CHANNEL:
-        c->channel_fd = (int)number(value, INT_MAX);
+        c->channel_fd = (int)parse_number(value, INT_MAX);
         break;
     case OPT_PORT:
-        c->vsock_port = number(value, UINT_MAX - 1);
+        c->vsock_port = parse_number(value, UINT_MAX - 1);
         break;
     case OPT_UNIX:
         c->unix_path = value;
         break;
     case OPT_FILTER:
-        c->filter_fd = (int)number(value, INT_MAX);
+        c->filter_fd = (int)parse_number(value, INT_MAX);
         break;
     case OPT_ACTING:
-        c->uid = c->gid = (uid_t)number(value, UINT_MAX - 1);
+        c->uid = c->gid = (uid_t)parse_number(value, UINT_MAX - 1);
         c->acting = c->switch_user = true;
         break;
     case OPT_RULES:
-        c->rules_fd = (int)number(value, INT_MAX);
+        c->rules_fd = (int)parse_number(value, INT_MAX);
         break;
     case OPT_FILTER_FILE:
         c->filter_fd = open(value, O_RDONLY | O_CLOEXEC);
@@ -163,7 +163,7 @@ static struct runner_config parse_options(int argc, char **argv)
         .conn_fd = -1, .channel_fd = -1, .filter_fd = -1, .rules_fd = -1, .vsock_port = -1};
     opterr = 0;
     for (int id; (id = getopt_long_only(argc, argv, "", options, NULL)) >= 0;)
-        apply(&c, id, optarg);
+        apply_option(&c, id, optarg);
     if (optind < argc)
         die_usage("unexpected argument");
     if (c.conn_fd < 0 && c.channel_fd < 0 && !c.unix_path && !c.connect_path && c.vsock_port < 0)
@@ -175,7 +175,7 @@ static struct runner_config parse_options(int argc, char **argv)
     return c;
 }
 
-static int run(int argc, char **argv)
+static int run_as(int argc, char **argv)
 {
     struct runner_config config = parse_options(argc, argv);
     struct runner r;
@@ -195,6 +195,6 @@ int main(int argc, char **argv)
 {
     spawn_look_at_host(); /* also for all whom a zygote clones */
     if (argc > 1 && strcmp(argv[1], ZYGOTE_OPTION) == 0)
-        zygote_main(argc, argv, run);
-    return run(argc, argv);
+        zygote_main(argc, argv, run_as);
+    return run_as(argc, argv);
 }

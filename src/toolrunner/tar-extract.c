@@ -174,7 +174,7 @@ static int extract_entry(struct tar *t, const struct tar_entry *e, int root_fd)
     return extract_at(t, e, root_fd, dir_fd, name);
 }
 
-static void explain(struct tar *t, const struct tar_entry *e, int error)
+static void explain_entry(struct tar *t, const struct tar_entry *e, int error)
 {
     const char *text = error == -ELOOP || error == -EXDEV || error == -ENOTDIR
                            ? "its path goes through something that is not a directory"
@@ -193,7 +193,7 @@ int tar_extract(struct tar *t, int root_fd)
         r = extract_entry(t, e, root_fd);
         if (r < 0) {
             if (!t->why[0]) /* else the archive itself was at fault */
-                explain(t, e, r);
+                explain_entry(t, e, r);
             return r;
         }
     }

@@ -71,7 +71,7 @@ static void index_words(void)
     }
 }
 
-static pcre2_code *compile(const struct pattern *p)
+static pcre2_code *compile_pattern(const struct pattern *p)
 {
     int error;
     PCRE2_SIZE at;
@@ -88,13 +88,13 @@ static void make_table(void)
 {
     table.codes = xcalloc(validate_n_patterns, sizeof(pcre2_code *));
     for (size_t i = 0; i < validate_n_patterns; i++) {
-        table.codes[i] = compile(&validate_patterns[i]);
+        table.codes[i] = compile_pattern(&validate_patterns[i]);
         add_words(i);
     }
     index_words();
 }
 
-static void prepare(void)
+static void prepare_patterns(void)
 {
     static uv_once_t once = UV_ONCE_INIT;
     uv_once(&once, make_table);
@@ -213,7 +213,7 @@ static void look_at(struct walk *w, size_t at)
 }
 
 /* Patterns that do not apply count as done. */
-static void choose(struct walk *w, bool squeezed)
+static void choose_patterns(struct walk *w, bool squeezed)
 {
     for (size_t i = 0; i < validate_n_patterns; i++)
         if (!!(validate_patterns[i].flags & PATTERN_SQUEEZED) != squeezed)
@@ -223,7 +223,7 @@ static void choose(struct walk *w, bool squeezed)
 static void walk_all(struct scan_state *s, const struct view *v, bool squeezed,
                      const struct decoder *d, found_fn on_found)
 {
-    prepare();
+    prepare_patterns();
     struct walk w = {.s = s,
                      .v = v,
                      .d = d,
@@ -234,7 +234,7 @@ static void walk_all(struct scan_state *s, const struct view *v, bool squeezed,
     assert(w.context && w.data);
     pcre2_set_match_limit(w.context, SCAN_STEPS_MAX);
     pcre2_set_heap_limit(w.context, SCAN_HEAP_KIB);
-    choose(&w, squeezed);
+    choose_patterns(&w, squeezed);
     for (size_t at = 0; at + 1 < v->text.len; at++) {
         if (at % SCAN_LOOK_AT_CLOCK == 0 && !scan_in_time(s))
             break;

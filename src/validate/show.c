@@ -35,7 +35,7 @@ static bool is_ascii_letter(int32_t cp)
     return (cp >= 'a' && cp <= 'z') || (cp >= 'A' && cp <= 'Z');
 }
 
-static int32_t peek(const struct scan_state *s, size_t pos)
+static int32_t peek_char(const struct scan_state *s, size_t pos)
 {
     return pos < s->len ? validate_next(s->text, s->len, &pos) : 0;
 }
@@ -63,9 +63,9 @@ static size_t escape_length(const struct scan_state *s, size_t at)
 }
 
 /* Whether the character stays, and what is noted of it. */
-static bool judge(struct walk *w, int32_t cp, enum char_class class, size_t at, size_t next)
+static bool judge_char(struct walk *w, int32_t cp, enum char_class class, size_t at, size_t next)
 {
-    int32_t after = peek(w->s, next);
+    int32_t after = peek_char(w->s, next);
     bool in_word = is_ascii_letter(w->before) && is_ascii_letter(after);
     switch (class) {
     case CHAR_PLAIN:
@@ -114,7 +114,7 @@ static bool is_stripped(const struct scan_state *s, size_t at)
     return false;
 }
 
-static void show(struct strbuf *b, int32_t cp, unsigned char byte)
+static void show_char(struct strbuf *b, int32_t cp, unsigned char byte)
 {
     if (cp < 0)
         strbuf_printf(b, "<0x%02X>", byte);
@@ -125,12 +125,12 @@ static void show(struct strbuf *b, int32_t cp, unsigned char byte)
 /* A sequence that a terminal acts on: its ESC, then what follows as far as that shows. */
 static void show_escape(struct strbuf *b, const char *text, size_t len)
 {
-    show(b, '\033', 0);
+    show_char(b, '\033', 0);
     for (size_t i = 1; i < len; i++)
         if (text[i] >= ' ' && text[i] < 0x7f)
             strbuf_append(b, &text[i], 1);
         else
-            show(b, -1, (unsigned char)text[i]);
+            show_char(b, -1, (unsigned char)text[i]);
 }
 
 static void write_forms(struct scan_state *s, int32_t cp, bool keep, size_t at, size_t n)
@@ -145,10 +145,10 @@ static void write_forms(struct scan_state *s, int32_t cp, bool keep, size_t at, 
     else if (cp == '\033')
         show_escape(&v->visible, s->text + at, n);
     else
-        show(&v->visible, cp, (unsigned char)s->text[at]);
+        show_char(&v->visible, cp, (unsigned char)s->text[at]);
 }
 
-static void step(struct walk *w, size_t *pos)
+static void step_char(struct walk *w, size_t *pos)
 {
     struct scan_state *s = w->s;
     size_t at = *pos;
@@ -157,7 +157,7 @@ static void step(struct walk *w, size_t *pos)
     enum char_class class = space ? CHAR_PLAIN : validate_class(cp);
     w->n_variations = class == CHAR_VARIATION ? w->n_variations + 1 : 0;
     w->in_flag = cp == FLAG_BASE || (w->in_flag && class == CHAR_TAG && w->before != TAG_END);
-    bool keep = judge(w, cp, class, at, *pos);
+    bool keep = judge_char(w, cp, class, at, *pos);
     if (cp == '\033')
         *pos = at + escape_length(s, at);
     write_forms(s, cp, keep, at, *pos - at);
@@ -184,7 +184,7 @@ void scan_characters(struct scan_state *s)
     strbuf_init(&s->result->sanitized, 3 * s->len + 16);
     strbuf_init(&s->result->visible, s->len + VISIBLE_ROOM);
     for (size_t pos = 0; pos < s->len;)
-        step(&w, &pos);
+        step_char(&w, &pos);
     report_seen(&w, &w.escape, VALIDATE_CONTROL_CHARACTERS, "terminal_escape", THREAT_HIGH,
                 "sequences that a terminal acts on");
     report_seen(&w, &w.control, VALIDATE_CONTROL_CHARACTERS, "control", THREAT_MEDIUM,

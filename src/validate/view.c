@@ -17,7 +17,7 @@ struct word {
     bool latin, look_alike;
 };
 
-static void put(struct view *v, int32_t cp, uint32_t origin)
+static void put_char(struct view *v, int32_t cp, uint32_t origin)
 {
     size_t before = v->text.len;
     validate_put(&v->text, cp);
@@ -25,13 +25,13 @@ static void put(struct view *v, int32_t cp, uint32_t origin)
         v->origin[i] = origin;
 }
 
-static void flush(struct view *v, struct word *w)
+static void flush_word(struct view *v, struct word *w)
 {
     bool mixed = w->latin && w->look_alike;
     if (mixed && v->n_mixed++ == 0)
         v->mixed_at = w->origin[0];
     for (size_t i = 0; i < w->n; i++) {
-        put(v, mixed && w->look[i] ? w->look[i] : w->letters[i], w->origin[i]);
+        put_char(v, mixed && w->look[i] ? w->look[i] : w->letters[i], w->origin[i]);
     }
     *w = (struct word){0};
 }
@@ -50,7 +50,7 @@ static void put_space(struct view *v, int32_t cp, uint32_t origin)
     if (last == '\n')
         return;
     if (last != ' ')
-        put(v, cp == '\n' ? '\n' : ' ', origin);
+        put_char(v, cp == '\n' ? '\n' : ' ', origin);
     else if (cp == '\n')
         v->text.data[v->text.len - 1] = '\n';
 }
@@ -58,7 +58,7 @@ static void put_space(struct view *v, int32_t cp, uint32_t origin)
 static void add_letter(struct view *v, struct word *w, int32_t cp, char look, uint32_t origin)
 {
     if (w->n == WORD_MAX)
-        flush(v, w);
+        flush_word(v, w);
     w->letters[w->n] = cp;
     w->look[w->n] = look;
     w->origin[w->n++] = origin;
@@ -78,7 +78,7 @@ void view_make(struct view *v, const char *text, size_t len)
         if (cp == 0x2028 || cp == 0x2029)
             cp = '\n';
         if (cp == '\t' || cp == '\n' || cp == '\r') {
-            flush(v, &w);
+            flush_word(v, &w);
             put_space(v, cp == '\t' ? ' ' : cp, at);
             continue;
         }
@@ -93,13 +93,13 @@ void view_make(struct view *v, const char *text, size_t len)
             add_letter(v, &w, cp, look, at);
             continue;
         }
-        flush(v, &w);
+        flush_word(v, &w);
         if (cp == ' ')
             put_space(v, cp, at);
         else
-            put(v, cp, at);
+            put_char(v, cp, at);
     }
-    flush(v, &w);
+    flush_word(v, &w);
     if (!v->text.data)
         strbuf_puts(&v->text, "");
 }

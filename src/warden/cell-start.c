@@ -190,7 +190,7 @@ static void on_disk(int mount_fd, bool backed, const char *step, void *data)
 }
 
 /* With an image to make, the order waits for it. */
-static int start(struct cell *s)
+static int start_cell(struct cell *s)
 {
     struct warden *w = s->warden;
     if (!s->order.disk_from_fd) {
@@ -290,7 +290,7 @@ static void begin(struct cell *s)
     r = limits_apply(s, &s->plan, &s->limits, &reply);
     if (r < 0)
         return refuse_start(s, &reply, r);
-    r = start(s);
+    r = start_cell(s);
     if (r < 0)
         fail_start(s, r, -1, "start the sandbox");
 }

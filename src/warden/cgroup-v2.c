@@ -239,7 +239,7 @@ static void v2_leave(const struct cgroup_root *root)
     move_back(root->parent_fd[0], root);
 }
 
-static int put(const struct cgroup *cg, const char *file, const char *text)
+static int put_value(const struct cgroup *cg, const char *file, const char *text)
 {
     return cgroup_write(cg, 0, file, text);
 }
@@ -249,7 +249,7 @@ static int v2_limit_disk(struct cgroup *cg, dev_t disk, uint64_t bytes_per_s)
     char text[128];
     snprintf(text, sizeof(text), "%u:%u rbps=%llu wbps=%llu", major(disk), minor(disk),
              (unsigned long long)bytes_per_s, (unsigned long long)bytes_per_s);
-    return put(cg, "io.max", text);
+    return put_value(cg, "io.max", text);
 }
 
 static int limit_io(struct cgroup *cg, uint64_t bytes_per_s)
@@ -264,14 +264,14 @@ static int limit_memory(struct cgroup *cg, uint64_t bytes)
 {
     char text[32];
     snprintf(text, sizeof(text), "%llu", (unsigned long long)bytes);
-    int r = put(cg, "memory.max", text);
+    int r = put_value(cg, "memory.max", text);
     if (r < 0)
         return r;
-    r = put(cg, "memory.swap.max", "0");
+    r = put_value(cg, "memory.swap.max", "0");
     if (r == -ENOENT) /* a kernel without swap */
         r = 0;
     /* One killed process of a sandbox is reported; the others and the runner go on. */
-    put(cg, "memory.oom.group", "0");
+    put_value(cg, "memory.oom.group", "0");
     return r;
 }
 
@@ -285,11 +285,11 @@ static int v2_limit(struct cgroup *cg, enum wall wall, const struct limits *limi
         uint64_t quota = (uint64_t)limits->cpu_millicores * CPU_PERIOD_US / 1000;
         snprintf(text, sizeof(text), "%llu %d", (unsigned long long)(quota < 1000 ? 1000 : quota),
                  CPU_PERIOD_US);
-        return put(cg, "cpu.max", text);
+        return put_value(cg, "cpu.max", text);
     }
     case WALL_PROCESSES:
         snprintf(text, sizeof(text), "%u", limits->processes);
-        return put(cg, "pids.max", text);
+        return put_value(cg, "pids.max", text);
     case WALL_IO:
         return limit_io(cg, limits->io_bytes_per_s);
     default:
@@ -315,7 +315,7 @@ static void v2_read_stats(const struct cgroup *cg, struct plan_reply *ret)
 
 static int v2_freeze(struct cgroup *cg, bool on)
 {
-    return put(cg, "cgroup.freeze", on ? "1" : "0");
+    return put_value(cg, "cgroup.freeze", on ? "1" : "0");
 }
 
 const struct cgroup_driver cgroup_v2 = {

@@ -87,7 +87,7 @@ static void set_blocked(struct warden *w, bool blocked)
 }
 
 /* 0 when the queue is empty or the socket full; a broken socket is detached. */
-static void flush(struct warden *w)
+static void flush_replies(struct warden *w)
 {
     while (!list_empty(&w->outgoing)) {
         struct outgoing *o = container_of(w->outgoing.next, struct outgoing, link);
@@ -121,7 +121,7 @@ void control_send(struct warden *w, struct plan_reply *reply, int fd)
     list_append(&w->outgoing, &o->link);
     w->n_outgoing++;
     if (!w->control_blocked)
-        flush(w);
+        flush_replies(w);
 }
 
 static void reply_error(struct warden *w, struct plan_reply *reply, int error)
@@ -299,7 +299,7 @@ static void on_control(int fd, uint32_t events, void *data)
     struct plan plan;
     int fds[FD_PASS_MAX];
     if (events & EPOLLOUT) {
-        flush(w);
+        flush_replies(w);
         if (!control_is_attached(w))
             return;
     }

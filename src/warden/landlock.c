@@ -11,7 +11,7 @@
 #include "base/fd.h"
 #include "base/landlock.h"
 
-static int allow(int ruleset, const char *path, uint64_t rights)
+static int allow_path(int ruleset, const char *path, uint64_t rights)
 {
     _cleanup_close_ int fd = open(path, O_PATH | O_CLOEXEC);
     if (fd < 0)
@@ -21,8 +21,8 @@ static int allow(int ruleset, const char *path, uint64_t rights)
 
 int landlock_allow_writing(int ruleset_fd, int abi, const char *path)
 {
-    return allow(ruleset_fd, path,
-                 landlock_known(abi).fs & ~(LANDLOCK_MAKE_CHAR | LANDLOCK_MAKE_BLOCK));
+    return allow_path(ruleset_fd, path,
+                      landlock_known(abi).fs & ~(LANDLOCK_MAKE_CHAR | LANDLOCK_MAKE_BLOCK));
 }
 
 int landlock_open(int abi, const char *const *writable)
@@ -35,8 +35,8 @@ int landlock_open(int abi, const char *const *writable)
         return ruleset;
     uint64_t read = LANDLOCK_EXECUTE | LANDLOCK_READ_FILE | LANDLOCK_READ_DIR;
     uint64_t write = LANDLOCK_WRITE_FILE | LANDLOCK_TRUNCATE;
-    int r = allow(ruleset, "/", (read | LANDLOCK_REFER) & known);
-    r = r < 0 ? r : allow(ruleset, "/dev", (write | LANDLOCK_IOCTL_DEV) & known);
+    int r = allow_path(ruleset, "/", (read | LANDLOCK_REFER) & known);
+    r = r < 0 ? r : allow_path(ruleset, "/dev", (write | LANDLOCK_IOCTL_DEV) & known);
     for (; r == 0 && *writable; writable++)
         r = landlock_allow_writing(ruleset, abi, *writable);
     return r < 0 ? r : fd_steal(&ruleset);

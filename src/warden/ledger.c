@@ -31,7 +31,7 @@ static int free_bytes(int fd, uint64_t *ret)
     return 0;
 }
 
-static int refuse(const struct ledger_claim *c, uint64_t free, char *why, size_t size)
+static int refuse_claim(const struct ledger_claim *c, uint64_t free, char *why, size_t size)
 {
     snprintf(why, size,
              "disk of %llu MB: state_dir has %llu MB free, %llu promised, state_reserve_mb %llu",
@@ -50,7 +50,7 @@ int ledger_check(const struct ledger_claim *c, int dir_fd, char *why, size_t siz
     uint64_t taken;
     if (__builtin_add_overflow(c->reserve_bytes, c->others_bytes, &taken) ||
         __builtin_add_overflow(taken, c->bytes, &taken) || taken > free)
-        return refuse(c, free, why, size);
+        return refuse_claim(c, free, why, size);
     return 0;
 }
 
@@ -67,12 +67,12 @@ int ledger_back(const struct ledger_claim *c, int image_fd, bool *ret_backed, ch
     if (fallocate(image_fd, 0, 0, (off_t)c->bytes) < 0) {
         if (errno == EOPNOTSUPP || errno == ENOSYS)
             return 0;
-        return errno == ENOSPC || errno == EDQUOT ? refuse(c, 0, why, size) : -errno;
+        return errno == ENOSPC || errno == EDQUOT ? refuse_claim(c, 0, why, size) : -errno;
     }
     /* Somebody else may have taken room since ledger_check(). */
     int r = free_bytes(image_fd, &free);
     if (r == 0 && free < c->reserve_bytes)
-        return refuse(c, free + c->bytes, why, size);
+        return refuse_claim(c, free + c->bytes, why, size);
     *ret_backed = r == 0;
     return r;
 }

@@ -155,7 +155,7 @@ static int sign_and_save(struct signer *s, struct checkpoint *c)
 }
 
 /* sign-key.h says in which order, and why. */
-static int rotate(struct signer *s, struct checkpoint *c)
+static int rotate_key(struct signer *s, struct checkpoint *c)
 {
     EVP_PKEY *next;
     int r = sign_key_prepare(s, &next);
@@ -185,7 +185,7 @@ static int rotate(struct signer *s, struct checkpoint *c)
 
 /* The checkpoint that decided a rotation is what a start finishes it by: it must not be written
  * over before the files are in place. */
-static int settle(struct signer *s)
+static int settle_key(struct signer *s)
 {
     int r = s->unsettled ? sign_key_settle(s) : 0;
     s->unsettled = r < 0;
@@ -222,8 +222,8 @@ int signer_sign(struct signer *s, const struct plan_sign *request, struct checkp
     }
     memcpy(c.head, request->head, sizeof(c.head));
     link_to_last(s, &c);
-    r = settle(s);
-    r = r < 0 ? r : c.purpose == CHECKPOINT_ROTATE ? rotate(s, &c) : sign_and_save(s, &c);
+    r = settle_key(s);
+    r = r < 0 ? r : c.purpose == CHECKPOINT_ROTATE ? rotate_key(s, &c) : sign_and_save(s, &c);
     if (r < 0) {
         snprintf(why, size, "the signature cannot be recorded: %s", strerror(-r));
         return r;

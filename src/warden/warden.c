@@ -125,7 +125,7 @@ static void raise_open_files(void)
         log_warn("cannot raise the limit of open files error=%s", strerror(errno));
 }
 
-static int prepare(struct warden *w, struct error *err)
+static int prepare_host(struct warden *w, struct error *err)
 {
     const struct warden_options *o = &w->options;
     int r = check_options(o, err);
@@ -155,7 +155,7 @@ static int prepare(struct warden *w, struct error *err)
 struct warden *warden_new(const struct warden_options *o, struct error *err)
 {
     struct warden *w = warden_alloc(o);
-    if (prepare(w, err) < 0) {
+    if (prepare_host(w, err) < 0) {
         warden_free(w);
         return NULL;
     }

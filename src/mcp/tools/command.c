@@ -176,7 +176,7 @@ static void on_done(void *data, struct run *run, struct exec *e, const struct er
 }
 
 /* Takes body. */
-static void start(struct mcp_call *call, json_t *body, bool background)
+static void start_exec(struct mcp_call *call, json_t *body, bool background)
 {
     static const struct run_events events = {on_started, on_done, on_asked};
     const struct services *o = mcp_call_services(call);
@@ -247,17 +247,17 @@ static json_t *make_body(struct mcp_call *call, uint64_t default_timeout_ms)
 
 void tool_run_command(struct mcp_call *call)
 {
-    start(call, make_body(call, mcp_call_config(call)->command_timeout_ms), false);
+    start_exec(call, make_body(call, mcp_call_config(call)->command_timeout_ms), false);
 }
 
 void tool_run_code(struct mcp_call *call)
 {
-    start(call, make_body(call, mcp_call_config(call)->command_timeout_ms), false);
+    start_exec(call, make_body(call, mcp_call_config(call)->command_timeout_ms), false);
 }
 
 void tool_start_command(struct mcp_call *call)
 {
     json_t *body = make_body(call, 0);
     json_object_set_new(body, "open_stdin", json_true());
-    start(call, body, true);
+    start_exec(call, body, true);
 }

@@ -78,7 +78,7 @@ static void on_started(void *data, struct run *run, struct exec *e)
         exec_close_stdin(e, NULL);
 }
 
-static void fail(const struct file_call *c, const struct error *err, const char *advice)
+static void file_call_fail(const struct file_call *c, const struct error *err, const char *advice)
 {
     if (c->fail)
         c->fail(c->call, err, advice);
@@ -95,7 +95,7 @@ static void file_call_finish(struct running *f, struct exec *e)
     else if (f->c.finish)
         answer = file_op_answer(e, &err);
     if (error_is_set(&err))
-        fail(&f->c, &err, f->c.advise ? f->c.advise(err.code) : NULL);
+        file_call_fail(&f->c, &err, f->c.advise ? f->c.advise(err.code) : NULL);
     else if (f->c.finish_bytes)
         f->c.finish_bytes(&f->c, &f->out);
     else
@@ -109,7 +109,7 @@ static void on_done(void *data, struct run *run, struct exec *e, const struct er
     (void)run;
     person_end(steal_ptr(f->person));
     if (err)
-        fail(&f->c, err, NULL);
+        file_call_fail(&f->c, err, NULL);
     else
         file_call_finish(f, e);
     running_free(f);
@@ -123,7 +123,7 @@ void file_call_start(const struct file_call *c, struct file_op op, const char *i
     struct error err = {0};
     struct sandbox *sb = c->sandbox ? c->sandbox : workspace_sandbox(call, &err);
     if (!sb) {
-        fail(c, &err, NULL);
+        file_call_fail(c, &err, NULL);
         return;
     }
     struct running *f = new0(struct running);
@@ -147,5 +147,5 @@ void file_call_start(const struct file_call *c, struct file_op op, const char *i
     if (f->run)
         return;
     running_free(f);
-    fail(c, &err, NULL);
+    file_call_fail(c, &err, NULL);
 }

@@ -220,7 +220,7 @@ static void on_decided(void *data, struct approval *a, const struct error *err)
     release(p);
 }
 
-static void decide(struct person *p, bool approve, const char *reason)
+static void decide_approval(struct person *p, bool approve, const char *reason)
 {
     struct error err = {0};
     struct approval_decision d = {.who = mcp_call_identity(p->call),
@@ -247,9 +247,9 @@ static void on_answer(struct mcp_call *call, const json_t *result, const struct 
     if (!p->call || !action)
         return;
     if (strcmp(action, "accept") == 0 && json_is_true(json_object_get(content, "approve")))
-        decide(p, true, reason);
+        decide_approval(p, true, reason);
     else if (strcmp(action, "cancel") != 0)
-        decide(p, false, reason && *reason ? reason : "declined in the client");
+        decide_approval(p, false, reason && *reason ? reason : "declined in the client");
 }
 
 /* Asks the client where it can ask its user, and the answer would count. */

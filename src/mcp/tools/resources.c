@@ -192,8 +192,9 @@ static void complete_exec(struct mcp_session *s, const json_t *known, const char
     free(found);
 }
 
-static void complete(struct mcp_session *session, const char *uri_template, const char *variable,
-                     const char *prefix, const json_t *known, json_t *values)
+static void complete_uri(struct mcp_session *session, const char *uri_template,
+                         const char *variable, const char *prefix, const json_t *known,
+                         json_t *values)
 {
     (void)uri_template;
     if (strcmp(variable, "sandbox") == 0) {
@@ -226,6 +227,6 @@ const struct mcp_resource_provider sandbox_resources[] = {{
     .list = list_resources,
     .read = read_resource,
     .check_subscribe = check_subscribe,
-    .complete = complete,
+    .complete = complete_uri,
 }};
 const size_t n_sandbox_resources = ELEMENTS(sandbox_resources);

@@ -67,7 +67,7 @@ static struct sandbox_waiter *wait_with(struct mcp_call *call, struct sandbox *c
 
 /* --- creating */
 
-static json_t *show(struct mcp_call *call, struct sandbox *sb)
+static json_t *show_sandbox(struct mcp_call *call, struct sandbox *sb)
 {
     static const char *const shown[] = {"id",        "state", "runtime", "created_at",   "workdir",
                                         "effective", "error", "image",   "image_digest", NULL};
@@ -87,7 +87,7 @@ static void finish_create(struct mcp_call *call, struct sandbox *sb)
         xasprintf("%s is ready (runtime %s). %s", sandbox_id(sb), sandbox_spec(sb)->runtime,
                   json_is_false(stay) ? "Name it with \"sandbox\" in other calls."
                                       : "Calls that name no sandbox work in it from now on.");
-    result_finish(call, show(call, sb), text);
+    result_finish(call, show_sandbox(call, sb), text);
 }
 
 /* The body that HTTP has for the same arguments. */
@@ -186,7 +186,7 @@ void tool_list_sandboxes(struct mcp_call *call)
                             LIST_MAX + 1);
     json_t *list = json_array();
     for (size_t i = 0; i < n && i < LIST_MAX; i++) {
-        json_t *o = show(call, found[i]);
+        json_t *o = show_sandbox(call, found[i]);
         json_object_del(o, "effective");
         strbuf_printf(&text, "%s  %s  %s%s\n", sandbox_id(found[i]),
                       sandbox_state_name(sandbox_state(found[i])), sandbox_spec(found[i])->runtime,

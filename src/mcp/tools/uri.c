@@ -14,7 +14,7 @@
 #define URI_MAX 8192
 
 /* Heap, or NULL for bad escapes and NUL. */
-static char *decode(const char *text, size_t len)
+static char *decode_text(const char *text, size_t len)
 {
     _cleanup_free_ char *out = xcalloc(1, len + 1);
     size_t n = 0;
@@ -57,7 +57,7 @@ static int parse_log(const char *rest, struct uri *u)
         u->stream = OUTPUT_STDERR;
     else
         return -EINVAL;
-    u->exec_id = n ? decode(rest, n) : NULL;
+    u->exec_id = n ? decode_text(rest, n) : NULL;
     return u->exec_id ? 0 : -EINVAL;
 }
 
@@ -67,7 +67,7 @@ static int parse_rest(const char *rest, struct uri *u)
         return parse_log(rest + 6, u);
     if (strncmp(rest, "/file/", 6) != 0)
         return -EINVAL;
-    u->path = decode(rest + 5, strlen(rest + 5));
+    u->path = decode_text(rest + 5, strlen(rest + 5));
     return u->path && path_is_clean(u->path) ? 0 : -EINVAL;
 }
 
@@ -78,7 +78,7 @@ int uri_parse(const char *text, struct uri *ret)
         return -EINVAL;
     const char *authority = text + strlen(URI_PREFIX);
     size_t n = strcspn(authority, "/");
-    u.sandbox = n ? decode(authority, n) : NULL;
+    u.sandbox = n ? decode_text(authority, n) : NULL;
     if (!u.sandbox || parse_rest(authority + n, &u) < 0) {
         uri_done(&u);
         return -EINVAL;

@@ -48,7 +48,7 @@ static void slot_take(struct sandbox **slot, struct sandbox *sb)
     sandbox_hold(sb);
 }
 
-static void drop(struct sandbox **slot)
+static void drop_sandbox(struct sandbox **slot)
 {
     struct sandbox *sb = steal_ptr(*slot);
     if (!sb)
@@ -149,8 +149,8 @@ static void workspace_free(void *data)
         watch_free(container_of(ws->watches.next, struct watch, node));
     if (ws->own && sandbox_state(ws->own) != SANDBOX_GONE)
         sandbox_delete(ws->own, NULL);
-    drop(&ws->own);
-    drop(&ws->current);
+    drop_sandbox(&ws->own);
+    drop_sandbox(&ws->current);
     free(ws->note);
     free(ws);
 }
@@ -187,14 +187,14 @@ static void forget_dead(struct workspace *ws)
 {
     if (ws->current && !is_alive(ws->current)) {
         set_note(ws, ws->current);
-        drop(&ws->current);
+        drop_sandbox(&ws->current);
     }
     if (ws->own && !is_alive(ws->own)) {
         if (!ws->current)
             set_note(ws, ws->own);
         if (sandbox_state(ws->own) == SANDBOX_CRASHED)
             sandbox_delete(ws->own, NULL);
-        drop(&ws->own);
+        drop_sandbox(&ws->own);
     }
 }
 
@@ -222,7 +222,7 @@ static struct sandbox *make_own(struct workspace *ws, struct error *err)
 void workspace_choose(struct mcp_session *s, struct sandbox *sb)
 {
     struct workspace *ws = workspace_of(s);
-    drop(&ws->current);
+    drop_sandbox(&ws->current);
     if (sb != ws->own)
         slot_take(&ws->current, sb);
 }
@@ -231,9 +231,9 @@ void workspace_forget(struct mcp_session *s, const struct sandbox *sb)
 {
     struct workspace *ws = workspace_of(s);
     if (ws->current == sb)
-        drop(&ws->current);
+        drop_sandbox(&ws->current);
     if (ws->own == sb)
-        drop(&ws->own);
+        drop_sandbox(&ws->own);
 }
 
 struct sandbox *workspace_find(struct mcp_session *s, const char *id, struct error *err)

@@ -208,7 +208,7 @@ static int place_descriptors(struct fenced *f)
 }
 
 /* Everything that does not depend on the plan. */
-static void prepare(struct fenced *f)
+static void prepare_box(struct fenced *f)
 {
     const struct fence_host *h = fence_host(f->warden);
     int abi = f->warden->child_template.landlock_abi;
@@ -237,7 +237,7 @@ static int apply_fence(const struct fenced *f)
     return n < 0 ? (int)n : 0;
 }
 
-static void confine(const struct fenced *f, const struct child_order *o, pid_t keeper)
+static void confine_runner(const struct fenced *f, const struct child_order *o, pid_t keeper)
 {
     child_must(lower_rlimits(o), "lower rlimits", -1);
     child_must(become_user(f), "change ids", WALL_USERS);
@@ -302,10 +302,10 @@ static void fenced_main(const struct cell *s, pid_t keeper, int notify_sock,
         _exit(125);
     child_must(joined, "join the cgroup", -1);
     child_must(moved, "leave the warden's root", -1);
-    prepare(&f);
+    prepare_box(&f);
     child_must((int)fd_send_msg(CHILD_CHANNEL_FD, "r", 1, NULL, 0), "report", -1);
     child_receive_order(&order, &trees);
-    confine(&f, &order, keeper);
+    confine_runner(&f, &order, keeper);
     exec_runner(&f);
 }
 

@@ -101,7 +101,7 @@ static const struct refusal when_shared[] = {
     WHEN("utimensat_time64", 1, SCMP_CMP_NE, 0),
 };
 
-static int add(scmp_filter_ctx ctx, const struct refusal *list, size_t n, bool notify)
+static int add_refusals(scmp_filter_ctx ctx, const struct refusal *list, size_t n, bool notify)
 {
     int r = 0;
     for (size_t i = 0; r == 0 && i < n; i++) {
@@ -114,7 +114,7 @@ static int add(scmp_filter_ctx ctx, const struct refusal *list, size_t n, bool n
     return r;
 }
 
-static int fill(scmp_filter_ctx ctx, bool shared_uid, bool notify)
+static int fill_filter(scmp_filter_ctx ctx, bool shared_uid, bool notify)
 {
     uint32_t native = seccomp_arch_native();
     uint32_t compat = native == SCMP_ARCH_X86_64    ? SCMP_ARCH_X86
@@ -123,9 +123,9 @@ static int fill(scmp_filter_ctx ctx, bool shared_uid, bool notify)
     /* What is of no architecture that we know is refused by the other filter. */
     int r = seccomp_attr_set(ctx, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_ALLOW);
     r = r < 0 || !compat ? r : seccomp_arch_add(ctx, compat);
-    r = r < 0 ? r : add(ctx, always, ELEMENTS(always), false);
-    r = r < 0 || !shared_uid ? r : add(ctx, when_shared, ELEMENTS(when_shared), false);
-    return r < 0 || !shared_uid ? r : add(ctx, asked, ELEMENTS(asked), notify);
+    r = r < 0 ? r : add_refusals(ctx, always, ELEMENTS(always), false);
+    r = r < 0 || !shared_uid ? r : add_refusals(ctx, when_shared, ELEMENTS(when_shared), false);
+    return r < 0 || !shared_uid ? r : add_refusals(ctx, asked, ELEMENTS(asked), notify);
 }
 
 static int export(scmp_filter_ctx ctx, struct sock_fprog *ret)
@@ -148,7 +148,7 @@ static int export(scmp_filter_ctx ctx, struct sock_fprog *ret)
 int fence_filter_init(struct sock_fprog *p, bool shared_uid, bool notify, struct error *err)
 {
     scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ALLOW);
-    int r = ctx ? fill(ctx, shared_uid, notify) : -ENOMEM;
+    int r = ctx ? fill_filter(ctx, shared_uid, notify) : -ENOMEM;
     r = r < 0 ? r : export(ctx, p);
     if (ctx)
         seccomp_release(ctx);

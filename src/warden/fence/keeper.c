@@ -66,7 +66,7 @@ static int take_descriptors(const struct warden *w, int channel_fd, int notify_s
 }
 
 /* Children of the sandbox's that lost their parents end here too. */
-static bool reap(pid_t runner, int *ret_status)
+static bool reap_children(pid_t runner, int *ret_status)
 {
     bool over = false;
     int status;
@@ -106,7 +106,7 @@ static bool wait_for_end(pid_t runner, const char *box, int *ret_status)
         while (read(KEEPER_SIGNAL_FD, &info, sizeof(info)) == (ssize_t)sizeof(info))
             if (info.ssi_signo == SIGTERM)
                 return false;
-        if (reap(runner, ret_status))
+        if (reap_children(runner, ret_status))
             return true;
         if (p[2].revents)
             notify = take_listener(&sock);

@@ -60,7 +60,7 @@ static int read_path(int pid, uint64_t at, char path[PATH_MAX])
     return -ENAMETOOLONG;
 }
 
-static int parse(const struct seccomp_data *d, struct change *ret)
+static int parse_change(const struct seccomp_data *d, struct change *ret)
 {
     const __u64 *a = d->args;
     *ret = (struct change){.dirfd = AT_FDCWD};
@@ -112,7 +112,7 @@ static bool is_inside(int fd, const char *box)
            (path[n] == '/' || !path[n]);
 }
 
-static int apply(int pid, const struct change *c, int fd)
+static int apply_change(int pid, const struct change *c, int fd)
 {
     char link[64];
     struct timespec times[2];
@@ -125,12 +125,12 @@ static int apply(int pid, const struct change *c, int fd)
     return utimensat(AT_FDCWD, link, c->times ? times : NULL, 0) < 0 ? -errno : 0;
 }
 
-static int serve(int notify_fd, const struct seccomp_notif *n, const char *box)
+static int serve_change(int notify_fd, const struct seccomp_notif *n, const char *box)
 {
     struct change c;
     char path[PATH_MAX];
     int pid = (int)n->pid;
-    if (n->data.arch != seccomp_arch_native() || parse(&n->data, &c) < 0)
+    if (n->data.arch != seccomp_arch_native() || parse_change(&n->data, &c) < 0)
         return -EPERM;
     if (c.flags & ~(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH))
         return -EINVAL;
@@ -150,7 +150,7 @@ static int serve(int notify_fd, const struct seccomp_notif *n, const char *box)
         path[0] ? openat(base, path, O_PATH | O_CLOEXEC | nofollow) : fd_steal(&base);
     if (fd < 0)
         return -errno;
-    return is_inside(fd, box) ? apply(pid, &c, fd) : -EPERM;
+    return is_inside(fd, box) ? apply_change(pid, &c, fd) : -EPERM;
 }
 
 void fence_notify_serve(int notify_fd, const char *box)
@@ -168,7 +168,7 @@ void fence_notify_serve(int notify_fd, const char *box)
                : sizeof(struct seccomp_notif_resp);
     _cleanup_free_ struct seccomp_notif_resp *answer = xcalloc(1, size);
     answer->id = n->id;
-    answer->error = serve(notify_fd, n, box);
+    answer->error = serve_change(notify_fd, n, box);
     ioctl(notify_fd, SECCOMP_IOCTL_NOTIF_SEND, answer);
 }
 

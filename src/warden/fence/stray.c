@@ -47,7 +47,7 @@ static bool read_process(int proc_fd, const char *pid, struct fence_process *ret
     return true;
 }
 
-static int compare(const void *a, const void *b)
+static int compare_pids(const void *a, const void *b)
 {
     return ((const struct fence_process *)a)->pid - ((const struct fence_process *)b)->pid;
 }
@@ -70,7 +70,7 @@ static struct fence_process *read_all(int proc_fd, size_t *ret_n)
     if (dir)
         closedir(dir);
     if (n)
-        qsort(all, n, sizeof(*all), compare);
+        qsort(all, n, sizeof(*all), compare_pids);
     *ret_n = n;
     return all;
 }
@@ -83,7 +83,7 @@ bool fence_descends(const struct fence_process *p, const struct fence_process *a
         if (p->parent == wanted)
             return true;
         struct fence_process key = {.pid = p->parent};
-        p = p->parent ? bsearch(&key, all, n, sizeof(*all), compare) : NULL;
+        p = p->parent ? bsearch(&key, all, n, sizeof(*all), compare_pids) : NULL;
     }
     return false;
 }

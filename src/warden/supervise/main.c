@@ -104,7 +104,7 @@ static int run_warden(struct startup *s)
     return code;
 }
 
-static int clean(const struct startup *s)
+static int clean_host(const struct startup *s)
 {
     const struct warden_options *o = &s->options;
     int removed = warden_clean(o);
@@ -116,7 +116,7 @@ static int clean(const struct startup *s)
     return 0;
 }
 
-static int explain(const char *asked)
+static int explain_usage(const char *asked)
 {
     static const char help[] =
         "mas-warden is what mas-sandboxd becomes when it starts, and of no use by hand.\n"
@@ -134,7 +134,7 @@ int main(int argc, char **argv)
 {
     struct error err = {0};
     if (argc != 3 || strcmp(argv[1], STARTUP_FLAG) != 0)
-        return explain(argc == 2 ? argv[1] : "");
+        return explain_usage(argc == 2 ? argv[1] : "");
     prctl(PR_SET_NAME, "mas-warden", 0, 0, 0);
     struct startup *s = startup_take(atoi(argv[2]), &err);
     if (!s) {
@@ -143,7 +143,7 @@ int main(int argc, char **argv)
     }
     log_setup("mas-sandboxd", s->log_level, s->log_json);
     if (s->mode == STARTUP_CLEAN)
-        return clean(s);
+        return clean_host(s);
     if (s->faults)
         fault_arm(getenv("MAS_FAULT"), FAULT_WARDEN);
     int code = run_warden(s);
