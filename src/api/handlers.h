@@ -44,6 +44,10 @@ void handle_sandbox_list(struct api_request *req);
 void handle_sandbox_get(struct api_request *req);
 void handle_sandbox_delete(struct api_request *req);
 void handle_sandbox_stats(struct api_request *req);
+/* network.c */
+void handle_network_get(struct api_request *req);
+void handle_network_change(struct api_request *req);
+
 void handle_sandbox_pause(struct api_request *req);
 void handle_sandbox_resume(struct api_request *req);
 void handle_refused(struct api_request *req);

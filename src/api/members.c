@@ -109,9 +109,9 @@ const struct member body_actions_approve[] = {{"approved"}, {"user_id"}, {"reaso
 static const struct member limits[] = {{"cpu_cores"},     {"memory_mb"},   {"disk_mb"},
                                        {"max_processes"}, {"io_mb_per_s"}, {0}};
 static const struct member mount[] = {{"source"}, {"target"}, {"read_only"}, {0}};
-static const struct member network_rule[] = {{"host"},      {"cidr"},  {"ports"}, {"protocol"},
-                                             {"methods"},   {"paths"}, {"name"},  HIDDEN("ask"),
-                                             HIDDEN("for"), {0}};
+static const struct member network_rule[] = {{"host"},    {"cidr"},  {"ports"}, {"protocol"},
+                                             {"methods"}, {"paths"}, {"name"},  HIDDEN("ask"),
+                                             {"for"},     {0}};
 static const struct member network[] = {{"mode"},
                                         {"allow", MEMBER_LIST, network_rule},
                                         {"deny", MEMBER_LIST, network_rule},
@@ -140,6 +140,11 @@ const struct member body_run[] = {
 const struct member body_sandbox[] = {SPEC, {"id"}, {0}};
 const struct member body_exec[] = {COMMAND, {"env"},  {"async"}, {"open_stdin"},
                                    {"pty"}, {"rows"}, {"cols"},  {0}};
+const struct member body_network[] = {{"allow", MEMBER_LIST, network_rule},
+                                      {"deny", MEMBER_LIST, network_rule},
+                                      {"drop"},
+                                      {"mode"},
+                                      {0}};
 const struct member body_signal[] = {{"signal"}, {0}};
 const struct member body_resize[] = {{"rows"}, {"cols"}, {0}};
 const struct member body_attach[] = {{"type"}, {"rows"}, {"cols"}, {"signal"}, {0}};

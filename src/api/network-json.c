@@ -6,11 +6,13 @@
 
 #include "api/view.h"
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "gateway/gateway-client.h"
 #include "gateway/rule.h"
 #include "runtime/spec.h"
+#include "tool/network-change.h"
 
 #define NETWORK_HOSTS_MAX 128
 #define NETWORK_PORTS_MAX 16
@@ -118,6 +120,21 @@ static int append_protocol(const json_t *item, char **text, struct error *err)
     return 1;
 }
 
+static int append_end(const json_t *item, char **text, struct error *err)
+{
+    const char *duration = NULL;
+    int64_t ns = 0;
+    int r = json_member_string(item, "for", &duration, err);
+    if (r < 0 || !duration)
+        return r;
+    int64_t s = clock_parse_duration(duration, &ns) < 0 ? 0 : ns / 1000000000;
+    if (s < NETWORK_FOR_MIN_S || s > NETWORK_FOR_MAX_S)
+        return error_field(err, "for", "'for' is a duration from 1s to 24h, such as \"10m\"");
+    _cleanup_free_ char *end = xasprintf("%lld", (long long)(clock_seen_ns() / 1000000000 + s));
+    *text = append(*text, " until=", end);
+    return 0;
+}
+
 static int append_name(const json_t *item, char **text, struct error *err)
 {
     const char *name = NULL;
@@ -137,6 +154,8 @@ static int format_attributes(const json_t *item, char **text, bool *ret_read, st
         r = methods = append_words(item, "methods", rule_method_ok, " methods=", ",", text, err);
     if (r >= 0)
         r = paths = append_words(item, "paths", rule_path_ok, " path=", " path=", text, err);
+    if (r >= 0)
+        r = append_end(item, text, err);
     if (r >= 0)
         r = append_name(item, text, err);
     *ret_read = http > 0 || methods > 0 || paths > 0;
@@ -203,7 +222,7 @@ static int add_ports(struct texts *t, const char *place, json_t *ports, const ch
 
 static int parse_rule(const json_t *item, struct texts *t, struct error *err)
 {
-    static const char *const later[] = {"ask", "for", NULL};
+    static const char *const later[] = {"ask", NULL};
     _cleanup_free_ char *owned = NULL, *attributes = xstrdup("");
     const char *place = NULL;
     json_t *ports = NULL;
@@ -231,8 +250,12 @@ int network_json_rules(const json_t *o, const char *key, char ***ret, struct err
         return error_field(err, key, "more than %d rules", NETWORK_HOSTS_MAX);
     json_array_foreach(list, i, item)
     {
-        r = json_is_object(item) ? error_within(err, parse_rule(item, &t, err), "%s[%zu]", key, i)
-                                 : error_field(err, key, "each of '%s' must be an object", key);
+        if (strcmp(key, "deny") == 0 && json_object_get(item, "for"))
+            r = error_field(err, "for", "a rule that denies has no end");
+        else
+            r = json_is_object(item)
+                    ? error_within(err, parse_rule(item, &t, err), "%s[%zu]", key, i)
+                    : error_field(err, key, "each of '%s' must be an object", key);
         if (r < 0) {
             strv_free(t.list);
             return r;
@@ -344,7 +367,8 @@ static json_t *view_rules(char *const *texts)
     json_t *list = json_array();
     struct rule_list l = {0};
     for (; texts && *texts; texts++)
-        rule_list_add_full(&l, *texts);
+        if (strcmp(*texts, GATEWAY_HOST_NONE) != 0)
+            rule_list_add_full(&l, *texts);
     for (size_t i = 0; i < l.n; i++)
         json_array_append_new(list, view_rule(&l.rules[i]));
     rule_list_done(&l);

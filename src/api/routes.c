@@ -7,6 +7,7 @@
 #define POST_   HTTP_POST_
 #define PUT_    HTTP_PUT_
 #define DELETE_ HTTP_DELETE_
+#define PATCH_  HTTP_PATCH_
 /* Who may look at what there is, and end it. */
 #define SEE (ROLE_AGENT | ROLE_OPERATOR | ROLE_ADMIN)
 /* Who decides what there is to run. */
@@ -58,6 +59,9 @@ const struct route routes[] = {
     {GET_, SB, STYLE_NATIVE, 0, handle_sandbox_get, "one sandbox", SEE},
     {DELETE_, SB, STYLE_NATIVE, 0, handle_sandbox_delete, "delete a sandbox", SEE, "sandbox"},
     {GET_, SB "/stats", STYLE_NATIVE, 0, handle_sandbox_stats, "what it uses now", SEE},
+    {GET_, SB "/network", STYLE_NATIVE, 0, handle_network_get, "what it may reach", SEE},
+    {PATCH_, SB "/network", STYLE_NATIVE, ROUTE_BODY, handle_network_change,
+     "narrow it, or widen it through the gate", ROLE_AGENT, "sandbox", .body = body_network},
     {POST_, SB "/pause", STYLE_NATIVE, ROUTE_BODY_OPTIONAL, handle_sandbox_pause,
      "stop its processes where they are", ROLE_AGENT, "sandbox"},
     {POST_, SB "/resume", STYLE_NATIVE, ROUTE_BODY_OPTIONAL, handle_sandbox_resume,

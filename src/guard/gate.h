@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The one gate. Every way in (HTTP, line protocol, MCP, CLI through them) that makes anything run
- * ends in run_start() (tool/run.c), which asks here and is the only one to do so, in this order
- * (gate-port.c asks the first three about ports, where nothing runs that does not run already):
+ * ends in run_start() (tool/run.c), which asks here, in this order. Two more ask, where nothing
+ * runs that does not run already: gate-port.c asks the first three about ports, and
+ * tool/network-change.c about what widens the network of a sandbox.
  *
  *   1. request policies   the sandbox's and the call's own; they only narrow
  *   2. checks             named steps (check.h) that yield findings

@@ -3,13 +3,16 @@
  * by which they are held: a connection ends when its report is closed, so none outlives its sandbox
  * or this process, whoever has the descriptors. */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/address.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/target.h"
 #include "gateway/gateway-client.h"
 #include "gateway/gateway-proto.h"
 #include "sandbox/internal.h"
@@ -24,6 +27,7 @@ struct gateway_report {
     char line[GATEWAY_LINE_MAX];
     size_t len;
     char asked[GATEWAY_LINE_MAX]; /* the first line */
+    char told[GATEWAY_LINE_MAX];  /* the decision; "" while there is none */
 };
 
 /* The connections that were only counted. Those of a minute are told with the first of a later one,
@@ -73,10 +77,12 @@ static void on_line(struct gateway_report *r)
 {
     r->line[r->len] = 0;
     r->len = 0;
-    if (!*r->asked)
+    if (!*r->asked) {
         strcpy(r->asked, r->line);
-    else
+    } else if (!*r->told) {
+        strcpy(r->told, r->line);
         record_decision(r, r->line);
+    }
 }
 
 /* Bytes, 0 at the end, or -errno. */
@@ -149,8 +155,8 @@ int gateway_report_open(struct sandbox *sb, uint32_t stream, int client_fd, bool
         return -EMFILE;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
         return -errno;
-    _cleanup_strv_ char **denied = sandbox_denied_hosts(sb);
-    struct gateway_rules rules = {.hosts = sb->spec.hosts,
+    _cleanup_strv_ char **allowed = sandbox_allowed_hosts(sb), **denied = sandbox_denied_hosts(sb);
+    struct gateway_rules rules = {.hosts = allowed,
                                   .denied = denied,
                                   .proxy = sb->spec.network,
                                   .socket = socket,
@@ -176,4 +182,29 @@ void gateway_reports_free(struct sandbox *sb)
         report_end(r);
     }
     record_cut(sb);
+}
+
+/* What is still to be decided has the rules of before, and is ended rather than decided by them. A
+ * refusal is only being read by its client. */
+static bool may_go_on(const struct gateway_report *r)
+{
+    char ip[ADDRESS_TEXT_SIZE] = "";
+    struct target t;
+    struct address a;
+    if (strncmp(r->told, "ERR ", 4) == 0)
+        return true;
+    if (sscanf(r->told, "OK %45s", ip) != 1 || address_parse(ip, &a) < 0 ||
+        gateway_parse_connect(r->asked, strlen(r->asked), &t) < 0)
+        return false;
+    return sandbox_still_allows(r->sandbox, &t, &a);
+}
+
+void gateway_reports_check(struct sandbox *sb)
+{
+    list_for_each_safe(r, &sb->gateway_reports, struct gateway_report, node) {
+        if (may_go_on(r))
+            continue;
+        log_info("gateway connection revoked id=%s %s", sb->id, r->asked);
+        report_end(r);
+    }
 }

@@ -38,6 +38,7 @@ struct manager {
     struct recent *recent; /* NULL without a store */
     bool rows_due;         /* ends of some of them could not be written yet */
     struct list dirty;     /* sandboxes with frames that wait for company */
+    struct list expiring;  /* sandboxes with a rule of their network that ends */
     struct retirement retirement;
     struct loop_timer tick;
     struct pool *pool;   /* or NULL */
@@ -68,7 +69,7 @@ struct sandbox {
     bool runner_ended; /* its connection is closed, everything it sent was read */
     int exit_status;   /* of PID 1, once instance is NULL */
     struct list waiters_ready, waiters_gone;
-    struct list node, idle_node, dirty_node, retired_node;
+    struct list node, idle_node, dirty_node, retired_node, expiring_node;
     int64_t retired_ms;
     int64_t created_ns, created_ms, last_exec_ns, idle_since_ms;
     int holds; /* running execs and open streams */
@@ -228,8 +229,19 @@ struct sandbox *sandbox_restore(struct manager *m, const struct spec *spec,
                                 int64_t created_ns, bool alive);
 
 /* network.c */
-/* What its connections must not reach now, by its spec and by the policy. The caller frees. */
+/* What its connections may reach now, and must not, by its spec and by the policy. The caller
+ * frees.
+ */
+char **sandbox_allowed_hosts(const struct sandbox *sb);
 char **sandbox_denied_hosts(const struct sandbox *sb);
+/* Whether a connection that is there may go on. a: the address that it went to, or NULL. */
+struct address;
+struct target;
+bool sandbox_still_allows(const struct sandbox *sb, const struct target *t,
+                          const struct address *a);
+/* To be called when its spec is there: rules that end are taken away then. */
+void sandbox_watch_network(struct sandbox *sb);
+void sandbox_expire_networks(struct manager *m);
 
 /* owner.c */
 void sandbox_keep_actor(struct sandbox *sb);
@@ -273,6 +285,8 @@ void port_streams_free(struct sandbox *sb, const char *why);
  * caller's to close. socket: it came out of the sandbox. 0 or -errno. */
 int gateway_report_open(struct sandbox *sb, uint32_t stream, int client_fd, bool socket);
 /* Ends all connections that the gateway has of it. */
+/* Ends the connections that the rules of this moment do not allow. */
+void gateway_reports_check(struct sandbox *sb);
 void gateway_reports_free(struct sandbox *sb);
 /* gateway-stream.c */
 void gateway_stream_open(struct sandbox *sb, uint32_t stream, const struct msg_open *m);

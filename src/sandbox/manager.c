@@ -95,6 +95,7 @@ static void on_tick(void *data)
     struct manager *m = data;
     expire_creating(m);
     expire_idle(m);
+    sandbox_expire_networks(m);
     expire_execs(m);
     expire_overdue(m);
     journal_retry_all(&m->options.journal);
@@ -117,6 +118,7 @@ struct manager *manager_new(const struct manager_options *o)
     list_init(&m->timed);
     list_init(&m->finished);
     list_init(&m->dirty);
+    list_init(&m->expiring);
     loop_timer_init(&m->tick, o->loop, on_tick, m);
     loop_timer_start_every(&m->tick, TICK_MS);
     retirement_init(m);

@@ -1,7 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rules that hold for a sandbox's connections at this moment. */
+/* The rules of a sandbox's network, which can change while it runs.
+ *
+ * They are in its spec, and with it in its row. Who may change them is decided above
+ * (tool/network-change.h); here a change is put into the spec, ends the connections that it does
+ * not allow any more, and is written down. A sandbox that may reach nothing any more keeps its
+ * proxy and a rule for a name that never exists, so that it is not taken for one without a list. */
+#include "sandbox/network.h"
+
+#include <stdio.h>
+#include <string.h>
+
 #include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "gateway/gateway-client.h"
+#include "gateway/rule.h"
 #include "sandbox/internal.h"
+
+static int64_t now_s(void)
+{
+    return clock_seen_ns() / 1000000000;
+}
 
 char **sandbox_denied_hosts(const struct sandbox *sb)
 {
@@ -15,4 +34,195 @@ char **sandbox_denied_hosts(const struct sandbox *sb)
     for (size_t i = 0; i < n; i++)
         all[own + i] = xstrdup(more[i]);
     return all;
+}
+
+static struct rule_list parse_rules(char *const *texts)
+{
+    struct rule_list l = {0};
+    for (; texts && *texts; texts++)
+        rule_list_add_full(&l, *texts);
+    return l;
+}
+
+/* --- texts */
+
+/* Room for one more. */
+static void add_text(char ***list, const char *text)
+{
+    size_t n = strv_length(*list);
+    for (size_t i = 0; i < n; i++)
+        if (strcmp((*list)[i], text) == 0)
+            return;
+    *list = xrealloc(*list, (n + 2) * sizeof(**list));
+    (*list)[n] = xstrdup(text);
+    (*list)[n + 1] = NULL;
+}
+
+/* By the name of a rule, by its host and port, or by the whole of its text. */
+static bool is_called(const struct rule *rule, const char *text, const char *word)
+{
+    _cleanup_free_ char *host = rule_format_host(rule);
+    return (rule->id && strcmp(rule->id, word) == 0) || strcmp(host, word) == 0 ||
+           strcmp(text, word) == 0;
+}
+
+static bool is_dropped(const struct rule *rule, const char *text, char *const *words)
+{
+    for (; words && *words; words++)
+        if (is_called(rule, text, *words))
+            return true;
+    return false;
+}
+
+/* What is left of the rules that allow, without those that are dropped and those that have ended.
+ */
+static char **keep_texts(char *const *texts, const struct network_change *c)
+{
+    char **kept = NULL;
+    struct rule_list l = parse_rules(texts);
+    for (size_t i = 0; i < l.n; i++) {
+        bool ended = l.rules[i].until_s && l.rules[i].until_s <= now_s();
+        if (!ended && !(c && (c->drop_all || is_dropped(&l.rules[i], texts[i], c->drop))) &&
+            strcmp(texts[i], GATEWAY_HOST_NONE) != 0)
+            add_text(&kept, texts[i]);
+    }
+    rule_list_done(&l);
+    return kept;
+}
+
+static bool has_end(char *const *texts)
+{
+    bool found = false;
+    struct rule_list l = parse_rules(texts);
+    for (size_t i = 0; i < l.n; i++)
+        found = found || l.rules[i].until_s;
+    rule_list_done(&l);
+    return found;
+}
+
+char **sandbox_allowed_hosts(const struct sandbox *sb)
+{
+    if (!sb->spec.network || !has_end(sb->spec.hosts))
+        return strv_copy(sb->spec.hosts);
+    char **kept = keep_texts(sb->spec.hosts, NULL);
+    if (!kept)
+        add_text(&kept, GATEWAY_HOST_NONE);
+    return kept;
+}
+
+/* --- changing */
+
+static int check_dropped(const struct sandbox *sb, const struct network_change *c,
+                         struct error *err)
+{
+    struct rule_list l = parse_rules(sb->spec.hosts);
+    int r = 0;
+    for (char *const *word = c->drop; r >= 0 && word && *word; word++) {
+        bool found = false;
+        for (size_t i = 0; i < l.n && !found; i++)
+            found = is_called(&l.rules[i], sb->spec.hosts[i], *word);
+        if (!found)
+            r = error_field(err, "drop", "no rule that allows is called '%.100s'", *word);
+    }
+    rule_list_done(&l);
+    return r;
+}
+
+int sandbox_check_network(const struct sandbox *sb, const struct network_change *c,
+                          struct error *err)
+{
+    bool nothing = c->drop_all && !(c->allow && *c->allow) && !(c->deny && *c->deny);
+    if (!sb->spec.network && nothing)
+        return 0; /* which it has already */
+    if (!sb->spec.network)
+        return error_set(err, ERROR_CONFLICT, 0,
+                         "sandbox %s was made without a network, and cannot get one", sb->id);
+    if (sb->state != SANDBOX_READY && sb->state != SANDBOX_CREATING)
+        return sandbox_check_ready(sb, err);
+    return check_dropped(sb, c, err);
+}
+
+/* In the list of those that on_tick() looks at, while a rule of it ends. */
+void sandbox_watch_network(struct sandbox *sb)
+{
+    list_remove(&sb->expiring_node);
+    if (sb->spec.network && has_end(sb->spec.hosts))
+        list_append(&sb->manager->expiring, &sb->expiring_node);
+}
+
+/* Takes hosts and denied. */
+static void set_rules(struct sandbox *sb, char **hosts, char **denied)
+{
+    if (!hosts)
+        add_text(&hosts, GATEWAY_HOST_NONE);
+    strv_free(sb->spec.hosts);
+    strv_free(sb->spec.denied_hosts);
+    sb->spec.hosts = hosts;
+    sb->spec.denied_hosts = denied;
+    sandbox_watch_network(sb);
+    gateway_reports_check(sb);
+}
+
+int sandbox_change_network(struct sandbox *sb, const struct network_change *c, network_change_fn fn,
+                           void *data, struct error *err)
+{
+    int r = sandbox_check_network(sb, c, err);
+    if (r < 0)
+        return r;
+    if (!sb->spec.network) {
+        fn(data, NULL);
+        return 0;
+    }
+    _cleanup_strv_ char **hosts = keep_texts(sb->spec.hosts, c);
+    _cleanup_strv_ char **denied = strv_copy(sb->spec.denied_hosts);
+    for (char *const *text = c->allow; text && *text; text++)
+        add_text(&hosts, *text);
+    for (char *const *text = c->deny; text && *text; text++)
+        add_text(&denied, *text);
+    struct gateway_rules rules = {.hosts = hosts, .denied = denied, .proxy = hosts != NULL};
+    r = gateway_rules_check(&rules, err);
+    if (r < 0)
+        return r;
+    set_rules(sb, steal_ptr(hosts), steal_ptr(denied));
+    if (persist_wants_sandbox(sb))
+        persist_sandbox(sb, fn, data);
+    else
+        fn(data, NULL);
+    return 0;
+}
+
+static void on_row(void *data, const struct error *err)
+{
+    (void)data;
+    (void)err; /* the rule has its end in the row, too */
+}
+
+void sandbox_expire_networks(struct manager *m)
+{
+    list_for_each_safe(sb, &m->expiring, struct sandbox, expiring_node) {
+        char **kept = keep_texts(sb->spec.hosts, NULL);
+        if (strv_length(kept) == strv_length(sb->spec.hosts)) {
+            strv_free(kept);
+            continue;
+        }
+        set_rules(sb, kept, strv_copy(sb->spec.denied_hosts));
+        if (persist_wants_sandbox(sb) && sb->state == SANDBOX_READY)
+            persist_sandbox(sb, on_row, NULL);
+    }
+}
+
+/* --- what was allowed before */
+
+/* Method and path of a request are not known here: where only rules about them have its host, the
+ * connection ends. Such connections are short, because each has one request. */
+bool sandbox_still_allows(const struct sandbox *sb, const struct target *t, const struct address *a)
+{
+    _cleanup_strv_ char **allowed = sandbox_allowed_hosts(sb), **denied = sandbox_denied_hosts(sb);
+    struct rule_list allow = parse_rules(allowed), deny = parse_rules(denied);
+    struct rule_request q = {.target = t};
+    const struct rule *rule = rule_list_find_allowance(&allow, &q);
+    bool good = rule && !rule_list_find_denial(&deny, &q, a);
+    rule_list_done(&allow);
+    rule_list_done(&deny);
+    return good;
 }

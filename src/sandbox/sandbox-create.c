@@ -73,6 +73,7 @@ static struct sandbox *sandbox_new(struct manager *m, const struct spec *spec,
     list_init(&sb->idle_node);
     list_init(&sb->dirty_node);
     list_init(&sb->retired_node);
+    list_init(&sb->expiring_node);
     list_init(&sb->pool_node);
     snprintf(sb->runtime_id, sizeof(sb->runtime_id), "%s", id);
     list_init(&sb->gateway_reports);

@@ -93,6 +93,8 @@ void sandbox_enter_tables(struct manager *m, struct sandbox *sb)
         map_put(m->by_alias, sb->alias_key, sb);
     list_append(&m->all, &sb->node);
     owner_enter(sb);
+    if (sb->spec.network)
+        sandbox_watch_network(sb);
     m->counts.sandboxes++;
     m->counts.creating++;
 }

@@ -147,6 +147,7 @@ static void gone(struct sandbox *sb)
     report_state(sb);
     list_remove(&sb->idle_node);
     list_remove(&sb->dirty_node);
+    list_remove(&sb->expiring_node);
     list_remove(&sb->node);
     if (sb->pooled)
         pool_on_end(m->pool, sb);

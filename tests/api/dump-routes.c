@@ -15,6 +15,8 @@ static const char *method_name(enum http_method method)
         return "post";
     case HTTP_PUT_:
         return "put";
+    case HTTP_PATCH_:
+        return "patch";
     case HTTP_DELETE_:
         return "delete";
     default:

@@ -50,7 +50,7 @@ def processes_of(d):
 
 
 @test("the list has names and hosts, of the operator's and of the caller's own")
-def _():
+def test_the_list_has_names_and_hosts_of_the_operator_s_a():
     d = daemon()
     one, two = add(d, "one"), add(d, "two")
     a = put(d, one, "mine", value=OWN, hosts=["Api.Allowed.example."], header="X-Token: {}")
@@ -69,7 +69,7 @@ def _():
 
 
 @test("a key's secret is for hosts of secret_hosts only, and never takes an operator's name")
-def _():
+def test_a_key_s_secret_is_for_hosts_of_secret_hosts_only():
     d = daemon()
     key = add(d, "bounded")
     for hosts in (["api.openai.example"], ["allowed.example"], ["x.allowed.example:8443"], ["exact.example", "evil.example"],
@@ -94,7 +94,7 @@ def _():
 
 
 @test("no value is in an answer, the log, the audit, a file of the state, a command line or an environment")
-def _():
+def test_no_value_is_in_an_answer_the_log_the_audit_a_fil():
     d = daemon()
     key = add(d, "searched")
     equal(put(d, key, "mine", value=OWN, hosts=["exact.example"]).status, 200)
@@ -118,7 +118,7 @@ def _():
 
 
 @test("a key's secrets are there after kill -9 of the control plane, still sealed")
-def _():
+def test_a_key_s_secrets_are_there_after_kill_9_of_the_co():
     d = daemon()
     key = add(d, "kept")
     equal(put(d, key, "mine", value=OWN, hosts=["exact.example"]).status, 200)
@@ -128,7 +128,7 @@ def _():
 
 
 @test("a configuration that cannot be meant is refused with the secret's name")
-def _():
+def test_a_configuration_that_cannot_be_meant_is_refused():
     for item, words in (("a=file:/nowhere/at/all h.example X: {}", "/nowhere/at/all"), ("a=env:MAS_NOT_SET h.example X: {}", "MAS_NOT_SET"),
                         ("a=credential:x h.example X: {}", "credential"), ("a=plain h.example X: {}", "plain"),
                         (f"a=file:{FILE.name} 10.0.0.1 X: {{}}", "10.0.0.1"), (f"a=file:{FILE.name} h.example Host: {{}}", "Host"),

@@ -253,4 +253,138 @@ def test_the_policy_of_the_moment_closes_hosts():
         equal(silent(status, d, box, "http://one.test/"), "403")
 
 
+# --- changing them
+
+def change(d, box, headers=None, **body):
+    return d.request("PATCH", f"/v1/sandboxes/{box}/network", body, headers=headers)
+
+
+def tunnel(d, box, host, port):
+    """A tunnel that stays open, in the background: a command that ends when the connection does."""
+    code = ("import socket,sys\n"
+            "s=socket.create_connection(('127.0.0.1',3128),20)\n"
+            f"s.sendall(b'CONNECT {host}:{port} HTTP/1.1\\r\\nHost: {host}:{port}\\r\\n\\r\\n')\n"
+            "print(s.recv(1000).split()[1].decode(), flush=True)\n"
+            "s.settimeout(60)\n"
+            "try: print('end' if not s.recv(1) else 'data', flush=True)\n"
+            "except ConnectionResetError: print('end', flush=True)\n")
+    a = d.post(f"/v1/sandboxes/{box}/exec", {"command": ["python3", "-c", code], "async": True})
+    where = f"/v1/sandboxes/{box}/execs/{a.json['exec_id']}"
+    wait_for(lambda: "200" in d.get(where + "/logs").body.decode(), "the tunnel is open")
+    return lambda: d.get(where).json["status"] != "running"
+
+
+@test("narrowing is free, holds at once and ends what it no longer allows")
+def test_narrowing_is_free():
+    allow = [{"host": "one.test"}, {"host": "two.test", "name": "second"}, {"host": "other.test", "ports": [80]}]
+    with Guarded("version: 1\ndefault: deny\nrules:\n  - {id: c, verdict: allow, command: '*'}\n  - {id: n, verdict: allow, tool: network, host: ['*']}\n", config=OPEN) as d:
+        box = d.post("/v1/sandboxes", {"network": {"allow": allow}}).json["id"]
+        d.replace("version: 1\ndefault: deny\nrules:\n  - {id: c, verdict: allow, command: '*'}\n")
+        kept, ended = tunnel(d, box, "one.test", 80), tunnel(d, box, "two.test", 80)
+        a = change(d, box, drop=["second"])
+        equal((a.status, [r["host"] for r in a.json["allow"]]), (200, ["one.test", "other.test"]), a)
+        wait_for(ended, "the tunnel to what was dropped has ended")
+        equal(kept(), False)
+        equal(silent(status, d, box, "http://two.test/"), "403")
+        equal(status(d, box, "http://other.test/"), "200")
+        a = change(d, box, deny=[{"cidr": "127.0.0.3/32"}])
+        equal((a.status, a.json["deny"]), (200, [{"host": "127.0.0.3"}]), a)
+        equal(silent(status, d, box, "http://other.test/"), "403")
+        equal(change(d, box, allow=[{"host": "one.test", "ports": [80]}]).status, 200)  # it is open already
+        equal(change(d, box, mode="none").json["allow"], [])
+        wait_for(kept, "the last tunnel has ended")
+        equal(silent(status, d, box, "http://one.test/"), "403")
+        check([r for r in d.records(kind="sandbox", sandbox=box) if r["outcome"] == "network"], d.records(kind="sandbox"))
+
+
+@test("widening is a call through the gate: for one host, one port and a time, as the policy decides")
+def test_widening_is_a_call():
+    policy = """version: 1
+default: allow
+rules:
+  - {id: no-mail, verdict: deny, tool: network, host: ["mail.test"]}
+  - {id: person, verdict: ask, tool: network, host: ["asked.test"]}
+  - {id: offline, require: {no_network: true}, tool: network, host: ["offline.test"]}
+"""
+    one = {"host": "two.test", "ports": [80], "for": "10m"}
+    with Guarded(policy, config=OPEN + 'disallowed_hosts: ["far.test"]\n') as d:
+        box = d.post("/v1/sandboxes", {"network": {"allow": [{"host": "one.test"}], "deny": [{"host": "closed.test"}]}}).json["id"]
+        none = d.post("/v1/sandboxes", {}).json["id"]
+        equal(silent(status, d, box, "http://two.test/"), "403")
+        for rule, word in (({"host": "two.test", "ports": [80]}, "for"), ({"host": "two.test", "for": "1m"}, "port"), ({"host": "*.test", "ports": [80], "for": "1m"}, "host"),
+                           ({"cidr": "127.0.0.0/8", "ports": [80], "for": "1m"}, "host"), ({"host": "two.test", "ports": [80, 81], "for": "1m"}, "one port"),
+                           (dict(one, **{"for": "25h"}), "for"), (dict(one, **{"for": "0s"}), "for"), (dict(one, **{"for": 5}), "for")):
+            a = change(d, box, allow=[rule])
+            equal((a.status, word in str(a.json)), (400, True), (rule, a))
+        equal(change(d, box, allow=[one, dict(one, host="third.test")]).status, 400)
+        equal(change(d, none, allow=[one]).status, 409)
+        for body in ({}, {"drop": ["two.test"]}, {"mode": "names"}, {"allow": []}, {"deny": [one]}, {"allowed": [one]}):
+            equal(change(d, box, **body).status, 400, body)
+        for host, rule in (("mail.test", "no-mail"), ("offline.test", "offline")):
+            a = change(d, box, allow=[dict(one, host=host)])
+            equal((a.status, rule in str(a.json)), (403, True), a)
+        equal([r["host"] for r in d.get(f"/v1/sandboxes/{box}/network").json["allow"]], ["one.test"])
+        a = change(d, box, allow=[dict(one, name="now")])
+        equal((a.status, a.json["allow"][1]["host"], a.json["allow"][1]["ports"], "expires_at" in a.json["allow"][1]), (200, "two.test", [80], True), a)
+        equal(status(d, box, "http://two.test/"), "200")
+        equal(silent(status, d, box, "http://two.test:8080/"), "403")
+        check([r for r in d.records(kind="intent", sandbox=box) if r.get("tool") == "network"], "an intent of tool network")
+        for host in ("closed.test", "far.test"):  # the sandbox's own denials and the operator's ceiling stay
+            change(d, box, allow=[dict(one, host=host)])
+            equal(silent(status, d, box, f"http://{host}/"), "403", host)
+        a = change(d, box, allow=[dict(one, host="asked.test")])
+        equal(a.status, 202, a)
+        equal(silent(status, d, box, "http://asked.test/"), "403")
+        id = a.json["approval_id"]
+        equal(d.post(f"/v1/approvals/{id}/approve", {}).status, 200)
+        equal(silent(status, d, box, "http://asked.test/"), "403")  # the grant is for a call that was not made yet
+        a = change(d, box, {"X-Mas-Approval-Id": id}, allow=[dict(one, host="asked.test")])
+        equal(a.status, 200, a)
+        equal(status(d, box, "http://asked.test/"), "200")
+        equal(change(d, box, {"X-Mas-Approval-Id": id}, allow=[dict(one, host="asked.test", ports=[8080])]).status, 403)
+
+
+@test("what was widened ends in time, and rules outlive the control plane")
+def test_rules_end_and_outlive_the_control_plane():
+    with Daemon(config=OPEN) as d:
+        box = d.post("/v1/sandboxes", {"network": {"allow": [{"host": "one.test"}]}}).json["id"]
+        equal(change(d, box, allow=[{"host": "two.test", "ports": [80], "for": "1h"}]).status, 200)
+        equal(change(d, box, allow=[{"host": "other.test", "ports": [80], "for": "3s"}]).status, 200)
+        equal(change(d, box, drop=["one.test"]).status, 200)
+        ended = tunnel(d, box, "other.test", 80)
+        wait_for(ended, "the tunnel has ended with its rule")
+        equal(silent(status, d, box, "http://other.test/"), "403")
+        equal([r["host"] for r in d.get(f"/v1/sandboxes/{box}/network").json["allow"]], ["two.test"])
+        os.kill(d.get("/v1/status").json["pid"], 9)
+        wait_for(lambda: d.get("/healthz").status == 200 and d.get(f"/v1/sandboxes/{box}").json.get("state", "").upper() == "READY", "the next control plane")
+        equal([r["host"] for r in d.get(f"/v1/sandboxes/{box}/network").json["allow"]], ["two.test"])
+        equal(status(d, box, "http://two.test/"), "200")
+        equal(silent(status, d, box, "http://one.test/"), "403")
+
+
+@test("an agent's key widens nothing but through the gate, and only what is its own")
+def test_an_agents_key_widens_through_the_gate():
+    policy = "version: 1\ndefault: allow\nrules:\n  - {id: person, verdict: ask, tool: network, host: [two.test]}\n"
+    one = {"host": "two.test", "ports": [80], "for": "10m"}
+    with Guarded(policy, "-auth-token", "token", config=OPEN) as d:
+        d.token = "token"
+        keys = {name: d.post("/v1/keys", {"name": name, "roles": roles}).json["secret"] for name, roles in (("a", ["agent"]), ("b", ["agent"]), ("p", ["approver"]))}
+        d.token = None
+        as_ = {name: {"Authorization": "Bearer " + secret} for name, secret in keys.items()}
+        box = d.request("POST", "/v1/sandboxes", {"network": {"allow": [{"host": "one.test"}]}}, headers=as_["a"]).json["id"]
+        equal(change(d, box, as_["b"], allow=[one]).status, 404)
+        equal(change(d, box, as_["p"], allow=[one]).status, 403)
+        a = change(d, box, as_["a"], allow=[one])
+        equal(a.status, 202, a)
+        id = a.json["approval_id"]
+        equal(d.request("POST", f"/v1/approvals/{id}/approve", {}, headers=as_["a"]).status, 403)
+        equal(change(d, box, {**as_["a"], "X-Mas-Approval-Id": id}, allow=[one]).status, 403)
+        a = change(d, box, as_["a"], allow=[one])
+        id = a.json["approval_id"]
+        equal(d.request("POST", f"/v1/approvals/{id}/approve", {}, headers=as_["p"]).status, 200)
+        equal(change(d, box, {**as_["b"], "X-Mas-Approval-Id": id}, allow=[one]).status, 404)
+        equal(change(d, box, {**as_["a"], "X-Mas-Approval-Id": id}, allow=[one]).status, 200)
+        equal(change(d, box, {**as_["a"], "X-Mas-Approval-Id": id}, allow=[dict(one, ports=[8080])]).status, 403)
+
+
 main()

@@ -36,6 +36,7 @@ REQUESTS = {
     ("post", "/v1/run"): ("", {"command": ["true"]}),
     ("post", "/v1/sandboxes"): ("", {}),
     ("post", SB + "/exec"): ("", {"command": ["true"]}),
+    ("patch", SB + "/network"): ("", {"mode": "none"}),
     ("post", EX + "/stdin"): ("", b"typed\n"),
     ("post", EX + "/signal"): ("", {"signal": "TERM"}),
     ("post", EX + "/resize"): ("", {"rows": 5, "cols": 6}),

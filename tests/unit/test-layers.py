@@ -28,7 +28,7 @@ CLAIMS = [
     ("src/engine/engine.h", "engine", r"\bdialect_(?:podman|docker)\b|\bbackend [!=]= ",
      "engine/engine.h engine/dialect.c engine/podman.c engine/docker.c"),
     ("src/guard/approval.h", "guard", r"->state = ", "guard/approval.c guard/approval-row.c"),
-    ("src/guard/gate.h", "*", r"\bgate_decide\(", "guard/gate.h guard/gate.c guard/gate-port.c tool/run-gate.c"),
+    ("src/guard/gate.h", "*", r"\bgate_decide\(", "guard/gate.h guard/gate.c guard/gate-port.c tool/run-gate.c tool/network-change.c"),
     ("src/identity/keys-internal.h", "*", r'#include "identity/keys-internal.h"',
      "identity/keys.c identity/keys-row.c identity/keys-secret.c identity/keys-rate.c"),
     ("src/net/admit.c", "net", r"--\w+->n_conns|n_conns(?:--|\+\+)", "net/admit.c"),

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Changing the network of a sandbox that runs. Whoever calls this has decided that it may be. */
+#pragma once
+
+#include <stdbool.h>
+
+struct error;
+struct sandbox;
+
+/* Rules as texts of gateway/rule.h; each list may be NULL. */
+struct network_change {
+    char *const *allow, *const *deny; /* to add */
+    char *const *drop; /* rules that allow, by name, by host and port, or by the whole text */
+    bool drop_all;
+};
+
+typedef void (*network_change_fn)(void *data, const struct error *err);
+
+/* Whether it can be done: the sandbox has a network and is not ending, and what is dropped is
+ * there.
+ */
+int sandbox_check_network(const struct sandbox *sb, const struct network_change *c,
+                          struct error *err);
+/* It holds at once, and connections that are not allowed any more end. fn comes when it is on
+ * record, perhaps from inside. Negative: nothing was changed, fn does not come. */
+int sandbox_change_network(struct sandbox *sb, const struct network_change *c, network_change_fn fn,
+                           void *data, struct error *err);

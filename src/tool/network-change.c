@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tool/network-change.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/weak.h"
+#include "gateway/gateway-client.h"
+#include "gateway/rule.h"
+#include "sandbox/sandbox-policy.h"
+#include "sandbox/sandbox.h"
+#include "tool/network.h"
+#include "tool/run.h"
+
+struct widening {
+    struct weak *weak;
+    struct gate *gate;
+    struct sandbox *sandbox; /* referenced */
+    struct identity who;
+    struct gate_terms terms; /* approval_id is its own */
+    char **allow, **deny, **drop;
+    bool drop_all;
+    struct rule_list wider; /* the one rule that widens, or none */
+    int64_t for_s;          /* and how long it is to last */
+    char host[TARGET_TEXT_SIZE];
+    struct gate_call call;
+    struct gate_decision decision;
+    struct approval_watch watch;
+    bool watching, intended;
+    network_change_fn fn; /* NULL: its caller has left, and it does not begin any more */
+    void *data;
+};
+
+static int64_t now_s(void)
+{
+    return clock_seen_ns() / 1000000000;
+}
+
+static void widening_free(struct widening *w)
+{
+    weak_clear(&w->weak);
+    approval_watch_remove(&w->watch);
+    gate_decision_done(&w->decision);
+    rule_list_done(&w->wider);
+    strv_free(w->allow);
+    strv_free(w->deny);
+    strv_free(w->drop);
+    free((char *)w->terms.approval_id);
+    sandbox_unref(w->sandbox);
+    free(w);
+}
+
+static void widening_end(struct widening *w, const struct error *err)
+{
+    if (w->intended)
+        gate_note_ended(w->gate, w->decision.call_id, sandbox_id(w->sandbox), NULL,
+                        err ? "failed" : "done", NULL);
+    if (w->fn)
+        w->fn(w->data, err);
+    widening_free(w);
+}
+
+/* --- what widens */
+
+static bool is_one_host(const struct rule *rule)
+{
+    return rule->kind == RULE_NAME ||
+           (rule->kind == RULE_NETWORK && rule->bits == address_bits(&rule->network));
+}
+
+/* Of the rules to add, those that allow something new. */
+static int find_wider(struct widening *w, struct error *err)
+{
+    const struct spec *spec = sandbox_spec(w->sandbox);
+    for (char **text = w->allow; text && *text; text++) {
+        char *const one[] = {*text, NULL};
+        if (!gateway_hosts_cover(spec->hosts, one))
+            rule_list_add_full(&w->wider, *text);
+    }
+    if (w->wider.n == 0)
+        return 0;
+    const struct rule *rule = &w->wider.rules[0];
+    if (w->wider.n > 1 || !rule->port || !is_one_host(rule))
+        return error_field(err, "allow",
+                           "what widens a network is one rule with one host and one port");
+    if (!rule->until_s)
+        return error_field(err, "allow[0].for", "what widens a network has 'for', up to 24h");
+    w->for_s = rule->until_s - now_s();
+    return 0;
+}
+
+static void set_call(struct widening *w)
+{
+    struct rule place = w->wider.rules[0];
+    place.port = 0;
+    _cleanup_free_ char *host = rule_format_host(&place);
+    snprintf(w->host, sizeof(w->host), "%s", host);
+    w->call = (struct gate_call){.tool = GATE_NETWORK,
+                                 .capabilities = CAPABILITY_NETWORK,
+                                 .host = w->host,
+                                 .port = w->wider.rules[0].port,
+                                 .who = &w->who,
+                                 .terms = &w->terms,
+                                 .builtin = true,
+                                 .runtime = sandbox_spec(w->sandbox)->runtime,
+                                 .sandbox = sandbox_id(w->sandbox)};
+    audit_call_id(w->decision.call_id);
+}
+
+/* The sandbox's own policy (the MAS API's) is as far as it may ever go. */
+static int check_own_policy(struct widening *w, struct error *err)
+{
+    const struct sandbox_policy *own = sandbox_policy(w->sandbox);
+    struct error why = {0};
+    if (!own)
+        return 0;
+    if (own->policy.has_network && !own->policy.network_enabled)
+        error_set(&why, ERROR_DENIED, 0, "network disabled");
+    else
+        policy_check_host(&own->policy, w->host, w->call.port, &why);
+    return error_is_set(&why)
+               ? gate_refuse(w->gate, &w->call, &w->decision, "request policy", why.message, err)
+               : 0;
+}
+
+static int refuse_stripped(struct widening *w, struct error *err)
+{
+    char rule[64], why[120];
+    snprintf(rule, sizeof(rule), "%s", w->decision.rules.rule);
+    snprintf(why, sizeof(why), "network to %.40s: rule '%s' takes the network away", w->host, rule);
+    return gate_refuse(w->gate, &w->call, &w->decision, rule, why, err);
+}
+
+static int decide(struct widening *w, struct error *err)
+{
+    int r = check_own_policy(w, err);
+    r = r < 0 ? r : gate_decide(w->gate, &w->call, &w->decision, err);
+    if (r >= 0 && w->decision.rules.obligations.strip_network)
+        r = refuse_stripped(w, err);
+    return r;
+}
+
+/* --- doing it */
+
+static void on_written(void *data, const struct error *err)
+{
+    widening_end(data, err);
+}
+
+/* The time begins now, however long a person took. */
+static void restart_time(struct widening *w)
+{
+    if (!w->wider.n)
+        return;
+    w->wider.rules[0].until_s = now_s() + w->for_s;
+    for (char **text = w->allow; *text; text++) {
+        struct rule_list one = {0};
+        rule_list_add_full(&one, *text);
+        bool same = one.n && rule_covers(&w->wider.rules[0], &one.rules[0]);
+        rule_list_done(&one);
+        if (!same)
+            continue;
+        free(*text);
+        *text = rule_format(&w->wider.rules[0]);
+    }
+}
+
+static void apply(struct widening *w)
+{
+    struct error err = {0};
+    struct audit *audit = gate_audit(w->gate);
+    int r = w->wider.n ? gate_intent(w->gate, &w->call, &w->decision, w->terms.approval_id, &err)
+                       : run_record_sandbox(audit, w->sandbox, &w->who, "network", &err);
+    w->intended = r >= 0 && w->wider.n;
+    restart_time(w);
+    struct network_change change = {w->allow, w->deny, w->drop, w->drop_all};
+    if (r < 0 || sandbox_change_network(w->sandbox, &change, on_written, w, &err) < 0)
+        widening_end(w, &err);
+}
+
+/* --- asking */
+
+static json_t *subject_of(const struct widening *w)
+{
+    const struct rule *rule = &w->wider.rules[0];
+    struct rule shown = *rule;
+    shown.until_s = 0;
+    _cleanup_free_ char *text = rule_format(&shown);
+    return json_pack("{s:i, s:s, s:s, s:s, s:{s:s, s:s}, s:{s:s, s:s, s:i, s:I}}", "version", 1,
+                     "tool", GATE_NETWORK, "requester", w->who.key, "policy_revision",
+                     ruleset_revision(w->decision.ruleset), "sandbox", "id", sandbox_id(w->sandbox),
+                     "generation", sandbox_generation(w->sandbox), "network", "rule", text, "host",
+                     w->host, "port", rule->port, "for_seconds", (json_int_t)w->for_s);
+}
+
+static void on_used(void *data, struct approval *a, const struct error *err)
+{
+    struct widening *w = weak_unref(data);
+    struct error late = {0};
+    (void)a;
+    if (!w)
+        return;
+    if (!w->fn)
+        error_set(&late, ERROR_CONFLICT, 0, "its caller has left");
+    if (err || !w->fn ||
+        sandbox_check_network(w->sandbox, &(struct network_change){0}, &late) < 0 ||
+        decide(w, &late) < 0) {
+        widening_end(w, err ? err : &late);
+        return;
+    }
+    apply(w);
+}
+
+static int use_grant(struct widening *w, struct error *err)
+{
+    _cleanup_json_ json_t *subject = subject_of(w);
+    _cleanup_json_ json_t *obligations = rules_obligations_to_json(&w->decision.rules.obligations);
+    struct approval_need need = {.risk = w->decision.rules.risk,
+                                 .rule = w->decision.rules.rule,
+                                 .revision = ruleset_revision(w->decision.ruleset),
+                                 .obligations = obligations};
+    struct weak *weak = weak_ref(&w->weak, w);
+    int r = approvals_use(gate_approvals(w->gate), w->terms.approval_id, &w->who, subject, &need,
+                          on_used, weak, err);
+    if (r >= 0)
+        return r;
+    weak_unref(weak);
+    struct error ignored = {0};
+    gate_refuse(w->gate, &w->call, &w->decision, "approval", err->message, &ignored);
+    return r;
+}
+
+static void on_change(struct approval_watch *watch, struct approval *a)
+{
+    struct widening *w = container_of(watch, struct widening, watch);
+    struct error err = {0};
+    if (strcmp(approval_id(a), w->terms.approval_id) != 0 || approval_state(a) == APPROVAL_PENDING)
+        return;
+    approval_watch_remove(watch);
+    w->watching = false;
+    if (approval_state(a) == APPROVAL_APPROVED && decide(w, &err) >= 0 && use_grant(w, &err) >= 0)
+        return;
+    if (!error_is_set(&err))
+        error_set(&err, ERROR_DENIED, 0, "approval %s is %s", approval_id(a),
+                  approval_state_name(approval_state(a)));
+    widening_end(w, &err);
+}
+
+static void on_asked(void *data, struct approval *a, const struct error *err)
+{
+    struct widening *w = weak_unref(data);
+    struct error pending = {0};
+    if (!w)
+        return;
+    if (!err && w->terms.wait && w->fn) {
+        w->watching = true;
+        w->terms.approval_id = xstrdup(approval_id(a));
+        w->watch.on_change = on_change;
+        approvals_watch(gate_approvals(w->gate), &w->watch);
+        return;
+    }
+    if (!err) {
+        error_set(&pending, ERROR_PENDING, 0, "waiting for approval %s", approval_id(a));
+        memcpy(pending.ref, approval_id(a), APPROVAL_ID_SIZE);
+    }
+    widening_end(w, err ? err : &pending);
+}
+
+static int ask_person(struct widening *w, struct error *err)
+{
+    _cleanup_json_ json_t *subject = subject_of(w);
+    _cleanup_json_ json_t *obligations = rules_obligations_to_json(&w->decision.rules.obligations);
+    _cleanup_json_ json_t *shown =
+        json_pack("{s:[s], s:s}", "hosts", w->host, "runtime", sandbox_spec(w->sandbox)->runtime);
+    struct approval_request r = {.who = &w->who,
+                                 .need = {.risk = w->decision.rules.risk,
+                                          .rule = w->decision.rules.rule,
+                                          .revision = ruleset_revision(w->decision.ruleset),
+                                          .obligations = obligations},
+                                 .reason = w->decision.rules.reason,
+                                 .subject = subject,
+                                 .shown = shown};
+    struct weak *weak = weak_ref(&w->weak, w);
+    int e = approvals_ask(gate_approvals(w->gate), &r, on_asked, weak, err);
+    if (e < 0)
+        weak_unref(weak);
+    return e;
+}
+
+/* --- the way */
+
+/* 1: it waits for a person. */
+static int begin(struct widening *w, struct error *err)
+{
+    struct network_change change = {w->allow, w->deny, w->drop, w->drop_all};
+    int r = sandbox_check_network(w->sandbox, &change, err);
+    r = r < 0 ? r : find_wider(w, err);
+    if (r < 0 || !w->wider.n)
+        return r;
+    set_call(w);
+    r = decide(w, err);
+    if (r < 0 || (w->decision.rules.verdict != VERDICT_ASK && !w->terms.approval_id))
+        return r;
+    r = w->terms.approval_id ? use_grant(w, err) : ask_person(w, err);
+    return r < 0 ? r : 1;
+}
+
+static struct widening *widening_new(const struct widening_request *req, network_change_fn fn,
+                                     void *data)
+{
+    struct widening *w = new0(struct widening);
+    w->gate = req->gate;
+    w->sandbox = sandbox_ref(req->sandbox);
+    w->who = *req->who;
+    w->terms = (struct gate_terms){.wait = req->terms->wait};
+    w->terms.approval_id = req->terms->approval_id ? xstrdup(req->terms->approval_id) : NULL;
+    w->allow = strv_copy(req->change.allow);
+    w->deny = strv_copy(req->change.deny);
+    w->drop = strv_copy(req->change.drop);
+    w->drop_all = req->change.drop_all;
+    w->fn = fn;
+    w->data = data;
+    list_init(&w->watch.node);
+    return w;
+}
+
+struct widening *network_change_start(const struct widening_request *req, network_change_fn fn,
+                                      void *data)
+{
+    struct error err = {0};
+    struct widening *w = widening_new(req, fn, data);
+    int r = begin(w, &err);
+    if (r > 0)
+        return w;
+    if (r < 0) {
+        widening_end(w, &err);
+        return NULL;
+    }
+    struct weak *here = weak_ref(&w->weak, w);
+    apply(w);
+    return weak_unref(here);
+}
+
+void network_change_abandon(struct widening *w)
+{
+    w->fn = NULL;
+    if (w->watching)
+        widening_free(w);
+}
