@@ -17,7 +17,7 @@ seconds=${GUEST_TIMEOUT:-480}
 . "$(dirname "$0")/guest-kernel.sh"
 . "$(dirname "$0")/host-root.sh"
 
-programs="mas-sandboxd mas-warden mas-toolrunner mas-tool-net mas-oci sbx tests/security/attack
+programs="mas-sandboxd mas-warden mas-toolrunner mas-tool-net mas-oci mas-intercept sbx tests/security/attack
 tests/unit/test-seccomp tests/unit/test-warden tests/unit/warden-runner
 tests/security/test-image-roots"
 python=$(basename "$(readlink -f /usr/bin/python3)") # python3.11 on Debian 12

@@ -10,7 +10,7 @@ targets=${FUZZ:-$(cd fuzz && ls fuzz-*.c | sed 's/fuzz-//; s/\.c//') disconnect}
 # disconnect is a script against the daemon itself, built the same way.
 # shellcheck disable=SC2086
 ninja -C build-fuzz $(printf '%s\n' $targets | sed '/^disconnect$/! s,^,fuzz/fuzz-,
-    s/^disconnect$/mas-sandboxd mas-warden mas-toolrunner mas-tool-net mas-engine mas-oci/')
+    s/^disconnect$/mas-sandboxd mas-warden mas-toolrunner mas-tool-net mas-engine mas-oci mas-intercept/')
 
 one() {
     name=$1

@@ -117,8 +117,8 @@ static const struct member network[] = {{"mode"},
                                         {"deny", MEMBER_LIST, network_rule},
                                         {"cidrs"},
                                         HIDDEN("enabled"),
-                                        HIDDEN("inject"),
-                                        HIDDEN("intercept"),
+                                        {"inject"},
+                                        {"intercept"},
                                         {0}};
 static const struct member file[] = {{"path"}, {"content"}, {"content_base64"}, {"mode"}, {0}};
 

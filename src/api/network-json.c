@@ -292,8 +292,8 @@ int network_json_check(struct spec *s, struct error *err)
 /* Rules that allow something are a network; without one there is none, whatever is denied. */
 static int parse_lists(const json_t *o, struct spec *s, struct error *err)
 {
-    static const char *const later[] = {"inject", "intercept", NULL};
-    int r = check_absent(o, later, err);
+    int r = json_member_bool(o, "intercept", &s->intercept, err);
+    r = r < 0 ? r : json_member_strv(o, "inject", NETWORK_HOSTS_MAX, &s->inject, err);
     r = r < 0 ? r : network_json_rules(o, "allow", &s->hosts, err);
     r = r < 0 ? r : parse_cidrs(o, &s->hosts, err);
     r = r < 0 ? r : network_json_rules(o, "deny", &s->denied_hosts, err);

@@ -62,6 +62,8 @@ json_t *view_effective(const struct effective *e)
         json_object_set_new(network, "by", json_string("gateway"));
     if (json_is_object(network))
         json_object_set_new(network, "mode", json_string(e->network_by_name ? "names" : "none"));
+    if (e->intercepted)
+        json_object_set_new(network, "intercept", json_true());
     json_object_set_new(o, "network", network);
     json_object_set_new(o, "filesystem", wall_by(e->by[WALL_FILESYSTEM]));
     json_object_set_new(o, "syscalls", wall_by(e->by[WALL_SYSCALLS]));

@@ -168,7 +168,7 @@ void child_trees_init(struct child_trees *t)
 {
     for (size_t i = 0; i < PLAN_MOUNTS_MAX; i++)
         t->mounts[i] = -1;
-    t->disk = t->image = -1;
+    t->disk = t->image = t->authority = -1;
 }
 
 void child_trees_close(struct child_trees *t)
@@ -177,6 +177,7 @@ void child_trees_close(struct child_trees *t)
         fd_close(&t->mounts[i]);
     fd_close(&t->disk);
     fd_close(&t->image);
+    fd_close(&t->authority);
 }
 
 _Static_assert(PLAN_MOUNTS_MAX == FD_PASS_MAX, "an order's mounts are one message's descriptors");
@@ -191,7 +192,7 @@ void child_receive_order(struct child_order *o, struct child_trees *ret)
         _exit(0); /* the warden is gone, or does not need this blank */
     if (n != sizeof(*o))
         child_fail("receive the order", n < 0 ? (int)n : EPROTO, -1);
-    if (!o->disk_from_fd && !o->image_from_fd)
+    if (!o->disk_from_fd && !o->image_from_fd && !o->authority_from_fd)
         return;
     n = fd_recv_msg(CHILD_CHANNEL_FD, &byte, 1, fds);
     size_t k = 0;
@@ -199,8 +200,11 @@ void child_receive_order(struct child_order *o, struct child_trees *ret)
         ret->disk = fds[k++];
     if (n == 1 && o->image_from_fd)
         ret->image = fds[k++];
+    if (n == 1 && o->authority_from_fd)
+        ret->authority = fds[k++];
     if (k == 0 || fds[k - 1] < 0)
-        child_fail("receive the disk or the image", n < 0 ? (int)n : EPROTO, WALL_FILESYSTEM);
+        child_fail("receive the disk, the image or the authority", n < 0 ? (int)n : EPROTO,
+                   WALL_FILESYSTEM);
 }
 
 const char *const child_runner_env[] = {"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/home/sandbox",

@@ -30,6 +30,7 @@
 struct child_trees {
     int mounts[PLAN_MOUNTS_MAX];
     int disk, image;
+    int authority; /* a file with the certificate of the interceptor */
 };
 void child_trees_init(struct child_trees *t);
 void child_trees_close(struct child_trees *t);

@@ -66,5 +66,7 @@ int mount_seal_root(void);
 int mount_make_target(const char *root, const char *target, uid_t owner);
 /* The part of the disk that a path is in, and the rest of the path; NULL when in none. */
 const struct disk_part *mount_find_part(const char *target, const char **ret_rest);
+/* Mounts the host's certificate authorities and the one in the file over the former. */
+int mount_authority(int authority_fd);
 /* Attaches a detached mount, making directories where needed (owned by the tool). */
 int mount_attach(int tree_fd, const char *target, uid_t owner);

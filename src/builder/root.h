@@ -4,9 +4,11 @@
 
 #include <stddef.h>
 
-#define ROOT_RUNNER_PATH    "/.mas/mas-toolrunner"
-#define ROOT_EMPTY_DIR      "/.mas/empty"
-#define ROOT_DISK_DIR       "/.mas/disk" /* where a sandbox's disk is mounted while it is divided */
+#define ROOT_RUNNER_PATH "/.mas/mas-toolrunner"
+#define ROOT_EMPTY_DIR   "/.mas/empty"
+#define ROOT_DISK_DIR    "/.mas/disk" /* where a sandbox's disk is mounted while it is divided */
+#define ROOT_AUTHORITIES                                                                           \
+    "/etc/ssl/certs/ca-certificates.crt" /* what programs verify servers with */
 #define ROOT_GATEWAY_DIR    "/.mas/run"
 #define ROOT_GATEWAY_SOCKET "/.mas/run/gateway.sock" /* /.mas/gateway.sock is a link to it */
 

@@ -228,6 +228,7 @@ static void fill_warden_options(struct daemon *d, struct warden_options *o)
     o->docker_socket = config_has_engine(c, "docker") ? c->docker_socket : NULL;
     o->engine_fd = d->programs.engine;
     o->oci_fd = d->programs.oci;
+    o->intercept_fd = d->programs.intercept;
     o->runner_fd = d->programs.runner;
     o->toolnet_fd = d->programs.toolnet;
     o->ceiling = c->max_limits;

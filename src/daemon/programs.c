@@ -77,11 +77,9 @@ static int check_writers(const struct programs *p, struct error *err)
     const struct {
         int fd;
         const char *name;
-    } opened[] = {{p->warden, "mas-warden"},
-                  {p->runner, "mas-toolrunner"},
-                  {p->engine, "mas-engine"},
-                  {p->oci, "mas-oci"},
-                  {p->toolnet, "mas-tool-net"}};
+    } opened[] = {{p->warden, "mas-warden"},       {p->runner, "mas-toolrunner"},
+                  {p->engine, "mas-engine"},       {p->oci, "mas-oci"},
+                  {p->intercept, "mas-intercept"}, {p->toolnet, "mas-tool-net"}};
     struct stat st;
     for (size_t i = 0; i < ELEMENTS(opened); i++)
         if (opened[i].fd >= 0 && fstat(opened[i].fd, &st) == 0 && st.st_mode & S_IWOTH)
@@ -102,6 +100,8 @@ int programs_open(struct programs *p, const char *dir, struct error *err)
     p->engine = p->engine < 0 ? -1 : p->engine;
     p->oci = find_program(dir, "mas-oci"); /* likewise those who name an OCI runtime */
     p->oci = p->oci < 0 ? -1 : p->oci;
+    p->intercept = find_program(dir, "mas-intercept"); /* and those who want a secret injected */
+    p->intercept = p->intercept < 0 ? -1 : p->intercept;
     p->toolnet = find_program(dir, "mas-tool-net");
     if (p->toolnet < 0) {
         log_warn("mas-tool-net is not there; URL tools will fail: %s", strerror(-p->toolnet));
@@ -123,4 +123,5 @@ void programs_close(struct programs *p)
     fd_close(&p->engine);
     fd_close(&p->warden);
     fd_close(&p->oci);
+    fd_close(&p->intercept);
 }

@@ -145,6 +145,26 @@ static void on_key_ended(void *data, const char *id)
         mcp_key_ended(k->mcp, id);
 }
 
+static char **find_secret_hosts(void *data, const char *owner, char *const *names,
+                                struct error *err)
+{
+    const struct control *k = data;
+    return secrets_find_hosts(k->secrets, owner, names, err);
+}
+
+static int open_secret_pairs(void *data, const char *owner, char *const *names,
+                             const char *generation, struct error *err)
+{
+    const struct control *k = data;
+    return secrets_open_pairs(k->secrets, owner, names, generation, err);
+}
+
+static void on_secret_changed(void *data, const char *owner, const char *name)
+{
+    struct control *k = data;
+    manager_secret_changed(k->manager, owner, name);
+}
+
 static struct manager *make_manager(struct control *k, int journal_dir)
 {
     const struct config *c = k->ctx->config;
@@ -165,6 +185,7 @@ static struct manager *make_manager(struct control *k, int journal_dir)
         .gateway_sock = k->ctx->gateway_sock,
         .generation = k->ctx->generations_before + k->ctx->generation,
         .config = c->manager,
+        .secrets = {.find_hosts = find_secret_hosts, .open_pairs = open_secret_pairs, .data = k},
         .journal = {.config = c->journal,
                     .dir_fd = journal_dir,
                     .memory_bytes = JOURNAL_MEMORY_BYTES,
@@ -539,6 +560,7 @@ static int control_init(struct control *k, struct error *err)
     if (find_default_image(k, err) < 0)
         return -1;
     k->manager = make_manager(k, journal_dir);
+    secrets_on_changed(k->secrets, on_secret_changed, k);
     if (restore(k, err) < 0)
         return -1;
     wait_resumed(k);

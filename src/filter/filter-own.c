@@ -192,6 +192,11 @@ const struct syscall_table filter_control = {.allowed = {life, files, sockets},
 const struct syscall_table filter_gateway = {.allowed = {life, files, sockets, becoming},
                                              RULES(gateway_rules)};
 
+/* Descriptors that it has or is sent: none is opened, bound or connected. */
+static const char *const passed[] = {"fstat",   "getsockopt", "lseek",      "recvfrom", "recvmsg",
+                                     "sendmsg", "sendto",     "setsockopt", "shutdown", NULL};
+const struct syscall_table filter_interceptor = {.allowed = {life, passed}, RULES(unpacker_rules)};
+
 /* A tree of an image's files, with their owners and attributes. */
 static const char *const trees[] = {"chown",        "fchown",       "fchownat",  "fgetxattr",
                                     "flistxattr",   "fremovexattr", "fsetxattr", "getxattr",

@@ -104,7 +104,8 @@ extern const struct syscall_table filter_sandbox_nesting;
 /* Names of the calls that the zygote and its clones make until they are sandboxes, and that the
  * table of sandboxes refuses or looks into. NULL-terminated. */
 extern const char *const filter_building[];
-extern const struct syscall_table filter_keeper;   /* the image keeper and the programs it starts */
-extern const struct syscall_table filter_control;  /* the control plane */
-extern const struct syscall_table filter_gateway;  /* what dials out */
-extern const struct syscall_table filter_unpacker; /* what reads archives of images */
+extern const struct syscall_table filter_keeper;  /* the image keeper and the programs it starts */
+extern const struct syscall_table filter_control; /* the control plane */
+extern const struct syscall_table filter_interceptor; /* what ends TLS for one sandbox */
+extern const struct syscall_table filter_gateway;     /* what dials out */
+extern const struct syscall_table filter_unpacker;    /* what reads archives of images */

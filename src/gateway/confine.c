@@ -37,17 +37,20 @@ static int drop_ids(uid_t uid, gid_t gid)
     return uid != 0 && setuid(0) == 0 ? -EPERM : 0;
 }
 
-int confine_identity(uid_t uid, gid_t gid)
+int confine_process(void)
 {
-    int r = drop_ids(uid, gid);
-    if (r < 0)
-        return r;
     /* After the last credential change: that clears the parent-death signal. */
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || prctl(PR_SET_DUMPABLE, 0) < 0 ||
         prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         return -errno;
     struct rlimit none = {0, 0};
     return setrlimit(RLIMIT_CORE, &none) < 0 ? -errno : 0;
+}
+
+int confine_identity(uid_t uid, gid_t gid)
+{
+    int r = drop_ids(uid, gid);
+    return r < 0 ? r : confine_process();
 }
 
 void confine_files(void)

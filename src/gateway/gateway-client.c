@@ -15,7 +15,7 @@ static int pack_host(struct gateway_request *req, const char *host, uint32_t *co
                      struct error *err)
 {
     size_t size = strlen(host) + 1;
-    if (req->n_hosts + req->n_denied == GATEWAY_HOSTS_MAX ||
+    if (req->n_hosts + req->n_denied + req->n_intercepted == GATEWAY_HOSTS_MAX ||
         size > GATEWAY_HOSTS_SIZE - req->hosts_len)
         return error_field(err, "AllowedHosts", "too many hosts: at most %d and %d bytes",
                            GATEWAY_HOSTS_MAX, GATEWAY_HOSTS_SIZE);
@@ -77,7 +77,8 @@ static int pack(struct gateway_request *req, const struct gateway_rules *rules, 
     else if (!rules->hosts || !rules->hosts[0])
         req->flags |= GATEWAY_ANY_HOST;
     int r = pack_list(req, rules->hosts, &req->n_hosts, err);
-    return r < 0 ? r : pack_list(req, rules->denied, &req->n_denied, err);
+    r = r < 0 ? r : pack_list(req, rules->denied, &req->n_denied, err);
+    return r < 0 ? r : pack_list(req, rules->intercepted, &req->n_intercepted, err);
 }
 
 static struct rule_list parse_list(char *const *hosts)
@@ -163,8 +164,12 @@ int gateway_open(int gateway_sock, const struct gateway_rules *rules, int stream
     int r = pack(req, rules, err);
     if (r < 0)
         return r;
-    const int fds[] = {stream_fd, report_fd};
-    ssize_t n = fd_send_msg(gateway_sock, req, sizeof(*req), fds, report_fd >= 0 ? 2 : 1);
+    const int fds[] = {stream_fd, report_fd, rules->intercept_fd};
+    bool intercepts = req->n_intercepted && rules->intercept_fd >= 0 && report_fd >= 0;
+    ssize_t n = fd_send_msg(gateway_sock, req, sizeof(*req), fds,
+                            intercepts       ? 3
+                            : report_fd >= 0 ? 2
+                                             : 1);
     if (n < 0)
         return error_set(err, ERROR_UNAVAILABLE, (int)-n, "the network gateway does not answer");
     return 0;

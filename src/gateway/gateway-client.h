@@ -8,12 +8,14 @@
 struct error;
 
 struct gateway_rules {
-    char *const *hosts;  /* allowed hosts (rule.h); NULL or empty: every public host */
-    char *const *denied; /* what none of them opens; may be NULL */
-    bool proxy;          /* the stream is of a sandbox's proxy; needs hosts */
-    bool socket;         /* and is the program's own connection, passed out */
-    const char *label;   /* whose stream it is: the sandbox's id */
-    const char *owner;   /* the key that the sandbox belongs to; NULL or "": none */
+    char *const *hosts;       /* allowed hosts (rule.h); NULL or empty: every public host */
+    char *const *denied;      /* what none of them opens; may be NULL */
+    char *const *intercepted; /* hosts of secrets: see n_intercepted; may be NULL */
+    int intercept_fd;         /* with them and a report: the interceptor, or -1 */
+    bool proxy;               /* the stream is of a sandbox's proxy; needs hosts */
+    bool socket;              /* and is the program's own connection, passed out */
+    const char *label;        /* whose stream it is: the sandbox's id */
+    const char *owner;        /* the key that the sandbox belongs to; NULL or "": none */
     uint64_t tag;
 };
 

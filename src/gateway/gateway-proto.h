@@ -47,7 +47,8 @@ struct gateway_request {
     uint32_t n_hosts;
     uint32_t n_denied; /* in hosts behind those: what it may not reach all the same */
     uint32_t hosts_len;
-    uint32_t reserved;
+    uint32_t n_intercepted; /* behind those: tunnels there go through the interceptor, whose socket
+                               comes with the request, or are refused where none does */
     char hosts[GATEWAY_HOSTS_SIZE];
 };
 

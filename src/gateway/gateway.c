@@ -44,15 +44,17 @@ static bool label_ok(const char *label)
     return true;
 }
 
-static int parse_hosts(const struct gateway_request *req, struct rule_list *hosts,
-                       struct rule_list *denied)
+static int parse_hosts(const struct gateway_request *req, struct session_rules *rules)
 {
     const char *p = req->hosts, *end = req->hosts + req->hosts_len;
-    for (uint32_t i = 0; i < req->n_hosts + req->n_denied; i++) {
+    for (uint32_t i = 0; i < req->n_hosts + req->n_denied + req->n_intercepted; i++) {
         size_t len = strnlen(p, (size_t)(end - p));
         if (p + len == end)
             return -EINVAL;
-        int r = rule_list_add_full(i < req->n_hosts ? hosts : denied, p);
+        int r = rule_list_add_full(i < req->n_hosts                   ? &rules->hosts
+                                   : i < req->n_hosts + req->n_denied ? &rules->denied
+                                                                      : &rules->intercepted,
+                                   p);
         if (r < 0)
             return r;
         p += len + 1;
@@ -67,7 +69,8 @@ static int check_request(const struct gateway_request *req, size_t size)
     if (req->flags & GATEWAY_SOCKET && !(req->flags & GATEWAY_PROXY))
         return -EPROTO;
     if (!label_ok(req->label) || req->n_hosts > GATEWAY_HOSTS_MAX ||
-        req->n_denied > GATEWAY_HOSTS_MAX || req->hosts_len > GATEWAY_HOSTS_SIZE)
+        req->n_denied > GATEWAY_HOSTS_MAX || req->n_intercepted > GATEWAY_HOSTS_MAX ||
+        req->hosts_len > GATEWAY_HOSTS_SIZE)
         return -EPROTO;
     /* A list and "any" contradict each other, and no list without "any" allows nothing. */
     return (req->n_hosts == 0) == !!(req->flags & GATEWAY_ANY_HOST) ? 0 : -EPROTO;
@@ -86,14 +89,15 @@ static bool is_client(int fd, uint32_t flags)
 static void on_datagram(struct control *c, const struct gateway_request *req, size_t size, int *fds)
 {
     struct gateway *g = &c->gateway;
-    struct rule_list hosts = {0}, denied = {0};
-    if (check_request(req, size) < 0 || parse_hosts(req, &hosts, &denied) < 0 ||
+    struct session_rules rules = {.intercept_fd = -1};
+    if (check_request(req, size) < 0 || parse_hosts(req, &rules) < 0 ||
         !is_client(fds[0], req->flags))
         log_warn("gateway dropped a malformed request size=%zu", size);
-    else
-        session_start(g, req, &hosts, &denied, fd_steal(&fds[0]), fd_steal(&fds[1]));
-    rule_list_done(&hosts);
-    rule_list_done(&denied);
+    else {
+        rules.intercept_fd = fd_steal(&fds[2]);
+        session_start(g, req, &rules, fd_steal(&fds[0]), fd_steal(&fds[1]));
+    }
+    session_rules_done(&rules);
 }
 
 /* An empty datagram and the end of the socket read the same. */

@@ -39,7 +39,7 @@ static bool is_open_address(const struct session *s, const struct address *a)
     const struct gateway *g = s->gateway;
     struct rule_request q = request_of(s);
     return !rule_list_find_denial(&g->deny_hosts, &q, a) &&
-           !rule_list_find_denial(&s->denied, &q, a) &&
+           !rule_list_find_denial(&s->rules.denied, &q, a) &&
            rule_check_address(&g->private_hosts, &s->target, a) == GATEWAY_OK &&
            (address_classify(a) != ADDRESS_PUBLIC || !is_own_address(a) ||
             rule_list_has_address(&g->private_hosts, &s->target, a));
@@ -72,10 +72,11 @@ static void keep_rule(struct session *s, const struct rule *rule)
 /* A rule about methods or paths does not help a tunnel, whose client should learn why. */
 static const char *why_nothing_allows(const struct session *s)
 {
-    return !s->method && rule_list_has_host(&s->hosts, &s->target)
+    return !s->method && rule_list_has_host(&s->rules.hosts, &s->target)
                ? "is allowed for requests that can be read, and a tunnel is none"
-           : rule_list_has_host(&s->hosts, &s->target) ? "is not allowed with this method or path"
-                                                       : "is not an allowed host";
+           : rule_list_has_host(&s->rules.hosts, &s->target)
+               ? "is not allowed with this method or path"
+               : "is not an allowed host";
 }
 
 /* Why the client may not ask for its target, or NULL. */
@@ -83,8 +84,9 @@ static const char *why_not(struct session *s)
 {
     const struct gateway *g = s->gateway;
     struct rule_request q = request_of(s);
-    const struct rule *denial = rule_list_find_denial(&s->denied, &q, NULL);
-    const struct rule *allowance = s->any_host ? NULL : rule_list_find_allowance(&s->hosts, &q);
+    const struct rule *denial = rule_list_find_denial(&s->rules.denied, &q, NULL);
+    const struct rule *allowance =
+        s->any_host ? NULL : rule_list_find_allowance(&s->rules.hosts, &q);
     if (denial || allowance)
         keep_rule(s, denial ? denial : allowance);
     if (denial)
@@ -106,7 +108,7 @@ const char *session_why_not_name(const struct session *s, const char *name)
     if (!s->target.is_address)
         return strcmp(named.host, s->target.host) == 0 ? NULL : "TLS asks for another name";
     struct rule_request q = {.target = &named};
-    if (rule_list_find_denial(&s->denied, &q, NULL) ||
+    if (rule_list_find_denial(&s->rules.denied, &q, NULL) ||
         rule_list_find_denial(&s->gateway->deny_hosts, &q, NULL))
         return "TLS asks for a name that is denied";
     return NULL;
@@ -116,7 +118,11 @@ void session_decide(struct session *s)
 {
     const struct address *a = &s->target.address;
     const char *why = why_not(s);
-    if (why)
+    if (!why && session_is_intercepted(s) && s->rules.intercept_fd < 0)
+        session_refuse_as(s, GATEWAY_CONNECT_FAILED, 503,
+                          "%s port %u: the interceptor is not there", s->target.host,
+                          s->target.port);
+    else if (why)
         session_refuse(s, GATEWAY_HOST_NOT_ALLOWED, "%s port %u %s", s->target.host, s->target.port,
                        why);
     else if (!s->target.is_address)

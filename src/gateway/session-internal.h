@@ -7,6 +7,7 @@
  *   session-resolve.c  the name's addresses
  *   session-connect.c  the connection to one of them
  *   session-share.c    what one sandbox or key may have of what all share
+ *   session-intercept.c  the connection, where the sandbox's interceptor is to read it
  *   session-relay.c    the bytes in both directions
  *   session-answer.c   what the client and the control plane are told
  */
@@ -44,7 +45,7 @@ struct session {
     uint64_t tag;
     char label[GATEWAY_LABEL_SIZE];
     uint64_t owner;
-    struct rule_list hosts, denied;
+    struct session_rules rules;
     bool any_host;
     bool proxy;          /* the client speaks to a proxy: HTTP, unless */
     bool socks;          /* its first byte was that of SOCKS, and */
@@ -106,6 +107,12 @@ void session_start_connect(struct session *s);
 void session_on_connected(uv_poll_t *poll, int status, int events);
 /* The address that was tried has failed with that errno. */
 void session_connect_next(struct session *s, int error);
+
+/* session-intercept.c */
+/* Whether what it asks for, inside TLS, is for the interceptor to read. */
+bool session_is_intercepted(const struct session *s);
+/* The connection is there: hands it to the interceptor and speaks with that. 0 or -errno. */
+int session_intercept(struct session *s);
 
 /* session-relay.c */
 void session_start_relay(struct session *s);

@@ -4,6 +4,7 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "gateway/client-hello.h"
@@ -36,6 +37,12 @@ void session_start_relay(struct session *s)
     int one = 1;
     setsockopt(s->remote_fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     address_format(&s->addresses[s->current], ip);
+    int r = session_is_intercepted(s) ? session_intercept(s) : 0;
+    if (r < 0) {
+        session_refuse_as(s, GATEWAY_CONNECT_FAILED, 503, "%s port %u: the interceptor: %s",
+                          s->target.host, s->target.port, strerror(-r));
+        return;
+    }
     if (session_may_log(s))
         log_info("gateway connected sandbox=%s tag=%llu host=%s port=%u address=%s", s->label,
                  (unsigned long long)s->tag, s->target.host, s->target.port, ip);

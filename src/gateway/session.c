@@ -31,6 +31,14 @@ void session_close_remote(struct session *s)
     fd_close(&s->remote_fd);
 }
 
+void session_rules_done(struct session_rules *r)
+{
+    rule_list_done(&r->hosts);
+    rule_list_done(&r->denied);
+    rule_list_done(&r->intercepted);
+    fd_close(&r->intercept_fd);
+}
+
 void session_free(struct session *s)
 {
     session_abandon_lookup(s);
@@ -42,8 +50,7 @@ void session_free(struct session *s)
     close_handle(steal_ptr(s->timer));
     free(s->method);
     free(s->path);
-    rule_list_done(&s->hosts);
-    rule_list_done(&s->denied);
+    session_rules_done(&s->rules);
     relay_done(&s->up);
     relay_done(&s->down);
     list_remove(&s->node);
@@ -170,8 +177,8 @@ static int watch_client(struct session *s)
     return r;
 }
 
-void session_start(struct gateway *g, const struct gateway_request *req, struct rule_list *hosts,
-                   struct rule_list *denied, int stream_fd, int report_fd)
+void session_start(struct gateway *g, const struct gateway_request *req,
+                   struct session_rules *rules, int stream_fd, int report_fd)
 {
     struct session *s = new0(struct session);
     *s = (struct session){.gateway = g,
@@ -182,9 +189,8 @@ void session_start(struct gateway *g, const struct gateway_request *req, struct 
     memcpy(s->label, req->label, sizeof(s->label));
     s->owner = req->owner;
     s->any_host = req->flags & GATEWAY_ANY_HOST;
-    s->hosts = *hosts;
-    s->denied = *denied;
-    *hosts = *denied = (struct rule_list){0};
+    s->rules = *rules;
+    *rules = (struct session_rules){.intercept_fd = -1};
     s->proxy = req->flags & GATEWAY_PROXY;
     s->started_ms = clock_mono_ms();
     relay_init(&s->up);

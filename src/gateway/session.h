@@ -36,9 +36,17 @@ struct gateway {
     struct gateway_log_share log_shares[GATEWAY_LOG_SHARES];
 };
 
-/* Takes stream_fd, report_fd (or -1), and what is in hosts and denied. A stream over a limit is
- * answered and ended. */
-void session_start(struct gateway *g, const struct gateway_request *req, struct rule_list *hosts,
-                   struct rule_list *denied, int stream_fd, int report_fd);
+/* What one stream may ask for. */
+struct session_rules {
+    struct rule_list hosts, denied;
+    struct rule_list intercepted; /* hosts whose connections the interceptor gets */
+    int intercept_fd;             /* its socket, or -1 */
+};
+void session_rules_done(struct session_rules *r);
+
+/* Takes stream_fd, report_fd (or -1), and what is in rules. A stream over a limit is answered and
+ * ended. */
+void session_start(struct gateway *g, const struct gateway_request *req,
+                   struct session_rules *rules, int stream_fd, int report_fd);
 /* Ends all of them, without an answer. */
 void session_end_all(struct gateway *g);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TLS as a pair of byte pipes; the only file that sees OpenSSL's SSL objects is tls.c. */
+/* TLS as a pair of byte pipes; the only file of the folder that sees OpenSSL's SSL objects is
+ * tls.c. */
 #pragma once
 
 #include <stddef.h>

@@ -22,7 +22,7 @@
 #ifndef PROTOCOL_MAJOR /* a test builds another */
 #define PROTOCOL_MAJOR 5
 #endif
-#define PROTOCOL_MINOR 0
+#define PROTOCOL_MINOR 1
 
 #define HANDOVER_LISTENERS_MAX 64
 #define HANDOVER_CONFIG_MAX    (16 * 1024 * 1024) /* bytes of a configuration */

@@ -17,9 +17,9 @@ struct child_order {
     uint32_t n_mounts;
     uint32_t disk_from_fd, image_from_fd; /* they come with a second message */
     uint32_t open_files;
-    uint32_t process_rlimit; /* 0: a cgroup limits processes */
-    uint32_t backend;        /* enum oci_backend: who builds the rest */
-    uint32_t reserved;
+    uint32_t process_rlimit;    /* 0: a cgroup limits processes */
+    uint32_t backend;           /* enum oci_backend: who builds the rest */
+    uint32_t authority_from_fd; /* with the second message, too */
     uint64_t disk_bytes, disk_inodes;
     struct limits limits; /* those that a cgroup enforces */
     char hostname[64];

@@ -30,14 +30,17 @@ enum plan_op {
     PLAN_LIST, /* one EVENT_ALIVE per sandbox, then the reply */
     PLAN_FREEZE,
     PLAN_THAW,
-    PLAN_PROBE,   /* what this host can enforce: reply.mechanism, reply.features; of an OCI
-                     runtime also its version, or error: reply.message, "" while not known */
-    PLAN_POLICY,  /* the operator's policy file as it is now, open for reading: fds[0] */
-    PLAN_SIGN,    /* a checkpoint of the audit: reply.checkpoint; seq 0: the newest there is.
-                     Of purpose CHECKPOINT_ROTATE: and another key from here on */
-    PLAN_UPGRADE, /* a control plane of the installed mas-sandboxd in place of this one. 0 once
-                     that program says that it fits, with its version: reply.message. The signal
-                     to leave (SIGUSR2) follows */
+    PLAN_PROBE,     /* what this host can enforce: reply.mechanism, reply.features; of an OCI
+                       runtime also its version, or error: reply.message, "" while not known */
+    PLAN_POLICY,    /* the operator's policy file as it is now, open for reading: fds[0] */
+    PLAN_SIGN,      /* a checkpoint of the audit: reply.checkpoint; seq 0: the newest there is.
+                       Of purpose CHECKPOINT_ROTATE: and another key from here on */
+    PLAN_UPGRADE,   /* a control plane of the installed mas-sandboxd in place of this one. 0 once
+                       that program says that it fits, with its version: reply.message. The signal
+                       to leave (SIGUSR2) follows */
+    PLAN_INTERCEPT, /* starts the interceptor of a sandbox that is to be made, or is there: fds[0]
+                       of the reply takes connections (proto/intercept.h). With the plan comes a
+                       sealed memory file of struct intercept_pairs */
     _PLAN_OP_MAX,
 };
 
@@ -86,7 +89,8 @@ enum plan_flags {
     PLAN_PROCESS = 4,     /* no walls at all; refused unless the operator enabled it */
     PLAN_LANDLOCK = 8,    /* no namespaces: behind Landlock; of PLAN_PROBE too */
     PLAN_PROXY = 16,      /* the runner listens for the gateway's proxy on the sandbox's loopback */
-    _PLAN_FLAGS_END = 32, /* the bit after the last */
+    PLAN_AUTHORITY = 32,  /* its programs trust the certificates of its interceptor */
+    _PLAN_FLAGS_END = 64, /* the bit after the last */
 };
 
 /* Who builds the sandbox: the warden itself, an OCI runtime that it starts, or a container engine

@@ -28,6 +28,7 @@ struct effective {
     struct limits limits; /* those that a wall enforces */
     bool disk_in_memory;  /* the disk budget is charged to the memory limit */
     bool uid_separation;  /* runner and tool have different uids */
+    bool intercepted;     /* some of these hosts through an interceptor */
     bool network_by_name; /* commands have a proxy to the hosts that the spec allows */
     uint32_t landlock_abi;
     /* What it has in common with the host and other sandboxes, in words; NULL-terminated or NULL.
@@ -71,6 +72,7 @@ struct runtime_ops {
     const char *summary;
     const char *workdir; /* where commands start unless the spec says; NULL: differs */
     enum isolation isolation;
+    bool has_interceptor;           /* its sandboxes may have an interceptor (spec.intercept) */
     bool has_proxy;                 /* its sandboxes may have a network by name (spec.network) */
     const struct warden_kind *kind; /* of what the warden builds (warden-instance.h) */
     void (*probe)(const struct runtime_ops *ops, const struct runtime_host *host,

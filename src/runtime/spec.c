@@ -20,6 +20,8 @@ void spec_done(struct spec *s)
     strv_free(s->env);
     strv_free(s->hosts);
     strv_free(s->denied_hosts);
+    strv_free(s->inject);
+    strv_free(s->intercept_hosts);
     free(s->workdir);
     free(s->image);
     free(s->image_digest);
@@ -42,6 +44,8 @@ void spec_copy(struct spec *dst, const struct spec *src)
     dst->env = strv_copy(src->env);
     dst->hosts = strv_copy(src->hosts);
     dst->denied_hosts = strv_copy(src->denied_hosts);
+    dst->inject = src->inject ? strv_copy(src->inject) : NULL;
+    dst->intercept_hosts = src->intercept_hosts ? strv_copy(src->intercept_hosts) : NULL;
     for (size_t i = 0; i < src->n_mounts; i++) {
         dst->mounts[i].source = xstrdup(src->mounts[i].source);
         dst->mounts[i].target = xstrdup(src->mounts[i].target);

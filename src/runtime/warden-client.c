@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -38,6 +39,7 @@ struct pending {
     warden_reply_fn cb;
     void *data;
     struct plan *unsent; /* the socket was full */
+    int unsent_fd;       /* what goes with it, or -1 */
 };
 
 struct watch {
@@ -69,6 +71,7 @@ static void request_finish(struct pending *p, const struct plan_reply *reply, in
     list_remove(&p->node);
     p->cb(p->data, reply, fd);
     free(p->unsent);
+    fd_close(&p->unsent_fd);
     free(p);
 }
 
@@ -140,9 +143,9 @@ static bool receive(struct warden_client *c)
     return !c->dead;
 }
 
-static int send_plan(struct warden_client *c, const struct plan *plan)
+static int send_plan(struct warden_client *c, const struct plan *plan, int fd)
 {
-    ssize_t n = fd_send_msg(c->sock, plan, sizeof(*plan), NULL, 0);
+    ssize_t n = fd_send_msg(c->sock, plan, sizeof(*plan), &fd, fd >= 0);
     return n < 0 ? (int)n : 0;
 }
 
@@ -151,9 +154,10 @@ static void flush_unsent(struct warden_client *c)
     list_for_each(p, &c->pending, struct pending, node) {
         if (!p->unsent)
             continue;
-        if (send_plan(c, p->unsent) == -EAGAIN)
+        if (send_plan(c, p->unsent, p->unsent_fd) == -EAGAIN)
             return;
         free(steal_ptr(p->unsent));
+        fd_close(&p->unsent_fd);
         c->n_unsent--;
     }
     update_poll(c);
@@ -209,15 +213,23 @@ void warden_client_close(struct warden_client *c)
 
 void warden_client_send(struct warden_client *c, struct plan *plan, warden_reply_fn cb, void *data)
 {
+    warden_client_send_fd(c, plan, -1, cb, data);
+}
+
+void warden_client_send_fd(struct warden_client *c, struct plan *plan, int fd, warden_reply_fn cb,
+                           void *data)
+{
     struct pending *p = new0(struct pending);
+    p->unsent_fd = -1;
     p->cb = cb;
     p->data = data;
     p->tag = plan->tag = c->next_tag++;
     plan->version = PLAN_VERSION;
     list_append(&c->pending, &p->node);
-    if (c->dead || c->n_unsent || send_plan(c, plan) < 0) {
+    if (c->dead || c->n_unsent || send_plan(c, plan, fd) < 0) {
         p->unsent = xcalloc(1, sizeof(*plan));
         *p->unsent = *plan;
+        p->unsent_fd = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
         c->n_unsent++;
         if (!c->dead)
             update_poll(c);
@@ -252,7 +264,7 @@ static int ask_plan(struct warden_client *c, struct plan plan, struct plan_reply
 {
     plan.version = PLAN_VERSION;
     plan.tag = c->next_tag++;
-    int r = send_plan(c, &plan);
+    int r = send_plan(c, &plan, -1);
     if (r < 0)
         return error_set(err, ERROR_INTERNAL, -r, "ask the warden");
     for (;;) {

@@ -19,6 +19,9 @@ struct warden_client *warden_client_new(uv_loop_t *loop, int sock);
 void warden_client_close(struct warden_client *c);
 /* Sends a plan (version and tag are filled in). cb comes later, exactly once. */
 void warden_client_send(struct warden_client *c, struct plan *plan, warden_reply_fn cb, void *data);
+/* The same with a descriptor, which stays the caller's. */
+void warden_client_send_fd(struct warden_client *c, struct plan *plan, int fd, warden_reply_fn cb,
+                           void *data);
 /* Who hears of the death of sandbox id. One per id; NULL fn forgets. */
 typedef void (*warden_exit_fn)(void *data, const struct plan_reply *event);
 void warden_client_on_exit(struct warden_client *c, const char *id, warden_exit_fn fn, void *data);

@@ -70,7 +70,8 @@ static int plan_fill(const struct runtime_host *host, const char *id, const stru
                      struct plan *p, struct error *err)
 {
     *p = (struct plan){.op = PLAN_CREATE, .n_mounts = (uint32_t)s->n_mounts};
-    p->flags = (s->tool_net ? PLAN_TOOL_NET : 0) | (s->network ? PLAN_PROXY : 0);
+    p->flags = (s->tool_net ? PLAN_TOOL_NET : 0) | (s->network ? PLAN_PROXY : 0) |
+               (s->intercept ? PLAN_AUTHORITY : 0);
     p->limits = s->limits;
     for (int w = 0; w < _WALL_MAX; w++)
         p->weaker[w] = s->accept_weaker[w] || !s->asked[w];
@@ -100,6 +101,7 @@ void warden_effective_fill(struct effective *e, const char *runtime, const struc
     if (!s)
         return;
     e->network_by_name = s->network;
+    e->intercepted = s->intercept;
     limit_for_each(row) {
         if (row->wall >= 0 && e->by[row->wall])
             limit_set(row, &e->limits, limit_get(row, &s->limits));

@@ -36,6 +36,15 @@ static const char *const proxy[] = {
     "NODE_OPTIONS=--require=" PLAN_NODE_PROXY,
 };
 
+/* Some programs bring authorities of their own, and look at this file only when told so. */
+#define AUTHORITIES "/etc/ssl/certs/ca-certificates.crt"
+static const char *const authority[] = {
+    "SSL_CERT_FILE=" AUTHORITIES,      "NODE_EXTRA_CA_CERTS=" AUTHORITIES,
+    "REQUESTS_CA_BUNDLE=" AUTHORITIES, "CURL_CA_BUNDLE=" AUTHORITIES,
+    "GIT_SSL_CAINFO=" AUTHORITIES,     "PIP_CERT=" AUTHORITIES,
+    "CARGO_HTTP_CAINFO=" AUTHORITIES,  "AWS_CA_BUNDLE=" AUTHORITIES,
+};
+
 #define OWN_MAX 3 /* of a sandbox without a root of its own */
 
 struct builder {
@@ -67,14 +76,17 @@ char **environment_build(const struct environment *from)
 {
     _cleanup_free_ char *home = xasprintf("HOME=%s/home", from->box);
     _cleanup_free_ char *tmpdir = xasprintf("TMPDIR=%s/tmp", from->box);
-    size_t max = ELEMENTS(defaults) + ELEMENTS(proxy) + OWN_MAX + strv_length(from->image) +
-                 strv_length(from->sandbox) + strv_length(from->call) + 1;
+    size_t max = ELEMENTS(defaults) + ELEMENTS(proxy) + ELEMENTS(authority) + OWN_MAX +
+                 strv_length(from->image) + strv_length(from->sandbox) + strv_length(from->call) +
+                 1;
     struct builder b = {.items = xcalloc(max, sizeof(*b.items))};
     size_t n_defaults = ELEMENTS(defaults) - (from->terminal ? 0 : 1);
     for (size_t i = 0; i < n_defaults; i++)
         put_entry(&b, defaults[i]);
     for (size_t i = 0; from->proxy && i < ELEMENTS(proxy); i++)
         put_entry(&b, proxy[i]);
+    for (size_t i = 0; from->authority && i < ELEMENTS(authority); i++)
+        put_entry(&b, authority[i]);
     if (*from->box) {
         put_entry(&b, home);
         put_entry(&b, tmpdir);

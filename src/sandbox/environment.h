@@ -12,7 +12,9 @@ struct environment {
     char *const *whitelist; /* of the sandbox's, the only names that are taken */
     char *const *call;
     bool terminal;
-    bool proxy; /* the sandbox has one: programs are told where */
+    bool proxy;     /* the sandbox has one: programs are told where */
+    bool authority; /* and which file has the certificate authorities, its interceptor's among them
+                     */
 };
 
 /* The caller frees with strv_free(). */

@@ -95,7 +95,8 @@ static int send_spawn(struct exec *e, const struct exec_spec *spec, struct error
                                .whitelist = spec->env_whitelist,
                                .call = spec->env,
                                .terminal = spec->pty,
-                               .proxy = sb->spec.network};
+                               .proxy = sb->spec.network,
+                               .authority = sb->spec.intercept};
     _cleanup_strv_ char **env = environment_build(&from);
     _cleanup_free_ char *tag = persist_wants_exec(e) ? persist_exec_tag(e) : NULL;
     struct spawn_path *paths = xcalloc(spec->n_paths + 1, sizeof(*paths));

@@ -159,6 +159,8 @@ int gateway_report_open(struct sandbox *sb, uint32_t stream, int client_fd, bool
     struct gateway_rules rules = {.hosts = allowed,
                                   .denied = denied,
                                   .proxy = sb->spec.network,
+                                  .intercepted = sb->spec.intercept_hosts,
+                                  .intercept_fd = interceptor_fd(sb),
                                   .socket = socket,
                                   .label = sb->id,
                                   .owner = sb->owner,

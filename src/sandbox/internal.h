@@ -66,6 +66,7 @@ struct sandbox {
     const struct runtime_ops *ops;
     struct runtime_instance *instance; /* NULL when the runtime is done with it */
     struct runner *runner;
+    struct interceptor_link *interceptor; /* NULL: it has none */
     bool runner_ended; /* its connection is closed, everything it sent was read */
     int exit_status;   /* of PID 1, once instance is NULL */
     struct list waiters_ready, waiters_gone;
@@ -288,6 +289,19 @@ int gateway_report_open(struct sandbox *sb, uint32_t stream, int client_fd, bool
 /* Ends the connections that the rules of this moment do not allow. */
 void gateway_reports_check(struct sandbox *sb);
 void gateway_reports_free(struct sandbox *sb);
+/* intercept.c */
+/* Whether the spec's wish for an interceptor can be had. ret: the hosts of its secrets, a vector
+ * that the caller frees, or NULL where it wishes for none. */
+int interceptor_check(const struct manager *m, const struct runtime_ops *ops,
+                      const struct spec *spec, const char *owner, char ***ret, struct error *err);
+/* Asks for the first time; a sandbox that is being made goes on in sandbox_start_intercepted(). */
+void interceptor_new(struct sandbox *sb);
+void interceptor_ask(struct sandbox *sb);
+void interceptor_free(struct sandbox *sb);
+/* The socket that takes connections; -1: there is none now. */
+int interceptor_fd(const struct sandbox *sb);
+/* sandbox-create.c: err NULL, the interceptor is there. */
+void sandbox_start_intercepted(struct sandbox *sb, const struct error *err);
 /* gateway-stream.c */
 void gateway_stream_open(struct sandbox *sb, uint32_t stream, const struct msg_open *m);
 int gateway_stream_data(struct sandbox *sb, uint32_t stream, const struct msg_data *m);

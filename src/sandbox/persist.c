@@ -67,6 +67,10 @@ json_t *persist_spec_format(const struct spec *s)
         json_object_set_new(o, "network",
                             json_pack("{s:o, s:o}", "allow", format_strings(s->hosts, SIZE_MAX),
                                       "deny", format_strings(s->denied_hosts, SIZE_MAX)));
+    if (s->intercept)
+        json_object_set_new(o, "intercept",
+                            json_pack("{s:o, s:o}", "inject", format_strings(s->inject, SIZE_MAX),
+                                      "hosts", format_strings(s->intercept_hosts, SIZE_MAX)));
     if (s->image)
         json_object_set_new(
             o, "image",
@@ -146,6 +150,17 @@ static int parse_network(const json_t *obj, struct spec *s, struct error *err)
     return r;
 }
 
+static int parse_intercept(const json_t *obj, struct spec *s, struct error *err)
+{
+    json_t *o = NULL;
+    int r = json_member_object(obj, "intercept", &o, err);
+    if (r <= 0)
+        return r;
+    s->intercept = true;
+    r = json_member_strv(o, "inject", ARGV_MAX, &s->inject, err);
+    return r < 0 ? r : json_member_strv(o, "hosts", ARGV_MAX, &s->intercept_hosts, err);
+}
+
 int persist_spec_parse(const json_t *obj, struct spec *ret, struct error *err)
 {
     const char *runtime = NULL, *workdir = NULL;
@@ -162,6 +177,8 @@ int persist_spec_parse(const json_t *obj, struct spec *ret, struct error *err)
         r = parse_image(obj, &s, err);
     if (r >= 0)
         r = parse_network(obj, &s, err);
+    if (r >= 0)
+        r = parse_intercept(obj, &s, err);
     if (r < 0) {
         spec_done(&s);
         return r;

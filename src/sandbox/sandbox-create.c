@@ -83,6 +83,8 @@ static struct sandbox *sandbox_new(struct manager *m, const struct spec *spec,
     return sb;
 }
 
+static int launch_sandbox(struct sandbox *sb, struct error *err);
+
 static int start_sandbox(struct sandbox *sb, struct error *err)
 {
     struct manager *m = sb->manager;
@@ -90,6 +92,25 @@ static int start_sandbox(struct sandbox *sb, struct error *err)
     fault_point("create.before-row");
     sandbox_write_row(sb);
     fault_point("create.before-plan");
+    if (sb->spec.intercept) {
+        interceptor_new(sb);
+        return 0;
+    }
+    return launch_sandbox(sb, err);
+}
+
+void sandbox_start_intercepted(struct sandbox *sb, const struct error *err)
+{
+    struct error why = {0};
+    if (err)
+        sandbox_start_failed(sb, err);
+    else
+        launch_sandbox(sb, &why);
+}
+
+static int launch_sandbox(struct sandbox *sb, struct error *err)
+{
+    struct manager *m = sb->manager;
     sb->instance = sb->ops->start(sb->ops, m->options.host, sb->runtime_id, &sb->spec,
                                   &sandbox_runtime_events, sb, err);
     fault_point("create.plan-sent");
@@ -177,7 +198,9 @@ static struct sandbox *create(struct manager *m, const struct spec *spec,
         return NULL;
     }
     struct sandbox *pooled = NULL;
-    int r = check_name(m, id, key, err);
+    _cleanup_strv_ char **intercepted = NULL;
+    int r = interceptor_check(m, ops, spec, by->key, &intercepted, err);
+    r = r < 0 ? r : check_name(m, id, key, err);
     if (r >= 0 && (name || alias))
         r = check_word(m, by->key, alias ? alias : id, err);
     if (r >= 0)
@@ -190,6 +213,7 @@ static struct sandbox *create(struct manager *m, const struct spec *spec,
         return NULL;
     struct sandbox *sb = pooled ? pooled : sandbox_new(m, spec, by, id);
     sb->ops = ops;
+    sb->spec.intercept_hosts = steal_ptr(intercepted);
     sb->hidden = hidden;
     sb->alias = alias ? xstrdup(alias) : NULL;
     sb->alias_key = steal_ptr(key);

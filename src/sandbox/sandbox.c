@@ -86,6 +86,7 @@ static void crash_when_settled(struct sandbox *sb)
     record_crash(sb);
     gateway_streams_free(sb);
     port_streams_free(sb, "it has crashed");
+    interceptor_free(sb);
     exec_fail_all(sb, EXEC_FAILED, true, why);
     sandbox_update_idle(sb);
     if (sb->pooled)
@@ -195,6 +196,7 @@ void sandbox_delete(struct sandbox *sb, struct sandbox_waiter *w)
     runner_close(steal_ptr(sb->runner));
     gateway_streams_free(sb);
     port_streams_free(sb, "it was deleted");
+    interceptor_free(sb);
     exec_fail_all(sb, EXEC_CANCELED, false, "the sandbox was deleted");
     error_set(&err, ERROR_CONFLICT, 0, "sandbox %s was deleted while it was created", sb->id);
     sandbox_wake(&sb->waiters_ready, sb, &err);
@@ -212,6 +214,7 @@ void sandbox_start_failed(struct sandbox *sb, const struct error *err)
 {
     struct error copy = *err;
     sb->instance = NULL;
+    interceptor_free(sb);
     if (sb->restored && sb->state == SANDBOX_CREATING) {
         sb->manager->counts.creating--;
         sb->state = SANDBOX_CRASHED;
@@ -307,6 +310,8 @@ static void on_runtime_started(void *data, int runner_fd, const struct effective
     struct manager *m = sb->manager;
     sb->effective = *effective;
     sb->started = true;
+    if (sb->spec.intercept && !sb->interceptor)
+        interceptor_new(sb);
     sb->runner =
         runner_new(m->options.loop, runner_fd, m->options.generation, &exec_runner_events, sb);
     if (sb->spec.network)

@@ -68,8 +68,17 @@ struct manager_config {
     uint32_t network_records_per_minute; /* of one sandbox's proxy, one by one */
 };
 
+/* Where the secrets are that sandboxes name (secret/secrets.h); all NULL: there are none. */
+struct manager_secrets {
+    char **(*find_hosts)(void *data, const char *owner, char *const *names, struct error *err);
+    int (*open_pairs)(void *data, const char *owner, char *const *names, const char *generation,
+                      struct error *err);
+    void *data;
+};
+
 struct manager_options {
     struct manager_config config;
+    struct manager_secrets secrets;
     uv_loop_t *loop;
     struct store *store;          /* NULL: nothing survives */
     struct event_journal *events; /* changes are told there; NULL: nowhere */
@@ -112,6 +121,8 @@ struct manager_counts {
 };
 
 struct manager *manager_new(const struct manager_options *o);
+/* A secret was replaced or removed: interceptors that have it are started anew, or without. */
+void manager_secret_changed(struct manager *m, const char *owner, const char *name);
 /* Deletes every sandbox, then calls on_closed. */
 void manager_close(struct manager *m, void (*on_closed)(void *data), void *data);
 /* After manager_close() and the end of the loop and of the store. */

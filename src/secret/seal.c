@@ -12,7 +12,7 @@
 #define TAG_SIZE     16
 #define NONCE_SIZE   12
 #define PURPOSE_SEAL "mas-sandbox seal 1"
-#define DERIVE_SIZE  128 /* purpose and context of a derived key */
+#define DERIVE_SIZE  256 /* purpose and context of a derived key */
 
 int seal_derive(const void *secret, size_t secret_len, const char *purpose, const void *context,
                 size_t context_len, uint8_t *ret, size_t ret_len)

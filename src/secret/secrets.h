@@ -63,6 +63,13 @@ int secrets_remove(struct secrets *s, const char *owner, const char *name, store
 void secrets_on_changed(struct secrets *s,
                         void (*on_changed)(void *data, const char *owner, const char *name),
                         void *data);
+/* Of the secrets that the owner names, which it must be able to: */
+/* their hosts as rules of the gateway's, "name:port", in a vector that the caller frees; */
+char **secrets_find_hosts(const struct secrets *s, const char *owner, char *const *names,
+                          struct error *err);
+/* the memory file that PLAN_INTERCEPT takes. */
+int secrets_open_pairs(const struct secrets *s, const char *owner, char *const *names,
+                       const char *generation, struct error *err);
 /* {"name", "hosts", "own"} of all that the owner may name. */
 json_t *secrets_to_json(const struct secrets *s, const char *owner);
 json_t *secret_to_json(const struct secret *s);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/fd.h"
+#include "warden/intercept.h"
 #include "warden/local/image.h"
 #include "warden/local/mount.h"
 #include "warden/state.h"
@@ -78,6 +79,14 @@ int ceiling_check(const struct warden *w, const struct plan *p, struct limits *r
         reply->wall = WALL_NETWORK;
         return -EOPNOTSUPP;
     }
+    if (p->flags & PLAN_AUTHORITY &&
+        (!ops->has_authority || !(p->flags & PLAN_PROXY) || p->image[0])) {
+        snprintf(
+            reply->message, sizeof(reply->message),
+            "only sandboxes with a network by name and the host's programs can be intercepted");
+        reply->wall = WALL_NETWORK;
+        return -EOPNOTSUPP;
+    }
     if (p->flags & PLAN_TOOL_NET && !w->has_toolnet) {
         snprintf(reply->message, sizeof(reply->message), "this warden has no mas-tool-net");
         reply->wall = WALL_NETWORK;
@@ -135,12 +144,24 @@ static int open_image(const struct warden *w, const struct plan *p, struct child
     return ret->image;
 }
 
+static int open_authority(const struct warden *w, const struct plan *p, struct child_trees *ret,
+                          struct plan_reply *reply)
+{
+    if (!(p->flags & PLAN_AUTHORITY))
+        return 0;
+    ret->authority = intercept_open_certificate(w, p->id);
+    if (ret->authority < 0)
+        snprintf(reply->message, sizeof(reply->message), "the sandbox has no interceptor");
+    return ret->authority;
+}
+
 int ceiling_open_trees(const struct warden *w, const struct plan *p, struct child_trees *ret,
                        struct plan_reply *reply)
 {
     child_trees_init(ret);
     int r = open_mounts(w, p, ret, reply);
     r = r < 0 ? r : open_image(w, p, ret, reply);
+    r = r < 0 ? r : open_authority(w, p, ret, reply);
     if (r < 0) {
         reply->wall = WALL_FILESYSTEM;
         child_trees_close(ret);

@@ -15,6 +15,7 @@
 #include "base/map.h"
 #include "warden/blank.h"
 #include "warden/control.h"
+#include "warden/intercept.h"
 
 #define END_TURN_MS     50
 #define END_MAX_MS      10000 /* for killed processes to be reaped at the warden's end */
@@ -37,6 +38,8 @@ void cell_release(struct cell *s)
     child_trees_close(&s->trees);
     if (s->ops->end)
         s->ops->end(s);
+    if (s->plan.flags & PLAN_AUTHORITY)
+        intercept_end(w, s->id);
     id_block_release(&w->ids, s->id_block);
     janitor_remove(&w->janitor, &s->cgroup);
 }

@@ -138,12 +138,14 @@ int cell_send_order(struct cell *s)
 {
     struct warden *w = s->warden;
     const struct child_trees *t = &s->trees;
-    int more[2];
+    int more[3];
     size_t n_more = 0;
     if (t->disk >= 0)
         more[n_more++] = t->disk;
     if (t->image >= 0)
         more[n_more++] = t->image;
+    if (t->authority >= 0)
+        more[n_more++] = t->authority;
     ssize_t n = s->ops->send_order(s);
     if (n >= 0 && n_more)
         n = fd_send_msg(s->channel_fd, "t", 1, more, n_more);
@@ -221,6 +223,7 @@ void cell_fill_order(struct cell *s)
     o->flags = p->flags;
     o->n_mounts = p->n_mounts;
     o->image_from_fd = s->trees.image >= 0;
+    o->authority_from_fd = s->trees.authority >= 0;
     o->backend = p->backend;
     o->open_files = files ? files : s->warden->options.open_files_default;
     snprintf(o->hostname, sizeof(o->hostname), "%s", p->hostname[0] ? p->hostname : CELL_HOSTNAME);

@@ -19,6 +19,7 @@
 #include "warden/blank.h"
 #include "warden/ceiling.h"
 #include "warden/cell.h"
+#include "warden/intercept.h"
 #include "warden/state.h"
 
 #define OUTGOING_MAX 4096
@@ -53,6 +54,7 @@ void control_detach(struct warden *w)
         outgoing_free(w, o);
     w->control_blocked = false;
     cell_abandon_creates(w);
+    intercept_end_unused(w);
 }
 
 static int watch_control(struct warden *w)
@@ -245,7 +247,8 @@ void warden_reply_upgrade(struct warden *w, uint64_t tag, int error, const char 
     reply_error(w, &reply, error);
 }
 
-static void dispatch(struct warden *w, const struct plan *p, struct plan_reply *reply)
+/* fd: what came with the plan, or -1. */
+static void dispatch(struct warden *w, const struct plan *p, int fd, struct plan_reply *reply)
 {
     if (p->op == PLAN_CREATE)
         return do_create(w, p, reply);
@@ -259,6 +262,10 @@ static void dispatch(struct warden *w, const struct plan *p, struct plan_reply *
         return do_sign(w, p, reply);
     if (p->op == PLAN_UPGRADE)
         return do_upgrade(w, reply);
+    if (p->op == PLAN_INTERCEPT)
+        return intercept_start(w, p, fd, reply);
+    if (p->op == PLAN_KILL && !cell_find(w, p->id))
+        intercept_end(w, p->id);
     struct cell *s = cell_find(w, p->id);
     if (!s)
         return reply_error(w, reply, ENOENT);
@@ -277,7 +284,7 @@ static void dispatch(struct warden *w, const struct plan *p, struct plan_reply *
     }
 }
 
-static void on_plan(struct warden *w, const struct plan *p, ssize_t size)
+static void on_plan(struct warden *w, const struct plan *p, ssize_t size, int fd)
 {
     struct plan_reply reply = {.wall = -1};
     if (size != (ssize_t)sizeof(*p)) {
@@ -290,7 +297,7 @@ static void on_plan(struct warden *w, const struct plan *p, ssize_t size)
     int r = plan_check(p, reply.message, sizeof(reply.message));
     if (r < 0)
         return reply_error(w, &reply, r);
-    dispatch(w, p, &reply);
+    dispatch(w, p, fd, &reply);
 }
 
 static void on_control(int fd, uint32_t events, void *data)
@@ -306,13 +313,13 @@ static void on_control(int fd, uint32_t events, void *data)
     if (!(events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
         return;
     ssize_t n = fd_recv_msg(fd, &plan, sizeof(plan), fds);
-    for (size_t i = 0; i < FD_PASS_MAX; i++) /* no plan carries descriptors */
+    for (size_t i = 1; i < FD_PASS_MAX; i++) /* PLAN_INTERCEPT has one, no other plan has any */
         fd_close(&fds[i]);
-    if (n == -EAGAIN)
-        return;
     if (n == -EMSGSIZE)
-        return on_plan(w, &plan, sizeof(plan) + 1);
-    if (n <= 0)
-        return control_detach(w);
-    on_plan(w, &plan, n);
+        on_plan(w, &plan, sizeof(plan) + 1, -1);
+    else if (n > 0)
+        on_plan(w, &plan, n, fds[0]);
+    else if (n != -EAGAIN)
+        control_detach(w);
+    fd_close(&fds[0]);
 }

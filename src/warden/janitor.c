@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <string.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -108,7 +109,8 @@ static void janitor_main(const struct cgroup_root *root, int sock)
     _exit(0);
 }
 
-int janitor_start(struct janitor *j, const struct cgroup_root *root, struct signer *signer)
+int janitor_start(struct janitor *j, const struct cgroup_root *root, struct signer *signer,
+                  uint8_t seal_key[SEAL_KEY_SIZE])
 {
     int pair[2];
     *j = (struct janitor){.sock = -1};
@@ -119,6 +121,7 @@ int janitor_start(struct janitor *j, const struct cgroup_root *root, struct sign
     j->pid = fork();
     if (j->pid == 0) {
         signer_close(signer);
+        explicit_bzero(seal_key, SEAL_KEY_SIZE);
         janitor_main(root, pair[1]);
     }
     close(pair[1]);

@@ -57,6 +57,7 @@ struct cell_ops {
 
     /* Plans. */
     bool needs_namespaces; /* there is no such cell on a host that allows none */
+    bool has_authority;    /* takes PLAN_AUTHORITY */
     bool has_proxy;        /* takes PLAN_PROXY: its loopback is the sandbox's own */
     /* Whether this plan asks for this kind. NULL: the kind of plans that no row takes. */
     bool (*takes)(const struct plan *p);

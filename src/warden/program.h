@@ -41,7 +41,7 @@ struct program_task {
     int channel_fd;
     struct watch *child, *channel;
 };
-#define PROGRAM_ANSWER_MAX 1024
+#define PROGRAM_ANSWER_MAX 8192
 
 /* Starts the program and sends it the record, with a descriptor (or -1). 0 or -errno, after which
  * neither function is called. */

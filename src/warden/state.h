@@ -16,6 +16,7 @@
 #include "warden/kind.h"
 #include "warden/ledger.h"
 #include "filter/filter.h"
+#include "secret/seal.h"
 #include "warden/sign.h"
 #include "warden/local/userns.h"
 #include "warden/warden.h"
@@ -99,6 +100,9 @@ struct warden {
     struct janitor janitor;
     struct watch *janitor_watch;
     struct signer signer;
+    uint8_t seal_key[SEAL_KEY_SIZE];
+    int intercept_fd;       /* mas-intercept, or -1 */
+    struct map *intercepts; /* struct intercept of intercept.c, by id */
     bool was_root;
     char no_namespaces[192]; /* why there are none here; "": there are */
     bool blanks_known;       /* whether blanks can be made at all */

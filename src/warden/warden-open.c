@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "secret/seal-key.h"
 #include "warden/local/root.h"
 #include "warden/state.h"
 #include "warden/sweep.h"
@@ -40,12 +41,24 @@ static int open_signer(struct warden *w, struct error *err)
     return r;
 }
 
+/* The key of the seals, and the program that they are for. */
+static int open_intercept(struct warden *w, struct error *err)
+{
+    if (w->options.intercept_fd < 0)
+        return 0;
+    w->intercept_fd = fcntl(w->options.intercept_fd, F_DUPFD_CLOEXEC, 0);
+    if (w->intercept_fd < 0)
+        return error_set(err, ERROR_INTERNAL, errno, "mas-intercept");
+    return seal_key_open(w->options.state_dir, w->seal_key, err);
+}
+
 /* Leftovers, cgroups, disks: all that is found by host paths and kept as descriptors. */
 static int open_host_parts(struct warden *w, struct error *err)
 {
     const struct warden_options *o = &w->options;
     int r = open_state(w, err);
     r = r < 0 ? r : open_signer(w, err);
+    r = r < 0 ? r : open_intercept(w, err);
     if (r < 0)
         return r;
     int swept = sweep_cgroups(o->cgroup_prefix);

@@ -31,5 +31,6 @@ void warden_options_init(struct warden_options *o)
         .toolnet_fd = -1,
         .engine_fd = -1,
         .oci_fd = -1,
+        .intercept_fd = -1,
     };
 }

@@ -26,6 +26,7 @@
 #include "warden/blank.h"
 #include "warden/ceiling.h"
 #include "warden/control.h"
+#include "warden/intercept.h"
 #include "warden/landlock.h"
 #include "warden/limits.h"
 #include "builder/rlimits.h"
@@ -88,6 +89,8 @@ static struct warden *warden_alloc(const struct warden_options *o)
     }
     list_init(&w->exited);
     w->by_id = map_new();
+    w->intercepts = map_new();
+    w->intercept_fd = -1;
     w->was_root = geteuid() == 0;
     w->has_toolnet = o->toolnet_fd >= 0;
     return w;
@@ -107,7 +110,7 @@ static void on_janitor_exit(pid_t pid, int wait_status, void *data)
 
 static int start_janitor(struct warden *w)
 {
-    int r = janitor_start(&w->janitor, &w->cgroups, &w->signer);
+    int r = janitor_start(&w->janitor, &w->cgroups, &w->signer, w->seal_key);
     if (r < 0 || w->janitor.pid == 0)
         return r;
     w->janitor_watch = warden_watch_child(w, w->janitor.pid, on_janitor_exit, w);
@@ -164,6 +167,7 @@ struct warden *warden_new(const struct warden_options *o, struct error *err)
     w->options.mounts_allow = NULL;
     w->options.policy_file = w->options.fence_dir = NULL;
     w->options.runner_fd = w->options.toolnet_fd = w->options.engine_fd = w->options.oci_fd = -1;
+    w->options.intercept_fd = -1;
     w->options.podman_socket = w->options.docker_socket = NULL;
     return w;
 }
@@ -174,6 +178,7 @@ void warden_free(struct warden *w)
         return;
     if (w->watcher)
         cell_end_all(w);
+    intercept_end_all(w);
     for (int kind = 0; kind < _CELL_KIND_MAX; kind++)
         if (cell_kinds[kind]->close_host)
             cell_kinds[kind]->close_host(w);
@@ -195,6 +200,8 @@ void warden_free(struct warden *w)
     fd_close(&w->store_fd);
     watcher_free(w->watcher);
     map_free(w->by_id);
+    fd_close(&w->intercept_fd);
+    explicit_bzero(w->seal_key, sizeof(w->seal_key));
     free(w);
 }
 

@@ -62,10 +62,11 @@ struct warden_options {
     bool sign_audit;                   /* hold a key and sign checkpoints */
     const char *audit_checkpoint_file; /* these go there too; NULL: no */
     bool audit_checkpoint_syslog;
-    int runner_fd;  /* mas-toolrunner, opened for reading; borrowed during warden_new() */
-    int toolnet_fd; /* mas-tool-net, or -1; borrowed during warden_new() */
-    int engine_fd;  /* mas-engine, or -1; borrowed during warden_new() */
-    int oci_fd;     /* mas-oci, likewise */
+    int runner_fd;    /* mas-toolrunner, opened for reading; borrowed during warden_new() */
+    int toolnet_fd;   /* mas-tool-net, or -1; borrowed during warden_new() */
+    int engine_fd;    /* mas-engine, or -1; borrowed during warden_new() */
+    int oci_fd;       /* mas-oci, likewise */
+    int intercept_fd; /* mas-intercept, likewise */
 };
 
 /* Every limit at its default; the caller fills in paths and descriptors. */

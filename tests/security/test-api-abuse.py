@@ -406,6 +406,28 @@ def test_p29_a_sandbox_that_may_reach_every_name_reaches():
         check(r["exit_code"] == 1 and "no proxy" in r["stderr"], r)
 
 
+@test("P31 a secret is paired with no other host, by its owner, another key or a sandbox, and is in no file of the state")
+def test_p31_a_secret_is_paired_with_no_other_host():
+    value = "sk-abused-0123456789"
+    with Daemon("-secret-hosts", "good.example", "-secrets", "operators=env:MAS_ABUSED {0} X-Key: {{}}".format("only.example"),
+                env={"MAS_ABUSED": value + "-operators"}) as d:
+        put = lambda name, **body: d.put(f"/v1/secrets/{name}", json.dumps(dict({"value": value}, **body)), headers={"Content-Type": "application/json"})
+        equal(put("mine", hosts=["good.example"]).status, 200)
+        for hosts in (["evil.example"], ["good.example", "evil.example"], ["*.good.example"], ["good.example:8443"], ["good.example.evil.example"]):
+            equal(put("mine", hosts=hosts).status, 403, hosts)
+        equal(put("operators", hosts=["good.example"]).status, 409)
+        listed = d.get("/v1/secrets").body
+        check(value.encode() not in listed and b"evil" not in listed, listed)
+        for wish in ({"inject": ["mine"]}, {"inject": ["mine"], "intercept": False}, {"inject": ["unknown"], "intercept": True},
+                     {"inject": [{"name": "mine", "hosts": ["evil.example"]}], "intercept": True}, {"inject": ["mine@evil.example"], "intercept": True}):
+            a = d.post("/v1/sandboxes", {"network": dict({"allow": [{"host": "evil.example"}]}, **wish)})
+            equal(a.status, 400, (wish, a))
+        for root, _, files in os.walk(d.state):
+            for name in files:
+                with open(os.path.join(root, name), "rb") as f:
+                    check(value.encode() not in f.read(), f"the secret is in {name}")
+
+
 try:
     main()
 finally:

@@ -543,12 +543,12 @@ static uint64_t next_owner;
 static int open_session(struct gateway *g, const char *label, const char *line)
 {
     int fds[2];
-    struct rule_list none = {0};
+    struct session_rules none = {.intercept_fd = -1};
     struct gateway_request req = {
         .version = GATEWAY_VERSION, .flags = GATEWAY_ANY_HOST, .owner = next_owner};
     snprintf(req.label, sizeof(req.label), "%s", label);
     pair_open(fds);
-    session_start(g, &req, &none, &none, fds[0], -1);
+    session_start(g, &req, &none, fds[0], -1);
     ok(write(fds[1], line, strlen(line)) > 0, "%s asks", label);
     return fds[1];
 }

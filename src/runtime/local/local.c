@@ -23,6 +23,7 @@ const struct runtime_ops runtime_local = {
     .summary = "namespaces, Landlock, seccomp and cgroups on the host's kernel",
     .workdir = "/workspace",
     .isolation = ISOLATION_NAMESPACES,
+    .has_interceptor = true,
     .has_proxy = true,
     .kind = &(const struct warden_kind){0},
     .probe = local_probe,

@@ -178,6 +178,9 @@ static void build_filesystem(const struct child_template *t, const struct child_
     for (uint32_t i = 0; i < o->n_mounts; i++)
         child_must(mount_attach(trees->mounts[i], targets[i], owner), "attach a mount",
                    WALL_FILESYSTEM);
+    if (trees->authority >= 0)
+        child_must(mount_authority(trees->authority), "add a certificate authority",
+                   WALL_FILESYSTEM);
     if (own_root && !image) /* an image's root is the sandbox's own to write */
         child_must(mount_seal_root(), "seal the root", WALL_FILESYSTEM);
     if (trees->disk >= 0 || own_root)

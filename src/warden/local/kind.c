@@ -145,6 +145,7 @@ const struct cell_ops cell_local = {
     .start_host = zygote_start,
     .close_host = zygote_stop,
     .needs_namespaces = true,
+    .has_authority = true,
     .has_proxy = true,
     .probe = local_probe,
     .has_group = true,

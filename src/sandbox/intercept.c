@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The interceptor of a sandbox, as the control plane has it: a socket that connections can be
+ * handed to, which the warden gives out. It is asked for before the sandbox is made, again by the
+ * next control plane, when a secret changes, and when the process at its other end dies. While
+ * there is none, connections to the hosts of its secrets are refused. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "gateway/gateway-client.h"
+#include "runtime/warden-client.h"
+#include "sandbox/internal.h"
+
+#define AGAIN_MS      100  /* after it died */
+#define AGAIN_SLOW_MS 5000 /* when it has died often */
+#define DEATHS_QUICK  5
+
+struct interceptor_link {
+    struct sandbox *sandbox; /* NULL: it is gone, and the answer that is under way is nobody's */
+    int fd;                  /* -1: there is no interceptor now */
+    uv_poll_t *poll;         /* on fd, for its end; freed by its close callback */
+    struct loop_timer again;
+    bool asked;     /* PLAN_INTERCEPT is under way */
+    bool stale;     /* and asks for what has changed since */
+    bool launching; /* the sandbox is made when it is there, and its runtime's reference waits */
+    bool closed;    /* the timer is; what is left is freed with the last answer */
+    unsigned deaths;
+};
+
+static void on_poll_closed(uv_handle_t *h)
+{
+    free(h);
+}
+
+static void link_drop(struct interceptor_link *l)
+{
+    if (l->poll)
+        uv_close((uv_handle_t *)steal_ptr(l->poll), on_poll_closed);
+    fd_close(&l->fd);
+}
+
+int interceptor_fd(const struct sandbox *sb)
+{
+    return sb->interceptor ? sb->interceptor->fd : -1;
+}
+
+/* --- its end */
+
+static void on_again(void *data)
+{
+    struct interceptor_link *l = data;
+    interceptor_ask(l->sandbox);
+}
+
+static void ask_later(struct interceptor_link *l)
+{
+    loop_timer_start(&l->again, l->deaths++ < DEATHS_QUICK ? AGAIN_MS : AGAIN_SLOW_MS);
+}
+
+static void on_disconnect(uv_poll_t *poll, int status, int events)
+{
+    struct interceptor_link *l = poll->data;
+    (void)status;
+    (void)events;
+    log_warn("interceptor is gone id=%s", l->sandbox->id);
+    link_drop(l);
+    ask_later(l);
+}
+
+static int link_watch(struct interceptor_link *l, int fd)
+{
+    uv_poll_t *poll = new0(uv_poll_t);
+    int r = uv_poll_init(l->sandbox->manager->options.loop, poll, fd);
+    if (r < 0) {
+        free(poll);
+        return r;
+    }
+    link_drop(l);
+    l->fd = fd;
+    l->poll = poll;
+    poll->data = l;
+    return uv_poll_start(poll, UV_DISCONNECT, on_disconnect);
+}
+
+/* --- asking */
+
+/* What the warden started for a sandbox that is not to be ends with it. */
+static void on_discarded(void *data, const struct plan_reply *reply, int fd)
+{
+    (void)data;
+    (void)reply;
+    fd_close(&fd);
+}
+
+static void discard(struct manager *m, const char *id)
+{
+    struct plan plan = {.op = PLAN_KILL};
+    snprintf(plan.id, sizeof(plan.id), "%s", id);
+    warden_client_send(m->options.host->warden, &plan, on_discarded, NULL);
+}
+
+static void link_set_error(struct error *err, const struct plan_reply *reply)
+{
+    enum error_code code = !reply                       ? ERROR_UNAVAILABLE
+                           : reply->error == EOPNOTSUPP ? ERROR_UNSUPPORTED
+                           : reply->error == EINVAL     ? ERROR_INVALID
+                           : reply->error == EAGAIN     ? ERROR_LIMIT
+                                                        : ERROR_INTERNAL;
+    error_set(err, code, 0, "%s", reply ? reply->message : "the warden is gone");
+}
+
+static void on_interceptor(void *data, const struct plan_reply *reply, int fd)
+{
+    struct interceptor_link *l = data;
+    struct sandbox *sb = l->sandbox;
+    struct error err = {0};
+    l->asked = false;
+    if (!sb) {
+        fd_close(&fd);
+        if (l->closed)
+            free(l);
+        return;
+    }
+    if (!reply || reply->error || fd < 0 || link_watch(l, fd) < 0) {
+        link_set_error(&err, reply);
+        log_warn("no interceptor id=%s: %s", sb->id, err.message);
+    }
+    if (l->launching) {
+        l->launching = false;
+        sandbox_start_intercepted(sb, error_is_set(&err) ? &err : NULL);
+    } else if (l->stale) {
+        interceptor_ask(sb);
+    } else if (error_is_set(&err)) {
+        ask_later(l);
+    }
+}
+
+/* Where a secret is gone, the interceptor that still has it makes way for one that has none, and no
+ * connection is handed to that. */
+static int open_pairs(struct sandbox *sb, struct error *err)
+{
+    const struct manager_secrets *s = &sb->manager->options.secrets;
+    struct error why = {0};
+    int fd = s->open_pairs(s->data, sb->owner, sb->spec.inject, sb->generation, &why);
+    if (fd >= 0)
+        return fd;
+    log_warn("a secret of a sandbox is gone id=%s: %s", sb->id, why.message);
+    sb->interceptor->stale = false;
+    link_drop(sb->interceptor);
+    return s->open_pairs(s->data, sb->owner, NULL, sb->generation, err);
+}
+
+void interceptor_ask(struct sandbox *sb)
+{
+    struct interceptor_link *l = sb->interceptor;
+    struct plan plan = {.op = PLAN_INTERCEPT};
+    struct error err = {0};
+    if (l->asked) {
+        l->stale = true;
+        return;
+    }
+    _cleanup_close_ int fd = open_pairs(sb, &err);
+    if (fd < 0)
+        return;
+    l->asked = true;
+    l->stale = false;
+    snprintf(plan.id, sizeof(plan.id), "%s", sb->runtime_id);
+    warden_client_send_fd(sb->manager->options.host->warden, &plan, fd, on_interceptor, l);
+}
+
+void interceptor_new(struct sandbox *sb)
+{
+    struct interceptor_link *l = new0(struct interceptor_link);
+    l->sandbox = sb;
+    l->fd = -1;
+    l->launching = !sb->instance;
+    loop_timer_init(&l->again, sb->manager->options.loop, on_again, l);
+    sb->interceptor = l;
+    interceptor_ask(sb);
+}
+
+static void on_timer_closed(void *data)
+{
+    struct interceptor_link *l = data;
+    l->closed = true;
+    if (!l->asked)
+        free(l);
+}
+
+void interceptor_free(struct sandbox *sb)
+{
+    struct interceptor_link *l = steal_ptr(sb->interceptor);
+    if (!l)
+        return;
+    link_drop(l);
+    if (!sb->instance)
+        discard(sb->manager, sb->runtime_id);
+    l->sandbox = NULL;
+    if (l->launching)
+        sandbox_unref(sb);
+    loop_timer_close(&l->again, on_timer_closed, l);
+}
+
+/* --- what it is for */
+
+static bool injects(const struct spec *s, const char *name)
+{
+    for (char **n = s->inject; n && *n; n++)
+        if (strcmp(*n, name) == 0)
+            return true;
+    return false;
+}
+
+void manager_secret_changed(struct manager *m, const char *owner, const char *name)
+{
+    list_for_each(sb, &m->all, struct sandbox, node) {
+        if (sb->interceptor && strcmp(sb->owner, owner) == 0 && injects(&sb->spec, name))
+            interceptor_ask(sb);
+    }
+}
+
+int interceptor_check(const struct manager *m, const struct runtime_ops *ops,
+                      const struct spec *spec, const char *owner, char ***ret, struct error *err)
+{
+    const struct manager_secrets *s = &m->options.secrets;
+    *ret = NULL;
+    if (!spec->intercept)
+        return spec->inject && *spec->inject
+                   ? error_field(err, "inject",
+                                 "'inject' needs \"intercept\": true: the secrets go "
+                                 "into requests inside TLS")
+                   : 0;
+    if (!spec->network)
+        return error_field(err, "intercept", "'intercept' needs a network by names");
+    if (!ops->has_interceptor || spec->image) {
+        error_field(err, "intercept", "sandboxes of runtime '%s'%s cannot be intercepted",
+                    ops->name, spec->image ? " with an image" : "");
+        err->code = ERROR_UNSUPPORTED;
+        return -EINVAL;
+    }
+    if (!s->find_hosts)
+        return error_set(err, ERROR_UNSUPPORTED, 0, "this daemon has no secrets");
+    *ret = s->find_hosts(s->data, owner, spec->inject, err);
+    const struct gateway_rules rules = {.hosts = spec->hosts,
+                                        .denied = spec->denied_hosts,
+                                        .intercepted = *ret,
+                                        .intercept_fd = -1,
+                                        .proxy = true};
+    return *ret ? gateway_rules_check(&rules, err) : -ENOENT;
+}

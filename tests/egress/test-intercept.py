@@ -1,0 +1,351 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Secrets that go into requests on their way: where they arrive, where they never do, and that no sandbox ever has one."""
+import contextlib
+import os
+import re
+import signal
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+import world as w
+import cases
+from masd import *
+
+SECRET, OWN = "sk-intercepted-0123456789abcdef", "own-intercepted-fedcba9876543210"
+AUTHORITIES = "/etc/ssl/certs/ca-certificates.crt"
+TELL = """
+    set $with "without"; set $own "without";
+    if ($http_authorization = "Bearer %s") { set $with "with"; }
+    if ($http_x_own = "%s") { set $own "with"; }
+    location = /tell { add_header X-Protocol $server_protocol; return 200 "$with the secret, $own its own, method $request_method\\n"; }
+    location = /echo { return 200 "$http_authorization\\n"; }
+    location = /to-other { return 302 https://www.allowed.test/tell; }
+    location = /to-plain { return 302 http://allowed.test/tell; }
+    location = /redirects-to-self { return 302 https://allowed.test/tell; }
+""" % (SECRET, OWN)
+NETWORK = {"allow": [{"host": h} for h in ("allowed.test", "www.allowed.test", "wrong.tricks.test", "far.test", "denied.test", "*.wild.test")],
+           "inject": ["api"], "intercept": True}
+
+
+def flags(secret_file):
+    return ["-secrets", f"api=file:{secret_file} allowed.test,wrong.tricks.test,*.wild.test Authorization: Bearer {{}}",
+            "-secrets", f"elsewhere=file:{secret_file} far.test Authorization: Bearer {{}}",
+            "-secrets", f"again=file:{secret_file} allowed.test authorization: Bearer {{}}",
+            "-secret-hosts", "allowed.test,far.test"]
+
+
+def start():
+    world = w.World(tricks={"wrong.tricks.test": [[w.ALLOWED]]}, locations=TELL)
+    with open(AUTHORITIES) as f, open(world.ca) as own:
+        world._cover(AUTHORITIES, f.read() + own.read())
+    secret = os.path.join(world.dir, "secret")
+    with open(secret, "w") as f:
+        f.write(SECRET + "\n")
+    os.chmod(secret, 0o600)
+    return cases.use(cases.Net(world, NETWORK, *flags(secret)))
+
+
+if cases.RUNTIME != "local":
+    @test("another runtime than local refuses to intercept, by name")
+    def test_another_runtime_than_local_refuses_to_intercept():
+        w.ip("link set lo up")
+        with Daemon() as d:
+            a = d.post("/v1/sandboxes", {"network": {"allow": [{"host": "allowed.test"}], "intercept": True}})
+            check(a.status == 400 and "intercept" in a.body.decode() and cases.RUNTIME in a.body.decode(), a)
+    main()
+    sys.exit()
+
+net = start()
+
+
+def curl(*args, box=None, **more):
+    return net.run("curl", "-sS", "--max-time", "20", *args, box=box, **more)
+
+
+def tell(url, *args, box=None):
+    a = curl(*args, url, box=box)
+    equal(a["exit_code"], 0, a)
+    return a["stdout"]
+
+
+WITH, WITHOUT = "with the secret, without its own, method GET\n", "without the secret, without its own, method GET\n"
+
+
+def interceptors():
+    """Pids by sandbox: the process says nothing of itself, but its parent is the warden."""
+    found = []
+    for pid in below(net.daemon.process.pid):
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/comm") as f:
+            if f.read().strip() == "mas-intercept":
+                found.append(pid)
+    return found
+
+
+def refused(status, words, **spec):
+    a = net.daemon.post("/v1/sandboxes", spec)
+    equal(a.status, status, a)
+    check(words in a.body.decode(), a)
+
+
+@test("curl, python and node get the header, whatever they send in its place")
+def test_curl_python_and_node_get_the_header_whatever():
+    equal(tell("https://allowed.test/tell"), WITH)
+    equal(tell("https://allowed.test/tell", "-H", "Authorization: Bearer mine", "-H", "AUTHORIZATION: other"), WITH, "their own is left out")
+    equal(tell("https://one.wild.test/tell"), WITH, "a name below *.")
+    a = net.python("import urllib.request; print(urllib.request.urlopen('https://allowed.test/tell').read().decode(), end='')")
+    equal((a["exit_code"], a["stdout"]), (0, WITH), a)
+    if net.run("node", "--version")["exit_code"] == 0:
+        a = net.run("node", "-e", """const http=require('http'),tls=require('tls');
+const p=http.request({host:'127.0.0.1',port:3128,method:'CONNECT',path:'allowed.test:443',headers:{Host:'allowed.test:443'}});
+p.on('connect',(r,s)=>{const t=tls.connect({socket:s,servername:'allowed.test'},()=>{
+t.write('GET /tell HTTP/1.1\\r\\nHost: allowed.test\\r\\n\\r\\n');});let d='';t.on('data',c=>d+=c);
+t.on('end',()=>process.stdout.write(d.split('\\r\\n\\r\\n')[1]));t.on('error',e=>{console.log(e);process.exit(3)});});p.end();""")
+        equal((a["exit_code"], a["stdout"]), (0, WITH), a)
+    equal(net.box.created["effective"]["network"], {"by": "gateway", "mode": "names", "intercept": True})
+
+
+@test("no other host, scheme, port or redirect gets it")
+def test_no_other_host_scheme_port_or_redirect_gets():
+    equal(tell("https://www.allowed.test/tell"), WITHOUT, "another name of the same server")
+    equal(tell("http://allowed.test/tell"), WITHOUT, "plain http")
+    equal(tell("http://allowed.test:443/tell", "-H", "Host: allowed.test:443")[:6], "<html>", "plain http to the port of https: nginx's own 400")
+    equal(tell("https://wild.test/tell", "-k", box=net.sandbox({"allow": [{"host": "wild.test"}], "inject": ["api"], "intercept": True})), WITHOUT,
+          "the domain itself is not below it")
+    equal(tell("https://allowed.test/to-other", "-L"), WITHOUT, "after a redirect to another host")
+    equal(tell("https://allowed.test/to-plain", "-L"), WITHOUT, "after a redirect to http")
+    equal(tell("https://allowed.test/redirects-to-self", "-L"), WITH, "the same host again is not elsewhere")
+    equal(tell("https://denied.test/tell", "-k"), WITHOUT)
+    plain = net.sandbox({"allow": [{"host": "allowed.test"}]})
+    equal(tell("https://allowed.test/tell", box=plain), WITHOUT, "a sandbox that names no secret")
+    equal("intercept" in plain.created["effective"]["network"], False)
+
+
+@test("what cannot be meant is refused by name")
+def test_what_cannot_be_meant_is_refused_by_name():
+    allow = [{"host": "allowed.test"}]
+    refused(400, "intercept", network={"allow": allow, "inject": ["api"]})
+    refused(400, "no secret 'nothing'", network={"allow": allow, "inject": ["nothing"], "intercept": True})
+    refused(400, "twice", network={"allow": allow, "inject": ["api", "api"], "intercept": True})
+    refused(400, "two secrets are for the header", network={"allow": allow, "inject": ["api", "again"], "intercept": True})
+    refused(400, "inject", network={"allow": allow, "inject": "api", "intercept": True})
+    refused(400, "inject", network={"allow": allow, "inject": [{"name": "api", "hosts": ["evil.test"]}], "intercept": True})
+    refused(400, "intercept", network={"allow": allow, "inject": ["api"], "intercept": "yes"})
+    refused(400, "'process'", network={"allow": allow, "intercept": True}, runtime="process")
+    refused(400, "hosts", network={"allow": allow, "inject": ["api"], "intercept": True, "hosts": ["evil.test"]})
+
+
+@test("a server that cannot prove its name gets nothing, and the client is told why")
+def test_a_server_that_cannot_prove_its_name_gets():
+    before = len(net.world.requests())
+    a = curl("-i", "https://wrong.tricks.test/tell")
+    check(a["exit_code"] == 0 and "502" in a["stdout"] and "certificate of wrong.tricks.test is not valid" in a["stdout"], a)
+    equal(len(net.world.requests()), before, "no request reached it")
+
+
+@test("the secret is nowhere in the sandbox: memory, environment, files, mounts, answers")
+def test_the_secret_is_nowhere_in_the_sandbox_memory():
+    a = net.run("sh", "-c", "curl -sS -o /tmp/got https://allowed.test/tell; sleep 300 & "
+                "python3 -c 'import urllib.request,time; r=urllib.request.urlopen(\"https://allowed.test/tell\"); d=r.read(); print(r.headers); time.sleep(300)' "
+                ">/tmp/python.out 2>&1 & sleep 2; echo ready")
+    check("ready" in a["stdout"], a)
+    code = """
+import os,sys,re
+want=[bytes.fromhex(x) for x in sys.argv[1:]]
+bad=[]
+for pid in [p for p in os.listdir('/proc') if p.isdigit() and int(p)!=os.getpid()]:
+    for name in ('environ','cmdline'):
+        try: data=open(f'/proc/{pid}/{name}','rb').read()
+        except OSError: continue
+        bad+=[f'{pid} {name}' for s in want if s in data]
+    try: maps=open(f'/proc/{pid}/maps').read().splitlines(); mem=open(f'/proc/{pid}/mem','rb')
+    except OSError: continue
+    for line in maps:
+        lo,hi=[int(x,16) for x in line.split()[0].split('-')]
+        try: mem.seek(lo); data=mem.read(hi-lo)
+        except (OSError,ValueError,OverflowError): continue
+        bad+=[f'{pid} {line}' for s in want if s in data]
+for root,dirs,files in os.walk('/'):
+    dirs[:]=[d for d in dirs if os.path.join(root,d) not in ('/proc','/usr','/sys','/dev')]
+    for f in files:
+        p=os.path.join(root,f)
+        try:
+            if os.path.isfile(p): data=open(p,'rb').read()
+            else: continue
+        except OSError: continue
+        bad+=[p for s in want if s in data]
+print(bad)
+"""
+    a = net.python(code, SECRET.encode().hex())
+    equal((a["exit_code"], a["stdout"].strip()), (0, "[]"), a)
+    a = net.python(code, b"without its own".hex())
+    check("/tmp/got" in a["stdout"], f"the search finds what is there: {a}")
+    equal(net.run("sh", "-c", "env; cat /proc/self/environ; set")["stdout"].count(SECRET), 0)
+
+
+@test("a host that echoes headers shows the secret, as the manual says")
+def test_a_host_that_echoes_headers_shows_the_secret():
+    equal(tell("https://allowed.test/echo"), f"Bearer {SECRET}\n")
+
+
+@test("the interceptor is one process per sandbox, of its own user, without a network, files or descriptors of others")
+def test_the_interceptor_is_one_process_per_sandbox_of():
+    other = net.sandbox({"allow": [{"host": "far.test"}], "inject": ["elsewhere"], "intercept": True})
+    pids = interceptors()
+    check(len(pids) >= 2, pids)
+    for pid in pids:
+        with open(f"/proc/{pid}/status") as f:
+            status = dict(line.split(":\t", 1) for line in f.read().splitlines() if ":\t" in line)
+        equal((status["Uid"].split(), status["NoNewPrivs"], status["Seccomp"], status["CapEff"]), (["64222"] * 4, "1", "2", "0" * 16), pid)
+        with open(f"/proc/{pid}/net/dev") as f:
+            equal([line.split(":")[0].strip() for line in f.read().splitlines()[2:]], ["lo"], pid)
+        with open(f"/proc/{pid}/environ", "rb") as f:
+            equal(f.read(), b"", pid)
+        with open(f"/proc/{pid}/cmdline", "rb") as f:
+            equal(f.read(), b"mas-intercept\0", pid)
+    equal(tell("https://far.test/tell", box=other), WITH)
+    bundles = {box.sh(f"cat {AUTHORITIES}")["stdout"].rstrip().rsplit("-----BEGIN", 1)[1] for box in (net.box, other)}
+    equal(len(bundles), 2, "each has an authority of its own")
+    a = curl("https://allowed.test/tell", box=other)
+    check(a["exit_code"] != 0, "the network of the other does not have this host")
+    count = len(interceptors())
+    other.delete()
+    wait_for(lambda: len(interceptors()) == count - 1, "the interceptor ends with its sandbox")
+
+
+@test("the authority signs nothing but its hosts' names, and outlives its process and the control plane")
+def test_the_authority_signs_nothing_but_its_hosts_names():
+    pem = net.box.sh(f"cat {AUTHORITIES}")["stdout"].rstrip().rsplit("-----BEGIN", 1)[1]
+    with open(os.path.join(net.world.dir, "authority.pem"), "w") as f:
+        f.write("-----BEGIN" + pem + "\n")
+    text = subprocess.run(["openssl", "x509", "-noout", "-text", "-in", f.name], stdout=subprocess.PIPE, text=True, check=True).stdout
+    check(re.search(r"Name Constraints: critical\s+Permitted:\s+DNS:allowed.test\s+DNS:wrong.tricks.test\s+DNS:wild.test\s+Excluded:\s+IP:0.0.0.0/0.0.0.0", text), text)
+    old = interceptors()
+    for pid in old:
+        os.kill(pid, signal.SIGKILL)
+
+    def works():
+        return curl("https://allowed.test/tell")["stdout"] == WITH
+    wait_for(works, "it comes back by itself, with the same authority")
+    check(not set(old) & set(interceptors()), "as another process")
+    net.daemon.kill_control()
+    wait_for(works, "and so it is after kill -9 of the control plane")
+    equal(net.box.sh(f"cat {AUTHORITIES}")["stdout"].rstrip().rsplit("-----BEGIN", 1)[1], pem)
+
+
+@test("requests are HTTP/1.1 as it is written, one per connection; everything else is refused by name")
+def test_requests_are_http_1_1_as_it_is():
+    code = """
+import base64,json,socket,ssl,sys
+out=[]
+for item in json.load(sys.stdin):
+    got=b''
+    try:
+        s=socket.create_connection(('127.0.0.1',3128),20); s.settimeout(20)
+        s.sendall(b'CONNECT allowed.test:443 HTTP/1.1\\r\\nHost: allowed.test:443\\r\\n\\r\\n')
+        head=b''
+        while b'\\r\\n\\r\\n' not in head: head+=s.recv(1)
+        c=ssl.create_default_context()
+        if 'alpn' in item: c.set_alpn_protocols(item['alpn'])
+        t=c.wrap_socket(s,server_hostname=item.get('sni','allowed.test'))
+        t.sendall(base64.b64decode(item['data']))
+        while True:
+            more=t.recv(65536)
+            if not more: break
+            got+=more
+    except OSError as e:
+        got+=('error: %s'%e).encode()
+    out.append(got.decode('latin1'))
+json.dump(out,sys.stdout)
+"""
+    get = b"GET /tell HTTP/1.1\r\nHost: allowed.test\r\n"
+    rows = [(get + b"\r\n", "HTTP/1.1 200"),
+            (b"GET /tell HTTP/1.1\r\nHost: Allowed.Test:443\r\n\r\n", "HTTP/1.1 200"),
+            (get + b"\r\nGET /second HTTP/1.1\r\nHost: allowed.test\r\n\r\n", "HTTP/1.1 200"),
+            (b"GET /tell HTTP/1.0\r\nHost: allowed.test\r\n\r\n", "HTTP/1.1 505"),
+            (b"GET /tell HTTP/1.1\r\n\r\n", "HTTP/1.1 400"),
+            (b"GET /tell HTTP/1.1\r\nHost: www.allowed.test\r\n\r\n", "HTTP/1.1 421"),
+            (b"GET /tell HTTP/1.1\r\nHost: allowed.test:8443\r\n\r\n", "HTTP/1.1 421"),
+            (get + b"Host: allowed.test\r\n\r\n", "HTTP/1.1 400"),
+            (b"GET https://www.allowed.test/tell HTTP/1.1\r\nHost: allowed.test\r\n\r\n", "HTTP/1.1 400"),
+            (b"CONNECT www.allowed.test:443 HTTP/1.1\r\nHost: allowed.test\r\n\r\n", "HTTP/1.1 405"),
+            (get + b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "HTTP/1.1 400"),
+            (get + b"Content-Length: 4\r\nContent-Length: 5\r\n\r\nabcd", "HTTP/1.1 400"),
+            (get + b"Content-Length: +4\r\n\r\nabcd", "HTTP/1.1 400"),
+            (get + b"Transfer-Encoding: gzip, chunked\r\n\r\n", "HTTP/1.1 501"),
+            (get + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n", "HTTP/1.1 400"),
+            (get + b"X: a\r\n b\r\n\r\n", "HTTP/1.1 400"), (get + b"X : a\r\n\r\n", "HTTP/1.1 400"),
+            (get + b"X: a\nY: b\r\n\r\n", "HTTP/1.1 400"), (get + b"X: a\rb\r\n\r\n", "HTTP/1.1 400"),
+            (get + b"Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n", "HTTP/1.1 501"),
+            (b"POST /tell HTTP/1.1\r\nHost: allowed.test\r\nContent-Type: application/grpc+proto\r\nContent-Length: 0\r\n\r\n", "gRPC"),
+            (get + b"X: " + b"a" * 17000 + b"\r\n\r\n", "HTTP/1.1 431")]
+    items = [{"data": base64.b64encode(data).decode()} for data, _ in rows]
+    items += [{"data": "", "alpn": ["h2"]}, {"data": items[0]["data"], "alpn": ["h2", "http/1.1"]}, {"data": "", "sni": "www.allowed.test"}]
+    before = len(net.world.requests())
+    a = net.python(code, stdin=json.dumps(items))
+    equal(a["exit_code"], 0, a)
+    answers = json.loads(a["stdout"])
+    for (data, want), got in zip(rows, answers):
+        check(want in got.split("\r\n\r\n")[0] or want == "gRPC" and "gRPC" in got and "501" in got, f"{data!r}: want {want}, got {got!r}")
+        check(got.lower().count("connection: close") == 1, got)
+        check(SECRET not in got, got)
+    check("error" in answers[-3], f"a client that speaks HTTP/2 alone: {answers[-3]}")
+    check(answers[-2].startswith("HTTP/1.1 200"), answers[-2])
+    check("error" in answers[-1], f"another name in TLS: {answers[-1]}")
+    lines = [r["line"] for r in net.world.requests()[before:]]
+    equal(lines, ["GET /tell HTTP/1.1"] * 4, "what reached the server")
+
+
+@test("bodies go up and down as they are, with a length and in chunks")
+def test_bodies_go_up_and_down_as_they_are():
+    a = net.run("sh", "-c", "head -c 3000000 /dev/urandom >/tmp/body && curl -sS --max-time 30 --data-binary @/tmp/body https://allowed.test/up && "
+                "curl -sS --max-time 30 -H 'Expect: 100-continue' --data-binary @/tmp/body https://allowed.test/up && "
+                "curl -sS --max-time 30 -o /dev/null -w '%{size_upload} %{http_code}\\n' -H 'Transfer-Encoding: chunked' --data-binary @/tmp/body https://allowed.test/tell")
+    equal(a["stdout"].splitlines()[:2], ["3000000", "3000000"], a)
+    check(a["stdout"].splitlines()[2].endswith((" 200", " 405")), a)
+    equal(tell("https://allowed.test/tell", "-X", "POST", "-d", "x"), WITH.replace("GET", "POST"))
+
+
+@test("slow and many clients stay within the limits, and others are served meanwhile")
+def test_slow_and_many_clients_stay_within_the_limits():
+    code = """
+import socket,ssl,sys
+held=[]
+for i in range(40):
+    try:
+        s=socket.create_connection(('127.0.0.1',3128),5); s.settimeout(5)
+        s.sendall(b'CONNECT allowed.test:443 HTTP/1.1\\r\\nHost: allowed.test:443\\r\\n\\r\\n')
+        if b' 200 ' in s.recv(4096): held.append(s)
+    except OSError: pass
+    if i % 2 and held:
+        try: held[-1].sendall(b'\\x16\\x03\\x01\\x40\\x00')
+        except OSError: pass
+print(len(held),flush=True)
+"""
+    a = net.python(code)
+    check(a["exit_code"] == 0 and 8 <= int(a["stdout"]) <= 32, a)
+    wait_for(lambda: curl("https://allowed.test/tell")["stdout"] == WITH, "the same sandbox is served again")
+    pid = interceptors()[-1]
+    with open(f"/proc/{pid}/status") as f:
+        check(int(re.search(r"VmRSS:\s+(\d+)", f.read())[1]) < 64 * 1024, "its memory is small")
+
+
+@test("a key's own secret is used, replaced while a sandbox runs, and gone when it is deleted")
+def test_a_key_s_own_secret_is_used_replaced():
+    put = lambda **body: net.daemon.put("/v1/secrets/mine", json.dumps(body), headers={"Content-Type": "application/json"})
+    equal(put(value="first-value", hosts=["allowed.test"], header="X-Own: {}").status, 200)
+    box = net.sandbox({"allow": [{"host": "allowed.test"}, {"host": "far.test"}], "inject": ["mine", "elsewhere"], "intercept": True})
+    equal(tell("https://allowed.test/tell", box=box), WITHOUT, "another value is not what nginx waits for")
+    equal(put(value=OWN, hosts=["allowed.test"], header="X-Own: {}").status, 200)
+    wait_for(lambda: curl("https://allowed.test/tell", box=box)["stdout"] == "without the secret, with its own, method GET\n", "the new value")
+    equal(tell("https://far.test/tell", box=box), WITH)
+    equal(net.daemon.delete("/v1/secrets/mine").status, 200)
+
+    def is_refused():
+        return "503" in curl("https://allowed.test/tell", box=box)["stderr"]
+    wait_for(is_refused, "a host of a secret that is gone is refused")
+    box.delete()
+
+
+if __name__ == "__main__":
+    main()
