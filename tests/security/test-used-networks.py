@@ -82,6 +82,7 @@ LEFT = {
     "an address without a route": 's = socket.socket(type=socket.SOCK_DGRAM); s.connect_ex(("192.0.2.1", 9))',
     "one of the other version":
         's = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM); s.connect_ex(("2001:db8::1", 9))',
+    "the key of fast open": 's = socket.socket(); s.setsockopt(6, 23, 5)',
     "a flow label":
         's = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)\n'
         's.setsockopt(socket.IPPROTO_IPV6, 32, socket.inet_pton(socket.AF_INET6, "::1") +'

@@ -18,9 +18,16 @@
 #define VIEW_MAX  16384 /* the longest has some 4,000 bytes */
 #define VIEWS_MAX 65536
 
+/* Below /proc. The first are there in every kernel with networks, the others where it has the
+ * feature. */
+#define VIEWS_NEEDED 4
+#define SOCKSTAT     "self/net/sockstat"
 static const char *const views[] = {
-    "dev",           "snmp",      "snmp6", "netstat", "sockstat", "sockstat6",
-    "ip6_flowlabel", "rt6_stats", "igmp",  "igmp6",   "mcfilter", "mcfilter6",
+    "self/net/dev",           "self/net/snmp",      SOCKSTAT,
+    "self/net/netstat",       "self/net/snmp6",     "self/net/sockstat6",
+    "self/net/ip6_flowlabel", "self/net/rt6_stats", "sys/net/ipv4/tcp_fastopen_key",
+    "self/net/igmp",          "self/net/igmp6",     "self/net/mcfilter",
+    "self/net/mcfilter6",
 };
 
 static struct {
@@ -54,12 +61,12 @@ static size_t drop_host_wide(char *text)
     return (size_t)(to - text);
 }
 
-/* The bytes of one file as they count, 0 where this kernel has none, or -errno. */
+/* The bytes of one file as they count, 0 where there is none, or -errno. */
 static ssize_t read_view(const char *name, char text[VIEW_MAX])
 {
     char path[64];
     size_t size = 0;
-    snprintf(path, sizeof(path), "/proc/self/net/%s", name);
+    snprintf(path, sizeof(path), "/proc/%s", name);
     _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return errno == ENOENT ? 0 : -errno;
@@ -74,7 +81,7 @@ static ssize_t read_view(const char *name, char text[VIEW_MAX])
     if (size == VIEW_MAX - 1)
         return -EFBIG;
     text[size] = 0;
-    return (ssize_t)(strcmp(name, "sockstat") == 0 ? drop_host_wide(text) : size);
+    return (ssize_t)(strcmp(name, SOCKSTAT) == 0 ? drop_host_wide(text) : size);
 }
 
 static int learn(void)
@@ -83,8 +90,8 @@ static int learn(void)
     as_new.size = 0;
     for (size_t i = 0; i < ELEMENTS(views); i++) {
         ssize_t n = read_view(views[i], text);
-        if (n < 0)
-            return (int)n;
+        if (n < 0 || (n == 0 && i < VIEWS_NEEDED))
+            return n < 0 ? (int)n : -ENOENT;
         if (as_new.size + (size_t)n > sizeof(as_new.text))
             return -EFBIG;
         memcpy(as_new.text + as_new.size, text, (size_t)n);

@@ -15,8 +15,9 @@
  *   connection that is being closed, TIME_WAIT. The kernel counts those (sockstat);
  * - what follows from packets: figures, TCP metrics, neighbours, route exceptions, fragments. No
  *   packet passes without a counter (dev, snmp, snmp6, netstat), also one that is refused;
- * - flow labels, which linger (ip6_flowlabel), copies of routes (rt6_stats), memberships of groups
- *   (igmp, igmp6, mcfilter, mcfilter6).
+ * - flow labels, which linger (ip6_flowlabel), copies of routes (rt6_stats), the key that the first
+ *   listener for TCP's fast open has made (tcp_fastopen_key), memberships of groups (igmp, igmp6,
+ *   mcfilter, mcfilter6).
  *
  * All of these files must read exactly as in a namespace that was just made. If one differs, or
  * cannot be read, the namespace is not used again. The warden offers only those of sandboxes that
