@@ -2,8 +2,8 @@
 # A thin front for Meson. `make demo` shows the main job; `make check` runs every test.
 BUILD ?= build
 
-.PHONY: all demo run format format-check tidy coverage image check check-containers check-guest check-mcp check-clients check-egress check-egress-full check-distros check-deb check-audit-full install bench bench-pairs soak fuzz \
-    asan clean deps-build deps-test deps-bench deps-egress deps-containers deps-distros deps-guest deb deps-deb deps-image deps-tidy deps-coverage
+.PHONY: all demo run format format-check tidy coverage image check check-containers check-guest check-mcp check-clients check-egress check-egress-full check-microvm check-distros check-deb check-audit-full install bench bench-pairs soak fuzz \
+    asan clean deps-build deps-test deps-bench deps-egress deps-containers deps-distros deps-guest deps-microvm deb deps-deb deps-image deps-tidy deps-coverage
 
 all: deps-build
 	@scripts/configure.sh $(BUILD)
@@ -48,6 +48,10 @@ check-egress: deps-egress all
 # The same over every runtime.
 check-egress-full: deps-egress deps-containers all
 	@MAS_EGRESS_FULL=1 RUNTIMES="local crun runc gvisor podman docker docker-gvisor" scripts/check-egress.sh $(BUILD)
+
+# Virtual machines, by software emulation; root only.
+check-microvm: deps-microvm all
+	@scripts/check-microvm.sh $(BUILD)
 
 # The MAS library's own example, from the Go module proxy; one skip without Go 1.25 or newer.
 check-clients: deps-test all
@@ -132,6 +136,9 @@ deps-image:
 
 deps-deb:
 	@scripts/install-deps.sh deb
+
+deps-microvm:
+	@scripts/install-deps.sh microvm
 
 deps-guest:
 	@scripts/install-deps.sh guest

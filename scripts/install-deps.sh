@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Installs what the project needs from Debian's packages, and only what is missing.
-# Usage: install-deps.sh build|test|bench|guest|mcp|containers|egress|distros|tidy|coverage|image|deb ...
+# Usage: install-deps.sh build|test|bench|guest|microvm|mcp|containers|egress|distros|tidy|coverage|image|deb ...
 # Each of the first three includes the ones before it; the others, for `make check-guest` and the like, add to test; image and deb add to build.
 # A name "a|b" is the first of these packages that this release of Debian has.
 set -eu
@@ -13,6 +13,7 @@ test="curl git gdb python3 nodejs openssl crun runc runsc strace libc6-dev-i386 
 libclang-rt-dev clang-format skopeo docker-registry"
 bench="bubblewrap podman socat ripgrep"
 guest="qemu-system-x86 cpio"
+microvm="qemu-system-x86 cpio xz-utils zstd lz4"
 mcp="npm"
 containers="podman docker.io"
 egress="wget npm python3-pip python3-requests netcat-openbsd nginx-light|nginx dnsmasq-base openssh-client openssh-server"
@@ -29,6 +30,7 @@ for set in "$@"; do
     test) want="$want $test" ;;
     bench) want="$want $test $bench" ;;
     guest) want="$want $test $guest" ;;
+    microvm) want="$want $test $microvm" ;;
     mcp) want="$want $test $mcp" ;;
     containers) want="$want $test $containers" ;;
     egress) want="$want $test $egress" ;;
@@ -37,7 +39,7 @@ for set in "$@"; do
     coverage) want="$want $test $coverage" ;;
     image) want="$want $image" ;;
     deb) want="$want $deb" ;;
-    *) echo "install-deps.sh: no package set '$set' (build, test, bench, guest, mcp, containers, egress, distros, tidy, coverage, image, deb)" >&2; exit 2 ;;
+    *) echo "install-deps.sh: no package set '$set' (build, test, bench, guest, microvm, mcp, containers, egress, distros, tidy, coverage, image, deb)" >&2; exit 2 ;;
     esac
 done
 

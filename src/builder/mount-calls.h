@@ -16,4 +16,27 @@ static inline int move_mount(int from_fd, const char *from, int to_fd, const cha
 {
     return (int)syscall(SYS_move_mount, from_fd, from, to_fd, to, flags);
 }
+
+#define FSOPEN_CLOEXEC      1
+#define FSMOUNT_CLOEXEC     1
+#define FSCONFIG_SET_FLAG   0
+#define FSCONFIG_SET_STRING 1
+#define FSCONFIG_CMD_CREATE 6
+#define MOUNT_ATTR_NOSUID   2
+#define MOUNT_ATTR_NODEV    4
+
+static inline int fsopen(const char *type, unsigned flags)
+{
+    return (int)syscall(SYS_fsopen, type, flags);
+}
+
+static inline int fsconfig(int fd, unsigned command, const char *key, const void *value, int aux)
+{
+    return (int)syscall(SYS_fsconfig, fd, command, key, value, aux);
+}
+
+static inline int fsmount(int fd, unsigned flags, unsigned attributes)
+{
+    return (int)syscall(SYS_fsmount, fd, flags, attributes);
+}
 #endif

@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #define ROOT_RUNNER_PATH "/.mas/mas-toolrunner"
+#define ROOT_VMM_PATH    "/.mas/mas-vmm"
 #define ROOT_EMPTY_DIR   "/.mas/empty"
 #define ROOT_DISK_DIR    "/.mas/disk" /* where a sandbox's disk is mounted while it is divided */
 #define ROOT_AUTHORITIES                                                                           \

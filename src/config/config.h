@@ -64,6 +64,7 @@ struct config {
     char *oci_runtime;
     char **engines;
     char *podman_socket, *docker_socket;
+    char *microvm_dir;
     enum isolation min_isolation;
     char *runtime_config;
     char *policy_file;

@@ -229,6 +229,8 @@ static void fill_warden_options(struct daemon *d, struct warden_options *o)
     o->engine_fd = d->programs.engine;
     o->oci_fd = d->programs.oci;
     o->intercept_fd = d->programs.intercept;
+    o->vmm_fd = d->programs.vmm;
+    o->microvm_dir = c->microvm_dir;
     o->runner_fd = d->programs.runner;
     o->toolnet_fd = d->programs.toolnet;
     o->ceiling = c->max_limits;

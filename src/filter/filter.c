@@ -248,6 +248,11 @@ const struct syscall_table *filter_for_sandboxes(void)
     return landlock_needs_filter(landlock_abi()) ? &filter_sandbox_nesting : &filter_sandbox;
 }
 
+const struct syscall_table *filter_for_guests(void)
+{
+    return &filter_sandbox_nesting;
+}
+
 int filter_compile_part(const struct syscall_table *t, enum filter_part part,
                         struct sock_fprog *ret, struct error *err)
 {

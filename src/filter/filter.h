@@ -10,6 +10,8 @@ struct syscall_table;
 
 /* The table of sandboxes, as this kernel needs it. */
 const struct syscall_table *filter_for_sandboxes(void);
+/* The same for a kernel of which nothing is known yet: its runner may have to add a filter. */
+const struct syscall_table *filter_for_guests(void);
 int filter_compile(const struct syscall_table *t, struct sock_fprog *ret, struct error *err);
 /* The same in two programs, of which both together are the table: what a process allows that has on
  * both is what filter_compile()'s program allows. The shared one, which is nearly all of it, leaves

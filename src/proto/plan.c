@@ -41,6 +41,7 @@ static const char *const mechanism_names[] = {
     [MECHANISM_SENTRY] = "user-space kernel",
     [MECHANISM_UID_ENGINE] = "engine's uid range",
     [MECHANISM_UID_HOST] = "host uids",
+    [MECHANISM_VM] = "virtual machine",
 };
 static_assert(sizeof(mechanism_names) / sizeof(mechanism_names[0]) == _MECHANISM_MAX,
               "a name for every mechanism");
@@ -157,6 +158,9 @@ static int create_check(const struct plan *p, char *why, unsigned size)
     if (p->flags & PLAN_LANDLOCK &&
         (p->flags != PLAN_LANDLOCK || p->backend || p->image[0] || p->n_mounts || p->workdir[0]))
         return plan_refuse(why, size, "without namespaces there is nothing but the host's view");
+    if (p->flags & PLAN_VM &&
+        (p->flags & (PLAN_PROCESS | PLAN_LANDLOCK) || p->backend || p->image[0] || p->n_mounts))
+        return plan_refuse(why, size, "a virtual machine has a root of its own and nothing else");
     if (p->backend && p->flags & PLAN_PROCESS)
         return plan_refuse(why, size, "a runner without walls has no OCI runtime");
     if (!is_terminated(p->hostname, sizeof(p->hostname)) || !hostname_ok(p->hostname))

@@ -75,6 +75,7 @@ enum mechanism {
     MECHANISM_SENTRY,     /* a kernel of the sandbox's own, in user space */
     MECHANISM_UID_ENGINE, /* as UID_RANGE, in a range that all containers of an engine share */
     MECHANISM_UID_HOST,   /* no user namespace: the tool on a uid of the range, the runner on 0 */
+    MECHANISM_VM,         /* a machine of the sandbox's own, with a kernel of its own */
     _MECHANISM_MAX,
 };
 
@@ -90,7 +91,8 @@ enum plan_flags {
     PLAN_LANDLOCK = 8,    /* no namespaces: behind Landlock; of PLAN_PROBE too */
     PLAN_PROXY = 16,      /* the runner listens for the gateway's proxy on the sandbox's loopback */
     PLAN_AUTHORITY = 32,  /* its programs trust the certificates of its interceptor */
-    _PLAN_FLAGS_END = 64, /* the bit after the last */
+    PLAN_VM = 64,         /* a virtual machine; of PLAN_PROBE too */
+    _PLAN_FLAGS_END = 128, /* the bit after the last */
 };
 
 /* Who builds the sandbox: the warden itself, an OCI runtime that it starts, or a container engine
@@ -161,6 +163,7 @@ enum host_features {
     FEATURE_ROOT = 4,
     FEATURE_LOOP = 8,
     FEATURE_FREEZER = 16,
+    FEATURE_VM = 32, /* there are an emulator and what a machine starts from */
 };
 #define FEATURE_OCI(backend) (256u << (backend)) /* its program is there, and we may use it */
 

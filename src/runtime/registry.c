@@ -7,18 +7,17 @@
 #include "runtime/engine/engine.h"
 #include "runtime/landlock/landlock.h"
 #include "runtime/local/local.h"
+#include "runtime/microvm/microvm.h"
 #include "runtime/oci/oci.h"
 #include "runtime/process/process.h"
 #include "runtime/runtime.h"
 
 const struct runtime_ops *const runtimes[] = {
-    &runtime_local,         &runtime_landlock,
-    &runtime_process,       &runtime_crun,
-    &runtime_runc,          &runtime_gvisor,
-    &runtime_kata,          &runtime_podman,
-    &runtime_podman_gvisor, &runtime_podman_kata,
-    &runtime_docker,        &runtime_docker_gvisor,
-    &runtime_docker_kata,   NULL,
+    &runtime_local,       &runtime_landlock, &runtime_process,
+    &runtime_crun,        &runtime_runc,     &runtime_gvisor,
+    &runtime_kata,        &runtime_podman,   &runtime_podman_gvisor,
+    &runtime_podman_kata, &runtime_docker,   &runtime_docker_gvisor,
+    &runtime_docker_kata, &runtime_microvm,  NULL,
 };
 
 /* Other names; "oci" alone is the smallest of them. */

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "guest/guest.h"
 #include "toolrunner/runner.h"
 #include "warden/local/zygote.h"
 
@@ -193,6 +194,8 @@ static int run_as(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    if (guest_is_here(argc, argv))
+        guest_main();
     spawn_look_at_host(); /* also for all whom a zygote clones */
     if (argc > 1 && strcmp(argv[1], ZYGOTE_OPTION) == 0)
         zygote_main(argc, argv, run_as);

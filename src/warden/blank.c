@@ -199,6 +199,7 @@ bool blank_is_usual(const struct warden *w, const struct plan *p, const struct l
 {
     struct plan rest = *p;
     rest.version = w->usual.version;
+    rest.flags &= ~cell_kinds[cell_kind_of(p)]->flags;
     rest.tag = w->usual.tag;
     rest.limits = w->usual.limits; /* compared with the ceiling's in the gaps */
     memset(rest.id, 0, sizeof(rest.id));
@@ -254,8 +255,9 @@ void blank_on_ready(struct cell *s)
     if (!is_to_be_armed(s))
         return;
     s->plan = w->usual;
+    s->plan.flags |= s->ops->flags;
     cell_fill_order(s);
-    int r = limits_apply(s, &w->usual, &w->usual_limits, &reply);
+    int r = limits_apply(s, &s->plan, &w->usual_limits, &reply);
     bool done = r >= 0 && s->mechanism[WALL_DISK] == MECHANISM_TMPFS && cell_send_order(s) >= 0;
     remove_blank(s);
     if (done)

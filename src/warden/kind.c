@@ -3,7 +3,7 @@
 
 const struct cell_ops *const cell_kinds[_CELL_KIND_MAX] = {
     [CELL_LOCAL] = &cell_local,   [CELL_PLAIN] = &cell_plain,   [CELL_OCI] = &cell_oci,
-    [CELL_FENCED] = &cell_fenced, [CELL_ENGINE] = &cell_engine,
+    [CELL_FENCED] = &cell_fenced, [CELL_ENGINE] = &cell_engine, [CELL_VM] = &cell_vm,
 };
 
 enum cell_kind cell_kind_of(const struct plan *p)

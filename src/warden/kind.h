@@ -28,6 +28,7 @@ enum cell_kind {
     CELL_OCI,    /* an OCI runtime's, with a launcher (oci.h) */
     CELL_FENCED, /* no namespaces, behind Landlock, with a keeper (fence.h) */
     CELL_ENGINE, /* a container engine's, with a broker (engine.h) */
+    CELL_VM,     /* a virtual machine within the walls of a local one (vm.h) */
     _CELL_KIND_MAX,
 };
 
@@ -93,7 +94,8 @@ struct cell_ops {
     /* Blanks. */
     /* How many processes are kept ready. NULL: none. */
     unsigned (*wanted_blanks)(const struct warden *w);
-    bool arms; /* blanks of this kind may get their order before there is a plan (blank.h) */
+    bool arms;      /* blanks of this kind may get their order before there is a plan (blank.h) */
+    uint32_t flags; /* enum plan_flags of every plan for this kind; for blanks that are armed */
     /* The process has become a blank. NULL: nothing follows from that. */
     void (*on_ready)(struct cell *s);
     /* A blank could not be made. NULL: nothing follows from that. */
@@ -137,7 +139,7 @@ struct cell_ops {
     void (*end)(struct cell *s);
 };
 
-extern const struct cell_ops cell_local, cell_plain, cell_oci, cell_fenced, cell_engine;
+extern const struct cell_ops cell_local, cell_plain, cell_oci, cell_fenced, cell_engine, cell_vm;
 extern const struct cell_ops *const cell_kinds[_CELL_KIND_MAX];
 
 enum cell_kind cell_kind_of(const struct plan *p);

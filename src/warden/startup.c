@@ -27,6 +27,7 @@ static const struct {
     {offsetof(struct startup, options.podman_socket)},
     {offsetof(struct startup, options.docker_socket)},
     {offsetof(struct startup, options.audit_checkpoint_file)},
+    {offsetof(struct startup, options.microvm_dir)},
     {offsetof(struct startup, control_path)},
     {offsetof(struct startup, daemon_name)},
 };
@@ -44,6 +45,7 @@ static const struct {
     FD(options.engine_fd),
     FD(options.oci_fd),
     FD(options.intercept_fd),
+    FD(options.vmm_fd),
     FD(state_fd),
     FD(state_control_fd),
     FD(state_images_fd),

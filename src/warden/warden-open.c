@@ -144,6 +144,7 @@ static int enter_root(struct warden *w, struct error *err)
         .scratch_dir = w->options.state_dir,
         .runner_fd = w->options.runner_fd,
         .toolnet_fd = w->options.toolnet_fd,
+        .vmm_fd = w->options.vmm_fd,
     };
     int r = w->no_namespaces[0] ? 0 : root_enter(&root, &w->host_ns_fd, &w->own_ns_fd, err);
     r = forgive(w, r, err);

@@ -32,5 +32,6 @@ void warden_options_init(struct warden_options *o)
         .engine_fd = -1,
         .oci_fd = -1,
         .intercept_fd = -1,
+        .vmm_fd = -1,
     };
 }

@@ -168,6 +168,8 @@ struct warden *warden_new(const struct warden_options *o, struct error *err)
     w->options.policy_file = w->options.fence_dir = NULL;
     w->options.runner_fd = w->options.toolnet_fd = w->options.engine_fd = w->options.oci_fd = -1;
     w->options.intercept_fd = -1;
+    w->options.vmm_fd = -1;
+    w->options.microvm_dir = NULL;
     w->options.podman_socket = w->options.docker_socket = NULL;
     return w;
 }

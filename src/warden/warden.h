@@ -29,6 +29,7 @@ struct warden_config {
     uint32_t id_block;           /* ids a sandbox takes from that range, at least 3 */
     uint32_t blanks;             /* never-used sandboxes kept ready, each given out once; 0: none */
     uint32_t oci_blanks;         /* launchers of OCI runtimes, once one was used */
+    uint32_t microvm_blanks;     /* virtual machines that have booted */
     uint64_t memory_reserve_bytes; /* of the memory limit, beside a disk on tmpfs */
     uint64_t disk_default_inodes;  /* where a plan does not limit them */
     uint64_t state_reserve_bytes;  /* of the state directory's file system, never promised */
@@ -62,11 +63,13 @@ struct warden_options {
     bool sign_audit;                   /* hold a key and sign checkpoints */
     const char *audit_checkpoint_file; /* these go there too; NULL: no */
     bool audit_checkpoint_syslog;
-    int runner_fd;    /* mas-toolrunner, opened for reading; borrowed during warden_new() */
-    int toolnet_fd;   /* mas-tool-net, or -1; borrowed during warden_new() */
-    int engine_fd;    /* mas-engine, or -1; borrowed during warden_new() */
-    int oci_fd;       /* mas-oci, likewise */
-    int intercept_fd; /* mas-intercept, likewise */
+    int runner_fd;           /* mas-toolrunner, opened for reading; borrowed during warden_new() */
+    int toolnet_fd;          /* mas-tool-net, or -1; borrowed during warden_new() */
+    int engine_fd;           /* mas-engine, or -1; borrowed during warden_new() */
+    int oci_fd;              /* mas-oci, likewise */
+    int intercept_fd;        /* mas-intercept, likewise */
+    int vmm_fd;              /* mas-vmm, likewise */
+    const char *microvm_dir; /* what virtual machines start from (vm.h) */
 };
 
 /* Every limit at its default; the caller fills in paths and descriptors. */

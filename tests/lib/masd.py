@@ -61,6 +61,8 @@ class Daemon:
         runtime = runtime or os.environ.get("MAS_RUNTIME")  # a suite over another default
         if runtime:
             self.flags += ["-runtime", runtime]
+        if os.environ.get("MAS_MICROVM_DIR"):
+            self.flags += ["--microvm-dir", os.environ["MAS_MICROVM_DIR"]]
         if config is not None:
             path = os.path.join(self.dir, "config.yaml")
             with open(path, "w") as f:

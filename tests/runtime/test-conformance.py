@@ -26,7 +26,8 @@ if "--user" in sys.argv:
     sys.argv.remove("--user")
     masd.Daemon = Daemon = UserDaemon
 WITH_IMAGES = ("local", "crun", "runc", "gvisor", "kata", "podman", "docker")
-CONTAINERS = ("crun", "runc", "gvisor", "kata", "podman", "docker", "podman-gvisor", "docker-gvisor")
+CONTAINERS = ("crun", "runc", "gvisor", "kata", "podman", "docker", "podman-gvisor", "docker-gvisor",
+              "microvm")
 _suite = []
 
 
@@ -62,7 +63,12 @@ class Under:
     @property
     def own_kernel(self):
         """Its kernel is a process of the host's: what runs on it is no process that the host knows."""
-        return self.report["isolation"] == "user-space-kernel"
+        return self.report["isolation"] in ("user-space-kernel", "virtual-machine")
+
+    @property
+    def machine(self):
+        """That kernel is Linux, on an emulated machine."""
+        return self.report["isolation"] == "virtual-machine"
 
     @property
     def engine(self):
@@ -78,6 +84,7 @@ class Under:
 
     def host_pids(self, marker, daemon=None, program="runsc-sandbox"):
         """The same on the host: where the kernel is a process, that one."""
+        program = "qemu-system" if self.machine else program
         if not self.own_kernel:
             return host_pids(marker)
         if self.engine:  # no descendants of anybody's here; they name the engine's directory
@@ -166,7 +173,7 @@ def test_exit_codes_both_streams_signals_as_128_n(r):
 def test_every_byte_of_8_mib_of_output_in_order_and_exit(r):
     with r.sandbox() as sb:
         path = start(sb, "python3", "-c", "import sys\nfor i in range(1 << 20): sys.stdout.write('%07d\\n' % i)")
-        ended(sb, path, 30)
+        ended(sb, path, 300 if r.machine else 30)  # an emulated processor is slow
         events = [json.loads(x) for x in sb.daemon.get(path + "/logs").body.splitlines()]
         text = "".join(e["data"] for e in events if e["type"] == "output")
         equal(hashlib.md5(text.encode()).hexdigest(), hashlib.md5("".join("%07d\n" % i for i in range(1 << 20)).encode()).hexdigest())
@@ -241,7 +248,7 @@ def test_a_terminal_size_echo_interrupt(r):
         until("33 77")
         ws.send(b"word\n")
         until("got word")
-        if r.own_kernel:  # gVisor's terminals make no signals of characters (20221219)
+        if r.own_kernel and not r.machine:  # gVisor's terminals make no signals of characters (20221219)
             equal(sb.daemon.post(path + "/signal", {"signal": "INT"}).status, 200)
         else:
             ws.send(b"\x03")
@@ -402,8 +409,12 @@ def test_a_limit_is_enforced_or_the_create_fails(r):
 def test_memory_where_enforced(r):
     if not r.enforces["memory"]:
         raise Skip("not enforced by this runtime")
-    with r.sandbox(limits={"memory_mb": 64}) as sb:
+    with r.sandbox(limits={"memory_mb": 192 if r.machine else 64}) as sb:
         v = sb.exec("python3", "-c", "x = bytearray(300 << 20)")
+        if r.machine:  # its own kernel refuses the memory, or ends the tool, which nobody outside hears of
+            check(v["exit_code"] == 137 or "MemoryError" in v["stderr"], v)
+            equal(sb.sh("echo alive")["stdout"], "alive\n")
+            return
         if r.own_kernel:  # whose memory is its tools': the host ends it, and all of them
             equal(v["status"], "failed", v)
             check("sandbox_crash" in v["error"], v)

@@ -28,6 +28,9 @@
 #include "filter/filter.h"
 #include "warden/local/userns.h"
 
+#define SCRATCH_INODES     64
+#define SCRATCH_OPEN_FILES 1024
+
 static int negative_errno(int r)
 {
     return r < 0 ? -errno : r;
@@ -216,10 +219,21 @@ static void start_runner(const struct child_template *t, const struct child_orde
     _exit(125);
 }
 
+/* What of the order is about the sandbox that another program is in. */
+static void leave_to_other(const struct child_template *t, struct child_order *o)
+{
+    if (!o->disk_from_fd) {
+        o->disk_bytes = t->scratch_bytes;
+        o->disk_inodes = SCRATCH_INODES;
+    }
+    o->process_rlimit = 0;
+    o->open_files = SCRATCH_OPEN_FILES;
+}
+
 void child_main(const struct child_template *t, const struct cgroup *cg, int stream_fd,
                 int channel_fd, int failure_fd)
 {
-    struct child_order order;
+    struct child_order order, inner;
     struct child_trees trees;
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     int seat = -1, joined = 0;
@@ -232,9 +246,14 @@ void child_main(const struct child_template *t, const struct cgroup *cg, int str
     int landlock_fd = open_landlock(t);
     child_must((int)fd_send_msg(CHILD_CHANNEL_FD, "r", 1, NULL, 0), "report", -1);
     child_receive_order(&order, &trees);
+    inner = order;
+    if (t->become_other)
+        leave_to_other(t, &order);
     child_must(negative_errno(sethostname(order.hostname, strlen(order.hostname))), "hostname", -1);
     build_filesystem(t, &order, &trees, &landlock_fd);
     child_must(negative_errno(chdir("/")), "chdir", WALL_FILESYSTEM);
     confine(t, &order, landlock_fd);
+    if (t->become_other)
+        t->become_other(t, &inner);
     start_runner(t, &order);
 }

@@ -30,6 +30,12 @@ struct child_template {
     bool from_zygote; /* a copy of it (zygote.h), not of the warden */
     /* The zygote's: goes on as the runner, if it can; or returns. NULL: the runner is executed. */
     void (*become_runner)(size_t argc, const char **argv);
+    /* Where the first process is another program, which has the order carried out elsewhere: goes
+     * on as that, and never returns. The sandbox that it is in gets no more than scratch_bytes of
+     * disk. NULL: it is the runner. */
+    void (*become_other)(const struct child_template *t, const struct child_order *o);
+    uint64_t scratch_bytes;
+    const struct sock_fprog *other_seccomp; /* for what it starts */
 };
 
 /* Never returns. The descriptors are the child's ends. cg: to be made and joined; NULL: none. */

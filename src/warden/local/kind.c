@@ -11,6 +11,7 @@
 #include "warden/blank.h"
 #include "warden/cell-internal.h"
 #include "warden/limits.h"
+#include "warden/local/local.h"
 #include "warden/local/root.h"
 #include "warden/local/zygote.h"
 
@@ -70,7 +71,7 @@ static void local_main(const struct cell *s, const struct cell_ends *ends)
                ends->channel, ends->failure);
 }
 
-static int local_admit(struct cell *s)
+int local_admit(struct cell *s)
 {
     const struct warden *w = s->warden;
     int r = id_block_map(&w->ids, s->id_block, w->proc_fd, s->pid);
@@ -149,8 +150,7 @@ const struct cell_ops cell_local = {
     .has_proxy = true,
     .probe = local_probe,
     .has_group = true,
-    .clone_flags =
-        CLONE_NEWPID | CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS,
+    .clone_flags = LOCAL_CLONE_FLAGS,
     .take_ids = cell_take_ids,
     .clone = local_clone,
     .main = local_main,

@@ -213,6 +213,7 @@ static int populate(int root_fd, const struct root_options *o, struct error *err
         return root_refused(err, -r, "mount /proc");
     r = add_program(root_fd, ROOT_RUNNER_PATH, o->runner_fd);
     r = r < 0 ? r : add_program(root_fd, "/.mas/mas-tool-net", o->toolnet_fd);
+    r = r < 0 ? r : add_program(root_fd, ROOT_VMM_PATH, o->vmm_fd);
     return r < 0 ? error_set(err, ERROR_UNAVAILABLE, -r, "copy the runner") : 0;
 }
 

@@ -15,6 +15,7 @@ struct root_options {
     const char *scratch_dir; /* any existing directory; a tmpfs covers it in our namespace only */
     int runner_fd;           /* copied to /.mas/mas-toolrunner */
     int toolnet_fd;          /* copied to /.mas/mas-tool-net; -1: none */
+    int vmm_fd;              /* copied to ROOT_VMM_PATH; -1: none */
 };
 
 /* What is shown of the host, NULL-terminated: directories of its root, and what is below /etc,

@@ -1,0 +1,33 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Virtual machines by software emulation: makes what they start from, of Debian packages, and runs the conformance suite
+# and their own over them. Needs root. Ends with one line: N passed, N failed. Usage: check-microvm.sh BUILD
+# MICROVM_CACHE: where that is kept (/var/cache/mas-sandbox/microvm).
+set -u
+cd "$(dirname "$0")/.." || exit 1
+export BUILD=$1
+export MAS_MICROVM_DIR=${MICROVM_CACHE:-/var/cache/mas-sandbox/microvm}
+
+passed=0 failed=0 skipped=0
+output=$(mktemp) || exit 1
+trap 'rm -f "$output"' EXIT
+if ! scripts/microvm/machine.sh "$MAS_MICROVM_DIR" "$BUILD"; then
+    echo "not ok - what machines start from can be made"
+    echo "0 passed, 1 failed"
+    exit 1
+fi
+run() {
+    local began=$SECONDS
+    "$@" >"$output" 2>/dev/null </dev/null || grep -q '^not ok' "$output" || echo "not ok - $* ended badly" >>"$output"
+    grep -A 30 '^not ok' "$output"
+    echo "# $((SECONDS - began)) s: $*"
+    skipped=$((skipped + $(grep -c '^ok .*# SKIP ' "$output")))
+    passed=$((passed + $(grep '^ok ' "$output" | grep -vc '# SKIP ')))
+    failed=$((failed + $(grep -c '^not ok' "$output")))
+}
+run /usr/bin/python3 tests/microvm/test-microvm.py
+run /usr/bin/python3 tests/runtime/test-conformance.py microvm
+line="$passed passed, $failed failed"
+[ "$skipped" = 0 ] || line="$line, $skipped skipped"
+echo "$line"
+[ "$failed" = 0 ] && [ "$passed" -gt 0 ]

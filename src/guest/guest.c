@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See guest.h. */
+#include "guest/guest.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/random.h>
+#include <linux/sched.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/reboot.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/landlock.h"
+#include "guest/internal.h"
+#include "warden/local/child.h"
+
+#define FIRST_ID 100000 /* of the three that the sandbox has, in the guest's own numbers */
+
+bool guest_is_here(int argc, char **argv)
+{
+    return getpid() == 1 && argc > 0 && strcmp(argv[0], "/init") == 0;
+}
+
+void guest_power_off(void)
+{
+    sync();
+    reboot(RB_AUTOBOOT); /* the machine is one that does not start again */
+    for (;;)
+        pause();
+}
+
+void guest_send(const struct guest *g, struct guest_message *m)
+{
+    m->magic = GUEST_MAGIC;
+    fd_write_all(g->ctl_fd, m, sizeof(*m));
+}
+
+static void send_started(const struct guest *g, const struct child_failure *f)
+{
+    struct guest_message m = {.news = GUEST_STARTED, .landlock_abi = (uint32_t)landlock_abi()};
+    m.failure = *f;
+    guest_send(g, &m);
+}
+
+void guest_give_up(struct guest *g, const char *step, int error)
+{
+    struct child_failure f = {.error = error, .wall = -1};
+    snprintf(f.step, sizeof(f.step), "%s", step);
+    send_started(g, &f);
+    guest_power_off();
+}
+
+/* --- the order */
+
+static void receive_exactly(struct guest *g, void *data, size_t size)
+{
+    for (size_t done = 0; done < size;) {
+        ssize_t n = read(g->ctl_fd, (char *)data + done, size - done);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0) /* mas-vmm closed its end, or was never there */
+            guest_power_off();
+        done += (size_t)n;
+    }
+}
+
+static void receive_order(struct guest *g)
+{
+    struct guest_order *o = &g->order;
+    receive_exactly(g, o, sizeof(*o));
+    if (o->magic != GUEST_MAGIC || o->n_filter == 0 || o->n_filter > GUEST_FILTER_MAX ||
+        o->child.n_mounts || o->child.image_from_fd)
+        guest_give_up(g, "read the guest's order", EPROTO);
+    receive_exactly(g, g->filter, o->n_filter * sizeof(g->filter[0]));
+}
+
+/* A copy of a machine has the random numbers and the clock of the moment in which it was kept. */
+static void renew_randomness(struct guest *g)
+{
+    struct {
+        struct rand_pool_info info;
+        uint8_t seed[GUEST_SEED_SIZE];
+    } pool = {.info = {.entropy_count = GUEST_SEED_SIZE * 8, .buf_size = GUEST_SEED_SIZE}};
+    memcpy(pool.info.buf, g->order.seed, GUEST_SEED_SIZE);
+    _cleanup_close_ int fd = open("/dev/urandom", O_RDWR | O_CLOEXEC);
+    if (fd < 0 || ioctl(fd, RNDADDENTROPY, &pool) < 0 || ioctl(fd, RNDRESEEDCRNG) < 0)
+        guest_give_up(g, "renew the guest's random numbers", errno);
+    explicit_bzero(g->order.seed, sizeof(g->order.seed));
+}
+
+static void renew_clock(struct guest *g)
+{
+    const struct timespec now = {g->order.realtime_ns / 1000000000,
+                                 g->order.realtime_ns % 1000000000};
+    if (clock_settime(CLOCK_REALTIME, &now) < 0)
+        guest_give_up(g, "set the guest's clock", errno);
+}
+
+/* --- the runner */
+
+struct ends {
+    int stream, channel, failure;
+};
+
+static int open_ends(struct guest *g, struct ends *ret, int *ret_failure)
+{
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+        return -errno;
+    g->stream_fd = pair[0];
+    ret->stream = pair[1];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return -errno;
+    g->channel_fd = pair[0];
+    ret->channel = pair[1];
+    if (pipe2(pair, O_CLOEXEC) < 0)
+        return -errno;
+    *ret_failure = pair[0];
+    ret->failure = pair[1];
+    return 0;
+}
+
+static int map_ids(pid_t pid)
+{
+    static const char *const files[] = {"uid_map", "gid_map"};
+    char path[48], map[96];
+    int r = 0;
+    snprintf(map, sizeof(map), "%d %d 1\n%d %d 1\n%d %d 1\n", SANDBOX_RUNNER_ID, FIRST_ID,
+             SANDBOX_TOOL_ID, FIRST_ID + 1, SANDBOX_NOBODY_ID, FIRST_ID + 2);
+    for (size_t i = 0; r == 0 && i < sizeof(files) / sizeof(*files); i++) {
+        snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, files[i]);
+        r = fd_write_file_at(AT_FDCWD, path, map);
+    }
+    return r;
+}
+
+static void __attribute__((noreturn)) child(const struct guest *g, const struct ends *e)
+{
+    const struct sock_fprog filter = {.len = (unsigned short)g->order.n_filter,
+                                      .filter = (struct sock_filter *)g->filter};
+    const struct child_template t = {
+        .seccomp = &filter,
+        .landlock_abi = landlock_abi(),
+        .user_limits = g->order.user_limits,
+    };
+    child_main(&t, NULL, e->stream, e->channel, e->failure);
+}
+
+static pid_t clone_child(struct guest *g, const struct ends *e)
+{
+    struct clone_args args = {
+        .flags = CLONE_PIDFD | CLONE_NEWPID | CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET |
+                 CLONE_NEWIPC | CLONE_NEWUTS,
+        .pidfd = (uint64_t)(uintptr_t)&g->runner_pidfd,
+        .exit_signal = SIGCHLD,
+    };
+    pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+    if (pid == 0)
+        child(g, e);
+    return pid < 0 ? -errno : pid;
+}
+
+/* The order in which the warden speaks with a child of its own (builder/child.h). */
+static int instruct(struct guest *g)
+{
+    char byte;
+    int r = map_ids(g->runner);
+    if (r == 0 && fd_send_msg(g->channel_fd, "g", 1, NULL, 0) < 0)
+        r = -errno;
+    if (r == 0 && recv(g->channel_fd, &byte, 1, 0) == 1)
+        r = (int)fd_send_msg(g->channel_fd, &g->order.child, sizeof(g->order.child), NULL, 0);
+    if (r >= 0 && g->disk_fd >= 0)
+        r = (int)fd_send_msg(g->channel_fd, "t", 1, &g->disk_fd, 1);
+    return r < 0 ? r : 0;
+}
+
+static void start_runner(struct guest *g)
+{
+    struct ends ends;
+    struct child_failure f = {.wall = -1};
+    int failure_fd;
+    int r = open_ends(g, &ends, &failure_fd);
+    if (r == 0 && (g->runner = clone_child(g, &ends)) < 0)
+        r = g->runner;
+    if (r < 0)
+        guest_give_up(g, "make namespaces in the guest", -r);
+    close(ends.stream);
+    close(ends.channel);
+    close(ends.failure);
+    r = instruct(g);
+    ssize_t n = read(failure_fd, &f, sizeof(f));
+    close(failure_fd);
+    if (n != 0 || r < 0) {
+        if (n != sizeof(f))
+            guest_give_up(g, "start the runner in the guest", r < 0 ? -r : EIO);
+        send_started(g, &f);
+        guest_power_off();
+    }
+    send_started(g, &f);
+}
+
+void guest_main(void)
+{
+    static struct guest g;
+    struct guest_message ready = {.news = GUEST_READY, .landlock_abi = (uint32_t)landlock_abi()};
+    guest_mount_kernel_views();
+    guest_load_modules();
+    g.ctl_fd = guest_open_port(GUEST_CTL_PORT);
+    g.data_fd = guest_open_port(GUEST_DATA_PORT);
+    if (g.ctl_fd < 0 || g.data_fd < 0)
+        guest_power_off();
+    guest_enter_root(&g);
+    guest_send(&g, &ready);
+    receive_order(&g);
+    guest_open_disk(&g, FIRST_ID, FIRST_ID + (g.order.child.flags & PLAN_TOOL_NOBODY ? 2 : 1));
+    renew_randomness(&g);
+    renew_clock(&g);
+    start_runner(&g);
+    struct guest_message ended = {.news = GUEST_ENDED, .wait_status = guest_serve(&g)};
+    guest_send(&g, &ended);
+    guest_power_off();
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared by the files of this folder. */
+#pragma once
+
+#include <linux/filter.h>
+#include <sys/types.h>
+
+#include "proto/guest.h"
+
+struct guest {
+    int ctl_fd, data_fd;
+    struct guest_order order;
+    struct sock_filter filter[GUEST_FILTER_MAX];
+    pid_t runner;
+    int runner_pidfd;
+    int stream_fd;  /* our end of the runner's connection */
+    int channel_fd; /* where it gets later ones */
+    int disk_fd;    /* a detached mount for the sandbox, or -1: in memory */
+};
+
+/* Says why there is no sandbox, and ends the machine. */
+void guest_give_up(struct guest *g, const char *step, int error) __attribute__((noreturn));
+void guest_power_off(void) __attribute__((noreturn));
+void guest_send(const struct guest *g, struct guest_message *m);
+
+/* root.c: from the initramfs to the root of the first disk. Fails by guest_give_up(). */
+void guest_mount_kernel_views(void);
+void guest_load_modules(void);
+int guest_open_port(const char *path);
+void guest_enter_root(struct guest *g);
+/* After the order: the disk for the sandbox, with its parts, if it has one. */
+void guest_open_disk(struct guest *g, uid_t runner_id, uid_t tool_id);
+
+/* link.c: carries bytes until the runner ends; its wait status. */
+int guest_serve(struct guest *g);

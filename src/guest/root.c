@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a guest's first process mounts and loads. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/fd.h"
+#include "base/strbuf.h"
+#include "builder/mount-calls.h"
+#include "builder/mount.h"
+#include "builder/root.h"
+#include "guest/internal.h"
+
+#define MODULES_DIR    "/modules"
+#define NEW_ROOT       "/root"
+#define DEVICE_WAIT_MS 10000
+#define DEVICE_POLL_MS 2
+#define LIST_MAX       4096
+#define DISK_PATH_SIZE 48
+
+/* Of the machine as the kernel shows it, which the root does not. */
+static struct {
+    int dev_fd, block_fd;
+} views;
+
+void guest_mount_kernel_views(void)
+{
+    mkdir("/dev", 0755);
+    mkdir("/proc", 0755);
+    mkdir("/sys", 0755);
+    mkdir(NEW_ROOT, 0755);
+    mount("dev", "/dev", "devtmpfs", MS_NOSUID, "mode=0755");
+    mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL);
+    mount("sys", "/sys", "sysfs", MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RDONLY, NULL);
+    views.dev_fd = open("/dev", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    views.block_fd = open("/sys/block", O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
+/* A module that the kernel refuses shows as the device that never comes. */
+void guest_load_modules(void)
+{
+    _cleanup_strbuf_ struct strbuf list = STRBUF_INIT(LIST_MAX);
+    char path[128], *save = NULL;
+    if (fd_read_file_at(AT_FDCWD, MODULES_DIR "/order", &list) < 0)
+        return;
+    for (char *name = strtok_r(list.data, " \n", &save); name;
+         name = strtok_r(NULL, " \n", &save)) {
+        snprintf(path, sizeof(path), MODULES_DIR "/%s.ko", name);
+        _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd >= 0)
+            syscall(SYS_finit_module, fd, "", 0);
+    }
+}
+
+/* Devices appear while their drivers look for them. */
+static int open_device(const char *path, int flags)
+{
+    const struct timespec pause = {.tv_nsec = DEVICE_POLL_MS * 1000000};
+    for (int waited = 0;; waited += DEVICE_POLL_MS) {
+        int fd = open(path, flags | O_CLOEXEC);
+        if (fd >= 0)
+            return fd;
+        if (waited >= DEVICE_WAIT_MS)
+            return -errno;
+        nanosleep(&pause, NULL);
+    }
+}
+
+int guest_open_port(const char *path)
+{
+    return open_device(path, O_RDWR);
+}
+
+static bool has_serial(const char *name, const char *serial)
+{
+    char path[32];
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(64);
+    snprintf(path, sizeof(path), "%s/serial", name);
+    return fd_read_file_at(views.block_fd, path, &text) >= 0 &&
+           strncmp(text.data, serial, strlen(serial)) == 0 &&
+           faccessat(views.dev_fd, name, R_OK, 0) == 0;
+}
+
+/* Disks are told apart by their serial numbers: which of them the kernel finds first is chance. ret
+ * has room for DISK_PATH_SIZE. */
+static int find_disk(const char *serial, char *ret)
+{
+    static const char *const names[] = {"vda", "vdb"};
+    const struct timespec pause = {.tv_nsec = DEVICE_POLL_MS * 1000000};
+    for (int waited = 0; waited < DEVICE_WAIT_MS; waited += DEVICE_POLL_MS) {
+        for (size_t i = 0; i < ELEMENTS(names); i++)
+            if (has_serial(names[i], serial)) {
+                snprintf(ret, DISK_PATH_SIZE, "/proc/self/fd/%d/%s", views.dev_fd, names[i]);
+                return 0;
+            }
+        nanosleep(&pause, NULL);
+    }
+    return -ENODEV;
+}
+
+static int mount_root(void)
+{
+    static const char *const types[] = {"ext4", "erofs"};
+    char path[DISK_PATH_SIZE];
+    int r = find_disk(GUEST_ROOT_DISK, path);
+    for (size_t i = 0; r == 0 && i < ELEMENTS(types); i++)
+        if (mount(path, NEW_ROOT, types[i], MS_RDONLY | MS_NODEV | MS_NOSUID, NULL) == 0)
+            return 0;
+    return r < 0 ? r : -errno;
+}
+
+/* A detached mount, or -errno. */
+static int mount_data_disk(void)
+{
+    char path[DISK_PATH_SIZE];
+    int r = find_disk(GUEST_DATA_DISK, path);
+    if (r < 0)
+        return r;
+    _cleanup_close_ int fs = fsopen("ext4", FSOPEN_CLOEXEC);
+    if (fs < 0 || fsconfig(fs, FSCONFIG_SET_STRING, "source", path, 0) < 0 ||
+        fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+        return -errno;
+    int fd = fsmount(fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+    return fd < 0 ? -errno : fd;
+}
+
+void guest_open_disk(struct guest *g, uid_t runner_id, uid_t tool_id)
+{
+    g->disk_fd = -1;
+    if (!g->order.child.disk_from_fd)
+        return;
+    int r = g->disk_fd = mount_data_disk();
+    r = r < 0 ? r : mount_disk_make_parts(g->disk_fd, runner_id, tool_id);
+    if (r < 0)
+        guest_give_up(g, "mount the guest's disk", -r);
+}
+
+static const struct {
+    const char *name;
+    unsigned major, minor;
+} devices[] = {
+    {"null", 1, 3},   {"zero", 1, 5},    {"full", 1, 7},
+    {"random", 1, 8}, {"urandom", 1, 9}, {"tty", 5, 0},
+};
+
+static const struct {
+    const char *name, *target;
+} links[] = {
+    {"fd", "/proc/self/fd"},       {"stdin", "/proc/self/fd/0"}, {"stdout", "/proc/self/fd/1"},
+    {"stderr", "/proc/self/fd/2"}, {"ptmx", "pts/ptmx"},
+};
+
+/* Not the kernel's own, which shows every device of the machine. */
+static int mount_devices(void)
+{
+    if (mount("dev", NEW_ROOT "/dev", "tmpfs", MS_NOSUID, "size=64k,nr_inodes=64,mode=0755") < 0)
+        return -errno;
+    _cleanup_close_ int dir = open(NEW_ROOT "/dev", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (dir < 0 || mkdirat(dir, "pts", 0755) < 0 || mkdirat(dir, "shm", 0755) < 0)
+        return -errno;
+    for (size_t i = 0; i < ELEMENTS(devices); i++)
+        if (mknodat(dir, devices[i].name, S_IFCHR | 0666,
+                    makedev(devices[i].major, devices[i].minor)) < 0)
+            return -errno;
+    for (size_t i = 0; i < ELEMENTS(links); i++)
+        if (symlinkat(links[i].target, dir, links[i].name) < 0)
+            return -errno;
+    return 0;
+}
+
+/* The new root is moved over the old one, which nothing can name any more. (An initramfs cannot be
+ * pivoted away from.) */
+static int move_root(void)
+{
+    if (chdir(NEW_ROOT) < 0 || mount(".", "/", NULL, MS_MOVE, NULL) < 0 || chroot(".") < 0 ||
+        chdir("/") < 0)
+        return -errno;
+    return 0;
+}
+
+/* The runner is this very program, which the disk has a place for. */
+static int bind_runner(void)
+{
+    const unsigned long flags = MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV;
+    if (mount("/init", NEW_ROOT ROOT_RUNNER_PATH, NULL, MS_BIND, NULL) < 0 ||
+        mount(NULL, NEW_ROOT ROOT_RUNNER_PATH, NULL, MS_REMOUNT | flags, NULL) < 0)
+        return -errno;
+    return 0;
+}
+
+void guest_enter_root(struct guest *g)
+{
+    int r = mount_root();
+    if (r < 0)
+        guest_give_up(g, "mount the guest's root", -r);
+    umask(0);
+    r = mount_devices();
+    umask(022);
+    if (r == 0 &&
+        mount("proc", NEW_ROOT "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
+        r = -errno;
+    if (r == 0)
+        r = bind_runner();
+    if (r == 0)
+        r = move_root();
+    if (r < 0)
+        guest_give_up(g, "enter the guest's root", -r);
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What mas-vmm and the first process of its guest say to each other.
+ *
+ * A guest has two serial ports. The control port carries the records below, of fixed sizes, in
+ * both directions. The data port carries the runner's connection, one after another: it is a
+ * stream of bytes that knows no connections, so each begins with the guest's mark and 32 random
+ * bytes of its own, which the guest repeats before the runner's first byte. Both sides drop what
+ * comes before. The mark is random and never leaves the two; nothing that a tool or a caller sends
+ * is taken for it. */
+#pragma once
+
+#include <stdint.h>
+
+#include "proto/order.h"
+
+#define GUEST_MAGIC      0x3175677361736d01ull
+#define GUEST_MARK_SIZE  32
+#define GUEST_SEED_SIZE  64
+#define GUEST_FILTER_MAX 4096 /* instructions */
+#define GUEST_DATA_PORT  "/dev/vport0p1"
+#define GUEST_CTL_PORT   "/dev/vport0p2"
+/* Serial numbers of the guest's disks. */
+#define GUEST_ROOT_DISK "root"
+#define GUEST_DATA_DISK "disk"
+
+/* From the guest. */
+enum guest_news {
+    GUEST_READY = 1, /* it waits for its order */
+    GUEST_STARTED,   /* the runner runs; or failure.error, and the guest ends */
+    GUEST_CLOSED,    /* the runner closed the connection with this number */
+    GUEST_ENDED,     /* the runner is gone, and so will be the guest */
+    _GUEST_NEWS_END,
+};
+
+struct guest_message {
+    uint64_t magic;
+    uint32_t news;       /* enum guest_news */
+    uint32_t connection; /* of GUEST_CLOSED: the first is 1 */
+    int32_t wait_status; /* of GUEST_ENDED */
+    uint32_t landlock_abi;
+    struct child_failure failure;
+};
+
+/* To the guest, once; the filter's instructions follow. */
+struct guest_order {
+    uint64_t magic;
+    uint32_t n_filter;
+    uint32_t reserved;
+    uint8_t mark[GUEST_MARK_SIZE];
+    uint8_t seed[GUEST_SEED_SIZE]; /* for the guest's random numbers */
+    int64_t realtime_ns;
+    struct user_limits user_limits;
+    struct child_order child;
+};

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The control port: a guest is hostile from its first byte, so each record is checked, and nothing
+ * is waited for without also watching the emulator. */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "builder/child.h"
+#include "vmm/vmm.h"
+
+static void __attribute__((noreturn)) fail_with_message(struct vm *vm, const char *step)
+{
+    char said[100], text[160];
+    qemu_read_message(vm, said, sizeof(said));
+    snprintf(text, sizeof(text), "%s%s%s", step, said[0] ? ": " : "", said);
+    child_must(-EIO, text, -1);
+    _exit(125);
+}
+
+/* The warden ends us when this takes longer than a create may. */
+static void wait_readable(struct vm *vm, const char *step)
+{
+    struct pollfd fds[] = {{.fd = vm->ctl_fd, .events = POLLIN},
+                           {.fd = vm->emulator_pidfd, .events = POLLIN},
+                           {.fd = CHILD_CHANNEL_FD}};
+    while (poll(fds, 3, -1) < 0)
+        if (errno != EINTR)
+            child_must(-errno, step, -1);
+    if (fds[2].revents & (POLLHUP | POLLERR))
+        _exit(0); /* the warden is gone */
+    if (!(fds[0].revents & POLLIN))
+        fail_with_message(vm, step);
+}
+
+static void receive_news(struct vm *vm, enum guest_news expected, const char *step,
+                         struct guest_message *m)
+{
+    for (size_t done = 0; done < sizeof(*m);) {
+        wait_readable(vm, step);
+        ssize_t n = read(vm->ctl_fd, (char *)m + done, sizeof(*m) - done);
+        if (n <= 0)
+            fail_with_message(vm, step);
+        done += (size_t)n;
+    }
+    if (m->magic != GUEST_MAGIC || (m->news != expected && m->news != GUEST_STARTED))
+        child_must(-EPROTO, step, -1);
+}
+
+/* The guest's word for what went wrong in it, as far as it is one of ours. */
+static void must_have_started(struct guest_message *m)
+{
+    struct child_failure *f = &m->failure;
+    f->step[sizeof(f->step) - 1] = 0;
+    for (char *c = f->step; *c; c++)
+        if (*c < ' ' || *c > '~')
+            *c = '?';
+    if (f->error || m->news != GUEST_STARTED)
+        child_must(f->error > 0 && f->error < 4096 ? -f->error : -EPROTO,
+                   f->step[0] ? f->step : "start the guest",
+                   f->wall >= 0 && f->wall < _WALL_MAX ? f->wall : -1);
+}
+
+static int fill_random(void *data, size_t size)
+{
+    return getrandom(data, size, 0) == (ssize_t)size ? 0 : -EIO;
+}
+
+static void send_order(struct vm *vm)
+{
+    struct timespec now;
+    struct guest_order o = {
+        .magic = GUEST_MAGIC,
+        .n_filter = vm->start.n_filter,
+        .user_limits = vm->start.user_limits,
+        .child = vm->start.child,
+    };
+    int r = fill_random(vm->mark, sizeof(vm->mark));
+    r = r < 0 ? r : fill_random(o.seed, sizeof(o.seed));
+    memcpy(o.mark, vm->mark, sizeof(o.mark));
+    clock_gettime(CLOCK_REALTIME, &now);
+    o.realtime_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    r = r < 0 ? r : fd_write_all(vm->ctl_fd, &o, sizeof(o));
+    r = r < 0 ? r
+              : fd_write_all(vm->ctl_fd, vm->filter, vm->start.n_filter * sizeof(vm->filter[0]));
+    explicit_bzero(o.seed, sizeof(o.seed));
+    child_must(r, "give the guest its order", -1);
+}
+
+void guest_begin(struct vm *vm)
+{
+    struct guest_message m;
+    receive_news(vm, GUEST_READY, "boot the guest", &m);
+    if (m.news == GUEST_STARTED) /* it could not even begin */
+        must_have_started(&m);
+    send_order(vm);
+    receive_news(vm, GUEST_STARTED, "start the runner in the guest", &m);
+    must_have_started(&m);
+    fd_set_nonblock(vm->ctl_fd, true);
+}
+
+int guest_hear(struct vm *vm, uint32_t *closed)
+{
+    static struct guest_message m;
+    static size_t have;
+    *closed = 0;
+    ssize_t n = read(vm->ctl_fd, (char *)&m + have, sizeof(m) - have);
+    if (n < 0)
+        return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+    if (n == 0)
+        return -EPIPE;
+    have += (size_t)n;
+    if (have < sizeof(m))
+        return 0;
+    have = 0;
+    if (m.magic != GUEST_MAGIC)
+        return -EPROTO;
+    if (m.news == GUEST_CLOSED) {
+        *closed = m.connection;
+        return 0;
+    }
+    if (m.news != GUEST_ENDED)
+        return -EPROTO;
+    vm->ended = true;
+    vm->wait_status = m.wait_status;
+    return -EPIPE;
+}

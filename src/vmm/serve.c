@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Carries the control plane's connections over the guest's data port. */
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "builder/child.h"
+#include "link/mark.h"
+#include "vmm/vmm.h"
+
+/* How long a guest may take to answer the beginning of a connection, and how often that is looked
+ * at. */
+#define ANSWER_MAX_MS  60000
+#define ANSWER_LOOK_MS 1000
+
+struct server {
+    struct vm *vm;
+    int stream_fd;                  /* the control plane's newest connection, or -1 */
+    uint32_t connection;            /* how many there were */
+    int64_t answer_by_ms;           /* while it is not in step: the end of our patience */
+    bool in_step;                   /* the guest has repeated: */
+    uint8_t nonce[GUEST_MARK_SIZE]; /* of this connection */
+    struct pump in;                 /* to the guest */
+    struct pump out;                /* from it */
+};
+
+/* What the old connection still had to say is nobody's: its reader is gone, and the guest drops
+ * what comes before the mark. */
+static int begin_connection(struct server *s, int fd)
+{
+    fd_close(&s->stream_fd);
+    if (getrandom(s->nonce, sizeof(s->nonce), 0) != sizeof(s->nonce))
+        return -EIO;
+    s->stream_fd = fd;
+    s->connection++;
+    s->in_step = false;
+    s->answer_by_ms = clock_mono_ms() + ANSWER_MAX_MS;
+    s->in.len = 0;
+    pump_put(&s->in, s->vm->mark, GUEST_MARK_SIZE);
+    pump_put(&s->in, s->nonce, GUEST_MARK_SIZE);
+    return fd_set_nonblock(fd, true);
+}
+
+/* True: the control plane can take no more for now. */
+static bool deliver(struct server *s)
+{
+    if (!s->in_step) {
+        bool found;
+        size_t n = mark_find(pump_bytes(&s->out), s->out.len, s->nonce, &found);
+        pump_skip(&s->out, n + (found ? GUEST_MARK_SIZE : 0));
+        if (!found)
+            return false;
+        s->in_step = true;
+        if (s->connection == 1)
+            child_report_running();
+    }
+    if (s->stream_fd < 0) {
+        pump_skip(&s->out, s->out.len);
+        return false;
+    }
+    if (s->out.len && pump_drain(&s->out, s->stream_fd, s->out.len) < 0)
+        fd_close(&s->stream_fd);
+    return s->out.len > 0;
+}
+
+static int take_channel(struct server *s)
+{
+    int fds[FD_PASS_MAX];
+    char byte;
+    ssize_t n = fd_recv_msg(CHILD_CHANNEL_FD, &byte, 1, fds);
+    for (size_t i = 1; i < FD_PASS_MAX; i++)
+        fd_close(&fds[i]);
+    if (n == 0)
+        return -EPIPE; /* the warden is gone, and we go with it */
+    return fds[0] < 0 ? 0 : begin_connection(s, fds[0]);
+}
+
+static int port_turn(struct server *s, short ready)
+{
+    if (ready & (POLLIN | POLLHUP) && pump_has_room(&s->out)) {
+        ssize_t n = pump_fill(&s->out, s->vm->data_fd);
+        if (n == 0 || (n < 0 && n != -EAGAIN))
+            return n < 0 ? (int)n : -EPIPE;
+    }
+    if (s->in.len && ready & POLLOUT) {
+        ssize_t n = pump_drain(&s->in, s->vm->data_fd, s->in.len);
+        if (n < 0)
+            return (int)n;
+    }
+    return 0;
+}
+
+static void stream_turn(struct server *s, short ready)
+{
+    if (!(ready & (POLLIN | POLLHUP)) || !pump_has_room(&s->in))
+        return;
+    ssize_t n = pump_fill(&s->in, s->stream_fd);
+    if (n == 0 || (n < 0 && n != -EAGAIN))
+        fd_close(&s->stream_fd);
+}
+
+static int control_turn(struct server *s)
+{
+    uint32_t closed;
+    int r = guest_hear(s->vm, &closed);
+    if (closed && closed == s->connection)
+        fd_close(&s->stream_fd);
+    return r;
+}
+
+static void wait_for_turn(struct server *s, bool stuck, struct pollfd *fds)
+{
+    struct vm *vm = s->vm;
+    fds[0] = (struct pollfd){
+        .fd = vm->data_fd,
+        .events = (short)((pump_has_room(&s->out) ? POLLIN : 0) | (s->in.len ? POLLOUT : 0))};
+    fds[1] = (struct pollfd){
+        .fd = s->stream_fd,
+        .events = (short)((pump_has_room(&s->in) ? POLLIN : 0) | (stuck ? POLLOUT : 0))};
+    fds[2] = (struct pollfd){.fd = vm->ctl_fd, .events = POLLIN};
+    fds[3] = (struct pollfd){.fd = CHILD_CHANNEL_FD, .events = POLLIN};
+    fds[4] = (struct pollfd){.fd = vm->emulator_pidfd, .events = POLLIN};
+    while (poll(fds, 5, s->in_step ? -1 : ANSWER_LOOK_MS) < 0 && errno == EINTR)
+        ;
+}
+
+/* For the first connection it is the warden's patience that counts. */
+static bool is_late(const struct server *s)
+{
+    return !s->in_step && s->connection > 1 && clock_mono_ms() > s->answer_by_ms;
+}
+
+/* The guest's last bytes are in the port's socket when the guest is gone. */
+static void deliver_rest(struct server *s)
+{
+    fd_set_nonblock(s->vm->data_fd, true);
+    while (s->stream_fd >= 0 && pump_has_room(&s->out) && pump_fill(&s->out, s->vm->data_fd) > 0)
+        deliver(s);
+    if (s->stream_fd < 0)
+        return;
+    fd_set_nonblock(s->stream_fd, false);
+    deliver(s);
+}
+
+void vm_serve(struct vm *vm, int stream_fd)
+{
+    static struct server s;
+    struct pollfd fds[5];
+    bool stuck = false;
+    s = (struct server){.vm = vm, .stream_fd = -1};
+    fd_set_nonblock(vm->data_fd, true);
+    int r = begin_connection(&s, stream_fd);
+    while (r == 0) {
+        wait_for_turn(&s, stuck, fds);
+        r = port_turn(&s, fds[0].revents);
+        if (fds[1].fd >= 0)
+            stream_turn(&s, fds[1].revents);
+        stuck = deliver(&s);
+        if (r == 0 && fds[2].revents)
+            r = control_turn(&s);
+        if (r == 0 && fds[3].revents)
+            r = take_channel(&s);
+        if (r == 0 && (fds[4].revents || is_late(&s)))
+            r = -EPIPE;
+    }
+    deliver_rest(&s);
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A guest's first process that does not do what it should: as its file /mode says. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/reboot.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "guest/internal.h"
+
+void guest_power_off(void)
+{
+    reboot(RB_AUTOBOOT);
+    for (;;)
+        pause();
+}
+
+void guest_give_up(struct guest *g, const char *step, int error)
+{
+    (void)g;
+    (void)step;
+    (void)error;
+    guest_power_off();
+}
+
+static struct guest g;
+
+static void say(enum guest_news news, int error)
+{
+    struct guest_message m = {.magic = GUEST_MAGIC, .news = news};
+    m.failure.error = error;
+    m.failure.wall = error ? 77 : -1;
+    if (error)
+        memset(m.failure.step, 0xfe, sizeof(m.failure.step));
+    fd_write_all(g.ctl_fd, &m, sizeof(m));
+}
+
+static void read_exactly(int fd, void *data, size_t size)
+{
+    for (size_t done = 0; done < size;) {
+        ssize_t n = read(fd, (char *)data + done, size - done);
+        if (n <= 0)
+            guest_power_off();
+        done += (size_t)n;
+    }
+}
+
+static void start_as_asked(void)
+{
+    say(GUEST_READY, 0);
+    read_exactly(g.ctl_fd, &g.order, sizeof(g.order));
+    read_exactly(g.ctl_fd, g.filter, g.order.n_filter * sizeof(g.filter[0]));
+    say(GUEST_STARTED, 0);
+}
+
+/* Repeats what a connection begins with, and then writes these bytes again and again, times times.
+ */
+static void answer_with(const void *data, size_t size, long times)
+{
+    uint8_t head[2 * GUEST_MARK_SIZE];
+    start_as_asked();
+    read_exactly(g.data_fd, head, sizeof(head));
+    fd_write_all(g.data_fd, head + GUEST_MARK_SIZE, GUEST_MARK_SIZE);
+    for (long i = 0; i < times; i++)
+        if (fd_write_all(g.data_fd, data, size) < 0)
+            break;
+}
+
+static void garbage_forever(int fd)
+{
+    static char garbage[4096];
+    memset(garbage, 0xa5, sizeof(garbage));
+    while (fd_write_all(fd, garbage, sizeof(garbage)) == 0)
+        ;
+}
+
+static void crash_kernel(void)
+{
+    fd_write_file_at(AT_FDCWD, "/proc/sys/kernel/sysrq", "1");
+    fd_write_file_at(AT_FDCWD, "/proc/sysrq-trigger", "c");
+}
+
+static void misbehave(const char *mode)
+{
+    static const unsigned char huge[16] = {0xff, 0xff, 0xff, 0x7f, 1, 0, 0, 0, 1};
+    static const unsigned char ones[64] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+    if (strcmp(mode, "garbage") == 0)
+        garbage_forever(g.ctl_fd);
+    else if (strcmp(mode, "failure") == 0)
+        say(GUEST_STARTED, 1 << 30);
+    else if (strcmp(mode, "panic") == 0)
+        crash_kernel();
+    else if (strcmp(mode, "power-off") == 0)
+        guest_power_off();
+    else if (strcmp(mode, "panic-later") == 0)
+        start_as_asked(), crash_kernel();
+    else if (strcmp(mode, "news-later") == 0)
+        start_as_asked(), garbage_forever(g.ctl_fd);
+    else if (strcmp(mode, "huge-frame") == 0)
+        answer_with(huge, sizeof(huge), 1);
+    else if (strcmp(mode, "wrong-frames") == 0)
+        answer_with(ones, sizeof(ones), 1000000);
+    else if (strcmp(mode, "no-mark") == 0)
+        start_as_asked(), garbage_forever(g.data_fd);
+}
+
+int main(void)
+{
+    char mode[32] = "";
+    guest_mount_kernel_views();
+    guest_load_modules();
+    int fd = open("/mode", O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || read(fd, mode, sizeof(mode) - 1) < 0)
+        guest_power_off();
+    mode[strcspn(mode, "\n")] = 0;
+    g.ctl_fd = guest_open_port(GUEST_CTL_PORT);
+    g.data_fd = guest_open_port(GUEST_DATA_PORT);
+    misbehave(mode);
+    for (;;) /* "silent", and whoever has said it all */
+        pause();
+}

@@ -1,0 +1,231 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Virtual machines: what is theirs alone. The conformance suite has what all runtimes do alike.
+
+MAS_MICROVM_DIR has what machines start from (scripts/microvm/machine.sh)."""
+import hashlib
+import os
+import subprocess
+import sys
+import threading
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
+from masd import *
+
+MACHINE = os.environ["MAS_MICROVM_DIR"]
+BOOT_S = 240  # on a busy host, by software emulation
+HOSTILE = os.path.join(BUILD, "tests/microvm/hostile-guest")
+# What each hostile guest must end as: its create fails, or its sandbox does soon after.
+MODES = ["silent", "garbage", "failure", "panic", "power-off", "panic-later", "news-later", "huge-frame",
+         "wrong-frames", "no-mark"]
+
+
+def emulators(d):
+    """Of this daemon: processes whose ancestor its warden is."""
+    warden = d.get("/v1/status").json["warden_pid"]
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as f:
+                if not f.read().startswith(b"/usr/bin/qemu-system"):
+                    continue
+            if warden in parents(int(pid)):
+                found.append(int(pid))
+        except OSError:
+            pass
+    return sorted(found)
+
+
+def parents(pid):
+    chain = []
+    while pid > 1:
+        with open(f"/proc/{pid}/stat") as f:
+            pid = int(f.read().rsplit(")", 1)[1].split()[1])
+        chain.append(pid)
+    return chain
+
+
+def status_of(pid):
+    with open(f"/proc/{pid}/status") as f:
+        return dict(line.rstrip("\n").split(":\t", 1) for line in f if ":\t" in line)
+
+
+def machine_with(first_process, mode, place):
+    """A directory to start machines from, with another first process."""
+    tree = os.path.join(place, "tree")
+    os.makedirs(tree)
+    subprocess.run(f"cd {tree} && cpio -id --quiet < {MACHINE}/initramfs", shell=True, check=True)
+    shutil.copy(first_process, os.path.join(tree, "init"))
+    with open(os.path.join(tree, "mode"), "w") as f:
+        f.write(mode)
+    made = os.path.join(place, "machine")
+    os.makedirs(made)
+    subprocess.run(f"cd {tree} && find . | cpio -o -H newc --quiet -R 0:0 > {made}/initramfs", shell=True, check=True)
+    for name in ("vmlinux", "root.img"):
+        os.link(os.path.realpath(os.path.join(MACHINE, name)), os.path.join(made, name)) if same_disk(place) else \
+            shutil.copy(os.path.realpath(os.path.join(MACHINE, name)), os.path.join(made, name))
+    return made
+
+
+def same_disk(place):
+    return os.stat(place).st_dev == os.stat(os.path.realpath(os.path.join(MACHINE, "vmlinux"))).st_dev
+
+
+d = shared_daemon("--kill-grace", "1s", "--create-ready-timeout", f"{BOOT_S}s", runtime="microvm")
+
+
+def create(daemon=d, **spec):
+    return daemon.request("POST", "/v1/sandboxes", spec, timeout=BOOT_S + 30)
+
+
+def box(daemon=d, **spec):
+    a = create(daemon, **spec)
+    equal(a.status, 201, a)
+    return Sandbox(daemon, a.json)
+
+
+shared = box()
+
+
+@test("a machine has a kernel of its own, and says that it is one")
+def test_a_machine_has_a_kernel_of_its_own():
+    v = shared.sh("uname -r; cat /proc/1/cmdline | tr '\\0' ' '")
+    check("cloud" in v["stdout"] and "mas-toolrunner --pid1" in v["stdout"], v)
+    check(v["stdout"].split()[0] != os.uname().release, "it is the host's")
+    e = shared.created["effective"]
+    for wall in ("filesystem", "network", "syscalls", "memory"):
+        equal(e[wall]["by"], "virtual machine", wall)
+    equal(e["network"]["mode"], "none")
+
+
+@test("the emulator is in the walls of a local sandbox: user, network, filter, nothing to gain")
+def test_the_emulator_is_in_the_walls_of_a_local_sandbox():
+    pid = emulators(d)[0]
+    s = status_of(pid)
+    check(all(int(x) >= 100000 for x in s["Uid"].split()), s["Uid"])
+    equal((s["Seccomp"], s["NoNewPrivs"], int(s["CapEff"], 16), int(s["CapBnd"], 16) & ~0xe0), ("2", "1", 0, 0))
+    for space in ("net", "user", "mnt", "pid", "ipc"):
+        check(os.readlink(f"/proc/{pid}/ns/{space}") != os.readlink(f"/proc/self/ns/{space}"), space)
+    links = os.listdir(f"/proc/{pid}/fd")
+    opened = [os.readlink(f"/proc/{pid}/fd/{n}") for n in links]
+    check(not [x for x in opened if x.startswith("/") and not x.startswith(("/dev/", "/workspace/machine/"))], opened)
+    with open(f"/proc/{pid}/net/dev") as f:
+        equal([line.split(":")[0].strip() for line in f.readlines()[2:]], ["lo"])
+
+
+@test("in the guest, too, a tool has another user than the runner, a filter and no rights")
+def test_in_the_guest_too_a_tool_has_another_user():
+    v = shared.sh("grep -E '^(Uid|Seccomp|NoNewPrivs|CapBnd|CapEff):' /proc/self/status; mount -t tmpfs x /mnt; "
+                  "echo x > /etc/x; cat /dev/vport0p1; ls /dev | wc -l")
+    for line in ("Uid:\t1000\t1000\t1000\t1000", "Seccomp:\t2", "NoNewPrivs:\t1", "CapEff:\t0000000000000000"):
+        check(line in v["stdout"], (line, v))
+    check("Read-only" in v["stderr"] and "vport0p1: No such file" in v["stderr"], v)
+
+
+@test("what a machine cannot have is refused by name")
+def test_what_a_machine_cannot_have_is_refused_by_name():
+    for spec, word in (({"image": "default"}, "images"), ({"network": {"allow": [{"host": "a.test"}]}}, "network"),
+                       ({"limits": {"memory_mb": 64}}, "128 MiB")):
+        a = create(**spec)
+        check(a.status in (400, 403, 404, 422) and word in a.json["error"]["message"], (spec, a))
+
+
+@test("a disk that memory does not hold is a disk of the machine's own, and as large as it was asked for")
+def test_a_disk_that_memory_does_not_hold_is_a_disk():
+    with box(limits={"memory_mb": 192, "disk_mb": 400}) as sb:
+        equal(sb.created["effective"]["disk"]["by"], "loop image")
+        v = sb.sh("grep ' /workspace ' /proc/mounts; head -c 250000000 /dev/zero > big && wc -c < big; rm big; "
+                  "head -c 600000000 /dev/zero > big; rm big; echo here > file; cat file")
+        check("/workspace ext4" in v["stdout"] and "250000000" in v["stdout"] and v["stdout"].endswith("here\n"), v)
+        check("No space left" in v["stderr"], v)
+
+
+@test("two machines share neither random numbers nor a clock that is wrong")
+def test_two_machines_share_neither_random_numbers():
+    seen = set()
+    with box() as other:
+        for sb in (shared, other):
+            v = sb.sh("head -c 16 /dev/urandom | od -An -tx1; cat /proc/sys/kernel/random/boot_id; date +%s")
+            random, boot, now = v["stdout"].split("\n")[:3]
+            seen |= {random, boot}
+            check(abs(int(now) - time.time()) < 120, v)
+    equal(len(seen), 4)
+
+
+@test("kill -9 of the control plane in the middle of output: the next one has every byte")
+def test_kill_of_the_control_plane_in_the_middle_of_output():
+    path = shared.path + "/execs/" + d.post(shared.path + "/exec", {
+        "command": ["sh", "-c", "i=0; while [ $i -lt 3000 ]; do echo line-$i-0123456789012345678901234567890123456789; i=$((i+1)); done"],
+        "async": True}).json["exec_id"]
+    for _ in range(3):
+        time.sleep(0.3)
+        os.kill(d.get("/v1/status").json["pid"], signal.SIGKILL)
+        wait_for(lambda: d.get("/healthz").status == 200, "another control plane")
+    wait_for(lambda: d.get(path).json["status"] == "completed", "its end", BOOT_S)
+    events = [json.loads(x) for x in d.get(path + "/logs").body.splitlines()]
+    text = "".join(e["data"] for e in events if e["type"] == "output")
+    equal(text, "".join(f"line-{i}-0123456789012345678901234567890123456789\n" for i in range(3000)))
+    equal(shared.sh("echo well")["stdout"], "well\n")
+
+
+@test("an emulator that is killed ends its own sandbox, and no other")
+def test_an_emulator_that_is_killed_ends_its_own_sandbox():
+    before = set(emulators(d))
+    sb = box()
+    pid = (set(emulators(d)) - before).pop()
+    os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: d.get(sb.path).json["state"] == "crashed", "it is seen")
+    a = d.post(sb.path + "/exec", {"command": ["true"]})
+    equal((a.status, a.json["error"]["code"]), (502, "sandbox_crash"))
+    equal(sb.delete().status, 200)
+    wait_for(lambda: set(emulators(d)) == before, "nothing of it is left")
+    equal(shared.sh("echo well")["stdout"], "well\n")
+
+
+@test("a machine stands still while it is paused, and goes on")
+def test_a_machine_stands_still_while_it_is_paused():
+    shared.sh("rm -f ticks; (while sleep 0.05; do echo tick >> ticks; done) >/dev/null 2>&1 &")
+    wait_for(lambda: shared.sh("wc -l < ticks")["stdout"].strip() not in ("", "0"), "it ticks")
+    equal(d.post(shared.path + "/pause").status, 200)
+    time.sleep(1)
+    equal(d.post(shared.path + "/resume").status, 200)
+    check(int(shared.sh("wc -l < ticks")["stdout"]) > 0, "it goes on")
+    equal(shared.sh("echo well")["stdout"], "well\n")
+
+
+@test("a machine that was booted ahead is given out once")
+def test_a_machine_that_was_booted_ahead_is_given_out_once():
+    with Daemon("--microvm-blanks", "1", "--create-ready-timeout", f"{BOOT_S}s", runtime="microvm") as pool:
+        wait_for(lambda: emulators(pool), "one boots")
+        ahead = emulators(pool)
+        with box(pool) as sb:
+            check(set(ahead) <= set(emulators(pool)), "another one was booted for it")
+            equal(sb.sh("echo well")["stdout"], "well\n")
+            wait_for(lambda: len(emulators(pool)) == 2, "the next one boots")
+        wait_for(lambda: not set(ahead) & set(emulators(pool)), "it was used once")
+
+
+for mode in MODES:
+    @test(f"a hostile guest ({mode}) ends its own sandbox, and nothing of it is left")
+    def test_a_hostile_guest_ends_its_own_sandbox(mode=mode):
+        with tempfile.TemporaryDirectory(prefix="mas-hostile-", dir=os.path.dirname(os.path.realpath(MACHINE))) as place:
+            os.chmod(place, 0o755)
+            made = machine_with(HOSTILE, mode, place)
+            limit = "40s" if mode in ("silent", "no-mark") else f"{BOOT_S}s"
+            hostile = Daemon("--create-ready-timeout", limit, runtime="microvm")
+            at = hostile.flags.index("--microvm-dir")
+            hostile.flags[at + 1] = made
+            with hostile:
+                a = create(hostile)
+                if a.status == 201:
+                    path = "/v1/sandboxes/" + a.json["id"]
+                    wait_for(lambda: hostile.get(path).json.get("state") == "crashed", "it is seen")
+                    equal(hostile.delete(path).status, 200)
+                else:
+                    check(a.status in (500, 502, 503, 504) and a.json["error"]["message"], a)
+                    check("\ufffd" not in a.json["error"]["message"], a)
+                wait_for(lambda: not emulators(hostile), "nothing of it is left")
+                equal(hostile.run("echo", "well", runtime="local")["stdout"], "well\n")
+
+
+main()
