@@ -45,9 +45,9 @@ check-mcp: deps-test all
 check-egress: deps-egress all
 	@scripts/check-egress.sh $(BUILD)
 
-# The same over every runtime.
+# The same over every runtime, and over local with daemons of ordinary users.
 check-egress-full: deps-egress deps-containers all
-	@MAS_EGRESS_FULL=1 RUNTIMES="local crun runc gvisor podman docker docker-gvisor" scripts/check-egress.sh $(BUILD)
+	@MAS_EGRESS_FULL=1 RUNTIMES="local local-ids local-alone crun runc gvisor podman docker docker-gvisor" scripts/check-egress.sh $(BUILD)
 
 # Virtual machines, by software emulation; root only.
 check-microvm: deps-microvm all

@@ -9,7 +9,11 @@ cd "$(dirname "$0")/.." || exit 1
 # One script over one runtime: its TAP goes to a file, what failed is shown.
 if [ "$1" = --one ]; then
     output=$2 runtime=$3 script=$4
-    export MAS_RUNTIME="$runtime"
+    # local-ids and local-alone are local with a daemon of an ordinary user.
+    case $runtime in
+    local-*) export MAS_EGRESS_USER="${runtime#local-}" MAS_RUNTIME=local ;;
+    *) export MAS_RUNTIME="$runtime" ;;
+    esac
     set -- /usr/bin/python3 "tests/egress/$script"
     case $runtime in
     # Engines of one kind share locks: not two at once.

@@ -66,6 +66,16 @@ def test_p21_the_report_says_what_is_missing(kind, d, sb):
         check(e[wall]["by"], wall)
 
 
+@each("sandboxes are made by the zygote, as root's are, and it lives")
+def test_the_zygote_lives(kind, d, sb):
+    for _ in range(12):
+        with d.sandbox() as one:
+            equal(one.sh("echo through")["stdout"], "through\n")
+    check("zygote died" not in d.log_text(), d.log_text())
+    zygotes = [p for p in below(d.process.pid) if b"--zygote" in command_line(p)]
+    check(zygotes, "there is a zygote")
+
+
 @each("P21 limits that need a cgroup are refused by name")
 def test_p21_limits_that_need_a_cgroup_are_refused(kind, d, sb):
     for limits, word in (({"memory_mb": 64}, "memory"), ({"cpu_cores": 0.5}, "cpu"),

@@ -114,10 +114,26 @@ static bool is_as_new(void)
     return at == as_new.size;
 }
 
+static int open_own(void)
+{
+    int fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
+/* The host's network belongs to the host's root: an ordinary user's zygote could leave it and never
+ * come back, so it has one of its own from the beginning. */
 int network_init(void)
 {
-    as_new.home_fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
-    return as_new.home_fd < 0 ? -errno : 0;
+    as_new.home_fd = open_own();
+    if (as_new.home_fd < 0)
+        return as_new.home_fd;
+    if (setns(as_new.home_fd, CLONE_NEWNET) == 0)
+        return 0;
+    fd_close(&as_new.home_fd);
+    if (unshare(CLONE_NEWNET) < 0)
+        return -errno;
+    as_new.home_fd = open_own();
+    return as_new.home_fd < 0 ? as_new.home_fd : 0;
 }
 
 static int enter_new(void)

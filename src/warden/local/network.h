@@ -24,7 +24,8 @@
  * had the usual plan, whose processes are all reaped (kind.c). */
 #pragma once
 
-/* Once, in the zygote's own namespace. 0 or -errno. */
+/* Once, in the namespace that the zygote comes back to, or where it may not, from which it moves to
+ * one of its own. 0 or -errno. */
 int network_init(void);
 /* Enters the namespace of the next sandbox: that of used_fd, if it is as new, or a new one, with
  * loopback up. used_fd may be -1. 0 or -errno. */

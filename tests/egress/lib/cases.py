@@ -10,6 +10,7 @@ The first word is the class of the probe: how it tries. A class with a denied ca
 passed fails the script, because a probe that never arrives anywhere shows nothing. A case is given a Net, on which it calls
 what it tries. What has been looked at cannot be forgotten: the capture is the harness's, not the case's.
 """
+import atexit
 import base64
 import json
 import os
@@ -49,13 +50,31 @@ def status(answer):
     return int(answer.split(" ")[1]) if answer.startswith("HTTP/1.1 ") else answer
 
 
+def make_daemon(*flags, **how):
+    """Root's, or with MAS_EGRESS_USER an ordinary user's: `ids` has a range of subordinate ids, `alone` has none."""
+    daemon, kind = masd.Daemon(*flags, **how), os.environ.get("MAS_EGRESS_USER")
+    if kind:
+        import unprivileged
+        uid = unprivileged.make_user() if kind == "ids" else unprivileged.STRANGER
+        daemon.command = ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--inh-caps=-all", unprivileged.PROGRAM]
+        os.chown(daemon.dir, uid, uid)
+    return daemon
+
+
+def end_daemon(daemon):
+    """Where the script was ended before its cases were."""
+    if daemon.process.poll() is None:
+        daemon.process.kill()
+
+
 class Net:
     """A daemon between the namespaces and one sandbox of it, and ways to try things there."""
 
     def __init__(self, world, network, *flags, config=None, **spec):
         self.world = world
         self.capture = capture.Capture(world)
-        self.daemon = masd.Daemon(*flags, config=config).start()
+        self.daemon = make_daemon(*flags, config=config).start()
+        atexit.register(end_daemon, self.daemon)
         self.box = self.sandbox(network, **spec)
         self.late = None  # the denied case before this one
         self.controls = set()  # probes that have arrived
