@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A taken-over control plane: everything it can send the warden that goes beyond the ceiling, or is
- * no plan at all. Each must be refused, and the warden must live on: test-plans RUNNER. P18 and P26
- * of SECURITY.md. */
+ * no plan at all. Each must be refused, and the warden must live on: test-plans RUNNER INTERCEPTOR.
+ * P18 and P26 of SECURITY.md. */
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 
 #include "base/alloc.h"
+#include "proto/intercept.h"
 #include "tests/unit/tap.h"
 #include "tests/unit/warden-client.h"
 
@@ -339,6 +341,97 @@ static void test_descriptors(void)
         fd_close(&fds[i]);
 }
 
+/* An interceptor is asked for with a file of sealed pairs, which anything may be in. */
+static int ask_interceptor(const char *id, int file_fd, struct plan_reply *ret)
+{
+    static uint64_t tag = 200000;
+    struct plan p = client_plan(PLAN_INTERCEPT, id);
+    int fd = -1;
+    p.tag = ++tag;
+    fd_send_msg(c.sock, &p, sizeof(p), &file_fd, file_fd >= 0);
+    if (!client_receive(&c, ret, &fd))
+        ret->error = ETIMEDOUT;
+    return fd;
+}
+
+static void interceptor_refused(int file_fd, const char *what)
+{
+    struct plan_reply r;
+    int fd = ask_interceptor("intercepted", file_fd, &r);
+    ok(r.error == EINVAL && fd < 0 && r.message[0] && warden_lives(), "P18 %s: error %d, %s", what,
+       r.error, r.message);
+    fd_close(&fd);
+    fd_close(&file_fd);
+}
+
+static int pairs_file(const struct intercept_pairs *head, size_t len)
+{
+    char file[4096] = {0};
+    memcpy(file, head, sizeof(*head));
+    return fd_sealed_memory("pairs", file, len);
+}
+
+static void test_interceptor_files(void)
+{
+    const struct intercept_pairs good = {.version = INTERCEPT_VERSION, .generation = "one"};
+    struct intercept_pairs bad = good;
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        abort();
+    interceptor_refused(-1, "an interceptor without a file");
+    interceptor_refused(ends[0], "with a pipe, which would never end");
+    interceptor_refused(memfd_create("open", MFD_CLOEXEC | MFD_ALLOW_SEALING),
+                        "with a file that can still change");
+    interceptor_refused(pairs_file(&good, 4), "with half a file");
+    interceptor_refused(pairs_file(&good, sizeof(good) + 1), "with more than the pairs");
+    bad.version++;
+    interceptor_refused(pairs_file(&bad, sizeof(bad)), "of another version");
+    bad = good;
+    bad.n_pairs = INTERCEPT_PAIRS_MAX + 1;
+    interceptor_refused(pairs_file(&bad, sizeof(bad)), "with too many pairs");
+    bad.n_pairs = 1;
+    bad.sealed_len[0] = UINT32_MAX;
+    interceptor_refused(pairs_file(&bad, 4096), "with a pair without end");
+    bad.sealed_len[0] = 100;
+    interceptor_refused(pairs_file(&bad, sizeof(bad) + 100), "with a seal of zeros");
+    bad = good;
+    memset(bad.generation, 'x', sizeof(bad.generation));
+    interceptor_refused(pairs_file(&bad, sizeof(bad)), "of a generation without end");
+    fd_close(&ends[1]);
+}
+
+static void test_interceptors(void)
+{
+    const struct intercept_pairs good = {.version = INTERCEPT_VERSION, .generation = "one"};
+    struct plan create = client_plan(PLAN_CREATE, "intercepted");
+    struct plan_reply r;
+    char id[16];
+    _cleanup_close_ int file = pairs_file(&good, sizeof(good));
+    create.flags = PLAN_PROXY | PLAN_AUTHORITY;
+    refused(&create, 0, "the authority of an interceptor that is not there");
+    test_interceptor_files();
+    for (int i = 0; i < SANDBOXES_MAX; i++) {
+        snprintf(id, sizeof(id), "box%d", i);
+        int fd = ask_interceptor(id, file, &r);
+        ok(r.error == 0 && fd >= 0, "P18 control: an interceptor for %s: %s", id, r.message);
+        fd_close(&fd);
+    }
+    int fd = ask_interceptor("onemore", file, &r);
+    ok(r.error == EAGAIN && fd < 0 && warden_lives(), "P18 more interceptors than sandboxes: %s",
+       r.message);
+    create = client_plan(PLAN_CREATE, "box0");
+    create.flags = PLAN_AUTHORITY;
+    refused(&create, EOPNOTSUPP, "an authority without a network");
+    for (int i = 0; i < SANDBOXES_MAX; i++) {
+        snprintf(id, sizeof(id), "box%d", i);
+        kill_sandbox(id);
+    }
+    fd = ask_interceptor("onemore", file, &r);
+    ok(r.error == 0 && fd >= 0, "P18 those whose sandboxes never came have made room");
+    kill_sandbox("onemore");
+    fd_close(&fd);
+}
+
 static void test_too_many(void)
 {
     char id[16];
@@ -544,7 +637,7 @@ static void stop(void)
 
 int main(int argc, char **argv)
 {
-    if (argc < 2)
+    if (argc < 3)
         return 2;
     prepare_dirs();
     struct warden_options o;
@@ -564,6 +657,7 @@ int main(int argc, char **argv)
                                 .open_files = 256};
     o.sign_audit = true;
     o.runner_fd = open(argv[1], O_RDONLY | O_CLOEXEC);
+    o.intercept_fd = open(argv[2], O_RDONLY | O_CLOEXEC);
     start(&o);
     test_within();
     test_signing();
@@ -576,6 +670,7 @@ int main(int argc, char **argv)
     test_images();
     test_records();
     test_descriptors();
+    test_interceptors();
     test_too_many();
     test_mutations();
     test_overtaking();
