@@ -27,12 +27,18 @@ def secret_file(text=VALUE + "\n"):
 FILE = secret_file()
 
 
+CREDENTIALS = tempfile.TemporaryDirectory(prefix="mas-credentials-")
+with open(os.path.join(CREDENTIALS.name, "given"), "w") as credential:
+    credential.write(VALUE)
+
+
 def daemon():
     return shared_daemon("-auth-token", TOKEN, "--debug-endpoints",
                          "-secrets", f"openai=file:{FILE.name} api.openai.example Authorization: Bearer {{}}",
                          "-secrets", "other=env:MAS_TEST_SECRET *.other.example:8443 X-Key: {}",
+                         "-secrets", "third=credential:given third.example Cookie: session={}",
                          "-secret-hosts", "*.allowed.example,exact.example",
-                         env={"MAS_TEST_SECRET": VALUE})
+                         env={"MAS_TEST_SECRET": VALUE, "CREDENTIALS_DIRECTORY": CREDENTIALS.name})
 
 
 def add(d, name):
@@ -56,14 +62,15 @@ def test_the_list_has_names_and_hosts_of_the_operator_s_a():
     a = put(d, one, "mine", value=OWN, hosts=["Api.Allowed.example."], header="X-Token: {}")
     equal((a.status, a.json), (200, {"name": "mine", "hosts": ["api.allowed.example"], "own": True}), a)
     operators = [{"name": "openai", "hosts": ["api.openai.example"], "own": False},
-                 {"name": "other", "hosts": ["*.other.example:8443"], "own": False}]
+                 {"name": "other", "hosts": ["*.other.example:8443"], "own": False},
+                 {"name": "third", "hosts": ["third.example"], "own": False}]
     equal(d.get("/v1/secrets", headers=auth(one)).json["secrets"], operators + [a.json])
     equal(d.get("/v1/secrets", headers=auth(two)).json["secrets"], operators)
     equal(d.get("/v1/secrets/mine", headers=auth(one)).status, 405, "write-only")
     equal(d.delete("/v1/secrets/mine", headers=auth(two)).status, 404, "another key's does not exist")
     equal(put(d, two, "mine", value="x", hosts=["exact.example"]).status, 200)
     equal(d.delete("/v1/secrets/mine", headers=auth(one)).json, {"name": "mine", "deleted": True})
-    equal(len(d.get("/v1/secrets", headers=auth(two)).json["secrets"]), 3, "the other key's stays")
+    equal(len(d.get("/v1/secrets", headers=auth(two)).json["secrets"]), 4, "the other key's stays")
     equal(d.delete("/v1/secrets/mine", headers=auth(one)).status, 404)
     equal(d.delete("/v1/secrets/openai", headers=auth(one)).status, 404, "the operator's is not a caller's to delete")
 
@@ -90,7 +97,7 @@ def test_a_key_s_secret_is_for_hosts_of_secret_hosts_only():
         check(field in a.body.decode(), a)
     for name in ("Upper", "a%20b", ".x", "x" * 65):
         equal(put(d, key, name, value="v", hosts=["exact.example"]).status, 400, name)
-    equal(d.get("/v1/secrets", headers=auth(key)).json["secrets"][2:], [], "nothing of it was kept")
+    equal(d.get("/v1/secrets", headers=auth(key)).json["secrets"][3:], [], "nothing of it was kept")
 
 
 @test("no value is in an answer, the log, the audit, a file of the state, a command line or an environment")
@@ -124,7 +131,7 @@ def test_a_key_s_secrets_are_there_after_kill_9_of_the_co():
     equal(put(d, key, "mine", value=OWN, hosts=["exact.example"]).status, 200)
     d.kill_control(headers=auth(TOKEN))
     names = [s["name"] for s in d.get("/v1/secrets", headers=auth(key)).json["secrets"]]
-    equal(names, ["openai", "other", "mine"])
+    equal(names, ["openai", "other", "third", "mine"])
 
 
 @test("a configuration that cannot be meant is refused with the secret's name")

@@ -82,6 +82,14 @@ def interceptors():
     return found
 
 
+def memory_of(pids):
+    total = 0
+    for pid in pids:
+        with open(f"/proc/{pid}/status") as f:
+            total += int(re.search(r"VmRSS:\s+(\d+)", f.read())[1])
+    return total
+
+
 def refused(status, words, **spec):
     a = net.daemon.post("/v1/sandboxes", spec)
     equal(a.status, status, a)
@@ -133,6 +141,9 @@ def test_what_cannot_be_meant_is_refused_by_name():
     refused(400, "intercept", network={"allow": allow, "inject": ["api"], "intercept": "yes"})
     refused(400, "'process'", network={"allow": allow, "intercept": True}, runtime="process")
     refused(400, "hosts", network={"allow": allow, "inject": ["api"], "intercept": True, "hosts": ["evil.test"]})
+    for change in ({"inject": ["elsewhere"]}, {"intercept": False}, {"intercept": True, "inject": []}):
+        a = net.daemon.request("PATCH", f"/v1/sandboxes/{net.box.id}/network", json.dumps(change), headers={"Content-Type": "application/json"})
+        check(a.status == 400 and list(change)[0] in a.body.decode(), a)
 
 
 @test("a server that cannot prove its name gets nothing, and the client is told why")
@@ -325,9 +336,21 @@ print(len(held),flush=True)
     a = net.python(code)
     check(a["exit_code"] == 0 and 8 <= int(a["stdout"]) <= 32, a)
     wait_for(lambda: curl("https://allowed.test/tell")["stdout"] == WITH, "the same sandbox is served again")
-    pid = interceptors()[-1]
-    with open(f"/proc/{pid}/status") as f:
-        check(int(re.search(r"VmRSS:\s+(\d+)", f.read())[1]) < 64 * 1024, "its memory is small")
+    before = memory_of(interceptors())
+    a = net.python("""
+import socket
+told={}
+for i in range(2000):
+    s=socket.create_connection(('127.0.0.1',3128),20); s.settimeout(20)
+    s.sendall(b'CONNECT allowed.test:443 HTTP/1.1\\r\\nHost: allowed.test:443\\r\\n\\r\\n')
+    status=s.recv(4096).split(b' ')[1].decode()
+    told[status]=told.get(status,0)+1
+    s.close()
+print(sorted(told))
+""")
+    check(a["stdout"].strip() in ("['200']", "['200', '503']"), a)
+    wait_for(lambda: curl("https://allowed.test/tell")["stdout"] == WITH, "and again")
+    check(memory_of(interceptors()) < before + 16 * 1024, f"its memory is flat: {before} KiB before, {memory_of(interceptors())} KiB after")
 
 
 @test("a key's own secret is used, replaced while a sandbox runs, and gone when it is deleted")
