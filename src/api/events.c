@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Readers of the journal of changes on the wire: /v1/events, and /v1/approvals/events, which shows
  * each change of an approval with the approval as it is. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,8 @@
 #include "base/strbuf.h"
 #include "event/event-journal.h"
 #include "guard/approval.h"
+#include "proto/plan.h"
+#include "sandbox/sandbox.h"
 
 #define LINE_BYTES_MAX (1024 * 1024) /* of one event; an approval has its argument vector */
 #define TURN_EVENTS    1000          /* sent before others get a turn */
@@ -22,6 +25,8 @@ struct event_stream {
     struct event_reader reader;
     bool follow;
     uint64_t asked;              /* since= of the client, for the gap */
+    char only[PLAN_ID_SIZE];     /* the one sandbox whose network it is about, or "" */
+    uint64_t left;               /* events that it may still send */
     struct approvals *approvals; /* of /v1/approvals/events, or NULL */
     /* And what waited when it began, which is sent first. */
     char (*pending)[APPROVAL_ID_SIZE];
@@ -47,6 +52,7 @@ static void on_events(struct event_reader *r)
 static struct event_stream *stream_new(const struct api_request *req, const struct wire_ops *ops)
 {
     struct event_stream *s = new0(struct event_stream);
+    s->left = UINT64_MAX;
     s->wire.kind = stream_kind_wanted(req->http);
     if (s->wire.kind == STREAM_WS_BINARY)
         s->wire.kind = STREAM_WS_TEXT;
@@ -92,7 +98,7 @@ static void send_event(struct event_stream *s, const struct event *e)
 static bool at_end(const struct event_stream *s)
 {
     const struct event_journal *j = s->reader.journal;
-    return event_journal_is_draining(j) ||
+    return s->left == 0 || event_journal_is_draining(j) ||
            (!s->follow && !s->wire.deferred && s->reader.next > event_journal_last(j));
 }
 
@@ -104,10 +110,14 @@ static void pump_events(struct wire *w)
         enum event_got got = event_read(&s->reader, &e);
         if (got == EVENT_GOT_NONE)
             break;
+        if (got == EVENT_GOT_ONE && *s->only && strcmp(s->only, event_id(e)) != 0)
+            continue;
         if (got == EVENT_GOT_ONE)
             send_event(s, e);
         else
             send_gap(s);
+        if (--s->left == 0)
+            break;
         if (n == TURN_EVENTS && !w->full)
             wire_defer(w);
     }
@@ -144,6 +154,26 @@ void handle_events(struct api_request *req)
         api_fail(req, &err);
         return;
     }
+    stream_begin(s, req);
+}
+
+/* Decisions about the connections of one sandbox: the same journal, less of it. */
+void handle_network_log(struct api_request *req)
+{
+    static const struct wire_ops ops = {pump_events, on_gone};
+    struct error err = {0};
+    struct sandbox *sb = api_find_sandbox(req);
+    if (!sb)
+        return;
+    struct event_stream *s = stream_new(req, &ops);
+    if (parse_query(req, s, &err) < 0 ||
+        api_query_number(req, "limit", 1, LIST_MAX, &s->left, &err) < 0) {
+        free(s);
+        api_fail(req, &err);
+        return;
+    }
+    s->reader.types = event_types_of("network");
+    snprintf(s->only, sizeof(s->only), "%s", sandbox_id(sb));
     stream_begin(s, req);
 }
 

@@ -46,6 +46,7 @@ void handle_sandbox_delete(struct api_request *req);
 void handle_sandbox_stats(struct api_request *req);
 /* network.c */
 void handle_network_get(struct api_request *req);
+void handle_network_log(struct api_request *req);
 void handle_network_change(struct api_request *req);
 
 void handle_sandbox_pause(struct api_request *req);

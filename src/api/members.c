@@ -186,6 +186,7 @@ const struct member query_image[] = {{"image"}, {0}};
 const struct member query_upload[] = {{"name"}, {"format"}, {0}};
 const struct member query_approvals[] = {{"status"}, {0}};
 const struct member query_events[] = {{"since"}, {"types"}, SWITCH("follow"), {0}};
+const struct member query_network_log[] = {{"since"}, {"limit"}, SWITCH("follow"), {0}};
 const struct member query_limit[] = {{"limit"}, {0}};
 const struct member query_since[] = {{"since"}, {0}};
 const struct member query_audit[] = {{"since"},        {"until"}, {"limit"},   {"order"},

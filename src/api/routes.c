@@ -60,6 +60,8 @@ const struct route routes[] = {
     {DELETE_, SB, STYLE_NATIVE, 0, handle_sandbox_delete, "delete a sandbox", SEE, "sandbox"},
     {GET_, SB "/stats", STYLE_NATIVE, 0, handle_sandbox_stats, "what it uses now", SEE},
     {GET_, SB "/network", STYLE_NATIVE, 0, handle_network_get, "what it may reach", SEE},
+    {GET_, SB "/network/log", STYLE_NATIVE, 0, handle_network_log,
+     "decisions about its connections, as NDJSON or over SSE", SEE, .query = query_network_log},
     {PATCH_, SB "/network", STYLE_NATIVE, ROUTE_BODY, handle_network_change,
      "narrow it, or widen it through the gate", ROLE_AGENT, "sandbox", .body = body_network},
     {POST_, SB "/pause", STYLE_NATIVE, ROUTE_BODY_OPTIONAL, handle_sandbox_pause,

@@ -107,6 +107,36 @@ static int net_drop(const struct args *a, struct session *s, struct sbx_error *e
     return call_network(a, s, "PATCH", body, err);
 }
 
+/* --- log */
+
+static int print_decision(void *data, const char *line, size_t len)
+{
+    const struct args *a = data;
+    _cleanup_json_ json_t *event = json_parse_object(line, len, NULL);
+    const json_t *facts = json_object_get(event, "data");
+    if (!event)
+        return 0;
+    if (a->json) {
+        print_json(event, JSON_COMPACT);
+        return fflush(stdout) == 0 ? 0 : -1;
+    }
+    _cleanup_free_ char *time = cell(event, "time"), *type = cell(event, "type"),
+                        *host = cell(facts, "host"), *port = cell(facts, "port");
+    char *text = facts ? json_dumps(facts, JSON_COMPACT) : NULL;
+    _cleanup_free_ char *shown = printable(text ? text : "");
+    free(text);
+    printf("%s %s %s:%s %s\n", time, type, host, port, shown);
+    return fflush(stdout) == 0 ? 0 : -1;
+}
+
+static int net_log(const struct args *a, struct session *s, struct sbx_error *err)
+{
+    _cleanup_free_ char *since = a->since ? sbx_path_format("&since=%s", a->since) : xstrdup("");
+    _cleanup_free_ char *path = sbx_path_format("/v1/sandboxes/%s/network/log", a->id);
+    _cleanup_free_ char *query = xasprintf("%s?follow=%d%s", path, a->follow, since);
+    return sbx_stream_lines(s->client, "GET", query, NULL, print_decision, (void *)a, err);
+}
+
 static const struct command net_commands[] = {
     {.name = "net show",
      .summary = "Print what a sandbox may reach",
@@ -141,6 +171,13 @@ static const struct command net_commands[] = {
      .options = OPTIONS(OPTIONS_CONNECTION, OPTION_ID, OPTION_JSON),
      .max_rest = -1,
      .run_connected = net_drop},
+    {.name = "net log",
+     .summary = "Print what was decided about the connections of a sandbox",
+     .options = OPTIONS(OPTIONS_CONNECTION, OPTION_ID,
+                        OPTION("since", since, "N", "Begin after the change with this number."),
+                        OPTION("f", follow, NULL, "Wait for further decisions."),
+                        OPTION("json", json, NULL, "Print each decision as a line of JSON.")),
+     .run_connected = net_log},
     {0}};
 
 const struct command command_net = {

@@ -144,13 +144,15 @@ void audit_on_sandbox(void *data, struct sandbox *sb)
 
 /* "CONNECT host port" and "OK address" or "ERR code message", from either side as it wrote them. */
 void audit_on_connection(void *data, struct sandbox *sb, const char *call, const char *asked,
-                         const char *told)
+                         const char *told, const char *rule)
 {
     char code[64] = "";
     bool good = strncmp(told, "OK ", 3) == 0;
     sscanf(told, "ERR %63[a-z_]", code);
     _cleanup_json_ json_t *details =
         json_pack("{s:o, s:o}", "asked", json_message(asked), "told", json_message(told));
+    if (*rule)
+        json_object_set_new(details, "rule", json_message(rule));
     struct audit_record r = {.kind = "network",
                              .call_id = call,
                              .sandbox = sandbox_id(sb),

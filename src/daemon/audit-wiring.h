@@ -18,4 +18,4 @@ int audit_wire(const struct control_context *ctx, struct warden_client *warden, 
 void audit_on_sandbox(void *data, struct sandbox *sb);
 void audit_on_connections_cut(void *data, struct sandbox *sb, uint64_t connected, uint64_t refused);
 void audit_on_connection(void *data, struct sandbox *sb, const char *call, const char *asked,
-                         const char *told);
+                         const char *told, const char *rule);

@@ -41,6 +41,10 @@ static const struct {
     [EVENT_POOL_EMPTY] = {"pool.empty", 0},
     [EVENT_POLICY_LOADED] = {"policy.loaded", ROLES_ALL},
     [EVENT_POLICY_REFUSED] = {"policy.refused", 0},
+    [EVENT_NETWORK_ALLOWED] = {"network.allowed", 0},
+    [EVENT_NETWORK_DENIED] = {"network.denied", 0},
+    [EVENT_NETWORK_CLOSED] = {"network.closed", 0},
+    [EVENT_NETWORK_SUMMARY] = {"network.summary", 0},
 };
 static_assert(ELEMENTS(types) == _EVENT_TYPE_MAX, "a row per type");
 

@@ -43,7 +43,11 @@ enum event_type {
     EVENT_POOL_EMPTY = 19,
     EVENT_POLICY_LOADED = 20,
     EVENT_POLICY_REFUSED = 21,
-    _EVENT_TYPE_MAX = 22,
+    EVENT_NETWORK_ALLOWED = 22,
+    EVENT_NETWORK_DENIED = 23,
+    EVENT_NETWORK_CLOSED = 24,
+    EVENT_NETWORK_SUMMARY = 25,
+    _EVENT_TYPE_MAX = 26,
 };
 
 #define EVENT_ID_MAX   1024 /* bytes; image names are the longest */

@@ -11,10 +11,11 @@
  * a socket pair of the control plane's, or with GATEWAY_SOCKET the program's connection itself.
  *
  * Report (one end of a socket pair of the control plane's): what the gateway says about the
- * connection, in lines: "CONNECT host port\n" as it has understood the client, and the OK or ERR
- * line of its decision; another ERR line where a tunnel is cut afterwards. It ends with the
- * connection. The connection ends with it, too: the control
- * plane closes its end to revoke a connection, and when it dies none goes on unaccounted for. */
+ * connection, in lines: "CONNECT host port\n" as it has understood the client, "RULE name\n" where
+ * one decided, and the OK or ERR line of its decision; another ERR line where a tunnel is cut
+ * afterwards, and "END sent received milliseconds reason\n" for one that was connected. It ends
+ * with the connection. The connection ends with it, too: the control plane closes its end to revoke
+ * a connection, and when it dies none goes on unaccounted for. */
 #pragma once
 
 #include <stddef.h>

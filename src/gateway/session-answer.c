@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "gateway/socks.h"
 
@@ -23,11 +24,12 @@
  * connection always fit into the socket; a control plane that is gone ends the session anyway. */
 static void report_decision(struct session *s, const char *decision)
 {
-    char lines[2 * GATEWAY_LINE_MAX];
+    char lines[3 * GATEWAY_LINE_MAX];
     int n = s->state == SESSION_RELAY
                 ? snprintf(lines, sizeof(lines), "%s", decision)
-                : snprintf(lines, sizeof(lines), "CONNECT %s %u\n%s",
-                           *s->target.host ? s->target.host : "?", s->target.port, decision);
+                : snprintf(lines, sizeof(lines), "CONNECT %s %u\n%s%s%s%s",
+                           *s->target.host ? s->target.host : "?", s->target.port,
+                           *s->rule ? "RULE " : "", s->rule, *s->rule ? "\n" : "", decision);
     if (s->report_fd >= 0)
         send(s->report_fd, lines, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
@@ -177,4 +179,14 @@ void session_on_refusal_read(uv_poll_t *poll, int status, int events)
         session_free(s);
     else
         session_update_polls(s);
+}
+
+void session_report_end(struct session *s, const char *why)
+{
+    char line[GATEWAY_LINE_MAX];
+    int n = snprintf(line, sizeof(line), "END %llu %llu %lld %s\n", (unsigned long long)s->up.bytes,
+                     (unsigned long long)s->down.bytes,
+                     (long long)(clock_mono_ms() - s->started_ms), why);
+    if (s->report_fd >= 0)
+        send(s->report_fd, line, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL);
 }

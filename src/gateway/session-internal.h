@@ -127,4 +127,6 @@ void session_refuse_as(struct session *s, enum gateway_code code, int status, co
 void session_answer_greeting(struct session *s, uint8_t method);
 /* The decision was yes, and the connection is there. */
 void session_answer_connected(struct session *s, const char *ip);
+/* To the control plane: what went each way, and for how long. */
+void session_report_end(struct session *s, const char *why);
 void session_on_refusal_read(uv_poll_t *poll, int status, int events);

@@ -69,6 +69,7 @@ void session_end_connected(struct session *s, const char *why)
                  s->label, (unsigned long long)s->tag, s->target.host, s->target.port,
                  (unsigned long long)s->up.bytes, (unsigned long long)s->down.bytes,
                  (long long)(clock_mono_ms() - s->started_ms), why);
+    session_report_end(s, why);
     session_free(s);
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/json-format.h"
 #include "event/event-journal.h"
+#include "gateway/gateway-proto.h"
 #include "sandbox/internal.h"
 
 /* Texts are made and copied in one go: all share this. */
@@ -74,6 +75,51 @@ void sandbox_announce_restored(struct sandbox *sb)
                      : sb->paused && event_is_before(j, sb->created_ns);
     if (sb->paused != told)
         sandbox_announce_pause(sb);
+}
+
+/* --- connections */
+
+void sandbox_announce_connection(struct sandbox *sb, enum event_type type,
+                                 const struct connection_facts *f)
+{
+    struct event_journal *j = events_of(sb);
+    char host[GATEWAY_LINE_MAX] = "", word[64] = "";
+    unsigned port = 0;
+    if (!j)
+        return;
+    sscanf(f->asked, "CONNECT %511s %u", host, &port);
+    strbuf_reset(&scratch);
+    struct json_text t = json_text_begin(&scratch, '{');
+    json_text_bytes(&t, "host", host, strlen(host));
+    json_text_int(&t, "port", port);
+    if (*f->rule)
+        json_text_bytes(&t, "rule", f->rule, strlen(f->rule));
+    if (sscanf(f->told, "OK %63s", word) == 1)
+        json_text_bytes(&t, "address", word, strlen(word));
+    else if (sscanf(f->told, "ERR %63[a-z_]", word) == 1)
+        json_text_bytes(&t, "code", word, strlen(word));
+    if (f->exec)
+        json_text_string(&t, "exec_id", f->exec);
+    if (f->ended) {
+        json_text_int(&t, "sent_bytes", (int64_t)f->sent);
+        json_text_int(&t, "received_bytes", (int64_t)f->received);
+        json_text_int(&t, "duration_ms", f->duration_ms);
+    }
+    json_text_end(&t, '}');
+    event_append(j, type, sb->id, sb->owner, scratch.data);
+}
+
+void sandbox_announce_cut(struct sandbox *sb)
+{
+    struct event_journal *j = events_of(sb);
+    if (!j)
+        return;
+    strbuf_reset(&scratch);
+    struct json_text t = json_text_begin(&scratch, '{');
+    json_text_int(&t, "allowed", (int64_t)sb->n_cut_connected);
+    json_text_int(&t, "denied", (int64_t)sb->n_cut_refused);
+    json_text_end(&t, '}');
+    event_append(j, EVENT_NETWORK_SUMMARY, sb->id, sb->owner, scratch.data);
 }
 
 /* --- commands */

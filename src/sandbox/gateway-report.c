@@ -13,6 +13,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/target.h"
+#include "event/event.h"
 #include "gateway/gateway-client.h"
 #include "gateway/gateway-proto.h"
 #include "sandbox/internal.h"
@@ -27,7 +28,9 @@ struct gateway_report {
     char line[GATEWAY_LINE_MAX];
     size_t len;
     char asked[GATEWAY_LINE_MAX]; /* the first line */
-    char told[GATEWAY_LINE_MAX];  /* the decision; "" while there is none */
+    char told[GATEWAY_LINE_MAX];  /* the newest decision; "" while there is none */
+    char rule[GATEWAY_RULE_SIZE]; /* which decided; "": none */
+    bool recorded;                /* its decision is, and so its end will be */
 };
 
 /* The connections that were only counted. Those of a minute are told with the first of a later one,
@@ -37,6 +40,8 @@ static void record_cut(struct sandbox *sb)
     const struct manager_options *o = &sb->manager->options;
     if (o->on_connections_cut && (sb->n_cut_connected || sb->n_cut_refused))
         o->on_connections_cut(o->on_record_data, sb, sb->n_cut_connected, sb->n_cut_refused);
+    if (sb->n_cut_connected || sb->n_cut_refused)
+        sandbox_announce_cut(sb);
     sb->n_cut_connected = sb->n_cut_refused = 0;
 }
 
@@ -61,25 +66,73 @@ static bool has_record_room(struct sandbox *sb, const char *told)
     return false;
 }
 
+/* The one command that runs; with several it is not known whose connection it is. */
+static const struct exec *find_exec(const struct sandbox *sb)
+{
+    return sb->n_running == 1 ? container_of(sb->running.next, struct exec, phase_node) : NULL;
+}
+
+static void count_decision(struct sandbox *sb, bool good)
+{
+    if (good)
+        sb->manager->counts.connections_total++;
+    else
+        sb->manager->counts.connections_refused_total++;
+}
+
 static void record_decision(struct gateway_report *r, const char *told)
 {
     struct sandbox *sb = r->sandbox;
     const struct manager_options *o = &sb->manager->options;
-    if (!o->on_connection || (sb->spec.network && !has_record_room(sb, told)))
+    const struct exec *e = find_exec(sb);
+    bool good = strncmp(told, "OK ", 3) == 0;
+    count_decision(sb, good);
+    if (sb->spec.network && !has_record_room(sb, told))
         return;
+    r->recorded = true;
     const char *call = list_empty(&sb->running)
                            ? ""
                            : container_of(sb->running.next, struct exec, phase_node)->call;
-    o->on_connection(o->on_record_data, sb, call, r->asked, told);
+    if (o->on_connection)
+        o->on_connection(o->on_record_data, sb, call, r->asked, told, r->rule);
+    struct connection_facts facts = {
+        .asked = r->asked, .told = told, .rule = r->rule, .exec = e ? e->id : NULL};
+    sandbox_announce_connection(sb, good ? EVENT_NETWORK_ALLOWED : EVENT_NETWORK_DENIED, &facts);
 }
 
+/* "END sent received milliseconds reason" */
+static void record_end(struct gateway_report *r)
+{
+    struct manager_counts *counts = &r->sandbox->manager->counts;
+    unsigned long long sent = 0, received = 0;
+    long long ms = 0;
+    if (sscanf(r->line, "END %llu %llu %lld", &sent, &received, &ms) != 3)
+        return;
+    counts->connection_bytes_total += sent + received;
+    struct connection_facts facts = {.asked = r->asked,
+                                     .told = "",
+                                     .rule = r->rule,
+                                     .ended = true,
+                                     .sent = sent,
+                                     .received = received,
+                                     .duration_ms = ms};
+    if (r->recorded)
+        sandbox_announce_connection(r->sandbox, EVENT_NETWORK_CLOSED, &facts);
+}
+
+/* A connection that was allowed can be cut later, because of what it turned out to be: that is a
+ * decision of its own. */
 static void on_line(struct gateway_report *r)
 {
     r->line[r->len] = 0;
     r->len = 0;
     if (!*r->asked) {
         strcpy(r->asked, r->line);
-    } else if (!*r->told) {
+    } else if (strncmp(r->line, "RULE ", 5) == 0) {
+        snprintf(r->rule, sizeof(r->rule), "%s", r->line + 5);
+    } else if (strncmp(r->line, "END ", 4) == 0) {
+        record_end(r);
+    } else {
         strcpy(r->told, r->line);
         record_decision(r, r->line);
     }

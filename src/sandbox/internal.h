@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <netinet/in.h>
 
+#include "event/event.h"
 #include "base/output-stream.h"
 #include "loop/loop.h"
 #include "base/error.h"
@@ -228,6 +229,18 @@ struct sandbox *sandbox_restore(struct manager *m, const struct spec *spec,
                                 const char *runtime_id, const char *alias,
                                 struct sandbox_policy *policy, const char *failure,
                                 int64_t created_ns, bool alive);
+
+/* announce.c: decisions about connections. Texts are as the gateway reports them. */
+struct connection_facts {
+    const char *asked, *told, *rule;
+    const char *exec; /* NULL: not known */
+    bool ended;
+    uint64_t sent, received;
+    int64_t duration_ms;
+};
+void sandbox_announce_connection(struct sandbox *sb, enum event_type type,
+                                 const struct connection_facts *f);
+void sandbox_announce_cut(struct sandbox *sb);
 
 /* network.c */
 /* What its connections may reach now, and must not, by its spec and by the policy. The caller

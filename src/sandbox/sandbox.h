@@ -93,9 +93,10 @@ struct manager_options {
     bool (*is_call_of)(void *data, const char *call, const struct sandbox *sb);
     /* Optional, each with on_record_data. A lasting sandbox is READY, CRASHED or GONE. */
     void (*on_sandbox)(void *data, struct sandbox *sb);
-    /* A connection that the command of `call` asked the gateway for, and what it was told. */
+    /* A connection that the command of `call` asked the gateway for, what it was told, and the rule
+     * that decided ("": none). */
     void (*on_connection)(void *data, struct sandbox *sb, const char *call, const char *asked,
-                          const char *told);
+                          const char *told, const char *rule);
     /* Connections of a sandbox's proxy that were over network_records_per_minute. */
     void (*on_connections_cut)(void *data, struct sandbox *sb, uint64_t connected,
                                uint64_t refused);
@@ -117,6 +118,7 @@ struct manager_options {
 struct manager_counts {
     uint64_t sandboxes, creating, execs_running;
     uint64_t created_total, create_failed_total, deleted_total, crashed_total;
+    uint64_t connections_total, connections_refused_total, connection_bytes_total;
     uint64_t execs_total, execs_failed_total, oom_kills_total, output_bytes_total;
 };
 

@@ -75,7 +75,7 @@ def attach(d, path):
 ELSEWHERE = {("post", "/api/actions/{id}/approve"), ("get", SB + "/forward/{port}")}
 # What only reads what the daemon keeps, is refused, or takes what a sidecar says.
 NONE = {("get", "/sandboxes/{id}"), ("get", "/sandboxes/{id}/execs/{exec_id}"), ("get", "/sandboxes/{id}/stream"),
-        ("get", "/sandboxes/{id}/ingest"), ("get", SB), ("get", SB + "/stats"), ("get", SB + "/network"), ("post", SB + "/snapshot"),
+        ("get", "/sandboxes/{id}/ingest"), ("get", SB), ("get", SB + "/stats"), ("get", SB + "/network"), ("get", SB + "/network/log"), ("post", SB + "/snapshot"),
         ("get", SB + "/files/watch"), ("get", SB + "/execs"), ("get", EX), ("get", EX + "/logs")}
 
 

@@ -387,4 +387,43 @@ def test_an_agents_key_widens_through_the_gate():
         equal(change(d, box, {**as_["a"], "X-Mas-Approval-Id": id}, allow=[dict(one, ports=[8080])]).status, 403)
 
 
+# --- what is told of them
+
+@test("decisions are in the log with their rule, in order and by pages; what follows comes as it happens")
+def test_decisions_are_in_the_log():
+    with Daemon(config=OPEN + "network_records_per_minute: 5\n") as d:
+        rules = {"allow": [{"host": "one.test", "name": "first"}, {"host": "*.test", "ports": [8080]}], "deny": [{"host": "other.test", "name": "no-other"}]}
+        box = d.post("/v1/sandboxes", {"network": rules}).json["id"]
+        quiet = d.post("/v1/sandboxes", {"network": rules}).json["id"]
+
+        def log(query="", box=box):
+            return [json.loads(x) for x in d.get(f"/v1/sandboxes/{box}/network/log{query}").body.splitlines()]
+
+        for url in ("http://one.test/secret-path", "http://two.test:8080/", "http://other.test/", "http://nowhere.test/"):
+            status(d, box, url)
+        wait_for(lambda: len(log()) >= 6, "six lines of the log")
+        shown = sorted((e["type"], e["data"]["host"], e["data"]["port"], e["data"].get("rule")) for e in log())
+        equal(shown, [("network.allowed", "one.test", 80, "first"), ("network.allowed", "two.test", 8080, "*.test:8080"),
+                      ("network.closed", "one.test", 80, "first"), ("network.closed", "two.test", 8080, "*.test:8080"),
+                      ("network.denied", "nowhere.test", 80, None), ("network.denied", "other.test", 80, "no-other")])
+        closed = [e["data"] for e in log() if e["type"] == "network.closed"]
+        check(all(c["sent_bytes"] > 0 and c["received_bytes"] > 0 and c["duration_ms"] >= 0 for c in closed), closed)
+        check(all("exec_id" in e["data"] for e in log() if e["type"] != "network.closed"), log())
+        check("secret-path" not in str(log()), "a path in the log")
+        equal(log(box=quiet), [])
+        first = log("?limit=2")
+        equal(first + log(f"?since={first[-1]['seq']}"), log())
+        for _ in range(9):
+            status(d, box, "http://other.test/")
+        d.request("DELETE", f"/v1/sandboxes/{box}")
+        told = [json.loads(x) for x in d.get("/v1/events?types=network").body.splitlines()]
+        told = [e for e in told if e["id"] == box]
+        equal([e["data"] for e in told if e["type"] == "network.summary"], [{"allowed": 0, "denied": 8}])
+        equal(len([e for e in told if e["type"] in ("network.allowed", "network.denied")]), 5)
+        text = d.get("/metrics").body.decode()
+        check("sandbox_connections_total 2\n" in text and "sandbox_connections_denied_total 11\n" in text, text)
+        records = [json.loads(x) for x in d.get(f"/v1/audit?kind=network&sandbox={box}").body.splitlines()]
+        equal([r["details"].get("rule") for r in records][:3], ["first", "*.test:8080", "no-other"])
+
+
 main()
