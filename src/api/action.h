@@ -70,7 +70,7 @@ void actions_free(struct actions *s); /* NULL is fine */
 typedef void (*action_fn)(void *data, struct action *a, const struct error *err);
 void actions_submit(struct actions *s, const struct identity *who, const char *type,
                     const char *skill_id, const json_t *parameters, action_fn fn, void *data);
-/* NULL: there is none for whoever asks. */
+/* NULL if there is none for this caller. */
 struct action *actions_find(struct actions *s, const struct identity *who, const char *id);
 json_t *actions_pending_view(struct actions *s, const struct identity *who);
 size_t actions_pending(const struct actions *s);

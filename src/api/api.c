@@ -341,7 +341,8 @@ static void on_body_too_large(struct http_request *http)
     api_fail(req, &err);
 }
 
-/* By whom a connection is counted. Whoever has the token shares it out, so that is not counted. */
+/* The key that a connection is counted for. The token is shared by many callers, so it is not
+ * counted. */
 static const char *find_holder(const struct api_request *req)
 {
     const char *key = req->who->key;

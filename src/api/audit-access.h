@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests that were turned away for want of a key, or of a role, on record. Whoever has no key
+/* Requests that were turned away for want of a key, or of a role, on record. A caller without a key
  * must not be able to fill the disk: so many a minute are recorded one by one, the rest is counted.
  */
 #pragma once

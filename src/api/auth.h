@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who may ask: the token, and that a web page in somebody's browser cannot. */
+/* Who may ask: the token, and that a web page in a user's browser cannot. */
 #pragma once
 
 #include <stdbool.h>

@@ -278,7 +278,7 @@ static void on_upload_not_whole(struct http_request *http)
     api_fail(req, &err);
 }
 
-/* Whoever decides about it, a person or a rule about what is in an archive, needs all of it. */
+/* The one that decides, a person or a rule about what is in an archive, needs all of it. */
 static void on_upload_wanted(void *data, struct run *run)
 {
     struct upload *u = data;

@@ -60,7 +60,7 @@ static void push_upload(struct image_upload *u)
             http_request_pause(http);
             return;
         }
-        /* Whoever does not take it any more says why in its answer. */
+        /* A keeper that takes no more says why in its answer. */
         strbuf_consume(&u->queue, n < 0 ? u->queue.len : (size_t)n);
     }
     uv_poll_stop(&u->poll);

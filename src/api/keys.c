@@ -119,8 +119,8 @@ static bool is_open(const struct api_request *req)
     return !keys_any(req->services->keys) && !req->services->config.token;
 }
 
-/* Whoever makes the first key decides who else may do anything. Over TCP that could be any user of
- * this machine; the unix socket is open to the daemon's own user only. */
+/* The caller that makes the first key decides who else may do anything. Over TCP that could be any
+ * user of this machine; the unix socket is open to the daemon's own user only. */
 static int check_first(const struct api_request *req, unsigned roles, struct error *err)
 {
     if (!is_open(req))
@@ -217,7 +217,7 @@ void handle_key_revoke(struct api_request *req)
     struct error err = {0};
     if (!has_keys(req))
         return;
-    http_request_admit(req->http, ""); /* whoever revokes its own key still gets the answer */
+    http_request_admit(req->http, ""); /* a caller that revokes its own key still gets the answer */
     struct pending *p = pending_new(req, 200);
     p->answer = json_pack("{s:s, s:b}", "id", req->params[0], "revoked", 1);
     if (keys_revoke(req->services->keys, req->params[0], !req->services->config.token, on_recorded,

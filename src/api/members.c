@@ -242,7 +242,7 @@ static int check_conditions(const struct http_request *http, struct error *err)
     return 0;
 }
 
-/* Whoever sends one repeats the call when no answer came, sure that it is done once. */
+/* A caller that sends one repeats the call when no answer came, sure that it is done once. */
 static int check_repeatable(const struct api_request *req, struct strbuf *ignored,
                             struct error *err)
 {

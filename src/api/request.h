@@ -117,7 +117,7 @@ json_t *api_error_body(enum route_style style, const struct error *err);
 
 /* What the path names, found or not: passes it on, or answers 404 and returns NULL. */
 void *api_found(struct api_request *req, void *thing, const char *kind);
-/* By id or the caller's alias, if it exists for whoever asks; or NULL. */
+/* By id or the caller's alias, if it exists for this caller; or NULL. */
 struct sandbox *api_lookup_sandbox(struct api_request *req, const char *id_or_alias);
 /* The sandbox (or exec) that the path names, or NULL after answering 404. */
 struct sandbox *api_find_sandbox(struct api_request *req);

@@ -129,7 +129,7 @@ const uint8_t *audit_public_key(const struct audit *a); /* NULL: none known */
 
 enum audit_fsync { AUDIT_FSYNC_NEVER, AUDIT_FSYNC_BATCH, AUDIT_FSYNC_ALWAYS };
 
-/* Whoever holds the key. done comes later, exactly once; c is NULL when refused. */
+/* The holder of the signing key. done comes later, exactly once; c is NULL when refused. */
 typedef void (*audit_signed_fn)(void *data, const struct checkpoint *c, const char *why);
 struct audit_signer {
     void (*sign)(void *data, enum checkpoint_purpose purpose, uint64_t seq,

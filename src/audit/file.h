@@ -32,7 +32,7 @@ void audit_file_close(struct audit_file *f);
 typedef int (*audit_line_fn)(void *data, const char *line, size_t len, bool complete,
                              struct error *err);
 int audit_file_load(struct audit_file *f, audit_line_fn fn, void *data, struct error *err);
-/* The same of files that belong to somebody else: nothing is cut off. Files that are not there or
+/* The same for files of another daemon, from which nothing is cut off. Files that are not there or
  * cannot be read are empty. */
 void audit_file_read(const char *dir, audit_line_fn fn, void *data);
 /* One write() of a whole line, newline included. Either all of it is in the file, or nothing. */

@@ -45,7 +45,7 @@ struct audit_batch {
     int sync_fds[2]; /* to be synced with it, or -1 */
 };
 
-/* Somebody who waits until the record `seq` is in the database, or could not be put there. */
+/* A waiter until the record `seq` is in the database, or could not be put there. */
 struct audit_waiter {
     struct list node;
     uint64_t seq;

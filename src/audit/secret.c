@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Hashes of what may be secret. An environment variable or a line that was typed is often short,
- * and a plain hash of something short can be guessed by whoever reads the record. So those are
+ * and a plain hash of something short can be guessed by a reader of the record. So those are
  * hashed under a key of this state directory: equal ones look equal, and only who has the key can
  * try. */
 #include <errno.h>

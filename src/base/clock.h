@@ -13,7 +13,7 @@ int64_t clock_real_ns(void);
 int64_t clock_seen_ns(void);
 void clock_seen_raise(int64_t real_ns); /* what an earlier process has seen */
 /* For tests: "SECONDS:AFTER_MS". From then on the real clock of this process is that much ahead, as
- * if somebody had set it. NULL is fine. */
+ * if an operator had set it. NULL is fine. */
 void clock_arm_jump(const char *text);
 
 uint64_t clock_ms_up(int64_t ns); /* of a duration, rounded up; 0 for none */

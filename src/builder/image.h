@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What goes above an image, for whoever mounts the two as one.
+/* What goes above an image, for the code that mounts the two as one.
  *
  * An image is hostile: any path in it may be a link, a file or a device. Nothing is ever mounted on
  * or written through what it brought: before there is an overlay, every place that something goes

@@ -2,7 +2,7 @@
 /* The operator's policy file, as the control plane gets it: it cannot see the path any more, so the
  * warden opens the file anew each time and passes the descriptor; it is read and parsed here.
  *
- * Read at start, on SIGHUP, when somebody asks, and every second to see whether it has changed. The
+ * Read at start, on SIGHUP, on request, and every second to see whether it has changed. The
  * newest policy that was good is kept in the state directory, and is what a control plane that is
  * started again goes on with: the file may be bad, or half written. */
 #pragma once

@@ -313,7 +313,7 @@ static void on_last_checkpoint(void *data, const struct checkpoint *c, const str
     close_rest(data);
 }
 
-/* What has happened until now is signed while there is somebody to sign it. */
+/* What has happened until now is signed while the warden is there to sign it. */
 static void on_manager_closed(void *data)
 {
     struct control *k = data;
@@ -459,7 +459,7 @@ static void on_default_image(struct image_wait *w, const struct image_found *fou
         spec_set_image(d->spec, d->name, found->digest, found->env, found->workdir, found->names);
 }
 
-/* What every sandbox has that names no other: it is there before anybody can ask for one, so that
+/* What every sandbox has that names no other: it is there before a caller can ask for one, so that
  * no call waits for it and a daemon without it does not start. A registry that is down must not
  * keep what is here from being used. */
 static int find_default_image(struct control *k, struct error *err)

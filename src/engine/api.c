@@ -177,7 +177,7 @@ static int settled(int status)
     return status < 0 ? status : status < 400 ? 0 : -EIO;
 }
 
-/* By its id where that is known: somebody may give its name to another. */
+/* By its id where that is known, because another container may be given its name. */
 static const char *container_ref(const struct engine *e)
 {
     return e->mark.container[0] ? e->mark.container : e->name;

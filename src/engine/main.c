@@ -67,7 +67,7 @@ static void prepare_engine(struct engine *e)
 static const char usage[] = "usage: mas-engine [--help|--version]\n"
                             "Started by mas-sandboxd, a process a container; of no use by hand.\n";
 
-/* By hand, or by somebody who is not the warden. */
+/* Started by hand, or by a program other than the warden. */
 static int explain_usage(int argc, char **argv)
 {
     if (argc == 2 && strcmp(argv[1], "--version") == 0) {

@@ -76,7 +76,7 @@ static size_t on_read(char *data, size_t size, size_t n, void *userdata)
     return got < 0 ? CURL_READFUNC_ABORT : (size_t)got;
 }
 
-/* What it is about, for somebody who reads it in an error. */
+/* What it is about, for the reader of an error. */
 static int rest_fail(struct rest *r, CURLcode code)
 {
     switch (code) {

@@ -39,7 +39,7 @@ int task_listen(const struct engine *e)
     snprintf(dir, sizeof(dir), "%s/" ENGINE_LINK, e->order.dir);
     _cleanup_close_ int at = open(dir, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     _cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    struct stat st; /* the directory is the runner's, whoever that is on the host */
+    struct stat st; /* the directory is the runner's, whichever user that is on the host */
     if (at < 0 || fd < 0 || fstat(at, &st) < 0 ||
         (unlinkat(at, OCI_LINK_NAME, 0) < 0 && errno != ENOENT))
         return -errno;

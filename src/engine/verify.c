@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the kernel really holds, looked at before anybody is given the runner: an engine that leaves
+/* What the kernel really holds, looked at before the runner is handed out: an engine that leaves
  * out a wall with a warning, or without one, makes a create fail and not a sandbox weaker. */
 #include <errno.h>
 #include <fcntl.h>

@@ -412,7 +412,7 @@ static struct event *read_event(const char *data, size_t len)
 }
 
 /* Rows come by their keys, which is by their numbers. After a hole what came before is not kept: it
- * is the gap of whoever asks for it. */
+ * is a gap for the reader that asks for it. */
 static void load_segment(void *data, const char *key, const char *body, size_t len)
 {
     struct event_journal *j = data;

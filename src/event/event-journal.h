@@ -47,7 +47,8 @@ void event_journal_free(struct event_journal *j);
  * than EVENT_ID_MAX or EVENT_DATA_MAX is cut off or left out. */
 void event_append(struct event_journal *j, enum event_type type, const char *id, const char *owner,
                   const char *data);
-/* --- what was told already. For whoever restores objects; quick until event_journal_started(). */
+/* --- what was told already. For code that restores objects; quick until event_journal_started().
+ */
 /* The newest event of that type, or of one of these types, about that object, written or not; NULL:
  * none is kept. Valid until the next append. */
 const struct event *event_find(const struct event_journal *j, enum event_type type, const char *id);

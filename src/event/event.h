@@ -2,12 +2,12 @@
 /* Changes in the daemon, and who may be told of them.
  *
  * An event says that something happened to an object: which one, whose it is, and a few facts. It
- * has no command line, no output and no content of files: whoever may see more asks for the object.
- * Every event has a number, by which a reader goes on where it stopped (event-journal.h).
+ * has no command line, no output and no content of files: a caller that may see more asks for the
+ * object. Every event has a number, by which a reader goes on where it stopped (event-journal.h).
  *
  * Who may be told is decided here and nowhere else: the owner of the object, operators and admins
  * are told of everything, auditors too, because the audit tells them more, and each type names the
- * roles that are told of it whoever the owner is. A type whose object has no owner is told to those
+ * roles that see it, whichever key is the owner. A type whose object has no owner is told to those
  * only. */
 #pragma once
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* System call filters: tables (filter-table.h) compiled to BPF, for sandboxes and for every process
- * of ours that reads what somebody else wrote. */
+ * of ours that reads what others wrote. */
 #pragma once
 
 #include <linux/filter.h>

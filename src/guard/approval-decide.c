@@ -16,7 +16,7 @@ static int check_voter(const struct approval *a, const struct approval_decision 
     if (!identity_has(who, ROLE_APPROVER))
         return error_set(err, ERROR_FORBIDDEN, 0, "this needs the role approver");
     if (!d->approve)
-        return 0; /* whoever may decide may also say no */
+        return 0; /* an approver may always say no */
     if (!who->authenticated && a->risk == RISK_CRITICAL)
         return error_set(err, ERROR_FORBIDDEN, 0,
                          "critical needs two approvers' keys, and no keys are configured");

@@ -138,7 +138,7 @@ int approvals_decide(struct approvals *s, const char *id, const struct approval_
                      approval_fn fn, void *data, struct error *err);
 
 /* --- looking */
-/* By id, if it exists for whoever asks: their own, or any for those who decide, audit or operate.
+/* By id, if it exists for the caller: their own, or any for those who decide, audit or operate.
  */
 struct approval *approvals_find(struct approvals *s, const struct identity *who, const char *id);
 /* Oldest first; state -1: any. */
@@ -157,7 +157,7 @@ enum approval_state approval_state(const struct approval *a);
 const char *approval_state_name(enum approval_state state);
 int approval_state_find(const char *name); /* -1: none */
 enum risk approval_risk(const struct approval *a);
-const char *approval_reason(const struct approval *a);    /* of whoever rejected it, or "" */
+const char *approval_reason(const struct approval *a); /* of the approver who rejected it, or "" */
 const char *approval_requester(const struct approval *a); /* its key */
 size_t approval_confirmations(const struct approval *a);  /* votes that count */
 size_t approval_confirmations_needed(const struct approval *a);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Named steps between validation and the policy, each of which may find something. What they find
- * feeds the policy (rules match on findings) and is shown to whoever is asked; none of them decides
+ * feeds the policy (rules match on findings) and is shown to the approver; none of them decides
  * by itself. The order is that of the table and is written into the audit with every decision. */
 #pragma once
 

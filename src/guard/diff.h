@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a write changes, line by line, for whoever has to approve it. */
+/* What a write changes, line by line, for the approver. */
 #pragma once
 
 #include <stddef.h>

@@ -61,7 +61,7 @@ int gate_check_network(struct gate *g, const struct identity *who, const char *r
     return r;
 }
 
-/* Whoever owns the sandbox, with the roles of this moment. */
+/* The owner of the sandbox, with the roles of this moment. */
 static struct identity find_owner(const struct gate *g, const char *owner)
 {
     const struct key *key = keys_find(g->keys, owner);

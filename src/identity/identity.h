@@ -24,7 +24,7 @@ enum role {
 #define IDENTITY_KEY_SIZE     40
 #define IDENTITY_NAME_SIZE    65
 #define IDENTITY_ADDRESS_SIZE 46        /* INET6_ADDRSTRLEN */
-#define IDENTITY_TOKEN        "token"   /* key and name of whoever has auth_token */
+#define IDENTITY_TOKEN        "token"   /* key and name of a caller with auth_token */
 #define IDENTITY_WEBHOOK      "webhook" /* key and name under which the daemon delivers events */
 #define IDENTITY_NOBODY       "-"       /* an owner that nothing has */
 #define ROLES_TEXT_SIZE       64
@@ -41,7 +41,7 @@ struct identity {
 /* Nobody in particular, where no key and no token is configured, and the line protocol: every role,
  * but not authenticated, so that nothing which needs two people can be done. */
 extern const struct identity identity_local;
-/* Whoever has auth_token: agent, operator and admin. */
+/* A caller with auth_token is agent, operator and admin. */
 extern const struct identity identity_token;
 /* The daemon itself, where it delivers events. */
 extern const struct identity identity_webhook;
@@ -57,8 +57,8 @@ unsigned role_find(const char *name, size_t len);
 /* "agent,approver"; ERROR_INVALID names the word that is no role. */
 int roles_parse(const char *text, unsigned *ret, struct error *err);
 
-/* Whether it may do what needs one of `roles` (0: anybody may). An admin is not an approver: each
- * role stands for itself. */
+/* Whether it may do what needs one of `roles` (0: every caller may). An admin is not an approver:
+ * each role stands for itself. */
 bool identity_has(const struct identity *who, unsigned roles);
 /* Whether it came with a key of the store, which may end; the others last as long as the daemon. */
 bool identity_has_key(const struct identity *who);

@@ -102,7 +102,7 @@ int keys_revoke(struct keys *k, const char *id, bool keep_admin, keys_done_fn on
 int keys_rotate(struct keys *k, const char *id, char ret_secret[KEY_SECRET_SIZE],
                 keys_done_fn on_done, void *data, struct error *err);
 
-/* ERROR_FORBIDDEN for somebody whose key has ended since. Whoever has no key passes. */
+/* ERROR_FORBIDDEN if the caller's key has ended since. A caller without a key passes. */
 int keys_check_live(const struct keys *k, const struct identity *who, struct error *err);
 const struct key *keys_find(const struct keys *k, const char *id); /* or NULL */
 bool key_is_live(const struct key *key);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A directory of the host's as an image: a copy, and the digest of a walk over that copy. Whose the
- * files are is not copied: the owners of a host mean nothing in a sandbox, and whoever copies
+ * files are is not copied: the owners of a host mean nothing in a sandbox, and the user who copies
  * inside a user namespace does not even see them. */
 #include <errno.h>
 #include <fcntl.h>

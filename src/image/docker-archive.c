@@ -3,9 +3,9 @@
  * by their places in the archive. The configuration's hash is the image's identity, and its diff
  * ids hold for every layer.
  *
- * Whoever has to be sure of that without reading the archive lets another process take it apart,
- * hashes the parts, and has them unpacked by a third: neither process can give an image the digest
- * of another. */
+ * A caller that has to be sure of that without reading the archive lets another process take it
+ * apart, hashes the parts, and has them unpacked by a third: neither process can give an image the
+ * digest of another. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

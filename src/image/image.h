@@ -9,16 +9,16 @@
  * An image_from_*() call makes "rootfs" in the work directory and fills struct image_info; the
  * store (image/store.h) then makes both visible as a whole. Where the work directory is -1 it
  * unpacks nothing, but reads and hashes all that the digest stands for, and fills everything except
- * the counts: whoever lets another process unpack asks so for what that process must not be asked.
- * Directories have no such form, nor docker-archives but by their parts. Owners are squashed to the
- * three ids that a sandbox has: 0, 1000 and 65534 stay, every other becomes 0. As root of a user
- * namespace that maps the three (with CAP_CHOWN, CAP_FOWNER, CAP_DAC_OVERRIDE) files get those
+ * the counts: a caller that lets another process unpack asks so for what that process must not be
+ * asked. Directories have no such form, nor docker-archives but by their parts. Owners are squashed
+ * to the three ids that a sandbox has: 0, 1000 and 65534 stay, every other becomes 0. As root of a
+ * user namespace that maps the three (with CAP_CHOWN, CAP_FOWNER, CAP_DAC_OVERRIDE) files get those
  * owners; any other process leaves all to itself, and its directories get u+rwx. setuid, setgid and
  * every extended attribute but user.* are dropped (user.overlay.* too: overlayfs would obey them).
  * Device nodes are left out below /dev and refused elsewhere; fifos and sockets are left out.
  *
- * A root file system may hold any symlink, also absolute and dangling ones: whoever mounts or opens
- * something in it has to resolve with RESOLVE_IN_ROOT or refuse links. */
+ * A root file system may hold any symlink, also absolute and dangling ones: code that mounts or
+ * opens something in it has to resolve with RESOLVE_IN_ROOT or refuse links. */
 #pragma once
 
 #include <stdbool.h>

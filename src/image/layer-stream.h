@@ -2,7 +2,7 @@
 /* One compressed file as a bounded stream of its content, hashed on both sides.
  *
  * Exactly one layer of compression is taken off, the one that the first bytes name; what comes out
- * is counted against the limits before anybody parses it. */
+ * is counted against the limits before it is parsed. */
 #pragma once
 
 #include <sys/types.h>

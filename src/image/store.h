@@ -53,7 +53,7 @@ int image_store_find(struct image_store *s, const char *digest, struct image_inf
                      struct error *err);
 /* Sets the last use to now. */
 int image_store_touch(struct image_store *s, const char *digest, struct error *err);
-/* Takes away the image and every name that leads to it. Whether somebody uses it is the caller's
+/* Takes away the image and every name that leads to it. Whether a sandbox uses it is the caller's
  * question. */
 int image_store_remove(struct image_store *s, const char *digest, struct error *err);
 

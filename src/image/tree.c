@@ -76,7 +76,7 @@ static int hash_content(struct walk *w, int at, const char *base, struct error *
 
 static int check_owner(const struct stat *st, struct error *err)
 {
-    if (geteuid() != 0) /* whoever cannot give files away owns them all */
+    if (geteuid() != 0) /* a user that cannot give files away owns them all */
         return 0;
     if (st->st_uid == rootfs_squash_id(st->st_uid) && st->st_gid == rootfs_squash_id(st->st_gid))
         return 0;
@@ -223,7 +223,7 @@ int tree_names(int dir_fd, uint64_t max, char ***ret, size_t *ret_count)
             names = xrealloc(names, (room *= 2) * sizeof(*names));
         names[count++] = xstrdup(e->d_name);
         names[count] = NULL;
-        if (count > max) /* whoever counts entries says so, about the first that is too many */
+        if (count > max) /* the counter of entries says so, about the first that is too many */
             break;
     }
     if (errno)

@@ -214,7 +214,7 @@ static int count_blob(const struct fetch *f, const json_t *blob, uint64_t *total
     const json_t *urls = json_object_get(blob, "urls");
     if (check_keys(blob, err) < 0)
         return -EINVAL;
-    /* Whoever may push an image would choose what this host asks. */
+    /* A user who may push an image would choose what this host asks. */
     if (urls && !(json_is_array(urls) && json_array_size(urls) == 0))
         return error_set(err, ERROR_UNSUPPORTED, 0,
                          "a layer of the image is elsewhere: layers are fetched from the registry, "

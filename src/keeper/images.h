@@ -38,7 +38,7 @@ struct images_options {
 struct images *images_new(const struct images_options *o);
 void images_close(struct images *im); /* everything that waits fails; NULL is fine */
 
-/* Whoever waits for an image; embedded in its owner. */
+/* A waiter for an image; embedded in its owner. */
 struct image_wait {
     /* Once, later. found is valid during the call. */
     void (*on_found)(struct image_wait *w, const struct image_found *found,
@@ -49,7 +49,7 @@ struct image_wait {
     char *image;
 };
 
-/* What is known without asking anybody, or NULL. Valid until the loop turns. */
+/* What is known without asking the keeper, or NULL. Valid until the loop turns. */
 const struct image_found *images_peek(struct images *im, const char *image);
 /* Finds it, or fetches it as the policy says. Negative with err set: on_found does not come. */
 int images_resolve(struct images *im, const char *image, struct image_wait *w, struct error *err);
@@ -65,8 +65,8 @@ void image_removal_begin(struct images *im, struct image_removal *r, const char 
 void image_removal_end(struct image_removal *r); /* legal when it has not begun */
 
 bool images_is_used(const struct images *im, const char *digest);
-/* A call to the keeper, as keeper_call_start(). Whoever changes the store calls images_forget()
- * when that is done. */
+/* A call to the keeper, as keeper_call_start(). A caller that changes the store calls
+ * images_forget() when that is done. */
 struct keeper_call *images_call(struct images *im, json_t *request, int fd,
                                 const struct keeper_handlers *handlers, void *data,
                                 struct error *err);

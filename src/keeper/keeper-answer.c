@@ -80,7 +80,7 @@ bool keeper_is_local(const char *text)
     return strncmp(text, "sha256:", 7) == 0 || image_digest_is_valid(text);
 }
 
-/* One that somebody gave that name is theirs. */
+/* An image that a caller gave that name is that caller's. */
 bool keeper_default_is_old(const struct keeper_options *o, const struct image_info *info)
 {
     struct stat ours, name;

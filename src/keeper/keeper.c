@@ -32,7 +32,7 @@ void keeper_send(struct keeper *k, json_t *record)
     int64_t id = json_integer_value(json_object_get(record, "id"));
     int r = json_format(record, &b);
     json_decref(record);
-    if (r == -EFBIG) { /* somebody waits for an answer */
+    if (r == -EFBIG) { /* the control plane waits for an answer */
         struct error err = {0};
         error_set(&err, ERROR_TOO_LARGE, 0, "more is known of the image than can be said");
         keeper_send_error(k, id, &err);

@@ -107,7 +107,7 @@ static int take_apart(const struct unpacker_task *t, const struct image_options 
     return r; /* a tar that is the root file system itself has no parts */
 }
 
-/* The worker hashed the source before. Whoever can write to it may have done so since then. */
+/* The worker hashed the source before. A user who can write to it may have done so since then. */
 static int unpack(const struct unpacker_task *t, const struct image_options *o, uint64_t *skipped,
                   struct error *err)
 {

@@ -36,7 +36,7 @@ int libsbx_fail_http(struct sbx_error *err, int status, const char *body, size_t
 int libsbx_fail_curl(struct sbx_error *err, const struct sbx_client *c, CURLcode code,
                      const char *detail);
 
-/* Has h abort before it sends anything to whoever is neither root nor this user. */
+/* Has h abort before it sends anything to a server of neither root nor this user. */
 void libsbx_check_peer(struct sbx_client *c, CURL *h);
 /* The same for a connection that is there already: 0, or -1 with c->distrust set. */
 int libsbx_check_socket(struct sbx_client *c, int fd);

@@ -3,9 +3,9 @@
  *
  * Any user of the machine may listen on a default port or leave a socket in a shared place. Before
  * the first byte of a request goes there, and a token with it, the kernel is asked whose it is:
- * root and the user who asks are trusted, nobody else. A Unix socket's file belongs to whoever
- * bound it, and a TCP socket, in the kernel's tables, to whoever made it. SO_PEERCRED would tell
- * who called listen(): the daemon's own unprivileged user. */
+ * root and the user who asks are trusted, nobody else. A Unix socket's file belongs to the user who
+ * bound it, and a TCP socket, in the kernel's tables, to the user who made it. SO_PEERCRED would
+ * tell who called listen(): the daemon's own unprivileged user. */
 #include "libsbx/internal.h"
 
 #include <arpa/inet.h>
@@ -70,7 +70,7 @@ static bool is_any(const struct in6_addr *a)
     return IN6_IS_ADDR_UNSPECIFIED(a) || (IN6_IS_ADDR_V4MAPPED(a) && a->s6_addr32[3] == 0);
 }
 
-/* Whoever of the listeners is not trusted counts, so that nobody can hide behind another one. */
+/* A listener that is not trusted counts, so that none can hide behind another one. */
 static void take_owner(uid_t uid, uid_t *owner)
 {
     if (*owner == UID_NOT_KNOWN || *owner == 0 || *owner == geteuid())

@@ -3,16 +3,16 @@
  *
  * Waking an idle CPU takes longer than most of what this daemon does for a request, so a loop whose
  * last wait was short looks for its next event for a moment before it sleeps. A wait that was long
- * ends that, so a loop with little to do sleeps as any other. Whoever else wants this CPU gets it
- * at every look, and ends it, too: for one wait at first, for twice as many each time it happens
- * again, since who gives way waits for a turn where who sleeps is woken. */
+ * ends that, so a loop with little to do sleeps as any other. Another process that wants this CPU
+ * gets it at every look, and ends it, too: for one wait at first, for twice as many each time it
+ * happens again, since who gives way waits for a turn where who sleeps is woken. */
 #include "loop/loop.h"
 
 #include <poll.h>
 #include <sched.h>
 #include <unistd.h>
 
-#define CROWDED_NS 100000 /* between two looks: somebody else ran here */
+#define CROWDED_NS 100000 /* between two looks: another process ran here */
 #define REST_MAX   64
 
 struct eager {
@@ -61,7 +61,8 @@ static bool eager_round(struct eager *e, uv_loop_t *loop)
 
 void loop_run(uv_loop_t *loop, uint64_t look_us, const bool *stop)
 {
-    bool alone = sysconf(_SC_NPROCESSORS_ONLN) < 2; /* whoever is waited for needs this CPU */
+    bool alone =
+        sysconf(_SC_NPROCESSORS_ONLN) < 2; /* the process that is waited for needs this CPU */
     struct eager e = {.max_ns = alone ? 0 : look_us * 1000, .stop = stop};
     while (!*stop && eager_round(&e, loop))
         ;

@@ -24,7 +24,7 @@
 /* What one connection may take of one turn of the loop before the others have theirs. */
 #define TURN_STEPS          32           /* requests, or reads of WebSocket frames */
 #define TURN_BYTES          (256 * 1024) /* read */
-#define TURN_MS             2            /* of the turn's own time, whoever used it */
+#define TURN_MS             2            /* of the turn's own time, whichever connection used it */
 #define WS_CLOSE_TIMEOUT_MS 5000
 
 struct peer;

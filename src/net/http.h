@@ -107,7 +107,7 @@ const char *http_request_method_name(const struct http_request *req);
  * as they are: they are no separator, and http_decode_segment() is for what lies between those. */
 const char *http_request_path(const struct http_request *req);
 void http_decode_segment(char *segment); /* in place */
-/* Path and query as they came, for whoever passes them on; begins with '/', or is "*". */
+/* Path and query as they came, for a handler that passes them on; begins with '/', or is "*". */
 const char *http_request_target(const struct http_request *req);
 /* A decoded query parameter, or NULL. */
 const char *http_request_query(const struct http_request *req, const char *name);
@@ -181,7 +181,8 @@ struct ws_handlers {
     /* binary false: the text is valid UTF-8. Data is valid during the call. */
     void (*on_message)(struct ws *ws, bool binary, const char *data, size_t len);
     void (*on_drain)(struct ws *ws); /* after ws_send() said false and the queue emptied */
-    void (*on_close)(struct ws *ws); /* once, whoever closed; ws is invalid when it returns */
+    void (*on_close)(
+        struct ws *ws); /* once, whichever side closed; ws is invalid when it returns */
 };
 /* Answers 101 and takes the connection over; req is invalid afterwards. subprotocol may be NULL.
  * Returns NULL after answering 400 when the handshake headers are wrong (426 for the version). */
@@ -206,7 +207,7 @@ struct http_tunnel_handlers {
                     size_t len);             /* valid during the call */
     void (*on_drain)(struct http_tunnel *t); /* after a write said false and the queue emptied */
     void (*on_close)(
-        struct http_tunnel *t); /* once, whoever closed; t is invalid when it returns */
+        struct http_tunnel *t); /* once, whichever side closed; t is invalid when it returns */
 };
 /* As http_upgrade_ws(): the client's handshake is checked and answered here. */
 struct http_tunnel *http_upgrade_tunnel(struct http_request *req, const char *subprotocol,

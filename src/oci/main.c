@@ -44,7 +44,7 @@ static const char usage[] = "usage: mas-oci [--help|--version]\n"
                             "Started by mas-sandboxd, a process a sandbox of an OCI runtime; of no "
                             "use by hand.\n";
 
-/* By hand, or by somebody who is not the warden. */
+/* Started by hand, or by a program other than the warden. */
 static int explain_usage(int argc, char **argv)
 {
     if (argc == 2 && strcmp(argv[1], "--version") == 0) {

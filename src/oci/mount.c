@@ -102,7 +102,7 @@ static int clear_flags(void)
     return mount_setattr(AT_FDCWD, OCI_ROOTFS, 0, &attr, sizeof(attr)) < 0 ? -errno : 0;
 }
 
-/* Places for mounts are made by the runtime, in a root that is not shared with anybody. */
+/* Places for mounts are made by the runtime, in a root that no other sandbox shares. */
 static int make_root(const struct child_order *o)
 {
     const char *targets[PLAN_MOUNTS_MAX];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The overlay of an image for an OCI runtime. A launcher is root of the host; an overlay carries
- * out what a sandbox does in it with the rights of whoever mounted it. So it is mounted by a helper
- * in a user namespace that has the sandbox's three ids and nothing else, and attached by the
- * launcher. */
+ * out what a sandbox does in it with the rights of the process that mounted it. So it is mounted by
+ * a helper in a user namespace that has the sandbox's three ids and nothing else, and attached by
+ * the launcher. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/sched.h>

@@ -2,10 +2,10 @@
 /* Commands as rules write them: words with spaces between, '*' for any words that follow.
  *
  * An allow rule means exactly what it says: the words in their order, nothing before, between or
- * behind them unless there is a '*'. Whoever wants past an ask or deny rule will shuffle, so those
- * mean any command that has the same name, at least the same flags (in any order, bundled, long or
- * abbreviated) and the same operands: plain ones (subcommands) in order behind the name, where only
- * values of flags may come between; ones that look like a path anywhere. */
+ * behind them unless there is a '*'. A caller that wants past an ask or deny rule will shuffle, so
+ * those mean any command that has the same name, at least the same flags (in any order, bundled,
+ * long or abbreviated) and the same operands: plain ones (subcommands) in order behind the name,
+ * where only values of flags may come between; ones that look like a path anywhere. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdint.h>

@@ -64,8 +64,8 @@ enum msg_type {
     MSG_STDIN_ACK,
     MSG_OPEN,
     MSG_GOODBYE, /* the runner ends the connection; the payload is a text that says why */
-    /* A command has ended but its output is held back by the window: whoever does not acknowledge
-     * to make it wait has no reason left. */
+    /* A command has ended but its output is held back by the window: a peer that does not
+     * acknowledge to make it wait has no reason left. */
     MSG_DRAINING,
     MSG_CONNECTED,
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The members of the MAS API's policy, for whoever reads one: the daemon, and the runner in a
- * guest. Its Go type has exactly these nine. Keys fit in any letter case, with and without
+/* The members of the MAS API's policy, for every program that reads one: the daemon, and the runner
+ * in a guest. Its Go type has exactly these nine. Keys fit in any letter case, with and without
  * underscores. */
 #pragma once
 

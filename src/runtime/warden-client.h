@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The control plane's end of the warden's socket: sends plans, matches replies by tag, hands events
- * to whoever holds the sandbox. */
+ * to the holder of the sandbox. */
 #pragma once
 
 #include <uv.h>

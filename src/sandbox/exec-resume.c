@@ -121,7 +121,7 @@ void exec_on_resumed(void *data)
     struct sandbox *sb = data;
     sb->resumed = true;
     struct exec *e;
-    sandbox_ref(sb); /* whoever waits for one of them may delete the sandbox */
+    sandbox_ref(sb); /* a callback that waits for one of them may delete the sandbox */
     while ((e = find_unresumed(sb)))
         exec_fail(e, "interrupted: the daemon restarted before it was started");
     sandbox_flush(sb);

@@ -181,7 +181,7 @@ struct exec *exec_find_running(struct sandbox *sb, uint32_t stream);
 
 /* exec.c */
 void exec_fail(struct exec *e, const char *why);
-/* Tells the layer above, before anybody who waits. */
+/* Calls the layer above, before any waiter. */
 void exec_tell(struct exec *e, enum exec_event event);
 void exec_fail_all(struct sandbox *sb, enum exec_status status, bool crashed, const char *why);
 void exec_send_forget(struct exec *e);

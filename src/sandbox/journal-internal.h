@@ -53,7 +53,7 @@ struct journal {
     char *name;                       /* of its files; NULL: need not survive */
     struct strbuf memory;
     bool has_files;     /* or may have */
-    bool parked;        /* ended; its files are opened when somebody reads */
+    bool parked;        /* ended; its files are opened when a reader comes */
     int fd;             /* of the bytes; -1 while in memory */
     int index_fd;       /* of the records; -1 while in memory, or without a name */
     uint64_t n_indexed; /* records in the index, marks included */

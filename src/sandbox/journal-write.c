@@ -227,7 +227,7 @@ void journal_retry_all(struct journal_options *o)
 static void owe_gap(struct journal *j, uint64_t events, uint64_t bytes)
 {
     if (j->fd < 0)
-        return; /* whoever writes it from memory writes the gap too */
+        return; /* the writer of what is in memory writes the gap too */
     if (j->n_owed) {
         events += j->owed[0].pos;
         bytes += j->owed[0].offset;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows of execs that somebody was told of before they are in the database: each is appended to a
+/* Rows of execs that a caller has seen before they are in the database: each is appended to a
  * file with one write(), so it survives kill -9 of every process, and costs no commit. The batch
  * that brings the row to the database makes it superfluous; what is left is taken back at the next
  * start. Power loss may take the last of them, as it may the database's last commits.

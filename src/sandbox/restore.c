@@ -289,7 +289,7 @@ static int compare_forget(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Rows come by id; whoever's retention ends first is to be first. */
+/* Rows come by id; the exec whose retention ends first must be first. */
 static void sort_finished(struct manager *m)
 {
     size_t n = 0;

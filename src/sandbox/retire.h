@@ -2,7 +2,7 @@
 /* Sandboxes of one-shot runs that are over.
  *
  * Killing one is a millisecond of the kernel's work (mounts, network, cgroups), which would be in
- * the way of whoever asks next. Those that are empty wait in a list: deleted together when no
+ * the way of the next request. Those that are empty wait in a list: deleted together when no
  * command was started for a moment, one by one when the list is full, and all at the latest after a
  * quarter of a second. A sandbox in the list is READY, hidden and counted like any other; where
  * room is scarce nothing waits. */

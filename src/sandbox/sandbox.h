@@ -82,7 +82,7 @@ struct manager_options {
     uv_loop_t *loop;
     struct store *store;          /* NULL: nothing survives */
     struct event_journal *events; /* changes are told there; NULL: nowhere */
-    /* Optional. Every exec with a call (exec_spec.call), before anybody else hears of it. */
+    /* Optional. Every exec with a call (exec_spec.call), before any waiter hears of it. */
     void (*on_exec)(void *data, struct exec *e, enum exec_event event);
     void *on_exec_data;
     /* Optional, with on_exec_data. Bytes for the stdin of an exec with a call; state is the exec's

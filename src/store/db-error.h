@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What SQLite's last failure means to whoever asked. */
+/* What SQLite's last failure means to the caller. */
 #pragma once
 
 #include "base/error.h"

@@ -48,7 +48,7 @@ struct store {
     void (*on_batch)(void *data); /* or NULL */
     void *batch_data;
     bool wished;      /* store_want_batch() */
-    bool wanted;      /* somebody waits for what is queued */
+    bool wanted;      /* a caller waits for what is queued */
     bool busy;        /* a batch is being written, or reported */
     struct error err; /* of the batch being written */
 };

@@ -15,7 +15,7 @@ struct tool_options;
 
 #define FILE_OP_ARGV_MAX 8
 
-/* Strings are borrowed from whoever made it. */
+/* Strings are borrowed from its maker. */
 struct file_op {
     const char *tool;
     const char *argv[FILE_OP_ARGV_MAX];

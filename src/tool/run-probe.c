@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is looked up inside the sandbox before a person is asked: for a command, the files that it
- * would run and that somebody in there could change, with their hashes; for a write, what is there
+ * would run and that a process in there could change, with their hashes; for a write, what is there
  * now, to show the difference. One hidden operation of the runner's; where it fails, the approval
  * says "not pinned" and shows no difference. */
 #include <errno.h>

@@ -3,8 +3,8 @@
  *
  * libcurl 7.88 (Debian 12) ignores CURL_SOCKOPT_ALREADY_CONNECTED and connects such a socket again,
  * which fails (curl issue 10626). So it is given the name of an abstract socket of this process,
- * and what it writes there is relayed to the stream. Whoever runs the transfer calls bridge_pump()
- * in its loop. */
+ * and what it writes there is relayed to the stream. The code that runs the transfer calls
+ * bridge_pump() in its loop. */
 #pragma once
 
 #include <curl/curl.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pin PATHS ARGV...: which files a command would run that somebody in the sandbox could change,
+/* pin PATHS ARGV...: which files a command would run that a process in the sandbox could change,
  * with their hashes. Runs as the tool's user in the command's own directory.
  *
  * The program, and the script that an interpreter is to run, are run from sealed copies (pin.h).

@@ -56,8 +56,8 @@ static inline bool conn_has_room(const struct conn *c)
     return waiting < CONN_OUT_LOW && !(c->clogged && waiting);
 }
 
-/* Formats a message if there is somebody to read it. Without a connection nothing is kept: the next
- * one is told the state. */
+/* Formats a message if there is a connection to send it on. Without a connection nothing is kept:
+ * the next one is told the state. */
 #define conn_send(c, name, stream, ...)                                                            \
     do {                                                                                           \
         if (conn_ready(c))                                                                         \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See descendants.h. Outside of a pid namespace of our own nobody ends a command's background
  * processes but us. Killing a parent makes its children ours, and one that was sent SIGKILL forks
- * no more, so rounds over /proc come to an end unless somebody forks faster than we read; then the
+ * no more, so rounds over /proc come to an end unless a process forks faster than we read; then the
  * rounds are bounded. */
 #include "toolrunner/descendants.h"
 
@@ -111,7 +111,7 @@ static unsigned kill_those(bool (*is_one)(int, const char *, uint32_t), uint32_t
 }
 
 /* At least one was killed, but it may take its time, or all of ours: one that hangs in the kernel,
- * or that somebody traces who does not wait for it. */
+ * or that a process traces which does not wait for it. */
 void descendants_kill(void)
 {
     static const struct timespec pause = {.tv_nsec = 1000000};
@@ -126,8 +126,8 @@ void descendants_kill(void)
 
 IN_CHILD int descendants_mark(uint32_t mark)
 {
-    /* EPERM: whoever started us has limited us below, or the kernel has no such limit (gVisor's);
-     * then only the group is known, and a later mark, which is larger, is not tried. */
+    /* EPERM: the process that started us has limited us below, or the kernel has no such limit
+     * (gVisor's); then only the group is known, and a later mark, which is larger, is not tried. */
     static bool refused;
     const uint64_t limit[] = {mark, mark};
     long r = refused ? 0 : raw_call(SYS_prlimit64, 0, RLIMIT_LOCKS, limit, NULL);

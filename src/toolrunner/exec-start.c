@@ -2,7 +2,7 @@
 /* From SPAWN to the first instruction of a command's program, as the control plane is told of it.
  *
  * A start that is not waited for (start.h) is known to have worked once the child has left our
- * memory without an error, and STARTED says so when somebody looks: when it ends, when it is not
+ * memory without an error, and STARTED says so when it is looked at: when it ends, when it is not
  * young any more, when it prints, when it is to be signalled. One that failed is told of when its
  * child is reaped. Until then the exec is `starting`; everything else about it is as of any other.
  */

@@ -66,8 +66,8 @@ void exec_free_all(struct runner *r)
         exec_free(e);
 }
 
-/* The group's id stays taken while anybody is in it, so this reaches nobody else; once it is empty
- * the number could at worst come back as another group of this same sandbox. */
+/* The group's id stays taken while a process is in it, so this reaches nobody else; once it is
+ * empty the number could at worst come back as another group of this same sandbox. */
 static void exec_kill_group(struct exec *e, int signo)
 {
     if (!exec_wait_started(e)) /* it hangs, and may not lead a group yet */

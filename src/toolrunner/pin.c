@@ -101,7 +101,7 @@ int pin_seal(const char *path, const struct pin *pin, char ret[PIN_PATH_SIZE])
         return -EBADMSG;
     if (fcntl(copy, F_ADD_SEALS, SEALS) < 0)
         return -errno;
-    /* Read from its start, by whoever opens it or inherits it; stays open across execve(). */
+    /* Read from its start, by the process that opens or inherits it; stays open across execve(). */
     int kept = lseek(copy, 0, SEEK_SET) < 0 ? -1 : fcntl(copy, F_DUPFD, PIN_FD_MIN);
     if (kept < 0)
         return -errno;

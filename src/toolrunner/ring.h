@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bytes of one stream that somebody still has to take, addressed by their offset in the stream.
+/* Bytes of one stream that the peer still has to take, addressed by their offset in the stream.
  *
  * Invariants: start <= end, end - start <= size <= PROTO_WINDOW; size is 0 or a power of two.
  * Memory grows with need and is given back when the ring is empty. */

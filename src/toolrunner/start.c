@@ -231,7 +231,7 @@ bool start_wait(struct start *s, int64_t until_ns)
 void start_on_exit(struct start *s)
 {
     if (s->reports && !report_has_come(s))
-        report_close(s); /* whoever still has the other end has no start to tell of */
+        report_close(s); /* a process that still has the other end has no start to report */
     if (!s->slot)
         return;
     s->slot->head.word = 0; /* old kernels leave it as it is when there is a core dump */

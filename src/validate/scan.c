@@ -260,7 +260,7 @@ static void on_found_plain(struct scan_state *s, const struct view *v, size_t pa
              to - from);
 }
 
-/* Whoever hides an instruction means it. */
+/* An instruction that was hidden was meant. */
 static void on_found_hidden(struct scan_state *s, const struct view *v, size_t pattern,
                             size_t start, size_t end, const struct decoder *d)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Text that came from outside: does it try to talk to the model instead of being talked about?
  *
- * Advice, not a wall. Whoever knows these patterns can write around them, and a harmless text can
- * look like them. What is found informs the policy and whoever is asked; the walls are the sandbox,
- * the policy and the person.
+ * Advice, not a wall. An attacker who knows these patterns can write around them, and a harmless
+ * text can look like them. What is found informs the policy and the approver; the walls are the
+ * sandbox, the policy and the person.
  *
  * A text is looked at as it is and as a reader would see it: without characters that do not show,
  * look-alikes as the letters they look like, encoded parts decoded. Patterns are PCRE2 without JIT,

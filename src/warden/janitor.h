@@ -2,7 +2,7 @@
 /* A process that removes cgroups for the warden.
  *
  * Making, joining and removing a cgroup can wait for the kernel's global cgroup lock, which
- * somebody who joins holds for an RCU grace period (10 to 28 ms measured). The warden must not
+ * a process that joins holds for an RCU grace period (10 to 28 ms measured). The warden must not
  * wait, so blanks make and join their own groups and the janitor removes them. It also outlives a
  * warden that was killed for the moment it takes to remove all groups of that instance. */
 #pragma once

@@ -69,7 +69,7 @@ int ledger_back(const struct ledger_claim *c, int image_fd, bool *ret_backed, ch
             return 0;
         return errno == ENOSPC || errno == EDQUOT ? refuse_claim(c, 0, why, size) : -errno;
     }
-    /* Somebody else may have taken room since ledger_check(). */
+    /* Another cell may have taken room since ledger_check(). */
     int r = free_bytes(image_fd, &free);
     if (r == 0 && free < c->reserve_bytes)
         return refuse_claim(c, free + c->bytes, why, size);

@@ -17,7 +17,7 @@
 /* Finishes a rotation that was decided, and makes a key where there is none. s->last has been read
  * and s->dir_fd is open. */
 int sign_key_open(struct signer *s, struct error *err);
-/* Each rotation leaves a file, and whoever has the control plane can ask for rotations: so many
+/* Each rotation leaves a file, and an attacker in the control plane can ask for rotations: so many
  * earlier keys may be there before another one. */
 #define SIGN_OLD_KEYS_MAX 1000
 size_t sign_key_count_old(const struct signer *s);

@@ -201,7 +201,7 @@ static void on_tick(void *data)
         loop_timer_start(&p->timer, TICK_MS);
 }
 
-/* Looks at once whether there is anybody left to wait for. */
+/* Looks at once whether there is a client left to wait for. */
 static void look_soon(struct person *p)
 {
     loop_timer_start(&p->timer, 1);

@@ -6,7 +6,7 @@
  * program mas-engine), gives it one order made from the plan, and gets connections of the runner
  * back. The broker asks the engine for a container, looks with its own eyes whether the kernel
  * really holds what was asked, and watches the container's first process by pidfd, so that an
- * engine may hang, die or restart without anybody losing track of a sandbox.
+ * engine may hang, die or restart without the warden losing track of a sandbox.
  *
  * A container outlives broker and warden. What is needed to find it again is a record in a
  * directory of the sandbox's own below the warden's state (engine/record.c): made by the broker

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Asks an engine now and then who it is: a broker a time, so that one that hangs holds up nobody.
- * Whoever asks the warden gets the newest answer; a control plane hears of a change by itself. */
+ * Every question to the warden gets the newest answer; a control plane hears of a change by itself.
+ */
 #include <stdio.h>
 #include <string.h>
 

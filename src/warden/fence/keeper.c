@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The keeper of a fenced sandbox (fence.h): waits, then ends all that descends from it, removes the
- * box and ends as the runner did. It runs no code of anybody else's and reads nothing but /proc; of
+ * box and ends as the runner did. It runs no code but its own and reads nothing but /proc; of
  * root's rights it keeps those that take. */
 #include <errno.h>
 #include <fcntl.h>
