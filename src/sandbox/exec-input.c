@@ -11,6 +11,8 @@ void exec_tell_drained(struct exec *e)
         w->on_drain(w);
 }
 
+/* No more than a window is under way, and the queue keeps it until it is acknowledged: a runner
+ * that is reached anew gets it again from there. */
 void exec_pump_stdin(struct exec *e)
 {
     struct sandbox *sb = e->sandbox;

@@ -84,6 +84,7 @@ void exec_enter_tables(struct exec *e)
     }
     list_append(&sb->running, &e->phase_node);
     if (e->timeout_ms && e->timeout_ms < TIMEOUT_MAX_MS) {
+        /* The runner keeps the time. This is for a runner that does not: it is taken for broken. */
         e->overdue_ms = clock_mono_ms() + (int64_t)e->timeout_ms + exec_late_ms(m);
         list_append(&m->timed, &e->timed_node);
     }
@@ -107,6 +108,7 @@ void exec_forget(struct exec *e)
     exec_unref(e);
 }
 
+/* One per call is enough: one was added. The oldest finished exec goes; running ones never do. */
 void exec_make_room(struct sandbox *sb)
 {
     if (sb->n_execs <= sb->manager->options.config.max_execs_per_sandbox)
@@ -119,6 +121,8 @@ void exec_make_room(struct sandbox *sb)
     }
 }
 
+/* An exec whose EXIT has come is no longer running for the runner's messages, although its end
+ * waits for the control group's counters: a second EXIT must not find it. */
 struct exec *exec_find_running(struct sandbox *sb, uint32_t stream)
 {
     list_for_each(e, &sb->running, struct exec, phase_node) {

@@ -17,6 +17,8 @@
 
 /* --- ending */
 
+/* A waiter may cancel others or delete the sandbox from its callback, so the list is read anew each
+ * time. */
 static void wake(struct exec *e)
 {
     while (!list_empty(&e->waiters)) {
@@ -106,6 +108,11 @@ void exec_tell(struct exec *e, enum exec_event event)
         o->on_exec(o->on_exec_data, e, event);
 }
 
+/* The order is what makes an end durable before it is visible. The audit hears of it first, the
+ * journal gets its last event, the row is appended to the file of recent ends (keep_end), and only
+ * then do events, readers and waiters learn of it. The database follows, and FORGET after that: a
+ * kill -9 at any of the fault points leaves either a running exec that the runner still knows, or
+ * an end that is kept. */
 static void exec_finish(struct exec *e)
 {
     _cleanup_strbuf_ struct strbuf row = STRBUF_INIT(ROW_MAX);
@@ -174,6 +181,8 @@ void exec_fail_all(struct sandbox *sb, enum exec_status status, bool crashed, co
         exec_forget(container_of(sb->execs.next, struct exec, node));
 }
 
+/* Several reasons can hold at once; the first that does is the cause: a command that timed out was
+ * also killed by a signal. */
 static void describe_end(struct exec *e)
 {
     struct exec_result *r = &e->result;
@@ -286,6 +295,7 @@ void exec_on_exit(void *data, uint32_t stream, const struct msg_exit *m)
     struct exec *e = exec_find_running(sb, stream);
     if (!e)
         return;
+    /* An answer with missing output would look complete: the sandbox is given up instead. */
     if (m->end[0] != e->received[0] || m->end[1] != e->received[1]) {
         sandbox_break(sb, "the runner lost output");
         return;
@@ -351,6 +361,8 @@ int exec_resize(struct exec *e, uint16_t rows, uint16_t cols, struct error *err)
     return 0;
 }
 
+/* The status is CANCELING until the exit comes; whether the command obeys SIGTERM or is killed
+ * after the grace is the runner's matter. */
 int exec_cancel(struct exec *e, struct error *err)
 {
     int r = check_running(e, err);

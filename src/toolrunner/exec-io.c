@@ -16,7 +16,7 @@
 
 #define SINK_BUFFER   65536
 #define TERMINAL_EOF  "\004" /* VEOF of a fresh terminal */
-#define READS_A_ROUND 4      /* then others get a turn */
+#define READS_A_ROUND 4      /* then other execs get a turn */
 #define WIDE_AFTER    (256 * 1024)
 #define PIPE_BYTES    (512 * 1024)
 
@@ -99,6 +99,8 @@ void exec_io_watch(struct exec *e)
     }
 }
 
+/* At the exit: reads what is there, and notes up to which offset the command itself can have
+ * written (`owed`). Bytes behind that are of background processes and are not waited for. */
 void exec_io_drain(struct exec *e)
 {
     for (size_t i = 0; i < OUTPUT_STREAMS; i++) {
@@ -127,6 +129,8 @@ bool exec_io_settled(const struct exec *e, bool *ret_all_ended)
     return settled;
 }
 
+/* Pipes of an exec that has ended are read to nothing rather than closed: a background process that
+ * still writes would die of SIGPIPE, although a shell would have let it live. */
 struct sink {
     struct runner *runner;
     struct list link;
@@ -152,7 +156,7 @@ static void on_sink_ready(struct epoll_watch *w, uint32_t ready)
 
 static void sink_new(struct runner *r, int fd)
 {
-    if (r->n_sinks >= EXEC_SINKS_MAX)
+    if (r->n_sinks >= EXEC_SINKS_MAX) /* descriptors are limited: the oldest one gives way */
         sink_free(container_of(r->sinks.next, struct sink, link));
     struct sink *s = new0(struct sink);
     s->runner = r;
@@ -178,6 +182,8 @@ void exec_free_sinks(struct runner *r)
         sink_free(s);
 }
 
+/* Acknowledged bytes are in the control plane's journal. Only then may the ring let go of them,
+ * because a new control plane asks for everything behind its journal's end. */
 int exec_ack(struct exec *e, const struct msg_ack *m)
 {
     struct exec_output *o = &e->out[output_index(m->which)];
@@ -194,7 +200,8 @@ int exec_ack(struct exec *e, const struct msg_ack *m)
     return 0;
 }
 
-/* Sends at most a chunk. True when there is more to send. */
+/* Sends at most a chunk, so that one loud exec does not delay the others. A single one with much to
+ * send writes from the ring to the socket, without a copy. True when there is more to send. */
 static bool output_send(struct exec_output *o)
 {
     struct conn *c = &o->exec->runner->conn;
@@ -216,6 +223,8 @@ static bool output_send(struct exec_output *o)
     return !o->hold && o->sent < o->ring.end;
 }
 
+/* EXIT is the last message of an exec: the control plane compares its offsets with what it
+ * received, and takes a difference for lost output. */
 static bool exec_send(struct exec *e)
 {
     bool more_out = output_send(&e->out[0]), more_err = output_send(&e->out[1]);
@@ -277,6 +286,9 @@ static void on_input_ready(struct epoll_watch *w, uint32_t ready)
     input_write(container_of(w, struct exec, in.watch));
 }
 
+/* Input carries its offset, so that bytes which a restarted control plane sends again are written
+ * to the command once. With the pipe closed the bytes are counted and dropped: the acknowledgement
+ * lets the sender end. */
 int exec_stdin(struct exec *e, const struct msg_stdin *m)
 {
     struct exec_input *in = &e->in;

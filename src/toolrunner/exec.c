@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The exec table and the life of an exec. */
+/* The exec table and the life of an exec, on the runner's side.
+ *
+ * RUNNING until wait() has its status, DRAINING while its output is read to the end, DONE when EXIT
+ * can be sent; then it is kept until the control plane says FORGET, because a control plane that
+ * dies in between asks again. So the exit status of a command exists in this process from wait() on
+ * and nowhere else until it has been acknowledged. */
 #include "toolrunner/exec.h"
 
 #include <errno.h>
@@ -55,7 +60,7 @@ void exec_free(struct exec *e)
     start_forget(&e->start);
     exec_io_done(e);
     if (--e->runner->n_execs == 0)
-        start_trim();
+        start_trim(); /* memory goes back only when idle: a command may follow at once */
     free(e->tag);
     free(e);
 }
@@ -86,6 +91,7 @@ static void exec_kill_all(struct exec *e)
     epoll_timer_set_us(&e->runner->loop, &e->kill, EXEC_KILL_AGAIN_US);
 }
 
+/* From here on the exit of the command takes everything with it that it started (`ending`). */
 static void exec_terminate(struct exec *e, uint32_t grace_ms)
 {
     e->ending = true;
@@ -97,6 +103,8 @@ static void exec_terminate(struct exec *e, uint32_t grace_ms)
     epoll_timer_set_us(&e->runner->loop, &e->kill, (uint64_t)grace_ms * 1000);
 }
 
+/* A young exec's pipes are not watched: most commands end before this timer, and their output is
+ * then read once, at the exit, without two epoll_ctl() calls per pipe. */
 static void on_young_over(struct epoll_timer *t)
 {
     struct exec *e = container_of(t, struct exec, young);
@@ -158,6 +166,8 @@ struct exec *exec_new(struct runner *r, uint32_t stream, const struct msg_spawn 
     return e;
 }
 
+/* A control plane that was restarted may send a signal again that arrived already. The ids of the
+ * last few are known, so that each signal is delivered once. */
 int exec_signal(struct exec *e, const struct msg_signal *m)
 {
     if (m->signo < 1 || m->signo > SIGRTMAX)
@@ -195,7 +205,8 @@ void exec_forget(struct exec *e)
         exec_free(e);
         return;
     }
-    /* Nobody can reach it any more. */
+    /* No request can reach it any more. The record stays until wait() returns its pid, because a
+     * pid that was not waited for cannot be given to another process. */
     exec_kill_all(e);
     e->forgotten = true;
     list_remove(&e->pending);
@@ -208,6 +219,8 @@ static uint64_t timeval_us(struct timeval t)
     return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_usec;
 }
 
+/* The order matters: what the command itself wrote is in the pipes by now and is read first, so
+ * that a background process which holds them open cannot keep it back. */
 void exec_on_exit(struct runner *r, pid_t pid, int status, const struct rusage *usage)
 {
     struct exec *e = NULL;
@@ -232,7 +245,7 @@ void exec_on_exit(struct runner *r, pid_t pid, int status, const struct rusage *
     epoll_timer_clear(&e->timeout);
     epoll_timer_clear(&e->young);
     if (e->ending)
-        exec_kill_all(e);
+        exec_kill_all(e); /* its children would hold the pipes open after its death */
     exec_io_drain(e);
     exec_check_drained(e);
     exec_io_tell_draining(e);
@@ -242,8 +255,9 @@ void exec_on_exit(struct runner *r, pid_t pid, int status, const struct rusage *
     }
 }
 
-/* Whatever a command leaves running becomes ours, so that having no child means there is nobody. */
-static bool nobody_left(const struct runner *r)
+/* The runner is PID 1 or a subreaper: processes that a command leaves behind become its children.
+ * Without a child there is no process left in the sandbox. */
+static bool no_process_left(const struct runner *r)
 {
     return r->childless ||
            (waitid(P_ALL, 0, NULL, WEXITED | WNOHANG | WNOWAIT) < 0 && errno == ECHILD);
@@ -261,7 +275,7 @@ void exec_check_drained(struct exec *e)
         return;
     if (!all_ended)
         e->exit.flags |= EXIT_PIPE_HELD;
-    else if (nobody_left(e->runner))
+    else if (no_process_left(e->runner))
         e->exit.flags |= EXIT_ALONE;
     e->state = EXEC_DONE;
     epoll_timer_clear(&e->drain);
@@ -299,6 +313,8 @@ static void exec_rewind(struct exec *e)
     exec_mark_pending(e);
 }
 
+/* All states come before any output: the control plane learns from them which execs exist, and
+ * refuses output of an exec that it does not know. */
 void exec_resume(struct runner *r)
 {
     list_for_each(e, &r->execs, struct exec, link) {

@@ -27,6 +27,10 @@ static void ends_close(struct cell_ends *e)
 }
 #define _cleanup_ends_ __attribute__((cleanup(ends_close)))
 
+/* Three ways to a cell's process, because each has another peer in the end: the stream becomes the
+ * runner's connection and is handed to the control plane; the channel carries the warden's orders,
+ * whole records with descriptors; the failure pipe says by its end that the runner was executed,
+ * which a process that dies on the way cannot pretend. */
 static int open_ends(struct cell *s, struct cell_ends *ret)
 {
     int pair[2];
@@ -60,7 +64,7 @@ int cell_clone_into(struct cell *s, struct cell_ends *ends, int cgroup_fd)
         .pidfd = (uint64_t)(uintptr_t)&s->pidfd,
         .exit_signal = SIGCHLD,
     };
-    if (cgroup_fd >= 0) {
+    if (cgroup_fd >= 0) { /* cgroup v2: it is limited from its first instruction on */
         args.flags |= CLONE_INTO_CGROUP;
         args.cgroup = (uint64_t)cgroup_fd;
         ends->in_group = true;
@@ -70,7 +74,7 @@ int cell_clone_into(struct cell *s, struct cell_ends *ends, int cgroup_fd)
         return -errno;
     if (pid == 0) {
         s->ops->main(s, ends);
-        abort();
+        abort(); /* it must never return into the warden's loop */
     }
     s->pid = pid;
     cell_set_oom_score(s);
@@ -89,11 +93,14 @@ int64_t cell_take_ids(struct cell *s)
     return id_block_take(&s->warden->ids);
 }
 
+/* The child waits for this byte before it uses its namespaces: until then its ids are not mapped.
+ */
 int cell_admit(struct cell *s)
 {
     return (int)fd_send_msg(s->channel_fd, "g", 1, NULL, 0);
 }
 
+/* The child is watched before it is let go on, so that its exit cannot come unseen. */
 static int make_process(struct cell *s, const char **ret_step)
 {
     _cleanup_ends_ struct cell_ends ends = {.stream = -1, .channel = -1, .failure = -1};

@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a plan to a running runner. */
+/* From a plan to a running runner.
+ *
+ * WAITING: the cell has a plan, but its process has not said that it is ready. FORMATTING: the disk
+ * image is being made, by a process of its own, since that takes longer than the warden may wait.
+ * STARTING: the order was sent. RUNNING: the failure pipe has ended without a failure, which means
+ * that the runner was executed. The create is answered exactly once, on the way into RUNNING or
+ * when the process has ended; a create whose control plane died has tag 0 and is answered to none.
+ */
 #include "warden/cell-internal.h"
 
 #include <errno.h>
@@ -21,7 +28,7 @@
 #include "warden/limits.h"
 #include "warden/local/mount.h"
 
-/* Owes the create's reply until here. */
+/* The one answer to a create. A good one carries the runner's connection. */
 void cell_reply_to_create(struct cell *s, int error)
 {
     struct plan_reply reply = {.tag = s->plan.tag, .wall = -1, .error = error};
@@ -93,6 +100,8 @@ void cell_take_over(struct cell *s)
     map_put(s->warden->by_id, s->id, s);
 }
 
+/* The record comes from a process that may have been taken over: its length is fixed, and its text
+ * is ended here. */
 void cell_read_failure(struct cell *s)
 {
     struct child_failure f;
@@ -115,7 +124,7 @@ static void on_failure_pipe(int fd, uint32_t events, void *data)
         return;
     fd_close(&s->failure_fd);
     s->runs = true;
-    /* One that is being ended already, which takes a keeper its time, runs for nobody. */
+    /* A cell that is being ended already is not announced; a fence's keeper takes time to end. */
     if (s->state == CELL_STARTING && !s->killed)
         enter_running(s);
 }
@@ -134,6 +143,8 @@ int cell_send_child_order(struct cell *s)
                             s->order.n_mounts);
 }
 
+/* The trees are closed here once they were sent: the child has them, and a mount that the warden
+ * still held could not be taken away with the sandbox. */
 int cell_send_order(struct cell *s)
 {
     struct warden *w = s->warden;
@@ -158,7 +169,7 @@ int cell_send_order(struct cell *s)
 
 static void fail_start(struct cell *s, int error, int wall, const char *step)
 {
-    if (!s->failure.error) {
+    if (!s->failure.error) { /* the first failure is the cause; later ones follow from it */
         s->failure = (struct child_failure){.error = error < 0 ? -error : error, .wall = wall};
         snprintf(s->failure.step, sizeof(s->failure.step), "%s", step);
     }
@@ -175,7 +186,7 @@ static void on_disk(int mount_fd, bool backed, const char *step, void *data)
 {
     struct cell *s = data;
     s->disk_job = NULL;
-    if (backed || mount_fd < 0)
+    if (backed || mount_fd < 0) /* the image's blocks are its own now, or there is none */
         cell_release_claim(s);
     if (mount_fd < 0)
         return fail_start(s, mount_fd, WALL_DISK, step);
@@ -316,6 +327,8 @@ void cell_on_ready(int fd, uint32_t events, void *data)
         blank_on_ready(s);
 }
 
+/* A blank is taken rather than a process made, where there is one: cloning with namespaces is most
+ * of the cost of a sandbox. */
 int cell_create(struct warden *w, const struct plan *p, const struct limits *limits,
                 struct child_trees *trees, struct plan_reply *reply)
 {

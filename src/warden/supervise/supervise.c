@@ -402,7 +402,7 @@ static void start_gateway(void *data)
 
 /* --- image keeper: no process until it is asked for something, none when it has been idle */
 
-/* A keeper that waits for the dead one's answer waits in vain. */
+/* The control plane would wait in vain for the answer of a keeper that died. */
 static void tell_keeper_gone(struct supervisor *s)
 {
     if (send(s->keeper_sock, KEEPER_GONE, strlen(KEEPER_GONE), MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
