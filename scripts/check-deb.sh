@@ -73,7 +73,7 @@ use_in_guest() {
     make_initramfs
     mke2fs -q -F -t ext4 -O ^has_journal -E root_owner=0:0,lazy_itable_init=1 -d "$root" "$work/root.img" 2g >/dev/null
     rm -rf --one-file-system "$root"
-    boot_guest "systemd.show_status=0" | tr -d '\r' >"$work/console.log" || true
+    boot_guest "systemd.show_status=0" | stdbuf -oL tr -d "\r" >"$work/console.log" || true
     cat "$work/console.log"
     grep -q '^use-packages: status 0' "$work/console.log"
 }
