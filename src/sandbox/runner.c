@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/fd.h"
+#include "base/log.h"
 #include "base/strbuf.h"
 #include "gateway/client-socket.h"
 
@@ -237,6 +238,17 @@ static int gather_frame(struct runner *r, struct gathered *g, const struct frame
     return 1;
 }
 
+/* For whoever wonders later what the runner did wrong. */
+static ssize_t refuse_frame(const struct frame *f)
+{
+    if (f)
+        log_warn("a runner's frame is refused, or the output before it type=%u stream=%u bytes=%u",
+                 f->type, f->stream, f->length);
+    else
+        log_warn("a runner's frame is refused: its head is malformed");
+    return -EPROTO;
+}
+
 /* Handles every whole frame; returns how many bytes are used up, or negative. */
 static ssize_t handle_bytes(struct runner *r, uint8_t *data, size_t len)
 {
@@ -258,7 +270,7 @@ static ssize_t handle_bytes(struct runner *r, uint8_t *data, size_t len)
         int joined = n < 0 ? n : gather_frame(r, &g, &f);
         if (joined < 0 || (joined == 0 && (deliver_gathered(r, &g) < 0 ||
                                            (!r->closing && handle_frame(r, &f) < 0))))
-            return -EPROTO;
+            return refuse_frame(n < 0 ? NULL : &f);
         used += (size_t)n;
     }
     if (deliver_gathered(r, &g) < 0)
