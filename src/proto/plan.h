@@ -83,6 +83,8 @@ enum mechanism {
 #define PLAN_PROXY_PORT "3128"
 /* What a node there loads, so that its fetch() uses the proxy. */
 #define PLAN_NODE_PROXY "/.mas/node-proxy.js"
+/* What ssh there starts to reach a host (toolrunner/through-proxy.h). */
+#define PLAN_SSH_PROXY "/.mas/mas-toolrunner --through-proxy %h %p"
 
 enum plan_flags {
     PLAN_TOOL_NET = 1,    /* /.mas/gateway.sock and mas-tool-net exist in this sandbox */

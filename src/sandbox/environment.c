@@ -31,6 +31,8 @@ static const char *const proxy[] = {
     /* What listens inside the sandbox is reached without it. */
     "NO_PROXY=localhost,127.0.0.1,::1",
     "no_proxy=localhost,127.0.0.1,::1",
+    /* Also with an image, which has an ssh_config of its own. */
+    "GIT_SSH_COMMAND=ssh -o 'ProxyCommand=" PLAN_SSH_PROXY "'",
     /* Node from 24.5 on; others load what does the same. */
     "NODE_USE_ENV_PROXY=1",
     "NODE_OPTIONS=--require=" PLAN_NODE_PROXY,

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "guest/guest.h"
 #include "toolrunner/runner.h"
+#include "toolrunner/through-proxy.h"
 #include "warden/local/zygote.h"
 
 static const char usage[] =
@@ -19,6 +20,8 @@ static const char usage[] =
     "       mas-toolrunner --unix PATH              the same on a unix socket\n"
     "       mas-toolrunner --fd N [--channel N]     serve a connection that is open already\n"
     "       mas-toolrunner --pid1 --uid U --gid G   be PID 1 of a sandbox (descriptors 3 and 4)\n"
+    "       mas-toolrunner --through-proxy HOST PORT   connect standard input and output to a host\n"
+    "                                               through the sandbox's proxy (ssh's ProxyCommand)\n"
     "options: --workdir DIR          where commands start\n"
     "         --shared-uid           commands keep the runner's user, behind Landlock\n"
     "         --acting-uid U         have no rights but to signal and become that user and group\n"
@@ -199,5 +202,7 @@ int main(int argc, char **argv)
     spawn_look_at_host(); /* also for all whom a zygote clones */
     if (argc > 1 && strcmp(argv[1], ZYGOTE_OPTION) == 0)
         zygote_main(argc, argv, run_as);
+    if (argc == 4 && strcmp(argv[1], THROUGH_PROXY_OPTION) == 0)
+        return through_proxy(argv[2], argv[3]);
     return run_as(argc, argv);
 }

@@ -238,6 +238,29 @@ def test_the_name_in_pieces():
     equal(lines, ["allowed.test 160303"] * 2 + ["other.test 150301"] * 2 + ["SSH-", ""])
 
 
+@test("ssh, and git over ssh, find the proxy by themselves, and say why where it refuses")
+def test_ssh_by_default():
+    for name, path in (("ssh-user", "/tmp/ssh-user"), ("ssh-host.pub", "/tmp/host-key")):
+        with open(f"{net.world.dir}/{name}") as f:
+            net.put(path, f.read())
+    options = ["-i", "/tmp/ssh-user", "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null"]
+    a = net.run("ssh", *options, "root@allowed.test")
+    equal((a["exit_code"], a["stdout"]), (0, "hello by ssh\n"), a)
+    a = net.run("ssh", *options, "root@denied.test")
+    check(a["exit_code"] == 255 and "host_not_allowed: denied.test port 22 is not an allowed host" in a["stderr"], a)
+    a = net.run("sh", "-c", 'GIT_SSH_COMMAND="$GIT_SSH_COMMAND $0" git ls-remote ssh://root@allowed.test/x.git', " ".join(options))
+    check("bad line length character: hell" in a["stderr"], a)  # of "hello by ssh"
+    a = net.run("git", "ls-remote", "ssh://root@denied.test/x.git")
+    check("host_not_allowed" in a["stderr"], a)
+    out = net.python("import subprocess,sys;p=subprocess.run(['/.mas/mas-toolrunner','--through-proxy','allowed.test','80'],"
+                     "input=b'GET / HTTP/1.0\\r\\nHost: allowed.test\\r\\n\\r\\n',stdout=-1);sys.stdout.write(p.stdout.decode()[-6:])")["stdout"]
+    equal(out, "hello\n")
+    offline = net.daemon.sandbox()
+    a = offline.exec("/.mas/mas-toolrunner", "--through-proxy", "allowed.test", "80")
+    check(a["exit_code"] == 1 and "this sandbox has no network" in a["stderr"], a)
+    offline.delete()
+
+
 @test("connections end with their sandbox, at both ends")
 def test_connections_end_with_their_sandbox():
     gateway = processes("mas-gateway")[0]

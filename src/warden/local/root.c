@@ -28,10 +28,15 @@ const char *const root_host_dirs[] = {"usr",   "bin",   "sbin",   "lib",
                                       "lib32", "lib64", "libx32", NULL};
 
 static const char *const empty_dirs[] = {
-    "etc",       "dev",  "dev/pts",      "dev/shm", "proc",  "sys",       "tmp",      "run",
-    "workspace", "home", "home/sandbox", "cache",   "mnt",   "opt",       "srv",      "root",
-    "var",       ".mas", ".mas/empty",   "var/tmp", "media", ".mas/disk", ".mas/run", ".mas/link",
+    "etc",   "etc/ssh",   "dev",       "dev/pts",   "dev/shm",      "proc",       "sys",
+    "tmp",   "run",       "workspace", "home",      "home/sandbox", "cache",      "mnt",
+    "opt",   "srv",       "root",      "var",       ".mas",         ".mas/empty", "var/tmp",
+    "media", ".mas/disk", ".mas/run",  ".mas/link",
 };
+
+/* There is no route: without this every ssh would have to be told of the proxy. */
+static const char ssh_config[] = "Host * !localhost !127.0.0.1 !::1\n"
+                                 "    ProxyCommand " PLAN_SSH_PROXY "\n";
 
 static const struct {
     const char *name, *target;
@@ -202,6 +207,7 @@ static int populate(int root_fd, const struct root_options *o, struct error *err
     for (size_t i = 0; r == 0 && i < n_root_files; i++)
         r = add_file(root_fd, root_files[i].name, root_files[i].text);
     r = r < 0 ? r : add_file(root_fd, PLAN_NODE_PROXY + 1, node_proxy_js);
+    r = r < 0 ? r : add_file(root_fd, "etc/ssh/ssh_config", ssh_config);
     r = r < 0 ? r : populate_etc(root_fd);
     if (r < 0)
         return error_set(err, ERROR_UNAVAILABLE, -r, "fill '/etc' of the template root");
