@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # The network of sandboxes: every script of tests/egress, over several runtimes. They make network namespaces of their own
 # and so need root. Ends with one line: N passed, N failed. Usage: check-egress.sh BUILD; RUNTIMES is a list (local crun),
-# EGRESS a list of scripts (test-*.py); JOBS: scripts at a time.
+# EGRESS a list of scripts (test-*.py); JOBS: scripts at a time, one more
+# than there are processors, because they wait much.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
@@ -43,7 +44,7 @@ for runtime in ${RUNTIMES:-local crun}; do
         echo "$outputs/$runtime.$script" "$runtime" "$script"
     done
 done >"$outputs/list"
-xargs -P "${JOBS:-$(nproc)}" -n 3 scripts/check-egress.sh --one <"$outputs/list"
+xargs -P "${JOBS:-$(($(nproc) + 1))}" -n 3 scripts/check-egress.sh --one <"$outputs/list"
 cat "$outputs"/*.py >"$outputs/all" 2>/dev/null
 # A script that has left nothing to read has not run.
 while read -r output runtime script; do

@@ -12,6 +12,8 @@ import world as w
 import cases
 from masd import *
 
+if os.environ.get("MAS_EGRESS_USER"):
+    w.skip("the secrets of this script are root's")
 SECRET, OWN = "sk-intercepted-0123456789abcdef", "own-intercepted-fedcba9876543210"
 AUTHORITIES = "/etc/ssl/certs/ca-certificates.crt"
 TELL = """

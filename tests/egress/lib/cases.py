@@ -121,7 +121,7 @@ class Net:
         return found
 
     def begin(self):
-        late, before = self.capture.mark(), self.late
+        late, before = self.capture.mark(0 if self.late else capture.GRACE_S), self.late
         self.late = None
         check(not (before and late), f"packets that came after '{before}': {late}")
 
