@@ -10,11 +10,13 @@ log=$(mktemp)
 step() { echo "ok - $1"; }
 quiet() { "$@" >"$log" 2>&1 || { cat "$log"; echo "not ok - $*"; exit 1; }; }
 files() { find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /tmp -o -path /packages \) -prune -o -print | sort; }
-control_pid() { for p in /proc/[0-9]*; do tr '\0' ' ' <"$p/cmdline" 2>/dev/null | grep -q -- '--control-stage' && echo "${p#/proc/}"; done; true; }
-# wait_until COMMAND...: for at most a minute.
+control_pid() { grep -lszx -- --control-stage /proc/[0-9]*/cmdline | cut -d / -f 3; }
+# wait_until COMMAND...: for at most two minutes.
 wait_until() {
-    for _ in $(seq 600); do "$@" && return; sleep 0.1; done
+    end=$(($(date +%s) + 120))
+    while [ "$(date +%s)" -lt $end ]; do "$@" && return; sleep 0.1; done
     echo "not ok - this never became true: $*"
+    [ ! "$systemd" ] || journalctl -n 20 --no-pager -u mas-sandboxd.service
     exit 1
 }
 runs_hello() { [ "$(sbx run -- echo hello 2>/dev/null)" = hello ]; }
