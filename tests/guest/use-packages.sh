@@ -10,7 +10,7 @@ log=$(mktemp)
 step() { echo "ok - $1"; }
 quiet() { "$@" >"$log" 2>&1 || { cat "$log"; echo "not ok - $*"; exit 1; }; }
 files() { find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /tmp -o -path /packages \) -prune -o -print | sort; }
-control_pid() { grep -lszx -- --control-stage /proc/[0-9]*/cmdline | cut -d / -f 3; }
+control_pid() { grep -lszx -- '--[c]ontrol-stage' /proc/[0-9]*/cmdline | cut -d / -f 3; }
 # wait_until COMMAND...: for at most two minutes.
 wait_until() {
     end=$(($(date +%s) + 120))
