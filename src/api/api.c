@@ -14,6 +14,7 @@
 #include "api/ports.h"
 #include "api/request.h"
 #include "api/route.h"
+#include "api/traffic.h"
 #include "api/webhook.h"
 #include "base/alloc.h"
 #include "base/json.h"
@@ -346,6 +347,8 @@ static void on_body_too_large(struct http_request *http)
 static const char *find_holder(const struct api_request *req)
 {
     const char *key = req->who->key;
+    if (*req->traffic)
+        return req->traffic;
     if (strcmp(key, IDENTITY_TOKEN) == 0)
         return "";
     return *key ? key : req->who->address;
@@ -353,7 +356,9 @@ static const char *find_holder(const struct api_request *req)
 
 static int check_caller(struct api_request *req, const char *page, struct error *err)
 {
-    int r = auth_identify(req->services, req->http, &req->identity, err);
+    int r = req->route->flags & ROUTE_PORT ? traffic_identify(req, err) : 0;
+    if (r == 0)
+        r = auth_identify(req->services, req->http, &req->identity, err);
     if (r < 0)
         return r;
     set_address(&req->identity, http_request_address(req->http));
@@ -425,6 +430,8 @@ static void serve_host(struct api_request *req)
 {
     struct error err = {0};
     req->route = &ports_host_route;
+    if (ports_follow_link(req))
+        return;
     if (ports_check_origin(req, &err) >= 0 && check_caller(req, NULL, &err) >= 0) {
         ports_serve_host(req);
         return;

@@ -22,6 +22,7 @@ struct keys;
 struct secrets;
 struct images;
 struct skills;
+struct traffic_tokens;
 
 /* What requests are served with: the same for every front end. */
 struct services {
@@ -45,6 +46,7 @@ struct services {
     /* Per sandbox. */
     uint32_t inotify_instances, inotify_watches;
     struct keys *keys; /* NULL: none */
+    struct traffic_tokens *traffic;
     struct secrets *secrets;
     struct skills *skills;
     size_t max_output_bytes; /* of each stream in one answer */

@@ -38,6 +38,11 @@ void handle_image_upload(struct api_request *req);
 /* ports.c */
 void handle_port(struct api_request *req);
 void handle_port_forward(struct api_request *req);
+/* traffic.c */
+void handle_traffic_add(struct api_request *req);
+void handle_traffic_list(struct api_request *req);
+void handle_traffic_revoke(struct api_request *req);
+void handle_traffic_link(struct api_request *req);
 /* sandboxes.c */
 void handle_sandbox_create(struct api_request *req);
 void handle_sandbox_list(struct api_request *req);

@@ -156,6 +156,8 @@ static const struct member quotas[] = {
     {"max_sandboxes"}, {"max_execs"}, {"requests_per_minute"}, {0}};
 const struct member body_key[] = {
     {"name"}, {"roles"}, {"quotas", MEMBER_GUARD, quotas, NULL}, {"expires_in_s"}, {0}};
+const struct member body_traffic[] = {{"name"}, {"port"}, {"expires_in_s"}, {0}};
+const struct member body_traffic_link[] = {{"port"}, {0}};
 const struct member body_secret[] = {{"value"}, {"hosts"}, {"header"}, {0}};
 static const struct member session[] = {
     {"argv_prefix"}, {"rules"}, {"count"}, {"ttl_seconds"}, {0}};

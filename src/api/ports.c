@@ -9,6 +9,7 @@
 #include "api/cors.h"
 #include "api/handlers.h"
 #include "api/internal.h"
+#include "api/traffic.h"
 #include "audit/audit.h"
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -58,10 +59,12 @@ static int record_access(struct api_request *req, struct sandbox *sb, uint16_t p
                          struct error *err)
 {
     struct audit *a = req->services->audit;
-    if (!a || is_recorded(req->api->port_access, req->who->key, sandbox_id(sb), port))
+    const char *caller = *req->traffic ? req->traffic : req->who->key;
+    if (!a || is_recorded(req->api->port_access, caller, sandbox_id(sb), port))
         return 0;
-    char details[64];
-    snprintf(details, sizeof(details), "{\"port\":%u}", port);
+    char details[96];
+    snprintf(details, sizeof(details), "{\"port\":%u%s%s%s}", port,
+             *req->traffic ? ",\"token\":\"" : "", req->traffic, *req->traffic ? "\"" : "");
     struct audit_record r = {.kind = "network",
                              .who = req->who,
                              .sandbox = sandbox_id(sb),
@@ -93,7 +96,8 @@ int ports_check_gate(struct api_request *req, struct sandbox *sb, const char *to
 static int admit_access(struct api_request *req, struct sandbox *sb, uint16_t port,
                         struct error *err)
 {
-    int r = ports_check_gate(req, sb, GATE_PORT, err);
+    int r = traffic_check_place(req, sb, port, err);
+    r = r < 0 ? r : ports_check_gate(req, sb, GATE_PORT, err);
     return r < 0 ? r : record_access(req, sb, port, err);
 }
 
@@ -173,6 +177,18 @@ bool ports_owns_host(const struct api_request *req)
     char id[PORT_HOST_ID_SIZE];
     return port_host_parse(http_request_header(req->http, "Host"),
                            req->services->config.ports_domain, &port, id) != 0;
+}
+
+bool ports_follow_link(struct api_request *req)
+{
+    uint16_t port;
+    char id[PORT_HOST_ID_SIZE];
+    const char *host = http_request_header(req->http, "Host");
+    if (strcmp(http_request_path(req->http), TRAFFIC_ENTER) != 0 ||
+        port_host_parse(host, req->services->config.ports_domain, &port, id) != 1)
+        return false;
+    traffic_enter(req, id, port);
+    return true;
 }
 
 int ports_check_origin(const struct api_request *req, struct error *err)

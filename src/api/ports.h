@@ -12,6 +12,8 @@ struct sandbox;
 
 /* Whether the Host is below ports_domain; then it is a request for a sandbox, or for nothing. */
 bool ports_owns_host(const struct api_request *req);
+/* Whether it is a link with a code, which needs no other credential; then it is answered. */
+bool ports_follow_link(struct api_request *req);
 /* Where a page of that host may call from: itself, or an allowed origin. */
 int ports_check_origin(const struct api_request *req, struct error *err);
 /* For such a request, once its caller is known. */

@@ -40,6 +40,7 @@ struct api_request {
     json_t *body; /* of JSON routes: an object, or NULL where it is optional and absent */
     char request_id[API_REQUEST_ID_MAX + 1];
     struct idempotency *idempotency;
+    char traffic[24];       /* the id of the traffic token that it came with; "": none */
     unsigned retry_after_s; /* of a 429; 0: one */
     void *data;             /* of the extension its route is of */
     struct weak *weak;      /* see api_later() */

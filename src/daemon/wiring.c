@@ -38,6 +38,7 @@
 #include "runtime/choose.h"
 #include "runtime/warden-client.h"
 #include "sandbox/sandbox.h"
+#include "port/token.h"
 #include "secret/secrets.h"
 #include "store/store.h"
 #include "tool/network.h"
@@ -59,6 +60,7 @@ struct control {
     struct event_journal *events; /* NULL in line mode */
     struct keys *keys;            /* NULL in line mode */
     struct secrets *secrets;
+    struct traffic_tokens *traffic;
     struct skills *skills;
     struct images *images; /* NULL: switched off */
     struct audit *audit;
@@ -165,6 +167,19 @@ static void on_secret_changed(void *data, const char *owner, const char *name)
     manager_secret_changed(k->manager, owner, name);
 }
 
+static void on_sandbox_gone(void *data, struct sandbox *sb)
+{
+    struct control *k = data;
+    traffic_tokens_drop(k->traffic, sandbox_generation(sb));
+}
+
+static bool is_sandbox_there(void *data, const char *id, const char *generation)
+{
+    struct control *k = data;
+    struct sandbox *sb = sandbox_find(k->manager, "", id);
+    return sb && strcmp(sandbox_generation(sb), generation) == 0;
+}
+
 static struct manager *make_manager(struct control *k, int journal_dir)
 {
     const struct config *c = k->ctx->config;
@@ -182,6 +197,8 @@ static struct manager *make_manager(struct control *k, int journal_dir)
         .on_connection = audit_on_connection,
         .on_connections_cut = audit_on_connections_cut,
         .on_record_data = k->audit,
+        .on_gone = on_sandbox_gone,
+        .on_gone_data = k,
         .gateway_sock = k->ctx->gateway_sock,
         .generation = k->ctx->generations_before + k->ctx->generation,
         .config = c->manager,
@@ -229,6 +246,7 @@ static struct api *make_api(struct control *k)
         .inotify_watches = c->warden.user_limits.inotify_watches,
         .keys = k->keys,
         .secrets = k->secrets,
+        .traffic = k->traffic,
         .skills = k->skills,
         .max_output_bytes = OUTPUT_MAX_BYTES,
         .warden_pid = k->ctx->warden_pid,
@@ -553,6 +571,7 @@ static int control_init(struct control *k, struct error *err)
     if (!ctx->line_mode && !(k->store = store_open(ctx->state_path, ctx->loop, err)))
         return -1;
     if (open_events(k, err) < 0 || open_keys(k, err) < 0 || open_secrets(k, err) < 0 ||
+        !(k->traffic = traffic_tokens_open(k->store, err)) ||
         !(k->skills = skills_new(k->store, err)) ||
         audit_wire(k->ctx, k->warden, k->store, &k->audit, err) < 0 || make_gate(k, err) < 0)
         return -1;
@@ -563,6 +582,7 @@ static int control_init(struct control *k, struct error *err)
     secrets_on_changed(k->secrets, on_secret_changed, k);
     if (restore(k, err) < 0)
         return -1;
+    traffic_tokens_sweep(k->traffic, is_sandbox_there, k);
     wait_resumed(k);
     event_journal_started(k->events);
     loop_timer_init(&k->settle_timer, ctx->loop, settle_calls, k);
@@ -609,6 +629,7 @@ int control_main(struct control_context *ctx)
     manager_free(k.manager);
     keys_free(k.keys);
     secrets_free(k.secrets);
+    traffic_tokens_free(k.traffic);
     skills_free(k.skills);
     api_free(k.api);
     gate_free(k.gate);

@@ -35,7 +35,7 @@ static const char *const proxy[] = {
     "GIT_SSH_COMMAND=ssh -o 'ProxyCommand=" PLAN_SSH_PROXY "'",
     /* Node from 24.5 on; others load what does the same. */
     "NODE_USE_ENV_PROXY=1",
-    "NODE_OPTIONS=--require=" PLAN_NODE_PROXY,
+    ("NODE_OPTIONS=--require=" PLAN_NODE_PROXY), /* one string, for a compiler that asks */
 };
 
 /* Some programs bring authorities of their own, and look at this file only when told so. */

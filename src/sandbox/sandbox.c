@@ -55,6 +55,8 @@ static void report_state(struct sandbox *sb)
     sandbox_announce(sb);
     if (o->on_sandbox && !sb->hidden && !sb->pooled)
         o->on_sandbox(o->on_record_data, sb);
+    if (o->on_gone && sb->state == SANDBOX_GONE && !sb->hidden && !sb->pooled)
+        o->on_gone(o->on_gone_data, sb);
 }
 
 static void record_crash(struct sandbox *sb)

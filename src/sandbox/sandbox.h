@@ -101,6 +101,9 @@ struct manager_options {
     void (*on_connections_cut)(void *data, struct sandbox *sb, uint64_t connected,
                                uint64_t refused);
     void *on_record_data;
+    /* Optional. A lasting sandbox is GONE: what was kept beside it goes, too. */
+    void (*on_gone)(void *data, struct sandbox *sb);
+    void *on_gone_data;
     /* Optional, with on_exec_data. Hosts that a connection of this sandbox must not reach beyond
      * those that its spec denies (gateway/rule.h), asked for each one. The caller frees with
      * strv_free(). */

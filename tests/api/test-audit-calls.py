@@ -71,12 +71,13 @@ def attach(d, path):
 
 
 # Of these a person's answer makes the call run: tests/api/test-actions.py has their records.
-# and tests/api/test-ports.py has that of a WebSocket to a port.
-ELSEWHERE = {("post", "/api/actions/{id}/approve"), ("get", SB + "/forward/{port}")}
+# tests/api/test-ports.py has that of a WebSocket to a port, tests/security/test-port-attacks.py those of tokens.
+ELSEWHERE = {("post", "/api/actions/{id}/approve"), ("get", SB + "/forward/{port}"), ("delete", SB + "/traffic-tokens/{token_id}"),
+             ("post", SB + "/traffic-tokens/{token_id}/link")}
 # What only reads what the daemon keeps, is refused, or takes what a sidecar says.
 NONE = {("get", "/sandboxes/{id}"), ("get", "/sandboxes/{id}/execs/{exec_id}"), ("get", "/sandboxes/{id}/stream"),
         ("get", "/sandboxes/{id}/ingest"), ("get", SB), ("get", SB + "/stats"), ("get", SB + "/network"), ("get", SB + "/network/log"), ("post", SB + "/snapshot"),
-        ("get", SB + "/files/watch"), ("get", SB + "/execs"), ("get", EX), ("get", EX + "/logs")}
+        ("get", SB + "/files/watch"), ("get", SB + "/traffic-tokens"), ("get", SB + "/execs"), ("get", EX), ("get", EX + "/logs")}
 
 
 def routes():

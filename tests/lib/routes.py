@@ -35,6 +35,8 @@ REQUESTS = {
     ("get", "/sandboxes/{id}/stream"): ("?exec_id={exec_id}", None),
     ("post", "/v1/run"): ("", {"command": ["true"]}),
     ("post", "/v1/sandboxes"): ("", {}),
+    ("post", SB + "/traffic-tokens"): ("", {}),
+    ("post", SB + "/traffic-tokens/{token_id}/link"): ("", {"port": 8080}),
     ("post", SB + "/exec"): ("", {"command": ["true"]}),
     ("patch", SB + "/network"): ("", {"mode": "none"}),
     ("post", EX + "/stdin"): ("", b"typed\n"),

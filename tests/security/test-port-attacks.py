@@ -23,7 +23,7 @@ def box():
 @test("P30 credentials of ours never enter; others do")
 def test_credentials():
     d, sb = box()
-    ours = {"X-Sandbox-Token": "t", "X-Mas-Traffic-Token": "t", "X-Mas-Approval": "return", "x-mas-anything": "t",
+    ours = {"X-Sandbox-Token": "t", "X-Mas-Approval": "return", "x-mas-anything": "t",
             "Cookie": "mas-traffic=1; a=b; __Host-mas-traffic=2;MAS-x=3, mas-y=4; c=d", "Proxy-Authorization": "Basic x",
             "X-Forwarded-For": "1.2.3.4", "Forwarded": "for=1"}
     for value in ("Bearer mas_" + "1" * 64, "bearer   mas_x", "Basic mas_x"):
@@ -102,6 +102,163 @@ def test_keys():
         d.token = None
         equal(d.get(port(sb, "/echo")).status, 401)
         equal(d.get("/echo", headers={"Host": host_of(sb)}).status, 401)
+
+
+# --- traffic tokens
+
+TOKEN = "t0ken-of-the-test"
+
+
+def keyed():
+    """A daemon with keys a and b, each with a sandbox and a server in it."""
+    d = shared_daemon("--ports-domain", DOMAIN, "--auth-token", TOKEN, "--idle-ttl", "0", "--allowed-hosts", "example.com")
+    if d not in _boxes:
+        boxes = {}
+        for name in ("a", "b"):
+            d.token = TOKEN
+            d.token = d.post("/v1/keys", {"name": name, "roles": ["agent"]}).json["secret"]
+            boxes[name] = (d.token, start_server(d, d.sandbox(network={"allow": [{"host": "example.com"}]})))
+        _boxes[d] = boxes
+    d.token = None
+    return d, _boxes[d]
+
+
+def bearer(secret):
+    return {"Authorization": "Bearer " + secret}
+
+
+def make_token(d, sb, key, **spec):
+    a = d.post(sb.path + "/traffic-tokens", spec, headers=bearer(key))
+    equal(a.status, 201, a)
+    return a.json
+
+
+@test("P30 a traffic token opens the ports of its sandbox, by path and by host, and nothing else")
+def test_token_reach():
+    d, boxes = keyed()
+    (key, sb), (_, other) = boxes["a"], boxes["b"]
+    t = make_token(d, sb, key)
+    with_token = {"X-Mas-Traffic-Token": t["token"]}
+    equal(d.get(port(sb, "/echo")).status, 401)
+    f = seen(d.get(port(sb, "/echo"), headers=with_token))
+    check(t["token"] not in json.dumps(f), "it does not go in")
+    equal(d.get("/echo", headers=dict(with_token, Host=host_of(sb))).status, 200)
+    f = seen(d.get(port(sb, "/echo"), headers=dict(with_token, Authorization="Bearer the-servers-own")))
+    equal(f["authorization"], "Bearer the-servers-own")
+    equal(d.get(port(other, "/echo"), headers=with_token).status, 404, "another key's sandbox")
+    equal(d.get("/echo", headers=dict(with_token, Host=host_of(other))).status, 404)
+    second = Sandbox(d, d.post("/v1/sandboxes", {}, headers=bearer(key)).json)
+    equal(d.get(port(second, "/"), headers=with_token).status, 404, "another sandbox of the same key")
+    equal(d.get(port(sb, "/", 3128), headers=with_token).status, 403, "the proxy's port")
+    for secret in (t["token"] + "0", t["token"][:-1], "mastt_" + "0" * 64, t["id"], ""):
+        equal(d.get(port(sb, "/echo"), headers={"X-Mas-Traffic-Token": secret}).status, 401, secret)
+    narrow = make_token(d, sb, key, port=8080)
+    equal(d.get(port(sb, "/echo"), headers={"X-Mas-Traffic-Token": narrow["token"]}).status, 200)
+    equal(d.get(port(sb, "/", 8081), headers={"X-Mas-Traffic-Token": narrow["token"]}).status, 404)
+    d.delete(second.path, headers=bearer(key))
+
+
+@test("P30 a traffic token is no credential of any route, in any header")
+def test_token_at_the_api():
+    d, boxes = keyed()
+    key, sb = boxes["a"]
+    token = make_token(d, sb, key)["token"]
+    exec_id = d.get(sb.path + "/execs", headers=bearer(key)).json["execs"][0]["exec_id"]
+    for r in route_table():
+        if r["open"] or r["path"].endswith("/{path}"):
+            continue
+        path, body = request_to(r["method"], r["path"], sb.id, exec_id)
+        path = path.replace("{", "").replace("}", "")
+        for headers in ({"X-Mas-Traffic-Token": token}, bearer(token), {"X-Sandbox-Token": token}, {"Cookie": f"mas-traffic={token}"}):
+            a = d.request(r["method"].upper(), path, body, headers=headers)
+            check(a.status in (401, 429, 404) and a.status != 200, f"{r['method']} {path} {list(headers)}: {a}")
+    equal(d.get("/v1/identity", headers=bearer(key)).status, 200, "the key still is")
+
+
+@test("P30 a link sets a cookie once, for one host, that no other host takes")
+def test_links():
+    d, boxes = keyed()
+    (key, sb), (other_key, other) = boxes["a"], boxes["b"]
+    t = make_token(d, sb, key)
+    a = d.post(f"{sb.path}/traffic-tokens/{t['id']}/link", {"port": 8080}, headers=bearer(key))
+    equal(a.status, 201, a)
+    url = a.json["url"]
+    equal(url.split("/.mas")[0], f"http://{host_of(sb)}:{d.port}")
+    path = "/" + url.split("/", 3)[3]
+    equal(d.get(path, headers={"Host": host_of(other)}).status, 403, "another sandbox's host")
+    equal(d.get(path, headers={"Host": host_of(sb, 8081)}).status, 403, "another port's host")
+    equal(d.post(path, b"", headers={"Host": host_of(sb)}).status, 403)
+    a = d.get(path, headers={"Host": host_of(sb)})
+    equal((a.status, a.headers["Location"]), (303, "/"), a)
+    cookie, *rest = a.headers["Set-Cookie"].split("; ")
+    equal(sorted(rest), ["HttpOnly", "Path=/", "SameSite=Lax"], "and no Domain: it is this host's alone")
+    equal(d.get(path, headers={"Host": host_of(sb)}).status, 403, "a link works once")
+    f = seen(d.get("/echo", headers={"Host": host_of(sb), "Cookie": "a=b; " + cookie}))
+    equal(f["cookie"], "a=b", "the cookie does not go in")
+    for host in (host_of(other), host_of(sb, 8081), f"127.0.0.1:{d.port}"):
+        equal(d.get("/echo", headers={"Host": host, "Cookie": cookie}).status, 401 if "test" in host else 404, host)
+    equal(d.get(port(sb, "/echo"), headers={"Cookie": cookie}).status, 401, "by path a cookie is none")
+    equal(d.get("/echo", headers={"Host": host_of(sb), "Cookie": cookie, "Origin": "http://evil.example"}).status, 403)
+    equal(d.get("/echo", headers={"Host": host_of(sb), "X-Mas-Traffic-Token": cookie.split("=")[1]}).status, 401, "nor is it a token")
+    equal(d.post(f"{sb.path}/traffic-tokens/{t['id']}/link", {"port": 8080}, headers=bearer(other_key)).status, 404)
+
+
+@test("P30 tokens survive kill -9, are nowhere in clear, and end when revoked or with their sandbox")
+def test_token_life():
+    d, boxes = keyed()
+    (key, sb), (other_key, other) = boxes["a"], boxes["b"]
+    t, u = make_token(d, sb, key, name="one"), make_token(d, sb, key, name="two", expires_in_s=3600)
+    listed = d.get(sb.path + "/traffic-tokens", headers=bearer(key)).json["tokens"]
+    check({"one", "two"} <= {x["name"] for x in listed} and "mastt_" not in json.dumps(listed), listed)
+    d.kill_control(headers=bearer(TOKEN))
+    use = lambda x: d.get(port(sb, "/echo"), headers={"X-Mas-Traffic-Token": x["token"]}).status
+    wait_for(lambda: use(t) == 200, "the token after a restart")
+    for root, _, files in os.walk(d.state):
+        for name in files:
+            with open(os.path.join(root, name), "rb") as f:
+                check(t["token"].encode() not in f.read(), f"{root}/{name}")
+    equal(d.delete(f"{sb.path}/traffic-tokens/{t['id']}", headers=bearer(other_key)).status, 404)
+    equal(d.delete(f"{sb.path}/traffic-tokens/{t['id']}", headers=bearer(TOKEN)).status, 403, "who sees everything owns nothing")
+    equal(d.delete(f"{sb.path}/traffic-tokens/{t['id']}", headers=bearer(key)).status, 200)
+    equal((use(t), use(u)), (401, 200))
+    equal(d.delete(f"{sb.path}/traffic-tokens/{t['id']}", headers=bearer(key)).status, 404)
+    records = [json.loads(x) for x in d.get("/v1/audit?since=0", headers=bearer(TOKEN)).body.splitlines()]
+    outcomes = [r["outcome"] for r in records if r.get("tool") == "port.token"]
+    check({"token_made", "token_revoked"} <= set(outcomes), outcomes)
+    d.delete(sb.path, headers=bearer(key))
+    wait_for(lambda: use(u) in (401, 404), "the token is gone with its sandbox")
+    uri = f"file:{d.state}/control/state.db?mode=ro"
+
+    def rows():
+        with contextlib.closing(sqlite3.connect(uri, uri=True)) as db:
+            return [r for r in db.execute("SELECT body FROM traffic_token") if sb.id.encode() in bytes(r[0]) or sb.id in str(r[0])]
+    wait_for(lambda: not rows(), "its rows are gone")
+
+
+@test("P30 a policy decides on making tokens, and bad ones are refused by name")
+def test_token_policy():
+    d = Daemon()
+    path = os.path.join(d.dir, "policy.yaml")
+    with open(path, "w") as f:
+        f.write("version: 1\ndefault: allow\nrules:\n  - id: no-tokens\n    tool: port.token\n    verdict: deny\n    reason: not here\n")
+    d.flags = ["--policy-file", path]
+    with d:
+        sb = d.sandbox()
+        a = d.post(sb.path + "/traffic-tokens", {})
+        equal((a.status, a.json["error"]["code"]), (403, "policy_denied"), a)
+    d, sb = box()
+    for bad in ({"port": 0}, {"port": 65536}, {"port": "x"}, {"expires_in_s": 0}, {"name": "x" * 65}, {"nmae": "x"}):
+        equal(d.post(sb.path + "/traffic-tokens", bad).status, 400, bad)
+    made = [make_token_free(d, sb) for _ in range(32)]
+    equal(d.post(sb.path + "/traffic-tokens", {}).status, 429)
+    for t in made:
+        equal(d.delete(f"{sb.path}/traffic-tokens/{t['id']}").status, 200)
+
+
+def make_token_free(d, sb):
+    a = d.post(sb.path + "/traffic-tokens", {})
+    equal(a.status, 201, a)
+    return a.json
 
 
 main()

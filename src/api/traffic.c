@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/traffic.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "api/handlers.h"
+#include "api/ports.h"
+#include "audit/audit.h"
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/weak.h"
+#include "identity/keys.h"
+#include "net/http.h"
+#include "port/filter.h"
+#include "port/host.h"
+#include "port/token.h"
+
+#define COOKIE_NAME  PORT_COOKIE_PREFIX "traffic"
+#define LIFETIME_MAX (366 * 24 * 3600)
+
+/* --- who asks */
+
+/* The value of our cookie, copied out of a Cookie header; false: there is none. */
+static bool find_cookie(struct http_request *http, char out[TRAFFIC_SECRET_SIZE])
+{
+    const char *name = http_request_is_tls(http) ? "__Host-" COOKIE_NAME "=" : COOKIE_NAME "=";
+    const char *p = http_request_header(http, "Cookie");
+    size_t n = strlen(name);
+    while (p && *p) {
+        p += strspn(p, "; ");
+        size_t len = strcspn(p, ";");
+        if (len > n && !strncmp(p, name, n) && len - n < TRAFFIC_SECRET_SIZE) {
+            memcpy(out, p + n, len - n);
+            out[len - n] = 0;
+            return true;
+        }
+        p += len;
+    }
+    return false;
+}
+
+/* A cookie comes by itself, so that a page of another site must not make use of it. */
+static bool is_own_page(struct http_request *http)
+{
+    const char *origin = http_request_header(http, "Origin");
+    const char *host = http_request_header(http, "Host"),
+               *p = origin ? strstr(origin, "://") : NULL;
+    return !origin || strcmp(origin, "null") == 0 || (p && host && !strcasecmp(p + 3, host));
+}
+
+static const struct traffic_token *find_token(struct api_request *req, bool *ret_given)
+{
+    uint16_t port;
+    char id[PORT_HOST_ID_SIZE], cookie[TRAFFIC_SECRET_SIZE];
+    struct traffic_tokens *t = req->services->traffic;
+    const char *header = http_request_header(req->http, "X-Mas-Traffic-Token");
+    *ret_given = header;
+    if (header)
+        return traffic_token_identify(t, header);
+    if (port_host_parse(http_request_header(req->http, "Host"), req->services->config.ports_domain,
+                        &port, id) != 1 ||
+        !find_cookie(req->http, cookie) || !is_own_page(req->http))
+        return NULL;
+    const struct traffic_token *found = traffic_token_identify_cookie(t, cookie, port);
+    return found && strcmp(found->sandbox, id) == 0 ? found : NULL;
+}
+
+int traffic_identify(struct api_request *req, struct error *err)
+{
+    bool given;
+    const struct traffic_token *t = find_token(req, &given);
+    if (!t && !given)
+        return 0;
+    if (!t)
+        return error_set(err, ERROR_UNAUTHORIZED, 0, "the traffic token is wrong, or has ended");
+    const struct key *key = *t->owner ? keys_find(req->services->keys, t->owner) : NULL;
+    struct identity *who = &req->identity;
+    *who = (struct identity){.roles = ROLE_AGENT, .authenticated = true};
+    snprintf(who->key, sizeof(who->key), "%s", t->owner);
+    snprintf(who->name, sizeof(who->name), "%s", t->id);
+    if (key && !key_is_live(key))
+        return error_set(err, ERROR_UNAUTHORIZED, 0,
+                         "the key that made this traffic token has ended");
+    snprintf(req->traffic, sizeof(req->traffic), "%s", t->id);
+    return 1;
+}
+
+int traffic_check_place(const struct api_request *req, struct sandbox *sb, uint16_t port,
+                        struct error *err)
+{
+    if (!*req->traffic)
+        return 0;
+    const struct traffic_token *t =
+        traffic_token_find(req->services->traffic, sandbox_generation(sb), req->traffic);
+    if (t && (!t->port || t->port == port))
+        return 0;
+    return error_set(err, ERROR_NOT_FOUND, 0, "the traffic token is for other ports");
+}
+
+/* --- routes */
+
+/* An answer that waits until what it tells of is on record. */
+struct pending {
+    struct weak *req;
+    json_t *answer;
+    int status;
+};
+
+static void on_durable(void *data, const struct error *err)
+{
+    struct pending *p = data;
+    struct api_request *req = weak_unref(p->req);
+    if (req && err)
+        api_fail(req, err);
+    else if (req)
+        api_reply(req, p->status, json_incref(p->answer));
+    json_decref(p->answer);
+    free(p);
+}
+
+static struct pending *pending_new(struct api_request *req, int status)
+{
+    struct pending *p = new0(struct pending);
+    p->req = api_later(req);
+    p->status = status;
+    return p;
+}
+
+/* On record before it is done. */
+static int record_token(struct api_request *req, struct sandbox *sb, const char *outcome,
+                        json_t *details, struct error *err)
+{
+    _cleanup_json_ json_t *owned = details;
+    struct audit_record r = {.kind = "network",
+                             .who = req->who,
+                             .sandbox = sandbox_id(sb),
+                             .tool = GATE_PORT_TOKEN,
+                             .outcome = outcome,
+                             .details = owned};
+    return req->services->audit ? audit_write(req->services->audit, &r, NULL, err) : 0;
+}
+
+/* The sandbox, if it is the caller's own: who may look at everybody's makes no ways into them. NULL
+ * after answering. */
+static struct sandbox *find_own(struct api_request *req)
+{
+    struct error err = {0};
+    struct sandbox *sb = api_find_sandbox(req);
+    if (!sb || strcmp(sandbox_owner(sb), req->owner) == 0)
+        return sb;
+    error_set(&err, ERROR_FORBIDDEN, 0, "sandbox %s is another key's", sandbox_id(sb));
+    api_fail(req, &err);
+    return NULL;
+}
+
+static int parse_token(struct api_request *req, struct sandbox *sb, struct traffic_token *ret,
+                       int64_t *ret_lifetime_s, struct error *err)
+{
+    const char *name = "";
+    int64_t port = 0;
+    *ret_lifetime_s = 0;
+    int r = json_member_string(req->body, "name", &name, err);
+    r = r < 0 ? r : json_member_int(req->body, "port", 1, 65535, &port, err);
+    r = r < 0 ? r
+              : json_member_int(req->body, "expires_in_s", 1, LIFETIME_MAX, ret_lifetime_s, err);
+    if (r < 0)
+        return r;
+    if (strlen(name) > TRAFFIC_NAME_MAX)
+        return error_field(err, "name", "'name' has at most %d bytes", TRAFFIC_NAME_MAX);
+    *ret = (struct traffic_token){.port = (uint16_t)port};
+    snprintf(ret->name, sizeof(ret->name), "%s", name);
+    snprintf(ret->sandbox, sizeof(ret->sandbox), "%s", sandbox_id(sb));
+    snprintf(ret->generation, sizeof(ret->generation), "%s", sandbox_generation(sb));
+    snprintf(ret->owner, sizeof(ret->owner), "%s", req->owner);
+    return 0;
+}
+
+void handle_traffic_add(struct api_request *req)
+{
+    struct error err = {0};
+    struct traffic_token what;
+    int64_t lifetime_s;
+    char secret[TRAFFIC_SECRET_SIZE];
+    struct sandbox *sb = find_own(req);
+    if (!sb)
+        return;
+    if (parse_token(req, sb, &what, &lifetime_s, &err) < 0 ||
+        ports_check_gate(req, sb, GATE_PORT_TOKEN, &err) < 0 ||
+        record_token(req, sb, "token_made", json_pack("{s:i}", "port", (int)what.port), &err) < 0) {
+        api_fail(req, &err);
+        return;
+    }
+    struct pending *p = pending_new(req, 201);
+    const struct traffic_token *t =
+        traffic_token_add(req->services->traffic, &what, lifetime_s, secret, on_durable, p, &err);
+    if (!t) {
+        weak_unref(p->req);
+        free(p);
+        api_fail(req, &err);
+        return;
+    }
+    p->answer = traffic_token_to_json(t);
+    json_object_set_new(p->answer, "token", json_string(secret));
+    explicit_bzero(secret, sizeof(secret));
+}
+
+void handle_traffic_list(struct api_request *req)
+{
+    struct sandbox *sb = api_find_sandbox(req);
+    if (sb)
+        api_reply(req, 200,
+                  json_pack("{s:o}", "tokens",
+                            traffic_tokens_list(req->services->traffic, sandbox_generation(sb))));
+}
+
+/* The token that the path names; NULL after answering. */
+static const struct traffic_token *find_named(struct api_request *req, struct sandbox *sb)
+{
+    struct error err = {0};
+    const struct traffic_token *t =
+        traffic_token_find(req->services->traffic, sandbox_generation(sb), req->params[1]);
+    if (t)
+        return t;
+    error_set(&err, ERROR_NOT_FOUND, 0, "sandbox %s has no traffic token '%.40s'", sandbox_id(sb),
+              req->params[1]);
+    api_fail(req, &err);
+    return NULL;
+}
+
+void handle_traffic_revoke(struct api_request *req)
+{
+    struct error err = {0};
+    struct sandbox *sb = find_own(req);
+    const struct traffic_token *t = sb ? find_named(req, sb) : NULL;
+    if (!t)
+        return;
+    char id[TRAFFIC_ID_SIZE];
+    snprintf(id, sizeof(id), "%s", t->id);
+    if (record_token(req, sb, "token_revoked", json_pack("{s:s}", "token", id), &err) < 0) {
+        api_fail(req, &err);
+        return;
+    }
+    struct pending *p = pending_new(req, 200);
+    p->answer = json_pack("{s:s, s:b}", "id", id, "revoked", 1);
+    http_request_drop_tag(req->http, id, "the traffic token was revoked");
+    traffic_token_revoke(req->services->traffic, sandbox_generation(sb), id, on_durable, p);
+}
+
+/* --- links */
+
+static json_t *make_url(struct api_request *req, struct sandbox *sb, unsigned port,
+                        const char *secret)
+{
+    const char *host = http_request_header(req->http, "Host");
+    const char *at = host ? strrchr(host, ':') : NULL;
+    bool number = at && at[1] && !at[1 + strspn(at + 1, "0123456789")];
+    char url[512];
+    snprintf(url, sizeof(url), "%s://%u-%s.%s%s%s?code=%s",
+             http_request_is_tls(req->http) ? "https" : "http", port, sandbox_id(sb),
+             req->services->config.ports_domain, number ? at : "", TRAFFIC_ENTER, secret);
+    return json_string(url);
+}
+
+void handle_traffic_link(struct api_request *req)
+{
+    struct error err = {0};
+    int64_t port = 0;
+    char secret[TRAFFIC_SECRET_SIZE], expires[CLOCK_RFC3339_SIZE];
+    struct sandbox *sb = find_own(req);
+    const struct traffic_token *t = sb ? find_named(req, sb) : NULL;
+    if (!t)
+        return;
+    int r = json_member_int(req->body, "port", 1, 65535, &port, &err);
+    if (r >= 0 && !port && !(port = t->port))
+        r = error_field(&err, "port", "'port' is missing, and the token is for any");
+    if (r >= 0 && t->port && t->port != port)
+        r = error_field(&err, "port", "the token is for port %u", t->port);
+    if (r >= 0 && !req->services->config.ports_domain)
+        r = error_set(&err, ERROR_UNSUPPORTED, 0, "links need hosts of their own (ports_domain)");
+    r = r < 0 ? r : ports_check_gate(req, sb, GATE_PORT_TOKEN, &err);
+    r = r < 0
+            ? r
+            : record_token(req, sb, "link_made",
+                           json_pack("{s:s, s:I}", "token", t->id, "port", (json_int_t)port), &err);
+    if (r < 0) {
+        api_fail(req, &err);
+        return;
+    }
+    struct pending *p = pending_new(req, 201);
+    clock_format_rfc3339(clock_real_ns() + TRAFFIC_LINK_S * INT64_C(1000000000), expires);
+    traffic_link_make(req->services->traffic, t, (uint16_t)port, secret, on_durable, p);
+    p->answer = json_pack("{s:o, s:s}", "url", make_url(req, sb, (unsigned)port, secret),
+                          "expires_at", expires);
+}
+
+/* The browser goes on to the server's root, with the cookie and without the code in its address. */
+static void on_entered(void *data, const struct error *err)
+{
+    struct pending *p = data;
+    struct api_request *req = weak_unref(p->req);
+    if (req && err) {
+        api_fail(req, err);
+    } else if (req) {
+        http_response_header(req->http, "Set-Cookie", json_string_value(p->answer));
+        http_response_header(req->http, "Location", "/");
+        http_response_header(req->http, "Cache-Control", "no-store");
+        http_response_header(req->http, "Referrer-Policy", "no-referrer");
+        api_reply_text(req, 303, "text/plain", "", 0);
+    }
+    json_decref(p->answer);
+    free(p);
+}
+
+void traffic_enter(struct api_request *req, const char *sandbox, uint16_t port)
+{
+    struct error err = {0};
+    char secret[TRAFFIC_SECRET_SIZE], cookie[TRAFFIC_SECRET_SIZE + 128];
+    const char *code = http_request_query(req->http, "code");
+    bool tls = http_request_is_tls(req->http);
+    struct pending *p = pending_new(req, 303);
+    p->answer = json_null();
+    if (http_request_method(req->http) == HTTP_GET_ && code &&
+        traffic_link_use(req->services->traffic, code, sandbox, port, secret, on_entered, p)) {
+        snprintf(cookie, sizeof(cookie), "%s" COOKIE_NAME "=%s; Path=/; HttpOnly; SameSite=Lax%s",
+                 tls ? "__Host-" : "", secret, tls ? "; Secure" : "");
+        p->answer = json_string(cookie);
+        return;
+    }
+    weak_unref(p->req);
+    free(p);
+    error_set(&err, ERROR_FORBIDDEN, 0, "this link was used, is too old, or is for another port");
+    api_fail(req, &err);
+}

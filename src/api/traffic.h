@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Traffic tokens of callers: the header X-Mas-Traffic-Token, and by host a cookie that a link which
+ * works once has set. They are credentials for the ports of one sandbox, and of no route. */
+#pragma once
+
+#include <stdint.h>
+
+struct api_request;
+struct error;
+struct sandbox;
+
+#define TRAFFIC_ENTER "/.mas/enter" /* of a host: where links lead */
+
+/* Of a request for a port. 1: it carries a token, and the caller is who made that; 0: it carries
+ * none. ERROR_UNAUTHORIZED for one that is nobody's. */
+int traffic_identify(struct api_request *req, struct error *err);
+/* Whether the request's token, if that is how it came, is for this port of this sandbox.
+ * ERROR_NOT_FOUND: what it is not for does not exist for it. */
+int traffic_check_place(const struct api_request *req, struct sandbox *sb, uint16_t port,
+                        struct error *err);
+/* A link that is followed: answers with its cookie. */
+void traffic_enter(struct api_request *req, const char *sandbox, uint16_t port);
