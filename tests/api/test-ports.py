@@ -3,6 +3,9 @@
 """The way in to servers inside sandboxes: HTTP and WebSocket, by path and by host; what passes in either
 direction and what does not; servers that misbehave; callers that do."""
 import os
+import signal
+import socket
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
@@ -362,6 +365,54 @@ def test_forward():
     ws.send("what")
     list(ws.messages())
     equal(ws.close_code, 1003)
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def talk(number, data):
+    """Sends all of it and the end, and returns all that comes back."""
+    with socket.create_connection(("127.0.0.1", number), timeout=60) as s:
+        s.sendall(data)
+        s.shutdown(socket.SHUT_WR)
+        got = bytearray()
+        while piece := s.recv(65536):
+            got += piece
+        return bytes(got)
+
+
+@test("sbx port-forward: several ports and connections at once, both ways, to their ends")
+def test_port_forward():
+    d, sb = box()
+    one, two, none = free_port(), free_port(), free_port()
+    p = subprocess.Popen([SBX, "port-forward", "-addr", f"http://127.0.0.1:{d.port}", sb.id, f"{one}:8080", f"{two}:8080", f"{none}:9999"],
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        equal([p.stdout.readline().split()[0] for _ in range(3)], [f"127.0.0.1:{x}" for x in (one, two, none)])
+        body = os.urandom(3000000)
+        head = f"PUT /echo HTTP/1.1\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+        idle = socket.create_connection(("127.0.0.1", one))
+        for number in (one, two):
+            answer = talk(number, head + body)
+            equal(json.loads(answer.split(b"\r\n\r\n", 1)[1])["length"], len(body))
+        equal(len(talk(two, b"GET /big?5000000 HTTP/1.1\r\n\r\n")) > 5000000, True)
+        equal(talk(none, b""), b"")
+        check("nothing listens on port 9999" in p.stderr.readline(), "and it says so")
+        idle.sendall(b"GET /echo HTTP/1.1\r\n\r\n")
+        check(idle.recv(65536).startswith(b"HTTP/1.1 200"), "a connection that was open all the time")
+        idle.close()
+    finally:
+        p.send_signal(signal.SIGINT)
+        p.communicate(timeout=60)
+    equal(p.returncode, 0)
+    for bad in ("0:1", "x", "1:2:3", "70000"):
+        r = subprocess.run([SBX, "port-forward", "-addr", f"http://127.0.0.1:{d.port}", sb.id, bad], capture_output=True, text=True)
+        equal(r.returncode, 2, bad)
+    r = subprocess.run([SBX, "port-forward", "-addr", f"http://127.0.0.1:{d.port}", "sbx-none", "1:1"], capture_output=True, text=True)
+    check(r.returncode not in (0, 2) and "sbx-none" in r.stderr, r)
 
 
 # --- by host
