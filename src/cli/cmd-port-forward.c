@@ -223,8 +223,7 @@ static void forward_all(struct forwarding *f)
             if (p[1 + i].revents)
                 accept_link(f, &f->forwards[i]);
         /* What came with the handshake is there already, and poll() does not tell of it. */
-        list_for_each_safe(l, &f->links, struct link, node)
-        {
+        list_for_each_safe(l, &f->links, struct link, node) {
             link_receive(l);
             if (link_is_over(l))
                 link_free(f, l);

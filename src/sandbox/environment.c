@@ -19,18 +19,13 @@ static const char *const defaults[] = {
 
 #define PROXY "http://127.0.0.1:" PLAN_PROXY_PORT
 static const char *const proxy[] = {
-    "HTTP_PROXY=" PROXY,
-    "HTTPS_PROXY=" PROXY,
-    "http_proxy=" PROXY,
-    "https_proxy=" PROXY,
+    "HTTP_PROXY=" PROXY, "HTTPS_PROXY=" PROXY, "http_proxy=" PROXY, "https_proxy=" PROXY,
     /* The port speaks SOCKS as well. It is not named here: what asks for HTTP has its own variable,
      * and clients like Python's httpx refuse to start at all where this one is SOCKS and they lack
      * a library for it. */
-    "ALL_PROXY=" PROXY,
-    "all_proxy=" PROXY,
+    "ALL_PROXY=" PROXY, "all_proxy=" PROXY,
     /* What listens inside the sandbox is reached without it. */
-    "NO_PROXY=localhost,127.0.0.1,::1",
-    "no_proxy=localhost,127.0.0.1,::1",
+    "NO_PROXY=localhost,127.0.0.1,::1", "no_proxy=localhost,127.0.0.1,::1",
     /* Also with an image, which has an ssh_config of its own. */
     "GIT_SSH_COMMAND=ssh -o 'ProxyCommand=" PLAN_SSH_PROXY "'",
     /* Node from 24.5 on; others load what does the same. */
