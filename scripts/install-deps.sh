@@ -8,7 +8,7 @@ set -eu
 
 build="gcc curl python3 libc6-dev pkg-config meson ninja-build libuv1-dev libllhttp-dev|node-llhttp libwslay-dev libjansson-dev
 libyaml-dev libsqlite3-dev libseccomp-dev libcap-dev libssl-dev libcurl4-openssl-dev libxml2-dev
-libarchive-dev libpcre2-dev uidmap e2fsprogs util-linux musl-tools busybox-static"
+libarchive-dev libpcre2-dev libnftables-dev uidmap e2fsprogs util-linux musl-tools busybox-static"
 test="curl git gdb python3 nodejs openssl crun runc runsc strace libc6-dev-i386 procps iproute2 xz-utils zstd clang
 libclang-rt-dev clang-format skopeo docker-registry"
 bench="bubblewrap podman socat ripgrep"
@@ -16,7 +16,7 @@ guest="qemu-system-x86 cpio"
 microvm="qemu-system-x86 cpio xz-utils zstd lz4"
 mcp="npm"
 containers="podman docker.io"
-egress="wget npm python3-pip python3-requests netcat-openbsd nginx-light|nginx dnsmasq-base openssh-client openssh-server"
+egress="wget nftables npm python3-pip python3-requests netcat-openbsd nginx-light|nginx dnsmasq-base openssh-client openssh-server"
 distros="debootstrap"
 tidy="clang-tidy"
 coverage="gcovr"

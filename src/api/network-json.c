@@ -266,8 +266,8 @@ int network_json_rules(const json_t *o, const char *key, char ***ret, struct err
     return 0;
 }
 
-/* "cidrs" is short for rules with a 'cidr' and nothing else. */
-static int parse_cidrs(const json_t *o, char ***hosts, struct error *err)
+/* By name, "cidrs" is short for rules with a 'cidr' and nothing else. */
+static int parse_cidr_rules(const json_t *o, char ***hosts, struct error *err)
 {
     _cleanup_strv_ char **cidrs = NULL;
     struct texts t = {*hosts, strv_length(*hosts)};
@@ -280,6 +280,32 @@ static int parse_cidrs(const json_t *o, char ***hosts, struct error *err)
     return r;
 }
 
+/* By address, they are the networks that commands reach without a proxy. */
+static int parse_cidrs(const json_t *o, struct spec *s, struct error *err)
+{
+    struct net_range range;
+    int r = json_member_strv(o, "cidrs", NET_RANGES_MAX, &s->cidrs, err);
+    for (char **text = s->cidrs; r >= 0 && text && *text; text++)
+        if (net_range_parse(*text, &range) < 0)
+            r = error_field(err, "cidrs",
+                            "'%.100s' is not a network: 192.0.2.0/24, an address, or either with "
+                            "':port', which IPv6 needs brackets for",
+                            *text);
+    return r;
+}
+
+/* A packet has no name, so a name that is denied could not be held. */
+static int check_denied_by_address(const struct spec *s, struct error *err)
+{
+    struct net_range range;
+    for (char **text = s->denied_hosts; text && *text; text++)
+        if (net_range_parse(*text, &range) < 0)
+            return refuse_unsupported(err, "deny",
+                                      "by address, 'deny' has addresses and networks with ports: "
+                                      "a packet has no name, method or path");
+    return 0;
+}
+
 int network_json_check(struct spec *s, struct error *err)
 {
     s->network = s->hosts && s->hosts[0];
@@ -290,13 +316,16 @@ int network_json_check(struct spec *s, struct error *err)
 }
 
 /* Rules that allow something are a network; without one there is none, whatever is denied. */
-static int parse_lists(const json_t *o, struct spec *s, struct error *err)
+static int parse_lists(const json_t *o, bool by_address, struct spec *s, struct error *err)
 {
     int r = json_member_bool(o, "intercept", &s->intercept, err);
     r = r < 0 ? r : json_member_strv(o, "inject", NETWORK_HOSTS_MAX, &s->inject, err);
     r = r < 0 ? r : network_json_rules(o, "allow", &s->hosts, err);
-    r = r < 0 ? r : parse_cidrs(o, &s->hosts, err);
+    if (r >= 0)
+        r = by_address ? parse_cidrs(o, s, err) : parse_cidr_rules(o, &s->hosts, err);
     r = r < 0 ? r : network_json_rules(o, "deny", &s->denied_hosts, err);
+    if (r >= 0 && by_address)
+        r = check_denied_by_address(s, err);
     return r < 0 ? r : network_json_check(s, err);
 }
 
@@ -310,18 +339,23 @@ int network_json_parse(const json_t *body, struct spec *s, struct error *err)
     if (o)
         v = mode ? mode : json_object_get(o, "enabled");
     bool named = json_is_string(v) && strcmp(json_string_value(v), "names") == 0;
+    bool addressed = json_is_string(v) && strcmp(json_string_value(v), "addresses") == 0;
     bool none =
         json_is_false(v) || (json_is_string(v) && strcmp(json_string_value(v), "none") == 0);
     if (!o && (!v || json_is_null(v) || none))
         return 0;
-    if (!o || (v && !json_is_null(v) && !none && !named))
+    if (!o || (v && !json_is_null(v) && !none && !named && !addressed))
         return refuse_unsupported(
-            err, "network", "'network' can be \"none\", or an object with the hosts to 'allow'");
+            err, "network",
+            "'network' can be \"none\", or an object with the hosts to 'allow' or with 'cidrs'");
     if (none && lists)
         return error_field(err, "network", "'network' is none and names hosts");
     if (named && !json_object_get(o, "allow") && !json_object_get(o, "cidrs"))
         return error_field(err, "network", "'network' by names needs 'allow' or 'cidrs'");
-    return error_within(err, parse_lists(o, s, err), "network");
+    if (addressed && !json_object_get(o, "cidrs"))
+        return error_field(err, "network", "'network' by addresses needs 'cidrs'");
+    bool by_address = addressed || (!named && json_object_get(o, "cidrs"));
+    return error_within(err, parse_lists(o, by_address, s, err), "network");
 }
 
 /* --- back */
@@ -377,6 +411,12 @@ static json_t *view_rules(char *const *texts)
 
 json_t *network_json_view(const struct spec *s)
 {
-    return json_pack("{s:s, s:o, s:o}", "mode", s->network ? "names" : "none", "allow",
-                     view_rules(s->network ? s->hosts : NULL), "deny", view_rules(s->denied_hosts));
+    bool by_address = s->cidrs && s->cidrs[0];
+    const char *mode = by_address ? "addresses" : s->network ? "names" : "none";
+    json_t *o =
+        json_pack("{s:s, s:o, s:o}", "mode", mode, "allow",
+                  view_rules(s->network ? s->hosts : NULL), "deny", view_rules(s->denied_hosts));
+    if (by_address)
+        json_object_set_new(o, "cidrs", view_words(s->cidrs));
+    return o;
 }

@@ -185,6 +185,7 @@ void sandbox_reply_created(struct api_request *req, struct spec *spec, const cha
                            .begin = begin};
     int r = gate_check_network(o->gate, req->who, c->spec.runtime,
                                c->spec.network ? c->spec.hosts : NULL, &err);
+    r = r < 0 ? r : gate_check_network(o->gate, req->who, c->spec.runtime, c->spec.cidrs, &err);
     if (r >= 0)
         r = image_find_start(&c->image, o->images, o->gate, req->who, req->terms.approval_id,
                              &c->spec, &err);

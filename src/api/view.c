@@ -58,10 +58,13 @@ json_t *view_effective(const struct effective *e)
     if (json_is_object(disk))
         json_object_set_new(disk, "charged_to_memory", json_boolean(e->disk_in_memory));
     json_t *network = wall_by(e->by[WALL_NETWORK]);
-    if (e->network_by_name)
+    if (e->network_by_name && !e->network_by_address)
         json_object_set_new(network, "by", json_string("gateway"));
     if (json_is_object(network))
-        json_object_set_new(network, "mode", json_string(e->network_by_name ? "names" : "none"));
+        json_object_set_new(network, "mode",
+                            json_string(e->network_by_address ? "addresses"
+                                        : e->network_by_name  ? "names"
+                                                              : "none"));
     if (e->intercepted)
         json_object_set_new(network, "intercept", json_true());
     json_object_set_new(o, "network", network);

@@ -135,6 +135,42 @@ enum address_class address_classify(const struct address *a)
     return a->family == AF_INET ? classify4(a->bytes) : classify6(a->bytes);
 }
 
+bool address_closed_network(size_t i, struct address *ret, size_t *ret_bits,
+                            enum address_class *ret_class)
+{
+    size_t n4 = ELEMENTS(ranges4), n6 = ELEMENTS(ranges6) - 1; /* the last is the public part */
+    *ret = (struct address){.family = i < n4 ? AF_INET : AF_INET6};
+    if (i < n4 + n6) {
+        const struct range *r = i < n4 ? &ranges4[i] : &ranges6[i - n4];
+        memcpy(ret->bytes, r->net, sizeof(r->net));
+        *ret_bits = r->bits;
+        *ret_class = (enum address_class)r->class;
+        return true;
+    }
+    i -= n4 + n6;
+    if (i >= ELEMENTS(carriers))
+        return false;
+    memcpy(ret->bytes, carriers[i].net, sizeof(carriers[i].net));
+    *ret_bits = carriers[i].bits;
+    *ret_class = ADDRESS_RESERVED;
+    return true;
+}
+
+enum address_class address_class_of_prefix(const struct address *net, size_t bits)
+{
+    static const struct address assigned = {.family = AF_INET6, .bytes = {0x20}};
+    struct address closed;
+    size_t closed_bits;
+    enum address_class class;
+    for (size_t i = 0; address_closed_network(i, &closed, &closed_bits, &class); i++)
+        if (closed.family == net->family && closed_bits <= bits &&
+            prefix_equal(net->bytes, closed.bytes, closed_bits))
+            return class;
+    if (net->family == AF_INET6 && bits >= 3 && !prefix_equal(net->bytes, assigned.bytes, 3))
+        return ADDRESS_RESERVED;
+    return ADDRESS_PUBLIC;
+}
+
 const char *address_class_name(enum address_class c)
 {
     return c < _ADDRESS_CLASS_MAX ? class_names[c] : "unknown";

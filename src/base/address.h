@@ -31,6 +31,12 @@ struct address {
 #define ADDRESS_TEXT_SIZE 46
 
 enum address_class address_classify(const struct address *a);
+/* Of a whole network: what all of it is, or public where that differs from address to address. */
+enum address_class address_class_of_prefix(const struct address *net, size_t bits);
+/* The networks that are not public, one by one, with those that carry others of IPv6; false after
+ * the last. What is beside 2000::/3 is not in the list, and not public either. */
+bool address_closed_network(size_t i, struct address *ret, size_t *ret_bits,
+                            enum address_class *ret_class);
 const char *address_class_name(enum address_class c);
 /* The IPv4 address that an IPv6 address carries, where it does. */
 bool address_carried(const struct address *a, struct address *ret);

@@ -9,8 +9,12 @@
 static const struct oci_flavour flavours[] = {
     [OCI_CRUN] = {.programs = LIST("crun"),
                   .options = LIST("--cgroup-manager=disabled"),
+                  .host_network = true,
                   .takes_filter = true},
-    [OCI_RUNC] = {.programs = LIST("runc"), .options = LIST(NULL), .joins_cgroups = true},
+    [OCI_RUNC] = {.programs = LIST("runc"),
+                  .options = LIST(NULL),
+                  .host_network = true,
+                  .joins_cgroups = true},
     [OCI_RUNSC] = {.programs = LIST("runsc"),
                    .options = LIST("--network=none", "--ignore-cgroups", "--host-uds=open",
                                    "--overlay2=none"),

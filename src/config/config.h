@@ -27,6 +27,7 @@
 #include "runtime/runtime.h"
 #include "sandbox/sandbox.h"
 #include "secret/secrets.h"
+#include "proto/net.h"
 #include "warden/warden.h"
 
 struct error;
@@ -84,6 +85,9 @@ struct config {
     char **env; /* "NAME=value" */
     struct gateway_config gateway;
     char *web_search_endpoint;
+    char **network_cidrs;
+    char *network_pool, *network_pool6;
+    struct net_config network; /* but for the ranges, which daemon.c fills in */
     struct secrets_config secrets;
 
     /* requests */

@@ -216,6 +216,17 @@ const struct config_key config_keys[] = {
     LIST(CONFIG_LIST, secret_hosts, secrets.hosts, "hosts (names, *.domain, with an optional port) that keys may keep secrets of their own for; without one, none"),
     INTERNAL_LIST(secrets_sealed, secrets.sealed),
     INTERNAL(secrets_public_key, secrets.public_key),
+    LIST(CONFIG_LIST, network_cidrs, network_cidrs,
+         "networks that sandboxes may ask to reach by address, each with or without :port; empty: there is no network by address. "
+         "What is not public needs gateway_allow_private as well; names in disallowed_hosts say nothing about packets"),
+    STRING(network_pool, network_pool, "10.213.0.0/16", "network of IPv4 that sandboxes with a network by address have their addresses from"),
+    STRING(network_pool6, network_pool6, "fd6d:6173:6e65:7400::/64", "the same of IPv6"),
+    INT(network_uid, network.uid, "64224", 1, 4294900000, "user and group of mas-net, which makes the links and rules of networks by address"),
+    INT(network_connections, network.connections, "1024", 1, 1000000, "connections that one sandbox may have by address"),
+    INT(network_connects_per_second, network.connects_per_second, "200", 1, 1000000,
+        "connections that one sandbox may begin by address, each second"),
+    INT(network_mbytes_per_second, network.mbytes_per_second, "0", 0, 100000,
+        "MB each second that one sandbox may send, and receive, by address; 0: not limited"),
     STRING(web_search_endpoint, web_search_endpoint, "https://api.duckduckgo.com/", "the URL that the tool web_search asks"),
 
     GROUP("Requests"),

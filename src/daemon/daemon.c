@@ -61,6 +61,47 @@ static void check_rules(struct config_problems *p, const char *key, char **rules
     }
 }
 
+/* The ranges among rules; names are none. */
+static uint32_t fill_ranges(char *const *texts, struct net_range *ret)
+{
+    uint32_t n = 0;
+    for (; texts && *texts && n < NET_RANGES_MAX; texts++)
+        n += net_range_parse(*texts, &ret[n]) == 0;
+    return n;
+}
+
+static void fill_network(const struct config *c, struct net_config *ret)
+{
+    *ret = c->network;
+    net_range_parse(c->network_pool, &ret->pool4);
+    net_range_parse(c->network_pool6, &ret->pool6);
+    ret->n_ceiling = fill_ranges(c->network_cidrs, ret->ceiling);
+    ret->n_open = fill_ranges(c->gateway.allow_private, ret->open);
+    ret->n_denied = fill_ranges(c->gateway.deny_hosts, ret->denied);
+}
+
+static void check_network(const struct config *c, struct config_problems *p)
+{
+    struct net_range range;
+    struct net_config network = {0};
+    char *const *const lists[] = {c->network_cidrs, c->gateway.allow_private,
+                                  c->gateway.deny_hosts};
+    for (char **text = c->network_cidrs; text && *text; text++)
+        if (net_range_parse(*text, &range) < 0)
+            config_error(p, "network_cidrs: '%s' is not a network", *text);
+    /* What does not fit would be less than the operator wrote. */
+    for (size_t i = 0; c->network_cidrs && c->network_cidrs[0] && i < ELEMENTS(lists); i++)
+        if (strv_length((char **)lists[i]) > NET_RANGES_MAX)
+            config_error(p,
+                         "network_cidrs: it, gateway_allow_private and disallowed_hosts may have "
+                         "%d entries each",
+                         NET_RANGES_MAX);
+    fill_network(c, &network);
+    if (!net_config_is_valid(&network))
+        config_error(p, "network_pool, network_pool6: these are not networks of IPv4 and IPv6 with "
+                        "room for sandboxes");
+}
+
 static void check_policy(struct config_problems *p, const char *path)
 {
     struct error err = {0};
@@ -121,6 +162,7 @@ void daemon_check(const struct config *c, struct config_problems *p)
     check_ports_domain(p, c);
     check_rules(p, "allowed_hosts", c->gateway.allow_hosts);
     check_rules(p, "disallowed_hosts", c->gateway.deny_hosts);
+    check_network(c, p);
     check_secrets(p, &c->secrets);
     int r = find_user(c, &uid, &gid);
     if (r == -EPERM)
@@ -231,6 +273,8 @@ static void fill_warden_options(struct daemon *d, struct warden_options *o)
     o->intercept_fd = d->programs.intercept;
     o->vmm_fd = d->programs.vmm;
     o->microvm_dir = c->microvm_dir;
+    o->net_fd = d->programs.net;
+    fill_network(c, &o->network);
     o->runner_fd = d->programs.runner;
     o->toolnet_fd = d->programs.toolnet;
     o->ceiling = c->max_limits;

@@ -80,7 +80,7 @@ static int check_writers(const struct programs *p, struct error *err)
     } opened[] = {{p->warden, "mas-warden"},       {p->runner, "mas-toolrunner"},
                   {p->engine, "mas-engine"},       {p->oci, "mas-oci"},
                   {p->intercept, "mas-intercept"}, {p->vmm, "mas-vmm"},
-                  {p->toolnet, "mas-tool-net"}};
+                  {p->toolnet, "mas-tool-net"},    {p->net, "mas-net"}};
     struct stat st;
     for (size_t i = 0; i < ELEMENTS(opened); i++)
         if (opened[i].fd >= 0 && fstat(opened[i].fd, &st) == 0 && st.st_mode & S_IWOTH)
@@ -105,6 +105,8 @@ int programs_open(struct programs *p, const char *dir, struct error *err)
     p->intercept = p->intercept < 0 ? -1 : p->intercept;
     p->vmm = find_program(dir, "mas-vmm");
     p->vmm = p->vmm < 0 ? -1 : p->vmm;
+    p->net = find_program(dir, "mas-net"); /* likewise those who name network_cidrs */
+    p->net = p->net < 0 ? -1 : p->net;
     p->toolnet = find_program(dir, "mas-tool-net");
     if (p->toolnet < 0) {
         log_warn("mas-tool-net is not there; URL tools will fail: %s", strerror(-p->toolnet));
@@ -128,4 +130,5 @@ void programs_close(struct programs *p)
     fd_close(&p->oci);
     fd_close(&p->intercept);
     fd_close(&p->vmm);
+    fd_close(&p->net);
 }

@@ -16,12 +16,13 @@ struct programs {
     int oci;           /* mas-oci; -1 where it is not installed */
     int intercept;     /* mas-intercept; -1 where it is not installed */
     int vmm;           /* mas-vmm; -1 where it is not installed */
+    int net;           /* mas-net; -1 where it is not installed */
 };
 
 #define PROGRAMS_INIT                                                                              \
     {                                                                                              \
         .self_dir = -1, .runner = -1, .toolnet = -1, .default_image = -1, .engine = -1,            \
-        .warden = -1, .oci = -1, .intercept = -1, .vmm = -1                                        \
+        .warden = -1, .oci = -1, .intercept = -1, .vmm = -1, .net = -1                             \
     }
 
 /* dir: where to look; NULL: beside this program, then in the libexec directory it was built for. */

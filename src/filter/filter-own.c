@@ -197,6 +197,14 @@ static const char *const passed[] = {"fstat",   "getsockopt", "lseek",      "rec
                                      "sendmsg", "sendto",     "setsockopt", "shutdown", NULL};
 const struct syscall_table filter_interceptor = {.allowed = {life, passed}, RULES(unpacker_rules)};
 
+/* Netlink on sockets that are open already, and requests of the warden's. No file can be opened. */
+static const char *const messages[] = {"bind",    "fstat",   "getsockname", "getsockopt",
+                                       "lseek",   "pread64", "recvfrom",    "recvmsg",
+                                       "sendmsg", "sendto",  "setsockopt",  NULL};
+static const struct syscall_rule net_rules[] = {SOCKET_PROGRAM_RULES, NESTING_RULE,
+                                                ABSENT("clone3"), READ_LIMITS};
+const struct syscall_table filter_net = {.allowed = {life, messages}, RULES(net_rules)};
+
 /* A tree of an image's files, with their owners and attributes. */
 static const char *const trees[] = {"chown",        "fchown",       "fchownat",  "fgetxattr",
                                     "flistxattr",   "fremovexattr", "fsetxattr", "getxattr",

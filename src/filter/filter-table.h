@@ -109,3 +109,4 @@ extern const struct syscall_table filter_control; /* the control plane */
 extern const struct syscall_table filter_interceptor; /* what ends TLS for one sandbox */
 extern const struct syscall_table filter_gateway;     /* what dials out */
 extern const struct syscall_table filter_unpacker;    /* what reads archives of images */
+extern const struct syscall_table filter_net;         /* links and rules of networks by address */

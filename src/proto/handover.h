@@ -20,7 +20,7 @@
  * living sandboxes. Another major is refused by name. A minor adds operations, flags and events to
  * records of the same size; what one side does not know of the other's it refuses, one by one. */
 #ifndef PROTOCOL_MAJOR /* a test builds another */
-#define PROTOCOL_MAJOR 5
+#define PROTOCOL_MAJOR 6
 #endif
 #define PROTOCOL_MINOR 1
 

@@ -42,6 +42,7 @@ static const char *const mechanism_names[] = {
     [MECHANISM_UID_ENGINE] = "engine's uid range",
     [MECHANISM_UID_HOST] = "host uids",
     [MECHANISM_VM] = "virtual machine",
+    [MECHANISM_NFTABLES] = "nftables",
 };
 static_assert(sizeof(mechanism_names) / sizeof(mechanism_names[0]) == _MECHANISM_MAX,
               "a name for every mechanism");
@@ -151,6 +152,16 @@ static int mount_check(const struct plan_mount *m, unsigned i, char *why, unsign
     return 0;
 }
 
+static int ranges_check(const struct plan *p, char *why, unsigned size)
+{
+    if (p->n_ranges > NET_RANGES_MAX)
+        return plan_refuse(why, size, "more than %d networks", NET_RANGES_MAX);
+    for (uint32_t i = 0; i < p->n_ranges; i++)
+        if (!net_range_is_valid(&p->ranges[i]))
+            return plan_refuse(why, size, "network %u is malformed", i);
+    return 0;
+}
+
 static int create_check(const struct plan *p, char *why, unsigned size)
 {
     if (p->flags >= _PLAN_FLAGS_END)
@@ -161,6 +172,10 @@ static int create_check(const struct plan *p, char *why, unsigned size)
     if (p->flags & PLAN_VM &&
         (p->flags & (PLAN_PROCESS | PLAN_LANDLOCK) || p->backend || p->image[0] || p->n_mounts))
         return plan_refuse(why, size, "a virtual machine has a root of its own and nothing else");
+    if (!(p->flags & PLAN_ADDRESSES) && p->n_ranges)
+        return plan_refuse(why, size, "networks without a way out by address");
+    if (p->flags & PLAN_ADDRESSES && ranges_check(p, why, size) < 0)
+        return -EINVAL;
     if (p->backend && p->flags & PLAN_PROCESS)
         return plan_refuse(why, size, "a runner without walls has no OCI runtime");
     if (!is_terminated(p->hostname, sizeof(p->hostname)) || !hostname_ok(p->hostname))
@@ -219,5 +234,7 @@ int plan_check(const struct plan *p, char *why, unsigned size)
         return plan_refuse(why, size, "malformed id");
     if (p->op == PLAN_SIGN)
         return sign_check(&p->sign, why, size);
+    if (p->op == PLAN_NETWORK)
+        return ranges_check(p, why, size);
     return p->op == PLAN_CREATE ? create_check(p, why, size) : 0;
 }

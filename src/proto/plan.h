@@ -14,6 +14,7 @@
 #include "proto/checkpoint.h"
 #include "proto/handover.h"
 #include "proto/limit.h"
+#include "proto/net.h"
 
 #define PLAN_VERSION    PROTOCOL_MAJOR /* in every record */
 #define PLAN_ID_SIZE    72 /* canonical sandbox id with NUL: [a-z0-9-], starts with a letter */
@@ -41,6 +42,7 @@ enum plan_op {
     PLAN_INTERCEPT, /* starts the interceptor of a sandbox that is to be made, or is there: fds[0]
                        of the reply takes connections (proto/intercept.h). With the plan comes a
                        sealed memory file of struct intercept_pairs */
+    PLAN_NETWORK,   /* other ranges for a sandbox that has a network by address, all at once */
     _PLAN_OP_MAX,
 };
 
@@ -76,6 +78,7 @@ enum mechanism {
     MECHANISM_UID_ENGINE, /* as UID_RANGE, in a range that all containers of an engine share */
     MECHANISM_UID_HOST,   /* no user namespace: the tool on a uid of the range, the runner on 0 */
     MECHANISM_VM,         /* a machine of the sandbox's own, with a kernel of its own */
+    MECHANISM_NFTABLES,   /* a network by address, through mas-net */
     _MECHANISM_MAX,
 };
 
@@ -94,7 +97,8 @@ enum plan_flags {
     PLAN_PROXY = 16,      /* the runner listens for the gateway's proxy on the sandbox's loopback */
     PLAN_AUTHORITY = 32,  /* its programs trust the certificates of its interceptor */
     PLAN_VM = 64,         /* a virtual machine; of PLAN_PROBE too */
-    _PLAN_FLAGS_END = 128, /* the bit after the last */
+    PLAN_ADDRESSES = 128, /* a way out by address, to the plan's ranges */
+    _PLAN_FLAGS_END = 256, /* the bit after the last */
 };
 
 /* Who builds the sandbox: the warden itself, an OCI runtime that it starts, or a container engine
@@ -149,6 +153,9 @@ struct plan {
     char image[PLAN_IMAGE_SIZE];  /* digest of a stored image; "" is the host's view */
     struct plan_mount mounts[PLAN_MOUNTS_MAX];
     struct plan_sign sign;
+    uint32_t n_ranges; /* with PLAN_ADDRESSES, and of PLAN_NETWORK */
+    uint32_t reserved;
+    struct net_range ranges[NET_RANGES_MAX];
 };
 
 enum plan_event {

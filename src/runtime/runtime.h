@@ -25,11 +25,12 @@ struct effective {
     char workdir[PLAN_PATH_SIZE]; /* where commands start unless the spec says; "": not known */
     char box[PLAN_PATH_SIZE]; /* its own directory on the host; "" where it has a root of its own */
     const char *by[_WALL_MAX];
-    struct limits limits; /* those that a wall enforces */
-    bool disk_in_memory;  /* the disk budget is charged to the memory limit */
-    bool uid_separation;  /* runner and tool have different uids */
-    bool intercepted;     /* some of these hosts through an interceptor */
-    bool network_by_name; /* commands have a proxy to the hosts that the spec allows */
+    struct limits limits;    /* those that a wall enforces */
+    bool disk_in_memory;     /* the disk budget is charged to the memory limit */
+    bool uid_separation;     /* runner and tool have different uids */
+    bool network_by_address; /* they reach the networks that the spec names */
+    bool intercepted;        /* some of these hosts through an interceptor */
+    bool network_by_name;    /* commands have a proxy to the hosts that the spec allows */
     uint32_t landlock_abi;
     /* What it has in common with the host and other sandboxes, in words; NULL-terminated or NULL.
      */
@@ -74,6 +75,7 @@ struct runtime_ops {
     enum isolation isolation;
     bool has_interceptor;           /* its sandboxes may have an interceptor (spec.intercept) */
     bool has_proxy;                 /* its sandboxes may have a network by name (spec.network) */
+    bool has_addresses;             /* and by address (spec.cidrs) */
     const struct warden_kind *kind; /* of what the warden builds (warden-instance.h) */
     void (*probe)(const struct runtime_ops *ops, const struct runtime_host *host,
                   struct runtime_report *ret);

@@ -27,21 +27,28 @@ struct spec {
     bool accept_weaker[_WALL_MAX];
     struct spec_mount mounts[SPEC_MOUNTS_MAX];
     size_t n_mounts;
-    char **env;             /* KEY=VALUE, for every exec in it */
-    char *workdir;          /* inside; NULL is the runtime's own */
-    char *image;            /* as asked for; NULL: the host's programs, as the runtime shows them */
-    char *image_digest;     /* what it was resolved to: 64 hexadecimal digits; NULL with image */
-    char **image_env;       /* of the image: what env does not say */
-    char **image_names;     /* what it is called: in full as asked for, then by others */
-    char *image_workdir;    /* of the image: where commands start unless workdir says; or NULL */
-    bool tool_net;          /* a helper sandbox for mas-tool-net, with a way to the gateway */
-    bool network;           /* commands reach hosts by name through the proxy; hosts is not empty */
-    char **hosts;           /* that it may reach; with tool_net alone, empty is every public one */
-    bool intercept;         /* with network: hosts of secrets are reached through an interceptor */
-    char **inject;          /* with intercept: names of the secrets */
+    char **env;          /* KEY=VALUE, for every exec in it */
+    char *workdir;       /* inside; NULL is the runtime's own */
+    char *image;         /* as asked for; NULL: the host's programs, as the runtime shows them */
+    char *image_digest;  /* what it was resolved to: 64 hexadecimal digits; NULL with image */
+    char **image_env;    /* of the image: what env does not say */
+    char **image_names;  /* what it is called: in full as asked for, then by others */
+    char *image_workdir; /* of the image: where commands start unless workdir says; or NULL */
+    bool tool_net;       /* a helper sandbox for mas-tool-net, with a way to the gateway */
+    bool network;        /* commands reach hosts by name through the proxy; hosts is not empty */
+    char **hosts;        /* that it may reach; with tool_net alone, empty is every public one */
+    char **cidrs;   /* that commands reach by address: networks as net_range_parse() reads them */
+    bool intercept; /* with network: hosts of secrets are reached through an interceptor */
+    char **inject;  /* with intercept: names of the secrets */
     char **intercept_hosts; /* of these, as rules of the gateway's (sandbox/intercept.c) */
     char **denied_hosts;    /* with network: those that it may not, although hosts names them */
 };
+
+/* Whether commands reach anything at all. */
+static inline bool spec_has_network(const struct spec *s)
+{
+    return s->network || (s->cidrs && s->cidrs[0]);
+}
 
 void spec_init(struct spec *s);
 void spec_done(struct spec *s);

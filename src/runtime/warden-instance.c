@@ -66,6 +66,25 @@ static int plan_mount_fill(const struct runtime_host *host, const struct spec_mo
     return r < 0 ? r : set_text(out->target, sizeof(out->target), m->target, "mounts", err);
 }
 
+/* Ranges that are denied come from addresses among the denied hosts: see spec_json_network(). */
+static int plan_ranges_fill(const struct spec *s, struct plan *p, struct error *err)
+{
+    char *const *lists[] = {s->cidrs, s->denied_hosts};
+    p->flags |= PLAN_ADDRESSES;
+    for (int deny = 0; deny < 2; deny++) {
+        for (char *const *text = lists[deny]; text && *text; text++) {
+            if (p->n_ranges == NET_RANGES_MAX)
+                return error_field(err, "cidrs", "more than %d networks", NET_RANGES_MAX);
+            struct net_range *r = &p->ranges[p->n_ranges++];
+            if (net_range_parse(*text, r) < 0)
+                return error_field(err, deny ? "deny" : "cidrs", "'%.100s' is not a network",
+                                   *text);
+            r->deny = (uint8_t)deny;
+        }
+    }
+    return 0;
+}
+
 static int plan_fill(const struct runtime_host *host, const char *id, const struct spec *s,
                      struct plan *p, struct error *err)
 {
@@ -85,6 +104,8 @@ static int plan_fill(const struct runtime_host *host, const char *id, const stru
         r = error_field(err, "image", "image '%s' has not been resolved", s->image);
     if (r >= 0 && s->image_digest)
         r = set_text(p->image, sizeof(p->image), s->image_digest, "image", err);
+    if (r >= 0 && s->cidrs && s->cidrs[0])
+        r = plan_ranges_fill(s, p, err);
     for (size_t i = 0; r >= 0 && i < s->n_mounts; i++)
         r = plan_mount_fill(host, &s->mounts[i], &p->mounts[i], err);
     return r;
@@ -102,6 +123,7 @@ void warden_effective_fill(struct effective *e, const char *runtime, const struc
         return;
     e->network_by_name = s->network;
     e->intercepted = s->intercept;
+    e->network_by_address = reply->mechanism[WALL_NETWORK] == MECHANISM_NFTABLES;
     limit_for_each(row) {
         if (row->wall >= 0 && e->by[row->wall])
             limit_set(row, &e->limits, limit_get(row, &s->limits));

@@ -131,6 +131,10 @@ static int check_dropped(const struct sandbox *sb, const struct network_change *
 int sandbox_check_network(const struct sandbox *sb, const struct network_change *c,
                           struct error *err)
 {
+    /* Rules of packets stay as they are: half a change would be less than was asked for. */
+    if (sb->spec.cidrs && sb->spec.cidrs[0])
+        return error_set(err, ERROR_UNSUPPORTED, 0,
+                         "a network by address does not change while its sandbox runs");
     bool nothing = c->drop_all && !(c->allow && *c->allow) && !(c->deny && *c->deny);
     if (!sb->spec.network && nothing)
         return 0; /* which it has already */

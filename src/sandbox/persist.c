@@ -71,6 +71,10 @@ json_t *persist_spec_format(const struct spec *s)
         json_object_set_new(o, "intercept",
                             json_pack("{s:o, s:o}", "inject", format_strings(s->inject, SIZE_MAX),
                                       "hosts", format_strings(s->intercept_hosts, SIZE_MAX)));
+    if (s->cidrs && s->cidrs[0])
+        json_object_set_new(o, "cidrs", format_strings(s->cidrs, SIZE_MAX));
+    if (s->cidrs && s->cidrs[0] && !s->network)
+        json_object_set_new(o, "denied", format_strings(s->denied_hosts, SIZE_MAX));
     if (s->image)
         json_object_set_new(
             o, "image",
@@ -179,6 +183,10 @@ int persist_spec_parse(const json_t *obj, struct spec *ret, struct error *err)
         r = parse_network(obj, &s, err);
     if (r >= 0)
         r = parse_intercept(obj, &s, err);
+    if (r >= 0)
+        r = json_member_strv(obj, "cidrs", ARGV_MAX, &s.cidrs, err);
+    if (r >= 0 && !s.network)
+        r = json_member_strv(obj, "denied", ARGV_MAX, &s.denied_hosts, err);
     if (r < 0) {
         spec_done(&s);
         return r;

@@ -193,7 +193,15 @@ static struct sandbox *create(struct manager *m, const struct spec *spec,
         err->code = ERROR_UNSUPPORTED;
         return NULL;
     }
-    if (spec->network && !by->network_admitted) {
+    if (spec->cidrs && spec->cidrs[0] && !ops->has_addresses) {
+        error_field(err, "network.cidrs",
+                    "sandboxes of runtime '%s' cannot have a network by address: those of 'local', "
+                    "'crun' and 'runc' can",
+                    ops->name);
+        err->code = ERROR_UNSUPPORTED;
+        return NULL;
+    }
+    if (spec_has_network(spec) && !by->network_admitted) {
         error_set(err, ERROR_INTERNAL, 0, "nothing has decided on the hosts of this network");
         return NULL;
     }

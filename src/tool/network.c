@@ -15,10 +15,11 @@ int network_admit(struct gate *gate, const struct identity *who, const struct sp
                   struct sandbox_maker *ret, struct error *err)
 {
     int r = spec->network ? gate_check_network(gate, who, spec->runtime, spec->hosts, err) : 0;
+    r = r < 0 ? r : gate_check_network(gate, who, spec->runtime, spec->cidrs, err);
     if (r < 0)
         return r;
     *ret = (struct sandbox_maker){
-        .key = who->key, .address = who->address, .network_admitted = spec->network};
+        .key = who->key, .address = who->address, .network_admitted = spec_has_network(spec)};
     return 0;
 }
 
@@ -54,6 +55,8 @@ bool network_is_within(const struct spec *spec, const struct policy *policy)
 {
     if (policy->has_network && !policy->network_enabled)
         return false;
+    if (spec->cidrs && spec->cidrs[0] && has_hosts(policy))
+        return false; /* a list of names says nothing of packets */
     return !has_hosts(policy) || gateway_hosts_cover(policy->allowed_hosts, spec->hosts);
 }
 

@@ -166,7 +166,7 @@ static int oblige_limits(struct run *run, struct error *err)
 static int oblige_network(struct run *run, struct error *err)
 {
     if (!run->decision.rules.obligations.strip_network ||
-        !(run->box.tool_net || box_of(run)->network))
+        !(run->box.tool_net || spec_has_network(box_of(run))))
         return 0;
     return refuse_call(run, err, "a rule takes the network from %s", run->call.tool);
 }

@@ -51,15 +51,17 @@ static int check_box_network(struct run *run, const struct policy *const *polici
                              struct error *err)
 {
     const struct spec *box = run->one_shot ? &run->box : sandbox_spec(run->sandbox);
-    if (!box->network || run->spec.builtin)
+    if (!spec_has_network(box) || run->spec.builtin)
         return 0;
     for (size_t i = 0; i < n; i++)
         if (!network_is_within(box, policies[i]))
             return gate_refuse(run->gate, &run->call, &run->decision, "request policy",
                                "Network of a policy cannot narrow the network of this sandbox",
                                err);
-    return run->one_shot ? gate_check_network(run->gate, &run->who, box->runtime, box->hosts, err)
-                         : 0;
+    if (!run->one_shot)
+        return 0;
+    int r = gate_check_network(run->gate, &run->who, box->runtime, box->hosts, err);
+    return r < 0 ? r : gate_check_network(run->gate, &run->who, box->runtime, box->cidrs, err);
 }
 
 /* The policies of a request are borrowed, so they are asked before anything is waited for. */

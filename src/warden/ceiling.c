@@ -10,6 +10,7 @@
 #include "warden/intercept.h"
 #include "warden/local/image.h"
 #include "warden/local/mount.h"
+#include "warden/egress.h"
 #include "warden/state.h"
 
 static int check_limits(const struct warden *w, const struct plan *p, struct limits *ret,
@@ -86,6 +87,11 @@ int ceiling_check(const struct warden *w, const struct plan *p, struct limits *r
             "only sandboxes with a network by name and the host's programs can be intercepted");
         reply->wall = WALL_NETWORK;
         return -EOPNOTSUPP;
+    }
+    if (p->flags & PLAN_ADDRESSES) {
+        int r = egress_check(w, p, reply);
+        if (r < 0)
+            return r;
     }
     if (p->flags & PLAN_TOOL_NET && !w->has_toolnet) {
         snprintf(reply->message, sizeof(reply->message), "this warden has no mas-tool-net");

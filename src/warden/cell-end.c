@@ -16,6 +16,7 @@
 #include "warden/blank.h"
 #include "warden/control.h"
 #include "warden/intercept.h"
+#include "warden/egress.h"
 
 #define END_TURN_MS     50
 #define END_MAX_MS      10000 /* for killed processes to be reaped at the warden's end */
@@ -36,6 +37,7 @@ void cell_release(struct cell *s)
     fd_close(&s->stream_fd);
     fd_close(&s->channel_fd);
     child_trees_close(&s->trees);
+    egress_detach(s);
     if (s->ops->end)
         s->ops->end(s);
     if (s->plan.flags & PLAN_AUTHORITY)

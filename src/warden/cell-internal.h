@@ -24,7 +24,9 @@ int64_t cell_take_ids(struct cell *s);
 /* For cell_ops.admit: the byte that child_wait_for_byte() waits for. */
 int cell_admit(struct cell *s);
 
-/* cell-start.c: the child has become a blank. */
+/* cell-start.c: mas-net has given the cell a way out, or error says why it has not. */
+void cell_on_network(struct cell *s, int error, const char *why);
+/* The child has become a blank. */
 void cell_on_ready(int fd, uint32_t events, void *data);
 /* What the child reported of a step that failed, if it did. */
 void cell_read_failure(struct cell *s);

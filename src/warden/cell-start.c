@@ -27,6 +27,7 @@
 #include "warden/local/image.h"
 #include "warden/limits.h"
 #include "warden/local/mount.h"
+#include "warden/egress.h"
 
 /* The one answer to a create. A good one carries the runner's connection. */
 void cell_reply_to_create(struct cell *s, int error)
@@ -78,8 +79,23 @@ void cell_watch_channel(struct cell *s)
     s->channel_watch = watcher_add_fd(s->warden->watcher, s->channel_fd, EPOLLIN, on_channel, s);
 }
 
+static void fail_start(struct cell *s, int error, int wall, const char *step);
+
+/* Its runner runs, but nothing in it does until a control plane has the connection. */
+static bool await_network(struct cell *s)
+{
+    if (!(s->plan.flags & PLAN_ADDRESSES) || s->net_done)
+        return false;
+    int r = s->net_wait ? 0 : egress_attach(s);
+    if (r < 0)
+        fail_start(s, r, WALL_NETWORK, "a network by address");
+    return true;
+}
+
 static void enter_running(struct cell *s)
 {
+    if (await_network(s))
+        return;
     watch_remove(s->timer);
     s->timer = NULL;
     s->state = CELL_RUNNING;
@@ -91,6 +107,17 @@ static void enter_running(struct cell *s)
         cell_kill(s);
     cell_reply_to_create(s, 0);
     blanks_plan_refill(s->warden);
+}
+
+void cell_on_network(struct cell *s, int error, const char *why)
+{
+    if (s->state != CELL_STARTING || s->killed)
+        return;
+    if (error)
+        return fail_start(s, error, WALL_NETWORK, why);
+    s->net_done = true;
+    s->mechanism[WALL_NETWORK] = MECHANISM_NFTABLES;
+    enter_running(s);
 }
 
 void cell_take_over(struct cell *s)

@@ -31,6 +31,12 @@ bool cell_exists(const struct warden *w, const char *id)
     return found;
 }
 
+bool cell_has_addresses(const struct plan *p)
+{
+    const struct cell_ops *ops = cell_kinds[cell_kind_of(p)];
+    return ops->has_addresses && ops->has_addresses((enum oci_backend)p->backend);
+}
+
 int cell_kill(struct cell *s)
 {
     s->killed = true;
@@ -50,7 +56,7 @@ void cell_abandon_creates(struct warden *w)
 {
     size_t cursor = 0;
     for (struct cell *s; (s = map_next(w->by_id, &cursor));) {
-        s->connect_tag = 0;
+        s->connect_tag = s->net_plan_tag = 0;
         if (s->ops->abandon)
             s->ops->abandon(s);
         if (s->state == CELL_RUNNING)

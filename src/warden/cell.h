@@ -22,6 +22,8 @@ int cell_create(struct warden *w, const struct plan *p, const struct limits *lim
 struct cell *cell_find(const struct warden *w, const char *id);
 /* The same of what is not quite gone, too. */
 bool cell_exists(const struct warden *w, const char *id);
+/* Whether sandboxes of the kind that a plan asks for may have a network by address. */
+bool cell_has_addresses(const struct plan *p);
 int cell_kill(struct cell *s);
 /* The control plane that waits for them is gone, and the next one could not know them: those that
  * do not run yet are ended, because no caller would ever use them. */

@@ -20,6 +20,7 @@
 #include "warden/ceiling.h"
 #include "warden/cell.h"
 #include "warden/intercept.h"
+#include "warden/egress.h"
 #include "warden/state.h"
 
 #define OUTGOING_MAX 4096
@@ -194,6 +195,14 @@ static void do_freeze(struct warden *w, struct cell *s, bool on, struct plan_rep
         reply_error(w, reply, r);
 }
 
+static void do_network(struct warden *w, struct cell *s, const struct plan *p,
+                       struct plan_reply *reply)
+{
+    int r = egress_replace(s, p, reply);
+    if (r < 0)
+        reply_error(w, reply, r);
+}
+
 static void do_probe(struct warden *w, const struct plan *p, struct plan_reply *reply)
 {
     uint64_t tag = reply->tag;
@@ -276,6 +285,8 @@ static void dispatch(struct warden *w, const struct plan *p, int fd, struct plan
         return do_connect(w, s, reply);
     case PLAN_STATS:
         return do_stats(w, s, reply);
+    case PLAN_NETWORK:
+        return do_network(w, s, p, reply);
     case PLAN_FREEZE:
     case PLAN_THAW:
         return do_freeze(w, s, p->op == PLAN_FREEZE, reply);

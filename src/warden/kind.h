@@ -60,6 +60,9 @@ struct cell_ops {
     bool needs_namespaces; /* there is no such cell on a host that allows none */
     bool has_authority;    /* takes PLAN_AUTHORITY */
     bool has_proxy;        /* takes PLAN_PROXY: its loopback is the sandbox's own */
+    /* Whether a sandbox of this backend takes PLAN_ADDRESSES: its process is in the network
+     * namespace of its own that the sandbox has. NULL: none does. */
+    bool (*has_addresses)(enum oci_backend b);
     /* Whether this plan asks for this kind. NULL: the kind of plans that no row takes. */
     bool (*takes)(const struct plan *p);
     /* Whether the host and the operator allow what this plan asks for; NULL: always. Returns -errno

@@ -40,24 +40,11 @@ static const struct {
     {                                                                                              \
         offsetof(struct startup, member), #member                                                  \
     }
-    FD(options.runner_fd),
-    FD(options.toolnet_fd),
-    FD(options.engine_fd),
-    FD(options.oci_fd),
-    FD(options.intercept_fd),
-    FD(options.vmm_fd),
-    FD(state_fd),
-    FD(state_control_fd),
-    FD(state_images_fd),
-    FD(state_lock_fd),
-    FD(state_parent_fd),
-    FD(daemon_dir_fd),
-    FD(default_image_fd),
-    FD(line_in),
-    FD(line_out),
-    FD(control_config_fd),
-    FD(gateway_config_fd),
-    FD(keeper_config_fd),
+    FD(options.runner_fd),    FD(options.toolnet_fd), FD(options.engine_fd), FD(options.oci_fd),
+    FD(options.intercept_fd), FD(options.vmm_fd),     FD(options.net_fd),    FD(state_fd),
+    FD(state_control_fd),     FD(state_images_fd),    FD(state_lock_fd),     FD(state_parent_fd),
+    FD(daemon_dir_fd),        FD(default_image_fd),   FD(line_in),           FD(line_out),
+    FD(control_config_fd),    FD(gateway_config_fd),  FD(keeper_config_fd),
 #undef FD
 };
 

@@ -61,6 +61,10 @@ struct cell {
     struct disk_job *disk_job;
     uint64_t claimed_bytes; /* of the warden's ledger */
     struct cgroup cgroup;
+    uint32_t net_slot;     /* of its network by address, counted from 1; 0: it has none */
+    bool net_wait;         /* mas-net owes an answer about it */
+    bool net_done;         /* and has given it a way out */
+    uint64_t net_plan_tag; /* of a PLAN_NETWORK that waits */
     int64_t id_block;
     uint8_t mechanism[16];
     bool frozen; /* was asked to be, at any time */
@@ -103,6 +107,7 @@ struct warden {
     uint8_t seal_key[SEAL_KEY_SIZE];
     int intercept_fd;       /* mas-intercept, or -1 */
     struct map *intercepts; /* struct intercept of intercept.c, by id */
+    struct egress *egress;  /* by address; NULL: the operator allows none */
     bool was_root;
     char no_namespaces[192]; /* why there are none here; "": there are */
     bool blanks_known;       /* whether blanks can be made at all */

@@ -33,5 +33,6 @@ void warden_options_init(struct warden_options *o)
         .oci_fd = -1,
         .intercept_fd = -1,
         .vmm_fd = -1,
+        .net_fd = -1,
     };
 }

@@ -32,6 +32,7 @@
 #include "builder/rlimits.h"
 #include "warden/local/root.h"
 #include "warden/cell.h"
+#include "warden/egress.h"
 #include "warden/state.h"
 #include "warden/sweep.h"
 
@@ -150,6 +151,7 @@ static int prepare_host(struct warden *w, struct error *err)
     for (int kind = 0; kind < _CELL_KIND_MAX; kind++)
         if (cell_kinds[kind]->start_host)
             cell_kinds[kind]->start_host(w);
+    egress_start(w);
     blanks_init(w);
     blanks_fill(w);
     return 0;
@@ -170,6 +172,7 @@ struct warden *warden_new(const struct warden_options *o, struct error *err)
     w->options.intercept_fd = -1;
     w->options.vmm_fd = -1;
     w->options.microvm_dir = NULL;
+    w->options.net_fd = -1;
     w->options.podman_socket = w->options.docker_socket = NULL;
     return w;
 }
@@ -184,6 +187,7 @@ void warden_free(struct warden *w)
     for (int kind = 0; kind < _CELL_KIND_MAX; kind++)
         if (cell_kinds[kind]->close_host)
             cell_kinds[kind]->close_host(w);
+    egress_stop(w);
     watch_remove(w->janitor_watch);
     janitor_stop(&w->janitor);
     cgroup_root_close(&w->cgroups);

@@ -70,6 +70,9 @@ struct warden_options {
     int intercept_fd;        /* mas-intercept, likewise */
     int vmm_fd;              /* mas-vmm, likewise */
     const char *microvm_dir; /* what virtual machines start from (vm.h) */
+    int net_fd;              /* mas-net, likewise */
+    /* Networks by address; without a ceiling there are none. */
+    struct net_config network;
 };
 
 /* Every limit at its default; the caller fills in paths and descriptors. */

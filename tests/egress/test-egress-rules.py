@@ -228,7 +228,7 @@ def test_rules_that_need_more_are_refused():
 @test("a network opens the addresses in it and no name; denied, it closes every name that leads there")
 def test_cidrs_are_of_addresses():
     with Daemon(config=OPEN) as d:
-        box = d.post("/v1/sandboxes", {"network": {"cidrs": ["127.0.0.0/30", "fd00::/8"]}}).json["id"]
+        box = d.post("/v1/sandboxes", {"network": {"mode": "names", "cidrs": ["127.0.0.0/30", "fd00::/8"]}}).json["id"]
         equal(status(d, box, "http://127.0.0.2/"), "200")
         equal(status(d, box, "http://127.0.0.2:8080/"), "200")
         equal(status(d, box, "http://[::ffff:127.0.0.2]/"), "200")

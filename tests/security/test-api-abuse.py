@@ -428,6 +428,16 @@ def test_p31_a_secret_is_paired_with_no_other_host():
                     check(value.encode() not in f.read(), f"the secret is in {name}")
 
 
+@test("P32 a network by address is what the operator named, and no more; without one there is no interface")
+def test_p32_a_network_by_address_is_what_the_operator_named():
+    with Daemon() as d:
+        for cidrs in (["0.0.0.0/0"], ["127.0.0.1"], ["169.254.169.254"], [f"127.0.0.1:{d.port}"]):
+            a = d.post("/v1/sandboxes", {"network": {"cidrs": cidrs}})
+            check(a.status == 403 and "network_cidrs" in a.json["error"]["message"], a)
+        r = d.post("/v1/run", {"command": ["cat", "/proc/net/dev"]}).json
+        equal([line.split(":")[0].strip() for line in r["stdout"].splitlines()[2:]], ["lo"])
+
+
 try:
     main()
 finally:

@@ -19,7 +19,7 @@ ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "../.."))
 # By the headers that others include it by.
 LIBRARIES = {"jansson": "jansson.h", "libuv": "uv.h", "OpenSSL": "openssl/", "sqlite3": "sqlite3.h", "libyaml": "yaml.h",
              "PCRE2": "pcre2.h", "llhttp": "llhttp.h", "wslay": "wslay/", "libcurl": "curl/", "libxml2": "libxml/",
-             "libarchive": "archive", "libseccomp": "seccomp.h"}
+             "libarchive": "archive", "libseccomp": "seccomp.h", "libnftables": "nftables/"}
 
 # What comments say that only some files do: the comment's file, the folder that it is about, what those files have in
 # them, and which they are.

@@ -25,6 +25,7 @@ const struct runtime_ops runtime_local = {
     .isolation = ISOLATION_NAMESPACES,
     .has_interceptor = true,
     .has_proxy = true,
+    .has_addresses = true,
     .kind = &(const struct warden_kind){0},
     .probe = local_probe,
     WARDEN_INSTANCE_OPS,

@@ -37,6 +37,12 @@ static void local_describe_walls(const struct warden *w, enum oci_backend b, uin
         w->child_template.landlock_abi > 0 ? MECHANISM_LANDLOCK : MECHANISM_NONE;
 }
 
+static bool local_has_addresses(enum oci_backend b)
+{
+    (void)b;
+    return true;
+}
+
 static void local_probe(const struct warden *w, enum oci_backend b, struct plan_reply *ret)
 {
     warden_describe_host(w, ret);
@@ -148,6 +154,7 @@ const struct cell_ops cell_local = {
     .needs_namespaces = true,
     .has_authority = true,
     .has_proxy = true,
+    .has_addresses = local_has_addresses,
     .probe = local_probe,
     .has_group = true,
     .clone_flags = LOCAL_CLONE_FLAGS,

@@ -112,6 +112,13 @@ static void oci_describe_walls(const struct warden *w, enum oci_backend b, uint8
     mechanism[WALL_LANDLOCK] = MECHANISM_NONE;
 }
 
+/* The launcher of a container on the host's kernel is in its network; one of another kernel has a
+ * network that the kernel in the sandbox does not look at. */
+static bool oci_has_addresses(enum oci_backend b)
+{
+    return oci_flavour(b)->host_network;
+}
+
 static uint32_t oci_features(const struct warden *w)
 {
     uint32_t features = 0;
@@ -181,6 +188,7 @@ const struct cell_ops cell_oci = {
     .close_host = oci_close_host,
     .needs_namespaces = true,
     .has_proxy = true,
+    .has_addresses = oci_has_addresses,
     .takes = oci_takes,
     .check = oci_check,
     .features = oci_features,

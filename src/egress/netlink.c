@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "egress/netlink.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#define ANSWER_MAX_S 10 /* the kernel answers at once; never wait for ever all the same */
+
+int netlink_open(int protocol)
+{
+    struct sockaddr_nl self = {.nl_family = AF_NETLINK};
+    const struct timeval most = {.tv_sec = ANSWER_MAX_S};
+    int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol);
+    if (fd < 0)
+        return -errno;
+    if (bind(fd, (struct sockaddr *)&self, sizeof(self)) == 0 &&
+        setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &most, sizeof(most)) == 0)
+        return fd;
+    int error = -errno;
+    close(fd);
+    return error;
+}
+
+static void *message_grow(struct netlink_message *m, size_t size)
+{
+    size_t at = NLMSG_ALIGN(m->head.nlmsg_len);
+    assert(at + size <= sizeof(m->bytes));
+    memset(m->bytes + at, 0, NLMSG_ALIGN(size));
+    m->head.nlmsg_len = (uint32_t)(at + size);
+    return m->bytes + at;
+}
+
+void netlink_begin(struct netlink_message *m, uint16_t type, uint16_t flags, const void *fixed,
+                   size_t size)
+{
+    m->head = (struct nlmsghdr){.nlmsg_len = NLMSG_HDRLEN,
+                                .nlmsg_type = type,
+                                .nlmsg_flags = (uint16_t)(NLM_F_REQUEST | NLM_F_ACK | flags)};
+    memcpy(message_grow(m, size), fixed, size);
+}
+
+void netlink_put(struct netlink_message *m, uint16_t type, const void *data, size_t size)
+{
+    struct nlattr *a = message_grow(m, NLA_HDRLEN + NLA_ALIGN(size));
+    *a = (struct nlattr){.nla_len = (uint16_t)(NLA_HDRLEN + size), .nla_type = type};
+    if (size)
+        memcpy((char *)a + NLA_HDRLEN, data, size);
+}
+
+void netlink_put_text(struct netlink_message *m, uint16_t type, const char *text)
+{
+    netlink_put(m, type, text, strlen(text) + 1);
+}
+
+void netlink_put_u32(struct netlink_message *m, uint16_t type, uint32_t value)
+{
+    netlink_put(m, type, &value, sizeof(value));
+}
+
+size_t netlink_nest(struct netlink_message *m, uint16_t type)
+{
+    size_t at = NLMSG_ALIGN(m->head.nlmsg_len);
+    netlink_put(m, type | NLA_F_NESTED, NULL, 0);
+    return at;
+}
+
+void netlink_nest_end(struct netlink_message *m, size_t at)
+{
+    struct nlattr *a = (struct nlattr *)(void *)(m->bytes + at);
+    a->nla_len = (uint16_t)(m->head.nlmsg_len - at);
+}
+
+/* What a socket that was handed over still holds of before is not an answer to this message. */
+static int receive_answer(int sock, uint32_t seq)
+{
+    union {
+        struct nlmsghdr head;
+        char bytes[4096];
+    } answer;
+    for (;;) {
+        ssize_t n = recv(sock, &answer, sizeof(answer), 0);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -errno;
+        if (n < (ssize_t)NLMSG_LENGTH(sizeof(struct nlmsgerr)) || answer.head.nlmsg_seq != seq)
+            continue;
+        if (answer.head.nlmsg_type != NLMSG_ERROR)
+            return -EPROTO;
+        return ((struct nlmsgerr *)NLMSG_DATA(&answer.head))->error;
+    }
+}
+
+int netlink_send(int sock, struct netlink_message *m)
+{
+    static uint32_t next_seq = 1;
+    m->head.nlmsg_seq = next_seq++;
+    ssize_t n = send(sock, m, m->head.nlmsg_len, 0);
+    return n < 0 ? -errno : receive_answer(sock, m->head.nlmsg_seq);
+}

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See network.h. */
+#include "warden/egress.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/netlink.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/map.h"
+#include "warden/cell-internal.h"
+#include "warden/control.h"
+#include "warden/program.h"
+
+#define AGAIN_MS     200 /* until a mas-net that died is started again; doubles */
+#define AGAIN_MAX_MS 5000
+#define STOP_MAX_MS  3000 /* for mas-net to remove what is on the host */
+
+struct egress {
+    struct warden *warden;
+    int program_fd, router_ns, host_ns; /* the latter two are network namespaces */
+    char instance[NET_INSTANCE_SIZE];
+    uint32_t n_slots, next_slot;
+    uint8_t *slots; /* 1: taken */
+    struct program_task task;
+    bool ready;
+    int64_t again_ms;
+    struct watch *again;
+    char why_not[200]; /* it cannot be used; "": it can, or is being started */
+};
+
+_Static_assert(sizeof(struct net_answer) <= PROGRAM_ANSWER_MAX, "a task's answer");
+
+/* --- the process */
+
+static void egress_fail_all(struct warden *w);
+static void start_program(void *data);
+
+static void net_exec(const struct warden *w, int channel_fd)
+{
+    const struct program_ends ends = {
+        .stream = -1, .channel = channel_fd, .failure = -1, .view = -1, .log = true};
+    if (program_arrange(&ends, w->egress->program_fd) < 0)
+        _exit(125);
+    program_exec("mas-net");
+}
+
+static struct cell *find_waiting(const struct warden *w, uint64_t tag)
+{
+    size_t cursor = 0;
+    for (struct cell *s; (s = map_next(w->by_id, &cursor));)
+        if (s->net_wait && s->serial == tag)
+            return s;
+    return NULL;
+}
+
+static void answer_replace(struct cell *s, const struct net_answer *a)
+{
+    struct plan_reply reply = {.tag = s->net_plan_tag, .wall = -1, .error = a->error};
+    s->net_plan_tag = 0;
+    memcpy(reply.id, s->id, sizeof(reply.id));
+    if (a->error)
+        snprintf(reply.message, sizeof(reply.message), "%s", a->message);
+    control_send(s->warden, &reply, -1);
+}
+
+static void on_net_answer(struct program_task *t, const void *record)
+{
+    struct egress *n = container_of(t, struct egress, task);
+    struct net_answer a = *(const struct net_answer *)record;
+    a.message[sizeof(a.message) - 1] = 0;
+    if (a.tag == 0) {
+        n->ready = a.error == 0;
+        snprintf(n->why_not, sizeof(n->why_not), "%s", a.error ? a.message : "");
+        if (a.error)
+            log_error("mas-net cannot start: %s", a.message);
+        return;
+    }
+    struct cell *s = find_waiting(n->warden, a.tag);
+    if (!s)
+        return;
+    s->net_wait = false;
+    if (s->net_plan_tag)
+        answer_replace(s, &a);
+    else
+        cell_on_network(s, a.error, a.message);
+}
+
+static void on_net_end(struct program_task *t, int wait_status)
+{
+    struct egress *n = container_of(t, struct egress, task);
+    log_error("mas-net ended wait_status=%d", wait_status);
+    n->again_ms = n->ready || !n->again_ms ? AGAIN_MS : 2 * n->again_ms;
+    n->again_ms = n->again_ms > AGAIN_MAX_MS ? AGAIN_MAX_MS : n->again_ms;
+    n->ready = false;
+    egress_fail_all(n->warden);
+    n->again = watcher_add_timer(n->warden->watcher, (int)n->again_ms, start_program, n);
+}
+
+static void start_program(void *data)
+{
+    struct egress *n = data;
+    struct net_start start = {.version = NET_VERSION, .config = n->warden->options.network};
+    n->again = NULL;
+    memcpy(start.instance, n->instance, sizeof(start.instance));
+    n->task = (struct program_task){.warden = n->warden,
+                                    .answer_size = sizeof(struct net_answer),
+                                    .on_answer = on_net_answer,
+                                    .on_end = on_net_end,
+                                    .channel_fd = -1};
+    int r = program_task_start(&n->task, net_exec, &start, sizeof(start), n->router_ns);
+    if (r == 0)
+        return;
+    log_error("mas-net cannot be started: %s", strerror(-r));
+    snprintf(n->why_not, sizeof(n->why_not), "mas-net cannot be started: %s", strerror(-r));
+}
+
+/* --- start and end */
+
+/* The namespace is the caller's for a moment, because one can only be made by entering it. */
+static int make_router_ns(struct egress *n)
+{
+    n->host_ns = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+    if (n->host_ns < 0 || unshare(CLONE_NEWNET) < 0)
+        return -errno;
+    n->router_ns = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+    int error = n->router_ns < 0 ? -errno : 0;
+    if (setns(n->host_ns, CLONE_NEWNET) < 0) {
+        log_error("cannot leave the router's network: %s", strerror(errno));
+        abort(); /* everything that follows would be in the wrong network */
+    }
+    return error;
+}
+
+static int name_instance(struct egress *n)
+{
+    uint8_t bytes[4];
+    if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes))
+        return -EIO;
+    snprintf(n->instance, sizeof(n->instance), "%02x%02x%02x%x", bytes[0], bytes[1], bytes[2],
+             bytes[3] & 15);
+    return 0;
+}
+
+static void set_why_not(struct egress *n, const char *why)
+{
+    snprintf(n->why_not, sizeof(n->why_not), "%s", why);
+    log_warn("sandboxes have no network by address: %s", why);
+}
+
+void egress_start(struct warden *w)
+{
+    const struct net_config *c = &w->options.network;
+    if (!c->n_ceiling)
+        return;
+    struct egress *n = w->egress = new0(struct egress);
+    n->warden = w;
+    n->router_ns = n->host_ns = -1;
+    n->program_fd = w->options.net_fd < 0 ? -1 : fcntl(w->options.net_fd, F_DUPFD_CLOEXEC, 0);
+    n->n_slots = net_config_slots(c);
+    if (!w->was_root || w->ids.in_userns)
+        return set_why_not(n, "that needs a daemon that root started");
+    if (n->program_fd < 0)
+        return set_why_not(n, "mas-net is not installed");
+    if (!net_config_is_valid(c))
+        return set_why_not(n, "network_pool and network_pool6 are no networks of use");
+    int r = name_instance(n);
+    r = r < 0 ? r : make_router_ns(n);
+    if (r < 0)
+        return set_why_not(n, strerror(-r));
+    n->slots = xcalloc(n->n_slots, 1);
+    start_program(n);
+}
+
+/* It ends by itself when its channel does, after it has removed what is on the host. */
+static void end_program(struct egress *n)
+{
+    if (n->task.pid <= 0)
+        return;
+    fd_close(&n->task.channel_fd);
+    for (int waited = 0; waited < STOP_MAX_MS; waited += 10) {
+        if (waitpid(n->task.pid, NULL, WNOHANG) != 0)
+            break;
+        usleep(10000);
+    }
+    kill(n->task.pid, SIGKILL);
+}
+
+void egress_stop(struct warden *w)
+{
+    struct egress *n = w->egress;
+    if (!n)
+        return;
+    watch_remove(n->again);
+    watch_remove(n->task.channel);
+    n->task.channel = NULL;
+    watch_remove(n->task.child);
+    n->task.child = NULL;
+    end_program(n);
+    fd_close(&n->program_fd);
+    fd_close(&n->router_ns);
+    fd_close(&n->host_ns);
+    free(n->slots);
+    free(n);
+    w->egress = NULL;
+}
+
+/* --- cells */
+
+static int egress_refuse(struct plan_reply *reply, int error, const char *why)
+{
+    reply->wall = WALL_NETWORK;
+    snprintf(reply->message, sizeof(reply->message), "%s", why);
+    return error;
+}
+
+int egress_check(const struct warden *w, const struct plan *p, struct plan_reply *reply)
+{
+    const struct egress *n = w->egress;
+    if (!n)
+        return egress_refuse(reply, -EPERM,
+                             "a network by address: the operator's network_cidrs is empty");
+    if (!cell_has_addresses(p))
+        return egress_refuse(reply, -EOPNOTSUPP,
+                             "sandboxes of this kind have no network by address");
+    if (n->why_not[0])
+        return egress_refuse(reply, -EOPNOTSUPP, n->why_not);
+    if (n->task.pid <= 0)
+        return egress_refuse(reply, -EAGAIN, "mas-net is being started again");
+    int r = net_ceiling_check(&w->options.network, p->ranges, p->n_ranges, reply->message,
+                              sizeof(reply->message));
+    if (r < 0)
+        reply->wall = WALL_NETWORK;
+    return r;
+}
+
+/* Not one that was free a moment ago: what is still on its way to the last sandbox of an address is
+ * not to arrive at another. 0: none is left. */
+static uint32_t take_slot(struct egress *n)
+{
+    for (uint32_t i = 0; i < n->n_slots; i++) {
+        uint32_t slot = (n->next_slot + i) % n->n_slots;
+        if (n->slots[slot])
+            continue;
+        n->slots[slot] = 1;
+        n->next_slot = slot + 1;
+        return slot + 1;
+    }
+    return 0;
+}
+
+static void fill_request(const struct cell *s, enum net_op op, const struct plan *p,
+                         struct net_request *q)
+{
+    *q = (struct net_request){
+        .version = NET_VERSION, .op = op, .tag = s->serial, .slot = s->net_slot - 1};
+    if (!p)
+        return;
+    q->n_ranges = p->n_ranges;
+    memcpy(q->ranges, p->ranges, p->n_ranges * sizeof(p->ranges[0]));
+}
+
+/* A socket that acts in the cell's network, wherever its holder is. */
+static int open_route_socket(const struct egress *n, int ns)
+{
+    if (setns(ns, CLONE_NEWNET) < 0)
+        return -errno;
+    int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+    int error = fd < 0 ? -errno : 0;
+    if (setns(n->host_ns, CLONE_NEWNET) < 0) {
+        log_error("cannot leave a sandbox's network: %s", strerror(errno));
+        abort();
+    }
+    return error < 0 ? error : fd;
+}
+
+static int send_request(struct egress *n, const struct net_request *q, const int *fds, size_t n_fds)
+{
+    ssize_t r =
+        n->task.pid > 0 ? fd_send_msg(n->task.channel_fd, q, sizeof(*q), fds, n_fds) : -ESRCH;
+    return r < 0 ? (int)r : 0;
+}
+
+int egress_attach(struct cell *s)
+{
+    struct egress *n = s->warden->egress;
+    struct net_request q;
+    char path[64];
+    snprintf(path, sizeof(path), "%d/ns/net", (int)s->pid);
+    _cleanup_close_ int ns = openat(s->warden->proc_fd, path, O_RDONLY | O_CLOEXEC);
+    if (ns < 0)
+        return -errno;
+    _cleanup_close_ int route = open_route_socket(n, ns);
+    if (route < 0)
+        return route;
+    s->net_slot = take_slot(n);
+    if (!s->net_slot)
+        return -EUSERS;
+    fill_request(s, NET_ADD, &s->plan, &q);
+    int r = send_request(n, &q, (int[]){ns, route}, 2);
+    s->net_wait = r == 0;
+    return r;
+}
+
+void egress_detach(struct cell *s)
+{
+    struct egress *n = s->warden->egress;
+    struct net_request q;
+    if (!n || !s->net_slot)
+        return;
+    fill_request(s, NET_REMOVE, NULL, &q);
+    q.tag = UINT64_MAX; /* nobody waits for the answer */
+    send_request(n, &q, NULL, 0);
+    n->slots[s->net_slot - 1] = 0;
+    s->net_slot = 0;
+    s->net_wait = false;
+}
+
+int egress_replace(struct cell *s, const struct plan *p, struct plan_reply *reply)
+{
+    struct net_request q;
+    if (!s->net_slot || s->state != CELL_RUNNING)
+        return egress_refuse(reply, -EOPNOTSUPP, "this sandbox has no network by address");
+    if (s->net_wait)
+        return egress_refuse(reply, -EBUSY, "its network is being changed");
+    int r = net_ceiling_check(&s->warden->options.network, p->ranges, p->n_ranges, reply->message,
+                              sizeof(reply->message));
+    if (r < 0)
+        return r;
+    fill_request(s, NET_REPLACE, p, &q);
+    r = send_request(s->warden->egress, &q, NULL, 0);
+    s->net_wait = r == 0;
+    s->net_plan_tag = r == 0 ? p->tag : 0;
+    return r;
+}
+
+/* Those who wait for a mas-net that died wait in vain. */
+static void egress_fail_all(struct warden *w)
+{
+    const struct net_answer gone = {.error = EIO, .message = "mas-net ended"};
+    size_t cursor = 0;
+    for (struct cell *s; (s = map_next(w->by_id, &cursor));) {
+        if (!s->net_wait)
+            continue;
+        s->net_wait = false;
+        if (s->net_plan_tag)
+            answer_replace(s, &gone);
+        else
+            cell_on_network(s, gone.error, gone.message);
+    }
+}

@@ -1,0 +1,451 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A network by address: what is allowed arrives, of everything else not one packet leaves, and nothing stays behind.
+
+Commands in the sandbox try what they may try. What no command may (raw sockets, other sources) is tried by root in the
+sandbox's network, as whoever broke out of everything but that would: the walls are outside of it.
+"""
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+import world as w  # noqa: E402
+import masd  # noqa: E402
+from cases import RUNTIME, Net, allowed, denied, main, use  # noqa: E402
+from masd import Daemon, check, equal, test, wait_for  # noqa: E402
+
+CONFIG = """network_cidrs: ["0.0.0.0/0", "::/0"]
+disallowed_hosts: ["11.0.0.54"]
+gateway_allow_private: ["192.168.77.0/24", "169.254.0.0/16"]
+network_connections: 40
+network_connects_per_second: 1000
+"""
+OTHER_POOLS = "network_pool: 10.214.0.0/16\nnetwork_pool6: fd6d:6173:6e65:7401::/64\n"
+NARROW = ["11.0.0.2", "11.0.0.4:80", "2600:11::2", "11.0.0.53:53"]
+WIDE = ["0.0.0.0/0", "::/0"]
+
+
+def forward(four, six=1):
+    for path, value in (("ipv4/ip_forward", four), ("ipv6/conf/all/forwarding", six)):
+        with open(f"/proc/sys/net/{path}", "w") as f:
+            f.write(str(value))
+
+
+world = w.World()
+forward(1)
+if RUNTIME not in ("local", "crun", "runc"):
+    d = Daemon(config=CONFIG).start()
+
+    @test("a runtime without networks of ours refuses by name")
+    def test_other_runtimes_refuse():
+        a = d.post("/v1/sandboxes", {"network": {"cidrs": NARROW}})
+        check(a.status in (400, 501) and "by address" in a.json["error"]["message"], a)
+    masd.main()
+    sys.exit(0)
+
+net = use(Net(world, {"cidrs": NARROW}, config=CONFIG))
+wide = net.sandbox({"cidrs": WIDE, "deny": [{"host": "11.0.0.3"}]})
+
+# Tries every "how address port" of its arguments, and says what came of each.
+TRY = """import json,socket,sys
+out={}
+for a in sys.argv[1:]:
+    how,to,port=a.split()
+    family=socket.AF_INET6 if ':' in to else socket.AF_INET
+    try:
+        s=socket.socket(family, socket.SOCK_STREAM if how=='tcp' else socket.SOCK_DGRAM); s.settimeout(4)
+        s.connect((to,int(port)))
+        if how=='udp':
+            s.send(bytes.fromhex('12340100000100000000000007616c6c6f7765640474657374000001000100') if port=='53' else b'x'*4000)
+            s.settimeout(4 if port=='53' else 0.3)
+            try: out[a]='answered' if s.recv(4096) else 'empty'
+            except TimeoutError: out[a]='sent'
+        else:
+            out[a]='connected'
+    except TimeoutError: out[a]='hung'
+    except OSError as e: out[a]=e.strerror
+print(json.dumps(out))
+"""
+
+
+def tries(*what, box=None):
+    a = net.python(TRY, *what, box=box)
+    equal(a["exit_code"], 0, a)
+    return json.loads(a["stdout"])
+
+
+def refused(*what, box=None):
+    """None arrives, and none has to wait to learn it."""
+    for one, came in tries(*what, box=box).items():
+        check(came not in ("connected", "answered", "sent", "hung"), f"{one}: {came}")
+
+
+def guest_pid(box):
+    """A process in the network of a sandbox, by the address that the sandbox has."""
+    # /proc/net of the sandbox: its own addresses.
+    own = net.run("cat", "/proc/net/if_inet6", box=box)["stdout"]
+    line = next(part for part in own.splitlines() if part.startswith("fd6d")).split()[0]
+    for pid in masd.below(net.daemon.process.pid):
+        try:
+            with open(f"/proc/{pid}/net/if_inet6") as f:
+                if any(part.startswith(line) and part.split()[-1] == "eth0" for part in f):
+                    return int(pid)
+        except OSError:
+            pass
+    raise AssertionError("no process is in the network of the sandbox")
+
+
+def as_root_inside(code, box=None):
+    """Python as root in the sandbox's network, with all that it can do there."""
+    p = subprocess.run(["nsenter", "-t", str(guest_pid(box)), "-n", "/usr/bin/python3", "-c", RAW + code],
+                       capture_output=True, text=True, timeout=30)
+    equal(p.returncode, 0, p.stderr)
+
+
+RAW = """import socket,struct
+def total(b):
+    b+=b'\\0'*(len(b)%2); s=sum(struct.unpack('!%dH'%(len(b)//2),b))
+    while s>>16: s=(s&65535)+(s>>16)
+    return ~s&65535
+def own():
+    s=socket.socket(socket.AF_INET,socket.SOCK_DGRAM); s.connect(('11.0.0.2',9)); return s.getsockname()[0]
+def ip4(to,proto,data,source=None,off=0,ident=7):
+    h=struct.pack('!BBHHHBBH4s4s',0x45,0,20+len(data),ident,off,64,proto,0,socket.inet_aton(source or own()),socket.inet_aton(to))
+    return h[:10]+struct.pack('!H',total(h))+h[12:]+data
+def send4(packet,to):
+    s=socket.socket(socket.AF_INET,socket.SOCK_RAW,socket.IPPROTO_RAW); s.sendto(packet,(to,0))
+def frame(packet,kind=0x800):
+    s=socket.socket(socket.AF_PACKET,socket.SOCK_RAW); s.bind(('eth0',kind))
+    mac=bytes.fromhex(open('/sys/class/net/eth0/address').read().replace(':','')) if 0 else s.getsockname()[4]
+    s.send(mac[:1]+b'\\0'+mac[2:]+mac+struct.pack('!H',kind)+packet)
+def udp(port,n=64): return struct.pack('!HHHH',999,port,8+n,0)+b'y'*n
+def echo(to,six=False):
+    s=socket.socket(socket.AF_INET6 if six else socket.AF_INET,socket.SOCK_RAW,58 if six else 1)
+    m=struct.pack('!BBHHH',128 if six else 8,0,0,1,1)+b'p'*16
+    s.sendto(m if six else m[:2]+struct.pack('!H',total(m))+m[4:],(to,0))
+"""
+
+# --- what arrives
+
+CLOSED4 = ["10.9.9.9", "172.16.7.7", "100.64.0.7", "169.254.169.254", "168.63.129.16", "100.100.100.200", "198.51.100.7"]
+CLOSED6 = ["fd00:ec2::254", "fc00::7", "64:ff9b::a09:909", "2002:a09:909::1", "::ffff:11.0.0.3", "fe80::1"]
+
+
+@test("the report says that nftables enforces it, by address")
+def test_effective():
+    for box in (net.box, wide):
+        got = net.daemon.get(f"/v1/sandboxes/{box.id}").json["effective"]["network"]
+        equal(got, {"by": "nftables", "mode": "addresses"})
+
+
+@allowed("tcp", "TCP to an allowed address and port arrives, of IPv4 and of IPv6")
+def test_tcp_arrives(_):
+    what = ["tcp 11.0.0.2 80", "tcp 11.0.0.2 8080", "tcp 11.0.0.4 80", "tcp 2600:11::2 443"]
+    equal(tries(*what), {one: "connected" for one in what})
+
+
+@allowed("udp", "UDP to an allowed address arrives and is answered; a large one in fragments")
+def test_udp_arrives(_):
+    equal(tries("udp 11.0.0.53 53"), {"udp 11.0.0.53 53": "answered"})
+    equal(tries("udp 11.0.0.2 25"), {"udp 11.0.0.2 25": "Connection refused"})
+
+
+@allowed("wide", "all of the Internet is what is public of it")
+def test_wide_arrives(_):
+    what = ["tcp 11.0.0.2 80", "tcp 2600:11::3 80", "tcp 11.0.0.4 8080"]
+    equal(tries(*what, box=wide), {one: "connected" for one in what})
+
+
+@allowed("raw", "packets that root makes in the sandbox's network arrive where they may")
+def test_raw_arrives(_):
+    as_root_inside("send4(ip4('11.0.0.2',17,udp(9)),'11.0.0.2')")
+
+
+@allowed("frame", "and frames")
+def test_frames_arrive(_):
+    as_root_inside("frame(ip4('11.0.0.2',17,udp(9)))")
+
+
+@allowed("icmp", "and echo requests, of IPv4 and of IPv6")
+def test_echo_arrives(n):
+    as_root_inside("echo('11.0.0.2'); echo('2600:11::2',True)")
+    equal(sorted(set(n.capture.seen()) & {"icmp 11.0.0.2", "icmp6 2600:11::2"}), ["icmp 11.0.0.2", "icmp6 2600:11::2"])
+
+
+@allowed("private", "a private network that the operator named is reached")
+def test_named_private(n):
+    with n.sandbox({"cidrs": ["192.168.77.7"]}) as box:
+        equal(tries("tcp 192.168.77.7 80", box=box), {"tcp 192.168.77.7 80": "connected"})
+
+
+# --- what does not
+
+@denied("tcp", "TCP to other addresses and ports is refused at once")
+def test_tcp_denied(_):
+    refused("tcp 11.0.0.3 80", "tcp 11.0.0.4 443", "tcp 2600:11::3 80", "tcp 11.0.0.53 80", "tcp 11.0.0.53 22")
+
+
+@denied("udp", "UDP likewise, and in fragments")
+def test_udp_denied(_):
+    for one, came in tries("udp 11.0.0.3 9", "udp 11.0.0.4 81", "udp 2600:11::3 9", "udp 11.0.0.54 53").items():
+        check(came not in ("answered", "hung"), f"{one}: {came}")
+
+
+@denied("wide", "metadata, private and reserved addresses are closed to who may reach everything")
+def test_closed(_):
+    refused(*(f"tcp {a} 80" for a in CLOSED4 + CLOSED6), box=wide)
+
+
+@denied("wide", "what the sandbox or the operator denies is closed although everything is allowed")
+def test_deny_wins(_):
+    refused("tcp 11.0.0.3 80", "tcp 11.0.0.54 53", box=wide)
+    as_root_inside("echo('11.0.0.3'); echo('11.0.0.54')", box=wide)
+
+
+@denied("wide", "metadata is closed where the operator opened the network around it")
+def test_metadata_by_network(_):
+    refused("tcp 169.254.169.254 80", box=wide)
+    a = net.daemon.post("/v1/sandboxes", {"network": {"cidrs": ["169.254.169.254"]}})
+    check(a.status == 403 and "metadata" in a.json["error"]["message"], a)
+
+
+@denied("icmp", "echo requests to others do not leave")
+def test_echo_denied(_):
+    as_root_inside("echo('11.0.0.3'); echo('2600:11::3',True)\nfor a in ('10.9.9.9','169.254.169.254'): echo(a)")
+
+
+@denied("icmp", "nor other messages of ICMP to an allowed address")
+def test_other_icmp(_):
+    as_root_inside("for t in (13,17,5,3): send4(ip4('11.0.0.2',1,bytes([t,0])+struct.pack('!HI',65535-(t<<8),0)),'11.0.0.2')")
+
+
+@denied("raw", "other protocols, sources and fragments do not leave")
+def test_raw_denied(_):
+    as_root_inside("""
+for proto in (2,4,41,47,50,89,132,136,255): send4(ip4('11.0.0.2',proto,b'z'*64),'11.0.0.2')
+for source in ('11.0.0.1','11.0.0.77','10.213.0.1','10.213.0.2','10.213.0.99','127.0.0.1','8.8.8.8'):
+    send4(ip4('11.0.0.2',17,udp(9),source),'11.0.0.2')
+send4(ip4('11.0.0.3',17,udp(9,1472)[:1480],off=0x2000),'11.0.0.3')
+send4(ip4('11.0.0.3',17,b'q'*100,off=185),'11.0.0.3')
+send4(ip4('11.0.0.2',17,b'q'*100,off=185,ident=9),'11.0.0.2')
+send4(ip4('224.0.0.1',17,udp(9)),'224.0.0.1')
+""")
+
+
+@denied("frame", "nor do frames of other kinds, or to other destinations")
+def test_frames_denied(_):
+    as_root_inside("""
+for kind in (0x88cc,0x8100,0x8847,0x8863): frame(b'f'*100,kind)
+frame(ip4('11.0.0.3',17,udp(9))); frame(ip4('11.0.0.2',17,udp(9),'11.0.0.1')); frame(ip4('11.0.0.2',17,udp(9),'0.0.0.0')); frame(ip4('255.255.255.255',17,udp(67)))
+""")
+
+
+@test("the host itself and the router are closed, whatever is allowed")
+def test_host_is_closed():
+    listeners = []
+    for family, address in ((socket.AF_INET, "0.0.0.0"), (socket.AF_INET6, "::")):
+        s = socket.socket(family)
+        if family == socket.AF_INET6:
+            s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        s.bind((address, 0))
+        s.listen(8)
+        s.setblocking(False)
+        listeners.append(s)
+    four, six = (s.getsockname()[1] for s in listeners)
+    what = [f"tcp {a} {four}" for a in ("11.0.0.1", "11.0.0.9", "127.0.0.1", "10.213.0.1", "10.213.0.2")] + \
+        [f"tcp {a} {six}" for a in ("2600:11::1", "fd6d:6173:6e65:7400::1")] + [f"tcp 11.0.0.1 {net.daemon.port}"]
+    for one, came in tries(*what, box=wide).items():
+        check(came != "connected", f"{one}: {came}")
+    for s in listeners:
+        try:
+            s.accept()
+            check(False, "a connection came to the host")
+        except BlockingIOError:
+            pass
+
+
+@test("sandboxes do not reach each other")
+def test_sandboxes_apart():
+    code = "import socket; s=socket.socket(); s.bind(('',7777)); s.listen(1); print('up',flush=True); s.settimeout(3)\ntry: s.accept(); print('reached')\nexcept TimeoutError: print('quiet')"
+    first = net.daemon.post(f"/v1/sandboxes/{net.box.id}/exec", {"command": ["/usr/bin/python3", "-c", code], "async": True})
+    check(first.status in (200, 202), first)
+    addresses = [part for part in net.run("cat", "/proc/net/fib_trie")["stdout"].split() if part.startswith("10.213.") and part != "10.213.0.2"]
+    for one, came in tries(*(f"tcp {a} 7777" for a in set(addresses)), box=wide).items():
+        check(came != "connected", f"{one}: {came}")
+
+
+# --- what may be asked for
+
+@allowed("tcp", "what a caller asks for is within the operator's ceiling, or refused by name")
+def test_ceiling(_):
+    with Daemon(config=OTHER_POOLS + 'network_cidrs: ["11.0.0.0/24:80", "2600:11::/64", "10.9.9.0/24"]\n') as d:
+        for cidrs, status, word in ((["11.0.0.0/16:80"], 403, "network_cidrs"), (["11.0.0.2"], 403, "network_cidrs"), (["11.0.0.2:81"], 403, "network_cidrs"),
+                                    (["10.9.9.9"], 403, "gateway_allow_private"), (["11.0.0.2:80", "0.0.0.0/0"], 403, "network_cidrs"),
+                                    (["11.0.0.2/33"], 400, "cidrs"), (["allowed.test"], 400, "cidrs"), (["11.0.0.2:0"], 400, "cidrs"), ([7], 400, "cidrs"),
+                                    (["011.0.0.2"], 400, "cidrs"), (["11.0.0.0/8; flush ruleset"], 400, "cidrs"), (["11.0.0.2:80"] * 65, 400, "cidrs")):
+            a = d.post("/v1/sandboxes", {"network": {"cidrs": cidrs}})
+            equal(a.status, status, (cidrs, a))
+            check(word in a.json["error"]["message"] + a.json["error"].get("field", ""), a)
+        with d.sandbox(network={"cidrs": ["11.0.0.2:80"]}) as box:
+            equal(tries("tcp 11.0.0.2 80", box=box), {"tcp 11.0.0.2 80": "connected"})
+        a = d.post("/v1/sandboxes", {"network": {"cidrs": ["11.0.0.2:80"], "deny": [{"host": "denied.test"}]}})
+        check(a.status in (400, 501) and "deny" in a.json["error"]["message"] + str(a.json), a)
+
+
+@test("a network by address does not change, and says so")
+def test_no_change():
+    for body in ({"mode": "none"}, {"deny": [{"host": "11.0.0.2"}]}, {"allow": [{"host": "11.0.0.3", "ports": [80], "for": "1m"}]}):
+        a = net.daemon.request("PATCH", f"/v1/sandboxes/{net.box.id}/network", body)
+        check(a.status in (400, 501) and "by address" in a.json["error"]["message"], a)
+    equal(net.daemon.get(f"/v1/sandboxes/{net.box.id}/network").json["cidrs"], NARROW)
+
+
+@test("without network_cidrs there is no network by address")
+def test_off_by_default():
+    with Daemon() as d:
+        a = d.post("/v1/sandboxes", {"network": {"cidrs": ["11.0.0.2"]}})
+        check(a.status == 403 and "network_cidrs" in a.json["error"]["message"], a)
+        equal(subprocess.run(["nft", "list", "tables"], capture_output=True, text=True).stdout.count("mas_net_"), 1, "of the other daemon")
+
+
+@test("on a host that does not forward, a network by address is refused by name")
+def test_no_forwarding():
+    forward(0)
+    try:
+        a = net.daemon.post("/v1/sandboxes", {"network": {"cidrs": ["11.0.0.2"]}})
+        check(a.status >= 400 and "net.ipv4.ip_forward" in a.json["error"]["message"], a)
+    finally:
+        forward(1)
+
+
+@allowed("tcp", "one sandbox has so many connections and no more")
+def test_connections(_):
+    code = ("import socket\nheld=[]\n"
+            "for i in range(60):\n"
+            "    s=socket.socket(); s.settimeout(5)\n"
+            "    try: s.connect(('11.0.0.2',80)); held.append(s)\n"
+            "    except OSError: pass\n"
+            "print(len(held))")
+    with net.sandbox({"cidrs": ["11.0.0.2"]}) as box:
+        a = net.python(code, box=box)
+        check(30 <= int(a["stdout"]) <= 41, a)
+
+
+# --- what is left of it
+
+def net_pid(daemon):
+    """mas-net of a daemon."""
+    for pid in masd.below(daemon.process.pid):
+        try:
+            with open(f"/proc/{pid}/comm") as f:
+                if f.read().strip() == "mas-net":
+                    return pid
+        except OSError:
+            pass
+    return None
+
+
+def in_router(daemon, *argv):
+    p = subprocess.run(["nsenter", "-t", str(net_pid(daemon)), "-n", *argv], capture_output=True, text=True)
+    return p.stdout
+
+
+def host_tables():
+    return sorted(part for part in subprocess.run(["nft", "list", "tables"], capture_output=True, text=True).stdout.split() if part.startswith("mas_net_"))
+
+
+def host_links():
+    lines = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True).stdout.splitlines()
+    return sorted(line.split(":")[1].split("@")[0].strip() for line in lines if ": masn" in line)
+
+
+@test("mas-net has a user of its own, one capability and a filter")
+def test_rights():
+    with open(f"/proc/{net_pid(net.daemon)}/status") as f:
+        status = dict(line.split(":", 1) for line in f.read().splitlines())
+    equal(status["Uid"].split(), ["64224"] * 4)
+    equal(status["Gid"].split(), ["64224"] * 4)
+    for name in ("CapPrm", "CapEff", "CapBnd"):
+        equal(int(status[name], 16), 1 << 12, name)
+    equal(int(status["CapInh"], 16) | int(status["CapAmb"], 16), 0)
+    equal((status["Seccomp"].strip(), status["NoNewPrivs"].strip()), ("2", "1"))
+
+
+@test("rules and links of a sandbox vanish with it")
+def test_deleted():
+    box = net.sandbox({"cidrs": ["11.0.0.77"]})
+    line = next(part for part in in_router(net.daemon, "nft", "list", "table", "inet", "mas").splitlines() if "_allow_p4 {" in part and
+                "11.0.0.77" in in_router(net.daemon, "nft", "list", "set", "inet", "mas", part.split()[1]))
+    slot = line.split()[1].split("_")[0][1:]
+    check(f" b{slot}@" in in_router(net.daemon, "ip", "-o", "link"), "there is a link")
+    box.delete()
+    wait_for(lambda: f"s{slot}_" not in in_router(net.daemon, "nft", "list", "table", "inet", "mas"), "no rules of it")
+    wait_for(lambda: f" b{slot}@" not in in_router(net.daemon, "ip", "-o", "link"), "no link of it")
+
+
+@allowed("tcp", "a second daemon with the same pool leaves the first alone, and refuses by name")
+def test_same_pool(_):
+    with Daemon(config=CONFIG) as d:
+        def refusal():
+            a = d.post("/v1/sandboxes", {"network": {"cidrs": ["11.0.0.2"]}})
+            return a.status >= 400 and "network_pool" in a.json["error"]["message"]
+        wait_for(refusal, "a refusal")
+        equal(tries("tcp 11.0.0.2 80"), {"tcp 11.0.0.2 80": "connected"})
+    equal(tries("tcp 11.0.0.2 80"), {"tcp 11.0.0.2 80": "connected"})
+
+
+@denied("tcp", "a killed mas-net changes nothing for sandboxes that live, and comes back for others")
+def test_kill_net(n):
+    pid = net_pid(n.daemon)
+    os.kill(pid, signal.SIGKILL)
+    refused("tcp 11.0.0.3 80", "tcp 10.9.9.9 80")
+    wait_for(lambda: net_pid(n.daemon) not in (None, pid), "another mas-net")
+    wait_for(lambda: n.daemon.post("/v1/sandboxes", {"network": {"cidrs": ["11.0.0.3"]}}).status == 201, "and it serves")
+    refused("tcp 11.0.0.3 80", "tcp 11.0.0.4 443")
+
+
+@allowed("tcp", "and what was allowed still is")
+def test_after_kill(_):
+    equal(tries("tcp 11.0.0.2 80", "tcp 11.0.0.2 8080"), {"tcp 11.0.0.2 80": "connected", "tcp 11.0.0.2 8080": "connected"})
+
+
+@allowed("tcp", "a killed control plane changes nothing")
+def test_kill_control(n):
+    n.daemon.kill_control()
+    equal(tries("tcp 11.0.0.2 80"), {"tcp 11.0.0.2 80": "connected"})
+    equal(n.daemon.get(f"/v1/sandboxes/{n.box.id}").json["effective"]["network"]["mode"], "addresses")
+
+
+@test("nothing is on the host after a daemon's end, or that of its warden; what both left is swept")
+def test_deaths():
+    def begin():
+        d = Daemon(config=OTHER_POOLS + CONFIG).start()
+        d.sandbox(network={"cidrs": ["11.0.0.2"]})
+        return d, [t for t in host_tables() if t not in own]
+
+    own = host_tables()
+    d, tables = begin()
+    equal(len(tables), 1)
+    d.stop()
+    equal(host_tables(), own)
+    equal(len(host_links()), 1)
+    d, tables = begin()
+    os.kill(d.process.pid, signal.SIGKILL)
+    wait_for(lambda: host_tables() == own and len(host_links()) == 1, "nothing of a warden that was killed")
+    d, tables = begin()
+    os.kill(net_pid(d), signal.SIGSTOP)
+    stopped = net_pid(d)
+    os.kill(d.process.pid, signal.SIGKILL)
+    os.kill(stopped, signal.SIGKILL)
+    wait_for(lambda: len(host_links()) == 1, "the router's namespace is gone")
+    equal(len(host_tables()), 2, "the table is left")
+    d, tables = begin()
+    equal(len(tables), 1, "the next start has swept it")
+    d.stop()
+
+
+main()
