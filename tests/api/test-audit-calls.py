@@ -5,6 +5,7 @@ record that the table of routes names, by the key that asked; with all that chan
 secrets."""
 import hashlib
 import os
+import re
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../lib"))
@@ -62,6 +63,12 @@ def sleeper(d, sb, **spec):
     return f"{sb.path}/execs/{a.json['exec_id']}"
 
 
+def serve(d, sb, path):
+    port = re.search(r"/ports/(\d+)", path)[1]
+    d.ask("POST", sb.path + "/exec", {"command": ["python3", "-m", "http.server", port, "--bind", "127.0.0.1"], "async": True})
+    wait_for(lambda: d.get(path).status != 502, "a server inside")
+
+
 def attach(d, path):
     ws = d.ws(path + "/attach", headers=d.agent)
     ws.send_frame(2, b"typed\n")
@@ -110,6 +117,8 @@ def test_each_of_them_leaves_it_by_the_key_that_asked():
         command = sleeper(d, sb, **({"pty": True} if key[1].endswith("resize") else {}))
         before = d.head()
         path, body = request_to(*key, sb.id, command.rsplit("/", 1)[1])
+        if "/ports/" in key[1]:
+            serve(d, sb, path)
         if routes()[key]["websocket"]:
             attach(d, command)
         else:
