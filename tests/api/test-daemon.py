@@ -114,7 +114,7 @@ def test_print_config_shows_what_is_in_effect_without():
 
 @test("what this build cannot do is refused by name")
 def test_what_this_build_cannot_do_is_refused_by_name():
-    for flags, word in ((["-runtime", "microvm"], "microvm"),
+    for flags, word in ((["-runtime", "kube"], "kube"),
                         (["-image", "ubuntu:22.04", "-images=false"], "image"),
                         (["-stream-mode", "sidecar"], "stream_mode")):
         p = daemon(*flags)

@@ -339,7 +339,7 @@ static void test_checks(void)
     static const struct {
         const char *text, *error;
     } cases[] = {
-        {"runtime: microvm", "runtime: 'microvm' is not one of local|"},
+        {"runtime: kube", "runtime: 'kube' is not one of local|"},
         {"runtime_config: x.json", "runtime_config: runtime 'local' takes no"},
         {"image: x\nimages: false", "image: images are switched off"},
         {"volume_mode: pvc", "volume_mode: pvc needs the kube runtime"},
