@@ -195,7 +195,7 @@ bool blanks_are_gone(const struct warden *w)
 
 /* Whether the plan would have made exactly what an armed blank is. All but a few fields must be as
  * in the usual plan, so that one which is added to plans some day counts by itself. */
-bool blank_is_usual(const struct warden *w, const struct plan *p, const struct limits *limits)
+static bool is_usual(const struct warden *w, const struct plan *p, const struct limits *limits)
 {
     struct plan rest = *p;
     rest.version = w->usual.version;
@@ -227,7 +227,7 @@ struct cell *blank_take(struct warden *w, const struct plan *p, const struct lim
     struct blanks *b = &w->blanks[kind];
     struct cell *s;
     b->used = true;
-    if (b->n_armed && w->arms && blank_is_usual(w, p, limits))
+    if (b->n_armed && w->arms && is_usual(w, p, limits))
         s = container_of(b->armed.next, struct cell, link);
     else if (b->n_plain)
         s = choose_plain(&b->plain);

@@ -32,8 +32,6 @@ bool blanks_are_gone(const struct warden *w);
  */
 struct cell *blank_take(struct warden *w, const struct plan *p, const struct limits *limits,
                         struct plan_reply *reply);
-/* Whether the plan asks for the operator's defaults, of everything that a plan can say. */
-bool blank_is_usual(const struct warden *w, const struct plan *p, const struct limits *limits);
 /* The process of a cell without a plan has become a blank: it is armed, where armed ones miss. */
 void blank_on_ready(struct cell *s);
 /* A cell that never got a plan has ended: takes it out of its list, and plans another one. */

@@ -98,7 +98,7 @@ def test_options_is_about_the_server_204_with_its_methods():
     for token in (TOKEN, None):
         d.token = token
         a = d.request("OPTIONS", "*")
-        equal((a.status, a.body, a.headers["Allow"]), (204, b"", "GET, HEAD, POST, PUT, DELETE, OPTIONS"), a)
+        equal((a.status, a.body, a.headers["Allow"]), (204, b"", "GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS"), a)
     d.token = TOKEN
     equal(d.request("GET", "*").status, 404)
     equal(d.request("OPTIONS", "/*").status, 404)

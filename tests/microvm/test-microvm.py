@@ -211,7 +211,7 @@ for mode in MODES:
         with tempfile.TemporaryDirectory(prefix="mas-hostile-", dir=os.path.dirname(os.path.realpath(MACHINE))) as place:
             os.chmod(place, 0o755)
             made = machine_with(HOSTILE, mode, place)
-            limit = "40s" if mode in ("silent", "no-mark") else f"{BOOT_S}s"
+            limit = "15s" if mode in ("silent", "no-mark") else f"{BOOT_S}s"
             hostile = Daemon("--create-ready-timeout", limit, runtime="microvm")
             at = hostile.flags.index("--microvm-dir")
             hostile.flags[at + 1] = made

@@ -697,7 +697,7 @@ def test_p17_no_gateway_where_the_network_was_not_asked():
     refused(sb, "connect-path", "/.mas/gateway.sock", errors="ENOENT ECONNREFUSED EACCES")
     refused(sb, "create", "/.mas/run/gateway.sock", errors="EACCES EROFS EPERM")
     equal(sb.sh("rm -f /.mas/gateway.sock /.mas/mas-tool-net; cd /.mas; echo *")["stdout"].split(),
-          ["disk", "empty", "gateway.sock", "link", "mas-tool-net", "mas-toolrunner", "node-proxy.js", "run"])
+          ["disk", "empty", "gateway.sock", "link", "mas-tool-net", "mas-toolrunner", "mas-vmm", "node-proxy.js", "run"])
 
 
 @test("what is said of other runtimes is said of attempts that are made")

@@ -66,12 +66,6 @@ def plain(view):
 first = look()
 
 
-@test("P6 a network in which nothing was done is used again, or the rest of this says nothing")
-def test_p6_a_network_in_which_nothing_was_done_is_used_again():
-    cookies = [look()["cookie"] for _ in range(3 * FOLLOWERS)]
-    check(len(set(cookies)) < len(cookies), f"{len(set(cookies))} networks for {len(cookies)} sandboxes")
-
-
 LEFT = {
     "a packet": 's = socket.socket(type=socket.SOCK_DGRAM); s.sendto(b"x", ("127.0.0.1", 9))',
     "a packet of the other version": 's = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM); s.sendto(b"x", ("::1", 9))',
@@ -137,16 +131,6 @@ def test_p6_nothing_that_was_open_shows_in_a_later_one():
         for wait in (False, True):
             leave(what, code, wait)
             list(followers())
-
-
-@test("P6 the network of a sandbox with other limits than the usual ones is not used again")
-def test_p6_other_plans_networks_are_not_used_again():
-    used = []
-    for _ in range(3):
-        r = d.post("/v1/run", {"command": ["/usr/bin/python3", "-c", SEE + "print(cookie())"], "limits": {"memory_mb": 77}}).json
-        equal(r["exit_code"], 0, r["stderr"])
-        used.append(int(r["stdout"]))
-    check(not set(used) & set(followers()), "the same network")
 
 
 @test("P7 nothing inside has a right over the network, whoever it is inside")

@@ -8,24 +8,11 @@
 
 #include "base/error.h"
 #include "base/fd.h"
-#include "warden/blank.h"
 #include "warden/cell-internal.h"
 #include "warden/limits.h"
 #include "warden/local/local.h"
 #include "warden/local/root.h"
 #include "warden/local/zygote.h"
-
-struct local_cell {
-    struct cell cell;
-    bool from_zygote; /* so its network is the warden's (network.h) */
-    bool has_network;
-    int network_fd; /* from the kill on, where it may be of use to a later sandbox */
-};
-
-static struct local_cell *local_of(struct cell *s)
-{
-    return container_of(s, struct local_cell, cell);
-}
 
 static void local_describe_walls(const struct warden *w, enum oci_backend b, uint8_t *mechanism)
 {
@@ -65,7 +52,6 @@ static int local_clone(struct cell *s, struct cell_ends *ends)
         return cell_clone_into(s, ends, cgroup_fd);
     if (pid < 0)
         return pid;
-    local_of(s)->from_zygote = true;
     s->pid = pid;
     s->pidfd = pidfd_open(pid, 0);
     return s->pidfd < 0 ? -errno : 0;
@@ -118,29 +104,6 @@ static int local_apply_limits(struct cell *s, const struct plan *p, const struct
     return r < 0 ? r : limits_apply_disk(s, p, limits, reply);
 }
 
-/* What a plan other than the usual one may have had done to its network is not looked into. */
-static int local_kill(struct cell *s)
-{
-    const struct warden *w = s->warden;
-    struct local_cell *l = local_of(s);
-    char path[32];
-    if (s->state == CELL_RUNNING && l->from_zygote && !l->has_network &&
-        blank_is_usual(w, &s->plan, &s->limits)) {
-        snprintf(path, sizeof(path), "%d/ns/net", (int)s->pid);
-        l->network_fd = openat(w->proc_fd, path, O_RDONLY | O_CLOEXEC);
-        l->has_network = l->network_fd >= 0;
-    }
-    return cell_kill_process(s);
-}
-
-static void local_end(struct cell *s)
-{
-    struct local_cell *l = local_of(s);
-    if (l->has_network)
-        zygote_take_network(s->warden, l->network_fd);
-    l->has_network = false;
-}
-
 static void local_describe(const struct cell *s, struct plan_reply *ret)
 {
     ret->landlock_abi = (uint32_t)s->warden->child_template.landlock_abi;
@@ -148,7 +111,7 @@ static void local_describe(const struct cell *s, struct plan_reply *ret)
 
 const struct cell_ops cell_local = {
     .name = "local",
-    .size = sizeof(struct local_cell),
+    .size = sizeof(struct cell),
     .start_host = zygote_start,
     .close_host = zygote_stop,
     .needs_namespaces = true,
@@ -170,10 +133,9 @@ const struct cell_ops cell_local = {
     .describe_walls = local_describe_walls,
     .has_user_overlay = true,
     .send_order = cell_send_child_order,
-    .kill = local_kill,
+    .kill = cell_kill_process,
     .freeze = cell_freeze_group,
     .read_stats = cell_read_group_stats,
     .disk = "/var/tmp", /* always a part of it; /workspace may be a mount of the caller's */
     .describe = local_describe,
-    .end = local_end,
 };

@@ -172,7 +172,7 @@ static pid_t clone_one(const struct server *z, const struct zygote_request *q, c
         args.flags |= CLONE_INTO_CGROUP;
         args.cgroup = (uint64_t)fds[ZYGOTE_CGROUP];
     }
-    int r = network_enter(q->with_network ? fds[ZYGOTE_CGROUP + q->into_cgroup] : -1);
+    int r = network_enter();
     pid_t pid = r < 0 ? r : (pid_t)syscall(SYS_clone3, &args, sizeof(args));
     if (r == 0 && pid == 0)
         become_child(z, q, fds);

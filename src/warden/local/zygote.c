@@ -122,8 +122,6 @@ void zygote_stop(struct warden *w)
     if (!z)
         return;
     fd_close(&z->sock);
-    while (z->n_networks)
-        close(z->networks[--z->n_networks]);
     watch_remove(z->watch);
     if (z->pid > 0) {
         kill(z->pid, SIGKILL);
@@ -136,15 +134,6 @@ void zygote_stop(struct warden *w)
 bool zygote_is_there(const struct warden *w)
 {
     return zygote_of(w) && zygote_of(w)->sock >= 0;
-}
-
-void zygote_take_network(struct warden *w, int fd)
-{
-    struct zygote *z = zygote_of(w);
-    if (z && z->n_networks < ZYGOTE_NETWORKS_MAX)
-        z->networks[z->n_networks++] = fd;
-    else
-        close(fd);
 }
 
 static pid_t receive_reply(struct zygote *z)
@@ -165,17 +154,14 @@ static pid_t receive_reply(struct zygote *z)
 pid_t zygote_clone(struct warden *w, const struct cgroup *cg, int cgroup_fd, const int ends[3])
 {
     struct zygote *z = zygote_of(w);
-    struct zygote_request q = {.into_cgroup = cgroup_fd >= 0, .with_network = z->n_networks > 0};
-    int fds[ZYGOTE_CGROUP + 2] = {ends[0], ends[1], ends[2]};
+    struct zygote_request q = {.into_cgroup = cgroup_fd >= 0};
+    int fds[ZYGOTE_CGROUP + 1] = {ends[0], ends[1], ends[2]};
     size_t n_fds = ZYGOTE_CGROUP;
-    _cleanup_close_ int network = q.with_network ? z->networks[--z->n_networks] : -1;
     memcpy(q.cgroup, cg->name, sizeof(q.cgroup));
     if (q.into_cgroup)
         fds[n_fds++] = cgroup_fd;
     else
         memcpy(q.in, cg->in, sizeof(q.in));
-    if (q.with_network)
-        fds[n_fds++] = network;
     ssize_t n = fd_send_msg(z->sock, &q, sizeof(q), fds, n_fds);
     pid_t pid = n < 0 ? -ESRCH : receive_reply(z);
     if (pid != -ESRCH)

@@ -39,14 +39,12 @@ struct zygote_setup {
     bool has[_CGROUP_MAX];
 };
 
-/* Comes with the child's ends: stream, channel, failures; then the group to clone into and a used
- * network namespace, if any. */
+/* Comes with the child's ends: stream, channel, failures; then the group to clone into, if any. */
 #define ZYGOTE_CGROUP 3
 struct zygote_request {
     char cgroup[CGROUP_NAME_SIZE];
     bool in[_CGROUP_MAX]; /* groups that the child makes and joins */
     bool into_cgroup;
-    bool with_network;
 };
 
 struct zygote_reply {
@@ -54,14 +52,11 @@ struct zygote_reply {
 };
 
 /* In the warden. */
-#define ZYGOTE_NETWORKS_MAX 64
 struct zygote {
     int sock; /* -1: there is none */
     pid_t pid;
     struct watch *watch;
-    bool served;                       /* since it was started */
-    int networks[ZYGOTE_NETWORKS_MAX]; /* of sandboxes that have ended */
-    size_t n_networks;
+    bool served; /* since it was started */
 };
 /* Functions of the row of local cells, see struct cell_ops. A start that fails is logged, and then
  * there is none. */
@@ -71,9 +66,6 @@ bool zygote_is_there(const struct warden *w);
 /* The pid of a new child of the caller, -ESRCH when the zygote is gone, or -errno of the clone.
  * ends: stream, channel, failures. cgroup_fd: to clone into, or -1. */
 pid_t zygote_clone(struct warden *w, const struct cgroup *cg, int cgroup_fd, const int ends[3]);
-/* Takes the network namespace of a sandbox that is gone, for a later one if it is as new
- * (network.h). */
-void zygote_take_network(struct warden *w, int fd);
 
 /* In the zygote. Ends with the warden. run: what main() does with the arguments of a runner. */
 void zygote_main(int argc, char **argv, int (*run)(int argc, char **argv))
