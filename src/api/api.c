@@ -430,8 +430,10 @@ static void serve_host(struct api_request *req)
 {
     struct error err = {0};
     req->route = &ports_host_route;
+    http_request_on_abort(req->http, on_abort, req); /* to follow a link waits for the store */
     if (ports_follow_link(req))
         return;
+    http_request_on_abort(req->http, NULL, NULL);
     if (ports_check_origin(req, &err) >= 0 && check_caller(req, NULL, &err) >= 0) {
         ports_serve_host(req);
         return;

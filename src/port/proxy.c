@@ -225,6 +225,9 @@ static void on_stream_drain(void *data)
 static void put_answer_fields(struct port_call *c, const struct port_head *h)
 {
     const struct port_place place = {c->prefix, c->host, c->target, c->port};
+    /* First: where there is no more room for fields, it must be the server's that are left out. */
+    http_response_header(c->http, "Content-Security-Policy", PORT_CSP);
+    http_response_header(c->http, "Cross-Origin-Resource-Policy", PORT_CORP);
     for (size_t i = 0; i < h->n_fields; i++) {
         const struct port_field *f = &h->fields[i];
         if (port_filter_outward(f->name)) {
@@ -235,8 +238,6 @@ static void put_answer_fields(struct port_call *c, const struct port_head *h)
                 http_response_header(c->http, "Location", b.data);
         }
     }
-    http_response_header(c->http, "Content-Security-Policy", PORT_CSP);
-    http_response_header(c->http, "Cross-Origin-Resource-Policy", PORT_CORP);
 }
 
 static void answer_done(struct port_call *c)

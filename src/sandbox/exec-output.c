@@ -26,7 +26,13 @@ int exec_on_output(void *data, uint32_t stream, const struct msg_output *m)
     struct sandbox *sb = data;
     struct exec *e = exec_find_running(sb, stream);
     struct msg_output fresh;
-    if (!e || (m->which != 1 && m->which != 2))
+    if (m->which != 1 && m->which != 2)
+        return -EPROTO;
+    /* A command that has ended on record, whose output was never acknowledged: its runner does not
+     * wait for ever to be told to forget it, and a busy host makes us slow. */
+    if (!e && runner_has_stated(sb->runner, stream))
+        return 0;
+    if (!e)
         return -EPROTO;
     uint64_t have = e->received[output_index(m->which)];
     if (e->restored && m->offset < have) { /* sent again: the journal has it */

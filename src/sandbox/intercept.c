@@ -25,6 +25,7 @@ struct interceptor_link {
     struct loop_timer again;
     bool asked;     /* PLAN_INTERCEPT is under way */
     bool stale;     /* and asks for what has changed since */
+    bool emptied;   /* it asks for one without secrets, because one of them is gone */
     bool launching; /* the sandbox is made when it is there, and its runtime's reference waits */
     bool closed;    /* the timer is; what is left is freed with the last answer */
     unsigned deaths;
@@ -124,7 +125,9 @@ static void on_interceptor(void *data, const struct plan_reply *reply, int fd)
             free(l);
         return;
     }
-    if (!reply || reply->error || fd < 0 || link_watch(l, fd) < 0) {
+    if (l->emptied) {
+        fd_close(&fd); /* its certificates would be believed, and its requests lack the secret */
+    } else if (!reply || reply->error || fd < 0 || link_watch(l, fd) < 0) {
         link_set_error(&err, reply);
         log_warn("no interceptor id=%s: %s", sb->id, err.message);
     }
@@ -145,6 +148,7 @@ static int open_pairs(struct sandbox *sb, struct error *err)
     const struct manager_secrets *s = &sb->manager->options.secrets;
     struct error why = {0};
     int fd = s->open_pairs(s->data, sb->owner, sb->spec.inject, sb->generation, &why);
+    sb->interceptor->emptied = fd < 0;
     if (fd >= 0)
         return fd;
     log_warn("a secret of a sandbox is gone id=%s: %s", sb->id, why.message);

@@ -29,6 +29,7 @@ struct runner {
     bool greeted, hello_done;
     uint32_t features;
     uint32_t n_states; /* STATE frames still to come */
+    uint32_t stated;   /* the highest stream that came with one */
     bool broken, closing;
     bool polling_write;
     bool takes_sockets;
@@ -75,6 +76,11 @@ struct strbuf *runner_out(struct runner *r)
 uint32_t runner_features(const struct runner *r)
 {
     return r->features;
+}
+
+bool runner_has_stated(const struct runner *r, uint32_t stream)
+{
+    return stream <= r->stated;
 }
 
 size_t runner_backlog(const struct runner *r)
@@ -146,6 +152,7 @@ static int handle_state(struct runner *r, const struct frame *f)
     struct msg_state m;
     if (!r->n_states || msg_state_parse(f->payload, f->length, &m) < 0)
         return -EPROTO;
+    r->stated = f->stream > r->stated ? f->stream : r->stated;
     r->events->on_state(r->data, f->stream, &m);
     if (--r->n_states == 0 && !r->closing)
         r->events->on_resumed(r->data);

@@ -40,6 +40,8 @@ struct runner *runner_new(uv_loop_t *loop, int fd, uint64_t generation,
 void runner_close(struct runner *r); /* NULL is fine; no event comes afterwards */
 /* What it can do (enum runner_features); 0 until on_resumed. */
 uint32_t runner_features(const struct runner *r);
+/* Whether this may be a stream of an exec that the runner had when it connected. */
+bool runner_has_stated(const struct runner *r, uint32_t stream);
 /* Where msg_*_format() appends; runner_flush() sends it. */
 struct strbuf *runner_out(struct runner *r);
 void runner_flush(struct runner *r);

@@ -90,7 +90,5 @@ int main(int argc, char **argv)
     qemu_start(&vm);
     guest_begin(&vm);
     vm_serve(&vm, CHILD_STREAM_FD);
-    kill(vm.emulator, SIGKILL);
-    waitpid(vm.emulator, NULL, 0);
-    end_alike(&vm);
+    end_alike(&vm); /* which ends all others of this namespace */
 }

@@ -151,6 +151,28 @@ def test_answer_filter():
     equal(a.headers.get_all("X-Content-Type-Options"), ["nosniff"])
 
 
+LONG_FIELDS = r"""
+import socket
+listener = socket.create_server(("127.0.0.1", 8085))
+while True:
+    c, _ = listener.accept()
+    length = int(c.recv(65536).split()[1].strip(b"/"))
+    c.sendall(b"HTTP/1.1 200 OK\r\nContent-Type:text/html\r\nX-A:" + b"a" * length + b"\r\n\r\n<script>")
+    c.close()
+"""
+
+
+@test("however long a server's fields are, its page is sandboxed or not shown")
+def test_long_fields():
+    d, sb = box()
+    d.post(sb.path + "/exec", {"command": ["python3", "-c", LONG_FIELDS], "async": True})
+    wait_for(lambda: d.get(f"{sb.path}/ports/8085/1").status == 200, "it listens")
+    for length in [10, 60000] + list(range(65300, 65500, 20)):
+        a = d.get(f"{sb.path}/ports/8085/{length}")
+        check(a.status == 502 or a.headers.get_all("Content-Security-Policy") == [CSP], f"{length}: {a.status}")
+        check(a.status == 502 or a.headers.get_all("Cross-Origin-Resource-Policy") == ["same-origin"], f"{length}: {a.status}")
+
+
 @test("a location leads to below the same prefix, or nowhere")
 def test_location():
     d, sb = box()

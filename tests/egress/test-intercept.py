@@ -369,6 +369,9 @@ def test_a_key_s_own_secret_is_used_replaced():
     def is_refused():
         return "503" in curl("https://allowed.test/tell", box=box)["stderr"]
     wait_for(is_refused, "a host of a secret that is gone is refused")
+    for _ in range(5):  # and stays so, whatever is started in the old one's place
+        time.sleep(0.3)
+        check(is_refused(), "a host of a secret that is gone is reached without it")
     box.delete()
 
 
